@@ -1,0 +1,71 @@
+package money
+
+import "slices"
+
+// Asset is the code of a currency, fiat (ISO 4217) or crypto.
+type Asset string
+
+// The assets that code names. The table below has all of them.
+const (
+	USD  Asset = "USD"
+	EUR  Asset = "EUR"
+	GBP  Asset = "GBP"
+	JPY  Asset = "JPY"
+	KWD  Asset = "KWD"
+	BTC  Asset = "BTC"
+	ETH  Asset = "ETH"
+	USDC Asset = "USDC"
+	USDT Asset = "USDT"
+)
+
+type assetInfo struct {
+	exponent int
+	crypto   bool
+}
+
+// assets is our own table, since libraries disagree with ISO 4217 (IQD) or miss new codes (XCG).
+// Fiat exponents are ISO 4217 minor units. A crypto exponent is what is booked, at most 9: ETH in gwei.
+var assets = func() map[Asset]assetInfo {
+	m := map[Asset]assetInfo{
+		"BTC": {8, true}, "LTC": {8, true}, "BCH": {8, true}, "ETH": {9, true}, "SOL": {9, true},
+		"USDC": {6, true}, "USDT": {6, true}, "DAI": {6, true}, "XRP": {6, true}, "XLM": {7, true},
+	}
+	for exponent, codes := range map[int][]Asset{
+		0: {"BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"},
+		2: {"AED", "AFN", "ALL", "AMD", "ANG", "AOA", "ARS", "AUD", "AWG", "AZN", "BAM", "BBD", "BDT", "BGN", "BMD", "BND", "BOB", "BRL", "BSD",
+			"BTN", "BWP", "BYN", "BZD", "CAD", "CDF", "CHF", "CNY", "COP", "CRC", "CUP", "CVE", "CZK", "DKK", "DOP", "DZD", "EGP", "ERN", "ETB", "EUR",
+			"FJD", "FKP", "GBP", "GEL", "GHS", "GIP", "GMD", "GTQ", "GYD", "HKD", "HNL", "HTG", "HUF", "IDR", "ILS", "INR", "IRR", "JMD", "KES", "KGS",
+			"KHR", "KPW", "KYD", "KZT", "LAK", "LBP", "LKR", "LRD", "LSL", "MAD", "MDL", "MGA", "MKD", "MMK", "MNT", "MOP", "MRU", "MUR", "MVR", "MWK",
+			"MXN", "MYR", "MZN", "NAD", "NGN", "NIO", "NOK", "NPR", "NZD", "PAB", "PEN", "PGK", "PHP", "PKR", "PLN", "QAR", "RON", "RSD", "RUB", "SAR",
+			"SBD", "SCR", "SDG", "SEK", "SGD", "SHP", "SLE", "SOS", "SRD", "SSP", "STN", "SVC", "SYP", "SZL", "THB", "TJS", "TMT", "TOP", "TRY", "TTD",
+			"TWD", "TZS", "UAH", "USD", "UYU", "UZS", "VES", "WST", "XCD", "XCG", "YER", "ZAR", "ZMW", "ZWG"},
+		3: {"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"},
+	} {
+		for _, c := range codes {
+			m[c] = assetInfo{exponent, false}
+		}
+	}
+	return m
+}()
+
+// Lookup finds an asset by its exact, upper-case code.
+func Lookup(code string) (Asset, bool) {
+	_, ok := assets[Asset(code)]
+	return Asset(code), ok
+}
+
+// All lists every asset, sorted by code.
+func All() []Asset {
+	all := make([]Asset, 0, len(assets))
+	for a := range assets {
+		all = append(all, a)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Exponent is the number of decimals that are booked: one unit is 10^-Exponent of the asset.
+func (a Asset) Exponent() int { return assets[a].exponent }
+
+// IsCrypto says whether the asset lives on a chain.
+func (a Asset) IsCrypto() bool { return assets[a].crypto }

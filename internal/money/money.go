@@ -1,0 +1,292 @@
+// Package money counts: amounts in whole minor units, rates in decimal, no binary floats.
+//
+// An Amount carries its asset, so amounts of two currencies never meet by accident. Storage is int64 units
+// (USD cents, satoshi, gwei); every operation that could leave that range says so instead of wrapping.
+package money
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/stipend/stipend/internal/fault"
+)
+
+// What a client's amount can be refused for.
+var (
+	ErrPrecision   = fault.New(fault.Invalid, "amount_precision", "The amount has too many decimals.")
+	ErrTooLarge    = fault.New(fault.Invalid, "amount_too_large", "The amount is too large.")
+	ErrNotPositive = fault.New(fault.Invalid, "amount_not_positive", "The amount must be more than 0.")
+	ErrNotANumber  = fault.New(fault.Invalid, "invalid_type", "The amount must be a plain decimal number.")
+)
+
+// maxDigits bounds what is looked at before any arithmetic, so that "1e999999999" costs nothing.
+const maxDigits = 40
+
+// Amount is so many units of an asset. The zero Amount has no asset and equals nothing but itself.
+type Amount struct {
+	asset Asset
+	units int64
+}
+
+// New is units of an asset, in minor units.
+func New(a Asset, units int64) Amount { return Amount{a, units} }
+
+// Zero is nothing of an asset.
+func Zero(a Asset) Amount { return Amount{a, 0} }
+
+// Parse reads a decimal text such as "12.5". Exponents are understood ("1e2"), since JSON allows them.
+// More decimals than the asset has: ErrPrecision, trailing zeros excepted. Outside int64: ErrTooLarge.
+func Parse(a Asset, text string) (Amount, error) {
+	d, err := parseDecimal(text)
+	if err != nil {
+		return Amount{}, err
+	}
+	units := new(big.Int).Set(d.digits)
+	switch shift := a.Exponent() - d.scale; {
+	case shift > maxDigits:
+		if units.Sign() != 0 {
+			return Amount{}, ErrTooLarge
+		}
+	case shift >= 0:
+		units.Mul(units, pow10(shift))
+	default:
+		rest := new(big.Int)
+		if units.QuoRem(units, pow10(-shift), rest); rest.Sign() != 0 {
+			return Amount{}, ErrPrecision.Detailf("%s amounts have at most %d decimals.", a, a.Exponent())
+		}
+	}
+	if !units.IsInt64() || units.Int64() == math.MinInt64 {
+		return Amount{}, ErrTooLarge
+	}
+	return Amount{a, units.Int64()}, nil
+}
+
+// Asset is what the amount is of.
+func (x Amount) Asset() Asset { return x.asset }
+
+// Units is the amount in minor units of its asset.
+func (x Amount) Units() int64 { return x.units }
+
+// IsZero says whether there is nothing.
+func (x Amount) IsZero() bool { return x.units == 0 }
+
+// Sign is -1, 0 or 1.
+func (x Amount) Sign() int { return big.NewInt(x.units).Sign() }
+
+// Neg is the amount the other way round.
+func (x Amount) Neg() Amount { return Amount{x.asset, -x.units} }
+
+// Add is x + y. It fails past int64, and for two assets.
+func (x Amount) Add(y Amount) (Amount, error) {
+	if x.asset != y.asset {
+		return Amount{}, fmt.Errorf("money: %s and %s do not add up", x.asset, y.asset)
+	}
+	sum := x.units + y.units
+	if (sum > x.units) != (y.units > 0) || sum == math.MinInt64 {
+		return Amount{}, ErrTooLarge
+	}
+	return Amount{x.asset, sum}, nil
+}
+
+// Sub is x - y.
+func (x Amount) Sub(y Amount) (Amount, error) { return x.Add(y.Neg()) }
+
+// Cmp compares amounts of one asset: -1, 0 or 1. Comparing two assets is a bug of the caller and panics.
+func (x Amount) Cmp(y Amount) int {
+	if x.asset != y.asset {
+		panic(fmt.Sprintf("money: comparing %s with %s", x.asset, y.asset))
+	}
+	switch {
+	case x.units < y.units:
+		return -1
+	case x.units > y.units:
+		return 1
+	}
+	return 0
+}
+
+// String is the plain decimal with all decimals of the asset, without its code: "12.50".
+func (x Amount) String() string {
+	return decimal{big.NewInt(x.units), x.asset.Exponent()}.String()
+}
+
+// MarshalJSON writes a bare JSON number without exponent.
+func (x Amount) MarshalJSON() ([]byte, error) { return []byte(x.String()), nil }
+
+// Sum adds amounts of one asset up.
+func Sum(a Asset, xs ...Amount) (Amount, error) {
+	total := Zero(a)
+	var err error
+	for _, x := range xs {
+		if total, err = total.Add(x); err != nil {
+			return Amount{}, err
+		}
+	}
+	return total, nil
+}
+
+// Fraction is x * num / den, rounded once.
+func (x Amount) Fraction(num, den int64, mode Rounding) (Amount, error) {
+	n := new(big.Int).Mul(big.NewInt(x.units), big.NewInt(num))
+	return fromBig(x.asset, divide(n, big.NewInt(den), mode))
+}
+
+// Split shares x by weights, exactly: each share is floored, and what is left goes one unit each to the
+// largest remainders, the first of equals first. The weights are not negative and not all 0.
+func (x Amount) Split(weights []int64) ([]Amount, error) {
+	if x.units < 0 {
+		return nil, fmt.Errorf("money: splitting a negative amount")
+	}
+	total := new(big.Int)
+	for _, w := range weights {
+		if w < 0 {
+			return nil, fmt.Errorf("money: negative weight %d", w)
+		}
+		total.Add(total, big.NewInt(w))
+	}
+	if total.Sign() == 0 {
+		return nil, fmt.Errorf("money: no weights to split by")
+	}
+	shares := make([]Amount, len(weights))
+	remainders := make([]*big.Int, len(weights))
+	order := make([]int, len(weights))
+	left := x.units
+	for i, w := range weights {
+		q, r := new(big.Int).QuoRem(new(big.Int).Mul(big.NewInt(x.units), big.NewInt(w)), total, new(big.Int))
+		shares[i], remainders[i], order[i] = Amount{x.asset, q.Int64()}, r, i
+		left -= q.Int64()
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return remainders[j].Cmp(remainders[i]) })
+	for _, i := range order[:left] {
+		shares[i].units++
+	}
+	return shares, nil
+}
+
+// Rounding says where a quotient goes that is not whole.
+type Rounding int
+
+// Funding rounds up (Ceil), payouts round down (Floor), fees to the nearest even unit (HalfEven).
+const (
+	Floor Rounding = iota
+	Ceil
+	HalfEven
+)
+
+// divide is n / d for d > 0.
+func divide(n, d *big.Int, mode Rounding) *big.Int {
+	q, r := new(big.Int).DivMod(n, d, new(big.Int)) // Euclidean: 0 <= r < d, so q is the floor
+	if r.Sign() == 0 {
+		return q
+	}
+	up := mode == Ceil
+	if mode == HalfEven {
+		half := new(big.Int).Lsh(r, 1).Cmp(d)
+		up = half > 0 || half == 0 && q.Bit(0) == 1
+	}
+	if up {
+		q.Add(q, big.NewInt(1))
+	}
+	return q
+}
+
+func fromBig(a Asset, units *big.Int) (Amount, error) {
+	if !units.IsInt64() || units.Int64() == math.MinInt64 {
+		return Amount{}, ErrTooLarge
+	}
+	return Amount{a, units.Int64()}, nil
+}
+
+// decimal is digits * 10^-scale, scale >= 0 except while parsing.
+type decimal struct {
+	digits *big.Int
+	scale  int
+}
+
+func pow10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+
+// parseDecimal reads a JSON number. Its length and exponent are bounded first.
+func parseDecimal(text string) (decimal, error) {
+	mantissa, exponent := text, 0
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		mantissa = text[:i]
+		var err error
+		if exponent, err = parseExponent(text[i+1:]); err != nil {
+			return decimal{}, err
+		}
+	}
+	whole, frac, point := strings.Cut(mantissa, ".")
+	digits := strings.TrimPrefix(whole, "-")
+	if digits == "" || point && frac == "" || !allDigits(digits) || !allDigits(frac) {
+		return decimal{}, ErrNotANumber
+	}
+	// Trailing zeros of the fraction say nothing: 1.500000000000 is 1.5.
+	frac = strings.TrimRight(frac, "0")
+	if len(strings.TrimLeft(digits, "0")) > maxDigits {
+		return decimal{}, ErrTooLarge
+	}
+	if len(frac) > maxDigits {
+		return decimal{}, ErrPrecision
+	}
+	n, ok := new(big.Int).SetString(digits+frac, 10)
+	if !ok {
+		return decimal{}, ErrNotANumber
+	}
+	if n.Sign() == 0 {
+		return decimal{n, 0}, nil
+	}
+	if strings.HasPrefix(whole, "-") {
+		n.Neg(n)
+	}
+	scale := len(frac) - exponent
+	if scale > 2*maxDigits {
+		return decimal{}, ErrPrecision
+	}
+	if scale < -2*maxDigits {
+		return decimal{}, ErrTooLarge
+	}
+	return decimal{n, scale}, nil
+}
+
+func parseExponent(s string) (int, error) {
+	sign := 1
+	if rest, ok := strings.CutPrefix(s, "-"); ok {
+		sign, s = -1, rest
+	} else {
+		s = strings.TrimPrefix(s, "+")
+	}
+	if s == "" || !allDigits(s) {
+		return 0, ErrNotANumber
+	}
+	n := 0
+	for _, c := range s {
+		n = min(n*10+int(c-'0'), 1000)
+	}
+	return sign * n, nil
+}
+
+func allDigits(s string) bool {
+	for _, c := range s {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+func (d decimal) String() string {
+	text := new(big.Int).Abs(d.digits).String()
+	if d.scale > 0 {
+		if len(text) <= d.scale {
+			text = strings.Repeat("0", d.scale+1-len(text)) + text
+		}
+		text = text[:len(text)-d.scale] + "." + text[len(text)-d.scale:]
+	}
+	if d.digits.Sign() < 0 {
+		text = "-" + text
+	}
+	return text
+}
