@@ -1,0 +1,220 @@
+// Package db is the one door to the database: SQLite, embedded, or PostgreSQL.
+//
+// It owns connections, transactions, the instant and the ids of a transaction, group commit, retries and
+// migrations. It knows no business and no table but settings and history. All SQL is one text for both
+// engines, with $1 binds.
+//
+// Writes of several callers share a commit (see [DB.Write]), so what a write function does must be undone by
+// a rollback: it may run more than once. Correctness rests on guarded statements and unique constraints at
+// READ COMMITTED, never on who else is in the batch.
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	// The SQLite engine, in pure Go.
+	_ "modernc.org/sqlite"
+)
+
+// Engine is the kind of database behind a DB.
+type Engine int
+
+// The engines.
+const (
+	SQLite Engine = iota
+	Postgres
+)
+
+func (e Engine) String() string {
+	if e == Postgres {
+		return "postgres"
+	}
+	return "sqlite"
+}
+
+// Options says which database to open and how. Its zero value but for URL is what production uses.
+type Options struct {
+	// URL is "sqlite:/path/to/file" or a PostgreSQL URL.
+	URL string
+	// Clock gives the instant of each transaction; nil is the system's clock.
+	Clock func() time.Time
+	// AdjustableClock adds settings.clock_offset (microseconds) to the clock, so that a sandbox can be
+	// moved through time by every process that shares its database.
+	AdjustableClock bool
+	// Committers is how many transactions commit at once. SQLite has one; PostgreSQL 4 when 0.
+	Committers int
+	// Connections bounds the PostgreSQL pool; 16 when 0.
+	Connections int
+}
+
+// DB is an open database. It is safe for concurrent use.
+type DB struct {
+	engine   Engine
+	opt      Options
+	writer   *sql.DB // SQLite: the committer's connection, and one for migrations
+	readers  *sql.DB // SQLite: many
+	pool     *pgxpool.Pool
+	queue    chan *request
+	stop     chan struct{}
+	stopping sync.Once
+	running  sync.WaitGroup
+	hooks    hooks
+
+	writerConn *sql.Conn
+	statements statementCache
+}
+
+// Open connects. It does not migrate.
+func Open(ctx context.Context, opt Options) (*DB, error) {
+	if opt.Clock == nil {
+		opt.Clock = time.Now
+	}
+	d := &DB{opt: opt, queue: make(chan *request, 4096), stop: make(chan struct{})}
+	committers := 1
+	switch {
+	case strings.HasPrefix(opt.URL, "sqlite:"):
+		if err := d.openSQLite(ctx, strings.TrimPrefix(opt.URL, "sqlite:")); err != nil {
+			return nil, err
+		}
+	case strings.HasPrefix(opt.URL, "postgres://"), strings.HasPrefix(opt.URL, "postgresql://"):
+		if err := d.openPostgres(ctx); err != nil {
+			return nil, err
+		}
+		committers = opt.Committers
+		if committers <= 0 {
+			committers = 4
+		}
+	default:
+		return nil, fmt.Errorf("database URL: want sqlite:/path or postgres://…, got a URL that starts with neither")
+	}
+	for range committers {
+		d.running.Go(d.commitLoop)
+	}
+	return d, nil
+}
+
+func (d *DB) openSQLite(ctx context.Context, path string) error {
+	path = strings.TrimPrefix(path, "//")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	d.engine = SQLite
+	open := func(pragmas ...string) (*sql.DB, error) {
+		q := url.Values{"_pragma": append(pragmas, "busy_timeout(10000)", "foreign_keys(1)", "synchronous(FULL)", "cache_size(-65536)", "temp_store(MEMORY)")}
+		return sql.Open("sqlite", "file:"+path+"?"+q.Encode())
+	}
+	var err error
+	if d.writer, err = open("journal_mode(WAL)"); err != nil {
+		return err
+	}
+	d.writer.SetMaxOpenConns(2)
+	if d.writerConn, err = d.writer.Conn(ctx); err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	d.statements = statementCache{}
+	if d.readers, err = open("query_only(1)"); err != nil {
+		return err
+	}
+	d.readers.SetMaxOpenConns(8)
+	d.readers.SetMaxIdleConns(8)
+	return nil
+}
+
+func (d *DB) openPostgres(ctx context.Context) error {
+	d.engine = Postgres
+	cfg, err := pgxpool.ParseConfig(d.opt.URL)
+	if err != nil {
+		return fmt.Errorf("database URL: %w", err)
+	}
+	cfg.MaxConns = int32(d.opt.Connections)
+	if cfg.MaxConns <= 0 {
+		cfg.MaxConns = 16
+	}
+	cfg.ConnConfig.RuntimeParams["application_name"] = "stipend"
+	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "10s"
+	cfg.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "60s"
+	if d.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+		return err
+	}
+	if err := d.pool.Ping(ctx); err != nil {
+		d.pool.Close()
+		return fmt.Errorf("connect to PostgreSQL: %w", err)
+	}
+	return nil
+}
+
+// Engine says which database this is.
+func (d *DB) Engine() Engine { return d.engine }
+
+// Close lets the writes under way commit and closes the connections. Later writes fail.
+func (d *DB) Close() error {
+	d.stopping.Do(func() { close(d.stop) })
+	d.running.Wait()
+	if d.engine == Postgres {
+		d.pool.Close()
+		return nil
+	}
+	return errors.Join(d.writerConn.Close(), d.readers.Close(), d.writer.Close())
+}
+
+// Ping says whether the database answers.
+func (d *DB) Ping(ctx context.Context) error {
+	return d.Read(ctx, func(ctx context.Context, tx *Tx) error {
+		var one int64
+		return tx.QueryRow(ctx, "SELECT 1").Scan(&one)
+	})
+}
+
+// Now is the instant that a transaction started now would have.
+func (d *DB) Now(ctx context.Context) (time.Time, error) {
+	var now time.Time
+	err := d.Read(ctx, func(_ context.Context, tx *Tx) error {
+		now = tx.Now()
+		return nil
+	})
+	return now, err
+}
+
+// Read runs fn in a read-only transaction that sees one snapshot.
+func (d *DB) Read(ctx context.Context, fn func(context.Context, *Tx) error) error {
+	if d.engine == Postgres {
+		ptx, err := d.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+		if err != nil {
+			return classify(err)
+		}
+		defer func() { _ = ptx.Rollback(context.WithoutCancel(ctx)) }()
+		return d.readWith(ctx, pgConn{ptx}, fn)
+	}
+	stx, err := d.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return classify(err)
+	}
+	defer func() { _ = stx.Rollback() }()
+	return d.readWith(ctx, sqliteConn{stx}, fn)
+}
+
+func (d *DB) readWith(ctx context.Context, c conn, fn func(context.Context, *Tx) error) error {
+	tx := &Tx{db: d, conn: c, readOnly: true}
+	if err := tx.start(ctx); err != nil {
+		return classify(err)
+	}
+	return classify(fn(ctx, tx))
+}
+
+// Micros is how an instant is stored.
+func Micros(t time.Time) int64 { return t.UnixMicro() }
+
+// Time reads a stored instant.
+func Time(micros int64) time.Time { return time.UnixMicro(micros).UTC() }

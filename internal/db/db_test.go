@@ -1,0 +1,199 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/fault"
+)
+
+var errRefused = fault.New(fault.Conflict, "refused", "No.")
+
+func TestABadWriteNeverSpoilsItsNeighbours(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		ctx := context.Background()
+		const n = 200
+		errs := make([]error, n)
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				errs[i] = d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+					// Every third is refused before, every third after it has written; the rest stay.
+					if i%3 == 0 {
+						db.History(tx, "com_1", fmt.Sprintf("obj_%d", i), 1, "", "a", "")
+						return errRefused
+					}
+					if err := db.SetSetting(ctx, tx, fmt.Sprintf("key_%03d", i), "x"); err != nil {
+						return err
+					}
+					if i%3 == 1 {
+						return errRefused
+					}
+					return nil
+				})
+			})
+		}
+		wg.Wait()
+		var want []string
+		for i := range n {
+			if i%3 == 2 {
+				want = append(want, fmt.Sprintf("key_%03d", i))
+			} else if !errors.Is(errs[i], errRefused) {
+				t.Errorf("%d: got %v", i, errs[i])
+			}
+		}
+		if got := settingKeys(t, d); !slices.Equal(got, want) {
+			t.Errorf("stored %v, want %v", got, want)
+		}
+	})
+}
+
+func settingKeys(t *testing.T, d *db.DB) (keys []string) {
+	t.Helper()
+	err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) (err error) {
+		rows, err := tx.Query(ctx, "SELECT key FROM settings WHERE key LIKE 'key_%' ORDER BY key")
+		keys, err = db.Collect(rows, err, func(r *db.Rows) (k string, err error) { return k, r.Scan(&k) })
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+func TestTwinsThatMeetAtTheCommitEndAsOne(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		ctx := context.Background()
+		rows := db.InsertGroup(1, "settings", "key", "value")
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		refused := 0
+		for range 50 {
+			wg.Go(func() {
+				err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+					if v, err := db.Setting(ctx, tx, "key_twin"); err != nil || v != "" {
+						return errors.Join(errRefused, err)
+					}
+					tx.Defer(rows, []any{"key_twin", "x"})
+					return nil
+				})
+				if errors.Is(err, errRefused) {
+					mu.Lock()
+					refused++
+					mu.Unlock()
+				} else if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if refused != 49 {
+			t.Errorf("%d of 50 twins were refused", refused)
+		}
+	})
+}
+
+func TestAPanicComesBackToItsCallerAndLeavesNothing(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		ctx := context.Background()
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			_ = d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+				if err := db.SetSetting(ctx, tx, "key_panic", "x"); err != nil {
+					return err
+				}
+				panic("oh")
+			})
+		}()
+		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, "key_after", "x") }); err != nil {
+			t.Fatal(err)
+		}
+		if got := settingKeys(t, d); !slices.Equal(got, []string{"key_after"}) {
+			t.Errorf("stored %v", got)
+		}
+	})
+}
+
+// Some SQLite drivers bind $2, $1 by appearance.
+func TestBindsGoByNumberNotByAppearance(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+			var a, b string
+			err := tx.QueryRow(ctx, "SELECT CAST($2 AS TEXT), CAST($1 AS TEXT)", "one", "two").Scan(&a, &b)
+			if a != "two" || b != "one" {
+				t.Errorf("got %s, %s", a, b)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestReadsDoNotWrite(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+			return db.SetSetting(ctx, tx, "key_read", "x")
+		})
+		if err == nil {
+			t.Error("a read wrote")
+		}
+	})
+}
+
+func TestManyRowsAndFewGoInAlike(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		ctx := context.Background()
+		total := 0
+		for _, n := range []int{1, 3, 63, 64, 65, 127, 128, 129, 1000} {
+			err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+				for i := range n {
+					db.History(tx, "com_1", fmt.Sprintf("obj_%d_%d", n, i), 1, "", "new", "")
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatalf("%d rows: %v", n, err)
+			}
+			total += n
+		}
+		var got int
+		err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM history").Scan(&got)
+		})
+		if err != nil || got != total {
+			t.Errorf("%d rows of %d, %v", got, total, err)
+		}
+	})
+}
+
+func TestIdsSortByTime(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		var ids []string
+		for range 5 {
+			err := d.Write(context.Background(), func(_ context.Context, tx *db.Tx) error {
+				ids = append(ids, tx.NewID("prl"))
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock.Advance(time.Second)
+		}
+		if !slices.IsSorted(ids) || len(ids[0]) != len("prl_")+26 {
+			t.Errorf("ids %v", ids)
+		}
+	})
+}

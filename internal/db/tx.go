@@ -1,0 +1,408 @@
+package db
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/base32"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrNoRows is what Scan of a QueryRow says when there is none.
+var ErrNoRows = errors.New("db: no rows")
+
+// Tx is a transaction: the only way to the rows, the only clock and the only source of ids.
+type Tx struct {
+	db       *DB
+	conn     conn
+	now      time.Time
+	readOnly bool
+	execs    int // statements that changed rows, so that a failed function is known to have left traces
+	deferred map[*Group][]any
+	wake     bool
+}
+
+// start fixes the instant of the transaction.
+func (t *Tx) start(ctx context.Context) error {
+	now := t.db.opt.Clock()
+	if t.db.opt.AdjustableClock {
+		var offset string
+		switch err := t.QueryRow(ctx, "SELECT value FROM settings WHERE key = $1", clockOffset).Scan(&offset); {
+		case errors.Is(err, ErrNoRows):
+		case err != nil:
+			return err
+		default:
+			micros, err := strconv.ParseInt(offset, 10, 64)
+			if err != nil {
+				return fmt.Errorf("settings.%s: %w", clockOffset, err)
+			}
+			now = now.Add(time.Duration(micros) * time.Microsecond)
+		}
+	}
+	t.now = now.UTC().Truncate(time.Microsecond)
+	return nil
+}
+
+const clockOffset = "clock_offset"
+
+// AdvanceClock moves the instants of all later transactions of an adjustable clock forward.
+func (t *Tx) AdvanceClock(ctx context.Context, by time.Duration) error {
+	if !t.db.opt.AdjustableClock {
+		return errors.New("db: this clock is not adjustable")
+	}
+	_, err := t.Exec(ctx, `INSERT INTO settings (key, value) VALUES ($1, $2)
+		ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(settings.value AS BIGINT) + CAST(excluded.value AS BIGINT) AS TEXT)`,
+		clockOffset, strconv.FormatInt(by.Microseconds(), 10))
+	return err
+}
+
+// Now is the instant of the transaction, UTC, in whole microseconds.
+func (t *Tx) Now() time.Time { return t.now }
+
+// Engine says which database this is, for the few statements that must differ.
+func (t *Tx) Engine() Engine { return t.db.engine }
+
+var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// NewID makes an id: the prefix, "_", and 26 characters that sort by time: 48 bits of milliseconds and
+// 80 random bits.
+func (t *Tx) NewID(prefix string) string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(t.now.UnixMilli())<<16)
+	if _, err := rand.Read(b[6:]); err != nil {
+		panic(err) // crypto/rand never fails on a supported system
+	}
+	return prefix + "_" + idEncoding.EncodeToString(b[:])
+}
+
+// Exec runs a statement and says how many rows it changed.
+func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	if t.readOnly {
+		return 0, errors.New("db: a write in a read-only transaction")
+	}
+	t.execs++
+	return t.conn.exec(ctx, query, args)
+}
+
+// Query runs a statement that returns rows. Close them before the next statement.
+func (t *Tx) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
+	if !t.readOnly && returnsChanges(query) {
+		t.execs++
+	}
+	return t.conn.query(ctx, query, args)
+}
+
+// QueryRow runs a statement for its first row.
+func (t *Tx) QueryRow(ctx context.Context, query string, args ...any) Row {
+	rows, err := t.Query(ctx, query, args...)
+	return Row{rows, err}
+}
+
+// returnsChanges tells UPDATE … RETURNING from SELECT.
+func returnsChanges(query string) bool {
+	q := strings.TrimLeft(query, " \t\n")
+	return !strings.HasPrefix(q, "SELECT") || strings.Contains(q, "RETURNING")
+}
+
+// Row is the first row of a query.
+type Row struct {
+	rows *Rows
+	err  error
+}
+
+// Scan reads the row, or says ErrNoRows.
+func (r Row) Scan(dest ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	defer r.rows.Close()
+	if !r.rows.Next() {
+		if err := r.rows.Err(); err != nil {
+			return err
+		}
+		return ErrNoRows
+	}
+	if err := r.rows.Scan(dest...); err != nil {
+		return err
+	}
+	// Reading on to the end is what tells a statement with RETURNING that it is finished.
+	for r.rows.Next() {
+	}
+	return r.rows.Err()
+}
+
+// Rows are the rows of a query.
+type Rows struct {
+	sql *sql.Rows
+	pgx pgx.Rows
+}
+
+// Next goes to the next row.
+func (r *Rows) Next() bool {
+	if r.pgx != nil {
+		return r.pgx.Next()
+	}
+	return r.sql.Next()
+}
+
+// Scan reads the columns of the row.
+func (r *Rows) Scan(dest ...any) error {
+	if r.pgx != nil {
+		return r.pgx.Scan(dest...)
+	}
+	return r.sql.Scan(dest...)
+}
+
+// Err is what ended the rows, if not their end.
+func (r *Rows) Err() error {
+	if r.pgx != nil {
+		return r.pgx.Err()
+	}
+	return r.sql.Err()
+}
+
+// Close ends the query. Closing twice is fine.
+func (r *Rows) Close() {
+	if r.pgx != nil {
+		r.pgx.Close()
+		return
+	}
+	_ = r.sql.Close() // what went wrong is in Err
+}
+
+// Collect reads all rows of a query with scan, which gets each row in turn.
+func Collect[T any](rows *Rows, err error, scan func(*Rows) (T, error)) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
+
+// Insert writes rows now, in as few statements as the engine allows.
+func (t *Tx) Insert(ctx context.Context, table string, columns []string, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if t.readOnly {
+		return errors.New("db: a write in a read-only transaction")
+	}
+	t.execs++
+	return t.conn.insert(ctx, table, columns, rows)
+}
+
+// Placeholders writes n groups of width binds, counting from start: "($1,$2),($3,$4)".
+func Placeholders(n, width, start int) string {
+	var b strings.Builder
+	b.Grow(n * width * 6)
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('(')
+		for j := range width {
+			if j > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteByte('$')
+			b.WriteString(strconv.Itoa(start + i*width + j))
+		}
+		b.WriteByte(')')
+	}
+	return b.String()
+}
+
+// Group is a kind of write that waits for the commit, where the items of all functions that share the
+// commit are written together. Make it once, in a package variable.
+type Group struct {
+	order int
+	run   func(context.Context, *Tx, []any) error
+}
+
+// NewGroup makes a group that run writes. Groups run by rising order, so a row comes after the row it refers to.
+func NewGroup(order int, run func(ctx context.Context, tx *Tx, items []any) error) *Group {
+	return &Group{order, run}
+}
+
+// InsertGroup makes a group whose items are rows of a table, each a []any.
+func InsertGroup(order int, table string, columns ...string) *Group {
+	return NewGroup(order, func(ctx context.Context, tx *Tx, items []any) error {
+		rows := make([][]any, len(items))
+		for i, item := range items {
+			rows[i] = item.([]any)
+		}
+		return tx.Insert(ctx, table, columns, rows)
+	})
+}
+
+// Defer leaves an item for the commit. Reads do not see it before, unless Flush is called.
+func (t *Tx) Defer(g *Group, item any) {
+	if t.deferred == nil {
+		t.deferred = map[*Group][]any{}
+	}
+	t.deferred[g] = append(t.deferred[g], item)
+}
+
+// Wake tells the listeners of OnWake, once the transaction is committed, that there is something to do.
+func (t *Tx) Wake() { t.wake = true }
+
+// Flush writes what was deferred, for a function that must read it back.
+func (t *Tx) Flush(ctx context.Context) error {
+	for len(t.deferred) > 0 {
+		groups := make([]*Group, 0, len(t.deferred))
+		for g := range t.deferred {
+			groups = append(groups, g)
+		}
+		slices.SortFunc(groups, func(a, b *Group) int { return a.order - b.order })
+		g := groups[0]
+		items := t.deferred[g]
+		delete(t.deferred, g)
+		if len(items) == 0 {
+			continue
+		}
+		if err := g.run(ctx, t, items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mark and rewind drop what a failed function left for the commit.
+func (t *Tx) mark() map[*Group]int {
+	m := make(map[*Group]int, len(t.deferred))
+	for g, items := range t.deferred {
+		m[g] = len(items)
+	}
+	return m
+}
+
+func (t *Tx) rewind(m map[*Group]int) {
+	for g, items := range t.deferred {
+		t.deferred[g] = items[:m[g]]
+	}
+}
+
+// conn is what differs between the engines.
+type conn interface {
+	exec(ctx context.Context, query string, args []any) (int64, error)
+	query(ctx context.Context, query string, args []any) (*Rows, error)
+	insert(ctx context.Context, table string, columns []string, rows [][]any) error
+}
+
+func insertStatement(table string, columns []string, n int) string {
+	return "INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") VALUES " + Placeholders(n, len(columns), 1)
+}
+
+// Chunks cuts n rows into powers of two, so that few statement texts exist and stay prepared.
+func Chunks(n, most int) []int {
+	var sizes []int
+	for n > 0 {
+		size := most
+		for size > n {
+			size /= 2
+		}
+		sizes = append(sizes, size)
+		n -= size
+	}
+	return sizes
+}
+
+func flatten(rows [][]any, width int) []any {
+	args := make([]any, 0, len(rows)*width)
+	for _, r := range rows {
+		args = append(args, r...)
+	}
+	return args
+}
+
+type pgConn struct{ tx pgx.Tx }
+
+func (c pgConn) exec(ctx context.Context, query string, args []any) (int64, error) {
+	tag, err := c.tx.Exec(ctx, query, args...)
+	return tag.RowsAffected(), err
+}
+
+func (c pgConn) query(ctx context.Context, query string, args []any) (*Rows, error) {
+	rows, err := c.tx.Query(ctx, query, args...)
+	return &Rows{pgx: rows}, err
+}
+
+// insert takes COPY for many rows: it is twice as fast from about 100 on. Below, a pipelined batch.
+func (c pgConn) insert(ctx context.Context, table string, columns []string, rows [][]any) error {
+	if len(rows) > 128 {
+		_, err := c.tx.CopyFrom(ctx, pgx.Identifier{table}, columns, pgx.CopyFromRows(rows))
+		return err
+	}
+	batch := &pgx.Batch{}
+	for _, n := range Chunks(len(rows), 64) {
+		batch.Queue(insertStatement(table, columns, n), flatten(rows[:n], len(columns))...)
+		rows = rows[n:]
+	}
+	return c.tx.SendBatch(ctx, batch).Close()
+}
+
+// sqlRunner is a *sql.Tx of a reader or the writer's transaction.
+type sqlRunner interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+type sqliteConn struct{ r sqlRunner }
+
+var sqliteTexts sync.Map // query with $1 → the same with ?1
+
+// sqliteText writes numbered binds as SQLite numbers them: it takes $1 for a name and would bind by
+// appearance, swapping arguments in silence.
+func sqliteText(query string) string {
+	if t, ok := sqliteTexts.Load(query); ok {
+		return t.(string)
+	}
+	t := strings.ReplaceAll(query, "$", "?")
+	if len(query) < 4096 {
+		sqliteTexts.Store(query, t)
+	}
+	return t
+}
+
+func (c sqliteConn) exec(ctx context.Context, query string, args []any) (int64, error) {
+	res, err := c.r.ExecContext(ctx, sqliteText(query), args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+func (c sqliteConn) query(ctx context.Context, query string, args []any) (*Rows, error) {
+	rows, err := c.r.QueryContext(ctx, sqliteText(query), args...)
+	if err != nil {
+		return nil, err
+	}
+	return &Rows{sql: rows}, nil
+}
+
+func (c sqliteConn) insert(ctx context.Context, table string, columns []string, rows [][]any) error {
+	for _, n := range Chunks(len(rows), 64) {
+		if _, err := c.exec(ctx, insertStatement(table, columns, n), flatten(rows[:n], len(columns))); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}

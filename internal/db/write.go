@@ -1,0 +1,364 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+
+	"github.com/stipend/stipend/internal/fault"
+)
+
+// What a caller is told when the database cannot take the write now.
+var (
+	ErrRetryLater = fault.New(fault.Unavailable, "retry_later", "The service is busy. Repeat the same request, with the same Idempotency-Key, in a few seconds.")
+	ErrStorage    = fault.New(fault.Unavailable, "storage_unavailable", "The service cannot store anything at the moment. Nothing was changed. Repeat the request later.")
+)
+
+const (
+	maxBatch    = 64               // functions that share one commit
+	maxAttempts = 6                // runs of one function before its caller is sent away
+	batchLimit  = 60 * time.Second // a batch that takes longer is given up
+)
+
+type request struct {
+	ctx  context.Context
+	fn   func(context.Context, *Tx) error
+	err  error
+	done chan struct{}
+}
+
+// panicked carries a panic of a write function back to its own caller.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
+
+// Write runs fn in a transaction and commits it, together with other writes that wait at the same time: one
+// commit, one fsync, and one statement for what they deferred to the same group.
+//
+// When fn returns an error, what it did is undone and the error is returned. When a batch fails, its functions
+// are run again one by one, so a bad one never spoils its neighbours. Serialization failures, deadlocks, lost
+// connections and unique violations found at the commit are retried a few times, then ErrRetryLater. The caller's cancellation is
+// heeded until fn starts, not after: a commit is never abandoned half-way.
+func (d *DB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
+	r := &request{ctx: ctx, fn: fn, done: make(chan struct{})}
+	select {
+	case d.queue <- r:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.stop:
+		return ErrRetryLater
+	}
+	select {
+	case <-r.done:
+	case <-d.stop:
+		d.running.Wait()
+		select {
+		case <-r.done:
+		default: // it came in after the last committer had left
+			return ErrRetryLater
+		}
+	}
+	var p *panicked
+	if errors.As(r.err, &p) {
+		panic(p)
+	}
+	return classify(r.err)
+}
+
+func (d *DB) commitLoop() {
+	for {
+		select {
+		case r := <-d.queue:
+			d.serve(r)
+		case <-d.stop:
+			for {
+				select {
+				case r := <-d.queue:
+					d.serve(r)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// serve takes everything that waits, up to maxBatch, and runs it.
+func (d *DB) serve(first *request) {
+	batch := []*request{first}
+fill:
+	for len(batch) < maxBatch {
+		select {
+		case r := <-d.queue:
+			batch = append(batch, r)
+		default:
+			break fill
+		}
+	}
+	live := batch[:0]
+	for _, r := range batch {
+		if err := r.ctx.Err(); err != nil {
+			r.err = err
+			close(r.done)
+			continue
+		}
+		live = append(live, r)
+	}
+	if len(live) > 1 && d.attempt(live) == nil {
+		for _, r := range live {
+			close(r.done)
+		}
+		return
+	}
+	for _, r := range live {
+		d.alone(r)
+		close(r.done)
+	}
+}
+
+// alone runs one function until it commits, is refused, or has been tried often enough.
+func (d *DB) alone(r *request) {
+	for try := 1; ; try++ {
+		err := d.attempt([]*request{r})
+		if err == nil || r.err != nil && !retryable(r.err) && !IsUnique(r.err) {
+			return
+		}
+		if r.err == nil {
+			r.err = err
+		}
+		if !retryable(r.err) && !IsUnique(r.err) {
+			return
+		}
+		if try == maxAttempts {
+			if retryable(r.err) {
+				r.err = fmt.Errorf("%w (%w)", ErrRetryLater, r.err)
+			}
+			return
+		}
+		time.Sleep(time.Duration(rand.Int64N(int64(5*time.Millisecond) << try)))
+	}
+}
+
+// attempt runs functions in one transaction. An error means that nothing was committed and, for a batch, that
+// each function has to run alone; the errors of functions that were refused cleanly are in their requests.
+func (d *DB) attempt(batch []*request) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), batchLimit)
+	defer cancel()
+	c, commit, rollback, err := d.begin(ctx)
+	if err != nil {
+		return err
+	}
+	tx := &Tx{db: d, conn: c}
+	defer func() {
+		if err != nil {
+			rollback()
+		}
+	}()
+	if err := tx.start(ctx); err != nil {
+		return err
+	}
+	written := false
+	for _, r := range batch {
+		r.err = nil
+		mark, execs := tx.mark(), tx.execs
+		// The function keeps its caller's values (request id, trace) but not its cancellation.
+		fctx, stop := context.WithTimeout(context.WithoutCancel(r.ctx), batchLimit)
+		r.err = runSafely(fctx, tx, r.fn)
+		stop()
+		if r.err == nil {
+			written = true
+			continue
+		}
+		if tx.execs != execs || !isRefusal(r.err) || len(batch) == 1 {
+			return r.err // it left traces, or the transaction is broken
+		}
+		tx.rewind(mark)
+	}
+	if !written {
+		rollback()
+		return nil
+	}
+	if err := tx.Flush(ctx); err != nil {
+		return err
+	}
+	if err := commit(); err != nil {
+		return err
+	}
+	if tx.wake {
+		d.hooks.call()
+	}
+	return nil
+}
+
+// isRefusal says that a function ended by its own rule, not by a statement that failed under it.
+func isRefusal(err error) bool {
+	_, ok := fault.As(err)
+	return ok
+}
+
+func runSafely(ctx context.Context, tx *Tx, fn func(context.Context, *Tx) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicked{v, debug.Stack()}
+		}
+	}()
+	return fn(ctx, tx)
+}
+
+func (d *DB) begin(ctx context.Context) (c conn, commit func() error, rollback func(), err error) {
+	if d.engine == Postgres {
+		ptx, err := d.pool.Begin(ctx)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return pgConn{ptx}, func() error { return ptx.Commit(ctx) }, func() { _ = ptx.Rollback(context.WithoutCancel(ctx)) }, nil
+	}
+	sc := d.writerConn
+	if _, err := sc.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return nil, nil, nil, err
+	}
+	ended := false
+	end := func(how string) error {
+		if ended {
+			return nil
+		}
+		ended = true
+		_, err := sc.ExecContext(context.WithoutCancel(ctx), how)
+		if err != nil && how == "COMMIT" {
+			_, _ = sc.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		}
+		return err
+	}
+	return sqliteConn{prepared{sc, d.statements}}, func() error { return end("COMMIT") }, func() { _ = end("ROLLBACK") }, nil
+}
+
+// statementCache keeps the statements of the writer's one connection prepared: parsing a small statement
+// costs more than running it. Only the committer uses it, so it needs no lock.
+type statementCache map[string]*sql.Stmt
+
+const maxStatements = 500
+
+// prepared runs statements through the cache of their connection.
+type prepared struct {
+	c     *sql.Conn
+	cache statementCache
+}
+
+func (p prepared) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+	if s, ok := p.cache[query]; ok {
+		return s, nil
+	}
+	s, err := p.c.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.cache) >= maxStatements {
+		for text, old := range p.cache {
+			_ = old.Close()
+			delete(p.cache, text)
+			break
+		}
+	}
+	p.cache[query] = s
+	return s, nil
+}
+
+func (p prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	s, err := p.stmt(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.ExecContext(ctx, args...)
+}
+
+func (p prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := p.stmt(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(ctx, args...)
+}
+
+// hooks are the listeners of OnWake.
+type hooks struct {
+	mu    sync.Mutex
+	wakes []func()
+}
+
+func (h *hooks) call() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, f := range h.wakes {
+		f()
+	}
+}
+
+// OnWake has f called after each commit of a transaction that called Wake. f must not block.
+func (d *DB) OnWake(f func()) {
+	d.hooks.mu.Lock()
+	defer d.hooks.mu.Unlock()
+	d.hooks.wakes = append(d.hooks.wakes, f)
+}
+
+// IsUnique says whether an error is the violation of a primary key or unique index.
+func IsUnique(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code == "23505"
+	}
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && (lite.Code() == 2067 || lite.Code() == 1555)
+}
+
+// retryable says that the same transaction may well succeed when run again.
+func retryable(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch {
+		case pg.Code == "40001", pg.Code == "40P01", pg.Code == "25006", pg.Code == "55P03",
+			strings.HasPrefix(pg.Code, "57P0"), strings.HasPrefix(pg.Code, "08"):
+			return true
+		}
+		return false
+	}
+	var lite *sqlite.Error
+	if errors.As(err, &lite) {
+		return lite.Code()&0xff == 5 || lite.Code()&0xff == 6 // BUSY, LOCKED
+	}
+	return pgconn.SafeToRetry(err)
+}
+
+// classify turns what a client may be told about the database into a fault; the rest stays as it is.
+func classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := fault.As(err); ok {
+		return err
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && (pg.Code == "53100" || pg.Code == "53200") {
+		return fmt.Errorf("%w (%w)", ErrStorage, err)
+	}
+	var lite *sqlite.Error
+	if errors.As(err, &lite) && lite.Code()&0xff == 13 { // FULL
+		return fmt.Errorf("%w (%w)", ErrStorage, err)
+	}
+	var connect *pgconn.ConnectError
+	if retryable(err) || errors.As(err, &connect) {
+		return fmt.Errorf("%w (%w)", ErrRetryLater, err)
+	}
+	return err
+}
