@@ -1,0 +1,278 @@
+// Package job runs what a committed change asks for: later, at least once, on any instance.
+//
+// A job is a row, inserted by the transaction that needs it. A runner claims due rows by moving run_at past
+// a lease (one guarded statement, so two runners never hold one job), runs the handler, and deletes the row:
+// for a [TxHandler] in the transaction of the effect itself, for a [NetHandler] afterwards. A failed job comes back
+// with growing delay, and is parked for a person after maxAttempts; it is never dropped.
+//
+// Handlers are level-triggered: a job says which object to look at, not what happened to it, so running one
+// twice, late or out of order is harmless.
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+// New is a job to insert.
+type New struct {
+	CompanyID string
+	Kind      string
+	Payload   any       // written as JSON
+	RunAt     time.Time // zero: at once
+}
+
+// Job is a claimed job.
+type Job struct {
+	CompanyID, ID, Kind string
+	Attempt             int // 1 at the first run
+	Payload             []byte
+}
+
+// Decode reads the payload.
+func (j Job) Decode(v any) error {
+	if err := json.Unmarshal(j.Payload, v); err != nil {
+		return fmt.Errorf("job %s %s: %w", j.Kind, j.ID, err)
+	}
+	return nil
+}
+
+// TxHandler works inside one transaction, in which the job is completed too.
+type TxHandler func(ctx context.Context, tx *db.Tx, j Job) error
+
+// NetHandler may talk to the network; it opens its own transactions, and may run again after a crash.
+type NetHandler func(ctx context.Context, d *db.DB, j Job) error
+
+// Entry is the handler of a kind: one of the two.
+type Entry struct {
+	Tx  TxHandler
+	Net NetHandler
+}
+
+// Table maps each kind to its handler.
+type Table map[string]Entry
+
+// Periodic is work that belongs to no object and runs on one instance at a time.
+type Periodic struct {
+	Name  string
+	Every time.Duration
+	Run   func(ctx context.Context) error
+}
+
+const (
+	lease       = 2 * time.Minute
+	claimSize   = 64
+	parallel    = 32
+	pollEvery   = 250 * time.Millisecond
+	maxAttempts = 20
+	maxBackoff  = time.Hour
+)
+
+// ErrParked says that jobs are waiting for a person.
+var ErrParked = errors.New("job: parked after too many failures")
+
+// Enqueue inserts a job; it starts to exist when the transaction commits.
+func Enqueue(tx *db.Tx, n New) {
+	payload, err := json.Marshal(n.Payload)
+	if err != nil {
+		panic(fmt.Sprintf("job %s: payload: %v", n.Kind, err)) // payloads are our own plain structs
+	}
+	at := n.RunAt
+	if at.IsZero() {
+		at = tx.Now()
+	}
+	insert(tx, n.CompanyID, n.Kind, payload, at)
+	if !at.After(tx.Now()) {
+		tx.Wake()
+	}
+}
+
+// Runner runs the jobs of a database.
+type Runner struct {
+	d        *db.DB
+	table    Table
+	kinds    []string
+	periodic []Periodic
+	log      *slog.Logger
+	holder   string
+	wake     chan struct{}
+}
+
+// NewRunner makes a runner. Jobs of kinds that are not in the table are left alone: a newer version of the
+// program may know them.
+func NewRunner(d *db.DB, table Table, periodic []Periodic, log *slog.Logger) *Runner {
+	r := &Runner{d: d, table: table, periodic: periodic, log: log, holder: fmt.Sprintf("%016x", rand.Uint64()), wake: make(chan struct{}, 1)}
+	for kind, e := range table {
+		if (e.Tx == nil) == (e.Net == nil) {
+			panic("job: " + kind + " needs exactly one handler")
+		}
+		r.kinds = append(r.kinds, kind)
+	}
+	d.OnWake(func() {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	})
+	return r
+}
+
+// Run works until ctx ends, then finishes the jobs that it has begun.
+func (r *Runner) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, p := range r.periodic {
+		wg.Go(func() { r.runPeriodic(ctx, p) })
+	}
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		n, err := r.runDue(ctx)
+		if err != nil && ctx.Err() == nil {
+			r.log.Error("jobs cannot be claimed", "error", err)
+		}
+		if n > 0 && err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.wake:
+		case <-tick.C:
+		}
+	}
+	wg.Wait()
+}
+
+// Drain runs what is due until nothing is. It returns the first error of a job, after running the others, so
+// that tests see it; the failed job waits for its next attempt as always.
+func (r *Runner) Drain(ctx context.Context) error {
+	var first error
+	for {
+		n, err := r.runDue(ctx)
+		if first == nil {
+			first = err
+		}
+		if n == 0 {
+			return first
+		}
+	}
+}
+
+// runDue claims due jobs and runs them, several at once. It says how many there were.
+func (r *Runner) runDue(ctx context.Context) (int, error) {
+	var jobs []Job
+	err := r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		jobs, err = claim(ctx, tx, r.kinds)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	// What is begun is finished, also when the runner is told to stop.
+	ctx = context.WithoutCancel(ctx)
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		first error
+		slots = make(chan struct{}, parallel)
+	)
+	for _, j := range jobs {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := r.runOne(ctx, j); err != nil {
+				mu.Lock()
+				if first == nil {
+					first = fmt.Errorf("job %s %s: %w", j.Kind, j.ID, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return len(jobs), first
+}
+
+func (r *Runner) runOne(ctx context.Context, j Job) error {
+	ctx, cancel := context.WithTimeout(ctx, lease-10*time.Second)
+	defer cancel()
+	err := r.handle(ctx, j)
+	if err == nil {
+		return nil
+	}
+	level := slog.LevelWarn
+	if j.Attempt >= maxAttempts {
+		level = slog.LevelError
+	}
+	r.log.Log(ctx, level, "job failed", "kind", j.Kind, "job_id", j.ID, "company_id", j.CompanyID, "attempt", j.Attempt, "error", err)
+	delay := min(time.Second<<min(j.Attempt-1, 30), maxBackoff)
+	delay += rand.N(delay/4 + 1)
+	return errors.Join(err, r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return postpone(ctx, tx, j, tx.Now().Add(delay), j.Attempt >= maxAttempts, err.Error())
+	}))
+}
+
+func (r *Runner) handle(ctx context.Context, j Job) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	e := r.table[j.Kind]
+	if e.Net != nil {
+		if err := e.Net(ctx, r.d, j); err != nil {
+			return err
+		}
+	}
+	return r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		mine, err := complete(ctx, tx, j)
+		if err != nil || !mine {
+			return err // another runner took it over when the lease ran out
+		}
+		if e.Tx != nil {
+			return e.Tx(ctx, tx, j)
+		}
+		return nil
+	})
+}
+
+// runPeriodic runs p each Every on the one instance that holds its lease.
+func (r *Runner) runPeriodic(ctx context.Context, p Periodic) {
+	tick := time.NewTicker(p.Every)
+	defer tick.Stop()
+	for {
+		if held, err := Lease(ctx, r.d, "periodic."+p.Name, r.holder, p.Every+30*time.Second); err != nil {
+			r.logPeriodic(ctx, p, err)
+		} else if held {
+			r.logPeriodic(ctx, p, p.Run(ctx))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (r *Runner) logPeriodic(ctx context.Context, p Periodic, err error) {
+	if err != nil && ctx.Err() == nil {
+		r.log.Warn("periodic work failed", "name", p.Name, "error", err)
+	}
+}
+
+// Lease takes or prolongs the named lease for holder and says whether holder has it.
+func Lease(ctx context.Context, d *db.DB, name, holder string, forHow time.Duration) (held bool, err error) {
+	err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		held, err = takeLease(ctx, tx, name, holder, forHow)
+		return err
+	})
+	return held, err
+}

@@ -1,0 +1,130 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/job"
+)
+
+func enqueue(t *testing.T, d *db.DB, n int, kind string) {
+	t.Helper()
+	err := d.Write(context.Background(), func(_ context.Context, tx *db.Tx) error {
+		for range n {
+			job.Enqueue(tx, job.New{CompanyID: "com_1", Kind: kind, Payload: map[string]string{"id": "x"}})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTwoRunnersRunEachJobOnce(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		enqueue(t, d, 300, "count")
+		var runs atomic.Int64
+		table := job.Table{"count": {Net: func(context.Context, *db.DB, job.Job) error {
+			runs.Add(1)
+			return nil
+		}}}
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				if err := job.NewRunner(d, table, nil, slog.New(slog.DiscardHandler)).Drain(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if runs.Load() != 300 {
+			t.Errorf("%d runs of 300 jobs", runs.Load())
+		}
+	})
+}
+
+func TestAFailedJobLeavesNothingAndComesBack(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		enqueue(t, d, 1, "flaky")
+		broken := errors.New("broken")
+		runs := 0
+		r := job.NewRunner(d, job.Table{"flaky": {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
+			runs++
+			if err := db.SetSetting(ctx, tx, "flaky", "done"); err != nil {
+				return err
+			}
+			if j.Attempt < 3 {
+				return broken
+			}
+			return nil
+		}}}, nil, slog.New(slog.DiscardHandler))
+		for i, wantErr := range []error{broken, broken, nil, nil} {
+			if err := r.Drain(context.Background()); !errors.Is(err, wantErr) {
+				t.Fatalf("round %d: %v", i, err)
+			}
+			clock.Advance(time.Minute)
+		}
+		if runs != 3 {
+			t.Errorf("%d runs", runs)
+		}
+		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+			due, parked, err := job.Waiting(ctx, tx)
+			if due != 0 || parked != 0 {
+				t.Errorf("%d due, %d parked", due, parked)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAHopelessJobIsParkedNotDropped(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		enqueue(t, d, 1, "hopeless")
+		r := job.NewRunner(d, job.Table{"hopeless": {Net: func(context.Context, *db.DB, job.Job) error {
+			panic("always")
+		}}}, nil, slog.New(slog.DiscardHandler))
+		for range 25 {
+			_ = r.Drain(context.Background()) // it fails, that is the case
+			clock.Advance(2 * time.Hour)
+		}
+		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+			due, parked, err := job.Waiting(ctx, tx)
+			if due != 0 || parked != 1 {
+				t.Errorf("%d due, %d parked", due, parked)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestALeaseHasOneHolder(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		take := func(holder string) bool {
+			held, err := job.Lease(context.Background(), d, "watcher", holder, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return held
+		}
+		if !take("a") || take("b") || !take("a") {
+			t.Error("the lease is not exclusive")
+		}
+		clock.Advance(2 * time.Minute)
+		if !take("b") || take("a") {
+			t.Error("a lease that ran out was not taken over")
+		}
+	})
+}

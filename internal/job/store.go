@@ -1,0 +1,62 @@
+package job
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+var jobRows = db.InsertGroup(100, "jobs", "company_id", "job_id", "kind", "payload", "run_at")
+
+func insert(tx *db.Tx, companyID, kind string, payload []byte, at time.Time) {
+	tx.Defer(jobRows, []any{companyID, tx.NewID("job"), kind, string(payload), db.Micros(at)})
+}
+
+// claim leases due jobs. Two runners that pick the same row meet in the UPDATE: the second finds run_at moved.
+func claim(ctx context.Context, tx *db.Tx, kinds []string) ([]Job, error) {
+	args := []any{db.Micros(tx.Now().Add(lease)), db.Micros(tx.Now()), claimSize}
+	for _, k := range kinds {
+		args = append(args, k)
+	}
+	rows, err := tx.Query(ctx, `UPDATE jobs SET run_at = $1, attempt = attempt + 1
+		WHERE parked = FALSE AND run_at <= $2 AND (company_id, job_id) IN (
+			SELECT company_id, job_id FROM jobs WHERE parked = FALSE AND run_at <= $2 AND kind IN `+
+		db.Placeholders(1, len(kinds), 4)+` ORDER BY run_at LIMIT $3)
+		RETURNING company_id, job_id, kind, payload, attempt`, args...)
+	return db.Collect(rows, err, func(r *db.Rows) (j Job, err error) {
+		var payload string
+		err = r.Scan(&j.CompanyID, &j.ID, &j.Kind, &payload, &j.Attempt)
+		j.Payload = []byte(payload)
+		return j, err
+	})
+}
+
+func complete(ctx context.Context, tx *db.Tx, j Job) (mine bool, err error) {
+	n, err := tx.Exec(ctx, "DELETE FROM jobs WHERE company_id = $1 AND job_id = $2 AND attempt = $3", j.CompanyID, j.ID, j.Attempt)
+	return n == 1, err
+}
+
+func postpone(ctx context.Context, tx *db.Tx, j Job, to time.Time, park bool, why string) error {
+	if len(why) > 2000 {
+		why = why[:2000]
+	}
+	_, err := tx.Exec(ctx, `UPDATE jobs SET run_at = $1, parked = $2, last_error = $3
+		WHERE company_id = $4 AND job_id = $5 AND attempt = $6`, db.Micros(to), park, why, j.CompanyID, j.ID, j.Attempt)
+	return err
+}
+
+// Waiting counts the jobs that are not done and those parked for a person.
+func Waiting(ctx context.Context, tx *db.Tx) (due, parked int64, err error) {
+	err = tx.QueryRow(ctx, `SELECT COALESCE(SUM(CASE WHEN parked = FALSE THEN 1 ELSE 0 END), 0),
+		COALESCE(SUM(CASE WHEN parked = TRUE THEN 1 ELSE 0 END), 0) FROM jobs`).Scan(&due, &parked)
+	return due, parked, err
+}
+
+func takeLease(ctx context.Context, tx *db.Tx, name, holder string, forHow time.Duration) (bool, error) {
+	n, err := tx.Exec(ctx, `INSERT INTO leases (name, holder, until) VALUES ($1, $2, $3)
+		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
+		WHERE leases.holder = excluded.holder OR leases.until < $4`,
+		name, holder, db.Micros(tx.Now().Add(forHow)), db.Micros(tx.Now()))
+	return n == 1, err
+}
