@@ -1,0 +1,298 @@
+// Package ledger keeps the books: accounts, balanced append-only journals, guarded balances. It knows no business.
+//
+// A journal is one business fact, unique by company, source and purpose. Its lines balance per asset, or it is
+// not posted. Lines are never changed; a mistake is corrected by a journal the other way round. The accounts that
+// must not be overdrawn (see [Guarded]) keep a balance row that the posting changes in the same transaction;
+// the house's own accounts are lines only, so that no two payrolls wait for one row.
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Code is an account of the chart.
+type Code string
+
+// The chart of accounts.
+const (
+	HotWallet         Code = "1000" // asset: coins in the hot wallet
+	ColdWallet        Code = "1005"
+	OtherWallets      Code = "1006"
+	Bank              Code = "1020"
+	Exchange          Code = "1040"
+	ClearingDeposits  Code = "1050" // asset: deposits seen, below their confirmations; dim: deposit
+	ContraDeposits    Code = "1055" // liability: the other side of 1050
+	DueFromCustomer   Code = "1300" // asset: money a company owes after a reorg
+	CompanyFunds      Code = "2000" // liability: a company's available balance
+	Escrow            Code = "2010" // liability: funding earmarked for a payroll; dim: payroll
+	PayeePayable      Code = "2100" // liability: owed to payees in the denomination; dim: payment
+	OutputPayable     Code = "2110" // liability: owed to payees in the payout asset; dim: output
+	MerchantPayable   Code = "2200"
+	InTransit         Code = "2300" // liability: payouts on their way; dim: payout
+	RefundPayable     Code = "2400"
+	SuspenseUnknown   Code = "2500" // liability: receipts nobody expected; dim: deposit
+	SuspenseLate      Code = "2600" // liability: receipts after their quote's end; dim: payroll or claim
+	FXPosition        Code = "3000" // equity: trading position per asset
+	FeeRevenue        Code = "4000"
+	FXRevenue         Code = "4010"
+	Rounding          Code = "4020"
+	NetworkFee        Code = "5000" // expense
+	BankFee           Code = "5010"
+	ShortfallAbsorbed Code = "5030"
+	ReorgLoss         Code = "5040"
+)
+
+// Shortfall is the short name of ShortfallAbsorbed.
+const Shortfall = ShortfallAbsorbed
+
+var names = map[Code]string{
+	HotWallet: "Hot wallet", ColdWallet: "Cold wallet", OtherWallets: "Other wallets", Bank: "Bank", Exchange: "Exchange",
+	ClearingDeposits: "Deposits in clearing", ContraDeposits: "Contra: unconfirmed deposits", DueFromCustomer: "Due from customer",
+	CompanyFunds: "Company funds", Escrow: "Payroll escrow", PayeePayable: "Payee payable", OutputPayable: "Payout payable",
+	MerchantPayable: "Merchant payable", InTransit: "Payouts in transit", RefundPayable: "Refunds payable",
+	SuspenseUnknown: "Suspense: unidentified", SuspenseLate: "Suspense: late", FXPosition: "FX position", FeeRevenue: "Fee revenue",
+	FXRevenue: "FX revenue", Rounding: "Rounding", NetworkFee: "Network fees", BankFee: "Bank fees",
+	ShortfallAbsorbed: "Shortfall absorbed", ReorgLoss: "Reorg loss",
+}
+
+// Name is the account's name for people.
+func (c Code) Name() string { return names[c] }
+
+// Guarded says that an account may not be overdrawn: what it owes its owner is never below 0.
+func (c Code) Guarded() bool {
+	switch c {
+	case CompanyFunds, Escrow, OutputPayable, MerchantPayable, RefundPayable:
+		return true
+	}
+	return false
+}
+
+// ErrInsufficient is an overdraft refused.
+var ErrInsufficient = fault.New(fault.Conflict, "insufficient_balance", "The balance does not cover this.")
+
+// Line is one side of a posting.
+type Line struct {
+	Code   Code
+	Dim    string // what the account is kept per: payroll, output, deposit; "" for none
+	Amount money.Amount
+	debit  bool
+}
+
+// Debit is a line that debits.
+func Debit(c Code, dim string, a money.Amount) Line { return Line{c, dim, a, true} }
+
+// Credit is a line that credits.
+func Credit(c Code, dim string, a money.Amount) Line { return Line{c, dim, a, false} }
+
+// Journal is one business fact.
+type Journal struct {
+	CompanyID  string
+	SourceType string // "payroll", "deposit", "output"
+	SourceID   string
+	Purpose    string // "fund", "release", "settle": once per source
+	Lines      []Line
+}
+
+// Post leaves a journal for the commit. Lines of nothing are dropped, a journal without lines is none. An
+// unbalanced or negative one is a bug of the caller and an error; an overdraft fails the commit with ErrInsufficient.
+func Post(tx *db.Tx, j Journal) error {
+	if j.CompanyID == "" || j.SourceType == "" || j.SourceID == "" || j.Purpose == "" {
+		return fmt.Errorf("ledger: a journal without company, source or purpose: %+v", j)
+	}
+	sums := map[money.Asset]money.Amount{}
+	lines := make([]Line, 0, len(j.Lines))
+	for _, l := range j.Lines {
+		if l.Amount.Sign() < 0 || names[l.Code] == "" {
+			return fmt.Errorf("ledger: %s of %s: bad line %s %s %s", j.Purpose, j.SourceID, l.Code, l.Amount, l.Amount.Asset())
+		}
+		if l.Amount.IsZero() {
+			continue
+		}
+		a := l.Amount.Asset()
+		sum, ok := sums[a]
+		if !ok {
+			sum = money.Zero(a)
+		}
+		sum, err := sum.Add(l.signed())
+		if err != nil {
+			return fmt.Errorf("ledger: %s of %s: %w", j.Purpose, j.SourceID, err)
+		}
+		sums[a] = sum
+		lines = append(lines, l)
+	}
+	for a, sum := range sums {
+		if !sum.IsZero() {
+			return fmt.Errorf("ledger: %s of %s does not balance: %s %s are left", j.Purpose, j.SourceID, sum, a)
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	j.Lines = lines
+	tx.Defer(postings, posting{tx.NewID("jrn"), j})
+	return nil
+}
+
+// Reverse is the same journal the other way round.
+func (j Journal) Reverse(purpose string) Journal {
+	r := j
+	r.Purpose = purpose
+	r.Lines = slices.Clone(j.Lines)
+	for i := range r.Lines {
+		r.Lines[i].debit = !r.Lines[i].debit
+	}
+	return r
+}
+
+// signed is how a line is stored: debit positive.
+func (l Line) signed() money.Amount {
+	if l.debit {
+		return l.Amount
+	}
+	return l.Amount.Neg()
+}
+
+type posting struct {
+	id string
+	j  Journal
+}
+
+type balanceKey struct {
+	company string
+	code    Code
+	dim     string
+	asset   money.Asset
+}
+
+func (k balanceKey) compare(o balanceKey) int {
+	for _, c := range []int{strings.Compare(k.company, o.company), strings.Compare(string(k.code), string(o.code)),
+		strings.Compare(k.dim, o.dim), strings.Compare(string(k.asset), string(o.asset))} {
+		if c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+var postings = db.NewGroup(50, flush)
+
+// flush writes all journals of a commit with a few statements, whatever their number.
+func flush(ctx context.Context, tx *db.Tx, items []any) error {
+	journals := make([][]any, 0, len(items))
+	var lines [][]any
+	deltas := map[balanceKey]money.Amount{}
+	for _, item := range items {
+		p := item.(posting)
+		j := p.j
+		journals = append(journals, []any{j.CompanyID, p.id, j.SourceType, j.SourceID, j.Purpose, db.Micros(tx.Now())})
+		for i, l := range j.Lines {
+			a := l.Amount.Asset()
+			lines = append(lines, []any{j.CompanyID, p.id, int64(i), string(l.Code), l.Dim, string(a), l.signed().Units()})
+			if !l.Code.Guarded() {
+				continue
+			}
+			k := balanceKey{j.CompanyID, l.Code, l.Dim, a}
+			d, ok := deltas[k]
+			if !ok {
+				d = money.Zero(a)
+			}
+			d, err := d.Sub(l.signed()) // guarded accounts are liabilities: a credit adds
+			if err != nil {
+				return err
+			}
+			deltas[k] = d
+		}
+	}
+	if err := insertJournals(ctx, tx, journals, lines); err != nil {
+		return err
+	}
+	keys := make([]balanceKey, 0, len(deltas))
+	for k := range deltas {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, balanceKey.compare) // every transaction takes the rows in one order
+	var more, less []balanceKey
+	for _, k := range keys {
+		switch deltas[k].Sign() {
+		case 1:
+			more = append(more, k)
+		case -1:
+			less = append(less, k)
+		}
+	}
+	if err := addBalances(ctx, tx, more, deltas); err != nil {
+		return err
+	}
+	return takeBalances(ctx, tx, less, deltas)
+}
+
+// Balance is what an account holds on its normal side: a liability's credits less its debits, an asset's or
+// expense's debits less its credits. Journals of the same transaction count once it was flushed.
+func Balance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (money.Amount, error) {
+	var units int64
+	var err error
+	if c.Guarded() {
+		units, err = guardedBalance(ctx, tx, companyID, c, dim, a)
+	} else {
+		units, err = sumLines(ctx, tx, companyID, c, dim, a)
+		if c >= "2000" && c < "5000" {
+			units = -units
+		}
+	}
+	if err != nil {
+		return money.Amount{}, err
+	}
+	return money.New(a, units), nil
+}
+
+// TrialLine is the total of an account in one asset.
+type TrialLine struct {
+	Code  Code
+	Debit money.Amount // negative: a credit balance
+}
+
+// Report is the outcome of Check.
+type Report struct {
+	Journals int64
+	Lines    int64
+	Trial    []TrialLine
+	Problems []string // empty: the books are right
+}
+
+// Check proves the books from the rows: every journal balances per asset and has lines, every guarded balance is the
+// sum of its lines and not below 0, and the trial balance of each asset is 0.
+func Check(ctx context.Context, tx *db.Tx) (Report, error) {
+	var r Report
+	problems, err := findProblems(ctx, tx)
+	if err != nil {
+		return r, err
+	}
+	r.Problems = problems
+	if r.Journals, r.Lines, err = count(ctx, tx); err != nil {
+		return r, err
+	}
+	if r.Trial, err = trial(ctx, tx); err != nil {
+		return r, err
+	}
+	sums := map[money.Asset]int64{}
+	for _, l := range r.Trial {
+		sums[l.Debit.Asset()] += l.Debit.Units()
+	}
+	for a, sum := range sums {
+		if sum != 0 {
+			r.Problems = append(r.Problems, fmt.Sprintf("the trial balance of %s is off by %s", a, money.New(a, sum)))
+		}
+	}
+	return r, nil
+}
+
+// ErrWrong is a Report with problems, as an error.
+var ErrWrong = errors.New("the books are not right")

@@ -1,0 +1,125 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+func insertJournals(ctx context.Context, tx *db.Tx, journals, lines [][]any) error {
+	if err := tx.Insert(ctx, "ledger_journals", []string{"company_id", "journal_id", "source_type", "source_id", "purpose", "booked_at"}, journals); err != nil {
+		return err
+	}
+	return tx.Insert(ctx, "ledger_lines", []string{"company_id", "journal_id", "line", "code", "dim", "asset", "amount"}, lines)
+}
+
+const balanceChunk = 64
+
+// addBalances raises balances, making the rows that are missing.
+func addBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[balanceKey]money.Amount) error {
+	for _, n := range db.Chunks(len(keys), balanceChunk) {
+		args := make([]any, 0, n*5)
+		for _, k := range keys[:n] {
+			args = append(args, k.company, string(k.code), k.dim, string(k.asset), deltas[k].Units())
+		}
+		keys = keys[n:]
+		if _, err := tx.Exec(ctx, `INSERT INTO ledger_balances (company_id, code, dim, asset, balance) VALUES `+db.Placeholders(n, 5, 1)+`
+			ON CONFLICT (company_id, code, dim, asset) DO UPDATE SET balance = ledger_balances.balance + excluded.balance`, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeBalances lowers balances, each only as far as it goes; a row that is missing or too small fails all.
+func takeBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[balanceKey]money.Amount) error {
+	for _, n := range db.Chunks(len(keys), balanceChunk) {
+		args := make([]any, 0, n*5)
+		values := make([]string, 0, n)
+		for i, k := range keys[:n] {
+			args = append(args, k.company, string(k.code), k.dim, string(k.asset), deltas[k].Neg().Units())
+			values = append(values, fmt.Sprintf("($%d, $%d, $%d, $%d, CAST($%d AS BIGINT))", i*5+1, i*5+2, i*5+3, i*5+4, i*5+5))
+		}
+		keys = keys[n:]
+		changed, err := tx.Exec(ctx, `WITH v (company_id, code, dim, asset, take) AS (VALUES `+strings.Join(values, ",")+`)
+			UPDATE ledger_balances SET balance = ledger_balances.balance - v.take FROM v
+			WHERE ledger_balances.company_id = v.company_id AND ledger_balances.code = v.code AND ledger_balances.dim = v.dim
+				AND ledger_balances.asset = v.asset AND ledger_balances.balance >= v.take`, args...)
+		if err != nil {
+			return err
+		}
+		if changed != int64(n) {
+			return ErrInsufficient
+		}
+	}
+	return nil
+}
+
+func guardedBalance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (units int64, err error) {
+	err = tx.QueryRow(ctx, "SELECT balance FROM ledger_balances WHERE company_id = $1 AND code = $2 AND dim = $3 AND asset = $4",
+		companyID, string(c), dim, string(a)).Scan(&units)
+	if errors.Is(err, db.ErrNoRows) {
+		return 0, nil
+	}
+	return units, err
+}
+
+func sumLines(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (units int64, err error) {
+	err = tx.QueryRow(ctx, "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM ledger_lines WHERE company_id = $1 AND code = $2 AND dim = $3 AND asset = $4",
+		companyID, string(c), dim, string(a)).Scan(&units)
+	return units, err
+}
+
+func findProblems(ctx context.Context, tx *db.Tx) ([]string, error) {
+	var problems []string
+	for _, q := range []struct{ text, query string }{
+		{"journal %s of company %s does not balance in %s", `SELECT journal_id, company_id, asset FROM ledger_lines
+			GROUP BY company_id, journal_id, asset HAVING SUM(amount) <> 0 LIMIT 100`},
+		{"journal %s of company %s has no lines (%s)", `SELECT j.journal_id, j.company_id, j.purpose FROM ledger_journals j
+			LEFT JOIN ledger_lines l ON l.company_id = j.company_id AND l.journal_id = j.journal_id WHERE l.journal_id IS NULL LIMIT 100`},
+		{"line of journal %s of company %s belongs to no journal (%s)", `SELECT l.journal_id, l.company_id, l.code FROM ledger_lines l
+			LEFT JOIN ledger_journals j ON l.company_id = j.company_id AND l.journal_id = j.journal_id WHERE j.journal_id IS NULL LIMIT 100`},
+		{"balance of account %s of company %s is not the sum of its lines (%s)", `SELECT b.code, b.company_id, b.dim FROM ledger_balances b
+			LEFT JOIN (SELECT company_id, code, dim, asset, SUM(amount) AS total FROM ledger_lines GROUP BY company_id, code, dim, asset) l
+				ON l.company_id = b.company_id AND l.code = b.code AND l.dim = b.dim AND l.asset = b.asset
+			WHERE b.balance <> -COALESCE(l.total, 0) OR b.balance < 0 LIMIT 100`},
+		{"account %s of company %s has lines but no balance (%s)", `SELECT l.code, l.company_id, l.dim FROM ledger_lines l
+			LEFT JOIN ledger_balances b ON l.company_id = b.company_id AND l.code = b.code AND l.dim = b.dim AND l.asset = b.asset
+			WHERE l.code IN ('2000', '2010', '2110', '2200', '2400') AND b.code IS NULL
+			GROUP BY l.company_id, l.code, l.dim, l.asset HAVING SUM(l.amount) <> 0 LIMIT 100`},
+	} {
+		rows, err := tx.Query(ctx, q.query)
+		found, err := db.Collect(rows, err, func(r *db.Rows) (string, error) {
+			var a, b, c string
+			err := r.Scan(&a, &b, &c)
+			return fmt.Sprintf(q.text, a, b, c), err
+		})
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, found...)
+	}
+	return problems, nil
+}
+
+func count(ctx context.Context, tx *db.Tx) (journals, lines int64, err error) {
+	if err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM ledger_journals").Scan(&journals); err != nil {
+		return 0, 0, err
+	}
+	err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM ledger_lines").Scan(&lines)
+	return journals, lines, err
+}
+
+func trial(ctx context.Context, tx *db.Tx) ([]TrialLine, error) {
+	rows, err := tx.Query(ctx, "SELECT code, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines GROUP BY code, asset ORDER BY asset, code")
+	return db.Collect(rows, err, func(r *db.Rows) (TrialLine, error) {
+		var code, asset string
+		var units int64
+		err := r.Scan(&code, &asset, &units)
+		return TrialLine{Code(code), money.New(money.Asset(asset), units)}, err
+	})
+}
