@@ -56,7 +56,7 @@ type Options struct {
 	// Committers is how many transactions commit at once. SQLite has one; PostgreSQL 4 when 0.
 	Committers int
 	// Connections bounds the PostgreSQL pool; 16 when 0.
-	Connections int
+	Connections int32
 }
 
 // DB is an open database. It is safe for concurrent use.
@@ -138,7 +138,7 @@ func (d *DB) openPostgres(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("database URL: %w", err)
 	}
-	cfg.MaxConns = int32(d.opt.Connections)
+	cfg.MaxConns = d.opt.Connections
 	if cfg.MaxConns <= 0 {
 		cfg.MaxConns = 16
 	}

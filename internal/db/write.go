@@ -147,7 +147,7 @@ func (d *DB) alone(r *request) {
 			}
 			return
 		}
-		time.Sleep(time.Duration(rand.Int64N(int64(5*time.Millisecond) << try)))
+		time.Sleep(rand.N(5 * time.Millisecond << try)) //nolint:gosec // jitter, not a secret
 	}
 }
 

@@ -11,11 +11,12 @@ package job
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -110,7 +111,7 @@ type Runner struct {
 // NewRunner makes a runner. Jobs of kinds that are not in the table are left alone: a newer version of the
 // program may know them.
 func NewRunner(d *db.DB, table Table, periodic []Periodic, log *slog.Logger) *Runner {
-	r := &Runner{d: d, table: table, periodic: periodic, log: log, holder: fmt.Sprintf("%016x", rand.Uint64()), wake: make(chan struct{}, 1)}
+	r := &Runner{d: d, table: table, periodic: periodic, log: log, holder: rand.Text(), wake: make(chan struct{}, 1)}
 	for kind, e := range table {
 		if (e.Tx == nil) == (e.Net == nil) {
 			panic("job: " + kind + " needs exactly one handler")
@@ -214,7 +215,7 @@ func (r *Runner) runOne(ctx context.Context, j Job) error {
 	}
 	r.log.Log(ctx, level, "job failed", "kind", j.Kind, "job_id", j.ID, "company_id", j.CompanyID, "attempt", j.Attempt, "error", err)
 	delay := min(time.Second<<min(j.Attempt-1, 30), maxBackoff)
-	delay += rand.N(delay/4 + 1)
+	delay += mathrand.N(delay/4 + 1) //nolint:gosec // jitter, not a secret
 	return errors.Join(err, r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return postpone(ctx, tx, j, tx.Now().Add(delay), j.Attempt >= maxAttempts, err.Error())
 	}))

@@ -71,8 +71,9 @@ func (c Code) Guarded() bool {
 	switch c {
 	case CompanyFunds, Escrow, OutputPayable, MerchantPayable, RefundPayable:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // ErrInsufficient is an overdraft refused.

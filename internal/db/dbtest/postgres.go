@@ -57,6 +57,7 @@ type Server struct {
 	Dir string `json:"dir"` // everything it owns
 
 	template string
+	users    *os.File // the shared lock, held open until the process ends
 }
 
 // shared returns the server that this process and its neighbours test on, with its template ready.
@@ -99,12 +100,12 @@ func findOrStart(ctx context.Context, root, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	held = users
 	record := filepath.Join(dir, "server.json")
 	if data, err := os.ReadFile(record); err == nil {
 		var s Server
 		if json.Unmarshal(data, &s) == nil {
 			if s.admin(ctx, "SELECT 1") == nil {
+				s.users = users
 				return &s, nil
 			}
 			s.remove()
@@ -114,6 +115,7 @@ func findOrStart(ctx context.Context, root, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.users = users
 	data, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
@@ -125,9 +127,6 @@ func findOrStart(ctx context.Context, root, dir string) (*Server, error) {
 	return s, os.WriteFile(record, data, 0o644)
 }
 
-// held keeps the shared lock open until the process ends.
-var held *os.File
-
 func flock(path string, how int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -135,7 +134,7 @@ func flock(path string, how int) (*os.File, error) {
 	}
 	for {
 		err = syscall.Flock(int(f.Fd()), how)
-		if err != syscall.EINTR {
+		if !errors.Is(err, syscall.EINTR) {
 			break
 		}
 	}
