@@ -1,0 +1,128 @@
+package quote
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+const columns = `company_id, quote_id, object_id, number, state, version, valid_from, valid_to, grace, cancelled_at,
+	due_asset, due, funding_asset, funding, rate, address, network`
+
+const columnCount = 17
+
+var quoteRows = db.InsertGroup(40, "quotes", "company_id", "quote_id", "object_id", "number", "state", "version", "valid_from", "valid_to",
+	"grace", "cancelled_at", "due_asset", "due", "funding_asset", "funding", "rate", "address", "network")
+
+func row(q Quote) []any {
+	return []any{q.CompanyID, q.ID, q.ObjectID, q.Number, string(q.State), q.Version, db.Micros(q.ValidFrom), db.Micros(q.ValidTo),
+		q.Grace.Microseconds(), micros(q.CancelledAt), string(q.Due.Asset()), q.Due.Units(), string(q.Funding.Asset()), q.Funding.Units(),
+		q.Rate.String(), q.Address, q.Network}
+}
+
+func insertLater(tx *db.Tx, q Quote) { tx.Defer(quoteRows, row(q)) }
+
+// insert says whether the quote is in; it is not when another one of the same object and asset came first.
+func insert(ctx context.Context, tx *db.Tx, q Quote) (bool, error) {
+	n, err := tx.Exec(ctx, "INSERT INTO quotes ("+columns+") VALUES "+db.Placeholders(1, columnCount, 1)+" ON CONFLICT DO NOTHING", row(q)...)
+	return n == 1, err
+}
+
+// setState moves a quote from the very version that was read.
+func setState(ctx context.Context, tx *db.Tx, q Quote, to State) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE quotes SET state = $1, version = version + 1, cancelled_at = $2
+		WHERE company_id = $3 AND quote_id = $4 AND state = $5 AND version = $6`,
+		string(to), micros(q.CancelledAt), q.CompanyID, q.ID, string(q.State), q.Version)
+	return n == 1, err
+}
+
+// Get is a quote by its id.
+func Get(ctx context.Context, tx *db.Tx, companyID, quoteID string) (Quote, error) {
+	return one(tx.QueryRow(ctx, "SELECT "+columns+" FROM quotes WHERE company_id = $1 AND quote_id = $2", companyID, quoteID))
+}
+
+// Active is the active quote of an object in an asset. It may have run out without having been expired yet: see Covers.
+func Active(ctx context.Context, tx *db.Tx, companyID, objectID string, funding money.Asset) (Quote, error) {
+	return one(tx.QueryRow(ctx, "SELECT "+columns+` FROM quotes
+		WHERE company_id = $1 AND object_id = $2 AND funding_asset = $3 AND state = 'active'`, companyID, objectID, string(funding)))
+}
+
+// Last is the newest quote of an object in an asset, whatever its state.
+func Last(ctx context.Context, tx *db.Tx, companyID, objectID string, funding money.Asset) (Quote, error) {
+	return one(tx.QueryRow(ctx, "SELECT "+columns+` FROM quotes
+		WHERE company_id = $1 AND object_id = $2 AND funding_asset = $3 ORDER BY number DESC LIMIT 1`, companyID, objectID, string(funding)))
+}
+
+// InForce is the quote that values a payment first seen at an instant: the newest one that had begun by then, or the first one
+// for a payment seen before all of them. Whether the payment is in time is the quote's Covers.
+func InForce(ctx context.Context, tx *db.Tx, companyID, objectID string, funding money.Asset, at time.Time) (Quote, error) {
+	q, err := one(tx.QueryRow(ctx, "SELECT "+columns+` FROM quotes
+		WHERE company_id = $1 AND object_id = $2 AND funding_asset = $3 AND valid_from <= $4 ORDER BY number DESC LIMIT 1`,
+		companyID, objectID, string(funding), db.Micros(at)))
+	if !errors.Is(err, ErrNotFound) {
+		return q, err
+	}
+	return one(tx.QueryRow(ctx, "SELECT "+columns+` FROM quotes
+		WHERE company_id = $1 AND object_id = $2 AND funding_asset = $3 ORDER BY number LIMIT 1`, companyID, objectID, string(funding)))
+}
+
+// ForObject is every quote of an object, newest first.
+func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) ([]Quote, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM quotes WHERE company_id = $1 AND object_id = $2
+		ORDER BY number DESC, funding_asset`, companyID, objectID)
+	return db.Collect(rows, err, func(r *db.Rows) (Quote, error) { return scan(r) })
+}
+
+// countRefreshes counts the refreshes of an object since an instant and says when the first of them was.
+func countRefreshes(ctx context.Context, tx *db.Tx, companyID, objectID string, funding money.Asset, since time.Time) (int, time.Time, error) {
+	var count int
+	var first int64
+	err := tx.QueryRow(ctx, `SELECT COUNT(*), COALESCE(MIN(valid_from), 0) FROM quotes
+		WHERE company_id = $1 AND object_id = $2 AND funding_asset = $3 AND number > 1 AND valid_from > $4`,
+		companyID, objectID, string(funding), db.Micros(since)).Scan(&count, &first)
+	return count, db.Time(first), err
+}
+
+// loadDue is the one read across companies: what has run out, oldest first.
+func loadDue(ctx context.Context, tx *db.Tx, until time.Time, limit int) ([]Quote, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM quotes WHERE state = 'active' AND valid_to <= $1 ORDER BY valid_to LIMIT $2",
+		db.Micros(until), limit)
+	return db.Collect(rows, err, func(r *db.Rows) (Quote, error) { return scan(r) })
+}
+
+func one(r db.Row) (Quote, error) {
+	q, err := scan(r)
+	if errors.Is(err, db.ErrNoRows) {
+		return Quote{}, ErrNotFound
+	}
+	return q, err
+}
+
+func scan(r interface{ Scan(dest ...any) error }) (Quote, error) {
+	var q Quote
+	var state, dueAsset, fundingAsset, rate string
+	var from, to, grace, cancelled, due, funding int64
+	err := r.Scan(&q.CompanyID, &q.ID, &q.ObjectID, &q.Number, &state, &q.Version, &from, &to, &grace, &cancelled,
+		&dueAsset, &due, &fundingAsset, &funding, &rate, &q.Address, &q.Network)
+	if err != nil {
+		return Quote{}, err
+	}
+	q.State, q.ValidFrom, q.ValidTo, q.Grace = State(state), db.Time(from), db.Time(to), time.Duration(grace)*time.Microsecond
+	if cancelled != 0 {
+		q.CancelledAt = db.Time(cancelled)
+	}
+	q.Due, q.Funding = money.New(money.Asset(dueAsset), due), money.New(money.Asset(fundingAsset), funding)
+	q.Rate, err = money.ParseRate(q.Funding.Asset(), q.Due.Asset(), rate)
+	return q, err
+}
+
+// micros keeps the zero time 0.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return db.Micros(t)
+}

@@ -1,0 +1,61 @@
+package rates
+
+import (
+	"context"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+const storedColumns = "asset, rate, sources, observed_at, valid_to"
+
+func load(ctx context.Context, tx *db.Tx, a money.Asset) (Stored, error) {
+	return scanStored(tx.QueryRow(ctx, "SELECT "+storedColumns+" FROM rates WHERE asset = $1", string(a)))
+}
+
+func loadAll(ctx context.Context, tx *db.Tx) (map[money.Asset]Stored, error) {
+	rows, err := tx.Query(ctx, "SELECT "+storedColumns+" FROM rates")
+	all, err := db.Collect(rows, err, func(r *db.Rows) (Stored, error) { return scanStored(r) })
+	byAsset := make(map[money.Asset]Stored, len(all))
+	for _, s := range all {
+		byAsset[s.Rate.Base()] = s
+	}
+	return byAsset, err
+}
+
+func loadValid(ctx context.Context, tx *db.Tx) ([]Stored, error) {
+	rows, err := tx.Query(ctx, "SELECT "+storedColumns+" FROM rates WHERE valid_to > $1 ORDER BY asset", db.Micros(tx.Now()))
+	return db.Collect(rows, err, func(r *db.Rows) (Stored, error) { return scanStored(r) })
+}
+
+func scanStored(row interface{ Scan(dest ...any) error }) (Stored, error) {
+	var s Stored
+	var asset, rate string
+	var observed, validTo int64
+	if err := row.Scan(&asset, &rate, &s.Sources, &observed, &validTo); err != nil {
+		return Stored{}, err
+	}
+	s.ObservedAt, s.ValidTo = db.Time(observed), db.Time(validTo)
+	var err error
+	s.Rate, err = money.ParseRate(money.Asset(asset), money.USD, rate)
+	return s, err
+}
+
+// save replaces prices, except by older ones: two refreshers may finish in the wrong order.
+func save(ctx context.Context, tx *db.Tx, prices []Stored) error {
+	for _, n := range db.Chunks(len(prices), 64) {
+		args := make([]any, 0, n*5)
+		for _, s := range prices[:n] {
+			args = append(args, string(s.Rate.Base()), s.Rate.String(), s.Sources, db.Micros(s.ObservedAt), db.Micros(s.ValidTo))
+		}
+		_, err := tx.Exec(ctx, "INSERT INTO rates ("+storedColumns+") VALUES "+db.Placeholders(n, 5, 1)+`
+			ON CONFLICT (asset) DO UPDATE SET rate = excluded.rate, sources = excluded.sources,
+				observed_at = excluded.observed_at, valid_to = excluded.valid_to
+			WHERE rates.observed_at <= excluded.observed_at`, args...)
+		if err != nil {
+			return err
+		}
+		prices = prices[n:]
+	}
+	return nil
+}
