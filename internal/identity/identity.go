@@ -1,0 +1,526 @@
+// Package identity owns who somebody is and what they may do: companies, people, the members who sign in for a
+// company, its apps, their API keys and access tokens, and the [Principal] that a credential stands for.
+//
+// Of a token only the SHA-256 digest is stored, of a password only its argon2id hash; both are shown or sent once
+// and never again. Personal data that is not needed for searching is stored through the [Sealer], which the packages of
+// payees use too. The package knows nothing of HTTP: it is given a scheme and a credential, not a request.
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/mail"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/alexedwards/argon2id"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+)
+
+// What callers of this package are refused with.
+var (
+	ErrInvalidToken      = fault.New(fault.Unauthorized, "invalid_token", "The credential is missing, unknown, expired, revoked, sent with the wrong scheme, or belongs to the other environment.")
+	ErrInsufficientScope = fault.New(fault.Forbidden, "insufficient_scope", "The credential lacks a scope that this operation needs.")
+	ErrFrozen            = fault.New(fault.Forbidden, "company_frozen", "This company is frozen. Reading works, changes do not. Ask support.")
+	ErrRedirectURI       = fault.New(fault.Invalid, "redirect_uri_invalid", "A redirect address is an absolute https address without fragment, user name or wildcard; a sandbox app may also use http on localhost.")
+	ErrEmailTaken        = fault.New(fault.Conflict, "invalid_state", "Another user already signs in with this email address.")
+)
+
+// Kind says what sort of credential a principal showed.
+type Kind string
+
+// The kinds of principals.
+const (
+	KindAPIKey  Kind = "api_key"
+	KindOAuth   Kind = "oauth_token"
+	KindSession Kind = "session"
+)
+
+// Principal is who acts. Its zero value may do nothing.
+type Principal struct {
+	Kind      Kind
+	ID        string // of the credential: the key, the token or the session
+	AppID     string // "" for a session
+	CompanyID string // the company it acts for, "" for a user without one
+	UserID    string // the user it acts for, "" for an API key
+	Scopes    Scopes
+	LastUsed  time.Time // zero when never used before; see Touch
+}
+
+// Has says whether the principal holds a scope.
+func (p Principal) Has(scope Scope) bool { return p.Scopes.Has(scope) }
+
+// Require is nil when the principal holds the scope, else ErrInsufficientScope naming it.
+func (p Principal) Require(scope Scope) error {
+	if p.Has(scope) {
+		return nil
+	}
+	return ErrInsufficientScope.Detailf("This operation needs the scope %s, which the credential was not given.", scope).Set("scope", string(scope))
+}
+
+// Company resolves the company a request names: its own when none is named, fault.NotFoundErr when it is another's.
+func (p Principal) Company(requested string) (string, error) {
+	if p.CompanyID == "" || requested != "" && requested != p.CompanyID {
+		return "", fault.NotFoundErr
+	}
+	return p.CompanyID, nil
+}
+
+// Company is a company's account and contract.
+type Company struct {
+	ID, Name, Email, Website, Country string
+	Status                            string // active, frozen or closed
+	KYBStatus                         string
+	FundingMethod                     string // crypto, wallet, or the id of one wallet
+	FeeBps                            int64  // of the paid volume
+	PremiumBps                        int64  // more for a premium payment
+	ToleranceBps                      int64  // how much too little still counts as paid, at most 500
+	Version                           int64
+	Created                           time.Time
+}
+
+// The states of a company.
+const (
+	CompanyActive = "active"
+	CompanyFrozen = "frozen"
+	CompanyClosed = "closed"
+)
+
+// Active is nil unless the company is frozen or closed, then ErrFrozen. Whoever changes something for a company asks.
+func (c Company) Active() error {
+	if c.Status != CompanyActive {
+		return ErrFrozen
+	}
+	return nil
+}
+
+// NewCompany is what a company starts with. Fees that are 0 are 0: the contract is the caller's to give.
+type NewCompany struct {
+	Name, Email, Website, Country    string
+	FundingMethod                    string // "" means crypto
+	KYBStatus                        string // "" means not_started
+	FeeBps, PremiumBps, ToleranceBps int64
+}
+
+// CreateCompany opens a company's account.
+func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error) {
+	var problems fault.List
+	c := Company{
+		ID: tx.NewID("com"), Status: CompanyActive, KYBStatus: n.KYBStatus, FundingMethod: n.FundingMethod,
+		FeeBps: n.FeeBps, PremiumBps: n.PremiumBps, ToleranceBps: n.ToleranceBps, Version: 1, Created: tx.Now(),
+	}
+	c.Name = Line(&problems, "/name", n.Name, 1, 200)
+	c.Website = Line(&problems, "/website", n.Website, 0, 300)
+	c.Email = Email(&problems, "/email", n.Email, false)
+	c.Country = Country(&problems, "/country", n.Country, true)
+	if c.FundingMethod == "" {
+		c.FundingMethod = "crypto"
+	}
+	if c.KYBStatus == "" {
+		c.KYBStatus = "not_started"
+	}
+	for _, b := range []struct {
+		pointer    string
+		value, max int64
+	}{{"/fee_bps", c.FeeBps, 10_000}, {"/premium_bps", c.PremiumBps, 10_000}, {"/tolerance_bps", c.ToleranceBps, 500}} {
+		if b.value < 0 || b.value > b.max {
+			problems.Add("invalid_parameter", b.pointer, fmt.Sprintf("This is in hundredths of a percent, from 0 to %d.", b.max))
+		}
+	}
+	if err := problems.Err(); err != nil {
+		return Company{}, err
+	}
+	return c, insertCompany(ctx, tx, c)
+}
+
+// CompanyByID reads a company, or says fault.NotFoundErr.
+func CompanyByID(ctx context.Context, tx *db.Tx, id string) (Company, error) {
+	return selectCompany(ctx, tx, id)
+}
+
+// Profile is what is known of a person. Of a user, email, names and country are searchable; the rest is sealed at rest.
+type Profile struct {
+	Email     string `json:"-"`
+	FirstName string `json:"-"`
+	LastName  string `json:"-"`
+	Country   string `json:"-"`
+	Details
+}
+
+// Details are the personal data that are never searched.
+type Details struct {
+	PhoneNumber    string `json:"phone_number,omitempty"`
+	PhoneCountry   string `json:"phone_country,omitempty"`
+	DateOfBirth    string `json:"date_of_birth,omitempty"`
+	StreetAddress  string `json:"street_address,omitempty"`
+	StreetAddress2 string `json:"street_address_2,omitempty"`
+	City           string `json:"city,omitempty"`
+	State          string `json:"state,omitempty"`
+	Zip            string `json:"zip,omitempty"`
+}
+
+// Seal encrypts the details for their place.
+func (d Details) Seal(s *Sealer, at Place) (string, error) {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return "", err
+	}
+	return s.Seal(at, text)
+}
+
+// OpenDetails decrypts what Seal made.
+func OpenDetails(s *Sealer, at Place, sealed string) (d Details, err error) {
+	text, err := s.Open(at, sealed)
+	if err != nil {
+		return Details{}, err
+	}
+	return d, json.Unmarshal(text, &d)
+}
+
+// Complete says whether a profile has what paying a person needs: a name, a birth date, a country and an address.
+func (p Profile) Complete() bool {
+	return p.FirstName != "" && p.LastName != "" && p.DateOfBirth != "" && p.Country != "" && p.StreetAddress != "" && p.City != ""
+}
+
+// Check normalises a profile and notes what is wrong with it; required says which members must be there, by their names.
+func (p Profile) Check(problems *fault.List, now time.Time, required ...string) Profile {
+	must := map[string]bool{}
+	for _, name := range required {
+		must[name] = true
+	}
+	line := func(name, value string, most int) string {
+		least := 0
+		if must[name] {
+			least = 1
+		}
+		return Line(problems, "/"+name, value, least, most)
+	}
+	q := Profile{
+		Email:     Email(problems, "/email", p.Email, must["email"]),
+		FirstName: line("first_name", p.FirstName, 100),
+		LastName:  line("last_name", p.LastName, 100),
+		Details: Details{
+			DateOfBirth:    birthDate(problems, p.DateOfBirth, now, must["date_of_birth"]),
+			StreetAddress:  line("street_address", p.StreetAddress, 200),
+			StreetAddress2: line("street_address_2", p.StreetAddress2, 200),
+			City:           line("city", p.City, 100),
+			State:          line("state", p.State, 100),
+			Zip:            line("zip", p.Zip, 20),
+		},
+	}
+	q.PhoneCountry = Country(problems, "/phone_country", p.PhoneCountry, must["phone_country"])
+	q.PhoneNumber = phone(problems, p.PhoneNumber, q.PhoneCountry, must["phone_number"])
+	q.Country = Country(problems, "/country", p.Country, must["country"])
+	return q
+}
+
+// User is a person with an account of their own.
+type User struct {
+	ID string
+	Profile
+	Complete     bool // the profile has what paying needs
+	Version      int64
+	Created      time.Time
+	passwordHash string
+}
+
+// Name is how the person is addressed.
+func (u User) Name() string { return strings.TrimSpace(u.FirstName + " " + u.LastName) }
+
+// NewUser is what a user starts with.
+type NewUser struct {
+	Profile
+	Password string // "" for a person who does not sign in; at least 12 characters otherwise
+}
+
+// CreateUser makes a user. Hashing a password takes some 50 ms on purpose, within the transaction: the account
+// pages hash first and use NewUser only for people without one.
+func CreateUser(ctx context.Context, tx *db.Tx, s *Sealer, n NewUser) (User, error) {
+	var problems fault.List
+	u := User{ID: tx.NewID("usr"), Version: 1, Created: tx.Now()}
+	u.Profile = n.Profile.Check(&problems, tx.Now(), "email")
+	if n.Password != "" && (utf8.RuneCountInString(n.Password) < 12 || len(n.Password) > 1024) {
+		problems.Add("invalid_parameter", "/password", "A password has at least 12 characters.")
+	}
+	if err := problems.Err(); err != nil {
+		return User{}, err
+	}
+	if n.Password != "" {
+		hash, err := argon2id.CreateHash(n.Password, argon2id.DefaultParams)
+		if err != nil {
+			return User{}, err
+		}
+		u.passwordHash = hash
+	}
+	u.Complete = u.Profile.Complete()
+	sealed, err := u.Details.Seal(s, userDetails(u.ID))
+	if err != nil {
+		return User{}, err
+	}
+	return u, insertUser(ctx, tx, u, sealed)
+}
+
+func userDetails(userID string) Place { return Place{"users", "details", userID} }
+
+// GetUser reads a user with the sealed details, or says fault.NotFoundErr. With a nil sealer the details stay empty.
+func GetUser(ctx context.Context, tx *db.Tx, s *Sealer, id string) (User, error) {
+	return selectUser(ctx, tx, s, "user_id", id)
+}
+
+// UserByEmail finds the user who signs in with an address. For an unknown one it returns a user without id, whose
+// CheckPassword fails after the same work as a wrong password takes, so that answers do not tell who has an account.
+func UserByEmail(ctx context.Context, tx *db.Tx, email string) (User, error) {
+	u, err := selectUser(ctx, tx, nil, "email_key", strings.ToLower(norm.NFC.String(strings.TrimSpace(email))))
+	if errors.Is(err, fault.NotFoundErr) {
+		return User{}, nil
+	}
+	return u, err
+}
+
+var nobodysHash = sync.OnceValues(func() (string, error) {
+	return argon2id.CreateHash("nobody has this password", argon2id.DefaultParams)
+})
+
+// CheckPassword says whether it is the user's password. It takes some 50 ms: call it outside a transaction.
+func (u User) CheckPassword(password string) (bool, error) {
+	hash := u.passwordHash
+	if hash == "" || u.ID == "" {
+		h, err := nobodysHash()
+		if err != nil {
+			return false, err
+		}
+		hash = h
+	}
+	same, err := argon2id.ComparePasswordAndHash(password, hash)
+	return same && u.ID != "" && u.passwordHash != "", err
+}
+
+// Member is a user's standing in a company they sign in for.
+type Member struct{ CompanyID, UserID, Role string }
+
+// AddMember lets a user act for a company by signing in. Adding one again changes the role.
+func AddMember(ctx context.Context, tx *db.Tx, m Member) error { return upsertMember(ctx, tx, m) }
+
+// Memberships are the companies a user signs in for, oldest first.
+func Memberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error) {
+	return selectMemberships(ctx, tx, userID)
+}
+
+// App is an authentication app that a company registered.
+type App struct {
+	CompanyID, ID, Name, ClientID, RedirectURI string
+	Scopes                                     Scopes
+	secretDigest                               string
+}
+
+// NewApp is what an app is registered with.
+type NewApp struct {
+	CompanyID, Name string
+	RedirectURI     string // "" for an app that only has API keys
+	Scopes          Scopes
+}
+
+// CreateApp registers an app and returns its client secret, which is not kept.
+func CreateApp(ctx context.Context, tx *db.Tx, env Environment, n NewApp) (app App, secret string, err error) {
+	var problems fault.List
+	name := Line(&problems, "/name", n.Name, 1, 100)
+	if err := problems.Err(); err != nil {
+		return App{}, "", err
+	}
+	if n.RedirectURI != "" && !redirectAllowed(n.RedirectURI, env) {
+		return App{}, "", ErrRedirectURI.At("body", "/redirect_uri")
+	}
+	secret = newToken(secretToken, env)
+	app = App{
+		CompanyID: n.CompanyID, ID: tx.NewID("app"), Name: name, ClientID: tx.NewID("cli"), RedirectURI: n.RedirectURI,
+		Scopes: n.Scopes, secretDigest: digest(secret),
+	}
+	return app, secret, insertApp(ctx, tx, app)
+}
+
+// AppByClientID finds an active app, or says fault.NotFoundErr.
+func AppByClientID(ctx context.Context, tx *db.Tx, clientID string) (App, error) {
+	return selectApp(ctx, tx, clientID)
+}
+
+// CheckSecret says whether it is the app's client secret.
+func (a App) CheckSecret(secret string) bool {
+	return a.secretDigest != "" && sameDigest(digest(secret), a.secretDigest)
+}
+
+// redirectAllowed refuses what could hand a code to somebody else.
+func redirectAllowed(text string, env Environment) bool {
+	u, err := url.Parse(text)
+	if err != nil || len(text) > 500 || u.Host == "" || u.User != nil || u.Fragment != "" || strings.ContainsAny(text, "#*\\ ") {
+		return false
+	}
+	host := u.Hostname()
+	ip, _ := netip.ParseAddr(host)
+	local := host == "localhost" || strings.HasSuffix(host, ".localhost") || ip.IsLoopback()
+	switch u.Scheme {
+	case "https":
+		return !local || env == Sandbox
+	case "http":
+		return local && env == Sandbox
+	}
+	return false
+}
+
+// NewAPIKey is what a key is made with.
+type NewAPIKey struct {
+	CompanyID, AppID string
+	Expires          time.Time // zero: until it is revoked
+	Token            string    // "" makes a random one; tests and demonstrations may bring their own of the same form
+}
+
+// CreateAPIKey makes a key of an app and returns it. It is not kept: whoever loses it makes another.
+func CreateAPIKey(ctx context.Context, tx *db.Tx, env Environment, n NewAPIKey) (keyID, token string, err error) {
+	token = n.Token
+	if token == "" {
+		token = newToken(keyToken, env)
+	}
+	if !wellFormed(token, keyToken, env) {
+		return "", "", errors.New("identity: not an API key of this environment")
+	}
+	keyID = tx.NewID("key")
+	return keyID, token, insertAPIKey(ctx, tx, keyID, token, n)
+}
+
+// RevokeAPIKey ends a key at once. Ending one twice is fine; another company's key is fault.NotFoundErr.
+func RevokeAPIKey(ctx context.Context, tx *db.Tx, companyID, keyID string) error {
+	return revoke(ctx, tx, "api_keys", "key_id", companyID, keyID)
+}
+
+// The lifetime of access tokens.
+const (
+	TokenLife = 365 * 24 * time.Hour
+	TokenIdle = 90 * 24 * time.Hour // a token that is not used this long ends
+)
+
+// NewAccessToken is what a user granted an app.
+type NewAccessToken struct {
+	CompanyID, AppID, UserID string
+	Scopes                   Scopes
+}
+
+// CreateAccessToken makes a bearer token for a user's grant and returns it. It is not kept.
+func CreateAccessToken(ctx context.Context, tx *db.Tx, env Environment, n NewAccessToken) (tokenID, token string, err error) {
+	tokenID, token = tx.NewID("tok"), newToken(accessToken, env)
+	return tokenID, token, insertAccessToken(ctx, tx, tokenID, token, n)
+}
+
+// RevokeAccessToken ends a token at once. Ending one twice is fine; another company's token is fault.NotFoundErr.
+func RevokeAccessToken(ctx context.Context, tx *db.Tx, companyID, tokenID string) error {
+	return revoke(ctx, tx, "access_tokens", "token_id", companyID, tokenID)
+}
+
+// Authenticate finds who a credential stands for. The scheme and what follows it come from the Authorization
+// header: "Basic" with an API key (raw, or base64 of the key and a colon), "Bearer" with an access token.
+// Anything else is ErrInvalidToken, with no hint at which of its reasons.
+func Authenticate(ctx context.Context, tx *db.Tx, scheme, credential string, env Environment) (Principal, error) {
+	switch {
+	case strings.EqualFold(scheme, "Basic"):
+		token := basicToken(credential)
+		if !wellFormed(token, keyToken, env) {
+			return Principal{}, ErrInvalidToken
+		}
+		return selectAPIKey(ctx, tx, digest(token))
+	case strings.EqualFold(scheme, "Bearer"):
+		if !wellFormed(credential, accessToken, env) {
+			return Principal{}, ErrInvalidToken
+		}
+		return selectAccessToken(ctx, tx, digest(credential))
+	}
+	return Principal{}, ErrInvalidToken
+}
+
+// touchEvery keeps busy credentials from writing a row at every request.
+const touchEvery = time.Minute
+
+// NeedsTouch says whether the last use on record is old enough to be written anew.
+func (p Principal) NeedsTouch(now time.Time) bool {
+	return p.Kind != KindSession && now.Sub(p.LastUsed) >= touchEvery
+}
+
+// Touch records that a credential was used now. It needs a transaction that may write; without it an access token
+// looks idle.
+func Touch(ctx context.Context, tx *db.Tx, p Principal) error {
+	switch p.Kind {
+	case KindAPIKey:
+		return touch(ctx, tx, "api_keys", "key_id", p)
+	case KindOAuth:
+		return touch(ctx, tx, "access_tokens", "token_id", p)
+	}
+	return nil
+}
+
+// Line normalises a line of text and notes at the pointer when it is too short, too long or has control characters,
+// which would reach mails and files of banks.
+func Line(problems *fault.List, pointer, text string, least, most int) string {
+	if !utf8.ValidString(text) || len(text) > 8*most+64 {
+		problems.Add("invalid_parameter", pointer, fmt.Sprintf("This takes text of at most %d characters.", most))
+		return ""
+	}
+	text = strings.TrimSpace(norm.NFC.String(text))
+	switch n := utf8.RuneCountInString(text); {
+	case n < least && n == 0:
+		problems.Add("missing_field", pointer, "This member is required.")
+	case n < least || n > most:
+		problems.Add("invalid_parameter", pointer, fmt.Sprintf("This takes %d to %d characters.", least, most))
+	case strings.ContainsFunc(text, unprintable):
+		problems.Add("invalid_parameter", pointer, "This is one line of text, without control characters.")
+	default:
+		return text
+	}
+	return ""
+}
+
+// unprintable characters are those that break a line, or turn the direction of what follows.
+func unprintable(r rune) bool {
+	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+}
+
+// Email normalises an address and notes at the pointer when it is none.
+func Email(problems *fault.List, pointer, text string, required bool) string {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		if required {
+			problems.Add("missing_field", pointer, "This member is required.")
+		}
+		return ""
+	}
+	text = norm.NFC.String(text)
+	a, err := mail.ParseAddress(text)
+	// ParseAddress also takes "Name <address>": an address alone comes back as it went in.
+	if err != nil || a.Address != text || a.Name != "" || len(text) > 254 || strings.ContainsFunc(text, unprintable) {
+		problems.Add("invalid_parameter", pointer, "This takes one email address, such as ada@example.com.")
+		return ""
+	}
+	return text
+}
+
+func birthDate(problems *fault.List, text string, now time.Time, required bool) string {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		if required {
+			problems.Add("missing_field", "/date_of_birth", "This member is required.")
+		}
+		return ""
+	}
+	day, err := time.Parse(time.DateOnly, text)
+	if err != nil || day.Year() < 1900 || day.After(now) {
+		problems.Add("invalid_parameter", "/date_of_birth", "This takes a day in the past as YYYY-MM-DD.")
+		return ""
+	}
+	return text
+}

@@ -1,0 +1,354 @@
+package identity_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+func sealer(t *testing.T) *identity.Sealer {
+	t.Helper()
+	s, err := identity.NewSealer([]byte(strings.Repeat("k", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func write(t *testing.T, d *db.DB, fn func(ctx context.Context, tx *db.Tx) error) {
+	t.Helper()
+	if err := d.Write(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func authenticate(t *testing.T, d *db.DB, scheme, credential, env string) (p identity.Principal, err error) {
+	t.Helper()
+	err = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		p, err = identity.Authenticate(ctx, tx, scheme, credential, env)
+		return err
+	})
+	return p, err
+}
+
+// flip changes one character of the random part.
+func flip(token string) string {
+	b := []byte(token)
+	i := len(b) - 10
+	if b[i] == '0' {
+		b[i] = '1'
+	} else {
+		b[i] = '0'
+	}
+	return string(b)
+}
+
+func TestAPIKeys(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		var company identity.Company
+		var keyID, key, expiring string
+		scopes := identity.NewScopes(identity.CompanyWorkersPay, identity.CompanyWorkerList)
+		write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
+			if company, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US", FeeBps: 100}); err != nil {
+				return err
+			}
+			app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: company.ID, Name: "Payroll", Scopes: scopes})
+			if err != nil {
+				return err
+			}
+			n := identity.NewAPIKey{CompanyID: company.ID, AppID: app.ID}
+			if keyID, key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox, n); err != nil {
+				return err
+			}
+			n.Expires = tx.Now().Add(time.Hour)
+			_, expiring, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox, n)
+			return err
+		})
+		if !strings.HasPrefix(key, "stp_sandbox_key_") || len(key) != len("stp_sandbox_key_")+52 {
+			t.Fatalf("the key's form: %d characters", len(key))
+		}
+
+		for _, c := range []struct {
+			name, scheme, credential, env string
+			ok                            bool
+		}{
+			{"raw", "Basic", key, identity.Sandbox, true},
+			{"scheme in any case", "bAsIc", key, identity.Sandbox, true},
+			{"base64 with colon", "Basic", base64.StdEncoding.EncodeToString([]byte(key + ":")), identity.Sandbox, true},
+			{"base64 without colon", "Basic", base64.StdEncoding.EncodeToString([]byte(key)), identity.Sandbox, false},
+			{"base64 with a password", "Basic", base64.StdEncoding.EncodeToString([]byte(key + ":x")), identity.Sandbox, false},
+			{"key as bearer", "Bearer", key, identity.Sandbox, false},
+			{"other environment", "Basic", key, identity.Production, false},
+			{"renamed environment", "Basic", strings.Replace(key, "sandbox", "production", 1), identity.Production, false},
+			{"one character off", "Basic", flip(key), identity.Sandbox, false},
+			{"empty", "Basic", "", identity.Sandbox, false},
+			{"no scheme", "", key, identity.Sandbox, false},
+			{"not yet expired", "Basic", expiring, identity.Sandbox, true},
+		} {
+			p, err := authenticate(t, d, c.scheme, c.credential, c.env)
+			if c.ok != (err == nil) || !c.ok && !errors.Is(err, identity.ErrInvalidToken) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if c.ok && (p.CompanyID != company.ID || p.UserID != "" || p.Kind != identity.KindAPIKey || p.Scopes != scopes) {
+				t.Errorf("%s: %+v", c.name, p)
+			}
+		}
+
+		p, _ := authenticate(t, d, "Basic", key, identity.Sandbox)
+		if p.Require(identity.CompanyWorkersPay) != nil || !errors.Is(p.Require(identity.UserCreate), identity.ErrInsufficientScope) {
+			t.Error("Require does not follow the scopes")
+		}
+		if f, _ := fault.As(p.Require(identity.UserCreate)); f.Meta["scope"] != identity.UserCreate {
+			t.Errorf("the missing scope is not named: %v", f)
+		}
+		if id, err := p.Company(""); id != company.ID || err != nil {
+			t.Errorf("own company: %q %v", id, err)
+		}
+		if _, err := p.Company("com_other"); !errors.Is(err, fault.NotFoundErr) {
+			t.Errorf("foreign company: %v", err)
+		}
+
+		clock.Advance(2 * time.Hour)
+		if _, err := authenticate(t, d, "Basic", expiring, identity.Sandbox); !errors.Is(err, identity.ErrInvalidToken) {
+			t.Errorf("expired: %v", err)
+		}
+		if !p.NeedsTouch(clock.Now()) {
+			t.Error("a key that was never used needs a touch")
+		}
+		write(t, d, func(ctx context.Context, tx *db.Tx) error { return identity.Touch(ctx, tx, p) })
+		if p, _ = authenticate(t, d, "Basic", key, identity.Sandbox); p.NeedsTouch(clock.Now()) || p.LastUsed.IsZero() {
+			t.Errorf("after a touch: %v", p.LastUsed)
+		}
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return identity.RevokeAPIKey(ctx, tx, "com_other", keyID)
+		}); !errors.Is(err, fault.NotFoundErr) {
+			t.Errorf("revoking a foreign key: %v", err)
+		}
+		for range 2 {
+			write(t, d, func(ctx context.Context, tx *db.Tx) error { return identity.RevokeAPIKey(ctx, tx, company.ID, keyID) })
+		}
+		if _, err := authenticate(t, d, "Basic", key, identity.Sandbox); !errors.Is(err, identity.ErrInvalidToken) {
+			t.Errorf("revoked: %v", err)
+		}
+		stored := ""
+		_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return tx.QueryRow(ctx, "SELECT digest || hint || key_id FROM api_keys WHERE company_id = $1 AND key_id = $2", company.ID, keyID).Scan(&stored)
+		})
+		if stored == "" || strings.Contains(stored, key[20:50]) {
+			t.Error("the key itself is stored")
+		}
+	})
+}
+
+func TestAccessTokens(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		var token, secret string
+		var app identity.App
+		write(t, d, func(ctx context.Context, tx *db.Tx) error {
+			c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US"})
+			if err != nil {
+				return err
+			}
+			app, secret, err = identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: c.ID, Name: "App",
+				RedirectURI: "https://app.example/cb", Scopes: identity.NewScopes(identity.UserDetail)})
+			if err != nil {
+				return err
+			}
+			u, err := identity.CreateUser(ctx, tx, sealer(t), identity.NewUser{Profile: identity.Profile{Email: "ada@example.com"}})
+			if err != nil {
+				return err
+			}
+			_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{
+				CompanyID: c.ID, AppID: app.ID, UserID: u.ID, Scopes: identity.NewScopes(identity.UserDetail, identity.UserCreate)})
+			return err
+		})
+		p, err := authenticate(t, d, "Bearer", token, identity.Sandbox)
+		if err != nil || p.Kind != identity.KindOAuth || p.UserID == "" || p.Scopes != identity.NewScopes(identity.UserDetail) {
+			t.Fatalf("%+v %v", p, err)
+		}
+		if _, err := authenticate(t, d, "Basic", token, identity.Sandbox); !errors.Is(err, identity.ErrInvalidToken) {
+			t.Errorf("token as Basic: %v", err)
+		}
+		clock.Advance(89 * 24 * time.Hour)
+		write(t, d, func(ctx context.Context, tx *db.Tx) error { return identity.Touch(ctx, tx, p) })
+		clock.Advance(89 * 24 * time.Hour)
+		if _, err := authenticate(t, d, "Bearer", token, identity.Sandbox); err != nil {
+			t.Errorf("used within 90 days: %v", err)
+		}
+		clock.Advance(2 * 24 * time.Hour)
+		if _, err := authenticate(t, d, "Bearer", token, identity.Sandbox); !errors.Is(err, identity.ErrInvalidToken) {
+			t.Errorf("idle for 91 days: %v", err)
+		}
+		_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			found, err := identity.AppByClientID(ctx, tx, app.ClientID)
+			if err != nil || !found.CheckSecret(secret) || found.CheckSecret(secret+"x") || found.RedirectURI != "https://app.example/cb" {
+				t.Errorf("app by client id: %+v %v", found, err)
+			}
+			return nil
+		})
+	})
+}
+
+func TestUsers(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		s := sealer(t)
+		var u identity.User
+		write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
+			u, err = identity.CreateUser(ctx, tx, s, identity.NewUser{Password: "correct horse battery", Profile: identity.Profile{
+				Email: "Ada@Example.com", FirstName: "Ada", LastName: "Lovelace", Country: "gb", Details: identity.Details{
+					DateOfBirth: "1990-12-10", PhoneNumber: "020 7946 0958", PhoneCountry: "GB", StreetAddress: "1 Main St", City: "London"}}})
+			if err != nil {
+				return err
+			}
+			return identity.AddMember(ctx, tx, identity.Member{CompanyID: "com_1", UserID: u.ID, Role: "admin"})
+		})
+		err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, err := identity.CreateUser(ctx, tx, s, identity.NewUser{Profile: identity.Profile{Email: "ADA@example.com"}})
+			return err
+		})
+		if !errors.Is(err, identity.ErrEmailTaken) {
+			t.Errorf("second user of an address: %v", err)
+		}
+		var byMail, byID, nobody identity.User
+		var members []identity.Member
+		var details string
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			byMail, _ = identity.UserByEmail(ctx, tx, " ada@EXAMPLE.com ")
+			nobody, _ = identity.UserByEmail(ctx, tx, "eve@example.com")
+			members, _ = identity.Memberships(ctx, tx, u.ID)
+			if err := tx.QueryRow(ctx, "SELECT details FROM users WHERE user_id = $1", u.ID).Scan(&details); err != nil {
+				return err
+			}
+			byID, err = identity.GetUser(ctx, tx, s, u.ID)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if byID.PhoneNumber != "+442079460958" || byID.Country != "GB" || !byID.Complete || len(members) != 1 {
+			t.Errorf("%+v %v", byID, members)
+		}
+		if !strings.HasPrefix(details, "v1.") || strings.Contains(details, "1990") {
+			t.Error("details are not sealed")
+		}
+		for _, c := range []struct {
+			u        identity.User
+			password string
+			want     bool
+		}{{byMail, "correct horse battery", true}, {byMail, "wrong", false}, {nobody, "nobody has this password", false}} {
+			if ok, err := c.u.CheckPassword(c.password); ok != c.want || err != nil {
+				t.Errorf("CheckPassword: %v %v", ok, err)
+			}
+		}
+	})
+}
+
+func TestProfileRules(t *testing.T) {
+	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	for pointer, p := range map[string]identity.Profile{
+		"/email":         {Email: "a@b.example\r\nBcc: x@y.example"},
+		"/first_name":    {FirstName: "A\nB"},
+		"/last_name":     {LastName: "evil\u202egnp.exe"},
+		"/country":       {Country: "XX"},
+		"/date_of_birth": {Details: identity.Details{DateOfBirth: "2026-05-02"}},
+		"/phone_number":  {Details: identity.Details{PhoneNumber: "12"}},
+		"/zip":           {Details: identity.Details{Zip: strings.Repeat("1", 21)}},
+	} {
+		var problems fault.List
+		p.Check(&problems, now)
+		if f := problems.Fields(); len(f) != 1 || f[0].Pointer != pointer || f[0].Code != "invalid_parameter" {
+			t.Errorf("%s: %+v", pointer, f)
+		}
+	}
+}
+
+func TestRedirectURIs(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		for _, c := range []struct {
+			uri, env string
+			ok       bool
+		}{
+			{"https://app.example/cb?x=1", identity.Production, true},
+			{"http://localhost:3000/cb", identity.Sandbox, true},
+			{"http://127.0.0.1/cb", identity.Sandbox, true},
+			{"http://localhost:3000/cb", identity.Production, false},
+			{"https://localhost/cb", identity.Production, false},
+			{"http://app.example/cb", identity.Sandbox, false},
+			{"javascript:alert(1)", identity.Sandbox, false},
+			{"data:text/html,x", identity.Sandbox, false},
+			{"https://*.example/cb", identity.Sandbox, false},
+			{"https://app.example/cb#x", identity.Sandbox, false},
+			{"https://user@app.example/cb", identity.Sandbox, false},
+			{"/cb", identity.Sandbox, false},
+		} {
+			err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, _, err := identity.CreateApp(ctx, tx, c.env, identity.NewApp{CompanyID: "com_1", Name: "App", RedirectURI: c.uri})
+				return err
+			})
+			if c.ok != (err == nil) || !c.ok && !errors.Is(err, identity.ErrRedirectURI) {
+				t.Errorf("%s in %s: %v", c.uri, c.env, err)
+			}
+		}
+	})
+}
+
+func TestScopes(t *testing.T) {
+	all := identity.AllScopes()
+	if n := len(all.List()); n != 24 {
+		t.Fatalf("%d scopes, the interface has 24", n)
+	}
+	if back, ok := identity.ParseScopes(all.String()); !ok || back != all {
+		t.Error("scopes do not survive their text")
+	}
+	if _, ok := identity.ParseScopes("u_user_detail nonsense"); ok {
+		t.Error("an unknown scope was read")
+	}
+	one := identity.NewScopes(identity.UserDetail)
+	if !one.Within(all) || all.Within(one) || one.Has("") || one.Has("nonsense") || identity.Scopes(0).Has(identity.UserDetail) {
+		t.Error("wrong set")
+	}
+}
+
+func TestSealer(t *testing.T) {
+	old, _ := identity.NewSealer([]byte(strings.Repeat("o", 32)))
+	both, _ := identity.NewSealer([]byte(strings.Repeat("n", 32)), []byte(strings.Repeat("o", 32)))
+	here := identity.Place{Table: "t", Column: "c", Row: "1"}
+	sealed, err := old.Seal(here, []byte("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := both.Open(here, sealed); err != nil || string(plain) != "secret" {
+		t.Errorf("an older key: %q %v", plain, err)
+	}
+	if again, _ := old.Seal(here, []byte("secret")); again == sealed {
+		t.Error("the same nonce twice")
+	}
+	if _, err := both.Open(identity.Place{Table: "t", Column: "c", Row: "2"}, sealed); !errors.Is(err, identity.ErrSealed) {
+		t.Errorf("in another row: %v", err)
+	}
+	fresh, _ := both.Seal(here, []byte("secret"))
+	var none *identity.Sealer
+	for name, open := range map[string]func() ([]byte, error){
+		"without the key": func() ([]byte, error) { return old.Open(here, fresh) },
+		"nil":             func() ([]byte, error) { return none.Open(here, sealed) },
+		"changed":         func() ([]byte, error) { return old.Open(here, sealed[:len(sealed)-4]+"AAAA") },
+		"empty":           func() ([]byte, error) { return old.Open(here, "") },
+	} {
+		if _, err := open(); !errors.Is(err, identity.ErrSealed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := none.Seal(here, nil); err == nil {
+		t.Error("sealed without a key")
+	}
+	if _, err := identity.NewSealer([]byte("short")); err == nil {
+		t.Error("a short key was taken")
+	}
+}

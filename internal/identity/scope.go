@@ -1,0 +1,116 @@
+package identity
+
+import (
+	"math/bits"
+	"strings"
+)
+
+// Scope is one permission of a credential, by its public name.
+type Scope = string
+
+// The scopes of the interface.
+const (
+	CompanyDetail                = "c_company_detail"
+	CompanyWorkerList            = "c_company_worker_list"
+	CompanyWorkerInvitationsList = "c_company_worker_invitations_list"
+	CompanyWorkersInvite         = "c_company_workers_invite"
+	CompanyWorkersPay            = "c_company_workers_pay"
+	UserCreate                   = "u_user_create"
+	UserUpdate                   = "u_user_update"
+	UserUpdateDoc                = "u_user_update_doc"
+	UserPayerCreate              = "u_user_payer_create"
+	UserPayerUpdate              = "u_user_payer_update"
+	UserInvoiceCreate            = "u_user_invoice_create"
+	UserInvoiceDelete            = "u_user_invoice_delete"
+	UserDetail                   = "u_user_detail"
+	UserDocumentList             = "u_user_document_list"
+	UserPayerDetail              = "u_user_payer_detail"
+	UserPayerList                = "u_user_payer_list"
+	UserBankDetails              = "u_user_bank_details"
+	UserInvoiceDetail            = "u_user_invoice_detail"
+	UserInvoiceList              = "u_user_invoice_list"
+	UserDistributionDetail       = "u_user_distribution_detail"
+	UserDistributionList         = "u_user_distribution_list"
+	UserDistributionCreate       = "u_user_distribution_create"
+	UserDistributionUpdate       = "u_user_distribution_update"
+	UserKYCInitiate              = "u_user_kyc_initiate"
+)
+
+// scopes in the order of the interface; the place of a scope is its bit in Scopes.
+var scopes = [...]Scope{
+	CompanyDetail, CompanyWorkerList, CompanyWorkerInvitationsList, CompanyWorkersInvite, CompanyWorkersPay,
+	UserCreate, UserUpdate, UserUpdateDoc, UserPayerCreate, UserPayerUpdate, UserInvoiceCreate, UserInvoiceDelete,
+	UserDetail, UserDocumentList, UserPayerDetail, UserPayerList, UserBankDetails, UserInvoiceDetail, UserInvoiceList,
+	UserDistributionDetail, UserDistributionList, UserDistributionCreate, UserDistributionUpdate, UserKYCInitiate,
+}
+
+var scopeBits = func() map[Scope]Scopes {
+	m := make(map[Scope]Scopes, len(scopes))
+	for i, s := range scopes {
+		m[s] = 1 << i
+	}
+	return m
+}()
+
+// Scopes is a set of scopes. Its zero value permits nothing.
+type Scopes uint32
+
+// AllScopes returns the set of every scope.
+func AllScopes() Scopes { return 1<<len(scopes) - 1 }
+
+// NewScopes makes a set. It panics on a scope that does not exist: scopes named in code are constants.
+func NewScopes(ss ...Scope) Scopes {
+	var set Scopes
+	for _, s := range ss {
+		bit, ok := scopeBits[s]
+		if !ok {
+			panic("identity: no such scope: " + s)
+		}
+		set |= bit
+	}
+	return set
+}
+
+// ParseScopes reads names separated by white space. ok is false when one of them is unknown.
+func ParseScopes(text string) (set Scopes, ok bool) {
+	for name := range strings.FieldsSeq(text) {
+		bit, known := scopeBits[name]
+		if !known {
+			return 0, false
+		}
+		set |= bit
+	}
+	return set, true
+}
+
+// Has says whether the scope is in the set. An unknown scope is in none.
+func (s Scopes) Has(scope Scope) bool {
+	bit, ok := scopeBits[scope]
+	return ok && s&bit != 0
+}
+
+// Within says whether every scope of s is in other.
+func (s Scopes) Within(other Scopes) bool { return s&^other == 0 }
+
+// List names the scopes in the order of the interface.
+func (s Scopes) List() []Scope {
+	list := make([]Scope, 0, bits.OnesCount32(uint32(s)))
+	for i, scope := range scopes {
+		if s&(1<<i) != 0 {
+			list = append(list, scope)
+		}
+	}
+	return list
+}
+
+// String is what ParseScopes reads.
+func (s Scopes) String() string {
+	var b strings.Builder
+	for _, scope := range s.List() {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(scope)
+	}
+	return b.String()
+}

@@ -1,0 +1,199 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+)
+
+func insertCompany(ctx context.Context, tx *db.Tx, c Company) error {
+	now := db.Micros(c.Created)
+	return tx.Insert(ctx, "companies", []string{"company_id", "name", "email", "website", "country", "status", "kyb_status", "funding_method",
+		"fee_bps", "premium_bps", "tolerance_bps", "version", "created_at", "updated_at"},
+		[][]any{{c.ID, c.Name, c.Email, c.Website, c.Country, c.Status, c.KYBStatus, c.FundingMethod,
+			c.FeeBps, c.PremiumBps, c.ToleranceBps, c.Version, now, now}})
+}
+
+func selectCompany(ctx context.Context, tx *db.Tx, id string) (Company, error) {
+	c := Company{ID: id}
+	var created int64
+	err := tx.QueryRow(ctx, `SELECT name, email, website, country, status, kyb_status, funding_method,
+			fee_bps, premium_bps, tolerance_bps, version, created_at
+		FROM companies WHERE company_id = $1`, id).
+		Scan(&c.Name, &c.Email, &c.Website, &c.Country, &c.Status, &c.KYBStatus, &c.FundingMethod,
+			&c.FeeBps, &c.PremiumBps, &c.ToleranceBps, &c.Version, &created)
+	if err != nil {
+		return Company{}, missing(err)
+	}
+	c.Created = db.Time(created)
+	return c, nil
+}
+
+// insertUser leaves it to the unique index to decide a race of two sign-ups.
+func insertUser(ctx context.Context, tx *db.Tx, u User, sealed string) error {
+	now := db.Micros(u.Created)
+	n, err := tx.Exec(ctx, `INSERT INTO users (user_id, email, email_key, password_hash, first_name, last_name, country,
+			details, complete, version, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`,
+		u.ID, u.Email, strings.ToLower(u.Email), u.passwordHash, u.FirstName, u.LastName, u.Country,
+		sealed, u.Complete, u.Version, now, now)
+	if err == nil && n == 0 {
+		return ErrEmailTaken.At("body", "/email")
+	}
+	return err
+}
+
+// selectUser finds by a column of this package's choice, never by a request's.
+func selectUser(ctx context.Context, tx *db.Tx, s *Sealer, column, value string) (User, error) {
+	var u User
+	var sealed string
+	var created int64
+	err := tx.QueryRow(ctx, `SELECT user_id, email, password_hash, first_name, last_name, country, details, complete, version, created_at
+		FROM users WHERE `+column+` = $1`, value).
+		Scan(&u.ID, &u.Email, &u.passwordHash, &u.FirstName, &u.LastName, &u.Country, &sealed, &u.Complete, &u.Version, &created)
+	if err != nil {
+		return User{}, missing(err)
+	}
+	u.Created = db.Time(created)
+	if s != nil {
+		u.Details, err = OpenDetails(s, userDetails(u.ID), sealed)
+	}
+	return u, err
+}
+
+func upsertMember(ctx context.Context, tx *db.Tx, m Member) error {
+	_, err := tx.Exec(ctx, `INSERT INTO members (company_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (company_id, user_id) DO UPDATE SET role = excluded.role`, m.CompanyID, m.UserID, m.Role, db.Micros(tx.Now()))
+	return err
+}
+
+func selectMemberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id, role FROM members WHERE user_id = $1 ORDER BY created_at, company_id", userID)
+	return db.Collect(rows, err, func(r *db.Rows) (Member, error) {
+		m := Member{UserID: userID}
+		return m, r.Scan(&m.CompanyID, &m.Role)
+	})
+}
+
+func insertApp(ctx context.Context, tx *db.Tx, a App) error {
+	return tx.Insert(ctx, "apps", []string{"company_id", "app_id", "name", "client_id", "secret_digest", "redirect_uri", "scopes", "status", "created_at"},
+		[][]any{{a.CompanyID, a.ID, a.Name, a.ClientID, a.secretDigest, a.RedirectURI, a.Scopes.String(), "active", db.Micros(tx.Now())}})
+}
+
+func selectApp(ctx context.Context, tx *db.Tx, clientID string) (App, error) {
+	a := App{ClientID: clientID}
+	var scopes string
+	err := tx.QueryRow(ctx, `SELECT company_id, app_id, name, secret_digest, redirect_uri, scopes
+		FROM apps WHERE client_id = $1 AND status = 'active'`, clientID).
+		Scan(&a.CompanyID, &a.ID, &a.Name, &a.secretDigest, &a.RedirectURI, &scopes)
+	if err != nil {
+		return App{}, missing(err)
+	}
+	a.Scopes = storedScopes(scopes)
+	return a, nil
+}
+
+func insertAPIKey(ctx context.Context, tx *db.Tx, keyID, token string, n NewAPIKey) error {
+	var expires int64
+	if !n.Expires.IsZero() {
+		expires = db.Micros(n.Expires)
+	}
+	return tx.Insert(ctx, "api_keys", []string{"digest", "company_id", "key_id", "app_id", "hint", "created_at", "expires_at", "revoked_at", "last_used_at"},
+		[][]any{{digest(token), n.CompanyID, keyID, n.AppID, token[len(token)-4:], db.Micros(tx.Now()), expires, int64(0), int64(0)}})
+}
+
+func insertAccessToken(ctx context.Context, tx *db.Tx, tokenID, token string, n NewAccessToken) error {
+	return tx.Insert(ctx, "access_tokens", []string{"digest", "company_id", "token_id", "app_id", "user_id", "scopes", "created_at", "expires_at", "revoked_at", "last_used_at"},
+		[][]any{{digest(token), n.CompanyID, tokenID, n.AppID, n.UserID, n.Scopes.String(), db.Micros(tx.Now()), db.Micros(tx.Now().Add(TokenLife)), int64(0), int64(0)}})
+}
+
+// selectAPIKey takes the scopes from the app, so narrowing an app narrows its keys at once.
+func selectAPIKey(ctx context.Context, tx *db.Tx, digest string) (Principal, error) {
+	p := Principal{Kind: KindAPIKey}
+	var scopes string
+	var used int64
+	err := tx.QueryRow(ctx, `SELECT k.key_id, k.company_id, k.app_id, a.scopes, k.last_used_at
+		FROM api_keys k
+		JOIN apps a ON a.company_id = k.company_id AND a.app_id = k.app_id
+		JOIN companies c ON c.company_id = k.company_id
+		WHERE k.digest = $1 AND k.revoked_at = 0 AND (k.expires_at = 0 OR k.expires_at > $2)
+			AND a.status = 'active' AND c.status <> 'closed'`, digest, db.Micros(tx.Now())).
+		Scan(&p.ID, &p.CompanyID, &p.AppID, &scopes, &used)
+	if err != nil {
+		return Principal{}, unknown(err)
+	}
+	return found(p, scopes, used), nil
+}
+
+// selectAccessToken keeps a grant within what its app still may ask for.
+func selectAccessToken(ctx context.Context, tx *db.Tx, digest string) (Principal, error) {
+	p := Principal{Kind: KindOAuth}
+	var scopes, allowed string
+	var used int64
+	err := tx.QueryRow(ctx, `SELECT t.token_id, t.company_id, t.app_id, t.user_id, t.scopes, a.scopes, t.last_used_at
+		FROM access_tokens t
+		JOIN apps a ON a.app_id = t.app_id
+		JOIN companies c ON c.company_id = t.company_id
+		WHERE t.digest = $1 AND t.revoked_at = 0 AND t.expires_at > $2
+			AND (t.last_used_at > $3 OR t.last_used_at = 0 AND t.created_at > $3)
+			AND a.status = 'active' AND c.status <> 'closed'`, digest, db.Micros(tx.Now()), db.Micros(tx.Now().Add(-TokenIdle))).
+		Scan(&p.ID, &p.CompanyID, &p.AppID, &p.UserID, &scopes, &allowed, &used)
+	if err != nil {
+		return Principal{}, unknown(err)
+	}
+	p = found(p, scopes, used)
+	p.Scopes &= storedScopes(allowed)
+	return p, nil
+}
+
+func found(p Principal, scopes string, used int64) Principal {
+	p.Scopes = storedScopes(scopes)
+	if used > 0 {
+		p.LastUsed = db.Time(used)
+	}
+	return p
+}
+
+// storedScopes drops what a later version no longer knows: nobody can be asked for it.
+func storedScopes(text string) Scopes {
+	var set Scopes
+	for name := range strings.FieldsSeq(text) {
+		set |= scopeBits[name]
+	}
+	return set
+}
+
+// touch moves the last use forward, never back.
+func touch(ctx context.Context, tx *db.Tx, table, idColumn string, p Principal) error {
+	_, err := tx.Exec(ctx, "UPDATE "+table+" SET last_used_at = $1 WHERE company_id = $2 AND "+idColumn+" = $3 AND last_used_at < $1",
+		db.Micros(tx.Now()), p.CompanyID, p.ID)
+	return err
+}
+
+func revoke(ctx context.Context, tx *db.Tx, table, idColumn, companyID, id string) error {
+	n, err := tx.Exec(ctx, "UPDATE "+table+" SET revoked_at = $1 WHERE company_id = $2 AND "+idColumn+" = $3 AND revoked_at = 0",
+		db.Micros(tx.Now()), companyID, id)
+	if err != nil || n == 1 {
+		return err
+	}
+	var one int
+	err = tx.QueryRow(ctx, "SELECT 1 FROM "+table+" WHERE company_id = $1 AND "+idColumn+" = $2", companyID, id).Scan(&one)
+	return missing(err)
+}
+
+func missing(err error) error {
+	if errors.Is(err, db.ErrNoRows) {
+		return fault.NotFoundErr
+	}
+	return err
+}
+
+func unknown(err error) error {
+	if errors.Is(err, db.ErrNoRows) {
+		return ErrInvalidToken
+	}
+	return err
+}

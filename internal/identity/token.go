@@ -1,0 +1,80 @@
+package identity
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+)
+
+// Environment is one of the two installations a credential may belong to.
+type Environment = string
+
+// The environments.
+const (
+	Sandbox    = "sandbox"
+	Production = "production"
+)
+
+// tokenKind is what a token is, as its prefix says.
+type tokenKind string
+
+const (
+	keyToken    tokenKind = "key"    // API key of an app
+	accessToken tokenKind = "token"  // OAuth access token
+	secretToken tokenKind = "secret" // client secret of an app
+)
+
+var tokenEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+const tokenChars = 52 // 256 bits in base32
+
+// newToken makes 256 random bits with a prefix that people and secret scanners can read: stp_sandbox_key_….
+// Secrets must not be guessable from ids, so they have their own randomness.
+func newToken(kind tokenKind, env Environment) string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails: the runtime ends the program instead
+	return prefix(kind, env) + tokenEncoding.EncodeToString(b[:])
+}
+
+func prefix(kind tokenKind, env Environment) string {
+	return "stp_" + env + "_" + string(kind) + "_"
+}
+
+// wellFormed says whether a token has the form of newToken. What has not needs no look into the database.
+func wellFormed(token string, kind tokenKind, env Environment) bool {
+	text, ok := strings.CutPrefix(token, prefix(kind, env))
+	if !ok || len(text) != tokenChars {
+		return false
+	}
+	_, err := tokenEncoding.DecodeString(text)
+	return err == nil
+}
+
+// digest is all that is stored of a token. 256 random bits need no salt and no slow hash.
+func digest(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+func sameDigest(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// basicToken reads what follows "Basic": the key itself, or base64 of the key and a colon, as clients send it that
+// insist on a user name and an (empty) password.
+func basicToken(credential string) string {
+	if strings.HasPrefix(credential, "stp_") {
+		return credential
+	}
+	plain, err := base64.StdEncoding.DecodeString(credential)
+	if err != nil {
+		return ""
+	}
+	token, ok := strings.CutSuffix(string(plain), ":")
+	if !ok {
+		return ""
+	}
+	return token
+}
