@@ -76,6 +76,9 @@ func (c Code) Guarded() bool {
 	}
 }
 
+// creditNormal says that an account holds what it is credited: liabilities, equity, revenue.
+func (c Code) creditNormal() bool { return c == ContraDeposits || c >= "2000" && c < "5000" }
+
 // ErrInsufficient is an overdraft refused.
 var ErrInsufficient = fault.New(fault.Conflict, "insufficient_balance", "The balance does not cover this.")
 
@@ -244,7 +247,7 @@ func Balance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim strin
 		units, err = guardedBalance(ctx, tx, companyID, c, dim, a)
 	} else {
 		units, err = sumLines(ctx, tx, companyID, c, dim, a)
-		if c >= "2000" && c < "5000" {
+		if c.creditNormal() {
 			units = -units
 		}
 	}
