@@ -306,8 +306,22 @@ type conn interface {
 	insert(ctx context.Context, table string, columns []string, rows [][]any) error
 }
 
+// insertText is one of the few texts that insert n rows; writing it costs about as much as running it.
+type insertText struct {
+	table, columns string
+	n              int
+}
+
+var insertTexts sync.Map // insertText → statement
+
 func insertStatement(table string, columns []string, n int) string {
-	return "INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") VALUES " + Placeholders(n, len(columns), 1)
+	key := insertText{table, strings.Join(columns, ", "), n}
+	if text, ok := insertTexts.Load(key); ok {
+		return text.(string)
+	}
+	text := "INSERT INTO " + table + " (" + key.columns + ") VALUES " + Placeholders(n, len(columns), 1)
+	insertTexts.Store(key, text)
+	return text
 }
 
 // Chunks cuts n rows into powers of two, so that few statement texts exist and stay prepared.
@@ -368,17 +382,49 @@ type sqliteConn struct{ r sqlRunner }
 
 var sqliteTexts sync.Map // query with $1 → the same with ?1
 
-// sqliteText writes numbered binds as SQLite numbers them: it takes $1 for a name and would bind by
-// appearance, swapping arguments in silence.
+// sqliteText numbers binds as SQLite does: it takes $1 for a name and would bind by appearance, swapping arguments in
+// silence. Binds that stand in their order anyway become plain ones, since the driver finds numbered ones in quadratic time.
 func sqliteText(query string) string {
 	if t, ok := sqliteTexts.Load(query); ok {
 		return t.(string)
 	}
-	t := strings.ReplaceAll(query, "$", "?")
-	if len(query) < 4096 {
-		sqliteTexts.Store(query, t)
+	text := plainBinds(query)
+	if text == "" {
+		text = strings.ReplaceAll(query, "$", "?")
 	}
-	return t
+	if len(query) < maxKeptText {
+		sqliteTexts.Store(query, text)
+	}
+	return text
+}
+
+// maxKeptText bounds what is remembered of a query; 64 rows of the widest table fit.
+const maxKeptText = 1 << 15
+
+// plainBinds is the query with ? for each bind, or "" when the binds do not count up from 1.
+func plainBinds(query string) string {
+	var b strings.Builder
+	b.Grow(len(query))
+	next := 1
+	for {
+		i := strings.IndexByte(query, '$')
+		if i < 0 {
+			b.WriteString(query)
+			return b.String()
+		}
+		b.WriteString(query[:i])
+		b.WriteByte('?')
+		query = query[i+1:]
+		digits := 0
+		for digits < len(query) && query[digits] >= '0' && query[digits] <= '9' {
+			digits++
+		}
+		if query[:digits] != strconv.Itoa(next) {
+			return ""
+		}
+		next++
+		query = query[digits:]
+	}
 }
 
 func (c sqliteConn) exec(ctx context.Context, query string, args []any) (int64, error) {

@@ -83,7 +83,7 @@ type Company struct {
 	KYBStatus                         string
 	FundingMethod                     string // crypto, wallet, or the id of one wallet
 	FeeBps                            int64  // of the paid volume
-	PremiumBps                        int64  // more for a premium payment
+	PremiumBps                        int64  // in place of FeeBps for a premium payment
 	ToleranceBps                      int64  // how much too little still counts as paid, at most 500
 	Version                           int64
 	Created                           time.Time
