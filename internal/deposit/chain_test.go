@@ -1,0 +1,138 @@
+package deposit
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// TestWithAWatchedChain lets real transactions on the simulated chain pass through the watcher and its jobs.
+func TestWithAWatchedChain(t *testing.T) {
+	for name, play := range map[string]func(s *street){
+		"paid": func(s *street) {
+			txid := s.pay(2_020_000)
+			s.want(txid, Seen, true)
+			s.do(s.chain.Mine(s.t.Context(), 1))
+			s.want(txid, Seen, true) // 1,010 USD want two
+			s.do(s.chain.Mine(s.t.Context(), 1))
+			s.want(txid, Confirmed, true)
+		},
+		"fee raised after the quote's end": func(s *street) {
+			old := s.pay(2_020_000)
+			s.want(old, Seen, true)
+			s.clock.Advance(2 * validity)
+			txid, err := s.chain.Replace(s.t.Context(), old, chain.Output{Address: s.address, Amount: 2_020_000})
+			s.do(err)
+			s.want(txid, Seen, true)
+			s.want(old, Replaced, true)
+			s.do(s.chain.Mine(s.t.Context(), 2))
+			s.want(txid, Confirmed, true)
+		},
+		"taken back by the payer": func(s *street) {
+			txid := s.pay(2_020_000)
+			s.want(txid, Seen, true)
+			_, err := s.chain.Replace(s.t.Context(), txid)
+			s.do(err)
+			s.want(txid, Replaced, true)
+		},
+		"evicted": func(s *street) {
+			txid := s.pay(2_020_000)
+			s.want(txid, Seen, true)
+			s.do(s.chain.Evict(s.t.Context(), txid))
+			s.want(txid, Evicted, true)
+		},
+		"late": func(s *street) {
+			s.clock.Advance(validity)
+			txid := s.pay(2_020_000)
+			s.do(s.chain.Mine(s.t.Context(), 2))
+			s.want(txid, Confirmed, false)
+		},
+		"reorganised and mined again": func(s *street) {
+			txid := s.pay(2_020_000)
+			s.do(s.chain.Mine(s.t.Context(), 3))
+			s.want(txid, Confirmed, true)
+			s.do(s.chain.Reorg(s.t.Context(), 3))
+			s.want(txid, Reverted, true)
+			s.do(s.chain.Mine(s.t.Context(), 2))
+			s.want(txid, Confirmed, true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *house) {
+				s := newStreet(t, h)
+				play(s)
+			})
+		})
+	}
+}
+
+// street is a house whose chain is watched.
+type street struct {
+	*house
+	chain   *sim.Chain
+	watcher *chain.Watcher
+	jobs    *job.Runner
+	address string
+}
+
+func newStreet(t *testing.T, h *house) *street {
+	t.Helper()
+	s := &street{house: h, chain: sim.New(h.d)}
+	h.exec("DELETE FROM chain_cursors WHERE chain = $1", network) // the watcher makes its own
+	log := slog.New(slog.DiscardHandler)
+	s.watcher = chain.NewWatcher(h.d, network, s.chain, log)
+	s.jobs = job.NewRunner(h.d, job.Table{chain.JobOutput: {Tx: OutputChanged}}, nil, log)
+	xprv, err := bitcoin.MasterFromSeed(make([]byte, 32), "regtest")
+	s.do(err)
+	signer, err := bitcoin.ParseXPriv(xprv, "regtest")
+	s.do(err)
+	pool := chain.NewPool(h.d, network, signer.Deriver())
+	s.do(pool.Start(t.Context()))
+	s.do(h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		s.address, err = pool.Take(ctx, tx, company, "prl_1")
+		return err
+	}))
+	s.do(s.chain.Mine(t.Context(), 1))
+	s.settle()
+	return s
+}
+
+func (s *street) do(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *street) pay(sats int64) string {
+	s.t.Helper()
+	txid, err := s.chain.Pay(s.t.Context(), s.address, sats)
+	s.do(err)
+	return txid
+}
+
+// settle lets the watcher catch up and its news be heard.
+func (s *street) settle() {
+	s.t.Helper()
+	s.do(s.watcher.Sync(s.t.Context()))
+	s.do(s.jobs.Drain(s.t.Context()))
+}
+
+func (s *street) want(txid string, state State, timely bool) {
+	s.t.Helper()
+	s.settle()
+	d := s.one(txid, 0)
+	if d.State != state || d.Timely != timely || d.Amount != money.New(money.BTC, 2_020_000) {
+		s.t.Errorf("after %s: %s, timely %v, %s; want %s, %v", s.clock.Now().Sub(dbtest.Epoch).Round(time.Second), d.State, d.Timely, d.Amount, state, timely)
+	}
+	s.checkBooks()
+}

@@ -1,0 +1,60 @@
+package deposit
+
+import (
+	"context"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+const columns = `company_id, deposit_id, chain, txid, vout, object_id, quote_id, address, asset, amount, state, version,
+	timely, dust, first_seen, want_confirmations, replaced_by`
+
+const columnCount = 17
+
+// insert says whether the deposit is in; it is not when the output's deposit was recorded at the same moment.
+func insert(ctx context.Context, tx *db.Tx, d Deposit) (bool, error) {
+	n, err := tx.Exec(ctx, "INSERT INTO deposits ("+columns+") VALUES "+db.Placeholders(1, columnCount, 1)+" ON CONFLICT DO NOTHING",
+		d.CompanyID, d.ID, d.Chain, d.TxID, int64(d.Vout), d.ObjectID, d.QuoteID, d.Address, string(d.Amount.Asset()), d.Amount.Units(),
+		string(d.State), d.Version, d.Timely, d.Dust, db.Micros(d.FirstSeen), d.Wanted, d.ReplacedBy)
+	return n == 1, err
+}
+
+// update writes what may change of a deposit, over the very version that was read.
+func update(ctx context.Context, tx *db.Tx, d Deposit) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE deposits SET state = $1, quote_id = $2, timely = $3, first_seen = $4, replaced_by = $5, version = version + 1
+		WHERE company_id = $6 AND deposit_id = $7 AND version = $8`,
+		string(d.State), d.QuoteID, d.Timely, db.Micros(d.FirstSeen), d.ReplacedBy, d.CompanyID, d.ID, d.Version)
+	return n == 1, err
+}
+
+// find answers db.ErrNoRows for an output without a deposit.
+func find(ctx context.Context, tx *db.Tx, companyID, chainName string, at chain.Outpoint) (Deposit, error) {
+	return scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM deposits WHERE company_id = $1 AND chain = $2 AND txid = $3 AND vout = $4",
+		companyID, chainName, at.TxID, int64(at.Vout)))
+}
+
+// ForObject is the deposits that an object expects, whatever their state, by first sight. Dust is none.
+func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) ([]Deposit, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM deposits
+		WHERE company_id = $1 AND object_id = $2 AND quote_id <> '' AND dust = FALSE ORDER BY first_seen, txid, vout`, companyID, objectID)
+	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
+}
+
+// Unknown is the confirmed deposits of a company's addresses that no object expects, and that wait for a person; by first sight.
+func Unknown(ctx context.Context, tx *db.Tx, companyID string) ([]Deposit, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM deposits
+		WHERE company_id = $1 AND quote_id = '' AND state = 'confirmed' AND dust = FALSE ORDER BY first_seen, txid, vout`, companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
+}
+
+func scan(r interface{ Scan(dest ...any) error }) (Deposit, error) {
+	var d Deposit
+	var asset, state string
+	var vout, amount, firstSeen int64
+	err := r.Scan(&d.CompanyID, &d.ID, &d.Chain, &d.TxID, &vout, &d.ObjectID, &d.QuoteID, &d.Address, &asset, &amount, &state, &d.Version,
+		&d.Timely, &d.Dust, &firstSeen, &d.Wanted, &d.ReplacedBy)
+	d.Vout, d.Amount, d.State, d.FirstSeen = uint32(vout), money.New(money.Asset(asset), amount), State(state), db.Time(firstSeen)
+	return d, err
+}
