@@ -1,0 +1,98 @@
+package payroll
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/quote"
+)
+
+// Cancel ends a payroll of which nothing was released. Money that it has received, late
+// money included, becomes the company's balance (L46), and so does what still comes.
+// Cancelling twice is fine.
+func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return Payroll{}, err
+	}
+	p, err := find(ctx, tx, company, payrollID)
+	if err != nil {
+		return Payroll{}, err
+	}
+	from := p.State
+	switch from {
+	case Cancelled:
+		return *p, nil
+	case Pending, ExpiredUnfunded:
+	default:
+		return *p, ErrState.Detailf("Only a payroll that is not fully funded yet can be cancelled; this one is %s.", from)
+	}
+	f, err := look(ctx, tx, p)
+	if err != nil {
+		return *p, err
+	}
+	for i := range f.receipts {
+		r := &f.receipts[i]
+		if !r.live || r.escrow.IsZero() && r.suspense.IsZero() {
+			continue
+		}
+		lines, err := r.free(p.ID)
+		if err != nil {
+			return *p, err
+		}
+		if err := f.post(ctx, tx, r, "cancel", lines); err != nil {
+			return *p, err
+		}
+	}
+	if err := quote.Cancel(ctx, tx, p.CompanyID, p.ID); err != nil {
+		return *p, err
+	}
+	p.State, p.Escrow = Cancelled, money.Zero(p.FundingCurrency)
+	if err := p.step(ctx, tx, from, EventStatus, ""); err != nil {
+		return *p, err
+	}
+	return *p, p.moveAll(ctx, tx, Pending, Cancelled, "")
+}
+
+// Expire ends the wait of a payroll for which nothing came in thirty days (job
+// payroll.expire). While anything was seen or booked it goes on waiting. Its address stays
+// watched.
+func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in idPayload
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	p, err := find(ctx, tx, j.CompanyID, in.PayrollID)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if p.State != Pending {
+		return nil
+	}
+	end := p.CreatedAt.Add(UnfundedAfter)
+	f, err := look(ctx, tx, p)
+	if err != nil {
+		return err
+	}
+	waits := f.anySeen() || f.last.State == quote.StateActive && tx.Now().Before(f.last.ValidTo)
+	for _, r := range f.receipts {
+		waits = waits || r.live
+	}
+	if waits || tx.Now().Before(end) {
+		again := tx.Now().Add(UnfundedAfter)
+		if tx.Now().Before(end) {
+			again = end
+		}
+		job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobExpire, Payload: in, RunAt: again})
+		return nil
+	}
+	p.State = ExpiredUnfunded
+	return p.step(ctx, tx, Pending, EventStatus, "")
+}

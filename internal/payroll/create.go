@@ -1,0 +1,238 @@
+package payroll
+
+import (
+	"context"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/recipient"
+)
+
+type idPayload struct {
+	PayrollID string `json:"payroll_id"`
+}
+
+// work reads what the plan needs, one query per table, and plans. Problems of the request
+// are in list.
+func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams, list *fault.List) (plan, identity.Company, error) {
+	var err error
+	if p.CompanyID, err = by.Company(p.CompanyID); err != nil {
+		return plan{}, identity.Company{}, err
+	}
+	company, err := identity.CompanyByID(ctx, tx, p.CompanyID)
+	if err != nil {
+		return plan{}, company, err
+	}
+	p.ExternalID = norm.NFC.String(p.ExternalID)
+
+	var payees map[string]recipient.Payee
+	var all map[string][]distribution.Distribution
+	if ids := payeeIDs(*p); len(ids) > 0 && len(p.ToPay) <= MaxPayees {
+		if payees, err = recipient.Payees(ctx, tx, p.CompanyID, ids); err != nil {
+			return plan{}, company, err
+		}
+		if owners := owners(payees); len(owners) > 0 {
+			if all, err = distribution.ForOwners(ctx, tx, owners); err != nil {
+				return plan{}, company, err
+			}
+		}
+	}
+	t, err := s.newPlan(*p, company, payees, all, list)
+	return t, company, err
+}
+
+// Create makes a payroll with its payments. One that is funded on chain has a quote and
+// waits for money; one that the company's balance pays is received at once. Nothing is
+// written when anything is wrong, and everything that is wrong is told.
+func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Payroll, error) {
+	var list fault.List
+	t, company, err := s.work(ctx, tx, by, &params, &list)
+	if err != nil {
+		return Payroll{}, err
+	}
+	if err := list.Err(); err != nil {
+		return Payroll{}, err
+	}
+	if err := company.Active(); err != nil {
+		return Payroll{}, err
+	}
+	if t.externalID != "" {
+		id, err := findExternal(ctx, tx, company.ID, t.externalID)
+		if err != nil {
+			return Payroll{}, err
+		}
+		if id != "" {
+			return Payroll{}, ErrExternalID.Set("payroll_id", id)
+		}
+	}
+	p := t.payroll(tx)
+	if t.method == MethodCrypto {
+		err = s.createOnChain(ctx, tx, p)
+	} else {
+		err = s.createFromBalance(ctx, tx, p)
+	}
+	return *p, err
+}
+
+// payroll gives a plan its ids.
+func (t *plan) payroll(tx *db.Tx) *Payroll {
+	p := &Payroll{
+		ID: tx.NewID("prl"), CompanyID: t.companyID, ExternalID: t.externalID, State: Pending, FundingState: FundingNone, Version: 1,
+		Currency: t.currency, FundingMethod: t.method, FundingCurrency: t.funding, Count: int64(len(t.items)),
+		Volume: t.volume, Fees: t.fees, Total: t.total, Escrow: money.Zero(t.funding), Shortfall: money.Zero(t.funding),
+		ToleranceBps: t.tolerance, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+		Payments: make([]Payment, len(t.items)),
+	}
+	for i := range t.items {
+		it := &t.items[i]
+		p.Payments[i] = Payment{
+			ID: tx.NewID("pmt"), PayrollID: p.ID, Position: int64(i), PayeeID: it.PayeeID, UserID: it.userID, State: Pending, Version: 1,
+			Amount: it.Amount, Fee: it.Fee, Country: it.Country, IsPremium: it.IsPremium, InvoiceID: it.InvoiceID,
+			Description: it.Description, Category: it.Category, ExternalPaymentID: it.ExternalPaymentID,
+		}
+	}
+	return p
+}
+
+func (s *Service) createOnChain(ctx context.Context, tx *db.Tx, p *Payroll) error {
+	address, err := s.Pool.Take(ctx, tx, p.CompanyID, p.ID)
+	if err != nil {
+		return err
+	}
+	p.Address, p.Network = address, s.Network
+	q, err := s.price(ctx, tx, p, p.Total)
+	if err != nil {
+		return err
+	}
+	p.Quote = &q
+	insertPayroll(tx, p)
+	db.History(tx, p.CompanyID, p.ID, p.Version, "", string(p.State), reasonCreated)
+	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobExpire, Payload: idPayload{p.ID}, RunAt: tx.Now().Add(UnfundedAfter)})
+	return p.emit(tx, EventCreated, p.State, "")
+}
+
+// price makes a quote for what is still due.
+func (s *Service) price(ctx context.Context, tx *db.Tx, p *Payroll, due money.Amount) (quote.Quote, error) {
+	return quote.Make(ctx, tx, quote.Params{
+		CompanyID: p.CompanyID, ObjectID: p.ID, Due: due, Funding: p.FundingCurrency, Address: p.Address, Network: p.Network,
+		Validity: s.QuoteValidity, SpreadBps: s.SpreadBps,
+	})
+}
+
+// createFromBalance takes the total out of the company's balance (L45). The payroll was
+// pending for no time at all: it is written once, as received, and tells both steps.
+func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) error {
+	rate, due, err := s.balanceDue(ctx, tx, p.Total, p.FundingCurrency)
+	if err != nil {
+		return err
+	}
+	available, err := ledger.Balance(ctx, tx, p.CompanyID, ledger.CompanyFunds, "", p.FundingCurrency)
+	if err != nil {
+		return err
+	}
+	if available.Cmp(due) < 0 {
+		return ErrNoFunds.Detailf("The payroll needs %s %s and the company's balance is %s.", due, p.FundingCurrency, available)
+	}
+	if err := ledger.Post(tx, ledger.Journal{
+		CompanyID: p.CompanyID, SourceType: eventSourceType, SourceID: p.ID, Purpose: "fund",
+		Lines: []ledger.Line{ledger.Debit(ledger.CompanyFunds, "", due), ledger.Credit(ledger.Escrow, p.ID, due)},
+	}); err != nil {
+		return err
+	}
+	if err := p.emit(tx, EventCreated, p.State, ""); err != nil {
+		return err
+	}
+	db.History(tx, p.CompanyID, p.ID, p.Version, "", string(p.State), reasonCreated)
+
+	p.State, p.FundingState, p.Version, p.Escrow, p.Rate = Received, FundingFunded, 2, due, rate
+	db.History(tx, p.CompanyID, p.ID, p.Version, string(Pending), string(p.State), reasonCompanyBalance)
+	if err := p.emit(tx, EventStatus, Pending, reasonCompanyBalance); err != nil {
+		return err
+	}
+	for i := range p.Payments {
+		m := &p.Payments[i]
+		m.State, m.Version, m.Received = Received, 2, true
+		if err := p.tell(tx, m, Pending, "", nil); err != nil {
+			return err
+		}
+	}
+	insertPayroll(tx, p)
+	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}})
+	return nil
+}
+
+// balanceDue is what a total takes out of a balance, and the rate that says so: zero when
+// nothing is exchanged.
+func (s *Service) balanceDue(ctx context.Context, tx *db.Tx, total money.Amount, funding money.Asset) (money.Rate, money.Amount, error) {
+	if funding == total.Asset() {
+		return money.Rate{}, total, nil
+	}
+	return quote.Price(ctx, tx, total, funding, s.SpreadBps)
+}
+
+// Preview does everything that Create does except to have an effect. What would make
+// Create fail is in its blockers, all at once.
+func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Preview, error) {
+	var list fault.List
+	t, company, err := s.work(ctx, tx, by, &params, &list)
+	if err != nil {
+		return Preview{}, err
+	}
+	v := Preview{
+		Currency: t.currency, FundingMethod: t.method, FundingCurrency: t.funding,
+		Volume: t.volume, Fees: t.fees, Total: t.total, Items: t.items,
+	}
+	if err := company.Active(); err != nil {
+		if err := list.AddErr(err, ""); err != nil {
+			return v, err
+		}
+	}
+	if t.externalID != "" {
+		id, err := findExternal(ctx, tx, company.ID, t.externalID)
+		if err != nil {
+			return v, err
+		}
+		if id != "" {
+			list.Add(ErrExternalID.Code, "/external_id", ErrExternalID.Detail)
+		}
+	}
+	if v.Total.Sign() > 0 {
+		if err := s.previewFunding(ctx, tx, company.ID, &v, &list); err != nil {
+			return v, err
+		}
+	}
+	v.Blockers = list.Fields()
+	return v, nil
+}
+
+func (s *Service) previewFunding(ctx context.Context, tx *db.Tx, companyID string, v *Preview, list *fault.List) error {
+	var err error
+	if v.Rate, v.Funding, err = s.balanceDue(ctx, tx, v.Total, v.FundingCurrency); err != nil {
+		if _, isFault := fault.As(err); !isFault {
+			return err
+		}
+		return list.AddErr(err, "/funding_currency")
+	}
+	if v.FundingMethod == MethodCrypto {
+		if v.Funding.Units() < quote.MinPayroll {
+			list.Add(quote.ErrTooSmall.Code, "/to_pay", quote.ErrTooSmall.Detail)
+		}
+		return nil
+	}
+	available, err := ledger.Balance(ctx, tx, companyID, ledger.CompanyFunds, "", v.FundingCurrency)
+	if err != nil {
+		return err
+	}
+	if available.Cmp(v.Funding) < 0 {
+		list.Add(ErrNoFunds.Code, "/funding_method", ErrNoFunds.Detail)
+	}
+	return nil
+}

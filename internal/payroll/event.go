@@ -1,0 +1,151 @@
+package payroll
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// Events of this package.
+const (
+	EventCreated          = "payroll.created"
+	EventStatus           = "payroll.status_update"
+	EventFundingLate      = "payroll.funding_late"
+	EventFundingReverted  = "payroll.funding_reverted"
+	EventQuoteExpired     = "payroll.quote_expired"
+	EventQuoteRefreshed   = "payroll.quote_refreshed"
+	EventPayment          = "user.payment_status_update"
+	eventSourceType       = "payroll"
+	reasonCreated         = "created"
+	reasonCompanyBalance  = "company_balance"
+	reasonFundingComplete = "funding_confirmed"
+)
+
+// eventData is what every payroll event tells.
+type eventData struct {
+	PayrollID       string       `json:"payroll_id"`
+	CompanyID       string       `json:"company_id"`
+	ExternalID      string       `json:"external_id"`
+	Status          State        `json:"status"`
+	PreviousStatus  State        `json:"previous_status,omitempty"`
+	FundingState    FundingState `json:"funding_state"`
+	Reason          string       `json:"reason,omitempty"`
+	Currency        money.Asset  `json:"currency"`
+	FundingMethod   string       `json:"funding_method"`
+	FundingCurrency money.Asset  `json:"funding_currency"`
+	Fees            money.Amount `json:"fees"`
+	Volume          money.Amount `json:"volume_input_in_input_currency"`
+	Total           money.Amount `json:"total_input_in_input_currency"`
+	Funded          money.Amount `json:"funded_amount"` // confirmed, in the funding currency
+	Payees          int64        `json:"payees"`
+	Quote           *quoteData   `json:"quote,omitempty"`
+}
+
+type quoteData struct {
+	QuoteID         string       `json:"quote_id"`
+	ValidFrom       string       `json:"valid_from"`
+	ValidTo         string       `json:"valid_to"`
+	Rate            money.Rate   `json:"rate"`
+	FundingCurrency money.Asset  `json:"funding_currency"`
+	FundingAmount   money.Amount `json:"funding_amount"`
+	FundingDetails  struct {
+		Address string `json:"address"`
+		Network string `json:"network"`
+	} `json:"funding_details"`
+}
+
+func dataOf(q *quote.Quote) *quoteData {
+	if q == nil {
+		return nil
+	}
+	d := &quoteData{
+		QuoteID: q.ID, ValidFrom: q.ValidFrom.UTC().Format(time.RFC3339), ValidTo: q.ValidTo.UTC().Format(time.RFC3339),
+		Rate: q.Rate, FundingCurrency: q.Funding.Asset(), FundingAmount: q.Funding,
+	}
+	d.FundingDetails.Address, d.FundingDetails.Network = q.Address, q.Network
+	return d
+}
+
+func (p *Payroll) emit(tx *db.Tx, name string, previous State, reason string) error {
+	d := eventData{
+		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: p.State, FundingState: p.FundingState,
+		Reason: reason, Currency: p.Currency, FundingMethod: p.FundingMethod, FundingCurrency: p.FundingCurrency,
+		Fees: p.Fees, Volume: p.Volume, Total: p.Total, Funded: p.Escrow, Payees: p.Count, Quote: dataOf(p.Quote),
+	}
+	if previous != p.State {
+		d.PreviousStatus = previous
+	}
+	return webhook.Emit(tx, webhook.Event{CompanyID: p.CompanyID, Name: name, ObjectID: p.ID, Sequence: p.Version, Data: d})
+}
+
+// step writes the payroll's next version with its history row and its event.
+func (p *Payroll) step(ctx context.Context, tx *db.Tx, from State, event, reason string) error {
+	if err := update(ctx, tx, p, from); err != nil {
+		return err
+	}
+	db.History(tx, p.CompanyID, p.ID, p.Version, string(from), string(p.State), reason)
+	return p.emit(tx, event, from, reason)
+}
+
+// paymentData is the published form of user.payment_status_update.
+type paymentData struct {
+	UserID       string  `json:"user_id"`
+	SubpayrollID string  `json:"subpayroll_id"`
+	PayrollID    string  `json:"payroll_id"`
+	ClaimID      *string `json:"claim_id"` // null: this is no claim
+	Status       State   `json:"status"`
+	Reason       string  `json:"reason,omitempty"`
+	Payment      struct {
+		SubpayrollID string       `json:"subpayroll_id"`
+		Received     bool         `json:"received"`
+		Released     bool         `json:"released"`
+		Fulfilled    bool         `json:"fulfilled"`
+		Outputs      []outputData `json:"outputs"`
+	} `json:"payment"`
+}
+
+type outputData struct {
+	InputCurrency  money.Asset  `json:"input_currency"`
+	OutputCurrency money.Asset  `json:"output_currency"`
+	Input          money.Amount `json:"volume_input_in_input_currency"`
+	Output         money.Amount `json:"volume_output_in_output_currency"`
+	Fees           money.Amount `json:"fees"`
+	TxHash         string       `json:"tx_hash"`
+}
+
+// tell records a payment's transition and emits its event.
+func (p *Payroll) tell(tx *db.Tx, m *Payment, from State, reason string, outputs []payout.Output) error {
+	db.History(tx, p.CompanyID, m.ID, m.Version, string(from), string(m.State), reason)
+	d := paymentData{UserID: m.UserID, SubpayrollID: m.ID, PayrollID: p.ID, Status: m.State, Reason: reason}
+	d.Payment.SubpayrollID = m.ID
+	d.Payment.Received, d.Payment.Released, d.Payment.Fulfilled = m.Received, m.Released, m.Fulfilled
+	d.Payment.Outputs = make([]outputData, len(outputs))
+	fees, err := outputFees(m.Fee, outputs)
+	if err != nil {
+		return err
+	}
+	for i, o := range outputs {
+		d.Payment.Outputs[i] = outputData{
+			InputCurrency: o.Input.Asset(), OutputCurrency: o.Amount.Asset(), Input: o.Input, Output: o.Amount,
+			Fees: fees[i], TxHash: o.TxID,
+		}
+	}
+	return webhook.Emit(tx, webhook.Event{CompanyID: p.CompanyID, Name: EventPayment, ObjectID: m.ID, Sequence: m.Version, Data: d})
+}
+
+// outputFees shares a payment's part of the fees over its outputs by what went into them.
+func outputFees(fee money.Amount, outputs []payout.Output) ([]money.Amount, error) {
+	if len(outputs) == 0 {
+		return nil, nil
+	}
+	weights := make([]int64, len(outputs))
+	for i, o := range outputs {
+		weights[i] = o.Input.Units()
+	}
+	return fee.Split(weights)
+}

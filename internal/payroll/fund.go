@@ -1,0 +1,628 @@
+package payroll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/quote"
+)
+
+// funding is all that is known of a payroll's money at one instant.
+type funding struct {
+	p        *Payroll
+	deposits []deposit.Deposit
+	receipts []receipt
+	quotes   map[string]quote.Quote
+	last     quote.Quote // the newest quote
+	late     bool        // a late deposit was booked just now
+	moved    bool        // anything was booked just now
+}
+
+// Fund looks at the deposits of a payroll (job deposit.changed): it books what is newly
+// confirmed, undoes what no longer is, and takes the payroll where that leads. Objects of
+// other kinds are none of its business.
+func (s *Service) Fund(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in struct {
+		ObjectID string `json:"object_id"`
+	}
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	p, err := find(ctx, tx, j.CompanyID, in.ObjectID)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if p.FundingMethod != MethodCrypto {
+		return nil
+	}
+	f, err := look(ctx, tx, p)
+	if err != nil {
+		return err
+	}
+	if err := f.settleReceipts(ctx, tx); err != nil {
+		return err
+	}
+	if f.late && p.State == Pending {
+		if err := f.announceLate(ctx, tx); err != nil {
+			return err
+		}
+		if err := s.requote(ctx, tx, f); err != nil {
+			return err
+		}
+	}
+	return f.conclude(ctx, tx)
+}
+
+func look(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
+	f := &funding{p: p, quotes: map[string]quote.Quote{}}
+	var err error
+	if f.deposits, err = deposit.ForObject(ctx, tx, p.CompanyID, p.ID); err != nil {
+		return nil, err
+	}
+	if f.receipts, err = p.receipts(ctx, tx); err != nil {
+		return nil, err
+	}
+	return f, f.readQuotes(ctx, tx)
+}
+
+func (f *funding) readQuotes(ctx context.Context, tx *db.Tx) error {
+	all, err := quote.ForObject(ctx, tx, f.p.CompanyID, f.p.ID)
+	if err != nil {
+		return err
+	}
+	for _, q := range all {
+		f.quotes[q.ID] = q
+		if q.Number > f.last.Number {
+			f.last = q
+		}
+	}
+	return nil
+}
+
+// divided says that a payroll's escrow has been released, or partly so.
+func (p *Payroll) divided() bool {
+	state := p.State
+	if state == OnHold {
+		state = p.HeldFrom
+	}
+	return state == Released || state == Fulfilled || state == PartiallyFulfilled
+}
+
+// settleReceipts books and reverses until each deposit's receipt agrees with its state.
+// Reversals come first, so that what they free is room for what is booked.
+func (f *funding) settleReceipts(ctx context.Context, tx *db.Tx) error {
+	p := f.p
+	confirmed := map[string]deposit.Deposit{}
+	for _, d := range f.deposits {
+		if d.State == deposit.Confirmed {
+			confirmed[d.ID] = d
+		}
+	}
+	available, err := ledger.Balance(ctx, tx, p.CompanyID, ledger.CompanyFunds, "", p.FundingCurrency)
+	if err != nil {
+		return err
+	}
+	for i := range f.receipts {
+		r := &f.receipts[i]
+		if _, still := confirmed[r.deposit]; still || !r.live {
+			continue
+		}
+		taken := smaller(r.surplus, available)
+		if available, err = available.Sub(taken); err != nil {
+			return err
+		}
+		lines, err := r.reverse(p.ID, p.divided(), taken)
+		if err != nil {
+			return err
+		}
+		if err := f.post(ctx, tx, r, "reverse", lines); err != nil {
+			return err
+		}
+	}
+	for _, d := range f.deposits {
+		if d.State != deposit.Confirmed {
+			continue
+		}
+		if err := f.credit(ctx, tx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// credit books a confirmed deposit unless it is booked.
+func (f *funding) credit(ctx context.Context, tx *db.Tx, d deposit.Deposit) error {
+	p := f.p
+	i := slices.IndexFunc(f.receipts, func(r receipt) bool { return r.deposit == d.ID })
+	if i < 0 {
+		f.receipts = append(f.receipts, newReceipt(d.ID, d.Amount))
+		i = len(f.receipts) - 1
+	}
+	r := &f.receipts[i]
+	if r.live {
+		return nil
+	}
+	r.price, r.rate, r.late = d.QuoteID, money.Rate{}, !d.Timely
+	room := money.Zero(p.FundingCurrency)
+	if q, known := f.quotes[d.QuoteID]; known && d.Timely {
+		if f.p.Currency != f.p.FundingCurrency {
+			r.rate = q.Rate
+		}
+		c, err := cover(p.Total, p.FundingCurrency, f.receipts)
+		if err != nil {
+			return err
+		}
+		if room, err = c.room(q.ID, q.Rate); err != nil {
+			return err
+		}
+	} else {
+		r.late = true // without a price in force it cannot be valued yet
+	}
+	lines, err := r.book(p.ID, p.State == Pending, room)
+	if err != nil {
+		return err
+	}
+	f.late = f.late || r.suspense.Sign() > 0
+	return f.post(ctx, tx, r, "book", lines)
+}
+
+// post books a receipt's turn and stores it.
+func (f *funding) post(ctx context.Context, tx *db.Tx, r *receipt, what string, lines []ledger.Line) error {
+	f.moved = true
+	if err := ledger.Post(tx, ledger.Journal{
+		CompanyID: f.p.CompanyID, SourceType: eventSourceType, SourceID: f.p.ID,
+		Purpose: fmt.Sprintf("%s:%s:%d", what, r.deposit, r.turn), Lines: lines,
+	}); err != nil {
+		return err
+	}
+	return f.p.saveReceipt(ctx, tx, r)
+}
+
+func (f *funding) sum(part func(receipt) money.Amount) (money.Amount, error) {
+	total := money.Zero(f.p.FundingCurrency)
+	var err error
+	for _, r := range f.receipts {
+		if total, err = total.Add(part(r)); err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (f *funding) escrow() (money.Amount, error) {
+	return f.sum(func(r receipt) money.Amount { return r.escrow })
+}
+
+func (f *funding) surplus() (money.Amount, error) {
+	return f.sum(func(r receipt) money.Amount { return r.surplus })
+}
+
+func (f *funding) suspense() (money.Amount, error) {
+	return f.sum(func(r receipt) money.Amount { return r.suspense })
+}
+
+func (f *funding) owed() (money.Amount, error) {
+	return f.sum(func(r receipt) money.Amount { return r.owed })
+}
+
+// coverages are what confirmed money covers, and what all money seen in time would.
+func (f *funding) coverages() (confirmed, seen coverage, err error) {
+	if confirmed, err = cover(f.p.Total, f.p.FundingCurrency, f.receipts); err != nil {
+		return confirmed, seen, err
+	}
+	seen = confirmed.clone()
+	for _, d := range f.deposits {
+		q, known := f.quotes[d.QuoteID]
+		if !waiting(d) || !d.Timely || !known {
+			continue
+		}
+		if err := seen.add(q.ID, q.Rate, d.Amount); err != nil {
+			return confirmed, seen, err
+		}
+	}
+	return confirmed, seen, nil
+}
+
+// waiting says that a deposit is on its way to its confirmations, for the first time or again.
+func waiting(d deposit.Deposit) bool { return d.State.Live() && d.State != deposit.Confirmed }
+
+// anySeen says whether unconfirmed money is on its way.
+func (f *funding) anySeen() bool {
+	return slices.ContainsFunc(f.deposits, waiting)
+}
+
+// announceLate tells that money came after the quote's end and is safe.
+func (f *funding) announceLate(ctx context.Context, tx *db.Tx) error {
+	var err error
+	f.p.FundingState = FundingLate
+	if f.p.Escrow, err = f.escrow(); err != nil {
+		return err
+	}
+	return f.p.step(ctx, tx, f.p.State, EventFundingLate, "")
+}
+
+// defaultAutoRequote is the largest late amount applied without being asked.
+var defaultAutoRequote = money.New(money.USD, 1_000_00)
+
+// requote applies late money at the present rate, if it is little enough, and asks for the
+// rest by a new quote. More waits for the company to refresh.
+func (s *Service) requote(ctx context.Context, tx *db.Tx, f *funding) error {
+	limit := s.AutoRequote
+	if limit.IsZero() {
+		limit = defaultAutoRequote
+	}
+	late, err := f.suspense()
+	if err != nil {
+		return err
+	}
+	_, most, err := quote.Price(ctx, tx, limit, f.p.FundingCurrency, 0)
+	if err != nil {
+		return err
+	}
+	if late.Cmp(most) >= 0 {
+		return nil
+	}
+	if err := s.applyLate(ctx, tx, f); err != nil {
+		return err
+	}
+	_, err = s.ask(ctx, tx, f)
+	if errors.Is(err, quote.ErrTooMany) || errors.Is(err, ErrQuoteLocked) {
+		return nil // the money is applied; the company refreshes when it may
+	}
+	return err
+}
+
+// applyLate takes all late money out of suspense at the present rate.
+func (s *Service) applyLate(ctx context.Context, tx *db.Tx, f *funding) error {
+	p := f.p
+	rate, _, err := quote.Price(ctx, tx, p.Total, p.FundingCurrency, s.SpreadBps)
+	if err != nil {
+		return err
+	}
+	if p.Currency == p.FundingCurrency {
+		rate = money.Rate{}
+	}
+	for i := range f.receipts {
+		r := &f.receipts[i]
+		if r.suspense.IsZero() {
+			continue
+		}
+		c, err := cover(p.Total, p.FundingCurrency, f.receipts)
+		if err != nil {
+			return err
+		}
+		room, err := c.room(r.deposit, rate)
+		if err != nil {
+			return err
+		}
+		lines, err := r.apply(p.ID, rate, room)
+		if err != nil {
+			return err
+		}
+		if err := f.post(ctx, tx, r, "apply", lines); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask holds a price for what neither confirmed money nor money seen in time covers.
+// ErrQuoteLocked says that there is nothing left to ask for.
+func (s *Service) ask(ctx context.Context, tx *db.Tx, f *funding) (quote.Quote, error) {
+	_, seen, err := f.coverages()
+	if err != nil {
+		return quote.Quote{}, err
+	}
+	covered, _, err := seen.verdict(f.last.ID, f.last.Rate, f.p.ToleranceBps)
+	if err != nil {
+		return quote.Quote{}, err
+	}
+	if covered {
+		return quote.Quote{}, ErrQuoteLocked
+	}
+	left, err := seen.remaining("")
+	if err != nil {
+		return quote.Quote{}, err
+	}
+	p := f.p
+	q, err := quote.Refresh(ctx, tx, quote.Params{
+		CompanyID: p.CompanyID, ObjectID: p.ID, Due: left, Funding: p.FundingCurrency, Address: p.Address, Network: p.Network,
+		Validity: s.QuoteValidity, SpreadBps: s.SpreadBps,
+	})
+	if err != nil {
+		return q, err
+	}
+	f.quotes[q.ID] = q
+	f.last = q
+	return q, nil
+}
+
+// conclude takes the payroll where its money leads.
+func (f *funding) conclude(ctx context.Context, tx *db.Tx) error {
+	switch p := f.p; {
+	case p.State == Pending:
+		return f.concludePending(ctx, tx)
+	case p.State == Received || p.State == OnHold && p.HeldFrom == Received:
+		return f.concludeReceived(ctx, tx)
+	case p.divided():
+		return f.concludeReleased(ctx, tx)
+	default:
+		return f.concludeClosed(ctx, tx)
+	}
+}
+
+func (f *funding) concludePending(ctx context.Context, tx *db.Tx) error {
+	p := f.p
+	confirmed, seen, err := f.coverages()
+	if err != nil {
+		return err
+	}
+	covered, short, err := confirmed.verdict(f.last.ID, f.last.Rate, p.ToleranceBps)
+	if err != nil {
+		return err
+	}
+	if covered {
+		return f.receive(ctx, tx, confirmed, short)
+	}
+	enough, _, err := seen.verdict(f.last.ID, f.last.Rate, p.ToleranceBps)
+	if err != nil {
+		return err
+	}
+	if err := f.lock(ctx, tx, enough); err != nil {
+		return err
+	}
+	held, err := f.escrow()
+	if err != nil {
+		return err
+	}
+	state, err := f.state(enough, held)
+	if err != nil {
+		return err
+	}
+	if state == p.FundingState && held == p.Escrow && !f.moved {
+		return nil
+	}
+	p.FundingState, p.Escrow = state, held
+	return p.step(ctx, tx, p.State, EventStatus, "")
+}
+
+// state says how far the money of a pending payroll has come.
+func (f *funding) state(enough bool, held money.Amount) (FundingState, error) {
+	late, err := f.suspense()
+	switch {
+	case err != nil:
+		return "", err
+	case late.Sign() > 0:
+		return FundingLate, nil
+	case enough:
+		return FundingConfirming, nil
+	case held.Sign() > 0:
+		return FundingPartial, nil
+	case f.anySeen():
+		return FundingDetected, nil
+	}
+	return FundingNone, nil
+}
+
+// lock keeps the price of a quote whose whole amount was seen, and frees it when the money
+// vanishes.
+func (f *funding) lock(ctx context.Context, tx *db.Tx, enough bool) error {
+	switch {
+	case f.last.ID == "":
+		return nil
+	case enough && (f.last.State == quote.StateActive || f.last.State == quote.StateExpired):
+		return quote.Accept(ctx, tx, f.p.CompanyID, f.last.ID)
+	case !enough && f.last.State == quote.StateAccepted:
+		return quote.Reopen(ctx, tx, f.p.CompanyID, f.last.ID)
+	}
+	return nil
+}
+
+// receive takes a covered payroll to received; the house absorbs a shortfall within the
+// tolerance (L23).
+func (f *funding) receive(ctx context.Context, tx *db.Tx, c coverage, short money.Amount) error {
+	p := f.p
+	held, err := f.escrow()
+	if err != nil {
+		return err
+	}
+	if p.Escrow, err = held.Add(short); err != nil {
+		return err
+	}
+	surplus, err := f.surplus()
+	if err != nil {
+		return err
+	}
+	p.State, p.FundingState, p.Shortfall, p.Rate = Received, FundingFunded, short, c.single()
+	if surplus.Sign() > 0 {
+		p.FundingState = FundingOver
+	}
+	if err := f.lock(ctx, tx, true); err != nil {
+		return err
+	}
+	if err := p.step(ctx, tx, Pending, EventStatus, reasonFundingComplete); err != nil {
+		return err
+	}
+	if err := p.absorb(tx, "shortfall", ledger.Debit(ledger.Shortfall, p.ID, short), ledger.Credit(ledger.Escrow, p.ID, short)); err != nil {
+		return err
+	}
+	if err := p.moveAll(ctx, tx, Pending, Received, ""); err != nil {
+		return err
+	}
+	p.enqueueRelease(tx)
+	return nil
+}
+
+// absorb books a shortfall or takes it back, once per version.
+func (p *Payroll) absorb(tx *db.Tx, what string, lines ...ledger.Line) error {
+	return ledger.Post(tx, ledger.Journal{
+		CompanyID: p.CompanyID, SourceType: eventSourceType, SourceID: p.ID,
+		Purpose: fmt.Sprintf("%s:%d", what, p.Version), Lines: lines,
+	})
+}
+
+// moveAll takes every payment in one state to another and tells of each.
+func (p *Payroll) moveAll(ctx context.Context, tx *db.Tx, from, to State, reason string) error {
+	moved, err := p.movePayments(ctx, tx, from, to)
+	if err != nil {
+		return err
+	}
+	for i := range moved {
+		if err := p.tell(tx, &moved[i], from, reason, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Payroll) enqueueRelease(tx *db.Tx) {
+	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}})
+}
+
+// concludeReceived takes a payroll back to pending when a reorg left it short (L30).
+func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
+	p := f.p
+	if !f.moved {
+		return nil
+	}
+	confirmed, seen, err := f.coverages()
+	if err != nil {
+		return err
+	}
+	covered, _, err := confirmed.verdict(f.last.ID, f.last.Rate, p.ToleranceBps)
+	if err != nil {
+		return err
+	}
+	if covered {
+		return f.noteSurplus(ctx, tx, EventStatus)
+	}
+	enough, _, err := seen.verdict(f.last.ID, f.last.Rate, p.ToleranceBps)
+	if err != nil {
+		return err
+	}
+	if err := f.lock(ctx, tx, enough); err != nil {
+		return err
+	}
+	held, err := f.escrow()
+	if err != nil {
+		return err
+	}
+	from, short := p.State, p.Shortfall
+	p.State, p.HeldFrom, p.HoldReason, p.Escrow, p.Shortfall, p.Rate = Pending, "", "", held, money.Zero(p.FundingCurrency), money.Rate{}
+	if p.FundingState, err = f.state(enough, held); err != nil {
+		return err
+	}
+	if err := p.step(ctx, tx, from, EventFundingReverted, ReasonReverted); err != nil {
+		return err
+	}
+	if err := p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, short), ledger.Credit(ledger.Shortfall, p.ID, short)); err != nil {
+		return err
+	}
+	return p.moveAll(ctx, tx, Received, Pending, ReasonReverted)
+}
+
+// concludeReleased holds what has not left yet while the company owes funding that a reorg
+// removed after the release (L31), and lets it go when it is back (L32).
+func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
+	p := f.p
+	owed, err := f.owed()
+	if err != nil {
+		return err
+	}
+	switch {
+	case owed.Sign() > 0 && p.State == Released:
+		p.State, p.HeldFrom, p.HoldReason = OnHold, Released, ReasonReverted
+		if err := p.step(ctx, tx, Released, EventFundingReverted, ReasonReverted); err != nil {
+			return err
+		}
+		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID)
+		return err
+	case owed.IsZero() && p.State == OnHold && p.HoldReason == ReasonReverted:
+		return p.resume(ctx, tx, EventStatus)
+	case owed.Sign() > 0 && f.moved:
+		return p.step(ctx, tx, p.State, EventFundingReverted, ReasonReverted)
+	case f.moved:
+		return f.noteSurplus(ctx, tx, EventStatus)
+	}
+	return nil
+}
+
+// concludeClosed tells that money came for a payroll that takes none: it is the company's.
+func (f *funding) concludeClosed(ctx context.Context, tx *db.Tx) error {
+	if !f.moved {
+		return nil
+	}
+	return f.noteSurplus(ctx, tx, EventFundingLate)
+}
+
+// noteSurplus makes a version of a payroll for which something was booked without a change
+// of its state. The version guards the booking against a twin.
+func (f *funding) noteSurplus(ctx context.Context, tx *db.Tx, event string) error {
+	surplus, err := f.surplus()
+	if err != nil {
+		return err
+	}
+	if surplus.Sign() > 0 {
+		f.p.FundingState = FundingOver
+	}
+	return f.p.step(ctx, tx, f.p.State, event, "")
+}
+
+// Refresh gives the quotes by which a pending payroll can be funded: the active one as it
+// is, or a new one for what is still due. Late money that waits is applied first, at the
+// present rate; when it covers the rest there is nothing left to quote.
+func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, []quote.Quote, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return Payroll{}, nil, err
+	}
+	p, err := find(ctx, tx, company, payrollID)
+	if err != nil {
+		return Payroll{}, nil, err
+	}
+	if p.FundingMethod != MethodCrypto || p.State != Pending {
+		return *p, nil, ErrState
+	}
+	f, err := look(ctx, tx, p)
+	if err != nil {
+		return *p, nil, err
+	}
+	late, err := f.suspense()
+	if err != nil {
+		return *p, nil, err
+	}
+	if late.Sign() > 0 {
+		if err := s.applyLate(ctx, tx, f); err != nil {
+			return *p, nil, err
+		}
+		confirmed, _, err := f.coverages()
+		if err != nil {
+			return *p, nil, err
+		}
+		covered, _, err := confirmed.verdict(f.last.ID, f.last.Rate, p.ToleranceBps)
+		if err != nil {
+			return *p, nil, err
+		}
+		if covered {
+			return *p, nil, f.conclude(ctx, tx)
+		}
+	}
+	q, err := s.ask(ctx, tx, f)
+	if err != nil {
+		return *p, nil, err
+	}
+	p.Quote = &q
+	return *p, []quote.Quote{q}, f.conclude(ctx, tx)
+}

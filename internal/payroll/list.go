@@ -1,0 +1,79 @@
+package payroll
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/quote"
+)
+
+const (
+	defaultPerPage = 20
+	maxPerPage     = 100
+)
+
+// List pages the company's payrolls, newest first, and says how many there are in all.
+func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) ([]Payroll, int64, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return nil, 0, err
+	}
+	f.Page = max(f.Page, 1)
+	if f.PerPage < 1 {
+		f.PerPage = defaultPerPage
+	}
+	f.PerPage = min(f.PerPage, maxPerPage)
+	return list(ctx, tx, company, f)
+}
+
+// Get reads one payroll of the company with its quote, payments, outputs and timeline.
+func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return Payroll{}, err
+	}
+	p, err := find(ctx, tx, company, payrollID)
+	if err != nil {
+		return Payroll{}, err
+	}
+	if p.FundingMethod == MethodCrypto {
+		q, err := quote.Last(ctx, tx, p.CompanyID, p.ID, p.FundingCurrency)
+		switch {
+		case err == nil:
+			p.Quote = &q
+		case !errors.Is(err, quote.ErrNotFound):
+			return *p, err
+		}
+	}
+	if p.Payments, err = p.payments(ctx, tx, ""); err != nil {
+		return *p, err
+	}
+	outputs, err := payout.ForPayroll(ctx, tx, p.CompanyID, p.ID)
+	if err != nil {
+		return *p, err
+	}
+	at := make(map[string]int, len(p.Payments))
+	for i, m := range p.Payments {
+		at[m.ID] = i
+	}
+	for _, o := range outputs {
+		if i, ok := at[o.PaymentID]; ok {
+			p.Payments[i].Outputs = append(p.Payments[i].Outputs, o)
+		}
+	}
+	changes, err := db.Changes(ctx, tx, p.CompanyID, p.ID)
+	if err != nil {
+		return *p, err
+	}
+	for _, c := range changes {
+		p.Timeline = append(p.Timeline, Step{
+			ObjectID: p.ID, Version: c.Version, From: State(c.From), To: State(c.To), Reason: c.Reason, At: db.Time(c.At),
+		})
+	}
+	steps, err := p.paymentSteps(ctx, tx)
+	p.Timeline = append(p.Timeline, steps...)
+	return *p, err
+}

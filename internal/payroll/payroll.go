@@ -1,0 +1,239 @@
+// Package payroll is the pay run: a company names payees and amounts, funds the
+// whole with one payment, and every payee receives their net on the destinations
+// they chose themselves.
+//
+// A payroll is a document with a state. It is created pending together with its
+// payments (one for each payee), a price (the quote) and one receive address that
+// stays its own for ever. Confirmed money moves it to received, the release turns
+// escrow into what is owed to each destination, and the payouts' outcomes settle it:
+//
+//	pending → received → released → fulfilled
+//	   │         │           └────→ partially_fulfilled
+//	   │         └→ on_hold (and back)
+//	   ├→ expired_unfunded → cancelled
+//	   └→ cancelled
+//
+// What holds for all of it:
+//
+//   - plan.go and cover.go decide every rule and every cent and touch nothing
+//     else; the verbs (create, fund, release …) read rows, ask them, and write.
+//   - Total = volume + fees, exactly. Fees are rounded once for a payroll, half to
+//     even. Funding rounds up, payouts round down, splits sum back.
+//   - A deposit is valued by the quote in force when it was first seen. Late, partial
+//     and excess money is booked to an account with a name, never dropped.
+//   - Every transition is one guarded UPDATE that raises the version, with its history
+//     row, its event (sequence = version), its journal and its follow-up job in the
+//     same transaction.
+//   - Job handlers are level-triggered: they read what is, compare it with what was
+//     booked, and book the difference. Running twice changes nothing.
+package payroll
+
+import (
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/quote"
+)
+
+// State is the public status of a payroll and of each of its payments.
+type State string
+
+// States of a payroll. A payment uses the same words, except PartiallyFulfilled
+// and ExpiredUnfunded, and beside them ActionRequired and Returned.
+const (
+	Pending            State = "pending"
+	Received           State = "received"
+	Released           State = "released"
+	Fulfilled          State = "fulfilled"
+	PartiallyFulfilled State = "partially_fulfilled"
+	Cancelled          State = "cancelled"
+	OnHold             State = "on_hold"
+	ExpiredUnfunded    State = "expired_unfunded"
+	ActionRequired     State = "action_required"
+	Returned           State = "returned"
+)
+
+// FundingState says how far the money for a payroll has come.
+type FundingState string
+
+const (
+	FundingNone       FundingState = "none"       // nothing seen
+	FundingDetected   FundingState = "detected"   // something seen, nothing confirmed, not enough
+	FundingPartial    FundingState = "partial"    // something confirmed, not enough
+	FundingConfirming FundingState = "confirming" // enough seen, confirmations pending
+	FundingFunded     FundingState = "funded"     // enough confirmed
+	FundingLate       FundingState = "late"       // money came after the quote's end and waits for a decision
+	FundingOver       FundingState = "over"       // more than enough; the surplus is the company's balance
+)
+
+// Methods of funding. The id of one wallet stands for MethodWallet in that
+// wallet's currency.
+const (
+	MethodCrypto = "crypto"
+	MethodWallet = "wallet"
+)
+
+// MaxPayees is the most items that one payroll may have.
+const MaxPayees = 10_000
+
+// UnfundedAfter is how long a payroll waits for its first money.
+const UnfundedAfter = 30 * 24 * time.Hour
+
+// Why a payment needs action, or a payroll is held.
+const (
+	ReasonTooSmall      = "amount_too_small"       // below what its destination's rail carries
+	ReasonNoDestination = "no_distribution"        // the payee has no destination any more
+	ReasonInactive      = "recipient_inactive"     // the payee was deactivated before release
+	ReasonNoRail        = "currency_not_supported" // no rail carries the destination's asset
+	ReasonPayoutFailed  = "payout_failed"          // a destination refused the payout
+	ReasonReverted      = "funding_reverted"       // a reorg removed the funding
+	ReasonFrozen        = "company_frozen"
+)
+
+// Job kinds that this package listens to or produces.
+const (
+	JobRelease = "payroll.release" // payload {payroll_id}: received, to be released
+	JobExpire  = "payroll.expire"  // payload {payroll_id}: look whether it still waits for money
+)
+
+// CreateParams is what a company asks for. Amounts are the JSON number's own text.
+type CreateParams struct {
+	CompanyID       string
+	ToPay           []Payee
+	FundingMethod   string // "" takes the company's own
+	FundingCurrency string // "" is BTC for crypto, the payroll's currency for wallet
+	Currency        string // "" is USD
+	ExternalID      string // unique per company when given
+}
+
+// Payee is one item of to_pay.
+type Payee struct {
+	AmountText        string
+	UserID            string // a worker's user, or the recipient id of a person
+	CompanyID         string // the recipient id of a company, or the paying company itself
+	Country           string
+	IsPremium         bool
+	InvoiceID         string
+	Description       string
+	Category          string
+	ExternalPaymentID string
+}
+
+// Payroll is one pay run as read back.
+type Payroll struct {
+	ID              string
+	CompanyID       string
+	ExternalID      string
+	State           State
+	HeldFrom        State // the state that a hold interrupts, "" otherwise
+	HoldReason      string
+	FundingState    FundingState
+	Version         int64
+	Currency        money.Asset
+	FundingMethod   string
+	FundingCurrency money.Asset
+	Count           int64 // payees
+	Volume          money.Amount
+	Fees            money.Amount
+	Total           money.Amount
+	Escrow          money.Amount // funding asset booked for this payroll, shortfall included
+	Shortfall       money.Amount // what the house absorbed within the tolerance
+	Rate            money.Rate   // the one rate at which all of Escrow was taken; zero before, without exchange, and with several
+	Address         string
+	Network         string
+	ToleranceBps    int64
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+
+	Quote    *quote.Quote // the quote in force or the last one; nil when funded by wallet
+	Payments []Payment    // by Get only
+	Timeline []Step       // by Get only
+}
+
+// Payment is what one payee of a payroll gets, a subpayroll in events.
+type Payment struct {
+	ID                string
+	PayrollID         string
+	Position          int64 // index in to_pay
+	PayeeID           string
+	UserID            string // the payee's user, or the payee's id where there is none
+	State             State
+	Version           int64
+	Amount            money.Amount
+	Fee               money.Amount // this payment's part of the payroll's fees
+	Country           string
+	IsPremium         bool
+	InvoiceID         string
+	Description       string
+	Category          string
+	ExternalPaymentID string
+	Received          bool
+	Released          bool
+	Fulfilled         bool
+	Reason            string // why it needs action or is held, "" otherwise
+
+	divided bool // a release has taken it out of escrow
+
+	Outputs []payout.Output // by Get only
+}
+
+// Step is one recorded transition.
+type Step struct {
+	ObjectID string
+	Version  int64
+	From, To State
+	Reason   string
+	At       time.Time
+}
+
+// Preview is everything that Create would do, without doing it.
+type Preview struct {
+	Currency        money.Asset
+	FundingMethod   string
+	FundingCurrency money.Asset
+	Volume          money.Amount
+	Fees            money.Amount
+	Total           money.Amount
+	Funding         money.Amount // at the present rate; zero Amount when no rate is known
+	Rate            money.Rate   // zero when none is needed or known
+	Items           []Item
+	Blockers        []fault.Field // empty when Create would succeed
+}
+
+// Filter chooses and pages payrolls of a company, newest first.
+type Filter struct {
+	Status     State
+	ExternalID string
+	From, To   time.Time // created in [From, To)
+	Page       int       // from 1
+	PerPage    int       // 1 to 100
+}
+
+// Service holds what the pay run needs besides the transaction.
+type Service struct {
+	Pool          *chain.Pool
+	ChainName     string
+	Network       string
+	SpreadBps     int64
+	QuoteValidity time.Duration
+	// AutoRequote is the largest late deposit, in payroll currency units of USD or its
+	// equivalent at the present rate, that is applied at a new rate without being asked.
+	// Zero means 1,000.00 USD. A larger one waits for a refresh by the company.
+	AutoRequote money.Amount
+	// Wallet finds the currency of one of the company's wallets by its id. Without it
+	// only the word "wallet" is understood.
+	Wallet func(companyID, walletID string) (money.Asset, bool)
+}
+
+// What a caller may be told.
+var (
+	ErrNotFound      = fault.New(fault.NotFound, "not_found", "There is no such payroll.")
+	ErrState         = fault.New(fault.Conflict, "invalid_state", "The payroll's state does not allow this.")
+	ErrQuoteLocked   = fault.New(fault.Conflict, "quote_locked", "The quote is fully paid and waits for confirmations, so it cannot be replaced.")
+	ErrExternalID    = fault.New(fault.Conflict, "external_id_conflict", "A payroll with this external_id exists already.")
+	ErrNoFunds       = fault.New(fault.Conflict, "insufficient_balance", "The company's balance does not cover this payroll.")
+	errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The payroll changed at the same moment. Try again.")
+)

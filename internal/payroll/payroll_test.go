@@ -1,0 +1,710 @@
+package payroll
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/rates"
+)
+
+type paper struct{}
+
+func (paper) Address(branch, index uint32) (string, error) {
+	return fmt.Sprintf("bcrt1q%d%d", branch, index), nil
+}
+
+// house is a company with four payees: rec_btc and rec_eur are paid in one asset, rec_mix in three, rec_bare in none. It
+// plays the packages around: it writes deposits and outcomes, and delivers each job twice.
+type house struct {
+	t     testing.TB
+	d     *db.DB
+	clock *dbtest.Clock
+	s     *Service
+	by    identity.Principal
+}
+
+func run(t *testing.T, f func(h *house)) {
+	t.Helper()
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		h := newHouse(t, d, clock)
+		f(h)
+		h.checkBooks()
+	})
+}
+
+func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *house {
+	t.Helper()
+	h := &house{t: t, d: d, clock: clock}
+	h.s = &Service{Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute}
+	const ever = 100_000 * time.Hour
+	r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
+	if err := r.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.write(func(ctx context.Context, tx *db.Tx) error {
+		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "DE", FeeBps: 100, PremiumBps: 200})
+		h.by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_1", CompanyID: c.ID, Scopes: identity.AllScopes()}
+		return err
+	})
+	h.payee("rec_btc", map[money.Asset]int{money.BTC: 100})
+	h.payee("rec_eur", map[money.Asset]int{money.EUR: 100})
+	h.payee("rec_mix", map[money.Asset]int{money.BTC: 33, money.EUR: 33, money.USD: 34})
+	h.payee("rec_bare", nil)
+	return h
+}
+
+func (h *house) write(f func(ctx context.Context, tx *db.Tx) error) {
+	h.t.Helper()
+	if err := h.d.Write(h.t.Context(), f); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) exec(query string, args ...any) {
+	h.t.Helper()
+	h.write(func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, query, args...)
+		return err
+	})
+}
+
+func (h *house) payee(id string, to map[money.Asset]int) {
+	h.t.Helper()
+	h.write(func(ctx context.Context, tx *db.Tx) error {
+		return tx.Insert(ctx, "recipients", []string{
+			"company_id", "recipient_id", "relationship_id", "user_id", "recipient_type", "role", "status", "name", "name_key",
+			"first_name", "last_name", "email", "email_key", "country", "external_id", "department", "vendor_type", "details",
+			"onboarded", "version", "created_at", "updated_at",
+		}, [][]any{{h.by.CompanyID, id, "rel_" + id, "", "user", "contractor", "active", id, id, id, "", "", "", "DE", "", "", "", "", true, int64(1), int64(0), int64(0)}})
+	})
+	h.destinations(id, to)
+}
+
+func (h *house) destinations(id string, to map[money.Asset]int) {
+	h.t.Helper()
+	h.exec("DELETE FROM distributions WHERE owner_id = $1", id)
+	h.write(func(ctx context.Context, tx *db.Tx) error {
+		for asset, allocation := range to {
+			kind, rail, address := "fiat", "bank", ""
+			if asset == money.BTC {
+				kind, rail, address = "crypto", "bitcoin", "bcrt1q"+id
+			}
+			if err := tx.Insert(ctx, "distributions", []string{
+				"owner_id", "distribution_id", "kind", "symbol", "rail", "scheme", "country", "network", "address", "tag", "transfer_memo",
+				"sealed", "masked", "allocation", "created_at", "updated_at",
+			}, [][]any{{id, "dst_" + id + string(asset), kind, string(asset), rail, "", "", "", address, "", "", "", "{}", int64(allocation), int64(0), int64(0)}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// worked is the payroll of the worked case: 600.00 in BTC, 400.00 in EUR, 10.00 of fees.
+var worked = []Payee{{AmountText: "600", UserID: "rec_btc"}, {AmountText: "400", UserID: "rec_eur"}}
+
+func (h *house) create(p CreateParams) Payroll {
+	h.t.Helper()
+	got, err := h.tryCreate(p)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return got
+}
+
+func (h *house) tryCreate(p CreateParams) (got Payroll, err error) {
+	err = h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		got, err = h.s.Create(ctx, tx, h.by, p)
+		return err
+	})
+	return got, err
+}
+
+func (h *house) get(id string) (p Payroll) {
+	h.t.Helper()
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		p, err = h.s.Get(ctx, tx, h.by, id)
+		return err
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	return p
+}
+
+// deposit writes what deposit would, and has it looked at.
+func (h *house) deposit(p Payroll, name string, amount int64, state string) {
+	h.t.Helper()
+	h.write(func(ctx context.Context, tx *db.Tx) error {
+		q, err := quote.Last(ctx, tx, h.by.CompanyID, p.ID, money.BTC)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO deposits (company_id, deposit_id, chain, txid, vout, object_id, quote_id, address, asset, amount,
+			state, version, timely, dust, first_seen, want_confirmations, replaced_by)
+			VALUES ($1, $2, 'regtest', $2, 0, $3, $4, $5, 'BTC', $6, $7, 1, $8, FALSE, $9, 1, '')
+			ON CONFLICT (company_id, deposit_id) DO UPDATE SET state = excluded.state, version = deposits.version + 1`,
+			h.by.CompanyID, name, p.ID, q.ID, p.Address, amount, state, q.Covers(tx.Now()), db.Micros(tx.Now()))
+		return err
+	})
+	h.deliver(h.s.Fund, fmt.Sprintf(`{"object_id":%q}`, p.ID))
+}
+
+func (h *house) deliver(handler job.TxHandler, payload string) {
+	h.t.Helper()
+	for range 2 {
+		h.write(func(ctx context.Context, tx *db.Tx) error {
+			return handler(ctx, tx, job.Job{CompanyID: h.by.CompanyID, ID: "job_1", Payload: []byte(payload)})
+		})
+	}
+}
+
+func (h *house) release(id string) {
+	h.t.Helper()
+	h.deliver(h.s.Release, fmt.Sprintf(`{"payroll_id":%q}`, id))
+}
+
+// outcome lets every output of a payroll end, or those to one asset.
+func (h *house) outcome(p Payroll, asset money.Asset, state payout.State) {
+	h.t.Helper()
+	h.exec("UPDATE outputs SET state = $1 WHERE company_id = $2 AND payroll_id = $3 AND ($4 = '' OR asset = $4)", string(state), p.CompanyID, p.ID, string(asset))
+	h.deliver(h.s.Settle, fmt.Sprintf(`{"payroll_id":%q}`, p.ID))
+}
+
+func (h *house) balance(c ledger.Code, dim string, a money.Asset) int64 {
+	h.t.Helper()
+	var got money.Amount
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		got, err = ledger.Balance(ctx, tx, h.by.CompanyID, c, dim, a)
+		return err
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	return got.Units()
+}
+
+func (h *house) count(query string, args ...any) (n int64) {
+	h.t.Helper()
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&n) }); err != nil {
+		h.t.Fatal(err)
+	}
+	return n
+}
+
+func (h *house) checkBooks() {
+	h.t.Helper()
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		report, err := ledger.Check(ctx, tx)
+		if err == nil && len(report.Problems) > 0 {
+			err = fmt.Errorf("the books: %v", report.Problems)
+		}
+		return err
+	}); err != nil {
+		h.t.Error(err)
+	}
+	// A payroll's escrow account holds what its row says until it is released.
+	bad := h.count(`SELECT COUNT(*) FROM payrolls p WHERE p.state IN ('pending', 'received', 'cancelled') AND p.escrow <>
+		(SELECT COALESCE(-SUM(l.amount), 0) FROM ledger_lines l WHERE l.company_id = p.company_id AND l.code = '2010' AND l.dim = p.payroll_id)`)
+	bad += h.count(`SELECT COUNT(*) FROM payroll_receipts WHERE live AND amount <> escrow + surplus + suspense + repaid`)
+	if bad != 0 {
+		h.t.Errorf("%d rows disagree with the books", bad)
+	}
+}
+
+func (h *house) want(id string, state State, funding FundingState, payments State) Payroll {
+	h.t.Helper()
+	p := h.get(id)
+	if p.State != state || p.FundingState != funding {
+		h.t.Errorf("payroll is %s, %s; want %s, %s", p.State, p.FundingState, state, funding)
+	}
+	for _, m := range p.Payments {
+		if m.State != payments {
+			h.t.Errorf("payment %d is %s (%s), want %s", m.Position, m.State, m.Reason, payments)
+		}
+	}
+	return p
+}
+
+func wantFault(t testing.TB, err error, code string) *fault.Fault {
+	t.Helper()
+	f, ok := fault.As(err)
+	if !ok || f.Code != code {
+		t.Fatalf("got %v, want %s", err, code)
+	}
+	return f
+}
+
+func TestFromCreationToFulfilled(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked, ExternalID: "march"})
+		if p.Volume != usd(1_000_00) || p.Fees != usd(10_00) || p.Total != usd(1_010_00) || p.Quote == nil || p.Quote.Funding != sats(2_020_000) || p.Quote.Address == "" {
+			t := h.t
+			t.Fatalf("%+v %+v", p, p.Quote)
+		}
+		h.want(p.ID, Pending, FundingNone, Pending)
+
+		h.deposit(p, "dep_1", 2_020_000, "seen")
+		if got := h.want(p.ID, Pending, FundingConfirming, Pending); got.Quote.State != quote.StateAccepted {
+			h.t.Errorf("the quote is %s", got.Quote.State)
+		}
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		h.want(p.ID, Received, FundingFunded, Received)
+		if got := h.balance(ledger.Escrow, p.ID, money.BTC); got != 2_020_000 {
+			h.t.Errorf("escrow is %d", got)
+		}
+
+		h.release(p.ID)
+		got := h.want(p.ID, Released, FundingFunded, Released)
+		if o := got.Payments[0].Outputs; len(o) != 1 || o[0].Amount != sats(1_200_000) || o[0].Address != "bcrt1qrec_btc" || o[0].Input != usd(600_00) {
+			h.t.Errorf("%+v", o)
+		}
+		if o := got.Payments[1].Outputs; len(o) != 1 || o[0].Amount != money.New(money.EUR, 368_00) || o[0].Rail != payout.RailBank {
+			h.t.Errorf("%+v", o)
+		}
+		if h.balance(ledger.Escrow, p.ID, money.BTC) != 0 || h.balance(ledger.FeeRevenue, "payroll", money.USD) != 10_00 {
+			h.t.Error("escrow and fees are not booked")
+		}
+
+		h.outcome(p, money.BTC, payout.Fulfilled)
+		if got := h.get(p.ID); got.State != Released || got.Payments[0].State != Fulfilled {
+			h.t.Errorf("%s, %s", got.State, got.Payments[0].State)
+		}
+		h.outcome(p, "", payout.Fulfilled)
+		h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
+		h.outcome(p, money.EUR, payout.Returned)
+		if got := h.get(p.ID); got.State != PartiallyFulfilled || got.Payments[1].State != Returned || got.Payments[1].Fulfilled {
+			h.t.Errorf("%s, %+v", got.State, got.Payments[1])
+		}
+		h.outcome(p, money.EUR, payout.Fulfilled)
+		last := h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
+
+		// Every version of the payroll and of each payment told of itself once.
+		events := h.count("SELECT COUNT(*) FROM events WHERE object_id = $1", p.ID)
+		if events != last.Version {
+			h.t.Errorf("%d events for %d versions", events, last.Version)
+		}
+		for _, m := range last.Payments {
+			if n := h.count("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name = $2", m.ID, EventPayment); n != m.Version-1 {
+				h.t.Errorf("%d events for version %d", n, m.Version)
+			}
+		}
+	})
+}
+
+func TestWhatIsWrongIsToldAndNothingIsWritten(t *testing.T) {
+	run(t, func(h *house) {
+		bad := CreateParams{ToPay: []Payee{{AmountText: "0.001", UserID: "rec_btc"}, {AmountText: "5", UserID: "rec_bare"}, {AmountText: "5", UserID: "rec_unknown"}}}
+		_, err := h.tryCreate(bad)
+		if f := wantFault(h.t, err, "amount_precision"); len(f.Fields) != 3 || f.Fields[1].Code != "no_distribution" {
+			h.t.Errorf("%+v", f.Fields)
+		}
+		if n := h.count("SELECT COUNT(*) FROM payrolls") + h.count("SELECT COUNT(*) FROM chain_addresses") + h.count("SELECT COUNT(*) FROM events WHERE object_id LIKE 'prl_%'"); n != 0 {
+			h.t.Errorf("%d rows", n)
+		}
+		var v Preview
+		h.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			v, err = h.s.Preview(ctx, tx, h.by, bad)
+			return err
+		})
+		if len(v.Blockers) != 3 {
+			h.t.Errorf("%+v", v.Blockers)
+		}
+		h.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			v, err = h.s.Preview(ctx, tx, h.by, CreateParams{ToPay: worked})
+			return err
+		})
+		if len(v.Blockers) != 0 || v.Funding != sats(2_020_000) || v.Total != usd(1_010_00) {
+			h.t.Errorf("%+v", v)
+		}
+		_, err = h.tryCreate(CreateParams{CompanyID: "com_other", ToPay: worked})
+		wantFault(h.t, err, "not_found")
+		h.exec("UPDATE companies SET status = 'frozen'")
+		_, err = h.tryCreate(CreateParams{ToPay: worked})
+		wantFault(h.t, err, "company_frozen")
+	})
+}
+
+func TestAnExternalIDIsUsedOnce(t *testing.T) {
+	run(t, func(h *house) {
+		var mu sync.Mutex
+		var ids []string
+		var wg sync.WaitGroup
+		for range 12 {
+			wg.Go(func() {
+				p, err := h.tryCreate(CreateParams{ToPay: worked, ExternalID: "march"})
+				if err == nil {
+					mu.Lock()
+					ids = append(ids, p.ID)
+					mu.Unlock()
+					return
+				}
+				if f, ok := fault.As(err); !ok || f.Code != "external_id_conflict" || f.Meta["payroll_id"] == "" {
+					h.t.Errorf("got %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		if len(ids) != 1 || h.count("SELECT COUNT(*) FROM payrolls") != 1 || h.count("SELECT COUNT(*) FROM events WHERE name = $1", EventCreated) != 1 {
+			h.t.Errorf("%d payrolls", len(ids))
+		}
+	})
+}
+
+func TestUnderThenTopUp(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_009_900, "confirmed")
+		h.want(p.ID, Pending, FundingPartial, Pending)
+		if got := h.balance(ledger.Escrow, p.ID, money.BTC); got != 2_009_900 {
+			h.t.Errorf("escrow is %d", got)
+		}
+		h.release(p.ID) // too early: nothing
+		h.want(p.ID, Pending, FundingPartial, Pending)
+		h.deposit(p, "dep_2", 10_100, "confirmed")
+		h.want(p.ID, Received, FundingFunded, Received)
+	})
+}
+
+func TestTheHouseAbsorbsWhatCannotBePaid(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_019_800, "confirmed")
+		if got := h.want(p.ID, Received, FundingFunded, Received); got.Shortfall != sats(200) || got.Escrow != sats(2_020_000) {
+			h.t.Errorf("%s short of %s", got.Shortfall, got.Escrow)
+		}
+		if got := h.balance(ledger.Shortfall, p.ID, money.BTC); got != 200 {
+			h.t.Errorf("absorbed %d", got)
+		}
+		h.deposit(p, "dep_1", 2_019_800, "reverted")
+		h.want(p.ID, Pending, FundingConfirming, Pending)
+		if got := h.balance(ledger.Shortfall, p.ID, money.BTC); got != 0 {
+			h.t.Errorf("absorbed %d", got)
+		}
+		h.deposit(p, "dep_1", 2_019_800, "confirmed")
+		h.want(p.ID, Received, FundingFunded, Received)
+		h.release(p.ID)
+		h.want(p.ID, Released, FundingFunded, Released)
+	})
+}
+
+func TestTheSurplusIsTheCompanys(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_100_000, "confirmed")
+		h.want(p.ID, Received, FundingOver, Received)
+		if got := h.balance(ledger.CompanyFunds, "", money.BTC); got != 80_000 {
+			h.t.Errorf("the company has %d", got)
+		}
+		h.deposit(p, "dep_2", 5_000, "confirmed")
+		if got := h.balance(ledger.CompanyFunds, "", money.BTC); got != 85_000 {
+			h.t.Errorf("the company has %d", got)
+		}
+		h.want(p.ID, Received, FundingOver, Received)
+
+		// It pays the next payroll: 40.40 USD are 80,800 sat.
+		small := h.create(CreateParams{ToPay: []Payee{{AmountText: "40", UserID: "rec_btc"}}, FundingMethod: MethodWallet, FundingCurrency: "BTC"})
+		h.want(small.ID, Received, FundingFunded, Received)
+		if got := h.balance(ledger.CompanyFunds, "", money.BTC); got != 4_200 {
+			h.t.Errorf("the company has %d", got)
+		}
+		h.release(small.ID)
+		if got := h.want(small.ID, Released, FundingFunded, Released); got.Payments[0].Outputs[0].Amount != sats(80_000) {
+			h.t.Errorf("%+v", got.Payments[0].Outputs)
+		}
+		_, err := h.tryCreate(CreateParams{ToPay: []Payee{{AmountText: "40", UserID: "rec_btc"}}, FundingMethod: MethodWallet, FundingCurrency: "BTC"})
+		wantFault(h.t, err, "insufficient_balance")
+	})
+}
+
+func TestLateMoneyIsAppliedAtANewRate(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: []Payee{{AmountText: "600", UserID: "rec_btc"}}}) // 606.00: 1,212,000 sat
+		h.clock.Advance(31 * time.Minute)
+		h.exec("UPDATE rates SET rate = '49000' WHERE asset = 'BTC'")
+		h.deposit(p, "dep_1", 1_212_000, "confirmed")
+		// 593.88 at 49,000; 12.12 remain, 24,735 sat.
+		got := h.want(p.ID, Pending, FundingPartial, Pending)
+		if got.Quote.Number != 2 || got.Quote.Due != usd(12_12) || got.Quote.Funding != sats(24_735) {
+			h.t.Errorf("%+v", got.Quote)
+		}
+		if h.balance(ledger.SuspenseLate, p.ID, money.BTC) != 0 || h.balance(ledger.Escrow, p.ID, money.BTC) != 1_212_000 {
+			h.t.Error("the late money is not applied")
+		}
+		h.deposit(p, "dep_2", 24_735, "confirmed")
+		h.want(p.ID, Received, FundingFunded, Received)
+		h.release(p.ID)
+		h.want(p.ID, Released, FundingFunded, Released)
+		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1", EventFundingLate); n != 1 {
+			h.t.Errorf("%d events", n)
+		}
+	})
+}
+
+func TestMuchLateMoneyWaitsForARefresh(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.clock.Advance(31 * time.Minute)
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		h.want(p.ID, Pending, FundingLate, Pending)
+		if got := h.balance(ledger.SuspenseLate, p.ID, money.BTC); got != 2_020_000 {
+			h.t.Errorf("suspense is %d", got)
+		}
+		h.write(func(ctx context.Context, tx *db.Tx) error {
+			got, quotes, err := h.s.Refresh(ctx, tx, h.by, p.ID)
+			if err == nil && (got.State != Received || len(quotes) != 0) {
+				err = fmt.Errorf("refresh left it %s with %d quotes", got.State, len(quotes))
+			}
+			return err
+		})
+		h.want(p.ID, Received, FundingFunded, Received)
+	})
+}
+
+func TestRefresh(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		refresh := func() (q quote.Quote, err error) {
+			err = h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, quotes, err := h.s.Refresh(ctx, tx, h.by, p.ID)
+				if err == nil {
+					q = quotes[0]
+				}
+				return err
+			})
+			return q, err
+		}
+		if q, err := refresh(); err != nil || q.ID != p.Quote.ID {
+			h.t.Fatalf("an active quote was replaced: %v", err)
+		}
+		h.deposit(p, "dep_1", 1_000_000, "seen") // half of it, in time
+		h.clock.Advance(time.Hour)
+		q, err := refresh()
+		if err != nil || q.Due != usd(510_00) || q.Funding != sats(1_020_000) {
+			h.t.Fatalf("%+v, %v", q, err)
+		}
+		h.deposit(p, "dep_1", 1_000_000, "confirmed")
+		h.deposit(p, "dep_2", 1_020_000, "seen")
+		if _, err := refresh(); !errors.Is(err, ErrQuoteLocked) {
+			h.t.Errorf("got %v", err)
+		}
+		h.deposit(p, "dep_2", 1_020_000, "confirmed")
+		h.want(p.ID, Received, FundingFunded, Received)
+		_, err = refresh()
+		wantFault(h.t, err, "invalid_state")
+	})
+}
+
+func TestAReorgWalksBack(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		h.deposit(p, "dep_1", 2_020_000, "evicted")
+		h.want(p.ID, Pending, FundingNone, Pending)
+		if h.balance(ledger.HotWallet, "", money.BTC) != 0 || h.balance(ledger.Escrow, p.ID, money.BTC) != 0 {
+			h.t.Error("money that never was is booked")
+		}
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		h.want(p.ID, Received, FundingFunded, Received)
+		h.release(p.ID)
+
+		// After the release the company owes it, and what has not left stays.
+		h.deposit(p, "dep_1", 2_020_000, "reverted")
+		got := h.want(p.ID, OnHold, FundingFunded, Released)
+		if h.balance(ledger.DueFromCustomer, "", money.BTC) != 2_020_000 || !got.Payments[0].Outputs[0].Held {
+			h.t.Errorf("%+v", got.Payments[0].Outputs)
+		}
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		got = h.want(p.ID, Released, FundingFunded, Released)
+		if h.balance(ledger.DueFromCustomer, "", money.BTC) != 0 || got.Payments[0].Outputs[0].Held {
+			h.t.Errorf("%+v", got.Payments[0].Outputs)
+		}
+	})
+}
+
+func TestOnePayeeHoldsNobodyUp(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: append([]Payee{{AmountText: "100", UserID: "rec_mix"}}, worked...)})
+		h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
+		h.destinations("rec_mix", nil)
+		h.release(p.ID)
+		got := h.get(p.ID)
+		if got.State != Released || got.Payments[0].State != ActionRequired || got.Payments[0].Reason != ReasonNoDestination || got.Payments[1].State != Released {
+			h.t.Fatalf("%s: %+v", got.State, got.Payments)
+		}
+		if got := h.balance(ledger.PayeePayable, got.Payments[0].ID, money.USD); got != 100_00 {
+			h.t.Errorf("%d stay owed", got)
+		}
+		h.outcome(p, "", payout.Fulfilled)
+		if got := h.get(p.ID); got.State != PartiallyFulfilled {
+			h.t.Errorf("%s", got.State)
+		}
+		h.destinations("rec_mix", map[money.Asset]int{money.BTC: 50, money.EUR: 50})
+		h.release(p.ID)
+		got = h.get(p.ID)
+		if got.State != Released || got.Payments[0].State != Released || len(got.Payments[0].Outputs) != 2 {
+			h.t.Fatalf("%s: %+v", got.State, got.Payments[0])
+		}
+		if got := h.balance(ledger.PayeePayable, got.Payments[0].ID, money.USD); got != 0 {
+			h.t.Errorf("%d stay owed", got)
+		}
+		h.outcome(p, "", payout.Fulfilled)
+		h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
+	})
+}
+
+func TestCancelGivesTheMoneyBack(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_009_900, "confirmed")
+		cancel := func() error {
+			return h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := h.s.Cancel(ctx, tx, h.by, p.ID)
+				return err
+			})
+		}
+		for range 2 {
+			if err := cancel(); err != nil {
+				h.t.Fatal(err)
+			}
+		}
+		h.want(p.ID, Cancelled, FundingPartial, Cancelled)
+		h.deposit(p, "dep_2", 100, "confirmed") // too late for it: the company's
+		if got := h.balance(ledger.CompanyFunds, "", money.BTC); got != 2_010_000 {
+			h.t.Errorf("the company has %d", got)
+		}
+		q := h.create(CreateParams{ToPay: worked})
+		h.deposit(q, "dep_3", 2_020_000, "confirmed")
+		p = q
+		wantFault(h.t, cancel(), "invalid_state")
+	})
+}
+
+func TestThirtyDaysWithoutMoney(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		q := h.create(CreateParams{ToPay: worked})
+		h.deposit(q, "dep_1", 1_000, "confirmed")
+		h.deliver(h.s.Expire, fmt.Sprintf(`{"payroll_id":%q}`, p.ID))
+		h.want(p.ID, Pending, FundingNone, Pending)
+		h.clock.Advance(UnfundedAfter)
+		for _, id := range []string{p.ID, q.ID} {
+			h.deliver(h.s.Expire, fmt.Sprintf(`{"payroll_id":%q}`, id))
+		}
+		h.want(p.ID, ExpiredUnfunded, FundingNone, Pending)
+		h.want(q.ID, Pending, FundingPartial, Pending)
+	})
+}
+
+func TestAFrozenCompanysReleaseWaits(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		h.exec("UPDATE companies SET status = 'frozen'")
+		h.release(p.ID)
+		h.want(p.ID, OnHold, FundingFunded, Received)
+		h.exec("UPDATE companies SET status = 'active'")
+		h.write(func(ctx context.Context, tx *db.Tx) error { return h.s.Resume(ctx, tx, h.by.CompanyID, p.ID) })
+		h.release(p.ID)
+		h.want(p.ID, Released, FundingFunded, Released)
+	})
+}
+
+func TestList(t *testing.T) {
+	run(t, func(h *house) {
+		for i := range 5 {
+			h.create(CreateParams{ToPay: worked, ExternalID: fmt.Sprintf("run-%d", i)})
+			h.clock.Advance(time.Hour)
+		}
+		for _, c := range []struct {
+			f           Filter
+			total, rows int
+			first       string
+		}{
+			{Filter{}, 5, 5, "run-4"},
+			{Filter{Page: 2, PerPage: 2}, 5, 2, "run-2"},
+			{Filter{Page: 9, PerPage: 2}, 5, 0, ""},
+			{Filter{Status: Pending, ExternalID: "run-3"}, 1, 1, "run-3"},
+			{Filter{Status: Fulfilled}, 0, 0, ""},
+			{Filter{From: dbtest.Epoch.Add(time.Hour), To: dbtest.Epoch.Add(3 * time.Hour)}, 2, 2, "run-2"},
+		} {
+			var got []Payroll
+			var total int64
+			h.write(func(ctx context.Context, tx *db.Tx) (err error) {
+				got, total, err = h.s.List(ctx, tx, h.by, "", c.f)
+				return err
+			})
+			if int(total) != c.total || len(got) != c.rows || c.rows > 0 && got[0].ExternalID != c.first {
+				h.t.Errorf("%+v: %d of %d", c.f, len(got), total)
+			}
+		}
+	})
+}
+
+func TestTheEventTellsWhatAPayeeGets(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: []Payee{{AmountText: "100", UserID: "rec_mix"}}})
+		h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
+		h.release(p.ID)
+		var data string
+		h.write(func(ctx context.Context, tx *db.Tx) error {
+			return tx.QueryRow(ctx, "SELECT data FROM events WHERE name = $1 AND sequence = 3", EventPayment).Scan(&data)
+		})
+		var got struct {
+			Status  string  `json:"status"`
+			ClaimID *string `json:"claim_id"`
+			Payment struct {
+				Released bool `json:"released"`
+				Outputs  []struct {
+					Out    string      `json:"output_currency"`
+					Input  json.Number `json:"volume_input_in_input_currency"`
+					Output json.Number `json:"volume_output_in_output_currency"`
+					Fees   json.Number `json:"fees"`
+				} `json:"outputs"`
+			} `json:"payment"`
+		}
+		if err := json.Unmarshal([]byte(data), &got); err != nil {
+			h.t.Fatal(err)
+		}
+		outs := map[string]string{}
+		for _, o := range got.Payment.Outputs {
+			outs[o.Out] = o.Input.String() + " " + o.Output.String() + " " + o.Fees.String()
+		}
+		want := map[string]string{"BTC": "33.00 0.00066000 0.33", "EUR": "33.00 30.36 0.33", "USD": "34.00 34.00 0.34"}
+		if got.Status != "released" || !got.Payment.Released || fmt.Sprint(outs) != fmt.Sprint(want) {
+			h.t.Errorf("%s", data)
+		}
+	})
+}
+
+func BenchmarkCreate1000(b *testing.B) {
+	for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+		b.Run(name, func(b *testing.B) {
+			clock := dbtest.NewClock()
+			h := newHouse(b, dbtest.Open(b, db.Options{URL: url(b), Clock: clock.Now}), clock)
+			p := CreateParams{ToPay: make([]Payee, 1000)}
+			for i := range p.ToPay {
+				id := fmt.Sprintf("rec_%d", i)
+				h.payee(id, map[money.Asset]int{money.BTC: 60, money.EUR: 40})
+				p.ToPay[i] = Payee{AmountText: "1234.56", UserID: id, Country: "DE", Description: "salary"}
+			}
+			b.ResetTimer()
+			for range b.N {
+				h.create(p)
+			}
+		})
+	}
+}

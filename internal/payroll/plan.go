@@ -1,0 +1,645 @@
+package payroll
+
+import (
+	"fmt"
+	"math/bits"
+	"regexp"
+
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/recipient"
+)
+
+// This file decides what a payroll costs, who gets what and what is owed to each
+// destination at release. It reads nothing and writes nothing.
+
+const (
+	basisPoints = 10_000 // of the whole
+	maxFeeBps   = basisPoints
+	dustSats    = 294 // smaller P2WPKH outputs are not relayed
+	maxText     = 500 // characters of a description and the like
+	maxExternal = 255
+)
+
+// plan is a payroll before it has an id.
+type plan struct {
+	currency, funding   money.Asset
+	method              string
+	externalID          string
+	volume, fees, total money.Amount
+	items               []Item
+	tolerance           int64
+	companyID           string
+}
+
+// Item is one payee of a plan.
+type Item struct {
+	Payee   // as asked
+	PayeeID string
+	Owner   string // whose destinations are used
+	Name    string
+	Amount  money.Amount
+	Fee     money.Amount
+	Shares  []Share
+
+	userID string // who events name
+}
+
+// Share is one destination's part of an item, in the payroll's currency.
+type Share struct {
+	Distribution distribution.Distribution
+	Amount       money.Amount
+}
+
+// payeeID is the id that an item names its payee by, "" when it names nobody. Beside a
+// user, company_id may only say who pays; alone, it is the company that is paid.
+func payeeID(p Payee, payer string) string {
+	if p.UserID == "" && p.CompanyID != payer {
+		return p.CompanyID
+	}
+	return p.UserID
+}
+
+// payeeIDs lists every payee of the request once.
+func payeeIDs(p CreateParams) []string {
+	ids := make([]string, 0, len(p.ToPay))
+	seen := make(map[string]bool, len(p.ToPay))
+	for _, item := range p.ToPay {
+		if id := payeeID(item, p.CompanyID); id != "" && !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// owners lists whose destinations have to be read for these payees: their own, and
+// those of the user behind a worker.
+func owners(payees map[string]recipient.Payee) []string {
+	ids := make([]string, 0, len(payees))
+	seen := make(map[string]bool, len(payees))
+	for _, p := range payees {
+		for _, id := range [2]string{p.ID, p.UserID} {
+			if id != "" && !seen[id] {
+				seen[id] = true
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// destinations are the payee's own, or those of the user behind the payee.
+func destinations(p recipient.Payee, all map[string][]distribution.Distribution) (owner string, used []distribution.Distribution) {
+	for _, id := range [2]string{p.ID, p.UserID} {
+		if id == "" {
+			continue
+		}
+		used = used[:0:0]
+		var sum int
+		for _, d := range all[id] {
+			if d.Allocation > 0 {
+				used = append(used, d)
+				sum += d.Allocation
+			}
+		}
+		if sum == 100 {
+			return id, used
+		}
+	}
+	return "", nil
+}
+
+var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)
+
+// carried says whether a rail exists for every destination.
+func carried(used []distribution.Distribution) bool {
+	for _, d := range used {
+		switch d.Rail {
+		case distribution.RailBank:
+		case distribution.RailBitcoin:
+			if d.Symbol != money.BTC {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// terms settles how the payroll is denominated and funded. Problems go to list; ok says
+// whether amounts can be read at all.
+func (s *Service) terms(p CreateParams, c identity.Company, list *fault.List) (t plan, ok bool) {
+	t.companyID, t.externalID, t.tolerance = c.ID, p.ExternalID, c.ToleranceBps
+	if len(p.ExternalID) > maxExternal {
+		list.Add("invalid_parameter", "/external_id", fmt.Sprintf("external_id has at most %d characters.", maxExternal))
+	}
+	if p.Currency == "" {
+		p.Currency = string(money.USD)
+	}
+	if a, known := money.Lookup(p.Currency); known && !a.IsCrypto() {
+		t.currency, ok = a, true
+	} else {
+		list.Add("currency_not_supported", "/currency", "The payroll's currency must be a fiat currency that the service knows, as in GET /api/currencies.")
+	}
+
+	t.method = p.FundingMethod
+	if t.method == "" {
+		t.method = c.FundingMethod
+	}
+	if t.method == "" {
+		t.method = MethodCrypto
+	}
+	var fallback money.Asset
+	switch {
+	case t.method == MethodCrypto:
+		fallback = money.BTC
+	case t.method == MethodWallet:
+		fallback = t.currency
+	case walletID.MatchString(t.method) && s.Wallet != nil:
+		a, found := s.Wallet(c.ID, t.method)
+		if !found {
+			list.Add("invalid_parameter", "/funding_method", "The company has no wallet of this id.")
+			return t, ok
+		}
+		if p.FundingCurrency != "" && p.FundingCurrency != string(a) {
+			list.Add("currency_not_supported", "/funding_currency", "The chosen wallet holds another currency.")
+		}
+		t.funding = a
+		return t, ok
+	default:
+		list.Add("invalid_parameter", "/funding_method", "funding_method is crypto, wallet, or the id of one of the company's wallets.")
+		return t, ok
+	}
+	if p.FundingCurrency == "" {
+		t.funding = fallback
+		return t, ok
+	}
+	a, known := money.Lookup(p.FundingCurrency)
+	switch {
+	case !known:
+		list.Add("currency_not_supported", "/funding_currency", "The service does not know this currency; see GET /api/currencies.")
+	case t.method == MethodCrypto && a != money.BTC:
+		list.Add("currency_not_supported", "/funding_currency", "Payrolls are funded on chain in BTC.")
+	default:
+		t.funding = a
+	}
+	return t, ok
+}
+
+// newPlan applies every rule that needs no clock, rate or balance. Problems are noted all
+// at once; the plan is only whole when the list stays empty.
+func (s *Service) newPlan(p CreateParams, c identity.Company, payees map[string]recipient.Payee,
+	all map[string][]distribution.Distribution, list *fault.List,
+) (plan, error) {
+	t, readable := s.terms(p, c, list)
+	switch n := len(p.ToPay); {
+	case n == 0:
+		list.Add("missing_field", "/to_pay", "to_pay needs at least one item.")
+		return t, nil
+	case n > MaxPayees:
+		list.Add("invalid_parameter", "/to_pay", fmt.Sprintf("to_pay has at most %d items.", MaxPayees))
+		return t, nil
+	}
+	t.items = make([]Item, len(p.ToPay))
+	invoices := map[string]bool{}
+	for i, asked := range p.ToPay {
+		it := &t.items[i]
+		it.Payee = asked
+		at := func(member string) string { return fmt.Sprintf("/to_pay/%d/%s", i, member) }
+
+		if readable {
+			amount, err := parseAmount(t.currency, asked.AmountText)
+			if err != nil {
+				if err := list.AddErr(err, at("amount_fiat")); err != nil {
+					return t, err
+				}
+			}
+			it.Amount = amount
+		}
+		t.payee(it, asked, p.CompanyID, payees, all, list, at)
+		if asked.Country != "" && !identity.IsCountry(asked.Country) {
+			list.Add("country_not_supported", at("country"), "country is an ISO 3166-1 code of two capital letters.")
+		}
+		if asked.InvoiceID != "" {
+			if invoices[asked.InvoiceID] {
+				list.Add("invalid_parameter", at("invoice_id"), "Another item of this payroll pays the same invoice.")
+			}
+			invoices[asked.InvoiceID] = true
+		}
+		for _, text := range [...]struct{ member, value string }{
+			{"description", asked.Description}, {"category", asked.Category},
+			{"external_payment_id", asked.ExternalPaymentID}, {"invoice_id", asked.InvoiceID},
+		} {
+			if len(text.value) > maxText {
+				list.Add("invalid_parameter", at(text.member), fmt.Sprintf("%s has at most %d characters.", text.member, maxText))
+			}
+		}
+	}
+	if !list.Empty() {
+		return t, nil
+	}
+	err := t.add(c)
+	if f, isFault := fault.As(err); isFault {
+		list.Add(f.Code, "/to_pay", "The amounts add up to more than the service can carry.")
+		return t, nil
+	}
+	if err != nil {
+		return t, err
+	}
+	return t, t.share(all, payees)
+}
+
+var errNoAmount = fault.New(fault.Invalid, "missing_field", "amount_fiat is required.")
+
+func parseAmount(a money.Asset, text string) (money.Amount, error) {
+	if text == "" {
+		return money.Amount{}, errNoAmount
+	}
+	amount, err := money.Parse(a, text)
+	if err != nil {
+		return money.Amount{}, err
+	}
+	if amount.Sign() <= 0 {
+		return money.Amount{}, money.ErrNotPositive
+	}
+	return amount, nil
+}
+
+// payee finds who an item pays and whether they can be paid.
+func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]recipient.Payee,
+	all map[string][]distribution.Distribution, list *fault.List, at func(string) string,
+) {
+	member := "user_id"
+	if asked.UserID == "" && asked.CompanyID != "" && asked.CompanyID != payer {
+		member = "company_id"
+	}
+	if asked.UserID != "" && asked.CompanyID != "" && asked.CompanyID != payer {
+		list.Add("invalid_parameter", at("company_id"), "Beside user_id, company_id can only be the paying company's own id.")
+		return
+	}
+	it.PayeeID = payeeID(asked, payer)
+	if it.PayeeID == "" {
+		list.Add("missing_field", at("user_id"), "Name the payee in user_id, or a company recipient in company_id.")
+		return
+	}
+	who, found := payees[it.PayeeID]
+	switch {
+	case !found:
+		list.Add("invalid_parameter", at(member), "The company has no payee of this id.")
+		return
+	case who.Status == "inactive":
+		list.Add("recipient_inactive", at(member), "This recipient is inactive and cannot be paid.")
+		return
+	}
+	it.Name = who.Name
+	if it.userID = who.UserID; it.userID == "" {
+		it.userID = who.ID
+	}
+	owner, used := destinations(who, all)
+	switch {
+	case owner == "":
+		list.Add("no_distribution", at(member), "This payee has no payment destination yet. Add a distribution first.")
+	case !carried(used):
+		list.Add("currency_not_supported", at(member), "This payee wants to be paid in an asset that this installation does not pay out.")
+	}
+	it.Owner = owner
+}
+
+// add sums the plan up: volume, one rounded fee, total, and each item's part of the fee.
+func (t *plan) add(c identity.Company) error {
+	amounts := make([]money.Amount, len(t.items))
+	weights := make([]int64, len(t.items))
+	for i := range t.items {
+		amounts[i] = t.items[i].Amount
+		weights[i] = c.FeeBps
+		if t.items[i].IsPremium {
+			weights[i] = c.PremiumBps
+		}
+	}
+	var err error
+	if t.volume, err = money.Sum(t.currency, amounts...); err != nil {
+		return err
+	}
+	fees, err := fees(amounts, weights)
+	if err != nil {
+		return err
+	}
+	t.fees = money.Zero(t.currency)
+	for i, fee := range fees {
+		t.items[i].Fee = money.New(t.currency, fee)
+		if t.fees, err = t.fees.Add(t.items[i].Fee); err != nil {
+			return err
+		}
+	}
+	t.total, err = t.volume.Add(t.fees)
+	return err
+}
+
+// fees gives each amount its part of one fee that is rounded once, half to even, over all
+// of them. An item's part is the rounded fee of everything up to it less that of everything
+// before it: the parts sum back exactly, and none is off by more than one unit. The caller
+// has seen that the amounts sum within int64, so sum x bps stays below 2^77.
+func fees(amounts []money.Amount, bps []int64) ([]int64, error) {
+	parts := make([]int64, len(amounts))
+	var hi, lo, before uint64
+	for i, a := range amounts {
+		if bps[i] < 0 || bps[i] > maxFeeBps {
+			return nil, fmt.Errorf("payroll: a fee of %d basis points", bps[i])
+		}
+		ph, pl := bits.Mul64(uint64(a.Units()), uint64(bps[i]))
+		var carry uint64
+		lo, carry = bits.Add64(lo, pl, 0)
+		hi, _ = bits.Add64(hi, ph, carry)
+		upTo, rest := bits.Div64(hi, lo, basisPoints)
+		if 2*rest > basisPoints || 2*rest == basisPoints && upTo%2 == 1 {
+			upTo++
+		}
+		parts[i] = int64(upTo - before)
+		before = upTo
+	}
+	return parts, nil
+}
+
+// share splits every item over its payee's destinations.
+func (t *plan) share(all map[string][]distribution.Distribution, payees map[string]recipient.Payee) error {
+	for i := range t.items {
+		it := &t.items[i]
+		_, used := destinations(payees[it.PayeeID], all)
+		var err error
+		if it.Shares, err = split(it.Amount, used); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// split shares an amount by the allocations, largest remainder first, and drops the
+// shares that come to nothing (a cent over three destinations pays one of them).
+func split(amount money.Amount, used []distribution.Distribution) ([]Share, error) {
+	if len(used) == 1 {
+		return []Share{{used[0], amount}}, nil
+	}
+	weights := make([]int64, len(used))
+	for i, d := range used {
+		weights[i] = int64(d.Allocation)
+	}
+	parts, err := amount.Split(weights)
+	if err != nil {
+		return nil, err
+	}
+	shares := make([]Share, 0, len(parts))
+	for i, part := range parts {
+		if part.Sign() > 0 {
+			shares = append(shares, Share{used[i], part})
+		}
+	}
+	return shares, nil
+}
+
+// escrow is the money that a release divides.
+type escrow struct {
+	payroll  string
+	held     money.Amount // all of it, in the funding asset
+	total    money.Amount // what it covers, in the payroll's currency
+	rate     money.Rate   // the one rate it was taken at; zero when there were several
+	released bool         // an earlier release has divided it: what is left is owed in the payroll's currency
+}
+
+// worth is what a part of the payroll is in the funding asset, rounded down. Taken at one
+// rate, it is that rate; at several, the part has its proportion of what came in.
+func (e escrow) worth(part money.Amount) (money.Amount, error) {
+	switch {
+	case e.held.Asset() == e.total.Asset():
+		return part, nil
+	case !e.rate.IsZero():
+		return e.rate.Convert(part, money.Floor)
+	}
+	return e.held.Fraction(part.Units(), e.total.Units(), money.Floor)
+}
+
+// owing is one payment that a release turns into outputs.
+type owing struct {
+	paymentID string
+	net       money.Amount
+	shares    []Share // empty: nothing can be paid now, it stays owed to the payee
+	problem   string  // why there are no shares
+}
+
+// due is one output that a release makes.
+type due struct {
+	payment int // index into the owings
+	share   Share
+	amount  money.Amount // what the destination gets
+	dim     string       // the output's id, and the dimension of what is owed to it
+}
+
+// allocation is a release worked out.
+type allocation struct {
+	outputs  []due
+	problems map[int]string // payments that need action, by index
+	release  []ledger.Line  // L04: escrow becomes what is owed
+	convert  []ledger.Line  // L07, L12: what is owed takes the destination's currency
+}
+
+// allocate divides escrow over payments. rates has the present price between the payroll's
+// currency and each other asset that is paid out but not funded in. newID names outputs.
+//
+// What is paid in the funding asset is taken out of it, without exchange. All else, fees
+// included, is sold into the payroll's currency; the fraction of a unit that no conversion
+// carries is booked as rounding, so that each asset balances.
+func allocate(e escrow, payments []owing, fees money.Amount, rates map[money.Asset]money.Rate, newID func() string) (allocation, error) {
+	currency, funding := e.total.Asset(), e.held.Asset()
+	a := allocation{problems: map[int]string{}}
+	kept := money.Zero(funding)  // leaves escrow as it is
+	sold := money.Zero(currency) // has to be bought with the rest
+	var err error
+	add := func(sum *money.Amount, x money.Amount) {
+		if err == nil {
+			*sum, err = sum.Add(x)
+		}
+	}
+	var released, converted []ledger.Line
+	positions := positions{}
+	for i, p := range payments {
+		outputs, problem, werr := p.outputs(i, e, rates)
+		if werr != nil {
+			return a, werr
+		}
+		if problem != "" {
+			a.problems[i] = problem
+			outputs = nil
+		}
+		owed := p.net
+		for _, out := range outputs {
+			out.dim = newID()
+			a.outputs = append(a.outputs, out)
+			asset := out.amount.Asset()
+			if asset == funding && !e.released {
+				released = append(released, ledger.Credit(ledger.OutputPayable, out.dim, out.amount))
+				add(&kept, out.amount)
+				if owed, err = owed.Sub(out.share.Amount); err != nil {
+					return a, err
+				}
+				continue
+			}
+			converted = append(converted,
+				ledger.Debit(ledger.PayeePayable, p.paymentID, out.share.Amount),
+				ledger.Credit(ledger.OutputPayable, out.dim, out.amount))
+			if asset != currency {
+				if err := positions.exchange(out.share.Amount, out.amount); err != nil {
+					return a, err
+				}
+			}
+		}
+		if !owed.IsZero() && !e.released {
+			released = append(released, ledger.Credit(ledger.PayeePayable, p.paymentID, owed))
+			add(&sold, owed)
+		}
+	}
+	if err != nil {
+		return a, err
+	}
+	a.convert = append(converted, positions.lines()...)
+	if e.released {
+		return a, nil
+	}
+
+	if sold, err = sold.Add(fees); err != nil {
+		return a, err
+	}
+	a.release = append([]ledger.Line{ledger.Debit(ledger.Escrow, e.payroll, e.held)}, released...)
+	if !fees.IsZero() {
+		a.release = append(a.release, ledger.Credit(ledger.FeeRevenue, "payroll", fees))
+	}
+	rest, err := e.held.Sub(kept)
+	if err != nil {
+		return a, err
+	}
+	if funding == currency {
+		if rest.Cmp(sold) != 0 {
+			return a, fmt.Errorf("payroll: escrow %s %s does not equal what it covers", e.held, funding)
+		}
+		return a, nil
+	}
+	exchanged, err := e.worth(sold)
+	if err != nil {
+		return a, err
+	}
+	over, err := rest.Sub(exchanged)
+	if err != nil {
+		return a, err
+	}
+	if over.Sign() < 0 {
+		return a, fmt.Errorf("payroll: escrow %s %s is less than what it covers", e.held, funding)
+	}
+	if !sold.IsZero() {
+		a.release = append(a.release, ledger.Debit(ledger.FXPosition, "", sold))
+	}
+	if !exchanged.IsZero() {
+		a.release = append(a.release, ledger.Credit(ledger.FXPosition, "", exchanged))
+	}
+	if !over.IsZero() {
+		a.release = append(a.release, ledger.Credit(ledger.Rounding, "", over))
+	}
+	return a, nil
+}
+
+// outputs works out what a payment's destinations get. A share that is too small to leave
+// on its rail goes with the payment's largest; when even that is too small, the payment
+// needs action.
+func (p owing) outputs(index int, e escrow, rates map[money.Asset]money.Rate) ([]due, string, error) {
+	if len(p.shares) == 0 {
+		return nil, p.problem, nil
+	}
+	shares := append([]Share(nil), p.shares...)
+	for {
+		outputs := make([]due, len(shares))
+		small := -1
+		for i, s := range shares {
+			amount, err := payable(s, e, rates)
+			if err != nil {
+				return nil, "", err
+			}
+			outputs[i] = due{payment: index, share: s, amount: amount}
+			if tooSmall(amount) && small < 0 {
+				small = i
+			}
+		}
+		if small < 0 {
+			return outputs, "", nil
+		}
+		if len(shares) == 1 {
+			return nil, ReasonTooSmall, nil
+		}
+		moved := shares[small].Amount
+		shares = append(shares[:small], shares[small+1:]...)
+		largest := 0
+		for i, s := range shares {
+			if s.Amount.Cmp(shares[largest].Amount) > 0 {
+				largest = i
+			}
+		}
+		var err error
+		if shares[largest].Amount, err = shares[largest].Amount.Add(moved); err != nil {
+			return nil, "", err
+		}
+	}
+}
+
+// payable is a share in its destination's asset, rounded down.
+func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount, error) {
+	asset := s.Distribution.Symbol
+	switch {
+	case asset == s.Amount.Asset():
+		return s.Amount, nil
+	case asset == e.held.Asset() && !e.released:
+		return e.worth(s.Amount)
+	}
+	rate, ok := rates[asset]
+	if !ok {
+		return money.Amount{}, fmt.Errorf("payroll: no rate for %s", asset)
+	}
+	return rate.Convert(s.Amount, money.Floor)
+}
+
+func tooSmall(x money.Amount) bool {
+	return x.Sign() <= 0 || x.Asset() == money.BTC && x.Units() < dustSats
+}
+
+// positions sums what conversions move through the trading account of each asset.
+type positions map[money.Asset]money.Amount
+
+// exchange sells from and buys to.
+func (p positions) exchange(from, to money.Amount) error {
+	for _, x := range [2]money.Amount{from.Neg(), to} {
+		sum, ok := p[x.Asset()]
+		if !ok {
+			sum = money.Zero(x.Asset())
+		}
+		sum, err := sum.Add(x)
+		if err != nil {
+			return err
+		}
+		p[x.Asset()] = sum
+	}
+	return nil
+}
+
+func (p positions) lines() []ledger.Line {
+	var lines []ledger.Line
+	for _, asset := range money.All() {
+		switch sum, ok := p[asset]; {
+		case !ok || sum.IsZero():
+		case sum.Sign() > 0:
+			lines = append(lines, ledger.Debit(ledger.FXPosition, "", sum))
+		default:
+			lines = append(lines, ledger.Credit(ledger.FXPosition, "", sum.Neg()))
+		}
+	}
+	return lines
+}

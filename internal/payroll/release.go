@@ -1,0 +1,319 @@
+package payroll
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/recipient"
+)
+
+// Release turns the escrow of a received payroll into what is owed to each destination and
+// queues the payouts (job payroll.release). Destinations are taken as they stand now and
+// kept with the outputs. A payee who cannot be paid now needs action and holds nobody up;
+// releasing again pays those for whom the cause has gone.
+func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in idPayload
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	p, err := find(ctx, tx, j.CompanyID, in.PayrollID)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	switch p.State {
+	case Received:
+	case Released, PartiallyFulfilled:
+		return p.retry(ctx, tx)
+	default:
+		return nil
+	}
+	company, err := identity.CompanyByID(ctx, tx, p.CompanyID)
+	if err != nil {
+		return err
+	}
+	if company.Active() != nil {
+		return p.hold(ctx, tx, ReasonFrozen)
+	}
+	waiting, err := p.payments(ctx, tx, Received)
+	if err != nil {
+		return err
+	}
+	if int64(len(waiting)) != p.Count {
+		return fmt.Errorf("payroll %s: %d of %d payments are received", p.ID, len(waiting), p.Count)
+	}
+	r, err := p.divide(ctx, tx, waiting, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate}, p.Fees)
+	if err != nil {
+		return err
+	}
+	p.State = Released
+	if err := p.step(ctx, tx, Received, EventStatus, ""); err != nil {
+		return err
+	}
+	if err := r.post(tx, "release", r.lines.release); err != nil {
+		return err
+	}
+	if err := r.post(tx, "convert", r.lines.convert); err != nil {
+		return err
+	}
+	if err := payout.Add(tx, r.outputs); err != nil {
+		return err
+	}
+	for i := range waiting {
+		if problem, has := r.lines.problems[i]; has {
+			if err := r.stop(ctx, tx, &waiting[i], problem); err != nil {
+				return err
+			}
+		}
+	}
+	moved, err := p.movePayments(ctx, tx, Received, Released)
+	if err != nil {
+		return err
+	}
+	if len(moved)+len(r.lines.problems) != len(waiting) {
+		return errChangedByTwin
+	}
+	for i := range moved {
+		if err := p.tell(tx, &moved[i], Received, "", r.of[moved[i].ID]); err != nil {
+			return err
+		}
+	}
+	return p.concludePayments(ctx, tx)
+}
+
+// retry releases the payments that needed action for want of a destination, each from what
+// the first release left owed to the payee, at the present rates.
+func (p *Payroll) retry(ctx context.Context, tx *db.Tx) error {
+	waiting, err := p.payments(ctx, tx, ActionRequired)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, m := range waiting {
+		if m.Reason != ReasonPayoutFailed { // its outputs exist and are corrected one by one
+			waiting[n] = m
+			n++
+		}
+	}
+	waiting = waiting[:n]
+	if n == 0 {
+		return nil
+	}
+	none := money.Zero(p.Currency)
+	r, err := p.divide(ctx, tx, waiting, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}, none)
+	if err != nil || len(r.lines.problems) == len(waiting) {
+		return err
+	}
+	if err := r.post(tx, fmt.Sprintf("convert:%d", p.Version+1), r.lines.convert); err != nil {
+		return err
+	}
+	if err := payout.Add(tx, r.outputs); err != nil {
+		return err
+	}
+	for i := range waiting {
+		if _, has := r.lines.problems[i]; has {
+			continue
+		}
+		m := &waiting[i]
+		if err := p.movePayment(ctx, tx, m, Released, ""); err != nil {
+			return err
+		}
+		if err := p.tell(tx, m, ActionRequired, "", r.of[m.ID]); err != nil {
+			return err
+		}
+	}
+	from := p.State
+	p.State = Released
+	return p.step(ctx, tx, from, EventStatus, "")
+}
+
+// release is a division of escrow with the outputs that it makes.
+type release struct {
+	p       *Payroll
+	lines   allocation
+	outputs []payout.Output
+	of      map[string][]payout.Output // by payment
+}
+
+func (p *Payroll) divide(ctx context.Context, tx *db.Tx, waiting []Payment, e escrow, fees money.Amount) (*release, error) {
+	owings, err := p.owings(ctx, tx, waiting)
+	if err != nil {
+		return nil, err
+	}
+	prices, err := p.prices(ctx, tx, owings, e)
+	if err != nil {
+		return nil, err
+	}
+	r := &release{p: p, of: map[string][]payout.Output{}}
+	if r.lines, err = allocate(e, owings, fees, prices, func() string { return tx.NewID("out") }); err != nil {
+		return nil, err
+	}
+	r.outputs = make([]payout.Output, len(r.lines.outputs))
+	for i, d := range r.lines.outputs {
+		to := d.share.Distribution
+		m := &waiting[d.payment]
+		snapshot, err := json.Marshal(to)
+		if err != nil {
+			return nil, err
+		}
+		o := payout.Output{
+			CompanyID: p.CompanyID, ID: d.dim, PayrollID: p.ID, PaymentID: m.ID, DistributionID: to.ID, Rail: payout.Rail(to.Rail),
+			Amount: d.amount, Input: d.share.Amount, Address: to.Address, Destination: snapshot,
+		}
+		r.outputs[i] = o
+		r.of[m.ID] = append(r.of[m.ID], o)
+	}
+	return r, nil
+}
+
+// owings finds what each payment can be paid to, with one query for all payees and one for
+// all destinations.
+func (p *Payroll) owings(ctx context.Context, tx *db.Tx, waiting []Payment) ([]owing, error) {
+	ids := make([]string, 0, len(waiting))
+	seen := map[string]bool{}
+	for _, m := range waiting {
+		if !seen[m.PayeeID] {
+			seen[m.PayeeID] = true
+			ids = append(ids, m.PayeeID)
+		}
+	}
+	payees, err := recipient.Payees(ctx, tx, p.CompanyID, ids)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]distribution.Distribution{}
+	if of := owners(payees); len(of) > 0 {
+		if all, err = distribution.ForOwners(ctx, tx, of); err != nil {
+			return nil, err
+		}
+	}
+	owings := make([]owing, len(waiting))
+	for i, m := range waiting {
+		o := &owings[i]
+		o.paymentID, o.net = m.ID, m.Amount
+		who, found := payees[m.PayeeID]
+		_, used := destinations(who, all)
+		switch {
+		case !found || who.Status == "inactive":
+			o.problem = ReasonInactive
+		case len(used) == 0:
+			o.problem = ReasonNoDestination
+		case !carried(used):
+			o.problem = ReasonNoRail
+		default:
+			if o.shares, err = split(m.Amount, used); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return owings, nil
+}
+
+// prices reads the present price of every asset that is paid out by exchange. A crypto
+// asset is the base of its price, so that no digits are lost.
+func (p *Payroll) prices(ctx context.Context, tx *db.Tx, owings []owing, e escrow) (map[money.Asset]money.Rate, error) {
+	prices := map[money.Asset]money.Rate{}
+	for _, o := range owings {
+		for _, s := range o.shares {
+			asset := s.Distribution.Symbol
+			if _, known := prices[asset]; known || asset == p.Currency || asset == p.FundingCurrency && !e.released {
+				continue
+			}
+			base, in := p.Currency, asset
+			if asset.IsCrypto() {
+				base, in = in, base
+			}
+			rate, err := rates.Latest(ctx, tx, base, in)
+			if err != nil {
+				return nil, err
+			}
+			prices[asset] = rate
+		}
+	}
+	return prices, nil
+}
+
+func (r *release) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
+	return ledger.Post(tx, ledger.Journal{
+		CompanyID: r.p.CompanyID, SourceType: eventSourceType, SourceID: r.p.ID, Purpose: purpose, Lines: lines,
+	})
+}
+
+// stop takes a payment that cannot be paid now out of the run.
+func (r *release) stop(ctx context.Context, tx *db.Tx, m *Payment, problem string) error {
+	from := m.State
+	if err := r.p.movePayment(ctx, tx, m, ActionRequired, problem); err != nil {
+		return err
+	}
+	return r.p.tell(tx, m, from, problem, nil)
+}
+
+// hold stops a received or released payroll until it is resumed.
+func (p *Payroll) hold(ctx context.Context, tx *db.Tx, reason string) error {
+	from := p.State
+	if from != Received && from != Released {
+		return ErrState
+	}
+	p.State, p.HeldFrom, p.HoldReason = OnHold, from, reason
+	if err := p.step(ctx, tx, from, EventStatus, reason); err != nil {
+		return err
+	}
+	if from == Received {
+		return nil
+	}
+	_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID)
+	return err
+}
+
+func (p *Payroll) resume(ctx context.Context, tx *db.Tx, event string) error {
+	if p.State != OnHold {
+		return ErrState
+	}
+	p.State, p.HeldFrom, p.HoldReason = p.HeldFrom, "", ""
+	if err := p.step(ctx, tx, OnHold, event, ""); err != nil {
+		return err
+	}
+	if p.State == Received {
+		p.enqueueRelease(tx)
+		return nil
+	}
+	if err := payout.Resume(ctx, tx, p.CompanyID, p.ID); err != nil {
+		return err
+	}
+	return p.concludePayments(ctx, tx)
+}
+
+// Hold stops a received or released payroll: nothing more of it leaves. What has left, has
+// left. It is for operators and screening, not for the company.
+func (s *Service) Hold(ctx context.Context, tx *db.Tx, companyID, payrollID, reason string) error {
+	p, err := find(ctx, tx, companyID, payrollID)
+	if err != nil {
+		return err
+	}
+	return p.hold(ctx, tx, reason)
+}
+
+// Resume takes a held payroll back to where it was. One that is held because its funding
+// vanished is resumed by the funding's return alone.
+func (s *Service) Resume(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
+	p, err := find(ctx, tx, companyID, payrollID)
+	if err != nil {
+		return err
+	}
+	if p.HoldReason == ReasonReverted {
+		return ErrState
+	}
+	return p.resume(ctx, tx, EventStatus)
+}

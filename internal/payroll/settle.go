@@ -1,0 +1,145 @@
+package payroll
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// Settle looks at what became of a payroll's outputs (job payout.changed) and takes its
+// payments, and then the payroll, where that leads. Without an output it looks at all.
+func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in struct {
+		PayrollID string `json:"payroll_id"`
+		OutputID  string `json:"output_id"`
+	}
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	p, err := find(ctx, tx, j.CompanyID, in.PayrollID)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var outputs []payout.Output
+	var payments []Payment
+	if in.OutputID != "" {
+		payments, outputs, err = p.ofOutput(ctx, tx, in.OutputID)
+	} else if outputs, err = payout.ForPayroll(ctx, tx, p.CompanyID, p.ID); err == nil {
+		payments, err = p.payments(ctx, tx, "")
+	}
+	if err != nil {
+		return err
+	}
+	of := map[string][]payout.Output{}
+	for _, o := range outputs {
+		of[o.PaymentID] = append(of[o.PaymentID], o)
+	}
+	moved := false
+	for i := range payments {
+		m := &payments[i]
+		to, reason := outcome(m.State, of[m.ID])
+		if to == m.State {
+			continue
+		}
+		from := m.State
+		if err := p.movePayment(ctx, tx, m, to, reason); err != nil {
+			return err
+		}
+		if err := p.tell(tx, m, from, reason, of[m.ID]); err != nil {
+			return err
+		}
+		moved = true
+	}
+	if !moved {
+		return nil
+	}
+	return p.concludePayments(ctx, tx)
+}
+
+// ofOutput reads the payment of one output with all outputs of that payment.
+func (p *Payroll) ofOutput(ctx context.Context, tx *db.Tx, outputID string) ([]Payment, []payout.Output, error) {
+	o, err := payout.Get(ctx, tx, p.CompanyID, outputID)
+	if errors.Is(err, db.ErrNoRows) || err == nil && o.PayrollID != p.ID {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	m, found, err := p.payment(ctx, tx, o.PaymentID)
+	if err != nil || !found {
+		return nil, nil, err
+	}
+	outputs, err := payout.ForPayments(ctx, tx, p.CompanyID, p.ID, m.ID)
+	return []Payment{m}, outputs, err
+}
+
+// outcome is where a payment stands, given its outputs: one that failed or came back
+// decides, and it is fulfilled when all of them are. Only a released payment moves.
+func outcome(now State, outputs []payout.Output) (State, string) {
+	switch now {
+	case Released, Fulfilled, ActionRequired, Returned, Cancelled:
+	default:
+		return now, ""
+	}
+	if len(outputs) == 0 {
+		return now, ""
+	}
+	counts := map[payout.State]int{}
+	reason := ""
+	for _, o := range outputs {
+		counts[o.State]++
+		if o.State == payout.Failed && reason == "" {
+			reason = o.Reason
+		}
+	}
+	switch {
+	case counts[payout.Failed] > 0:
+		return ActionRequired, ReasonPayoutFailed
+	case counts[payout.Returned] > 0:
+		return Returned, reason
+	case counts[payout.Fulfilled] == len(outputs):
+		return Fulfilled, ""
+	case counts[payout.Fulfilled]+counts[payout.Cancelled] == len(outputs):
+		return Cancelled, ""
+	}
+	return Released, ""
+}
+
+// concludePayments takes a released payroll to fulfilled when all its payments are, to
+// partially_fulfilled when all have ended and some otherwise, and back when one is under
+// way again. A held payroll keeps its hold.
+func (p *Payroll) concludePayments(ctx context.Context, tx *db.Tx) error {
+	counts, err := p.countPayments(ctx, tx)
+	if err != nil {
+		return err
+	}
+	to := conclusion(p.State, counts, p.Count)
+	if to == p.State {
+		return nil
+	}
+	from := p.State
+	p.State = to
+	return p.step(ctx, tx, from, EventStatus, "")
+}
+
+func conclusion(now State, counts map[State]int64, all int64) State {
+	switch now {
+	case Released, Fulfilled, PartiallyFulfilled:
+	default:
+		return now
+	}
+	ended := counts[Fulfilled] + counts[ActionRequired] + counts[Returned] + counts[Cancelled]
+	switch {
+	case counts[Fulfilled] == all:
+		return Fulfilled
+	case ended == all:
+		return PartiallyFulfilled
+	}
+	return Released
+}

@@ -1,0 +1,297 @@
+package payroll
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// All SQL of this package. Creation writes nothing before the commit, where the rows of
+// all requests that share it go in together.
+
+const payrollColumns = `payroll_id, external_id, state, held_from, hold_reason, funding_state, version, currency,
+	funding_method, funding_currency, payees, volume, fees, total, escrow, shortfall, rate, address, network,
+	tolerance_bps, created_at, updated_at`
+
+const paymentColumns = `payment_id, position, payee_id, user_id, state, version, amount, fee, country, premium,
+	invoice_id, description, category, external_payment_id, received, released, fulfilled, divided, reason`
+
+func columns(list string) []string {
+	names := strings.Split(list, ",")
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i])
+	}
+	return names
+}
+
+var (
+	payrollRows = db.InsertGroup(40, "payrolls", append([]string{"company_id"}, columns(payrollColumns)...)...)
+	paymentRows = db.InsertGroup(41, "payments", append([]string{"company_id", "payroll_id"}, columns(paymentColumns)...)...)
+)
+
+func insertPayroll(tx *db.Tx, p *Payroll) {
+	tx.Defer(payrollRows, []any{
+		p.CompanyID, p.ID, p.ExternalID, string(p.State), string(p.HeldFrom), p.HoldReason, string(p.FundingState), p.Version,
+		string(p.Currency), p.FundingMethod, string(p.FundingCurrency), p.Count, p.Volume.Units(), p.Fees.Units(), p.Total.Units(),
+		p.Escrow.Units(), p.Shortfall.Units(), rateText(p.Rate), p.Address, p.Network, p.ToleranceBps,
+		db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt),
+	})
+	for i := range p.Payments {
+		m := &p.Payments[i]
+		tx.Defer(paymentRows, []any{
+			p.CompanyID, p.ID, m.ID, m.Position, m.PayeeID, m.UserID, string(m.State), m.Version, m.Amount.Units(), m.Fee.Units(),
+			m.Country, m.IsPremium, m.InvoiceID, m.Description, m.Category, m.ExternalPaymentID,
+			m.Received, m.Released, m.Fulfilled, m.divided, m.Reason,
+		})
+	}
+}
+
+func rateText(r money.Rate) string {
+	if r.IsZero() {
+		return ""
+	}
+	return r.String()
+}
+
+func readRate(base, quote money.Asset, text string) (money.Rate, error) {
+	if text == "" {
+		return money.Rate{}, nil
+	}
+	return money.ParseRate(base, quote, text)
+}
+
+// findExternal gives the id of the payroll with an external id, "" when there is none.
+func findExternal(ctx context.Context, tx *db.Tx, companyID, externalID string) (id string, err error) {
+	err = tx.QueryRow(ctx, "SELECT payroll_id FROM payrolls WHERE company_id = $1 AND external_id = $2 AND external_id <> ''",
+		companyID, externalID).Scan(&id)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return id, err
+}
+
+func scanPayroll(companyID string, scan func(...any) error) (Payroll, error) {
+	p := Payroll{CompanyID: companyID}
+	var state, heldFrom, fundingState, currency, funding, rate string
+	var volume, fees, total, escrow, shortfall, created, updated int64
+	if err := scan(&p.ID, &p.ExternalID, &state, &heldFrom, &p.HoldReason, &fundingState, &p.Version, &currency, &p.FundingMethod,
+		&funding, &p.Count, &volume, &fees, &total, &escrow, &shortfall, &rate, &p.Address, &p.Network, &p.ToleranceBps,
+		&created, &updated); err != nil {
+		return p, err
+	}
+	p.State, p.HeldFrom, p.FundingState = State(state), State(heldFrom), FundingState(fundingState)
+	p.Currency, p.FundingCurrency = money.Asset(currency), money.Asset(funding)
+	p.Volume, p.Fees, p.Total = money.New(p.Currency, volume), money.New(p.Currency, fees), money.New(p.Currency, total)
+	p.Escrow, p.Shortfall = money.New(p.FundingCurrency, escrow), money.New(p.FundingCurrency, shortfall)
+	p.CreatedAt, p.UpdatedAt = db.Time(created), db.Time(updated)
+	var err error
+	p.Rate, err = readRate(p.FundingCurrency, p.Currency, rate)
+	return p, err
+}
+
+// find reads a payroll without its payments.
+func find(ctx context.Context, tx *db.Tx, companyID, id string) (*Payroll, error) {
+	p, err := scanPayroll(companyID, tx.QueryRow(ctx, "SELECT "+payrollColumns+
+		" FROM payrolls WHERE company_id = $1 AND payroll_id = $2", companyID, id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, ErrNotFound
+	}
+	return &p, err
+}
+
+// update writes what can change of a payroll as its next version, provided that nobody
+// else has written one since it was read.
+func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {
+	p.UpdatedAt = tx.Now()
+	n, err := tx.Exec(ctx, `UPDATE payrolls SET state = $1, held_from = $2, hold_reason = $3, funding_state = $4, escrow = $5,
+		shortfall = $6, rate = $7, updated_at = $8, version = version + 1
+		WHERE company_id = $9 AND payroll_id = $10 AND version = $11 AND state = $12`,
+		string(p.State), string(p.HeldFrom), p.HoldReason, string(p.FundingState), p.Escrow.Units(), p.Shortfall.Units(), rateText(p.Rate),
+		db.Micros(p.UpdatedAt), p.CompanyID, p.ID, p.Version, string(from))
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return errChangedByTwin
+	}
+	p.Version++
+	return nil
+}
+
+func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) (found []Payroll, total int64, err error) {
+	where := "company_id = $1"
+	args := []any{companyID}
+	add := func(condition string, value any) {
+		args = append(args, value)
+		where += fmt.Sprintf(" AND "+condition, len(args))
+	}
+	if f.Status != "" {
+		add("state = $%d", string(f.Status))
+	}
+	if f.ExternalID != "" {
+		add("external_id = $%d", f.ExternalID)
+	}
+	if !f.From.IsZero() {
+		add("created_at >= $%d", db.Micros(f.From))
+	}
+	if !f.To.IsZero() {
+		add("created_at < $%d", db.Micros(f.To))
+	}
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM payrolls WHERE "+where, args...).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	page := fmt.Sprintf(" ORDER BY payroll_id DESC LIMIT $%d OFFSET $%d", len(args)+1, len(args)+2)
+	args = append(args, int64(f.PerPage), int64(f.Page-1)*int64(f.PerPage))
+	rows, err := tx.Query(ctx, "SELECT "+payrollColumns+" FROM payrolls WHERE "+where+page, args...)
+	found, err = db.Collect(rows, err, func(r *db.Rows) (Payroll, error) { return scanPayroll(companyID, r.Scan) })
+	return found, total, err
+}
+
+func (p *Payroll) scanPayment(scan func(...any) error) (Payment, error) {
+	m := Payment{PayrollID: p.ID}
+	var state string
+	var amount, fee int64
+	err := scan(&m.ID, &m.Position, &m.PayeeID, &m.UserID, &state, &m.Version, &amount, &fee, &m.Country, &m.IsPremium,
+		&m.InvoiceID, &m.Description, &m.Category, &m.ExternalPaymentID, &m.Received, &m.Released, &m.Fulfilled, &m.divided, &m.Reason)
+	m.State, m.Amount, m.Fee = State(state), money.New(p.Currency, amount), money.New(p.Currency, fee)
+	return m, err
+}
+
+// payments reads the payments of a payroll in the order of to_pay, those in one state or,
+// for "", all.
+func (p *Payroll) payments(ctx context.Context, tx *db.Tx, state State) ([]Payment, error) {
+	rows, err := tx.Query(ctx, "SELECT "+paymentColumns+` FROM payments
+		WHERE company_id = $1 AND payroll_id = $2 AND ($3 = '' OR state = $3) ORDER BY position`, p.CompanyID, p.ID, string(state))
+	return db.Collect(rows, err, func(r *db.Rows) (Payment, error) { return p.scanPayment(r.Scan) })
+}
+
+// payment reads one payment, or none.
+func (p *Payroll) payment(ctx context.Context, tx *db.Tx, id string) (Payment, bool, error) {
+	m, err := p.scanPayment(tx.QueryRow(ctx, "SELECT "+paymentColumns+` FROM payments
+		WHERE company_id = $1 AND payroll_id = $2 AND payment_id = $3`, p.CompanyID, p.ID, id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return m, false, nil
+	}
+	return m, err == nil, err
+}
+
+// flags are the booleans that go with a payment's state.
+func flags(to State) (received, released, fulfilled bool) {
+	switch to {
+	case Received:
+		received = true
+	case Released, ActionRequired, Returned:
+		received, released = true, true
+	case Fulfilled:
+		received, released, fulfilled = true, true, true
+	}
+	return received, released, fulfilled
+}
+
+// movePayments takes every payment of a payroll from one state to another.
+func (p *Payroll) movePayments(ctx context.Context, tx *db.Tx, from, to State) ([]Payment, error) {
+	received, released, fulfilled := flags(to)
+	rows, err := tx.Query(ctx, `UPDATE payments SET state = $1, version = version + 1, received = $2, released = $3, fulfilled = $4,
+		divided = $5, reason = '' WHERE company_id = $6 AND payroll_id = $7 AND state = $8 RETURNING `+paymentColumns,
+		string(to), received, released, fulfilled, released, p.CompanyID, p.ID, string(from))
+	moved, err := db.Collect(rows, err, func(r *db.Rows) (Payment, error) { return p.scanPayment(r.Scan) })
+	slices.SortFunc(moved, func(a, b Payment) int { return cmp.Compare(a.Position, b.Position) })
+	return moved, err
+}
+
+// movePayment takes one payment on from the version that was read.
+func (p *Payroll) movePayment(ctx context.Context, tx *db.Tx, m *Payment, to State, reason string) error {
+	m.Received, m.Released, m.Fulfilled = flags(to)
+	m.divided = m.divided || m.Released
+	n, err := tx.Exec(ctx, `UPDATE payments SET state = $1, version = version + 1, received = $2, released = $3, fulfilled = $4,
+		divided = $5, reason = $6 WHERE company_id = $7 AND payroll_id = $8 AND payment_id = $9 AND version = $10 AND state = $11`,
+		string(to), m.Received, m.Released, m.Fulfilled, m.divided, reason, p.CompanyID, p.ID, m.ID, m.Version, string(m.State))
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return errChangedByTwin
+	}
+	m.State, m.Reason = to, reason
+	m.Version++
+	return nil
+}
+
+// countPayments says how many payments of a payroll are in each state.
+func (p *Payroll) countPayments(ctx context.Context, tx *db.Tx) (map[State]int64, error) {
+	rows, err := tx.Query(ctx, `SELECT state, COUNT(*) FROM payments WHERE company_id = $1 AND payroll_id = $2 GROUP BY state`,
+		p.CompanyID, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	counts := map[State]int64{}
+	for rows.Next() {
+		var state string
+		var n int64
+		if err := rows.Scan(&state, &n); err != nil {
+			return nil, err
+		}
+		counts[State(state)] = n
+	}
+	return counts, rows.Err()
+}
+
+// paymentSteps reads the recorded transitions of a payroll's payments.
+func (p *Payroll) paymentSteps(ctx context.Context, tx *db.Tx) ([]Step, error) {
+	rows, err := tx.Query(ctx, `SELECT h.object_id, h.version, h.from_state, h.to_state, h.reason, h.at
+		FROM payments m JOIN history h ON h.company_id = m.company_id AND h.object_id = m.payment_id
+		WHERE m.company_id = $1 AND m.payroll_id = $2 ORDER BY h.at, m.position, h.version`, p.CompanyID, p.ID)
+	return db.Collect(rows, err, func(r *db.Rows) (s Step, err error) {
+		var from, to string
+		var at int64
+		err = r.Scan(&s.ObjectID, &s.Version, &from, &to, &s.Reason, &at)
+		s.From, s.To, s.At = State(from), State(to), db.Time(at)
+		return s, err
+	})
+}
+
+// receipts reads what was booked for the deposits of a payroll.
+func (p *Payroll) receipts(ctx context.Context, tx *db.Tx) ([]receipt, error) {
+	rows, err := tx.Query(ctx, `SELECT deposit_id, price_id, rate, live, late, turn, amount, escrow, surplus, suspense, repaid, owed
+		FROM payroll_receipts WHERE company_id = $1 AND payroll_id = $2 ORDER BY deposit_id`, p.CompanyID, p.ID)
+	return db.Collect(rows, err, func(rows *db.Rows) (r receipt, err error) {
+		var rate string
+		var amount, escrow, surplus, suspense, repaid, owed int64
+		if err := rows.Scan(&r.deposit, &r.price, &rate, &r.live, &r.late, &r.turn,
+			&amount, &escrow, &surplus, &suspense, &repaid, &owed); err != nil {
+			return r, err
+		}
+		f := p.FundingCurrency
+		r.amount, r.escrow, r.surplus = money.New(f, amount), money.New(f, escrow), money.New(f, surplus)
+		r.suspense, r.repaid, r.owed = money.New(f, suspense), money.New(f, repaid), money.New(f, owed)
+		r.rate, err = readRate(f, p.Currency, rate)
+		return r, err
+	})
+}
+
+// saveReceipt writes a receipt's next turn, provided that nobody else has written it.
+func (p *Payroll) saveReceipt(ctx context.Context, tx *db.Tx, r *receipt) error {
+	n, err := tx.Exec(ctx, `INSERT INTO payroll_receipts (company_id, payroll_id, deposit_id, price_id, rate, live, late, turn,
+		amount, escrow, surplus, suspense, repaid, owed)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+		ON CONFLICT (company_id, payroll_id, deposit_id) DO UPDATE SET price_id = excluded.price_id, rate = excluded.rate,
+		live = excluded.live, late = excluded.late, turn = excluded.turn, escrow = excluded.escrow, surplus = excluded.surplus,
+		suspense = excluded.suspense, repaid = excluded.repaid, owed = excluded.owed
+		WHERE payroll_receipts.turn = excluded.turn - 1`,
+		p.CompanyID, p.ID, r.deposit, r.price, rateText(r.rate), r.live, r.late, r.turn,
+		r.amount.Units(), r.escrow.Units(), r.surplus.Units(), r.suspense.Units(), r.repaid.Units(), r.owed.Units())
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return errChangedByTwin
+	}
+	return nil
+}
