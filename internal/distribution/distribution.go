@@ -1,0 +1,284 @@
+// Package distribution owns where payees want their money: at most three destinations per owner, in crypto or in a
+// currency, with allocations that together take all of a payment.
+//
+// An owner is a user (usr_…) or a recipient without a login (rec_…); the destinations belong to the person paid, whoever pays.
+// The first destination is allocated 100, later ones 0 until all are set together, so allocations total 100 at
+// every moment. A destination can be deleted at allocation 0 only.
+//
+// What a destination in a currency must consist of comes from one table, fields.json: it answers [Fields], it validates, and
+// its rows are what problems quote. Bank data is sealed at rest ([identity.Sealer]) and masked in everything that
+// is read without [Reveal]. An address on a public chain is no secret.
+package distribution
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/recipient"
+)
+
+// What callers of this package are refused with.
+var (
+	ErrCurrency   = fault.New(fault.Invalid, "currency_not_supported", "There is no way to pay this currency out in the payee's country.")
+	ErrProfile    = fault.New(fault.Conflict, "profile_incomplete", "The payee's profile has no country. Set it first: it decides what a bank destination consists of.")
+	ErrLimit      = fault.New(fault.Invalid, "distribution_limit", "A payee has at most 3 destinations. Delete one whose allocation is 0 first.")
+	ErrTotal      = fault.New(fault.Invalid, "allocation_total", "The allocations must total exactly 100.")
+	ErrAllocation = fault.New(fault.Invalid, "allocation_invalid", "An allocation is a whole number of percent from 0 to 100, and each destination is named once.")
+	ErrNotZero    = fault.New(fault.Conflict, "allocation_not_zero", "This destination still takes a part of the payments. Set its allocation to 0 first.")
+)
+
+// Most is how many destinations an owner has at most.
+const Most = 3
+
+// The kinds of destinations.
+const (
+	Crypto = "crypto"
+	Fiat   = "fiat"
+)
+
+// The rails that destinations are paid by.
+const (
+	RailBitcoin = "bitcoin"
+	RailEVM     = "evm"
+	RailBank    = "bank"
+)
+
+// Distribution is one destination. Its JSON form is safe to store as a snapshot: bank data is masked in Data and
+// encrypted in Sealed.
+type Distribution struct {
+	ID         string          `json:"distribution_id"`
+	OwnerID    string          `json:"owner_id"`
+	Kind       string          `json:"kind"`
+	Symbol     money.Asset     `json:"symbol"`
+	Rail       string          `json:"rail"`
+	Scheme     string          `json:"scheme,omitempty"` // of the bank's country: "ach", "pix"
+	Country    string          `json:"country,omitempty"`
+	Network    string          `json:"network,omitempty"`
+	Address    string          `json:"address,omitempty"` // on a chain; "" for a bank destination
+	Tag        string          `json:"tag,omitempty"`
+	Memo       string          `json:"transfer_memo,omitempty"`
+	Data       json.RawMessage `json:"data"` // masked
+	Sealed     string          `json:"sealed,omitempty"`
+	Allocation int             `json:"allocation"`
+	Created    time.Time       `json:"created"`
+}
+
+// Setup is what creating destinations depends on in an installation.
+type Setup struct {
+	Sealer *identity.Sealer
+	// BitcoinNetwork is the one network that this installation pays on: bitcoin in production; regtest, signet or
+	// testnet in a sandbox. Addresses of any other are refused.
+	BitcoinNetwork string
+}
+
+// CreateParams is a wanted destination.
+type CreateParams struct {
+	OwnerID string
+	Symbol  string
+	Kind    string          // "" or what the symbol is: crypto or fiat
+	Data    json.RawMessage // an object with exactly the members that the symbol asks for
+}
+
+// Create adds a destination to a user or recipient that the principal may act for. It refuses data that does not fit
+// (all problems at once, with pointers below /distribution_data), a fourth destination (ErrLimit), a currency that cannot be
+// paid in the owner's country (ErrCurrency), and says fault.NotFoundErr for other people's payees.
+func Create(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p CreateParams) (Distribution, error) {
+	owner, err := changeable(ctx, tx, by, p.OwnerID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	d, clean, err := setup.check(p, owner.Country)
+	if err != nil {
+		return Distribution{}, err
+	}
+	d.ID, d.OwnerID, d.Created = tx.NewID("dst"), owner.ID, tx.Now()
+	if d.Kind == Fiat {
+		if d.Sealed, err = setup.Sealer.Seal(sealedAt(d), clean); err != nil {
+			return Distribution{}, err
+		}
+	}
+	count, version, err := countIn(ctx, tx, owner.ID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	if count == 1 {
+		d.Allocation = 100
+	}
+	if err := insert(ctx, tx, d); err != nil {
+		return Distribution{}, err
+	}
+	db.History(tx, by.CompanyID, d.ID, version, "", allocated(d.Allocation), "created")
+	return d, recipient.ActivateEverywhere(ctx, tx, by, owner)
+}
+
+func sealedAt(d Distribution) identity.Place {
+	return identity.Place{Table: "distributions", Column: "sealed", Row: d.OwnerID + "/" + d.ID}
+}
+
+// allocated is the state of a destination in the history.
+func allocated(percent int) string { return "allocation " + strconv.Itoa(percent) }
+
+// changeable resolves an owner whose destinations are about to change.
+func changeable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (recipient.Payee, error) {
+	owner, err := recipient.Owner(ctx, tx, by, id)
+	if err != nil || by.Kind != identity.KindAPIKey {
+		return owner, err // a person's own change does not depend on who pays them
+	}
+	company, err := identity.CompanyByID(ctx, tx, by.CompanyID)
+	if err != nil {
+		return recipient.Payee{}, err
+	}
+	return owner, company.Active()
+}
+
+// Share is a wanted allocation. It is the number as it was written, so that 33.333 is refused rather than rounded.
+type Share struct {
+	DistributionID string
+	Allocation     json.Number
+}
+
+// percents checks what needs no database.
+func percents(shares []Share) (map[string]int, error) {
+	var problems fault.List
+	if len(shares) == 0 {
+		problems.Add("missing_field", "/allocations", "Name 1 to 3 destinations with their allocations.")
+		return nil, problems.Err()
+	}
+	if len(shares) > Most {
+		return nil, ErrLimit.At("body", "/allocations")
+	}
+	total, wanted := 0, make(map[string]int, len(shares))
+	for i, s := range shares {
+		at := "/allocations/" + strconv.Itoa(i)
+		n, err := strconv.Atoi(s.Allocation.String())
+		if err != nil || n < 0 || n > 100 {
+			problems.Add(ErrAllocation.Code, at+"/allocation", ErrAllocation.Detail)
+		}
+		if _, twice := wanted[s.DistributionID]; twice {
+			problems.Add(ErrAllocation.Code, at+"/distribution_id", ErrAllocation.Detail)
+		}
+		wanted[s.DistributionID] = n
+		total += n
+	}
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	if total != 100 {
+		return nil, ErrTotal.At("body", "/allocations")
+	}
+	return wanted, nil
+}
+
+// SetAllocations sets all allocations of an owner at once: those named, and 0 for the rest. Refused are wrong
+// numbers (ErrAllocation, ErrTotal), more than three (ErrLimit), and destinations the owner does not have (fault.NotFoundErr);
+// then nothing changes.
+func SetAllocations(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string, shares []Share) ([]Distribution, error) {
+	owner, err := changeable(ctx, tx, by, ownerID)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := percents(shares)
+	if err != nil {
+		return nil, err
+	}
+	version, err := queueUp(ctx, tx, owner.ID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := ForOwners(ctx, tx, []string{owner.ID})
+	if err != nil {
+		return nil, err
+	}
+	own := all[owner.ID]
+	known := 0
+	for _, d := range own {
+		if _, ok := wanted[d.ID]; ok {
+			known++
+		}
+	}
+	if known != len(wanted) {
+		return nil, fault.NotFoundErr
+	}
+	for i := range own {
+		d := &own[i]
+		if wanted[d.ID] == d.Allocation {
+			continue
+		}
+		if err := setAllocation(ctx, tx, *d, wanted[d.ID]); err != nil {
+			return nil, err
+		}
+		db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(wanted[d.ID]), "allocations set")
+		d.Allocation = wanted[d.ID]
+	}
+	return own, recipient.ActivateEverywhere(ctx, tx, by, owner)
+}
+
+// Delete removes a destination whose allocation is 0. Another allocation is ErrNotZero, an unknown one fault.NotFoundErr.
+func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) error {
+	owner, err := changeable(ctx, tx, by, ownerID)
+	if err != nil {
+		return err
+	}
+	version, err := countOut(ctx, tx, owner.ID)
+	if err != nil {
+		return err
+	}
+	if err := remove(ctx, tx, owner.ID, id); err != nil {
+		return err
+	}
+	db.History(tx, by.CompanyID, id, version, allocated(0), "deleted", "deleted")
+	return nil
+}
+
+// ForOwners reads the destinations of many owners, oldest first, masked. Owners without any are absent. It does not ask who
+// wants to know: callers have resolved the owners before.
+func ForOwners(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Distribution, error) {
+	return selectFor(ctx, tx, owners)
+}
+
+// List reads the destinations of an owner that the principal may act for, masked.
+func List(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string) ([]Distribution, error) {
+	owner, err := recipient.Owner(ctx, tx, by, ownerID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := selectFor(ctx, tx, []string{owner.ID})
+	return all[owner.ID], err
+}
+
+// Get reads one destination of an owner that the principal may act for, masked, or says fault.NotFoundErr.
+func Get(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) (Distribution, error) {
+	own, err := List(ctx, tx, by, ownerID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	for _, d := range own {
+		if d.ID == id {
+			return d, nil
+		}
+	}
+	return Distribution{}, fault.NotFoundErr
+}
+
+// Reveal opens the bank data of a destination, for the bank's order or for its owner. It needs only what a snapshot has.
+func Reveal(s *identity.Sealer, d Distribution) (json.RawMessage, error) {
+	if d.Kind == Crypto {
+		return d.Data, nil
+	}
+	return s.Open(sealedAt(d), d.Sealed)
+}
+
+// Required answers what a destination in a currency consists of, for an owner that the principal may act for.
+func Required(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, currency string) (Requirement, error) {
+	owner, err := recipient.Owner(ctx, tx, by, ownerID)
+	if err != nil {
+		return Requirement{}, err
+	}
+	return Fields(currency, owner.Country)
+}

@@ -1,0 +1,142 @@
+package recipient
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+// Page says which part of a list is wanted. Zero values mean the first page of DefaultPerPage.
+type Page struct{ Number, PerPage int }
+
+// The sizes of a page.
+const (
+	DefaultPerPage = 20
+	MaxPerPage     = 100 // a larger wish is cut to this
+)
+
+// norm fills in and cuts. Wishes below 1 are problems of the request.
+func (p Page) norm(problems *fault.List) Page {
+	for _, w := range []struct {
+		name  string
+		value int
+	}{{"page", p.Number}, {"per_page", p.PerPage}} {
+		if w.value < 0 {
+			query(problems, w.name, "This is a whole number from 1.")
+		}
+	}
+	return Page{max(p.Number, 1), min(cmpOr(p.PerPage, DefaultPerPage), MaxPerPage)}
+}
+
+func cmpOr(v, otherwise int) int {
+	if v <= 0 {
+		return otherwise
+	}
+	return v
+}
+
+// offset of the page among total rows; ok is false past the end.
+func (p Page) offset(total int) (offset int, ok bool) {
+	before := int64(p.Number-1) * int64(p.PerPage)
+	if p.Number > total || before >= int64(total) {
+		return 0, false
+	}
+	return int(before), true
+}
+
+// Slice is one page of a list, with the exact number of all that match.
+type Slice[T any] struct {
+	Items []T
+	Total int
+	Page  Page // as it was answered
+}
+
+// ListParams are the filters of a company's recipients. Empty ones do not filter.
+type ListParams struct {
+	CompanyID string // "" means the principal's
+	Search    string // a part of the name or email, whatever the case
+	Role      string
+	Type      string
+	Status    string
+	Country   string
+	SortBy    string // name, email or created
+	SortDir   string // asc or desc; without SortBy the newest come first
+	Page      Page
+}
+
+func query(problems *fault.List, name, message string) {
+	problems.AddField(fault.Field{Code: "invalid_parameter", In: "query", Pointer: name, Message: message})
+}
+
+func oneOf(problems *fault.List, name, value string, allowed ...string) {
+	if value != "" && !slices.Contains(allowed, value) {
+		query(problems, name, "This takes one of: "+strings.Join(allowed, ", ")+".")
+	}
+}
+
+// key is the form in which text is searched, sorted and compared.
+func key(text string) string { return strings.ToLower(norm.NFC.String(text)) }
+
+// List finds recipients of the principal's company: workers with and without a login, and vendors.
+func List(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams) (Slice[Recipient], error) {
+	var problems fault.List
+	oneOf(&problems, "role", p.Role, Contractor, Employee, Vendor)
+	oneOf(&problems, "recipient_type", p.Type, TypeUser, TypeCompany)
+	oneOf(&problems, "status", p.Status, Active, Pending, Inactive)
+	oneOf(&problems, "sort_by", p.SortBy, "name", "email", "created")
+	oneOf(&problems, "sort_by_dir", p.SortDir, "asc", "desc")
+	p.Country = strings.ToUpper(p.Country)
+	if p.Country != "" && !identity.IsCountry(p.Country) {
+		query(&problems, "country", "This takes a country code of two letters, such as DE.")
+	}
+	p.Search = strings.TrimSpace(p.Search)
+	if len(p.Search) > 400 {
+		query(&problems, "search", "This takes at most 100 characters.")
+	}
+	page := p.Page.norm(&problems)
+	if err := problems.Err(); err != nil {
+		return Slice[Recipient]{}, err
+	}
+	company, err := by.Company(p.CompanyID)
+	if err != nil {
+		return Slice[Recipient]{}, err
+	}
+	p.CompanyID, p.Page = company, page
+	return selectPage(ctx, tx, p)
+}
+
+// Worker is a worker with a login, as the list of workers shows them.
+type Worker struct {
+	UserID, Email, FirstName, LastName string
+	OnboardingComplete                 bool // the profile is complete and the destinations take all of a payment
+	HasDistributions                   bool
+}
+
+// WorkersParams are the filters of a company's workers. Empty ones do not filter.
+type WorkersParams struct {
+	CompanyID string // "" means the principal's
+	UserID    string
+	Email     string // the whole address, whatever the case
+	Page      Page
+}
+
+// Workers finds workers with a login of the principal's company, the oldest first.
+func Workers(ctx context.Context, tx *db.Tx, by identity.Principal, p WorkersParams) (Slice[Worker], error) {
+	var problems fault.List
+	p.Page = p.Page.norm(&problems)
+	if err := problems.Err(); err != nil {
+		return Slice[Worker]{}, err
+	}
+	company, err := by.Company(p.CompanyID)
+	if err != nil {
+		return Slice[Worker]{}, err
+	}
+	p.CompanyID = company
+	return selectWorkers(ctx, tx, p)
+}

@@ -1,0 +1,386 @@
+package recipient_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/recipient"
+)
+
+// world is two companies, of which the first acts.
+type world struct {
+	*testing.T
+	d         *db.DB
+	s         *identity.Sealer
+	by, other identity.Principal
+}
+
+func open(t *testing.T, d *db.DB) world {
+	t.Helper()
+	s, err := identity.NewSealer([]byte(strings.Repeat("k", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := world{T: t, d: d, s: s}
+	w.write(func(ctx context.Context, tx *db.Tx) error {
+		for _, by := range []*identity.Principal{&w.by, &w.other} {
+			c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Company", Country: "US"})
+			if err != nil {
+				return err
+			}
+			*by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_1", CompanyID: c.ID, Scopes: identity.AllScopes()}
+		}
+		return nil
+	})
+	return w
+}
+
+func (w world) write(fn func(ctx context.Context, tx *db.Tx) error) {
+	w.Helper()
+	if err := w.d.Write(w.Context(), fn); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w world) create(by identity.Principal, p recipient.CreateParams) (r recipient.Recipient, err error) {
+	err = w.d.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error {
+		r, err = recipient.Create(ctx, tx, w.s, by, p)
+		return err
+	})
+	return r, err
+}
+
+func person(first, last string) recipient.CreateParams {
+	return recipient.CreateParams{Profile: identity.Profile{FirstName: first, LastName: last, Country: "US"}}
+}
+
+// events counts the events of an object by name.
+func (w world) events(object string) (names []string) {
+	w.Helper()
+	if err := w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT name FROM events WHERE object_id = $1 ORDER BY sequence", object)
+		names, err = db.Collect(rows, err, func(r *db.Rows) (n string, err error) { return n, r.Scan(&n) })
+		return err
+	}); err != nil {
+		w.Fatal(err)
+	}
+	return names
+}
+
+func TestCreate(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		w := open(t, d)
+		p := person("Ada", "Lovelace")
+		p.ExternalID, p.Email, p.DateOfBirth = "é-1", "ada@example.com", "1990-12-10"
+		r, err := w.create(w.by, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(r.ID, "rec_") || r.Status != recipient.Pending || r.Role != recipient.Contractor || r.Type != recipient.TypeUser || r.Name != "Ada Lovelace" {
+			t.Errorf("%+v", r)
+		}
+		if names := w.events(r.ID); !slices.Equal(names, []string{"recipient.created"}) {
+			t.Errorf("events: %v", names)
+		}
+		_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			got, err := recipient.Get(ctx, tx, w.by, "", r.ID)
+			if err != nil || got != r {
+				t.Errorf("read back: %+v %v", got, err)
+			}
+			details, err := recipient.Personal(ctx, tx, w.s, w.by, "", r.ID)
+			if err != nil || details.DateOfBirth != "1990-12-10" {
+				t.Errorf("details: %+v %v", details, err)
+			}
+			for _, by := range []identity.Principal{w.other, {}} {
+				if _, err := recipient.Get(ctx, tx, by, "", r.ID); !errors.Is(err, fault.NotFoundErr) {
+					t.Errorf("a foreigner reads: %v", err)
+				}
+			}
+			return nil
+		})
+
+		p.ExternalID = "e\u0301-1" // the same characters, composed otherwise
+		_, err = w.create(w.by, p)
+		if f, _ := fault.As(err); !errors.Is(err, recipient.ErrExternalID) || f.Meta["recipient_id"] != r.ID {
+			t.Errorf("twice the external id: %v", err)
+		}
+		for name, err := range map[string]error{
+			"other case":     second(w.create(w.by, with(p, "É-1"))),
+			"other company":  second(w.create(w.other, with(p, "é-1"))),
+			"no external id": second(w.create(w.by, with(p, ""))),
+			"and once more":  second(w.create(w.by, with(p, ""))),
+		} {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		p.CompanyID = w.other.CompanyID
+		if _, err := w.create(w.by, p); !errors.Is(err, fault.NotFoundErr) {
+			t.Errorf("for a foreign company: %v", err)
+		}
+	})
+}
+
+func with(p recipient.CreateParams, externalID string) recipient.CreateParams {
+	p.ExternalID = externalID
+	return p
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestCreateSaysAllThatIsWrong(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		w := open(t, d)
+		_, err := w.create(w.by, recipient.CreateParams{Role: "boss", ExternalID: "a\x00b", Profile: identity.Profile{FirstName: "Ada", Email: "no"}})
+		f, _ := fault.As(err)
+		if f == nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, field := range f.Fields {
+			got = append(got, field.Code+" "+field.Pointer)
+		}
+		want := []string{"invalid_parameter /role", "invalid_parameter /email", "missing_field /last_name", "missing_field /country", "invalid_parameter /external_id"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		_, err = w.create(w.by, recipient.CreateParams{Type: "company", Profile: identity.Profile{FirstName: "A", LastName: "B", Country: "US"}})
+		if f, _ := fault.As(err); f == nil || f.Code != "missing_field" || f.Fields[0].Pointer != "/name" {
+			t.Errorf("a firm without a name: %v", err)
+		}
+	})
+}
+
+func TestExternalIDRace(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		w := open(t, d)
+		p := with(person("Ada", "Lovelace"), "one")
+		var wg sync.WaitGroup
+		errs := make([]error, 16)
+		for i := range errs {
+			wg.Go(func() { _, errs[i] = w.create(w.by, p) })
+		}
+		wg.Wait()
+		made := 0
+		for _, err := range errs {
+			if err == nil {
+				made++
+			} else if !errors.Is(err, recipient.ErrExternalID) {
+				t.Error(err)
+			}
+		}
+		if made != 1 {
+			t.Errorf("%d recipients were made", made)
+		}
+	})
+}
+
+func TestList(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := open(t, d)
+		for i, p := range []recipient.CreateParams{
+			{Profile: identity.Profile{FirstName: "Zoë", LastName: "Ångström", Email: "zoe@example.com", Country: "SE"}, Role: "employee"},
+			{Profile: identity.Profile{FirstName: "Bob", LastName: "100%_\\", Email: "Bob@Example.com", Country: "US"}},
+			{Name: "Acme", Type: "company", Role: "vendor", VendorType: "software", Profile: identity.Profile{Country: "DE"}},
+		} {
+			if _, err := w.create(w.by, p); err != nil {
+				t.Fatal(i, err)
+			}
+			clock.Advance(time.Second)
+		}
+		if _, err := w.create(w.other, person("Bob", "Foreign")); err != nil {
+			t.Fatal(err)
+		}
+		list := func(p recipient.ListParams) (names []string, s recipient.Slice[recipient.Recipient], err error) {
+			err = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				s, err = recipient.List(ctx, tx, w.by, p)
+				return err
+			})
+			for _, r := range s.Items {
+				names = append(names, strings.Fields(r.Name)[0])
+			}
+			return names, s, err
+		}
+		for name, c := range map[string]struct {
+			p    recipient.ListParams
+			want []string
+		}{
+			"all, newest first":         {recipient.ListParams{}, []string{"Acme", "Bob", "Zoë"}},
+			"by name":                   {recipient.ListParams{SortBy: "name"}, []string{"Acme", "Bob", "Zoë"}},
+			"by name, falling":          {recipient.ListParams{SortBy: "name", SortDir: "desc"}, []string{"Zoë", "Bob", "Acme"}},
+			"by email":                  {recipient.ListParams{SortBy: "email"}, []string{"Acme", "Bob", "Zoë"}},
+			"by created":                {recipient.ListParams{SortBy: "created"}, []string{"Zoë", "Bob", "Acme"}},
+			"role":                      {recipient.ListParams{Role: "employee"}, []string{"Zoë"}},
+			"type":                      {recipient.ListParams{Type: "company"}, []string{"Acme"}},
+			"status":                    {recipient.ListParams{Status: "active"}, nil},
+			"country":                   {recipient.ListParams{Country: "de"}, []string{"Acme"}},
+			"search name, other case":   {recipient.ListParams{Search: "ZOË ån"}, []string{"Zoë"}},
+			"search email, other case":  {recipient.ListParams{Search: "bOb@"}, []string{"Bob"}},
+			"search percent":            {recipient.ListParams{Search: "%"}, []string{"Bob"}},
+			"search underscore":         {recipient.ListParams{Search: "_"}, []string{"Bob"}},
+			"search backslash":          {recipient.ListParams{Search: `\`}, []string{"Bob"}},
+			"search quote":              {recipient.ListParams{Search: `' OR 1=1 --`}, nil},
+			"filters together":          {recipient.ListParams{Search: "e", Role: "vendor", Country: "DE"}, []string{"Acme"}},
+			"second page":               {recipient.ListParams{SortBy: "created", Page: recipient.Page{Number: 2, PerPage: 2}}, []string{"Acme"}},
+			"page past the end":         {recipient.ListParams{Page: recipient.Page{Number: 3, PerPage: 2}}, nil},
+			"page far past the end":     {recipient.ListParams{Page: recipient.Page{Number: 1 << 62, PerPage: 100}}, nil},
+			"more per page than is had": {recipient.ListParams{Page: recipient.Page{PerPage: 5000}}, []string{"Acme", "Bob", "Zoë"}},
+		} {
+			got, s, err := list(c.p)
+			if err != nil || !slices.Equal(got, c.want) || s.Items == nil {
+				t.Errorf("%s: %v %v", name, got, err)
+			}
+		}
+		if _, s, _ := list(recipient.ListParams{Page: recipient.Page{Number: 2, PerPage: 1}}); s.Total != 3 {
+			t.Errorf("total %d", s.Total)
+		}
+		if _, s, _ := list(recipient.ListParams{Page: recipient.Page{PerPage: 5000}}); s.Page != (recipient.Page{Number: 1, PerPage: 100}) {
+			t.Errorf("page %+v", s.Page)
+		}
+		_, _, err := list(recipient.ListParams{SortBy: "name; DROP TABLE recipients", SortDir: "up", Role: "x", Status: "y", Country: "XX", Page: recipient.Page{Number: -1}})
+		if f, _ := fault.As(err); f == nil || len(f.Fields) != 6 || f.Fields[0].In != "query" {
+			t.Errorf("wrong filters: %v", err)
+		}
+		if _, _, err := list(recipient.ListParams{CompanyID: w.other.CompanyID}); !errors.Is(err, fault.NotFoundErr) {
+			t.Errorf("a foreign company: %v", err)
+		}
+	})
+}
+
+func TestWorkersAndPayees(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		w := open(t, d)
+		var ada, bob identity.User
+		w.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			complete := identity.Profile{Email: "Ada@example.com", FirstName: "Ada", LastName: "Lovelace", Country: "GB",
+				Details: identity.Details{DateOfBirth: "1990-12-10", StreetAddress: "1 Main St", City: "London"}}
+			if ada, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{Profile: complete}); err != nil {
+				return err
+			}
+			if bob, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{Profile: identity.Profile{Email: "bob@example.com"}}); err != nil {
+				return err
+			}
+			for range 2 { // the second time nothing is new
+				if _, err := recipient.AddWorker(ctx, tx, w.by.CompanyID, ada.ID, ""); err != nil {
+					return err
+				}
+			}
+			_, err = recipient.AddWorker(ctx, tx, w.by.CompanyID, bob.ID, recipient.Employee)
+			return err
+		})
+		firm, err := w.create(w.by, recipient.CreateParams{Name: "Acme", Type: "company", Profile: identity.Profile{Country: "DE"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		foreign, err := w.create(w.other, person("F", "X"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names := w.events(ada.ID); !slices.Equal(names, []string{"recipient.created"}) {
+			t.Errorf("events of a worker linked twice: %v", names)
+		}
+		give(w, ada.ID, 60, 40)
+		w.write(func(ctx context.Context, tx *db.Tx) error {
+			for range 2 {
+				if err := recipient.ActivateEverywhere(ctx, tx, w.by, recipient.Payee{ID: ada.ID, UserID: ada.ID}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if names := w.events(ada.ID); !slices.Equal(names, []string{"recipient.created", "recipient.status_update"}) {
+			t.Errorf("events of an active worker: %v", names)
+		}
+		_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			s, err := recipient.Workers(ctx, tx, w.by, recipient.WorkersParams{})
+			if err != nil || s.Total != 2 || len(s.Items) != 2 {
+				t.Errorf("workers: %+v %v", s, err)
+			}
+			s, err = recipient.Workers(ctx, tx, w.by, recipient.WorkersParams{Email: "ADA@EXAMPLE.COM"})
+			want := recipient.Worker{UserID: ada.ID, Email: "Ada@example.com", FirstName: "Ada", LastName: "Lovelace", OnboardingComplete: true, HasDistributions: true}
+			if err != nil || len(s.Items) != 1 || s.Items[0] != want {
+				t.Errorf("by email: %+v %v", s, err)
+			}
+			s, err = recipient.Workers(ctx, tx, w.by, recipient.WorkersParams{UserID: bob.ID})
+			if err != nil || len(s.Items) != 1 || s.Items[0].OnboardingComplete || s.Items[0].HasDistributions {
+				t.Errorf("by id: %+v %v", s, err)
+			}
+			if s, _ = recipient.Workers(ctx, tx, w.other, recipient.WorkersParams{UserID: bob.ID}); s.Total != 0 {
+				t.Error("another company sees the worker")
+			}
+
+			ids := []string{ada.ID, firm.ID, foreign.ID, "nonsense"}
+			for i := range 10_000 {
+				ids = append(ids, fmt.Sprintf("rec_%d", i))
+			}
+			ids = append(ids, bob.ID)
+			payees, err := recipient.Payees(ctx, tx, w.by.CompanyID, ids)
+			if err != nil || len(payees) != 3 {
+				t.Errorf("payees: %v %v", payees, err)
+			}
+			if p := payees[ada.ID]; p != (recipient.Payee{ID: ada.ID, UserID: ada.ID, Kind: "user", Name: "Ada Lovelace", Status: "active", Country: "GB"}) {
+				t.Errorf("%+v", p)
+			}
+			if p := payees[firm.ID]; p != (recipient.Payee{ID: firm.ID, Kind: "company", Name: "Acme", Status: "pending", Country: "DE"}) {
+				t.Errorf("%+v", p)
+			}
+			if payees, err := recipient.Payees(ctx, tx, w.by.CompanyID, nil); err != nil || len(payees) != 0 {
+				t.Errorf("no payees: %v %v", payees, err)
+			}
+
+			self := identity.Principal{Kind: identity.KindOAuth, CompanyID: w.other.CompanyID, UserID: bob.ID}
+			for name, c := range map[string]struct {
+				by identity.Principal
+				id string
+				ok bool
+			}{
+				"the company's worker": {w.by, bob.ID, true}, "the company's firm": {w.by, firm.ID, true},
+				"a foreign worker": {w.other, bob.ID, false}, "a foreign firm": {w.other, firm.ID, false},
+				"oneself": {self, bob.ID, true}, "somebody else": {self, ada.ID, false}, "nobody": {identity.Principal{}, "", false},
+			} {
+				if p, err := recipient.Owner(ctx, tx, c.by, c.id); c.ok != (err == nil) || c.ok && p.ID != c.id || !c.ok && !errors.Is(err, fault.NotFoundErr) {
+					t.Errorf("owner, %s: %+v %v", name, p, err)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// give writes destinations as the distribution package does, which stands above this one.
+func give(w world, owner string, allocations ...int64) {
+	w.Helper()
+	w.write(func(ctx context.Context, tx *db.Tx) error {
+		for i, a := range allocations {
+			if _, err := tx.Exec(ctx, `INSERT INTO distributions (owner_id, distribution_id, kind, symbol, rail, scheme, country, network,
+					address, tag, transfer_memo, sealed, masked, allocation, created_at, updated_at)
+				VALUES ($1, $2, 'crypto', 'BTC', 'bitcoin', '', '', 'regtest', 'x', '', '', '', '{}', $3, 0, 0)`, owner, fmt.Sprint("dst_", i), a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func TestFrozenCompanyCreatesNobody(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		w := open(t, d)
+		w.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE companies SET status = 'frozen' WHERE company_id = $1", w.by.CompanyID)
+			return err
+		})
+		if _, err := w.create(w.by, person("Ada", "Lovelace")); !errors.Is(err, identity.ErrFrozen) {
+			t.Error(err)
+		}
+	})
+}
