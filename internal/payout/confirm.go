@@ -1,0 +1,251 @@
+package payout
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+)
+
+// Confirm listens to the chain's news about our own transactions and brings the batch in line with what the
+// chain shows now. News about transactions that are not payouts is somebody else's.
+func (e *Engine) Confirm(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var news chain.TxNews
+	if err := j.Decode(&news); err != nil {
+		return err
+	}
+	if news.Chain != e.c.Chain {
+		return nil
+	}
+	t, err := transaction(ctx, tx, j.CompanyID, news.TxID)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b, err := lockBatch(ctx, tx, j.CompanyID, t.BatchID)
+	if err != nil {
+		return err
+	}
+	_, err = e.settle(ctx, tx, b)
+	return err
+}
+
+// view is what the chain shows of a batch's transactions.
+type view struct {
+	confirmed *Transaction // has its confirmations
+	present   bool         // one of them is in the mempool or in a block
+	newest    chain.State  // where the newest stands
+	dead      string       // why none of them can ever confirm, "" while one might
+}
+
+func (e *Engine) look(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
+	family, err := transactions(ctx, tx, b.CompanyID, b.ID)
+	if err != nil {
+		return view{}, err
+	}
+	ours := make(map[string]bool, len(family))
+	for _, t := range family {
+		ours[t.TxID] = true
+	}
+	v := view{newest: chain.Watched}
+	for i, t := range family {
+		w, err := chain.GetTx(ctx, tx, b.Chain, t.TxID)
+		if errors.Is(err, chain.ErrUnknown) {
+			continue
+		}
+		if err != nil {
+			return view{}, err
+		}
+		switch {
+		case w.State == chain.Mined && w.Confirmed:
+			v.confirmed, v.present = &family[i], true
+		case w.State == chain.Mined || w.State == chain.Seen:
+			v.present = true
+		case e.beaten(w) && !ours[w.ConflictedBy]:
+			v.dead = ReasonConflict
+		}
+		if t.TxID == b.TxID {
+			v.newest = w.State
+		}
+	}
+	if v.present {
+		v.dead = ""
+		return v, nil
+	}
+	// A coin of a transaction that can never confirm never comes into being.
+	for _, c := range b.inputs {
+		if c.Unconfirmed == 0 {
+			continue
+		}
+		parent, err := chain.GetTx(ctx, tx, b.Chain, c.TxID)
+		switch {
+		case errors.Is(err, chain.ErrUnknown):
+		case err != nil:
+			return view{}, err
+		case e.beaten(parent):
+			v.dead = ReasonConflict
+		}
+	}
+	return v, nil
+}
+
+// beaten says whether a rival lies deep enough in the chain to prove that a transaction never confirms. That takes
+// more than a confirmation: a proof that is reorganised away would have us pay twice. The chain tells of a rival's
+// first confirmations only; the nudge finds the depth.
+func (e *Engine) beaten(w chain.WatchedTx) bool {
+	return w.State == chain.Conflicted && w.Height > 0 && w.Depth >= e.c.ConflictDepth
+}
+
+// settle is the one place where the chain decides about a batch. It returns the batch as it is afterwards.
+func (e *Engine) settle(ctx context.Context, tx *db.Tx, b Batch) (Batch, error) {
+	v, err := e.look(ctx, tx, b)
+	if err != nil {
+		return b, err
+	}
+	if b.State == Fulfilled && (v.confirmed == nil || v.confirmed.TxID != b.TxID) {
+		if err := e.revert(ctx, tx, &b); err != nil {
+			return b, err
+		}
+		if v.confirmed == nil && !v.present && v.dead == "" {
+			send(tx, b.CompanyID, b.TxID, tx.Now())
+		}
+		e.nudge(tx, b)
+	}
+	switch {
+	case b.State == Fulfilled || b.State == Lost:
+		return b, nil
+	case b.State == Dead:
+		if v.confirmed == nil {
+			return b, nil
+		}
+		return b, e.lose(ctx, tx, &b, *v.confirmed)
+	case v.confirmed != nil:
+		return b, e.fulfil(ctx, tx, &b, *v.confirmed)
+	case v.dead != "":
+		return b, e.reopen(ctx, tx, &b, v.dead)
+	case v.present && b.State != Sent:
+		return b, e.move(ctx, tx, &b, Sent, b.TxID, "found on the chain")
+	case !v.present && b.State == Sent && v.newest == chain.Watched:
+		// Accepted once and forgotten since: an eviction or a reorganisation.
+		send(tx, b.CompanyID, b.TxID, tx.Now())
+	}
+	return b, nil
+}
+
+// fulfil books a confirmed batch. Which of its transactions confirmed decides the fee, so a bump that lost is
+// taken back here.
+func (e *Engine) fulfil(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
+	booked := b.Fee
+	switch ok, err := moveBatch(ctx, tx, b, Fulfilled, t.TxID, t.Fee, ""); {
+	case err != nil:
+		return err
+	case !ok:
+		return errRaced
+	}
+	lines := []ledger.Line{
+		ledger.Debit(ledger.InTransit, b.ID, sats(b.Value+booked)),
+		ledger.Credit(ledger.HotWallet, walletDim, sats(b.Value+t.Fee)),
+	}
+	if booked > t.Fee {
+		lines = append(lines, ledger.Credit(ledger.NetworkFee, source, sats(booked-t.Fee)))
+	} else {
+		lines = append(lines, ledger.Debit(ledger.NetworkFee, source, sats(t.Fee-booked)))
+	}
+	if err := e.post(tx, *b, "confirm", lines...); err != nil {
+		return err
+	}
+	// The change of a transaction that outlived its replacement can be built on again.
+	if err := chain.Unreserve(ctx, tx, b.Chain, changeHolder(*b)); err != nil {
+		return err
+	}
+	outs, err := moveOutputs(ctx, tx, *b, Fulfilled, t.TxID, "")
+	if err != nil {
+		return err
+	}
+	changed(tx, outs)
+	return nil
+}
+
+// revert takes a fulfilment back: its block left the chain. The payout is on its way again, by the same bytes.
+func (e *Engine) revert(ctx context.Context, tx *db.Tx, b *Batch) error {
+	switch ok, err := moveBatch(ctx, tx, b, Sent, b.TxID, b.Fee, "reorganisation"); {
+	case err != nil:
+		return err
+	case !ok:
+		return errRaced
+	}
+	if err := e.post(tx, *b, "unconfirm",
+		ledger.Debit(ledger.HotWallet, walletDim, sats(b.Value+b.Fee)),
+		ledger.Credit(ledger.InTransit, b.ID, sats(b.Value+b.Fee))); err != nil {
+		return err
+	}
+	outs, err := moveOutputs(ctx, tx, *b, Sent, b.TxID, "reorganisation")
+	if err != nil {
+		return err
+	}
+	changed(tx, outs)
+	return nil
+}
+
+// reopen queues the outputs of a batch that is proven never to pay them. They keep their place in the queue.
+func (e *Engine) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string) error {
+	switch ok, err := moveBatch(ctx, tx, b, Dead, b.TxID, b.Fee, reason); {
+	case err != nil:
+		return err
+	case !ok:
+		return errRaced
+	}
+	// The rival took one coin; the others are free again.
+	if err := chain.Unreserve(ctx, tx, b.Chain, b.ID); err != nil {
+		return err
+	}
+	outs, err := moveOutputs(ctx, tx, *b, Queued, "", reason)
+	if err != nil {
+		return err
+	}
+	lines := []ledger.Line{
+		ledger.Debit(ledger.InTransit, b.ID, sats(b.Value+b.Fee)),
+		ledger.Credit(ledger.NetworkFee, source, sats(b.Fee)),
+	}
+	for _, o := range outs {
+		lines = append(lines, ledger.Credit(ledger.OutputPayable, o.ID, o.Amount))
+	}
+	if err := e.post(tx, *b, "reopen", lines...); err != nil {
+		return err
+	}
+	e.c.Log.ErrorContext(ctx, "payout batch conflicted; its outputs are queued again", "company_id", b.CompanyID, "batch_id", b.ID, "txid", b.TxID)
+	lookAt(tx, b.CompanyID, tx.Now())
+	changed(tx, outs)
+	return nil
+}
+
+// lose handles what should not happen: a batch that was proven dead confirmed after all, because the proof was
+// reorganised away. Its outputs may be paid twice, so everything stops for a person.
+func (e *Engine) lose(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
+	switch ok, err := moveBatch(ctx, tx, b, Lost, t.TxID, t.Fee, "confirmed after its conflict"); {
+	case err != nil:
+		return err
+	case !ok:
+		return errRaced
+	}
+	if err := e.post(tx, *b, "lose",
+		ledger.Debit(ledger.ReorgLoss, b.ID, sats(b.Value)),
+		ledger.Debit(ledger.NetworkFee, source, sats(t.Fee)),
+		ledger.Credit(ledger.HotWallet, walletDim, sats(b.Value+t.Fee))); err != nil {
+		return err
+	}
+	e.c.Log.ErrorContext(ctx, "a dead payout batch confirmed; payouts are paused", "company_id", b.CompanyID, "batch_id", b.ID, "txid", t.TxID)
+	return SetPaused(ctx, tx, true)
+}
+
+func (e *Engine) post(tx *db.Tx, b Batch, what string, lines ...ledger.Line) error {
+	return ledger.Post(tx, ledger.Journal{CompanyID: b.CompanyID, SourceType: source, SourceID: b.ID, Purpose: purpose(what, b), Lines: lines})
+}
+
+// walletDim is the dimension of the hot wallet's account.
+const walletDim = ""

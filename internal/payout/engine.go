@@ -1,0 +1,283 @@
+package payout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/rail"
+	"github.com/stipend/stipend/internal/rail/onchain"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// Config is what an Engine needs and the limits it keeps. Zero limits take the default.
+type Config struct {
+	Chain  string          // name under which package chain keeps the network's rows
+	Source chain.Source    // node to broadcast through
+	Pool   *chain.Pool     // where change addresses come from
+	Signer *bitcoin.Signer // keys of the hot wallet
+	Log    *slog.Logger    // nil: slog.Default
+
+	Confirmations int64         // of a payout before it is fulfilled; 1: the payer is ourselves, and reorgs walk back
+	ConflictDepth int64         // of a rival transaction before it proves that a payout can never confirm; 6
+	MaxOutputs    int           // in one transaction; 2000
+	MaxFeeRate    int64         // sat/vB above which payouts wait; 150
+	MaxFeeShare   int64         // fee in basis points of the value paid, above which payouts wait; 300
+	SmallFee      int64         // sat; a fee up to this is never too large a share, so that small payrolls leave; 1000
+	FeeMaxAge     time.Duration // age at which a fee rate is not trusted any more; 2 h
+	BumpAfter     time.Duration // age of an unconfirmed batch before its fee is raised; 6 h
+	NudgeEvery    time.Duration // how often an unconfirmed batch is looked at; 1 h
+	Retry         time.Duration // how often a held queue is looked at; 1 min
+}
+
+// Engine carries outputs from the queue to their confirmation. Its methods are job handlers.
+type Engine struct {
+	c    Config
+	rail rail.Rail
+}
+
+// New makes an engine. It panics without a chain, since nothing could ever be paid.
+func New(c Config) *Engine {
+	if c.Source == nil || c.Pool == nil || c.Signer == nil || c.Chain == "" {
+		panic("payout: chain, source, pool and signer are needed")
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	orInt := func(v *int64, def int64) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	orTime := func(v *time.Duration, def time.Duration) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	orInt(&c.Confirmations, 1)
+	orInt(&c.ConflictDepth, 6)
+	orInt(&c.MaxFeeRate, 150)
+	orInt(&c.MaxFeeShare, 300)
+	orInt(&c.SmallFee, 1000)
+	orTime(&c.FeeMaxAge, 2*time.Hour)
+	orTime(&c.BumpAfter, 6*time.Hour)
+	orTime(&c.NudgeEvery, time.Hour)
+	orTime(&c.Retry, time.Minute)
+	if c.MaxOutputs == 0 {
+		c.MaxOutputs = 2000
+	}
+	return &Engine{c: c, rail: onchain.Rail{Source: c.Source}}
+}
+
+// Jobs is the engine's part of the job table. Confirm listens to the chain's news about our transactions.
+func (e *Engine) Jobs() job.Table {
+	return job.Table{
+		JobPrepare:  {Tx: e.Prepare},
+		JobSend:     {Net: e.Send},
+		JobNudge:    {Tx: e.Nudge},
+		chain.JobTx: {Tx: e.Confirm},
+	}
+}
+
+// Periodic is what the engine does by the clock: ask the node for the fee rate.
+func (e *Engine) Periodic(d *db.DB) []job.Periodic {
+	return []job.Periodic{{Name: "chain.fees", Every: time.Minute, Run: func(ctx context.Context) error { return e.RefreshFees(ctx, d) }}}
+}
+
+// RefreshFees stores the node's present fee rate, at least 1 sat/vB. Without a fresh one nothing is prepared.
+func (e *Engine) RefreshFees(ctx context.Context, d *db.DB) error {
+	rate, err := e.c.Source.FeeRate(ctx)
+	if err != nil {
+		return fmt.Errorf("fee rate: %w", err)
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return setFeeRate(ctx, tx, e.c.Chain, max(rate, 1))
+	})
+}
+
+type (
+	prepareJob struct {
+		CompanyID string `json:"company_id"`
+	}
+	sendJob struct {
+		TxID string `json:"txid"`
+	}
+	nudgeJob struct {
+		BatchID string `json:"batch_id"`
+	}
+)
+
+// Changed is the payload of JobChanged.
+type Changed struct {
+	PayrollID string `json:"payroll_id"`
+	OutputID  string `json:"output_id,omitempty"`
+}
+
+// errRaced makes a job run again: somebody changed the same row, so what was decided may be stale.
+var errRaced = errors.New("payout: the row changed meanwhile")
+
+// Add queues outputs at their release, in the release's own transaction. It gives each an ID where it has
+// none; the release credits 2110 of that dimension by the same amount. Destinations are snapshots: later
+// changes of a payee's distribution do not reach them.
+func Add(tx *db.Tx, outs []Output) error {
+	bitcoinOf := map[string]bool{}
+	for i := range outs {
+		o := &outs[i]
+		if o.CompanyID == "" || o.PayrollID == "" || o.Amount.Sign() <= 0 {
+			return fmt.Errorf("payout: output of payroll %q without company, payroll or amount", o.PayrollID)
+		}
+		switch {
+		case o.Rail == RailBank:
+		case o.Rail == RailBitcoin && o.Amount.Asset() == money.BTC:
+			bitcoinOf[o.CompanyID] = true
+		default:
+			return fmt.Errorf("payout: rail %q does not carry %s", o.Rail, o.Amount.Asset())
+		}
+		if o.ID == "" {
+			o.ID = tx.NewID("out")
+		}
+		if len(o.Destination) == 0 {
+			o.Destination = []byte("{}")
+		}
+		o.State, o.Version, o.QueuedAt, o.UpdatedAt = Queued, 1, tx.Now(), tx.Now()
+		addOutput(tx, *o)
+		db.History(tx, o.CompanyID, o.ID, 1, "", string(Queued), "")
+	}
+	for company := range bitcoinOf {
+		addQueue(tx, company)
+		lookAt(tx, company, time.Time{})
+	}
+	return nil
+}
+
+// Hold keeps the queued outputs of a payroll back, for as long as its funding or its screening is open. It
+// says how many there were; outputs already prepared are not among them.
+func Hold(ctx context.Context, tx *db.Tx, companyID, payrollID string) (int64, error) {
+	return setHeld(ctx, tx, companyID, payrollID, true)
+}
+
+// Resume ends a Hold.
+func Resume(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
+	n, err := setHeld(ctx, tx, companyID, payrollID, false)
+	if err == nil && n > 0 {
+		lookAt(tx, companyID, time.Time{})
+	}
+	return err
+}
+
+// Correct queues a failed, returned or still waiting output again, with another destination. ErrProcessing
+// when it is on its way or done.
+func Correct(ctx context.Context, tx *db.Tx, companyID, outputID, address string, destination []byte) error {
+	o, err := Get(ctx, tx, companyID, outputID)
+	if err != nil {
+		return err
+	}
+	if err := requeue(ctx, tx, o, address, destination); err != nil {
+		return err
+	}
+	if o.Rail == RailBitcoin {
+		lookAt(tx, companyID, time.Time{})
+	}
+	changed(tx, []Output{o})
+	return nil
+}
+
+func lookAt(tx *db.Tx, companyID string, at time.Time) {
+	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobPrepare, Payload: prepareJob{companyID}, RunAt: at})
+}
+
+func send(tx *db.Tx, companyID, txid string, at time.Time) {
+	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobSend, Payload: sendJob{txid}, RunAt: at})
+}
+
+func (e *Engine) nudge(tx *db.Tx, b Batch) {
+	job.Enqueue(tx, job.New{CompanyID: b.CompanyID, Kind: JobNudge, Payload: nudgeJob{b.ID}, RunAt: tx.Now().Add(e.c.NudgeEvery)})
+}
+
+// changed tells the payrolls of some outputs: one job per payroll, since the reader looks at the whole.
+func changed(tx *db.Tx, outs []Output) {
+	type key struct{ company, payroll string }
+	var order []key
+	of := map[key][]string{}
+	for _, o := range outs {
+		k := key{o.CompanyID, o.PayrollID}
+		if of[k] == nil {
+			order = append(order, k)
+		}
+		of[k] = append(of[k], o.ID)
+	}
+	for _, k := range order {
+		p := Changed{PayrollID: k.payroll}
+		if ids := of[k]; len(ids) == 1 {
+			p.OutputID = ids[0]
+		}
+		job.Enqueue(tx, job.New{CompanyID: k.company, Kind: JobChanged, Payload: p})
+	}
+}
+
+func sats(n int64) money.Amount { return money.New(money.BTC, n) }
+
+// Why a queue waits.
+const (
+	heldPaused = "paused"
+	heldNoFee  = "fee_unknown"
+	heldFee    = "fee_too_high"
+	heldFunds  = "insufficient_funds"
+)
+
+// hold lets a company's queue wait and schedules one later look, however many jobs ask for it. The company
+// hears of it once per reason when the reason is the network's or the wallet's.
+func (e *Engine) hold(ctx context.Context, tx *db.Tx, companyID string, q queueState, reason string, rate int64) error {
+	now := tx.Now()
+	fresh, due := q.held != reason, q.wakeAt <= db.Micros(now)
+	if !fresh && !due {
+		return nil
+	}
+	since, wake := q.since, q.wakeAt
+	if q.held == "" {
+		since = now
+	}
+	if due {
+		at := now.Add(e.c.Retry)
+		wake = db.Micros(at)
+		lookAt(tx, companyID, at)
+	}
+	switch ok, err := setQueue(ctx, tx, companyID, q, reason, db.Micros(since), wake); {
+	case err != nil:
+		return err
+	case !ok:
+		return errRaced
+	}
+	if !fresh {
+		return nil
+	}
+	n, sum, err := countQueue(ctx, tx, companyID)
+	if err != nil {
+		return err
+	}
+	e.c.Log.WarnContext(ctx, "payouts wait", "company_id", companyID, "reason", reason, "fee_rate", rate, "outputs", n, "sats", sum)
+	if reason != heldFee && reason != heldFunds {
+		return nil
+	}
+	return webhook.Emit(tx, webhook.Event{CompanyID: companyID, Name: EventDelayed, ObjectID: companyID, Sequence: q.version + 1,
+		Data: map[string]any{"reason": reason, "waiting": n, "amount": sats(sum), "currency": money.BTC, "since": since}})
+}
+
+// flowing ends a hold.
+func flowing(ctx context.Context, tx *db.Tx, companyID string, q queueState) error {
+	if q.held == "" {
+		return nil
+	}
+	ok, err := setQueue(ctx, tx, companyID, q, "", 0, q.wakeAt)
+	if err == nil && !ok {
+		err = errRaced
+	}
+	return err
+}

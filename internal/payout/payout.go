@@ -1,0 +1,149 @@
+// Package payout is money out: it carries what a release owes to one destination until the
+// network or the bank has proven that it arrived.
+//
+// One Output is one amount to one destination, with the destination as it stood at release.
+// Bitcoin outputs of a company are paid together by a batch: one transaction and, when its fee
+// had to be raised, its replacements.
+//
+//	queued → prepared → sent → fulfilled → returned
+//	  ↑  └→ failed, cancelled ↑     │
+//	  │       prepared, sent → in_doubt
+//	  └───────────────────────────┘  only with proof that nothing was paid
+//
+// What holds for all of it:
+//
+//   - Write ahead. Inputs, signed bytes, txid, ledger journal and the outputs' state are committed
+//     before anything is broadcast. Sending means broadcasting those bytes, again and again if need
+//     be; nothing here ever signs a second transaction with other inputs for an output that may
+//     already be paid.
+//   - Doubt is a state. An unclear answer makes a batch in_doubt. It leaves that state when one of
+//     its transactions is found, or when another transaction that spends its inputs has its
+//     confirmations: only then do its outputs go back to the queue.
+//   - A fee bump spends the same inputs and pays the same recipients at the same positions; it takes
+//     the difference from the change. All transactions of a batch stay linked and watched, because
+//     any one of them, and only one, can confirm.
+//   - The queue is served oldest first. A shortage cuts it at the first output that the wallet cannot
+//     pay, so nothing is overtaken for ever. An output that can never be paid (a bad address, dust)
+//     fails alone.
+//   - Job handlers are level-triggered and every state change is one guarded UPDATE, so each may run
+//     twice or late.
+//   - The house pays the miner: the fee is booked on 5000, never taken from the payee.
+package payout
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Rail says by which way an output leaves.
+type Rail string
+
+// The rails.
+const (
+	RailBitcoin Rail = "bitcoin"
+	RailBank    Rail = "bank"
+)
+
+// State is where an output or a batch stands.
+type State string
+
+// States of an output. A batch is prepared, sent, in_doubt, fulfilled, dead or lost.
+const (
+	Queued    State = "queued"    // owed, nothing done yet
+	Prepared  State = "prepared"  // bytes stored, not known to be broadcast
+	Sent      State = "sent"      // accepted by the network
+	InDoubt   State = "in_doubt"  // may or may not have left
+	Fulfilled State = "fulfilled" // confirmed
+	Failed    State = "failed"    // needs a corrected destination
+	Returned  State = "returned"  // paid, and sent back
+	Cancelled State = "cancelled" // taken out of the queue
+	Dead      State = "dead"      // batch: its inputs were spent by somebody else, for certain
+	Lost      State = "lost"      // batch: confirmed after it was dead; its outputs may be paid twice
+)
+
+// Reasons that an output can carry beside its state.
+const (
+	ReasonBadAddress = "invalid_address"
+	ReasonDust       = "amount_below_dust"
+	ReasonConflict   = "input_conflict"
+)
+
+// Job kinds of this package.
+const (
+	JobPrepare = "payout.prepare" // payload {company_id}: look at the company's queue
+	JobSend    = "payout.send"    // payload {txid}: broadcast these stored bytes
+	JobNudge   = "payout.nudge"   // payload {batch_id}: still unconfirmed? rebroadcast or raise the fee
+	JobChanged = "payout.changed" // payload {payroll_id, output_id}: somebody look; output_id is empty when several changed
+)
+
+// EventDelayed tells a company that its payouts wait although they are released.
+const EventDelayed = "payout.delayed"
+
+// Faults of this package.
+var (
+	ErrPaused       = fault.New(fault.Unavailable, "payouts_paused", "Payouts are paused by the operator; nothing is lost, they go out when the pause ends.")
+	ErrProcessing   = fault.New(fault.Conflict, "already_processing", "This payout is already being processed and cannot be changed.")
+	ErrUnaffordable = fault.New(fault.Conflict, "fee_bump_unaffordable", "The change of this transaction cannot pay the higher fee.")
+	ErrChangeSpent  = fault.New(fault.Conflict, "fee_bump_blocked", "A later transaction spends the change of this one; raise the fee of the later one.")
+	ErrFeeTooHigh   = fault.New(fault.Conflict, "fee_above_cap", "The fee rate is above the cap for payouts.")
+)
+
+// Output is one amount to one destination.
+type Output struct {
+	CompanyID      string
+	ID             string // given by Add when empty; also the dimension of its payable (2110)
+	PayrollID      string
+	PaymentID      string
+	DistributionID string
+	Rail           Rail
+	Amount         money.Amount    // what the destination gets
+	Input          money.Amount    // what it was worth in the payroll's currency
+	Address        string          // bitcoin: the address at release
+	Destination    json.RawMessage // the whole destination as it stood at release
+	State          State
+	Reason         string // why it failed or was queued again; "" otherwise
+	Held           bool   // queued, and to stay there until its payroll is cleared
+	BatchID        string
+	TxID           string
+	Vout           uint32
+	Version        int64
+	QueuedAt       time.Time
+	UpdatedAt      time.Time
+}
+
+// Batch is one set of inputs that pays many outputs of a company, with every transaction that was
+// ever signed for it.
+type Batch struct {
+	CompanyID string
+	ID        string
+	Chain     string
+	State     State
+	TxID      string // the newest transaction, or the confirmed one
+	Value     int64  // sum of the outputs
+	Fee       int64  // fee booked for it so far (5000)
+	Version   int64
+	CreatedAt time.Time
+	SentAt    time.Time // zero before the first acceptance
+	inputs    []chain.WalletCoin
+	change    string // address of the change, "" without
+}
+
+// Transaction is one signed transaction of a batch.
+type Transaction struct {
+	CompanyID string
+	TxID      string
+	BatchID   string
+	Replaces  string // txid of the transaction that it was signed to replace
+	State     State  // prepared, sent or in_doubt
+	Raw       []byte
+	Fee       int64
+	VSize     int64
+	Attempts  int64 // broadcasts in a row that were not accepted
+	CreatedAt time.Time
+	pack      int64 // VSize with the unconfirmed ancestors at signing
+	ancestors int64 // how many those are, itself included
+}

@@ -1,0 +1,213 @@
+package payout
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/rail/onchain"
+)
+
+// Prepare looks at a company's queue and turns its head into one signed, stored transaction. All of it is one
+// database transaction: when it commits, the batch exists and is only to be broadcast; when it does not,
+// nothing was chosen.
+func (e *Engine) Prepare(ctx context.Context, tx *db.Tx, j job.Job) error {
+	companyID := j.CompanyID
+	if err := lockWallet(ctx, tx, e.c.Chain); err != nil {
+		return err
+	}
+	q, err := lockQueue(ctx, tx, companyID)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	waiting, err := queue(ctx, tx, companyID, e.c.MaxOutputs)
+	if err != nil {
+		return err
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	switch paused, err := Paused(ctx, tx); {
+	case err != nil:
+		return err
+	case paused:
+		return e.hold(ctx, tx, companyID, q, heldPaused, 0)
+	}
+	rate, fresh, err := feeRate(ctx, tx, e.c.Chain, e.c.FeeMaxAge)
+	switch {
+	case err != nil:
+		return err
+	case !fresh:
+		return e.hold(ctx, tx, companyID, q, heldNoFee, rate)
+	case rate > e.c.MaxFeeRate:
+		return e.hold(ctx, tx, companyID, q, heldFee, rate)
+	}
+
+	outs, recipients, err := e.payable(ctx, tx, waiting)
+	if err != nil {
+		return err
+	}
+	if len(outs) == 0 {
+		// Everything looked at was refused; the next ones may be fine.
+		lookAt(tx, companyID, tx.Now())
+		return nil
+	}
+	wallet, coins, err := e.coins(ctx, tx)
+	if err != nil {
+		return err
+	}
+	plan := onchain.Compose(recipients, coins, rate)
+	if plan.Paid == 0 {
+		return e.hold(ctx, tx, companyID, q, heldFunds, rate)
+	}
+	if !e.reasonable(plan.Fee, plan.Value) {
+		return e.hold(ctx, tx, companyID, q, heldFee, rate)
+	}
+	if err := flowing(ctx, tx, companyID, q); err != nil {
+		return err
+	}
+	if plan.Paid < len(outs) || len(waiting) == e.c.MaxOutputs {
+		lookAt(tx, companyID, tx.Now())
+	}
+	return e.commit(ctx, tx, companyID, outs[:plan.Paid], recipients, wallet, coins, plan)
+}
+
+// payable sorts out the outputs that no transaction can ever pay: they fail, the others go on.
+func (e *Engine) payable(ctx context.Context, tx *db.Tx, waiting []Output) ([]Output, []onchain.Recipient, error) {
+	outs := make([]Output, 0, len(waiting))
+	recipients := make([]onchain.Recipient, 0, len(waiting))
+	var refused []Output
+	for _, o := range waiting {
+		script, err := bitcoin.AddressScript(o.Address, e.c.Source.Network())
+		reason := ""
+		switch {
+		case err != nil:
+			reason = ReasonBadAddress
+		case o.Amount.Units() < onchain.Dust(script):
+			reason = ReasonDust
+		}
+		if reason == "" {
+			outs = append(outs, o)
+			recipients = append(recipients, onchain.Recipient{Script: script, Amount: o.Amount.Units()})
+			continue
+		}
+		switch ok, err := moveOne(ctx, tx, o, Queued, Failed, reason); {
+		case err != nil:
+			return nil, nil, err
+		case !ok:
+			return nil, nil, errRaced
+		}
+		refused = append(refused, o)
+	}
+	changed(tx, refused)
+	return outs, recipients, nil
+}
+
+// coins are the wallet's, with the weight of what is unconfirmed below them.
+func (e *Engine) coins(ctx context.Context, tx *db.Tx) ([]chain.WalletCoin, []onchain.Coin, error) {
+	wallet, err := chain.Coins(ctx, tx, e.c.Chain)
+	if err != nil {
+		return nil, nil, err
+	}
+	coins := make([]onchain.Coin, len(wallet))
+	for i, c := range wallet {
+		coins[i] = onchain.Coin{Outpoint: c.Outpoint, Amount: c.Amount, Ancestors: c.Unconfirmed}
+		if c.Unconfirmed == 0 {
+			continue
+		}
+		// Change belongs to the company whose payouts made it. What cannot be found is too heavy to build
+		// on, and waits for its block.
+		parent, err := chain.GetOutput(ctx, tx, e.c.Chain, c.Outpoint)
+		if err == nil {
+			coins[i].Ancestors, coins[i].Package, err = weight(ctx, tx, parent.CompanyID, c)
+		}
+		switch {
+		case errors.Is(err, db.ErrNoRows), errors.Is(err, chain.ErrUnknown):
+			coins[i].Package = onchain.TooHeavy
+		case err != nil:
+			return nil, nil, err
+		}
+	}
+	return wallet, coins, nil
+}
+
+// reasonable says whether a fee is worth paying for a value.
+func (e *Engine) reasonable(fee, value int64) bool {
+	return fee <= e.c.SmallFee || fee <= value/10_000*e.c.MaxFeeShare+value%10_000*e.c.MaxFeeShare/10_000
+}
+
+// commit reserves, signs, stores and books one batch.
+func (e *Engine) commit(ctx context.Context, tx *db.Tx, companyID string, outs []Output, recipients []onchain.Recipient,
+	wallet []chain.WalletCoin, coins []onchain.Coin, plan onchain.Plan,
+) error {
+	b := Batch{CompanyID: companyID, ID: tx.NewID("pob"), Chain: e.c.Chain, State: Prepared, Value: plan.Value, Fee: plan.Fee, Version: 1}
+	var change []byte
+	if plan.Change > 0 {
+		var err error
+		if b.change, err = e.c.Pool.TakeChange(ctx, tx, companyID, b.ID); err != nil {
+			return err
+		}
+		if change, err = bitcoin.AddressScript(b.change, e.c.Source.Network()); err != nil {
+			return err
+		}
+	}
+	points := make([]chain.Outpoint, len(plan.Inputs))
+	for i, n := range plan.Inputs {
+		b.inputs = append(b.inputs, wallet[n])
+		points[i] = wallet[n].Outpoint
+	}
+	if err := chain.Reserve(ctx, tx, e.c.Chain, points, b.ID); err != nil {
+		return err
+	}
+	unsigned, err := onchain.Build(plan, recipients, coins, change)
+	if err != nil {
+		return err
+	}
+	raw, txid, err := e.c.Signer.Sign(unsigned, b.inputs)
+	if err != nil {
+		return err
+	}
+	b.TxID = txid
+	if err := insertBatch(ctx, tx, b); err != nil {
+		return err
+	}
+	t := Transaction{CompanyID: companyID, TxID: txid, BatchID: b.ID, Raw: raw, Fee: plan.Fee, VSize: plan.VSize,
+		pack: plan.Package, ancestors: plan.Ancestors + 1}
+	if err := insertTransaction(ctx, tx, t); err != nil {
+		return err
+	}
+	if err := assign(ctx, tx, outs, b.ID, txid); err != nil {
+		return err
+	}
+	if err := ledger.Post(tx, sending(b, outs)); err != nil {
+		return err
+	}
+	if err := chain.WatchTx(ctx, tx, e.c.Chain, txid, companyID, b.ID, e.c.Confirmations); err != nil {
+		return err
+	}
+	send(tx, companyID, txid, tx.Now())
+	e.nudge(tx, b)
+	return nil
+}
+
+// sending is the journal of a batch that leaves: what was owed to the payees, and the miner's fee from the
+// house, is in transit.
+func sending(b Batch, outs []Output) ledger.Journal {
+	lines := make([]ledger.Line, 0, len(outs)+2)
+	for _, o := range outs {
+		lines = append(lines, ledger.Debit(ledger.OutputPayable, o.ID, o.Amount))
+	}
+	return ledger.Journal{CompanyID: b.CompanyID, SourceType: source, SourceID: b.ID, Purpose: purpose("send", b), Lines: append(lines,
+		ledger.Debit(ledger.NetworkFee, source, sats(b.Fee)),
+		ledger.Credit(ledger.InTransit, b.ID, sats(b.Value+b.Fee)))}
+}
+
+// source is the type under which journals name a batch.
+const source = "payout"

@@ -1,0 +1,430 @@
+package payout
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Settings of this package.
+const (
+	settingPaused = "payouts_paused" // "true" while paused
+	settingFees   = "chain_fees_"    // + chain: "<sat/vB> <instant in microseconds>"
+)
+
+var (
+	outputRows = db.InsertGroup(40, "outputs", "company_id", "output_id", "payroll_id", "payment_id", "distribution_id",
+		"rail", "asset", "amount", "input_asset", "input_amount", "address", "destination", "state", "reason", "held",
+		"batch_id", "txid", "vout", "version", "queued_at", "updated_at")
+	bankRows  = db.InsertGroup(41, "payout_bank_queue", "company_id", "output_id", "asset", "amount", "file_id", "queued_at")
+	queueRows = db.NewGroup(42, func(ctx context.Context, tx *db.Tx, items []any) error {
+		seen := make(map[string]bool, len(items))
+		for _, item := range items {
+			company := item.(string)
+			if seen[company] {
+				continue
+			}
+			seen[company] = true
+			if _, err := tx.Exec(ctx, `INSERT INTO payout_queues (company_id, held, held_since, wake_at, version)
+				VALUES ($1, '', 0, 0, 0) ON CONFLICT (company_id) DO NOTHING`, company); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+)
+
+func addOutput(tx *db.Tx, o Output) {
+	now := db.Micros(tx.Now())
+	tx.Defer(outputRows, []any{o.CompanyID, o.ID, o.PayrollID, o.PaymentID, o.DistributionID, string(o.Rail),
+		string(o.Amount.Asset()), o.Amount.Units(), string(o.Input.Asset()), o.Input.Units(), o.Address, string(o.Destination),
+		string(Queued), "", false, "", "", int64(0), int64(1), now, now})
+	if o.Rail == RailBank {
+		tx.Defer(bankRows, []any{o.CompanyID, o.ID, string(o.Amount.Asset()), o.Amount.Units(), "", now})
+	}
+}
+
+func addQueue(tx *db.Tx, companyID string) { tx.Defer(queueRows, companyID) }
+
+const outputColumns = `company_id, output_id, payroll_id, payment_id, distribution_id, rail, asset, amount,
+	input_asset, input_amount, address, destination, state, reason, held, batch_id, txid, vout, version, queued_at, updated_at`
+
+func scanOutput(r *db.Rows) (Output, error) {
+	var (
+		o                       Output
+		asset, input, dest      string
+		amount, worth, vout     int64
+		queued, updated         int64
+		railName, state, reason string
+	)
+	err := r.Scan(&o.CompanyID, &o.ID, &o.PayrollID, &o.PaymentID, &o.DistributionID, &railName, &asset, &amount,
+		&input, &worth, &o.Address, &dest, &state, &reason, &o.Held, &o.BatchID, &o.TxID, &vout, &o.Version, &queued, &updated)
+	o.Rail, o.State, o.Reason = Rail(railName), State(state), reason
+	o.Amount, o.Input = money.New(money.Asset(asset), amount), money.New(money.Asset(input), worth)
+	o.Destination, o.Vout = json.RawMessage(dest), uint32(vout)
+	o.QueuedAt, o.UpdatedAt = db.Time(queued), db.Time(updated)
+	return o, err
+}
+
+func selectOutputs(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Output, error) {
+	rows, err := tx.Query(ctx, "SELECT "+outputColumns+" FROM outputs WHERE "+where, args...)
+	return db.Collect(rows, err, scanOutput)
+}
+
+// ForPayroll is every output of a payroll, by payment.
+func ForPayroll(ctx context.Context, tx *db.Tx, companyID, payrollID string) ([]Output, error) {
+	return selectOutputs(ctx, tx, "company_id = $1 AND payroll_id = $2 ORDER BY payment_id, output_id", companyID, payrollID)
+}
+
+// ForPayments is every output of some payments of a payroll, by payment. No payments means none.
+func ForPayments(ctx context.Context, tx *db.Tx, companyID, payrollID string, paymentIDs ...string) ([]Output, error) {
+	var all []Output
+	for len(paymentIDs) > 0 {
+		n := min(len(paymentIDs), 500)
+		args := []any{companyID, payrollID}
+		for _, id := range paymentIDs[:n] {
+			args = append(args, id)
+		}
+		some, err := selectOutputs(ctx, tx, "company_id = $1 AND payroll_id = $2 AND payment_id IN "+
+			db.Placeholders(1, n, 3)+" ORDER BY payment_id, output_id", args...)
+		if err != nil {
+			return nil, err
+		}
+		all, paymentIDs = append(all, some...), paymentIDs[n:]
+	}
+	return all, nil
+}
+
+// Get reads one output; db.ErrNoRows when the company has none of this id.
+func Get(ctx context.Context, tx *db.Tx, companyID, outputID string) (Output, error) {
+	some, err := selectOutputs(ctx, tx, "company_id = $1 AND output_id = $2", companyID, outputID)
+	if err != nil {
+		return Output{}, err
+	}
+	if len(some) == 0 {
+		return Output{}, db.ErrNoRows
+	}
+	return some[0], nil
+}
+
+// queue is the head of a company's queue, oldest first.
+func queue(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]Output, error) {
+	return selectOutputs(ctx, tx, `company_id = $1 AND rail = 'bitcoin' AND state = 'queued' AND NOT held
+		ORDER BY queued_at, output_id LIMIT $2`, companyID, int64(limit))
+}
+
+func outputsOfBatch(ctx context.Context, tx *db.Tx, companyID, batchID string) ([]Output, error) {
+	return selectOutputs(ctx, tx, "company_id = $1 AND batch_id = $2 AND batch_id <> '' ORDER BY vout", companyID, batchID)
+}
+
+// assign moves queued outputs into a batch, each at its position. It fails when any of them is not queued
+// any more, so that no transaction pays what another one took.
+func assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string) error {
+	now := db.Micros(tx.Now())
+	for first := 0; first < len(outs); first += 500 {
+		some := outs[first:min(first+500, len(outs))]
+		args := []any{some[0].CompanyID, batchID, txid, now}
+		var values strings.Builder
+		for i, o := range some {
+			if i > 0 {
+				values.WriteByte(',')
+			}
+			fmt.Fprintf(&values, "($%d, CAST($%d AS BIGINT))", len(args)+1, len(args)+2)
+			args = append(args, o.ID, int64(first+i))
+		}
+		n, err := tx.Exec(ctx, `UPDATE outputs SET state = 'prepared', reason = '', batch_id = $2, txid = $3, vout = v.column2,
+			version = version + 1, updated_at = $4
+			FROM (VALUES `+values.String()+`) AS v
+			WHERE company_id = $1 AND output_id = v.column1 AND state = 'queued' AND NOT held AND rail = 'bitcoin'`, args...)
+		if err != nil {
+			return err
+		}
+		if n != int64(len(some)) {
+			return ErrProcessing
+		}
+	}
+	for _, o := range outs {
+		db.History(tx, o.CompanyID, o.ID, o.Version+1, string(Queued), string(Prepared), "")
+	}
+	return nil
+}
+
+// moveOne is the guarded change of one output. It reports whether the output was in state from.
+func moveOne(ctx context.Context, tx *db.Tx, o Output, from, to State, reason string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE outputs SET state = $4, reason = $5, version = version + 1, updated_at = $6
+		WHERE company_id = $1 AND output_id = $2 AND state = $3 AND version = $7`,
+		o.CompanyID, o.ID, string(from), string(to), reason, db.Micros(tx.Now()), o.Version)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	db.History(tx, o.CompanyID, o.ID, o.Version+1, string(from), string(to), reason)
+	return true, nil
+}
+
+// moveOutputs brings the outputs of a batch that are not returned into a state, with one statement, and
+// returns them as they were. The caller holds the batch by its version, so nobody else moves them.
+func moveOutputs(ctx context.Context, tx *db.Tx, b Batch, to State, txid, reason string) ([]Output, error) {
+	outs, err := outputsOfBatch(ctx, tx, b.CompanyID, b.ID)
+	if err != nil {
+		return nil, err
+	}
+	batchID := b.ID
+	if to == Queued {
+		batchID, txid = "", ""
+	}
+	if _, err := tx.Exec(ctx, `UPDATE outputs SET state = $3, reason = $4, batch_id = $5, txid = $6,
+		version = version + 1, updated_at = $7
+		WHERE company_id = $1 AND batch_id = $2 AND batch_id <> '' AND state IN ('prepared', 'sent', 'in_doubt', 'fulfilled')`,
+		b.CompanyID, b.ID, string(to), reason, batchID, txid, db.Micros(tx.Now())); err != nil {
+		return nil, err
+	}
+	moved := outs[:0]
+	for _, o := range outs {
+		switch o.State {
+		case Prepared, Sent, InDoubt, Fulfilled:
+			db.History(tx, o.CompanyID, o.ID, o.Version+1, string(o.State), string(to), reason)
+			moved = append(moved, o)
+		}
+	}
+	return moved, nil
+}
+
+// setHeld takes the queued outputs of a payroll out of the queue's sight, or back.
+func setHeld(ctx context.Context, tx *db.Tx, companyID, payrollID string, held bool) (int64, error) {
+	return tx.Exec(ctx, `UPDATE outputs SET held = $3, version = version + 1, updated_at = $4
+		WHERE company_id = $1 AND payroll_id = $2 AND state = 'queued' AND held <> $3`,
+		companyID, payrollID, held, db.Micros(tx.Now()))
+}
+
+// requeue puts an output with a corrected destination back.
+func requeue(ctx context.Context, tx *db.Tx, o Output, address string, destination json.RawMessage) error {
+	n, err := tx.Exec(ctx, `UPDATE outputs SET state = 'queued', reason = '', address = $3, destination = $4, batch_id = '', txid = '',
+		vout = 0, version = version + 1, queued_at = $5, updated_at = $5
+		WHERE company_id = $1 AND output_id = $2 AND version = $6 AND state IN ('queued', 'failed', 'returned')`,
+		o.CompanyID, o.ID, address, string(destination), db.Micros(tx.Now()), o.Version)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return ErrProcessing
+	}
+	db.History(tx, o.CompanyID, o.ID, o.Version+1, string(o.State), string(Queued), "destination corrected")
+	if o.Rail == RailBank {
+		_, err = tx.Exec(ctx, `INSERT INTO payout_bank_queue (company_id, output_id, asset, amount, file_id, queued_at)
+			VALUES ($1, $2, $3, $4, '', $5) ON CONFLICT (company_id, output_id) DO UPDATE SET file_id = '', queued_at = excluded.queued_at`,
+			o.CompanyID, o.ID, string(o.Amount.Asset()), o.Amount.Units(), db.Micros(tx.Now()))
+	}
+	return err
+}
+
+// queueState is what a company's queue waits for.
+type queueState struct {
+	held    string
+	since   time.Time
+	wakeAt  int64
+	version int64
+}
+
+// lockQueue reads a queue's row and keeps it for the rest of the transaction, where the engine lets several
+// write at once: the update of nothing waits for whoever works on this queue.
+func lockQueue(ctx context.Context, tx *db.Tx, companyID string) (queueState, error) {
+	var (
+		q     queueState
+		since int64
+	)
+	err := tx.QueryRow(ctx, `UPDATE payout_queues SET version = version WHERE company_id = $1
+		RETURNING held, held_since, wake_at, version`, companyID).
+		Scan(&q.held, &since, &q.wakeAt, &q.version)
+	if since > 0 {
+		q.since = db.Time(since)
+	}
+	return q, err
+}
+
+// setQueue is the guarded change of a queue's row; it reports whether nobody else was faster.
+func setQueue(ctx context.Context, tx *db.Tx, companyID string, was queueState, held string, since, wakeAt int64) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE payout_queues SET held = $2, held_since = $3, wake_at = $4, version = version + 1
+		WHERE company_id = $1 AND version = $5`, companyID, held, since, wakeAt, was.version)
+	return n == 1, err
+}
+
+// countQueue says how many outputs wait and what they are worth.
+func countQueue(ctx context.Context, tx *db.Tx, companyID string) (n, sum int64, err error) {
+	err = tx.QueryRow(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM outputs
+		WHERE company_id = $1 AND rail = 'bitcoin' AND state = 'queued' AND NOT held`, companyID).Scan(&n, &sum)
+	return n, sum, err
+}
+
+func insertBatch(ctx context.Context, tx *db.Tx, b Batch) error {
+	inputs, err := json.Marshal(b.inputs)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO payout_batches
+		(company_id, batch_id, chain, state, txid, value, fee, inputs, change, version, created_at, sent_at)
+		VALUES ($1, $2, $3, 'prepared', $4, $5, $6, $7, $8, 1, $9, 0)`,
+		b.CompanyID, b.ID, b.Chain, b.TxID, b.Value, b.Fee, string(inputs), b.change, db.Micros(tx.Now()))
+	if err == nil {
+		db.History(tx, b.CompanyID, b.ID, 1, "", string(Prepared), "")
+	}
+	return err
+}
+
+const batchColumns = "company_id, batch_id, chain, state, txid, value, fee, inputs, change, version, created_at, sent_at"
+
+func getBatch(ctx context.Context, tx *db.Tx, companyID, batchID string) (Batch, error) {
+	return scanBatch(tx.QueryRow(ctx, "SELECT "+batchColumns+" FROM payout_batches WHERE company_id = $1 AND batch_id = $2",
+		companyID, batchID))
+}
+
+// lockBatch reads a batch to decide about it, and keeps it for the rest of the transaction as lockQueue does: news
+// about two transactions of one batch often comes at once.
+func lockBatch(ctx context.Context, tx *db.Tx, companyID, batchID string) (Batch, error) {
+	return scanBatch(tx.QueryRow(ctx, "UPDATE payout_batches SET version = version WHERE company_id = $1 AND batch_id = $2 RETURNING "+batchColumns,
+		companyID, batchID))
+}
+
+func scanBatch(row db.Row) (Batch, error) {
+	var (
+		b             Batch
+		state, inputs string
+		created, sent int64
+	)
+	err := row.Scan(&b.CompanyID, &b.ID, &b.Chain, &state, &b.TxID, &b.Value, &b.Fee, &inputs, &b.change, &b.Version, &created, &sent)
+	if err != nil {
+		return Batch{}, err
+	}
+	b.State, b.CreatedAt = State(state), db.Time(created)
+	if sent > 0 {
+		b.SentAt = db.Time(sent)
+	}
+	return b, json.Unmarshal([]byte(inputs), &b.inputs)
+}
+
+// moveBatch is the guarded change of a batch. It reports whether the batch was still at the version that
+// the caller decided by; then it is the caller's for the rest of the transaction.
+func moveBatch(ctx context.Context, tx *db.Tx, b *Batch, to State, txid string, fee int64, reason string) (bool, error) {
+	sent := int64(0)
+	if !b.SentAt.IsZero() {
+		sent = db.Micros(b.SentAt)
+	} else if to == Sent || to == Fulfilled {
+		b.SentAt = tx.Now()
+		sent = db.Micros(b.SentAt)
+	}
+	n, err := tx.Exec(ctx, `UPDATE payout_batches SET state = $3, txid = $4, fee = $5, sent_at = $6, version = version + 1
+		WHERE company_id = $1 AND batch_id = $2 AND version = $7`, b.CompanyID, b.ID, string(to), txid, fee, sent, b.Version)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	db.History(tx, b.CompanyID, b.ID, b.Version+1, string(b.State), string(to), reason)
+	b.State, b.TxID, b.Fee = to, txid, fee
+	b.Version++
+	return true, nil
+}
+
+func insertTransaction(ctx context.Context, tx *db.Tx, t Transaction) error {
+	_, err := tx.Exec(ctx, `INSERT INTO payout_txs
+		(company_id, txid, batch_id, replaces, state, raw, fee, vsize, package, ancestors, attempts, created_at)
+		VALUES ($1, $2, $3, $4, 'prepared', $5, $6, $7, $8, $9, 0, $10)`,
+		t.CompanyID, t.TxID, t.BatchID, t.Replaces, hex.EncodeToString(t.Raw), t.Fee, t.VSize, t.pack, t.ancestors, db.Micros(tx.Now()))
+	return err
+}
+
+func selectTransactions(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Transaction, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, txid, batch_id, replaces, state, raw, fee, vsize, package, ancestors, attempts, created_at
+		FROM payout_txs WHERE `+where, args...)
+	return db.Collect(rows, err, func(r *db.Rows) (Transaction, error) {
+		var (
+			t          Transaction
+			state, raw string
+			created    int64
+		)
+		if err := r.Scan(&t.CompanyID, &t.TxID, &t.BatchID, &t.Replaces, &state, &raw, &t.Fee, &t.VSize, &t.pack, &t.ancestors, &t.Attempts, &created); err != nil {
+			return t, err
+		}
+		t.State, t.CreatedAt = State(state), db.Time(created)
+		var err error
+		t.Raw, err = hex.DecodeString(raw)
+		return t, err
+	})
+}
+
+// transactions is everything signed for a batch, oldest first.
+func transactions(ctx context.Context, tx *db.Tx, companyID, batchID string) ([]Transaction, error) {
+	return selectTransactions(ctx, tx, "company_id = $1 AND batch_id = $2 ORDER BY fee", companyID, batchID)
+}
+
+// transaction reads one; db.ErrNoRows when it is not one of ours.
+func transaction(ctx context.Context, tx *db.Tx, companyID, txid string) (Transaction, error) {
+	some, err := selectTransactions(ctx, tx, "company_id = $1 AND txid = $2", companyID, txid)
+	if err != nil {
+		return Transaction{}, err
+	}
+	if len(some) == 0 {
+		return Transaction{}, db.ErrNoRows
+	}
+	return some[0], nil
+}
+
+// markTransaction notes what a broadcast achieved. Attempts count the ones in a row without acceptance.
+func markTransaction(ctx context.Context, tx *db.Tx, t Transaction, to State, attempts int64) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE payout_txs SET state = $3, attempts = $4
+		WHERE company_id = $1 AND txid = $2 AND state = $5 AND attempts = $6`,
+		t.CompanyID, t.TxID, string(to), attempts, string(t.State), t.Attempts)
+	return n == 1, err
+}
+
+// weight is what an unconfirmed coin of ours stands on: how many unmined transactions of which size. The chain
+// knows how long the line is, the signing knew what joined it from the side.
+func weight(ctx context.Context, tx *db.Tx, companyID string, c chain.WalletCoin) (ancestors, pack int64, err error) {
+	var vsize int64
+	err = tx.QueryRow(ctx, "SELECT vsize, package, ancestors FROM payout_txs WHERE company_id = $1 AND txid = $2", companyID, c.TxID).
+		Scan(&vsize, &pack, &ancestors)
+	if c.Unconfirmed <= 1 {
+		return 1, vsize, err
+	}
+	return max(ancestors, c.Unconfirmed), pack, err
+}
+
+// Paused reports whether the operator has stopped all payouts.
+func Paused(ctx context.Context, tx *db.Tx) (bool, error) {
+	v, err := db.Setting(ctx, tx, settingPaused)
+	return v == "true", err
+}
+
+// SetPaused stops or resumes all payouts. Bytes that are already broadcast cannot be called back.
+func SetPaused(ctx context.Context, tx *db.Tx, paused bool) error {
+	return db.SetSetting(ctx, tx, settingPaused, strconv.FormatBool(paused))
+}
+
+// lockWallet makes those who choose coins of a wallet take turns: they would all choose the same ones.
+func lockWallet(ctx context.Context, tx *db.Tx, chainName string) error {
+	_, err := tx.Exec(ctx, "UPDATE settings SET value = value WHERE key = $1", settingFees+chainName)
+	return err
+}
+
+func setFeeRate(ctx context.Context, tx *db.Tx, chainName string, rate int64) error {
+	return db.SetSetting(ctx, tx, settingFees+chainName, fmt.Sprintf("%d %d", rate, db.Micros(tx.Now())))
+}
+
+// feeRate is the last fee rate that a node told; false when there is none that is fresh enough.
+func feeRate(ctx context.Context, tx *db.Tx, chainName string, limit time.Duration) (int64, bool, error) {
+	v, err := db.Setting(ctx, tx, settingFees+chainName)
+	if err != nil || v == "" {
+		return 0, false, err
+	}
+	var rate, at int64
+	if _, err := fmt.Sscanf(v, "%d %d", &rate, &at); err != nil {
+		return 0, false, errors.Join(errors.New("setting "+settingFees+chainName), err)
+	}
+	return rate, tx.Now().Sub(db.Time(at)) <= limit, nil
+}
