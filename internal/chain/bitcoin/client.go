@@ -1,0 +1,306 @@
+package bitcoin
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/stipend/stipend/internal/chain"
+)
+
+// ErrWrongNetwork stops a Client whose node follows another network than it was told.
+var ErrWrongNetwork = errors.New("bitcoin: the node is on another network")
+
+// Options say where the node is. URL and Network are required.
+type Options struct {
+	URL      string // http://host:port; a user and password in it are taken when the fields below are empty
+	User     string
+	Password string
+	Network  string // "bitcoin", "testnet", "signet" or "regtest"
+
+	// FeeFloor is the fee rate used when the node has no estimate, in satoshi per virtual byte. Default 2: above the relay
+	// minimum, so that a transaction is at least passed on.
+	FeeFloor int64
+	// HTTP is the client to use. Default: one with a timeout of a minute, which a large block may need.
+	HTTP *http.Client
+}
+
+// Client is a chain.Source over the JSON-RPC of a node. It uses only what Bitcoin Core and btcd answer alike. The node's
+// first block is compared with the network's before the first answer is believed: ErrWrongNetwork otherwise.
+type Client struct {
+	o       Options
+	checked atomic.Bool
+}
+
+// NewClient prepares a client; it does not call the node.
+func NewClient(o Options) (*Client, error) {
+	if _, err := Params(o.Network); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, errors.New("bitcoin: the node's URL must be like http://127.0.0.1:8332")
+	}
+	if u.User != nil {
+		if o.User == "" && o.Password == "" {
+			o.User = u.User.Username()
+			o.Password, _ = u.User.Password()
+		}
+		u.User = nil
+		o.URL = u.String()
+	}
+	if o.FeeFloor <= 0 {
+		o.FeeFloor = 2
+	}
+	if o.HTTP == nil {
+		o.HTTP = &http.Client{Timeout: time.Minute}
+	}
+	return &Client{o: o}, nil
+}
+
+// Error is a refusal by the node.
+type Error struct {
+	Method  string `json:"-"`
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("bitcoin: %s: %s (code %d)", e.Method, e.Message, e.Code)
+}
+
+// The codes of refusals on which the client acts.
+const (
+	codeMisc         = -1  // btcd: height out of range
+	codeNotFound     = -5  // no such block or transaction
+	codeOutOfRange   = -8  // Core: height out of range
+	codeUndecodable  = -22 // the bytes are not a transaction
+	codeTxError      = -25 // a coin is missing; on btcd also: a script fails
+	codeTxRejected   = -26 // refused by a rule; on btcd also: already in the mempool
+	codeAlreadyMined = -27
+)
+
+// maxAnswer bounds an answer: a block of 4 MB in hex, with room.
+const maxAnswer = 32 << 20
+
+// Call asks the node one thing and decodes the result. A refusal by the node is an *Error.
+func (c *Client) Call(ctx context.Context, result any, method string, params ...any) error {
+	if params == nil {
+		params = []any{}
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "1.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		return fmt.Errorf("bitcoin: %s: %w", method, err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.URL, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("bitcoin: %s: %w", method, err)
+	}
+	req.SetBasicAuth(c.o.User, c.o.Password)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.o.HTTP.Do(req)
+	if err != nil {
+		return fmt.Errorf("bitcoin: %s: %w", method, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("bitcoin: %s: %w", method, err)
+	}
+	var answer struct {
+		Result json.RawMessage `json:"result"`
+		Error  *Error          `json:"error"`
+	}
+	// A refusal comes as HTTP 500 from Core and as 200 from btcd, each with the same JSON; without JSON it is a proxy, a
+	// wrong password or a node that is not up.
+	if err := json.Unmarshal(text, &answer); err != nil || (resp.StatusCode != http.StatusOK && answer.Error == nil) {
+		return fmt.Errorf("bitcoin: %s: the node answered %s", method, resp.Status)
+	}
+	if answer.Error != nil {
+		answer.Error.Method = method
+		return answer.Error
+	}
+	if result == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer.Result, result); err != nil {
+		return fmt.Errorf("bitcoin: %s: unexpected answer: %w", method, err)
+	}
+	return nil
+}
+
+// call is Call on a node whose network is known to be right. The codes given mean chain.ErrNotFound.
+func (c *Client) call(ctx context.Context, result any, notFound []int, method string, params ...any) error {
+	if !c.checked.Load() {
+		var hash string
+		if err := c.Call(ctx, &hash, "getblockhash", 0); err != nil {
+			return err
+		}
+		if !slices.Contains(genesis(c.o.Network), hash) {
+			return fmt.Errorf("%w: its first block is %s, not one of %s", ErrWrongNetwork, hash, c.o.Network)
+		}
+		c.checked.Store(true)
+	}
+	err := c.Call(ctx, result, method, params...)
+	var refusal *Error
+	if errors.As(err, &refusal) && slices.Contains(notFound, refusal.Code) {
+		return fmt.Errorf("%w: %s", chain.ErrNotFound, refusal.Message)
+	}
+	return err
+}
+
+// Network implements chain.Source.
+func (c *Client) Network() string { return c.o.Network }
+
+// Tip implements chain.Source. When the chain moves between the two questions, they are asked again.
+func (c *Client) Tip(ctx context.Context) (int64, string, error) {
+	for range 10 {
+		var height int64
+		if err := c.call(ctx, &height, nil, "getblockcount"); err != nil {
+			return 0, "", err
+		}
+		hash, err := c.BlockHash(ctx, height)
+		if errors.Is(err, chain.ErrNotFound) {
+			continue
+		}
+		return height, hash, err
+	}
+	return 0, "", errors.New("bitcoin: the node's tip does not stand still")
+}
+
+// BlockHash implements chain.Source.
+func (c *Client) BlockHash(ctx context.Context, height int64) (hash string, err error) {
+	err = c.call(ctx, &hash, []int{codeMisc, codeOutOfRange}, "getblockhash", height)
+	return hash, err
+}
+
+// Block implements chain.Source.
+func (c *Client) Block(ctx context.Context, hash string) (chain.Block, error) {
+	raw, err := c.hex(ctx, []int{codeNotFound}, "getblock", hash, 0)
+	if err != nil {
+		return chain.Block{}, err
+	}
+	b, err := DecodeBlock(raw, c.o.Network)
+	if err == nil && b.Hash != hash {
+		err = fmt.Errorf("bitcoin: asked for block %s, got %s", hash, b.Hash)
+	}
+	return b, err
+}
+
+// Mempool implements chain.Source.
+func (c *Client) Mempool(ctx context.Context) (txids []string, err error) {
+	err = c.call(ctx, &txids, nil, "getrawmempool")
+	return txids, err
+}
+
+// Tx implements chain.Source.
+func (c *Client) Tx(ctx context.Context, txid string) (chain.Tx, error) {
+	raw, err := c.hex(ctx, []int{codeNotFound}, "getrawtransaction", txid, 0)
+	if err != nil {
+		return chain.Tx{}, err
+	}
+	tx, err := DecodeTx(raw, c.o.Network)
+	if err == nil && tx.ID != txid {
+		err = fmt.Errorf("bitcoin: asked for transaction %s, got %s", txid, tx.ID)
+	}
+	return tx, err
+}
+
+func (c *Client) hex(ctx context.Context, notFound []int, method string, params ...any) ([]byte, error) {
+	var s string
+	if err := c.call(ctx, &s, notFound, method, params...); err != nil {
+		return nil, err
+	}
+	raw, err := hex.DecodeString(s)
+	if err != nil {
+		return nil, fmt.Errorf("bitcoin: %s: %w", method, err)
+	}
+	return raw, nil
+}
+
+// Broadcast implements chain.Source.
+func (c *Client) Broadcast(ctx context.Context, raw []byte) error {
+	err := c.call(ctx, nil, nil, "sendrawtransaction", hex.EncodeToString(raw))
+	var refusal *Error
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	text := strings.ToLower(refusal.Message)
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
+	}
+	switch refusal.Code {
+	case codeAlreadyMined:
+		return nil
+	case codeTxRejected:
+		if has("already have transaction", "txn-already-in-mempool", "txn-already-known") {
+			return nil
+		}
+		// A full mempool or a node that is still loading says nothing about the transaction.
+		if has("mempool full", "mempool is not loaded") {
+			return err
+		}
+		return fmt.Errorf("%w: %w", chain.ErrRejected, err)
+	case codeUndecodable:
+		return fmt.Errorf("%w: %w", chain.ErrRejected, err)
+	case codeTxError:
+		// A missing coin is not a verdict: a transaction that was mined long ago, and whose outputs are spent, looks just so.
+		if has("missing", "orphan", "spent") {
+			return err
+		}
+		return fmt.Errorf("%w: %w", chain.ErrRejected, err)
+	}
+	return err
+}
+
+// feeTarget is within how many blocks a transaction should be mined.
+const feeTarget = 6
+
+// FeeRate implements chain.Source: the estimate of Core, else that of btcd, else the floor.
+func (c *Client) FeeRate(ctx context.Context) (int64, error) {
+	var smart struct {
+		Rate json.Number `json:"feerate"`
+	}
+	err := c.call(ctx, &smart, nil, "estimatesmartfee", feeTarget)
+	if rate, ok := satPerVByte(smart.Rate); err == nil && ok {
+		return max(rate, c.o.FeeFloor), nil
+	}
+	var refusal *Error
+	if err != nil && !errors.As(err, &refusal) {
+		return 0, err
+	}
+	var plain json.Number
+	err = c.call(ctx, &plain, nil, "estimatefee", feeTarget)
+	if rate, ok := satPerVByte(plain); err == nil && ok {
+		return max(rate, c.o.FeeFloor), nil
+	}
+	if err != nil && !errors.As(err, &refusal) {
+		return 0, err
+	}
+	return c.o.FeeFloor, nil
+}
+
+// satPerVByte turns a node's BTC per 1,000 virtual bytes into satoshi per one, rounded up. Nodes say -1 for "no estimate".
+func satPerVByte(rate json.Number) (int64, bool) {
+	d, err := decimal.NewFromString(rate.String())
+	if err != nil || d.Sign() <= 0 {
+		return 0, false
+	}
+	sat := d.Shift(8 - 3).Ceil()
+	if sat.GreaterThan(decimal.NewFromInt(1_000_000)) {
+		return 0, false
+	}
+	return sat.IntPart(), true
+}

@@ -1,0 +1,597 @@
+// Package btcdtest runs a real Bitcoin node, btcd on a private regtest chain, for tests.
+//
+// The node is the binary .tools/bin/btcd of the project, which is installed at the first use. The harness mines by building
+// blocks itself, so that it decides what each holds: a fork is a longer row of blocks on an older one, handed to the node as
+// a peer's would be. It owns the coins of the first blocks and pays anybody from them.
+package btcdtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/btcsuite/btcd/btcutil/v2/bloom"
+	"github.com/btcsuite/btcd/chaincfg/v2"
+	"github.com/btcsuite/btcd/chainhash/v2"
+	"github.com/btcsuite/btcd/txscript/v2"
+	"github.com/btcsuite/btcd/wire/v2"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+)
+
+// Version is the release of btcd under test.
+const Version = "v0.26.2"
+
+const (
+	network = "regtest"
+	// The soft forks of regtest are voted on in periods of 144 blocks: defined, started, locked in, active. This many blocks
+	// see the vote on segregated witness through.
+	firstBlocks = 3*144 + 8
+	maturity    = 100
+	payFee      = 2_000
+	headerSize  = 80
+)
+
+// Node is a running btcd. Its methods fail the test that started it on errors that are not the caller's subject.
+type Node struct {
+	*bitcoin.Client
+
+	dir, rpc, peer string
+	binary         string
+	keys           *bitcoin.Signer
+	home           []byte // script of the miner's address
+	homeAddr       string
+
+	mu    sync.Mutex
+	cmd   *exec.Cmd
+	coins []chain.WalletCoin
+	paid  map[string][]chain.WalletCoin // coins spent by each payment
+	// Every block handed in, in order: a regtest btcd deletes its chain when it starts.
+	blocks []string
+	salt   int64
+}
+
+// Start installs btcd if need be, starts a node and mines until it takes every kind of transaction. It stops with the test.
+func Start(t testing.TB) *Node {
+	t.Helper()
+	n, err := start(t)
+	if err != nil {
+		t.Fatalf("btcd: %v", err)
+	}
+	return n
+}
+
+func start(t testing.TB) (*Node, error) {
+	binary, err := install(t.Context())
+	if err != nil {
+		return nil, err
+	}
+	xprv, err := bitcoin.MasterFromSeed(bytes.Repeat([]byte{7}, 32), network)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := bitcoin.ParseXPriv(xprv, network)
+	if err != nil {
+		return nil, err
+	}
+	addr, err := keys.Deriver().Address(chain.External, 0)
+	if err != nil {
+		return nil, err
+	}
+	script, err := bitcoin.AddressScript(addr, network)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{
+		dir: t.TempDir(), binary: binary, keys: keys, home: script, homeAddr: addr,
+		paid: map[string][]chain.WalletCoin{},
+	}
+	if n.rpc, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	if n.peer, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	if n.Client, err = bitcoin.NewClient(bitcoin.Options{URL: "http://" + n.rpc, User: "u", Password: "p", Network: network}); err != nil {
+		return nil, err
+	}
+	t.Cleanup(n.stop)
+	if err := n.run(t.Context()); err != nil {
+		return nil, err
+	}
+	return n, n.grow(t.Context())
+}
+
+// install returns the binary, which it installs when the project has none.
+func install(ctx context.Context) (string, error) {
+	root, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			break
+		}
+		if root == filepath.Dir(root) {
+			return "", errors.New("the test does not run inside the project")
+		}
+		root = filepath.Dir(root)
+	}
+	bin := filepath.Join(root, ".tools", "bin")
+	binary := filepath.Join(bin, "btcd")
+	if _, err := os.Stat(binary); err == nil {
+		return binary, nil
+	}
+	cmd := exec.CommandContext(ctx, "go", "install", "github.com/btcsuite/btcd@"+Version)
+	cmd.Dir = os.TempDir() // outside the module
+	cmd.Env = append(os.Environ(), "GOBIN="+bin, "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go install btcd: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+func (n *Node) run(ctx context.Context) error {
+	cmd := exec.Command(n.binary, "--regtest", "--configfile=/dev/null", "--datadir="+n.dir, "--logdir="+n.dir,
+		"--rpcuser=u", "--rpcpass=p", "--notls", "--rpclisten="+n.rpc, "--listen="+n.peer, "--nodnsseed", "--txindex", "--debuglevel=warn")
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.cmd = cmd
+	n.mu.Unlock()
+	for range 400 {
+		var height int64
+		if n.Call(ctx, &height, "getblockcount") == nil {
+			return n.replay(ctx)
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	n.stop()
+	return fmt.Errorf("the node does not answer:\n%s", output.String())
+}
+
+// forget leaves out of the blocks to hand in again those that are off the best chain: the node would take their transactions
+// back into its mempool.
+func (n *Node) forget(ctx context.Context) error {
+	height, _, err := n.Tip(ctx)
+	if err != nil {
+		return err
+	}
+	best := map[string]bool{}
+	for h := range height {
+		hash, err := n.BlockHash(ctx, h+1)
+		if err != nil {
+			return err
+		}
+		best[hash] = true
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.blocks = slices.DeleteFunc(n.blocks, func(text string) bool {
+		header, err := hex.DecodeString(text[:2*headerSize])
+		return err == nil && !best[chainhash.DoubleHashH(header).String()]
+	})
+	return nil
+}
+
+func (n *Node) replay(ctx context.Context) error {
+	n.mu.Lock()
+	blocks := slices.Clone(n.blocks)
+	n.mu.Unlock()
+	for _, b := range blocks {
+		if err := n.hand(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) stop() {
+	n.mu.Lock()
+	cmd := n.cmd
+	n.cmd = nil
+	n.mu.Unlock()
+	if cmd == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if n.Call(ctx, nil, "stop") != nil {
+		_ = cmd.Process.Kill()
+	}
+	dead := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(dead) }()
+	select {
+	case <-dead:
+	case <-time.After(10 * time.Second):
+		_ = cmd.Process.Kill()
+		<-dead
+	}
+}
+
+// Stop stops the node.
+func (n *Node) Stop(ctx context.Context) error {
+	err := n.forget(ctx)
+	n.stop()
+	return err
+}
+
+// Restart starts a stopped node again, with the same blocks and an empty mempool.
+func (n *Node) Restart(ctx context.Context) error { return n.run(ctx) }
+
+// URL is where the node's JSON-RPC is, with its user and password.
+func (n *Node) URL() string { return "http://u:p@" + n.rpc }
+
+// Source is the node as package chain sees it.
+func (n *Node) Source() chain.Source { return n.Client }
+
+// grow mines the first blocks, whose coins are what the harness pays with.
+func (n *Node) grow(ctx context.Context) error {
+	for range firstBlocks {
+		tx, err := n.mineOn(ctx, "", nil)
+		if err != nil {
+			return err
+		}
+		n.coins = append(n.coins, chain.WalletCoin{Outpoint: chain.Outpoint{TxID: tx.TxID()}, Address: n.homeAddr, Amount: tx.TxOut[0].Value})
+	}
+	n.coins = n.coins[:len(n.coins)-maturity]
+	return nil
+}
+
+// Mine adds n blocks; the first takes the whole mempool.
+func (n *Node) Mine(ctx context.Context, count int) error {
+	for i := range count {
+		var txs []*wire.MsgTx
+		if i == 0 {
+			var err error
+			if txs, err = n.waiting(ctx); err != nil {
+				return err
+			}
+		}
+		if _, err := n.mineOn(ctx, "", txs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MineTx adds one block that holds exactly one given transaction, whatever the mempool thinks of it.
+func (n *Node) MineTx(ctx context.Context, raw []byte) error {
+	var msg wire.MsgTx
+	if err := msg.Deserialize(bytes.NewReader(raw)); err != nil {
+		return err
+	}
+	_, err := n.mineOn(ctx, "", []*wire.MsgTx{&msg})
+	return err
+}
+
+// Reorg gives the node a chain that leaves its own below the last blocks and is one longer, without their transactions.
+func (n *Node) Reorg(ctx context.Context, depth int) error {
+	height, _, err := n.Tip(ctx)
+	if err != nil {
+		return err
+	}
+	prev, err := n.BlockHash(ctx, height-int64(depth))
+	if err != nil {
+		return err
+	}
+	for i := range depth + 1 {
+		msg, _, err := n.build(ctx, prev, height-int64(depth)+int64(i)+1, nil)
+		if err != nil {
+			return err
+		}
+		if err := n.submit(ctx, msg); err != nil {
+			return err
+		}
+		prev = msg.BlockHash().String()
+	}
+	if _, hash, err := n.Tip(ctx); err != nil || hash != prev {
+		return fmt.Errorf("the node did not take the longer chain: tip %s, want %s: %w", hash, prev, err)
+	}
+	return nil
+}
+
+// Invalidate makes the node refuse a block and what stands on it, until Reconsider.
+func (n *Node) Invalidate(ctx context.Context, hash string) error {
+	return n.Call(ctx, nil, "invalidateblock", hash)
+}
+
+// Reconsider takes an Invalidate back.
+func (n *Node) Reconsider(ctx context.Context, hash string) error {
+	return n.Call(ctx, nil, "reconsiderblock", hash)
+}
+
+func (n *Node) mineOn(ctx context.Context, prev string, txs []*wire.MsgTx) (coinbase *wire.MsgTx, err error) {
+	height, tip, err := n.Tip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if prev == "" {
+		prev = tip
+	}
+	msg, coinbase, err := n.build(ctx, prev, height+1, txs)
+	if err != nil {
+		return nil, err
+	}
+	return coinbase, n.submit(ctx, msg)
+}
+
+func (n *Node) submit(ctx context.Context, msg *wire.MsgBlock) error {
+	var b bytes.Buffer
+	if err := msg.Serialize(&b); err != nil {
+		return err
+	}
+	text := hex.EncodeToString(b.Bytes())
+	if err := n.hand(ctx, text); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.blocks = append(n.blocks, text)
+	n.mu.Unlock()
+	return nil
+}
+
+func (n *Node) hand(ctx context.Context, block string) error {
+	var refusal *string
+	if err := n.Call(ctx, &refusal, "submitblock", block); err != nil {
+		return err
+	}
+	if refusal != nil {
+		return fmt.Errorf("submitblock: %s", *refusal)
+	}
+	return nil
+}
+
+// build makes a valid block, with proof of work: on regtest every second hash will do.
+func (n *Node) build(ctx context.Context, prev string, height int64, txs []*wire.MsgTx) (*wire.MsgBlock, *wire.MsgTx, error) {
+	parent, err := n.header(ctx, prev)
+	if err != nil {
+		return nil, nil, err
+	}
+	n.mu.Lock()
+	n.salt++
+	salt := n.salt
+	n.mu.Unlock()
+	script, err := txscript.NewScriptBuilder().AddInt64(height).AddInt64(salt + 1_000_000).Script()
+	if err != nil {
+		return nil, nil, err
+	}
+	coinbase := wire.NewMsgTx(2)
+	coinbase.AddTxIn(wire.NewTxIn(wire.NewOutPoint(&chainhash.Hash{}, wire.MaxPrevOutIndex), script, nil))
+	coinbase.AddTxOut(wire.NewTxOut(50_00000000>>(height/150), n.home))
+	if len(txs) > 0 {
+		// The block commits to the witnesses of its transactions; the coinbase's own counts as zero.
+		hashes := []chainhash.Hash{{}}
+		for _, tx := range txs {
+			hashes = append(hashes, tx.WitnessHash())
+		}
+		root := merkle(hashes)
+		reserved := make([]byte, 32)
+		commitment := chainhash.DoubleHashB(append(root[:], reserved...))
+		coinbase.TxIn[0].Witness = wire.TxWitness{reserved}
+		coinbase.AddTxOut(wire.NewTxOut(0, append([]byte{0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed}, commitment...)))
+	}
+	ids := []chainhash.Hash{coinbase.TxHash()}
+	for _, tx := range txs {
+		ids = append(ids, tx.TxHash())
+	}
+	before, root := parent.BlockHash(), merkle(ids)
+	at := parent.Timestamp.Add(time.Second)
+	if floor := time.Now().Add(-time.Hour).Truncate(time.Second); at.Before(floor) {
+		at = floor
+	}
+	// The version votes for every soft fork that may be voted on.
+	header := wire.NewBlockHeader(0x20000007, &before, &root, chaincfg.RegressionNetParams.PowLimitBits, 0)
+	header.Timestamp = at
+	for {
+		if hash := header.BlockHash(); hash[chainhash.HashSize-1] < 0x7f {
+			break
+		}
+		header.Nonce++
+	}
+	block := wire.NewMsgBlock(header)
+	for _, tx := range append([]*wire.MsgTx{coinbase}, txs...) {
+		if err := block.AddTransaction(tx); err != nil {
+			return nil, nil, err
+		}
+	}
+	return block, coinbase, nil
+}
+
+func (n *Node) header(ctx context.Context, hash string) (*wire.BlockHeader, error) {
+	var text string
+	if err := n.Call(ctx, &text, "getblock", hash, 0); err != nil {
+		return nil, err
+	}
+	raw, err := hex.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	var h wire.BlockHeader
+	return &h, h.Deserialize(bytes.NewReader(raw))
+}
+
+func merkle(level []chainhash.Hash) chainhash.Hash {
+	for len(level) > 1 {
+		if len(level)%2 == 1 {
+			level = append(level, level[len(level)-1])
+		}
+		var up []chainhash.Hash
+		for i := 0; i < len(level); i += 2 {
+			up = append(up, bloom.HashMerkleBranches(&level[i], &level[i+1]))
+		}
+		level = up
+	}
+	return level[0]
+}
+
+// waiting is the mempool, parents before children.
+func (n *Node) waiting(ctx context.Context) ([]*wire.MsgTx, error) {
+	ids, err := n.Mempool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(ids)
+	left := map[chainhash.Hash]*wire.MsgTx{}
+	var order []chainhash.Hash
+	for _, id := range ids {
+		t, err := n.Tx(ctx, id)
+		if errors.Is(err, chain.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		var msg wire.MsgTx
+		if err := msg.Deserialize(bytes.NewReader(t.Raw)); err != nil {
+			return nil, err
+		}
+		left[msg.TxHash()] = &msg
+		order = append(order, msg.TxHash())
+	}
+	var sorted []*wire.MsgTx
+	var visit func(chainhash.Hash)
+	visit = func(h chainhash.Hash) {
+		msg, ok := left[h]
+		if !ok {
+			return
+		}
+		delete(left, h)
+		for _, in := range msg.TxIn {
+			visit(in.PreviousOutPoint.Hash)
+		}
+		sorted = append(sorted, msg)
+	}
+	for _, h := range order {
+		visit(h)
+	}
+	return sorted, nil
+}
+
+// PayAll pays from a coin of the harness; the first outputs are those given, in their order. It waits in the mempool.
+func (n *Node) PayAll(ctx context.Context, outputs ...chain.Output) (string, error) {
+	raw, txid, err := n.Sign(outputs...)
+	if err != nil {
+		return "", err
+	}
+	return txid, n.Broadcast(ctx, raw)
+}
+
+// Sign is PayAll without telling the node.
+func (n *Node) Sign(outputs ...chain.Output) (raw []byte, txid string, err error) {
+	total := int64(payFee)
+	for _, o := range outputs {
+		total += o.Amount
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := slices.IndexFunc(n.coins, func(c chain.WalletCoin) bool { return c.Amount >= total+1_000 })
+	if i < 0 {
+		return nil, "", fmt.Errorf("btcdtest: no coin of %d sat left", total)
+	}
+	coins := []chain.WalletCoin{n.coins[i]}
+	n.coins = slices.Delete(n.coins, i, i+1)
+	return n.spend(coins, total, outputs)
+}
+
+// Replace pays other outputs, or takes the money back, with the coins of a payment and a higher fee.
+func (n *Node) Replace(ctx context.Context, txid string, outputs ...chain.Output) (string, error) {
+	raw, newID, err := n.SignReplacement(txid, outputs...)
+	if err != nil {
+		return "", err
+	}
+	return newID, n.Broadcast(ctx, raw)
+}
+
+// SignReplacement is Replace without telling the node.
+func (n *Node) SignReplacement(txid string, outputs ...chain.Output) (raw []byte, newID string, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	coins, ok := n.paid[txid]
+	if !ok {
+		return nil, "", fmt.Errorf("btcdtest: %s is not a payment of the harness", txid)
+	}
+	total := int64(5 * payFee)
+	for _, o := range outputs {
+		total += o.Amount
+	}
+	return n.spend(coins, total, outputs)
+}
+
+// spend is called with the lock held.
+func (n *Node) spend(coins []chain.WalletCoin, total int64, outputs []chain.Output) ([]byte, string, error) {
+	msg := wire.NewMsgTx(2)
+	var have int64
+	for _, c := range coins {
+		hash, err := chainhash.NewHashFromStr(c.TxID)
+		if err != nil {
+			return nil, "", err
+		}
+		in := wire.NewTxIn(wire.NewOutPoint(hash, c.Vout), nil, nil)
+		in.Sequence = wire.MaxTxInSequenceNum - 2
+		msg.AddTxIn(in)
+		have += c.Amount
+	}
+	for _, o := range append(slices.Clone(outputs), chain.Output{Address: n.homeAddr, Amount: have - total}) {
+		script, err := bitcoin.AddressScript(o.Address, network)
+		if err != nil {
+			return nil, "", err
+		}
+		msg.AddTxOut(wire.NewTxOut(o.Amount, script))
+	}
+	raw, txid, err := n.keys.Sign(msg, coins)
+	if err == nil {
+		n.paid[txid] = coins
+	}
+	return raw, txid, err
+}
+
+// Evict makes the node forget a transaction: it is restarted, which empties its mempool, and told all others again.
+func (n *Node) Evict(ctx context.Context, txid string) error {
+	others, err := n.waiting(ctx)
+	if err != nil {
+		return err
+	}
+	if err := n.forget(ctx); err != nil {
+		return err
+	}
+	n.stop()
+	if err := n.run(ctx); err != nil {
+		return err
+	}
+	for _, msg := range others {
+		if msg.TxID() == txid {
+			continue
+		}
+		// A child of the evicted one goes with it.
+		if err := n.Broadcast(ctx, bitcoin.Serialize(msg)); err != nil && !slices.ContainsFunc(msg.TxIn, func(in *wire.TxIn) bool {
+			return in.PreviousOutPoint.Hash.String() == txid
+		}) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package chain_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/btcdtest"
+	"github.com/stipend/stipend/internal/chain/chaintest"
+	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+)
+
+// simLab is the simulated chain as a lab.
+type simLab struct{ *sim.Chain }
+
+func (l simLab) Source() chain.Source { return l.Chain }
+
+func onSim(_ *testing.T, d *db.DB) chaintest.Lab { return simLab{sim.New(d)} }
+
+// onNode gives all subtests of a test one node: starting one takes longer than they do.
+func onNode(t *testing.T) chaintest.Factory {
+	start := sync.OnceValue(func() *btcdtest.Node { return btcdtest.Start(t) })
+	return func(*testing.T, *db.DB) chaintest.Lab { return start() }
+}
+
+func TestSource(t *testing.T) {
+	t.Run("sim", func(t *testing.T) {
+		dbtest.Run(t, func(t *testing.T, d *db.DB) { chaintest.Run(t, d, onSim) })
+	})
+	t.Run("btcd", func(t *testing.T) {
+		node := onNode(t)
+		chaintest.Run(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)}), node)
+	})
+}
+
+func TestWatcher(t *testing.T) {
+	t.Run("sim", func(t *testing.T) {
+		dbtest.Run(t, func(t *testing.T, d *db.DB) { chaintest.RunWatcher(t, d, onSim) })
+	})
+	t.Run("btcd", func(t *testing.T) {
+		node := onNode(t)
+		dbtest.Run(t, func(t *testing.T, d *db.DB) { chaintest.RunWatcher(t, d, node) })
+	})
+}

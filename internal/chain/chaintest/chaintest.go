@@ -1,0 +1,222 @@
+// Package chaintest is the written contract of a chain.Source as tests, and the tests of the watcher that run on every
+// source: [Run] and [RunWatcher]. A source brings a [Lab], which moves its chain.
+package chaintest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/btcsuite/btcd/chainhash/v2"
+	"github.com/btcsuite/btcd/wire/v2"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/db"
+)
+
+// Lab is a regtest chain under the test's hand.
+type Lab interface {
+	Source() chain.Source
+	// Mine adds blocks; the first takes the whole mempool.
+	Mine(ctx context.Context, n int) error
+	// PayAll pays anybody; the transaction's first outputs are those given, and it may be replaced.
+	PayAll(ctx context.Context, outputs ...chain.Output) (txid string, err error)
+	// Replace spends the coins of a waiting payment otherwise, for a higher fee.
+	Replace(ctx context.Context, txid string, outputs ...chain.Output) (newTxID string, err error)
+	// Evict makes the mempool forget a payment.
+	Evict(ctx context.Context, txid string) error
+	// Reorg replaces the last blocks by one more empty ones; their transactions wait in the mempool again.
+	Reorg(ctx context.Context, depth int) error
+}
+
+// Factory opens a lab. The database is for sources that live in one. A factory may return the same chain each time: tests
+// look only at what they did themselves.
+type Factory func(t *testing.T, d *db.DB) Lab
+
+// Wallet is a fresh key, so that tests on one chain do not meet each other's addresses.
+func Wallet(t testing.TB, d *db.DB) *bitcoin.Signer {
+	t.Helper()
+	var seed [16]byte
+	if err := d.Read(t.Context(), func(_ context.Context, tx *db.Tx) error {
+		copy(seed[:], tx.NewID("")[11:]) // the random end of an id
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	xprv, err := bitcoin.MasterFromSeed(seed[:], "regtest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := bitcoin.ParseXPriv(xprv, "regtest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Spend signs a transaction from coins of a wallet. The rest of the money is the fee.
+func Spend(t testing.TB, s *bitcoin.Signer, coins []chain.WalletCoin, outputs ...chain.Output) (raw []byte, txid string) {
+	t.Helper()
+	msg := wire.NewMsgTx(2)
+	for _, c := range coins {
+		hash, err := chainhash.NewHashFromStr(c.TxID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := wire.NewTxIn(wire.NewOutPoint(hash, c.Vout), nil, nil)
+		in.Sequence = wire.MaxTxInSequenceNum - 2
+		msg.AddTxIn(in)
+	}
+	for _, o := range outputs {
+		script, err := bitcoin.AddressScript(o.Address, "regtest")
+		if err != nil {
+			t.Fatal(err)
+		}
+		msg.AddTxOut(wire.NewTxOut(o.Amount, script))
+	}
+	raw, txid, err := s.Sign(msg, coins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw, txid
+}
+
+// Run tests a source against the contract of chain.Source.
+func Run(t *testing.T, d *db.DB, factory Factory) {
+	lab := factory(t, d)
+	src, ctx := lab.Source(), t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wallet := Wallet(t, d)
+	addr := func(i uint32) string {
+		a, err := wallet.Deriver().Address(chain.External, i)
+		must(err)
+		return a
+	}
+
+	t.Run("blocks are linked by their hashes", func(t *testing.T) {
+		must(lab.Mine(ctx, 3))
+		height, hash, err := src.Tip(ctx)
+		must(err)
+		for range 3 {
+			b, err := src.Block(ctx, hash)
+			must(err)
+			at, err := src.BlockHash(ctx, height)
+			must(err)
+			if b.Hash != hash || at != hash || b.Time.IsZero() || len(b.Txs) == 0 || !b.Txs[0].Coinbase || len(b.Txs[0].Inputs) != 0 {
+				t.Fatalf("block %d: %+v, by height %s", height, b, at)
+			}
+			if b.Height != -1 && b.Height != height {
+				t.Fatalf("height %d, want %d or -1", b.Height, height)
+			}
+			height, hash = height-1, b.Prev
+		}
+	})
+	t.Run("what is not there is not found", func(t *testing.T) {
+		height, _, err := src.Tip(ctx)
+		must(err)
+		none := strings.Repeat("ab", 32)
+		_, e1 := src.BlockHash(ctx, height+1)
+		_, e2 := src.Block(ctx, none)
+		_, e3 := src.Tx(ctx, none)
+		for i, err := range []error{e1, e2, e3} {
+			if !errors.Is(err, chain.ErrNotFound) {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+	})
+	t.Run("a payment waits and is mined", func(t *testing.T) {
+		txid, err := lab.PayAll(ctx, chain.Output{Address: addr(0), Amount: 70_000}, chain.Output{Address: addr(1), Amount: 80_000})
+		must(err)
+		waiting, err := src.Mempool(ctx)
+		must(err)
+		if !slices.Contains(waiting, txid) {
+			t.Fatalf("mempool %v lacks %s", waiting, txid)
+		}
+		tx, err := src.Tx(ctx, txid)
+		must(err)
+		if tx.ID != txid || tx.Coinbase || len(tx.Inputs) == 0 || len(tx.Raw) == 0 ||
+			tx.Outputs[0] != (chain.Output{Vout: 0, Address: addr(0), Amount: 70_000}) ||
+			tx.Outputs[1] != (chain.Output{Vout: 1, Address: addr(1), Amount: 80_000}) {
+			t.Fatalf("%+v", tx)
+		}
+		must(src.Broadcast(ctx, tx.Raw)) // again, while it waits
+		must(lab.Mine(ctx, 1))
+		_, hash, err := src.Tip(ctx)
+		must(err)
+		b, err := src.Block(ctx, hash)
+		must(err)
+		if !slices.ContainsFunc(b.Txs, func(t chain.Tx) bool { return t.ID == txid && len(t.Outputs) == len(tx.Outputs) }) {
+			t.Fatal("not mined")
+		}
+		if waiting, err = src.Mempool(ctx); err != nil || slices.Contains(waiting, txid) {
+			t.Fatalf("still waits: %v", err)
+		}
+		must(src.Broadcast(ctx, tx.Raw)) // again, when it is mined
+	})
+	t.Run("a broken transaction is rejected", func(t *testing.T) {
+		txid, err := lab.PayAll(ctx, chain.Output{Address: addr(2), Amount: 90_000})
+		must(err)
+		must(lab.Mine(ctx, 1))
+		coin := chain.WalletCoin{Outpoint: chain.Outpoint{TxID: txid}, Address: addr(2), Amount: 90_000, Branch: chain.External, Index: 2}
+		raw, _ := Spend(t, wallet, []chain.WalletCoin{coin}, chain.Output{Address: addr(3), Amount: 80_000})
+		var msg wire.MsgTx
+		must(msg.Deserialize(bytes.NewReader(raw)))
+		msg.TxOut[0].Value++ // the signature no longer fits
+		for name, bad := range map[string][]byte{"signature": bitcoin.Serialize(&msg), "bytes": {1, 2, 3}} {
+			if err := src.Broadcast(ctx, bad); !errors.Is(err, chain.ErrRejected) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		must(src.Broadcast(ctx, raw))
+		must(lab.Mine(ctx, 1))
+		// Its coin is gone now: a rival is no success, and its fate must not look settled either.
+		rival, _ := Spend(t, wallet, []chain.WalletCoin{coin}, chain.Output{Address: addr(4), Amount: 70_000})
+		if err := src.Broadcast(ctx, rival); err == nil {
+			t.Error("a double spend was taken")
+		}
+	})
+	t.Run("a reorganisation changes hashes and brings transactions back", func(t *testing.T) {
+		txid, err := lab.PayAll(ctx, chain.Output{Address: addr(5), Amount: 60_000})
+		must(err)
+		must(lab.Mine(ctx, 2))
+		height, _, err := src.Tip(ctx)
+		must(err)
+		before, err := src.BlockHash(ctx, height-1)
+		must(err)
+		below, err := src.BlockHash(ctx, height-2)
+		must(err)
+		must(lab.Reorg(ctx, 2))
+		after, err := src.BlockHash(ctx, height-1)
+		must(err)
+		same, err := src.BlockHash(ctx, height-2)
+		must(err)
+		if after == before || same != below {
+			t.Fatalf("before %s after %s, below %s same %s", before, after, below, same)
+		}
+		if higher, _, err := src.Tip(ctx); err != nil || higher != height+1 {
+			t.Fatalf("tip %d: %v", higher, err)
+		}
+		waiting, err := src.Mempool(ctx)
+		must(err)
+		if !slices.Contains(waiting, txid) {
+			t.Fatal("the transaction is lost")
+		}
+		must(lab.Mine(ctx, 1))
+	})
+	t.Run("fee rate", func(t *testing.T) {
+		rate, err := src.FeeRate(ctx)
+		if must(err); rate < 1 {
+			t.Fatal(fmt.Sprint(rate))
+		}
+	})
+}

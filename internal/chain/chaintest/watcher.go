@@ -1,0 +1,487 @@
+package chaintest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+)
+
+// company owns all that the watcher's tests watch.
+const company = "com_chaintest"
+
+// bench is one watcher over one lab, with a wallet of its own.
+type bench struct {
+	*testing.T
+	d    *db.DB
+	lab  Lab
+	name string
+	w    *chain.Watcher
+	keys *bitcoin.Signer
+	pool *chain.Pool
+}
+
+func newBench(t *testing.T, d *db.DB, factory Factory) *bench {
+	b := &bench{T: t, d: d, lab: factory(t, d), name: "chain-" + t.Name(), keys: Wallet(t, d)}
+	b.pool = chain.NewPool(d, b.name, b.keys.Deriver())
+	b.restart()
+	b.sync()
+	return b
+}
+
+// restart is a stop of the program: only what is in the database is kept.
+func (b *bench) restart() {
+	b.w = chain.NewWatcher(b.d, b.name, b.lab.Source(), slog.New(slog.DiscardHandler))
+}
+
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) write(fn func(context.Context, *db.Tx) error) {
+	b.Helper()
+	b.must(b.d.Write(b.Context(), fn))
+}
+func (b *bench) read(fn func(context.Context, *db.Tx) error) {
+	b.Helper()
+	b.must(b.d.Read(b.Context(), fn))
+}
+
+func (b *bench) sync() {
+	b.Helper()
+	b.must(b.w.Sync(b.Context()))
+}
+
+func (b *bench) mine(n int) {
+	b.Helper()
+	b.must(b.lab.Mine(b.Context(), n))
+	b.sync()
+}
+
+func (b *bench) take() (addr string) {
+	b.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) (err error) {
+		addr, err = b.pool.Take(ctx, tx, company, "obj_1")
+		return err
+	})
+	return addr
+}
+
+func (b *bench) pay(outputs ...chain.Output) string {
+	b.Helper()
+	txid, err := b.lab.PayAll(b.Context(), outputs...)
+	b.must(err)
+	return txid
+}
+
+func (b *bench) output(txid string, vout uint32) (o chain.WatchedOutput) {
+	b.Helper()
+	b.read(func(ctx context.Context, tx *db.Tx) (err error) {
+		o, err = chain.GetOutput(ctx, tx, b.name, chain.Outpoint{TxID: txid, Vout: vout})
+		return err
+	})
+	return o
+}
+
+func (b *bench) tx(txid string) (w chain.WatchedTx) {
+	b.Helper()
+	b.read(func(ctx context.Context, tx *db.Tx) (err error) {
+		w, err = chain.GetTx(ctx, tx, b.name, txid)
+		return err
+	})
+	return w
+}
+
+func (b *bench) coins() (coins []chain.WalletCoin) {
+	b.Helper()
+	b.read(func(ctx context.Context, tx *db.Tx) (err error) {
+		coins, err = chain.Coins(ctx, tx, b.name)
+		return err
+	})
+	return coins
+}
+
+func (b *bench) require(txid string, vout uint32, n int64) {
+	b.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		return chain.RequireConfirmations(ctx, tx, b.name, chain.Outpoint{TxID: txid, Vout: vout}, n)
+	})
+}
+
+func (b *bench) want(txid string, vout uint32, state chain.State, confirmed bool) chain.WatchedOutput {
+	b.Helper()
+	o := b.output(txid, vout)
+	if o.State != state || o.Confirmed != confirmed {
+		b.Fatalf("output %s:%d is %s, confirmed %t; want %s, %t", txid, vout, o.State, o.Confirmed, state, confirmed)
+	}
+	return o
+}
+
+func (b *bench) wantTx(txid string, state chain.State, confirmed bool) chain.WatchedTx {
+	b.Helper()
+	w := b.tx(txid)
+	if w.State != state || w.Confirmed != confirmed {
+		b.Fatalf("transaction %s is %s, confirmed %t; want %s, %t", txid, w.State, w.Confirmed, state, confirmed)
+	}
+	return w
+}
+
+// news takes the waiting jobs of this bench's chain and counts them by what they are about.
+func (b *bench) news() map[string]int {
+	b.Helper()
+	found := map[string]int{}
+	note := func(_ context.Context, _ *db.Tx, j job.Job) error {
+		var n chain.OutputNews // the payload of a JobTx is a part of it
+		if err := j.Decode(&n); err != nil {
+			return err
+		}
+		if j.CompanyID != company {
+			return fmt.Errorf("news of company %q", j.CompanyID)
+		}
+		if n.Chain == b.name {
+			about, err := json.Marshal(n)
+			if err != nil {
+				return err
+			}
+			found[j.Kind+string(about)]++
+		}
+		return nil
+	}
+	b.must(job.NewRunner(b.d, job.Table{chain.JobOutput: {Tx: note}, chain.JobTx: {Tx: note}}, nil, slog.New(slog.DiscardHandler)).Drain(b.Context()))
+	return found
+}
+
+// heard checks that there is news of each of the outputs, and no other.
+func (b *bench) heard(outpoints ...chain.Outpoint) {
+	b.Helper()
+	got := b.news()
+	for _, o := range outpoints {
+		about, err := json.Marshal(chain.OutputNews{Chain: b.name, TxID: o.TxID, Vout: o.Vout})
+		b.must(err)
+		if got[chain.JobOutput+string(about)] == 0 {
+			b.Errorf("no news of %v", o)
+		}
+		delete(got, chain.JobOutput+string(about))
+	}
+	if len(got) > 0 {
+		b.Errorf("news of something else: %v", got)
+	}
+}
+
+// RunWatcher tests a watcher over a source.
+func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
+	run := func(name string, f func(b *bench)) {
+		t.Run(name, func(t *testing.T) { f(newBench(t, d, factory)) })
+	}
+	run("exact payment", func(b *bench) {
+		addr := b.take()
+		txid := b.pay(chain.Output{Address: addr, Amount: 100_000})
+		b.sync()
+		o := b.want(txid, 0, chain.Seen, false)
+		if o.Amount != 100_000 || o.Address != addr || o.CompanyID != company || o.ObjectID != "obj_1" || o.FirstSeen.IsZero() || o.Height != 0 {
+			b.Fatalf("%+v", o)
+		}
+		b.heard(chain.Outpoint{TxID: txid})
+		b.require(txid, 0, 2)
+		b.mine(1)
+		if o = b.want(txid, 0, chain.Mined, false); o.Depth != 1 || o.BlockHash == "" {
+			b.Fatalf("%+v", o)
+		}
+		b.heard(chain.Outpoint{TxID: txid})
+		b.mine(1)
+		b.want(txid, 0, chain.Mined, true)
+		b.heard(chain.Outpoint{TxID: txid})
+		b.mine(1)
+		b.sync()
+		b.heard() // nothing changed
+		if again := b.output(txid, 0); again.FirstSeen != o.FirstSeen {
+			b.Errorf("first seen moved from %v to %v", o.FirstSeen, again.FirstSeen)
+		}
+	})
+	run("split payment", func(b *bench) {
+		addr := b.take()
+		one := b.pay(chain.Output{Address: addr, Amount: 40_000})
+		b.sync()
+		two := b.pay(chain.Output{Address: addr, Amount: 60_000})
+		b.mine(6)
+		b.want(one, 0, chain.Mined, true)
+		b.want(two, 0, chain.Mined, true)
+		b.read(func(ctx context.Context, tx *db.Tx) error {
+			all, err := chain.OutputsOf(ctx, tx, b.name, company, "obj_1")
+			if len(all) != 2 || all[0].TxID != one {
+				b.Errorf("%v", all)
+			}
+			return err
+		})
+	})
+	run("two outputs of one transaction", func(b *bench) {
+		addr, other := b.take(), b.take()
+		txid := b.pay(chain.Output{Address: addr, Amount: 40_000}, chain.Output{Address: other, Amount: 50_000}, chain.Output{Address: addr, Amount: 60_000})
+		b.sync()
+		b.heard(chain.Outpoint{TxID: txid}, chain.Outpoint{TxID: txid, Vout: 1}, chain.Outpoint{TxID: txid, Vout: 2})
+		b.mine(1)
+		for vout, amount := range []int64{40_000, 50_000, 60_000} {
+			if o := b.want(txid, uint32(vout), chain.Mined, false); o.Amount != amount {
+				b.Errorf("%+v", o)
+			}
+		}
+	})
+	run("requirement changes", func(b *bench) {
+		txid := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
+		b.sync()
+		b.require(txid, 0, 0)
+		b.want(txid, 0, chain.Seen, true)
+		b.require(txid, 0, 3)
+		b.want(txid, 0, chain.Seen, false)
+		b.mine(2)
+		b.want(txid, 0, chain.Mined, false)
+		b.require(txid, 0, 2)
+		b.want(txid, 0, chain.Mined, true)
+	})
+	run("replaced by a payment to us", func(b *bench) {
+		addr := b.take()
+		old := b.pay(chain.Output{Address: addr, Amount: 40_000})
+		b.sync()
+		b.news()
+		txid, err := b.lab.Replace(b.Context(), old, chain.Output{Address: addr, Amount: 41_000})
+		b.must(err)
+		b.sync()
+		if o := b.want(old, 0, chain.Replaced, false); o.ReplacedBy != txid {
+			b.Errorf("replaced by %s, want %s", o.ReplacedBy, txid)
+		}
+		b.want(txid, 0, chain.Seen, false)
+		b.heard(chain.Outpoint{TxID: old}, chain.Outpoint{TxID: txid})
+		b.mine(6)
+		b.want(old, 0, chain.Replaced, false)
+		b.want(txid, 0, chain.Mined, true)
+	})
+	run("replaced by a payment to others", func(b *bench) {
+		old := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
+		b.sync()
+		b.restart()
+		txid, err := b.lab.Replace(b.Context(), old)
+		b.must(err)
+		b.sync()
+		if o := b.want(old, 0, chain.Replaced, false); o.ReplacedBy != txid {
+			b.Errorf("replaced by %s, want %s", o.ReplacedBy, txid)
+		}
+	})
+	run("replaced unseen, found in the block", func(b *bench) {
+		old := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
+		b.sync()
+		txid, err := b.lab.Replace(b.Context(), old)
+		b.must(err)
+		b.mine(1) // before any look at the mempool
+		if o := b.want(old, 0, chain.Replaced, false); o.ReplacedBy != txid {
+			b.Errorf("replaced by %s, want %s", o.ReplacedBy, txid)
+		}
+	})
+	run("evicted and back", func(b *bench) {
+		txid := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
+		b.sync()
+		b.news()
+		known, err := b.lab.Source().Tx(b.Context(), txid)
+		b.must(err)
+		b.must(b.lab.Evict(b.Context(), txid))
+		b.sync()
+		b.want(txid, 0, chain.Evicted, false)
+		b.heard(chain.Outpoint{TxID: txid})
+		b.must(b.lab.Source().Broadcast(b.Context(), known.Raw))
+		b.sync()
+		b.want(txid, 0, chain.Seen, false)
+		b.heard(chain.Outpoint{TxID: txid})
+		b.mine(6)
+		b.want(txid, 0, chain.Mined, true)
+	})
+	for depth := 1; depth <= 6; depth++ {
+		run(fmt.Sprintf("reorganisation of %d", depth), func(b *bench) {
+			older := b.pay(chain.Output{Address: b.take(), Amount: 30_000})
+			b.mine(1)
+			b.require(older, 0, 1)
+			txid := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
+			b.mine(1)
+			b.require(txid, 0, 1)
+			if depth > 1 {
+				b.mine(depth - 1)
+			}
+			b.want(txid, 0, chain.Mined, true)
+			b.news()
+			before := b.output(txid, 0)
+			b.must(b.lab.Reorg(b.Context(), depth))
+			b.sync()
+			b.want(txid, 0, chain.Seen, false)
+			b.want(older, 0, chain.Mined, true)
+			b.heard(chain.Outpoint{TxID: txid})
+			b.mine(1)
+			after := b.want(txid, 0, chain.Mined, true)
+			if after.BlockHash == before.BlockHash || after.FirstSeen != before.FirstSeen {
+				b.Errorf("before %+v, after %+v", before, after)
+			}
+			b.heard(chain.Outpoint{TxID: txid})
+		})
+	}
+	run("reorganisation with a double spend", func(b *bench) {
+		txid := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
+		b.mine(1)
+		b.require(txid, 0, 1)
+		b.must(b.lab.Reorg(b.Context(), 1))
+		rival, err := b.lab.Replace(b.Context(), txid)
+		b.must(err)
+		b.mine(1)
+		if o := b.want(txid, 0, chain.Replaced, false); o.ReplacedBy != rival {
+			b.Errorf("replaced by %s, want %s", o.ReplacedBy, rival)
+		}
+	})
+	run("catch-up after a stop", func(b *bench) {
+		early, late := b.take(), b.take()
+		first := b.pay(chain.Output{Address: early, Amount: 40_000})
+		b.mine(1)
+		b.require(first, 0, 1)
+		b.restart()
+		// While the program is down, its last block leaves the chain and others come.
+		b.must(b.lab.Reorg(b.Context(), 1))
+		b.must(b.lab.Mine(b.Context(), 1))
+		second, err := b.lab.PayAll(b.Context(), chain.Output{Address: late, Amount: 50_000})
+		b.must(err)
+		b.must(b.lab.Mine(b.Context(), 12))
+		b.sync()
+		b.want(first, 0, chain.Mined, true)
+		b.want(second, 0, chain.Mined, true)
+		b.read(func(ctx context.Context, tx *db.Tx) error {
+			height, hash, err := chain.Tip(ctx, tx, b.name)
+			if err != nil {
+				return err
+			}
+			h, at, err := b.lab.Source().Tip(ctx)
+			if h != height || at != hash {
+				b.Errorf("cursor at %d %s, tip at %d %s", height, hash, h, at)
+			}
+			return err
+		})
+	})
+	run("own transaction and its change", func(b *bench) {
+		from := b.take()
+		funded := b.pay(chain.Output{Address: from, Amount: 1_000_000})
+		b.mine(6)
+		coins := b.coins()
+		if len(coins) != 1 || coins[0].TxID != funded || coins[0].Unconfirmed != 0 {
+			b.Fatalf("%+v", coins)
+		}
+		var change string
+		var raw []byte
+		var txid string
+		b.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			if change, err = b.pool.TakeChange(ctx, tx, company, "batch_1"); err != nil {
+				return err
+			}
+			raw, txid = Spend(b.T, b.keys, coins, chain.Output{Address: from, Amount: 300_000}, chain.Output{Address: change, Amount: 695_000})
+			if err := chain.Reserve(ctx, tx, b.name, []chain.Outpoint{coins[0].Outpoint}, "batch_1"); err != nil {
+				return err
+			}
+			return chain.WatchTx(ctx, tx, b.name, txid, company, "batch_1", 2)
+		})
+		b.wantTx(txid, chain.Watched, false)
+		if len(b.coins()) != 0 {
+			b.Error("a reserved coin is offered")
+		}
+		if err := b.d.Write(b.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return chain.Reserve(ctx, tx, b.name, []chain.Outpoint{coins[0].Outpoint}, "batch_2")
+		}); err == nil {
+			b.Error("a coin was reserved twice")
+		}
+		b.news()
+		b.must(b.lab.Source().Broadcast(b.Context(), raw))
+		b.sync()
+		b.wantTx(txid, chain.Seen, false)
+		if o := b.output(funded, 0); o.Spend != chain.Spent || o.SpentBy != txid {
+			b.Errorf("%+v", o)
+		}
+		// The change can be spent on; the payment to ourselves cannot before it is confirmed, and only it makes news.
+		if coins := b.coins(); len(coins) != 1 || coins[0].Address != change || coins[0].Unconfirmed != 1 || coins[0].Branch != chain.Change {
+			b.Fatalf("%+v", coins)
+		}
+		got := b.news()
+		if len(got) != 2 {
+			b.Errorf("news: %v", got)
+		}
+		b.must(b.lab.Evict(b.Context(), txid))
+		b.sync()
+		b.wantTx(txid, chain.Watched, false)
+		if o := b.output(funded, 0); o.Spend != chain.Reserved || len(b.coins()) != 0 {
+			b.Errorf("%+v, coins %v", o, b.coins())
+		}
+		b.must(b.lab.Source().Broadcast(b.Context(), raw))
+		b.mine(1)
+		b.wantTx(txid, chain.Mined, false)
+		if coins := b.coins(); len(coins) != 1 || coins[0].Unconfirmed != 0 {
+			b.Errorf("%+v", coins)
+		}
+		b.mine(1)
+		b.wantTx(txid, chain.Mined, true)
+		b.must(b.lab.Reorg(b.Context(), 2))
+		b.sync()
+		b.wantTx(txid, chain.Seen, false)
+		b.mine(2)
+		if w := b.wantTx(txid, chain.Mined, true); w.Depth != 2 {
+			b.Errorf("%+v", w)
+		}
+	})
+	run("own transaction loses its coin", func(b *bench) {
+		from := b.take()
+		b.pay(chain.Output{Address: from, Amount: 1_000_000})
+		b.mine(6)
+		coins := b.coins()
+		raw, txid := Spend(b.T, b.keys, coins, chain.Output{Address: from, Amount: 990_000})
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			if err := chain.Reserve(ctx, tx, b.name, []chain.Outpoint{coins[0].Outpoint}, "batch_1"); err != nil {
+				return err
+			}
+			return chain.WatchTx(ctx, tx, b.name, txid, company, "batch_1", 2)
+		})
+		b.must(b.lab.Source().Broadcast(b.Context(), raw))
+		b.sync()
+		// Somebody else has the key, and pays more.
+		theft, rival := Spend(b.T, b.keys, coins, chain.Output{Address: from, Amount: 900_000})
+		b.must(b.lab.Source().Broadcast(b.Context(), theft))
+		b.sync()
+		if w := b.wantTx(txid, chain.Conflicted, false); w.ConflictedBy != rival || w.Height != 0 {
+			b.Errorf("%+v", w)
+		}
+		b.want(txid, 0, chain.Replaced, false)
+		b.mine(1)
+		if w := b.wantTx(txid, chain.Conflicted, false); w.Height == 0 {
+			b.Errorf("%+v", w)
+		}
+		b.mine(1)
+		b.wantTx(txid, chain.Conflicted, true)
+		b.must(b.lab.Reorg(b.Context(), 2))
+		b.sync()
+		b.wantTx(txid, chain.Conflicted, false)
+		b.must(b.lab.Evict(b.Context(), rival))
+		b.sync()
+		b.wantTx(txid, chain.Watched, false)
+		b.must(b.lab.Source().Broadcast(b.Context(), raw))
+		b.mine(2)
+		b.wantTx(txid, chain.Mined, true)
+		b.want(rival, 0, chain.Replaced, false)
+	})
+	run("two watchers of one chain", func(b *bench) {
+		txid := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
+		second := chain.NewWatcher(b.d, b.name, b.lab.Source(), slog.New(slog.DiscardHandler))
+		b.must(b.lab.Mine(b.Context(), 8))
+		done := make(chan error)
+		go func() { done <- second.Sync(b.Context()) }()
+		b.sync()
+		b.must(<-done)
+		b.want(txid, 0, chain.Mined, true)
+	})
+}

@@ -1,0 +1,147 @@
+package chain_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/chaintest"
+	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+)
+
+// Two processes share a wallet; each has a pool, and one of them was never started.
+func TestPoolGivesEachAddressOnce(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		keys := chaintest.Wallet(t, d).Deriver()
+		started, lazy := chain.NewPool(d, "regtest", keys), chain.NewPool(d, "regtest", keys)
+		if err := started.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		given := map[string]bool{}
+		var all sync.WaitGroup
+		for i := range 300 {
+			pool, take := started, (*chain.Pool).Take
+			if i%3 == 0 {
+				pool = lazy
+			}
+			if i%5 == 0 {
+				take = (*chain.Pool).TakeChange
+			}
+			all.Go(func() {
+				var addr string
+				err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+					addr, err = take(pool, ctx, tx, "com_1", "obj_1")
+					return err
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil || given[addr] {
+					t.Errorf("%s given twice, or %v", addr, err)
+				}
+				given[addr] = true
+			})
+		}
+		all.Wait()
+	})
+}
+
+func TestUnknown(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			if _, err := chain.GetOutput(ctx, tx, "regtest", chain.Outpoint{TxID: "no"}); !errors.Is(err, chain.ErrUnknown) {
+				t.Error(err)
+			}
+			if _, err := chain.GetTx(ctx, tx, "regtest", "no"); !errors.Is(err, chain.ErrUnknown) {
+				t.Error(err)
+			}
+			height, hash, err := chain.Tip(ctx, tx, "regtest")
+			if height != -1 || hash != "" {
+				t.Errorf("%d %s", height, hash)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestReorgDeeperThanKept(t *testing.T) {
+	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
+	ctx, src := t.Context(), sim.New(d)
+	if err := src.Mine(ctx, 130); err != nil {
+		t.Fatal(err)
+	}
+	w := chain.NewWatcher(d, "regtest", src, slog.New(slog.DiscardHandler))
+	for _, depth := range []int{chain.MaxReorg, chain.MaxReorg + 20} {
+		if err := w.Sync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := src.Reorg(ctx, depth); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Sync(ctx); (depth > chain.MaxReorg) != errors.Is(err, chain.ErrTooDeep) {
+			t.Errorf("%d blocks: %v", depth, err)
+		}
+	}
+}
+
+// lateParent shows a child of the mempool before its parent, as a scan of a large mempool may.
+type lateParent struct {
+	*sim.Chain
+	hidden string
+}
+
+func (s *lateParent) Mempool(ctx context.Context) (ids []string, err error) {
+	all, err := s.Chain.Mempool(ctx)
+	for _, id := range all {
+		if id != s.hidden {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
+func TestCoinSpentBeforeItIsSeen(t *testing.T) {
+	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
+	ctx := t.Context()
+	src := &lateParent{Chain: sim.New(d)}
+	w := chain.NewWatcher(d, "regtest", src, slog.New(slog.DiscardHandler))
+	keys := chaintest.Wallet(t, d)
+	pool := chain.NewPool(d, "regtest", keys.Deriver())
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(w.Sync(ctx))
+	var addr string
+	must(d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		addr, err = pool.Take(ctx, tx, "com_1", "obj_1")
+		return err
+	}))
+	parent, err := src.Pay(ctx, addr, 100_000)
+	must(err)
+	raw, child := chaintest.Spend(t, keys, []chain.WalletCoin{{Outpoint: chain.Outpoint{TxID: parent}, Address: addr, Amount: 100_000}},
+		chain.Output{Address: addr, Amount: 90_000})
+	must(src.Broadcast(ctx, raw))
+	src.hidden = parent
+	must(w.Sync(ctx))
+	src.hidden = strings.Repeat("0", 64)
+	must(w.Sync(ctx))
+	must(d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		o, err := chain.GetOutput(ctx, tx, "regtest", chain.Outpoint{TxID: parent})
+		if o.Spend != chain.Spent || o.SpentBy != child {
+			t.Errorf("%+v", o)
+		}
+		return err
+	}))
+}

@@ -1,0 +1,528 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+// lookupSize bounds the binds of a lookup of many keys.
+const lookupSize = 256
+
+// lookup runs a query that ends in "IN" for many keys; $1 is the chain.
+func lookup[T any](ctx context.Context, tx *db.Tx, query, chain string, keys []string, scan func(*db.Rows) (T, error)) ([]T, error) {
+	var all []T
+	for _, n := range db.Chunks(len(keys), lookupSize) {
+		args := make([]any, 0, n+1)
+		args = append(args, chain)
+		for _, k := range keys[:n] {
+			args = append(args, k)
+		}
+		keys = keys[n:]
+		rows, err := tx.Query(ctx, query+" "+db.Placeholders(1, n, 2), args...)
+		some, err := db.Collect(rows, err, scan)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+func scanString(r *db.Rows) (s string, err error) {
+	err = r.Scan(&s)
+	return s, err
+}
+
+// ---- cursor and blocks
+
+type cursor struct {
+	height int64
+	hash   string
+}
+
+// loadCursor says false when the chain was never watched.
+func loadCursor(ctx context.Context, tx *db.Tx, chain string) (c cursor, ok bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT height, hash FROM chain_cursors WHERE chain = $1`, chain).Scan(&c.height, &c.hash)
+	if errors.Is(err, db.ErrNoRows) {
+		return c, false, nil
+	}
+	return c, err == nil, err
+}
+
+// Tip is the last block that the watcher of the chain has connected; height -1 before its first step.
+func Tip(ctx context.Context, tx *db.Tx, chainName string) (height int64, hash string, err error) {
+	c, ok, err := loadCursor(ctx, tx, chainName)
+	if err != nil || !ok {
+		return -1, "", err
+	}
+	return c.height, c.hash, nil
+}
+
+func startCursor(ctx context.Context, tx *db.Tx, chain string, last []cursor) (bool, error) {
+	tip := last[len(last)-1]
+	n, err := tx.Exec(ctx, `INSERT INTO chain_cursors (chain, height, hash, updated) VALUES ($1, $2, $3, $4) ON CONFLICT (chain) DO NOTHING`,
+		chain, tip.height, tip.hash, db.Micros(tx.Now()))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	rows := make([][]any, len(last))
+	for i, b := range last {
+		rows[i] = []any{chain, b.height, b.hash}
+	}
+	return true, tx.Insert(ctx, "chain_blocks", []string{"chain", "height", "hash"}, rows)
+}
+
+// moveCursor is the compare-and-set on which every step rests; false when another watcher was first.
+func moveCursor(ctx context.Context, tx *db.Tx, chain string, from, to cursor) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE chain_cursors SET height = $2, hash = $3, updated = $4 WHERE chain = $1 AND height = $5 AND hash = $6`,
+		chain, to.height, to.hash, db.Micros(tx.Now()), from.height, from.hash)
+	return n == 1, err
+}
+
+func insertBlock(ctx context.Context, tx *db.Tx, chain string, b cursor) error {
+	return tx.Insert(ctx, "chain_blocks", []string{"chain", "height", "hash"}, [][]any{{chain, b.height, b.hash}})
+}
+
+func deleteBlock(ctx context.Context, tx *db.Tx, chain string, b cursor) error {
+	n, err := tx.Exec(ctx, `DELETE FROM chain_blocks WHERE chain = $1 AND height = $2 AND hash = $3`, chain, b.height, b.hash)
+	if err == nil && n != 1 {
+		err = fmt.Errorf("chain %s: block %d %s is under the cursor but not kept", chain, b.height, b.hash)
+	}
+	return err
+}
+
+// blockAt says false when the block is no longer kept.
+func blockAt(ctx context.Context, tx *db.Tx, chain string, height int64) (hash string, ok bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT hash FROM chain_blocks WHERE chain = $1 AND height = $2`, chain, height).Scan(&hash)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", false, nil
+	}
+	return hash, err == nil, err
+}
+
+// prune forgets what lies too deep to be taken back.
+func prune(ctx context.Context, tx *db.Tx, chain string, tip int64) error {
+	last := tip - MaxReorg - 1
+	if _, err := tx.Exec(ctx, `DELETE FROM chain_blocks WHERE chain = $1 AND height < $2`, chain, last); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM chain_spends WHERE chain = $1 AND height > 0 AND height < $2`, chain, last)
+	return err
+}
+
+// ---- addresses
+
+type address struct {
+	address, companyID, objectID string
+	branch, index                int64
+}
+
+var addressRows = db.InsertGroup(20, "chain_addresses", "chain", "address", "company_id", "object_id", "branch", "idx", "created")
+
+func insertAddress(tx *db.Tx, chain string, a address) {
+	tx.Defer(addressRows, []any{chain, a.address, a.companyID, a.objectID, a.branch, a.index, db.Micros(tx.Now())})
+}
+
+func addressesOf(ctx context.Context, tx *db.Tx, chain string, addresses []string) (map[string]address, error) {
+	found, err := lookup(ctx, tx, `SELECT address, company_id, object_id, branch, idx FROM chain_addresses WHERE chain = $1 AND address IN`,
+		chain, addresses, func(r *db.Rows) (a address, err error) {
+			err = r.Scan(&a.address, &a.companyID, &a.objectID, &a.branch, &a.index)
+			return a, err
+		})
+	m := make(map[string]address, len(found))
+	for _, a := range found {
+		m[a.address] = a
+	}
+	return m, err
+}
+
+// reserveIndexes takes the next n indexes of a branch and returns the first.
+func reserveIndexes(ctx context.Context, tx *db.Tx, chain string, branch uint32, n int64) (first int64, err error) {
+	err = tx.QueryRow(ctx, `INSERT INTO chain_pools (chain, branch, next) VALUES ($1, $2, $3)
+		ON CONFLICT (chain, branch) DO UPDATE SET next = chain_pools.next + excluded.next RETURNING next`,
+		chain, int64(branch), n).Scan(&first)
+	return first - n, err
+}
+
+// ---- outputs
+
+// output is a row of chain_outputs as the watcher needs it.
+type output struct {
+	Outpoint
+	companyID string
+	branch    int64
+	own       bool
+	state     State
+	depth     int64
+}
+
+// silent says that nobody waits for news of the output: it is our own change.
+func (o output) silent() bool { return o.own && o.branch == int64(Change) }
+
+const outputColumns = `txid, vout, company_id, branch, own, state, depth`
+
+func scanOutput(r *db.Rows) (o output, err error) {
+	var vout int64
+	var state string
+	err = r.Scan(&o.TxID, &vout, &o.companyID, &o.branch, &o.own, &state, &o.depth)
+	o.Vout, o.state = uint32(vout), State(state)
+	return o, err
+}
+
+func outputsOf(ctx context.Context, tx *db.Tx, chain string, txids []string) (map[Outpoint]output, error) {
+	found, err := lookup(ctx, tx, `SELECT `+outputColumns+` FROM chain_outputs WHERE chain = $1 AND txid IN`, chain, txids, scanOutput)
+	m := make(map[Outpoint]output, len(found))
+	for _, o := range found {
+		m[o.Outpoint] = o
+	}
+	return m, err
+}
+
+func insertOutput(ctx context.Context, tx *db.Tx, chain string, o output, a address, amount int64, coinbase bool, at place, want int64, spentBy spend) error {
+	spendState := Available
+	if spentBy.txid != "" {
+		spendState = Spent
+	}
+	return tx.Insert(ctx, "chain_outputs", []string{"chain", "txid", "vout", "company_id", "object_id", "address", "branch", "idx", "amount",
+		"own", "coinbase", "state", "height", "block_hash", "first_seen", "want_confirmations", "confirmed", "replaced_by",
+		"spend_state", "reserved_by", "spent_by", "spent_height", "depth"},
+		[][]any{{
+			chain, o.TxID, int64(o.Vout), a.companyID, a.objectID, a.address, a.branch, a.index, amount,
+			o.own, coinbase, string(o.state), at.height, at.hash, db.Micros(tx.Now()), want, false, "",
+			string(spendState), "", spentBy.txid, spentBy.height, o.depth,
+		}})
+}
+
+// placeOutput moves a known output to where its transaction is now.
+func placeOutput(ctx context.Context, tx *db.Tx, chain string, o output, from State, at place) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE chain_outputs SET state = $5, height = $6, block_hash = $7, replaced_by = '', depth = $8,
+		own = $9, confirmed = (want_confirmations = 0) WHERE chain = $1 AND txid = $2 AND vout = $3 AND state = $4`,
+		chain, o.TxID, int64(o.Vout), string(from), string(o.state), at.height, at.hash, o.depth, o.own)
+	return n == 1, err
+}
+
+// replaceOutputs marks the outputs of a transaction that lost its coins to another.
+func replaceOutputs(ctx context.Context, tx *db.Tx, chain, txid, by string) ([]output, error) {
+	rows, err := tx.Query(ctx, `UPDATE chain_outputs SET state = 'replaced', replaced_by = $3, confirmed = FALSE
+		WHERE chain = $1 AND txid = $2 AND (state IN ('seen', 'evicted') OR state = 'replaced' AND replaced_by <> $3) RETURNING `+outputColumns,
+		chain, txid, by)
+	return db.Collect(rows, err, scanOutput)
+}
+
+func evictOutputs(ctx context.Context, tx *db.Tx, chain, txid string) ([]output, error) {
+	rows, err := tx.Query(ctx, `UPDATE chain_outputs SET state = 'evicted', confirmed = FALSE
+		WHERE chain = $1 AND txid = $2 AND state = 'seen' RETURNING `+outputColumns, chain, txid)
+	return db.Collect(rows, err, scanOutput)
+}
+
+func unmineOutputs(ctx context.Context, tx *db.Tx, chain string, height int64) ([]output, error) {
+	rows, err := tx.Query(ctx, `UPDATE chain_outputs SET state = 'seen', height = 0, block_hash = '', confirmed = (want_confirmations = 0),
+		depth = CASE WHEN own THEN 1 ELSE 0 END
+		WHERE chain = $1 AND state = 'mined' AND height = $2 RETURNING `+outputColumns, chain, height)
+	return db.Collect(rows, err, scanOutput)
+}
+
+func confirmOutputs(ctx context.Context, tx *db.Tx, chain string, tip int64) ([]output, error) {
+	rows, err := tx.Query(ctx, `UPDATE chain_outputs SET confirmed = TRUE
+		WHERE chain = $1 AND state = 'mined' AND confirmed = FALSE AND height <= $2 - want_confirmations + 1 RETURNING `+outputColumns, chain, tip)
+	return db.Collect(rows, err, scanOutput)
+}
+
+func spendOutput(ctx context.Context, tx *db.Tx, chain string, o Outpoint, by string, height int64) error {
+	_, err := tx.Exec(ctx, `UPDATE chain_outputs SET spend_state = 'spent', spent_by = $4, spent_height = $5
+		WHERE chain = $1 AND txid = $2 AND vout = $3`, chain, o.TxID, int64(o.Vout), by, height)
+	return err
+}
+
+// unspendOutputs gives back the coins of a transaction that is gone: to whom they were reserved, if to anybody.
+func unspendOutputs(ctx context.Context, tx *db.Tx, chain, by string) error {
+	_, err := tx.Exec(ctx, `UPDATE chain_outputs SET spent_by = '', spent_height = 0,
+		spend_state = CASE WHEN reserved_by = '' THEN 'available' ELSE 'reserved' END
+		WHERE chain = $1 AND spent_by = $2`, chain, by)
+	return err
+}
+
+// GetOutput is a watched output as it stands; ErrUnknown when it is not one.
+func GetOutput(ctx context.Context, tx *db.Tx, chainName string, o Outpoint) (WatchedOutput, error) {
+	w := WatchedOutput{Outpoint: o}
+	var branch, firstSeen, tip int64
+	var state, spend string
+	err := tx.QueryRow(ctx, `SELECT o.company_id, o.object_id, o.address, o.branch, o.amount, o.state, o.height, o.block_hash, o.first_seen,
+		o.want_confirmations, o.confirmed, o.coinbase, o.replaced_by, o.spend_state, o.spent_by, COALESCE(c.height, 0)
+		FROM chain_outputs o LEFT JOIN chain_cursors c ON c.chain = o.chain WHERE o.chain = $1 AND o.txid = $2 AND o.vout = $3`,
+		chainName, o.TxID, int64(o.Vout)).
+		Scan(&w.CompanyID, &w.ObjectID, &w.Address, &branch, &w.Amount, &state, &w.Height, &w.BlockHash, &firstSeen,
+			&w.Wanted, &w.Confirmed, &w.Coinbase, &w.ReplacedBy, &spend, &w.SpentBy, &tip)
+	if errors.Is(err, db.ErrNoRows) {
+		return WatchedOutput{}, ErrUnknown
+	}
+	if err != nil {
+		return WatchedOutput{}, err
+	}
+	w.Branch, w.State, w.Spend, w.FirstSeen = uint32(branch), State(state), SpendState(spend), db.Time(firstSeen)
+	if w.State == Mined {
+		w.Depth = tip - w.Height + 1
+	}
+	return w, nil
+}
+
+// OutputsOf lists the watched outputs that belong to an object, in the order in which they were first seen.
+func OutputsOf(ctx context.Context, tx *db.Tx, chainName, companyID, objectID string) ([]Outpoint, error) {
+	rows, err := tx.Query(ctx, `SELECT txid, vout FROM chain_outputs WHERE company_id = $1 AND object_id = $2 AND chain = $3
+		ORDER BY first_seen, txid, vout`, companyID, objectID, chainName)
+	return db.Collect(rows, err, func(r *db.Rows) (o Outpoint, err error) {
+		var vout int64
+		err = r.Scan(&o.TxID, &vout)
+		o.Vout = uint32(vout)
+		return o, err
+	})
+}
+
+// RequireConfirmations says how deep an output must lie before it is called confirmed, and reconsiders whether it is. An
+// output of a coinbase never needs fewer than CoinbaseMaturity. Asking again for the same number changes nothing. ErrUnknown
+// when the output is not watched.
+func RequireConfirmations(ctx context.Context, tx *db.Tx, chainName string, o Outpoint, n int64) error {
+	w, err := GetOutput(ctx, tx, chainName, o)
+	if err != nil {
+		return err
+	}
+	if w.Coinbase {
+		n = max(n, CoinbaseMaturity)
+	}
+	if n < 0 {
+		return fmt.Errorf("chain: %d confirmations", n)
+	}
+	if w.Wanted == n {
+		return nil
+	}
+	confirmed := w.State == Mined && w.Depth >= n || w.State == Seen && n == 0
+	changed, err := tx.Exec(ctx, `UPDATE chain_outputs SET want_confirmations = $6, confirmed = $7
+		WHERE chain = $1 AND txid = $2 AND vout = $3 AND state = $4 AND height = $5`,
+		chainName, o.TxID, int64(o.Vout), string(w.State), w.Height, n, confirmed)
+	if err == nil && changed == 0 {
+		// The watcher moved the output meanwhile; its news has the caller look again.
+		return fmt.Errorf("chain: output %s:%d moved meanwhile", o.TxID, o.Vout)
+	}
+	return err
+}
+
+// Coins are the coins that may be spent now, the largest first: confirmed ones, and the change of our own transactions even
+// before it is in a block.
+func Coins(ctx context.Context, tx *db.Tx, chainName string) ([]WalletCoin, error) {
+	rows, err := tx.Query(ctx, `SELECT txid, vout, address, amount, branch, idx, CASE WHEN state = 'mined' THEN 0 ELSE depth END
+		FROM chain_outputs WHERE chain = $1 AND spend_state = 'available' AND spent_height = 0
+		AND (state = 'mined' AND confirmed OR state IN ('seen', 'mined') AND own AND branch = $2 AND NOT coinbase)
+		ORDER BY amount DESC, txid, vout`, chainName, int64(Change))
+	return db.Collect(rows, err, func(r *db.Rows) (c WalletCoin, err error) {
+		var vout, branch, index int64
+		err = r.Scan(&c.TxID, &vout, &c.Address, &c.Amount, &branch, &index, &c.Unconfirmed)
+		c.Vout, c.Branch, c.Index = uint32(vout), uint32(branch), uint32(index)
+		return c, err
+	})
+}
+
+// Reserve takes coins out of the choice for whom by names. ErrCoinTaken, which undoes the transaction, when one of them is
+// not available any more.
+func Reserve(ctx context.Context, tx *db.Tx, chainName string, coins []Outpoint, by string) error {
+	if by == "" {
+		return errors.New("chain: a reservation needs a holder")
+	}
+	for _, c := range coins {
+		n, err := tx.Exec(ctx, `UPDATE chain_outputs SET spend_state = 'reserved', reserved_by = $4
+			WHERE chain = $1 AND txid = $2 AND vout = $3 AND spend_state = 'available' AND state IN ('seen', 'mined')`,
+			chainName, c.TxID, int64(c.Vout), by)
+		if err != nil {
+			return err
+		}
+		if n != 1 {
+			return ErrCoinTaken
+		}
+	}
+	return nil
+}
+
+// Unreserve gives back every coin held under a name and not spent: only for a transaction that can never be mined, because
+// it was never handed out or because a rival is confirmed.
+func Unreserve(ctx context.Context, tx *db.Tx, chainName, by string) error {
+	if by == "" {
+		return errors.New("chain: a reservation needs a holder")
+	}
+	_, err := tx.Exec(ctx, `UPDATE chain_outputs SET reserved_by = '',
+		spend_state = CASE WHEN spend_state = 'reserved' THEN 'available' ELSE spend_state END
+		WHERE chain = $1 AND reserved_by = $2`, chainName, by)
+	return err
+}
+
+// ---- our own transactions
+
+type ownTx struct {
+	txid, companyID string
+	state           State
+}
+
+const ownColumns = `txid, company_id, state`
+
+func scanOwn(r *db.Rows) (t ownTx, err error) {
+	var state string
+	err = r.Scan(&t.txid, &t.companyID, &state)
+	t.state = State(state)
+	return t, err
+}
+
+// WatchTx has the watcher follow a transaction of our own: before it is broadcast, in the transaction that stores its bytes.
+// The coins reserved under objectID are taken to be its inputs, so that a rival is noticed even if ours never shows.
+// Watching it again changes nothing.
+func WatchTx(ctx context.Context, tx *db.Tx, chainName, txid, companyID, objectID string, confirmations int64) error {
+	_, err := tx.Exec(ctx, `INSERT INTO chain_txs (chain, txid, company_id, object_id, state, height, want_confirmations, confirmed, conflicted_by, created)
+		VALUES ($1, $2, $3, $4, 'watched', 0, $5, FALSE, '', $6) ON CONFLICT (chain, txid) DO NOTHING`,
+		chainName, txid, companyID, objectID, max(confirmations, 1), db.Micros(tx.Now()))
+	if err != nil || objectID == "" {
+		return err
+	}
+	rows, err := tx.Query(ctx, `SELECT txid, vout FROM chain_outputs WHERE chain = $1 AND reserved_by = $2 ORDER BY txid, vout`, chainName, objectID)
+	inputs, err := db.Collect(rows, err, func(r *db.Rows) (o Outpoint, err error) {
+		var vout int64
+		err = r.Scan(&o.TxID, &vout)
+		o.Vout = uint32(vout)
+		return o, err
+	})
+	if err != nil {
+		return err
+	}
+	return insertSpends(ctx, tx, chainName, txid, inputs, 0)
+}
+
+// GetTx is a watched transaction as it stands; ErrUnknown when it is not one.
+func GetTx(ctx context.Context, tx *db.Tx, chainName, txid string) (WatchedTx, error) {
+	w := WatchedTx{TxID: txid}
+	var state string
+	var tip int64
+	err := tx.QueryRow(ctx, `SELECT t.company_id, t.object_id, t.state, t.height, t.want_confirmations, t.confirmed, t.conflicted_by, COALESCE(c.height, 0)
+		FROM chain_txs t LEFT JOIN chain_cursors c ON c.chain = t.chain WHERE t.chain = $1 AND t.txid = $2`, chainName, txid).
+		Scan(&w.CompanyID, &w.ObjectID, &state, &w.Height, &w.Wanted, &w.Confirmed, &w.ConflictedBy, &tip)
+	if errors.Is(err, db.ErrNoRows) {
+		return WatchedTx{}, ErrUnknown
+	}
+	if err != nil {
+		return WatchedTx{}, err
+	}
+	w.State = State(state)
+	if w.Height > 0 {
+		w.Depth = tip - w.Height + 1
+	}
+	return w, nil
+}
+
+func ownTxsOf(ctx context.Context, tx *db.Tx, chain string, txids []string) (map[string]ownTx, error) {
+	found, err := lookup(ctx, tx, `SELECT `+ownColumns+` FROM chain_txs WHERE chain = $1 AND txid IN`, chain, txids, scanOwn)
+	m := make(map[string]ownTx, len(found))
+	for _, t := range found {
+		m[t.txid] = t
+	}
+	return m, err
+}
+
+func placeTx(ctx context.Context, tx *db.Tx, chain string, t ownTx, to State, height int64) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE chain_txs SET state = $4, height = $5, conflicted_by = '', confirmed = FALSE
+		WHERE chain = $1 AND txid = $2 AND state = $3`, chain, t.txid, string(t.state), string(to), height)
+	return n == 1, err
+}
+
+func conflictTx(ctx context.Context, tx *db.Tx, chain, txid, by string, height int64) ([]ownTx, error) {
+	rows, err := tx.Query(ctx, `UPDATE chain_txs SET state = 'conflicted', conflicted_by = $3, height = $4, confirmed = FALSE
+		WHERE chain = $1 AND txid = $2 AND (state IN ('watched', 'seen') OR state = 'conflicted' AND height = 0 AND (conflicted_by <> $3 OR height <> $4))
+		RETURNING `+ownColumns, chain, txid, by, height)
+	return db.Collect(rows, err, scanOwn)
+}
+
+func unmineTxs(ctx context.Context, tx *db.Tx, chain string, height int64) ([]ownTx, error) {
+	rows, err := tx.Query(ctx, `UPDATE chain_txs SET state = CASE WHEN state = 'mined' THEN 'seen' ELSE state END, height = 0, confirmed = FALSE
+		WHERE chain = $1 AND state IN ('mined', 'conflicted') AND height = $2 RETURNING `+ownColumns, chain, height)
+	return db.Collect(rows, err, scanOwn)
+}
+
+func confirmTxs(ctx context.Context, tx *db.Tx, chain string, tip int64) ([]ownTx, error) {
+	rows, err := tx.Query(ctx, `UPDATE chain_txs SET confirmed = TRUE
+		WHERE chain = $1 AND state IN ('mined', 'conflicted') AND confirmed = FALSE AND height > 0 AND height <= $2 - want_confirmations + 1
+		RETURNING `+ownColumns, chain, tip)
+	return db.Collect(rows, err, scanOwn)
+}
+
+// loseTx takes back what rested on a transaction that left the mempool: that ours was seen, or that it conflicted with ours.
+func loseTx(ctx context.Context, tx *db.Tx, chain, txid string) ([]ownTx, error) {
+	rows, err := tx.Query(ctx, `UPDATE chain_txs SET state = 'watched', conflicted_by = ''
+		WHERE chain = $1 AND (txid = $2 AND state = 'seen' OR conflicted_by = $2 AND state = 'conflicted' AND height = 0)
+		RETURNING `+ownColumns, chain, txid)
+	return db.Collect(rows, err, scanOwn)
+}
+
+// ---- spends
+
+type spend struct {
+	prev   Outpoint
+	txid   string
+	height int64
+}
+
+func spendsOf(ctx context.Context, tx *db.Tx, chain string, prevTxIDs []string) (map[Outpoint][]spend, error) {
+	found, err := lookup(ctx, tx, `SELECT prev_txid, prev_vout, txid, height FROM chain_spends WHERE chain = $1 AND prev_txid IN`,
+		chain, prevTxIDs, func(r *db.Rows) (s spend, err error) {
+			var vout int64
+			err = r.Scan(&s.prev.TxID, &vout, &s.txid, &s.height)
+			s.prev.Vout = uint32(vout)
+			return s, err
+		})
+	m := make(map[Outpoint][]spend, len(found))
+	for _, s := range found {
+		m[s.prev] = append(m[s.prev], s)
+	}
+	return m, err
+}
+
+func insertSpends(ctx context.Context, tx *db.Tx, chain, txid string, inputs []Outpoint, height int64) error {
+	for _, n := range db.Chunks(len(inputs), 64) {
+		args := make([]any, 0, n*5)
+		for _, in := range inputs[:n] {
+			args = append(args, chain, in.TxID, int64(in.Vout), txid, height)
+		}
+		inputs = inputs[n:]
+		if _, err := tx.Exec(ctx, `INSERT INTO chain_spends (chain, prev_txid, prev_vout, txid, height) VALUES `+db.Placeholders(n, 5, 1)+
+			` ON CONFLICT (chain, prev_txid, prev_vout, txid) DO UPDATE SET height = excluded.height`, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unmineSpends(ctx context.Context, tx *db.Tx, chain string, height int64) error {
+	if _, err := tx.Exec(ctx, `UPDATE chain_spends SET height = 0 WHERE chain = $1 AND height = $2`, chain, height); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `UPDATE chain_outputs SET spent_height = 0 WHERE chain = $1 AND spend_state = 'spent' AND spent_height = $2`, chain, height)
+	return err
+}
+
+// ---- the mempool
+
+// waiting are the transactions that some row believes to be in the mempool.
+func waiting(ctx context.Context, tx *db.Tx, chain string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'seen'
+		UNION SELECT txid FROM chain_txs WHERE chain = $1 AND state = 'seen'
+		UNION SELECT spent_by FROM chain_outputs WHERE chain = $1 AND spend_state = 'spent' AND spent_height = 0
+		UNION SELECT conflicted_by FROM chain_txs WHERE chain = $1 AND state = 'conflicted' AND height = 0`, chain)
+	return db.Collect(rows, err, scanString)
+}
+
+// unconfirmedDue says whether something lies deep enough and is not yet called confirmed: a requirement was lowered while a
+// block was being connected.
+func unconfirmedDue(ctx context.Context, tx *db.Tx, chain string, tip int64) (bool, error) {
+	var n int64
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM (
+		SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'mined' AND confirmed = FALSE AND height <= $2 - want_confirmations + 1
+		UNION SELECT txid FROM chain_txs WHERE chain = $1 AND state IN ('mined', 'conflicted') AND confirmed = FALSE
+			AND height > 0 AND height <= $2 - want_confirmations + 1) due`, chain, tip).Scan(&n)
+	return n > 0, err
+}

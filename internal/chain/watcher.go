@@ -1,0 +1,496 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+)
+
+// scanSize bounds the new transactions of one mempool scan, and with it the length of a step.
+const scanSize = 500
+
+// Watcher follows one chain. Several watchers of one chain do no harm: each step is a compare-and-set on the cursor, and the
+// loser looks again.
+type Watcher struct {
+	d    *db.DB
+	name string
+	src  Source
+	log  *slog.Logger
+
+	mu sync.Mutex
+	// known are the transactions of the mempool that were looked at. It saves asking the node again; losing it costs time only.
+	known map[string]bool
+	// missing are transactions that the last scan expected in the mempool and did not find. A node that is just taking a block
+	// back may show its mempool before it put the block's transactions there again, so one look is not enough.
+	missing map[string]bool
+}
+
+// NewWatcher makes a watcher of the chain called name, the key of all its rows.
+func NewWatcher(d *db.DB, name string, src Source, log *slog.Logger) *Watcher {
+	return &Watcher{d: d, name: name, src: src, log: log.With("chain", name), known: map[string]bool{}, missing: map[string]bool{}}
+}
+
+// place is where a transaction is: in a block, or at height 0 in the mempool.
+type place struct {
+	height int64
+	hash   string
+}
+
+// Step does one thing: connects the next block, takes back one that left the chain, or, at the tip, looks through the
+// mempool. It says whether there was something to do, so that a caller repeats it until there is not, and then waits.
+//
+// The first step starts at the node's tip: nothing older can pay an address that was not yet given out.
+//
+// Errors are the source's and the database's, after which the step can be repeated, and ErrTooDeep, after which it cannot.
+func (w *Watcher) Step(ctx context.Context) (progressed bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var at cursor
+	var started bool
+	var parent string
+	var kept bool
+	var expected []string
+	var due bool
+	err = w.d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		if at, started, err = loadCursor(ctx, tx, w.name); err != nil || !started {
+			return err
+		}
+		if parent, kept, err = blockAt(ctx, tx, w.name, at.height-1); err != nil {
+			return err
+		}
+		if expected, err = waiting(ctx, tx, w.name); err != nil {
+			return err
+		}
+		due, err = unconfirmedDue(ctx, tx, w.name, at.height)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	height, hash, err := w.src.Tip(ctx)
+	if err != nil {
+		return false, err
+	}
+	if !started {
+		return true, w.start(ctx, cursor{height, hash})
+	}
+	if at == (cursor{height, hash}) {
+		return w.scan(ctx, at, expected, due)
+	}
+	here, err := w.src.BlockHash(ctx, at.height)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return false, err
+	}
+	if here != at.hash {
+		if !kept {
+			return false, fmt.Errorf("%w: %s, block %d %s", ErrTooDeep, w.name, at.height, at.hash)
+		}
+		return true, w.disconnect(ctx, at, cursor{at.height - 1, parent})
+	}
+	next, err := w.src.BlockHash(ctx, at.height+1)
+	if errors.Is(err, ErrNotFound) {
+		return true, nil // the chain moved while we looked
+	}
+	if err != nil {
+		return false, err
+	}
+	b, err := w.src.Block(ctx, next)
+	if errors.Is(err, ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if b.Prev != at.hash {
+		return true, nil
+	}
+	return true, w.connect(ctx, at, b)
+}
+
+// Sync steps until there is nothing to do.
+func (w *Watcher) Sync(ctx context.Context) error {
+	for {
+		if progressed, err := w.Step(ctx); err != nil || !progressed {
+			return err
+		}
+	}
+}
+
+func (w *Watcher) start(ctx context.Context, tip cursor) error {
+	// Older hashes are kept from the start, so that the first reorganisation is no special case.
+	last := []cursor{}
+	for h := max(0, tip.height-MaxReorg); h < tip.height; h++ {
+		hash, err := w.src.BlockHash(ctx, h)
+		if err != nil {
+			return err
+		}
+		last = append(last, cursor{h, hash})
+	}
+	last = append(last, tip)
+	return w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := startCursor(ctx, tx, w.name, last)
+		return err
+	})
+}
+
+func (w *Watcher) connect(ctx context.Context, from cursor, b Block) error {
+	to := cursor{from.height + 1, b.Hash}
+	err := w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if ok, err := moveCursor(ctx, tx, w.name, from, to); err != nil || !ok {
+			return err
+		}
+		if err := insertBlock(ctx, tx, w.name, to); err != nil {
+			return err
+		}
+		n := news{chain: w.name}
+		if err := w.record(ctx, tx, &n, b.Txs, place(to)); err != nil {
+			return err
+		}
+		if err := w.confirm(ctx, tx, &n, to.height); err != nil {
+			return err
+		}
+		n.enqueue(tx)
+		return prune(ctx, tx, w.name, to.height)
+	})
+	if err == nil {
+		clear(w.missing)
+		w.log.DebugContext(ctx, "block connected", "height", to.height, "hash", to.hash)
+	}
+	return err
+}
+
+func (w *Watcher) disconnect(ctx context.Context, from, to cursor) error {
+	err := w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if ok, err := moveCursor(ctx, tx, w.name, from, to); err != nil || !ok {
+			return err
+		}
+		if err := deleteBlock(ctx, tx, w.name, from); err != nil {
+			return err
+		}
+		n := news{chain: w.name}
+		outputs, err := unmineOutputs(ctx, tx, w.name, from.height)
+		if err != nil {
+			return err
+		}
+		n.outputs(outputs...)
+		txs, err := unmineTxs(ctx, tx, w.name, from.height)
+		if err != nil {
+			return err
+		}
+		n.txs(txs...)
+		if err := unmineSpends(ctx, tx, w.name, from.height); err != nil {
+			return err
+		}
+		n.enqueue(tx)
+		return nil
+	})
+	if err == nil {
+		// What was taken back may be anywhere now: look at the whole mempool again.
+		clear(w.known)
+		clear(w.missing)
+		w.log.WarnContext(ctx, "block taken back", "height", from.height, "hash", from.hash)
+	}
+	return err
+}
+
+// scan compares the mempool with what the rows believe of it.
+func (w *Watcher) scan(ctx context.Context, at cursor, expected []string, due bool) (bool, error) {
+	txids, err := w.src.Mempool(ctx)
+	if err != nil {
+		return false, err
+	}
+	// A block that came while we asked took transactions with it: they are not gone.
+	if height, hash, err := w.src.Tip(ctx); err != nil || at != (cursor{height, hash}) {
+		return err == nil, err
+	}
+	present := make(map[string]bool, len(txids))
+	var fresh []string
+	for _, id := range txids {
+		present[id] = true
+		if !w.known[id] && len(fresh) < scanSize {
+			fresh = append(fresh, id)
+		}
+	}
+	txs, err := w.fetch(ctx, fresh)
+	if err != nil {
+		return false, err
+	}
+	var gone []string
+	missing := map[string]bool{}
+	for _, id := range expected {
+		switch {
+		case present[id]:
+		case w.missing[id]:
+			gone = append(gone, id)
+		default:
+			missing[id] = true
+		}
+	}
+	if len(txs) > 0 || len(gone) > 0 || due {
+		raced := false
+		err := w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			ok, err := moveCursor(ctx, tx, w.name, at, at)
+			if raced = !ok; err != nil || !ok {
+				return err
+			}
+			n := news{chain: w.name}
+			if err := w.record(ctx, tx, &n, txs, place{}); err != nil {
+				return err
+			}
+			for _, id := range gone {
+				if err := w.lose(ctx, tx, &n, id); err != nil {
+					return err
+				}
+			}
+			if err := w.confirm(ctx, tx, &n, at.height); err != nil {
+				return err
+			}
+			n.enqueue(tx)
+			return nil
+		})
+		if err != nil || raced {
+			return err == nil, err
+		}
+	}
+	maps.DeleteFunc(w.known, func(id string, _ bool) bool { return !present[id] })
+	for _, t := range txs {
+		w.known[t.ID] = true
+	}
+	w.missing = missing
+	return len(fresh) > 0 || len(gone) > 0 || len(missing) > 0, nil
+}
+
+// fetch leaves out transactions that vanished meanwhile.
+func (w *Watcher) fetch(ctx context.Context, txids []string) ([]Tx, error) {
+	found := make([]Tx, len(txids))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for i, id := range txids {
+		g.Go(func() error {
+			tx, err := w.src.Tx(ctx, id)
+			if errors.Is(err, ErrNotFound) {
+				return nil
+			}
+			found[i] = tx
+			return err
+		})
+	}
+	err := g.Wait()
+	return slices.DeleteFunc(found, func(t Tx) bool { return t.ID == "" }), err
+}
+
+// record takes in transactions that are now at a place.
+func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at place) error {
+	if len(txs) == 0 {
+		return nil
+	}
+	paid, ids, prevs := map[string]bool{}, make([]string, 0, len(txs)), map[string]bool{}
+	for _, t := range txs {
+		ids = append(ids, t.ID)
+		for _, o := range t.Outputs {
+			if o.Address != "" {
+				paid[o.Address] = true
+			}
+		}
+		for _, in := range t.Inputs {
+			prevs[in.TxID] = true
+		}
+	}
+	addresses, err := addressesOf(ctx, tx, w.name, slices.Sorted(maps.Keys(paid)))
+	if err != nil {
+		return err
+	}
+	own, err := ownTxsOf(ctx, tx, w.name, ids)
+	if err != nil {
+		return err
+	}
+	// Our outputs: those these transactions spend, and those they made when they were met before.
+	touched := maps.Clone(prevs)
+	var payers []string
+	for _, t := range txs {
+		if slices.ContainsFunc(t.Outputs, func(o Output) bool { return addresses[o.Address].address != "" }) {
+			touched[t.ID] = true
+			payers = append(payers, t.ID)
+		}
+	}
+	outputs, err := outputsOf(ctx, tx, w.name, slices.Sorted(maps.Keys(touched)))
+	if err != nil {
+		return err
+	}
+	rivals, err := spendsOf(ctx, tx, w.name, slices.Sorted(maps.Keys(prevs)))
+	if err != nil {
+		return err
+	}
+	spenders, err := spendsOf(ctx, tx, w.name, payers)
+	if err != nil {
+		return err
+	}
+	state := Seen
+	if at.height > 0 {
+		state = Mined
+	}
+	for _, t := range txs {
+		if err := w.conflicts(ctx, tx, n, t, rivals, at.height); err != nil {
+			return err
+		}
+		mine, isOwn := own[t.ID]
+		interesting := isOwn
+		if isOwn && mine.state != state && mine.state != Mined {
+			if ok, err := placeTx(ctx, tx, w.name, mine, state, at.height); err != nil {
+				return err
+			} else if ok {
+				n.txs(mine)
+			}
+		}
+		depth := int64(0)
+		for _, in := range t.Inputs {
+			if coin, ok := outputs[in]; ok {
+				interesting = true
+				depth = max(depth, coin.depth)
+				if err := spendOutput(ctx, tx, w.name, in, t.ID, at.height); err != nil {
+					return err
+				}
+			}
+		}
+		if depth++; state == Mined || !isOwn {
+			depth = 0
+		}
+		for _, o := range t.Outputs {
+			a, ok := addresses[o.Address]
+			if !ok || o.Address == "" {
+				continue
+			}
+			interesting = true
+			row := output{Outpoint: Outpoint{t.ID, o.Vout}, companyID: a.companyID, branch: a.branch, own: isOwn, state: state, depth: depth}
+			was, met := outputs[row.Outpoint]
+			switch {
+			case !met:
+				want := int64(DefaultConfirmations)
+				if row.silent() {
+					want = 1
+				}
+				if t.Coinbase {
+					want = CoinbaseMaturity
+				}
+				var by spend
+				if s := spenders[row.Outpoint]; len(s) > 0 {
+					by = s[len(s)-1]
+				}
+				if err := insertOutput(ctx, tx, w.name, row, a, o.Amount, t.Coinbase, at, want, by); err != nil {
+					return err
+				}
+			case was.state == state || was.state == Mined:
+				continue
+			default:
+				if ok, err := placeOutput(ctx, tx, w.name, row, was.state, at); err != nil || !ok {
+					return err
+				}
+			}
+			outputs[row.Outpoint] = row
+			n.outputs(row)
+		}
+		if interesting {
+			if err := insertSpends(ctx, tx, w.name, t.ID, t.Inputs, at.height); err != nil {
+				return err
+			}
+			for _, in := range t.Inputs {
+				rivals[in] = append(rivals[in], spend{prev: in, txid: t.ID, height: at.height})
+			}
+		}
+	}
+	return nil
+}
+
+// conflicts marks every transaction that spends a coin of t as having lost it.
+func (w *Watcher) conflicts(ctx context.Context, tx *db.Tx, n *news, t Tx, rivals map[Outpoint][]spend, height int64) error {
+	done := map[string]bool{t.ID: true}
+	for _, in := range t.Inputs {
+		for _, r := range rivals[in] {
+			if done[r.txid] {
+				continue
+			}
+			done[r.txid] = true
+			outputs, err := replaceOutputs(ctx, tx, w.name, r.txid, t.ID)
+			if err != nil {
+				return err
+			}
+			n.outputs(outputs...)
+			txs, err := conflictTx(ctx, tx, w.name, r.txid, t.ID, height)
+			if err != nil {
+				return err
+			}
+			n.txs(txs...)
+			if err := unspendOutputs(ctx, tx, w.name, r.txid); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lose takes back what rests on a transaction that is in neither the mempool nor a block.
+func (w *Watcher) lose(ctx context.Context, tx *db.Tx, n *news, txid string) error {
+	outputs, err := evictOutputs(ctx, tx, w.name, txid)
+	if err != nil {
+		return err
+	}
+	n.outputs(outputs...)
+	txs, err := loseTx(ctx, tx, w.name, txid)
+	if err != nil {
+		return err
+	}
+	n.txs(txs...)
+	return unspendOutputs(ctx, tx, w.name, txid)
+}
+
+func (w *Watcher) confirm(ctx context.Context, tx *db.Tx, n *news, tip int64) error {
+	outputs, err := confirmOutputs(ctx, tx, w.name, tip)
+	if err != nil {
+		return err
+	}
+	n.outputs(outputs...)
+	txs, err := confirmTxs(ctx, tx, w.name, tip)
+	n.txs(txs...)
+	return err
+}
+
+// news collects what changed in a step: a job for each output and transaction, once.
+type news struct {
+	chain string
+	out   []output
+	own   []ownTx
+}
+
+func (n *news) outputs(outs ...output) {
+	for _, o := range outs {
+		if !o.silent() && !slices.ContainsFunc(n.out, func(p output) bool { return p.Outpoint == o.Outpoint }) {
+			n.out = append(n.out, o)
+		}
+	}
+}
+
+func (n *news) txs(txs ...ownTx) {
+	for _, t := range txs {
+		if !slices.ContainsFunc(n.own, func(p ownTx) bool { return p.txid == t.txid }) {
+			n.own = append(n.own, t)
+		}
+	}
+}
+
+func (n *news) enqueue(tx *db.Tx) {
+	for _, o := range n.out {
+		job.Enqueue(tx, job.New{CompanyID: o.companyID, Kind: JobOutput, Payload: OutputNews{n.chain, o.TxID, o.Vout}})
+	}
+	for _, t := range n.own {
+		job.Enqueue(tx, job.New{CompanyID: t.companyID, Kind: JobTx, Payload: TxNews{n.chain, t.txid}})
+	}
+}
