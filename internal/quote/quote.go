@@ -189,7 +189,26 @@ func build(ctx context.Context, tx *db.Tx, p Params, number int64) (Quote, error
 // Refresh answers the active quote of an object unchanged, or replaces the expired one by a quote for p.Due, what remains to
 // be settled, however small. It answers ErrNotFound when the object never had a quote, ErrLocked when its quote is accepted,
 // ErrState when it is cancelled, ErrTooMany and ErrRateUnavailable.
-func Refresh(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
+func Refresh(ctx context.Context, tx *db.Tx, p Params) (q Quote, err error) {
+	err = again(func() error {
+		q, err = refresh(ctx, tx, p)
+		return err
+	})
+	return q, err
+}
+
+// again repeats what lost a race to another transaction. That one has committed by then, so reading anew shows its outcome, and
+// what was done here up to the clash is whole by itself.
+func again(f func() error) (err error) {
+	for range 5 {
+		if err = f(); !errors.Is(err, errChangedByTwin) {
+			return err
+		}
+	}
+	return err
+}
+
+func refresh(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 	last, err := Last(ctx, tx, p.CompanyID, p.ObjectID, p.Funding)
 	if err != nil {
 		return Quote{}, err
@@ -237,6 +256,10 @@ func Refresh(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 // Accept locks a quote whose whole amount was seen in time. Accepting twice is fine; ErrState when a newer quote took its
 // place or its object was cancelled.
 func Accept(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
+	return again(func() error { return accept(ctx, tx, companyID, quoteID) })
+}
+
+func accept(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
 	q, err := Get(ctx, tx, companyID, quoteID)
 	if err != nil {
 		return err
@@ -255,6 +278,10 @@ func Accept(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
 // Reopen unlocks an accepted quote whose payment vanished: it is active again while its time lasts, else expired. A quote that
 // is not accepted stays as it is.
 func Reopen(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
+	return again(func() error { return reopen(ctx, tx, companyID, quoteID) })
+}
+
+func reopen(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
 	q, err := Get(ctx, tx, companyID, quoteID)
 	if err != nil || q.State != StateAccepted {
 		return err
@@ -269,6 +296,10 @@ func Reopen(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
 
 // Cancel ends the active quotes of an object that was cancelled.
 func Cancel(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
+	return again(func() error { return cancel(ctx, tx, companyID, objectID) })
+}
+
+func cancel(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
 	all, err := ForObject(ctx, tx, companyID, objectID)
 	if err != nil {
 		return err
