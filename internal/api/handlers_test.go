@@ -1,0 +1,266 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/rates"
+)
+
+// paper stands for a wallet: its addresses need not be payable here.
+type paper struct{}
+
+func (paper) Address(branch, index uint32) (string, error) {
+	return fmt.Sprintf("bcrt1qpaper%dx%d", branch, index), nil
+}
+
+type toySandbox struct{ failed string }
+
+func (*toySandbox) Deposit(_ context.Context, _ identity.Principal, payrollID, kind, amount string) (string, error) {
+	return payrollID + "/" + kind + "/" + amount, nil
+}
+
+func (*toySandbox) Advance(_ context.Context, by time.Duration) (time.Time, error) {
+	return dbtest.Epoch.Add(by), nil
+}
+
+func (s *toySandbox) PayoutFailure(_ context.Context, _ *db.Tx, _ identity.Principal, id string) error {
+	s.failed = id
+	return nil
+}
+
+// newService is a bench with the real routes.
+func newService(t testing.TB, d *db.DB, change func(*Deps)) *bench {
+	t.Helper()
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ever = 100_000 * time.Hour
+	r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
+	if err := r.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var deps Deps
+	b := newBench(t, d, func(own *Deps) {
+		own.Sealer, own.Sandbox = sealer, &toySandbox{}
+		own.Payroll = &payroll.Service{Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute}
+		if change != nil {
+			change(own)
+		}
+		deps = *own
+	})
+	b.server = newServer(deps, routes)
+	return b
+}
+
+// ask sends a request that must succeed, and reads the answer into a T.
+func ask[T any](b *bench, method, path, body string, headers ...string) (out T, text string) {
+	b.t.Helper()
+	got := b.do(method, path, body, headers...)
+	if got.status != 200 {
+		b.t.Fatalf("%s %s: %d %s", method, path, got.status, got.text)
+	}
+	if err := json.Unmarshal([]byte(got.text), &out); err != nil {
+		b.t.Fatal(err)
+	}
+	return out, got.text
+}
+
+type members = map[string]any
+
+const btcAddress = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
+
+func TestFromRecipientToPayroll(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newService(t, d, nil)
+		recipients := "/api/company/" + b.company + "/recipients/"
+		body := `{"first_name":"Ada","last_name":"Lovelace","country":"GB","external_id":"a-1","email":"ada@example.com"}`
+		made, _ := ask[members](b, "POST", recipients+"create", body, "Idempotency-Key", "r1")
+		if made["recipient_type"] != "user" || made["status"] != "pending" || made["idempotency_replayed"] != false || made["relationship_id"] == "" {
+			t.Fatalf("%v", made)
+		}
+		again, _ := ask[members](b, "POST", recipients+"create", body, "Idempotency-Key", "r1")
+		if again["recipient_id"] != made["recipient_id"] || again["idempotency_replayed"] != true {
+			t.Fatalf("%v", again)
+		}
+		if got := b.do("POST", recipients+"create", body); got.status != 409 || got.json(t)["recipient_id"] != made["recipient_id"] {
+			t.Errorf("%d %s", got.status, got.text)
+		}
+		if got := b.do("POST", recipients+"create", `{}`); got.status != 422 || len(got.json(t)["errors"].([]any)) != 3 {
+			t.Errorf("%d %s", got.status, got.text)
+		}
+		id := made["recipient_id"].(string)
+
+		at := recipients + id + "/distribution"
+		first, _ := ask[members](b, "POST", at, `{"symbol":"BTC","distribution_data":{"address":"`+btcAddress+`"}}`)
+		if first["allocation"] != 100.0 || first["symbol"] != "BTC" || first["recipient_id"] != id {
+			t.Fatalf("%v", first)
+		}
+		second, _ := ask[members](b, "POST", at, `{"symbol":"BTC","distribution_data":{"address":"`+btcAddress+`"}}`)
+		one, two := first["distribution_id"].(string), second["distribution_id"].(string)
+		if got := b.do("DELETE", at, `{"distribution_id":"`+one+`"}`); got.status != 409 || got.json(t)["code"] != "allocation_not_zero" {
+			t.Errorf("%d %s", got.status, got.text)
+		}
+		if got := b.do("PATCH", at+"/allocations", `{"allocations":[{"distribution_id":"`+one+`","allocation":33.5},{"distribution_id":"`+two+`","allocation":66.5}]}`); got.status != 422 || got.json(t)["code"] != "allocation_invalid" {
+			t.Errorf("%d %s", got.status, got.text)
+		}
+		ask[members](b, "PATCH", at+"/allocations", `{"allocations":[{"distribution_id":"`+one+`","allocation":0},{"distribution_id":"`+two+`","allocation":100}]}`)
+		if gone, _ := ask[members](b, "DELETE", at, `{"distribution_id":"`+one+`"}`); gone["deleted"] != true {
+			t.Errorf("%v", gone)
+		}
+		if list, text := ask[members](b, "GET", at, ""); len(list["distributions"].([]any)) != 1 || !strings.Contains(text, btcAddress) {
+			t.Errorf("%s", text)
+		}
+
+		list, text := ask[members](b, "GET", "/api/company/recipients?status=active&search=LOVE", "")
+		if rows := list["data"].([]any); len(rows) != 1 || rows[0].(members)["vendor_type"] != "" || list["meta"].(members)["total"] != 1.0 {
+			t.Errorf("%s", text)
+		}
+		if _, text := ask[members](b, "GET", "/api/company/workers", ""); !strings.Contains(text, `"data":[]`) {
+			t.Errorf("%s", text)
+		}
+
+		pay := `{"company_id":"` + b.company + `","currency":"USD","external_id":"run-1","to_pay":[{"user_id":"` + id + `","amount_fiat":1250.50,"description":"September"}]}`
+		if got := b.do("POST", "/api/company/payroll/create", pay); got.status != 400 || got.json(t)["code"] != "idempotency_key_required" {
+			t.Errorf("%d %s", got.status, got.text)
+		}
+		preview, text := ask[members](b, "POST", "/api/company/payroll/preview", pay)
+		if len(preview["blockers"].([]any)) != 0 || !strings.Contains(text, `"volume_input_in_input_currency":1250.50`) {
+			t.Errorf("%s", text)
+		}
+		run, text := ask[members](b, "POST", "/api/company/payroll/create", pay, "Idempotency-Key", "p1")
+		q := run["quote"].(members)
+		if !strings.Contains(text, `"total_input_in_input_currency":1250.50`) || q["funding_currency"] != "BTC" || q["funding_details"].(members)["network"] != "regtest" {
+			t.Fatalf("%s", text)
+		}
+		if _, replay := ask[members](b, "POST", "/api/company/payroll/create", pay, "Idempotency-Key", "p1"); replay != text {
+			t.Errorf("%s\n%s", replay, text)
+		}
+		if got := b.do("POST", "/api/company/payroll/create", pay, "Idempotency-Key", "p2"); got.status != 409 || got.json(t)["payroll_id"] != run["payroll_id"] {
+			t.Errorf("%d %s", got.status, got.text)
+		}
+		bad := b.do("POST", "/api/company/payroll/create", `{"currency":"USD","to_pay":[{"user_id":"usr_nobody","amount_fiat":1},{"user_id":"`+id+`","amount_fiat":1.234}]}`, "Idempotency-Key", "p3")
+		if bad.status != 422 || !strings.Contains(bad.text, `"pointer":"/to_pay/0`) || !strings.Contains(bad.text, `"pointer":"/to_pay/1/amount_fiat"`) {
+			t.Errorf("%d %s", bad.status, bad.text)
+		}
+		prl := run["payroll_id"].(string)
+		refreshed, text := ask[members](b, "POST", "/api/company/payroll/quote/refresh", `{"payroll_id":"`+prl+`"}`)
+		if quotes := refreshed["quotes"].([]any); len(quotes) != 1 || quotes[0].(members)["quote_id"] != q["quote_id"] {
+			t.Errorf("%s", text)
+		}
+		detail, text := ask[members](b, "GET", "/api/company/payrolls/"+prl, "")
+		if detail["status"] != "pending" || len(detail["payments"].([]any)) != 1 || len(detail["deposits"].([]any)) != 0 || detail["quote"] == nil {
+			t.Errorf("%s", text)
+		}
+		found, text := ask[members](b, "GET", "/api/company/payrolls?status=pending&external_id=run-1&from=2020-01-01", "")
+		if len(found["data"].([]any)) != 1 {
+			t.Errorf("%s", text)
+		}
+		if got := b.do("GET", "/api/company/payrolls/prl_unknown", ""); got.status != 404 {
+			t.Errorf("%d %s", got.status, got.text)
+		}
+		if off, _ := ask[members](b, "POST", "/api/company/payroll/cancel", `{"payroll_id":"`+prl+`"}`); off["status"] != "cancelled" {
+			t.Errorf("%v", off)
+		}
+
+		stranger := newBench(t, d, nil)
+		stranger.server = b.server
+		for _, c := range [][2]string{
+			{"GET", "/api/company/payrolls/" + prl}, {"GET", "/api/company/recipients?company_id=" + b.company}, {"GET", at},
+			{"GET", "/api/company/" + stranger.company + "/recipients/" + id + "/distribution"},
+		} {
+			if got := stranger.do(c[0], c[1], ""); got.status != 404 {
+				t.Errorf("a stranger gets %s: %d %s", c[1], got.status, got.text)
+			}
+		}
+	})
+}
+
+func TestReferenceAndSandbox(t *testing.T) {
+	b := newService(t, sqlite(t), nil)
+	if _, text := ask[members](b, "GET", "/api/rates", "", "Authorization", ""); !strings.Contains(text, `"base":"BTC"`) {
+		t.Errorf("%s", text)
+	}
+	if _, text := ask[members](b, "GET", "/api/currencies", "", "Authorization", ""); !strings.Contains(text, `{"symbol":"JPY","type":"fiat","decimals":0,"minimum":1}`) {
+		t.Errorf("%s", text)
+	}
+	if own, text := ask[members](b, "GET", "/api/company", ""); own["company_id"] != b.company {
+		t.Errorf("%s", text)
+	}
+	if paid, text := ask[members](b, "POST", "/api/sandbox/deposit", `{"payroll_id":"prl_1","kind":"under","amount":0.5}`); paid["tx_hash"] != "prl_1/under/0.5" {
+		t.Errorf("%s", text)
+	}
+	if _, text := ask[members](b, "POST", "/api/sandbox/clock", `{"advance_seconds":60}`); text != `{"now":"2026-01-15T12:01:00Z"}` {
+		t.Errorf("%s", text)
+	}
+	ask[members](b, "POST", "/api/sandbox/payout-failure", `{"subpayroll_id":"pmt_1"}`)
+	live := newService(t, sqlite(t), func(d *Deps) { d.Env = identity.Production })
+	if got := live.do("POST", "/api/sandbox/clock", `{"advance_seconds":60}`, "Authorization", ""); got.status != 404 {
+		t.Errorf("production has sandbox routes: %d", got.status)
+	}
+}
+
+// The contract is complete: each reference has its schema, each operation its own id, and money is never a float.
+func TestContract(t *testing.T) {
+	b := newService(t, sqlite(t), nil)
+	doc, text := ask[members](b, "GET", "/openapi.json", "")
+	schemas := doc["components"].(members)["schemas"].(members)
+	for _, part := range strings.Split(text, `"$ref":"#/components/schemas/`)[1:] {
+		name, _, _ := strings.Cut(part, `"`)
+		if schemas[name] == nil {
+			t.Errorf("no schema %s", name)
+		}
+	}
+	if strings.Contains(text, `"double"`) || !strings.Contains(text, `"format":"decimal"`) {
+		t.Error("money is not shown as decimal")
+	}
+	ids := map[string]bool{}
+	n := 0
+	for _, item := range doc["paths"].(members) {
+		for _, op := range item.(members) {
+			ids[op.(members)["operationId"].(string)] = true
+			n++
+		}
+	}
+	if n != len(routes) || len(ids) != n {
+		t.Errorf("%d operations with %d ids for %d routes", n, len(ids), len(routes))
+	}
+	create := schemas["PayrollCreateBody"].(members)
+	if create["additionalProperties"] != false || create["required"].([]any)[0] != "to_pay" {
+		t.Errorf("%v", create)
+	}
+	if s := schemas["PayrollDetail"].(members); s["additionalProperties"] != nil || s["properties"].(members)["payroll_id"] == nil {
+		t.Errorf("%v", s)
+	}
+}
+
+func TestTheTableIsChecked(t *testing.T) {
+	good := routes[0]
+	for name, change := range map[string]func(*route){
+		"no scope":                func(r *route) { r.scope = "" },
+		"any scope":               func(r *route) { r.scope = anyScope },
+		"GET that writes":         func(r *route) { r.kind = write },
+		"public write":            func(r *route) { r.method, r.kind, r.scope = "POST", write, public },
+		"path value left unread":  func(r *route) { r.path = "/x/{id}" },
+		"method that is not ours": func(r *route) { r.method = "TRACE" },
+	} {
+		bad := good
+		change(&bad)
+		if checkTable([]route{bad}) == "" {
+			t.Errorf("%s passes", name)
+		}
+	}
+	if fault := checkTable(routes); fault != "" {
+		t.Error(fault)
+	}
+}

@@ -1,0 +1,581 @@
+// Package api is the JSON face: it turns HTTP requests into calls of the domain and their results into answers.
+//
+// routes.go is the whole interface as one table. What stands there gets, for free and alike: authentication, scope, rate
+// limit, acting company, strict reading of parameters and body, idempotency, paging, the error answers and the contract at
+// /openapi.json. A handler only shapes: wire in, one call of the domain, wire out.
+//
+// One request is one transaction. A write's effect, its idempotency record and its stored answer commit together; a
+// handler may therefore run more than once and must not touch anything outside its transaction.
+//
+// The package owns the table idempotency and no other, knows no rule of the business, and never sees a float.
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"path"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payroll"
+)
+
+// Version is the version of the interface, sent with every answer.
+const Version = "2.0"
+
+// Deps is what the face stands on. DB, Now and Env are required.
+type Deps struct {
+	DB      *db.DB
+	Payroll *payroll.Service
+	// Env is the environment. Credentials belong to one; sandbox routes exist only in the sandbox.
+	Env identity.Environment
+	// Sealer seals personal data at rest.
+	Sealer *identity.Sealer
+	// Sandbox does what the sandbox routes ask. Without it they do not exist.
+	Sandbox Sandbox
+	// Now is the clock of rate limits and logs, never of the business.
+	Now func() time.Time
+	// Reads and Writes bound the requests of one credential in a second; 0 switches the limit off.
+	Reads, Writes float64
+	// Hosts are the names that the service answers for; none means all.
+	Hosts []string
+	// Ready says why the service should not get requests now; nil means that the database alone decides.
+	Ready func(context.Context) error
+	// Observe is told of every request that a route answered, for metrics.
+	Observe func(method, route string, status int, took time.Duration)
+	Log     *slog.Logger
+}
+
+// New makes the face.
+func New(d Deps) http.Handler { return newServer(d, routes) }
+
+// NewServer makes an HTTP server whose time limits let no client hold a connection for nothing.
+func NewServer(addr string, h http.Handler) *http.Server {
+	return &http.Server{
+		Addr:              addr,
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      60 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+	}
+}
+
+// kind is how a route meets the database.
+type kind int
+
+const (
+	read   kind = iota // one read-only snapshot
+	write              // one transaction, with idempotency
+	direct             // none: the handler opens its own
+)
+
+// Body limits.
+const (
+	bodyLimit    = 2 << 20
+	payrollLimit = 8 << 20
+)
+
+// route is one line of the table.
+type route struct {
+	method, path string
+	scope        identity.Scope // what the credential must carry; public means none
+	kind         kind
+	limit        int64 // of the body; 0 is bodyLimit
+	keyed        bool  // an API key must send an Idempotency-Key
+	sandbox      bool  // exists in the sandbox only
+	handler      handler
+	name         string // in the contract, unique
+	summary      string
+}
+
+// public marks a route that takes no credential. Every other route names its scope.
+const public = "public"
+
+// anyScope marks a sandbox route that any credential may use.
+const anyScope = "any"
+
+// handler is a function with its input and output types.
+type handler struct {
+	in, out reflect.Type
+	run     func(ctx context.Context, tx *db.Tx, c *call, in any) (any, error)
+	// replayed adapts a stored answer to being sent again.
+	replayed func(string) string
+}
+
+// call is what a handler knows besides its input.
+type call struct {
+	*server
+	by identity.Principal
+	// company is the acting company, "" where the operation has none.
+	company string
+}
+
+// none is the input of an operation that takes nothing.
+type none struct{}
+
+// handle makes a handler of a typed function.
+func handle[In, Out any](fn func(context.Context, *db.Tx, *call, *In) (*Out, error)) handler {
+	return handler{
+		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
+		run: func(ctx context.Context, tx *db.Tx, c *call, in any) (any, error) { return fn(ctx, tx, c, in.(*In)) },
+	}
+}
+
+// server is the face at work.
+type server struct {
+	Deps
+	mux           *http.ServeMux
+	methods       []string // every method that any route has
+	reads, writes *limiter
+	flights       flights
+	twinWait      time.Duration
+	contract      []byte
+	contractYAML  []byte
+}
+
+func newServer(d Deps, table []route) *server {
+	if d.Now == nil || d.DB == nil || d.Env == "" {
+		panic("api: Deps needs DB, Now and Env")
+	}
+	if fault := checkTable(table); fault != "" {
+		panic("api: " + fault)
+	}
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &server{
+		Deps: d, mux: http.NewServeMux(), reads: newLimiter(d.Reads), writes: newLimiter(d.Writes),
+		flights: flights{running: map[claim]chan struct{}{}}, twinWait: twinWait,
+	}
+	table = slices.DeleteFunc(slices.Clone(table), func(r route) bool { return r.sandbox && (d.Sandbox == nil || d.Env != identity.Sandbox) })
+	contract, inputs := describe(table)
+	s.contract, s.contractYAML = contract.json, contract.yaml
+	for i, rt := range table {
+		s.mount(rt.method, rt.path, s.serveRoute(rt, inputs[i]))
+	}
+	s.mount("GET", "/openapi.json", s.serveFile("application/json", s.contract))
+	s.mount("GET", "/openapi.yaml", s.serveFile("application/yaml", s.contractYAML))
+	s.mount("GET", "/docs/errors/{code}", page(serveErrorPage))
+	s.mount("GET", "/docs/errors/{$}", page(serveErrorPage))
+	s.mount("GET", "/healthz", s.serveFile("application/json", []byte(`{"status":"ok"}`)))
+	s.mount("GET", "/readyz", s.serveReady)
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.refuse(w.(*answer), s.strayed(r)) })
+	return s
+}
+
+func (s *server) mount(method, path string, h func(*answer, *http.Request)) {
+	if !slices.Contains(s.methods, method) {
+		s.methods = append(s.methods, method)
+	}
+	s.mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) { h(w.(*answer), r) })
+}
+
+func page(serve func(http.ResponseWriter, *http.Request) *fault.Fault) func(*answer, *http.Request) {
+	return func(w *answer, r *http.Request) {
+		if f := serve(w, r); f != nil {
+			w.server.refuse(w, f)
+		}
+	}
+}
+
+// answer is the ResponseWriter of a request, with what the log wants to know of it.
+type answer struct {
+	http.ResponseWriter
+	server    *server
+	requestID string
+	route     string
+	principal string
+	code      string // of the error answer
+	status    int
+	size      int
+}
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	n, err := a.ResponseWriter.Write(b)
+	a.size += n
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// ServeHTTP gives every request its id, its headers and a net under it.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := s.Now()
+	a := &answer{ResponseWriter: w, server: s, requestID: requestID(r.Header)}
+	h := w.Header()
+	h.Set("X-Request-Id", a.requestID)
+	h.Set("Api-Version", Version)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
+				panic(p)
+			}
+			s.Log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("request_id", a.requestID), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			s.refuse(a, errInternal)
+		}
+		s.note(r, a, s.Now().Sub(start))
+	}()
+	switch {
+	case len(s.Hosts) > 0 && !slices.Contains(s.Hosts, r.Host):
+		s.refuse(a, errMisdirected)
+	case !slices.ContainsFunc(r.Header["Api-Version"], func(v string) bool { return v != Version }):
+		if p := r.URL.Path; p == "" || p[0] != '/' || path.Clean(p) != strings.TrimSuffix(p, "/") && p != "/" {
+			s.refuse(a, errNoSuchRoute) // rather than the redirect of the mux, which is no JSON and loses the body
+			return
+		}
+		s.mux.ServeHTTP(a, r)
+	default:
+		s.refuse(a, errVersion.At("header", "Api-Version"))
+	}
+}
+
+// note writes the one log line of a request.
+func (s *server) note(r *http.Request, a *answer, took time.Duration) {
+	if s.Observe != nil && a.route != "" {
+		s.Observe(r.Method, a.route, a.status, took)
+	}
+	level := slog.LevelInfo
+	if a.status >= 500 {
+		level = slog.LevelError
+	}
+	if !s.Log.Enabled(r.Context(), level) {
+		return
+	}
+	s.Log.LogAttrs(r.Context(), level, "request", slog.String("request_id", a.requestID), slog.String("method", r.Method),
+		slog.String("route", a.route), slog.Int("status", a.status), slog.String("code", a.code), slog.String("principal", a.principal),
+		slog.Int("bytes", a.size), slog.Duration("took", took))
+}
+
+// requestID keeps a sane id of the client's own, so that both sides can find the request, or makes one.
+func requestID(h http.Header) string {
+	if id := h.Get("X-Request-Id"); visible(id, 128) && strings.Trim(id, requestIDChars) == "" {
+		return id
+	}
+	id := uuid.New()
+	return "req_" + hex.EncodeToString(id[:])
+}
+
+const requestIDChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:"
+
+// refuse answers with an error. It does nothing once an answer has begun.
+func (s *server) refuse(w *answer, err error) {
+	if w.status != 0 {
+		return
+	}
+	f := asFault(err)
+	if f.Kind == fault.Internal {
+		s.Log.Error("internal error", slog.String("request_id", w.requestID), slog.String("route", w.route), slog.String("error", err.Error()))
+	}
+	h := w.Header()
+	if after := retryAfter(f); after != "" {
+		h.Set("Retry-After", after)
+	}
+	if f.Kind == fault.Unauthorized {
+		h.Add("WWW-Authenticate", `Basic realm="api", charset="UTF-8"`)
+		h.Add("WWW-Authenticate", `Bearer realm="api", error="invalid_token"`)
+	}
+	if allow := f.Meta["allow"]; allow != "" {
+		h.Set("Allow", allow)
+	}
+	status, body := render(forBody(f), w.requestID)
+	w.code = f.Code
+	send(w, status, body)
+}
+
+func send(w *answer, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that left needs no answer
+}
+
+// strayed says why no route took a request: no such address, or another method.
+func (s *server) strayed(r *http.Request) error {
+	var allow []string
+	probe := *r
+	for _, m := range s.methods {
+		probe.Method = m
+		if _, pattern := s.mux.Handler(&probe); pattern != "/" {
+			allow = append(allow, m)
+		}
+	}
+	if len(allow) == 0 {
+		return errNoSuchRoute
+	}
+	if slices.Contains(allow, "GET") {
+		allow = append(allow, "HEAD")
+	}
+	slices.Sort(allow)
+	return errMethod.Set("allow", strings.Join(allow, ", "))
+}
+
+func (s *server) serveFile(contentType string, body []byte) func(*answer, *http.Request) {
+	return func(w *answer, _ *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", contentType)
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = w.Write(body) // a client that left needs no answer
+	}
+}
+
+// serveReady says whether the service can do its work: the database answers, and nothing else objects.
+func (s *server) serveReady(w *answer, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
+	defer cancel()
+	err := s.DB.Ping(ctx)
+	if err == nil && s.Ready != nil {
+		err = s.Ready(ctx)
+	}
+	if err != nil {
+		s.Log.Warn("not ready", slog.String("error", err.Error()))
+		s.refuse(w, errRetryLater.Detailf("The service is not ready."))
+		return
+	}
+	send(w, http.StatusOK, []byte(`{"status":"ready"}`))
+}
+
+// serveRoute makes the way of a request through a route: who asks, may they, what do they ask, do it.
+func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
+	template := rt.method + " " + rt.path
+	limits := s.writes
+	if rt.kind == read {
+		limits = s.reads
+	}
+	limit := rt.limit
+	if limit == 0 {
+		limit = bodyLimit
+	}
+	serve := func(w *answer, r *http.Request) error {
+		ctx := r.Context()
+		c := &call{server: s}
+		if rt.scope != public {
+			var err error
+			if c.by, err = s.authenticate(ctx, r.Header); err != nil {
+				return err
+			}
+			w.principal = c.by.ID
+			if err := limits.take(s.Now(), c.by.ID, w.Header()); err != nil {
+				return err
+			}
+			if rt.scope != anyScope {
+				if err := permit(c.by, rt.scope); err != nil {
+					return err
+				}
+			}
+		}
+		key := ""
+		if rt.kind != read {
+			var err error
+			if key, err = idempotencyKey(r.Header); err != nil {
+				return err
+			}
+			if key == "" && rt.keyed && c.by.Kind == identity.KindAPIKey {
+				return errKeyRequired.At("header", "Idempotency-Key")
+			}
+		}
+		body, err := readAll(w, r, limit, in.body >= 0)
+		if err != nil {
+			return err
+		}
+		v := reflect.New(in.typ)
+		var problems fault.List
+		if in.body >= 0 {
+			if err := in.readBody(body, v.Elem(), &problems); err != nil {
+				return err
+			}
+		}
+		if err := in.readParams(r, v.Elem(), &problems); err != nil {
+			return err
+		}
+		if err := problems.Err(); err != nil {
+			return err
+		}
+		if in.company != nil {
+			if err := c.actFor(v.Elem().FieldByIndex(in.company)); err != nil {
+				return err
+			}
+		}
+		run := func(ctx context.Context, tx *db.Tx) ([]byte, error) {
+			out, err := rt.handler.run(ctx, tx, c, v.Interface())
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(out)
+		}
+		var out []byte
+		switch rt.kind {
+		case read:
+			err = s.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+				out, err = run(ctx, tx)
+				return err
+			})
+		case write:
+			if key == "" {
+				err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+					out, err = run(ctx, tx)
+					return err
+				})
+				break
+			}
+			var replayed bool
+			out, replayed, err = s.once(ctx, claim{account(c.by), template, key, fingerprint(r, in, body)}, rt.handler, run)
+			if replayed {
+				w.Header().Set("Idempotent-Replayed", "true")
+			}
+		case direct:
+			out, err = run(ctx, nil)
+		}
+		if err != nil {
+			return err
+		}
+		send(w, http.StatusOK, out)
+		return nil
+	}
+	return func(w *answer, r *http.Request) {
+		w.route = rt.path
+		if err := serve(w, r); err != nil {
+			s.refuse(w, err)
+		}
+	}
+}
+
+// account is whose keys count together: an app keeps its keys when its credential is rotated.
+func account(by identity.Principal) string {
+	app := by.AppID
+	if app == "" {
+		app = by.ID
+	}
+	return by.CompanyID + "/" + app + "/" + by.UserID
+}
+
+// actFor settles for which company the call acts: the credential's own, which is also the only one that it may name.
+func (c *call) actFor(field reflect.Value) error {
+	c.company = c.by.CompanyID
+	if named := field.String(); c.company == "" || named != "" && named != c.company {
+		return fault.NotFoundErr
+	}
+	field.SetString(c.company)
+	return nil
+}
+
+// once runs a write at most once for its key. A failed run leaves the key free.
+func (s *server) once(ctx context.Context, c claim, h handler, run func(context.Context, *db.Tx) ([]byte, error)) (out []byte, replayed bool, err error) {
+	leave, err := s.flights.enter(ctx, c, s.twinWait)
+	if err != nil {
+		return nil, false, err
+	}
+	defer leave()
+	err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		stored, found, err := c.replay(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if replayed = found; found {
+			if h.replayed != nil {
+				stored = h.replayed(stored)
+			}
+			out = []byte(stored)
+			return nil
+		}
+		if out, err = run(ctx, tx); err != nil {
+			return err
+		}
+		c.store(tx, string(out))
+		return nil
+	})
+	return out, replayed, err
+}
+
+// readAll reads the body of an operation that has one.
+func readAll(w *answer, r *http.Request, limit int64, wanted bool) ([]byte, error) {
+	if !wanted {
+		return nil, nil
+	}
+	for _, name := range []string{"Content-Type", "Content-Encoding"} {
+		if len(r.Header[name]) > 1 {
+			return nil, errDuplicate.At("header", name)
+		}
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		return nil, errMediaType.Detailf("Send the body without a Content-Encoding.")
+	}
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
+		return nil, errMediaType
+	}
+	tooLarge := errTooLarge.Detailf("The body is larger than %d bytes.", limit)
+	if r.ContentLength > limit {
+		w.Header().Set("Connection", "close") // rather than read what nobody wants
+		return nil, tooLarge
+	}
+	body := make([]byte, 0, max(r.ContentLength+1, 512))
+	src := http.MaxBytesReader(w.ResponseWriter, r.Body, limit)
+	for {
+		n, err := src.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		var over *http.MaxBytesError
+		switch {
+		case errors.Is(err, io.EOF):
+			return body, nil
+		case errors.As(err, &over):
+			return nil, tooLarge
+		case err != nil:
+			return nil, malformed("The body could not be read to its end.")
+		}
+		if len(body) == cap(body) {
+			body = slices.Grow(body, cap(body))
+		}
+	}
+}
+
+// fingerprint is the same for requests that mean the same: body members in any order and with any white space, and the
+// values in the path. Numbers count as they are written.
+func fingerprint(r *http.Request, in *input, body []byte) string {
+	h := sha256.New()
+	for _, p := range in.params {
+		if p.in == "path" {
+			fmt.Fprintf(h, "%q\n", r.PathValue(p.name))
+		}
+	}
+	if in.body >= 0 {
+		canonical := jsontext.Value(slices.Clone(body))
+		// The body has been read without a syntax error, so this cannot fail.
+		_ = canonical.Format(jsontext.ReorderRawObjects(true))
+		h.Write(canonical)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

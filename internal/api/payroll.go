@@ -1,0 +1,379 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/quote"
+)
+
+type (
+	payrollCreateInput struct{ Body payrollCreateBody }
+
+	payrollCreateBody struct {
+		CompanyID       string      `json:"company_id,omitempty" maxLength:"64"`
+		ToPay           []toPayItem `json:"to_pay" minItems:"1" maxItems:"10000"`
+		FundingMethod   string      `json:"funding_method,omitempty" maxLength:"64" doc:"crypto, wallet, or the id of a wallet; the company's own method when absent."`
+		FundingCurrency string      `json:"funding_currency,omitempty" maxLength:"10"`
+		Currency        string      `json:"currency,omitempty" maxLength:"10" doc:"What amount_fiat is in."`
+		ExternalID      string      `json:"external_id,omitempty" maxLength:"255" doc:"The partner's reference, unique in the company."`
+	}
+
+	toPayItem struct {
+		AmountFiat        Decimal `json:"amount_fiat"`
+		UserID            string  `json:"user_id,omitempty" maxLength:"64" doc:"A worker's user, or the rec_ id of a person."`
+		CompanyID         string  `json:"company_id,omitempty" maxLength:"64" doc:"The rec_ id of a company recipient."`
+		Country           string  `json:"country,omitempty" maxLength:"2"`
+		IsPremium         bool    `json:"is_premium,omitempty"`
+		InvoiceID         string  `json:"invoice_id,omitempty" maxLength:"64"`
+		Description       string  `json:"description,omitempty" maxLength:"500"`
+		Category          string  `json:"category,omitempty" maxLength:"100"`
+		ExternalPaymentID string  `json:"external_payment_id,omitempty" maxLength:"255"`
+	}
+
+	payrollCreated struct {
+		PayrollID string        `json:"payroll_id"`
+		Fees      Decimal       `json:"fees"`
+		Volume    Decimal       `json:"volume_input_in_input_currency"`
+		Total     Decimal       `json:"total_input_in_input_currency"`
+		Quote     *payrollQuote `json:"quote,omitzero" doc:"Absent when the payroll is funded by the company's balance."`
+	}
+
+	payrollQuote struct {
+		QuoteID         string         `json:"quote_id"`
+		ValidFrom       Time           `json:"valid_from"`
+		ValidTo         Time           `json:"valid_to"`
+		Rate            Decimal        `json:"rate"`
+		FundingCurrency string         `json:"funding_currency"`
+		FundingAmount   Decimal        `json:"funding_amount"`
+		FundingDetails  fundingDetails `json:"funding_details"`
+	}
+
+	fundingDetails struct {
+		Address string `json:"address"`
+		Network string `json:"network"`
+	}
+
+	payrollRefInput struct{ Body payrollRefBody }
+
+	payrollRefBody struct {
+		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
+		PayrollID string `json:"payroll_id" maxLength:"64"`
+	}
+
+	payrollRefreshed struct {
+		PayrollID string         `json:"payroll_id"`
+		Quotes    []payrollQuote `json:"quotes"`
+	}
+
+	payrollPreview struct {
+		Currency        string        `json:"currency"`
+		FundingMethod   string        `json:"funding_method"`
+		FundingCurrency string        `json:"funding_currency"`
+		Fees            Decimal       `json:"fees"`
+		Volume          Decimal       `json:"volume_input_in_input_currency"`
+		Total           Decimal       `json:"total_input_in_input_currency"`
+		FundingAmount   *Decimal      `json:"funding_amount,omitzero" doc:"At the present rate; absent while none is known."`
+		Rate            *Decimal      `json:"rate,omitzero"`
+		Payments        []previewItem `json:"payments"`
+		Blockers        []wrong       `json:"blockers" doc:"Why creating it would be refused; empty when it would not."`
+	}
+
+	previewItem struct {
+		UserID  string         `json:"user_id"`
+		Name    string         `json:"name"`
+		Amount  Decimal        `json:"amount_fiat"`
+		Fees    Decimal        `json:"fees"`
+		Outputs []previewShare `json:"outputs"`
+	}
+
+	previewShare struct {
+		DistributionID string  `json:"distribution_id"`
+		Currency       string  `json:"output_currency"`
+		Volume         Decimal `json:"volume_input_in_input_currency"`
+	}
+
+	payrollList struct {
+		CompanyID  string    `query:"company_id"`
+		Status     string    `query:"status" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded"`
+		ExternalID string    `query:"external_id"`
+		From       time.Time `query:"from" doc:"Created at this time or later."`
+		To         time.Time `query:"to" doc:"Created before this time."`
+		paging
+	}
+
+	payrollPage struct {
+		Data []PayrollSummary `json:"data"`
+		Meta meta             `json:"meta"`
+	}
+
+	// PayrollSummary is exported because the contract leaves out what an unexported embedded type has.
+	PayrollSummary struct {
+		PayrollID       string        `json:"payroll_id"`
+		CompanyID       string        `json:"company_id"`
+		ExternalID      string        `json:"external_id"`
+		Status          string        `json:"status"`
+		FundingState    string        `json:"funding_state"`
+		Currency        string        `json:"currency"`
+		FundingMethod   string        `json:"funding_method"`
+		FundingCurrency string        `json:"funding_currency"`
+		Payees          int64         `json:"payees"`
+		Fees            Decimal       `json:"fees"`
+		Volume          Decimal       `json:"volume_input_in_input_currency"`
+		Total           Decimal       `json:"total_input_in_input_currency"`
+		Created         Time          `json:"created"`
+		Updated         Time          `json:"updated"`
+		Quote           *payrollQuote `json:"quote,omitzero"`
+	}
+
+	payrollGet struct {
+		PayrollID string `path:"payroll_id"`
+		CompanyID string `query:"company_id"`
+	}
+
+	payrollDetail struct {
+		PayrollSummary
+		FundedAmount Decimal          `json:"funded_amount" doc:"Confirmed, in the funding currency."`
+		Payments     []paymentDetail  `json:"payments"`
+		Deposits     []payrollDeposit `json:"deposits"`
+		Timeline     []payrollStep    `json:"timeline"`
+	}
+
+	paymentDetail struct {
+		SubpayrollID      string         `json:"subpayroll_id"`
+		UserID            string         `json:"user_id"`
+		RecipientID       string         `json:"recipient_id"`
+		Status            string         `json:"status"`
+		Reason            string         `json:"reason"`
+		AmountFiat        Decimal        `json:"amount_fiat"`
+		Fees              Decimal        `json:"fees"`
+		Country           string         `json:"country"`
+		IsPremium         bool           `json:"is_premium"`
+		InvoiceID         string         `json:"invoice_id"`
+		Description       string         `json:"description"`
+		Category          string         `json:"category"`
+		ExternalPaymentID string         `json:"external_payment_id"`
+		Received          bool           `json:"received"`
+		Released          bool           `json:"released"`
+		Fulfilled         bool           `json:"fulfilled"`
+		Outputs           []payoutOutput `json:"outputs"`
+	}
+
+	payoutOutput struct {
+		OutputID       string  `json:"output_id"`
+		DistributionID string  `json:"distribution_id"`
+		Status         string  `json:"status"`
+		Reason         string  `json:"reason"`
+		InputCurrency  string  `json:"input_currency"`
+		OutputCurrency string  `json:"output_currency"`
+		VolumeInput    Decimal `json:"volume_input_in_input_currency"`
+		VolumeOutput   Decimal `json:"volume_output_in_output_currency"`
+		Address        string  `json:"address"`
+		TxHash         string  `json:"tx_hash"`
+	}
+
+	payrollDeposit struct {
+		DepositID     string  `json:"deposit_id"`
+		Status        string  `json:"status"`
+		Currency      string  `json:"currency"`
+		Amount        Decimal `json:"amount"`
+		TxHash        string  `json:"tx_hash"`
+		FirstSeen     Time    `json:"first_seen"`
+		Confirmations int64   `json:"confirmations"`
+	}
+
+	payrollStep struct {
+		ObjectID string `json:"object_id"`
+		From     string `json:"from"`
+		To       string `json:"to"`
+		Reason   string `json:"reason"`
+		At       Time   `json:"at"`
+	}
+
+	payrollCancelled struct {
+		PayrollID string `json:"payroll_id"`
+		Status    string `json:"status"`
+	}
+)
+
+// params is the wire's payroll in the domain's words.
+func (b *payrollCreateBody) params(company string) payroll.CreateParams {
+	p := payroll.CreateParams{
+		CompanyID: company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, Currency: b.Currency,
+		ExternalID: b.ExternalID, ToPay: make([]payroll.Payee, len(b.ToPay)),
+	}
+	for i := range b.ToPay {
+		t := &b.ToPay[i]
+		p.ToPay[i] = payroll.Payee{
+			AmountText: string(t.AmountFiat), UserID: t.UserID, CompanyID: t.CompanyID, Country: t.Country, IsPremium: t.IsPremium,
+			InvoiceID: t.InvoiceID, Description: t.Description, Category: t.Category, ExternalPaymentID: t.ExternalPaymentID,
+		}
+	}
+	return p
+}
+
+func createPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateInput) (*payrollCreated, error) {
+	p, err := c.Payroll.Create(ctx, tx, c.by, in.Body.params(c.company))
+	if err != nil {
+		return nil, err
+	}
+	return &payrollCreated{p.ID, amount(p.Fees), amount(p.Volume), amount(p.Total), showQuote(p.Quote)}, nil
+}
+
+func showQuote(q *quote.Quote) *payrollQuote {
+	if q == nil {
+		return nil
+	}
+	return &payrollQuote{
+		QuoteID: q.ID, ValidFrom: Time(q.ValidFrom), ValidTo: Time(q.ValidTo), Rate: Decimal(q.Rate.String()),
+		FundingCurrency: string(q.Funding.Asset()), FundingAmount: amount(q.Funding), FundingDetails: fundingDetails{q.Address, q.Network},
+	}
+}
+
+func refreshQuote(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) (*payrollRefreshed, error) {
+	p, quotes, err := c.Payroll.Refresh(ctx, tx, c.by, in.Body.PayrollID)
+	if err != nil {
+		return nil, err
+	}
+	out := &payrollRefreshed{PayrollID: p.ID, Quotes: make([]payrollQuote, len(quotes))}
+	for i := range quotes {
+		out.Quotes[i] = *showQuote(&quotes[i])
+	}
+	return out, nil
+}
+
+func cancelPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) (*payrollCancelled, error) {
+	p, err := c.Payroll.Cancel(ctx, tx, c.by, in.Body.PayrollID)
+	if err != nil {
+		return nil, err
+	}
+	return &payrollCancelled{p.ID, string(p.State)}, nil
+}
+
+// previewPayroll is a POST that only reads: it takes the body of create and has no effect.
+func previewPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateInput) (*payrollPreview, error) {
+	v, err := c.Payroll.Preview(ctx, tx, c.by, in.Body.params(c.company))
+	if err != nil {
+		return nil, err
+	}
+	out := &payrollPreview{
+		Currency: string(v.Currency), FundingMethod: v.FundingMethod, FundingCurrency: string(v.FundingCurrency),
+		Fees: amount(v.Fees), Volume: amount(v.Volume), Total: amount(v.Total),
+		Payments: make([]previewItem, len(v.Items)), Blockers: make([]wrong, len(v.Blockers)),
+	}
+	if v.Funding.Asset() != "" {
+		d := amount(v.Funding)
+		out.FundingAmount = &d
+	}
+	if !v.Rate.IsZero() {
+		d := Decimal(v.Rate.String())
+		out.Rate = &d
+	}
+	for i, it := range v.Items {
+		p := previewItem{UserID: it.PayeeID, Name: it.Name, Amount: amount(it.Amount), Fees: amount(it.Fee), Outputs: make([]previewShare, len(it.Shares))}
+		for j, s := range it.Shares {
+			p.Outputs[j] = previewShare{s.Distribution.ID, string(s.Distribution.Symbol), amount(s.Amount)}
+		}
+		out.Payments[i] = p
+	}
+	for i, f := range v.Blockers {
+		out.Blockers[i] = showField(f)
+	}
+	return out, nil
+}
+
+func showField(f fault.Field) wrong {
+	if f.In == "" {
+		f.In = "body"
+	}
+	return wrong(f)
+}
+
+func listPayrolls(ctx context.Context, tx *db.Tx, c *call, in *payrollList) (*payrollPage, error) {
+	all, total, err := c.Payroll.List(ctx, tx, c.by, c.company, payroll.Filter{
+		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &payrollPage{Data: make([]PayrollSummary, len(all)), Meta: in.meta(total)}
+	for i := range all {
+		out.Data[i] = summarize(&all[i])
+	}
+	return out, nil
+}
+
+func summarize(p *payroll.Payroll) PayrollSummary {
+	return PayrollSummary{
+		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: string(p.State), FundingState: string(p.FundingState),
+		Currency: string(p.Currency), FundingMethod: p.FundingMethod, FundingCurrency: string(p.FundingCurrency), Payees: p.Count,
+		Fees: amount(p.Fees), Volume: amount(p.Volume), Total: amount(p.Total), Created: Time(p.CreatedAt), Updated: Time(p.UpdatedAt),
+		Quote: showQuote(p.Quote),
+	}
+}
+
+func getPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollGet) (*payrollDetail, error) {
+	p, err := c.Payroll.Get(ctx, tx, c.by, in.PayrollID)
+	if err != nil {
+		return nil, err
+	}
+	out := &payrollDetail{
+		PayrollSummary: summarize(&p), FundedAmount: amount(p.Escrow),
+		Payments: make([]paymentDetail, len(p.Payments)), Timeline: make([]payrollStep, len(p.Timeline)),
+	}
+	for i := range p.Payments {
+		out.Payments[i] = showPayment(&p.Payments[i])
+	}
+	for i, s := range p.Timeline {
+		out.Timeline[i] = payrollStep{s.ObjectID, string(s.From), string(s.To), s.Reason, Time(s.At)}
+	}
+	out.Deposits, err = showDeposits(ctx, tx, c, p)
+	return out, err
+}
+
+func showPayment(m *payroll.Payment) paymentDetail {
+	d := paymentDetail{
+		SubpayrollID: m.ID, UserID: m.UserID, RecipientID: m.PayeeID, Status: string(m.State), Reason: m.Reason, AmountFiat: amount(m.Amount),
+		Fees: amount(m.Fee), Country: m.Country, IsPremium: m.IsPremium, InvoiceID: m.InvoiceID, Description: m.Description,
+		Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Received: m.Received, Released: m.Released, Fulfilled: m.Fulfilled,
+		Outputs: make([]payoutOutput, len(m.Outputs)),
+	}
+	for i := range m.Outputs {
+		d.Outputs[i] = showOutput(&m.Outputs[i])
+	}
+	return d
+}
+
+func showOutput(o *payout.Output) payoutOutput {
+	return payoutOutput{
+		OutputID: o.ID, DistributionID: o.DistributionID, Status: string(o.State), Reason: o.Reason,
+		InputCurrency: string(o.Input.Asset()), OutputCurrency: string(o.Amount.Asset()), VolumeInput: amount(o.Input), VolumeOutput: amount(o.Amount),
+		Address: o.Address, TxHash: o.TxID,
+	}
+}
+
+// showDeposits shows the money that came in, with the confirmations that it has now.
+func showDeposits(ctx context.Context, tx *db.Tx, c *call, p payroll.Payroll) ([]payrollDeposit, error) {
+	all, err := deposit.ForObject(ctx, tx, c.company, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	shown := make([]payrollDeposit, len(all))
+	for i, d := range all {
+		o, err := chain.GetOutput(ctx, tx, d.Chain, d.Outpoint)
+		if err != nil {
+			return nil, err
+		}
+		shown[i] = payrollDeposit{
+			DepositID: d.ID, Status: string(d.State), Currency: string(d.Amount.Asset()), Amount: amount(d.Amount), TxHash: d.TxID,
+			FirstSeen: Time(d.FirstSeen), Confirmations: o.Depth,
+		}
+	}
+	return shown, nil
+}

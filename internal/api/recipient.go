@@ -1,0 +1,164 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/recipient"
+)
+
+type (
+	recipientCreateInput struct {
+		CompanyID string `path:"company_id"`
+		Body      recipientCreateBody
+	}
+
+	// recipientCreateBody is the worker payload. Its rules are the recipient's own, which also says them of the profile of a
+	// user; here stand only the bounds that keep nonsense out.
+	recipientCreateBody struct {
+		ExternalID     string `json:"external_id,omitempty" maxLength:"255"`
+		Email          string `json:"email,omitempty" maxLength:"254"`
+		FirstName      string `json:"first_name,omitempty" maxLength:"100"`
+		LastName       string `json:"last_name,omitempty" maxLength:"100"`
+		PhoneNumber    string `json:"phone_number,omitempty" maxLength:"40"`
+		PhoneCountry   string `json:"phone_country,omitempty" maxLength:"2"`
+		DateOfBirth    string `json:"date_of_birth,omitempty" maxLength:"10"`
+		StreetAddress  string `json:"street_address,omitempty" maxLength:"200"`
+		StreetAddress2 string `json:"street_address_2,omitempty" maxLength:"200"`
+		City           string `json:"city,omitempty" maxLength:"100"`
+		State          string `json:"state,omitempty" maxLength:"100"`
+		Zip            string `json:"zip,omitempty" maxLength:"20"`
+		Country        string `json:"country,omitempty" maxLength:"2" doc:"Required. 2-letter ISO code."`
+		Role           string `json:"role,omitempty" enum:"contractor,employee,vendor"`
+		Department     string `json:"department,omitempty" maxLength:"100"`
+		VendorType     string `json:"vendor_type,omitempty" maxLength:"100"`
+		RecipientType  string `json:"recipient_type,omitempty" enum:"user,company"`
+		Name           string `json:"name,omitempty" maxLength:"200" doc:"Of a company recipient; of a person instead of first_name and last_name."`
+	}
+
+	recipientCreated struct {
+		RecipientID    string `json:"recipient_id"`
+		RecipientType  string `json:"recipient_type"`
+		RelationshipID string `json:"relationship_id"`
+		Status         string `json:"status"`
+		Replayed       bool   `json:"idempotency_replayed"`
+	}
+
+	recipientList struct {
+		CompanyID string `query:"company_id"`
+		Search    string `query:"search" maxLength:"100" doc:"A part of the name or email."`
+		Role      string `query:"role" enum:"contractor,employee,vendor"`
+		Type      string `query:"recipient_type" enum:"user,company"`
+		Status    string `query:"status" enum:"active,pending,inactive"`
+		Country   string `query:"country" maxLength:"2"`
+		SortBy    string `query:"sort_by" enum:"name,email,created"`
+		SortDir   string `query:"sort_by_dir" enum:"asc,desc"`
+		paging
+	}
+
+	recipientPage struct {
+		Data []recipientItem `json:"data"`
+		Meta meta            `json:"meta"`
+	}
+
+	recipientItem struct {
+		ID            string `json:"id"`
+		Email         string `json:"email"`
+		Name          string `json:"name"`
+		FirstName     string `json:"first_name"`
+		LastName      string `json:"last_name"`
+		Role          string `json:"role"`
+		RecipientType string `json:"recipient_type"`
+		Status        string `json:"status"`
+		Country       string `json:"country"`
+		ExternalID    string `json:"external_id"`
+		Department    string `json:"department"`
+		VendorType    string `json:"vendor_type"`
+		Created       string `json:"created" format:"date"`
+	}
+
+	workerList struct {
+		CompanyID string `query:"company_id"`
+		UserID    string `query:"user_id"`
+		Email     string `query:"email"`
+		paging
+	}
+
+	workerPage struct {
+		Data []workerItem `json:"data"`
+		Meta meta         `json:"meta"`
+	}
+
+	workerItem struct {
+		UserID             string `json:"user_id"`
+		Email              string `json:"email"`
+		FirstName          string `json:"first_name"`
+		LastName           string `json:"last_name"`
+		OnboardingComplete bool   `json:"onboarding_complete"`
+		HasDistributions   bool   `json:"has_distributions"`
+	}
+)
+
+// createdRecipient is a handler whose result itself says when it is sent again.
+func createdRecipient() handler {
+	h := handle(createRecipient)
+	h.replayed = func(stored string) string {
+		return strings.Replace(stored, `"idempotency_replayed":false`, `"idempotency_replayed":true`, 1)
+	}
+	return h
+}
+
+func createRecipient(ctx context.Context, tx *db.Tx, c *call, in *recipientCreateInput) (*recipientCreated, error) {
+	b := &in.Body
+	r, err := recipient.Create(ctx, tx, c.Sealer, c.by, recipient.CreateParams{
+		CompanyID: c.company, ExternalID: b.ExternalID, Type: b.RecipientType, Role: b.Role, Department: b.Department,
+		VendorType: b.VendorType, Name: b.Name,
+		Profile: identity.Profile{
+			Email: b.Email, FirstName: b.FirstName, LastName: b.LastName, Country: b.Country,
+			Details: identity.Details{
+				PhoneNumber: b.PhoneNumber, PhoneCountry: b.PhoneCountry, DateOfBirth: b.DateOfBirth, StreetAddress: b.StreetAddress,
+				StreetAddress2: b.StreetAddress2, City: b.City, State: b.State, Zip: b.Zip,
+			},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &recipientCreated{RecipientID: r.ID, RecipientType: r.Type, RelationshipID: r.RelationshipID, Status: r.Status}, nil
+}
+
+func listRecipients(ctx context.Context, tx *db.Tx, c *call, in *recipientList) (*recipientPage, error) {
+	found, err := recipient.List(ctx, tx, c.by, recipient.ListParams{
+		CompanyID: c.company, Search: in.Search, Role: in.Role, Type: in.Type, Status: in.Status, Country: in.Country,
+		SortBy: in.SortBy, SortDir: in.SortDir, Page: recipient.Page{Number: in.Page, PerPage: in.size()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &recipientPage{Data: make([]recipientItem, len(found.Items)), Meta: in.meta(int64(found.Total))}
+	for i, r := range found.Items {
+		out.Data[i] = recipientItem{
+			ID: r.ID, Email: r.Email, Name: r.Name, FirstName: r.FirstName, LastName: r.LastName, Role: r.Role, RecipientType: r.Type,
+			Status: r.Status, Country: r.Country, ExternalID: r.ExternalID, Department: r.Department, VendorType: r.VendorType,
+			Created: r.Created.UTC().Format(time.DateOnly),
+		}
+	}
+	return out, nil
+}
+
+func listWorkers(ctx context.Context, tx *db.Tx, c *call, in *workerList) (*workerPage, error) {
+	found, err := recipient.Workers(ctx, tx, c.by, recipient.WorkersParams{
+		CompanyID: c.company, UserID: in.UserID, Email: in.Email, Page: recipient.Page{Number: in.Page, PerPage: in.size()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &workerPage{Data: make([]workerItem, len(found.Items)), Meta: in.meta(int64(found.Total))}
+	for i, w := range found.Items {
+		out.Data[i] = workerItem(w)
+	}
+	return out, nil
+}

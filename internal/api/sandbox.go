@@ -1,0 +1,81 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+// Sandbox plays the outside world for a company that tries the interface: the payer, the chain, the clock, the bank.
+type Sandbox interface {
+	// Deposit pays a payroll of the principal's company on the simulated chain, in its own transactions. An amount of ""
+	// lets the kind decide. It returns fault.NotFoundErr for another company's payroll.
+	Deposit(ctx context.Context, by identity.Principal, payrollID, kind, amount string) (txid string, err error)
+	// Advance moves the service's clock forward, in its own transaction, and returns the new time.
+	Advance(ctx context.Context, by time.Duration) (time.Time, error)
+	// PayoutFailure makes the payouts of a payment fail. It returns fault.NotFoundErr for another company's.
+	PayoutFailure(ctx context.Context, tx *db.Tx, by identity.Principal, subpayrollID string) error
+}
+
+type (
+	sandboxDepositInput struct{ Body sandboxDepositBody }
+
+	sandboxDepositBody struct {
+		CompanyID string  `json:"company_id,omitempty" maxLength:"64"`
+		PayrollID string  `json:"payroll_id" maxLength:"64"`
+		Kind      string  `json:"kind" enum:"exact,under,over,late,replaced,reorged"`
+		Amount    Decimal `json:"amount,omitempty" doc:"In the funding currency; the kind decides when absent."`
+	}
+
+	sandboxPaid struct {
+		PayrollID string `json:"payroll_id"`
+		TxHash    string `json:"tx_hash"`
+	}
+
+	sandboxClockInput struct{ Body sandboxClockBody }
+
+	sandboxClockBody struct {
+		Seconds int64 `json:"advance_seconds" minimum:"1" maximum:"31536000"`
+	}
+
+	sandboxClock struct {
+		Now Time `json:"now"`
+	}
+
+	sandboxFailureInput struct{ Body sandboxFailureBody }
+
+	sandboxFailureBody struct {
+		CompanyID    string `json:"company_id,omitempty" maxLength:"64"`
+		SubpayrollID string `json:"subpayroll_id" maxLength:"64"`
+	}
+
+	sandboxFailure struct {
+		SubpayrollID string `json:"subpayroll_id"`
+	}
+)
+
+func depositInSandbox(ctx context.Context, _ *db.Tx, c *call, in *sandboxDepositInput) (*sandboxPaid, error) {
+	b := &in.Body
+	txid, err := c.Sandbox.Deposit(ctx, c.by, b.PayrollID, b.Kind, string(b.Amount))
+	if err != nil {
+		return nil, err
+	}
+	return &sandboxPaid{b.PayrollID, txid}, nil
+}
+
+func advanceClock(ctx context.Context, _ *db.Tx, c *call, in *sandboxClockInput) (*sandboxClock, error) {
+	now, err := c.Sandbox.Advance(ctx, time.Duration(in.Body.Seconds)*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &sandboxClock{Time(now)}, nil
+}
+
+func failPayout(ctx context.Context, tx *db.Tx, c *call, in *sandboxFailureInput) (*sandboxFailure, error) {
+	if err := c.Sandbox.PayoutFailure(ctx, tx, c.by, in.Body.SubpayrollID); err != nil {
+		return nil, err
+	}
+	return &sandboxFailure{in.Body.SubpayrollID}, nil
+}

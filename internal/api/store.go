@@ -1,0 +1,57 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+// keyLife is how long an idempotency key is remembered.
+const keyLife = 30 * 24 * time.Hour
+
+// claimOrder puts the records of keys last of what a commit carries: a key means that all else has been written.
+const claimOrder = 95
+
+var claims = db.InsertGroup(claimOrder, "idempotency", "principal", "route", "key", "fingerprint", "response", "created_at")
+
+// claim is who used which key for what.
+type claim struct {
+	principal, route, key, fingerprint string
+}
+
+// replay finds the stored answer for a key, and whether there is one. Another request under the same key is refused.
+func (c claim) replay(ctx context.Context, tx *db.Tx) (response string, found bool, err error) {
+	var fingerprint string
+	var created int64
+	err = tx.QueryRow(ctx, `SELECT fingerprint, response, created_at FROM idempotency
+		WHERE principal = $1 AND route = $2 AND key = $3`, c.principal, c.route, c.key).Scan(&fingerprint, &response, &created)
+	switch {
+	case errors.Is(err, db.ErrNoRows):
+		return "", false, nil
+	case err != nil:
+		return "", false, err
+	case created <= db.Micros(tx.Now().Add(-keyLife)):
+		_, err = tx.Exec(ctx, `DELETE FROM idempotency WHERE principal = $1 AND route = $2 AND key = $3 AND created_at = $4`,
+			c.principal, c.route, c.key, created)
+		return "", false, err
+	case fingerprint != c.fingerprint:
+		return "", false, errKeyReused
+	}
+	return response, true, nil
+}
+
+// store records the answer. It is written with the effect: if another process was faster, the commit fails on the
+// primary key, the write runs again and finds the other's answer.
+func (c claim) store(tx *db.Tx, response string) {
+	tx.Defer(claims, []any{c.principal, c.route, c.key, c.fingerprint, response, db.Micros(tx.Now())})
+}
+
+// ForgetKeys deletes idempotency keys that are past their life. It is meant to run every hour or so.
+func ForgetKeys(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE created_at <= $1`, db.Micros(tx.Now().Add(-keyLife)))
+		return err
+	})
+}
