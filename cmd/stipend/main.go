@@ -1,0 +1,54 @@
+// Command stipend runs and examines the Stipend payroll service. See: stipend --help
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/stipend/stipend/internal/app"
+)
+
+func main() {
+	os.Exit(run())
+}
+
+// run returns the exit code: 0 done, 1 failed, 2 asked for in a way that makes no sense (kong's 80 would tell shells nothing).
+func run() int {
+	var cli app.CLI
+	parser := kong.Must(&cli,
+		kong.Name("stipend"),
+		kong.Description("Stipend pays people: a company funds one pay run in Bitcoin, and every payee gets their part where they asked for it."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.UsageOnError(),
+	)
+	args := os.Args[1:]
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "stipend: %v\nSee: stipend --help\n", err)
+		return 2
+	}
+
+	// The first signal asks for an orderly stop; a second one ends the program at once.
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer release()
+	context.AfterFunc(ctx, release)
+
+	command.BindTo(ctx, (*context.Context)(nil))
+	err = command.Run(app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	switch {
+	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return 0
+	default:
+		fmt.Fprintf(os.Stderr, "stipend: %v\n", err)
+		return 1
+	}
+}

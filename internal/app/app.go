@@ -1,0 +1,452 @@
+// Package app puts the program together: the only package that sees all others.
+//
+// It owns the configuration, the wiring, the start and the orderly stop of a process, the table that says which job wakes
+// whom, and the commands of the command line. It holds no rule of the business. A process has one or more roles: api serves
+// requests, worker runs jobs, watcher follows the chain; all processes of a service share one database and nothing else.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stipend/stipend/internal/api"
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/rates"
+)
+
+// chainName is the key of the Bitcoin chain's rows.
+const chainName = "bitcoin"
+
+// stopWithin is how long an orderly stop may take. What is not done by then is done by the next start: jobs come back.
+const stopWithin = 30 * time.Second
+
+// leaseFor is how long another process waits before it takes over from a watcher that is gone.
+const leaseFor = 15 * time.Second
+
+// Service is a running process.
+type Service struct {
+	cfg    Config
+	log    *slog.Logger
+	holder string // of leases
+
+	db      *db.DB
+	sealer  *identity.Sealer
+	source  chain.Source
+	sim     *sim.Chain // nil on a real chain
+	rates   *rates.Refresher
+	watcher *chain.Watcher
+	metrics *metrics
+
+	servers  []*http.Server
+	ready    Ready
+	stopping atomic.Bool
+
+	end      context.CancelFunc // of everything in the background
+	work     sync.WaitGroup
+	mining   sync.Mutex // the simulated miner's pause
+	failed   chan error
+	stopOnce sync.Once
+	stopErr  error
+}
+
+// Ready is what a started process tells whoever started it.
+type Ready struct {
+	BaseURL     string `json:"base_url"`
+	AuthURL     string `json:"auth_url"`
+	MetricsURL  string `json:"metrics_url"`
+	Environment string `json:"environment"`
+	Seed        *Seed  `json:"seed,omitempty"` // sandbox only
+}
+
+// NewLogger logs JSON lines.
+func NewLogger(w io.Writer, level string) *slog.Logger {
+	var l slog.Level
+	if l.UnmarshalText([]byte(level)) != nil {
+		l = slog.LevelInfo
+	}
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
+}
+
+// Start starts a process. When it returns without an error, requests are served. ctx bounds the start only; Stop ends the
+// process.
+func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Service, error) {
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.complete()
+	s := &Service{cfg: cfg, log: log, holder: uuid.NewString(), failed: make(chan error, 1), metrics: newMetrics()}
+	background, end := context.WithCancel(context.WithoutCancel(ctx))
+	s.end = end
+	if err := s.start(ctx, background); err != nil {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+		defer cancel()
+		return nil, errors.Join(err, s.Stop(stop))
+	}
+	log.Info("started", "environment", cfg.Env, "roles", cfg.Roles, "base_url", s.ready.BaseURL, "database", s.db.Engine().String(), "version", Version())
+	return s, nil
+}
+
+// start does what Start says, in the order in which parts need each other.
+func (s *Service) start(ctx, background context.Context) (err error) {
+	if s.db, err = db.Open(ctx, db.Options{URL: s.cfg.URL(), AdjustableClock: s.cfg.Env == Sandbox}); err != nil {
+		return err
+	}
+	if err := s.db.Migrate(ctx); err != nil {
+		return err
+	}
+	key, err := parseDataKey(s.cfg.DataKey)
+	if err != nil {
+		return err
+	}
+	if s.sealer, err = identity.NewSealer(key); err != nil {
+		return err
+	}
+	if err := s.openChain(); err != nil {
+		return err
+	}
+	deriver, err := bitcoin.ParseXPub(s.cfg.BitcoinXPub, s.cfg.BitcoinNetwork)
+	if err != nil {
+		return err
+	}
+	pool := chain.NewPool(s.db, chainName, deriver)
+	pay := &payroll.Service{
+		Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork,
+		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity,
+	}
+	s.rates = s.refresher()
+
+	if s.cfg.Env == Sandbox {
+		if err := s.seed(ctx); err != nil {
+			return fmt.Errorf("seed the sandbox: %w", err)
+		}
+	}
+	if s.cfg.Has(RoleWatcher) {
+		s.startWatcher(background)
+	}
+	if s.cfg.Has(RoleWorker) {
+		if err := s.startWorker(ctx, background, pool, pay); err != nil {
+			return err
+		}
+	}
+	if s.cfg.Has(RoleAPI) {
+		if err := pool.Start(background); err != nil {
+			return err
+		}
+	}
+	return s.listen(ctx, pay)
+}
+
+// openChain chooses the chain: a node's, or the simulated one.
+func (s *Service) openChain() error {
+	if s.cfg.Simulated() {
+		s.sim = sim.New(s.db)
+		s.source = s.sim
+		return nil
+	}
+	client, err := newClient(s.cfg.BitcoinRPC, s.cfg.BitcoinNetwork)
+	s.source = client
+	return err
+}
+
+func newClient(rpc, network string) (*bitcoin.Client, error) {
+	return bitcoin.NewClient(bitcoin.Options{URL: rpc, Network: network})
+}
+
+// refresher asks markets in production. The sandbox invents its prices, and its clock jumps, so they never grow old there.
+func (s *Service) refresher() *rates.Refresher {
+	if s.cfg.Env == Sandbox {
+		const never = 100 * 365 * 24 * time.Hour
+		return &rates.Refresher{DB: s.db, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: never, FiatLimit: never}
+	}
+	client := &http.Client{Timeout: 10 * time.Second}
+	return &rates.Refresher{DB: s.db, Sources: []rates.Source{
+		rates.Coinbase(client, ""), rates.Kraken(client, ""), rates.Bitstamp(client, ""), rates.ECB(client, ""),
+	}}
+}
+
+func (s *Service) setup() distribution.Setup {
+	return distribution.Setup{Sealer: s.sealer, BitcoinNetwork: s.cfg.BitcoinNetwork}
+}
+
+// startWorker runs jobs. The first prices and fees are fetched before anything is served, where that is possible.
+func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool, pay *payroll.Service) error {
+	signer, err := bitcoin.ParseXPriv(s.cfg.BitcoinXPrv, s.cfg.BitcoinNetwork)
+	if err != nil {
+		return err
+	}
+	engine := payout.New(payout.Config{Chain: chainName, Source: s.source, Pool: pool, Signer: signer, Log: s.log})
+	if err := s.rates.Refresh(ctx); err != nil {
+		s.log.Warn("some prices are missing", "error", err)
+	}
+	if err := engine.RefreshFees(ctx, s.db); err != nil {
+		s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
+	}
+	table := jobs(pay, engine)
+	if s.cfg.Env == Sandbox {
+		table[payroll.JobRelease] = job.Entry{Tx: withFailures(pay.Release)}
+	}
+	runner := job.NewRunner(s.db, table, s.periodic(engine), s.log)
+	s.work.Go(func() { runner.Run(background) })
+	return nil
+}
+
+// startWatcher follows the chain and, where it is simulated, finds its blocks.
+func (s *Service) startWatcher(background context.Context) {
+	s.watcher = chain.NewWatcher(s.db, chainName, s.source, s.log)
+	s.work.Go(func() { s.watch(background) })
+	if s.sim != nil {
+		s.work.Go(func() { s.mine(background) })
+	}
+}
+
+// watch steps the watcher while this process holds the lease. Two watchers would do no harm, only double work.
+func (s *Service) watch(ctx context.Context) {
+	var leased time.Time
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+		pause.Reset(s.cfg.PollInterval)
+		if time.Since(leased) > leaseFor/3 {
+			held, err := job.Lease(ctx, s.db, "watcher."+chainName, s.holder, leaseFor)
+			if err != nil || !held {
+				s.trouble(ctx, "the watcher's lease", err)
+				continue
+			}
+			leased = time.Now()
+		}
+		if err := s.look(ctx); err != nil {
+			if errors.Is(err, chain.ErrTooDeep) {
+				s.fail(err)
+				return
+			}
+			s.trouble(ctx, "the chain cannot be watched", err)
+		}
+	}
+}
+
+// look steps to the tip, at most for a while, and notes the instant up to which everything was seen.
+func (s *Service) look(ctx context.Context) error {
+	began := time.Now()
+	for time.Since(began) < leaseFor/3 {
+		seen, err := s.db.Now(ctx)
+		if err != nil {
+			return err
+		}
+		progressed, err := s.watcher.Step(ctx)
+		if err != nil {
+			return err
+		}
+		if !progressed {
+			return s.noteWatched(ctx, seen)
+		}
+	}
+	return nil
+}
+
+// noteWatched writes the instant down, not more often than quotes expire.
+func (s *Service) noteWatched(ctx context.Context, seen time.Time) error {
+	if last := s.metrics.watched.Load(); seen.Sub(db.Time(last)) < 2*time.Second {
+		return nil
+	}
+	err := s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return db.SetSetting(ctx, tx, settingWatched, strconv.FormatInt(db.Micros(seen), 10))
+	})
+	if err == nil {
+		s.metrics.watched.Store(db.Micros(seen))
+	}
+	return err
+}
+
+func parseMicros(text string) (time.Time, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return db.Time(n), err
+}
+
+// mine is the simulated miner: one block each interval, whoever of the processes holds the lease.
+func (s *Service) mine(ctx context.Context) {
+	tick := time.NewTicker(s.cfg.BlockInterval)
+	defer tick.Stop()
+	var leased time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if time.Since(leased) > leaseFor/3 {
+			held, err := job.Lease(ctx, s.db, "miner."+chainName, s.holder, leaseFor)
+			if err != nil || !held {
+				s.trouble(ctx, "the miner's lease", err)
+				continue
+			}
+			leased = time.Now()
+		}
+		s.mining.Lock()
+		err := s.sim.Mine(ctx, 1)
+		s.mining.Unlock()
+		s.trouble(ctx, "no block could be mined", err)
+	}
+}
+
+// trouble logs an error that passes by itself.
+func (s *Service) trouble(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn(what, "error", err)
+	}
+}
+
+// fail ends the process: an error that does not pass.
+func (s *Service) fail(err error) {
+	select {
+	case s.failed <- err:
+	default:
+	}
+}
+
+// listen opens the addresses and serves.
+func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
+	s.ready = Ready{Environment: s.cfg.Env}
+	if s.cfg.Env == Sandbox {
+		seed := sandboxSeed()
+		s.ready.Seed = &seed
+	}
+	if s.cfg.Has(RoleAPI) {
+		deps := api.Deps{
+			DB: s.db, Payroll: pay, Env: identity.Environment(s.cfg.Env), Sealer: s.sealer, Now: time.Now, Log: s.log,
+			Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
+			Ready: s.checkReady, Observe: s.metrics.observe,
+		}
+		if s.cfg.Env == Sandbox {
+			deps.Sandbox = &sandbox{s, pay}
+		}
+		own, err := s.serve(ctx, s.cfg.Listen, api.New(deps))
+		if err != nil {
+			return err
+		}
+		s.ready.BaseURL, s.ready.AuthURL = own, own
+		if s.cfg.BaseURL != "" {
+			s.ready.BaseURL, s.ready.AuthURL = s.cfg.BaseURL, s.cfg.BaseURL
+		}
+		if s.cfg.AuthURL != "" {
+			s.ready.AuthURL = s.cfg.AuthURL
+		}
+	}
+	if s.cfg.MetricsListen != "" {
+		own, err := s.serve(ctx, s.cfg.MetricsListen, s.metrics.handler(s.db))
+		if err != nil {
+			return err
+		}
+		s.ready.MetricsURL = own + "/metrics"
+	}
+	return nil
+}
+
+// serve opens one listener and says its address.
+func (s *Service) serve(ctx context.Context, addr string, h http.Handler) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	server := api.NewServer(addr, h)
+	server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)
+	s.servers = append(s.servers, server)
+	s.work.Go(func() {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.fail(err)
+		}
+	})
+	return "http://" + l.Addr().String(), nil
+}
+
+// checkReady says why no requests should be sent here.
+func (s *Service) checkReady(ctx context.Context) error {
+	if s.stopping.Load() {
+		return errors.New("stopping")
+	}
+	return s.db.Ping(ctx)
+}
+
+// Ready is what the process tells whoever started it.
+func (s *Service) Ready() Ready { return s.ready }
+
+// Wait runs until ctx ends or the process cannot go on, and stops it in order.
+func (s *Service) Wait(ctx context.Context) error {
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-s.failed:
+		s.log.Error("the service cannot go on", "error", failure)
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	return errors.Join(failure, s.Stop(stop))
+}
+
+// Stop ends the process in order: no new requests, the ones under way answered, jobs that have begun finished, the database
+// closed. Stopping twice is harmless. When ctx ends first, the rest is cut off; nothing committed is lost.
+func (s *Service) Stop(ctx context.Context) error {
+	s.stopOnce.Do(func() { s.stopErr = s.stop(ctx) })
+	return s.stopErr
+}
+
+func (s *Service) stop(ctx context.Context) error {
+	s.log.Info("stopping")
+	s.stopping.Store(true)
+	var problems []error
+	for _, server := range s.servers {
+		if err := server.Shutdown(ctx); err != nil {
+			problems = append(problems, fmt.Errorf("requests were cut off: %w", err), server.Close())
+		}
+	}
+	s.end()
+	done := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		// Closing the database under a job at work is safe: its transaction fails and the job comes back.
+		problems = append(problems, errors.New("work in the background was cut off"))
+	}
+	if s.db != nil {
+		problems = append(problems, s.db.Close())
+	}
+	s.log.Info("stopped")
+	return errors.Join(problems...)
+}
+
+// checkLedger proves the books.
+func (s *Service) checkLedger(ctx context.Context) (report ledger.Report, err error) {
+	err = s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		report, err = ledger.Check(ctx, tx)
+		return err
+	})
+	return report, err
+}

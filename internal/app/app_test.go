@@ -1,0 +1,284 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payer"
+)
+
+// boot starts a whole sandbox on a database, and stops it with the test.
+func boot(t *testing.T, url string, change ...func(*Config)) *Service {
+	t.Helper()
+	c := defaults(t)
+	c.DatabaseURL, c.Listen, c.MetricsListen = url, "127.0.0.1:0", "127.0.0.1:0"
+	c.BlockInterval, c.PollInterval = 200*time.Millisecond, 20*time.Millisecond
+	for _, f := range change {
+		f(&c)
+	}
+	s, err := Start(t.Context(), c, NewLogger(t.Output(), "warn"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+		defer cancel()
+		if err := s.Stop(ctx); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	return s
+}
+
+// eventually asks until ok, and fails the test when the deadline passes first.
+func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", within, what)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// The main job, through the public interface only: a company creates a payroll, pays it, and everybody gets their money.
+func TestFromCreateToFulfilled(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		s := boot(t, url)
+		seed := s.Ready().Seed
+		api := &demoClient{base: s.Ready().BaseURL, key: seed.APIKey}
+
+		var made demoCreated
+		err := api.post(t.Context(), "/api/company/payroll/create", map[string]any{
+			"company_id": seed.CompanyID, "currency": "USD", "to_pay": []map[string]any{
+				{"user_id": seed.Workers[0].UserID, "amount_fiat": json.Number("600.00")},
+				{"user_id": seed.Workers[1].UserID, "amount_fiat": json.Number("250.50")},
+				{"company_id": seed.Recipients[1].RecipientID, "amount_fiat": json.Number("49.50")},
+			},
+		}, &made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made.Volume != "900.00" || made.Fees != "9.00" || made.Total != "909.00" {
+			t.Errorf("volume %s, fees %s, total %s; want 900.00, 9.00, 909.00", made.Volume, made.Fees, made.Total)
+		}
+		if q := made.Quote; q.FundingAmount != "0.01818000" || !strings.HasPrefix(q.FundingDetails.Address, "bcrt1q") {
+			t.Errorf("quote %+v, want 0.01818000 BTC to a regtest address", q)
+		}
+		if err := api.post(t.Context(), "/api/sandbox/deposit", map[string]any{"payroll_id": made.PayrollID, "kind": "exact"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		var last demoDetail
+		eventually(t, 60*time.Second, "payroll fulfilled", func() bool {
+			last = demoDetail{}
+			if err := api.get(t.Context(), "/api/company/payrolls/"+made.PayrollID, &last); err != nil {
+				t.Fatal(err)
+			}
+			return last.Status == "fulfilled"
+		})
+		for _, p := range last.Payments {
+			if p.Status != "fulfilled" || len(p.Outputs) != 1 || p.Outputs[0].TxHash == "" {
+				t.Errorf("payment %+v, want one fulfilled output with a transaction", p)
+			}
+		}
+		report, err := s.checkLedger(t.Context())
+		if err != nil || len(report.Problems) > 0 || report.Journals == 0 {
+			t.Errorf("books: %+v, %v", report, err)
+		}
+	})
+}
+
+// Readiness, metrics and an orderly stop, from outside.
+func TestServeAnswersAndStops(t *testing.T) {
+	s := boot(t, dbtest.SQLite(t))
+	if code, _ := get(t, s.Ready().BaseURL+"/readyz"); code != http.StatusOK {
+		t.Errorf("/readyz answers %d", code)
+	}
+	if code, body := get(t, s.Ready().MetricsURL); code != http.StatusOK || !strings.Contains(body, "stipend_jobs_waiting") {
+		t.Errorf("/metrics answers %d without the job figures", code)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Wait(ctx); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if _, err := http.Get(s.Ready().BaseURL + "/readyz"); err == nil {
+		t.Error("a stopped service still answers")
+	}
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// What serve --json prints is a contract with whoever starts it.
+func TestReadyLine(t *testing.T) {
+	s := boot(t, dbtest.SQLite(t))
+	line, err := json.Marshal(s.Ready())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(line, []byte("\n")) {
+		t.Error("more than one line")
+	}
+	var got map[string]any
+	if err := json.Unmarshal(line, &got); err != nil {
+		t.Fatal(err)
+	}
+	seed := sandboxSeed()
+	want := map[string]any{
+		"base_url": s.Ready().BaseURL, "auth_url": s.Ready().BaseURL, "metrics_url": s.Ready().MetricsURL, "environment": "sandbox",
+		"seed": map[string]any{
+			"company_id": seed.CompanyID, "api_key": seed.APIKey, "client_id": seed.ClientID, "client_secret": seed.ClientSecret,
+			"redirect_uri": seed.RedirectURI, "payer_id": seed.PayerID,
+			"admin": map[string]any{"email": seed.Admin.Email, "password": seed.Admin.Password},
+			"workers": []any{
+				map[string]any{"user_id": seed.Workers[0].UserID, "email": "ada@sandbox.example"},
+				map[string]any{"user_id": seed.Workers[1].UserID, "email": "grace@sandbox.example"},
+				map[string]any{"user_id": seed.Workers[2].UserID, "email": "edsger@sandbox.example"},
+			},
+			"recipients": []any{
+				map[string]any{"recipient_id": seed.Recipients[0].RecipientID, "recipient_type": "user"},
+				map[string]any{"recipient_id": seed.Recipients[1].RecipientID, "recipient_type": "company"},
+			},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the ready line changed (-want +got):\n%s", diff)
+	}
+}
+
+// The seed is the same at every start, its credentials open what they should, and its payees can be paid.
+func TestSeed(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		sealer, err := identity.NewSealer(sandboxDataKey())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Service{cfg: defaults(t).complete(), db: d, sealer: sealer}
+		for range 2 {
+			if err := s.seed(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seed := sandboxSeed()
+		err = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			p, err := identity.Authenticate(ctx, tx, "Basic", seed.APIKey, identity.Sandbox)
+			if err != nil {
+				return err
+			}
+			if p.CompanyID != seed.CompanyID || p.Scopes != identity.AllScopes() {
+				t.Errorf("the API key acts as %+v", p)
+			}
+			app, err := identity.AppByClientID(ctx, tx, seed.ClientID)
+			if err != nil {
+				return err
+			}
+			if !app.CheckSecret(seed.ClientSecret) || app.RedirectURI != seed.RedirectURI {
+				t.Error("the client secret or the redirect address is not the app's")
+			}
+			admin, err := identity.UserByEmail(ctx, tx, seed.Admin.Email)
+			if err != nil {
+				return err
+			}
+			if ok, err := admin.CheckPassword(seed.Admin.Password); err != nil || !ok {
+				t.Errorf("the admin cannot sign in: %v", err)
+			}
+			owners := []string{seed.Recipients[0].RecipientID, seed.Recipients[1].RecipientID}
+			for _, w := range seed.Workers {
+				owners = append(owners, w.UserID)
+			}
+			all, err := distribution.ForOwners(ctx, tx, owners)
+			if err != nil {
+				return err
+			}
+			for _, id := range owners {
+				sum, want := 0, 1
+				if id == seed.Workers[bankWorker].UserID {
+					want = 2
+				}
+				for _, x := range all[id] {
+					sum += x.Allocation
+				}
+				if sum != 100 || len(all[id]) != want {
+					t.Errorf("%s has %d destinations that take %d %%, want %d and 100", id, len(all[id]), sum, want)
+				}
+			}
+			_, err = payer.Get(ctx, tx, seed.CompanyID, seed.PayerID)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A payment that was asked to fail needs action, and holds nobody else up.
+func TestPayoutFailureInTheSandbox(t *testing.T) {
+	s := boot(t, dbtest.SQLite(t))
+	seed := s.Ready().Seed
+	api := &demoClient{base: s.Ready().BaseURL, key: seed.APIKey}
+	var made demoCreated
+	if err := api.post(t.Context(), "/api/company/payroll/create", map[string]any{
+		"to_pay": []map[string]any{
+			{"user_id": seed.Workers[0].UserID, "amount_fiat": 100}, {"user_id": seed.Workers[1].UserID, "amount_fiat": 100},
+		},
+	}, &made); err != nil {
+		t.Fatal(err)
+	}
+	var detail demoDetail
+	path := "/api/company/payrolls/" + made.PayrollID
+	if err := api.get(t.Context(), path, &detail); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.post(t.Context(), "/api/sandbox/payout-failure", map[string]any{"subpayroll_id": detail.Payments[0].ID}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.post(t.Context(), "/api/sandbox/deposit", map[string]any{"payroll_id": made.PayrollID, "kind": "exact"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 60*time.Second, "one payment fulfilled, one in need of action", func() bool {
+		detail = demoDetail{}
+		if err := api.get(t.Context(), path, &detail); err != nil {
+			t.Fatal(err)
+		}
+		return detail.Payments[0].Status == "action_required" && detail.Payments[1].Status == "fulfilled"
+	})
+}
+
+// The demo is a client like any other; it reaches its end on a service of its own.
+func TestDemo(t *testing.T) {
+	var out strings.Builder
+	cmd := DemoCmd{Payees: 4, Amount: "25.00", DataDir: t.TempDir(), BitcoinNetwork: "regtest", Timeout: 2 * time.Minute}
+	if err := cmd.Run(t.Context(), Streams{Out: &out}); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for _, want := range []string{"100.00 USD", "Price    50000", "▀", "confirmed in full", "4 of 4 payments", "The books balance."} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the demo does not show %q:\n%s", want, out.String())
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package app
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// Environments.
+const (
+	Sandbox    = "sandbox"
+	Production = "production"
+)
+
+// Roles that one process can have.
+const (
+	RoleAPI     = "api"
+	RoleWorker  = "worker"
+	RoleWatcher = "watcher"
+)
+
+// Config is everything that can be set. Every field is a flag and an environment variable; a flag wins. The defaults are a
+// whole sandbox: a simulated chain, an embedded database, keys that everybody knows. Production accepts none of those: see
+// [Config.Check].
+type Config struct {
+	Storage
+
+	// Listen is where the interface and the pages are served; port 0 picks a free one. Loopback by default: a service
+	// that moves money should be exposed on purpose.
+	Listen string `default:"127.0.0.1:8080" env:"STIPEND_LISTEN" group:"Addresses" placeholder:"ADDR" help:"Where the interface is served (${default}); port 0 picks a free one."`
+	// MetricsListen is a listener of its own, so that figures are never one proxy rule away from the public. Empty: none.
+	MetricsListen string `default:"127.0.0.1:9090" env:"STIPEND_METRICS_LISTEN" group:"Addresses" placeholder:"ADDR" help:"Where Prometheus metrics are served (${default}); empty serves none."`
+	// BaseURL is the address that clients use, when it is not the listener's own: behind a proxy, say.
+	BaseURL string `env:"STIPEND_BASE_URL" group:"Addresses" placeholder:"URL" help:"Public address of the interface. Default: the listener's own."`
+	// AuthURL is the address of the authorization page. It may be another name for the same service.
+	AuthURL string `env:"STIPEND_AUTH_URL" group:"Addresses" placeholder:"URL" help:"Public address of the authorization page. Default: the base URL."`
+
+	// Env is sandbox or production. It is part of every credential: one environment's keys are unknown to the other.
+	Env string `default:"sandbox" enum:"sandbox,production" env:"STIPEND_ENV" group:"Service" placeholder:"ENV" help:"sandbox (default) or production."`
+	// Roles is what this process does. All processes of a service share one database; only api needs to be reachable, and
+	// only worker needs the private key.
+	Roles []string `default:"api,worker,watcher" enum:"api,worker,watcher" env:"STIPEND_ROLES" group:"Service" placeholder:"ROLE" help:"What this process does: api serves requests, worker runs jobs and signs payouts, watcher follows the chain. Default: all."`
+	// DataKey is 32 bytes, as hex or base64: it encrypts what must be stored and read back, such as webhook secrets.
+	DataKey string `env:"STIPEND_DATA_KEY" group:"Service" placeholder:"KEY" help:"32 bytes, hex or base64, that encrypt stored secrets (see: stipend keys new). Better given by environment than as a flag."`
+	// JSON prints one line of JSON on stdout once the service is ready, for programs that start it.
+	JSON bool `name:"json" env:"STIPEND_JSON" group:"Service" help:"Print one line of JSON on stdout when ready, instead of text."`
+	// LogLevel bounds what goes to stderr.
+	LogLevel string `default:"info" enum:"debug,info,warn,error" env:"STIPEND_LOG_LEVEL" group:"Service" placeholder:"LEVEL" help:"Least level that is logged to stderr: debug, info (default), warn, error."`
+
+	// BitcoinRPC is a Bitcoin Core node with its credentials. Empty: the simulated chain, sandbox only.
+	BitcoinRPC string `name:"bitcoin-rpc" env:"STIPEND_BITCOIN_RPC" group:"Bitcoin" placeholder:"URL" help:"Bitcoin Core node, http://user:password@host:port. Default: a simulated chain (sandbox only)."`
+	// BitcoinNetwork must be the node's. Empty: regtest in the sandbox, bitcoin in production.
+	BitcoinNetwork string `enum:",bitcoin,testnet,signet,regtest" env:"STIPEND_BITCOIN_NETWORK" group:"Bitcoin" default:"" placeholder:"NET" help:"bitcoin, testnet, signet or regtest. Default: regtest in the sandbox, bitcoin in production."`
+	// BitcoinXPub is the account's public key (BIP 84). It is enough to give out addresses.
+	BitcoinXPub string `name:"bitcoin-xpub" env:"STIPEND_BITCOIN_XPUB" group:"Bitcoin" placeholder:"KEY" help:"Public account key (BIP 84) that addresses come from. Default: that of the private key."`
+	// BitcoinXPrv is the account's private key. Only a worker needs it, to sign payouts.
+	BitcoinXPrv string `name:"bitcoin-xprv" env:"STIPEND_BITCOIN_XPRV" group:"Bitcoin" placeholder:"KEY" help:"Private account key that signs payouts; only the worker role needs it. Better given by environment than as a flag."`
+	// BlockInterval is how often the simulated miner finds a block.
+	BlockInterval time.Duration `default:"1s" env:"STIPEND_BLOCK_INTERVAL" group:"Bitcoin" placeholder:"DURATION" help:"Time between blocks of the simulated chain (${default})."`
+	// PollInterval is how often an idle watcher asks its node for news.
+	PollInterval time.Duration `default:"0" env:"STIPEND_POLL_INTERVAL" group:"Bitcoin" placeholder:"DURATION" help:"Time between looks at the chain when it is quiet. Default: 100ms simulated, 2s real."`
+
+	// QuoteValidity is how long a payroll's price stands.
+	QuoteValidity time.Duration `default:"30m" env:"STIPEND_QUOTE_VALIDITY" group:"Prices and limits" placeholder:"DURATION" help:"How long a payroll's quote is valid (${default})."`
+	// SpreadBps is what the price of a quote stands above the market, in hundredths of a percent: it carries the risk of
+	// holding the price still for QuoteValidity.
+	SpreadBps int64 `default:"0" env:"STIPEND_SPREAD_BPS" group:"Prices and limits" placeholder:"BPS" help:"Spread of a quote over the market price, in hundredths of a percent (${default})."`
+	// FeeBps is the fee of a company that has agreed on none.
+	FeeBps int64 `default:"100" env:"STIPEND_FEE_BPS" group:"Prices and limits" placeholder:"BPS" help:"Fee of the seeded company, in hundredths of a percent (${default})."`
+	// PremiumBps takes the place of FeeBps for a payee marked is_premium.
+	PremiumBps int64 `default:"200" env:"STIPEND_PREMIUM_BPS" group:"Prices and limits" placeholder:"BPS" help:"Fee for a premium payee of the seeded company (${default})."`
+	// ToleranceBps is the shortfall of a payment that the house absorbs rather than ask for a top-up.
+	ToleranceBps int64 `default:"0" env:"STIPEND_TOLERANCE_BPS" group:"Prices and limits" placeholder:"BPS" help:"Shortfall of a funding payment that the house absorbs (${default})."`
+	// ReadsPerSecond and WritesPerSecond bound one credential; bursts of ten seconds' worth pass.
+	ReadsPerSecond  int `default:"100" env:"STIPEND_READS_PER_SECOND" group:"Prices and limits" placeholder:"N" help:"Reads a second that one credential may sustain (${default}); 0 switches the limit off."`
+	WritesPerSecond int `default:"50" env:"STIPEND_WRITES_PER_SECOND" group:"Prices and limits" placeholder:"N" help:"Writes a second that one credential may sustain (${default}); 0 switches the limit off."`
+}
+
+// Storage is where the data is; it is all that a command on the database alone needs.
+type Storage struct {
+	// DataDir holds the embedded database. PostgreSQL leaves it unused.
+	DataDir string `default:"stipend-data" env:"STIPEND_DATA_DIR" group:"Storage" placeholder:"DIR" help:"Directory of the embedded database (${default})."`
+	// DatabaseURL is PostgreSQL, or a SQLite file. Empty: stipend.db in DataDir.
+	DatabaseURL string `env:"STIPEND_DATABASE_URL" group:"Storage" placeholder:"URL" help:"postgres://… or sqlite:/path. Default: SQLite in the data directory."`
+	// AllowSQLite lets production run on the embedded database: one machine, no replica, so that must be a decision.
+	AllowSQLite bool `name:"allow-sqlite" env:"STIPEND_ALLOW_SQLITE" group:"Storage" help:"Let production run on SQLite: one machine, no replica."`
+}
+
+// URL is the address of the database.
+func (s Storage) URL() string {
+	if s.DatabaseURL != "" {
+		return s.DatabaseURL
+	}
+	return "sqlite:" + filepath.Join(s.DataDir, "stipend.db")
+}
+
+// Defaults is the configuration of a sandbox of which nothing was set but, perhaps, the environment.
+func Defaults() (Config, error) {
+	var c Config
+	err := kong.ApplyDefaults(&c)
+	return c, err
+}
+
+// Has says whether this process has a role.
+func (c Config) Has(role string) bool { return slices.Contains(c.Roles, role) }
+
+// Simulated says whether the chain is the built-in one.
+func (c Config) Simulated() bool { return c.BitcoinRPC == "" }
+
+// complete fills in what follows from other settings.
+func (c Config) complete() Config {
+	if c.BitcoinNetwork == "" {
+		c.BitcoinNetwork = "regtest"
+		if c.Env == Production {
+			c.BitcoinNetwork = "bitcoin"
+		}
+	}
+	if c.PollInterval <= 0 {
+		c.PollInterval = 2 * time.Second
+		if c.Simulated() {
+			c.PollInterval = 100 * time.Millisecond
+		}
+	}
+	if c.Env == Sandbox {
+		if c.BitcoinXPrv == "" && c.BitcoinXPub == "" {
+			c.BitcoinXPrv = sandboxXPrv()
+		}
+		if c.DataKey == "" {
+			c.DataKey = hex.EncodeToString(sandboxDataKey())
+		}
+	}
+	if c.BitcoinXPub == "" && c.BitcoinXPrv != "" {
+		// A broken private key is Check's to report, in its own words.
+		c.BitcoinXPub, _ = neuter(c.BitcoinXPrv)
+	}
+	c.BaseURL = strings.TrimRight(c.BaseURL, "/")
+	c.AuthURL = strings.TrimRight(c.AuthURL, "/")
+	return c
+}
+
+// Check says everything that is wrong with a configuration at once. In production that includes every default of the
+// sandbox: a service that handles real money must never run on a key that anybody can read in the source.
+func (c Config) Check() error {
+	c = c.complete()
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+
+	if c.Env != Sandbox && c.Env != Production {
+		bad("--env must be sandbox or production")
+	}
+	if len(c.Roles) == 0 {
+		bad("--roles must name at least one of api, worker, watcher")
+	}
+	for _, r := range c.Roles {
+		if r != RoleAPI && r != RoleWorker && r != RoleWatcher {
+			bad("--roles: there is no role %q; there are api, worker and watcher", r)
+		}
+	}
+	for _, u := range []struct{ flag, text string }{{"--base-url", c.BaseURL}, {"--auth-url", c.AuthURL}, {"--bitcoin-rpc", c.BitcoinRPC}} {
+		if u.text == "" {
+			continue
+		}
+		if parsed, err := url.Parse(u.text); err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
+			bad("%s must be an http:// or https:// address", u.flag)
+		}
+	}
+	for _, n := range []struct {
+		flag  string
+		value int64
+	}{{"--spread-bps", c.SpreadBps}, {"--fee-bps", c.FeeBps}, {"--premium-bps", c.PremiumBps}, {"--tolerance-bps", c.ToleranceBps}} {
+		if n.value < 0 || n.value > 5000 {
+			bad("%s must be from 0 to 5000", n.flag)
+		}
+	}
+	if c.QuoteValidity < time.Minute {
+		bad("--quote-validity must be at least 1m")
+	}
+	if c.Simulated() && c.BlockInterval < 10*time.Millisecond {
+		bad("--block-interval must be at least 10ms")
+	}
+	if c.ReadsPerSecond < 0 || c.WritesPerSecond < 0 {
+		bad("--reads-per-second and --writes-per-second must not be negative")
+	}
+
+	problems = append(problems, c.checkKeys()...)
+
+	if c.Env == Production {
+		if c.Simulated() {
+			bad("--bitcoin-rpc is missing: production does not run on the simulated chain")
+		}
+		if c.BitcoinNetwork == "regtest" {
+			bad("--bitcoin-network is regtest: production does not run on a chain that anybody can mine")
+		}
+		if strings.HasPrefix(c.URL(), "sqlite:") && !c.AllowSQLite {
+			bad("--database-url is missing: production runs on PostgreSQL, or on SQLite with --allow-sqlite")
+		}
+	} else if c.Simulated() && c.BitcoinNetwork != "regtest" {
+		bad("--bitcoin-network %s needs --bitcoin-rpc: the simulated chain is regtest", c.BitcoinNetwork)
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the configuration for %s is not complete:\n%w\n(each flag is also an environment variable: --data-key is STIPEND_DATA_KEY; new keys: stipend keys new)",
+		c.Env, bullets(problems))
+}
+
+func (c Config) checkKeys() []error {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+
+	// A key in real use must be secret: in production, and wherever coins have a price.
+	real := c.Env == Production || c.BitcoinNetwork == "bitcoin"
+	switch key, err := parseDataKey(c.DataKey); {
+	case c.DataKey == "":
+		bad("--data-key is missing: it encrypts stored secrets")
+	case err != nil:
+		bad("--data-key: %w", err)
+	case c.Env == Production && bytes.Equal(key, sandboxDataKey()):
+		bad("--data-key is the sandbox's, which everybody knows")
+	}
+	switch err := checkXPrv(c.BitcoinXPrv, c.BitcoinNetwork); {
+	case c.BitcoinXPrv == "":
+		if c.Has(RoleWorker) {
+			bad("--bitcoin-xprv is missing: the worker role signs payouts with it")
+		}
+	case err != nil:
+		bad("--bitcoin-xprv: %w", err)
+	case real && sameKey(c.BitcoinXPrv, sandboxXPrv()):
+		bad("--bitcoin-xprv is the sandbox's, which everybody knows")
+	}
+	sandboxPub, _ := neuter(sandboxXPrv())
+	switch err := checkXPub(c.BitcoinXPub, c.BitcoinNetwork); {
+	case c.BitcoinXPub == "":
+		if c.BitcoinXPrv == "" {
+			bad("--bitcoin-xpub is missing: funding addresses come from it")
+		}
+	case err != nil:
+		bad("--bitcoin-xpub: %w", err)
+	case real && sameKey(c.BitcoinXPub, sandboxPub):
+		bad("--bitcoin-xpub is the sandbox's, which everybody knows")
+	case c.BitcoinXPrv != "":
+		if of, err := neuter(c.BitcoinXPrv); err == nil && !sameKey(of, c.BitcoinXPub) {
+			bad("--bitcoin-xpub and --bitcoin-xprv are not one pair: coins paid to the one's addresses could not be spent by the other")
+		}
+	}
+	return problems
+}
+
+// sandboxDataKey is the data key of every sandbox.
+func sandboxDataKey() []byte {
+	sum := sha256.Sum256([]byte("stipend sandbox data key"))
+	return sum[:]
+}
+
+// parseDataKey reads 32 bytes as hex or base64.
+func parseDataKey(text string) ([]byte, error) {
+	for _, decode := range []func(string) ([]byte, error){hex.DecodeString, base64.StdEncoding.DecodeString, base64.RawURLEncoding.DecodeString} {
+		if key, err := decode(text); err == nil && len(key) == 32 {
+			return key, nil
+		}
+	}
+	return nil, errors.New("want 32 bytes as hex or base64")
+}
+
+// bullets is a list of errors that reads as one.
+type bullets []error
+
+func (b bullets) Error() string {
+	lines := make([]string, len(b))
+	for i, err := range b {
+		lines[i] = "  - " + err.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (b bullets) Unwrap() []error { return b }

@@ -1,0 +1,173 @@
+package app
+
+import (
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+)
+
+func defaults(t *testing.T) Config {
+	t.Helper()
+	c, err := Defaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A sandbox needs nothing.
+func TestSandboxDefaultsAreComplete(t *testing.T) {
+	if err := defaults(t).Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever starts production on the sandbox's defaults is told everything that is missing, at once.
+func TestProductionNamesEverythingMissing(t *testing.T) {
+	c := defaults(t)
+	c.Env = Production
+	err := c.Check()
+	if err == nil {
+		t.Fatal("production started on the sandbox's defaults")
+	}
+	for _, flag := range []string{"--data-key", "--bitcoin-xprv", "--bitcoin-xpub", "--bitcoin-rpc", "--database-url"} {
+		if !strings.Contains(err.Error(), flag+" is missing") {
+			t.Errorf("the refusal does not name %s:\n%v", flag, err)
+		}
+	}
+}
+
+// complete production settings.
+func production(t *testing.T) Config {
+	t.Helper()
+	c := defaults(t)
+	c.Env = Production
+	c.DatabaseURL = "postgres://db/stipend"
+	c.BitcoinRPC = "http://user:password@127.0.0.1:8332"
+	c.DataKey = strings.Repeat("ab", 32)
+	var err error
+	if c.BitcoinXPrv, err = newAccount("bitcoin"); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestProductionRefusesSandboxKeysUnderAnyName(t *testing.T) {
+	if err := production(t).Check(); err != nil {
+		t.Fatalf("complete production settings: %v", err)
+	}
+	sandboxPub, err := neuter(sandboxXPrv())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := newAccount("bitcoin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	otherPub, err := neuter(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"data key":                 {func(c *Config) { c.DataKey = hex.EncodeToString(sandboxDataKey()) }, "--data-key is the sandbox's"},
+		"data key too short":       {func(c *Config) { c.DataKey = "abcd" }, "want 32 bytes"},
+		"private key, testnet":     {func(c *Config) { c.BitcoinXPrv, c.BitcoinNetwork = sandboxXPrv(), "testnet" }, "--bitcoin-xprv is the sandbox's"},
+		"public key, testnet":      {func(c *Config) { c.BitcoinXPrv, c.BitcoinXPub, c.BitcoinNetwork = "", sandboxPub, "testnet" }, "--bitcoin-xpub is the sandbox's"},
+		"private key, wrong net":   {func(c *Config) { c.BitcoinXPrv = sandboxXPrv() }, "not one of network bitcoin"},
+		"keys that are no pair":    {func(c *Config) { c.BitcoinXPub = otherPub }, "not one pair"},
+		"worker without its key":   {func(c *Config) { c.BitcoinXPrv, c.BitcoinXPub = "", otherPub }, "--bitcoin-xprv is missing"},
+		"simulated chain":          {func(c *Config) { c.BitcoinRPC = "" }, "--bitcoin-rpc is missing"},
+		"regtest":                  {func(c *Config) { c.BitcoinNetwork = "regtest" }, "a chain that anybody can mine"},
+		"SQLite":                   {func(c *Config) { c.DatabaseURL = "" }, "--database-url is missing"},
+		"role that does not exist": {func(c *Config) { c.Roles = []string{"cook"} }, "no role"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := production(t)
+			tt.change(&c)
+			if err := c.Check(); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want a refusal with %q", err, tt.want)
+			}
+		})
+	}
+
+	sqlite := production(t)
+	sqlite.DatabaseURL, sqlite.AllowSQLite = "", true
+	if err := sqlite.Check(); err != nil {
+		t.Errorf("SQLite that was allowed: %v", err)
+	}
+	faces := production(t)
+	faces.BitcoinXPrv, faces.BitcoinXPub, faces.Roles = "", otherPub, []string{RoleAPI, RoleWatcher}
+	if err := faces.Check(); err != nil {
+		t.Errorf("a process without the worker role needs no private key: %v", err)
+	}
+}
+
+// A refusal goes to logs and terminals, so it never repeats a key.
+func TestRefusalsKeepSecrets(t *testing.T) {
+	c := production(t)
+	secret := c.BitcoinXPrv
+	c.BitcoinNetwork, c.DataKey = "signet", "my secret data key"
+	err := c.Check()
+	if err == nil {
+		t.Fatal("a key of another network was accepted")
+	}
+	if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), c.DataKey) {
+		t.Errorf("the refusal repeats a secret: %v", err)
+	}
+}
+
+// Every setting is a flag and an environment variable of the same name, with help; flags win.
+func TestEverySettingIsAFlagAndAnEnvironmentVariable(t *testing.T) {
+	var cli CLI
+	parser, err := kong.New(&cli)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range parser.Model.Children[0].Flags {
+		want := "STIPEND_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if len(f.Envs) != 1 || f.Envs[0] != want || f.Help == "" {
+			t.Errorf("--%s: environment %v, want %s; help %q", f.Name, f.Envs, want, f.Help)
+		}
+	}
+	t.Setenv("STIPEND_LISTEN", "127.0.0.1:1")
+	t.Setenv("STIPEND_ROLES", "api,worker")
+	if _, err := parser.Parse([]string{"serve", "--listen", "127.0.0.1:2", "--json"}); err != nil {
+		t.Fatal(err)
+	}
+	if c := cli.Serve.Config; c.Listen != "127.0.0.1:2" || !c.JSON || len(c.Roles) != 2 || c.Has(RoleWatcher) {
+		t.Errorf("parsed %+v", c)
+	}
+}
+
+// What keys new prints is what production accepts.
+func TestNewKeysAreProductionKeys(t *testing.T) {
+	var out strings.Builder
+	if err := (KeysNewCmd{Network: "bitcoin"}).Run(Streams{Out: &out}); err != nil {
+		t.Fatal(err)
+	}
+	set := map[string]string{}
+	for line := range strings.Lines(out.String()) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(name, "#") {
+			set[name] = value
+		}
+	}
+	c := production(t)
+	c.BitcoinXPub, c.BitcoinXPrv, c.DataKey = set["STIPEND_BITCOIN_XPUB"], set["STIPEND_BITCOIN_XPRV"], set["STIPEND_DATA_KEY"]
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	d, err := bitcoin.ParseXPub(c.BitcoinXPub, "bitcoin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := d.Address(0, 0); err != nil || !strings.HasPrefix(a, "bc1q") {
+		t.Errorf("first address %q, %v", a, err)
+	}
+}

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/api"
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/recipient"
+)
+
+// jobs is the map of what starts what: kind of job → who listens. With the table of routes it is the whole of it.
+//
+//	who enqueues                     kind                who listens
+//	chain: an output to us changed   chain.output        deposit
+//	deposit: money for an object     deposit.changed     payroll: fund
+//	payroll: received                payroll.release     payroll: release, which queues outputs
+//	payroll: created                 payroll.expire      payroll: give up waiting for money
+//	payout: outputs queued           payout.prepare      payout: choose coins, sign, store
+//	payout: prepared                 payout.send         payout: broadcast the stored bytes
+//	payout: sent, but unconfirmed    payout.nudge        payout: look again, raise the fee
+//	chain: our transaction changed   chain.tx            payout: confirm
+//	payout: an output's state moved  payout.changed      payroll: settle
+//	distribution: all is allocated   recipient.activate  recipient
+func jobs(pay *payroll.Service, out *payout.Engine) job.Table {
+	return job.Table{
+		chain.JobOutput:       {Tx: deposit.OutputChanged},
+		deposit.JobChanged:    {Tx: pay.Fund},
+		payroll.JobRelease:    {Tx: pay.Release},
+		payroll.JobExpire:     {Tx: pay.Expire},
+		payout.JobPrepare:     {Tx: out.Prepare},
+		payout.JobSend:        {Net: out.Send},
+		payout.JobNudge:       {Tx: out.Nudge},
+		chain.JobTx:           {Tx: out.Confirm},
+		payout.JobChanged:     {Tx: pay.Settle},
+		recipient.JobActivate: {Tx: recipient.HandleActivate},
+	}
+}
+
+// periodic is what happens by the clock, on one process at a time.
+func (s *Service) periodic(out *payout.Engine) []job.Periodic {
+	return append(out.Periodic(s.db),
+		job.Periodic{Name: "rates.refresh", Every: 20 * time.Second, Run: s.rates.Refresh},
+		job.Periodic{Name: "quotes.expire", Every: 5 * time.Second, Run: func(ctx context.Context) error {
+			_, err := quote.ExpireDue(ctx, s.db, watchedUntil)
+			return err
+		}},
+		job.Periodic{Name: "api.forget_keys", Every: time.Hour, Run: func(ctx context.Context) error { return api.ForgetKeys(ctx, s.db) }},
+	)
+}
+
+// settingWatched is up to which instant the chain has been looked at, in microseconds.
+const settingWatched = "chain.watched." + chainName
+
+// watchedUntil is that instant. Before the first look it is the beginning of time: no quote expires unseen.
+func watchedUntil(ctx context.Context, tx *db.Tx) (time.Time, error) {
+	text, err := db.Setting(ctx, tx, settingWatched)
+	if err != nil || text == "" {
+		return time.Time{}, err
+	}
+	return parseMicros(text)
+}

@@ -1,0 +1,206 @@
+package app
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sync"
+
+	"github.com/btcsuite/btcd/btcutil/v2/hdkeychain"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+)
+
+// KeysCmd groups the commands about keys.
+type KeysCmd struct {
+	New  KeysNewCmd  `cmd:"" help:"Make fresh production keys and print them once, as environment variables."`
+	Show KeysShowCmd `cmd:"" help:"Show which keys a configuration uses: public parts, fingerprints and first addresses."`
+}
+
+// KeysNewCmd prints fresh keys.
+type KeysNewCmd struct {
+	Network string `default:"bitcoin" enum:"bitcoin,testnet,signet,regtest" help:"Network the account keys are for: bitcoin (default), testnet, signet or regtest."`
+}
+
+// Help is the long form of the help.
+func (KeysNewCmd) Help() string {
+	return `The private key can spend everything the service holds. Store the output in a secret store, not in a file beside the
+service; give processes without the worker role the public key only.
+
+  stipend keys new > keys.env && chmod 600 keys.env`
+}
+
+// Run prints a new account key pair and a new data key.
+func (k KeysNewCmd) Run(std Streams) error {
+	prv, err := newAccount(k.Network)
+	if err != nil {
+		return err
+	}
+	pub, err := neuter(prv)
+	if err != nil {
+		return err
+	}
+	data := make([]byte, 32)
+	_, _ = rand.Read(data) // never fails: crypto/rand ends the program instead
+	fmt.Fprintf(std.Out, `# Made by stipend keys new. Nobody else has these keys and nobody can restore them: keep a copy offline.
+# The account is m/84'/%d'/0' of a seed that was thrown away; the private key below is the whole of it.
+STIPEND_ENV=production
+STIPEND_BITCOIN_NETWORK=%s
+# Public: gives out addresses. For the roles api and watcher.
+STIPEND_BITCOIN_XPUB=%s
+# SECRET: spends. Only for the role worker.
+STIPEND_BITCOIN_XPRV=%s
+# SECRET: encrypts stored secrets. For every role, the same everywhere.
+STIPEND_DATA_KEY=%s
+`, coinType(k.Network), k.Network, pub, prv, hex.EncodeToString(data))
+	return nil
+}
+
+// KeysShowCmd shows the keys in use, without their secrets.
+type KeysShowCmd struct {
+	Config
+}
+
+// Run prints what can be told about the configured keys without giving them away.
+func (k KeysShowCmd) Run(std Streams) error {
+	c := k.complete()
+	for _, err := range c.checkKeys() {
+		fmt.Fprintf(std.Err, "stipend: %v\n", err)
+	}
+	d, err := bitcoin.ParseXPub(c.BitcoinXPub, c.BitcoinNetwork)
+	if err != nil {
+		return fmt.Errorf("no usable Bitcoin key is set: %w", err)
+	}
+	fmt.Fprintf(std.Out, "environment    %s\nnetwork        %s\npublic key     %s\ncan sign       %v\n",
+		c.Env, c.BitcoinNetwork, d.XPub(), c.BitcoinXPrv != "")
+	for _, b := range []struct {
+		branch uint32
+		name   string
+	}{{chain.External, "first address "}, {chain.Change, "first change  "}} {
+		a, err := d.Address(b.branch, 0)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(std.Out, "%s %s\n", b.name, a)
+	}
+	if data, err := parseDataKey(c.DataKey); err == nil {
+		sum := sha256.Sum256(data)
+		fmt.Fprintf(std.Out, "data key       fingerprint %s\n", hex.EncodeToString(sum[:4]))
+	}
+	return nil
+}
+
+// newAccount is the private key of the first BIP 84 account of a fresh seed. The seed and its master key are not kept: the
+// account key is all that the service needs, and all that it can lose.
+func newAccount(network string) (string, error) {
+	params, err := bitcoin.Params(network)
+	if err != nil {
+		return "", err
+	}
+	seed, err := hdkeychain.GenerateSeed(hdkeychain.RecommendedSeedLen)
+	if err != nil {
+		return "", err
+	}
+	key, err := hdkeychain.NewMaster(seed, params)
+	if err != nil {
+		return "", err
+	}
+	for _, i := range []uint32{84, params.HDCoinType, 0} {
+		if key, err = key.Derive(hdkeychain.HardenedKeyStart + i); err != nil {
+			return "", err
+		}
+	}
+	return key.String(), nil
+}
+
+func coinType(network string) uint32 {
+	params, err := bitcoin.Params(network)
+	if err != nil {
+		return 1
+	}
+	return params.HDCoinType
+}
+
+// sandboxXPrv is the master key of every sandbox: anybody can spend with it, and it is of no network where coins have a price.
+var sandboxXPrv = sync.OnceValue(func() string {
+	seed := sha256.Sum256([]byte("stipend sandbox wallet"))
+	key, err := bitcoin.MasterFromSeed(seed[:], "regtest")
+	if err != nil {
+		panic(err) // the same on every machine, so a test would have seen it
+	}
+	return key
+})
+
+// neuter is the public account key of a private one, of whatever network its version bytes allow.
+func neuter(xprv string) (string, error) {
+	var err error
+	for _, network := range []string{"bitcoin", "regtest"} {
+		var s *bitcoin.Signer
+		if s, err = bitcoin.ParseXPriv(xprv, network); err == nil {
+			return s.Deriver().XPub(), nil
+		}
+	}
+	return "", err
+}
+
+func checkXPrv(key, network string) error {
+	_, err := bitcoin.ParseXPriv(key, network)
+	return err
+}
+
+func checkXPub(key, network string) error {
+	_, err := bitcoin.ParseXPub(key, network)
+	return err
+}
+
+// sameKey compares two extended keys by their secret or public point, whatever network and depth their texts are written
+// for: the sandbox's key under another name is still the sandbox's key.
+func sameKey(a, b string) bool {
+	if a == "" || b == "" {
+		return false
+	}
+	ka, errA := points(a)
+	kb, errB := points(b)
+	if errA != nil || errB != nil {
+		return a == b
+	}
+	for _, x := range ka {
+		for _, y := range kb {
+			if x == y {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// points are the public points a key stands for: its own and, of a master key, those of its first account on each network.
+func points(text string) ([]string, error) {
+	key, err := hdkeychain.NewKeyFromString(text)
+	if err != nil {
+		return nil, err
+	}
+	keys := []*hdkeychain.ExtendedKey{key}
+	if key.IsPrivate() && key.Depth() == 0 {
+		for _, coin := range []uint32{0, 1} {
+			account := key
+			for _, i := range []uint32{84, coin, 0} {
+				if account, err = account.Derive(hdkeychain.HardenedKeyStart + i); err != nil {
+					return nil, err
+				}
+			}
+			keys = append(keys, account)
+		}
+	}
+	var all []string
+	for _, k := range keys {
+		p, err := k.ECPubKey()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, string(p.SerializeCompressed()))
+	}
+	return all, nil
+}

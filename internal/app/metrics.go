@@ -1,0 +1,86 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+)
+
+// metrics are the figures of a process.
+type metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.HistogramVec
+	watched  atomic.Int64 // see noteWatched
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "stipend_request_seconds", Help: "Time to answer a request, by route and status.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
+		}, []string{"method", "route", "status"}),
+	}
+	m.registry.MustRegister(m.requests, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) observe(method, route string, status int, took time.Duration) {
+	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Observe(took.Seconds())
+}
+
+// handler serves the figures at /metrics.
+func (m *metrics) handler(d *db.DB) http.Handler {
+	m.registry.MustRegister(rows{d})
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// rows are figures that stand in the database, read when they are asked for.
+type rows struct{ d *db.DB }
+
+var (
+	descDue     = prometheus.NewDesc("stipend_jobs_waiting", "Jobs that are not done, those for later included.", nil, nil)
+	descParked  = prometheus.NewDesc("stipend_jobs_parked", "Jobs that failed too often and wait for a person.", nil, nil)
+	descHeight  = prometheus.NewDesc("stipend_chain_height", "Last block that was looked at.", []string{"chain"}, nil)
+	descWatched = prometheus.NewDesc("stipend_chain_watched_seconds", "Instant up to which the chain was looked at, in seconds since 1970.", []string{"chain"}, nil)
+)
+
+// Describe names the figures.
+func (rows) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descDue, descParked, descHeight, descWatched} {
+		ch <- d
+	}
+}
+
+// Collect reads them. A database that does not answer leaves them out.
+func (r rows) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = r.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		due, parked, err := job.Waiting(ctx, tx)
+		if err != nil {
+			return err
+		}
+		ch <- prometheus.MustNewConstMetric(descDue, prometheus.GaugeValue, float64(due))
+		ch <- prometheus.MustNewConstMetric(descParked, prometheus.GaugeValue, float64(parked))
+		if height, _, err := chain.Tip(ctx, tx, chainName); err == nil {
+			ch <- prometheus.MustNewConstMetric(descHeight, prometheus.GaugeValue, float64(height), chainName)
+		}
+		if at, err := watchedUntil(ctx, tx); err == nil && !at.IsZero() {
+			ch <- prometheus.MustNewConstMetric(descWatched, prometheus.GaugeValue, float64(at.UnixMicro())/1e6, chainName)
+		}
+		return nil
+	})
+}

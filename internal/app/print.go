@@ -1,0 +1,80 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/stipend/stipend/internal/ledger"
+)
+
+// printReport shows a ledger's trial balance and what is wrong with the books. It returns ledger.ErrWrong when anything is.
+func printReport(w io.Writer, r ledger.Report) error {
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "CODE\tASSET\tDEBIT\tCREDIT\t  ACCOUNT")
+	for _, l := range r.Trial {
+		debit, credit := "", ""
+		switch l.Debit.Sign() {
+		case 1:
+			debit = l.Debit.String()
+		case -1:
+			credit = l.Debit.Neg().String()
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t  %s\n", l.Code, l.Debit.Asset(), debit, credit, l.Code.Name())
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%d journals, %d lines\n", r.Journals, r.Lines)
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "WRONG: %s\n", p)
+	}
+	if len(r.Problems) > 0 {
+		return ledger.ErrWrong
+	}
+	fmt.Fprintln(w, "The books balance.")
+	return nil
+}
+
+// greet tells a person what was started and what to try first.
+func (s *Service) greet(w io.Writer) {
+	r := s.ready
+	fmt.Fprintf(w, "Stipend %s is running (%s).\n\n", Version(), r.Environment)
+	for _, line := range [][2]string{{"Interface", r.BaseURL}, {"Contract", doc(r.BaseURL)}, {"Sign-in", r.AuthURL}, {"Metrics", r.MetricsURL}, {"Database", s.db.Engine().String()}} {
+		if line[1] != "" {
+			fmt.Fprintf(w, "  %-10s %s\n", line[0], line[1])
+		}
+	}
+	if r.Seed == nil || r.BaseURL == "" {
+		return
+	}
+	fmt.Fprintf(w, `
+  Company    %s
+  API key    %s
+  Admin      %s  %s
+
+Create a payroll:
+
+  curl -s %s/api/company/payroll/create \
+    -H 'Authorization: Basic %s' \
+    -H 'Content-Type: application/json' \
+    -H "Idempotency-Key: $(date +%%s)" \
+    -d '{"company_id":"%s","currency":"USD","to_pay":[{"user_id":"%s","amount_fiat":100.00},{"user_id":"%s","amount_fiat":250.00}]}'
+
+Then pay it, with its payroll_id, and watch it arrive:
+
+  curl -s %s/api/sandbox/deposit -H 'Authorization: Basic %s' -H 'Content-Type: application/json' -d '{"payroll_id":"…","kind":"exact"}'
+  curl -s %s/api/company/payrolls/… -H 'Authorization: Basic %s'
+
+Everything here is a simulation with public keys. Stop with Ctrl-C.
+`, r.Seed.CompanyID, r.Seed.APIKey, r.Seed.Admin.Email, r.Seed.Admin.Password,
+		r.BaseURL, r.Seed.APIKey, r.Seed.CompanyID, r.Seed.Workers[0].UserID, r.Seed.Workers[1].UserID,
+		r.BaseURL, r.Seed.APIKey, r.BaseURL, r.Seed.APIKey)
+}
+
+func doc(base string) string {
+	if base == "" {
+		return ""
+	}
+	return base + "/docs"
+}

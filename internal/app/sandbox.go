@@ -1,0 +1,286 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/api"
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payroll"
+)
+
+// What the sandbox refuses.
+var (
+	errNotSimulated = fault.New(fault.Conflict, "invalid_state", "This sandbox follows a real node: pay with a wallet.")
+	errNoQuote      = fault.New(fault.Conflict, "invalid_state", "This payroll is not funded on the chain, so there is nothing to pay.")
+	errNothingDue   = fault.New(fault.Conflict, "invalid_state", "This payroll is already paid in full. Give an amount to pay more.")
+	errTooSlow      = fault.New(fault.Unavailable, "retry_later", "The chain did not show the payment in time. Look at the payroll; it may still come.")
+	errMined        = fault.New(fault.Conflict, "invalid_state", "A block took the payment before it could be replaced. Try again.")
+	errPaidOut      = fault.New(fault.Conflict, "already_processing", "This payment is already being paid out.")
+)
+
+// sandbox moves the simulated world for the sandbox's routes: it is the payer, the miner and the clock.
+type sandbox struct {
+	s   *Service
+	pay *payroll.Service
+}
+
+// The kinds of deposits that the sandbox can make.
+const (
+	depositExact    = "exact"    // what is due
+	depositUnder    = "under"    // nine tenths of it
+	depositOver     = "over"     // a tenth more
+	depositLate     = "late"     // what is due, after the quote's end: the clock jumps there
+	depositReplaced = "replaced" // what is due, and then taken back by a replacement
+	depositReorged  = "reorged"  // what is due, mined, and then thrown out of the chain with its block; later blocks take it in again
+)
+
+var _ api.Sandbox = (*sandbox)(nil)
+
+// Deposit pays a payroll of the principal's company as kind says, or with an amount of its own ("" for none), and says by
+// which transaction.
+func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, payrollID, kind, amount string) (txid string, err error) {
+	if x.s.sim == nil {
+		return "", errNotSimulated
+	}
+	if !slices.Contains([]string{depositExact, depositUnder, depositOver, depositLate, depositReplaced, depositReorged}, kind) {
+		return "", fault.New(fault.Invalid, "invalid_parameter", "kind is one of exact, under, over, late, replaced, reorged.").At("body", "/kind")
+	}
+	var p payroll.Payroll
+	var sats int64
+	err = x.s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if p, err = x.pay.Get(ctx, tx, by, payrollID); err != nil {
+			return err
+		}
+		sats, err = depositAmount(ctx, tx, p, kind, amount)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+
+	// A replacement and a reorganisation need the chain to stand still meanwhile.
+	x.s.mining.Lock()
+	held := true
+	release := func() {
+		if held {
+			held = false
+			x.s.mining.Unlock()
+		}
+	}
+	defer release()
+
+	if kind == depositLate {
+		if err := x.advanceTo(ctx, p.Quote.ValidTo.Add(time.Second)); err != nil {
+			return "", err
+		}
+	}
+	if txid, err = x.s.sim.Pay(ctx, p.Address, sats); err != nil {
+		return "", err
+	}
+	switch kind {
+	case depositReplaced:
+		if err := x.await(ctx, p, txid, func(o chain.WatchedOutput) bool { return true }); err != nil {
+			return "", err
+		}
+		if _, err := x.s.sim.Replace(ctx, txid); err != nil {
+			return "", errors.Join(errMined, err)
+		}
+	case depositReorged:
+		if err := x.s.sim.Mine(ctx, 1); err != nil {
+			return "", err
+		}
+		var depth int64
+		if err := x.await(ctx, p, txid, func(o chain.WatchedOutput) bool {
+			depth = o.Depth
+			return o.State == chain.Mined
+		}); err != nil {
+			return "", err
+		}
+		if err := x.s.sim.Reorg(ctx, int(max(depth, 1))); err != nil {
+			return "", err
+		}
+	}
+	return txid, nil
+}
+
+// depositAmount is what the kind means for a payroll, in satoshis.
+func depositAmount(ctx context.Context, tx *db.Tx, p payroll.Payroll, kind, amount string) (int64, error) {
+	if p.Quote == nil || p.Address == "" {
+		return 0, errNoQuote
+	}
+	if amount != "" {
+		a, err := money.Parse(money.BTC, amount)
+		if err != nil {
+			return 0, err
+		}
+		if a.Sign() <= 0 {
+			return 0, fault.New(fault.Invalid, "amount_not_positive", "The amount must be more than 0.").At("body", "/amount")
+		}
+		return a.Units(), nil
+	}
+	due := p.Quote.Funding.Units()
+	all, err := deposit.ForObject(ctx, tx, p.CompanyID, p.ID)
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range all {
+		if d.State.Live() && d.QuoteID == p.Quote.ID {
+			due -= d.Amount.Units()
+		}
+	}
+	if due <= 0 {
+		return 0, errNothingDue
+	}
+	switch kind {
+	case depositUnder:
+		return due - due/10, nil
+	case depositOver:
+		return due + due/10, nil
+	}
+	return due, nil
+}
+
+// await waits until the watcher has seen an output of the payment that is as wanted.
+func (x *sandbox) await(ctx context.Context, p payroll.Payroll, txid string, wanted func(chain.WatchedOutput) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		done := false
+		err := x.s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+			outs, err := chain.OutputsOf(ctx, tx, chainName, p.CompanyID, p.ID)
+			if err != nil {
+				return err
+			}
+			for _, at := range outs {
+				if at.TxID != txid {
+					continue
+				}
+				o, err := chain.GetOutput(ctx, tx, chainName, at)
+				if err != nil {
+					return err
+				}
+				done = done || wanted(o)
+			}
+			return nil
+		})
+		if done {
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errTooSlow
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Advance moves the sandbox's clock forward, for every company and process on its database.
+func (x *sandbox) Advance(ctx context.Context, by time.Duration) (now time.Time, err error) {
+	if by < 0 || by > 10*365*24*time.Hour {
+		return now, fault.New(fault.Invalid, "invalid_parameter", "The clock moves forward only, by at most ten years.").At("body", "/advance_seconds")
+	}
+	if err := x.s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return tx.AdvanceClock(ctx, by) }); err != nil {
+		return now, err
+	}
+	return x.s.db.Now(ctx)
+}
+
+func (x *sandbox) advanceTo(ctx context.Context, at time.Time) error {
+	now, err := x.s.db.Now(ctx)
+	if err != nil || !now.Before(at) {
+		return err
+	}
+	_, err = x.Advance(ctx, at.Sub(now))
+	return err
+}
+
+// settingFailures are the payments of a payroll whose payouts shall fail, separated by spaces.
+func settingFailures(payrollID string) string { return "sandbox.payout_failure." + payrollID }
+
+// badAddress is nobody's: a payout to it fails before anything is signed.
+const badAddress = "sandbox-payout-failure"
+
+// PayoutFailure makes the payouts of one payment fail, as if its destination had gone bad since it was registered: at once
+// where they wait, else at the release. The payment then needs action, like a real one.
+func (x *sandbox) PayoutFailure(ctx context.Context, tx *db.Tx, by identity.Principal, paymentID string) error {
+	payrollID, err := payrollOf(ctx, tx, by.CompanyID, paymentID)
+	if err != nil {
+		return err
+	}
+	outs, err := payout.ForPayments(ctx, tx, by.CompanyID, payrollID, paymentID)
+	if err != nil {
+		return err
+	}
+	if len(outs) > 0 {
+		return breakOutputs(ctx, tx, outs)
+	}
+	key := settingFailures(payrollID)
+	known, err := db.Setting(ctx, tx, key)
+	if err != nil || slices.Contains(strings.Fields(known), paymentID) {
+		return err
+	}
+	return db.SetSetting(ctx, tx, key, strings.TrimSpace(known+" "+paymentID))
+}
+
+// breakOutputs points waiting outputs to an address that is none.
+func breakOutputs(ctx context.Context, tx *db.Tx, outs []payout.Output) error {
+	broken := 0
+	for _, o := range outs {
+		if o.Rail != payout.RailBitcoin || o.State != payout.Queued {
+			continue
+		}
+		if err := payout.Correct(ctx, tx, o.CompanyID, o.ID, badAddress, o.Destination); err != nil {
+			return err
+		}
+		broken++
+	}
+	if broken == 0 {
+		return errPaidOut
+	}
+	return nil
+}
+
+// withFailures is the release of payrolls in a sandbox: it breaks what was asked to fail, in the release's own transaction.
+func withFailures(release job.TxHandler) job.TxHandler {
+	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
+		if err := release(ctx, tx, j); err != nil {
+			return err
+		}
+		var in struct {
+			PayrollID string `json:"payroll_id"`
+		}
+		if err := j.Decode(&in); err != nil {
+			return err
+		}
+		wanted, err := db.Setting(ctx, tx, settingFailures(in.PayrollID))
+		if err != nil || wanted == "" {
+			return err
+		}
+		if err := tx.Flush(ctx); err != nil {
+			return err
+		}
+		outs, err := payout.ForPayments(ctx, tx, j.CompanyID, in.PayrollID, strings.Fields(wanted)...)
+		if err != nil || len(outs) == 0 {
+			return err
+		}
+		if err := breakOutputs(ctx, tx, outs); err != nil && !errors.Is(err, errPaidOut) {
+			return fmt.Errorf("break payouts: %w", err)
+		}
+		return nil
+	}
+}

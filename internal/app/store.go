@@ -1,0 +1,74 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+// The rows of the seed have ids of their own, which the packages that own the tables let nobody choose. The statements here
+// are for the sandbox only, and say nothing that those packages would not.
+
+// insertSeedCompany says whether the company is new.
+func insertSeedCompany(ctx context.Context, tx *db.Tx, id string, c Config) (bool, error) {
+	now := db.Micros(tx.Now())
+	n, err := tx.Exec(ctx, `INSERT INTO companies (company_id, name, email, website, country, status, kyb_status, funding_method,
+			fee_bps, premium_bps, tolerance_bps, version, created_at, updated_at)
+		VALUES ($1, $2, $3, '', 'US', 'active', 'approved', 'crypto', $4, $5, $6, 1, $7, $7) ON CONFLICT (company_id) DO NOTHING`,
+		id, seedCompany, "company@sandbox.example", c.FeeBps, c.PremiumBps, c.ToleranceBps, now)
+	return n == 1, err
+}
+
+func insertSeedUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, id, email, first, last, hash string) error {
+	sealed, err := seedDetails().Seal(s, identity.Place{Table: "users", Column: "details", Row: id})
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO users (user_id, email, email_key, password_hash, first_name, last_name, country,
+			details, complete, version, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, 'US', $7, TRUE, 1, $8, $8)`,
+		id, email, strings.ToLower(email), hash, first, last, sealed, db.Micros(tx.Now()))
+	return err
+}
+
+func insertSeedApp(ctx context.Context, tx *db.Tx, s Seed, appID string) error {
+	digest := sha256.Sum256([]byte(s.ClientSecret))
+	_, err := tx.Exec(ctx, `INSERT INTO apps (company_id, app_id, name, client_id, secret_digest, redirect_uri, scopes, status, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, 'active', $8)`,
+		s.CompanyID, appID, seedAppName, s.ClientID, hex.EncodeToString(digest[:]), s.RedirectURI, identity.AllScopes().String(), db.Micros(tx.Now()))
+	return err
+}
+
+func insertSeedRecipient(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID string, r SeedRecipient) error {
+	sealed, err := seedDetails().Seal(s, identity.Place{Table: "recipients", Column: "details", Row: companyID + "/" + r.RecipientID})
+	if err != nil {
+		return err
+	}
+	first, last, name, role, email := "Pat", "Person", "Pat Person", "contractor", "pat@sandbox.example"
+	if r.RecipientType != "user" {
+		first, last, name, role, email = "", "", "Example Supplies Ltd", "vendor", "billing@supplies.example"
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO recipients (company_id, recipient_id, relationship_id, user_id, recipient_type, role, status,
+			name, name_key, first_name, last_name, email, email_key, country, external_id, department, vendor_type,
+			details, onboarded, version, created_at, updated_at)
+		VALUES ($1, $2, $3, '', $4, $5, 'pending', $6, $7, $8, $9, $10, $10, 'US', '', '', '', $11, FALSE, 1, $12, $12)`,
+		companyID, r.RecipientID, seedID("rel", r.RecipientType), r.RecipientType, role,
+		name, strings.ToLower(name), first, last, email, sealed, db.Micros(tx.Now()))
+	return err
+}
+
+// payrollOf finds the payroll of a payment.
+func payrollOf(ctx context.Context, tx *db.Tx, companyID, paymentID string) (string, error) {
+	var id string
+	err := tx.QueryRow(ctx, "SELECT payroll_id FROM payments WHERE company_id = $1 AND payment_id = $2", companyID, paymentID).Scan(&id)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", fault.NotFoundErr
+	}
+	return id, err
+}
