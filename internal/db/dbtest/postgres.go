@@ -328,9 +328,6 @@ func binaries(root, dir string) (string, error) {
 	if err := os.CopyFS(filepath.Join(dir, "native"), os.DirFS(packages[0])); err != nil {
 		return "", err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return "", err
-	}
 	return filepath.Join(dir, "native", "bin"), link(dir)
 }
 

@@ -1,0 +1,57 @@
+# The commands of the house. `make` alone lists them.
+
+# No C: one static binary, and the same build cache for running and testing.
+export CGO_ENABLED = 0
+
+ARGS ?=
+PKG  ?= ./...
+
+.PHONY: help
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## build the service and run it: a whole sandbox on this machine (ARGS="--help" shows its settings)
+	@exec ./bin/stipend serve $(ARGS)
+
+.PHONY: demo
+demo: build ## show one pay run from creation to the last payout, live
+	@exec ./bin/stipend demo $(ARGS)
+
+.PHONY: build
+build: ## build bin/stipend, one static binary
+	@go build -trimpath -o bin/stipend ./cmd/stipend
+
+.PHONY: test
+test: ## run all tests on both databases (PKG=./internal/money/... narrows them); installs what is missing
+	@tools/install.sh btcd postgres
+	@go test -count=1 $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
+
+.PHONY: race
+race: ## run all tests under the race detector; needs a C compiler
+	@tools/install.sh btcd postgres
+	@CGO_ENABLED=1 go test -race -count=1 $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
+
+.PHONY: lint
+lint: ## check formatting and the linters of .golangci.yml; the first run builds the linter, which takes minutes
+	@tools/install.sh lint
+	@.tools/bin/golangci-lint run ./...
+
+.PHONY: fmt
+fmt: ## format the Go files
+	@tools/install.sh lint
+	@.tools/bin/golangci-lint fmt ./...
+
+.PHONY: bench
+bench: ## measure the service against its floors, on both databases, and print the figures
+	@tools/install.sh postgres
+	@go run ./bench $(ARGS)
+
+.PHONY: tools
+tools: ## install what tests and checks need into .tools/
+	@tools/install.sh
+
+.PHONY: clean
+clean: ## remove what the commands above have built
+	@tools/postgres-stop.sh
+	@rm -rf bin .tools

