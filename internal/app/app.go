@@ -40,8 +40,9 @@ const chainName = "bitcoin"
 // stopWithin is how long an orderly stop may take. What is not done by then is done by the next start: jobs come back.
 const stopWithin = 30 * time.Second
 
-// leaseFor is how long another process waits before it takes over from a watcher that is gone.
-const leaseFor = 15 * time.Second
+// leaseFor is how long another process waits before it takes over from a watcher that is gone. It is longer than a pause
+// between two looks; two watchers at once would only do the same work twice.
+const leaseFor = 4 * time.Second
 
 // Service is a running process.
 type Service struct {
@@ -337,7 +338,7 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 	}
 	if s.cfg.Has(RoleAPI) {
 		deps := api.Deps{
-			DB: s.db, Payroll: pay, Env: identity.Environment(s.cfg.Env), Sealer: s.sealer, Now: time.Now, Log: s.log,
+			DB: s.db, Payroll: pay, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
 			Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
 			Ready: s.checkReady, Observe: s.metrics.observe,
 		}

@@ -70,7 +70,7 @@ type Periodic struct {
 }
 
 const (
-	lease       = 2 * time.Minute
+	lease       = 45 * time.Second
 	claimSize   = 64
 	parallel    = 32
 	pollEvery   = 250 * time.Millisecond
@@ -203,7 +203,7 @@ func (r *Runner) runDue(ctx context.Context) (int, error) {
 }
 
 func (r *Runner) runOne(ctx context.Context, j Job) error {
-	ctx, cancel := context.WithTimeout(ctx, lease-10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, lease-5*time.Second)
 	defer cancel()
 	err := r.handle(ctx, j)
 	if err == nil {
