@@ -67,7 +67,7 @@ func permit(by identity.Principal, scope identity.Scope) error {
 	if by.Has(scope) {
 		return nil
 	}
-	return errScope.Detailf("The credential lacks the scope %s.", scope).Set("scope", string(scope))
+	return errScope.Detailf("The credential lacks the scope %s.", scope).Set("scope", scope)
 }
 
 // limiter bounds the requests of each credential: so many a second sustained, ten seconds' worth at once.

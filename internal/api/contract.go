@@ -115,8 +115,8 @@ func operation(reg huma.Registry, rt route, in *input, problemSchema *huma.Schem
 	default:
 		var scopes []string
 		if rt.scope != anyScope {
-			scopes = []string{string(rt.scope)}
-			op.Description = "Scope: " + string(rt.scope) + "."
+			scopes = []string{rt.scope}
+			op.Description = "Scope: " + rt.scope + "."
 		}
 		op.Security = []map[string][]string{{"api_key": scopes}, {"oauth": scopes}}
 	}

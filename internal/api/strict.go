@@ -211,7 +211,7 @@ func (in *input) readBody(body []byte, v reflect.Value, problems *fault.List) er
 	if err := in.decode(d, v.Field(in.body)); err != nil {
 		return syntaxError(err)
 	}
-	if _, err := d.ReadToken(); err != io.EOF {
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return malformed("Something follows the JSON object. Send exactly one.")
 	}
 	return nil
@@ -407,6 +407,7 @@ func compile(reg huma.Registry, t reflect.Type, s *huma.Schema) decodeFunc {
 		}
 	case reflect.Struct:
 		return compileStruct(reg, t, s).read
+	default: // no wire shape has a member of another kind
 	}
 	panic(fmt.Sprintf("api: no reader for %s", t))
 }
@@ -457,7 +458,7 @@ func readInt(s *huma.Schema) decodeFunc {
 		n, err := strconv.ParseInt(t.String(), 10, 64)
 		if err != nil {
 			d.note("invalid_type", "The value is an integer.")
-			return nil
+			return nil //nolint:nilerr // a problem of the request, noted beside the others
 		}
 		if message := checkInt(s, n); message != "" {
 			d.note("invalid_parameter", message)

@@ -93,8 +93,6 @@ const maxPerPage = 100
 
 func (p paging) size() int { return min(p.PerPage, maxPerPage) }
 
-func (p paging) offset() int { return (p.Page - 1) * p.size() }
-
 // meta is where a page stands in its list.
 type meta struct {
 	Page    int   `json:"page"`

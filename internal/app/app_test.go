@@ -115,7 +115,8 @@ func TestServeAnswersAndStops(t *testing.T) {
 	if err := s.Wait(ctx); err != nil {
 		t.Errorf("stop: %v", err)
 	}
-	if _, err := http.Get(s.Ready().BaseURL + "/readyz"); err == nil {
+	if res, err := http.Get(s.Ready().BaseURL + "/readyz"); err == nil {
+		res.Body.Close()
 		t.Error("a stopped service still answers")
 	}
 }

@@ -219,7 +219,7 @@ func (c Config) checkKeys() []error {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 
 	// A key in real use must be secret: in production, and wherever coins have a price.
-	real := c.Env == Production || c.BitcoinNetwork == "bitcoin"
+	valuable := c.Env == Production || c.BitcoinNetwork == "bitcoin"
 	switch key, err := parseDataKey(c.DataKey); {
 	case c.DataKey == "":
 		bad("--data-key is missing: it encrypts stored secrets")
@@ -235,7 +235,7 @@ func (c Config) checkKeys() []error {
 		}
 	case err != nil:
 		bad("--bitcoin-xprv: %w", err)
-	case real && sameKey(c.BitcoinXPrv, sandboxXPrv()):
+	case valuable && sameKey(c.BitcoinXPrv, sandboxXPrv()):
 		bad("--bitcoin-xprv is the sandbox's, which everybody knows")
 	}
 	sandboxPub, _ := neuter(sandboxXPrv())
@@ -246,7 +246,7 @@ func (c Config) checkKeys() []error {
 		}
 	case err != nil:
 		bad("--bitcoin-xpub: %w", err)
-	case real && sameKey(c.BitcoinXPub, sandboxPub):
+	case valuable && sameKey(c.BitcoinXPub, sandboxPub):
 		bad("--bitcoin-xpub is the sandbox's, which everybody knows")
 	case c.BitcoinXPrv != "":
 		if of, err := neuter(c.BitcoinXPrv); err == nil && !sameKey(of, c.BitcoinXPub) {

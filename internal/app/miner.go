@@ -40,10 +40,10 @@ func (m *miner) mine(ctx context.Context, n int) error {
 
 // pay mines until it has the amount, lets those coins mature, and sends it.
 func (m *miner) pay(ctx context.Context, address string, sats int64) (string, error) {
-	const fee = 2_000
+	const fee = 2_000 // for each input: 20 times what nodes ask for
 	var coins []chain.WalletCoin
 	var have int64
-	for have < sats+fee {
+	for have < sats+fee*int64(len(coins)+1) {
 		if len(coins) == 200 {
 			return "", errors.New("blocks of this regtest chain hold too few coins by now; start a fresh one")
 		}

@@ -173,8 +173,8 @@ func (h *house) checkBooks() {
 	}); err != nil {
 		h.t.Error(err)
 	}
-	rows, err := []Deposit(nil), error(nil)
-	if err = h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+	var rows []Deposit
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		q, err := tx.Query(ctx, "SELECT "+columns+" FROM deposits WHERE company_id = $1", company)
 		rows, err = db.Collect(q, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
 		return err

@@ -216,8 +216,9 @@ func span(re *syntax.Regexp) (least, most int) {
 			least, most = min(least, l), max(most, m)
 		}
 		return least, most
+	default: // begin and end of the text, and the like
+		return 0, 0
 	}
-	return 0, 0 // begin and end of the text, and the like
 }
 
 // lookup finds the rows for a currency in a country. The country's own rows come before those of its union.

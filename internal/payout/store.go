@@ -193,6 +193,7 @@ func moveOutputs(ctx context.Context, tx *db.Tx, b Batch, to State, txid, reason
 		case Prepared, Sent, InDoubt, Fulfilled:
 			db.History(tx, o.CompanyID, o.ID, o.Version+1, string(o.State), string(to), reason)
 			moved = append(moved, o)
+		default: // it was in the batch once, and is elsewhere now
 		}
 	}
 	return moved, nil

@@ -59,6 +59,7 @@ const (
 // FundingState says how far the money for a payroll has come.
 type FundingState string
 
+// The funding states.
 const (
 	FundingNone       FundingState = "none"       // nothing seen
 	FundingDetected   FundingState = "detected"   // something seen, nothing confirmed, not enough

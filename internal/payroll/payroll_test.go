@@ -331,10 +331,10 @@ func TestWhatIsWrongIsToldAndNothingIsWritten(t *testing.T) {
 			h.t.Errorf("%+v", v)
 		}
 		_, err = h.tryCreate(CreateParams{CompanyID: "com_other", ToPay: worked})
-		wantFault(h.t, err, "not_found")
+		_ = wantFault(h.t, err, "not_found")
 		h.exec("UPDATE companies SET status = 'frozen'")
 		_, err = h.tryCreate(CreateParams{ToPay: worked})
-		wantFault(h.t, err, "company_frozen")
+		_ = wantFault(h.t, err, "company_frozen")
 	})
 }
 
@@ -426,7 +426,7 @@ func TestTheSurplusIsTheCompanys(t *testing.T) {
 			h.t.Errorf("%+v", got.Payments[0].Outputs)
 		}
 		_, err := h.tryCreate(CreateParams{ToPay: []Payee{{AmountText: "40", UserID: "rec_btc"}}, FundingMethod: MethodWallet, FundingCurrency: "BTC"})
-		wantFault(h.t, err, "insufficient_balance")
+		_ = wantFault(h.t, err, "insufficient_balance")
 	})
 }
 
@@ -504,7 +504,7 @@ func TestRefresh(t *testing.T) {
 		h.deposit(p, "dep_2", 1_020_000, "confirmed")
 		h.want(p.ID, Received, FundingFunded, Received)
 		_, err = refresh()
-		wantFault(h.t, err, "invalid_state")
+		_ = wantFault(h.t, err, "invalid_state")
 	})
 }
 
@@ -589,7 +589,7 @@ func TestCancelGivesTheMoneyBack(t *testing.T) {
 		q := h.create(CreateParams{ToPay: worked})
 		h.deposit(q, "dep_3", 2_020_000, "confirmed")
 		p = q
-		wantFault(h.t, cancel(), "invalid_state")
+		_ = wantFault(h.t, cancel(), "invalid_state")
 	})
 }
 

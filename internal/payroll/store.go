@@ -190,6 +190,7 @@ func flags(to State) (received, released, fulfilled bool) {
 		received, released = true, true
 	case Fulfilled:
 		received, released, fulfilled = true, true, true
+	default: // nothing has come in, or the hold of a payroll says nothing about it
 	}
 	return received, released, fulfilled
 }

@@ -63,7 +63,7 @@ func TestKeysOfTheWrongKind(t *testing.T) {
 		"address out of range": func() error {
 			d, err := bitcoin.ParseXPub(zpub, "bitcoin")
 			if err != nil {
-				return nil
+				t.Fatal(err)
 			}
 			return second(d.Address(2, 0))
 		}(),
