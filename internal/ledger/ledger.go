@@ -223,16 +223,16 @@ func flush(ctx context.Context, tx *db.Tx, items []any) error {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, balanceKey.compare) // every transaction takes the rows in one order
-	var more, less []balanceKey
+	// The first statement touches every row, in that order, and raises those that rise; so when the second one lowers the
+	// others it holds their locks already. Raising one set and then lowering another would be two orders, and a deadlock
+	// between two transactions that move money between the same accounts in opposite directions.
+	var less []balanceKey
 	for _, k := range keys {
-		switch deltas[k].Sign() {
-		case 1:
-			more = append(more, k)
-		case -1:
+		if deltas[k].Sign() < 0 {
 			less = append(less, k)
 		}
 	}
-	if err := addBalances(ctx, tx, more, deltas); err != nil {
+	if err := addBalances(ctx, tx, keys, deltas); err != nil {
 		return err
 	}
 	return takeBalances(ctx, tx, less, deltas)

@@ -24,7 +24,7 @@ func addBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[b
 	for _, n := range db.Chunks(len(keys), balanceChunk) {
 		args := make([]any, 0, n*5)
 		for _, k := range keys[:n] {
-			args = append(args, k.company, string(k.code), k.dim, string(k.asset), deltas[k].Units())
+			args = append(args, k.company, string(k.code), k.dim, string(k.asset), max(0, deltas[k].Units()))
 		}
 		keys = keys[n:]
 		if _, err := tx.Exec(ctx, `INSERT INTO ledger_balances (company_id, code, dim, asset, balance) VALUES `+db.Placeholders(n, 5, 1)+`
