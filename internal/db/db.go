@@ -113,7 +113,7 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 	d.engine = SQLite
 	open := func(pragmas ...string) (*sql.DB, error) {
 		q := url.Values{"_pragma": append(pragmas, "busy_timeout(10000)", "foreign_keys(1)", "synchronous(FULL)", "cache_size(-65536)", "temp_store(MEMORY)")}
-		return sql.Open("sqlite", "file:"+path+"?"+q.Encode())
+		return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	}
 	var err error
 	if d.writer, err = open("journal_mode(WAL)"); err != nil {

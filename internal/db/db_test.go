@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -196,4 +198,22 @@ func TestIdsSortByTime(t *testing.T) {
 			t.Errorf("ids %v", ids)
 		}
 	})
+}
+
+// A path is a path, whatever it has in it: an address would end at # or ?.
+func TestTheDataDirectoryMayHaveAnyName(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "50% of #1?", "stipend.db")
+	d, err := db.Open(t.Context(), db.Options{URL: "sqlite:" + file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
 }

@@ -443,8 +443,9 @@ func (c sqliteConn) query(ctx context.Context, query string, args []any) (*Rows,
 	return &Rows{sql: rows}, nil
 }
 
+// insert takes statements of 16 rows at most: the driver's cost of a bind grows with their number.
 func (c sqliteConn) insert(ctx context.Context, table string, columns []string, rows [][]any) error {
-	for _, n := range Chunks(len(rows), 64) {
+	for _, n := range Chunks(len(rows), 16) {
 		if _, err := c.exec(ctx, insertStatement(table, columns, n), flatten(rows[:n], len(columns))); err != nil {
 			return err
 		}
