@@ -1,0 +1,460 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+// model is the trace of one request: its body, and the rows that it left.
+type model struct {
+	body   []byte
+	tables []modelTable
+}
+
+type modelTable struct {
+	name    string
+	columns []string
+	rows    [][]any
+	fresh   []patch // where the rows hold ids that must differ from request to request
+}
+
+// patch is a place in a row's text where the last characters of an id stand.
+type patch struct{ row, column, at int }
+
+func (m *model) rows() int {
+	n := 0
+	for _, t := range m.tables {
+		n += len(t.rows)
+	}
+	return n
+}
+
+// ids are what must be new in each copy of a row: our own ids and keys, and receive addresses. Their last eight characters are
+// replaced by a count.
+var ids = regexp.MustCompile(`(?:\b[a-z]{3}_[0-9a-z]{18}|bcrt1q[0-9a-z]{30})([0-9a-z]{8})\b`)
+
+// background are tables that the service writes to by itself, or that requests only change.
+var background = regexp.MustCompile(`^(sim_|chain_(blocks|cursors|pools|spends|txs|outputs)|goose_|leases|settings|rates)`)
+
+// capture runs f and returns the rows that the database has since.
+func capture(ctx context.Context, database string, f func() ([]byte, error)) (*model, error) {
+	before, err := dump(ctx, database, nil)
+	if err != nil {
+		return nil, err
+	}
+	body, err := f()
+	if err != nil {
+		return nil, err
+	}
+	m := &model{body: body}
+	after, err := dump(ctx, database, before)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range after {
+		for i, row := range t.rows {
+			for j, value := range row {
+				text, ok := value.(string)
+				if !ok || t.columns[j] == "company_id" {
+					continue
+				}
+				for _, at := range ids.FindAllStringSubmatchIndex(text, -1) {
+					t.fresh = append(t.fresh, patch{i, j, at[2]})
+				}
+			}
+		}
+		m.tables = append(m.tables, t)
+	}
+	if m.rows() == 0 {
+		return nil, errors.New("the request left no rows")
+	}
+	return m, nil
+}
+
+// dump reads all tables, or only the rows that an earlier dump has not.
+func dump(ctx context.Context, database string, known []modelTable) ([]modelTable, error) {
+	b, err := openBare(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	names, err := b.tables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []modelTable
+	for _, name := range names {
+		if background.MatchString(name) {
+			continue
+		}
+		t := modelTable{name: name}
+		if t.columns, t.rows, err = b.all(ctx, name); err != nil {
+			return nil, err
+		}
+		if i := slices.IndexFunc(known, func(k modelTable) bool { return k.name == name }); i >= 0 {
+			seen := make(map[string]bool, len(known[i].rows))
+			for _, row := range known[i].rows {
+				seen[fmt.Sprint(row...)] = true
+			}
+			if len(t.rows) <= len(seen) { // nothing came, something may have changed
+				continue
+			}
+			t.rows = slices.DeleteFunc(t.rows, func(row []any) bool { return seen[fmt.Sprint(row...)] })
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+const digits = "0123456789abcdefghjkmnpqrstvwxyz"
+
+// copy makes the rows of another request like the model's.
+func (m *model) copy(serial uint64) []modelTable {
+	var tail [8]byte
+	for i := range tail {
+		tail[len(tail)-1-i] = digits[serial>>(5*i)&31]
+	}
+	tables := make([]modelTable, len(m.tables))
+	for i, t := range m.tables {
+		rows := make([][]any, len(t.rows))
+		for j, row := range t.rows {
+			rows[j] = slices.Clone(row)
+		}
+		for _, p := range t.fresh {
+			text := rows[p.row][p.column].(string)
+			rows[p.row][p.column] = text[:p.at] + string(tail[:]) + text[p.at+len(tail):]
+		}
+		tables[i] = modelTable{name: t.name, columns: t.columns, rows: rows}
+	}
+	return tables
+}
+
+// floor is an HTTP server that writes the rows of a model for each request, and knows nothing else.
+type floor struct {
+	url    string
+	stop   func()
+	db     bare
+	model  atomic.Pointer[model]
+	serial atomic.Uint64
+	key    string
+}
+
+func startFloor(ctx context.Context, database string) (*floor, error) {
+	d, err := db.Open(ctx, db.Options{URL: database})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(d.Migrate(ctx), d.Close()); err != nil {
+		return nil, err
+	}
+	b, err := openBare(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	f := &floor{db: b}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		b.close()
+		return nil, err
+	}
+	server := &http.Server{Handler: http.HandlerFunc(f.serve), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }()
+	f.url = "http://" + listener.Addr().String()
+	f.stop = func() {
+		_ = server.Close()
+		b.close()
+	}
+	return f, nil
+}
+
+func (f *floor) use(m *model) { f.model.Store(m) }
+
+// remember stores an answer under a key, to be read back for each repetition.
+func (f *floor) remember(ctx context.Context, key string) error {
+	f.key = key
+	return f.db.write(ctx, []modelTable{{
+		name:    "idempotency",
+		columns: []string{"principal", "route", "key", "fingerprint", "response", "created_at"},
+		rows:    [][]any{{"bench", createPath, key, "", `{"payroll_id":"prl_bench"}`, int64(0)}},
+	}})
+}
+
+func (f *floor) serve(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		CompanyID string `json:"company_id"`
+		ToPay     []struct {
+			UserID string      `json:"user_id"`
+			Amount json.Number `json:"amount_fiat"`
+		} `json:"to_pay"`
+	}
+	answer := `{"payroll_id":"prl_bench"}`
+	err := json.NewDecoder(r.Body).Decode(&body)
+	if err == nil {
+		if key := r.Header.Get("Idempotency-Key"); key == f.key {
+			answer, err = f.db.answer(r.Context(), key)
+		} else {
+			err = f.db.write(r.Context(), f.model.Load().copy(f.serial.Add(1)))
+		}
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, answer)
+}
+
+// bare is a database without package db.
+type bare interface {
+	tables(ctx context.Context) ([]string, error)
+	all(ctx context.Context, table string) (columns []string, rows [][]any, err error)
+	write(ctx context.Context, tables []modelTable) error
+	answer(ctx context.Context, key string) (string, error)
+	batch(ctx context.Context, statements []statement) error // in one transaction
+	close()
+}
+
+type statement struct {
+	text string
+	args []any
+}
+
+func openBare(ctx context.Context, database string) (bare, error) {
+	if path, ok := strings.CutPrefix(database, "sqlite:"); ok {
+		return openBareSQLite(ctx, path)
+	}
+	config, err := pgxpool.ParseConfig(database)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = 16
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	return barePostgres{pool}, err
+}
+
+// On SQLite a short prepared statement is as quick as any; on PostgreSQL a round trip costs more than a row, and COPY is
+// the quicker way from some hundred rows on.
+const (
+	sqliteRows = 8
+	copyRows   = 256
+)
+
+// numbered are PostgreSQL's parameters. SQLite looks a numbered one up among all before it, so a long statement with them costs
+// the square of its length; plain ones, in order, do not.
+var numbered = regexp.MustCompile(`\$[0-9]+`)
+
+func plain(text string) string { return numbered.ReplaceAllString(text, "?") }
+
+// insert writes the first n rows of a table.
+func insert(t modelTable, n int) statement {
+	args := make([]any, 0, n*len(t.columns))
+	for _, row := range t.rows[:n] {
+		args = append(args, row...)
+	}
+	return statement{"INSERT INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES " + db.Placeholders(n, len(t.columns), 1), args}
+}
+
+// bareSQLite writes on one connection and keeps its statements prepared: there are few texts, and parsing a long one costs more
+// than running it.
+type bareSQLite struct {
+	db, readers *sql.DB
+	mu          sync.Mutex // of what follows
+	writer      *sql.Conn
+	prepared    map[string]*sql.Stmt
+}
+
+func openBareSQLite(ctx context.Context, path string) (bare, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	q := url.Values{"_pragma": {"journal_mode(WAL)", "busy_timeout(10000)", "synchronous(FULL)", "cache_size(-65536)", "temp_store(MEMORY)"}}
+	name := "file:" + path + "?" + q.Encode()
+	b := &bareSQLite{prepared: map[string]*sql.Stmt{}}
+	var err error
+	if b.db, err = sql.Open("sqlite", name); err != nil {
+		return nil, err
+	}
+	if b.readers, err = sql.Open("sqlite", name); err != nil {
+		return nil, err
+	}
+	b.readers.SetMaxOpenConns(2 * runtime.NumCPU())
+	b.readers.SetMaxIdleConns(2 * runtime.NumCPU())
+	b.writer, err = b.db.Conn(ctx)
+	return b, err
+}
+
+func (b *bareSQLite) close() { _ = errors.Join(b.readers.Close(), b.writer.Close(), b.db.Close()) }
+
+func (b *bareSQLite) exec(ctx context.Context, text string, args ...any) error {
+	s, ok := b.prepared[text]
+	if !ok {
+		var err error
+		if s, err = b.writer.PrepareContext(ctx, plain(text)); err != nil {
+			return err
+		}
+		b.prepared[text] = s
+	}
+	_, err := s.ExecContext(ctx, args...)
+	return err
+}
+
+// batch runs the statements of one transaction.
+func (b *bareSQLite) batch(ctx context.Context, statements []statement) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	for _, s := range statements {
+		if err := b.exec(ctx, s.text, s.args...); err != nil {
+			return errors.Join(fmt.Errorf("%.60s: %w", s.text, err), b.exec(context.WithoutCancel(ctx), "ROLLBACK"))
+		}
+	}
+	return b.exec(ctx, "COMMIT")
+}
+
+func (b *bareSQLite) write(ctx context.Context, tables []modelTable) error {
+	var all []statement
+	for _, t := range tables {
+		for _, n := range db.Chunks(len(t.rows), sqliteRows) {
+			all = append(all, insert(t, n))
+			t.rows = t.rows[n:]
+		}
+	}
+	return b.batch(ctx, all)
+}
+
+func (b *bareSQLite) tables(ctx context.Context) ([]string, error) {
+	rows, err := b.readers.QueryContext(ctx, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+func (b *bareSQLite) all(ctx context.Context, table string) ([]string, [][]any, error) {
+	rows, err := b.readers.QueryContext(ctx, "SELECT * FROM "+table)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, nil, err
+	}
+	var all [][]any
+	for rows.Next() {
+		row, at := make([]any, len(columns)), make([]any, len(columns))
+		for i := range row {
+			at[i] = &row[i]
+		}
+		if err := rows.Scan(at...); err != nil {
+			return nil, nil, err
+		}
+		all = append(all, row)
+	}
+	return columns, all, rows.Err()
+}
+
+func (b *bareSQLite) answer(ctx context.Context, key string) (text string, err error) {
+	err = b.readers.QueryRowContext(ctx, "SELECT response FROM idempotency WHERE principal = ?1 AND route = ?2 AND key = ?3", "bench", createPath, key).Scan(&text)
+	return text, err
+}
+
+type barePostgres struct{ pool *pgxpool.Pool }
+
+func (b barePostgres) close() { b.pool.Close() }
+
+func (b barePostgres) tables(ctx context.Context) ([]string, error) {
+	rows, err := b.pool.Query(ctx, "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename")
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+func (b barePostgres) all(ctx context.Context, table string) ([]string, [][]any, error) {
+	rows, err := b.pool.Query(ctx, "SELECT * FROM "+table)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	var columns []string
+	for _, f := range rows.FieldDescriptions() {
+		columns = append(columns, f.Name)
+	}
+	var all [][]any
+	for rows.Next() {
+		row, err := rows.Values()
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, row)
+	}
+	return columns, all, rows.Err()
+}
+
+func (b barePostgres) answer(ctx context.Context, key string) (text string, err error) {
+	err = b.pool.QueryRow(ctx, "SELECT response FROM idempotency WHERE principal = $1 AND route = $2 AND key = $3", "bench", createPath, key).Scan(&text)
+	return text, err
+}
+
+func (b barePostgres) write(ctx context.Context, tables []modelTable) error {
+	return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+		var batch pgx.Batch
+		for _, t := range tables {
+			if len(t.rows) >= copyRows {
+				if _, err := tx.CopyFrom(ctx, pgx.Identifier{t.name}, t.columns, pgx.CopyFromRows(t.rows)); err != nil {
+					return fmt.Errorf("%s: %w", t.name, err)
+				}
+				continue
+			}
+			s := insert(t, len(t.rows))
+			batch.Queue(s.text, s.args...)
+		}
+		if batch.Len() == 0 {
+			return nil
+		}
+		return tx.SendBatch(ctx, &batch).Close()
+	})
+}
+
+func (b barePostgres) batch(ctx context.Context, statements []statement) error {
+	return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+		var batch pgx.Batch
+		for _, s := range statements {
+			batch.Queue(s.text, s.args...)
+		}
+		return tx.SendBatch(ctx, &batch).Close()
+	})
+}
