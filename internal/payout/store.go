@@ -199,8 +199,14 @@ func moveOutputs(ctx context.Context, tx *db.Tx, b Batch, to State, txid, reason
 	return moved, nil
 }
 
-// setHeld takes the queued outputs of a payroll out of the queue's sight, or back.
+// setHeld takes the queued outputs of a payroll out of the queue's sight, or back. The others carry the mark as well, lest
+// they leave when they are queued again: corrected after a failure, or after a proven conflict. Only the queued ones count.
 func setHeld(ctx context.Context, tx *db.Tx, companyID, payrollID string, held bool) (int64, error) {
+	if _, err := tx.Exec(ctx, `UPDATE outputs SET held = $3, version = version + 1, updated_at = $4
+		WHERE company_id = $1 AND payroll_id = $2 AND state <> 'queued' AND held <> $3`,
+		companyID, payrollID, held, db.Micros(tx.Now())); err != nil {
+		return 0, err
+	}
 	return tx.Exec(ctx, `UPDATE outputs SET held = $3, version = version + 1, updated_at = $4
 		WHERE company_id = $1 AND payroll_id = $2 AND state = 'queued' AND held <> $3`,
 		companyID, payrollID, held, db.Micros(tx.Now()))

@@ -441,6 +441,20 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx, c coverage, short mone
 	if p.Escrow, err = held.Add(short); err != nil {
 		return err
 	}
+	// Late money that still waits for a decision will get none any more: it is the company's.
+	for i := range f.receipts {
+		r := &f.receipts[i]
+		if r.suspense.IsZero() {
+			continue
+		}
+		lines, err := r.apply(p.ID, money.Rate{}, money.Zero(p.FundingCurrency))
+		if err != nil {
+			return err
+		}
+		if err := f.post(ctx, tx, r, "apply", lines); err != nil {
+			return err
+		}
+	}
 	surplus, err := f.surplus()
 	if err != nil {
 		return err
@@ -460,6 +474,9 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx, c coverage, short mone
 	}
 	if err := p.moveAll(ctx, tx, Pending, Received, ""); err != nil {
 		return err
+	}
+	if p.HoldReason != "" { // it was held when a reorg took it back to pending
+		return p.hold(ctx, tx, p.HoldReason)
 	}
 	p.enqueueRelease(tx)
 	return nil
@@ -501,12 +518,12 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	if err != nil {
 		return err
 	}
-	covered, _, err := confirmed.verdict(f.last.ID, f.last.Rate, p.ToleranceBps)
+	covered, missing, err := confirmed.verdict(f.last.ID, f.last.Rate, p.ToleranceBps)
 	if err != nil {
 		return err
 	}
 	if covered {
-		return f.noteSurplus(ctx, tx, EventStatus)
+		return f.stayReceived(ctx, tx, confirmed, missing)
 	}
 	enough, _, err := seen.verdict(f.last.ID, f.last.Rate, p.ToleranceBps)
 	if err != nil {
@@ -520,7 +537,10 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 		return err
 	}
 	from, short := p.State, p.Shortfall
-	p.State, p.HeldFrom, p.HoldReason, p.Escrow, p.Shortfall, p.Rate = Pending, "", "", held, money.Zero(p.FundingCurrency), money.Rate{}
+	p.State, p.HeldFrom, p.Escrow, p.Shortfall, p.Rate = Pending, "", held, money.Zero(p.FundingCurrency), money.Rate{}
+	if p.HoldReason == ReasonFrozen { // the release finds that out for itself; other holds come back with the money
+		p.HoldReason = ""
+	}
 	if p.FundingState, err = f.state(enough, held); err != nil {
 		return err
 	}
@@ -531,6 +551,30 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 		return err
 	}
 	return p.moveAll(ctx, tx, Received, Pending, ReasonReverted)
+}
+
+// stayReceived follows the escrow of a payroll that is covered all the same; the house absorbs more, or less.
+func (f *funding) stayReceived(ctx context.Context, tx *db.Tx, c coverage, short money.Amount) error {
+	p := f.p
+	held, err := f.escrow()
+	if err != nil {
+		return err
+	}
+	more, err := short.Sub(p.Shortfall)
+	if err != nil {
+		return err
+	}
+	if p.Escrow, err = held.Add(short); err != nil {
+		return err
+	}
+	p.Shortfall, p.Rate = short, c.single()
+	if err := f.noteSurplus(ctx, tx, EventStatus); err != nil {
+		return err
+	}
+	if more.Sign() < 0 {
+		return p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, more.Neg()), ledger.Credit(ledger.Shortfall, p.ID, more.Neg()))
+	}
+	return p.absorb(tx, "shortfall", ledger.Debit(ledger.Shortfall, p.ID, more), ledger.Credit(ledger.Escrow, p.ID, more))
 }
 
 // concludeReleased holds what has not left yet while the company owes funding that a reorg
@@ -550,11 +594,26 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID)
 		return err
 	case owed.IsZero() && p.State == OnHold && p.HoldReason == ReasonReverted:
-		return p.resume(ctx, tx, EventStatus)
+		if err := p.resume(ctx, tx, EventStatus); err != nil {
+			return err
+		}
+		p.enqueueRelease(tx) // a retry may have been refused meanwhile
+		return nil
 	case owed.Sign() > 0 && f.moved:
-		return p.step(ctx, tx, p.State, EventFundingReverted, ReasonReverted)
+		if err := p.step(ctx, tx, p.State, EventFundingReverted, ReasonReverted); err != nil {
+			return err
+		}
+		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID) // what failed and is corrected stays, too
+		return err
 	case f.moved:
-		return f.noteSurplus(ctx, tx, EventStatus)
+		if err := f.noteSurplus(ctx, tx, EventStatus); err != nil {
+			return err
+		}
+		if p.State == OnHold || !slices.ContainsFunc(f.receipts, func(r receipt) bool { return r.repaid.Sign() > 0 }) {
+			return nil
+		}
+		p.enqueueRelease(tx)
+		return payout.Resume(ctx, tx, p.CompanyID, p.ID)
 	}
 	return nil
 }

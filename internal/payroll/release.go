@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
@@ -36,6 +37,9 @@ func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	switch p.State {
 	case Received:
 	case Released, PartiallyFulfilled:
+		if owes, err := p.owes(ctx, tx); err != nil || owes {
+			return err // the return of the funding releases again
+		}
 		return p.retry(ctx, tx)
 	default:
 		return nil
@@ -315,5 +319,21 @@ func (s *Service) Resume(ctx context.Context, tx *db.Tx, companyID, payrollID st
 	if p.HoldReason == ReasonReverted {
 		return ErrState
 	}
+	if p.State == OnHold && p.divided() {
+		owes, err := p.owes(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if owes { // the funding vanished during the hold
+			p.HoldReason = ReasonReverted
+			return p.step(ctx, tx, OnHold, EventStatus, ReasonReverted)
+		}
+	}
 	return p.resume(ctx, tx, EventStatus)
+}
+
+// owes says that a reorg removed funding after its release and that some of it is still missing.
+func (p *Payroll) owes(ctx context.Context, tx *db.Tx) (bool, error) {
+	receipts, err := p.receipts(ctx, tx)
+	return slices.ContainsFunc(receipts, func(r receipt) bool { return r.owed.Sign() > 0 }), err
 }

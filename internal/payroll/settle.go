@@ -19,6 +19,10 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err := j.Decode(&in); err != nil {
 		return err
 	}
+	// Twins that each move the last but one payment would each miss the other's, and nobody would conclude the payroll.
+	if err := lock(ctx, tx, j.CompanyID, in.PayrollID); err != nil {
+		return err
+	}
 	p, err := find(ctx, tx, j.CompanyID, in.PayrollID)
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -125,7 +129,13 @@ func (p *Payroll) concludePayments(ctx context.Context, tx *db.Tx) error {
 	}
 	from := p.State
 	p.State = to
-	return p.step(ctx, tx, from, EventStatus, "")
+	if err := p.step(ctx, tx, from, EventStatus, ""); err != nil || to != Released {
+		return err
+	}
+	if owes, err := p.owes(ctx, tx); err != nil || !owes {
+		return err
+	}
+	return p.hold(ctx, tx, ReasonReverted)
 }
 
 func conclusion(now State, counts map[State]int64, all int64) State {

@@ -105,6 +105,12 @@ func find(ctx context.Context, tx *db.Tx, companyID, id string) (*Payroll, error
 	return &p, err
 }
 
+// lock makes other transactions wait to write a payroll until this one ends. What is read after it is the last word.
+func lock(ctx context.Context, tx *db.Tx, companyID, id string) error {
+	_, err := tx.Exec(ctx, "UPDATE payrolls SET version = version WHERE company_id = $1 AND payroll_id = $2", companyID, id)
+	return err
+}
+
 // update writes what can change of a payroll as its next version, provided that nobody
 // else has written one since it was read.
 func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {

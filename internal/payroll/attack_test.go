@@ -1,0 +1,155 @@
+package payroll
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// A reorg that the tolerance bears changes what is in escrow; the release divides what is there, not what was.
+func TestAReorgWithinTheToleranceCanBeReleased(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_019_800, "seen")
+		h.deposit(p, "dep_2", 200, "seen")
+		h.exec("UPDATE deposits SET state = 'confirmed'")
+		h.deliver(h.s.Fund, fmt.Sprintf(`{"object_id":%q}`, p.ID))
+		h.want(p.ID, Received, FundingFunded, Received)
+		h.deposit(p, "dep_2", 200, "evicted")
+		if got := h.get(p.ID); got.State != Received || got.Escrow != sats(2_020_000) || got.Shortfall != sats(200) {
+			h.t.Errorf("%s, %s short of %s", got.State, got.Shortfall, got.Escrow)
+		}
+		if got := h.balance(ledger.Escrow, p.ID, money.BTC); got != 2_020_000 {
+			h.t.Errorf("escrow is %d", got)
+		}
+		h.release(p.ID)
+		h.want(p.ID, Released, FundingFunded, Released)
+	})
+}
+
+// Late money that waited for a decision is the company's once other money covers the payroll.
+func TestLateMoneyIsNotStuckWhenOthersCover(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_020_000, "seen")
+		h.clock.Advance(31 * time.Minute)
+		h.deposit(p, "dep_2", 2_020_000, "confirmed")
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		h.want(p.ID, Received, FundingOver, Received)
+		if late, free := h.balance(ledger.SuspenseLate, p.ID, money.BTC), h.balance(ledger.CompanyFunds, "", money.BTC); late != 0 || free != 2_020_000 {
+			h.t.Errorf("%d late, %d free", late, free)
+		}
+	})
+}
+
+func (h *house) holdPayroll(id string) {
+	h.t.Helper()
+	h.write(func(ctx context.Context, tx *db.Tx) error { return h.s.Hold(ctx, tx, h.by.CompanyID, id, "screening") })
+}
+
+func (h *house) resumePayroll(id string) {
+	h.t.Helper()
+	h.write(func(ctx context.Context, tx *db.Tx) error { return h.s.Resume(ctx, tx, h.by.CompanyID, id) })
+}
+
+// The operator's hold and the reorg's are two: lifting one does not lift the other.
+func TestAResumeDoesNotPayWhatAReorgRemoved(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		h.release(p.ID)
+		h.holdPayroll(p.ID)
+		h.deposit(p, "dep_1", 2_020_000, "reverted")
+		h.resumePayroll(p.ID)
+		if got := h.get(p.ID); got.State != OnHold || got.HoldReason != ReasonReverted || !got.Payments[0].Outputs[0].Held {
+			h.t.Errorf("%s %s", got.State, got.HoldReason)
+		}
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		if got := h.want(p.ID, Released, FundingFunded, Released); got.Payments[0].Outputs[0].Held {
+			h.t.Error("still held")
+		}
+	})
+}
+
+func TestAReorgDoesNotLiftAHold(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		h.holdPayroll(p.ID)
+		h.deposit(p, "dep_1", 2_020_000, "reverted")
+		h.want(p.ID, Pending, FundingConfirming, Pending)
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		h.release(p.ID)
+		if got := h.want(p.ID, OnHold, FundingFunded, Received); got.HoldReason != "screening" {
+			h.t.Errorf("held for %q", got.HoldReason)
+		}
+		h.resumePayroll(p.ID)
+		h.release(p.ID)
+		h.want(p.ID, Released, FundingFunded, Released)
+	})
+}
+
+// Nothing more is divided while the company owes the funding.
+func TestARetryWaitsForFundingThatAReorgRemoved(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: append([]Payee{{AmountText: "100", UserID: "rec_mix"}}, worked...)})
+		h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
+		h.destinations("rec_mix", nil)
+		h.release(p.ID)
+		h.outcome(p, "", payout.Fulfilled)
+		h.deposit(p, "dep_1", p.Quote.Funding.Units(), "reverted")
+		h.destinations("rec_mix", map[money.Asset]int{money.BTC: 100})
+		h.release(p.ID)
+		if got := h.get(p.ID); got.Payments[0].State != ActionRequired {
+			h.t.Errorf("%s", got.Payments[0].State)
+		}
+		h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
+		if n := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobRelease); n < 2 {
+			h.t.Error("the return of the funding wakes nobody")
+		}
+		h.release(p.ID)
+		if got := h.get(p.ID); got.Payments[0].State != Released {
+			h.t.Errorf("%s", got.Payments[0].State)
+		}
+	})
+}
+
+// Two instances that settle the last two payments at once do not both leave the end to the other.
+func TestTwoSettlesAtOnceEndThePayroll(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		h.release(p.ID)
+		got := h.get(p.ID)
+		h.exec("UPDATE outputs SET state = 'fulfilled' WHERE payroll_id = $1", p.ID)
+		first, second := make(chan struct{}, 100), make(chan struct{}, 100)
+		settle := func(i int, mine chan<- struct{}, other <-chan struct{}) {
+			payload := fmt.Sprintf(`{"payroll_id":%q,"output_id":%q}`, p.ID, got.Payments[i].Outputs[0].ID)
+			if err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				err := h.s.Settle(ctx, tx, job.Job{CompanyID: h.by.CompanyID, ID: "job_1", Payload: []byte(payload)})
+				mine <- struct{}{}
+				select {
+				case <-other:
+				case <-time.After(500 * time.Millisecond):
+				}
+				return err
+			}); err != nil {
+				h.t.Error(err)
+			}
+		}
+		var both sync.WaitGroup
+		both.Go(func() { settle(0, first, second) })
+		time.Sleep(50 * time.Millisecond)
+		both.Go(func() { settle(1, second, first) })
+		both.Wait()
+		h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
+	})
+}
