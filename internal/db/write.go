@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
 
@@ -49,7 +50,8 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value,
 //
 // When fn returns an error, what it did is undone and the error is returned. When a batch fails, its functions
 // are run again one by one, so a bad one never spoils its neighbours. Serialization failures, deadlocks, lost
-// connections and unique violations found at the commit are retried a few times, then ErrRetryLater. The caller's cancellation is
+// connections and unique violations found at the commit are retried a few times, then ErrRetryLater. A connection lost
+// during the commit itself is ErrRetryLater at once: what became of it is unknown, so fn is not run again. The caller's cancellation is
 // heeded until fn starts, not after: a commit is never abandoned half-way.
 func (d *DB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	r := &request{ctx: ctx, fn: fn, done: make(chan struct{})}
@@ -194,12 +196,34 @@ func (d *DB) attempt(batch []*request) (err error) {
 		return err
 	}
 	if err := commit(); err != nil {
-		return err
+		if !unclear(err) {
+			return err
+		}
+		// It may be committed. Running anything again could do it twice; the callers know better, by their keys.
+		for _, r := range batch {
+			if r.err == nil {
+				r.err = fmt.Errorf("%w (%w)", ErrRetryLater, err)
+			}
+		}
+		return nil
 	}
 	if tx.wake {
 		d.hooks.call()
 	}
 	return nil
+}
+
+// unclear says that a commit that failed may have happened: the connection was lost before its answer.
+func unclear(err error) bool {
+	if errors.Is(err, pgx.ErrTxCommitRollback) {
+		return false
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return strings.HasPrefix(pg.Code, "57P0") || strings.HasPrefix(pg.Code, "08")
+	}
+	var lite *sqlite.Error
+	return !errors.As(err, &lite) && !pgconn.SafeToRetry(err)
 }
 
 // isRefusal says that a function ended by its own rule, not by a statement that failed under it.

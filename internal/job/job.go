@@ -137,11 +137,11 @@ func (r *Runner) Run(ctx context.Context) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		n, err := r.runDue(ctx)
+		if n > 0 {
+			continue // what went wrong with a job is logged and postponed with it
+		}
 		if err != nil && ctx.Err() == nil {
 			r.log.Error("jobs cannot be claimed", "error", err)
-		}
-		if n > 0 && err == nil {
-			continue
 		}
 		select {
 		case <-ctx.Done():
