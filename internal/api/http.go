@@ -307,6 +307,9 @@ func (s *server) refuse(w *answer, err error) {
 		h.Add("WWW-Authenticate", `Basic realm="api", charset="UTF-8"`)
 		h.Add("WWW-Authenticate", `Bearer realm="api", error="invalid_token"`)
 	}
+	if scope := f.Meta["scope"]; f.Code == errScope.Code && scope != "" {
+		h.Add("WWW-Authenticate", `Bearer realm="api", error="insufficient_scope", scope="`+scope+`"`)
+	}
 	if allow := f.Meta["allow"]; allow != "" {
 		h.Set("Allow", allow)
 	}

@@ -173,10 +173,12 @@ func newClient(rpc, network string) (*bitcoin.Client, error) {
 	return bitcoin.NewClient(bitcoin.Options{URL: rpc, Network: network})
 }
 
+// never is the age at which a price grows old where the clock jumps.
+const never = 100 * 365 * 24 * time.Hour
+
 // refresher asks markets in production. The sandbox invents its prices, and its clock jumps, so they never grow old there.
 func (s *Service) refresher() *rates.Refresher {
 	if s.cfg.Env == Sandbox {
-		const never = 100 * 365 * 24 * time.Hour
 		return &rates.Refresher{DB: s.db, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: never, FiatLimit: never}
 	}
 	client := &http.Client{Timeout: 10 * time.Second}
@@ -195,7 +197,11 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if err != nil {
 		return err
 	}
-	engine := payout.New(payout.Config{Chain: chainName, Source: s.source, Pool: pool, Signer: signer, Log: s.log})
+	out := payout.Config{Chain: chainName, Source: s.source, Pool: pool, Signer: signer, Log: s.log}
+	if s.sim != nil {
+		out.FeeMaxAge = never
+	}
+	engine := payout.New(out)
 	if err := s.rates.Refresh(ctx); err != nil {
 		s.log.Warn("some prices are missing", "error", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 
@@ -91,6 +93,12 @@ type LedgerCheckCmd struct {
 
 // Run prints the trial balance and returns ledger.ErrWrong when the books do not agree.
 func (l LedgerCheckCmd) Run(ctx context.Context, std Streams) error {
+	if l.DatabaseURL == "" {
+		// Opening it would create it, and empty books prove nothing.
+		if _, err := os.Stat(filepath.Join(l.DataDir, "stipend.db")); err != nil {
+			return fmt.Errorf("there are no books here (%w); --data-dir or --database-url says where they are", err)
+		}
+	}
 	d, err := db.Open(ctx, db.Options{URL: l.URL()})
 	if err != nil {
 		return err

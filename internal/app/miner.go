@@ -35,7 +35,12 @@ func newMiner(rpc string) (*miner, error) {
 }
 
 func (m *miner) mine(ctx context.Context, n int) error {
-	return m.node.Call(ctx, nil, "generatetoaddress", n, m.address)
+	for range n {
+		if _, err := m.generate(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pay mines until it has the amount, lets those coins mature, and sends it.
@@ -47,14 +52,11 @@ func (m *miner) pay(ctx context.Context, address string, sats int64) (string, er
 		if len(coins) == 200 {
 			return "", errors.New("blocks of this regtest chain hold too few coins by now; start a fresh one")
 		}
-		var hashes []string
-		if err := m.node.Call(ctx, &hashes, "generatetoaddress", 1, m.address); err != nil {
+		hash, err := m.generate(ctx)
+		if err != nil {
 			return "", err
 		}
-		if len(hashes) != 1 {
-			return "", errors.New("the node did not say which block it mined")
-		}
-		b, err := m.node.Block(ctx, hashes[0])
+		b, err := m.node.Block(ctx, hash)
 		if err != nil {
 			return "", err
 		}
@@ -68,7 +70,11 @@ func (m *miner) pay(ctx context.Context, address string, sats int64) (string, er
 			}
 		}
 	}
-	if err := m.mine(ctx, chain.CoinbaseMaturity); err != nil {
+	height, _, err := m.node.Tip(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := m.mine(ctx, max(chain.CoinbaseMaturity, segwitHeight-int(height))); err != nil {
 		return "", err
 	}
 

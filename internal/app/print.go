@@ -40,7 +40,7 @@ func printReport(w io.Writer, r ledger.Report) error {
 func (s *Service) greet(w io.Writer) {
 	r := s.ready
 	fmt.Fprintf(w, "Stipend %s is running (%s).\n\n", Version(), r.Environment)
-	for _, line := range [][2]string{{"Interface", r.BaseURL}, {"Contract", doc(r.BaseURL)}, {"Sign-in", r.AuthURL}, {"Metrics", r.MetricsURL}, {"Database", s.db.Engine().String()}} {
+	for _, line := range [][2]string{{"Interface", r.BaseURL}, {"Contract", under(r.BaseURL, "/openapi.json")}, {"Errors", under(r.BaseURL, "/docs/errors/")}, {"Metrics", r.MetricsURL}, {"Database", s.db.Engine().String()}} {
 		if line[1] != "" {
 			fmt.Fprintf(w, "  %-10s %s\n", line[0], line[1])
 		}
@@ -51,30 +51,30 @@ func (s *Service) greet(w io.Writer) {
 	fmt.Fprintf(w, `
   Company    %s
   API key    %s
-  Admin      %s  %s
 
-Create a payroll:
+Create a payroll (copy the lines as they are; the shell keeps its id):
 
-  curl -s %s/api/company/payroll/create \
-    -H 'Authorization: Basic %s' \
-    -H 'Content-Type: application/json' \
+  BASE=%s
+  AUTH='Authorization: Basic %s'
+  ID=$(curl -sw '\n' $BASE/api/company/payroll/create -H "$AUTH" -H 'Content-Type: application/json' \
     -H "Idempotency-Key: $(date +%%s)" \
-    -d '{"company_id":"%s","currency":"USD","to_pay":[{"user_id":"%s","amount_fiat":100.00},{"user_id":"%s","amount_fiat":250.00}]}'
+    -d '{"company_id":"%s","currency":"USD","to_pay":[
+         {"user_id":"%s","amount_fiat":100.00},
+         {"user_id":"%s","amount_fiat":250.00}]}' | tee /dev/stderr | grep -o 'prl_[0-9a-z]*')
 
-Then pay it, with its payroll_id, and watch it arrive:
+Pay it, and a few seconds later see it fulfilled:
 
-  curl -s %s/api/sandbox/deposit -H 'Authorization: Basic %s' -H 'Content-Type: application/json' -d '{"payroll_id":"…","kind":"exact"}'
-  curl -s %s/api/company/payrolls/… -H 'Authorization: Basic %s'
+  curl -sw '\n' $BASE/api/sandbox/deposit -H "$AUTH" -H 'Content-Type: application/json' -d '{"payroll_id":"'$ID'","kind":"exact"}'
+  curl -sw '\n' $BASE/api/company/payrolls/$ID -H "$AUTH"
 
 Everything here is a simulation with public keys. Stop with Ctrl-C.
-`, r.Seed.CompanyID, r.Seed.APIKey, r.Seed.Admin.Email, r.Seed.Admin.Password,
-		r.BaseURL, r.Seed.APIKey, r.Seed.CompanyID, r.Seed.Workers[0].UserID, r.Seed.Workers[1].UserID,
-		r.BaseURL, r.Seed.APIKey, r.BaseURL, r.Seed.APIKey)
+`, r.Seed.CompanyID, r.Seed.APIKey, r.BaseURL, r.Seed.APIKey, r.Seed.CompanyID, r.Seed.Workers[0].UserID, r.Seed.Workers[1].UserID)
 }
 
-func doc(base string) string {
+// under is an address below a base, if there is one.
+func under(base, path string) string {
 	if base == "" {
 		return ""
 	}
-	return base + "/docs"
+	return base + path
 }
