@@ -6,7 +6,7 @@
 //
 // What makes a price acceptable:
 //
-//   - it is more than 0 and not older than its limit: 60 seconds for crypto, 4 days for fiat (the reference rates of a
+//   - it is more than 0 and not older than its limit: 60 seconds for crypto, 5 days for fiat (the reference rates of a
 //     Friday carry over a weekend and one holiday);
 //   - it lies within 2 % of the median of all sources; who lies further out is left aside;
 //   - for crypto at least two sources agree. Fiat has one source, so a fiat price must lie within 10 % of the price
@@ -29,7 +29,7 @@ import (
 // How old a price may be.
 const (
 	CryptoLimit = 60 * time.Second
-	FiatLimit   = 4 * 24 * time.Hour
+	FiatLimit   = 5 * 24 * time.Hour
 )
 
 // ErrUnavailable says that there is no price that can be relied on. It passes.

@@ -263,9 +263,9 @@ func TestPricesGrowOld(t *testing.T) {
 		}
 		clock.Advance(FiatLimit)
 		if _, err := latest(t, d, money.EUR, money.USD); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("fiat after 4 days: %v", err)
+			t.Errorf("fiat after its limit: %v", err)
 		}
-		// A price that lasted 4 days without confirmation does not veto the next one.
+		// A price that outlived its limit without confirmation does not veto the next one.
 		_ = r.Refresh(t.Context())
 		if got, err := latest(t, d, money.EUR, money.USD); err != nil || got != "0.75" {
 			t.Errorf("after the old price expired: %s, %v", got, err)
