@@ -7,7 +7,7 @@
 // What makes a price acceptable:
 //
 //   - it is more than 0 and not older than its limit: 60 seconds for crypto, 5 days for fiat (the reference rates of a
-//     Friday carry over a weekend and one holiday);
+//     Thursday carry over Easter);
 //   - it lies within 2 % of the median of all sources; who lies further out is left aside;
 //   - for crypto at least two sources agree. Fiat has one source, so a fiat price must lie within 10 % of the price
 //     accepted before it, for as long as that one is not too old itself.
