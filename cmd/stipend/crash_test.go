@@ -1,3 +1,5 @@
+//go:build crash
+
 package main
 
 import (
@@ -11,6 +13,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,7 +70,7 @@ func TestKilledAtAnyMomentEverybodyIsPaidOnce(t *testing.T) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("not everybody was paid after %s", patience)
+				t.Fatalf("not everybody was paid after %s:\n%s", patience, w.unpaid())
 			}
 		}
 		w.verify()
@@ -85,6 +88,7 @@ type world struct {
 	node    *btcdtest.Node
 	process *exec.Cmd
 	exited  chan struct{}
+	log     *bytes.Buffer
 	ready   app.Ready
 	payees  []payee
 	created map[int]payroll
@@ -108,8 +112,8 @@ func (w *world) start(life time.Duration) {
 	w.t.Helper()
 	cmd := exec.Command(w.binary, "serve", "--json", "--listen", "127.0.0.1:0", "--metrics-listen", "", "--database-url", w.url,
 		"--bitcoin-rpc", w.node.URL(), "--poll-interval", "20ms", "--writes-per-second", "0", "--reads-per-second", "0", "--log-level", "warn")
-	var log bytes.Buffer
-	cmd.Stderr = &log
+	w.log = &bytes.Buffer{}
+	cmd.Stderr = w.log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		w.t.Fatal(err)
@@ -125,7 +129,7 @@ func (w *world) start(life time.Duration) {
 	if err != nil {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		w.t.Fatalf("serve did not get ready: %v\n%s", err, log.Bytes())
+		w.t.Fatalf("serve did not get ready: %v\n%s", err, w.log.Bytes())
 	}
 	exited := w.exited
 	timer := time.AfterFunc(life, func() { _ = cmd.Process.Kill() })
@@ -271,6 +275,22 @@ func (w *world) fulfilled() bool {
 		}
 	}
 	return true
+}
+
+// unpaid shows the payrolls that have not ended, as the service shows them.
+func (w *world) unpaid() string {
+	var b strings.Builder
+	for _, p := range w.created {
+		var whole json.RawMessage
+		if w.detail(p).Status == "fulfilled" {
+			continue
+		}
+		if err := w.call(http.MethodGet, "/api/company/payrolls/"+p.PayrollID, "", nil, &whole); err != nil {
+			return err.Error()
+		}
+		fmt.Fprintf(&b, "%s\n", whole)
+	}
+	return b.String() + w.log.String()
 }
 
 // verify compares what the API says was paid with every output of the chain to the payees' addresses.
