@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/btcsuite/btcd/chainhash/v2"
-	"github.com/btcsuite/btcd/txscript/v2"
 	"github.com/btcsuite/btcd/wire/v2"
 
 	"github.com/stipend/stipend/internal/chain/bitcoin"
@@ -52,7 +51,7 @@ func (m *miner) generate(ctx context.Context) (string, error) {
 	return hashes[0], nil
 }
 
-// assemble makes the block that the node proposes, with its proof of work: on regtest every second hash will do.
+// assemble makes the block that the node proposes.
 func (m *miner) assemble(ctx context.Context) (string, error) {
 	var t template
 	ask := map[string]any{"mode": "template", "capabilities": []string{"coinbasevalue"}, "rules": []string{"segwit"}}
@@ -90,18 +89,7 @@ func (m *miner) fill(t template) (*wire.MsgBlock, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The height comes first, as a rule; the rest keeps the shortest scripts long enough.
-	script, err := txscript.NewScriptBuilder().AddInt64(t.Height).AddData([]byte("stipend")).Script()
-	if err != nil {
-		return nil, err
-	}
-	coinbase := wire.NewMsgTx(2)
-	coinbase.AddTxIn(wire.NewTxIn(wire.NewOutPoint(&chainhash.Hash{}, wire.MaxPrevOutIndex), script, nil))
-	coinbase.AddTxOut(wire.NewTxOut(t.Value, reward))
-	block := wire.NewMsgBlock(&wire.BlockHeader{Version: t.Version, PrevBlock: *previous, Timestamp: time.Unix(t.Time, 0), Bits: uint32(bits)})
-	block.Transactions = []*wire.MsgTx{coinbase}
-	// The coinbase's own witness counts as zero; its id is known once it commits to the others'.
-	ids, witnesses := make([]chainhash.Hash, 1), make([]chainhash.Hash, 1)
+	var txs []*wire.MsgTx
 	for _, given := range t.Txs {
 		raw, err := hex.DecodeString(given.Data)
 		if err != nil {
@@ -111,32 +99,8 @@ func (m *miner) fill(t template) (*wire.MsgBlock, error) {
 		if err := tx.Deserialize(bytes.NewReader(raw)); err != nil {
 			return nil, err
 		}
-		block.Transactions = append(block.Transactions, tx)
-		ids, witnesses = append(ids, tx.TxHash()), append(witnesses, tx.WitnessHash())
+		txs = append(txs, tx)
 	}
-	if len(t.Txs) > 0 {
-		root, reserved := merkleRoot(witnesses), make([]byte, chainhash.HashSize)
-		commitment := chainhash.DoubleHashB(append(root[:], reserved...))
-		coinbase.TxIn[0].Witness = wire.TxWitness{reserved}
-		coinbase.AddTxOut(wire.NewTxOut(0, append([]byte{txscript.OP_RETURN, txscript.OP_DATA_36, 0xaa, 0x21, 0xa9, 0xed}, commitment...)))
-	}
-	ids[0] = coinbase.TxHash()
-	block.Header.MerkleRoot = merkleRoot(ids)
-	for hash := block.BlockHash(); hash[chainhash.HashSize-1] >= 0x7f; hash = block.BlockHash() {
-		block.Header.Nonce++
-	}
-	return block, nil
-}
-
-// merkleRoot folds hashes in pairs; an odd one is paired with itself.
-func merkleRoot(level []chainhash.Hash) chainhash.Hash {
-	for len(level) > 1 {
-		var up []chainhash.Hash
-		for i := 0; i < len(level); i += 2 {
-			left, right := level[i], level[min(i+1, len(level)-1)]
-			up = append(up, chainhash.DoubleHashH(append(left[:], right[:]...)))
-		}
-		level = up
-	}
-	return level[0]
+	header := wire.BlockHeader{Version: t.Version, PrevBlock: *previous, Timestamp: time.Unix(t.Time, 0), Bits: uint32(bits)}
+	return bitcoin.NewBlock(header, t.Height, []byte("stipend"), []*wire.TxOut{wire.NewTxOut(t.Value, reward)}, txs)
 }

@@ -16,14 +16,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/btcsuite/btcd/btcutil/v2/bloom"
 	"github.com/btcsuite/btcd/chaincfg/v2"
 	"github.com/btcsuite/btcd/chainhash/v2"
-	"github.com/btcsuite/btcd/txscript/v2"
 	"github.com/btcsuite/btcd/wire/v2"
 
 	"github.com/stipend/stipend/internal/chain"
@@ -365,7 +364,7 @@ func (n *Node) hand(ctx context.Context, block string) error {
 	return nil
 }
 
-// build makes a valid block, with proof of work: on regtest every second hash will do.
+// build makes a valid block.
 func (n *Node) build(ctx context.Context, prev string, height int64, txs []*wire.MsgTx) (*wire.MsgBlock, *wire.MsgTx, error) {
 	parent, err := n.header(ctx, prev)
 	if err != nil {
@@ -375,50 +374,18 @@ func (n *Node) build(ctx context.Context, prev string, height int64, txs []*wire
 	n.salt++
 	salt := n.salt
 	n.mu.Unlock()
-	script, err := txscript.NewScriptBuilder().AddInt64(height).AddInt64(salt + 1_000_000).Script()
-	if err != nil {
-		return nil, nil, err
-	}
-	coinbase := wire.NewMsgTx(2)
-	coinbase.AddTxIn(wire.NewTxIn(wire.NewOutPoint(&chainhash.Hash{}, wire.MaxPrevOutIndex), script, nil))
-	coinbase.AddTxOut(wire.NewTxOut(50_00000000>>(height/150), n.home))
-	if len(txs) > 0 {
-		// The block commits to the witnesses of its transactions; the coinbase's own counts as zero.
-		hashes := []chainhash.Hash{{}}
-		for _, tx := range txs {
-			hashes = append(hashes, tx.WitnessHash())
-		}
-		root := merkle(hashes)
-		reserved := make([]byte, 32)
-		commitment := chainhash.DoubleHashB(append(root[:], reserved...))
-		coinbase.TxIn[0].Witness = wire.TxWitness{reserved}
-		coinbase.AddTxOut(wire.NewTxOut(0, append([]byte{0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed}, commitment...)))
-	}
-	ids := []chainhash.Hash{coinbase.TxHash()}
-	for _, tx := range txs {
-		ids = append(ids, tx.TxHash())
-	}
-	before, root := parent.BlockHash(), merkle(ids)
 	at := parent.Timestamp.Add(time.Second)
 	if floor := time.Now().Add(-time.Hour).Truncate(time.Second); at.Before(floor) {
 		at = floor
 	}
 	// The version votes for every soft fork that may be voted on.
-	header := wire.NewBlockHeader(0x20000007, &before, &root, chaincfg.RegressionNetParams.PowLimitBits, 0)
-	header.Timestamp = at
-	for {
-		if hash := header.BlockHash(); hash[chainhash.HashSize-1] < 0x7f {
-			break
-		}
-		header.Nonce++
+	header := wire.BlockHeader{Version: 0x20000007, PrevBlock: parent.BlockHash(), Timestamp: at, Bits: chaincfg.RegressionNetParams.PowLimitBits}
+	reward := []*wire.TxOut{wire.NewTxOut(50_00000000>>(height/150), n.home)}
+	block, err := bitcoin.NewBlock(header, height, []byte(strconv.FormatInt(salt, 10)), reward, txs)
+	if err != nil {
+		return nil, nil, err
 	}
-	block := wire.NewMsgBlock(header)
-	for _, tx := range append([]*wire.MsgTx{coinbase}, txs...) {
-		if err := block.AddTransaction(tx); err != nil {
-			return nil, nil, err
-		}
-	}
-	return block, coinbase, nil
+	return block, block.Transactions[0], nil
 }
 
 func (n *Node) header(ctx context.Context, hash string) (*wire.BlockHeader, error) {
@@ -432,20 +399,6 @@ func (n *Node) header(ctx context.Context, hash string) (*wire.BlockHeader, erro
 	}
 	var h wire.BlockHeader
 	return &h, h.Deserialize(bytes.NewReader(raw))
-}
-
-func merkle(level []chainhash.Hash) chainhash.Hash {
-	for len(level) > 1 {
-		if len(level)%2 == 1 {
-			level = append(level, level[len(level)-1])
-		}
-		var up []chainhash.Hash
-		for i := 0; i < len(level); i += 2 {
-			up = append(up, bloom.HashMerkleBranches(&level[i], &level[i+1]))
-		}
-		level = up
-	}
-	return level[0]
 }
 
 // waiting is the mempool, parents before children.

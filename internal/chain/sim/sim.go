@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/btcsuite/btcd/btcutil/v2"
-	"github.com/btcsuite/btcd/btcutil/v2/bloom"
 	"github.com/btcsuite/btcd/chaincfg/v2"
 	"github.com/btcsuite/btcd/chainhash/v2"
 	"github.com/btcsuite/btcd/txscript/v2"
@@ -156,26 +155,20 @@ func (c *Chain) mine(ctx context.Context, tx *db.Tx, height int64, txs []stored,
 		}
 		reward = []*wire.TxOut{wire.NewTxOut(0, script)}
 	}
-	heightScript, err := txscript.NewScriptBuilder().AddInt64(height).AddData([]byte(tx.NewID("salt"))).Script()
-	if err != nil {
-		return err
-	}
-	coinbase := wire.NewMsgTx(2)
-	coinbase.AddTxIn(wire.NewTxIn(wire.NewOutPoint(&chainhash.Hash{}, wire.MaxPrevOutIndex), heightScript, nil))
-	for _, o := range reward {
-		coinbase.AddTxOut(o)
-	}
-	hashes := []chainhash.Hash{coinbase.TxHash()}
-	for _, t := range txs {
-		hashes = append(hashes, t.msg.TxHash())
-	}
 	at := tx.Now().Truncate(time.Second)
 	if !at.After(prev.Timestamp) {
 		at = prev.Timestamp.Add(time.Second)
 	}
-	before, root := prev.BlockHash(), merkleRoot(hashes)
-	header := *wire.NewBlockHeader(4, &before, &root, chaincfg.RegressionNetParams.PowLimitBits, 0)
-	header.Timestamp = at
+	msgs := make([]*wire.MsgTx, len(txs))
+	for i, t := range txs {
+		msgs[i] = t.msg
+	}
+	header := wire.BlockHeader{Version: 4, PrevBlock: prev.BlockHash(), Timestamp: at, Bits: chaincfg.RegressionNetParams.PowLimitBits}
+	block, err := bitcoin.NewBlock(header, height, []byte(tx.NewID("salt")), reward, msgs)
+	if err != nil {
+		return err
+	}
+	header, coinbase := block.Header, block.Transactions[0]
 	hash := header.BlockHash().String()
 	if err := insertBlock(ctx, tx, height, header); err != nil {
 		return err
@@ -192,20 +185,6 @@ func (c *Chain) mine(ctx context.Context, tx *db.Tx, height int64, txs []stored,
 		}
 	}
 	return nil
-}
-
-func merkleRoot(level []chainhash.Hash) chainhash.Hash {
-	for len(level) > 1 {
-		if len(level)%2 == 1 {
-			level = append(level, level[len(level)-1])
-		}
-		var up []chainhash.Hash
-		for i := 0; i < len(level); i += 2 {
-			up = append(up, bloom.HashMerkleBranches(&level[i], &level[i+1]))
-		}
-		level = up
-	}
-	return level[0]
 }
 
 // Mine adds n blocks; the first takes the whole mempool.
