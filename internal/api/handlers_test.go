@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/chaintest"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
@@ -50,6 +51,7 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *bench {
 	if err := r.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	chaintest.Follow(t, d, "regtest")
 	var deps Deps
 	b := newBench(t, d, func(own *Deps) {
 		own.Sealer, own.Sandbox = sealer, &toySandbox{}

@@ -142,9 +142,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 		}
 	}
 	if s.cfg.Has(RoleWatcher) {
-		if err := s.startWatcher(ctx, background); err != nil {
-			return err
-		}
+		s.startWatcher(ctx, background)
 	}
 	if s.cfg.Has(RoleWorker) {
 		if err := s.startWorker(ctx, background, pool, pay); err != nil {
@@ -220,17 +218,15 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 }
 
 // startWatcher follows the chain and, where it is simulated, finds its blocks. The first look is taken before anything is
-// served: a new watcher begins at the tip, and what is paid to the first addresses must not be mined before that.
-func (s *Service) startWatcher(ctx, background context.Context) error {
+// served, where the node answers: until there was one, no address is given out.
+func (s *Service) startWatcher(ctx, background context.Context) {
 	s.watcher = chain.NewWatcher(s.db, chainName, s.source, s.log)
-	if _, err := s.watcher.Step(ctx); err != nil {
-		return fmt.Errorf("watch the chain: %w", err)
-	}
+	_, err := s.watcher.Step(ctx)
+	s.trouble(ctx, "the chain cannot be watched", err)
 	s.work.Go(func() { s.watch(background) })
 	if s.sim != nil {
 		s.work.Go(func() { s.mine(background) })
 	}
-	return nil
 }
 
 // watch steps the watcher while this process holds the lease. Two watchers would do no harm, only double work.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -29,6 +30,8 @@ type Pool struct {
 	name   string
 	keys   Deriver
 	refill chan struct{}
+	// followed is set once the chain is known to have a watcher's cursor; it never loses it again.
+	followed atomic.Bool
 
 	mu   sync.Mutex
 	free [2][]indexRange
@@ -94,7 +97,8 @@ func (p *Pool) left(branch uint32) (n int64) {
 	return n
 }
 
-// Take gives an object a new address to be paid at. It is watched for ever from the commit on.
+// Take gives an object a new address to be paid at. It is watched for ever from the commit on. Before the chain's watcher has
+// taken its first look it answers ErrNotFollowed.
 func (p *Pool) Take(ctx context.Context, tx *db.Tx, companyID, objectID string) (string, error) {
 	return p.take(ctx, tx, External, companyID, objectID)
 }
@@ -105,6 +109,9 @@ func (p *Pool) TakeChange(ctx context.Context, tx *db.Tx, companyID, objectID st
 }
 
 func (p *Pool) take(ctx context.Context, tx *db.Tx, branch uint32, companyID, objectID string) (string, error) {
+	if err := p.checkFollowed(ctx, tx); err != nil {
+		return "", err
+	}
 	// One index in 2^127 has no key; the next one does.
 	var last error
 	for range 3 {
@@ -124,6 +131,23 @@ func (p *Pool) take(ctx context.Context, tx *db.Tx, branch uint32, companyID, ob
 		return addr, nil
 	}
 	return "", last
+}
+
+// checkFollowed refuses while the chain has no cursor: a new watcher begins at the tip of its first look, so it would miss
+// what is paid in a block before that.
+func (p *Pool) checkFollowed(ctx context.Context, tx *db.Tx) error {
+	if p.followed.Load() {
+		return nil
+	}
+	_, ok, err := loadCursor(ctx, tx, p.name)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return ErrNotFollowed
+	}
+	p.followed.Store(true)
+	return nil
 }
 
 func (p *Pool) index(ctx context.Context, tx *db.Tx, branch uint32) (int64, error) {

@@ -19,6 +19,7 @@ import (
 func TestPoolGivesEachAddressOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		keys := chaintest.Wallet(t, d).Deriver()
+		chaintest.Follow(t, d, "regtest")
 		started, lazy := chain.NewPool(d, "regtest", keys), chain.NewPool(d, "regtest", keys)
 		if err := started.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -49,6 +50,26 @@ func TestPoolGivesEachAddressOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
+	})
+}
+
+// An address given out before the watcher has its place on the chain could be paid in a block that nobody looks at.
+func TestPoolWaitsForTheWatcher(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		pool := chain.NewPool(d, "regtest", chaintest.Wallet(t, d).Deriver())
+		take := func() error {
+			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := pool.Take(ctx, tx, "com_1", "obj_1")
+				return err
+			})
+		}
+		if err := take(); !errors.Is(err, chain.ErrNotFollowed) {
+			t.Errorf("before the first look: %v", err)
+		}
+		chaintest.Follow(t, d, "regtest")
+		if err := take(); err != nil {
+			t.Errorf("after the first look: %v", err)
+		}
 	})
 }
 

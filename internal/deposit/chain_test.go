@@ -97,6 +97,7 @@ func newStreet(t *testing.T, h *house) *street {
 	s.do(err)
 	pool := chain.NewPool(h.d, network, signer.Deriver())
 	s.do(pool.Start(t.Context()))
+	s.settle()
 	s.do(h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		s.address, err = pool.Take(ctx, tx, company, "prl_1")
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/chaintest"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/fault"
@@ -49,6 +50,7 @@ func run(t *testing.T, f func(h *house)) {
 
 func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *house {
 	t.Helper()
+	chaintest.Follow(t, d, "regtest")
 	h := &house{t: t, d: d, clock: clock}
 	h.s = &Service{Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute}
 	const ever = 100_000 * time.Hour

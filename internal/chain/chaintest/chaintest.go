@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 )
 
@@ -37,6 +39,15 @@ type Lab interface {
 // Factory opens a lab. The database is for sources that live in one. A factory may return the same chain each time: tests
 // look only at what they did themselves.
 type Factory func(t *testing.T, d *db.DB) Lab
+
+// Follow gives the chain called name the first look of a watcher, on a simulated chain of its own, for tests that need
+// addresses and no blocks.
+func Follow(t testing.TB, d *db.DB, name string) {
+	t.Helper()
+	if err := chain.NewWatcher(d, name, sim.New(d), slog.New(slog.DiscardHandler)).Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Wallet is a fresh key, so that tests on one chain do not meet each other's addresses.
 func Wallet(t testing.TB, d *db.DB) *bitcoin.Signer {
