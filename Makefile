@@ -27,11 +27,6 @@ test: ## run all tests on both databases (PKG=./internal/money/... narrows them)
 	@tools/install.sh btcd postgres
 	@go test -count=1 $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
-.PHONY: crash
-crash: ## kill the service at random moments on a real node, on both databases, and count what the chain paid
-	@tools/install.sh btcd postgres
-	@go test -tags crash -count=1 -run Killed ./cmd/stipend; status=$$?; tools/postgres-stop.sh; exit $$status
-
 .PHONY: race
 race: ## run all tests under the race detector; needs a C compiler
 	@tools/install.sh btcd postgres
