@@ -45,13 +45,25 @@ func boot(t *testing.T, url string, change ...func(*Config)) *Service {
 // eventually asks until ok, and fails the test when the deadline passes first.
 func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(within)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", within, what)
-		}
-		time.Sleep(50 * time.Millisecond)
+	if !await(t, within, ok) {
+		t.Fatalf("not within %s: %s", within, what)
 	}
+}
+
+// await asks until ok, and says whether that came in time.
+func await(t *testing.T, within time.Duration, ok func() bool) bool {
+	end := time.NewTimer(within)
+	defer end.Stop()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for !ok() {
+		select {
+		case <-end.C:
+			return false
+		case <-again.C:
+		}
+	}
+	return true
 }
 
 // The main job, through the public interface only: a company creates a payroll, pays it, and everybody gets their money.

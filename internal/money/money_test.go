@@ -103,10 +103,10 @@ func TestFundingRoundsUpAndPayoutsDown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		due := money.New(money.USD, rapid.Int64Range(1, 1e12).Draw(t, "cents"))
+		due := money.New(money.USD, rapid.Int64Range(1, 1e10).Draw(t, "cents")) // at a rate of 1, more than all bitcoins
 		funding, err := rate.Convert(due, money.Ceil)
 		if err != nil {
-			t.Skip("too large")
+			t.Fatal(err)
 		}
 		payout, err := rate.Convert(due, money.Floor)
 		if err != nil || funding.Cmp(payout) < 0 || funding.Units()-payout.Units() > 1 {

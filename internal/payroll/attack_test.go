@@ -122,34 +122,44 @@ func TestARetryWaitsForFundingThatAReorgRemoved(t *testing.T) {
 	})
 }
 
-// Two instances that settle the last two payments at once do not both leave the end to the other.
+// Two instances that settle the last two payments at once do not both leave the end to the other. Nothing tells from outside
+// that the second one waits, so the first dawdles before it commits, a few times over.
 func TestTwoSettlesAtOnceEndThePayroll(t *testing.T) {
 	run(t, func(h *house) {
-		p := h.create(CreateParams{ToPay: worked})
-		h.deposit(p, "dep_1", 2_020_000, "confirmed")
-		h.release(p.ID)
-		got := h.get(p.ID)
-		h.exec("UPDATE outputs SET state = 'fulfilled' WHERE payroll_id = $1", p.ID)
-		first, second := make(chan struct{}, 100), make(chan struct{}, 100)
-		settle := func(i int, mine chan<- struct{}, other <-chan struct{}) {
-			payload := fmt.Sprintf(`{"payroll_id":%q,"output_id":%q}`, p.ID, got.Payments[i].Outputs[0].ID)
-			if err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				err := h.s.Settle(ctx, tx, job.Job{CompanyID: h.by.CompanyID, ID: "job_1", Payload: []byte(payload)})
-				mine <- struct{}{}
-				select {
-				case <-other:
-				case <-time.After(500 * time.Millisecond):
-				}
-				return err
-			}); err != nil {
-				h.t.Error(err)
+		for range 5 {
+			p := h.create(CreateParams{ToPay: worked})
+			h.deposit(p, "dep_"+p.ID, 2_020_000, "confirmed")
+			h.release(p.ID)
+			payments := h.get(p.ID).Payments
+			h.exec("UPDATE outputs SET state = 'fulfilled' WHERE payroll_id = $1", p.ID)
+			settled := make(chan struct{})
+			settle := func(ctx context.Context, tx *db.Tx, i int) error {
+				payload := fmt.Sprintf(`{"payroll_id":%q,"output_id":%q}`, p.ID, payments[i].Outputs[0].ID)
+				return h.s.Settle(ctx, tx, job.Job{CompanyID: h.by.CompanyID, ID: "job_1", Payload: []byte(payload)})
 			}
+			var both sync.WaitGroup
+			both.Go(func() {
+				once := sync.OnceFunc(func() { close(settled) })
+				h.write(func(ctx context.Context, tx *db.Tx) error {
+					defer once()
+					if err := settle(ctx, tx, 0); err != nil {
+						return err
+					}
+					once()
+					for range 200 {
+						if _, err := find(ctx, tx, h.by.CompanyID, p.ID); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			})
+			both.Go(func() {
+				<-settled
+				h.write(func(ctx context.Context, tx *db.Tx) error { return settle(ctx, tx, 1) })
+			})
+			both.Wait()
+			h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
 		}
-		var both sync.WaitGroup
-		both.Go(func() { settle(0, first, second) })
-		time.Sleep(50 * time.Millisecond)
-		both.Go(func() { settle(1, second, first) })
-		both.Wait()
-		h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
 	})
 }

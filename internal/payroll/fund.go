@@ -365,29 +365,14 @@ func (f *funding) conclude(ctx context.Context, tx *db.Tx) error {
 
 func (f *funding) concludePending(ctx context.Context, tx *db.Tx) error {
 	p := f.p
-	confirmed, seen, err := f.coverages()
-	if err != nil {
-		return err
-	}
-	covered, short, err := confirmed.verdict(f.last.ID, f.last.Rate, p.ToleranceBps)
+	confirmed, covered, short, err := f.confirmed()
 	if err != nil {
 		return err
 	}
 	if covered {
 		return f.receive(ctx, tx, confirmed, short)
 	}
-	enough, _, err := seen.verdict(f.last.ID, f.last.Rate, p.ToleranceBps)
-	if err != nil {
-		return err
-	}
-	if err := f.lock(ctx, tx, enough); err != nil {
-		return err
-	}
-	held, err := f.escrow()
-	if err != nil {
-		return err
-	}
-	state, err := f.state(enough, held)
+	state, held, err := f.await(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -396,6 +381,36 @@ func (f *funding) concludePending(ctx context.Context, tx *db.Tx) error {
 	}
 	p.FundingState, p.Escrow = state, held
 	return p.step(ctx, tx, p.State, EventStatus, "")
+}
+
+// confirmed says whether confirmed money covers the payroll, and what the house would absorb of it.
+func (f *funding) confirmed() (c coverage, covered bool, short money.Amount, err error) {
+	if c, _, err = f.coverages(); err != nil {
+		return c, false, short, err
+	}
+	covered, short, err = c.verdict(f.last.ID, f.last.Rate, f.p.ToleranceBps)
+	return c, covered, short, err
+}
+
+// await is where the money of a payroll stands that confirmed money does not cover: the price is kept when what was seen in
+// time would cover it, and what is in escrow stays there.
+func (f *funding) await(ctx context.Context, tx *db.Tx) (state FundingState, held money.Amount, err error) {
+	_, seen, err := f.coverages()
+	if err != nil {
+		return "", held, err
+	}
+	enough, _, err := seen.verdict(f.last.ID, f.last.Rate, f.p.ToleranceBps)
+	if err != nil {
+		return "", held, err
+	}
+	if err := f.lock(ctx, tx, enough); err != nil {
+		return "", held, err
+	}
+	if held, err = f.escrow(); err != nil {
+		return "", held, err
+	}
+	state, err = f.state(enough, held)
+	return state, held, err
 }
 
 // state says how far the money of a pending payroll has come.
@@ -514,25 +529,14 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	if !f.moved {
 		return nil
 	}
-	confirmed, seen, err := f.coverages()
-	if err != nil {
-		return err
-	}
-	covered, missing, err := confirmed.verdict(f.last.ID, f.last.Rate, p.ToleranceBps)
+	confirmed, covered, missing, err := f.confirmed()
 	if err != nil {
 		return err
 	}
 	if covered {
 		return f.stayReceived(ctx, tx, confirmed, missing)
 	}
-	enough, _, err := seen.verdict(f.last.ID, f.last.Rate, p.ToleranceBps)
-	if err != nil {
-		return err
-	}
-	if err := f.lock(ctx, tx, enough); err != nil {
-		return err
-	}
-	held, err := f.escrow()
+	state, held, err := f.await(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -541,9 +545,7 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	if p.HoldReason == ReasonFrozen { // the release finds that out for itself; other holds come back with the money
 		p.HoldReason = ""
 	}
-	if p.FundingState, err = f.state(enough, held); err != nil {
-		return err
-	}
+	p.FundingState = state
 	if err := p.step(ctx, tx, from, EventFundingReverted, ReasonReverted); err != nil {
 		return err
 	}
@@ -666,11 +668,7 @@ func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal,
 		if err := s.applyLate(ctx, tx, f); err != nil {
 			return *p, nil, err
 		}
-		confirmed, _, err := f.coverages()
-		if err != nil {
-			return *p, nil, err
-		}
-		covered, _, err := confirmed.verdict(f.last.ID, f.last.Rate, p.ToleranceBps)
+		_, covered, _, err := f.confirmed()
 		if err != nil {
 			return *p, nil, err
 		}

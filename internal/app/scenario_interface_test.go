@@ -1,0 +1,349 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+func sameKeyAgain(d *door) {
+	key, body := freshKey(), pays("", "25.00", d.seed.Workers[0].UserID)
+	first := d.ok("POST", createPath, body, "Idempotency-Key", key)
+	if first.header.Get("Idempotent-Replayed") != "" {
+		d.Error("a first answer is marked as a replay")
+	}
+	d.nothing(func() {
+		for _, same := range []string{body, " " + strings.ReplaceAll(body, ":", " : ")} {
+			again := d.ok("POST", createPath, same, "Idempotency-Key", key)
+			if again.text != first.text || again.header.Get("Idempotent-Replayed") != "true" {
+				d.Errorf("%s, replayed %q; want %s", again.text, again.header.Get("Idempotent-Replayed"), first.text)
+			}
+		}
+		before := d.do("GET", "/api/company/payrolls/"+first.read(d)["payroll_id"].(string), "").text
+		d.refused(422, "idempotency_key_reused", "POST", createPath, pays("", "25.01", d.seed.Workers[0].UserID), "Idempotency-Key", key)
+		if after := d.do("GET", "/api/company/payrolls/"+first.read(d)["payroll_id"].(string), "").text; after != before {
+			d.Errorf("%s\n%s", before, after)
+		}
+	})
+}
+
+func sameKeyAtOnce(d *door) {
+	before := d.effects()
+	key, body := freshKey(), pays("", "25.00", d.seed.Workers[0].UserID)
+	answers := make([]response, 100)
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() { answers[i] = d.send("POST", createPath, body, "Idempotency-Key", key) })
+	}
+	all.Wait()
+	ids := map[string]bool{}
+	fresh := 0
+	for _, r := range answers {
+		switch {
+		case r.err != nil:
+			d.Error(r.err)
+		case r.status == 200:
+			ids[r.text] = true
+			if r.header.Get("Idempotent-Replayed") == "" {
+				fresh++
+			}
+		case r.status == 409 && r.read(d)["code"] == "idempotency_in_progress" && r.header.Get("Retry-After") != "":
+		default:
+			d.Errorf("%d %s", r.status, r.text)
+		}
+	}
+	if len(ids) != 1 || fresh != 1 {
+		d.Errorf("%d different answers, %d of them not replayed", len(ids), fresh)
+	}
+	after := d.effects()
+	for i := range after {
+		if after[i]-before[i] != 1 {
+			d.Errorf("payrolls, payments, quotes, addresses, events: %v before, %v after; want one more of each", before, after)
+			break
+		}
+	}
+}
+
+func sameKeyElsewhere(d *door) {
+	key, body := freshKey(), pays("", "25.00", d.seed.Workers[0].UserID)
+	first := d.ok("POST", createPath, body, "Idempotency-Key", key)
+	id := first.read(d)["payroll_id"].(string)
+
+	// Another operation has its own keys.
+	refreshed := d.ok("POST", "/api/company/payroll/quote/refresh", `{"payroll_id":"`+id+`"}`, "Idempotency-Key", key)
+	if refreshed.header.Get("Idempotent-Replayed") != "" || refreshed.text == first.text {
+		d.Errorf("%s", refreshed.text)
+	}
+	// So has another user of the same app, and another company.
+	if by := d.as(d.token(identity.CompanyWorkersPay)).ok("POST", createPath, body, "Idempotency-Key", key); by.read(d)["payroll_id"] == id {
+		d.Error("a token gets the answer of the API key")
+	}
+	_, stranger := d.stranger()
+	d.nothing(func() {
+		r := stranger.refused(422, "invalid_parameter", "POST", createPath, body, "Idempotency-Key", key)
+		if strings.Contains(r.text, id) || r.header.Get("Idempotent-Replayed") != "" {
+			d.Errorf("a stranger gets %s", r.text)
+		}
+	})
+}
+
+func noKey(d *door) {
+	body := pays("", "25.00", d.seed.Workers[0].UserID)
+	d.nothing(func() { d.refused(400, "idempotency_key_required", "POST", createPath, body) })
+	d.as(d.token(identity.CompanyWorkersPay)).ok("POST", createPath, body)
+}
+
+func externalID(d *door) {
+	user := d.as(d.token(identity.CompanyWorkersPay))
+	body := pays(`"external_id":"`+freshKey()+`",`, "25.00", d.seed.Workers[0].UserID)
+	id := user.ok("POST", createPath, body).read(d)["payroll_id"]
+	d.nothing(func() {
+		if m := user.refused(409, "external_id_conflict", "POST", createPath, body).read(d); m["payroll_id"] != id {
+			d.Errorf("the answer names %v, want %v", m["payroll_id"], id)
+		}
+	})
+
+	body = pays(`"external_id":"`+freshKey()+`",`, "25.00", d.seed.Workers[0].UserID)
+	before := d.effects()
+	answers := make([]response, 10)
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() { answers[i] = user.send("POST", createPath, body) })
+	}
+	all.Wait()
+	made := 0
+	for _, r := range answers {
+		switch {
+		case r.err != nil:
+			d.Error(r.err)
+		case r.status == 200:
+			made++
+		case r.status != 409 || r.read(d)["code"] != "external_id_conflict":
+			d.Errorf("%d %s", r.status, r.text)
+		}
+	}
+	if after := d.effects(); made != 1 || after[0]-before[0] != 1 || after[4]-before[4] != 1 {
+		d.Errorf("%d succeeded; %v before, %v after", made, before, after)
+	}
+}
+
+// What is another company's and what does not exist look the same, to the byte.
+func foreignCompany(d *door) {
+	made := d.payTwo("25.00")
+	before := d.do("GET", "/api/company/payrolls/"+made.PayrollID, "").text
+	payment := d.look(made.PayrollID).Payments[0].ID
+	company, stranger := d.stranger()
+	ada, person := d.seed.Workers[0].UserID, d.seed.Recipients[0].RecipientID
+	missing := strings.NewReplacer(d.seed.CompanyID, seedID("com", "none"), made.PayrollID, seedID("prl", "none"), payment, seedID("pmt", "none"),
+		person, seedID("rec", "none"))
+	d.nothing(func() {
+		for _, c := range [][3]string{
+			{"GET", "/api/company/payrolls/" + made.PayrollID, ""},
+			{"GET", "/api/company/payrolls?company_id=" + d.seed.CompanyID, ""},
+			{"GET", "/api/company/workers?company_id=" + d.seed.CompanyID, ""},
+			{"GET", "/api/company/recipients?company_id=" + d.seed.CompanyID, ""},
+			{"GET", "/api/company/" + d.seed.CompanyID + "/recipients/" + person + "/distribution", ""},
+			{"GET", "/api/company/" + company + "/recipients/" + person + "/distribution", ""},
+			{"POST", createPath, pays(`"company_id":"`+d.seed.CompanyID+`",`, "25.00", ada)},
+			{"POST", "/api/company/payroll/preview", pays(`"company_id":"`+d.seed.CompanyID+`",`, "25.00", ada)},
+			{"POST", "/api/company/payroll/quote/refresh", `{"payroll_id":"` + made.PayrollID + `"}`},
+			{"POST", "/api/company/payroll/quote/refresh", `{"company_id":"` + d.seed.CompanyID + `","payroll_id":"` + made.PayrollID + `"}`},
+			{"POST", "/api/company/payroll/cancel", `{"payroll_id":"` + made.PayrollID + `"}`},
+			{"POST", "/api/company/" + d.seed.CompanyID + "/recipients/create", `{"first_name":"A","last_name":"B","country":"US","email":"a@b.example"}`},
+			{"POST", "/api/sandbox/deposit", `{"payroll_id":"` + made.PayrollID + `","kind":"exact"}`},
+			{"POST", "/api/sandbox/payout-failure", `{"subpayroll_id":"` + payment + `"}`},
+		} {
+			headers := []string{"X-Request-Id", "same", "Idempotency-Key", ""}
+			if c[0] == "POST" {
+				headers[3] = freshKey()
+			}
+			foreign := stranger.refused(404, "not_found", c[0], c[1], c[2], headers...)
+			none := stranger.refused(404, "not_found", c[0], missing.Replace(c[1]), missing.Replace(c[2]), headers...)
+			if foreign.text != none.text {
+				d.Errorf("%s %s: a stranger sees the difference of\n%s\n%s", c[0], c[1], foreign.text, none.text)
+			}
+		}
+	})
+	if after := d.do("GET", "/api/company/payrolls/"+made.PayrollID, "").text; after != before {
+		d.Errorf("a stranger changed it:\n%s\n%s", before, after)
+	}
+}
+
+func missingScope(d *door) {
+	weak := d.as(d.token(identity.CompanyDetail))
+	weak.ok("GET", "/api/company", "")
+	d.nothing(func() {
+		for _, c := range [][2]string{{"POST", createPath}, {"POST", "/api/company/payroll/cancel"}, {"GET", "/api/company/payrolls"}} {
+			body := ""
+			if c[0] == "POST" {
+				body = pays("", "25.00", d.seed.Workers[0].UserID)
+			}
+			r := weak.refused(403, "insufficient_scope", c[0], c[1], body)
+			if got := strings.Join(r.header.Values("WWW-Authenticate"), ", "); !strings.Contains(got, `scope="c_company_workers_pay"`) {
+				d.Errorf("WWW-Authenticate %q does not name the scope", got)
+			}
+		}
+	})
+}
+
+func deadCredentials(d *door) {
+	var keyID, key string
+	write := func(f func(context.Context, *db.Tx) error) {
+		if err := d.s.db.Write(d.Context(), f); err != nil {
+			d.Fatal(err)
+		}
+	}
+	write(func(ctx context.Context, tx *db.Tx) (err error) {
+		keyID, key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: d.seed.CompanyID, AppID: seedID("app", "app")})
+		return err
+	})
+	d.as("Basic "+key).ok("GET", "/api/company", "")
+	write(func(ctx context.Context, tx *db.Tx) error {
+		return identity.RevokeAPIKey(ctx, tx, d.seed.CompanyID, keyID)
+	})
+	for _, auth := range []string{
+		"Basic " + key, "Bearer " + d.seed.APIKey, "Basic " + strings.Replace(d.seed.APIKey, "sandbox", "production", 1), "Basic x' OR '1'='1", "",
+	} {
+		r := d.refused(401, "invalid_token", "GET", "/api/company", "", "Authorization", auth)
+		if r.header.Get("WWW-Authenticate") == "" {
+			d.Errorf("%q is refused without WWW-Authenticate", auth)
+		}
+	}
+}
+
+func bodyAttacks(d *door) {
+	item := `{"user_id":"` + d.seed.Workers[0].UserID + `","amount_fiat":25.00}`
+	good := `{"to_pay":[` + item + `]}`
+	var many bytes.Buffer
+	many.WriteString(`{"to_pay":[` + item + `]`)
+	for i := range 500_000 {
+		fmt.Fprintf(&many, `,"k%d":0`, i)
+	}
+	many.WriteString(`}`)
+	post := func(status int, code, body string, headers ...string) response {
+		d.Helper()
+		began := time.Now()
+		r := d.refused(status, code, "POST", createPath, body, append([]string{"Idempotency-Key", freshKey()}, headers...)...)
+		if took := time.Since(began); took > 3*time.Second {
+			d.Errorf("a body of %d bytes took %s", len(body), took)
+		}
+		return r
+	}
+	d.nothing(func() {
+		post(400, "malformed_json", strings.Repeat(`{"to_pay":`, 10_000)+"1"+strings.Repeat("}", 10_000))
+		post(400, "malformed_json", strings.Repeat("[", 1<<20))
+		post(422, "unknown_field", many.String())
+		post(400, "malformed_json", `{"to_pay":[`+item+`],"to_pay":[]}`)
+		post(400, "malformed_json", `{"to_pay":[`+strings.Replace(item, "}", `,"amount_fiat":1}`, 1)+`]}`)
+		post(400, "malformed_json", `{"to_pay":[`+strings.Replace(item, "}", `,"amount\u005ffiat":1}`, 1)+`]}`)
+		post(400, "malformed_json", good+good)
+		if got := d.pointers(post(422, "unknown_field", `{"to_pay":[`+strings.Replace(item, "}", `,"amount":1}`, 1)+`]}`)); got[0] != "unknown_field /to_pay/0/amount" {
+			d.Errorf("problems %q", got)
+		}
+		for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-16", "application/jsonx", ""} {
+			post(415, "unsupported_media_type", good, "Content-Type", kind)
+		}
+		post(415, "unsupported_media_type", good, "Content-Encoding", "gzip")
+		post(422, "invalid_type", `[`+good+`]`)
+		post(422, "invalid_type", strings.Replace(good, "25.00", `"25.00"`, 1))
+		post(422, "missing_field", `{"to_pay":[{"user_id":"`+d.seed.Workers[0].UserID+`","amount_fiat":null}]}`)
+		post(413, "payload_too_large", `{"to_pay":[`+strings.Repeat(" ", 8<<20)+item+`]}`)
+	})
+	// The service is none the worse for it.
+	d.create(good)
+}
+
+// What the service decides cannot be sent along.
+func serverFields(d *door) {
+	user := d.seed.Workers[0].UserID
+	d.nothing(func() {
+		for _, member := range []string{`"status":"fulfilled"`, `"fees":0`, `"fees":-5`, `"rate":1`, `"funding_state":"funded"`, `"payroll_id":"prl_1"`, `"total":1`} {
+			name, _, _ := strings.Cut(strings.TrimPrefix(member, `"`), `"`)
+			r := d.refused(422, "unknown_field", "POST", createPath, pays(member+",", "25.00", user), "Idempotency-Key", freshKey())
+			if got := d.pointers(r); len(got) != 1 || got[0] != "unknown_field /"+name {
+				d.Errorf("problems %q", got)
+			}
+		}
+		for _, member := range []string{`"fees":-5`, `"status":"fulfilled"`, `"distribution_id":"dst_1"`} {
+			body := `{"to_pay":[{"user_id":"` + user + `","amount_fiat":25,` + member + `}]}`
+			d.refused(422, "unknown_field", "POST", createPath, body, "Idempotency-Key", freshKey())
+		}
+	})
+	// A premium payee costs what the contract says, 2 %, and never less.
+	made := d.create(`{"to_pay":[{"user_id":"` + user + `","amount_fiat":100,"is_premium":true},{"user_id":"` + user + `","amount_fiat":100,"is_premium":false}]}`)
+	if made.Fees != "3.00" || made.Total != "203.00" {
+		d.Errorf("%+v", made)
+	}
+}
+
+func methods(d *door) {
+	d.nothing(func() {
+		for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {
+			r := d.do(method, createPath, "", "X-HTTP-Method-Override", "POST", "X-Method-Override", "POST")
+			if r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != "POST" {
+				d.Errorf("%s: %d, Allow %q", method, r.status, r.header.Get("Allow"))
+			}
+		}
+		body := pays("", "25.00", d.seed.Workers[0].UserID)
+		r := d.do("POST", "/api/company/payrolls", body, "Idempotency-Key", freshKey(), "X-HTTP-Method-Override", "GET")
+		if r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != "GET, HEAD" {
+			d.Errorf("POST on a list: %d, Allow %q", r.status, r.header.Get("Allow"))
+		}
+	})
+}
+
+func injection(d *door) {
+	d.payTwo("25.00")
+	evil := []string{"' OR '1'='1", "'; DROP TABLE payrolls; --", `" OR ""="`, "%' OR 1=1 --", "$1", "?1", "1;SELECT pg_sleep(9)--"}
+	escape := func(s string) string {
+		var b strings.Builder
+		for i := range len(s) {
+			fmt.Fprintf(&b, "%%%02X", s[i])
+		}
+		return b.String()
+	}
+	d.nothing(func() {
+		for _, text := range evil {
+			r := d.ok("GET", "/api/company/payrolls?external_id="+escape(text), "")
+			if rows := r.read(d)["data"].([]any); len(rows) != 0 {
+				d.Errorf("%q finds %d payrolls", text, len(rows))
+			}
+			if rows := d.ok("GET", "/api/company/recipients?search="+escape(text), "").read(d)["data"].([]any); len(rows) != 0 {
+				d.Errorf("%q finds %d recipients", text, len(rows))
+			}
+			d.refused(422, "invalid_parameter", "GET", "/api/company/payrolls?status="+escape(text), "")
+			d.refused(404, "not_found", "GET", "/api/company/payrolls/"+escape(text), "")
+			d.refused(404, "not_found", "GET", "/api/company/payrolls?company_id="+escape(text), "")
+			for _, name := range []string{"sort_by", "sort_by_dir"} {
+				if r := d.do("GET", "/api/company/recipients?"+name+"="+escape(text), ""); r.status != 422 {
+					d.Errorf("%s=%s: %d %.300s", name, text, r.status, r.text)
+				}
+			}
+			quoted, err := json.Marshal(text)
+			if err != nil {
+				d.Fatal(err)
+			}
+			d.refused(404, "not_found", "POST", "/api/company/payroll/cancel", `{"payroll_id":`+string(quoted)+`}`)
+		}
+		d.refused(404, "not_found", "POST", "/api/company/payroll/cancel", `{"payroll_id":"x"}`, "Idempotency-Key", "';DROP/**/TABLE/**/idempotency;--")
+		d.refused(400, "idempotency_key_invalid", "POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key", "' OR '1'='1")
+	})
+	// Text is only text: it is stored and found as it is.
+	text := "O'Brien'); DROP TABLE payments; -- %_ " + freshKey()
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.create(pays(`"external_id":`+string(quoted)+`,`, "25.00", d.seed.Workers[0].UserID))
+	if rows := d.ok("GET", "/api/company/payrolls?external_id="+escape(text), "").read(d)["data"].([]any); len(rows) != 1 || rows[0].(object)["external_id"] != text {
+		d.Errorf("%v", rows)
+	}
+}

@@ -1,0 +1,373 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+)
+
+func underThenTopUp(d *door) {
+	funds := d.funds()
+	made := d.payTwo("250.00")
+	d.deposit(made.PayrollID, "under", "")
+	v := d.until(made.PayrollID, "a part is confirmed", func(v scene) bool { return v.FundingState == "partial" })
+	if v.Status != "pending" || d.sats(v.Funded) >= d.sats(made.Quote.FundingAmount) {
+		d.Errorf("%+v", v)
+	}
+	d.deposit(made.PayrollID, "exact", "")
+	v = d.fulfilled(made.PayrollID)
+	if len(v.Deposits) != 2 || v.FundingState != "funded" {
+		d.Errorf("%+v", v)
+	}
+	d.wantFunds(funds)
+}
+
+// Nobody can send what is less than dust, so nobody is asked to.
+func shortByDust(d *door) {
+	funds := d.funds()
+	made := d.payTwo("250.00")
+	d.deposit(made.PayrollID, "exact", btc(d.sats(made.Quote.FundingAmount)-200))
+	d.fulfilled(made.PayrollID)
+	d.wantFunds(funds)
+}
+
+func overPaid(d *door) {
+	funds := d.funds()
+	made := d.payTwo("250.00")
+	due := d.sats(made.Quote.FundingAmount)
+	d.deposit(made.PayrollID, "over", "")
+	if v := d.fulfilled(made.PayrollID); v.FundingState != "over" {
+		d.Errorf("%+v", v)
+	}
+	surplus := due / 10
+	d.wantFunds(funds + surplus)
+
+	// A second full payment is the company's, whole.
+	d.deposit(made.PayrollID, "exact", btc(due))
+	d.until(made.PayrollID, "the second payment is confirmed", func(v scene) bool { return v.deposits("confirmed") == 2 })
+	eventually(d.T, 10*time.Second, "it is the company's", func() bool { return d.funds() == funds+surplus+due })
+
+	// The balance pays another run, and not more than it holds.
+	wallet := `"funding_method":"wallet","funding_currency":"BTC",`
+	d.refused(409, "insufficient_balance", "POST", createPath, pays(wallet, "99999.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey())
+	next := d.create(pays(wallet, "20.00", d.seed.Workers[0].UserID))
+	d.fulfilled(next.PayrollID)
+	d.wantFunds(funds + surplus + due - 40_400) // 20.20 USD at 50,000
+}
+
+func splitDeposit(d *door) {
+	funds := d.funds()
+	made := d.payTwo("250.00")
+	due := d.sats(made.Quote.FundingAmount)
+	part := due / 3
+	d.deposit(made.PayrollID, "exact", btc(part))
+	d.deposit(made.PayrollID, "exact", btc(part))
+	d.deposit(made.PayrollID, "exact", btc(due-2*part))
+	if v := d.fulfilled(made.PayrollID); v.deposits("confirmed") != 3 || v.FundingState != "funded" {
+		d.Errorf("%+v", v)
+	}
+	d.wantFunds(funds)
+}
+
+// A little late money is applied at the present price without being asked.
+func lateApplied(d *door) {
+	funds := d.funds()
+	made := d.payTwo("250.00")
+	d.deposit(made.PayrollID, "late", "")
+	d.fulfilled(made.PayrollID)
+	d.wantFunds(funds)
+	if n := d.count("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name = 'payroll.funding_late'", made.PayrollID); n != 1 {
+		d.Errorf("the company was told %d times that the money was late, want once", n)
+	}
+	if got := d.balance(ledger.SuspenseLate, made.PayrollID); !got.IsZero() {
+		d.Errorf("%s BTC still wait for a decision", got)
+	}
+}
+
+// Late money that is not enough counts, and a new quote asks for the rest of it only.
+func lateAndShort(d *door) {
+	funds := d.funds()
+	made := d.payTwo("250.00")
+	due := d.sats(made.Quote.FundingAmount)
+	first := d.look(made.PayrollID).Quote.ID
+	d.advance(31 * time.Minute)
+	d.deposit(made.PayrollID, "under", "")
+	v := d.until(made.PayrollID, "a new quote for the rest", func(v scene) bool { return v.Quote.ID != first })
+	if v.Status != "pending" || v.FundingState != "partial" || d.sats(v.Funded) != due-due/10 || d.sats(v.Quote.Amount) != due/10 {
+		d.Errorf("%+v, want a quote of %s", v, btc(due/10))
+	}
+	again := d.ok("POST", "/api/company/payroll/quote/refresh", `{"payroll_id":"`+made.PayrollID+`"}`).read(d)["quotes"].([]any)
+	if len(again) != 1 || again[0].(object)["quote_id"] != v.Quote.ID {
+		d.Errorf("a refresh gives %v, want the active quote %s", again, v.Quote.ID)
+	}
+	d.deposit(made.PayrollID, "exact", "")
+	d.fulfilled(made.PayrollID)
+	d.wantFunds(funds)
+}
+
+// Much late money is safe and waits until the company asks for a price.
+func lateAndLarge(d *door) {
+	funds := d.funds()
+	made := d.payTwo("1000.00")
+	due := d.sats(made.Quote.FundingAmount)
+	d.deposit(made.PayrollID, "late", "")
+	v := d.until(made.PayrollID, "late money", func(v scene) bool { return v.FundingState == "late" })
+	if v.Status != "pending" {
+		d.Errorf("%+v", v)
+	}
+	if got := d.balance(ledger.SuspenseLate, made.PayrollID); got.Units() != due {
+		d.Errorf("%s BTC wait for a decision, want %s", got, btc(due))
+	}
+	quotes := d.ok("POST", "/api/company/payroll/quote/refresh", `{"payroll_id":"`+made.PayrollID+`"}`).read(d)["quotes"].([]any)
+	if len(quotes) != 0 {
+		d.Errorf("nothing is due, and yet there are the quotes %v", quotes)
+	}
+	d.fulfilled(made.PayrollID)
+	d.wantFunds(funds)
+}
+
+func refreshAfterExpiry(d *door) {
+	made := d.payTwo("250.00")
+	refresh := func() object {
+		d.Helper()
+		quotes := d.ok("POST", "/api/company/payroll/quote/refresh", `{"payroll_id":"`+made.PayrollID+`"}`).read(d)["quotes"].([]any)
+		if len(quotes) != 1 {
+			d.Fatalf("quotes %v", quotes)
+		}
+		return quotes[0].(object)
+	}
+	first := d.look(made.PayrollID).Quote.ID
+	if q := refresh(); q["quote_id"] != first {
+		d.Errorf("an active quote is refreshed to %v", q)
+	}
+	d.advance(31 * time.Minute)
+	var second object
+	// The quote ends once the chain has been watched up to its end.
+	eventually(d.T, 15*time.Second, "a new quote", func() bool { second = refresh(); return second["quote_id"] != first })
+	if at := second["funding_details"].(object)["address"]; at != made.Quote.FundingDetails.Address {
+		d.Errorf("the address moved from %s to %v", made.Quote.FundingDetails.Address, at)
+	}
+	d.deposit(made.PayrollID, "exact", "")
+	d.refusedOrRefreshed(made.PayrollID)
+	d.fulfilled(made.PayrollID)
+	d.refused(409, "invalid_state", "POST", "/api/company/payroll/quote/refresh", `{"payroll_id":"`+made.PayrollID+`"}`)
+}
+
+// refusedOrRefreshed races a refresh against a payment on its way: it may come before the payment is seen, and must not
+// break anything.
+func (d *door) refusedOrRefreshed(payroll string) {
+	d.Helper()
+	r := d.do("POST", "/api/company/payroll/quote/refresh", `{"payroll_id":"`+payroll+`"}`)
+	if code := r.read(d)["code"]; r.status != 200 && (r.status != 409 || code != "quote_locked" && code != "invalid_state") {
+		d.Errorf("%d %s", r.status, r.text)
+	}
+}
+
+func replacedDeposit(d *door) {
+	funds := d.funds()
+	made := d.payTwo("250.00")
+	txid := d.deposit(made.PayrollID, "replaced", "")
+	v := d.until(made.PayrollID, "the payment is gone", func(v scene) bool { return v.deposits("replaced") == 1 && v.FundingState == "none" })
+	if v.Status != "pending" || d.sats(v.Funded) != 0 || v.Deposits[0].TxHash != txid {
+		d.Errorf("%+v", v)
+	}
+	d.deposit(made.PayrollID, "exact", "")
+	if v := d.fulfilled(made.PayrollID); v.deposits("confirmed") != 1 || v.deposits("replaced") != 1 {
+		d.Errorf("%+v", v)
+	}
+	d.wantFunds(funds)
+}
+
+// Two confirmations are wanted, so a block that is thrown out has released nothing.
+func reorgBeforeRelease(d *door) {
+	funds := d.funds()
+	made := d.payTwo("600.00")
+	d.deposit(made.PayrollID, "reorged", "")
+	v := d.fulfilled(made.PayrollID)
+	if v.deposits("confirmed") != 1 || len(v.Deposits) != 1 {
+		d.Errorf("%+v", v)
+	}
+	received := 0
+	for _, step := range v.Timeline {
+		if step.ObjectID == made.PayrollID && step.To == "received" {
+			received++
+		}
+	}
+	if received != 1 {
+		d.Errorf("received %d times, want once: %+v", received, v.Timeline)
+	}
+	d.wantFunds(funds)
+}
+
+// One confirmation is enough, so the payroll may have been released when its block is thrown out. It ends the same.
+func reorgAfterRelease(d *door) {
+	funds := d.funds()
+	made := d.payTwo("100.00")
+	d.deposit(made.PayrollID, "reorged", "")
+	// The payouts may be proven before the funding is back; the debt is settled when it is.
+	d.until(made.PayrollID, "fulfilled, and nothing owed", func(v scene) bool {
+		return v.Status == "fulfilled" && v.deposits("confirmed") == 1 && d.balance(ledger.DueFromCustomer, "").IsZero()
+	})
+	d.fulfilled(made.PayrollID)
+	d.wantFunds(funds)
+}
+
+func cancelThenDeposit(d *door) {
+	funds := d.funds()
+	made := d.payTwo("250.00")
+	due := d.sats(made.Quote.FundingAmount)
+	d.deposit(made.PayrollID, "under", "")
+	d.until(made.PayrollID, "a part is confirmed", func(v scene) bool { return v.FundingState == "partial" })
+	for range 2 {
+		if m := d.ok("POST", "/api/company/payroll/cancel", `{"payroll_id":"`+made.PayrollID+`"}`).read(d); m["status"] != "cancelled" {
+			d.Errorf("%v", m)
+		}
+	}
+	d.wantFunds(funds + due - due/10)
+	d.deposit(made.PayrollID, "exact", btc(due))
+	d.until(made.PayrollID, "the payment is confirmed", func(v scene) bool { return v.deposits("confirmed") == 2 })
+	eventually(d.T, 10*time.Second, "it is the company's", func() bool { return d.funds() == funds+2*due-due/10 })
+	v := d.look(made.PayrollID)
+	if v.Status != "cancelled" || slices.ContainsFunc(v.Payments, func(p demoPayment) bool { return p.Status != "cancelled" || len(p.Outputs) > 0 }) {
+		d.Errorf("%+v", v)
+	}
+	d.refused(409, "invalid_state", "POST", "/api/company/payroll/quote/refresh", `{"payroll_id":"`+made.PayrollID+`"}`)
+
+	done := d.payTwo("250.00")
+	d.deposit(done.PayrollID, "exact", "")
+	d.fulfilled(done.PayrollID)
+	d.refused(409, "invalid_state", "POST", "/api/company/payroll/cancel", `{"payroll_id":"`+done.PayrollID+`"}`)
+}
+
+func halfToBank(d *door) {
+	made := d.create(pays("", "200.00", d.seed.Workers[bankWorker].UserID))
+	d.deposit(made.PayrollID, "exact", "")
+	half := func(v scene, currency string) (o demoOutput) {
+		for _, p := range v.Payments {
+			for _, x := range p.Outputs {
+				if x.Currency == currency {
+					o = x
+				}
+			}
+		}
+		return o
+	}
+	v := d.until(made.PayrollID, "the Bitcoin half has arrived", func(v scene) bool { return half(v, "BTC").Status == "fulfilled" })
+	if o := half(v, "BTC"); o.Volume != "0.00200000" || o.TxHash == "" {
+		d.Errorf("%+v", o)
+	}
+	if o := half(v, "USD"); o.Volume != "100.00" || o.Status != "queued" || o.TxHash != "" {
+		d.Errorf("%+v", o)
+	}
+	if v.Status != "released" || len(v.Payments) != 1 || len(v.Payments[0].Outputs) != 2 || v.Payments[0].Status != "released" {
+		d.Errorf("%+v", v)
+	}
+}
+
+// Every bad amount is told at once, and one good item among them does not help.
+func amounts(d *door) {
+	for _, c := range []struct {
+		currency, code string
+		amounts        []string
+	}{
+		{"USD", "amount_precision", []string{"1.001", "1.0000000000000000001", "0.001"}},
+		{"JPY", "amount_precision", []string{"1000.5", "0.1"}},
+		{"KWD", "amount_precision", []string{"10.0001"}},
+		{"USD", "amount_not_positive", []string{"0", "-0", "-5", "0.00", "-0.00"}},
+	} {
+		var items, want []string
+		for i, amount := range append(c.amounts, "100") {
+			items = append(items, `{"user_id":"`+d.seed.Workers[0].UserID+`","amount_fiat":`+amount+`}`)
+			if i < len(c.amounts) {
+				want = append(want, fmt.Sprintf("%s /to_pay/%d/amount_fiat", c.code, i))
+			}
+		}
+		body := `{"currency":"` + c.currency + `","to_pay":[` + strings.Join(items, ",") + `]}`
+		d.nothing(func() {
+			r := d.refused(422, c.code, "POST", createPath, body, "Idempotency-Key", freshKey())
+			if got := d.pointers(r); !slices.Equal(got, want) {
+				d.Errorf("%s: problems %q, want %q", c.currency, got, want)
+			}
+		})
+	}
+	d.nothing(func() {
+		huge := pays("", "99999999999999999999", d.seed.Workers[0].UserID)
+		d.refused(422, "amount_too_large", "POST", createPath, huge, "Idempotency-Key", freshKey())
+		sum := pays("", "90000000000000000.00", d.seed.Workers[0].UserID, d.seed.Workers[1].UserID)
+		d.refused(422, "amount_too_large", "POST", createPath, sum, "Idempotency-Key", freshKey())
+	})
+	if made := d.create(pays(`"currency":"JPY",`, "10000", d.seed.Workers[0].UserID)); made.Volume != "10000" || made.Total != "10100" {
+		d.Errorf("%+v", made)
+	}
+	if made := d.create(pays(`"currency":"KWD",`, "10.005", d.seed.Workers[0].UserID)); made.Volume != "10.005" || made.Fees != "0.100" {
+		d.Errorf("%+v", made)
+	}
+}
+
+// The total is the volume and one rounded fee, to the cent.
+func thousandPayees(d *door) {
+	var items []string
+	var cents int64
+	for i := range int64(1000) {
+		c := 101 + 7*i
+		cents += c
+		items = append(items, fmt.Sprintf(`{"user_id":"%s","amount_fiat":%s}`, d.seed.Workers[i%2].UserID, money.New(money.USD, c)))
+	}
+	made := d.create(`{"to_pay":[` + strings.Join(items, ",") + `]}`)
+	fees := cents / 100
+	if rest := cents % 100; rest > 50 || rest == 50 && fees%2 == 1 { // half to even
+		fees++
+	}
+	want := [3]string{money.New(money.USD, cents).String(), money.New(money.USD, fees).String(), money.New(money.USD, cents+fees).String()}
+	if got := [3]string{made.Volume.String(), made.Fees.String(), made.Total.String()}; got != want {
+		d.Errorf("volume, fees, total: %v, want %v", got, want)
+	}
+	var parts struct {
+		Payments []struct {
+			Amount json.Number `json:"amount_fiat"`
+			Fees   json.Number `json:"fees"`
+		} `json:"payments"`
+	}
+	if err := json.Unmarshal([]byte(d.ok("GET", "/api/company/payrolls/"+made.PayrollID, "").text), &parts); err != nil {
+		d.Fatal(err)
+	}
+	sum := money.Zero(money.USD)
+	for _, p := range parts.Payments {
+		for _, n := range []json.Number{p.Amount, p.Fees} {
+			a, err := money.Parse(money.USD, n.String())
+			if err != nil {
+				d.Fatal(err)
+			}
+			if sum, err = sum.Add(a); err != nil {
+				d.Fatal(err)
+			}
+		}
+	}
+	if len(parts.Payments) != 1000 || sum.String() != want[2] {
+		d.Errorf("%d payments and their fees add up to %s, want %s", len(parts.Payments), sum, want[2])
+	}
+
+	// Rounding a fee at half a cent goes to the even one: 1 % of 0.50 is 0.00 or 0.01, of 1.50 it is 0.02.
+	for amount, fee := range map[string]json.Number{"12.50": "0.12", "13.50": "0.14"} {
+		if got := d.create(pays("", amount, d.seed.Workers[0].UserID)); got.Fees != fee {
+			d.Errorf("the fee of %s is %s, want %s", amount, got.Fees, fee)
+		}
+	}
+}
+
+func noDestination(d *door) {
+	made := d.ok("POST", "/api/company/"+d.seed.CompanyID+"/recipients/create",
+		`{"first_name":"No","last_name":"Where","country":"US","email":"`+freshKey()+`@example.com"}`, "Idempotency-Key", freshKey()).read(d)
+	id := made["recipient_id"].(string)
+	d.nothing(func() {
+		r := d.refused(422, "no_distribution", "POST", createPath, pays("", "25.00", id, d.seed.Workers[0].UserID, id), "Idempotency-Key", freshKey())
+		if got, want := d.pointers(r), []string{"no_distribution /to_pay/0/user_id", "no_distribution /to_pay/2/user_id"}; !slices.Equal(got, want) {
+			d.Errorf("problems %q, want %q", got, want)
+		}
+	})
+}
