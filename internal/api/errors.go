@@ -158,6 +158,7 @@ var explanations = []explanation{
 	{"method_not_allowed", 405, "The method is not allowed", "The address exists, but takes other methods.", "Use one of the methods in the Allow header."},
 	{"idempotency_in_progress", 409, "The same request is still running", "A request with the same Idempotency-Key has not finished yet.", "Wait for the seconds in Retry-After, then repeat the request with the same key."},
 	{"external_id_conflict", 409, "The external id is taken", "Another object of the company has this external_id. The answer names it.", "Use the existing object, or another external_id."},
+	{"user_exists", 409, "The company has this user already", "A user of the company has this email address. The answer names it.", "Use the existing user, or another address."},
 	{"allocation_not_zero", 409, "The allocation is not zero", "A destination that receives a share cannot be deleted.", "Move its share to other destinations first, then delete it."},
 	{"resend_limit_reached", 409, "The resend limit is reached", "An invitation can be sent again three times at most.", "Create a new invitation after the old one has ended, or tell the person another way."},
 	{"already_processing", 409, "It is already being processed", "The same thing has been started and is not finished.", "Wait for its outcome; read the object to see it."},

@@ -435,7 +435,7 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 		run := func(ctx context.Context, tx *db.Tx) ([]byte, error) {
 			out, err := rt.handler.run(ctx, tx, c, v.Interface())
 			if err != nil {
-				return nil, err
+				return nil, in.pointAtUser(err)
 			}
 			return json.Marshal(out)
 		}

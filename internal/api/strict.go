@@ -21,6 +21,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
 )
 
 // maxDepth bounds how deep a body may nest.
@@ -91,6 +92,18 @@ func resolve(reg huma.Registry, s *huma.Schema) *huma.Schema {
 		s = reg.SchemaFromRef(s.Ref)
 	}
 	return s
+}
+
+// pointAtUser completes the refusal of a request that names no user with the place where this operation takes one.
+func (in *input) pointAtUser(err error) error {
+	f, ok := fault.As(err)
+	if !ok || len(f.Fields) > 0 || !errors.Is(err, identity.ErrUserRequired) {
+		return err
+	}
+	if slices.ContainsFunc(in.params, func(p param) bool { return p.name == "user_id" }) {
+		return f.At("query", "user_id")
+	}
+	return f.At("body", "/user_id")
 }
 
 // errNotFoundPath stops the reading of a request whose path cannot name anything.

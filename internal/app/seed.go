@@ -216,7 +216,7 @@ func seedDetails() identity.Details {
 }
 
 func (w seeding) user(ctx context.Context, id, email, first, last, hash string) error {
-	return insertSeedUser(ctx, w.tx, w.sealer, id, email, first, last, hash)
+	return insertSeedUser(ctx, w.tx, w.sealer, w.seed.CompanyID, id, email, first, last, hash)
 }
 
 // destinations gives a payee one Bitcoin address for everything or, with a bank account, for half of it.

@@ -25,15 +25,26 @@ func insertSeedCompany(ctx context.Context, tx *db.Tx, id string, c Config) (boo
 	return n == 1, err
 }
 
-func insertSeedUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, id, email, first, last, hash string) error {
+// insertSeedUser writes a user who signs in with a password hash or, without one, whom the company created.
+func insertSeedUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID, id, email, first, last, hash string) error {
 	sealed, err := seedDetails().Seal(s, identity.Place{Table: "users", Column: "details", Row: id})
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO users (user_id, email, email_key, password_hash, first_name, last_name, country,
+	signIn := email
+	if hash == "" {
+		signIn = ""
+		if _, err := tx.Exec(ctx, "INSERT INTO company_users (company_id, user_id, email_key, created_at) VALUES ($1, $2, $3, $4)",
+			companyID, id, strings.ToLower(email), db.Micros(tx.Now())); err != nil {
+			return err
+		}
+	} else {
+		companyID = ""
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO users (user_id, email, email_key, sign_in_key, company_id, password_hash, first_name, last_name, country,
 			details, complete, version, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, 'US', $7, TRUE, 1, $8, $8)`,
-		id, email, strings.ToLower(email), hash, first, last, sealed, db.Micros(tx.Now()))
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'US', $9, TRUE, 1, $10, $10)`,
+		id, email, strings.ToLower(email), strings.ToLower(signIn), companyID, hash, first, last, sealed, db.Micros(tx.Now()))
 	return err
 }
 

@@ -34,6 +34,9 @@ var (
 	ErrFrozen            = fault.New(fault.Forbidden, "company_frozen", "This company is frozen. Reading works, changes do not. Ask support.")
 	ErrRedirectURI       = fault.New(fault.Invalid, "redirect_uri_invalid", "A redirect address is an absolute https address without fragment, user name or wildcard; a sandbox app may also use http on localhost.")
 	ErrEmailTaken        = fault.New(fault.Conflict, "invalid_state", "Another user already signs in with this email address.")
+	// ErrUserExists carries the id of the company's user that has the address, as Meta "user_id".
+	ErrUserExists   = fault.New(fault.Conflict, "user_exists", "This company already has a user with this email address.")
+	ErrUserRequired = fault.New(fault.Invalid, "missing_field", "An API key acts for many users: name one in user_id.")
 )
 
 // Kind says what sort of credential a principal showed.
@@ -224,14 +227,47 @@ func (p Profile) Check(problems *fault.List, now time.Time, required ...string) 
 	return q
 }
 
-// User is a person with an account of their own.
+// User is a person with an account of their own. Details are empty until [User.Open].
 type User struct {
 	ID string
 	Profile
-	Complete     bool // the profile has what paying needs
+	Complete     bool   // the profile has what paying needs
+	CompanyID    string // that created the user, "" for those who came by themselves
+	KYCStatus    string // not_started, pending, in_review, approved, resubmission_required, rejected, expired
 	Version      int64
 	Created      time.Time
+	signsIn      bool // with the email address
 	passwordHash string
+	sealed       string // the details
+}
+
+// The states of a person's verification.
+const (
+	KYCNotStarted = "not_started"
+	KYCApproved   = "approved"
+)
+
+// Open returns the user with the details that are sealed at rest.
+func (u User) Open(s *Sealer) (User, error) {
+	var err error
+	u.Details, err = OpenDetails(s, userDetails(u.ID), u.sealed)
+	return u, err
+}
+
+// ActingUser is the user that a request means: the one whose session or token it carries, who need not be named; with
+// an API key, a user that its company created. A company may not act for those who only accepted its invitation: their
+// profile and their destinations are theirs. Anybody else is fault.NotFoundErr, and a key that names nobody
+// ErrUserRequired.
+func ActingUser(ctx context.Context, tx *db.Tx, by Principal, requested string) (User, error) {
+	switch {
+	case by.UserID != "" && (requested == "" || requested == by.UserID):
+		return selectUser(ctx, tx, "user_id", by.UserID)
+	case by.UserID != "" || by.CompanyID == "":
+		return User{}, fault.NotFoundErr
+	case requested == "":
+		return User{}, ErrUserRequired
+	}
+	return selectCompanyUser(ctx, tx, by.CompanyID, requested)
 }
 
 // Name is how the person is addressed.
@@ -240,14 +276,19 @@ func (u User) Name() string { return strings.TrimSpace(u.FirstName + " " + u.Las
 // NewUser is what a user starts with.
 type NewUser struct {
 	Profile
-	Password string // "" for a person who does not sign in; at least 12 characters otherwise
+	CompanyID string // that creates the user and may act for them, "" for a person who comes by themselves
+	Password  string // "" for a person who does not sign in; at least 12 characters otherwise
 }
 
-// CreateUser makes a user. Hashing a password takes some 50 ms on purpose, within the transaction: the account
-// pages hash first and use NewUser only for people without one.
+// CreateUser makes a user. A user of a company does not sign in with their address, so companies that know the same
+// person have a record each and none learns of another's; within a company a second one is ErrUserExists. An address
+// that somebody else signs in with is ErrEmailTaken.
+//
+// Hashing a password takes some 50 ms on purpose, within the transaction: the account pages hash first and use NewUser
+// only for people without one.
 func CreateUser(ctx context.Context, tx *db.Tx, s *Sealer, n NewUser) (User, error) {
 	var problems fault.List
-	u := User{ID: tx.NewID("usr"), Version: 1, Created: tx.Now()}
+	u := User{ID: tx.NewID("usr"), CompanyID: n.CompanyID, KYCStatus: KYCNotStarted, Version: 1, Created: tx.Now(), signsIn: n.CompanyID == ""}
 	u.Profile = n.Profile.Check(&problems, tx.Now(), "email")
 	if n.Password != "" && (utf8.RuneCountInString(n.Password) < 12 || len(n.Password) > 1024) {
 		problems.Add("invalid_parameter", "/password", "A password has at least 12 characters.")
@@ -263,24 +304,36 @@ func CreateUser(ctx context.Context, tx *db.Tx, s *Sealer, n NewUser) (User, err
 		u.passwordHash = hash
 	}
 	u.Complete = u.Profile.Complete()
-	sealed, err := u.Details.Seal(s, userDetails(u.ID))
-	if err != nil {
+	var err error
+	if u.sealed, err = u.Details.Seal(s, userDetails(u.ID)); err != nil {
 		return User{}, err
 	}
-	return u, insertUser(ctx, tx, u, sealed)
+	if u.CompanyID != "" {
+		if err := insertCompanyUser(ctx, tx, u); err != nil {
+			return User{}, err
+		}
+	}
+	return u, insertUser(ctx, tx, u)
 }
+
+// emailKey is the form in which addresses are compared. No address has the empty one.
+func emailKey(email string) string { return strings.ToLower(norm.NFC.String(email)) }
 
 func userDetails(userID string) Place { return Place{"users", "details", userID} }
 
 // GetUser reads a user with the sealed details, or says fault.NotFoundErr. With a nil sealer the details stay empty.
 func GetUser(ctx context.Context, tx *db.Tx, s *Sealer, id string) (User, error) {
-	return selectUser(ctx, tx, s, "user_id", id)
+	u, err := selectUser(ctx, tx, "user_id", id)
+	if err != nil || s == nil {
+		return u, err
+	}
+	return u.Open(s)
 }
 
 // UserByEmail finds the user who signs in with an address. For an unknown one it returns a user without id, whose
 // CheckPassword fails after the same work as a wrong password takes, so that answers do not tell who has an account.
 func UserByEmail(ctx context.Context, tx *db.Tx, email string) (User, error) {
-	u, err := selectUser(ctx, tx, nil, "email_key", strings.ToLower(norm.NFC.String(strings.TrimSpace(email))))
+	u, err := selectUser(ctx, tx, "sign_in_key", emailKey(strings.TrimSpace(email)))
 	if errors.Is(err, fault.NotFoundErr) {
 		return User{}, nil
 	}

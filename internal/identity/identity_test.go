@@ -250,6 +250,88 @@ func TestUsers(t *testing.T) {
 	})
 }
 
+// A company acts for the users that it created and for nobody else: not for another's, and not for those who only
+// accepted its invitation. Two companies may know the same person, and neither learns of it.
+func TestActingUser(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		s := sealer(t)
+		create := func(company, email string) (u identity.User, err error) {
+			err = d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+				u, err = identity.CreateUser(ctx, tx, s, identity.NewUser{CompanyID: company, Profile: identity.Profile{
+					Email: email, FirstName: "Ada", Details: identity.Details{City: "London"}}})
+				return err
+			})
+			return u, err
+		}
+		made := func(company, email string) identity.User {
+			t.Helper()
+			u, err := create(company, email)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return u
+		}
+		ours, theirs, free := made("com_1", "ada@example.com"), made("com_2", "ADA@example.com"), made("", "ada@example.com")
+		_, err := create("com_1", "Ada@Example.com")
+		if f, _ := fault.As(err); !errors.Is(err, identity.ErrUserExists) || f.Meta["user_id"] != ours.ID {
+			t.Errorf("the same address in one company: %v", err)
+		}
+		write(t, d, func(ctx context.Context, tx *db.Tx) error { // as when somebody accepts an invitation
+			return identity.AddMember(ctx, tx, identity.Member{CompanyID: "com_1", UserID: free.ID, Role: "worker"})
+		})
+		key := func(company string) identity.Principal {
+			return identity.Principal{Kind: identity.KindAPIKey, CompanyID: company}
+		}
+		token := identity.Principal{Kind: identity.KindOAuth, CompanyID: "com_1", UserID: free.ID}
+		for name, c := range map[string]struct {
+			by        identity.Principal
+			requested string
+			want      string
+			err       error
+		}{
+			"key, own user":             {key("com_1"), ours.ID, ours.ID, nil},
+			"key, nobody named":         {key("com_1"), "", "", identity.ErrUserRequired},
+			"key, another's user":       {key("com_1"), theirs.ID, "", fault.NotFoundErr},
+			"key, only invited":         {key("com_1"), free.ID, "", fault.NotFoundErr},
+			"key, unknown":              {key("com_1"), "usr_x", "", fault.NotFoundErr},
+			"token, nobody named":       {token, "", free.ID, nil},
+			"token, itself":             {token, free.ID, free.ID, nil},
+			"token, its company's user": {token, ours.ID, "", fault.NotFoundErr},
+			"nobody":                    {identity.Principal{}, ours.ID, "", fault.NotFoundErr},
+		} {
+			err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				u, err := identity.ActingUser(ctx, tx, c.by, c.requested)
+				if err != nil {
+					return err
+				}
+				if u, err = u.Open(s); u.ID != c.want || u.City != "London" || u.KYCStatus != identity.KYCNotStarted {
+					t.Errorf("%s: %+v", name, u)
+				}
+				return err
+			})
+			if !errors.Is(err, c.err) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if ours.CompanyID != "com_1" || free.CompanyID != "" {
+			t.Error("the company of creation is lost")
+		}
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			u, err := identity.UserByEmail(ctx, tx, "ada@example.com")
+			if u.ID != free.ID {
+				t.Errorf("signs in as %+v", u)
+			}
+			nobody, err2 := identity.UserByEmail(ctx, tx, "")
+			if nobody.ID != "" {
+				t.Errorf("the empty address signs in as %+v", nobody)
+			}
+			return errors.Join(err, err2)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestProfileRules(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	for pointer, p := range map[string]identity.Profile{

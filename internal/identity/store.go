@@ -33,35 +33,62 @@ func selectCompany(ctx context.Context, tx *db.Tx, id string) (Company, error) {
 }
 
 // insertUser leaves it to the unique index to decide a race of two sign-ups.
-func insertUser(ctx context.Context, tx *db.Tx, u User, sealed string) error {
-	now := db.Micros(u.Created)
-	n, err := tx.Exec(ctx, `INSERT INTO users (user_id, email, email_key, password_hash, first_name, last_name, country,
-			details, complete, version, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`,
-		u.ID, u.Email, strings.ToLower(u.Email), u.passwordHash, u.FirstName, u.LastName, u.Country,
-		sealed, u.Complete, u.Version, now, now)
+func insertUser(ctx context.Context, tx *db.Tx, u User) error {
+	now, signIn := db.Micros(u.Created), ""
+	if u.signsIn {
+		signIn = emailKey(u.Email)
+	}
+	n, err := tx.Exec(ctx, `INSERT INTO users (user_id, email, email_key, sign_in_key, company_id, kyc_status, password_hash,
+			first_name, last_name, country, details, complete, version, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING`,
+		u.ID, u.Email, emailKey(u.Email), signIn, u.CompanyID, u.KYCStatus, u.passwordHash,
+		u.FirstName, u.LastName, u.Country, u.sealed, u.Complete, u.Version, now, now)
 	if err == nil && n == 0 {
 		return ErrEmailTaken.At("body", "/email")
 	}
 	return err
 }
 
-// selectUser finds by a column of this package's choice, never by a request's.
-func selectUser(ctx context.Context, tx *db.Tx, s *Sealer, column, value string) (User, error) {
-	var u User
-	var sealed string
-	var created int64
-	err := tx.QueryRow(ctx, `SELECT user_id, email, password_hash, first_name, last_name, country, details, complete, version, created_at
-		FROM users WHERE `+column+` = $1`, value).
-		Scan(&u.ID, &u.Email, &u.passwordHash, &u.FirstName, &u.LastName, &u.Country, &sealed, &u.Complete, &u.Version, &created)
+// insertCompanyUser leaves it to the unique index to decide who of a company has an address.
+func insertCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
+	n, err := tx.Exec(ctx, `INSERT INTO company_users (company_id, user_id, email_key, created_at)
+		VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, u.CompanyID, u.ID, emailKey(u.Email), db.Micros(u.Created))
+	if err != nil || n == 1 {
+		return err
+	}
+	var existing string
+	err = tx.QueryRow(ctx, "SELECT user_id FROM company_users WHERE company_id = $1 AND email_key = $2", u.CompanyID, emailKey(u.Email)).Scan(&existing)
+	if err != nil {
+		return err
+	}
+	return ErrUserExists.Set("user_id", existing).At("body", "/email")
+}
+
+// selectCompanyUser finds a user that the company created.
+func selectCompanyUser(ctx context.Context, tx *db.Tx, companyID, userID string) (User, error) {
+	var one int
+	err := tx.QueryRow(ctx, "SELECT 1 FROM company_users WHERE company_id = $1 AND user_id = $2", companyID, userID).Scan(&one)
 	if err != nil {
 		return User{}, missing(err)
 	}
-	u.Created = db.Time(created)
-	if s != nil {
-		u.Details, err = OpenDetails(s, userDetails(u.ID), sealed)
+	return selectUser(ctx, tx, "user_id", userID)
+}
+
+// selectUser finds by a column of this package's choice, never by a request's. Nobody has the empty value.
+func selectUser(ctx context.Context, tx *db.Tx, column, value string) (User, error) {
+	var u User
+	var signIn string
+	var created int64
+	err := tx.QueryRow(ctx, `SELECT user_id, email, sign_in_key, company_id, kyc_status, password_hash, first_name, last_name, country,
+			details, complete, version, created_at
+		FROM users WHERE `+column+` = $1 AND `+column+` <> ''`, value).
+		Scan(&u.ID, &u.Email, &signIn, &u.CompanyID, &u.KYCStatus, &u.passwordHash, &u.FirstName, &u.LastName, &u.Country,
+			&u.sealed, &u.Complete, &u.Version, &created)
+	if err != nil {
+		return User{}, missing(err)
 	}
-	return u, err
+	u.Created, u.signsIn = db.Time(created), signIn != ""
+	return u, nil
 }
 
 func upsertMember(ctx context.Context, tx *db.Tx, m Member) error {
