@@ -96,6 +96,7 @@ var reference = map[string]string{
 	"members":             "its key starts with the company, but sign-in asks which companies a person belongs to",
 	"apps":                "its key starts with the company, but a token request names the client only",
 	"recipients":          "its key starts with the company, but a payee asks who pays them",
+	"invitations":         "its key starts with the company, but the link in a mail carries a token only",
 	"distribution_owners": "destinations belong to a person or recipient, whoever pays them",
 	"distributions":       "destinations belong to a person or recipient, whoever pays them",
 

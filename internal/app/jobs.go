@@ -28,6 +28,7 @@ import (
 //	chain: our transaction changed   chain.tx            payout: confirm
 //	payout: an output's state moved  payout.changed      payroll: settle
 //	distribution: all is allocated   recipient.activate  recipient
+//	recipient: an invitation is sent invitation.expire   recipient: end it after 14 days
 func jobs(pay *payroll.Service, out *payout.Engine) job.Table {
 	return job.Table{
 		chain.JobOutput:       {Tx: deposit.OutputChanged},
@@ -40,6 +41,7 @@ func jobs(pay *payroll.Service, out *payout.Engine) job.Table {
 		chain.JobTx:           {Tx: out.Confirm},
 		payout.JobChanged:     {Tx: pay.Settle},
 		recipient.JobActivate: {Tx: recipient.HandleActivate},
+		recipient.JobExpire:   {Tx: recipient.HandleExpire},
 	}
 }
 

@@ -60,6 +60,25 @@ func digest(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// linkPrefix marks the token of a link in a mail.
+const linkPrefix = "stp_link_"
+
+// NewLinkToken makes 256 random bits for a link in a mail. Only their LinkDigest is to be stored.
+func NewLinkToken() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:])
+	return linkPrefix + tokenEncoding.EncodeToString(b[:])
+}
+
+// LinkDigest is under what the token of a link is stored. It is "" for text that has not the form of such a token.
+func LinkDigest(token string) string {
+	text, ok := strings.CutPrefix(token, linkPrefix)
+	if !ok || len(text) != tokenChars {
+		return ""
+	}
+	return digest(token)
+}
+
 func sameDigest(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // basicToken reads what follows "Basic": the key itself, or base64 of the key and a colon, as clients send it that

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
 )
 
 const columns = `company_id, recipient_id, relationship_id, user_id, recipient_type, role, status, name, first_name, last_name,
@@ -209,4 +210,129 @@ func page[T any](ctx context.Context, tx *db.Tx, p Page, table, columns string, 
 	}
 	s.Items = append(s.Items, items...)
 	return s, nil
+}
+
+const invitationColumns = `company_id, invitation_id, email, role, state, reason, resend_count, user_id, version, sent_at, expires_at, created_at`
+
+func scanInvitation(scan func(...any) error) (v Invitation, err error) {
+	var sent, expires, created int64
+	err = scan(&v.CompanyID, &v.ID, &v.Email, &v.Role, &v.State, &v.Reason, &v.Resends, &v.UserID, &v.Version, &sent, &expires, &created)
+	v.Sent, v.Expires, v.Created = db.Time(sent), db.Time(expires), db.Time(created)
+	return v, err
+}
+
+// insertInvitation leaves it to the unique index of open invitations to decide a race for an address.
+func insertInvitation(ctx context.Context, tx *db.Tx, v Invitation, digest string) error {
+	n, err := tx.Exec(ctx, `INSERT INTO invitations (`+invitationColumns+`, email_key, token_digest, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (company_id, email_key) WHERE state = 'sent' DO NOTHING`,
+		v.CompanyID, v.ID, v.Email, v.Role, v.State, v.Reason, int64(v.Resends), v.UserID, v.Version, db.Micros(v.Sent), db.Micros(v.Expires), db.Micros(v.Created),
+		key(v.Email), digest, db.Micros(v.Created))
+	if err != nil || n == 1 {
+		return err
+	}
+	var existing string
+	err = tx.QueryRow(ctx, "SELECT invitation_id FROM invitations WHERE company_id = $1 AND email_key = $2 AND state = 'sent'",
+		v.CompanyID, key(v.Email)).Scan(&existing)
+	if err != nil {
+		return err
+	}
+	return ErrAlreadyOpen.Set("invitation_id", existing)
+}
+
+func isWorker(ctx context.Context, tx *db.Tx, companyID, emailKey string) (yes bool, err error) {
+	return yes, tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM recipients WHERE company_id = $1 AND email_key = $2 AND user_id <> '')",
+		companyID, emailKey).Scan(&yes)
+}
+
+// lastInvitation is nil for an address that was never invited.
+func lastInvitation(ctx context.Context, tx *db.Tx, companyID, emailKey string) (*Invitation, error) {
+	v, err := scanInvitation(tx.QueryRow(ctx, "SELECT "+invitationColumns+` FROM invitations
+		WHERE company_id = $1 AND email_key = $2 ORDER BY created_at DESC, invitation_id DESC LIMIT 1`, companyID, emailKey).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	return &v, err
+}
+
+func selectInvitation(ctx context.Context, tx *db.Tx, companyID, id string) (Invitation, error) {
+	v, err := scanInvitation(tx.QueryRow(ctx, "SELECT "+invitationColumns+" FROM invitations WHERE company_id = $1 AND invitation_id = $2", companyID, id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Invitation{}, fault.NotFoundErr
+	}
+	return v, err
+}
+
+func invitationByToken(ctx context.Context, tx *db.Tx, digest string) (Invitation, error) {
+	if digest == "" {
+		return Invitation{}, fault.NotFoundErr
+	}
+	v, err := scanInvitation(tx.QueryRow(ctx, "SELECT "+invitationColumns+" FROM invitations WHERE token_digest = $1", digest).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Invitation{}, fault.NotFoundErr
+	}
+	if err != nil {
+		return Invitation{}, err
+	}
+	company, err := identity.CompanyByID(ctx, tx, v.CompanyID)
+	v.CompanyName = company.Name
+	return v, err
+}
+
+// resend is the guard of sending again: the counter is compared in the statement that raises it.
+func resend(ctx context.Context, tx *db.Tx, v Invitation, digest string) (Invitation, error) {
+	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = 'sent', token_digest = $3, sent_at = $4, expires_at = $5, updated_at = $4,
+			resend_count = resend_count + 1, version = version + 1
+		WHERE company_id = $1 AND invitation_id = $2 AND state IN ('sent', 'expired') AND resend_count < 3
+		RETURNING `+invitationColumns, v.CompanyID, v.ID, digest, db.Micros(v.Sent), db.Micros(v.Expires)).Scan)
+	if !errors.Is(err, db.ErrNoRows) {
+		return w, err
+	}
+	if v, err = selectInvitation(ctx, tx, v.CompanyID, v.ID); err != nil {
+		return Invitation{}, err
+	}
+	if v.State == InvitationAccepted || v.State == InvitationRevoked {
+		return Invitation{}, ErrNotOpen
+	}
+	return Invitation{}, ErrResendLimit
+}
+
+// endInvitation is the guard of what ends an invitation before its time.
+func endInvitation(ctx context.Context, tx *db.Tx, v Invitation, state, reason, userID string) (Invitation, error) {
+	now := db.Micros(tx.Now())
+	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = $3, reason = $4, user_id = $5, updated_at = $6, version = version + 1
+		WHERE company_id = $1 AND invitation_id = $2 AND state = 'sent' AND expires_at > $6
+		RETURNING `+invitationColumns, v.CompanyID, v.ID, state, reason, userID, now).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Invitation{}, ErrNotOpen
+	}
+	return w, err
+}
+
+// expireInvitation is the guard of the end by time. It is nil when somebody was faster.
+func expireInvitation(ctx context.Context, tx *db.Tx, v Invitation) (*Invitation, error) {
+	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = 'expired', updated_at = $3, version = version + 1
+		WHERE company_id = $1 AND invitation_id = $2 AND state = 'sent' AND expires_at <= $3
+		RETURNING `+invitationColumns, v.CompanyID, v.ID, db.Micros(tx.Now())).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, nil //nolint:nilnil // nothing to do is an answer
+	}
+	return &w, err
+}
+
+func selectInvitations(ctx context.Context, tx *db.Tx, p InvitationsParams) (Slice[Invitation], error) {
+	var f filter
+	f.equal("company_id", p.CompanyID)
+	f.equal("email_key", key(strings.TrimSpace(p.Email)))
+	switch now := db.Micros(tx.Now()); p.Status {
+	case InvitationSent:
+		f.where = append(f.where, "state = 'sent' AND expires_at > "+f.bind(now))
+	case InvitationExpired:
+		f.where = append(f.where, "(state = 'expired' OR state = 'sent' AND expires_at <= "+f.bind(now)+")")
+	default:
+		f.equal("state", p.Status)
+	}
+	return page(ctx, tx, p.Page, "invitations", invitationColumns, f, "created_at DESC, invitation_id DESC", func(r *db.Rows) (Invitation, error) {
+		v, err := scanInvitation(r.Scan)
+		return v.at(tx.Now()), err
+	})
 }
