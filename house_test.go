@@ -32,7 +32,7 @@ var floors = [][]string{
 	{"internal/db"},
 	{"internal/job", "internal/ledger"},
 	{"internal/webhook", "internal/chain", "internal/rates", "internal/rail", "internal/identity"},
-	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll"},
+	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/wallet"},
 	{"internal/api", "internal/web"},
 	{"internal/app"},
 	{"cmd/stipend"},
@@ -46,6 +46,7 @@ var sideways = map[string]string{
 	"internal/payroll → internal/quote":          "a pay run asks for its price and accepts it in its own transaction",
 	"internal/payroll → internal/recipient":      "a pay run pays people: it reads who they are when it is planned",
 	"internal/payroll → internal/distribution":   "a pay run copies each payee's destinations when it is planned",
+	"internal/payroll → internal/wallet":         "a pay run that names a wallet is funded in its currency",
 	"internal/payroll → internal/deposit":        "a pay run counts the money that came in for it",
 	"internal/distribution → internal/recipient": "who owns a destination, and may change it, is a payee's matter",
 	"internal/deposit → internal/quote":          "a deposit is worth what the quote in force said when it was first seen",
@@ -80,7 +81,7 @@ var (
 )
 
 // noFloats are the packages in which an amount could pass through a float unseen.
-var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/quote", "internal/deposit", "internal/payout"}
+var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet"}
 
 // reference are the tables and indexes whose first key is not the company: they are shared by all companies, small or
 // owned by the process, and copied to every node where rows are spread by company.

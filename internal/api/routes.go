@@ -44,6 +44,13 @@ var routes = []route{
 	{method: "PATCH", path: "/api/company/{company_id}/recipients/{recipient_id}/distribution/allocations", scope: identity.CompanyWorkersInvite,
 		kind: write, handler: handle(setAllocations), name: "set-recipient-allocations", summary: "Set what share each destination of a recipient gets"},
 
+	{method: "POST", path: "/api/wallets/request", scope: identity.CompanyDetail, kind: write, handler: handle(requestWallet),
+		name: "request-wallet", summary: "Ask for a wallet in a currency"},
+	{method: "GET", path: "/api/wallets", scope: identity.CompanyDetail, kind: read, handler: handle(listWallets),
+		name: "list-wallets", summary: "What the company has in each currency"},
+	{method: "GET", path: "/api/wallets/transactions", scope: identity.CompanyDetail, kind: read, handler: handle(listTransactions),
+		name: "list-wallet-transactions", summary: "What moved the company's balances, with the balance after each"},
+
 	{method: "GET", path: "/api/rates", scope: public, kind: read, handler: handle(listRates),
 		name: "list-rates", summary: "The present exchange rates"},
 	{method: "GET", path: "/api/currencies", scope: public, kind: read, handler: handle(listCurrencies),

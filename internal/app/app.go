@@ -32,6 +32,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/wallet"
 )
 
 // chainName is the key of the Bitcoin chain's rows.
@@ -208,7 +209,7 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if err := engine.RefreshFees(ctx, s.db); err != nil {
 		s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
 	}
-	table := jobs(pay, engine)
+	table := jobs(pay, engine, wallet.Opener{Verified: s.cfg.Env == Production})
 	if s.cfg.Env == Sandbox {
 		table[payroll.JobRelease] = job.Entry{Tx: withFailures(pay.Release)}
 	}

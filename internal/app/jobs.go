@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/quote"
 	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/wallet"
 )
 
 // jobs is the map of what starts what: kind of job → who listens. With the table of routes it is the whole of it.
@@ -29,7 +30,8 @@ import (
 //	payout: an output's state moved  payout.changed      payroll: settle
 //	distribution: all is allocated   recipient.activate  recipient
 //	recipient: an invitation is sent invitation.expire   recipient: end it after 14 days
-func jobs(pay *payroll.Service, out *payout.Engine) job.Table {
+//	wallet: asked for                wallet.open         wallet: decide, or wait for the company's verification
+func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener) job.Table {
 	return job.Table{
 		chain.JobOutput:       {Tx: deposit.OutputChanged},
 		deposit.JobChanged:    {Tx: pay.Fund},
@@ -42,6 +44,7 @@ func jobs(pay *payroll.Service, out *payout.Engine) job.Table {
 		payout.JobChanged:     {Tx: pay.Settle},
 		recipient.JobActivate: {Tx: recipient.HandleActivate},
 		recipient.JobExpire:   {Tx: recipient.HandleExpire},
+		wallet.JobOpen:        {Tx: open.Open},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/stipend/stipend/internal/db"
@@ -122,4 +123,47 @@ func trial(ctx context.Context, tx *db.Tx) ([]TrialLine, error) {
 		err := r.Scan(&code, &asset, &units)
 		return TrialLine{Code(code), money.New(money.Asset(asset), units)}, err
 	})
+}
+
+func holdings(ctx context.Context, tx *db.Tx, companyID string) ([]Holding, error) {
+	rows, err := tx.Query(ctx, `SELECT code, asset, CAST(SUM(balance) AS BIGINT) FROM ledger_balances WHERE company_id = $1
+		GROUP BY code, asset HAVING SUM(balance) > 0 ORDER BY asset, code`, companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (Holding, error) {
+		var code, asset string
+		var units int64
+		err := r.Scan(&code, &asset, &units)
+		return Holding{Code(code), money.New(money.Asset(asset), units)}, err
+	})
+}
+
+// entries are the journals that moved an account, one row for each asset.
+const entries = `(SELECT l.journal_id, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at, -SUM(l.amount) AS amount
+	FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
+	WHERE l.company_id = $1 AND l.code = $2 AND ($3 = '' OR l.asset = $3)
+	GROUP BY l.journal_id, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at HAVING SUM(l.amount) <> 0) e`
+
+func statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (found []Entry, total int64, err error) {
+	from, to := int64(math.MinInt64), int64(math.MaxInt64)
+	if !p.From.IsZero() {
+		from = db.Micros(p.From)
+	}
+	if !p.To.IsZero() {
+		to = db.Micros(p.To)
+	}
+	args := []any{companyID, string(c), string(p.Asset), from, to}
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+entries+" WHERE booked_at >= $4 AND booked_at < $5", args...).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	rows, err := tx.Query(ctx, `SELECT journal_id, asset, source_type, source_id, purpose, booked_at, CAST(amount AS BIGINT), CAST(balance AS BIGINT)
+		FROM (SELECT e.*, SUM(amount) OVER (PARTITION BY asset ORDER BY booked_at, journal_id) AS balance FROM `+entries+`) s
+		WHERE booked_at >= $4 AND booked_at < $5 ORDER BY booked_at DESC, journal_id DESC, asset LIMIT $6 OFFSET $7`,
+		append(args, int64(p.Limit), p.Offset)...)
+	found, err = db.Collect(rows, err, func(r *db.Rows) (e Entry, err error) {
+		var asset string
+		var booked, amount, balance int64
+		err = r.Scan(&e.JournalID, &asset, &e.SourceType, &e.SourceID, &e.Purpose, &booked, &amount, &balance)
+		e.Amount, e.Balance, e.BookedAt = money.New(money.Asset(asset), amount), money.New(money.Asset(asset), balance), db.Time(booked)
+		return e, err
+	})
+	return found, total, err
 }

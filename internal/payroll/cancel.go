@@ -7,13 +7,15 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/quote"
 )
 
-// Cancel ends a payroll of which nothing was released. Money that it has received, late
-// money included, becomes the company's balance (L46), and so does what still comes.
-// Cancelling twice is fine.
+// Cancel ends a payroll of which nothing was released: one that is not fully funded yet, or
+// one that the company's balance paid and the release has not taken yet. Money that it has
+// received, late money included, becomes the company's balance (L46), and so does what
+// still comes. Cancelling twice is fine.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -28,6 +30,11 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	case Cancelled:
 		return *p, nil
 	case Pending, ExpiredUnfunded:
+	case Received:
+		if p.FundingMethod == MethodCrypto {
+			return *p, ErrState.Detailf("This payroll is funded and about to be released.")
+		}
+		return *p, p.giveBack(ctx, tx)
 	default:
 		return *p, ErrState.Detailf("Only a payroll that is not fully funded yet can be cancelled; this one is %s.", from)
 	}
@@ -56,6 +63,22 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return *p, err
 	}
 	return *p, p.moveAll(ctx, tx, Pending, Cancelled, "")
+}
+
+// giveBack ends a payroll that the company's balance paid and that is not released yet: the
+// balance has its money again.
+func (p *Payroll) giveBack(ctx context.Context, tx *db.Tx) error {
+	if err := ledger.Post(tx, ledger.Journal{
+		CompanyID: p.CompanyID, SourceType: eventSourceType, SourceID: p.ID, Purpose: "cancel",
+		Lines: []ledger.Line{ledger.Debit(ledger.Escrow, p.ID, p.Escrow), ledger.Credit(ledger.CompanyFunds, "", p.Escrow)},
+	}); err != nil {
+		return err
+	}
+	p.State, p.Escrow = Cancelled, money.Zero(p.FundingCurrency)
+	if err := p.step(ctx, tx, Received, EventStatus, ""); err != nil {
+		return err
+	}
+	return p.moveAll(ctx, tx, Received, Cancelled, "")
 }
 
 // Expire ends the wait of a payroll for which nothing came in thirty days (job

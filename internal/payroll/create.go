@@ -2,6 +2,7 @@ package payroll
 
 import (
 	"context"
+	"errors"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/quote"
 	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/wallet"
 )
 
 type idPayload struct {
@@ -22,7 +24,7 @@ type idPayload struct {
 
 // work reads what the plan needs, one query per table, and plans. Problems of the request
 // are in list.
-func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams, list *fault.List) (plan, identity.Company, error) {
+func work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams, list *fault.List) (plan, identity.Company, error) {
 	var err error
 	if p.CompanyID, err = by.Company(p.CompanyID); err != nil {
 		return plan{}, identity.Company{}, err
@@ -45,7 +47,13 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 			}
 		}
 	}
-	t, err := s.newPlan(*p, company, payees, all, list)
+	var held money.Asset
+	if id := method(*p, company); walletID.MatchString(id) {
+		if held, err = wallet.Currency(ctx, tx, company.ID, id); err != nil && !errors.Is(err, wallet.ErrNotFound) {
+			return plan{}, company, err
+		}
+	}
+	t, err := newPlan(*p, company, held, payees, all, list)
 	return t, company, err
 }
 
@@ -54,7 +62,7 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 // written when anything is wrong, and everything that is wrong is told.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Payroll, error) {
 	var list fault.List
-	t, company, err := s.work(ctx, tx, by, &params, &list)
+	t, company, err := work(ctx, tx, by, &params, &list)
 	if err != nil {
 		return Payroll{}, err
 	}
@@ -182,7 +190,7 @@ func (s *Service) balanceDue(ctx context.Context, tx *db.Tx, total money.Amount,
 // Create fail is in its blockers, all at once.
 func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Preview, error) {
 	var list fault.List
-	t, company, err := s.work(ctx, tx, by, &params, &list)
+	t, company, err := work(ctx, tx, by, &params, &list)
 	if err != nil {
 		return Preview{}, err
 	}

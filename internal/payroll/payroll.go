@@ -224,9 +224,6 @@ type Service struct {
 	// equivalent at the present rate, that is applied at a new rate without being asked.
 	// Zero means 1,000.00 USD. A larger one waits for a refresh by the company.
 	AutoRequote money.Amount
-	// Wallet finds the currency of one of the company's wallets by its id. Without it
-	// only the word "wallet" is understood.
-	Wallet func(companyID, walletID string) (money.Asset, bool)
 }
 
 // What a caller may be told.

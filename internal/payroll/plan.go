@@ -1,6 +1,7 @@
 package payroll
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"regexp"
@@ -131,9 +132,14 @@ func carried(used []distribution.Distribution) bool {
 	return true
 }
 
-// terms settles how the payroll is denominated and funded. Problems go to list; ok says
-// whether amounts can be read at all.
-func (s *Service) terms(p CreateParams, c identity.Company, list *fault.List) (t plan, ok bool) {
+// method is how a payroll is funded: as asked, or the company's way, or by the chain.
+func method(p CreateParams, c identity.Company) string {
+	return cmp.Or(p.FundingMethod, c.FundingMethod, MethodCrypto)
+}
+
+// terms settles how the payroll is denominated and funded; held is the currency of the wallet that the method names, ""
+// where the company has no such one. Problems go to list; ok says whether amounts can be read at all.
+func terms(p CreateParams, c identity.Company, held money.Asset, list *fault.List) (t plan, ok bool) {
 	t.companyID, t.externalID, t.tolerance = c.ID, p.ExternalID, c.ToleranceBps
 	if len(p.ExternalID) > maxExternal {
 		list.Add("invalid_parameter", "/external_id", fmt.Sprintf("external_id has at most %d characters.", maxExternal))
@@ -147,29 +153,22 @@ func (s *Service) terms(p CreateParams, c identity.Company, list *fault.List) (t
 		list.Add("currency_not_supported", "/currency", "The payroll's currency must be a fiat currency that the service knows, as in GET /api/currencies.")
 	}
 
-	t.method = p.FundingMethod
-	if t.method == "" {
-		t.method = c.FundingMethod
-	}
-	if t.method == "" {
-		t.method = MethodCrypto
-	}
+	t.method = method(p, c)
 	var fallback money.Asset
 	switch {
 	case t.method == MethodCrypto:
 		fallback = money.BTC
 	case t.method == MethodWallet:
 		fallback = t.currency
-	case walletID.MatchString(t.method) && s.Wallet != nil:
-		a, found := s.Wallet(c.ID, t.method)
-		if !found {
-			list.Add("invalid_parameter", "/funding_method", "The company has no wallet of this id.")
+	case walletID.MatchString(t.method):
+		if held == "" {
+			list.Add("invalid_parameter", "/funding_method", "The company has no wallet in use of this id.")
 			return t, ok
 		}
-		if p.FundingCurrency != "" && p.FundingCurrency != string(a) {
+		if p.FundingCurrency != "" && p.FundingCurrency != string(held) {
 			list.Add("currency_not_supported", "/funding_currency", "The chosen wallet holds another currency.")
 		}
-		t.funding = a
+		t.funding = held
 		return t, ok
 	default:
 		list.Add("invalid_parameter", "/funding_method", "funding_method is crypto, wallet, or the id of one of the company's wallets.")
@@ -193,10 +192,10 @@ func (s *Service) terms(p CreateParams, c identity.Company, list *fault.List) (t
 
 // newPlan applies every rule that needs no clock, rate or balance. Problems are noted all
 // at once; the plan is only whole when the list stays empty.
-func (s *Service) newPlan(p CreateParams, c identity.Company, payees map[string]recipient.Payee,
+func newPlan(p CreateParams, c identity.Company, held money.Asset, payees map[string]recipient.Payee,
 	all map[string][]distribution.Distribution, list *fault.List,
 ) (plan, error) {
-	t, readable := s.terms(p, c, list)
+	t, readable := terms(p, c, held, list)
 	switch n := len(p.ToPay); {
 	case n == 0:
 		list.Add("missing_field", "/to_pay", "to_pay needs at least one item.")

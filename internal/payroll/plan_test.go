@@ -42,7 +42,7 @@ func planned(t *testing.T, p CreateParams, payees map[string]recipient.Payee, al
 	t.Helper()
 	p.CompanyID = contract.ID
 	var list fault.List
-	got, err := (&Service{}).newPlan(p, contract, payees, all, &list)
+	got, err := newPlan(p, contract, "", payees, all, &list)
 	if err != nil {
 		t.Fatal(err)
 	}

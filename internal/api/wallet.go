@@ -1,0 +1,118 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/wallet"
+)
+
+type (
+	walletRequestInput struct{ Body walletRequestBody }
+
+	walletRequestBody struct {
+		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
+		Currency  string `json:"currency" maxLength:"10"`
+	}
+
+	walletRequested struct {
+		WalletID  string `json:"wallet_id"`
+		CompanyID string `json:"company_id"`
+		Currency  string `json:"currency"`
+		Status    string `json:"status" enum:"pending,in_progress,completed,rejected"`
+		Reason    string `json:"reason" doc:"Why it was rejected."`
+	}
+
+	walletList struct {
+		CompanyID string `query:"company_id"`
+	}
+
+	walletBalances struct {
+		Wallets []walletBalance `json:"wallets"`
+	}
+
+	walletBalance struct {
+		WalletID  string  `json:"wallet_id" doc:"Empty where money is there but no wallet was requested."`
+		Currency  string  `json:"currency"`
+		Status    string  `json:"status"`
+		Available Decimal `json:"available" doc:"What pay runs can be funded with."`
+		Reserved  Decimal `json:"reserved" doc:"What is set aside for pay runs that are not released yet."`
+	}
+
+	walletTransactions struct {
+		CompanyID string    `query:"company_id"`
+		Currency  string    `query:"currency" maxLength:"10"`
+		From      time.Time `query:"from" doc:"Booked at this time or later."`
+		To        time.Time `query:"to" doc:"Booked before this time."`
+		paging
+	}
+
+	walletTransactionPage struct {
+		Data []walletTransaction `json:"data"`
+		Meta meta                `json:"meta"`
+	}
+
+	walletTransaction struct {
+		TransactionID string  `json:"transaction_id"`
+		Type          string  `json:"type"`
+		Description   string  `json:"description"`
+		Currency      string  `json:"currency"`
+		Amount        Decimal `json:"amount" doc:"Negative where money went out."`
+		Balance       Decimal `json:"balance" doc:"The available balance in this currency after it."`
+		SourceType    string  `json:"source_type"`
+		SourceID      string  `json:"source_id"`
+		PayrollID     string  `json:"payroll_id"`
+		DepositID     string  `json:"deposit_id"`
+		Created       Time    `json:"created"`
+	}
+)
+
+// keyOnly refuses a user's token where a company acts for itself.
+func (c *call) keyOnly() error {
+	if c.by.Kind != identity.KindAPIKey {
+		return errScope.Detailf("Only the company's own API key may do this.")
+	}
+	return nil
+}
+
+func requestWallet(ctx context.Context, tx *db.Tx, c *call, in *walletRequestInput) (*walletRequested, error) {
+	if err := c.keyOnly(); err != nil {
+		return nil, err
+	}
+	w, err := wallet.Request(ctx, tx, c.by, c.company, in.Body.Currency)
+	if err != nil {
+		return nil, err
+	}
+	return &walletRequested{w.ID, w.CompanyID, string(w.Currency), string(w.State), w.Reason}, nil
+}
+
+func listWallets(ctx context.Context, tx *db.Tx, c *call, _ *walletList) (*walletBalances, error) {
+	all, err := wallet.Balances(ctx, tx, c.by, c.company)
+	if err != nil {
+		return nil, err
+	}
+	out := &walletBalances{make([]walletBalance, len(all))}
+	for i, b := range all {
+		out.Wallets[i] = walletBalance{b.ID, string(b.Currency), string(b.State), amount(b.Available), amount(b.Reserved)}
+	}
+	return out, nil
+}
+
+func listTransactions(ctx context.Context, tx *db.Tx, c *call, in *walletTransactions) (*walletTransactionPage, error) {
+	all, total, err := wallet.Transactions(ctx, tx, c.by, c.company, wallet.Filter{
+		Currency: in.Currency, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &walletTransactionPage{Data: make([]walletTransaction, len(all)), Meta: in.meta(total)}
+	for i, t := range all {
+		out.Data[i] = walletTransaction{
+			TransactionID: t.ID, Type: t.Type, Description: t.Description, Currency: string(t.Amount.Asset()), Amount: amount(t.Amount),
+			Balance: amount(t.Balance), SourceType: t.SourceType, SourceID: t.SourceID, PayrollID: t.PayrollID, DepositID: t.DepositID, Created: Time(t.At),
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,43 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Holding is what a company has on one guarded account in one asset, over all dimensions.
+type Holding struct {
+	Code    Code
+	Balance money.Amount
+}
+
+// Holdings are the balances of guarded accounts that are not 0, by asset and account.
+func Holdings(ctx context.Context, tx *db.Tx, companyID string) ([]Holding, error) {
+	return holdings(ctx, tx, companyID)
+}
+
+// Entry is what one journal did to an account: the amount is positive where the account gained on its normal side.
+type Entry struct {
+	JournalID, SourceType, SourceID, Purpose string
+
+	Amount   money.Amount
+	Balance  money.Amount // of the account in this asset, after it
+	BookedAt time.Time
+}
+
+// Period chooses and pages the entries of an account.
+type Period struct {
+	Asset    money.Asset // "" means every asset
+	From, To time.Time   // booked in [From, To); zero is open
+	Limit    int
+	Offset   int64
+}
+
+// Statement lists what moved a liability account of a company, newest first, each entry with the balance that it left, and
+// says how many entries there are in all. The balance counts what was booked before the period, too.
+func Statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) ([]Entry, int64, error) {
+	return statement(ctx, tx, companyID, c, p)
+}

@@ -1,0 +1,63 @@
+package wallet
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/money"
+)
+
+const columns = "wallet_id, currency, status, reason, version, created_at"
+
+var errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The wallet changed at the same moment. Try again.")
+
+// insert says whether the wallet is new; the unique index decides between twins.
+func insert(ctx context.Context, tx *db.Tx, w Wallet) (bool, error) {
+	n, err := tx.Exec(ctx, `INSERT INTO wallets (company_id, `+columns+`, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $7) ON CONFLICT DO NOTHING`,
+		w.CompanyID, w.ID, string(w.Currency), string(w.State), w.Reason, w.Version, db.Micros(w.CreatedAt))
+	return n == 1, err
+}
+
+func scan(companyID string, scan func(...any) error) (Wallet, error) {
+	w := Wallet{CompanyID: companyID}
+	var currency, state string
+	var created int64
+	err := scan(&w.ID, &currency, &state, &w.Reason, &w.Version, &created)
+	w.Currency, w.State, w.CreatedAt = money.Asset(currency), State(state), db.Time(created)
+	return w, err
+}
+
+func one(companyID string, row db.Row) (Wallet, error) {
+	w, err := scan(companyID, row.Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Wallet{}, ErrNotFound
+	}
+	return w, err
+}
+
+func find(ctx context.Context, tx *db.Tx, companyID, id string) (Wallet, error) {
+	return one(companyID, tx.QueryRow(ctx, "SELECT "+columns+" FROM wallets WHERE company_id = $1 AND wallet_id = $2", companyID, id))
+}
+
+func byCurrency(ctx context.Context, tx *db.Tx, companyID string, a money.Asset) (Wallet, error) {
+	return one(companyID, tx.QueryRow(ctx, "SELECT "+columns+" FROM wallets WHERE company_id = $1 AND currency = $2 AND status <> 'rejected'",
+		companyID, string(a)))
+}
+
+// latest are the company's wallets, the last request for each currency after the others of it.
+func latest(ctx context.Context, tx *db.Tx, companyID string) ([]Wallet, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM wallets WHERE company_id = $1 ORDER BY currency, created_at, wallet_id", companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (Wallet, error) { return scan(companyID, r.Scan) })
+}
+
+func update(ctx context.Context, tx *db.Tx, w Wallet, to State, reason string) error {
+	n, err := tx.Exec(ctx, `UPDATE wallets SET status = $1, reason = $2, version = version + 1, updated_at = $3
+		WHERE company_id = $4 AND wallet_id = $5 AND version = $6`, string(to), reason, db.Micros(tx.Now()), w.CompanyID, w.ID, w.Version)
+	if err == nil && n != 1 {
+		return errChangedByTwin
+	}
+	return err
+}
