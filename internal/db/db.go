@@ -21,7 +21,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	// The SQLite engine, in pure Go.
@@ -190,12 +189,12 @@ func (d *DB) Now(ctx context.Context) (time.Time, error) {
 // Read runs fn in a read-only transaction that sees one snapshot.
 func (d *DB) Read(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	if d.engine == Postgres {
-		ptx, err := d.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+		p, err := beginPostgres(ctx, d.pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 		if err != nil {
 			return classify(err)
 		}
-		defer func() { _ = ptx.Rollback(context.WithoutCancel(ctx)) }()
-		return d.readWith(ctx, pgConn{ptx}, fn)
+		defer p.end(ctx)
+		return d.readWith(ctx, p, fn)
 	}
 	stx, err := d.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

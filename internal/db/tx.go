@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // ErrNoRows is what Scan of a QueryRow says when there is none.
@@ -142,8 +144,9 @@ func (r Row) Scan(dest ...any) error {
 
 // Rows are the rows of a query.
 type Rows struct {
-	sql *sql.Rows
-	pgx pgx.Rows
+	sql   *sql.Rows
+	pgx   pgx.Rows
+	batch pgx.BatchResults // that the rows are the end of, or nil
 }
 
 // Next goes to the next row.
@@ -174,6 +177,9 @@ func (r *Rows) Err() error {
 func (r *Rows) Close() {
 	if r.pgx != nil {
 		r.pgx.Close()
+		if r.batch != nil {
+			_ = r.batch.Close() // what went wrong is in Err
+		}
 		return
 	}
 	_ = r.sql.Close() // what went wrong is in Err
@@ -196,7 +202,8 @@ func Collect[T any](rows *Rows, err error, scan func(*Rows) (T, error)) ([]T, er
 	return all, rows.Err()
 }
 
-// Insert writes rows now, in as few statements as the engine allows.
+// Insert writes rows in as few statements as the engine allows. Later statements see them; on PostgreSQL one of those, or the
+// commit, may be what tells that a constraint is against them.
 func (t *Tx) Insert(ctx context.Context, table string, columns []string, rows [][]any) error {
 	if len(rows) == 0 {
 		return nil
@@ -346,30 +353,98 @@ func flatten(rows [][]any, width int) []any {
 	return args
 }
 
-type pgConn struct{ tx pgx.Tx }
+// pgConn is a transaction on PostgreSQL. A round trip costs more than a row, so what answers nothing waits and travels with
+// the next statement that answers, or with the commit: BEGIN, and inserts of few rows.
+type pgConn struct {
+	c       *pgxpool.Conn
+	waiting *pgx.Batch
+}
 
-func (c pgConn) exec(ctx context.Context, query string, args []any) (int64, error) {
-	tag, err := c.tx.Exec(ctx, query, args...)
+func beginPostgres(ctx context.Context, pool *pgxpool.Pool, begin string) (*pgConn, error) {
+	c, err := pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &pgConn{c: c, waiting: &pgx.Batch{}}
+	p.waiting.Queue(begin)
+	return p, nil
+}
+
+// send sends what waits and gives the tag of its last statement.
+func (p *pgConn) send(ctx context.Context) (tag pgconn.CommandTag, err error) {
+	results, n := p.c.SendBatch(ctx, p.waiting), p.waiting.Len()
+	p.waiting = &pgx.Batch{}
+	for i := 0; i < n && err == nil; i++ {
+		tag, err = results.Exec()
+	}
+	if closed := results.Close(); err == nil {
+		err = closed
+	}
+	return tag, err
+}
+
+func (p *pgConn) commit(ctx context.Context) error {
+	p.waiting.Queue("COMMIT")
+	tag, err := p.send(ctx)
+	if err == nil && tag.String() == "ROLLBACK" {
+		err = pgx.ErrTxCommitRollback
+	}
+	return err
+}
+
+// end gives the connection back, and takes back what is not committed.
+func (p *pgConn) end(ctx context.Context) {
+	if p.c.Conn().PgConn().TxStatus() != 'I' {
+		_, _ = p.c.Exec(context.WithoutCancel(ctx), "ROLLBACK") // if that fails, the pool drops the connection
+	}
+	p.c.Release()
+}
+
+func (p *pgConn) exec(ctx context.Context, query string, args []any) (int64, error) {
+	p.waiting.Queue(query, args...)
+	tag, err := p.send(ctx)
 	return tag.RowsAffected(), err
 }
 
-func (c pgConn) query(ctx context.Context, query string, args []any) (*Rows, error) {
-	rows, err := c.tx.Query(ctx, query, args...)
-	return &Rows{pgx: rows}, err
+func (p *pgConn) query(ctx context.Context, query string, args []any) (*Rows, error) {
+	if p.waiting.Len() == 0 {
+		rows, err := p.c.Query(ctx, query, args...)
+		return &Rows{pgx: rows}, err
+	}
+	p.waiting.Queue(query, args...)
+	results, n := p.c.SendBatch(ctx, p.waiting), p.waiting.Len()
+	p.waiting = &pgx.Batch{}
+	for range n - 1 {
+		if _, err := results.Exec(); err != nil {
+			_ = results.Close() // the same error
+			return nil, err
+		}
+	}
+	rows, err := results.Query()
+	if err != nil {
+		_ = results.Close()
+		return nil, err
+	}
+	return &Rows{pgx: rows, batch: results}, nil
 }
 
-// insert takes COPY for many rows: it is twice as fast from about 100 on. Below, a pipelined batch.
-func (c pgConn) insert(ctx context.Context, table string, columns []string, rows [][]any) error {
+// insert takes COPY for many rows: it is twice as fast from about 100 on. Fewer wait, so a violation shows with a later
+// statement or the commit.
+func (p *pgConn) insert(ctx context.Context, table string, columns []string, rows [][]any) error {
 	if len(rows) > 128 {
-		_, err := c.tx.CopyFrom(ctx, pgx.Identifier{table}, columns, pgx.CopyFromRows(rows))
+		if p.waiting.Len() > 0 {
+			if _, err := p.send(ctx); err != nil {
+				return err
+			}
+		}
+		_, err := p.c.CopyFrom(ctx, pgx.Identifier{table}, columns, pgx.CopyFromRows(rows))
 		return err
 	}
-	batch := &pgx.Batch{}
 	for _, n := range Chunks(len(rows), 64) {
-		batch.Queue(insertStatement(table, columns, n), flatten(rows[:n], len(columns))...)
+		p.waiting.Queue(insertStatement(table, columns, n), flatten(rows[:n], len(columns))...)
 		rows = rows[n:]
 	}
-	return c.tx.SendBatch(ctx, batch).Close()
+	return nil
 }
 
 // sqlRunner is a *sql.Tx of a reader or the writer's transaction.

@@ -155,19 +155,15 @@ func (d *DB) alone(r *request) {
 
 // attempt runs functions in one transaction. An error means that nothing was committed and, for a batch, that
 // each function has to run alone; the errors of functions that were refused cleanly are in their requests.
-func (d *DB) attempt(batch []*request) (err error) {
+func (d *DB) attempt(batch []*request) error {
 	ctx, cancel := context.WithTimeout(context.Background(), batchLimit)
 	defer cancel()
-	c, commit, rollback, err := d.begin(ctx)
+	c, commit, end, err := d.begin(ctx)
 	if err != nil {
 		return err
 	}
+	defer end()
 	tx := &Tx{db: d, conn: c}
-	defer func() {
-		if err != nil {
-			rollback()
-		}
-	}()
 	if err := tx.start(ctx); err != nil {
 		return err
 	}
@@ -189,7 +185,6 @@ func (d *DB) attempt(batch []*request) (err error) {
 		tx.rewind(mark)
 	}
 	if !written {
-		rollback()
 		return nil
 	}
 	if err := tx.Flush(ctx); err != nil {
@@ -241,20 +236,21 @@ func runSafely(ctx context.Context, tx *Tx, fn func(context.Context, *Tx) error)
 	return fn(ctx, tx)
 }
 
-func (d *DB) begin(ctx context.Context) (c conn, commit func() error, rollback func(), err error) {
+// begin starts a transaction. Its end is due whatever happens, and undoes what is not committed.
+func (d *DB) begin(ctx context.Context) (c conn, commit func() error, end func(), err error) {
 	if d.engine == Postgres {
-		ptx, err := d.pool.Begin(ctx)
+		p, err := beginPostgres(ctx, d.pool, "BEGIN")
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return pgConn{ptx}, func() error { return ptx.Commit(ctx) }, func() { _ = ptx.Rollback(context.WithoutCancel(ctx)) }, nil
+		return p, func() error { return p.commit(ctx) }, func() { p.end(ctx) }, nil
 	}
 	sc := d.writerConn
 	if _, err := sc.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return nil, nil, nil, err
 	}
 	ended := false
-	end := func(how string) error {
+	finish := func(how string) error {
 		if ended {
 			return nil
 		}
@@ -265,7 +261,7 @@ func (d *DB) begin(ctx context.Context) (c conn, commit func() error, rollback f
 		}
 		return err
 	}
-	return sqliteConn{prepared{sc, d.statements}}, func() error { return end("COMMIT") }, func() { _ = end("ROLLBACK") }, nil
+	return sqliteConn{prepared{sc, d.statements}}, func() error { return finish("COMMIT") }, func() { _ = finish("ROLLBACK") }, nil
 }
 
 // statementCache keeps the statements of the writer's one connection prepared: parsing a small statement
