@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
 	"math"
 	"net/http"
 	"strconv"
@@ -50,16 +51,67 @@ func (s *server) authenticate(ctx context.Context, h http.Header) (by identity.P
 	if err != nil {
 		return by, err
 	}
-	var touch bool
-	err = s.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-		by, err = identity.Authenticate(ctx, tx, scheme, token, s.Env)
-		touch = err == nil && by.NeedsTouch(tx.Now())
-		return err
+	return s.principals.get(scheme, token, s.Now(), func() (by identity.Principal, err error) {
+		var touch bool
+		err = s.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+			by, err = identity.Authenticate(ctx, tx, scheme, token, s.Env)
+			touch = err == nil && by.NeedsTouch(tx.Now())
+			return err
+		})
+		if touch {
+			err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return identity.Touch(ctx, tx, by) })
+		}
+		return by, err
 	})
-	if touch {
-		err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return identity.Touch(ctx, tx, by) })
+}
+
+// principals remembers for a moment who a credential stands for, so that a busy one is not looked up at every request. A
+// revocation is heeded at once in the process that makes it, and within principalLife in the others.
+type principals struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]knownPrincipal
+	era   int // counts the revocations: what was read before one is not remembered after it
+}
+
+type knownPrincipal struct {
+	by identity.Principal
+	at time.Time
+}
+
+const (
+	principalLife  = time.Second / 2
+	mostPrincipals = 10_000
+)
+
+// get answers from memory or from look, which is asked again for whoever was refused. Only digests are kept of credentials.
+func (p *principals) get(scheme, token string, now time.Time, look func() (identity.Principal, error)) (identity.Principal, error) {
+	digest := sha256.Sum256([]byte(strings.ToLower(scheme) + " " + token))
+	p.mu.Lock()
+	k, ok := p.known[digest]
+	era := p.era
+	p.mu.Unlock()
+	if age := now.Sub(k.at); ok && age >= 0 && age < principalLife {
+		return k.by, nil
 	}
-	return by, err
+	by, err := look()
+	if err != nil {
+		return by, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.era == era {
+		if p.known == nil || len(p.known) >= mostPrincipals {
+			p.known = map[[sha256.Size]byte]knownPrincipal{}
+		}
+		p.known[digest] = knownPrincipal{by, now}
+	}
+	return by, nil
+}
+
+func (p *principals) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known, p.era = nil, p.era+1
 }
 
 // permit refuses a principal without the scope.

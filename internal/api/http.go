@@ -147,6 +147,7 @@ type server struct {
 	mux           *http.ServeMux
 	methods       []string // every method that any route has
 	reads, writes *limiter
+	principals    principals
 	flights       flights
 	twinWait      time.Duration
 	contract      []byte
@@ -167,6 +168,7 @@ func newServer(d Deps, table []route) *server {
 		Deps: d, mux: http.NewServeMux(), reads: newLimiter(d.Reads), writes: newLimiter(d.Writes),
 		flights: flights{running: map[claim]chan struct{}{}}, twinWait: twinWait,
 	}
+	d.DB.OnNotice(identity.NoticeRevoked, s.principals.forget)
 	table = slices.DeleteFunc(slices.Clone(table), func(r route) bool { return r.sandbox && (d.Sandbox == nil || d.Env != identity.Sandbox) })
 	contract, inputs := describe(table)
 	s.contract, s.contractYAML = contract.json, contract.yaml

@@ -463,6 +463,39 @@ func TestTwins(t *testing.T) {
 	})
 }
 
+// Who revokes is heeded at once; another process, which cannot know, remembers a credential for less than a second.
+func TestARevokedKeyIsForgotten(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		d, d2 := dbtest.Open(t, db.Options{URL: url}), dbtest.Open(t, db.Options{URL: url})
+		b := newBench(t, d, nil)
+		var skew atomic.Int64
+		other := &bench{t: t, db: d2, key: b.key, company: b.company}
+		other.server = newServer(Deps{DB: d2, Env: identity.Sandbox, Now: func() time.Time { return time.Unix(1e9+skew.Load(), 0) }}, b.routes())
+		ask := func(who *bench, status int) {
+			t.Helper()
+			if got := who.do("GET", "/list", ""); got.status != status {
+				t.Errorf("%d %s, want %d", got.status, got.text, status)
+			}
+		}
+		for range 2 {
+			ask(b, 200)
+			ask(other, 200)
+		}
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			by, err := identity.Authenticate(ctx, tx, "Basic", b.key, identity.Sandbox)
+			if err != nil {
+				return err
+			}
+			return identity.RevokeAPIKey(ctx, tx, b.company, by.ID)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		ask(b, 401)
+		skew.Add(1)
+		ask(other, 401)
+	})
+}
+
 func TestATwinThatTakesTooLong(t *testing.T) {
 	b := newBench(t, sqlite(t), nil)
 	b.hold, b.started, b.server.twinWait = make(chan struct{}), make(chan struct{}, 1), 20*time.Millisecond

@@ -194,7 +194,10 @@ func (x *sandbox) Advance(ctx context.Context, by time.Duration) (now time.Time,
 	if by < 0 || by > 10*365*24*time.Hour {
 		return now, fault.New(fault.Invalid, "invalid_parameter", "The clock moves forward only, by at most ten years.").At("body", "/advance_seconds")
 	}
-	if err := x.s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return tx.AdvanceClock(ctx, by) }); err != nil {
+	if err := x.s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		tx.Notify(identity.NoticeRevoked) // credentials end by the clock
+		return tx.AdvanceClock(ctx, by)
+	}); err != nil {
 		return now, err
 	}
 	return x.s.db.Now(ctx)

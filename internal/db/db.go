@@ -60,16 +60,16 @@ type Options struct {
 
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
-	engine   Engine
-	opt      Options
-	writer   *sql.DB // SQLite: the committer's connection, and one for migrations
-	readers  *sql.DB // SQLite: many
-	pool     *pgxpool.Pool
-	queue    chan *request
-	stop     chan struct{}
-	stopping sync.Once
-	running  sync.WaitGroup
-	hooks    hooks
+	engine    Engine
+	opt       Options
+	writer    *sql.DB // SQLite: the committer's connection, and one for migrations
+	readers   *sql.DB // SQLite: many
+	pool      *pgxpool.Pool
+	queue     chan *request
+	stop      chan struct{}
+	stopping  sync.Once
+	running   sync.WaitGroup
+	listeners listeners
 
 	writerConn *sql.Conn
 	statements statementCache

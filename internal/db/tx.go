@@ -30,7 +30,7 @@ type Tx struct {
 	readOnly bool
 	execs    int // statements that changed rows, so that a failed function is known to have left traces
 	deferred map[*Group][]any
-	wake     bool
+	notices  []string
 }
 
 // start fixes the instant of the transaction.
@@ -267,8 +267,12 @@ func (t *Tx) Defer(g *Group, item any) {
 	t.deferred[g] = append(t.deferred[g], item)
 }
 
-// Wake tells the listeners of OnWake, once the transaction is committed, that there is something to do.
-func (t *Tx) Wake() { t.wake = true }
+// Notify tells the listeners of a topic in this process, once the transaction is committed, that there is news.
+func (t *Tx) Notify(topic string) {
+	if !slices.Contains(t.notices, topic) {
+		t.notices = append(t.notices, topic)
+	}
+}
 
 // Flush writes what was deferred, for a function that must read it back.
 func (t *Tx) Flush(ctx context.Context) error {

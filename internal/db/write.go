@@ -190,20 +190,18 @@ func (d *DB) attempt(batch []*request) error {
 	if err := tx.Flush(ctx); err != nil {
 		return err
 	}
-	if err := commit(); err != nil {
-		if !unclear(err) {
-			return err
-		}
+	err = commit()
+	if err != nil && !unclear(err) {
+		return err
+	}
+	d.listeners.tell(tx.notices)
+	if err != nil {
 		// It may be committed. Running anything again could do it twice; the callers know better, by their keys.
 		for _, r := range batch {
 			if r.err == nil {
 				r.err = fmt.Errorf("%w (%w)", ErrRetryLater, err)
 			}
 		}
-		return nil
-	}
-	if tx.wake {
-		d.hooks.call()
 	}
 	return nil
 }
@@ -311,25 +309,34 @@ func (p prepared) QueryContext(ctx context.Context, query string, args ...any) (
 	return s.QueryContext(ctx, args...)
 }
 
-// hooks are the listeners of OnWake.
-type hooks struct {
-	mu    sync.Mutex
-	wakes []func()
+// listeners are who is told what, by topic.
+type listeners struct {
+	mu      sync.Mutex
+	byTopic map[string][]func()
 }
 
-func (h *hooks) call() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, f := range h.wakes {
-		f()
+func (l *listeners) tell(topics []string) {
+	if len(topics) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, topic := range topics {
+		for _, f := range l.byTopic[topic] {
+			f()
+		}
 	}
 }
 
-// OnWake has f called after each commit of a transaction that called Wake. f must not block.
-func (d *DB) OnWake(f func()) {
-	d.hooks.mu.Lock()
-	defer d.hooks.mu.Unlock()
-	d.hooks.wakes = append(d.hooks.wakes, f)
+// OnNotice has f called after each commit of a transaction that called Notify with the topic, before its Write returns. f must
+// not block.
+func (d *DB) OnNotice(topic string, f func()) {
+	d.listeners.mu.Lock()
+	defer d.listeners.mu.Unlock()
+	if d.listeners.byTopic == nil {
+		d.listeners.byTopic = map[string][]func(){}
+	}
+	d.listeners.byTopic[topic] = append(d.listeners.byTopic[topic], f)
 }
 
 // IsUnique says whether an error is the violation of a primary key or unique index.

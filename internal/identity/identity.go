@@ -449,6 +449,10 @@ func CreateAPIKey(ctx context.Context, tx *db.Tx, env Environment, n NewAPIKey) 
 	return keyID, token, insertAPIKey(ctx, tx, keyID, token, n)
 }
 
+// NoticeRevoked is the notice, in the process that did it, that a credential stands for less than before. Whatever revokes
+// one, narrows an app or closes a company gives it, so that what a process remembers of credentials for a moment is forgotten.
+const NoticeRevoked = "identity.revoked"
+
 // RevokeAPIKey ends a key at once. Ending one twice is fine; another company's key is fault.NotFoundErr.
 func RevokeAPIKey(ctx context.Context, tx *db.Tx, companyID, keyID string) error {
 	return revoke(ctx, tx, "api_keys", "key_id", companyID, keyID)

@@ -204,6 +204,7 @@ func revoke(ctx context.Context, tx *db.Tx, table, idColumn, companyID, id strin
 	n, err := tx.Exec(ctx, "UPDATE "+table+" SET revoked_at = $1 WHERE company_id = $2 AND "+idColumn+" = $3 AND revoked_at = 0",
 		db.Micros(tx.Now()), companyID, id)
 	if err != nil || n == 1 {
+		tx.Notify(NoticeRevoked)
 		return err
 	}
 	var one int

@@ -78,6 +78,9 @@ const (
 	maxBackoff  = time.Hour
 )
 
+// due is the notice that a job is to be run at once.
+const due = "job.due"
+
 // ErrParked says that jobs are waiting for a person.
 var ErrParked = errors.New("job: parked after too many failures")
 
@@ -93,7 +96,7 @@ func Enqueue(tx *db.Tx, n New) {
 	}
 	insert(tx, n.CompanyID, n.Kind, payload, at)
 	if !at.After(tx.Now()) {
-		tx.Wake()
+		tx.Notify(due)
 	}
 }
 
@@ -118,7 +121,7 @@ func NewRunner(d *db.DB, table Table, periodic []Periodic, log *slog.Logger) *Ru
 		}
 		r.kinds = append(r.kinds, kind)
 	}
-	d.OnWake(func() {
+	d.OnNotice(due, func() {
 		select {
 		case r.wake <- struct{}{}:
 		default:
