@@ -147,7 +147,18 @@ func seed(ctx context.Context, database string, most, companies, few int) (*worl
 		}
 		w.companies = append(w.companies, c)
 	}
-	return w, nil
+	return w, analyze(ctx, d)
+}
+
+// analyze lets PostgreSQL know what its tables hold, which it would find out by itself within a minute.
+func analyze(ctx context.Context, d *db.DB) error {
+	if d.Engine() != db.Postgres {
+		return nil
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "ANALYZE")
+		return err
+	})
 }
 
 func payee(ctx context.Context, tx *db.Tx, setup distribution.Setup, by identity.Principal) (string, error) {
