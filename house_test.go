@@ -31,6 +31,7 @@ var floors = [][]string{
 	{"internal/money"},
 	{"internal/db"},
 	{"internal/job", "internal/ledger"},
+	{"internal/mail"},
 	{"internal/webhook", "internal/chain", "internal/rates", "internal/rail", "internal/identity"},
 	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/wallet"},
 	{"internal/api", "internal/web"},

@@ -62,4 +62,6 @@ var routes = []route{
 		name: "sandbox-clock", summary: "Move the service's clock forward"},
 	{method: "POST", path: "/api/sandbox/payout-failure", scope: anyScope, kind: write, handler: handle(failPayout), sandbox: true,
 		name: "sandbox-payout-failure", summary: "Make the payouts of a payment fail"},
+	{method: "GET", path: "/api/sandbox/mails", scope: anyScope, kind: read, handler: handle(listKeptMails), sandbox: true,
+		name: "sandbox-mails", summary: "Mails that were kept rather than sent, newest first"},
 }

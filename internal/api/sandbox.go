@@ -6,6 +6,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
 )
 
 // Sandbox plays the outside world for a company that tries the interface: the payer, the chain, the clock, the bank.
@@ -54,6 +55,26 @@ type (
 	sandboxFailure struct {
 		SubpayrollID string `json:"subpayroll_id"`
 	}
+
+	sandboxMailList struct {
+		CompanyID string `query:"company_id"`
+		paging
+	}
+
+	sandboxMailPage struct {
+		Data []sandboxMail `json:"data"`
+		Meta meta          `json:"meta"`
+	}
+
+	sandboxMail struct {
+		MailID   string `json:"mail_id"`
+		Template string `json:"template"`
+		To       string `json:"to"`
+		Subject  string `json:"subject"`
+		Text     string `json:"text"`
+		HTML     string `json:"html"`
+		Created  Time   `json:"created"`
+	}
 )
 
 func depositInSandbox(ctx context.Context, _ *db.Tx, c *call, in *sandboxDepositInput) (*sandboxPaid, error) {
@@ -78,4 +99,17 @@ func failPayout(ctx context.Context, tx *db.Tx, c *call, in *sandboxFailureInput
 		return nil, err
 	}
 	return &sandboxFailure{in.Body.SubpayrollID}, nil
+}
+
+// listKeptMails shows what people would have got, had this sandbox a mail server.
+func listKeptMails(ctx context.Context, tx *db.Tx, c *call, in *sandboxMailList) (*sandboxMailPage, error) {
+	mails, total, err := mail.List(ctx, tx, c.company, (in.Page-1)*in.size(), in.size())
+	if err != nil {
+		return nil, err
+	}
+	out := &sandboxMailPage{Data: make([]sandboxMail, len(mails)), Meta: in.meta(total)}
+	for i, m := range mails {
+		out.Data[i] = sandboxMail{m.ID, m.Template, m.To, m.Subject, m.Text, m.HTML, Time(m.Created)}
+	}
+	return out, nil
 }

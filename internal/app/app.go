@@ -6,6 +6,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	netmail "net/mail"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -29,6 +31,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
@@ -59,6 +62,7 @@ type Service struct {
 	watcher *chain.Watcher
 	metrics *metrics
 
+	listener net.Listener // of the faces
 	servers  []*http.Server
 	ready    Ready
 	stopping atomic.Bool
@@ -142,6 +146,9 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 			return fmt.Errorf("seed the sandbox: %w", err)
 		}
 	}
+	if err := s.open(ctx); err != nil {
+		return err
+	}
 	if s.cfg.Has(RoleWatcher) {
 		s.startWatcher(ctx, background)
 	}
@@ -213,9 +220,32 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if s.cfg.Env == Sandbox {
 		table[payroll.JobRelease] = job.Entry{Tx: withFailures(pay.Release)}
 	}
+	mailer, err := s.mailer()
+	if err != nil {
+		return err
+	}
 	runner := job.NewRunner(s.db, table, s.periodic(engine), s.log)
 	s.work.Go(func() { runner.Run(background) })
+	// A mail server that hangs holds up its own runner only.
+	mails := job.NewRunner(s.db, job.Table{mail.JobSend: {Net: mailer.Send}}, nil, s.log)
+	s.work.Go(func() { mails.Run(background) })
 	return nil
+}
+
+// mailer sends through the server that is set, and keeps the mails of a sandbox that has none.
+func (s *Service) mailer() (*mail.Mailer, error) {
+	from, err := netmail.ParseAddress(s.cfg.MailFrom)
+	if err != nil {
+		return nil, err
+	}
+	m := &mail.Mailer{From: from, BaseURL: s.ready.BaseURL, Sandbox: s.cfg.Env == Sandbox}
+	if m.BaseURL == "" {
+		m.BaseURL = "http://" + s.cfg.Listen // of a sandbox whose pages another process serves
+	}
+	if s.cfg.SMTPURL != "" {
+		m.Server, err = mail.ParseSMTP(s.cfg.SMTPURL)
+	}
+	return m, err
 }
 
 // startWatcher follows the chain and, where it is simulated, finds its blocks. The first look is taken before anything is
@@ -339,9 +369,21 @@ func (s *Service) fail(err error) {
 	}
 }
 
-// listen opens the addresses and serves.
+// open takes the address of the faces and settles how others reach it: mails carry links, so they wait for it.
+func (s *Service) open(ctx context.Context) (err error) {
+	s.ready = Ready{Environment: s.cfg.Env, BaseURL: s.cfg.BaseURL, AuthURL: s.cfg.AuthURL}
+	if s.cfg.Has(RoleAPI) {
+		if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Listen); err != nil {
+			return err
+		}
+		s.ready.BaseURL = cmp.Or(s.cfg.BaseURL, "http://"+s.listener.Addr().String())
+	}
+	s.ready.AuthURL = cmp.Or(s.cfg.AuthURL, s.ready.BaseURL)
+	return nil
+}
+
+// listen serves the faces and the metrics.
 func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
-	s.ready = Ready{Environment: s.cfg.Env}
 	if s.cfg.Env == Sandbox {
 		seed := sandboxSeed()
 		s.ready.Seed = &seed
@@ -355,35 +397,22 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 		if s.cfg.Env == Sandbox {
 			deps.Sandbox = &sandbox{s, pay}
 		}
-		own, err := s.serve(ctx, s.cfg.Listen, api.New(deps))
-		if err != nil {
-			return err
-		}
-		s.ready.BaseURL, s.ready.AuthURL = own, own
-		if s.cfg.BaseURL != "" {
-			s.ready.BaseURL, s.ready.AuthURL = s.cfg.BaseURL, s.cfg.BaseURL
-		}
-		if s.cfg.AuthURL != "" {
-			s.ready.AuthURL = s.cfg.AuthURL
-		}
+		s.serve(s.listener, api.New(deps))
 	}
 	if s.cfg.MetricsListen != "" {
-		own, err := s.serve(ctx, s.cfg.MetricsListen, s.metrics.handler(s.db))
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.MetricsListen)
 		if err != nil {
 			return err
 		}
-		s.ready.MetricsURL = own + "/metrics"
+		s.serve(l, s.metrics.handler(s.db))
+		s.ready.MetricsURL = "http://" + l.Addr().String() + "/metrics"
 	}
 	return nil
 }
 
-// serve opens one listener and says its address.
-func (s *Service) serve(ctx context.Context, addr string, h http.Handler) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return "", err
-	}
-	server := api.NewServer(addr, h)
+// serve answers what comes in at a listener, and closes it in the end.
+func (s *Service) serve(l net.Listener, h http.Handler) {
+	server := api.NewServer(l.Addr().String(), h)
 	server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)
 	s.servers = append(s.servers, server)
 	s.work.Go(func() {
@@ -391,7 +420,6 @@ func (s *Service) serve(ctx context.Context, addr string, h http.Handler) (strin
 			s.fail(err)
 		}
 	})
-	return "http://" + l.Addr().String(), nil
 }
 
 // checkReady says why no requests should be sent here.
@@ -429,6 +457,9 @@ func (s *Service) stop(ctx context.Context) error {
 	s.log.Info("stopping")
 	s.stopping.Store(true)
 	var problems []error
+	if s.listener != nil && len(s.servers) == 0 {
+		s.listener.Close() // the start failed before anything served it
+	}
 	for _, server := range s.servers {
 		if err := server.Shutdown(ctx); err != nil {
 			problems = append(problems, fmt.Errorf("requests were cut off: %w", err), server.Close())

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	netmail "net/mail"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/stipend/stipend/internal/mail"
 )
 
 // Environments.
@@ -56,6 +59,11 @@ type Config struct {
 	JSON bool `name:"json" env:"STIPEND_JSON" group:"Service" help:"Print one line of JSON on stdout when ready, instead of text."`
 	// LogLevel bounds what goes to stderr.
 	LogLevel string `default:"info" enum:"debug,info,warn,error" env:"STIPEND_LOG_LEVEL" group:"Service" placeholder:"LEVEL" help:"Least level that is logged to stderr: debug, info (default), warn, error."`
+
+	// SMTPURL is the server that mails are handed to. Empty: a sandbox keeps its mails to be read at /api/sandbox/mails.
+	SMTPURL string `name:"smtp-url" env:"STIPEND_SMTP_URL" group:"Mail" placeholder:"URL" help:"Mail server, smtp://user:password@host:587 (STARTTLS) or smtps://user:password@host:465. Default: mails are kept, not sent (sandbox only). Better given by environment than as a flag."`
+	// MailFrom is the sender of all mails.
+	MailFrom string `env:"STIPEND_MAIL_FROM" group:"Mail" placeholder:"ADDR" help:"Sender of mails: payments@example.com or Example <payments@example.com>."`
 
 	// BitcoinRPC is a Bitcoin Core node with its credentials. Empty: the simulated chain, sandbox only.
 	BitcoinRPC string `name:"bitcoin-rpc" env:"STIPEND_BITCOIN_RPC" group:"Bitcoin" placeholder:"URL" help:"Bitcoin Core node, http://user:password@host:port. Default: a simulated chain (sandbox only)."`
@@ -138,6 +146,9 @@ func (c Config) complete() Config {
 		if c.DataKey == "" {
 			c.DataKey = hex.EncodeToString(sandboxDataKey())
 		}
+		if c.MailFrom == "" {
+			c.MailFrom = "Stipend <stipend@sandbox.example>"
+		}
 	}
 	if c.BitcoinXPub == "" && c.BitcoinXPrv != "" {
 		// A broken private key is Check's to report, in its own words.
@@ -193,6 +204,7 @@ func (c Config) Check() error {
 	}
 
 	problems = append(problems, c.checkKeys()...)
+	problems = append(problems, c.checkMail()...)
 
 	if c.Env == Production {
 		if c.Simulated() {
@@ -212,6 +224,31 @@ func (c Config) Check() error {
 	}
 	return fmt.Errorf("the configuration for %s is not complete:\n%w\n(each flag is also an environment variable: --data-key is STIPEND_DATA_KEY; new keys: stipend keys new)",
 		c.Env, bullets(problems))
+}
+
+// checkMail is about the worker only: it is the one that writes mails.
+func (c Config) checkMail() []error {
+	if !c.Has(RoleWorker) {
+		return nil
+	}
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if c.SMTPURL == "" {
+		if c.Env == Production {
+			bad("--smtp-url is missing: the worker role sends mails through it")
+		}
+	} else if _, err := mail.ParseSMTP(c.SMTPURL); err != nil {
+		bad("--smtp-url: %w", err)
+	}
+	if c.MailFrom == "" {
+		bad("--mail-from is missing: mails need a sender")
+	} else if _, err := netmail.ParseAddress(c.MailFrom); err != nil {
+		bad("--mail-from must be one email address, with or without a name before it in <>")
+	}
+	if c.Env == Production && c.BaseURL == "" {
+		bad("--base-url is missing: mails carry links to it")
+	}
+	return problems
 }
 
 func (c Config) checkKeys() []error {

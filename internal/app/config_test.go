@@ -34,7 +34,7 @@ func TestProductionNamesEverythingMissing(t *testing.T) {
 	if err == nil {
 		t.Fatal("production started on the sandbox's defaults")
 	}
-	for _, flag := range []string{"--data-key", "--bitcoin-xprv", "--bitcoin-xpub", "--bitcoin-rpc", "--database-url"} {
+	for _, flag := range []string{"--data-key", "--bitcoin-xprv", "--bitcoin-xpub", "--bitcoin-rpc", "--database-url", "--smtp-url", "--mail-from", "--base-url"} {
 		if !strings.Contains(err.Error(), flag+" is missing") {
 			t.Errorf("the refusal does not name %s:\n%v", flag, err)
 		}
@@ -49,6 +49,7 @@ func production(t *testing.T) Config {
 	c.DatabaseURL = "postgres://db/stipend"
 	c.BitcoinRPC = "http://user:password@127.0.0.1:8332"
 	c.DataKey = strings.Repeat("ab", 32)
+	c.SMTPURL, c.MailFrom, c.BaseURL = "smtp://stipend:password@mail.example.com", "payments@example.com", "https://pay.example.com"
 	var err error
 	if c.BitcoinXPrv, err = newAccount("bitcoin"); err != nil {
 		t.Fatal(err)
@@ -86,6 +87,8 @@ func TestProductionRefusesSandboxKeysUnderAnyName(t *testing.T) {
 		"simulated chain":          {func(c *Config) { c.BitcoinRPC = "" }, "--bitcoin-rpc is missing"},
 		"regtest":                  {func(c *Config) { c.BitcoinNetwork = "regtest" }, "a chain that anybody can mine"},
 		"SQLite":                   {func(c *Config) { c.DatabaseURL = "" }, "--database-url is missing"},
+		"mail server of no scheme": {func(c *Config) { c.SMTPURL = "mail.example.com:587" }, "--smtp-url: want smtp"},
+		"two senders":              {func(c *Config) { c.MailFrom = "a@example.com, b@example.com" }, "--mail-from must be one"},
 		"role that does not exist": {func(c *Config) { c.Roles = []string{"cook"} }, "no role"},
 	} {
 		t.Run(name, func(t *testing.T) {

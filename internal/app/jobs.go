@@ -31,6 +31,7 @@ import (
 //	distribution: all is allocated   recipient.activate  recipient
 //	recipient: an invitation is sent invitation.expire   recipient: end it after 14 days
 //	wallet: asked for                wallet.open         wallet: decide, or wait for the company's verification
+//	whoever writes to a person       mail.send           mail, on a runner of its own
 func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener) job.Table {
 	return job.Table{
 		chain.JobOutput:       {Tx: deposit.OutputChanged},

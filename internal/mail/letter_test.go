@@ -1,0 +1,108 @@
+package mail
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var at = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// samples are mails that say everything, and their variants.
+var samples = map[string][]any{
+	Invitation:      {InvitationData{"Acme", "contractor", "tok", at}},
+	PaymentSent:     {PaymentSentData{"Ada", "Acme", "120.00 USD", "March", "sub_1", []string{"0.00123 BTC: bc1q9h…k3d2"}}, PaymentSentData{Company: "Acme", Amount: "1.00 USD"}},
+	PaymentReturned: {PaymentReturnedData{"Ada", "Acme", "120.00 USD", "sub_1"}},
+	DestinationChanged: {
+		DestinationChangedData{"Ada", Added, "BTC: bc1q9h…k3d2", at}, DestinationChangedData{"Ada", Removed, "BTC: bc1q9h…k3d2", at},
+		DestinationChangedData{"Ada", Reallocated, "", at},
+	},
+	AppConnected:    {AppConnectedData{"Ada", "Ledger", "Acme", []string{"read payrolls"}, at}, AppConnectedData{App: "Ledger", At: at}},
+	WebhookDisabled: {WebhookDisabledData{"Acme", "https://hooks.example.com/in", at}},
+	KYCResult: {
+		KYCResultData{"Ada", Approved, nil}, KYCResultData{"Ada", Rejected, []string{"The document is not yours."}},
+		KYCResultData{"Ada", Expired, nil}, KYCResultData{"Ada", ResubmissionRequired, []string{"The photo is blurred."}},
+	},
+}
+
+// Every mail exists in every language, says the same facts, and is a whole text.
+func TestEveryMailInEveryLanguage(t *testing.T) {
+	x := &Mailer{BaseURL: "https://pay.example.com"}
+	seen := map[string]bool{}
+	for template, variants := range samples {
+		for i, data := range variants {
+			encoded, err := json.Marshal(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			subjects := map[string]bool{}
+			for _, tag := range languages {
+				l, err := x.write(row{id: "mail_1", template: template, language: tag.String(), data: string(encoded)})
+				if err != nil {
+					t.Fatalf("%s %d in %s: %v", template, i, tag, err)
+				}
+				subjects[l.Subject] = true
+				for part, text := range map[string]string{"subject": l.Subject, "text": l.Text, "html": l.HTML} {
+					if text == "" || strings.Contains(text, "{{") || strings.Contains(text, "<no value>") || strings.Contains(text, "  \n") {
+						t.Errorf("%s %d in %s: the %s is\n%s", template, i, tag, part, text)
+					}
+				}
+				for _, fact := range known(data) {
+					if !strings.Contains(l.Text, fact) || !strings.Contains(l.HTML, fact) {
+						t.Errorf("%s %d in %s lacks %q:\n%s", template, i, tag, fact, l.Text)
+					}
+				}
+				if strings.Contains(l.HTML, "http://") || regexp.MustCompile(`(?i)\bsrc=|url\(|<script|<img|<link`).MatchString(l.HTML) {
+					t.Errorf("%s in %s asks other hosts:\n%s", template, tag, l.HTML)
+				}
+				if links := strings.Count(l.HTML, "href="); (links != 0) != (template == Invitation) {
+					t.Errorf("%s in %s has %d links", template, tag, links)
+				}
+			}
+			if len(subjects) != len(languages) {
+				t.Errorf("%s %d: %d subjects in %d languages: %v", template, i, len(subjects), len(languages), slices.Sorted(maps.Keys(subjects)))
+			}
+			seen[template] = true
+		}
+	}
+	if len(seen) != len(dataOf) {
+		t.Errorf("samples of %d templates, there are %d", len(seen), len(dataOf))
+	}
+}
+
+// known are the words of the data that a mail must repeat.
+func known(data any) []string {
+	switch d := data.(type) {
+	case InvitationData:
+		return []string{d.Company, d.Role, "https://pay.example.com/invitation/tok", "2030-01-02 03:04 UTC"}
+	case PaymentSentData:
+		return append([]string{d.Name, d.Company, d.Amount, d.Description, d.Reference}, d.Arrived...)
+	case PaymentReturnedData:
+		return []string{d.Name, d.Company, d.Amount, d.Reference}
+	case DestinationChangedData:
+		return []string{d.Name, d.Destination, "2030-01-02 03:04 UTC"}
+	case AppConnectedData:
+		return append([]string{d.Name, d.App, d.Company}, d.Scopes...)
+	case WebhookDisabledData:
+		return []string{d.Company, d.Endpoint, "2030-01-02 03:04 UTC"}
+	case KYCResultData:
+		return append([]string{d.Name}, d.Reasons...)
+	}
+	return nil
+}
+
+func TestTheNearestLanguageIsTaken(t *testing.T) {
+	x := &Mailer{}
+	for asked, want := range map[string]string{
+		"": "en", "en-GB": "en", "es-419": "es", "pt-BR": "pt", "fr-CA": "fr", "de": "en", "nonsense!": "en",
+	} {
+		l, err := x.write(row{template: KYCResult, language: asked, data: `{"Result":"approved"}`})
+		if err != nil || !strings.Contains(l.HTML, `lang="`+want+`"`) {
+			t.Errorf("%q: %v\n%s", asked, err, l.HTML)
+		}
+	}
+}

@@ -1,0 +1,498 @@
+package mail_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net"
+	"net/http/httptest"
+	netmail "net/mail"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/mail"
+)
+
+const base = "https://pay.example.com"
+
+// postOffice is a real SMTP server on the loopback interface.
+type postOffice struct {
+	addr string
+
+	mu    sync.Mutex
+	mails []delivered
+	fail  func(to string) error // of RCPT
+	user  string                // who signed in last
+}
+
+type delivered struct {
+	from string
+	to   []string
+	raw  []byte
+}
+
+// open starts the office. With a certificate it offers STARTTLS and takes passwords, without it takes them in the clear.
+func open(t *testing.T, cert *tls.Config) *postOffice {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &postOffice{addr: l.Addr().String()}
+	s := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &session{office: p}, nil }))
+	s.Domain, s.AllowInsecureAuth, s.TLSConfig = "localhost", cert == nil, cert
+	s.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Close(); <-done })
+	return p
+}
+
+func (p *postOffice) all() []delivered {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]delivered(nil), p.mails...)
+}
+
+type session struct {
+	office *postOffice
+	now    delivered
+}
+
+func (s *session) AuthMechanisms() []string { return []string{sasl.Plain} }
+
+func (s *session) Auth(string) (sasl.Server, error) {
+	return sasl.NewPlainServer(func(_, user, password string) error {
+		if password != "pass word" {
+			return smtp.ErrAuthFailed
+		}
+		s.office.mu.Lock()
+		defer s.office.mu.Unlock()
+		s.office.user = user
+		return nil
+	}), nil
+}
+
+func (s *session) Mail(from string, _ *smtp.MailOptions) error {
+	s.now = delivered{from: from}
+	return nil
+}
+
+func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	s.office.mu.Lock()
+	defer s.office.mu.Unlock()
+	if s.office.fail != nil {
+		if err := s.office.fail(to); err != nil {
+			return err
+		}
+	}
+	s.now.to = append(s.now.to, to)
+	return nil
+}
+
+func (s *session) Data(r io.Reader) (err error) {
+	if s.now.raw, err = io.ReadAll(r); err != nil {
+		return err
+	}
+	s.office.mu.Lock()
+	defer s.office.mu.Unlock()
+	s.office.mails = append(s.office.mails, s.now)
+	return nil
+}
+
+func (s *session) Reset()        { s.now = delivered{} }
+func (s *session) Logout() error { return nil }
+
+// parts are a mail as a reader's program takes it apart.
+type parts struct {
+	header     netmail.Header
+	subject    string
+	text, html string
+}
+
+func parse(t *testing.T, raw []byte) parts {
+	t.Helper()
+	m, err := netmail.ReadMessage(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, raw)
+	}
+	p := parts{header: m.Header}
+	if p.subject, err = new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject")); err != nil {
+		t.Fatal(err)
+	}
+	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/alternative" {
+		t.Fatalf("content type %q, %v", kind, err)
+	}
+	r := multipart.NewReader(m.Body, params["boundary"])
+	for i, want := range []string{"text/plain", "text/html"} {
+		part, err := r.NextRawPart()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, params, _ := mime.ParseMediaType(part.Header.Get("Content-Type"))
+		if kind != want || !strings.EqualFold(params["charset"], "utf-8") || part.Header.Get("Content-Transfer-Encoding") != "quoted-printable" {
+			t.Errorf("part %d is %v", i, part.Header)
+		}
+		body, err := io.ReadAll(quotedprintable.NewReader(part))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			p.text = strings.ReplaceAll(string(body), "\r\n", "\n")
+		} else {
+			p.html = string(body)
+		}
+	}
+	if _, err := r.NextRawPart(); !errors.Is(err, io.EOF) {
+		t.Errorf("a third part, %v", err)
+	}
+	return p
+}
+
+// mailer sends through the office, or keeps mails where there is none.
+func mailer(t *testing.T, url string) *mail.Mailer {
+	t.Helper()
+	x := &mail.Mailer{From: &netmail.Address{Name: "Stipend", Address: "payments@example.com"}, BaseURL: base}
+	if url != "" {
+		var err error
+		if x.Server, err = mail.ParseSMTP(url); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return x
+}
+
+func enqueue(t *testing.T, d *db.DB, messages ...mail.Message) error {
+	t.Helper()
+	return d.Write(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+		for _, m := range messages {
+			if err := mail.Enqueue(ctx, tx, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func drain(d *db.DB, x *mail.Mailer) error {
+	return job.NewRunner(d, job.Table{mail.JobSend: {Net: x.Send}}, nil, slog.New(slog.DiscardHandler)).Drain(context.Background())
+}
+
+func waiting(t *testing.T, d *db.DB) (due, parked int64) {
+	t.Helper()
+	err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) (err error) {
+		due, parked, err = job.Waiting(ctx, tx)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return due, parked
+}
+
+// stored is all that the table holds, as one text.
+func stored(t *testing.T, d *db.DB) string {
+	t.Helper()
+	var all string
+	err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+		return tx.QueryRow(ctx, "SELECT state || '|' || reason || '|' || data || subject || body_text || body_html FROM mails").Scan(&all)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var expires = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func invitation() mail.Message {
+	return mail.Message{
+		CompanyID: "com_1", To: "ada@example.com", Template: mail.Invitation, Key: "ivt_1/1",
+		Data: mail.InvitationData{Company: "Acme & Söhne <GmbH>", Role: "contractor", Token: "s3cr3t-token", Expires: expires},
+	}
+}
+
+func TestAMailArrivesOnceInBothFormsAndLeavesNoTokenBehind(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		office := open(t, nil)
+		x := mailer(t, "smtp://stipend:pass%20word@"+office.addr)
+		if err := enqueue(t, d, invitation(), invitation()); err != nil { // twice in one transaction
+			t.Fatal(err)
+		}
+		if err := drain(d, x); err != nil {
+			t.Fatal(err)
+		}
+		if err := enqueue(t, d, invitation()); err != nil { // and once more after it was sent
+			t.Fatal(err)
+		}
+		if err := drain(d, x); err != nil {
+			t.Fatal(err)
+		}
+		mails := office.all()
+		if len(mails) != 1 {
+			t.Fatalf("%d mails for one cause", len(mails))
+		}
+		if office.user != "stipend" || mails[0].from != "payments@example.com" || strings.Join(mails[0].to, ",") != "ada@example.com" {
+			t.Errorf("signed in as %q, from %q to %q", office.user, mails[0].from, mails[0].to)
+		}
+		got := parse(t, mails[0].raw)
+		if want := "Acme & Söhne <GmbH> invites you to get paid through Stipend"; got.subject != want {
+			t.Errorf("subject %q, want %q", got.subject, want)
+		}
+		link := base + "/invitation/s3cr3t-token"
+		for _, want := range []string{"Hello,\n", "Acme & Söhne <GmbH> wants to pay you", "Valid until: 2030-01-02 03:04 UTC", link} {
+			if !strings.Contains(got.text, want) {
+				t.Errorf("the text lacks %q:\n%s", want, got.text)
+			}
+		}
+		for _, want := range []string{`<html lang="en">`, "Acme &amp; Söhne &lt;GmbH&gt; wants to pay you", `href="` + link + `"`} {
+			if !strings.Contains(got.html, want) {
+				t.Errorf("the HTML lacks %q:\n%s", want, got.html)
+			}
+		}
+		if strings.Contains(got.html, "<GmbH>") || strings.Contains(got.html, "<img") || strings.Contains(got.html, "<script") {
+			t.Errorf("the HTML is not escaped, or asks other hosts:\n%s", got.html)
+		}
+		if from, err := got.header.AddressList("From"); err != nil || from[0].Name != "Stipend" || got.header.Get("Auto-Submitted") != "auto-generated" {
+			t.Errorf("header %v, %v", got.header, err)
+		}
+		if all := stored(t, d); !strings.HasPrefix(all, "sent||") || strings.Contains(all, "s3cr3t") || strings.Contains(all, "Acme") {
+			t.Errorf("after sending the table holds %q", all)
+		}
+	})
+}
+
+// A crash between the server's answer and the commit leaves the row as it was, and the job.
+func TestAMailThatIsSentAgainIsTheSameMail(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		office := open(t, nil)
+		x := mailer(t, "smtp://"+office.addr)
+		for range 2 {
+			if err := enqueue(t, d, invitation()); err != nil {
+				t.Fatal(err)
+			}
+			var id string
+			err := d.Write(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+				if err := tx.QueryRow(ctx, "SELECT mail_id FROM mails").Scan(&id); err != nil {
+					return err
+				}
+				_, err := tx.Exec(ctx, `UPDATE mails SET state = 'queued', data = '{"Company":"Acme","Token":"t"}'`)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := x.Send(context.Background(), d, job.Job{CompanyID: "com_1", Kind: mail.JobSend, Payload: []byte(`{"mail_id":"` + id + `"}`)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mails := office.all()
+		if len(mails) != 2 {
+			t.Fatalf("%d mails", len(mails))
+		}
+		first, second := parse(t, mails[0].raw).header, parse(t, mails[1].raw).header
+		if id := first.Get("Message-ID"); id == "" || id != second.Get("Message-ID") || !strings.HasSuffix(id, "@example.com>") || first.Get("Date") != second.Get("Date") {
+			t.Errorf("the two are %q of %s and %q of %s", id, first.Get("Date"), second.Get("Message-ID"), second.Get("Date"))
+		}
+	})
+}
+
+func TestABusyServerIsAskedAgainAndARefusalIsFinal(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		office := open(t, nil)
+		x := mailer(t, "smtp://"+office.addr)
+		answers := []error{
+			&smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "ada@example.com: try later"},
+			&smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "ada@example.com is unknown"},
+		}
+		office.fail = func(string) error {
+			err := answers[0]
+			answers = answers[1:]
+			return err
+		}
+		if err := enqueue(t, d, invitation()); err != nil {
+			t.Fatal(err)
+		}
+		err := drain(d, x)
+		if err == nil || strings.Contains(err.Error(), "ada@") || !strings.Contains(err.Error(), "451") {
+			t.Errorf("a busy server: %v; want its code, and nobody's address in what is logged", err)
+		}
+		if due, _ := waiting(t, d); due != 1 || len(answers) != 1 {
+			t.Errorf("%d jobs wait after %d answers", due, 2-len(answers))
+		}
+		clock.Advance(time.Minute)
+		if err := drain(d, x); err != nil {
+			t.Errorf("a refusal is an end, not a failure: %v", err)
+		}
+		if due, parked := waiting(t, d); due != 0 || parked != 0 {
+			t.Errorf("%d due, %d parked", due, parked)
+		}
+		if all := stored(t, d); all != "refused|recipient refused: 550|" {
+			t.Errorf("the table holds %q", all)
+		}
+	})
+}
+
+func TestWithoutAServerMailsAreKept(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := mailer(t, "")
+		x.Sandbox = true
+		other := invitation()
+		other.CompanyID = "com_2"
+		if err := enqueue(t, d, invitation(), other); err != nil {
+			t.Fatal(err)
+		}
+		if err := drain(d, x); err != nil {
+			t.Fatal(err)
+		}
+		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+			kept, total, err := mail.List(ctx, tx, "com_1", 0, 10)
+			if err != nil || total != 1 || len(kept) != 1 {
+				t.Fatalf("%d of %d mails, %v", len(kept), total, err)
+			}
+			k := kept[0]
+			if k.To != "ada@example.com" || !strings.HasPrefix(k.Subject, "[Sandbox] ") || !strings.Contains(k.Text, "/invitation/s3cr3t-token") ||
+				!strings.Contains(k.Text, "Sandbox – no real money") || !strings.Contains(k.HTML, "Sandbox – no real money") {
+				t.Errorf("kept %+v", k)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAnAddressIsOneAddress(t *testing.T) {
+	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
+	for _, to := range []string{
+		"", "ada", "ada@example.com\r\nBcc: eve@example.com", "ada@example.com\nBcc: eve@example.com", "Ada <ada@example.com>",
+		"ada@example.com, eve@example.com", "\"a\r\nb\"@example.com", "ada@example.com\x00", strings.Repeat("a", 250) + "@example.com",
+	} {
+		m := invitation()
+		m.To = to
+		if err := enqueue(t, d, m); !errors.Is(err, mail.ErrAddress) {
+			t.Errorf("%q: %v", to, err)
+		}
+	}
+	for name, change := range map[string]func(*mail.Message){
+		"template": func(m *mail.Message) { m.Template = "no such" },
+		"data":     func(m *mail.Message) { m.Data = mail.KYCResultData{} },
+		"key":      func(m *mail.Message) { m.Key = "" },
+	} {
+		m := invitation()
+		change(&m)
+		if err := enqueue(t, d, m); err == nil {
+			t.Errorf("a wrong %s was taken", name)
+		}
+	}
+	if due, parked := waiting(t, d); due+parked != 0 {
+		t.Errorf("refused mails left %d jobs", due+parked)
+	}
+}
+
+// A name is not trusted to be one line of letters, wherever it comes from.
+func TestNamesCannotBecomeHeadersOrParagraphs(t *testing.T) {
+	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
+	office := open(t, nil)
+	m := invitation()
+	m.Data = mail.InvitationData{Company: "Acme\r\nBcc: eve@example.com\r\n\r\nPay \u202eevil here: https://evil.example", Token: "t"}
+	if err := enqueue(t, d, m); err != nil {
+		t.Fatal(err)
+	}
+	if err := drain(d, mailer(t, "smtp://"+office.addr)); err != nil {
+		t.Fatal(err)
+	}
+	mails := office.all()
+	got := parse(t, mails[0].raw)
+	if len(mails[0].to) != 1 || got.header.Get("Bcc") != "" || strings.Contains(got.text, "\nPay") || strings.Contains(got.text, "\u202e") {
+		t.Errorf("to %q, header %v, text\n%s", mails[0].to, got.header, got.text)
+	}
+}
+
+// certificate is one that no system trusts, with the pool that does.
+func certificate(t *testing.T) (*tls.Config, *x509.CertPool) {
+	t.Helper()
+	s := httptest.NewTLSServer(nil)
+	s.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12}, pool
+}
+
+func TestAPasswordLeavesTheMachineByTLSOnly(t *testing.T) {
+	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
+	cert, pool := certificate(t)
+
+	bare := open(t, nil)
+	x := mailer(t, "smtp://stipend:pass%20word@"+bare.addr)
+	x.Server.RequireTLS()
+	if err := enqueue(t, d, invitation()); err != nil {
+		t.Fatal(err)
+	}
+	if err := drain(d, x); err == nil || len(bare.all()) != 0 || bare.user != "" {
+		t.Errorf("a server without TLS got %d mails and the password of %q: %v", len(bare.all()), bare.user, err)
+	}
+
+	for name, trusted := range map[string]bool{"stranger": false, "trusted": true} {
+		secure := open(t, cert)
+		x := mailer(t, "smtp://stipend:pass%20word@"+secure.addr)
+		x.Server.RequireTLS()
+		if trusted {
+			x.Server.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		}
+		m := invitation()
+		m.Key = name
+		if err := enqueue(t, d, m); err != nil {
+			t.Fatal(err)
+		}
+		err := drain(d, x)
+		if trusted && (err != nil || len(secure.all()) != 1 || secure.user != "stipend") {
+			t.Errorf("a trusted server got %d mails from %q: %v", len(secure.all()), secure.user, err)
+		}
+		if !trusted && (err == nil || len(secure.all()) != 0 || secure.user != "") {
+			t.Errorf("a server that nobody vouches for got %d mails from %q: %v", len(secure.all()), secure.user, err)
+		}
+	}
+}
+
+func TestServersAreNamedByURL(t *testing.T) {
+	for text, secure := range map[string]bool{
+		"smtp://mail.example.com": true, "smtp://u:p@mail.example.com:2525": true, "smtps://mail.example.com": true,
+		"smtp://127.0.0.1:25": false, "smtp://localhost": false, "smtp://[::1]:25": false, "smtp://localhost.example.com": true,
+	} {
+		s, err := mail.ParseSMTP(text)
+		if err != nil || s.NeedsTLS() != secure {
+			t.Errorf("%s: TLS needed %v, %v", text, s.NeedsTLS(), err)
+		}
+	}
+	for _, text := range []string{"", "mail.example.com:587", "http://mail.example.com", "smtp://:secret@", "smtp://u:secret@h:0", "smtp://u:secret@h:99999", "smtp://u:secret@h/path", "smtp://u:secret@h?x=1"} {
+		if _, err := mail.ParseSMTP(text); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestLanguageOfACountry(t *testing.T) {
+	for country, want := range map[string]string{"MX": "es", "BR": "pt", "FR": "fr", "US": "en", "DE": "de", "": "", "??": ""} {
+		if got := mail.LanguageOf(country); got != want {
+			t.Errorf("%q: %q, want %q", country, got, want)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package mail
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+// The states of a mail.
+const (
+	queued  = "queued"
+	sent    = "sent"    // taken by the server
+	kept    = "kept"    // to be read in the sandbox
+	refused = "refused" // by the server, for good
+)
+
+type row struct {
+	companyID, id, template, key string
+	to, language, data, state    string
+	created                      time.Time
+}
+
+// insertOrder puts mails before the jobs that send them.
+const insertOrder = 94
+
+const insertSize = 200
+
+// inserts drops a mail whose key is taken: its cause was looked at twice.
+var inserts = db.NewGroup(insertOrder, func(ctx context.Context, tx *db.Tx, items []any) error {
+	for chunk := range slices.Chunk(items, insertSize) {
+		var args []any
+		for _, item := range chunk {
+			m := item.(row)
+			args = append(args, m.companyID, m.id, m.template, m.key, m.to, m.language, m.data, queued, "", "", "", "", db.Micros(m.created), int64(0))
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO mails (company_id, mail_id, template, mail_key, address, language, data, state,
+				subject, body_text, body_html, reason, created_at, ended_at)
+			VALUES `+db.Placeholders(len(chunk), 14, 1)+` ON CONFLICT (company_id, template, mail_key) DO NOTHING`, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+})
+
+func insert(tx *db.Tx, m row) {
+	m.created = tx.Now()
+	tx.Defer(inserts, m)
+}
+
+func find(ctx context.Context, tx *db.Tx, companyID, id string) (row, error) {
+	m := row{companyID: companyID, id: id}
+	var created int64
+	err := tx.QueryRow(ctx, `SELECT template, mail_key, address, language, data, state, created_at
+		FROM mails WHERE company_id = $1 AND mail_id = $2`, companyID, id).
+		Scan(&m.template, &m.key, &m.to, &m.language, &m.data, &m.state, &created)
+	m.created = db.Time(created)
+	return m, err
+}
+
+// ending is what becomes of a queued mail.
+type ending struct {
+	state, reason string
+	Letter        // only of one that is kept
+}
+
+// finish ends a queued mail and deletes what it was made of. One that another run has ended stays as it is.
+func finish(ctx context.Context, tx *db.Tx, m row, e ending) error {
+	_, err := tx.Exec(ctx, `UPDATE mails SET state = $3, data = '', subject = $4, body_text = $5, body_html = $6, reason = $7, ended_at = $8
+		WHERE company_id = $1 AND mail_id = $2 AND state = 'queued'`,
+		m.companyID, m.id, e.state, e.Subject, e.Text, e.HTML, e.reason, db.Micros(tx.Now()))
+	return err
+}
+
+func list(ctx context.Context, tx *db.Tx, companyID string, offset, limit int) (mails []Kept, total int64, err error) {
+	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM mails WHERE company_id = $1 AND state = 'kept'`, companyID).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	rows, err := tx.Query(ctx, `SELECT mail_id, template, address, subject, body_text, body_html, created_at FROM mails
+		WHERE company_id = $1 AND state = 'kept' ORDER BY created_at DESC, mail_id DESC LIMIT $2 OFFSET $3`, companyID, limit, offset)
+	mails, err = db.Collect(rows, err, func(r *db.Rows) (k Kept, err error) {
+		var created int64
+		err = r.Scan(&k.ID, &k.Template, &k.To, &k.Subject, &k.Text, &k.HTML, &created)
+		k.Created = db.Time(created)
+		return k, err
+	})
+	return mails, total, err
+}
