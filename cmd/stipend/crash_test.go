@@ -35,10 +35,7 @@ const (
 // A real process on a real node is killed at random moments while payrolls are created, funded, released and paid. The
 // next process goes on. In the end the chain itself, not our tables, says that every payee was paid once for each payroll.
 func TestKilledAtAnyMomentEverybodyIsPaidOnce(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "stipend")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	binary := build(t)
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		w := &world{t: t, binary: binary, url: url, node: btcdtest.Start(t), paid: map[string]bool{}, created: map[int]payroll{}}
 		w.start(time.Hour)
@@ -77,6 +74,16 @@ func TestKilledAtAnyMomentEverybodyIsPaidOnce(t *testing.T) {
 			t.Errorf("stipend ledger check: %v\n%s", err, out)
 		}
 	})
+}
+
+// build makes the program that a user runs.
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "stipend")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
 }
 
 type world struct {
@@ -214,32 +221,54 @@ func (w *world) addPayee() payee {
 // step does what is to be done next: create the payrolls up to this one, pay what they ask for once, and mine a block.
 func (w *world) step(upTo int) error {
 	for i := 0; i <= upTo; i++ {
-		if _, ok := w.created[i]; !ok {
-			var items []map[string]any
-			for k, p := range w.payees {
-				items = append(items, map[string]any{"user_id": p.id, "amount_fiat": json.Number(fmt.Sprintf("%d.%02d", 100+i, k))})
-			}
-			var p payroll
-			if err := w.call(http.MethodPost, "/api/company/payroll/create", fmt.Sprintf("payroll-%d", i), map[string]any{
-				"company_id": w.ready.Seed.CompanyID, "currency": "USD", "external_id": fmt.Sprintf("run-%d", i), "to_pay": items,
-			}, &p); err != nil {
-				return err
-			}
-			w.created[i] = p
+		if err := w.fund(i); err != nil {
+			return err
 		}
-		p := w.created[i]
-		if w.paid[p.PayrollID] {
-			continue
-		}
-		amount, err := money.Parse(money.BTC, p.Quote.Amount.String())
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if _, err := w.node.PayAll(w.t.Context(), chain.Output{Address: p.Quote.Details.Address, Amount: amount.Units()}); err != nil {
-			w.t.Fatal(err)
-		}
-		w.paid[p.PayrollID] = true
 	}
+	return w.mine()
+}
+
+// create makes a payroll for all payees, unless it is made.
+func (w *world) create(i int) error {
+	if _, ok := w.created[i]; ok {
+		return nil
+	}
+	var items []map[string]any
+	for k, p := range w.payees {
+		items = append(items, map[string]any{"user_id": p.id, "amount_fiat": json.Number(fmt.Sprintf("%d.%02d", 100+i, k))})
+	}
+	var p payroll
+	err := w.call(http.MethodPost, "/api/company/payroll/create", fmt.Sprintf("payroll-%d", i), map[string]any{
+		"company_id": w.ready.Seed.CompanyID, "currency": "USD", "external_id": fmt.Sprintf("run-%d", i), "to_pay": items,
+	}, &p)
+	if err == nil {
+		w.created[i] = p
+	}
+	return err
+}
+
+// fund creates a payroll and pays what it asks for, once.
+func (w *world) fund(i int) error {
+	if err := w.create(i); err != nil {
+		return err
+	}
+	p := w.created[i]
+	if w.paid[p.PayrollID] {
+		return nil
+	}
+	amount, err := money.Parse(money.BTC, p.Quote.Amount.String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := w.node.PayAll(w.t.Context(), chain.Output{Address: p.Quote.Details.Address, Amount: amount.Units()}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.paid[p.PayrollID] = true
+	return nil
+}
+
+// mine finds a block; an error means that the service is gone.
+func (w *world) mine() error {
 	if err := w.node.Mine(w.t.Context(), 1); err != nil {
 		w.t.Fatal(err)
 	}
@@ -291,10 +320,11 @@ func (w *world) unpaid() string {
 	return b.String() + w.log.String()
 }
 
-// verify compares what the API says was paid with every output of the chain to the payees' addresses.
-func (w *world) verify() {
+// onChain counts the outputs of the chain to the payees' addresses.
+func (w *world) onChain() map[string]int {
+	w.t.Helper()
 	ctx, src := w.t.Context(), w.node.Source()
-	onChain := map[string]int{}
+	found := map[string]int{}
 	tip, _, err := src.Tip(ctx)
 	if err != nil {
 		w.t.Fatal(err)
@@ -312,12 +342,18 @@ func (w *world) verify() {
 			for _, out := range tx.Outputs {
 				for _, p := range w.payees {
 					if out.Address == p.address {
-						onChain[fmt.Sprintf("%s %s %d", tx.ID, out.Address, out.Amount)]++
+						found[fmt.Sprintf("%s %s %d", tx.ID, out.Address, out.Amount)]++
 					}
 				}
 			}
 		}
 	}
+	return found
+}
+
+// verify compares what the API says was paid with what the chain says.
+func (w *world) verify() {
+	onChain := w.onChain()
 	said := 0
 	for _, p := range w.created {
 		for _, payment := range w.detail(p).Payments {

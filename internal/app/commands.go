@@ -3,15 +3,19 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/payout"
 )
 
 // Streams are where a command reads and writes.
@@ -22,12 +26,14 @@ type Streams struct {
 
 // CLI is the command line.
 type CLI struct {
-	Serve   ServeCmd   `cmd:"" help:"Run the service. Without any flag: a whole sandbox on this machine."`
-	Demo    DemoCmd    `cmd:"" help:"Show one pay run from creation to the last payout, live, in the terminal."`
-	Migrate MigrateCmd `cmd:"" help:"Bring the database's schema up to this program's. serve does it too."`
-	Ledger  LedgerCmd  `cmd:"" help:"Examine the books."`
-	Keys    KeysCmd    `cmd:"" help:"Make and show keys."`
-	Version VersionCmd `cmd:"" help:"Print the version."`
+	Serve    ServeCmd    `cmd:"" help:"Run the service. Without any flag: a whole sandbox on this machine."`
+	Demo     DemoCmd     `cmd:"" help:"Show one pay run from creation to the last payout, live, in the terminal."`
+	Migrate  MigrateCmd  `cmd:"" help:"Bring the database's schema up to this program's. serve does it too."`
+	Ledger   LedgerCmd   `cmd:"" help:"Examine the books."`
+	Payouts  PayoutsCmd  `cmd:"" help:"Stop all payouts, let them go on, see how they stand."`
+	Restored RestoredCmd `cmd:"" help:"Make a database that was restored from a backup safe to serve again."`
+	Keys     KeysCmd     `cmd:"" help:"Make and show keys."`
+	Version  VersionCmd  `cmd:"" help:"Print the version."`
 }
 
 // ServeCmd runs the service.
@@ -93,26 +99,139 @@ type LedgerCheckCmd struct {
 
 // Run prints the trial balance and returns ledger.ErrWrong when the books do not agree.
 func (l LedgerCheckCmd) Run(ctx context.Context, std Streams) error {
-	if l.DatabaseURL == "" {
-		// Opening it would create it, and empty books prove nothing.
-		if _, err := os.Stat(filepath.Join(l.DataDir, "stipend.db")); err != nil {
-			return fmt.Errorf("there are no books here (%w); --data-dir or --database-url says where they are", err)
+	return l.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		var report ledger.Report
+		err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			report, err = ledger.Check(ctx, tx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return printReport(std.Out, report)
+	})
+}
+
+// withDB opens a database that exists and has this program's schema.
+func (s Storage) withDB(ctx context.Context, f func(context.Context, *db.DB) error) error {
+	if s.DatabaseURL == "" {
+		// Opening it would create it, and an empty database tells nothing.
+		if _, err := os.Stat(filepath.Join(s.DataDir, "stipend.db")); err != nil {
+			return fmt.Errorf("there is no database here (%w); --data-dir or --database-url says where it is", err)
 		}
 	}
-	d, err := db.Open(ctx, db.Options{URL: l.URL()})
+	d, err := db.Open(ctx, db.Options{URL: s.URL()})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	var report ledger.Report
-	err = d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-		report, err = ledger.Check(ctx, tx)
-		return err
-	})
-	if err != nil {
+	if err := d.CheckSchema(ctx); err != nil {
 		return err
 	}
-	return printReport(std.Out, report)
+	return f(ctx, d)
+}
+
+// PayoutsCmd groups the commands about outgoing money.
+type PayoutsCmd struct {
+	Status PayoutsStatusCmd `cmd:"" help:"Say whether payouts are paused and why, and what waits."`
+	Pause  PayoutsPauseCmd  `cmd:"" help:"Stop all payouts of all companies, at once and until they are resumed."`
+	Resume PayoutsResumeCmd `cmd:"" help:"Let payouts go on."`
+}
+
+// PayoutsStatusCmd says how payouts stand.
+type PayoutsStatusCmd struct {
+	Storage
+}
+
+// Run prints the state of the switch, the outputs by state and the transactions that spent coins of the wallet unknown to
+// the service.
+func (c PayoutsStatusCmd) Run(ctx context.Context, std Streams) error {
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+			why, err := payout.Paused(ctx, tx)
+			if err != nil {
+				return err
+			}
+			counts, err := payout.Counts(ctx, tx)
+			if err != nil {
+				return err
+			}
+			strangers, err := chain.Strangers(ctx, tx, chainName)
+			if err != nil {
+				return err
+			}
+			printPayouts(std.Out, why, counts, strangers)
+			return nil
+		})
+	})
+}
+
+// PayoutsPauseCmd stops payouts.
+type PayoutsPauseCmd struct {
+	Storage
+	Reason string `required:"" help:"Why, for whoever finds them stopped."`
+}
+
+// Run sets the switch, for every process on the database.
+func (c PayoutsPauseCmd) Run(ctx context.Context, std Streams) error {
+	if strings.TrimSpace(c.Reason) == "" {
+		return errors.New("--reason must say something")
+	}
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, c.Reason) })
+		if err == nil {
+			fmt.Fprintln(std.Out, "Payouts are paused. Nothing new leaves; what is broadcast already cannot be called back.")
+		}
+		return err
+	})
+}
+
+// PayoutsResumeCmd lets payouts go on.
+type PayoutsResumeCmd struct {
+	Storage
+}
+
+// Run takes the switch back.
+func (c PayoutsResumeCmd) Run(ctx context.Context, std Streams) error {
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })
+		if err == nil {
+			fmt.Fprintln(std.Out, "Payouts go on.")
+		}
+		return err
+	})
+}
+
+// RestoredCmd prepares a restored database.
+type RestoredCmd struct {
+	Storage
+	Skip int64 `default:"100000" help:"How many addresses to leave unused: more than were given out since the backup (${default})."`
+}
+
+// Help is the long form of the help.
+func (RestoredCmd) Help() string {
+	return `Run it on a restored database before any process serves it. It pauses payouts, because the database does not know what was paid
+since the backup, and skips addresses, because it does not know which were given out since. Then start the service, wait until it
+has followed the chain, compare, and let payouts go on: docs/operating.md, Backup and restore.`
+}
+
+// Run does both in one transaction.
+func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
+	if c.Skip < 1 || c.Skip > 100_000_000 {
+		return errors.New("--skip is a number of addresses, from 1 to 100000000")
+	}
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			if err := chain.SkipAddresses(ctx, tx, chainName, c.Skip); err != nil {
+				return err
+			}
+			return payout.SetPaused(ctx, tx, "the database was restored from a backup; see which payouts left since before they go on")
+		})
+		if err == nil {
+			fmt.Fprintf(std.Out, "Payouts are paused, and the next %d addresses stay unused. Now start the service.\n", c.Skip)
+		}
+		return err
+	})
 }
 
 // VersionCmd prints the version.

@@ -27,6 +27,7 @@ import (
 //	payout: prepared                 payout.send         payout: broadcast the stored bytes
 //	payout: sent, but unconfirmed    payout.nudge        payout: look again, raise the fee
 //	chain: our transaction changed   chain.tx            payout: confirm
+//	chain: others spent our coin     chain.stranger      payout: stop everything
 //	payout: an output's state moved  payout.changed      payroll: settle
 //	distribution: all is allocated   recipient.activate  recipient
 //	recipient: an invitation is sent invitation.expire   recipient: end it after 14 days
@@ -42,6 +43,7 @@ func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener) job.Tabl
 		payout.JobSend:        {Net: out.Send},
 		payout.JobNudge:       {Tx: out.Nudge},
 		chain.JobTx:           {Tx: out.Confirm},
+		chain.JobStranger:     {Tx: out.Stranger},
 		payout.JobChanged:     {Tx: pay.Settle},
 		recipient.JobActivate: {Tx: recipient.HandleActivate},
 		recipient.JobExpire:   {Tx: recipient.HandleExpire},

@@ -3,9 +3,14 @@ package app
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"text/tabwriter"
 
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
 )
 
 // printReport shows a ledger's trial balance and what is wrong with the books. It returns ledger.ErrWrong when anything is.
@@ -34,6 +39,30 @@ func printReport(w io.Writer, r ledger.Report) error {
 	}
 	fmt.Fprintln(w, "The books balance.")
 	return nil
+}
+
+// printPayouts shows whether payouts go out and what waits.
+func printPayouts(w io.Writer, why string, counts map[payout.State]int64, strangers []chain.Stranger) {
+	if why == "" {
+		fmt.Fprintln(w, "Payouts go out.")
+	} else {
+		fmt.Fprintf(w, "Payouts are paused: %s.\n", why)
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, state := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(t, "%s\t%d\n", state, counts[state])
+	}
+	_ = t.Flush() // as a failed write to the terminal before it
+	if len(strangers) > 0 {
+		fmt.Fprintln(w, "Transactions that spent coins of the wallet and are not known here:")
+	}
+	for _, s := range strangers {
+		where := "in the mempool"
+		if s.Height > 0 {
+			where = fmt.Sprintf("in block %d", s.Height)
+		}
+		fmt.Fprintf(w, "  %s %s, %d coins of %s BTC\n", s.TxID, where, s.Coins, money.New(money.BTC, s.Amount))
+	}
 }
 
 // greet tells a person what was started and what to try first.

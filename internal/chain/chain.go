@@ -50,10 +50,13 @@ const (
 	Change   uint32 = 1
 )
 
-// Kinds of the jobs that a Watcher enqueues. Their payloads are [OutputNews] and [TxNews].
+// Kinds of the jobs that a Watcher enqueues. Their payloads are [OutputNews] and, of the others, [TxNews].
 const (
 	JobOutput = "chain.output"
 	JobTx     = "chain.tx"
+	// JobStranger is that a coin of ours was spent by a transaction that is not known here. Only our key can do that, so
+	// either somebody else has it, or the database was restored from before the transaction was made.
+	JobStranger = "chain.stranger"
 )
 
 var (
@@ -133,7 +136,7 @@ type OutputNews struct {
 	Vout  uint32 `json:"vout"`
 }
 
-// TxNews is the payload of a JobTx.
+// TxNews is the payload of a JobTx and of a JobStranger.
 type TxNews struct {
 	Chain string `json:"chain"`
 	TxID  string `json:"txid"`

@@ -237,6 +237,37 @@ func spendOutput(ctx context.Context, tx *db.Tx, chain string, o Outpoint, by st
 	return err
 }
 
+// Stranger is a transaction that spent coins of ours and is not known here.
+type Stranger struct {
+	TxID   string
+	Height int64 // of its block, 0 while it is in the mempool
+	Coins  int64
+	Amount int64 // of the coins, in satoshis
+}
+
+// Strangers lists them, newest first.
+func Strangers(ctx context.Context, tx *db.Tx, chainName string) ([]Stranger, error) {
+	rows, err := tx.Query(ctx, `SELECT o.spent_by, MAX(o.spent_height), COUNT(*), SUM(o.amount) FROM chain_outputs o
+		WHERE o.chain = $1 AND o.spend_state = 'spent'
+		AND NOT EXISTS (SELECT 1 FROM chain_txs t WHERE t.chain = o.chain AND t.txid = o.spent_by)
+		GROUP BY o.spent_by ORDER BY MAX(o.spent_height) = 0 DESC, MAX(o.spent_height) DESC, o.spent_by`, chainName)
+	return db.Collect(rows, err, func(r *db.Rows) (s Stranger, err error) {
+		err = r.Scan(&s.TxID, &s.Height, &s.Coins, &s.Amount)
+		return s, err
+	})
+}
+
+// SkipAddresses leaves the next n indexes of both branches unused. A database restored from a backup does not know which
+// addresses were given out since, and no address may have two owners.
+func SkipAddresses(ctx context.Context, tx *db.Tx, chainName string, n int64) error {
+	for _, branch := range []uint32{External, Change} {
+		if _, err := reserveIndexes(ctx, tx, chainName, branch, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // unspendOutputs gives back the coins of a transaction that is gone: to whom they were reserved, if to anybody.
 func unspendOutputs(ctx context.Context, tx *db.Tx, chain, by string) error {
 	_, err := tx.Exec(ctx, `UPDATE chain_outputs SET spent_by = '', spent_height = 0,

@@ -356,6 +356,9 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at p
 			if coin, ok := outputs[in]; ok {
 				interesting = true
 				depth = max(depth, coin.depth)
+				if met := slices.ContainsFunc(rivals[in], func(s spend) bool { return s.txid == t.ID }); !isOwn && !met {
+					n.stranger(t.ID, coin.companyID)
+				}
 				if err := spendOutput(ctx, tx, w.name, in, t.ID, at.height); err != nil {
 					return err
 				}
@@ -468,6 +471,8 @@ type news struct {
 	chain string
 	out   []output
 	own   []ownTx
+	// strangers are the companies whose coins transactions spend that are not ours, by transaction.
+	strangers map[string]string
 }
 
 func (n *news) outputs(outs ...output) {
@@ -486,9 +491,19 @@ func (n *news) txs(txs ...ownTx) {
 	}
 }
 
+func (n *news) stranger(txid, companyID string) {
+	if n.strangers == nil {
+		n.strangers = map[string]string{}
+	}
+	n.strangers[txid] = companyID
+}
+
 func (n *news) enqueue(tx *db.Tx) {
 	for _, o := range n.out {
 		job.Enqueue(tx, job.New{CompanyID: o.companyID, Kind: JobOutput, Payload: OutputNews{n.chain, o.TxID, o.Vout}})
+	}
+	for _, txid := range slices.Sorted(maps.Keys(n.strangers)) {
+		job.Enqueue(tx, job.New{CompanyID: n.strangers[txid], Kind: JobStranger, Payload: TxNews{n.chain, txid}})
 	}
 	for _, t := range n.own {
 		job.Enqueue(tx, job.New{CompanyID: t.companyID, Kind: JobTx, Payload: TxNews{n.chain, t.txid}})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -27,6 +28,31 @@ func Migrations() fs.FS {
 // Migrate brings the schema up to this program's. Forward only; running it twice, or from several processes
 // at once, is harmless.
 func (d *DB) Migrate(ctx context.Context) error {
+	return d.withMigrations(func(p *goose.Provider) error {
+		if _, err := p.Up(ctx); err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
+		return nil
+	})
+}
+
+// ErrSchema means that the database was not brought to this program's schema.
+var ErrSchema = errors.New("the database does not have this program's tables; run `stipend migrate` on it first, if it is the right one")
+
+// CheckSchema is nil when nothing is left to migrate, else ErrSchema.
+func (d *DB) CheckSchema(ctx context.Context) error {
+	return d.withMigrations(func(p *goose.Provider) error {
+		switch pending, err := p.HasPending(ctx); {
+		case err != nil:
+			return fmt.Errorf("read the schema's version: %w", err)
+		case pending:
+			return ErrSchema
+		}
+		return nil
+	})
+}
+
+func (d *DB) withMigrations(f func(*goose.Provider) error) error {
 	dialect, conn := goose.DialectSQLite3, d.writer
 	var options []goose.ProviderOption
 	if d.engine == Postgres {
@@ -42,8 +68,5 @@ func (d *DB) Migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	return nil
+	return f(p)
 }

@@ -240,7 +240,21 @@ func (e *Engine) lose(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) e
 		return err
 	}
 	e.c.Log.ErrorContext(ctx, "a dead payout batch confirmed; payouts are paused", "company_id", b.CompanyID, "batch_id", b.ID, "txid", t.TxID)
-	return SetPaused(ctx, tx, true)
+	return SetPaused(ctx, tx, "the payout transaction "+t.TxID+" confirmed after it was proven dead; its payees may have been paid twice")
+}
+
+// Stranger stops all payouts when a coin of the wallet was spent by a transaction that is not known here (job
+// chain.stranger): whoever made it may have paid the same payees, and only a person can find out.
+func (e *Engine) Stranger(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var news chain.TxNews
+	if err := j.Decode(&news); err != nil {
+		return err
+	}
+	if news.Chain != e.c.Chain {
+		return nil
+	}
+	e.c.Log.ErrorContext(ctx, "an unknown transaction spent coins of the wallet; payouts are paused", "txid", news.TxID)
+	return SetPaused(ctx, tx, "the transaction "+news.TxID+" spent coins of the wallet and is not known here")
 }
 
 func (e *Engine) post(tx *db.Tx, b Batch, what string, lines ...ledger.Line) error {

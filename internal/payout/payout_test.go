@@ -414,7 +414,7 @@ func TestARestartBetweenBroadcastAndRecordPaysOnce(t *testing.T) {
 func TestTheKillSwitchStopsWhatIsNotOutYet(t *testing.T) {
 	run(t, func(w *world) {
 		w.fund(5_000_000)
-		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, true) })
+		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "a drill") })
 		w.release(1_000_000)
 		w.release(1_000_000)
 		w.watch()
@@ -422,12 +422,12 @@ func TestTheKillSwitchStopsWhatIsNotOutYet(t *testing.T) {
 		if w.node.calls != 0 {
 			t.Fatal("broadcast while paused")
 		}
-		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, false) })
+		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })
 		w.clock.Advance(2 * time.Minute)
 		w.node.broadcast = func([]byte) (bool, error) { return false, errors.New("timeout") }
 		w.watch()
 		w.states(payout.InDoubt, payout.InDoubt)
-		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, true) })
+		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "a drill") })
 		w.node.broadcast = nil
 		calls := w.node.calls
 		w.clock.Advance(time.Minute)
@@ -435,7 +435,7 @@ func TestTheKillSwitchStopsWhatIsNotOutYet(t *testing.T) {
 		if w.node.calls != calls {
 			t.Fatal("signed bytes were broadcast while paused")
 		}
-		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, false) })
+		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })
 		w.clock.Advance(2 * time.Minute)
 		w.watch()
 		w.states(payout.Sent, payout.Sent)

@@ -34,10 +34,10 @@ func (e *Engine) Prepare(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if len(waiting) == 0 {
 		return nil
 	}
-	switch paused, err := Paused(ctx, tx); {
+	switch why, err := Paused(ctx, tx); {
 	case err != nil:
 		return err
-	case paused:
+	case why != "":
 		return e.hold(ctx, tx, companyID, q, heldPaused, 0)
 	}
 	rate, fresh, err := feeRate(ctx, tx, e.c.Chain, e.c.FeeMaxAge)

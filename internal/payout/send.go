@@ -32,7 +32,7 @@ func (e *Engine) Send(ctx context.Context, d *db.DB, j job.Job) error {
 	var (
 		t      Transaction
 		open   bool
-		paused bool
+		paused string
 	)
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		if t, err = transaction(ctx, tx, j.CompanyID, in.TxID); err != nil {
@@ -55,7 +55,7 @@ func (e *Engine) Send(ctx context.Context, d *db.DB, j job.Job) error {
 		return nil
 	}
 	// The kill switch also stops bytes that are signed but were never accepted. What the network has, it has.
-	if paused && t.State != Sent {
+	if paused != "" && t.State != Sent {
 		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 			send(tx, j.CompanyID, in.TxID, tx.Now().Add(e.c.Retry))
 			return nil
@@ -262,7 +262,7 @@ func (e *Engine) Nudge(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return nil
 	}
 	e.nudge(tx, b)
-	if paused, err := Paused(ctx, tx); err != nil || paused {
+	if why, err := Paused(ctx, tx); err != nil || why != "" {
 		return err
 	}
 	t, err := transaction(ctx, tx, b.CompanyID, b.TxID)

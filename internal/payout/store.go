@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 
 // Settings of this package.
 const (
-	settingPaused = "payouts_paused" // "true" while paused
+	settingPaused = "payouts_paused" // why, while paused
 	settingFees   = "chain_fees_"    // + chain: "<sat/vB> <instant in microseconds>"
 )
 
@@ -402,15 +401,29 @@ func weight(ctx context.Context, tx *db.Tx, companyID string, c chain.WalletCoin
 	return max(ancestors, c.Unconfirmed), pack, err
 }
 
-// Paused reports whether the operator has stopped all payouts.
-func Paused(ctx context.Context, tx *db.Tx) (bool, error) {
-	v, err := db.Setting(ctx, tx, settingPaused)
-	return v == "true", err
+// Paused says why all payouts are stopped, "" when they are not.
+func Paused(ctx context.Context, tx *db.Tx) (why string, err error) {
+	return db.Setting(ctx, tx, settingPaused)
 }
 
-// SetPaused stops or resumes all payouts. Bytes that are already broadcast cannot be called back.
-func SetPaused(ctx context.Context, tx *db.Tx, paused bool) error {
-	return db.SetSetting(ctx, tx, settingPaused, strconv.FormatBool(paused))
+// SetPaused stops all payouts, of every company and process, and says why; without a reason it lets them go on. What is
+// already broadcast cannot be called back.
+func SetPaused(ctx context.Context, tx *db.Tx, why string) error {
+	return db.SetSetting(ctx, tx, settingPaused, why)
+}
+
+// Counts is how many outputs are in each state, and in all: a picture for the operator, not a figure to decide on.
+func Counts(ctx context.Context, tx *db.Tx) (map[State]int64, error) {
+	counts := map[State]int64{}
+	rows, err := tx.Query(ctx, "SELECT state, COUNT(*) FROM outputs GROUP BY state")
+	_, err = db.Collect(rows, err, func(r *db.Rows) (struct{}, error) {
+		var state string
+		var n int64
+		err := r.Scan(&state, &n)
+		counts[State(state)] = n
+		return struct{}{}, err
+	})
+	return counts, err
 }
 
 // lockWallet makes those who choose coins of a wallet take turns: they would all choose the same ones.

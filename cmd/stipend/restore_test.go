@@ -1,0 +1,147 @@
+package main
+
+import (
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/btcdtest"
+)
+
+// A database that comes back from a backup does not know what was paid since, nor which addresses were given out. It finds
+// out from the chain, pays nobody a second time and gives no address to a second owner.
+func TestARestoredBackupPaysNobodyTwice(t *testing.T) {
+	dir := t.TempDir()
+	data, backup := filepath.Join(dir, "data"), filepath.Join(dir, "backup")
+	w := &world{t: t, binary: build(t), url: "sqlite:" + filepath.Join(data, "stipend.db"), node: btcdtest.Start(t), paid: map[string]bool{}, created: map[int]payroll{}}
+	w.start(time.Hour)
+	for range payees {
+		w.payees = append(w.payees, w.addPayee())
+	}
+	w.until("the payroll is created and paid into the mempool", func() bool { return w.fund(0) == nil })
+	// The wallet holds more than the payroll needs: coins to pay it again with.
+	for range 3 {
+		if _, err := w.node.PayAll(t.Context(), chain.Output{Address: w.created[0].Quote.Details.Address, Amount: 100_000_000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.stop()
+	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	w.start(time.Hour)
+	w.until("everybody is paid", func() bool { return w.step(0) == nil && w.fulfilled() })
+	w.until("another payroll is created", func() bool { return w.fund(1) == nil })
+	given := w.created[1].Quote.Details.Address
+	before := w.onChain()
+	w.stop()
+
+	if err := os.RemoveAll(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(data, os.DirFS(backup)); err != nil {
+		t.Fatal(err)
+	}
+	w.command("restored")
+	w.start(time.Hour)
+	w.until("the chain has told that the payroll was funded", func() bool { return w.mine() == nil && w.detail(w.created[0]).Status == "released" })
+	w.until("the payments made since the backup are found", func() bool {
+		return w.mine() == nil && strings.Contains(w.command("payouts", "status"), "not known here")
+	})
+	for range 10 {
+		if err := w.mine(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status := w.command("payouts", "status"); !strings.Contains(status, "paused") || !strings.Contains(status, "queued  3\n") {
+		t.Errorf("payouts that may have been made must wait for a person, but:\n%s", status)
+	}
+	if after := w.onChain(); !maps.Equal(after, before) {
+		t.Errorf("the payees got %v before the restore, and %v after it", before, after)
+	}
+	delete(w.created, 1)
+	w.until("a payroll after the restore", func() bool { return w.create(2) == nil })
+	if got := w.created[2].Quote.Details.Address; got == given {
+		t.Errorf("the address %s has two owners", got)
+	}
+	w.stop()
+	w.command("ledger", "check")
+}
+
+// SIGTERM ends a service within half a minute, answers what it had begun, and leaves nothing locked for the next one.
+func TestATerminatedServiceFinishesWhatItBegan(t *testing.T) {
+	w := &world{t: t, binary: build(t), url: "sqlite:" + filepath.Join(t.TempDir(), "stipend.db"), node: btcdtest.Start(t), paid: map[string]bool{}, created: map[int]payroll{}}
+	w.start(time.Hour)
+	for range payees {
+		w.payees = append(w.payees, w.addPayee())
+	}
+	client := *w
+	client.created = map[int]payroll{}
+	done := make(chan struct{})
+	created := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; client.create(i) == nil; i++ {
+			if i == 20 {
+				close(created)
+			}
+		}
+	}()
+	<-created
+	w.stop()
+	<-done
+	w.start(time.Hour)
+	for i, p := range client.created {
+		if got := w.detail(p).Status; got != "pending" {
+			t.Errorf("payroll %d, which was answered, is %q", i, got)
+		}
+	}
+	if err := w.call(http.MethodGet, "/readyz", "", nil, &struct{}{}); err != nil {
+		t.Error(err)
+	}
+	w.stop()
+}
+
+// stop asks the service to end, and wants it to end well.
+func (w *world) stop() {
+	w.t.Helper()
+	if err := w.process.Process.Signal(syscall.SIGTERM); err != nil {
+		w.t.Fatal(err)
+	}
+	select {
+	case <-w.exited:
+	case <-time.After(30 * time.Second):
+		w.t.Fatalf("still there 30 s after SIGTERM:\n%s", w.log)
+	}
+	if code := w.process.ProcessState.ExitCode(); code != 0 {
+		w.t.Fatalf("exit code %d after SIGTERM:\n%s", code, w.log)
+	}
+}
+
+// command runs a command on the service's database.
+func (w *world) command(args ...string) string {
+	w.t.Helper()
+	out, err := exec.Command(w.binary, append(args, "--database-url", w.url)...).CombinedOutput()
+	if err != nil {
+		w.t.Fatalf("stipend %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func (w *world) until(what string, ok func() bool) {
+	w.t.Helper()
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for deadline := time.Now().Add(patience); !ok(); <-look.C {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("not within %s: %s\n%s", patience, what, w.log)
+		}
+	}
+}
