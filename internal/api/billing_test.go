@@ -13,6 +13,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -90,7 +91,7 @@ func (b *bench) rows() string {
 	b.t.Helper()
 	var text strings.Builder
 	err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		for _, table := range []string{"payrolls", "payments", "wallets", "ledger_journals", "history", "events", "jobs", "idempotency"} {
+		for _, table := range []string{"payers", "payrolls", "payments", "wallets", "ledger_journals", "history", "events", "jobs", "idempotency"} {
 			var n int64
 			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+table).Scan(&n); err != nil {
 				return err
@@ -116,12 +117,10 @@ func (b *bench) drain(table job.Table) {
 // credit gives the company money, as a deposit would.
 func (b *bench) credit(name string, a money.Amount) {
 	b.t.Helper()
-	if err := b.db.Write(b.t.Context(), func(_ context.Context, tx *db.Tx) error {
+	b.write(func(_ context.Context, tx *db.Tx) error {
 		return ledger.Post(tx, ledger.Journal{CompanyID: b.company, SourceType: "bank_deposit", SourceID: name, Purpose: "credit",
 			Lines: []ledger.Line{ledger.Debit(ledger.Bank, "", a), ledger.Credit(ledger.CompanyFunds, "", a)}})
-	}); err != nil {
-		b.t.Fatal(err)
-	}
+	})
 }
 
 // checkBooks proves the ledger.
@@ -138,11 +137,75 @@ func (b *bench) checkBooks() {
 	}
 }
 
+// newBilling is a service whose key may do everything.
+func newBilling(t testing.TB, d *db.DB) *bench {
+	b := newService(t, d, nil)
+	b.widen()
+	return b
+}
+
+// widen gives the bench a key with every scope.
+func (b *bench) widen() {
+	b.t.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "All", Scopes: identity.AllScopes()})
+		if err != nil {
+			return err
+		}
+		_, b.key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: b.company, AppID: app.ID})
+		return err
+	})
+}
+
 // neighbour is another company at the same server.
 func (b *bench) neighbour() *bench {
 	other := newBench(b.t, b.db, nil)
 	other.server = b.server
+	other.widen()
 	return other
+}
+
+// user is a user whom the company created.
+func (b *bench) user(name string) (id string) {
+	b.t.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{CompanyID: b.company, Profile: identity.Profile{
+			Email: name + "@example.com", FirstName: name, LastName: "Example", Country: "DE"}})
+		id = u.ID
+		return err
+	})
+	return id
+}
+
+// token is the Authorization header of a user who granted scopes to the company's app.
+func (b *bench) token(userID string, scopes ...identity.Scope) (header string) {
+	b.t.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "Token", Scopes: identity.AllScopes()})
+		if err != nil {
+			return err
+		}
+		_, token, err := identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{
+			CompanyID: b.company, AppID: app.ID, UserID: userID, Scopes: identity.NewScopes(scopes...)})
+		header = "Bearer " + token
+		return err
+	})
+	return header
+}
+
+func (b *bench) write(f func(context.Context, *db.Tx) error) {
+	b.t.Helper()
+	if err := b.db.Write(b.t.Context(), f); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// wants sends a request that is refused with a status and code.
+func (b *bench) wants(status int, code, method, path, body string, headers ...string) {
+	b.t.Helper()
+	if got := b.do(method, path, body, headers...); got.status != status || got.json(b.t)["code"] != code {
+		b.t.Errorf("%s %s %s: %d %.300s, want %d %s", method, path, body, got.status, got.text, status, code)
+	}
 }
 
 // payable is a recipient who is paid in BTC.
@@ -311,4 +374,12 @@ func TestABalanceIsSpentOnce(t *testing.T) {
 		}
 		b.checkBooks()
 	})
+}
+
+func encode(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }

@@ -44,6 +44,17 @@ var routes = []route{
 	{method: "PATCH", path: "/api/company/{company_id}/recipients/{recipient_id}/distribution/allocations", scope: identity.CompanyWorkersInvite,
 		kind: write, handler: handle(setAllocations), name: "set-recipient-allocations", summary: "Set what share each destination of a recipient gets"},
 
+	{method: "POST", path: "/api/user/payer/create", scope: identity.UserPayerCreate, kind: write, handler: handle(createPayer),
+		name: "create-user-payer", summary: "Add an external payer"},
+	{method: "POST", path: "/api/user/payer/update", scope: identity.UserPayerUpdate, kind: write, handler: handle(updatePayer),
+		name: "update-user-payer", summary: "Change an external payer"},
+	{method: "GET", path: "/api/user/payer/detail", scope: identity.UserPayerDetail, kind: read, handler: handle(getPayer),
+		name: "get-user-payer", summary: "One external payer"},
+	{method: "GET", path: "/api/user/payer/list", scope: identity.UserPayerList, kind: read, handler: handle(listPayers),
+		name: "list-user-payers", summary: "External payers, newest first"},
+	{method: "POST", path: "/api/user/payer/delete", scope: identity.UserPayerUpdate, kind: write, handler: handle(deletePayer),
+		name: "delete-user-payer", summary: "Delete an external payer; what it paid stays explained"},
+
 	{method: "POST", path: "/api/wallets/request", scope: identity.CompanyDetail, kind: write, handler: handle(requestWallet),
 		name: "request-wallet", summary: "Ask for a wallet in a currency"},
 	{method: "GET", path: "/api/wallets", scope: identity.CompanyDetail, kind: read, handler: handle(listWallets),

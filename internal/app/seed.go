@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payer"
 	"github.com/stipend/stipend/internal/recipient"
 )
@@ -202,7 +203,8 @@ func (w seeding) run(ctx context.Context) error {
 		}
 	}
 	_, err = payer.Ensure(ctx, w.tx, payer.Payer{
-		CompanyID: w.seed.CompanyID, ID: w.seed.PayerID, Name: "Sandbox Customer", Email: "customer@sandbox.example", Status: payer.Active,
+		OwnerID: w.seed.CompanyID, ID: w.seed.PayerID, Name: "Sandbox Customer", Email: "customer@sandbox.example",
+		Type: payer.Client, Currency: money.USD, Status: payer.Active,
 	})
 	return err
 }

@@ -5,29 +5,102 @@ import (
 	"errors"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
 )
 
-// Ensure writes p unless its company already has a payer with this id, which is then left as it is. It says whether it
-// wrote. A zero CreatedAt means the transaction's instant.
+const columns = "payer_id, name, email, company_type, currency, website, details, status, version, created_at"
+
+const insertRow = `INSERT INTO payers (owner_id, ` + columns + `, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)`
+
+func values(p Payer) []any {
+	return []any{p.OwnerID, p.ID, p.Name, p.Email, p.Type, string(p.Currency), p.Website, p.sealed, string(p.Status), p.Version, db.Micros(p.CreatedAt)}
+}
+
+// Ensure writes p, without details, unless its owner already has a payer with this id, which is then left as it is. It says
+// whether it wrote. A zero CreatedAt means the transaction's instant.
 func Ensure(ctx context.Context, tx *db.Tx, p Payer) (bool, error) {
 	if p.CreatedAt.IsZero() {
 		p.CreatedAt = tx.Now()
 	}
-	n, err := tx.Exec(ctx, `INSERT INTO payers (company_id, payer_id, name, email, status, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (company_id, payer_id) DO NOTHING`,
-		p.CompanyID, p.ID, p.Name, p.Email, string(p.Status), db.Micros(p.CreatedAt))
+	p.Version = 1
+	n, err := tx.Exec(ctx, insertRow+" ON CONFLICT (owner_id, payer_id) DO NOTHING", values(p)...)
 	return n == 1, err
 }
 
-// Get finds a payer of a company, deleted ones included. It returns ErrNotFound.
-func Get(ctx context.Context, tx *db.Tx, companyID, payerID string) (Payer, error) {
-	p := Payer{CompanyID: companyID, ID: payerID}
+func insert(ctx context.Context, tx *db.Tx, p Payer) error {
+	_, err := tx.Exec(ctx, insertRow, values(p)...)
+	return err
+}
+
+func scan(ownerID string, scan func(...any) error) (Payer, error) {
+	p := Payer{OwnerID: ownerID}
+	var currency, status string
 	var created int64
-	err := tx.QueryRow(ctx, `SELECT name, email, status, created_at FROM payers WHERE company_id = $1 AND payer_id = $2`,
-		companyID, payerID).Scan(&p.Name, &p.Email, &p.Status, &created)
+	err := scan(&p.ID, &p.Name, &p.Email, &p.Type, &currency, &p.Website, &p.sealed, &status, &p.Version, &created)
+	p.Currency, p.Status, p.CreatedAt = money.Asset(currency), Status(status), db.Time(created)
+	return p, err
+}
+
+// Get finds a payer of an owner, deleted ones included, without its details. It returns ErrNotFound.
+func Get(ctx context.Context, tx *db.Tx, ownerID, payerID string) (Payer, error) {
+	p, err := scan(ownerID, tx.QueryRow(ctx, "SELECT "+columns+" FROM payers WHERE owner_id = $1 AND payer_id = $2", ownerID, payerID).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return Payer{}, ErrNotFound
 	}
-	p.CreatedAt = db.Time(created)
 	return p, err
+}
+
+// Of lists an owner's payers that are not deleted, newest first, without their details.
+func Of(ctx context.Context, tx *db.Tx, ownerID string) ([]Payer, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM payers WHERE owner_id = $1 AND status = 'active' ORDER BY created_at DESC, payer_id DESC", ownerID)
+	return db.Collect(rows, err, func(r *db.Rows) (Payer, error) { return scan(ownerID, r.Scan) })
+}
+
+// update writes what can change of a payer as its next version.
+func update(ctx context.Context, tx *db.Tx, p *Payer) error {
+	n, err := tx.Exec(ctx, `UPDATE payers SET name = $1, email = $2, company_type = $3, currency = $4, website = $5, details = $6,
+		updated_at = $7, version = version + 1 WHERE owner_id = $8 AND payer_id = $9 AND version = $10 AND status = 'active'`,
+		p.Name, p.Email, p.Type, string(p.Currency), p.Website, p.sealed, db.Micros(tx.Now()), p.OwnerID, p.ID, p.Version)
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return errChangedByTwin
+	}
+	p.Version++
+	return nil
+}
+
+// remove deletes a payer that no live pay run concerns. The count of its invoices and its state are one condition, so that
+// a pay run and a deletion at the same moment do not both succeed.
+func remove(ctx context.Context, tx *db.Tx, p *Payer) error {
+	n, err := tx.Exec(ctx, `UPDATE payers SET status = 'deleted', updated_at = $1, version = version + 1
+		WHERE owner_id = $2 AND payer_id = $3 AND status = 'active' AND being_paid = 0`, db.Micros(tx.Now()), p.OwnerID, p.ID)
+	if err != nil {
+		return err
+	}
+	if n == 1 {
+		p.Version++
+		return nil
+	}
+	return ErrBusy
+}
+
+// Hold counts one more invoice of the payer that is in a live pay run. A deleted payer is held too: an invoice written
+// before is still owed.
+func Hold(ctx context.Context, tx *db.Tx, ownerID, payerID string) error {
+	return count(ctx, tx, ownerID, payerID, 1)
+}
+
+// Free counts one less.
+func Free(ctx context.Context, tx *db.Tx, ownerID, payerID string) error {
+	return count(ctx, tx, ownerID, payerID, -1)
+}
+
+func count(ctx context.Context, tx *db.Tx, ownerID, payerID string, by int64) error {
+	n, err := tx.Exec(ctx, "UPDATE payers SET being_paid = being_paid + $1 WHERE owner_id = $2 AND payer_id = $3", by, ownerID, payerID)
+	if err == nil && n != 1 {
+		return ErrNotFound
+	}
+	return err
 }
