@@ -79,22 +79,13 @@ func remove(ctx context.Context, tx *db.Tx, ownerID, id string) error {
 	return ErrNotZero
 }
 
-// chunkSizes are the few lengths of an IN list, so that few statement texts exist and stay prepared. A shorter list is
-// filled up with its last id.
-var chunkSizes = [...]int{1, 8, 64, 512, 2048}
-
 func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Distribution, error) {
 	found := make(map[string][]Distribution, len(owners))
 	owners = slices.Compact(slices.Sorted(slices.Values(owners)))
-	for ids := range slices.Chunk(owners, chunkSizes[len(chunkSizes)-1]) {
-		size := chunkSizes[slices.IndexFunc(chunkSizes[:], func(size int) bool { return size >= len(ids) })]
-		args := make([]any, size)
-		for i := range args {
-			args[i] = ids[min(i, len(ids)-1)]
-		}
+	for in, args := range tx.In(owners, 1) {
 		rows, err := tx.Query(ctx, `SELECT owner_id, distribution_id, kind, symbol, rail, scheme, country, network,
 				address, tag, transfer_memo, sealed, masked, allocation, created_at
-			FROM distributions WHERE owner_id IN `+db.Placeholders(1, size, 1)+` ORDER BY owner_id, created_at, distribution_id`, args...)
+			FROM distributions WHERE owner_id IN `+in+` ORDER BY owner_id, created_at, distribution_id`, args...)
 		all, err := db.Collect(rows, err, func(r *db.Rows) (d Distribution, err error) {
 			var symbol, masked string
 			var created int64

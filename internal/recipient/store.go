@@ -3,7 +3,6 @@ package recipient
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -72,21 +71,11 @@ func selectDetails(ctx context.Context, tx *db.Tx, companyID, id string) (detail
 	return details, tx.QueryRow(ctx, "SELECT details FROM recipients WHERE company_id = $1 AND recipient_id = $2", companyID, id).Scan(&details)
 }
 
-// chunkSizes are the few lengths of an IN list, so that few statement texts exist and stay prepared. A shorter list is
-// filled up with its last id.
-var chunkSizes = [...]int{1, 8, 64, 512, 2048}
-
 func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
 	payees := make(map[string]Payee, len(ids))
-	for ids := range slices.Chunk(ids, chunkSizes[len(chunkSizes)-1]) {
-		size := chunkSizes[slices.IndexFunc(chunkSizes[:], func(size int) bool { return size >= len(ids) })]
-		args := make([]any, 0, size+1)
-		args = append(args, companyID)
-		for i := range size {
-			args = append(args, ids[min(i, len(ids)-1)])
-		}
+	for in, args := range tx.In(ids, 2) {
 		rows, err := tx.Query(ctx, `SELECT recipient_id, user_id, recipient_type, name, status, country
-			FROM recipients WHERE company_id = $1 AND recipient_id IN `+db.Placeholders(1, size, 2), args...)
+			FROM recipients WHERE company_id = $1 AND recipient_id IN `+in, append([]any{companyID}, args...)...)
 		found, err := db.Collect(rows, err, func(r *db.Rows) (p Payee, err error) {
 			return p, r.Scan(&p.ID, &p.UserID, &p.Kind, &p.Name, &p.Status, &p.Country)
 		})
