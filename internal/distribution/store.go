@@ -63,20 +63,25 @@ func setAllocation(ctx context.Context, tx *db.Tx, d Distribution, percent int) 
 }
 
 // remove is the guard of a delete: the allocation is 0 in the statement that deletes.
-func remove(ctx context.Context, tx *db.Tx, ownerID, id string) error {
-	n, err := tx.Exec(ctx, "DELETE FROM distributions WHERE owner_id = $1 AND distribution_id = $2 AND allocation = 0", ownerID, id)
-	if err != nil || n == 1 {
-		return err
+// remove deletes a destination whose allocation is 0, and says what it was as far as its hint needs it.
+func remove(ctx context.Context, tx *db.Tx, ownerID, id string) (Distribution, error) {
+	d := Distribution{OwnerID: ownerID, ID: id}
+	var symbol, masked string
+	err := tx.QueryRow(ctx, `DELETE FROM distributions WHERE owner_id = $1 AND distribution_id = $2 AND allocation = 0
+		RETURNING kind, symbol, address, masked`, ownerID, id).Scan(&d.Kind, &symbol, &d.Address, &masked)
+	if !errors.Is(err, db.ErrNoRows) {
+		d.Symbol, d.Data = money.Asset(symbol), json.RawMessage(masked)
+		return d, err
 	}
 	var allocation int64
 	err = tx.QueryRow(ctx, "SELECT allocation FROM distributions WHERE owner_id = $1 AND distribution_id = $2", ownerID, id).Scan(&allocation)
 	if errors.Is(err, db.ErrNoRows) {
-		return fault.NotFoundErr
+		return d, fault.NotFoundErr
 	}
 	if err != nil {
-		return err
+		return d, err
 	}
-	return ErrNotZero
+	return d, ErrNotZero
 }
 
 func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Distribution, error) {

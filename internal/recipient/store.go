@@ -74,10 +74,10 @@ func selectDetails(ctx context.Context, tx *db.Tx, companyID, id string) (detail
 func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
 	payees := make(map[string]Payee, len(ids))
 	for in, args := range tx.In(ids, 2) {
-		rows, err := tx.Query(ctx, `SELECT recipient_id, user_id, recipient_type, name, status, country
+		rows, err := tx.Query(ctx, `SELECT recipient_id, user_id, recipient_type, name, status, country, email
 			FROM recipients WHERE company_id = $1 AND recipient_id IN `+in, append([]any{companyID}, args...)...)
 		found, err := db.Collect(rows, err, func(r *db.Rows) (p Payee, err error) {
-			return p, r.Scan(&p.ID, &p.UserID, &p.Kind, &p.Name, &p.Status, &p.Country)
+			return p, r.Scan(&p.ID, &p.UserID, &p.Kind, &p.Name, &p.Status, &p.Country, &p.Email)
 		})
 		if err != nil {
 			return nil, err
