@@ -178,12 +178,12 @@ func fill(t *testing.T, d *db.DB, full bool) {
 }
 
 // A node that is down stops nobody from starting or reading; it stops new addresses, because nobody would see them paid. All
-// goes on by itself when the node is there.
+// goes on by itself when the node is there. One that goes away later stops new prices after a while.
 func TestANodeThatIsDown(t *testing.T) {
 	node := btcdtest.Start(t)
 	proxy := newCable(t, node.URL())
 	proxy.cut()
-	s := boot(t, dbtest.SQLite(t), func(c *Config) { c.BitcoinRPC = proxy.url() })
+	s := boot(t, dbtest.SQLite(t), func(c *Config) { c.BitcoinRPC, c.BlindLimit = proxy.url(), 10*time.Minute })
 	d := newDoor(t, s)
 	d.ok("GET", "/api/company/payrolls", "")
 	body := pays("", "25.00", d.seed.Workers[0].UserID)
@@ -194,6 +194,16 @@ func TestANodeThatIsDown(t *testing.T) {
 	proxy.mend()
 	eventually(t, 30*time.Second, "the same request succeeds", func() bool {
 		return d.do("POST", createPath, body, "Idempotency-Key", "down").status == http.StatusOK
+	})
+	made := d.create(body)
+	proxy.cut()
+	d.advance(31 * time.Minute)
+	d.refused(503, "retry_later", "POST", createPath, body, "Idempotency-Key", freshKey())
+	again := `{"payroll_id":"` + made.PayrollID + `"}`
+	d.ok("POST", "/api/company/payroll/quote/refresh", again) // nothing expires while nobody watches
+	proxy.mend()
+	eventually(t, 30*time.Second, "prices are held again", func() bool {
+		return d.do("POST", createPath, body, "Idempotency-Key", "back").status == http.StatusOK
 	})
 }
 
