@@ -52,11 +52,28 @@ func upsertWorker(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) (
 	if err != nil || n == 1 {
 		return n == 1, err
 	}
-	_, err = tx.Exec(ctx, `UPDATE recipients SET name = $3, name_key = $4, first_name = $5, last_name = $6, email = $7, email_key = $8,
+	return false, refresh(ctx, tx, r, onboarded)
+}
+
+// refresh takes over what changed in a user's profile. It touches nothing else, and nobody who is no worker.
+func refresh(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) error {
+	_, err := tx.Exec(ctx, `UPDATE recipients SET name = $3, name_key = $4, first_name = $5, last_name = $6, email = $7, email_key = $8,
 			country = $9, onboarded = $10, updated_at = $11
 		WHERE company_id = $1 AND recipient_id = $2`,
 		r.CompanyID, r.ID, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email, key(r.Email), r.Country, onboarded, db.Micros(tx.Now()))
-	return false, err
+	return err
+}
+
+func refreshWorker(ctx context.Context, tx *db.Tx, companyID string, u identity.User) error {
+	return refresh(ctx, tx, Recipient{
+		CompanyID: companyID, ID: u.ID, Name: u.Name(), FirstName: u.FirstName, LastName: u.LastName, Email: u.Email, Country: u.Country,
+	}, u.Complete)
+}
+
+// companiesOf lists the companies that pay a user.
+func companiesOf(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id FROM recipients WHERE user_id = $1 AND user_id <> '' ORDER BY company_id", userID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
 func selectOne(ctx context.Context, tx *db.Tx, companyID, id string) (Recipient, error) {
