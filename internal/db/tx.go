@@ -387,8 +387,17 @@ type pgConn struct {
 	waiting *pgx.Batch
 }
 
+// waitForConnection is how long a transaction waits for one. Whoever waits longer is better told to come back: a queue that
+// nobody leaves only grows.
+const waitForConnection = 2 * time.Second
+
 func beginPostgres(ctx context.Context, pool *pgxpool.Pool, begin string) (*pgConn, error) {
-	c, err := pool.Acquire(ctx)
+	short, cancel := context.WithTimeout(ctx, waitForConnection)
+	defer cancel()
+	c, err := pool.Acquire(short)
+	if err != nil && ctx.Err() == nil && short.Err() != nil {
+		return nil, fmt.Errorf("%w (no database connection became free)", ErrRetryLater)
+	}
 	if err != nil {
 		return nil, err
 	}
