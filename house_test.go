@@ -34,6 +34,7 @@ var floors = [][]string{
 	{"internal/mail"},
 	{"internal/webhook", "internal/chain", "internal/rates", "internal/rail", "internal/identity"},
 	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/wallet"},
+	{"internal/kyc"},
 	{"internal/api", "internal/web"},
 	{"internal/app"},
 	{"cmd/stipend"},
@@ -63,7 +64,8 @@ var (
 		"internal/job": "waits for what is due",
 
 		"bench":                      "measures time, which is the machine's and not a transaction's",
-		"internal/identity/token.go": "makes secrets, which must come from the system's randomness",
+		"internal/identity/token.go":   "makes secrets, which must come from the system's randomness",
+		"internal/identity/subject.go": "makes keys, which must come from the system's randomness",
 	}
 	environment = map[string]string{
 		"bench":              "hands its own to the program that it builds",
@@ -101,6 +103,11 @@ var reference = map[string]string{
 	"invitations":         "its key starts with the company, but the link in a mail carries a token only",
 	"distribution_owners": "destinations belong to a person or recipient, whoever pays them",
 	"distributions":       "destinations belong to a person or recipient, whoever pays them",
+
+	"subjects":        "a person's documents are theirs, whoever pays them",
+	"documents":       "a person's documents are theirs, whoever pays them",
+	"document_chunks": "a person's documents are theirs, whoever pays them",
+	"tax_ids":         "a person's documents are theirs, whoever pays them",
 
 	"chain_cursors":   "a chain has no companies",
 	"chain_blocks":    "a chain has no companies",

@@ -136,7 +136,7 @@ func jsonContent(s *huma.Schema) map[string]*huma.MediaType {
 
 // tagOf groups operations by the last fixed word that names a thing.
 func tagOf(path string) string {
-	for _, tag := range []string{"distribution", "recipients", "workers", "payroll", "sandbox"} {
+	for _, tag := range []string{"document", "distribution", "recipients", "workers", "payroll", "sandbox"} {
 		if strings.Contains(path, "/"+tag) {
 			return tag
 		}

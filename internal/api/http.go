@@ -35,6 +35,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/payroll"
 )
 
@@ -49,6 +50,8 @@ type Deps struct {
 	Env identity.Environment
 	// Sealer seals personal data at rest.
 	Sealer *identity.Sealer
+	// KYC keeps the documents of people and companies and has them verified.
+	KYC *kyc.Service
 	// Sandbox does what the sandbox routes ask. Without it they do not exist.
 	Sandbox Sandbox
 	// Now is the clock of rate limits and logs, never of the business.
@@ -93,6 +96,7 @@ const (
 const (
 	bodyLimit    = 2 << 20
 	payrollLimit = 8 << 20
+	imageLimit   = 15 << 20 // 10 MiB in base64
 )
 
 // route is one line of the table.
@@ -118,6 +122,8 @@ const anyScope = "any"
 type handler struct {
 	in, out reflect.Type
 	run     func(ctx context.Context, tx *db.Tx, c *call, in any) (any, error)
+	// before runs once before the transaction, for work that takes long, such as reading an image; it fills in what run needs.
+	before func(ctx context.Context, c *call, in any) error
 	// replayed adapts a stored answer to being sent again.
 	replayed func(string) string
 }
@@ -139,6 +145,12 @@ func handle[In, Out any](fn func(context.Context, *db.Tx, *call, *In) (*Out, err
 		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
 		run: func(ctx context.Context, tx *db.Tx, c *call, in any) (any, error) { return fn(ctx, tx, c, in.(*In)) },
 	}
+}
+
+// after adds work to a handler that runs before its transaction.
+func after[In any](before func(context.Context, *call, *In) error, h handler) handler {
+	h.before = func(ctx context.Context, c *call, in any) error { return before(ctx, c, in.(*In)) }
+	return h
 }
 
 // server is the face at work.
@@ -432,6 +444,11 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 		if in.company != nil {
 			if err := c.actFor(v.Elem().FieldByIndex(in.company)); err != nil {
 				return err
+			}
+		}
+		if rt.handler.before != nil {
+			if err := rt.handler.before(ctx, c, v.Interface()); err != nil {
+				return in.pointAtUser(err)
 			}
 		}
 		run := func(ctx context.Context, tx *db.Tx) ([]byte, error) {

@@ -21,13 +21,6 @@ var routes = []route{
 	{method: "GET", path: "/api/company/payrolls/{payroll_id}", scope: identity.CompanyWorkersPay, kind: read, handler: handle(getPayroll),
 		name: "get-payroll", summary: "One payroll with its payments, outputs, deposits and timeline"},
 
-	{method: "POST", path: "/api/user/create", scope: identity.UserCreate, kind: write, handler: handle(createUser),
-		name: "create-user", summary: "Create a user who is a worker of the company"},
-	{method: "POST", path: "/api/user/update", scope: identity.UserUpdate, kind: write, handler: handle(updateUser),
-		name: "update-user", summary: "Partial update of a user profile"},
-	{method: "GET", path: "/api/user/detail", scope: identity.UserDetail, kind: read, handler: handle(getUser),
-		name: "get-user", summary: "A user's profile"},
-
 	{method: "GET", path: "/api/company/workers", scope: identity.CompanyWorkerList, kind: read, handler: handle(listWorkers),
 		name: "list-workers", summary: "Workers of the company"},
 	{method: "POST", path: "/api/company/worker/invite", scope: identity.CompanyWorkersInvite, kind: write, handler: handle(inviteWorker),
@@ -68,6 +61,13 @@ var routes = []route{
 		name: "list-wallets", summary: "What the company has in each currency"},
 	{method: "GET", path: "/api/wallets/transactions", scope: identity.CompanyDetail, kind: read, handler: handle(listTransactions),
 		name: "list-wallet-transactions", summary: "What moved the company's balances, with the balance after each"},
+
+	{method: "GET", path: "/api/user/document/types", scope: identity.UserDocumentList, kind: read, handler: handle(listDocumentTypes),
+		name: "list-document-types", summary: "Required document types by the user's country and payer currency"},
+	{method: "POST", path: "/api/user/document/upload", scope: identity.UserUpdateDoc, kind: write, handler: after(readUpload, handle(uploadDocument)),
+		limit: imageLimit, name: "upload-document", summary: "Upload a document or set a tax id"},
+	{method: "GET", path: "/api/user/document/list", scope: identity.UserDocumentList, kind: read, handler: handle(listDocuments),
+		name: "list-documents", summary: "Documents uploaded for a user, the tax id included"},
 
 	{method: "GET", path: "/api/rates", scope: public, kind: read, handler: handle(listRates),
 		name: "list-rates", summary: "The present exchange rates"},

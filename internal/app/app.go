@@ -28,9 +28,9 @@ import (
 	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/payout"
@@ -45,6 +45,9 @@ const chainName = "bitcoin"
 // stopWithin is how long an orderly stop may take. What is not done by then is done by the next start: jobs come back.
 const stopWithin = 30 * time.Second
 
+// imagesAtOnce is how many images a process decodes at a time; each may need 200 MiB.
+const imagesAtOnce = 2
+
 // leaseFor is how long another process waits before it takes over from a watcher that is gone. It is longer than a pause
 // between two looks; two watchers at once would only do the same work twice.
 const leaseFor = 4 * time.Second
@@ -57,6 +60,7 @@ type Service struct {
 
 	db      *db.DB
 	sealer  *identity.Sealer
+	kyc     *kyc.Service
 	source  chain.Source
 	sim     *sim.Chain // nil on a real chain
 	rates   *rates.Refresher
@@ -70,8 +74,7 @@ type Service struct {
 
 	end      context.CancelFunc // of everything in the background
 	work     sync.WaitGroup
-	mining   sync.Mutex   // the simulated miner's pause
-	watched  atomic.Int64 // an instant up to which the chain was seen, in microseconds, see checkWatched
+	mining   sync.Mutex // the simulated miner's pause
 	failed   chan error
 	stopOnce sync.Once
 	stopErr  error
@@ -129,6 +132,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	if s.sealer, err = identity.NewSealer(key); err != nil {
 		return err
 	}
+	s.kyc = &kyc.Service{Sealer: s.sealer, Intake: kyc.NewIntake(imagesAtOnce)}
 	if err := s.openChain(); err != nil {
 		return err
 	}
@@ -138,7 +142,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	}
 	pool := chain.NewPool(s.db, chainName, deriver)
 	pay := &payroll.Service{
-		Watched: s.checkWatched, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork,
+		Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork,
 		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity,
 	}
 	s.rates = s.refresher()
@@ -325,26 +329,6 @@ func (s *Service) noteWatched(ctx context.Context, seen time.Time) error {
 	return err
 }
 
-// errBlind refuses a price that nobody could see being paid.
-var errBlind = fault.New(fault.Unavailable, "retry_later", "The blockchain is not being watched at the moment, so no price can be held. Try again in some minutes.")
-
-// checkWatched refuses while the chain has gone unwatched for too long. Its answer may be a few seconds old.
-func (s *Service) checkWatched(ctx context.Context, tx *db.Tx) error {
-	limit := s.cfg.BlindLimit
-	if limit <= 0 || tx.Now().Sub(db.Time(s.watched.Load())) < limit/2 {
-		return nil
-	}
-	at, err := watchedUntil(ctx, tx)
-	if err != nil {
-		return err
-	}
-	if tx.Now().Sub(at) > limit {
-		return errBlind
-	}
-	s.watched.Store(db.Micros(at))
-	return nil
-}
-
 func parseMicros(text string) (time.Time, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return db.Time(n), err
@@ -413,6 +397,7 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 	if s.cfg.Has(RoleAPI) {
 		deps := api.Deps{
 			DB: s.db, Payroll: pay, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
+			KYC:   s.kyc,
 			Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
 			Ready: s.checkReady, Observe: s.metrics.observe,
 		}

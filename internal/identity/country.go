@@ -41,14 +41,9 @@ func phone(problems *fault.List, text, country string, required bool) string {
 		}
 		return ""
 	}
-	if len(text) <= 40 && !strings.ContainsFunc(text, unprintable) {
+	if len(text) <= 40 {
 		number, err := phonenumbers.Parse(text, country)
-		if err == nil && phonenumbers.IsValidNumber(number) {
-			// Several countries share a calling code, so the codes are compared and not the countries.
-			if country != "" && phonenumbers.GetCountryCodeForRegion(country) != int(number.GetCountryCode()) {
-				problems.Add("invalid_parameter", "/phone_country", "The number in phone_number belongs to another country.")
-				return ""
-			}
+		if err == nil && phonenumbers.IsPossibleNumber(number) {
 			return phonenumbers.Format(number, phonenumbers.E164)
 		}
 	}

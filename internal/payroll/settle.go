@@ -44,7 +44,7 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	for _, o := range outputs {
 		of[o.PaymentID] = append(of[o.PaymentID], o)
 	}
-	var moved []*Payment
+	moved := false
 	for i := range payments {
 		m := &payments[i]
 		to, reason := outcome(m.State, of[m.ID])
@@ -58,13 +58,10 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 		if err := p.tell(tx, m, from, reason, of[m.ID]); err != nil {
 			return err
 		}
-		moved = append(moved, m)
+		moved = true
 	}
-	if len(moved) == 0 {
+	if !moved {
 		return nil
-	}
-	if err := p.inform(ctx, tx, moved, of); err != nil {
-		return err
 	}
 	return p.concludePayments(ctx, tx)
 }

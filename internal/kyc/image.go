@@ -1,0 +1,330 @@
+package kyc
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"strings"
+
+	"github.com/stipend/stipend/internal/fault"
+)
+
+// What an image is refused with.
+var (
+	ErrImage    = fault.New(fault.Invalid, "unsupported_image", "The image cannot be read. Send a whole JPEG or PNG.")
+	ErrTooLarge = fault.New(fault.TooLarge, "payload_too_large", "The image is larger than 10 MiB.")
+)
+
+// The bounds of an image. There is no least number of bytes: what makes a document illegible is too few pixels, and a sharp
+// black-and-white scan of enough of them may be small.
+const (
+	maxImageBytes  = 10 << 20
+	maxImagePixels = 40_000_000
+	minImageSide   = 600       // pixels, the shorter one
+	maxImageMemory = 200 << 20 // bytes that a decoder may need
+)
+
+// Image is a picture that was read and written anew: a JPEG, upright, with nothing in it but pixels.
+type Image struct {
+	JPEG          []byte
+	Width, Height int
+}
+
+// Intake reads images that strangers send. It decodes few at a time, so that its memory is bounded: as many times
+// maxImageMemory as it has slots, and what the requests themselves hold.
+type Intake struct {
+	slots  chan struct{}
+	decode func([]byte) (Image, error)
+}
+
+// NewIntake makes an intake that decodes so many images at a time.
+func NewIntake(atOnce int) *Intake {
+	return &Intake{slots: make(chan struct{}, atOnce), decode: rewrite}
+}
+
+// Read takes an image in base64 (standard alphabet, padded, without line breaks or a data: prefix) and writes it anew. What
+// is not a whole, single JPEG or PNG of a size between the bounds is ErrImage, more than 10 MiB ErrTooLarge. It waits for its
+// turn until ctx ends.
+func (in *Intake) Read(ctx context.Context, text string) (Image, error) {
+	if base64.StdEncoding.DecodedLen(len(text)) > maxImageBytes+2 {
+		return Image{}, ErrTooLarge
+	}
+	// The decoder overlooks line breaks even when it is strict.
+	if text == "" || strings.ContainsAny(text, "\r\n") {
+		return Image{}, notBase64
+	}
+	data, err := base64.StdEncoding.Strict().DecodeString(text)
+	switch {
+	case err != nil:
+		return Image{}, notBase64
+	case len(data) > maxImageBytes:
+		return Image{}, ErrTooLarge
+	}
+	select {
+	case in.slots <- struct{}{}:
+		defer func() { <-in.slots }()
+	case <-ctx.Done():
+		return Image{}, ctx.Err()
+	}
+	return in.decode(data)
+}
+
+var notBase64 = ErrImage.Detailf("base64_image is the file in base64: standard alphabet, padded, without line breaks or a data: prefix.")
+
+// header is what the first bytes of a file say, before anything of its size is allocated.
+type header struct {
+	width, height int
+	memory        int64 // bytes that decoding needs, at most
+	png           bool
+	orientation   int // of Exif, 1 to 8
+}
+
+// rewrite decodes an image and encodes its pixels. Whatever else the file held is gone: metadata, comments, thumbnails, and
+// what followed the end.
+func rewrite(data []byte) (Image, error) {
+	h, err := readHeader(data)
+	if err != nil {
+		return Image{}, err
+	}
+	switch {
+	case h.width > maxImagePixels/max(h.height, 1):
+		return Image{}, ErrImage.Detailf("The image has more than 40 megapixels.")
+	case min(h.width, h.height) < minImageSide:
+		return Image{}, ErrImage.Detailf("The image is too small to read: its shorter side has less than %d pixels.", minImageSide)
+	case h.memory > maxImageMemory:
+		return Image{}, ErrImage.Detailf("The image takes too much memory to read. Send it with fewer pixels, or as a plain JPEG.")
+	}
+	decode := jpeg.Decode
+	if h.png {
+		decode = png.Decode
+	}
+	img, err := decode(bytes.NewReader(data))
+	if err != nil {
+		return Image{}, ErrImage
+	}
+	if img = onWhite(img); h.orientation > 1 {
+		img = turned{img, h.orientation}
+	}
+	size := img.Bounds().Size()
+	for _, quality := range []int{90, 70} {
+		var out bytes.Buffer
+		if err := jpeg.Encode(&out, img, &jpeg.Options{Quality: quality}); err != nil {
+			return Image{}, err
+		}
+		if out.Len() <= maxImageBytes {
+			return Image{JPEG: out.Bytes(), Width: size.X, Height: size.Y}, nil
+		}
+	}
+	return Image{}, ErrImage.Detailf("The image has too much detail to be stored in 10 MiB. Send it with fewer pixels.")
+}
+
+func readHeader(data []byte) (header, error) {
+	switch {
+	case bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):
+		return pngHeader(data)
+	case bytes.HasPrefix(data, []byte("\xff\xd8\xff")):
+		return jpegHeader(data)
+	}
+	return header{}, ErrImage.Detailf("The file is not a JPEG or PNG.")
+}
+
+// pngHeader reads the chunks before the pixels: the first says the size, one that tells of an animation is refused.
+func pngHeader(data []byte) (header, error) {
+	h := header{png: true}
+	for at := 8; at+12 <= len(data); {
+		length := binary.BigEndian.Uint32(data[at:])
+		kind := string(data[at+4 : at+8])
+		if length > uint32(len(data)-at-12) {
+			return h, ErrImage
+		}
+		body := data[at+8 : at+8+int(length)]
+		switch {
+		case at == 8 && (kind != "IHDR" || length != 13):
+			return h, ErrImage
+		case at == 8:
+			w, tall := binary.BigEndian.Uint32(body), binary.BigEndian.Uint32(body[4:])
+			if w == 0 || tall == 0 || w > maxImagePixels || tall > maxImagePixels {
+				return h, ErrImage.Detailf("The image has more than 40 megapixels.")
+			}
+			h.width, h.height = int(w), int(tall)
+			perPixel := int64(4)
+			if body[8] == 16 {
+				perPixel = 8
+			}
+			if body[12] != 0 { // interlaced: the largest pass is decoded beside the whole
+				perPixel += perPixel / 2
+			}
+			h.memory = perPixel * int64(h.width) * int64(h.height)
+		case kind == "acTL":
+			return h, ErrImage.Detailf("The image is animated. Send a single picture.")
+		case kind == "IDAT":
+			return h, nil
+		}
+		at += 12 + int(length)
+	}
+	return h, ErrImage
+}
+
+// jpegHeader reads the segments up to the one that says the size.
+func jpegHeader(data []byte) (header, error) {
+	h := header{orientation: 1}
+	for at := 2; at+4 <= len(data); {
+		if data[at] != 0xff {
+			return h, ErrImage
+		}
+		marker := data[at+1]
+		if marker == 0xff { // a fill byte
+			at++
+			continue
+		}
+		length := int(binary.BigEndian.Uint16(data[at+2:]))
+		if length < 2 || at+2+length > len(data) {
+			return h, ErrImage
+		}
+		body := data[at+4 : at+2+length]
+		switch {
+		case marker == 0xe1 && bytes.HasPrefix(body, []byte("Exif\x00\x00")):
+			h.orientation = orientation(body[6:])
+		case marker == 0xc0 || marker == 0xc1 || marker == 0xc2:
+			if len(body) < 6 || len(body) < 6+3*int(body[5]) || body[5] != 1 && body[5] != 3 {
+				return h, ErrImage.Detailf("The image is not in colours that can be read. Send it in RGB or grey.")
+			}
+			h.height, h.width = int(binary.BigEndian.Uint16(body[1:])), int(binary.BigEndian.Uint16(body[3:]))
+			// A plane for each colour, at most as large as the whole, and all of them once more where they are converted.
+			perPixel := int64(body[5])
+			if body[5] == 3 {
+				perPixel = samples(body)
+			}
+			if marker == 0xc2 { // progressive: the coefficients are kept, 4 bytes each
+				perPixel *= 5
+			}
+			h.memory = perPixel * int64(h.width+16) * int64(h.height+16)
+			if body[5] == 3 {
+				h.memory += convertedRGB(data[:at], body) * int64(h.width) * int64(h.height)
+			}
+			return h, nil
+		case marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc, marker == 0xda, marker == 0xd9:
+			return h, ErrImage
+		}
+		at += 2 + length
+	}
+	return h, ErrImage
+}
+
+// samples is how many samples three planes have for a pixel, rounded up.
+func samples(sof []byte) int64 {
+	most, sum := int64(1), int64(0)
+	for i := range 3 {
+		each := int64(sof[7+3*i]>>4) * int64(sof[7+3*i]&15)
+		most, sum = max(most, each), sum+each
+	}
+	return (sum + most - 1) / most
+}
+
+// convertedRGB is how many bytes for a pixel a decoder needs beside the planes, because they are red, green and blue.
+func convertedRGB(before, sof []byte) int64 {
+	if sof[6] == 'R' && sof[9] == 'G' && sof[12] == 'B' || bytes.Contains(before, []byte("Adobe")) {
+		return 4
+	}
+	return 0
+}
+
+// orientation reads the one tag of Exif that changes what is seen, 1 when there is none.
+func orientation(tiff []byte) int {
+	if len(tiff) < 8 {
+		return 1
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if tiff[0] == 'M' {
+		order = binary.BigEndian
+	}
+	at := order.Uint32(tiff[4:])
+	if at > uint32(len(tiff)-2) {
+		return 1
+	}
+	entries := tiff[at:]
+	n := int(order.Uint16(entries))
+	for entries = entries[2:]; n > 0 && len(entries) >= 12; n, entries = n-1, entries[12:] {
+		if order.Uint16(entries) == 0x0112 {
+			if o := int(order.Uint16(entries[8:])); o >= 1 && o <= 8 {
+				return o
+			}
+			return 1
+		}
+	}
+	return 1
+}
+
+// turned shows an image as its Exif orientation says, without a second copy of it.
+type turned struct {
+	image.Image
+	how int
+}
+
+func (t turned) Bounds() image.Rectangle {
+	size := t.Image.Bounds().Size()
+	if t.how >= 5 {
+		size.X, size.Y = size.Y, size.X
+	}
+	return image.Rectangle{Max: size}
+}
+
+func (t turned) At(x, y int) color.Color {
+	b := t.Image.Bounds()
+	right, low := b.Dx()-1, b.Dy()-1
+	switch t.how {
+	case 2:
+		x = right - x
+	case 3:
+		x, y = right-x, low-y
+	case 4:
+		y = low - y
+	case 5:
+		x, y = y, x
+	case 6:
+		x, y = y, low-x
+	case 7:
+		x, y = right-y, low-x
+	case 8:
+		x, y = right-y, x
+	}
+	return t.Image.At(b.Min.X+x, b.Min.Y+y)
+}
+
+// onWhite lays a transparent image on white, as paper is: a JPEG has no transparency, and the hidden colour below would show.
+func onWhite(img image.Image) image.Image {
+	switch m := img.(type) {
+	case *image.NRGBA: // in its own memory: opaque pixels are the same in both forms
+		for i := 0; i+3 < len(m.Pix); i += 4 {
+			a := uint32(m.Pix[i+3])
+			for j := range 3 {
+				m.Pix[i+j] = uint8((uint32(m.Pix[i+j])*a + 255*(255-a)) / 255)
+			}
+			m.Pix[i+3] = 255
+		}
+		return &image.RGBA{Pix: m.Pix, Stride: m.Stride, Rect: m.Rect}
+	case *image.Paletted:
+		for i, c := range m.Palette {
+			m.Palette[i] = paper(c)
+		}
+	case *image.NRGBA64:
+		return overPaper{m}
+	}
+	return img
+}
+
+type overPaper struct{ image.Image }
+
+func (o overPaper) At(x, y int) color.Color { return paper(o.Image.At(x, y)) }
+
+// paper is a colour on white.
+func paper(c color.Color) color.Color {
+	r, g, b, a := c.RGBA()
+	left := 0xffff - a
+	return color.RGBA64{R: uint16(r + left), G: uint16(g + left), B: uint16(b + left), A: 0xffff}
+}

@@ -1,0 +1,298 @@
+package kyc
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// picture is a page with a red mark in its upper left corner.
+func picture(w, h int) *image.RGBA {
+	img := image.NewRGBA(image.Rect(0, 0, w, h))
+	draw.Draw(img, img.Bounds(), image.White, image.Point{}, draw.Src)
+	draw.Draw(img, image.Rect(0, 0, w/4, h/4), image.NewUniform(color.RGBA{R: 255, A: 255}), image.Point{}, draw.Src)
+	return img
+}
+
+func asJPEG(img image.Image) []byte {
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, img, nil); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+func asPNG(img image.Image) []byte {
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// segment is a JPEG segment, to stand after the first two bytes.
+func segment(marker byte, body string) []byte {
+	return append([]byte{0xff, marker, byte((len(body) + 2) >> 8), byte(len(body) + 2)}, body...)
+}
+
+func withSegment(file, segment []byte) []byte {
+	return bytes.Join([][]byte{file[:2], segment, file[2:]}, nil)
+}
+
+// chunk is a PNG chunk.
+func chunk(kind string, body []byte) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(body)))
+	b = append(append(b, kind...), body...)
+	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
+}
+
+// pngOf is a PNG that claims a size and holds zeros.
+func pngOf(w, h uint32, depth, colour, interlace byte, more ...[]byte) []byte {
+	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h)
+	var data bytes.Buffer
+	z := zlib.NewWriter(&data)
+	_, _ = z.Write(make([]byte, 1<<20))
+	_ = z.Close()
+	parts := [][]byte{[]byte("\x89PNG\r\n\x1a\n"), chunk("IHDR", append(head, depth, colour, 0, 0, interlace))}
+	parts = append(parts, more...)
+	return bytes.Join(append(parts, chunk("IDAT", data.Bytes()), chunk("IEND", nil)), nil)
+}
+
+// sized is a JPEG whose header claims another size.
+func sized(file []byte, w, h uint16, marker byte) []byte {
+	file = bytes.Clone(file)
+	at := bytes.Index(file, []byte{0xff, 0xc0})
+	file[at+1] = marker
+	binary.BigEndian.PutUint16(file[at+5:], h)
+	binary.BigEndian.PutUint16(file[at+7:], w)
+	return file
+}
+
+func TestImagesAreRefused(t *testing.T) {
+	good := asJPEG(picture(800, 600))
+	var animated bytes.Buffer
+	if err := gif.EncodeAll(&animated, &gif.GIF{Image: []*image.Paletted{image.NewPaletted(image.Rect(0, 0, 700, 700), color.Palette{color.Black})}, Delay: []int{1}}); err != nil {
+		t.Fatal(err)
+	}
+	encode := base64.StdEncoding.EncodeToString
+	for name, c := range map[string]struct {
+		text string
+		want error
+	}{
+		"nothing":                   {"", ErrImage},
+		"no base64":                 {"%%%", ErrImage},
+		"unpadded":                  {strings.TrimRight(encode(good[:len(good)-1]), "=") + "A", ErrImage},
+		"line breaks":               {encode(good)[:76] + "\r\n" + encode(good)[76:], ErrImage},
+		"data URL":                  {"data:image/jpeg;base64," + encode(good), ErrImage},
+		"url alphabet":              {"_-_-" + encode(good), ErrImage},
+		"loose last bits":           {encode(good[:1])[:1] + "9==", ErrImage},
+		"text":                      {encode([]byte("hello")), ErrImage},
+		"SVG":                       {encode([]byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`)), ErrImage},
+		"PDF":                       {encode([]byte("%PDF-1.7\n")), ErrImage},
+		"HTML before a JPEG":        {encode(append([]byte("<html>"), good...)), ErrImage},
+		"GIF":                       {encode(animated.Bytes()), ErrImage},
+		"animated PNG":              {encode(pngOf(700, 700, 8, 2, 0, chunk("acTL", make([]byte, 8)))), ErrImage},
+		"truncated JPEG":            {encode(good[:len(good)/2]), ErrImage},
+		"header only":               {encode(good[:20]), ErrImage},
+		"truncated PNG":             {encode(asPNG(picture(700, 700))[:500]), ErrImage},
+		"PNG of 60000 x 60000":      {encode(pngOf(60000, 60000, 8, 2, 0)), ErrImage},
+		"PNG of all bits":           {encode(pngOf(1<<32-1, 1<<32-1, 8, 2, 0)), ErrImage},
+		"PNG of nothing":            {encode(pngOf(0, 700, 8, 2, 0)), ErrImage},
+		"PNG bomb":                  {encode(pngOf(6300, 6300, 8, 6, 0)), ErrImage}, // 1 MiB of zeros is not 160
+		"16 bits, too much memory":  {encode(pngOf(6000, 6000, 16, 6, 0)), ErrImage},
+		"JPEG of 65535 x 65535":     {encode(sized(good, 65535, 65535, 0xc0)), ErrImage},
+		"progressive, too large":    {encode(sized(good, 6000, 6000, 0xc2)), ErrImage},
+		"lossless":                  {encode(sized(good, 800, 600, 0xc3)), ErrImage},
+		"too small":                 {encode(asJPEG(picture(800, 599))), ErrImage},
+		"one pixel":                 {encode(asPNG(picture(1, 1))), ErrImage},
+		"more than 10 MiB":          {encode(append(good, make([]byte, 10<<20)...)), ErrTooLarge},
+		"more than 10 MiB of chars": {strings.Repeat("A", 15<<20), ErrTooLarge},
+	} {
+		img, err := NewIntake(2).Read(t.Context(), c.text)
+		if !errors.Is(err, c.want) || img.JPEG != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What is kept is pixels: a JPEG of the same size, without anything that the file had beside them.
+func TestImagesAreWrittenAnew(t *testing.T) {
+	const canary = "GPS-N48-CANARY <script>alert(1)</script>"
+	jpg, pic := asJPEG(picture(900, 650)), asPNG(picture(900, 650))
+	exif := segment(0xe1, "Exif\x00\x00"+canary)
+	text := bytes.Join([][]byte{pic[:33], chunk("tEXt", []byte("Comment\x00"+canary)), pic[33:]}, nil)
+	for name, file := range map[string][]byte{
+		"plain JPEG":     jpg,
+		"plain PNG":      pic,
+		"Exif":           withSegment(jpg, exif),
+		"comment":        withSegment(jpg, segment(0xfe, canary)),
+		"thumbnail":      withSegment(jpg, segment(0xe0, "JFXX\x00\x10"+canary)),
+		"PNG text":       text,
+		"trailing bytes": append(bytes.Clone(jpg), "\n<html>"+canary...),
+		"PNG and ZIP":    append(bytes.Clone(pic), "PK\x03\x04"+canary...),
+	} {
+		img, err := NewIntake(2).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, err := jpeg.Decode(bytes.NewReader(img.JPEG))
+		if err != nil || got.Bounds().Size() != (image.Point{X: 900, Y: 650}) || img.Width != 900 || img.Height != 650 {
+			t.Errorf("%s: %v %v", name, got.Bounds(), err)
+		}
+		if bytes.Contains(img.JPEG, []byte("CANARY")) || bytes.Contains(img.JPEG, []byte("Exif")) || !bytes.HasSuffix(img.JPEG, []byte{0xff, 0xd9}) {
+			t.Errorf("%s: more than pixels is left", name)
+		}
+	}
+}
+
+// A photograph that is stored lying on its side stands upright, since the tag that said so is gone.
+func TestImagesStandUpright(t *testing.T) {
+	upright := picture(900, 650)
+	for how := 1; how <= 8; how++ {
+		// The inverse of each way of turning: only quarter turns differ from their own.
+		stored := turned{upright, map[int]int{6: 8, 8: 6}[how]}
+		if stored.how == 0 {
+			stored.how = how
+		}
+		tiff := []byte("II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string(rune(how)) + "\x00\x00\x00\x00\x00\x00\x00")
+		file := withSegment(asJPEG(stored), segment(0xe1, "Exif\x00\x00"+string(tiff)))
+		img, err := NewIntake(1).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := jpeg.Decode(bytes.NewReader(img.JPEG))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, g, _, _ := got.At(100, 80).RGBA()
+		if got.Bounds().Size() != (image.Point{X: 900, Y: 650}) || r < 0xc000 || g > 0x4000 {
+			t.Errorf("orientation %d: %v, corner %x %x", how, got.Bounds(), r, g)
+		}
+	}
+}
+
+// What lies under a transparent image is paper, not the colour that it hides.
+func TestTransparentImagesLieOnWhite(t *testing.T) {
+	glass := image.NewNRGBA(image.Rect(0, 0, 700, 700))
+	deep := image.NewNRGBA64(glass.Rect)
+	few := image.NewPaletted(glass.Rect, color.Palette{color.NRGBA{R: 10, A: 0}, color.Black})
+	for _, img := range []image.Image{glass, deep, few} {
+		out, err := NewIntake(1).Read(t.Context(), base64.StdEncoding.EncodeToString(asPNG(img)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := jpeg.Decode(bytes.NewReader(out.JPEG))
+		if r, g, b, _ := got.At(300, 300).RGBA(); min(r, g, b) < 0xf000 {
+			t.Errorf("%T: %x %x %x", img, r, g, b)
+		}
+	}
+}
+
+// However many send images, no more than the slots are decoded at a time, and who gives up waiting leaves the line.
+func TestFewImagesAreDecodedAtATime(t *testing.T) {
+	const slots, senders = 2, 7
+	in := NewIntake(slots)
+	entered, leave := make(chan int, senders), make(chan struct{})
+	var mu sync.Mutex
+	now := 0
+	in.decode = func([]byte) (Image, error) {
+		mu.Lock()
+		now++
+		entered <- now
+		mu.Unlock()
+		<-leave
+		mu.Lock()
+		now--
+		mu.Unlock()
+		return Image{}, nil
+	}
+	var wg sync.WaitGroup
+	for range senders {
+		wg.Go(func() {
+			if _, err := in.Read(t.Context(), "AAAA"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for i := range senders {
+		if n := <-entered; n > slots {
+			t.Errorf("%d at a time", n)
+		}
+		if i == slots-1 {
+			if len(entered) > 0 {
+				t.Error("more decode than there are slots")
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := in.Read(ctx, "AAAA"); !errors.Is(err, context.Canceled) {
+				t.Errorf("waits although nobody waits for it: %v", err)
+			}
+		}
+		if i >= slots-1 {
+			leave <- struct{}{}
+		}
+	}
+	for range slots - 1 {
+		leave <- struct{}{}
+	}
+	wg.Wait()
+}
+
+// The largest images that are taken stay within the memory that is allowed for one.
+func TestAnImageNeedsBoundedMemory(t *testing.T) {
+	plain := asJPEG(image.NewYCbCr(image.Rect(0, 0, 7300, 5400), image.YCbCrSubsampleRatio420))
+	glass := image.NewNRGBA(image.Rect(0, 0, 7300, 5400))
+	for name, file := range map[string][]byte{"JPEG": plain, "PNG": asPNG(glass)} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		img, err := rewrite(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		used := after.TotalAlloc - before.TotalAlloc
+		t.Logf("%s of %d x %d, %d bytes: %d bytes allocated, %d bytes kept", name, img.Width, img.Height, len(file), used, len(img.JPEG))
+		if used > maxImageMemory {
+			t.Errorf("%s: %d bytes", name, used)
+		}
+	}
+}
+
+// No file makes the intake panic, or keep anything but a JPEG within the bounds.
+func FuzzImage(f *testing.F) {
+	jpg := asJPEG(picture(600, 600))
+	f.Add(jpg)
+	f.Add(asPNG(image.NewPaletted(image.Rect(0, 0, 600, 600), color.Palette{color.Black, color.White})))
+	f.Add(withSegment(jpg, segment(0xe1, "Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00")))
+	f.Add(sized(jpg, 60000, 60000, 0xc2))
+	f.Add(pngOf(600, 600, 16, 6, 1))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		img, err := rewrite(file)
+		if err != nil {
+			if !errors.Is(err, ErrImage) || img.JPEG != nil {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		cfg, err := jpeg.DecodeConfig(bytes.NewReader(img.JPEG))
+		if err != nil || cfg.Width != img.Width || cfg.Height != img.Height || min(img.Width, img.Height) < minImageSide || len(img.JPEG) > maxImageBytes {
+			t.Fatalf("%d x %d, %d bytes: %+v %v", img.Width, img.Height, len(img.JPEG), cfg, err)
+		}
+	})
+}

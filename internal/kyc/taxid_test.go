@@ -1,0 +1,129 @@
+package kyc
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// Numbers that authorities, standards and the libraries of others print as valid and as invalid.
+//
+//go:embed testdata/taxids.tsv
+var published []byte
+
+func TestPublishedTaxIDs(t *testing.T) {
+	tried := map[string][2]int{} // good and bad ones of each type
+	for lines := bufio.NewScanner(bytes.NewReader(published)); lines.Scan(); {
+		part := strings.Split(lines.Text(), "\t")
+		code, kind, _ := strings.Cut(part[0], ".")
+		_, err := CheckTaxID(code, kind, part[1], firmsOnly(code, kind))
+		if (err == nil) != (part[2] == "good") {
+			t.Errorf("%s %s is %s, but: %v", part[0], part[1], part[2], err)
+		}
+		if err != nil && (!errors.Is(err, ErrTaxID) || strings.Contains(err.Error(), part[1])) {
+			t.Errorf("%s %s: %v", part[0], part[1], err)
+		}
+		n := tried[part[0]]
+		if err == nil {
+			n[0]++
+		} else {
+			n[1]++
+		}
+		tried[part[0]] = n
+	}
+	for name, check := range checks {
+		if n := tried[name]; check != nil && n[1] == 0 && !oneDigitCounts(name) {
+			t.Errorf("%s: no number is refused", name)
+		}
+	}
+}
+
+// oneDigitCounts says whether another last digit than the example's is refused nine times, as check digits do.
+func oneDigitCounts(name string) bool {
+	code, kind, _ := strings.Cut(name, ".")
+	for _, row := range countries()[code].TaxIDs {
+		if row.Type != kind {
+			continue
+		}
+		refused := 0
+		for i := range 10 {
+			other := row.Example[:len(row.Example)-1] + string(rune('0'+i))
+			if _, err := CheckTaxID(code, kind, other, row.Holder == "biz"); err != nil {
+				refused++
+			}
+		}
+		return refused >= 9
+	}
+	return false
+}
+
+func firmsOnly(code, kind string) bool {
+	for _, row := range countries()[code].TaxIDs {
+		if row.Type == kind {
+			return row.Holder == "biz"
+		}
+	}
+	return false
+}
+
+// The table and the code know the same numbers, and the example of every row is one.
+func TestEveryTaxIDOfTheTable(t *testing.T) {
+	rows := 0
+	for code, c := range countries() {
+		for _, row := range c.TaxIDs {
+			rows++
+			if _, err := CheckTaxID(code, row.Type, row.Example, row.Holder == "biz"); err != nil {
+				t.Errorf("%s.%s: the example is refused: %v", code, row.Type, err)
+			}
+			for _, not := range []string{"", " ", "x", strings.Repeat("9", 64), row.Example + "0000000000000000000000000"} {
+				if _, err := CheckTaxID(code, row.Type, not, row.Holder == "biz"); !errors.Is(err, ErrTaxID) {
+					t.Errorf("%s.%s takes %q", code, row.Type, not)
+				}
+			}
+		}
+	}
+	if rows != len(checks) || rows != 160 || len(countries()) != 91 {
+		t.Errorf("%d countries with %d tax ids, %d rules", len(countries()), rows, len(checks))
+	}
+}
+
+// What people type is taken: small letters, spaces, points, slashes and hyphens. A hyphen that means something stays.
+func TestTaxIDsAreNormalised(t *testing.T) {
+	for _, c := range []struct{ code, kind, text, want string }{
+		{"BR", "cpf", " 390.533.447-05 ", "39053344705"},
+		{"US", "ssn", "536-90-4399", "536904399"},
+		{"IE", "pps", "6433435f", "6433435F"},
+		{"FI", "hetu", "131052-308t", "131052-308T"},
+		{"CZ", "rc", "710319/2745", "7103192745"},
+		{"PA", "cedula", "8-123-456", "8-123-456"},
+	} {
+		if got, err := CheckTaxID(c.code, c.kind, c.text, false); err != nil || got != c.want {
+			t.Errorf("%s.%s %q: %q, %v", c.code, c.kind, c.text, got, err)
+		}
+	}
+}
+
+// A person is not asked for a firm's number, nor a firm for a person's; where a country has only the one kind, it serves both.
+func TestTaxIDsOfPeopleAndFirms(t *testing.T) {
+	for _, c := range []struct {
+		code, kind, text string
+		firm             bool
+		ok               bool
+	}{
+		{"US", "ein", "911144442", false, false},
+		{"US", "ein", "911144442", true, true},
+		{"US", "ssn", "536904399", true, false},
+		{"KR", "brn", "1168648093", false, true},
+		{"US", "cpf", "39053344705", false, false},
+	} {
+		if _, err := CheckTaxID(c.code, c.kind, c.text, c.firm); (err == nil) != c.ok {
+			t.Errorf("%s.%s, firm %v: %v", c.code, c.kind, c.firm, err)
+		}
+	}
+	if _, err := CheckTaxID("XX", "ssn", "536904399", false); !errors.Is(err, ErrCountry) {
+		t.Errorf("an unknown country: %v", err)
+	}
+}
