@@ -21,6 +21,13 @@ var routes = []route{
 	{method: "GET", path: "/api/company/payrolls/{payroll_id}", scope: identity.CompanyWorkersPay, kind: read, handler: handle(getPayroll),
 		name: "get-payroll", summary: "One payroll with its payments, outputs, deposits and timeline"},
 
+	{method: "POST", path: "/api/user/create", scope: identity.UserCreate, kind: write, handler: handle(createUser),
+		name: "create-user", summary: "Create a user who is a worker of the company"},
+	{method: "POST", path: "/api/user/update", scope: identity.UserUpdate, kind: write, handler: handle(updateUser),
+		name: "update-user", summary: "Partial update of a user profile"},
+	{method: "GET", path: "/api/user/detail", scope: identity.UserDetail, kind: read, handler: handle(getUser),
+		name: "get-user", summary: "A user's profile"},
+
 	{method: "GET", path: "/api/company/workers", scope: identity.CompanyWorkerList, kind: read, handler: handle(listWorkers),
 		name: "list-workers", summary: "Workers of the company"},
 	{method: "POST", path: "/api/company/worker/invite", scope: identity.CompanyWorkersInvite, kind: write, handler: handle(inviteWorker),

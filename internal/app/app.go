@@ -28,6 +28,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
@@ -74,7 +75,8 @@ type Service struct {
 
 	end      context.CancelFunc // of everything in the background
 	work     sync.WaitGroup
-	mining   sync.Mutex // the simulated miner's pause
+	mining   sync.Mutex   // the simulated miner's pause
+	watched  atomic.Int64 // an instant up to which the chain was seen, in microseconds, see checkWatched
 	failed   chan error
 	stopOnce sync.Once
 	stopErr  error
@@ -142,7 +144,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	}
 	pool := chain.NewPool(s.db, chainName, deriver)
 	pay := &payroll.Service{
-		Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork,
+		Watched: s.checkWatched, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork,
 		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity,
 	}
 	s.rates = s.refresher()
@@ -327,6 +329,26 @@ func (s *Service) noteWatched(ctx context.Context, seen time.Time) error {
 		s.metrics.watched.Store(db.Micros(seen))
 	}
 	return err
+}
+
+// errBlind refuses a price that nobody could see being paid.
+var errBlind = fault.New(fault.Unavailable, "retry_later", "The blockchain is not being watched at the moment, so no price can be held. Try again in some minutes.")
+
+// checkWatched refuses while the chain has gone unwatched for too long. Its answer may be a few seconds old.
+func (s *Service) checkWatched(ctx context.Context, tx *db.Tx) error {
+	limit := s.cfg.BlindLimit
+	if limit <= 0 || tx.Now().Sub(db.Time(s.watched.Load())) < limit/2 {
+		return nil
+	}
+	at, err := watchedUntil(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if tx.Now().Sub(at) > limit {
+		return errBlind
+	}
+	s.watched.Store(db.Micros(at))
+	return nil
 }
 
 func parseMicros(text string) (time.Time, error) {

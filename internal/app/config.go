@@ -77,6 +77,9 @@ type Config struct {
 	BlockInterval time.Duration `default:"1s" env:"STIPEND_BLOCK_INTERVAL" group:"Bitcoin" placeholder:"DURATION" help:"Time between blocks of the simulated chain (${default})."`
 	// PollInterval is how often an idle watcher asks its node for news.
 	PollInterval time.Duration `default:"0" env:"STIPEND_POLL_INTERVAL" group:"Bitcoin" placeholder:"DURATION" help:"Time between looks at the chain when it is quiet. Default: 100ms simulated, 2s real."`
+	// BlindLimit is how long the chain may go unwatched, for want of a node or of a process that watches, before no price is
+	// given any more. The sandbox's clock jumps, so there it is off unless set.
+	BlindLimit time.Duration `default:"0" env:"STIPEND_BLIND_LIMIT" group:"Bitcoin" placeholder:"DURATION" help:"How long the chain may go unwatched before quotes are refused. Default: 10m in production, never in the sandbox."`
 
 	// QuoteValidity is how long a payroll's price stands.
 	QuoteValidity time.Duration `default:"30m" env:"STIPEND_QUOTE_VALIDITY" group:"Prices and limits" placeholder:"DURATION" help:"How long a payroll's quote is valid (${default})."`
@@ -132,6 +135,9 @@ func (c Config) complete() Config {
 		if c.Env == Production {
 			c.BitcoinNetwork = "bitcoin"
 		}
+	}
+	if c.BlindLimit <= 0 && c.Env == Production {
+		c.BlindLimit = 10 * time.Minute
 	}
 	if c.PollInterval <= 0 {
 		c.PollInterval = 2 * time.Second

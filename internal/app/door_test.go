@@ -140,8 +140,12 @@ func pays(more, amount string, users ...string) string {
 
 func (d *door) create(body string) demoCreated {
 	d.Helper()
-	var made demoCreated
-	if err := json.Unmarshal([]byte(d.ok("POST", createPath, body, "Idempotency-Key", freshKey()).text), &made); err != nil {
+	return d.created(d.ok("POST", createPath, body, "Idempotency-Key", freshKey()))
+}
+
+func (d *door) created(r response) (made demoCreated) {
+	d.Helper()
+	if err := json.Unmarshal([]byte(r.text), &made); err != nil {
 		d.Fatal(err)
 	}
 	return made

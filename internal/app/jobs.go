@@ -33,6 +33,7 @@ import (
 //	recipient: an invitation is sent invitation.expire   recipient: end it after 14 days
 //	wallet: asked for                wallet.open         wallet: decide, or wait for the company's verification
 //	whoever writes to a person       mail.send           mail, on a runner of its own
+//	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
 func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener) job.Table {
 	return job.Table{
 		chain.JobOutput:       {Tx: deposit.OutputChanged},
@@ -48,6 +49,7 @@ func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener) job.Tabl
 		recipient.JobActivate: {Tx: recipient.HandleActivate},
 		recipient.JobExpire:   {Tx: recipient.HandleExpire},
 		wallet.JobOpen:        {Tx: open.Open},
+		recipient.JobRefresh:  {Tx: recipient.HandleRefresh},
 	}
 }
 

@@ -8,20 +8,11 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// lookupSize bounds the binds of a lookup of many keys.
-const lookupSize = 256
-
 // lookup runs a query that ends in "IN" for many keys; $1 is the chain.
 func lookup[T any](ctx context.Context, tx *db.Tx, query, chain string, keys []string, scan func(*db.Rows) (T, error)) ([]T, error) {
 	var all []T
-	for _, n := range db.Chunks(len(keys), lookupSize) {
-		args := make([]any, 0, n+1)
-		args = append(args, chain)
-		for _, k := range keys[:n] {
-			args = append(args, k)
-		}
-		keys = keys[n:]
-		rows, err := tx.Query(ctx, query+" "+db.Placeholders(1, n, 2), args...)
+	for in, args := range tx.In(keys, 2) {
+		rows, err := tx.Query(ctx, query+" "+in, append([]any{chain}, args...)...)
 		some, err := db.Collect(rows, err, scan)
 		if err != nil {
 			return nil, err

@@ -217,3 +217,20 @@ func TestTheDataDirectoryMayHaveAnyName(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// When all connections are taken, the next transaction is refused soon, and it is not stuck: a free connection serves again.
+func TestTooManyTransactionsAreToldToComeBack(t *testing.T) {
+	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t), Connections: 1})
+	err := d.Read(t.Context(), func(ctx context.Context, _ *db.Tx) error {
+		if err := d.Ping(ctx); !errors.Is(err, db.ErrRetryLater) {
+			t.Errorf("a second transaction on one connection: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := d.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

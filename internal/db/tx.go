@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -236,6 +237,28 @@ func Placeholders(n, width, start int) string {
 	return b.String()
 }
 
+// inLengths are the few lengths of an IN list, so that few statement texts exist and stay prepared. SQLite's driver takes time
+// by the square of the number of binds, PostgreSQL a round trip for each list.
+var inLengths = map[Engine][]int{SQLite: {1, 8, 64}, Postgres: {1, 8, 64, 512, 2048}}
+
+// In cuts ids into lists for IN, and yields the text of each, with binds counted from first, and its arguments. A list that is
+// shorter than its text is filled up with its last id.
+func (t *Tx) In(ids []string, first int) iter.Seq2[string, []any] {
+	lengths := inLengths[t.db.engine]
+	return func(yield func(string, []any) bool) {
+		for ids := range slices.Chunk(ids, lengths[len(lengths)-1]) {
+			length := lengths[slices.IndexFunc(lengths, func(n int) bool { return n >= len(ids) })]
+			args := make([]any, length)
+			for i := range args {
+				args[i] = ids[min(i, len(ids)-1)]
+			}
+			if !yield(Placeholders(1, length, first), args) {
+				return
+			}
+		}
+	}
+}
+
 // Group is a kind of write that waits for the commit, where the items of all functions that share the
 // commit are written together. Make it once, in a package variable.
 type Group struct {
@@ -364,8 +387,17 @@ type pgConn struct {
 	waiting *pgx.Batch
 }
 
+// waitForConnection is how long a transaction waits for one. Whoever waits longer is better told to come back: a queue that
+// nobody leaves only grows.
+const waitForConnection = 2 * time.Second
+
 func beginPostgres(ctx context.Context, pool *pgxpool.Pool, begin string) (*pgConn, error) {
-	c, err := pool.Acquire(ctx)
+	short, cancel := context.WithTimeout(ctx, waitForConnection)
+	defer cancel()
+	c, err := pool.Acquire(short)
+	if err != nil && ctx.Err() == nil && short.Err() != nil {
+		return nil, fmt.Errorf("%w (no database connection became free)", ErrRetryLater)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -451,6 +483,17 @@ func (p *pgConn) insert(ctx context.Context, table string, columns []string, row
 	return nil
 }
 
+// insertRows is how many rows one statement inserts into a table of so many columns on SQLite: a power of two.
+func insertRows(columns int) int {
+	n := 16
+	for n > 1 && n*columns > maxInsertBinds {
+		n /= 2
+	}
+	return n
+}
+
+const maxInsertBinds = 128
+
 // sqlRunner is a *sql.Tx of a reader or the writer's transaction.
 type sqlRunner interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -522,9 +565,9 @@ func (c sqliteConn) query(ctx context.Context, query string, args []any) (*Rows,
 	return &Rows{sql: rows}, nil
 }
 
-// insert takes statements of 16 rows at most: the driver's cost of a bind grows with their number.
+// insert takes statements of few rows: the driver's cost of a bind grows with their number.
 func (c sqliteConn) insert(ctx context.Context, table string, columns []string, rows [][]any) error {
-	for _, n := range Chunks(len(rows), 16) {
+	for _, n := range Chunks(len(rows), insertRows(len(columns))) {
 		if _, err := c.exec(ctx, insertStatement(table, columns, n), flatten(rows[:n], len(columns))); err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/recipient"
 )
@@ -114,6 +115,9 @@ func Create(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, 
 		return Distribution{}, err
 	}
 	db.History(tx, by.CompanyID, d.ID, version, "", allocated(d.Allocation), "created")
+	if err := warn(ctx, tx, by, owner, version, mail.Added, d.label()); err != nil {
+		return Distribution{}, err
+	}
 	return d, recipient.ActivateEverywhere(ctx, tx, by, owner)
 }
 
@@ -205,6 +209,7 @@ func SetAllocations(ctx context.Context, tx *db.Tx, by identity.Principal, owner
 	if known != len(wanted) {
 		return nil, fault.NotFoundErr
 	}
+	changed := false
 	for i := range own {
 		d := &own[i]
 		if wanted[d.ID] == d.Allocation {
@@ -215,6 +220,12 @@ func SetAllocations(ctx context.Context, tx *db.Tx, by identity.Principal, owner
 		}
 		db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(wanted[d.ID]), "allocations set")
 		d.Allocation = wanted[d.ID]
+		changed = true
+	}
+	if changed {
+		if err := warn(ctx, tx, by, owner, version, mail.Reallocated, ""); err != nil {
+			return nil, err
+		}
 	}
 	return own, recipient.ActivateEverywhere(ctx, tx, by, owner)
 }
@@ -229,11 +240,55 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id s
 	if err != nil {
 		return err
 	}
-	if err := remove(ctx, tx, owner.ID, id); err != nil {
+	d, err := remove(ctx, tx, owner.ID, id)
+	if err != nil {
 		return err
 	}
 	db.History(tx, by.CompanyID, id, version, allocated(0), "deleted", "deleted")
-	return nil
+	return warn(ctx, tx, by, owner, version, mail.Removed, d.label())
+}
+
+// warn writes to the owner that where their money goes was changed: they notice first when it was not them, nor meant to be.
+func warn(ctx context.Context, tx *db.Tx, by identity.Principal, owner recipient.Payee, version int64, change, label string) error {
+	if !mail.Valid(owner.Email) {
+		return nil
+	}
+	return mail.Enqueue(ctx, tx, mail.Message{
+		CompanyID: by.CompanyID, To: owner.Email, Template: mail.DestinationChanged, Language: mail.LanguageOf(owner.Country),
+		Key:  owner.ID + "/" + strconv.FormatInt(version, 10),
+		Data: mail.DestinationChangedData{Name: owner.Name, Change: change, Destination: label, At: tx.Now()},
+	})
+}
+
+func (d Distribution) label() string {
+	if hint := d.Hint(); hint != "" {
+		return string(d.Symbol) + ": " + hint
+	}
+	return string(d.Symbol)
+}
+
+// identifying are the members that tell one account from another, the most telling first.
+var identifying = []string{"iban", "account_number", "clabe", "cbu_cvu", "cci", "rib", "card_number", "pix_key", "alias", "phone_number", "email"}
+
+// Hint tells the destination from others to somebody who knows it, and nobody else what it is: "bc1q9h…k3d2", "••••3000".
+// It is "" where nothing can be said.
+func (d Distribution) Hint() string {
+	if d.Kind == Crypto {
+		if a := d.Address; len(a) > 12 {
+			return a[:6] + "…" + a[len(a)-4:]
+		}
+		return ""
+	}
+	var masked map[string]any
+	if json.Unmarshal(d.Data, &masked) != nil {
+		return ""
+	}
+	for _, key := range identifying {
+		if s, _ := masked[key].(string); s != "" {
+			return s
+		}
+	}
+	return ""
 }
 
 // ForOwners reads the destinations of many owners, oldest first, masked. Owners without any are absent. It does not ask who

@@ -63,38 +63,34 @@ func setAllocation(ctx context.Context, tx *db.Tx, d Distribution, percent int) 
 }
 
 // remove is the guard of a delete: the allocation is 0 in the statement that deletes.
-func remove(ctx context.Context, tx *db.Tx, ownerID, id string) error {
-	n, err := tx.Exec(ctx, "DELETE FROM distributions WHERE owner_id = $1 AND distribution_id = $2 AND allocation = 0", ownerID, id)
-	if err != nil || n == 1 {
-		return err
+// remove deletes a destination whose allocation is 0, and says what it was as far as its hint needs it.
+func remove(ctx context.Context, tx *db.Tx, ownerID, id string) (Distribution, error) {
+	d := Distribution{OwnerID: ownerID, ID: id}
+	var symbol, masked string
+	err := tx.QueryRow(ctx, `DELETE FROM distributions WHERE owner_id = $1 AND distribution_id = $2 AND allocation = 0
+		RETURNING kind, symbol, address, masked`, ownerID, id).Scan(&d.Kind, &symbol, &d.Address, &masked)
+	if !errors.Is(err, db.ErrNoRows) {
+		d.Symbol, d.Data = money.Asset(symbol), json.RawMessage(masked)
+		return d, err
 	}
 	var allocation int64
 	err = tx.QueryRow(ctx, "SELECT allocation FROM distributions WHERE owner_id = $1 AND distribution_id = $2", ownerID, id).Scan(&allocation)
 	if errors.Is(err, db.ErrNoRows) {
-		return fault.NotFoundErr
+		return d, fault.NotFoundErr
 	}
 	if err != nil {
-		return err
+		return d, err
 	}
-	return ErrNotZero
+	return d, ErrNotZero
 }
-
-// chunkSizes are the few lengths of an IN list, so that few statement texts exist and stay prepared. A shorter list is
-// filled up with its last id.
-var chunkSizes = [...]int{1, 8, 64, 512, 2048}
 
 func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Distribution, error) {
 	found := make(map[string][]Distribution, len(owners))
 	owners = slices.Compact(slices.Sorted(slices.Values(owners)))
-	for ids := range slices.Chunk(owners, chunkSizes[len(chunkSizes)-1]) {
-		size := chunkSizes[slices.IndexFunc(chunkSizes[:], func(size int) bool { return size >= len(ids) })]
-		args := make([]any, size)
-		for i := range args {
-			args[i] = ids[min(i, len(ids)-1)]
-		}
+	for in, args := range tx.In(owners, 1) {
 		rows, err := tx.Query(ctx, `SELECT owner_id, distribution_id, kind, symbol, rail, scheme, country, network,
 				address, tag, transfer_memo, sealed, masked, allocation, created_at
-			FROM distributions WHERE owner_id IN `+db.Placeholders(1, size, 1)+` ORDER BY owner_id, created_at, distribution_id`, args...)
+			FROM distributions WHERE owner_id IN `+in+` ORDER BY owner_id, created_at, distribution_id`, args...)
 		all, err := db.Collect(rows, err, func(r *db.Rows) (d Distribution, err error) {
 			var symbol, masked string
 			var created int64

@@ -41,9 +41,14 @@ func phone(problems *fault.List, text, country string, required bool) string {
 		}
 		return ""
 	}
-	if len(text) <= 40 {
+	if len(text) <= 40 && !strings.ContainsFunc(text, unprintable) {
 		number, err := phonenumbers.Parse(text, country)
-		if err == nil && phonenumbers.IsPossibleNumber(number) {
+		if err == nil && phonenumbers.IsValidNumber(number) {
+			// Several countries share a calling code, so the codes are compared and not the countries.
+			if country != "" && phonenumbers.GetCountryCodeForRegion(country) != int(number.GetCountryCode()) {
+				problems.Add("invalid_parameter", "/phone_country", "The number in phone_number belongs to another country.")
+				return ""
+			}
 			return phonenumbers.Format(number, phonenumbers.E164)
 		}
 	}

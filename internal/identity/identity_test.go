@@ -258,7 +258,8 @@ func TestActingUser(t *testing.T) {
 		create := func(company, email string) (u identity.User, err error) {
 			err = d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 				u, err = identity.CreateUser(ctx, tx, s, identity.NewUser{CompanyID: company, Profile: identity.Profile{
-					Email: email, FirstName: "Ada", Details: identity.Details{City: "London"}}})
+					Email: email, FirstName: "Ada", LastName: "Lovelace", Country: "GB", Details: identity.Details{
+						PhoneNumber: "020 7946 0958", PhoneCountry: "GB", DateOfBirth: "1990-12-10", StreetAddress: "1 Main St", City: "London", Zip: "w1a1aa"}}})
 				return err
 			})
 			return u, err
@@ -432,5 +433,75 @@ func TestSealer(t *testing.T) {
 	}
 	if _, err := identity.NewSealer([]byte("short")); err == nil {
 		t.Error("a short key was taken")
+	}
+}
+
+// The day somebody turns 16 is the first on which they can be paid; who was born on a 29 February waits for 1 March.
+func TestMinimumAge(t *testing.T) {
+	for _, c := range []struct {
+		born, today string
+		ok          bool
+	}{
+		{"2010-05-01", "2026-05-01", true}, {"2010-05-02", "2026-05-01", false},
+		{"2008-02-29", "2024-02-29", true}, {"2008-02-29", "2024-02-28", false},
+		{"1996-02-29", "2012-02-29", true}, {"1991-02-29", "2026-05-01", false}, {"1900-02-29", "2026-05-01", false},
+		{"2000-02-29", "2026-05-01", true}, {"1899-12-31", "2026-05-01", false}, {"1990-1-1", "2026-05-01", false}, {"1990-12-10T00:00:00Z", "2026-05-01", false},
+	} {
+		now, err := time.Parse(time.DateOnly, c.today)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var problems fault.List
+		identity.Profile{Details: identity.Details{DateOfBirth: c.born}}.Check(&problems, now)
+		if problems.Empty() != c.ok {
+			t.Errorf("born %s, today %s: %+v", c.born, c.today, problems.Fields())
+		}
+	}
+}
+
+func TestAddressesAreNormalised(t *testing.T) {
+	for _, c := range []struct{ country, state, zip, wantState, wantZip string }{
+		{"US", "california", "94105", "CA", "94105"}, {"US", "US-CA", "941051234", "CA", "94105-1234"}, {"US", "ca", " 94105 - 1234", "CA", "94105-1234"},
+		{"US", "Ontario", "9410", "!", "!"}, {"CA", "quebec", "h3z 2y7", "QC", "H3Z 2Y7"}, {"CA", "QC", "D3Z2Y7", "QC", "!"},
+		{"BR", "são paulo", "01310100", "SP", "01310-100"}, {"BR", "SAO PAULO", "0131010", "SP", "!"}, {"AU", "New South Wales", "2000", "NSW", "2000"},
+		{"MX", "Ciudad de Mexico", "06000", "CMX", "06000"}, {"MX", "DIF", "0600", "CMX", "!"}, {"IN", "orissa", "751001", "!", "751001"}, {"IN", "OR", "751 001", "OD", "751001"},
+		{"GB", "Greater London", "ec1a1bb", "Greater London", "EC1A 1BB"}, {"GB", "", "m1 1ae", "", "M1 1AE"}, {"GB", "", "E1 1", "", "!"},
+		{"IE", "Dublin", "d02x285", "Dublin", "D02 X285"}, {"NL", "", "1012js", "", "1012 JS"}, {"PL", "", "00950", "", "00-950"}, {"PT", "", "1000-001", "", "1000-001"},
+		{"JP", "Tokyo", "1000001", "Tokyo", "100-0001"}, {"SE", "", "11455", "", "114 55"}, {"DE", "", "10115", "", "10115"}, {"DE", "", "1011", "", "!"},
+		{"AE", "Dubai", "", "Dubai", ""}, {"AE", "Dubai", "00000", "Dubai", "00000"}, {"US", "", "", "!", "!"}, {"DE", "", "", "", "!"}, {"TV", "x\u202e", "a;b", "!", "!"},
+	} {
+		var problems fault.List
+		state := identity.State(&problems, "/state", c.state, c.country, true)
+		if bad := !problems.Empty(); bad != (c.wantState == "!") || !bad && state != c.wantState {
+			t.Errorf("%s state %q: %q %+v", c.country, c.state, state, problems.Fields())
+		}
+		problems = fault.List{}
+		zip := identity.PostalCode(&problems, "/zip", c.zip, c.country, true)
+		if bad := !problems.Empty(); bad != (c.wantZip == "!") || !bad && zip != c.wantZip {
+			t.Errorf("%s postal code %q: %q %+v", c.country, c.zip, zip, problems.Fields())
+		}
+	}
+}
+
+func TestEmailAndPhone(t *testing.T) {
+	for text, want := range map[string]string{
+		"Ada@EXAMPLE.com": "Ada@example.com", " ada@example.com ": "ada@example.com", "ada+pay@mail.example.co.uk": "ada+pay@mail.example.co.uk", "ada@bücher.example": "ada@bücher.example",
+		"ada@localhost": "", "ada": "", "@example.com": "", "ada@example..com": "", "ada@-example.com": "", "ada@example.com.": "", "ada@[127.0.0.1]": "", `"a b"@example.com`: "",
+		"ada@example.com\r\nBcc: eve@example.com": "", "ada\u200b@example.com": "", strings.Repeat("a", 65) + "@example.com": "", "ada@" + strings.Repeat("a.", 130) + "com": "",
+	} {
+		var problems fault.List
+		if got := identity.Email(&problems, "/email", text, false); got != want || problems.Empty() != (want != "") {
+			t.Errorf("%q: %q %+v", text, got, problems.Fields())
+		}
+	}
+	for _, c := range []struct{ number, country, want string }{
+		{"(415) 555-2671", "US", "+14155552671"}, {"+14155552671", "CA", "+14155552671"}, {"020 7946 0958", "gb", "+442079460958"}, {"+49 30 901820", "", "+4930901820"},
+		{"+442079460958", "US", ""}, {"555-0123", "US", ""}, {"020 7946 0958", "", ""}, {"+1", "US", ""}, {"+1415555267112345", "US", ""}, {"call me", "US", ""}, {"+1415555267\u202e1", "US", ""},
+	} {
+		var problems fault.List
+		p := identity.Profile{Details: identity.Details{PhoneNumber: c.number, PhoneCountry: c.country}}.Check(&problems, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
+		if p.PhoneNumber != c.want || problems.Empty() != (c.want != "") {
+			t.Errorf("%s in %s: %q %+v", c.number, c.country, p.PhoneNumber, problems.Fields())
+		}
 	}
 }

@@ -225,3 +225,25 @@ func unknown(err error) error {
 	}
 	return err
 }
+
+// replaceUser is guarded by the version before: it says false when somebody was faster.
+func replaceUser(ctx context.Context, tx *db.Tx, u User) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE users SET email = $3, email_key = $4, first_name = $5, last_name = $6, country = $7, details = $8,
+			complete = $9, version = $10, updated_at = $11
+		WHERE user_id = $1 AND version = $2`,
+		u.ID, u.Version-1, u.Email, emailKey(u.Email), u.FirstName, u.LastName, u.Country, u.sealed, u.Complete, u.Version, db.Micros(tx.Now()))
+	return n == 1, err
+}
+
+// moveCompanyUser gives a company's user another address. The row goes and comes, so that the unique index decides a race
+// without failing the statement.
+func moveCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
+	var created int64
+	err := tx.QueryRow(ctx, "DELETE FROM company_users WHERE company_id = $1 AND user_id = $2 RETURNING created_at", u.CompanyID, u.ID).Scan(&created)
+	if err != nil {
+		return err
+	}
+	old := u
+	old.Created = db.Time(created)
+	return insertCompanyUser(ctx, tx, old)
+}

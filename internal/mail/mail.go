@@ -59,7 +59,7 @@ type (
 		Amount        string   // "120.00 USD"
 		Description   string   // the company's own words
 		Reference     string   // id of the payment
-		Arrived       []string // per destination: "0.00123 BTC: bc1q9h…k3d2"
+		Arrived       []string // per destination: "0.00123 BTC (bc1q9h…k3d2)"
 	}
 
 	// PaymentReturnedData tells a payee that their bank sent a payment back.

@@ -87,18 +87,13 @@ func ForPayroll(ctx context.Context, tx *db.Tx, companyID, payrollID string) ([]
 // ForPayments is every output of some payments of a payroll, by payment. No payments means none.
 func ForPayments(ctx context.Context, tx *db.Tx, companyID, payrollID string, paymentIDs ...string) ([]Output, error) {
 	var all []Output
-	for len(paymentIDs) > 0 {
-		n := min(len(paymentIDs), 500)
-		args := []any{companyID, payrollID}
-		for _, id := range paymentIDs[:n] {
-			args = append(args, id)
-		}
-		some, err := selectOutputs(ctx, tx, "company_id = $1 AND payroll_id = $2 AND payment_id IN "+
-			db.Placeholders(1, n, 3)+" ORDER BY payment_id, output_id", args...)
+	for in, ids := range tx.In(paymentIDs, 3) {
+		some, err := selectOutputs(ctx, tx, "company_id = $1 AND payroll_id = $2 AND payment_id IN "+in+" ORDER BY payment_id, output_id",
+			append([]any{companyID, payrollID}, ids...)...)
 		if err != nil {
 			return nil, err
 		}
-		all, paymentIDs = append(all, some...), paymentIDs[n:]
+		all = append(all, some...)
 	}
 	return all, nil
 }

@@ -111,6 +111,9 @@ func (t *plan) payroll(tx *db.Tx) *Payroll {
 }
 
 func (s *Service) createOnChain(ctx context.Context, tx *db.Tx, p *Payroll) error {
+	if err := s.checkWatched(ctx, tx); err != nil {
+		return err
+	}
 	address, err := s.Pool.Take(ctx, tx, p.CompanyID, p.ID)
 	if err != nil {
 		return err

@@ -336,6 +336,11 @@ func (s *Service) ask(ctx context.Context, tx *db.Tx, f *funding) (quote.Quote, 
 	if err != nil {
 		return quote.Quote{}, err
 	}
+	if f.last.State != quote.StateActive { // an active one is given again as it is
+		if err := s.checkWatched(ctx, tx); err != nil {
+			return quote.Quote{}, err
+		}
+	}
 	p := f.p
 	q, err := quote.Refresh(ctx, tx, quote.Params{
 		CompanyID: p.CompanyID, ObjectID: p.ID, Due: left, Funding: p.FundingCurrency, Address: p.Address, Network: p.Network,

@@ -29,9 +29,11 @@
 package payroll
 
 import (
+	"context"
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
@@ -224,6 +226,16 @@ type Service struct {
 	// equivalent at the present rate, that is applied at a new rate without being asked.
 	// Zero means 1,000.00 USD. A larger one waits for a refresh by the company.
 	AutoRequote money.Amount
+	// Watched refuses while the chain goes unwatched, and with it every new price: a payment would not be seen in time.
+	// Nil refuses nothing.
+	Watched func(ctx context.Context, tx *db.Tx) error
+}
+
+func (s *Service) checkWatched(ctx context.Context, tx *db.Tx) error {
+	if s.Watched == nil {
+		return nil
+	}
+	return s.Watched(ctx, tx)
 }
 
 // What a caller may be told.

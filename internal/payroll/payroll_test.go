@@ -252,6 +252,8 @@ func wantFault(t testing.TB, err error, code string) *fault.Fault {
 
 func TestFromCreationToFulfilled(t *testing.T) {
 	run(t, func(h *house) {
+		h.exec("UPDATE recipients SET email = 'pat@example.com', country = 'MX' WHERE recipient_id = 'rec_btc'")
+		h.exec("UPDATE recipients SET email = 'eve@example.com' WHERE recipient_id = 'rec_eur'")
 		p := h.create(CreateParams{ToPay: worked, ExternalID: "march"})
 		if p.Volume != usd(1_000_00) || p.Fees != usd(10_00) || p.Total != usd(1_010_00) || p.Quote == nil || p.Quote.Funding != sats(2_020_000) || p.Quote.Address == "" {
 			t := h.t
@@ -293,6 +295,19 @@ func TestFromCreationToFulfilled(t *testing.T) {
 		}
 		h.outcome(p, money.EUR, payout.Fulfilled)
 		last := h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
+
+		// Each payee was written to once of the arrival, and of each return.
+		for address, want := range map[string][2]int64{"pat@example.com": {1, 0}, "eve@example.com": {1, 1}} {
+			sent := h.count("SELECT COUNT(*) FROM mails WHERE company_id = $1 AND address = $2 AND template = 'payment_sent'", p.CompanyID, address)
+			returned := h.count("SELECT COUNT(*) FROM mails WHERE company_id = $1 AND address = $2 AND template = 'payment_returned'", p.CompanyID, address)
+			if sent != want[0] || returned != want[1] {
+				h.t.Errorf("%s got %d mails of an arrival and %d of a return, want %v", address, sent, returned, want)
+			}
+		}
+		if n := h.count(`SELECT COUNT(*) FROM mails WHERE address = 'pat@example.com' AND language = 'es'
+				AND data LIKE '%"Acme"%600.00 USD%0.01200000 BTC%'`); n != 1 {
+			h.t.Error("the mail does not say who paid how much, or not in the payee's language")
+		}
 
 		// Every version of the payroll and of each payment told of itself once.
 		events := h.count("SELECT COUNT(*) FROM events WHERE object_id = $1", p.ID)

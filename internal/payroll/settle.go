@@ -44,7 +44,7 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	for _, o := range outputs {
 		of[o.PaymentID] = append(of[o.PaymentID], o)
 	}
-	moved := false
+	var moved []*Payment
 	for i := range payments {
 		m := &payments[i]
 		to, reason := outcome(m.State, of[m.ID])
@@ -58,10 +58,13 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 		if err := p.tell(tx, m, from, reason, of[m.ID]); err != nil {
 			return err
 		}
-		moved = true
+		moved = append(moved, m)
 	}
-	if !moved {
+	if len(moved) == 0 {
 		return nil
+	}
+	if err := p.inform(ctx, tx, moved, of); err != nil {
+		return err
 	}
 	return p.concludePayments(ctx, tx)
 }

@@ -88,7 +88,7 @@ func TestInvitationIsAccepted(t *testing.T) {
 		}
 		token := w.token(v)
 		seen, err := w.look(token)
-		if err != nil || seen.CompanyName != "Company" || seen.Email != "Ada@Example.com" || seen.State != "sent" {
+		if err != nil || seen.CompanyName != "Company" || seen.Email != "Ada@example.com" || seen.State != "sent" {
 			t.Errorf("%+v %v", seen, err)
 		}
 		_, err = w.accept(token, identity.NewUser{})
@@ -103,7 +103,7 @@ func TestInvitationIsAccepted(t *testing.T) {
 		}
 		_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			u, err := identity.GetUser(ctx, tx, nil, id)
-			if err != nil || u.Email != "Ada@Example.com" || u.FirstName != "Ada" {
+			if err != nil || u.Email != "Ada@example.com" || u.FirstName != "Ada" {
 				t.Errorf("%+v %v", u, err)
 			}
 			s, err := recipient.Workers(ctx, tx, w.by, recipient.WorkersParams{Email: "ada@example.com"})

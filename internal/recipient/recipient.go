@@ -66,6 +66,7 @@ type Payee struct {
 	Name    string
 	Status  string
 	Country string
+	Email   string // "" when unknown
 }
 
 // CreateParams is a worker payload: what a company says of a recipient without a login.
@@ -245,7 +246,7 @@ func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Pa
 	if by.CompanyID != "" {
 		r, err := selectOne(ctx, tx, by.CompanyID, id)
 		if err == nil {
-			return Payee{r.ID, r.UserID, r.Type, r.Name, r.Status, r.Country}, nil
+			return Payee{r.ID, r.UserID, r.Type, r.Name, r.Status, r.Country, r.Email}, nil
 		}
 		if by.UserID == "" || by.UserID != id {
 			return Payee{}, err
@@ -258,7 +259,7 @@ func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Pa
 	if err != nil {
 		return Payee{}, err
 	}
-	return Payee{ID: u.ID, UserID: u.ID, Kind: TypeUser, Name: u.Name(), Status: Pending, Country: u.Country}, nil
+	return Payee{ID: u.ID, UserID: u.ID, Kind: TypeUser, Name: u.Name(), Status: Pending, Country: u.Country, Email: u.Email}, nil
 }
 
 // Payees finds the recipients and workers of a company by their ids. Ids that are not its own are absent from the answer.

@@ -328,7 +328,7 @@ func TestWorkersAndPayees(t *testing.T) {
 			if err != nil || len(payees) != 3 {
 				t.Errorf("payees: %v %v", payees, err)
 			}
-			if p := payees[ada.ID]; p != (recipient.Payee{ID: ada.ID, UserID: ada.ID, Kind: "user", Name: "Ada Lovelace", Status: "active", Country: "GB"}) {
+			if p := payees[ada.ID]; p != (recipient.Payee{ID: ada.ID, UserID: ada.ID, Kind: "user", Name: "Ada Lovelace", Status: "active", Country: "GB", Email: "Ada@example.com"}) {
 				t.Errorf("%+v", p)
 			}
 			if p := payees[firm.ID]; p != (recipient.Payee{ID: firm.ID, Kind: "company", Name: "Acme", Status: "pending", Country: "DE"}) {

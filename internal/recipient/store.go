@@ -3,7 +3,6 @@ package recipient
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -53,11 +52,28 @@ func upsertWorker(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) (
 	if err != nil || n == 1 {
 		return n == 1, err
 	}
-	_, err = tx.Exec(ctx, `UPDATE recipients SET name = $3, name_key = $4, first_name = $5, last_name = $6, email = $7, email_key = $8,
+	return false, refresh(ctx, tx, r, onboarded)
+}
+
+// refresh takes over what changed in a user's profile. It touches nothing else, and nobody who is no worker.
+func refresh(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) error {
+	_, err := tx.Exec(ctx, `UPDATE recipients SET name = $3, name_key = $4, first_name = $5, last_name = $6, email = $7, email_key = $8,
 			country = $9, onboarded = $10, updated_at = $11
 		WHERE company_id = $1 AND recipient_id = $2`,
 		r.CompanyID, r.ID, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email, key(r.Email), r.Country, onboarded, db.Micros(tx.Now()))
-	return false, err
+	return err
+}
+
+func refreshWorker(ctx context.Context, tx *db.Tx, companyID string, u identity.User) error {
+	return refresh(ctx, tx, Recipient{
+		CompanyID: companyID, ID: u.ID, Name: u.Name(), FirstName: u.FirstName, LastName: u.LastName, Email: u.Email, Country: u.Country,
+	}, u.Complete)
+}
+
+// companiesOf lists the companies that pay a user.
+func companiesOf(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id FROM recipients WHERE user_id = $1 AND user_id <> '' ORDER BY company_id", userID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
 func selectOne(ctx context.Context, tx *db.Tx, companyID, id string) (Recipient, error) {
@@ -72,23 +88,13 @@ func selectDetails(ctx context.Context, tx *db.Tx, companyID, id string) (detail
 	return details, tx.QueryRow(ctx, "SELECT details FROM recipients WHERE company_id = $1 AND recipient_id = $2", companyID, id).Scan(&details)
 }
 
-// chunkSizes are the few lengths of an IN list, so that few statement texts exist and stay prepared. A shorter list is
-// filled up with its last id.
-var chunkSizes = [...]int{1, 8, 64, 512, 2048}
-
 func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
 	payees := make(map[string]Payee, len(ids))
-	for ids := range slices.Chunk(ids, chunkSizes[len(chunkSizes)-1]) {
-		size := chunkSizes[slices.IndexFunc(chunkSizes[:], func(size int) bool { return size >= len(ids) })]
-		args := make([]any, 0, size+1)
-		args = append(args, companyID)
-		for i := range size {
-			args = append(args, ids[min(i, len(ids)-1)])
-		}
-		rows, err := tx.Query(ctx, `SELECT recipient_id, user_id, recipient_type, name, status, country
-			FROM recipients WHERE company_id = $1 AND recipient_id IN `+db.Placeholders(1, size, 2), args...)
+	for in, args := range tx.In(ids, 2) {
+		rows, err := tx.Query(ctx, `SELECT recipient_id, user_id, recipient_type, name, status, country, email
+			FROM recipients WHERE company_id = $1 AND recipient_id IN `+in, append([]any{companyID}, args...)...)
 		found, err := db.Collect(rows, err, func(r *db.Rows) (p Payee, err error) {
-			return p, r.Scan(&p.ID, &p.UserID, &p.Kind, &p.Name, &p.Status, &p.Country)
+			return p, r.Scan(&p.ID, &p.UserID, &p.Kind, &p.Name, &p.Status, &p.Country, &p.Email)
 		})
 		if err != nil {
 			return nil, err

@@ -1,0 +1,242 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	neturl "net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain/btcdtest"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+)
+
+// Two processes of each role share one PostgreSQL and nothing else. Requests go to either; each thing happens once.
+func TestRolesApart(t *testing.T) {
+	url := dbtest.Postgres(t)
+	role := func(r string) *Service { return boot(t, url, func(c *Config) { c.Roles = []string{r} }) }
+	for range 2 {
+		role(RoleWatcher)
+		role(RoleWorker)
+	}
+	a, b := newDoor(t, role(RoleAPI)), newDoor(t, role(RoleAPI))
+	eventually(t, 30*time.Second, "prices and a watched chain", func() bool {
+		return a.do("POST", "/api/company/payroll/preview", pays("", "20.00", a.seed.Workers[0].UserID)).status == http.StatusOK &&
+			a.do("POST", createPath, pays("", "20.00", a.seed.Workers[0].UserID), "Idempotency-Key", freshKey()).status == http.StatusOK
+	})
+	before := a.effects()
+
+	// One key at both at once: one payroll, and both hear of it or are asked to wait.
+	key, body := freshKey(), pays("", "250.00", a.seed.Workers[0].UserID, a.seed.Workers[1].UserID)
+	answers := make([]response, 20)
+	var all sync.WaitGroup
+	for i := range answers {
+		door := []*door{a, b}[i%2]
+		all.Go(func() { answers[i] = door.send("POST", createPath, body, "Idempotency-Key", key) })
+	}
+	all.Wait()
+	made := a.created(b.ok("POST", createPath, body, "Idempotency-Key", key))
+	for _, r := range answers {
+		if r.err != nil || r.status != http.StatusOK && r.status != http.StatusConflict || r.status == http.StatusOK && a.created(r).PayrollID != made.PayrollID {
+			t.Errorf("%d %s %v", r.status, r.text, r.err)
+		}
+	}
+	if after := a.effects(); after[0] != before[0]+1 || after[3] != before[3]+1 || after[4] != before[4]+1 {
+		t.Errorf("payrolls, payments, quotes, addresses, events: %v before, %v after", before, after)
+	}
+
+	b.deposit(made.PayrollID, "exact", "")
+	a.fulfilled(made.PayrollID)
+	if n := a.count("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name = 'payroll.status_update'", made.PayrollID); n < 3 {
+		t.Errorf("%d events tell of received, released and fulfilled", n)
+	}
+	a.checkBooks()
+}
+
+// The server ends every connection again and again, as at a failover, while clients create payrolls. A client that repeats
+// what was not answered, with its key, gets exactly what it asked for.
+func TestADatabaseThatKeepsFailing(t *testing.T) {
+	url := dbtest.Postgres(t)
+	s := boot(t, url, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
+	d := newDoor(t, s)
+	enemy := dbtest.Open(t, db.Options{URL: url})
+	var one sync.Mutex // the enemy is no enemy of itself
+	cut := func() {
+		one.Lock()
+		defer one.Unlock()
+		err := enemy.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			var n int64
+			return tx.QueryRow(ctx, `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
+				WHERE datname = current_database() AND application_name = 'stipend' AND pid <> pg_backend_pid()`).Scan(&n)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	const clients, each = 4, 15
+	before := d.effects()
+	refused := make(chan response, clients*each*100)
+	var all sync.WaitGroup
+	for c := range clients {
+		all.Go(func() {
+			for i := range each {
+				key, body := freshKey(), pays(fmt.Sprintf(`"external_id":"cut-%d-%d",`, c, i), "25.00", d.seed.Workers[0].UserID)
+				if i%3 == 0 {
+					cut()
+				}
+				for {
+					r := d.send("POST", createPath, body, "Idempotency-Key", key)
+					if r.err == nil && r.status == http.StatusOK {
+						break
+					}
+					refused <- r
+					if len(refused) == cap(refused) {
+						t.Error("it never recovers")
+						return
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(refused)
+	for r := range refused {
+		if r.err != nil || r.status != http.StatusServiceUnavailable || !strings.Contains(r.text, `"retry_later"`) || r.header.Get("Retry-After") == "" {
+			t.Errorf("while the database fails: %d %s %v", r.status, r.text, r.err)
+		}
+	}
+	after := d.effects()
+	for i := range after {
+		if after[i]-before[i] != clients*each && i != 3 { // an address whose payroll was undone stays unused
+			t.Errorf("payrolls, payments, quotes, addresses, events: %v before, %v after, want %d more", before, after, clients*each)
+			break
+		}
+	}
+	made := d.payTwo("250.00")
+	d.deposit(made.PayrollID, "exact", "")
+	d.fulfilled(made.PayrollID)
+	d.checkBooks()
+}
+
+// A full disk refuses writes with their own error, reading goes on, nothing leaves that could not be stored, and nothing has
+// to be repaired when there is room again.
+func TestAFullDisk(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		s := boot(t, url, func(c *Config) { c.BlockInterval = time.Hour })
+		d := newDoor(t, s)
+		made := d.payTwo("250.00")
+		fill(t, s.db, true)
+		d.nothing(func() {
+			d.refused(503, "storage_unavailable", "POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey())
+		})
+		if v := d.look(made.PayrollID); v.Status != "pending" {
+			d.Errorf("%+v", v)
+		}
+		fill(t, s.db, false)
+		d.create(pays("", "25.00", d.seed.Workers[0].UserID))
+		d.deposit(made.PayrollID, "exact", "")
+		d.checkBooks()
+	})
+}
+
+// fill makes the engine itself say that there is no room, or takes that back. A SQLite file may not grow; PostgreSQL raises
+// the code of a full disk for every new payroll.
+func fill(t *testing.T, d *db.DB, full bool) {
+	t.Helper()
+	statements := []string{"PRAGMA max_page_count = 1073741823"}
+	switch {
+	case d.Engine() == db.SQLite && full:
+		statements = []string{"PRAGMA max_page_count = 1"} // it takes the present size instead
+	case d.Engine() == db.Postgres && full:
+		statements = []string{`CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS
+			$$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$`,
+			"CREATE TRIGGER no_room BEFORE INSERT ON payrolls FOR EACH ROW EXECUTE FUNCTION no_room()"}
+	case d.Engine() == db.Postgres:
+		statements = []string{"DROP TRIGGER no_room ON payrolls", "DROP FUNCTION no_room()"}
+	}
+	err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		var all error
+		for _, sql := range statements {
+			_, err := tx.Exec(ctx, sql)
+			all = errors.Join(all, err)
+		}
+		return all
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A node that is down stops nobody from starting or reading; it stops new addresses, because nobody would see them paid. All
+// goes on by itself when the node is there. One that goes away later stops new prices after a while.
+func TestANodeThatIsDown(t *testing.T) {
+	node := btcdtest.Start(t)
+	proxy := newCable(t, node.URL())
+	proxy.cut()
+	s := boot(t, dbtest.SQLite(t), func(c *Config) { c.BitcoinRPC, c.BlindLimit = proxy.url(), 10*time.Minute })
+	d := newDoor(t, s)
+	d.ok("GET", "/api/company/payrolls", "")
+	body := pays("", "25.00", d.seed.Workers[0].UserID)
+	r := d.refused(503, "retry_later", "POST", createPath, body, "Idempotency-Key", "down")
+	if r.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	proxy.mend()
+	eventually(t, 30*time.Second, "the same request succeeds", func() bool {
+		return d.do("POST", createPath, body, "Idempotency-Key", "down").status == http.StatusOK
+	})
+	made := d.create(body)
+	proxy.cut()
+	d.advance(31 * time.Minute)
+	d.refused(503, "retry_later", "POST", createPath, body, "Idempotency-Key", freshKey())
+	again := `{"payroll_id":"` + made.PayrollID + `"}`
+	d.ok("POST", "/api/company/payroll/quote/refresh", again) // nothing expires while nobody watches
+	proxy.mend()
+	eventually(t, 30*time.Second, "prices are held again", func() bool {
+		return d.do("POST", createPath, body, "Idempotency-Key", "back").status == http.StatusOK
+	})
+}
+
+// cable is the network between the service and its node, which the test can cut.
+type cable struct {
+	server *httptest.Server
+	broken atomic.Bool
+	user   *neturl.Userinfo
+}
+
+func newCable(t *testing.T, to string) *cable {
+	t.Helper()
+	target, err := neturl.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cable{user: target.User}
+	proxy := httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Host, r.Out.URL.Scheme = target.Host, target.Scheme },
+		ErrorLog: log.New(io.Discard, "", 0)} // requests that the service gives up
+	c.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c.broken.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(c.server.Close)
+	return c
+}
+
+func (c *cable) cut()  { c.broken.Store(true) }
+func (c *cable) mend() { c.broken.Store(false) }
+
+func (c *cable) url() string {
+	u := neturl.URL{Scheme: "http", User: c.user, Host: c.server.Listener.Addr().String()}
+	return u.String()
+}

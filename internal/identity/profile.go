@@ -1,0 +1,171 @@
+package identity
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/mail"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/stipend/stipend/internal/fault"
+)
+
+// Profile is what is known of a person. Of a user, email, names and country are searchable; the rest is sealed at rest.
+type Profile struct {
+	Email     string `json:"-"`
+	FirstName string `json:"-"`
+	LastName  string `json:"-"`
+	Country   string `json:"-"`
+	Details
+}
+
+// Details are the personal data that are never searched.
+type Details struct {
+	PhoneNumber    string `json:"phone_number,omitempty"`
+	PhoneCountry   string `json:"phone_country,omitempty"`
+	DateOfBirth    string `json:"date_of_birth,omitempty"`
+	StreetAddress  string `json:"street_address,omitempty"`
+	StreetAddress2 string `json:"street_address_2,omitempty"`
+	City           string `json:"city,omitempty"`
+	State          string `json:"state,omitempty"`
+	Zip            string `json:"zip,omitempty"`
+}
+
+// Seal encrypts the details for their place.
+func (d Details) Seal(s *Sealer, at Place) (string, error) {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return "", err
+	}
+	return s.Seal(at, text)
+}
+
+// OpenDetails decrypts what Seal made.
+func OpenDetails(s *Sealer, at Place, sealed string) (d Details, err error) {
+	text, err := s.Open(at, sealed)
+	if err != nil {
+		return Details{}, err
+	}
+	return d, json.Unmarshal(text, &d)
+}
+
+// Complete says whether a profile has what paying a person needs: a name, a birth date, a country and an address.
+func (p Profile) Complete() bool {
+	return p.FirstName != "" && p.LastName != "" && p.DateOfBirth != "" && p.Country != "" && p.StreetAddress != "" && p.City != ""
+}
+
+// Check normalises a profile and notes what is wrong with it; required says which members must be there, by their names.
+// A state and a postal code are required only where the country has them.
+func (p Profile) Check(problems *fault.List, now time.Time, required ...string) Profile {
+	must := map[string]bool{}
+	for _, name := range required {
+		must[name] = true
+	}
+	line := func(name, value string, most int) string {
+		least := 0
+		if must[name] {
+			least = 1
+		}
+		return Line(problems, "/"+name, value, least, most)
+	}
+	q := Profile{
+		Email:     Email(problems, "/email", p.Email, must["email"]),
+		FirstName: line("first_name", p.FirstName, 100),
+		LastName:  line("last_name", p.LastName, 100),
+		Details: Details{
+			DateOfBirth:    birthDate(problems, p.DateOfBirth, now, must["date_of_birth"]),
+			StreetAddress:  line("street_address", p.StreetAddress, 200),
+			StreetAddress2: line("street_address_2", p.StreetAddress2, 200),
+			City:           line("city", p.City, 100),
+		},
+	}
+	q.Country = Country(problems, "/country", p.Country, must["country"])
+	q.State = State(problems, "/state", p.State, q.Country, must["state"])
+	q.Zip = PostalCode(problems, "/zip", p.Zip, q.Country, must["zip"])
+	q.PhoneCountry = Country(problems, "/phone_country", p.PhoneCountry, must["phone_country"])
+	if p.PhoneCountry == "" || q.PhoneCountry != "" { // a number cannot be read in a wrong country
+		q.PhoneNumber = phone(problems, p.PhoneNumber, q.PhoneCountry, must["phone_number"])
+	}
+	return q
+}
+
+// Line normalises a line of text and notes at the pointer when it is too short, too long or has control characters,
+// which would reach mails and files of banks.
+func Line(problems *fault.List, pointer, text string, least, most int) string {
+	if !utf8.ValidString(text) || len(text) > 8*most+64 {
+		problems.Add("invalid_parameter", pointer, fmt.Sprintf("This takes text of at most %d characters.", most))
+		return ""
+	}
+	text = strings.TrimSpace(norm.NFC.String(text))
+	switch n := utf8.RuneCountInString(text); {
+	case n < least && n == 0:
+		problems.Add("missing_field", pointer, "This member is required.")
+	case n < least || n > most:
+		problems.Add("invalid_parameter", pointer, fmt.Sprintf("This takes %d to %d characters.", least, most))
+	case strings.ContainsFunc(text, unprintable):
+		problems.Add("invalid_parameter", pointer, "This is one line of text, without control characters.")
+	default:
+		return text
+	}
+	return ""
+}
+
+// unprintable characters are those that break a line, turn the direction of what follows, or cannot be seen. Two
+// invisible ones belong into names of some scripts: the joiner and the non-joiner.
+func unprintable(r rune) bool {
+	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d'
+}
+
+// Email normalises an address and notes at the pointer when it is none.
+func Email(problems *fault.List, pointer, text string, required bool) string {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		if required {
+			problems.Add("missing_field", pointer, "This member is required.")
+		}
+		return ""
+	}
+	text = norm.NFC.String(text)
+	a, err := mail.ParseAddress(text)
+	// ParseAddress also takes "Name <address>": an address alone comes back as it went in.
+	at := strings.LastIndexByte(text, '@')
+	if err != nil || a.Address != text || a.Name != "" || len(text) > 254 || at > 64 || strings.ContainsFunc(text, unprintable) ||
+		!mailDomain.MatchString(text[at+1:]) {
+		problems.Add("invalid_parameter", pointer, "This takes one email address, such as ada@example.com.")
+		return ""
+	}
+	return text[:at+1] + strings.ToLower(text[at+1:]) // the part before the @ is the receiver's own matter
+}
+
+// mailDomain is a name that the world's mail can be sent to: two labels at least, in any script.
+var mailDomain = regexp.MustCompile(`^([\p{L}\p{N}]([\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.)+[\p{L}][\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}]$`)
+
+// MinimumAge is the age from which somebody can be paid here: the lowest at which the law of most countries lets people do
+// regular paid work. The bank or the company may ask for more.
+const MinimumAge = 16
+
+func birthDate(problems *fault.List, text string, now time.Time, required bool) string {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		if required {
+			problems.Add("missing_field", "/date_of_birth", "This member is required.")
+		}
+		return ""
+	}
+	day, err := time.Parse(time.DateOnly, text)
+	if err != nil || day.Year() < 1900 || day.After(now) {
+		problems.Add("invalid_parameter", "/date_of_birth", "This takes a day in the past as YYYY-MM-DD.")
+		return ""
+	}
+	// Who was born on a 29 February comes of age on the 1 March of other years.
+	if day.AddDate(MinimumAge, 0, 0).After(now) {
+		problems.Add("invalid_parameter", "/date_of_birth", fmt.Sprintf("A person who is paid is at least %d years old.", MinimumAge))
+		return ""
+	}
+	return text
+}

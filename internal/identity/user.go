@@ -1,0 +1,119 @@
+package identity
+
+import (
+	"context"
+	"strings"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+)
+
+// ErrEmailSignsIn keeps an app or a company from taking over an account by changing the address it is entered with.
+var ErrEmailSignsIn = fault.New(fault.Conflict, "invalid_state", "This person signs in with their email address, so only they change it, on their account page.")
+
+// ProfileChanges are the members of a profile to change; nil leaves one as it is. What the person must have cannot be
+// emptied.
+type ProfileChanges struct {
+	Email, FirstName, LastName, Country             *string
+	PhoneNumber, PhoneCountry, DateOfBirth          *string
+	StreetAddress, StreetAddress2, City, State, Zip *string
+}
+
+// apply returns the profile with the changes in it, and the names of those that must not be empty.
+func (c ProfileChanges) apply(p Profile) (changed Profile, sent []string) {
+	for _, m := range []struct {
+		name string
+		from *string
+		to   *string
+	}{
+		{"email", c.Email, &p.Email}, {"first_name", c.FirstName, &p.FirstName}, {"last_name", c.LastName, &p.LastName},
+		{"phone_number", c.PhoneNumber, &p.PhoneNumber}, {"phone_country", c.PhoneCountry, &p.PhoneCountry},
+		{"date_of_birth", c.DateOfBirth, &p.DateOfBirth}, {"street_address", c.StreetAddress, &p.StreetAddress},
+		{"street_address_2", c.StreetAddress2, &p.StreetAddress2}, {"city", c.City, &p.City}, {"state", c.State, &p.State},
+		{"zip", c.Zip, &p.Zip}, {"country", c.Country, &p.Country},
+	} {
+		if m.from == nil {
+			continue
+		}
+		*m.to = *m.from
+		if m.name != "street_address_2" {
+			sent = append(sent, m.name)
+		}
+	}
+	if c.Country != nil { // another country may need what this one did not
+		for _, name := range []string{"state", "zip"} {
+			if p.StreetAddress != "" {
+				sent = append(sent, name)
+			}
+		}
+	}
+	return p, sent
+}
+
+// UpdateUser changes a user that the principal may act for (see ActingUser) and returns the user as they are then. It refuses
+// the whole change when anything in it is wrong, an address that another user of the company has with ErrUserExists, and
+// an address that the person signs in with with ErrEmailSignsIn.
+func UpdateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id string, c ProfileChanges) (User, error) {
+	if by.Kind == KindAPIKey {
+		company, err := CompanyByID(ctx, tx, by.CompanyID)
+		if err != nil {
+			return User{}, err
+		}
+		if err := company.Active(); err != nil {
+			return User{}, err
+		}
+	}
+	for {
+		u, done, err := updateUser(ctx, tx, s, by, id, c)
+		if done || err != nil {
+			return u, err
+		}
+		// Somebody else changed the user meanwhile and has committed: what is read now is newer.
+	}
+}
+
+func updateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id string, c ProfileChanges) (u User, done bool, err error) {
+	old, err := ActingUser(ctx, tx, by, id)
+	if err != nil {
+		return User{}, false, err
+	}
+	if old, err = old.Open(s); err != nil {
+		return User{}, false, err
+	}
+	changed, sent := c.apply(old.Profile)
+	var problems fault.List
+	u = old
+	u.Profile = changed.Check(&problems, tx.Now(), sent...)
+	if err := problems.Err(); err != nil {
+		return User{}, false, err
+	}
+	if u.Profile == old.Profile {
+		return u, true, nil
+	}
+	if u.Email != old.Email && old.signsIn {
+		return User{}, false, ErrEmailSignsIn.At("body", "/email")
+	}
+	u.Complete, u.Version = u.Profile.Complete(), old.Version+1
+	if u.sealed, err = u.Details.Seal(s, userDetails(u.ID)); err != nil {
+		return User{}, false, err
+	}
+	if done, err = replaceUser(ctx, tx, u); !done || err != nil {
+		return User{}, false, err
+	}
+	if emailKey(u.Email) != emailKey(old.Email) {
+		if err := moveCompanyUser(ctx, tx, u); err != nil {
+			return User{}, false, err
+		}
+	}
+	db.History(tx, u.CompanyID, u.ID, u.Version, "", "", "profile: "+strings.Join(c.names(), ", "))
+	return u, true, nil
+}
+
+// names are the members that somebody sent, which is all of a change that the history keeps: the values are personal data.
+func (c ProfileChanges) names() []string {
+	_, sent := c.apply(Profile{})
+	if c.StreetAddress2 != nil {
+		sent = append(sent, "street_address_2")
+	}
+	return sent
+}

@@ -1,0 +1,74 @@
+package payroll
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/recipient"
+)
+
+// inform writes to the payees, as far as their addresses are known, whose payment has arrived or came back. An arrival is told
+// once, also when a reorganisation takes it back and a later block brings it again.
+func (p *Payroll) inform(ctx context.Context, tx *db.Tx, moved []*Payment, outputs map[string][]payout.Output) error {
+	var ids []string
+	for _, m := range moved {
+		if m.State == Fulfilled || m.State == Returned {
+			ids = append(ids, m.PayeeID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	payees, err := recipient.Payees(ctx, tx, p.CompanyID, ids)
+	if err != nil {
+		return err
+	}
+	company, err := identity.CompanyByID(ctx, tx, p.CompanyID)
+	if err != nil {
+		return err
+	}
+	for _, m := range moved {
+		to := payees[m.PayeeID]
+		if !mail.Valid(to.Email) {
+			continue
+		}
+		letter := mail.Message{CompanyID: p.CompanyID, To: to.Email, Language: mail.LanguageOf(to.Country)}
+		amount := m.Amount.String() + " " + string(m.Amount.Asset())
+		switch m.State {
+		case Fulfilled:
+			letter.Template, letter.Key = mail.PaymentSent, m.ID
+			letter.Data = mail.PaymentSentData{
+				Name: to.Name, Company: company.Name, Amount: amount, Description: m.Description, Reference: m.ID, Arrived: arrivals(outputs[m.ID]),
+			}
+		case Returned:
+			letter.Template, letter.Key = mail.PaymentReturned, m.ID+"/"+strconv.FormatInt(m.Version, 10)
+			letter.Data = mail.PaymentReturnedData{Name: to.Name, Company: company.Name, Amount: amount, Reference: m.ID}
+		default:
+			continue
+		}
+		if err := mail.Enqueue(ctx, tx, letter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arrivals says what went where: "0.00123000 BTC (bc1q9h…k3d2)".
+func arrivals(outputs []payout.Output) []string {
+	lines := make([]string, 0, len(outputs))
+	for _, o := range outputs {
+		var to distribution.Distribution
+		line := o.Amount.String() + " " + string(o.Amount.Asset())
+		if json.Unmarshal(o.Destination, &to) == nil && to.Hint() != "" {
+			line += " (" + to.Hint() + ")"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
