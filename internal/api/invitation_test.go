@@ -63,6 +63,17 @@ func TestInvitations(t *testing.T) {
 			t.Errorf("sent again %d times", sent)
 		}
 
+		var mails, digests int
+		_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM invitations WHERE token_digest LIKE '%stp%'").Scan(&digests); err != nil {
+				t.Error(err)
+			}
+			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM mails WHERE address = 'Ada@example.com'").Scan(&mails)
+		})
+		if mails != 1+3 || digests != 0 {
+			t.Errorf("%d mails, %d tokens at rest", mails, digests)
+		}
+
 		page, text := ask[members](b, "GET", list+"?status=sent&email=ADA@example.com", "", "Authorization", lister)
 		rows := page["data"].([]any)
 		if len(rows) != 1 || rows[0].(members)["resend_count"] != 3.0 || page["meta"].(members)["total"] != 1.0 {

@@ -70,6 +70,7 @@ type DB struct {
 	stopping  sync.Once
 	running   sync.WaitGroup
 	listeners listeners
+	memo      sync.Map // see Tx.Memo
 
 	writerConn *sql.Conn
 	statements statementCache

@@ -71,6 +71,19 @@ func (t *Tx) AdvanceClock(ctx context.Context, by time.Duration) error {
 // Now is the instant of the transaction, UTC, in whole microseconds.
 func (t *Tx) Now() time.Time { return t.now }
 
+// ReadOnly says that the transaction is that of Read: a snapshot of what is committed, in which nothing can be written.
+func (t *Tx) ReadOnly() bool { return t.readOnly }
+
+// Memo is what this process remembers about the database under a key, made at its first use. It lives as long as the DB,
+// is shared by all its transactions, and outlives those that fail: only what is committed may enter it.
+func (t *Tx) Memo(key any, make func() any) any {
+	if v, ok := t.db.memo.Load(key); ok {
+		return v
+	}
+	v, _ := t.db.memo.LoadOrStore(key, make())
+	return v
+}
+
 // Engine says which database this is, for the few statements that must differ.
 func (t *Tx) Engine() Engine { return t.db.engine }
 

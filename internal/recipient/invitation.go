@@ -3,12 +3,14 @@ package recipient
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -116,7 +118,7 @@ func Invite(ctx context.Context, tx *db.Tx, by identity.Principal, p InviteParam
 		return Invitation{}, err
 	}
 	db.History(tx, v.CompanyID, v.ID, v.Version, "", v.State, "invited")
-	return v, send(tx, v)
+	return v, send(ctx, tx, company, v, token)
 }
 
 // renew gives the invitation a new token and its full time.
@@ -173,7 +175,7 @@ func Resend(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, em
 		return Invitation{}, err
 	}
 	db.History(tx, v.CompanyID, v.ID, v.Version, from, v.State, "sent again")
-	return v, send(tx, v)
+	return v, send(ctx, tx, company, v, token)
 }
 
 // Revoke ends the open invitation of an address: its link stops working. One that has ended is ErrNotOpen, an address that
@@ -200,8 +202,16 @@ func end(ctx context.Context, tx *db.Tx, v Invitation, state, reason, userID str
 	return v, nil
 }
 
-// send leaves the event and the end for the commit.
-func send(tx *db.Tx, v Invitation) error {
+// send leaves the mail, the end and the event for the commit. The mail is the only place where the token goes.
+func send(ctx context.Context, tx *db.Tx, company identity.Company, v Invitation, token string) error {
+	err := mail.Enqueue(ctx, tx, mail.Message{
+		CompanyID: v.CompanyID, To: v.Email, Template: mail.Invitation, Language: mail.LanguageOf(company.Country),
+		Key:  v.ID + "/" + strconv.FormatInt(v.Version, 10),
+		Data: mail.InvitationData{Company: company.Name, Role: v.Role, Token: token, Expires: v.Expires},
+	})
+	if err != nil {
+		return err
+	}
 	job.Enqueue(tx, job.New{CompanyID: v.CompanyID, Kind: JobExpire, Payload: lapse{v.ID}, RunAt: v.Expires})
 	return emitInvitation(tx, "invitation.sent", v)
 }
@@ -294,7 +304,7 @@ func AcceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, token 
 		return "", err
 	}
 	var problems fault.List
-	n.Email = v.Email
+	n.Email, n.CompanyID = v.Email, ""
 	n.Profile.Check(&problems, tx.Now(), "first_name", "last_name", "country")
 	if err := problems.Err(); err != nil {
 		return "", err

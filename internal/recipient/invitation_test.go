@@ -2,8 +2,10 @@ package recipient_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/recipient"
 )
 
@@ -54,18 +57,21 @@ func (w world) look(token string) (v recipient.Invitation, err error) {
 	return v, err
 }
 
-// token gives the invitation a token that the test knows, as its mail does.
+// token is what the link in the last mail of an invitation carries.
 func (w world) token(v recipient.Invitation) string {
 	w.Helper()
-	token := identity.NewLinkToken()
-	w.write(func(ctx context.Context, tx *db.Tx) error {
-		n, err := tx.Exec(ctx, "UPDATE invitations SET token_digest = $1 WHERE invitation_id = $2", identity.LinkDigest(token), v.ID)
-		if n != 1 {
-			w.Error("no such invitation")
+	var letter mail.InvitationData
+	if err := w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) error {
+		var data string
+		err := tx.QueryRow(ctx, "SELECT data FROM mails WHERE mail_key LIKE $1 ORDER BY created_at DESC, mail_id DESC LIMIT 1", v.ID+"/%").Scan(&data)
+		if err != nil {
+			return err
 		}
-		return err
-	})
-	return token
+		return json.Unmarshal([]byte(data), &letter)
+	}); err != nil || letter.Company != "Company" || !strings.HasPrefix(letter.Token, "stp_link_") {
+		w.Errorf("the mail of an invitation: %+v %v", letter, err)
+	}
+	return letter.Token
 }
 
 // drain runs what is due.

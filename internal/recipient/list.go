@@ -2,14 +2,17 @@ package recipient
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/recipient/roster"
 )
 
 // Page says which part of a list is wanted. Zero values mean the first page of DefaultPerPage.
@@ -96,8 +99,8 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams) (
 		query(&problems, "country", "This takes a country code of two letters, such as DE.")
 	}
 	p.Search = strings.TrimSpace(p.Search)
-	if len(p.Search) > 400 {
-		query(&problems, "search", "This takes at most 100 characters.")
+	if utf8.RuneCountInString(p.Search) > 100 || !utf8.ValidString(p.Search) || strings.Contains(p.Search, "\x00") {
+		query(&problems, "search", "This takes text of at most 100 characters.")
 	}
 	page := p.Page.norm(&problems)
 	if err := problems.Err(); err != nil {
@@ -107,8 +110,28 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams) (
 	if err != nil {
 		return Slice[Recipient]{}, err
 	}
-	p.CompanyID, p.Page = company, page
-	return selectPage(ctx, tx, p)
+	q := roster.Query{
+		Search: key(p.Search), Role: p.Role, Type: p.Type, Status: p.Status, Country: p.Country,
+		By: sortable[p.SortBy], Descending: p.SortDir == "desc" || p.SortBy == "" && p.SortDir == "",
+	}
+	ids, total, err := find(ctx, tx, company, q, page)
+	if err != nil {
+		return Slice[Recipient]{}, err
+	}
+	items, err := selectRecipients(ctx, tx, company, ids)
+	return Slice[Recipient]{items, total, page}, err
+}
+
+// sortable maps what a client may sort by.
+var sortable = map[string]roster.Order{"": roster.ByCreated, "created": roster.ByCreated, "name": roster.ByName, "email": roster.ByEmail}
+
+// find asks the roster for one page.
+func find(ctx context.Context, tx *db.Tx, companyID string, q roster.Query, p Page) (ids []string, total int, err error) {
+	q.Limit = p.PerPage
+	if q.Offset = math.MaxInt; p.Number-1 <= math.MaxInt/p.PerPage {
+		q.Offset = (p.Number - 1) * p.PerPage
+	}
+	return roster.Find(ctx, tx, companyID, q)
 }
 
 // Worker is a worker with a login, as the list of workers shows them.
@@ -138,5 +161,26 @@ func Workers(ctx context.Context, tx *db.Tx, by identity.Principal, p WorkersPar
 		return Slice[Worker]{}, err
 	}
 	p.CompanyID = company
-	return selectWorkers(ctx, tx, p)
+	var ids []string
+	total := 0
+	if p.UserID == "" && p.Email == "" {
+		ids, total, err = find(ctx, tx, company, roster.Query{Login: true}, p.Page)
+	} else if ids, err = workersWith(ctx, tx, p); err == nil {
+		total = len(ids)
+		ids = p.Page.of(ids)
+	}
+	if err != nil {
+		return Slice[Worker]{}, err
+	}
+	items, err := selectWorkers(ctx, tx, company, ids)
+	return Slice[Worker]{items, total, p.Page}, err
+}
+
+// of cuts the page out of the whole.
+func (p Page) of(all []string) []string {
+	from, ok := p.offset(len(all))
+	if !ok {
+		return nil
+	}
+	return all[from:min(from+p.PerPage, len(all))]
 }

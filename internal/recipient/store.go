@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/recipient/roster"
 )
 
 const columns = `company_id, recipient_id, relationship_id, user_id, recipient_type, role, status, name, first_name, last_name,
@@ -36,6 +37,7 @@ func values(r Recipient, details string, onboarded bool) []any {
 func insert(ctx context.Context, tx *db.Tx, r Recipient, details string) error {
 	n, err := tx.Exec(ctx, insertRow+" ON CONFLICT DO NOTHING", values(r, details, false)...)
 	if err != nil || n == 1 {
+		roster.Changed(tx, r.CompanyID, r.ID)
 		return err
 	}
 	var existing string
@@ -48,6 +50,7 @@ func insert(ctx context.Context, tx *db.Tx, r Recipient, details string) error {
 
 // upsertWorker says whether the row is new. An old one keeps its role, state and history.
 func upsertWorker(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) (added bool, err error) {
+	roster.Changed(tx, r.CompanyID, r.ID)
 	n, err := tx.Exec(ctx, insertRow+" ON CONFLICT (company_id, recipient_id) DO NOTHING", values(r, "", onboarded)...)
 	if err != nil || n == 1 {
 		return n == 1, err
@@ -115,6 +118,7 @@ func activate(ctx context.Context, tx *db.Tx, companyID, id string) (r Recipient
 	if errors.Is(err, db.ErrNoRows) {
 		return Recipient{}, false, nil
 	}
+	roster.Changed(tx, companyID, id)
 	return r, err == nil, err
 }
 
@@ -144,58 +148,56 @@ func (f *filter) equal(column, value string) {
 
 func (f *filter) String() string { return " WHERE " + strings.Join(f.where, " AND ") }
 
-var likeEscape = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
-
-// orders maps what a client may sort by to columns. Ids make every order total, so pages never overlap.
-var orders = map[string][2]string{ // SortBy → ascending, descending
-	"name":    {"name_key, recipient_id", "name_key DESC, recipient_id DESC"},
-	"email":   {"email_key, recipient_id", "email_key DESC, recipient_id DESC"},
-	"created": {"created_at, recipient_id", "created_at DESC, recipient_id DESC"},
+// selectRecipients reads the rows of a page, in the order of their ids in the list.
+func selectRecipients(ctx context.Context, tx *db.Tx, companyID string, ids []string) ([]Recipient, error) {
+	return inOrder(ctx, tx, columns, companyID, ids, func(r *db.Rows) (string, Recipient, error) {
+		v, err := scan(r.Scan)
+		return v.ID, v, err
+	})
 }
 
-func order(p ListParams) string {
-	by, dir := p.SortBy, p.SortDir
-	if by == "" {
-		by = "created"
-		if dir == "" {
-			dir = "desc"
+func selectWorkers(ctx context.Context, tx *db.Tx, companyID string, ids []string) ([]Worker, error) {
+	return inOrder(ctx, tx, `user_id, email, first_name, last_name, onboarded, status,
+			EXISTS (SELECT 1 FROM distributions d WHERE d.owner_id = recipients.recipient_id)`, companyID, ids,
+		func(r *db.Rows) (id string, w Worker, err error) {
+			var onboarded bool
+			var status string
+			err = r.Scan(&w.UserID, &w.Email, &w.FirstName, &w.LastName, &onboarded, &status, &w.HasDistributions)
+			w.OnboardingComplete = onboarded && status == Active
+			return w.UserID, w, err
+		})
+}
+
+// inOrder reads recipients by their ids, of which there are a page at most.
+func inOrder[T any](ctx context.Context, tx *db.Tx, columns, companyID string, ids []string, scan func(*db.Rows) (string, T, error)) ([]T, error) {
+	items := make([]T, len(ids))
+	at := make(map[string]int, len(ids))
+	for i, id := range ids {
+		at[id] = i
+	}
+	for in, args := range tx.In(ids, 2) {
+		rows, err := tx.Query(ctx, "SELECT "+columns+" FROM recipients WHERE company_id = $1 AND recipient_id IN "+in, append([]any{companyID}, args...)...)
+		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
+			id, item, err := scan(r)
+			items[at[id]] = item
+			return none, err
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
-	if dir == "desc" {
-		return orders[by][1]
-	}
-	return orders[by][0]
+	return items, nil
 }
 
-func selectPage(ctx context.Context, tx *db.Tx, p ListParams) (Slice[Recipient], error) {
-	var f filter
-	f.equal("company_id", p.CompanyID)
-	f.equal("role", p.Role)
-	f.equal("recipient_type", p.Type)
-	f.equal("status", p.Status)
-	f.equal("country", p.Country)
-	if p.Search != "" {
-		like := f.bind("%" + likeEscape.Replace(key(p.Search)) + "%")
-		f.where = append(f.where, `(name_key LIKE `+like+` ESCAPE '\' OR email_key LIKE `+like+` ESCAPE '\')`)
-	}
-	return page(ctx, tx, p.Page, "recipients", columns, f, order(p), func(r *db.Rows) (Recipient, error) { return scan(r.Scan) })
-}
-
-func selectWorkers(ctx context.Context, tx *db.Tx, p WorkersParams) (Slice[Worker], error) {
+// workersWith finds workers with a login by what names one of them, the oldest first.
+func workersWith(ctx context.Context, tx *db.Tx, p WorkersParams) (ids []string, err error) {
 	var f filter
 	f.equal("company_id", p.CompanyID)
 	f.where = append(f.where, "user_id <> ''")
 	f.equal("recipient_id", p.UserID)
 	f.equal("email_key", key(strings.TrimSpace(p.Email)))
-	return page(ctx, tx, p.Page, "recipients", `user_id, email, first_name, last_name, onboarded, status,
-			EXISTS (SELECT 1 FROM distributions d WHERE d.owner_id = recipients.recipient_id)`, f, "created_at, recipient_id",
-		func(r *db.Rows) (w Worker, err error) {
-			var onboarded bool
-			var status string
-			err = r.Scan(&w.UserID, &w.Email, &w.FirstName, &w.LastName, &onboarded, &status, &w.HasDistributions)
-			w.OnboardingComplete = onboarded && status == Active
-			return w, err
-		})
+	rows, err := tx.Query(ctx, "SELECT recipient_id FROM recipients"+f.String()+" ORDER BY created_at, recipient_id", f.args...)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
 // page counts what matches and reads one page of it, from one snapshot.
