@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/recipient/roster"
 )
 
 // The rows of the seed have ids of their own, which the packages that own the tables let nobody choose. The statements here
@@ -71,6 +72,7 @@ func insertSeedRecipient(ctx context.Context, tx *db.Tx, s *identity.Sealer, com
 		VALUES ($1, $2, $3, '', $4, $5, 'pending', $6, $7, $8, $9, $10, $10, 'US', '', '', '', $11, FALSE, 1, $12, $12)`,
 		companyID, r.RecipientID, seedID("rel", r.RecipientType), r.RecipientType, role,
 		name, strings.ToLower(name), first, last, email, sealed, db.Micros(tx.Now()))
+	roster.Changed(tx, companyID, r.RecipientID)
 	return err
 }
 

@@ -76,11 +76,11 @@ func (t *Tx) ReadOnly() bool { return t.readOnly }
 
 // Memo is what this process remembers about the database under a key, made at its first use. It lives as long as the DB,
 // is shared by all its transactions, and outlives those that fail: only what is committed may enter it.
-func (t *Tx) Memo(key any, make func() any) any {
+func (t *Tx) Memo(key any, first func() any) any {
 	if v, ok := t.db.memo.Load(key); ok {
 		return v
 	}
-	v, _ := t.db.memo.LoadOrStore(key, make())
+	v, _ := t.db.memo.LoadOrStore(key, first())
 	return v
 }
 

@@ -137,7 +137,7 @@ func build(rows iter.Seq[*Row], size int) *base {
 	if !sorted {
 		slots := make([]uint32, b.n)
 		for i := range slots {
-			slots[i] = uint32(i) //nolint:gosec // fewer than 2³² rows
+			slots[i] = uint32(i)
 		}
 		slices.SortFunc(slots, func(x, y uint32) int { return strings.Compare(b.ids.at(x), b.ids.at(y)) })
 		countries := b.countries()
@@ -155,7 +155,7 @@ func build(rows iter.Seq[*Row], size int) *base {
 			b.order[by] = b.sort(by)
 			b.rank[by] = make([]uint32, b.n)
 			for rank, slot := range b.order[by] {
-				b.rank[by][slot] = uint32(rank) //nolint:gosec // below n
+				b.rank[by][slot] = uint32(rank)
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func pack(rows iter.Seq[*Row], size int) (b *base, sorted bool) {
 		last = r.ID
 		ids.add(r.ID)
 		names.add(r.Name, gap, r.Email)
-		b.mid = append(b.mid, uint16(len(r.Name))) //nolint:gosec // a name has at most 200 characters
+		b.mid = append(b.mid, uint16(len(r.Name)))
 		b.created = append(b.created, r.Created)
 		b.attrs = append(b.attrs, b.attributes(r))
 		b.marks = append(b.marks, marksOf(r.Name)|marksOf(r.Email))
@@ -189,14 +189,14 @@ func pack(rows iter.Seq[*Row], size int) (b *base, sorted bool) {
 
 func (b *base) attributes(r *Row) (a uint32) {
 	for _, f := range fields {
-		a |= uint32(slices.Index(f.values, f.of(r))+1) << f.shift //nolint:gosec // 0 to 3
+		a |= uint32(slices.Index(f.values, f.of(r))+1) << f.shift
 	}
 	if r.Login {
 		a |= loginBit
 	}
 	number, ok := b.kinds[r.Country]
 	if !ok {
-		number = uint32(len(b.kinds)) //nolint:gosec // there are some 250 countries
+		number = uint32(len(b.kinds))
 		b.kinds[r.Country] = number
 	}
 	return a | number<<countryShift
@@ -237,7 +237,7 @@ func (b *base) sort(by Order) []uint32 {
 	}
 	items := make([]item, b.n)
 	for i := range items {
-		slot := uint32(i) //nolint:gosec // fewer than 2³² rows
+		slot := uint32(i)
 		items[i] = item{b.head(by, slot), slot}
 	}
 	slices.SortFunc(items, func(x, y item) int {
@@ -268,7 +268,7 @@ func (b *base) head(by Order, slot uint32) uint64 {
 	case ByEmail:
 		text = b.email(slot)
 	default:
-		return uint64(b.created[slot]) //nolint:gosec // after 1970
+		return uint64(b.created[slot])
 	}
 	var h uint64
 	for i := range 8 {
@@ -285,20 +285,20 @@ func (b *base) slot(id string) (uint32, bool) {
 	lo, hi := 0, b.n
 	for lo < hi {
 		mid := (lo + hi) / 2
-		if b.ids.at(uint32(mid)) < id { //nolint:gosec // below n
+		if b.ids.at(uint32(mid)) < id {
 			lo = mid + 1
 		} else {
 			hi = mid
 		}
 	}
-	slot := uint32(lo) //nolint:gosec // at most n
+	slot := uint32(lo)
 	return slot, lo < b.n && b.ids.at(slot) == id
 }
 
 // before counts the rows that stand before r in an order.
 func (b *base) before(by Order, r *Row) int {
 	at, _ := slices.BinarySearchFunc(b.order[by], r, func(slot uint32, r *Row) int {
-		c := 0
+		var c int
 		switch by {
 		case ByName:
 			c = strings.Compare(b.name(slot), r.Name)
@@ -460,7 +460,7 @@ func (b *base) filter(q *Query) bitmap {
 				return found
 			}
 			mask |= fieldMask << f.shift
-			want |= uint32(place) << f.shift //nolint:gosec // 1 to 3
+			want |= uint32(place) << f.shift
 		}
 	}
 	if q.Login {
@@ -477,7 +477,7 @@ func (b *base) filter(q *Query) bitmap {
 	}
 	for i, a := range b.attrs {
 		if a&mask == want {
-			found.add(uint32(i)) //nolint:gosec // below n
+			found.add(uint32(i))
 		}
 	}
 	return found
@@ -501,7 +501,7 @@ func (b *base) search(needle string) bitmap {
 	for from := 0; from < b.n; from += stretch {
 		wg.Go(func() {
 			for i := from; i < min(from+stretch, b.n); i++ {
-				slot := uint32(i) //nolint:gosec // below n
+				slot := uint32(i)
 				if b.marks[i]&marks == marks && (within == nil || within.has(slot)) && strings.Contains(b.names.at(slot), needle) {
 					found.add(slot)
 				}
@@ -596,7 +596,7 @@ func (v *view) rows(yield func(*Row) bool) {
 	countries := v.base.countries()
 	changed, dead := v.changed, v.dead
 	for i := range v.base.n {
-		slot := uint32(i) //nolint:gosec // below n
+		slot := uint32(i)
 		id := v.base.ids.at(slot)
 		for len(changed) > 0 && changed[0].ID < id {
 			if !yield(changed[0]) {
