@@ -33,7 +33,7 @@ var floors = [][]string{
 	{"internal/job", "internal/ledger"},
 	{"internal/mail"},
 	{"internal/webhook", "internal/chain", "internal/rates", "internal/rail", "internal/identity"},
-	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/wallet"},
+	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/invoice", "internal/wallet"},
 	{"internal/kyc"},
 	{"internal/api", "internal/web"},
 	{"internal/app"},
@@ -49,6 +49,8 @@ var sideways = map[string]string{
 	"internal/payroll → internal/recipient":      "a pay run pays people: it reads who they are when it is planned",
 	"internal/payroll → internal/distribution":   "a pay run copies each payee's destinations when it is planned",
 	"internal/payroll → internal/wallet":         "a pay run that names a wallet is funded in its currency",
+	"internal/payroll → internal/invoice":        "a pay run takes the invoices that it pays and tells them how it went; they know it by id only",
+	"internal/invoice → internal/payer":          "an invoice is written to a payer, who cannot be deleted while it is being paid",
 	"internal/payroll → internal/deposit":        "a pay run counts the money that came in for it",
 	"internal/distribution → internal/recipient": "who owns a destination, and may change it, is a payee's matter",
 	"internal/deposit → internal/quote":          "a deposit is worth what the quote in force said when it was first seen",
@@ -84,7 +86,7 @@ var (
 )
 
 // noFloats are the packages in which an amount could pass through a float unseen.
-var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet"}
+var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice"}
 
 // reference are the tables and indexes whose first key is not the company: they are shared by all companies, small or
 // owned by the process, and copied to every node where rows are spread by company.
@@ -99,6 +101,7 @@ var reference = map[string]string{
 	"access_tokens":       "found by the digest of the secret that a request carries; the row says which company",
 	"members":             "its key starts with the company, but sign-in asks which companies a person belongs to",
 	"apps":                "its key starts with the company, but a token request names the client only",
+	"invoices":            "a user's, whom several companies may pay; a pay run finds the invoice that it pays by its id",
 	"recipients":          "its key starts with the company, but a payee asks who pays them",
 	"invitations":         "its key starts with the company, but the link in a mail carries a token only",
 	"distribution_owners": "destinations belong to a person or recipient, whoever pays them",

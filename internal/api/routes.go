@@ -62,6 +62,17 @@ var routes = []route{
 	{method: "POST", path: "/api/user/payer/delete", scope: identity.UserPayerUpdate, kind: write, handler: handle(deletePayer),
 		name: "delete-user-payer", summary: "Delete an external payer; what it paid stays explained"},
 
+	{method: "POST", path: "/api/user/invoice/create", scope: identity.UserInvoiceCreate, kind: write, handler: handle(createInvoice),
+		name: "create-user-invoice", summary: "Write an invoice to a payer"},
+	{method: "POST", path: "/api/user/invoice/send", scope: identity.UserInvoiceCreate, kind: write, handler: handle(sendInvoice),
+		name: "send-user-invoice", summary: "Send a draft"},
+	{method: "GET", path: "/api/user/invoice/detail", scope: identity.UserInvoiceDetail, kind: read, handler: handle(getInvoice),
+		name: "get-user-invoice", summary: "One invoice with its lines"},
+	{method: "GET", path: "/api/user/invoice/list", scope: identity.UserInvoiceList, kind: read, handler: handle(listInvoices),
+		name: "list-user-invoices", summary: "Invoices of the user, newest first"},
+	{method: "POST", path: "/api/user/invoice/delete", scope: identity.UserInvoiceDelete, kind: write, handler: handle(deleteInvoice),
+		name: "delete-user-invoice", summary: "Void an invoice that nobody is paying"},
+
 	{method: "POST", path: "/api/wallets/request", scope: identity.CompanyDetail, kind: write, handler: handle(requestWallet),
 		name: "request-wallet", summary: "Ask for a wallet in a currency"},
 	{method: "GET", path: "/api/wallets", scope: identity.CompanyDetail, kind: read, handler: handle(listWallets),

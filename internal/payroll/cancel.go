@@ -117,5 +117,8 @@ func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return nil
 	}
 	p.State = ExpiredUnfunded
-	return p.step(ctx, tx, Pending, EventStatus, "")
+	if err := p.step(ctx, tx, Pending, EventStatus, ""); err != nil {
+		return err
+	}
+	return p.dropInvoices(ctx, tx)
 }

@@ -3,6 +3,7 @@ package payroll
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -53,7 +55,12 @@ func work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams
 			return plan{}, company, err
 		}
 	}
-	t, err := newPlan(*p, company, held, payees, all, list)
+	named, err := invoices(ctx, tx, p)
+	if err != nil {
+		return plan{}, company, err
+	}
+	t, err := newPlan(*p, company, held, named, payees, all, list)
+	t.named = named
 	return t, company, err
 }
 
@@ -82,6 +89,9 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		}
 	}
 	p := t.payroll(tx)
+	if err := p.takeInvoices(ctx, tx); err != nil {
+		return Payroll{}, err
+	}
 	if t.method == MethodCrypto {
 		err = s.createOnChain(ctx, tx, p)
 	} else {
@@ -171,7 +181,7 @@ func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) 
 	for i := range p.Payments {
 		m := &p.Payments[i]
 		m.State, m.Version, m.Received = Received, 2, true
-		if err := p.tell(tx, m, Pending, "", nil); err != nil {
+		if err := p.tell(ctx, tx, m, Pending, "", nil); err != nil {
 			return err
 		}
 	}
@@ -213,6 +223,11 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 		}
 		if id != "" {
 			list.Add(ErrExternalID.Code, "/external_id", ErrExternalID.Detail)
+		}
+	}
+	for i := range t.items {
+		if named, found := t.named[t.items[i].InvoiceID]; found && named.UserID == t.items[i].userID && !named.Payable() {
+			list.Add(invoice.ErrState.Code, fmt.Sprintf("/to_pay/%d/invoice_id", i), "The invoice is "+string(named.Status)+" and cannot be paid.")
 		}
 	}
 	if v.Total.Sign() > 0 {

@@ -118,8 +118,8 @@ type outputData struct {
 	TxHash         string       `json:"tx_hash"`
 }
 
-// tell records a payment's transition and emits its event.
-func (p *Payroll) tell(tx *db.Tx, m *Payment, from State, reason string, outputs []payout.Output) error {
+// tell records a payment's transition, emits its event and moves the invoice that it pays.
+func (p *Payroll) tell(ctx context.Context, tx *db.Tx, m *Payment, from State, reason string, outputs []payout.Output) error {
 	db.History(tx, p.CompanyID, m.ID, m.Version, string(from), string(m.State), reason)
 	d := paymentData{UserID: m.UserID, SubpayrollID: m.ID, PayrollID: p.ID, Status: m.State, Reason: reason}
 	d.Payment.SubpayrollID = m.ID
@@ -135,7 +135,10 @@ func (p *Payroll) tell(tx *db.Tx, m *Payment, from State, reason string, outputs
 			Fees: fees[i], TxHash: o.TxID,
 		}
 	}
-	return webhook.Emit(tx, webhook.Event{CompanyID: p.CompanyID, Name: EventPayment, ObjectID: m.ID, Sequence: m.Version, Data: d})
+	if err := webhook.Emit(tx, webhook.Event{CompanyID: p.CompanyID, Name: EventPayment, ObjectID: m.ID, Sequence: m.Version, Data: d}); err != nil {
+		return err
+	}
+	return m.bill(ctx, tx, from, outputs)
 }
 
 // outputFees shares a payment's part of the fees over its outputs by what went into them.

@@ -517,7 +517,7 @@ func (p *Payroll) moveAll(ctx context.Context, tx *db.Tx, from, to State, reason
 		return err
 	}
 	for i := range moved {
-		if err := p.tell(tx, &moved[i], from, reason, nil); err != nil {
+		if err := p.tell(ctx, tx, &moved[i], from, reason, nil); err != nil {
 			return err
 		}
 	}

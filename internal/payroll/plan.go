@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/recipient"
@@ -34,6 +35,7 @@ type plan struct {
 	items               []Item
 	tolerance           int64
 	companyID           string
+	named               map[string]invoice.Invoice // the invoices that its items pay, by id
 }
 
 // Item is one payee of a plan.
@@ -192,7 +194,7 @@ func terms(p CreateParams, c identity.Company, held money.Asset, list *fault.Lis
 
 // newPlan applies every rule that needs no clock, rate or balance. Problems are noted all
 // at once; the plan is only whole when the list stays empty.
-func newPlan(p CreateParams, c identity.Company, held money.Asset, payees map[string]recipient.Payee,
+func newPlan(p CreateParams, c identity.Company, held money.Asset, named map[string]invoice.Invoice, payees map[string]recipient.Payee,
 	all map[string][]distribution.Distribution, list *fault.List,
 ) (plan, error) {
 	t, readable := terms(p, c, held, list)
@@ -205,7 +207,7 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, payees map[st
 		return t, nil
 	}
 	t.items = make([]Item, len(p.ToPay))
-	invoices := map[string]bool{}
+	seen := map[string]bool{}
 	for i, asked := range p.ToPay {
 		it := &t.items[i]
 		it.Payee = asked
@@ -225,10 +227,13 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, payees map[st
 			list.Add("country_not_supported", at("country"), "country is an ISO 3166-1 code of two capital letters.")
 		}
 		if asked.InvoiceID != "" {
-			if invoices[asked.InvoiceID] {
+			if seen[asked.InvoiceID] {
 				list.Add("invalid_parameter", at("invoice_id"), "Another item of this payroll pays the same invoice.")
 			}
-			invoices[asked.InvoiceID] = true
+			seen[asked.InvoiceID] = true
+			if err := checkInvoice(it, named, list, at); err != nil {
+				return t, err
+			}
 		}
 		for _, text := range [...]struct{ member, value string }{
 			{"description", asked.Description}, {"category", asked.Category},

@@ -42,7 +42,7 @@ func planned(t *testing.T, p CreateParams, payees map[string]recipient.Payee, al
 	t.Helper()
 	p.CompanyID = contract.ID
 	var list fault.List
-	got, err := newPlan(p, contract, "", payees, all, &list)
+	got, err := newPlan(p, contract, "", nil, payees, all, &list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestEveryProblemIsToldAtItsPlace(t *testing.T) {
 		"no rail":          {with(func(p *Payee) { p.UserID = "rec_evm" }), "currency_not_supported /to_pay/1/user_id"},
 		"country":          {with(func(p *Payee) { p.Country = "Germany" }), "country_not_supported /to_pay/1/country"},
 		"long":             {with(func(p *Payee) { p.Description = strings.Repeat("x", 501) }), "invalid_parameter /to_pay/1/description"},
-		"invoice twice":    {CreateParams{ToPay: []Payee{{AmountText: "1", UserID: "rec_a", InvoiceID: "inv_1"}, {AmountText: "1", UserID: "rec_a", InvoiceID: "inv_1"}}}, "invalid_parameter /to_pay/1/invoice_id"},
+		"invoice twice":    {CreateParams{ToPay: []Payee{{AmountText: "1", UserID: "rec_a", InvoiceID: "2026-7"}, {AmountText: "1", UserID: "rec_a", InvoiceID: "2026-7"}}}, "invalid_parameter /to_pay/1/invoice_id"},
 		"currency":         {CreateParams{ToPay: []Payee{ok}, Currency: "BTC"}, "currency_not_supported /currency"},
 		"funding currency": {CreateParams{ToPay: []Payee{ok}, FundingCurrency: "ETH"}, "currency_not_supported /funding_currency"},
 		"unknown funding":  {CreateParams{ToPay: []Payee{ok}, FundingMethod: "wallet", FundingCurrency: "ABC"}, "currency_not_supported /funding_currency"},

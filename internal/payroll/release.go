@@ -90,7 +90,7 @@ func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return errChangedByTwin
 	}
 	for i := range moved {
-		if err := p.tell(tx, &moved[i], Received, "", r.of[moved[i].ID]); err != nil {
+		if err := p.tell(ctx, tx, &moved[i], Received, "", r.of[moved[i].ID]); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (p *Payroll) retry(ctx context.Context, tx *db.Tx) error {
 		if err := p.movePayment(ctx, tx, m, Released, ""); err != nil {
 			return err
 		}
-		if err := p.tell(tx, m, ActionRequired, "", r.of[m.ID]); err != nil {
+		if err := p.tell(ctx, tx, m, ActionRequired, "", r.of[m.ID]); err != nil {
 			return err
 		}
 	}
@@ -261,7 +261,7 @@ func (r *release) stop(ctx context.Context, tx *db.Tx, m *Payment, problem strin
 	if err := r.p.movePayment(ctx, tx, m, ActionRequired, problem); err != nil {
 		return err
 	}
-	return r.p.tell(tx, m, from, problem, nil)
+	return r.p.tell(ctx, tx, m, from, problem, nil)
 }
 
 // hold stops a received or released payroll until it is resumed.

@@ -1,0 +1,420 @@
+// Package invoice keeps the invoices that users write to their payers, and says what became of them.
+//
+//	draft → sent ⇄ in_payroll → paid
+//	  │      │         │  ↑
+//	  │      │         ↓  │
+//	  │      │     partially_paid
+//	  └──────┴→ void
+//
+// An invoice is overdue, for whoever looks, when it is still owed after its due date; no row says so. A company pays one by
+// naming it in a pay run: from then on it is in_payroll, its amount is fixed, and no other pay run can take it. When the
+// payment arrives it is paid; when the pay run ends otherwise it is owed again, less what did arrive. Package payroll tells
+// how a payment went by [Paid], [Unpaid] and [Reopen]; this package knows nothing of pay runs but their ids.
+package invoice
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payer"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// Status is where an invoice stands.
+type Status string
+
+// The states of an invoice.
+const (
+	Draft         Status = "draft"
+	Sent          Status = "sent"
+	InPayroll     Status = "in_payroll"
+	PartiallyPaid Status = "partially_paid"
+	Paid          Status = "paid"
+	Void          Status = "void"
+	Overdue       Status = "overdue" // shown for one that is sent or partially_paid after its due date
+)
+
+// Events of this package.
+const (
+	EventCreated = "invoice.created"
+	EventStatus  = "invoice.status_update"
+)
+
+// Limits.
+const (
+	MaxItems   = 100
+	dueAfter   = 30 * 24 * time.Hour // without a due date
+	latestYear = 10                  // years until an invoice may be due
+)
+
+// What a caller may be told.
+var (
+	ErrNotFound      = fault.New(fault.NotFound, "not_found", "There is no such invoice.")
+	ErrState         = fault.New(fault.Conflict, "invalid_state", "The invoice's state does not allow this.")
+	ErrNumber        = fault.New(fault.Conflict, "external_id_conflict", "Another invoice has this number.")
+	errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The invoice changed at the same moment. Try again.")
+)
+
+// Invoice is one invoice of a user.
+type Invoice struct {
+	UserID    string
+	ID        string
+	CompanyID string // for which the user was acting: it hears of the invoice
+	PayerID   string
+	Number    string
+	Status    Status // as stored; see Shown
+	Currency  money.Asset
+	Subtotal  money.Amount
+	Tax       money.Amount
+	Total     money.Amount
+	Paid      money.Amount
+	IssueDate string // 2026-01-31
+	DueDate   string
+	Content          // empty where it was read without a sealer
+	PayrollID string // that pays it or paid it, "" otherwise
+	PaymentID string
+	Version   int64
+	CreatedAt time.Time
+	UpdatedAt time.Time
+
+	sealed string
+}
+
+// Content is what an invoice says; it is sealed at rest.
+type Content struct {
+	Items []Item `json:"items"`
+	Notes string `json:"notes,omitempty"`
+}
+
+// Item is one line of an invoice, priced.
+type Item struct {
+	Description string `json:"description"`
+	Quantity    string `json:"quantity"`   // at most 3 decimals
+	UnitPrice   string `json:"unit_price"` // in the invoice's currency
+	TaxRate     string `json:"tax_rate"`   // percent, at most 2 decimals
+	Amount      string `json:"amount"`     // quantity x unit price, rounded half to even, without tax
+}
+
+// Due is what is still owed.
+func (v Invoice) Due() (money.Amount, error) { return v.Total.Sub(v.Paid) }
+
+// Payable says whether a pay run may take the invoice.
+func (v Invoice) Payable() bool { return v.Status == Sent || v.Status == PartiallyPaid }
+
+// Shown is the status for whoever looks now.
+func (v Invoice) Shown(now time.Time) Status {
+	if v.Payable() && v.DueDate < now.Format(time.DateOnly) {
+		return Overdue
+	}
+	return v.Status
+}
+
+// Is says whether an id names an invoice of this service. A pay run may carry any reference of the company's own instead.
+func Is(id string) bool { return strings.HasPrefix(id, "inv_") }
+
+// CreateParams is a new invoice. Amounts are the JSON number's own text.
+type CreateParams struct {
+	UserID    string
+	PayerID   string
+	Number    string // "" takes the next one
+	Currency  string // "" is the payer's; another one is refused
+	IssueDate string // "" is today
+	DueDate   string // "" is 30 days after the issue
+	Items     []Item // Amount is computed
+	Notes     string
+	Draft     bool
+}
+
+// Create writes an invoice of the acting user to one of their payers, sent unless it is to be a draft.
+func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, p CreateParams) (Invoice, error) {
+	user, err := acting(ctx, tx, by, p.UserID)
+	if err != nil {
+		return Invoice{}, err
+	}
+	to, err := payer.Use(ctx, tx, user.ID, p.PayerID)
+	if err != nil {
+		return Invoice{}, err
+	}
+	v := Invoice{
+		UserID: user.ID, ID: tx.NewID("inv"), CompanyID: by.CompanyID, PayerID: to.ID, Status: Sent, Currency: to.Currency,
+		Paid: money.Zero(to.Currency), Version: 1, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+	}
+	if p.Draft {
+		v.Status = Draft
+	}
+	if err := v.fill(p, tx.Now()); err != nil {
+		return Invoice{}, err
+	}
+	if err := v.seal(s); err != nil {
+		return Invoice{}, err
+	}
+	if err := v.insert(ctx, tx, p.Number == ""); err != nil {
+		return Invoice{}, err
+	}
+	db.History(tx, v.UserID, v.ID, v.Version, "", string(v.Status), "created")
+	return v, v.emit(tx, EventCreated, "")
+}
+
+func acting(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (identity.User, error) {
+	user, err := identity.ActingUser(ctx, tx, by, userID)
+	if err != nil {
+		return user, err
+	}
+	if by.CompanyID == "" {
+		return user, nil
+	}
+	c, err := identity.CompanyByID(ctx, tx, by.CompanyID)
+	if err != nil {
+		return user, err
+	}
+	return user, c.Active()
+}
+
+// insert writes the invoice under its number; without a number of the user's own, under the next one that is free.
+func (v *Invoice) insert(ctx context.Context, tx *db.Tx, next bool) error {
+	if !next {
+		first, err := insert(ctx, tx, *v)
+		if err != nil || first {
+			return err
+		}
+		existing, err := byNumber(ctx, tx, v.UserID, v.Number)
+		if err != nil {
+			return err
+		}
+		return ErrNumber.Set("invoice_id", existing).At("body", "/number")
+	}
+	n, err := countOf(ctx, tx, v.UserID)
+	if err != nil {
+		return err
+	}
+	for try := n + 1; try <= n+MaxItems; try++ {
+		v.Number = fmt.Sprintf("INV-%04d", try)
+		if first, err := insert(ctx, tx, *v); err != nil || first {
+			return err
+		}
+	}
+	return errChangedByTwin
+}
+
+// Send sends a draft. Sending it again is fine.
+func Send(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) (Invoice, error) {
+	user, err := acting(ctx, tx, by, userID)
+	if err != nil {
+		return Invoice{}, err
+	}
+	v, err := find(ctx, tx, user.ID, id)
+	if err != nil || v.Status == Sent {
+		return v, err
+	}
+	if v.Status != Draft {
+		return v, ErrState.Detailf("Only a draft can be sent.")
+	}
+	if _, err := payer.Use(ctx, tx, v.UserID, v.PayerID); err != nil {
+		return v, err
+	}
+	return v, v.move(ctx, tx, Sent, "")
+}
+
+// Delete voids an invoice that nobody is paying and nobody has paid. Deleting it again is fine.
+func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) (Invoice, error) {
+	user, err := acting(ctx, tx, by, userID)
+	if err != nil {
+		return Invoice{}, err
+	}
+	v, err := find(ctx, tx, user.ID, id)
+	if err != nil || v.Status == Void {
+		return v, err
+	}
+	switch v.Status {
+	case Draft, Sent:
+		return v, v.move(ctx, tx, Void, "deleted")
+	case InPayroll:
+		return v, ErrState.Detailf("The invoice is in a payroll. It can be deleted once the payroll is cancelled.")
+	}
+	return v, ErrState.Detailf("The invoice is paid, in full or in part, and stays.")
+}
+
+// Detail reads an invoice with its content.
+func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID, id string) (Invoice, error) {
+	user, err := identity.ActingUser(ctx, tx, by, userID)
+	if err != nil {
+		return Invoice{}, err
+	}
+	v, err := find(ctx, tx, user.ID, id)
+	if err != nil {
+		return Invoice{}, err
+	}
+	return v, v.open(s)
+}
+
+// Filter chooses and pages invoices.
+type Filter struct {
+	Status   Status // "" means all that are not void; Overdue ones are listed under that word only
+	PayerID  string
+	From, To time.Time // created in [From, To); zero is open
+	Page     int       // from 1
+	PerPage  int
+}
+
+// List pages the user's invoices, newest first, without their content, and says how many there are in all.
+func List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, f Filter) ([]Invoice, int64, error) {
+	user, err := identity.ActingUser(ctx, tx, by, userID)
+	if err != nil {
+		return nil, 0, err
+	}
+	return list(ctx, tx, user.ID, f)
+}
+
+// Named finds the invoices that a pay run names, by id. Those that nobody has are missing.
+func Named(ctx context.Context, tx *db.Tx, ids []string) (map[string]Invoice, error) {
+	return named(ctx, tx, ids)
+}
+
+// Take puts an invoice into a pay run. It returns ErrState when it is not owed, or is in another one.
+func Take(ctx context.Context, tx *db.Tx, userID, id, payrollID, paymentID string) error {
+	v, err := find(ctx, tx, userID, id)
+	if err != nil {
+		return err
+	}
+	if !v.Payable() {
+		return ErrState.Detailf("The invoice is %s and cannot be paid.", v.Status)
+	}
+	v.PayrollID, v.PaymentID = payrollID, paymentID
+	if err := payer.Hold(ctx, tx, v.UserID, v.PayerID); err != nil {
+		return err
+	}
+	err = v.move(ctx, tx, InPayroll, "")
+	if errors.Is(err, errChangedByTwin) {
+		return ErrState.Detailf("Another payroll took the invoice at the same moment.")
+	}
+	return err
+}
+
+// Payment names an invoice and the payment that pays it.
+type Payment struct {
+	UserID    string
+	InvoiceID string
+	PaymentID string
+	Amount    money.Amount
+}
+
+// taken finds the invoice of a payment. found is false when the invoice is this payment's no longer: its pay run let it go.
+func (p Payment) taken(ctx context.Context, tx *db.Tx) (v Invoice, found bool, err error) {
+	v, err = find(ctx, tx, p.UserID, p.InvoiceID)
+	return v, err == nil && v.PaymentID == p.PaymentID, err
+}
+
+// Settle says that the payment has arrived in full.
+func (p Payment) Settle(ctx context.Context, tx *db.Tx) error {
+	v, found, err := p.taken(ctx, tx)
+	if err != nil || !found || v.Status != InPayroll {
+		return err
+	}
+	if v.Paid, err = v.Paid.Add(p.Amount); err != nil {
+		return err
+	}
+	if err := payer.Free(ctx, tx, v.UserID, v.PayerID); err != nil {
+		return err
+	}
+	return v.move(ctx, tx, Paid, "")
+}
+
+// Reopen says that what had arrived came back, and the payment is under way again.
+func (p Payment) Reopen(ctx context.Context, tx *db.Tx) error {
+	v, found, err := p.taken(ctx, tx)
+	if err != nil || !found || v.Status != Paid {
+		return err
+	}
+	if v.Paid, err = v.Paid.Sub(p.Amount); err != nil {
+		return err
+	}
+	if err := payer.Hold(ctx, tx, v.UserID, v.PayerID); err != nil {
+		return err
+	}
+	return v.move(ctx, tx, InPayroll, "payment_returned")
+}
+
+// Drop says that the payment has ended, or its pay run has, and only a part of it arrived, perhaps nothing.
+func (p Payment) Drop(ctx context.Context, tx *db.Tx, arrived money.Amount) error {
+	v, found, err := p.taken(ctx, tx)
+	if err != nil || !found || v.Status != InPayroll {
+		return err
+	}
+	if v.Paid, err = v.Paid.Add(arrived); err != nil {
+		return err
+	}
+	if err := payer.Free(ctx, tx, v.UserID, v.PayerID); err != nil {
+		return err
+	}
+	v.PayrollID, v.PaymentID = "", ""
+	to := Sent
+	if v.Paid.Sign() > 0 {
+		to = PartiallyPaid
+	}
+	return v.move(ctx, tx, to, "payroll_ended")
+}
+
+// move takes an invoice on from the version that was read, with its history and its event.
+func (v *Invoice) move(ctx context.Context, tx *db.Tx, to Status, reason string) error {
+	from := v.Status
+	v.Status, v.UpdatedAt = to, tx.Now()
+	if err := update(ctx, tx, v, from); err != nil {
+		return err
+	}
+	db.History(tx, v.UserID, v.ID, v.Version, string(from), string(to), reason)
+	return v.emit(tx, EventStatus, from)
+}
+
+// eventData is what every event of an invoice tells.
+type eventData struct {
+	InvoiceID         string       `json:"invoice_id"`
+	UserID            string       `json:"user_id"`
+	ExternalCompanyID string       `json:"external_company_id"`
+	Number            string       `json:"number"`
+	Status            Status       `json:"status"`
+	PreviousStatus    Status       `json:"previous_status,omitempty"`
+	Currency          money.Asset  `json:"currency"`
+	Total             money.Amount `json:"total"`
+	Paid              money.Amount `json:"paid"`
+	DueDate           string       `json:"due_date"`
+	PayrollID         string       `json:"payroll_id"`
+	SubpayrollID      string       `json:"subpayroll_id"`
+}
+
+func (v *Invoice) emit(tx *db.Tx, name string, from Status) error {
+	if v.CompanyID == "" { // a user who acts for nobody has nobody to be told
+		return nil
+	}
+	return webhook.Emit(tx, webhook.Event{CompanyID: v.CompanyID, Name: name, ObjectID: v.ID, Sequence: v.Version, Data: eventData{
+		InvoiceID: v.ID, UserID: v.UserID, ExternalCompanyID: v.PayerID, Number: v.Number, Status: v.Status, PreviousStatus: from,
+		Currency: v.Currency, Total: v.Total, Paid: v.Paid, DueDate: v.DueDate, PayrollID: v.PayrollID, SubpayrollID: v.PaymentID,
+	}})
+}
+
+func (v *Invoice) place() identity.Place {
+	return identity.Place{Table: "invoices", Column: "content", Row: v.UserID + "/" + v.ID}
+}
+
+func (v *Invoice) seal(s *identity.Sealer) error {
+	text, err := json.Marshal(v.Content)
+	if err == nil {
+		v.sealed, err = s.Seal(v.place(), text)
+	}
+	return err
+}
+
+func (v *Invoice) open(s *identity.Sealer) error {
+	text, err := s.Open(v.place(), v.sealed)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, &v.Content)
+}

@@ -1,0 +1,130 @@
+package invoice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+const columns = `user_id, invoice_id, company_id, payer_id, number, status, currency, subtotal, tax, total, paid, issue_date, due_date,
+	content, payroll_id, payment_id, version, created_at, updated_at`
+
+// insert says whether the number was free; the unique index decides between twins.
+func insert(ctx context.Context, tx *db.Tx, v Invoice) (bool, error) {
+	n, err := tx.Exec(ctx, `INSERT INTO invoices (`+columns+`) VALUES `+db.Placeholders(1, 19, 1)+` ON CONFLICT DO NOTHING`,
+		v.UserID, v.ID, v.CompanyID, v.PayerID, v.Number, string(v.Status), string(v.Currency), v.Subtotal.Units(), v.Tax.Units(), v.Total.Units(),
+		v.Paid.Units(), v.IssueDate, v.DueDate, v.sealed, v.PayrollID, v.PaymentID, v.Version, db.Micros(v.CreatedAt), db.Micros(v.UpdatedAt))
+	return n == 1, err
+}
+
+func scan(scan func(...any) error) (v Invoice, err error) {
+	var status, currency string
+	var subtotal, tax, total, paid, created, updated int64
+	err = scan(&v.UserID, &v.ID, &v.CompanyID, &v.PayerID, &v.Number, &status, &currency, &subtotal, &tax, &total, &paid, &v.IssueDate, &v.DueDate,
+		&v.sealed, &v.PayrollID, &v.PaymentID, &v.Version, &created, &updated)
+	v.Status, v.Currency, v.CreatedAt, v.UpdatedAt = Status(status), money.Asset(currency), db.Time(created), db.Time(updated)
+	v.Subtotal, v.Tax = money.New(v.Currency, subtotal), money.New(v.Currency, tax)
+	v.Total, v.Paid = money.New(v.Currency, total), money.New(v.Currency, paid)
+	return v, err
+}
+
+func find(ctx context.Context, tx *db.Tx, userID, id string) (Invoice, error) {
+	v, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM invoices WHERE user_id = $1 AND invoice_id = $2", userID, id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Invoice{}, ErrNotFound
+	}
+	return v, err
+}
+
+func byNumber(ctx context.Context, tx *db.Tx, userID, number string) (id string, err error) {
+	err = tx.QueryRow(ctx, "SELECT invoice_id FROM invoices WHERE user_id = $1 AND number = $2 AND status <> 'void'", userID, number).Scan(&id)
+	return id, err
+}
+
+func countOf(ctx context.Context, tx *db.Tx, userID string) (n int64, err error) {
+	err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM invoices WHERE user_id = $1", userID).Scan(&n)
+	return n, err
+}
+
+// named reads invoices by id, whoever's they are.
+func named(ctx context.Context, tx *db.Tx, ids []string) (map[string]Invoice, error) {
+	found := make(map[string]Invoice, len(ids))
+	for some := range slices.Chunk(ids, 256) {
+		args := make([]any, len(some))
+		for i, id := range some {
+			args[i] = id
+		}
+		rows, err := tx.Query(ctx, "SELECT "+columns+" FROM invoices WHERE invoice_id IN (VALUES "+db.Placeholders(len(some), 1, 1)+")", args...)
+		all, err := db.Collect(rows, err, func(r *db.Rows) (Invoice, error) { return scan(r.Scan) })
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range all {
+			found[v.ID] = v
+		}
+	}
+	return found, nil
+}
+
+// update writes what can change of an invoice as its next version, provided that nobody else has written one since it was
+// read. Of two pay runs that take an invoice at the same moment, one comes here first.
+func update(ctx context.Context, tx *db.Tx, v *Invoice, from Status) error {
+	n, err := tx.Exec(ctx, `UPDATE invoices SET status = $1, paid = $2, payroll_id = $3, payment_id = $4, updated_at = $5, version = version + 1
+		WHERE user_id = $6 AND invoice_id = $7 AND version = $8 AND status = $9`,
+		string(v.Status), v.Paid.Units(), v.PayrollID, v.PaymentID, db.Micros(v.UpdatedAt), v.UserID, v.ID, v.Version, string(from))
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return errChangedByTwin
+	}
+	v.Version++
+	return nil
+}
+
+func list(ctx context.Context, tx *db.Tx, userID string, f Filter) (found []Invoice, total int64, err error) {
+	where := []string{"user_id = $1"}
+	args := []any{userID}
+	add := func(condition string, values ...any) {
+		for _, value := range values {
+			args = append(args, value)
+			condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(args)), 1)
+		}
+		where = append(where, condition)
+	}
+	today := tx.Now().Format(time.DateOnly)
+	switch f.Status {
+	case "":
+		add("status <> 'void'")
+	case Overdue:
+		add("status IN ('sent', 'partially_paid') AND due_date < ?", today)
+	case Sent, PartiallyPaid:
+		add("status = ? AND due_date >= ?", string(f.Status), today)
+	default:
+		add("status = ?", string(f.Status))
+	}
+	if f.PayerID != "" {
+		add("payer_id = ?", f.PayerID)
+	}
+	if !f.From.IsZero() {
+		add("created_at >= ?", db.Micros(f.From))
+	}
+	if !f.To.IsZero() {
+		add("created_at < ?", db.Micros(f.To))
+	}
+	condition := strings.Join(where, " AND ")
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM invoices WHERE "+condition, args...).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	page := fmt.Sprintf(" ORDER BY created_at DESC, invoice_id DESC LIMIT $%d OFFSET $%d", len(args)+1, len(args)+2)
+	args = append(args, int64(f.PerPage), int64(max(f.Page, 1)-1)*int64(f.PerPage))
+	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM invoices WHERE "+condition+page, args...)
+	found, err = db.Collect(rows, err, func(r *db.Rows) (Invoice, error) { return scan(r.Scan) })
+	return found, total, err
+}

@@ -1,0 +1,123 @@
+package payroll
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/invoice"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// This file is what a pay run has to do with invoices: it checks those that it is to pay, takes them when it is created,
+// and tells them how their payments went. An invoice_id of another form is the company's own reference and means nothing.
+
+// invoices reads the invoices that a request names.
+func invoices(ctx context.Context, tx *db.Tx, p *CreateParams) (map[string]invoice.Invoice, error) {
+	var ids []string
+	for _, item := range p.ToPay {
+		if invoice.Is(item.InvoiceID) {
+			ids = append(ids, item.InvoiceID)
+		}
+	}
+	if len(ids) == 0 || len(p.ToPay) > MaxPayees {
+		return nil, nil
+	}
+	return invoice.Named(ctx, tx, ids)
+}
+
+// checkInvoice says what an item and the invoice that it pays do not agree on. userID is the payee's user.
+func checkInvoice(it *Item, named map[string]invoice.Invoice, list *fault.List, at func(string) string) error {
+	if !invoice.Is(it.InvoiceID) {
+		return nil
+	}
+	v, found := named[it.InvoiceID]
+	if !found || v.UserID != it.userID {
+		list.Add("invalid_parameter", at("invoice_id"), "This payee has no invoice of this id.")
+		return nil
+	}
+	due, err := v.Due()
+	switch {
+	case err != nil:
+		return err
+	case it.Amount.Asset() == "":
+	case it.Amount.Asset() != due.Asset():
+		list.Add("currency_not_supported", at("invoice_id"), fmt.Sprintf("The invoice is in %s; pay it in a payroll of that currency.", due.Asset()))
+	case it.Amount.Cmp(due) != 0:
+		list.Add("invalid_parameter", at("amount_fiat"), fmt.Sprintf("What is due on the invoice is %s %s.", due, due.Asset()))
+	}
+	return nil
+}
+
+// takeInvoices puts the invoices into the pay run. One that another pay run has, or that is not owed, is refused.
+func (p *Payroll) takeInvoices(ctx context.Context, tx *db.Tx) error {
+	for i := range p.Payments {
+		m := &p.Payments[i]
+		if !invoice.Is(m.InvoiceID) {
+			continue
+		}
+		err := invoice.Take(ctx, tx, m.UserID, m.InvoiceID, p.ID, m.ID)
+		if f, isFault := fault.As(err); isFault {
+			return f.At("body", fmt.Sprintf("/to_pay/%d/invoice_id", m.Position))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bill tells the invoice that a payment pays where the payment went.
+func (m *Payment) bill(ctx context.Context, tx *db.Tx, from State, outputs []payout.Output) error {
+	if !invoice.Is(m.InvoiceID) {
+		return nil
+	}
+	paid := m.invoicePayment()
+	if from == Fulfilled {
+		if err := paid.Reopen(ctx, tx); err != nil {
+			return err
+		}
+	}
+	switch m.State {
+	case Fulfilled:
+		return paid.Settle(ctx, tx)
+	case Cancelled:
+		arrived := money.Zero(m.Amount.Asset())
+		for _, o := range outputs {
+			if o.State != payout.Fulfilled {
+				continue
+			}
+			var err error
+			if arrived, err = arrived.Add(o.Input); err != nil {
+				return err
+			}
+		}
+		return paid.Drop(ctx, tx, arrived)
+	default: // it is under way, or waits for somebody
+		return nil
+	}
+}
+
+// dropInvoices lets the invoices of a pay run go that nobody funded: they are owed as before.
+func (p *Payroll) dropInvoices(ctx context.Context, tx *db.Tx) error {
+	payments, err := p.payments(ctx, tx, "")
+	if err != nil {
+		return err
+	}
+	for i := range payments {
+		m := &payments[i]
+		if !invoice.Is(m.InvoiceID) {
+			continue
+		}
+		if err := m.invoicePayment().Drop(ctx, tx, money.Zero(m.Amount.Asset())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Payment) invoicePayment() invoice.Payment {
+	return invoice.Payment{UserID: m.UserID, InvoiceID: m.InvoiceID, PaymentID: m.ID, Amount: m.Amount}
+}
