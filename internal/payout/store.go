@@ -123,28 +123,28 @@ func outputsOfBatch(ctx context.Context, tx *db.Tx, companyID, batchID string) (
 // assign moves queued outputs into a batch, each at its position. It fails when any of them is not queued
 // any more, so that no transaction pays what another one took.
 func assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string) error {
-	now := db.Micros(tx.Now())
-	for first := 0; first < len(outs); first += 500 {
-		some := outs[first:min(first+500, len(outs))]
-		args := []any{some[0].CompanyID, batchID, txid, now}
-		var values strings.Builder
-		for i, o := range some {
-			if i > 0 {
-				values.WriteByte(',')
-			}
-			fmt.Fprintf(&values, "($%d, CAST($%d AS BIGINT))", len(args)+1, len(args)+2)
-			args = append(args, o.ID, int64(first+i))
+	first := 0
+	for _, n := range db.Chunks(len(outs), 32) {
+		args := make([]any, 0, 3*n+3)
+		values := make([]string, n)
+		for i, o := range outs[first : first+n] {
+			values[i] = fmt.Sprintf("($%d, $%d, CAST($%d AS BIGINT))", len(args)+1, len(args)+2, len(args)+3)
+			args = append(args, o.CompanyID, o.ID, int64(first+i))
 		}
-		n, err := tx.Exec(ctx, `UPDATE outputs SET state = 'prepared', reason = '', batch_id = $2, txid = $3, vout = v.column2,
-			version = version + 1, updated_at = $4
-			FROM (VALUES `+values.String()+`) AS v
-			WHERE company_id = $1 AND output_id = v.column1 AND state = 'queued' AND NOT held AND rail = 'bitcoin'`, args...)
+		args = append(args, batchID, txid, db.Micros(tx.Now()))
+		// The company comes with each id, so that SQLite looks outputs up by their key rather than the whole queue through for
+		// each of them.
+		changed, err := tx.Exec(ctx, `WITH v (company_id, output_id, vout) AS (VALUES `+strings.Join(values, ",")+fmt.Sprintf(`)
+			UPDATE outputs SET state = 'prepared', reason = '', batch_id = $%d, txid = $%d, vout = v.vout, version = version + 1, updated_at = $%d
+			FROM v WHERE outputs.company_id = v.company_id AND outputs.output_id = v.output_id
+				AND state = 'queued' AND NOT held AND rail = 'bitcoin'`, 3*n+1, 3*n+2, 3*n+3), args...)
 		if err != nil {
 			return err
 		}
-		if n != int64(len(some)) {
+		if changed != int64(n) {
 			return ErrProcessing
 		}
+		first += n
 	}
 	for _, o := range outs {
 		db.History(tx, o.CompanyID, o.ID, o.Version+1, string(Queued), string(Prepared), "")
