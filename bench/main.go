@@ -39,7 +39,9 @@ type options struct {
 	payees  int           // of a payroll, where many clients create them
 	span    time.Duration // of each measurement of throughput
 
-	overHTTP, books bool // what to measure
+	stock int // payrolls that are there already, for the measurement that wants them
+
+	overHTTP, line, books bool // what to measure
 }
 
 func main() {
@@ -50,11 +52,12 @@ func main() {
 	clients := flag.String("clients", "8,32", "clients at once")
 	payees := flag.Int("payees", 10, "payees of a payroll where many clients create them")
 	seconds := flag.Float64("seconds", 3, "length of each measurement of throughput")
-	parts := flag.String("parts", "service,ledger", "what to measure")
+	stock := flag.Int("stock", 1_000_000, "payrolls that the database has already, for the last measurement over HTTP; 0 leaves it out")
+	parts := flag.String("parts", "service,line,ledger", "what to measure")
 	flag.Parse()
 	o := options{
 		engines: strings.Split(*engines, ","), payees: *payees, span: time.Duration(*seconds * float64(time.Second)),
-		overHTTP: strings.Contains(*parts, "service"), books: strings.Contains(*parts, "ledger"),
+		stock: *stock, overHTTP: strings.Contains(*parts, "service"), line: strings.Contains(*parts, "line"), books: strings.Contains(*parts, "ledger"),
 	}
 	var err error
 	if o.sizes, err = numbers(*sizes); err != nil {
@@ -117,6 +120,11 @@ func measure(ctx context.Context, out io.Writer, o options, engine, binary, dir 
 			return err
 		}
 	}
+	if o.line {
+		if err := b.flow(ctx); err != nil {
+			return err
+		}
+	}
 	if o.books {
 		return b.ledger(ctx)
 	}
@@ -133,8 +141,14 @@ type bench struct {
 	world      *world
 	own, floor *client
 	bare       *floor
-	models     map[int]*model // by number of payees: the rows that one payroll left
+	models     map[int]*model  // by number of payees: the rows that one payroll left
+	created    map[int]created // likewise: how long creating one takes
+	process    *process
+	address    string // of the service's database
 }
+
+// created is how long it takes to create a payroll.
+type created struct{ own, floor time.Duration }
 
 func (b *bench) say(format string, args ...any) { log.Printf(b.engine+": "+format, args...) }
 
@@ -154,6 +168,7 @@ func (b *bench) service(ctx context.Context, binary string) error {
 		return err
 	}
 	defer service.stop()
+	b.process, b.address = service, address
 	b.own = newClient(service.url, most)
 	payer := b.world.companies[0]
 	if err := b.own.ready(ctx, payer); err != nil {
@@ -177,7 +192,7 @@ func (b *bench) service(ctx context.Context, binary string) error {
 	}
 	defer b.bare.stop()
 	b.floor = newClient(b.bare.url, most)
-	for _, part := range []func(context.Context) error{b.latencies, b.throughputs, b.replays} {
+	for _, part := range []func(context.Context) error{b.latencies, b.throughputs, b.replays, b.stocked} {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -185,72 +200,120 @@ func (b *bench) service(ctx context.Context, binary string) error {
 	return nil
 }
 
+// latencies creates payrolls one at a time, in turn with the floor.
 func (b *bench) latencies(ctx context.Context) error {
-	payer := b.world.companies[0]
-	t := newTable(b.out, b.engine+": one payroll at a time", "payees", "rows", "service p50", "max", "floor p50", "max", "times the floor")
+	t := newTable(b.out, b.engine+": one payroll at a time",
+		"payees", "rows", "service p50", "p99", "payrolls/s", "payees/s", "per payee", "peak memory", "floor p50", "p99", "times the floor")
+	b.created = map[int]created{}
 	for _, n := range b.sizes {
-		rounds := min(50, max(5, 20_000/n))
-		b.say("%d payees, %d rounds", n, rounds)
-		b.bare.use(b.models[n])
-		own, err := latency(rounds, func() error { return b.own.create(ctx, payer, payer.payroll(n)) })
+		b.process.forgetPeak()
+		own, least, err := b.inTurn(ctx, n)
 		if err != nil {
 			return err
 		}
-		least, err := latency(rounds, func() error { return b.floor.create(ctx, payer, b.models[n].body) })
-		if err != nil {
-			return err
-		}
-		t.row(n, b.models[n].rows(), own.p50, own.max, least.p50, least.max, ratio(own.p50.Seconds(), least.p50.Seconds()))
+		b.created[n] = created{own.p50, least.p50}
+		perSecond := 1 / own.p50.Seconds()
+		t.row(n, b.models[n].rows(), own.p50, own.p99, perSecond, perSecond*float64(n), micros(own.p50/time.Duration(n)), b.process.peak(),
+			least.p50, least.p99, ratio(own.p50.Seconds(), least.p50.Seconds()))
 	}
 	return t.end()
 }
 
+// inTurn creates payrolls at the service and at the floor alternately, so that what else the machine does falls on both.
+func (b *bench) inTurn(ctx context.Context, payees int) (own, least spread, err error) {
+	payer := b.world.companies[0]
+	rounds := min(100, max(7, 20_000/payees))
+	b.say("%d payees, %d rounds", payees, rounds)
+	b.bare.use(b.models[payees])
+	var mine, floors []time.Duration
+	for i := range rounds + 1 {
+		began := time.Now()
+		if err := b.own.create(ctx, payer, payer.payroll(payees)); err != nil {
+			return own, least, err
+		}
+		between := time.Now()
+		if err := b.floor.create(ctx, payer, b.models[payees].body); err != nil {
+			return own, least, err
+		}
+		if i > 0 { // the first one warms up
+			mine, floors = append(mine, between.Sub(began)), append(floors, time.Since(between))
+		}
+	}
+	return spreadOf(mine), spreadOf(floors), nil
+}
+
+// throughputs has many clients create payrolls, in many companies and all in one.
 func (b *bench) throughputs(ctx context.Context) error {
-	t := newTable(b.out, fmt.Sprintf("%s: payrolls of %d payees a second", b.engine, b.payees), "clients", "companies", "service", "p99", "floor", "p99", "of the floor")
+	t := newTable(b.out, fmt.Sprintf("%s: payrolls of %d payees a second", b.engine, b.payees),
+		"clients", "many companies", "p99", "one company", "p99", "one of many", "floor", "p99", "many of the floor")
 	b.bare.use(b.models[b.payees])
 	for _, n := range b.clients {
-		for _, companies := range []int{1, n} {
-			b.say("%d clients, %d companies", n, companies)
-			create := func(c *client) func(int) error {
-				return func(i int) error {
-					payer := b.world.companies[i%companies]
-					return c.create(ctx, payer, payer.payroll(b.payees))
-				}
+		b.say("%d clients", n)
+		in := func(companies int, c *client) func(int) error {
+			return func(i int) error {
+				payer := b.world.companies[i%companies]
+				return c.create(ctx, payer, payer.payroll(b.payees))
 			}
-			own, err := throughput(n, b.span, create(b.own))
-			if err != nil {
-				return err
-			}
-			least, err := throughput(n, b.span, create(b.floor))
-			if err != nil {
-				return err
-			}
-			t.row(n, companies, own.rate, own.p99, least.rate, least.p99, ratio(own.rate, least.rate))
 		}
+		var flows [3]flow
+		for i, f := range []func(int) error{in(n, b.own), in(1, b.own), in(n, b.floor)} {
+			var err error
+			if flows[i], err = throughput(n, b.span, f); err != nil {
+				return err
+			}
+		}
+		many, one, least := flows[0], flows[1], flows[2]
+		t.row(n, many.rate, many.p99, one.rate, one.p99, ratio(one.rate, many.rate), least.rate, least.p99, ratio(many.rate, least.rate))
 	}
 	return t.end()
 }
 
+// replays has each client repeat a request of its own.
 func (b *bench) replays(ctx context.Context) error {
-	again, err := b.own.repeatable(ctx, b.world.companies[0], b.payees)
-	if err != nil {
-		return err
+	again := make([]repeat, slices.Max(b.clients))
+	for i := range again {
+		var err error
+		if again[i], err = b.own.repeatable(ctx, b.world.companies[i], b.payees); err != nil {
+			return err
+		}
+		if err := b.bare.remember(ctx, again[i].key); err != nil {
+			return err
+		}
 	}
-	if err := b.bare.remember(ctx, again.key); err != nil {
-		return err
-	}
-	t := newTable(b.out, b.engine+": repetitions of one request a second, answered from its key", "clients", "service", "p99", "floor", "p99", "of the floor")
+	t := newTable(b.out, b.engine+": repeated requests a second, answered from their keys", "clients", "service", "p99", "floor", "p99", "of the floor")
 	for _, n := range b.clients {
 		b.say("%d clients repeat a request", n)
-		own, err := throughput(n, b.span, func(int) error { return again.send(ctx, b.own) })
+		own, err := throughput(n, b.span, func(i int) error { return again[i].send(ctx, b.own) })
 		if err != nil {
 			return err
 		}
-		least, err := throughput(n, b.span, func(int) error { return again.send(ctx, b.floor) })
+		least, err := throughput(n, b.span, func(i int) error { return again[i].send(ctx, b.floor) })
 		if err != nil {
 			return err
 		}
 		t.row(n, own.rate, own.p99, least.rate, least.p99, ratio(own.rate, least.rate))
+	}
+	return t.end()
+}
+
+// stocked creates payrolls where very many are already.
+func (b *bench) stocked(ctx context.Context) error {
+	if b.stock == 0 {
+		return nil
+	}
+	b.say("filling in %d payrolls", b.stock)
+	few := slices.Min(b.sizes)
+	if err := fill(ctx, b.address, b.models[few], b.stock); err != nil {
+		return fmt.Errorf("fill: %w", err)
+	}
+	t := newTable(b.out, fmt.Sprintf("%s: one payroll at a time, with %d payrolls of %d payees in the database", b.engine, b.stock, few),
+		"payees", "service p50", "p99", "of the empty database's")
+	for _, n := range b.sizes {
+		own, _, err := b.inTurn(ctx, n)
+		if err != nil {
+			return err
+		}
+		t.row(n, own.p50, own.p99, ratio(own.p50.Seconds(), b.created[n].own.Seconds()))
 	}
 	return t.end()
 }
@@ -307,22 +370,6 @@ func spreadOf(all []time.Duration) spread {
 	return spread{all[len(all)/2], all[len(all)*99/100], all[len(all)-1]}
 }
 
-// latency runs f over and over, alone, after one run that does not count.
-func latency(rounds int, f func() error) (spread, error) {
-	if err := f(); err != nil {
-		return spread{}, err
-	}
-	all := make([]time.Duration, rounds)
-	for i := range all {
-		began := time.Now()
-		if err := f(); err != nil {
-			return spread{}, err
-		}
-		all[i] = time.Since(began)
-	}
-	return spreadOf(all), nil
-}
-
 type flow struct {
 	rate float64
 	spread
@@ -362,6 +409,12 @@ func stream(n int, span time.Duration, f func(client int) error) (flow, error) {
 	return flow{float64(len(every)) / elapsed.Seconds(), spreadOf(every)}, nil
 }
 
+// micros is a duration that prints as microseconds.
+type micros time.Duration
+
+// memory is bytes that print as MiB; 0 is unknown.
+type memory int64
+
 func ratio(a, b float64) string { return fmt.Sprintf("%.2f", a/b) }
 
 // table prints rows under a title.
@@ -379,6 +432,14 @@ func (t *table) row(cells ...any) {
 		switch c := c.(type) {
 		case time.Duration:
 			fmt.Fprintf(t.w, "%.1f ms\t", float64(c)/1e6)
+		case micros:
+			fmt.Fprintf(t.w, "%.0f µs\t", float64(c)/1e3)
+		case memory:
+			if c == 0 {
+				fmt.Fprint(t.w, "-\t")
+				continue
+			}
+			fmt.Fprintf(t.w, "%d MiB\t", c>>20)
 		case float64:
 			fmt.Fprintf(t.w, "%.0f\t", c)
 		default:

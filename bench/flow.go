@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/rates"
+)
+
+// line is the service from the funding of a payroll to its signed payouts, inside this process: the watcher and the jobs run
+// when they are told to, so that what is measured is their work, without the time between two blocks or two looks.
+type line struct {
+	d       *db.DB
+	company company
+	by      identity.Principal
+	pay     *payroll.Service
+	chain   *sim.Chain
+	watcher *chain.Watcher
+	match   *job.Runner // books deposits and what they mean to their payrolls
+	prepare *job.Runner // releases payrolls and signs payouts; nothing is sent
+}
+
+const (
+	lineChain   = "bitcoin"
+	lineNetwork = "regtest"
+)
+
+func newLine(ctx context.Context, database string, payees int) (*line, error) {
+	w, err := seed(ctx, database, payees, 1, 1)
+	if err != nil {
+		return nil, err
+	}
+	d, err := db.Open(ctx, db.Options{URL: database})
+	if err != nil {
+		return nil, err
+	}
+	master, err := bitcoin.MasterFromSeed(make([]byte, 32), lineNetwork)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := bitcoin.ParseXPriv(master, lineNetwork)
+	if err != nil {
+		return nil, err
+	}
+	const never = 24 * time.Hour
+	refresher := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: never, FiatLimit: never}
+	if err := refresher.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	l := &line{
+		d: d, company: w.companies[0], chain: sim.New(d),
+		by: identity.Principal{Kind: identity.KindAPIKey, ID: "key_bench", CompanyID: w.companies[0].id, Scopes: identity.AllScopes()},
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	pool := chain.NewPool(d, lineChain, signer.Deriver())
+	if err := pool.Start(ctx); err != nil {
+		return nil, err
+	}
+	l.pay = &payroll.Service{Pool: pool, ChainName: lineChain, Network: lineNetwork, QuoteValidity: time.Hour}
+	engine := payout.New(payout.Config{Chain: lineChain, Source: l.chain, Pool: pool, Signer: signer, Log: quiet, FeeMaxAge: never})
+	if err := engine.RefreshFees(ctx, d); err != nil {
+		return nil, err
+	}
+	l.watcher = chain.NewWatcher(d, lineChain, l.chain, quiet)
+	l.match = job.NewRunner(d, job.Table{chain.JobOutput: {Tx: deposit.OutputChanged}, deposit.JobChanged: {Tx: l.pay.Fund}}, nil, quiet)
+	l.prepare = job.NewRunner(d, job.Table{payroll.JobRelease: {Tx: l.pay.Release}, payout.JobPrepare: {Tx: engine.Prepare}}, nil, quiet)
+	if err := l.watcher.Sync(ctx); err != nil {
+		return nil, err
+	}
+	return l, l.fillWallet(ctx, payees)
+}
+
+// fillWallet gives the wallet coins to pay from, as a wallet in use has them: those of payrolls that are held. No payout is
+// sent here, so no change comes back.
+func (l *line) fillWallet(ctx context.Context, payees int) error {
+	for range 4 {
+		p, err := l.create(ctx, payees)
+		if err != nil {
+			return err
+		}
+		const coins = 100
+		if _, err := l.matched(ctx, []payroll.Payroll{p}, coins); err != nil {
+			return err
+		}
+		if err := l.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			return l.pay.Hold(ctx, tx, p.CompanyID, p.ID, "bench")
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *line) create(ctx context.Context, payees int) (p payroll.Payroll, err error) {
+	params := payroll.CreateParams{CompanyID: l.company.id, Currency: "USD", FundingCurrency: "BTC", ToPay: make([]payroll.Payee, payees)}
+	for i, id := range l.company.payees[:payees] {
+		params.ToPay[i] = payroll.Payee{UserID: id, AmountText: fmt.Sprintf("20.%02d", i%100)}
+	}
+	err = l.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		p, err = l.pay.Create(ctx, tx, l.by, params)
+		return err
+	})
+	return p, err
+}
+
+// matched pays payrolls, each in so many pieces, and says how long it took the service to see the deposits, wait for their
+// confirmations and take the payrolls as received. The payer's and the miner's own work does not count.
+func (l *line) matched(ctx context.Context, all []payroll.Payroll, pieces int64) (time.Duration, error) {
+	const outputsOfOne = 25 // of one payment: the simulated payer pays a fixed fee
+	var outs []chain.Output
+	for _, p := range all {
+		due := p.Quote.Funding.Units()
+		for i := range pieces {
+			amount := due / pieces
+			if i == 0 {
+				amount += due % pieces
+			}
+			outs = append(outs, chain.Output{Address: p.Address, Amount: amount})
+		}
+	}
+	for len(outs) > 0 {
+		n := min(len(outs), outputsOfOne)
+		if _, err := l.chain.PayAll(ctx, outs[:n]...); err != nil {
+			return 0, err
+		}
+		outs = outs[n:]
+	}
+	seen, err := l.look(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := l.chain.Mine(ctx, 6); err != nil {
+		return 0, err
+	}
+	confirmed, err := l.look(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return seen + confirmed, l.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for _, p := range all {
+			now, err := l.pay.Get(ctx, tx, l.by, p.ID)
+			if err == nil && now.State != payroll.Received {
+				err = fmt.Errorf("payroll %s is %s after its funding", p.ID, now.State)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (l *line) look(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	if err := l.watcher.Sync(ctx); err != nil {
+		return 0, err
+	}
+	for {
+		err := l.match.Drain(ctx)
+		if f, ok := fault.As(err); ok && f.Kind == fault.Unavailable && time.Since(began) < time.Minute {
+			time.Sleep(50 * time.Millisecond) // two jobs met at one payroll; the loser comes back
+			continue
+		}
+		return time.Since(began), err
+	}
+}
+
+// prepared releases received payrolls and signs their payouts.
+func (l *line) prepared(ctx context.Context, all []payroll.Payroll) (time.Duration, error) {
+	began := time.Now()
+	if err := l.prepare.Drain(ctx); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	return took, l.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for _, p := range all {
+			outs, err := payout.ForPayroll(ctx, tx, p.CompanyID, p.ID)
+			if err != nil {
+				return err
+			}
+			ready := 0
+			for _, o := range outs {
+				if o.State == payout.Prepared {
+					ready++
+				}
+			}
+			if int64(ready) != p.Count {
+				return fmt.Errorf("payroll %s: %d of %d payouts are ready", p.ID, ready, p.Count)
+			}
+		}
+		return nil
+	})
+}
+
+// flow measures the way from funding to signed payouts.
+func (b *bench) flow(ctx context.Context) error {
+	database, err := b.databases("line")
+	if err != nil {
+		return err
+	}
+	most := 0
+	for _, n := range b.sizes {
+		most = max(most, n)
+	}
+	b.say("preparing a wallet")
+	l, err := newLine(ctx, database, most)
+	if err != nil {
+		return fmt.Errorf("line: %w", err)
+	}
+	defer l.d.Close()
+
+	t := newTable(b.out, b.engine+": from the payment of a payroll to its signed payouts, one payroll at a time",
+		"payees", "create (HTTP)", "deposit matched", "payouts ready", "all", "per payee", "times the floor")
+	for _, n := range b.sizes {
+		rounds := min(10, max(2, 3_000/n))
+		b.say("%d payees from payment to payouts, %d rounds", n, rounds)
+		match, ready := make([]time.Duration, rounds), make([]time.Duration, rounds)
+		for i := range rounds {
+			p, err := l.create(ctx, n)
+			if err != nil {
+				return err
+			}
+			one := []payroll.Payroll{p}
+			if match[i], err = l.matched(ctx, one, 1); err != nil {
+				return err
+			}
+			if ready[i], err = l.prepared(ctx, one); err != nil {
+				return err
+			}
+		}
+		created, known := b.created[n]
+		m, r := spreadOf(match).p50, spreadOf(ready).p50
+		all := created.own + m + r
+		times := "-"
+		if known {
+			times = ratio(all.Seconds(), created.floor.Seconds())
+		}
+		t.row(n, created.own, m, r, all, micros(all/time.Duration(n)), times)
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+
+	const many = 300
+	b.say("%d payrolls of 1 payee from payment to payouts", many)
+	all := make([]payroll.Payroll, many)
+	for i := range all {
+		if all[i], err = l.create(ctx, 1); err != nil {
+			return err
+		}
+	}
+	m, err := l.matched(ctx, all, 1)
+	if err != nil {
+		return err
+	}
+	r, err := l.prepared(ctx, all)
+	if err != nil {
+		return err
+	}
+	t = newTable(b.out, fmt.Sprintf("%s: %d payrolls of 1 payee at once, a second", b.engine, many), "deposits matched", "payrolls released and payouts prepared")
+	t.row(many/m.Seconds(), many/r.Seconds())
+	return t.end()
+}
