@@ -42,6 +42,11 @@ fmt: ## format the Go files
 	@tools/install.sh lint
 	@.tools/bin/golangci-lint fmt ./...
 
+.PHONY: generate
+generate: ## make what is made from the code: the codes of each operation, client/openapi.json
+	@go run ./tools/generate codes
+	@go run ./tools/generate contract
+
 .PHONY: bench
 bench: ## measure the service against its floors, on both databases, and print the figures
 	@tools/install.sh postgres

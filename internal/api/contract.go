@@ -1,56 +1,85 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/stipend/stipend/internal/fault"
 )
 
 // document is the contract in its two spellings.
 type document struct{ json, yaml []byte }
 
-// describe makes the contract of a table (OpenAPI 3.1), and the reader of each route's input out of the very same schemas.
-func describe(table []route) (document, []*input) {
+// describe makes the reader of each route's input, and, when asked, the contract of the table (OpenAPI 3.1) out of the very
+// same schemas.
+func describe(table []route) (write func() document, inputs []*input) {
 	huma.DefaultArrayNullable = false // an answer without items has an empty array, a request's null is absence
 	reg := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	reg.RegisterTypeAlias(valueType, reflect.TypeFor[map[string]any]())
-	inputs := make([]*input, len(table))
+	inputs = make([]*input, len(table))
 	for i, rt := range table {
 		inputs[i] = newInput(reg, rt.handler.in)
 	}
+	return sync.OnceValue(func() document { return writeContract(reg, table, inputs) }), inputs
+}
+
+func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 	requests := map[string]bool{}
 	for name := range reg.Map() {
 		requests[name] = true
 	}
+	for _, rt := range table {
+		reg.Schema(rt.handler.out, true, schemaName(rt.handler.out, ""))
+	}
+	problemSchema := reg.Schema(reflect.TypeFor[problem](), true, "")
+	health := reg.Schema(reflect.TypeFor[healthAnswer](), true, "")
+	for name, s := range reg.Map() {
+		describeMembers(s)
+		if !requests[name] {
+			s.AdditionalProperties = nil // an answer may carry more than the contract says, so that additions break nobody
+		}
+	}
+	describeHints(resolve(reg, problemSchema))
+
 	api := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{
-			Title:       "Stipend",
-			Version:     Version,
-			Description: "Payroll and payments. Every answer is JSON; a success is always 200, an error has the form of Problem and an address that explains its code.",
+			Title: "Stipend", Version: Version, Description: introduction, Extensions: map[string]any{"summary": "Payroll and payments."},
+			Contact: &huma.Contact{Name: "The operator of this service"},
+			License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 		},
+		Servers: []*huma.Server{{URL: "/", Description: "The service that serves this document."}},
 		Components: &huma.Components{
-			Schemas: reg,
-			SecuritySchemes: map[string]*huma.SecurityScheme{
-				"api_key": {Type: "http", Scheme: "basic", Description: "An API key, raw after Basic or as base64 of the key and a colon."},
-				"oauth":   {Type: "http", Scheme: "bearer", Description: "An OAuth 2.0 access token."},
-			},
+			Schemas: reg, Headers: answerHeaders, Parameters: requestHeaders, Examples: map[string]*huma.Example{},
+			SecuritySchemes: securitySchemes(),
 		},
 	}
-	problemSchema := reg.Schema(reflect.TypeFor[problem](), true, "")
+	face := contract{api: api, reg: reg, problem: problemSchema}
 	for i, rt := range table {
-		api.AddOperation(operation(reg, rt, inputs[i], problemSchema))
+		face.add(face.operation(rt, inputs[i]))
 	}
-	// An answer may carry more than the contract says, so that additions break nobody.
-	for name, s := range reg.Map() {
-		if !requests[name] {
-			s.AdditionalProperties = nil
+	for _, rt := range operationsRoutes {
+		op := face.operation(rt, &input{body: -1})
+		op.Responses["200"].Content = jsonContent(health)
+		if rt.path == "/openapi.json" {
+			op.Responses["200"].Content = jsonContent(&huma.Schema{Type: huma.TypeObject, Description: "An OpenAPI 3.1 document.", AdditionalProperties: true})
+		} else {
+			op.Responses["200"].Content["application/json"].Example = map[string]any{"status": strings.TrimSuffix(strings.TrimPrefix(rt.path, "/"), "z")}
+		}
+		face.add(op)
+	}
+	for _, t := range tags {
+		if face.tagged[t.name] {
+			api.Tags = append(api.Tags, &huma.Tag{Name: t.name, Description: t.doc})
 		}
 	}
 	asJSON, err := api.MarshalJSON()
@@ -61,7 +90,41 @@ func describe(table []route) (document, []*input) {
 	if err != nil {
 		panic("api: the contract cannot be written: " + err.Error())
 	}
-	return document{asJSON, asYAML}, inputs
+	return document{asJSON, asYAML}
+}
+
+// Document is the contract of the whole interface, the sandbox's routes included, as JSON. It is what clients are made from.
+func Document() []byte {
+	write, _ := describe(routes)
+	return write().json
+}
+
+// healthAnswer is what the two addresses for load balancers answer.
+type healthAnswer struct {
+	Status string `json:"status" doc:"ok, or ready."`
+}
+
+// operationsRoutes are the addresses beside the table that the contract names.
+var operationsRoutes = []route{
+	{method: "GET", path: "/healthz", scope: public, name: "get-health", summary: "Whether the process runs"},
+	{method: "GET", path: "/readyz", scope: public, name: "get-readiness", summary: "Whether the service can do its work now"},
+	{method: "GET", path: "/openapi.json", scope: public, name: "get-contract", summary: "This document; also as /openapi.yaml"},
+}
+
+// contract is a document in the making.
+type contract struct {
+	api     *huma.OpenAPI
+	reg     huma.Registry
+	problem *huma.Schema
+	tagged  map[string]bool
+}
+
+func (c *contract) add(op *huma.Operation) {
+	if c.tagged == nil {
+		c.tagged = map[string]bool{}
+	}
+	c.tagged[op.Tags[0]] = true
+	c.api.AddOperation(op)
 }
 
 // schemaName is the name of a Go type with a capital letter.
@@ -73,75 +136,205 @@ func schemaName(t reflect.Type, hint string) string {
 	return string(name)
 }
 
-func operation(reg huma.Registry, rt route, in *input, problemSchema *huma.Schema) *huma.Operation {
-	id := rt.name
-	if id == "" {
-		id = strings.ToLower(rt.method) + strings.Map(func(r rune) rune {
-			if r == '/' || r == '{' || r == '}' {
-				return '-'
-			}
-			return r
-		}, rt.path)
-	}
+func (c *contract) operation(rt route, in *input) *huma.Operation {
 	op := &huma.Operation{
-		Method: rt.method, Path: rt.path, OperationID: id, Summary: rt.summary, Tags: []string{tagOf(rt.path)},
-		Responses: map[string]*huma.Response{
-			"200": {Description: "Done.", Content: jsonContent(reg.Schema(rt.handler.out, true, schemaName(rt.handler.out, "")))},
-			"default": {
-				Description: "An error.",
-				Content:     jsonContent(problemSchema),
-			},
-		},
+		Method: rt.method, Path: rt.path, OperationID: rt.name, Summary: rt.summary, Tags: []string{tagOf(rt.path)},
+		Description: rt.describe(), Responses: map[string]*huma.Response{},
 	}
 	for _, p := range in.params {
-		op.Parameters = append(op.Parameters, &huma.Param{
-			Name: p.name, In: p.in, Required: p.required, Schema: p.schema, Description: p.schema.Description,
-		})
+		describeMember(p.name, p.schema)
+		s := *p.schema
+		s.Description = "" // said beside it
+		param := &huma.Param{Name: p.name, In: p.in, Required: p.required, Schema: &s, Description: p.schema.Description}
+		if len(s.Examples) > 0 {
+			param.Example, s.Examples = s.Examples[0], nil
+		}
+		op.Parameters = append(op.Parameters, param)
 	}
-	if rt.kind == write {
-		least, most := 1, 255
-		op.Parameters = append(op.Parameters, &huma.Param{
-			Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: "string", MinLength: &least, MaxLength: &most},
-			Description: keyNote(rt.keyed),
-		})
+	names := []string{"X-Request-Id", "Api-Version"}
+	switch {
+	case rt.kind == write && rt.keyed:
+		names = append([]string{"Required-Idempotency-Key"}, names...)
+	case rt.kind == write:
+		names = append([]string{"Idempotency-Key"}, names...)
+	}
+	for _, name := range names {
+		op.Parameters = append(op.Parameters, &huma.Param{Ref: "#/components/parameters/" + name})
 	}
 	if in.body >= 0 {
-		f := in.typ.Field(in.body)
-		op.RequestBody = &huma.RequestBody{Required: true, Content: jsonContent(reg.Schema(f.Type, true, in.typ.Name()+"Body"))}
+		s := c.reg.Schema(in.typ.Field(in.body).Type, true, in.typ.Name()+"Body")
+		content := &huma.MediaType{Schema: s, Example: exampleOf(c.reg, s, true)}
+		if example := requestExamples[rt.name]; example != "" {
+			content.Example = json.RawMessage(example)
+		}
+		op.RequestBody = &huma.RequestBody{
+			Required: true, Content: map[string]*huma.MediaType{"application/json": content},
+			Description: "At most " + strconv.FormatInt(rt.bodyLimit()>>20, 10) + " MiB. `null` counts as absent; a member that is not listed is refused.",
+		}
 	}
 	switch rt.scope {
 	case public:
 		op.Security = []map[string][]string{}
+	case anyScope:
+		op.Security = []map[string][]string{{"api_key": {}}, {"oauth": {}}}
 	default:
-		var scopes []string
-		if rt.scope != anyScope {
-			scopes = []string{rt.scope}
-			op.Description = "Scope: " + rt.scope + "."
-		}
-		op.Security = []map[string][]string{{"api_key": scopes}, {"oauth": scopes}}
+		op.Security = []map[string][]string{{"api_key": {}}, {"oauth": {rt.scope}}}
+		op.Extensions = map[string]any{"x-scope": rt.scope}
+	}
+
+	done := &huma.Response{Description: "Done.", Headers: headers(rt, http.StatusOK)}
+	if rt.handler.out != nil {
+		s := c.reg.Schema(rt.handler.out, true, schemaName(rt.handler.out, ""))
+		done.Content = map[string]*huma.MediaType{"application/json": {Schema: s, Example: exampleOf(c.reg, s, false)}}
+	}
+	op.Responses["200"] = done
+	byStatus := map[int][]string{}
+	for _, code := range rt.codes(c.reg, in) {
+		status := explanationOf[code].Status
+		byStatus[status] = append(byStatus[status], code)
+	}
+	for status, codes := range byStatus {
+		op.Responses[strconv.Itoa(status)] = c.refusals(rt, status, codes)
 	}
 	return op
 }
 
-func keyNote(required bool) string {
-	if required {
-		return "Makes the request safe to repeat. Required with an API key."
+// refusals is the answer of one status, with an example for each code that the operation can answer with it.
+func (c *contract) refusals(rt route, status int, codes []string) *huma.Response {
+	content := &huma.MediaType{Schema: c.problem, Examples: map[string]*huma.Example{}}
+	var text strings.Builder
+	text.WriteString(http.StatusText(status) + ". Codes:\n")
+	for _, code := range codes {
+		e := explanationOf[code]
+		text.WriteString("\n- [`" + code + "`](/docs/errors/" + code + "): " + e.Title)
+		content.Examples[code] = &huma.Example{Ref: "#/components/examples/" + code}
+		if c.api.Components.Examples[code] == nil {
+			c.api.Components.Examples[code] = &huma.Example{Summary: e.Title, Value: exampleProblem(e)}
+		}
 	}
-	return "Makes the request safe to repeat."
+	return &huma.Response{
+		Description: text.String(), Headers: headers(rt, status), Content: map[string]*huma.MediaType{"application/json": content},
+		Extensions: map[string]any{"x-codes": codes},
+	}
+}
+
+func exampleProblem(e explanation) any {
+	return problem{
+		Type: "/docs/errors/" + e.Code, Title: e.Title, Status: e.Status, Code: e.Code, Detail: e.What,
+		RequestID: "req_5f1d0c6a9b3e4f7a8c2d1e0f9a8b7c6d", Errors: []wrong{},
+	}
+}
+
+// bodyLimit is the longest body, in bytes.
+func (rt route) bodyLimit() int64 {
+	if rt.limit == 0 {
+		return bodyLimit
+	}
+	return rt.limit
+}
+
+// describe says what holds for the operation beside its summary.
+func (rt route) describe() string {
+	parts := []string{rt.summary + "."}
+	if about := abouts[rt.name]; about != "" {
+		parts = append(parts, about)
+	}
+	switch rt.scope {
+	case public:
+		parts = append(parts, "Needs no credential.")
+	case anyScope:
+		parts = append(parts, "Takes any credential, whatever its scopes.")
+	default:
+		parts = append(parts, "Scope: `"+rt.scope+"`.")
+	}
+	if rt.sandbox {
+		parts = append(parts, "Exists in the sandbox only.")
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// codes are those with which an operation can refuse, in the order of their statuses: what every such route checks, and
+// what its handler can come to (codes.go).
+func (rt route) codes(reg huma.Registry, in *input) []string {
+	can := map[string]bool{
+		errVersion.Code: true, errMisdirected.Code: true, errInternal.Code: true, errRetryLater.Code: true,
+	}
+	add := func(codes ...string) {
+		for _, code := range codes {
+			can[code] = true
+		}
+	}
+	if rt.handler.run != nil {
+		add("storage_unavailable")
+		add(strings.Fields(handlerCodes[rt.name])...)
+	}
+	if rt.scope != public {
+		add(errToken.Code, errDuplicate.Code, errRateLimited.Code)
+		if rt.scope != anyScope {
+			add(errScope.Code)
+		}
+	}
+	if rt.kind == write {
+		add(errDuplicate.Code, errKeyInvalid.Code, errKeyReused.Code, errInProgress.Code)
+		if rt.keyed {
+			add(errKeyRequired.Code)
+		}
+	}
+	if in.company != nil {
+		add(fault.NotFoundErr.Code)
+	}
+	for _, p := range in.params {
+		switch {
+		case p.in == "path":
+			add(fault.NotFoundErr.Code)
+		case p.required:
+			add("missing_field", "invalid_parameter")
+		default:
+			add("invalid_parameter")
+		}
+	}
+	if in.body >= 0 {
+		add(errMalformed.Code, errDuplicate.Code, errTooLarge.Code, errMediaType.Code, "unknown_field", "invalid_type")
+		bodyCodes(reg, reg.Schema(in.typ.Field(in.body).Type, true, in.typ.Name()+"Body"), add)
+	}
+	var all []string
+	for _, e := range explanations {
+		if can[e.Code] {
+			all = append(all, e.Code)
+		}
+	}
+	return all
+}
+
+// bodyCodes are those with which the reader refuses values of a schema.
+func bodyCodes(reg huma.Registry, s *huma.Schema, add func(...string)) {
+	s = resolve(reg, s)
+	switch s.Type {
+	case huma.TypeObject:
+		if len(s.Required) > 0 {
+			add("missing_field")
+		}
+		for _, member := range s.Properties {
+			bodyCodes(reg, member, add)
+		}
+	case huma.TypeArray:
+		if s.MinItems != nil || s.MaxItems != nil {
+			add("invalid_parameter")
+		}
+		bodyCodes(reg, s.Items, add)
+	case huma.TypeNumber:
+		add("amount_too_large")
+	case huma.TypeString:
+		add("invalid_parameter")
+	case huma.TypeInteger:
+		if s.Minimum != nil || s.Maximum != nil {
+			add("invalid_parameter")
+		}
+	}
 }
 
 func jsonContent(s *huma.Schema) map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{"application/json": {Schema: s}}
-}
-
-// tagOf groups operations by the last fixed word that names a thing.
-func tagOf(path string) string {
-	for _, tag := range []string{"document", "distribution", "recipients", "workers", "payroll", "sandbox"} {
-		if strings.Contains(path, "/"+tag) {
-			return tag
-		}
-	}
-	return "reference"
 }
 
 // methods are those that a table may use.

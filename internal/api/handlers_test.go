@@ -238,8 +238,8 @@ func TestContract(t *testing.T) {
 			n++
 		}
 	}
-	if n != len(routes) || len(ids) != n {
-		t.Errorf("%d operations with %d ids for %d routes", n, len(ids), len(routes))
+	if want := len(routes) + len(operationsRoutes); n != want || len(ids) != n {
+		t.Errorf("%d operations with %d ids for %d routes", n, len(ids), want)
 	}
 	create := schemas["PayrollCreateBody"].(members)
 	if create["additionalProperties"] != false || create["required"].([]any)[0] != "to_pay" {

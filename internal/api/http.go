@@ -162,8 +162,7 @@ type server struct {
 	principals    principals
 	flights       flights
 	twinWait      time.Duration
-	contract      []byte
-	contractYAML  []byte
+	contract      func() document
 }
 
 func newServer(d Deps, table []route) *server {
@@ -182,16 +181,16 @@ func newServer(d Deps, table []route) *server {
 	}
 	d.DB.OnNotice(identity.NoticeRevoked, s.principals.forget)
 	table = slices.DeleteFunc(slices.Clone(table), func(r route) bool { return r.sandbox && (d.Sandbox == nil || d.Env != identity.Sandbox) })
-	contract, inputs := describe(table)
-	s.contract, s.contractYAML = contract.json, contract.yaml
+	var inputs []*input
+	s.contract, inputs = describe(table)
 	for i, rt := range table {
 		s.mount(rt.method, rt.path, s.serveRoute(rt, inputs[i]))
 	}
-	s.mount("GET", "/openapi.json", s.serveFile("application/json", s.contract))
-	s.mount("GET", "/openapi.yaml", s.serveFile("application/yaml", s.contractYAML))
+	s.mount("GET", "/openapi.json", func(w *answer, _ *http.Request) { serveFile(w, "application/json", s.contract().json) })
+	s.mount("GET", "/openapi.yaml", func(w *answer, _ *http.Request) { serveFile(w, "application/yaml", s.contract().yaml) })
 	s.mount("GET", "/docs/errors/{code}", page(serveErrorPage))
 	s.mount("GET", "/docs/errors/{$}", page(serveErrorPage))
-	s.mount("GET", "/healthz", s.serveFile("application/json", []byte(`{"status":"ok"}`)))
+	s.mount("GET", "/healthz", func(w *answer, _ *http.Request) { send(w, http.StatusOK, []byte(`{"status":"ok"}`)) })
 	s.mount("GET", "/readyz", s.serveReady)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.refuse(w.(*answer), s.strayed(r)) })
 	return s
@@ -360,13 +359,11 @@ func (s *server) strayed(r *http.Request) error {
 	return errMethod.Set("allow", strings.Join(allow, ", "))
 }
 
-func (s *server) serveFile(contentType string, body []byte) func(*answer, *http.Request) {
-	return func(w *answer, _ *http.Request) {
-		h := w.Header()
-		h.Set("Content-Type", contentType)
-		h.Set("Content-Length", strconv.Itoa(len(body)))
-		_, _ = w.Write(body) // a client that left needs no answer
-	}
+func serveFile(w *answer, contentType string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // a client that left needs no answer
 }
 
 // serveReady says whether the service can do its work: the database answers, and nothing else objects.
@@ -392,10 +389,7 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 	if rt.kind == read {
 		limits = s.reads
 	}
-	limit := rt.limit
-	if limit == 0 {
-		limit = bodyLimit
-	}
+	limit := rt.bodyLimit()
 	serve := func(w *answer, r *http.Request) error {
 		ctx := r.Context()
 		c := &call{server: s}

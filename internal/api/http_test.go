@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/api/contracttest"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/fault"
@@ -166,6 +167,9 @@ func (b *bench) do(method, path, body string, headers ...string) reply {
 	}
 	w := httptest.NewRecorder()
 	b.server.ServeHTTP(w, r)
+	if err := theContract().Check(r, []byte(body), w.Code, w.Header(), w.Body.Bytes()); err != nil && !errors.Is(err, contracttest.ErrBehind) {
+		b.t.Errorf("%s %s: the contract: %v", method, path, err)
+	}
 	return reply{w.Code, w.Header(), w.Body.String()}
 }
 

@@ -19,7 +19,7 @@ type (
 		IssueDate         string            `json:"issue_date,omitempty" maxLength:"10" doc:"Today when absent."`
 		DueDate           string            `json:"due_date,omitempty" maxLength:"10" doc:"30 days after the issue when absent."`
 		Items             []invoiceItemBody `json:"items" minItems:"1" maxItems:"100"`
-		Notes             string            `json:"notes,omitempty" maxLength:"2000"`
+		Notes             string            `json:"notes,omitempty" format:"multiline" maxLength:"2000"`
 		Draft             bool              `json:"draft,omitempty" doc:"Keep it as a draft; it cannot be paid before it is sent."`
 	}
 

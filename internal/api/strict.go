@@ -609,6 +609,9 @@ func checkString(s *huma.Schema, pattern *regexp.Regexp, text string) string {
 	if pattern != nil && !pattern.MatchString(text) {
 		return "The text does not have the form " + s.Pattern + "."
 	}
+	if message := checkLine(s, text); message != "" {
+		return message
+	}
 	switch s.Format {
 	case "email":
 		if a, err := mail.ParseAddress(text); err != nil || a.Address != text || len(text) > 254 {
@@ -620,6 +623,24 @@ func checkString(s *huma.Schema, pattern *regexp.Regexp, text string) string {
 		}
 	}
 	return ""
+}
+
+// multiline is the format of text that may have several lines.
+const multiline = "multiline"
+
+// checkLine refuses text that does not read as it is written. Base64 has its own reader, and is too long to look at twice.
+func checkLine(s *huma.Schema, text string) string {
+	lines := s.Format == multiline
+	bad := func(r rune) bool {
+		return identity.Unprintable(r) && !(lines && (r == '\n' || r == '\r' || r == '\t'))
+	}
+	switch {
+	case s.ContentEncoding != "" || !strings.ContainsFunc(text, bad):
+		return ""
+	case lines:
+		return "The text has no control characters but line breaks and tabs."
+	}
+	return "The text is one line without control characters."
 }
 
 func checkInt(s *huma.Schema, n int64) string {

@@ -41,7 +41,7 @@ func phone(problems *fault.List, text, country string, required bool) string {
 		}
 		return ""
 	}
-	if len(text) <= 40 && !strings.ContainsFunc(text, unprintable) {
+	if len(text) <= 40 && !strings.ContainsFunc(text, Unprintable) {
 		number, err := phonenumbers.Parse(text, country)
 		if err == nil && phonenumbers.IsValidNumber(number) {
 			// Several countries share a calling code, so the codes are compared and not the countries.

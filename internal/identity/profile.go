@@ -107,7 +107,7 @@ func Line(problems *fault.List, pointer, text string, least, most int) string {
 		problems.Add("missing_field", pointer, "This member is required.")
 	case n < least || n > most:
 		problems.Add("invalid_parameter", pointer, fmt.Sprintf("This takes %d to %d characters.", least, most))
-	case strings.ContainsFunc(text, unprintable):
+	case strings.ContainsFunc(text, Unprintable):
 		problems.Add("invalid_parameter", pointer, "This is one line of text, without control characters.")
 	default:
 		return text
@@ -115,9 +115,9 @@ func Line(problems *fault.List, pointer, text string, least, most int) string {
 	return ""
 }
 
-// unprintable characters are those that break a line, turn the direction of what follows, or cannot be seen. Two
+// Unprintable characters are those that break a line, turn the direction of what follows, or cannot be seen. Two
 // invisible ones belong into names of some scripts: the joiner and the non-joiner.
-func unprintable(r rune) bool {
+func Unprintable(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d'
 }
 
@@ -134,7 +134,7 @@ func Email(problems *fault.List, pointer, text string, required bool) string {
 	a, err := mail.ParseAddress(text)
 	// ParseAddress also takes "Name <address>": an address alone comes back as it went in.
 	at := strings.LastIndexByte(text, '@')
-	if err != nil || a.Address != text || a.Name != "" || len(text) > 254 || at > 64 || strings.ContainsFunc(text, unprintable) ||
+	if err != nil || a.Address != text || a.Name != "" || len(text) > 254 || at > 64 || strings.ContainsFunc(text, Unprintable) ||
 		!mailDomain.MatchString(text[at+1:]) {
 		problems.Add("invalid_parameter", pointer, "This takes one email address, such as ada@example.com.")
 		return ""

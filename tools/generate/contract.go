@@ -1,0 +1,22 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+
+	"github.com/stipend/stipend/internal/api"
+)
+
+// contractFile is the committed copy of the contract: the whole interface, the sandbox's part included.
+const contractFile = "client/openapi.json"
+
+func writeContract() error {
+	var b bytes.Buffer
+	if err := json.Indent(&b, api.Document(), "", "\t"); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	return os.WriteFile(filepath.FromSlash(contractFile), b.Bytes(), 0o644) //nolint:gosec // a file of the repository
+}
