@@ -29,6 +29,14 @@ func (b *bench) keyWith(scopes ...identity.Scope) (key string) {
 	return "Basic " + key
 }
 
+// query reads one row.
+func (b *bench) query(sql string, dest ...any) {
+	b.t.Helper()
+	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, sql).Scan(dest...) }); err != nil {
+		b.t.Error(err)
+	}
+}
+
 func TestInvitations(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newService(t, d, nil)
@@ -64,12 +72,8 @@ func TestInvitations(t *testing.T) {
 		}
 
 		var mails, digests int
-		_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM invitations WHERE token_digest LIKE '%stp%'").Scan(&digests); err != nil {
-				t.Error(err)
-			}
-			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM mails WHERE address = 'Ada@example.com'").Scan(&mails)
-		})
+		b.query("SELECT COUNT(*) FROM invitations WHERE token_digest LIKE '%stp%'", &digests)
+		b.query("SELECT COUNT(*) FROM mails WHERE address = 'Ada@example.com'", &mails)
 		if mails != 1+3 || digests != 0 {
 			t.Errorf("%d mails, %d tokens at rest", mails, digests)
 		}

@@ -60,11 +60,12 @@ type (
 	}
 
 	recipientPage struct {
-		Data []recipientItem `json:"data"`
+		Data []RecipientItem `json:"data"`
 		Meta meta            `json:"meta"`
 	}
 
-	recipientItem struct {
+	// RecipientItem is a recipient as lists show it.
+	RecipientItem struct {
 		ID            string `json:"id"`
 		Email         string `json:"email"`
 		Name          string `json:"name"`
@@ -78,6 +79,46 @@ type (
 		Department    string `json:"department"`
 		VendorType    string `json:"vendor_type"`
 		Created       string `json:"created" format:"date"`
+	}
+
+	recipientGet struct {
+		CompanyID   string `path:"company_id"`
+		RecipientID string `path:"recipient_id"`
+	}
+
+	// recipientDetail is what a company sees of one payee. Phone, address and birth date are never shown: who may list
+	// recipients need not know where they live.
+	recipientDetail struct {
+		RecipientItem
+		RelationshipID string `json:"relationship_id"`
+		UserID         string `json:"user_id" doc:"Of a worker with a login."`
+	}
+
+	recipientUpdateInput struct {
+		CompanyID   string `path:"company_id"`
+		RecipientID string `path:"recipient_id"`
+		Body        recipientUpdateBody
+	}
+
+	// recipientUpdateBody is the worker payload without its type. Absent members stay as they are, empty ones are emptied.
+	recipientUpdateBody struct {
+		ExternalID     *string `json:"external_id,omitempty" maxLength:"255"`
+		Email          *string `json:"email,omitempty" maxLength:"254"`
+		FirstName      *string `json:"first_name,omitempty" maxLength:"100"`
+		LastName       *string `json:"last_name,omitempty" maxLength:"100"`
+		PhoneNumber    *string `json:"phone_number,omitempty" maxLength:"40"`
+		PhoneCountry   *string `json:"phone_country,omitempty" maxLength:"2"`
+		DateOfBirth    *string `json:"date_of_birth,omitempty" maxLength:"10"`
+		StreetAddress  *string `json:"street_address,omitempty" maxLength:"200"`
+		StreetAddress2 *string `json:"street_address_2,omitempty" maxLength:"200"`
+		City           *string `json:"city,omitempty" maxLength:"100"`
+		State          *string `json:"state,omitempty" maxLength:"100"`
+		Zip            *string `json:"zip,omitempty" maxLength:"20"`
+		Country        *string `json:"country,omitempty" maxLength:"2"`
+		Role           *string `json:"role,omitempty" enum:"contractor,employee,vendor"`
+		Department     *string `json:"department,omitempty" maxLength:"100"`
+		VendorType     *string `json:"vendor_type,omitempty" maxLength:"100"`
+		Name           *string `json:"name,omitempty" maxLength:"200"`
 	}
 
 	workerList struct {
@@ -138,15 +179,48 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *call, in *recipientList) 
 	if err != nil {
 		return nil, err
 	}
-	out := &recipientPage{Data: make([]recipientItem, len(found.Items)), Meta: in.meta(int64(found.Total))}
+	out := &recipientPage{Data: make([]RecipientItem, len(found.Items)), Meta: in.meta(int64(found.Total))}
 	for i, r := range found.Items {
-		out.Data[i] = recipientItem{
-			ID: r.ID, Email: r.Email, Name: r.Name, FirstName: r.FirstName, LastName: r.LastName, Role: r.Role, RecipientType: r.Type,
-			Status: r.Status, Country: r.Country, ExternalID: r.ExternalID, Department: r.Department, VendorType: r.VendorType,
-			Created: r.Created.UTC().Format(time.DateOnly),
-		}
+		out.Data[i] = showRecipient(&r)
 	}
 	return out, nil
+}
+
+func showRecipient(r *recipient.Recipient) RecipientItem {
+	return RecipientItem{
+		ID: r.ID, Email: r.Email, Name: r.Name, FirstName: r.FirstName, LastName: r.LastName, Role: r.Role, RecipientType: r.Type,
+		Status: r.Status, Country: r.Country, ExternalID: r.ExternalID, Department: r.Department, VendorType: r.VendorType,
+		Created: r.Created.UTC().Format(time.DateOnly),
+	}
+}
+
+func detailOrErr(r recipient.Recipient, err error) (*recipientDetail, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &recipientDetail{showRecipient(&r), r.RelationshipID, r.UserID}, nil
+}
+
+func getRecipient(ctx context.Context, tx *db.Tx, c *call, in *recipientGet) (*recipientDetail, error) {
+	return detailOrErr(recipient.Get(ctx, tx, c.by, c.company, in.RecipientID))
+}
+
+func updateRecipient(ctx context.Context, tx *db.Tx, c *call, in *recipientUpdateInput) (*recipientDetail, error) {
+	b := &in.Body
+	return detailOrErr(recipient.Update(ctx, tx, c.Sealer, c.by, c.company, in.RecipientID, recipient.Changes{
+		ExternalID: b.ExternalID, Role: b.Role, Department: b.Department, VendorType: b.VendorType, Name: b.Name,
+		Email: b.Email, FirstName: b.FirstName, LastName: b.LastName, Country: b.Country,
+		PhoneNumber: b.PhoneNumber, PhoneCountry: b.PhoneCountry, DateOfBirth: b.DateOfBirth,
+		StreetAddress: b.StreetAddress, StreetAddress2: b.StreetAddress2, City: b.City, State: b.State, Zip: b.Zip,
+	}))
+}
+
+func deactivateRecipient(ctx context.Context, tx *db.Tx, c *call, in *recipientGet) (*recipientDetail, error) {
+	return detailOrErr(recipient.Deactivate(ctx, tx, c.by, c.company, in.RecipientID))
+}
+
+func reactivateRecipient(ctx context.Context, tx *db.Tx, c *call, in *recipientGet) (*recipientDetail, error) {
+	return detailOrErr(recipient.Reactivate(ctx, tx, c.by, c.company, in.RecipientID))
 }
 
 func listWorkers(ctx context.Context, tx *db.Tx, c *call, in *workerList) (*workerPage, error) {

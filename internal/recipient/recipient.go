@@ -285,13 +285,18 @@ func HandleActivate(ctx context.Context, tx *db.Tx, j job.Job) error {
 }
 
 // Activate looks at a payee and makes them active in a company if they are pending and their destinations take all of
-// a payment. It is level-triggered: calling it at any time, twice, or for an unknown payee is harmless.
+// a payment, and pending again if they are active and the destinations no longer do. It is level-triggered: calling it at
+// any time, twice, or for an unknown payee is harmless.
 func Activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
-	r, moved, err := activate(ctx, tx, companyID, id)
+	r, moved, err := settle(ctx, tx, companyID, id)
 	if err != nil || !moved {
 		return err
 	}
-	db.History(tx, r.CompanyID, r.ID, r.Version, Pending, Active, "destinations take all of a payment")
+	from, reason := Pending, "destinations take all of a payment"
+	if r.Status == Pending {
+		from, reason = Active, "destinations do not take all of a payment"
+	}
+	db.History(tx, r.CompanyID, r.ID, r.Version, from, r.Status, reason)
 	return emit(tx, "recipient.status_update", r)
 }
 

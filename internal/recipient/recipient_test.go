@@ -384,3 +384,34 @@ func TestFrozenCompanyCreatesNobody(t *testing.T) {
 		}
 	})
 }
+
+// What a worker says of themselves is not the company's to change; what the company says of them is.
+func TestUpdateOfAWorker(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		w := open(t, d)
+		var u identity.User
+		w.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			if u, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{Profile: identity.Profile{Email: "ada@example.com", FirstName: "Ada", LastName: "L", Country: "GB"}}); err != nil {
+				return err
+			}
+			_, err = recipient.AddWorker(ctx, tx, w.by.CompanyID, u.ID, "")
+			return err
+		})
+		update := func(c recipient.Changes) (r recipient.Recipient, err error) {
+			err = d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				r, err = recipient.Update(ctx, tx, w.s, w.by, "", u.ID, c)
+				return err
+			})
+			return r, err
+		}
+		text := func(s string) *string { return &s }
+		r, err := update(recipient.Changes{Role: text("employee"), ExternalID: text("e-1"), Department: text("Ops")})
+		if err != nil || r.Role != "employee" || r.ExternalID != "e-1" || r.Department != "Ops" || r.Name != "Ada L" {
+			t.Errorf("%+v %v", r, err)
+		}
+		_, err = update(recipient.Changes{Role: text("vendor"), FirstName: text("Eve"), Email: text("eve@example.com"), City: text("Paris")})
+		if f, _ := fault.As(err); f == nil || len(f.Fields) != 4 {
+			t.Errorf("%v", err)
+		}
+	})
+}

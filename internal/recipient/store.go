@@ -109,17 +109,72 @@ func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string
 	return payees, nil
 }
 
-// activate is the guard: pending, and all of a payment has a destination.
-func activate(ctx context.Context, tx *db.Tx, companyID, id string) (r Recipient, moved bool, err error) {
-	r, err = scan(tx.QueryRow(ctx, `UPDATE recipients SET status = 'active', version = version + 1, updated_at = $3
-		WHERE company_id = $1 AND recipient_id = $2 AND status = 'pending'
-			AND (SELECT COALESCE(SUM(allocation), 0) FROM distributions WHERE owner_id = $2) = 100
-		RETURNING `+columns, companyID, id, db.Micros(tx.Now())).Scan)
+// settle is the guard of who can be paid: pending until all of a payment has a destination, active while it has.
+func settle(ctx context.Context, tx *db.Tx, companyID, id string) (Recipient, bool, error) {
+	const full = "(SELECT COALESCE(SUM(allocation), 0) FROM distributions WHERE owner_id = $2) = 100"
+	return moved(tx, tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,
+			status = CASE status WHEN 'pending' THEN 'active' ELSE 'pending' END
+		WHERE company_id = $1 AND recipient_id = $2 AND (status = 'pending' AND `+full+` OR status = 'active' AND NOT `+full+`)
+		RETURNING `+columns, companyID, id, db.Micros(tx.Now())))
+}
+
+// update writes a recipient over the version that was read. done is false when there is another by now.
+func update(ctx context.Context, tx *db.Tx, r Recipient, details string) (changed Recipient, done bool, err error) {
+	changed, err = scan(tx.QueryRow(ctx, `UPDATE recipients SET role = $4, name = $5, name_key = $6, first_name = $7, last_name = $8,
+			email = $9, email_key = $10, country = $11, external_id = $12, department = $13, vendor_type = $14, details = $15,
+			version = version + 1, updated_at = $16
+		WHERE company_id = $1 AND recipient_id = $2 AND version = $3
+		RETURNING `+columns, r.CompanyID, r.ID, r.Version, r.Role, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email, key(r.Email),
+		r.Country, r.ExternalID, r.Department, r.VendorType, details, db.Micros(tx.Now())).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return Recipient{}, false, nil
 	}
-	roster.Changed(tx, companyID, id)
-	return r, err == nil, err
+	roster.Changed(tx, r.CompanyID, r.ID)
+	return changed, err == nil, err
+}
+
+// freeExternalID says who else has the external id. When two take one at once, the unique index fails the later, which
+// then runs again and is told here.
+func freeExternalID(ctx context.Context, tx *db.Tx, r Recipient) error {
+	if r.ExternalID == "" {
+		return nil
+	}
+	var existing string
+	err := tx.QueryRow(ctx, "SELECT recipient_id FROM recipients WHERE company_id = $1 AND external_id = $2 AND external_id <> '' AND recipient_id <> $3",
+		r.CompanyID, r.ExternalID, r.ID).Scan(&existing)
+	switch {
+	case errors.Is(err, db.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	return ErrExternalID.Set("recipient_id", existing).At("body", "/external_id")
+}
+
+func deactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, error) {
+	return moved(tx, tx.QueryRow(ctx, `UPDATE recipients SET status = 'inactive', version = version + 1, updated_at = $4
+		WHERE company_id = $1 AND recipient_id = $2 AND status = $3
+		RETURNING `+columns, r.CompanyID, r.ID, r.Status, db.Micros(tx.Now())))
+}
+
+func reactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, error) {
+	return moved(tx, tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,
+			status = CASE WHEN (SELECT COALESCE(SUM(allocation), 0) FROM distributions WHERE owner_id = $2) = 100 THEN 'active' ELSE 'pending' END
+		WHERE company_id = $1 AND recipient_id = $2 AND status = 'inactive'
+		RETURNING `+columns, r.CompanyID, r.ID, db.Micros(tx.Now())))
+}
+
+// moved reads what a guarded statement moved, if anything.
+func moved(tx *db.Tx, row db.Row) (Recipient, bool, error) {
+	r, err := scan(row.Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Recipient{}, false, nil
+	}
+	if err != nil {
+		return Recipient{}, false, err
+	}
+	roster.Changed(tx, r.CompanyID, r.ID)
+	return r, true, nil
 }
 
 // companiesWaitingFor lists where a person works and is not active yet: the one question that a person's own change
