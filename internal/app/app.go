@@ -15,7 +15,9 @@ import (
 	"net"
 	"net/http"
 	netmail "net/mail"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +40,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/wallet"
+	"github.com/stipend/stipend/internal/web"
 )
 
 // chainName is the key of the Bitcoin chain's rows.
@@ -426,7 +429,9 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 		if s.cfg.Env == Sandbox {
 			deps.Sandbox = &sandbox{s, pay}
 		}
-		s.serve(s.listener, api.New(deps))
+		s.serve(s.listener, faces(api.New(deps), web.New(web.Deps{
+			DB: s.db, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, Sealer: s.sealer, Now: time.Now, Log: s.log, Observe: s.metrics.observe,
+		})))
 	}
 	if s.cfg.MetricsListen != "" {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.MetricsListen)
@@ -437,6 +442,21 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 		s.ready.MetricsURL = "http://" + l.Addr().String() + "/metrics"
 	}
 	return nil
+}
+
+// ofAPI are the first parts of the paths that the JSON face answers. The pages have the rest.
+var ofAPI = []string{"api", "oauth2", "docs", "openapi.json", "openapi.yaml", "healthz", "readyz"}
+
+// faces puts both faces behind one address.
+func faces(api, pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		if slices.Contains(ofAPI, first) {
+			api.ServeHTTP(w, r)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
 }
 
 // serve answers what comes in at a listener, and closes it in the end.

@@ -122,6 +122,15 @@ func TestServeAnswersAndStops(t *testing.T) {
 	if code, body := get(t, s.Ready().MetricsURL); code != http.StatusOK || !strings.Contains(body, "stipend_jobs_waiting") {
 		t.Errorf("/metrics answers %d without the job figures", code)
 	}
+	// Both faces behind one address: each answers what is its own, and what neither has.
+	for path, want := range map[string]string{
+		"/": "<h1>", "/healthz": `{"status":"ok"}`, "/api": `"code":"not_found"`, "/api/nowhere": `"code":"not_found"`, "/docs/errors/": "Error codes",
+		"/oauth2/nowhere": `"code":"not_found"`, "/nowhere": "<code>not_found</code>", "/apinowhere": "<code>not_found</code>", "/openapi.json": `"openapi"`,
+	} {
+		if _, body := get(t, s.Ready().BaseURL+path); !strings.Contains(body, want) {
+			t.Errorf("%s answers\n%s\nwant %s", path, body, want)
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Wait(ctx); err != nil {

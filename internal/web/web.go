@@ -1,0 +1,381 @@
+// Package web is the HTML face: the pages that people meet without being partners who write programs.
+//
+// routes.go is all of it as one table. A page is made on the server, in one read-only transaction, and works without
+// JavaScript; a form is posted into one transaction, and answered by a redirect, or by the same page with what was wrong
+// beside the fields. What every page gets alike stands here: language, headers that let nothing foreign in, refusal of posts
+// from other sites, error pages with the request id, and one line in the log without the path, which may hold a token.
+//
+// The package owns no table and no rule of the business. It never imports api, nor api it.
+package web
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+// Deps is what the face stands on. DB, Env and Now are required.
+type Deps struct {
+	DB *db.DB
+	// Env is the environment; a sandbox says so on every page.
+	Env identity.Environment
+	// BaseURL is where browsers find the pages: the one origin whose forms are taken.
+	BaseURL string
+	// Sealer seals personal data at rest.
+	Sealer *identity.Sealer
+	// Now is the clock of the log, never of the business.
+	Now func() time.Time
+	// Observe is told of every request that a route answered, for metrics.
+	Observe func(method, route string, status int, took time.Duration)
+	Log     *slog.Logger
+}
+
+// New makes the face.
+func New(d Deps) http.Handler {
+	if d.DB == nil || d.Env == "" || d.Now == nil {
+		panic("web: Deps needs DB, Env and Now")
+	}
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &server{Deps: d, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection()}
+	if d.BaseURL != "" {
+		if u, err := url.Parse(d.BaseURL); err == nil {
+			// Behind a proxy the Host may be another than the browser's.
+			_ = s.origins.AddTrustedOrigin(u.Scheme + "://" + u.Host) // a base URL that is none was refused at start
+		}
+	}
+	for _, rt := range routes {
+		s.mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w.(*answer), r, rt) })
+	}
+	s.mux.HandleFunc("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) { s.serveAsset(w.(*answer), r) })
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.refuse(w.(*answer), r, s.strayed(r)) })
+	return s
+}
+
+// How a route meets the database.
+type kind int
+
+const (
+	plain kind = iota // not at all
+	read              // one read-only snapshot
+	write             // one transaction; a form
+)
+
+// route is one line of the table.
+type route struct {
+	method, path string
+	kind         kind
+	handler      handler
+	// again shows the page of a form that was refused, with what was wrong in it. A write without it ends on an error page.
+	again handler
+	// personal marks pages about somebody: nobody keeps a copy of them.
+	personal bool
+}
+
+// handler does what a route is for. It may run more than once, and touches nothing but its transaction, which is nil for
+// a plain route.
+type handler func(ctx context.Context, tx *db.Tx, c *call) (view, error)
+
+// view is what is to be shown: a page, or another address.
+type view struct {
+	page     string // a file of templates/, without .html
+	title    string
+	data     any
+	status   int    // 0 is 200
+	redirect string // a path of this face; the rest is then empty
+}
+
+// call is what a handler knows of its request.
+type call struct {
+	*server
+	r       *http.Request
+	id      string // of the request
+	lang    language
+	form    url.Values   // what was posted
+	problem *fault.Fault // what was wrong with it
+}
+
+// server is the face at work.
+type server struct {
+	Deps
+	mux     *http.ServeMux
+	origins *http.CrossOriginProtection
+}
+
+// What this face itself refuses.
+var (
+	errNoPage     = fault.NotFoundErr.Detailf("There is no such page.")
+	errMethod     = fault.New(http.StatusMethodNotAllowed, "method_not_allowed", "This address does not take that method.")
+	errForeign    = fault.New(fault.Forbidden, "cross_origin", "This form was sent from another site.")
+	errForm       = fault.New(fault.BadRequest, "malformed_form", "The form could not be read.")
+	errTooLarge   = fault.New(fault.TooLarge, "payload_too_large", "The form is too large.")
+	errMediaType  = fault.New(fault.Unsupported, "unsupported_media_type", "Send the form as application/x-www-form-urlencoded.")
+	errRetryLater = fault.New(fault.Unavailable, "retry_later", "The service could not finish in time. Try again.")
+	errInternal   = fault.New(fault.Internal, "internal", "Something went wrong in the service. It has been noted under this request id.")
+)
+
+// formLimit bounds what is posted, in bytes.
+const formLimit = 64 << 10
+
+// answer is the ResponseWriter of a request, with what the log wants to know of it.
+type answer struct {
+	http.ResponseWriter
+	id     string
+	route  string
+	code   string
+	status int
+}
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// policy lets a page load its own files, and send its forms home. Nothing of it runs in another page's frame.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// ServeHTTP gives every request its id, its headers and a net under it.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := s.Now()
+	random := uuid.New()
+	a := &answer{ResponseWriter: w, id: "req_" + hex.EncodeToString(random[:])}
+	h := w.Header()
+	h.Set("X-Request-Id", a.id)
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	if strings.HasPrefix(s.BaseURL, "https://") {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
+				panic(p)
+			}
+			s.Log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("request_id", a.id), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			s.refuse(a, r, errInternal)
+		}
+		s.note(r, a, s.Now().Sub(start))
+	}()
+	if err := s.origins.Check(r); err != nil {
+		s.refuse(a, r, errForeign)
+		return
+	}
+	s.mux.ServeHTTP(a, r)
+}
+
+// note writes the one log line of a request.
+func (s *server) note(r *http.Request, a *answer, took time.Duration) {
+	if s.Observe != nil && a.route != "" {
+		s.Observe(r.Method, a.route, a.status, took)
+	}
+	level := slog.LevelInfo
+	if a.status >= 500 {
+		level = slog.LevelError
+	}
+	s.Log.LogAttrs(r.Context(), level, "page", slog.String("request_id", a.id), slog.String("method", r.Method), slog.String("route", a.route),
+		slog.Int("status", a.status), slog.String("code", a.code), slog.Duration("took", took))
+}
+
+// serve makes the way of a request through a route.
+func (s *server) serve(w *answer, r *http.Request, rt route) {
+	w.route = rt.path
+	c := s.call(w, r)
+	if rt.personal {
+		w.Header().Set("X-Robots-Tag", "noindex")
+	} else {
+		w.Header().Set("Cache-Control", "no-cache")
+	}
+	v, err := s.run(w, c, rt)
+	if f, ok := fault.As(err); ok && rt.again != nil && len(f.Fields) > 0 {
+		c.problem, w.code = f, f.Code
+		err = s.DB.Read(r.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			v, err = rt.again(ctx, tx, c)
+			return err
+		})
+		v.status = int(f.Kind)
+	}
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	if v.redirect != "" {
+		w.Header().Set("Location", c.url(v.redirect))
+		w.WriteHeader(http.StatusSeeOther)
+		return
+	}
+	s.show(w, c, v)
+}
+
+// run runs the handler as its kind wants it.
+func (s *server) run(w *answer, c *call, rt route) (v view, err error) {
+	fn := func(ctx context.Context, tx *db.Tx) error {
+		v, err = rt.handler(ctx, tx, c)
+		return err
+	}
+	switch rt.kind {
+	case read:
+		err = s.DB.Read(c.r.Context(), fn)
+	case write:
+		if err := c.readForm(w); err != nil {
+			return v, err
+		}
+		err = s.DB.Write(c.r.Context(), fn)
+	default:
+		err = fn(c.r.Context(), nil)
+	}
+	return v, err
+}
+
+// call begins a call in the reader's language.
+func (s *server) call(w *answer, r *http.Request) *call {
+	c := &call{server: s, r: r, id: w.id, lang: chooseLanguage(r)}
+	w.Header().Set("Content-Language", c.lang.tag)
+	w.Header().Add("Vary", "Accept-Language")
+	return c
+}
+
+// readForm reads what was posted.
+func (c *call) readForm(w *answer) error {
+	kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" {
+		return errMediaType
+	}
+	c.r.Body = http.MaxBytesReader(w.ResponseWriter, c.r.Body, formLimit)
+	if err := c.r.ParseForm(); err != nil {
+		var over *http.MaxBytesError
+		if errors.As(err, &over) {
+			return errTooLarge
+		}
+		return errForm
+	}
+	c.form = c.r.PostForm
+	return nil
+}
+
+// url is a path of this face, in the language that was asked for by name.
+func (c *call) url(path string) string {
+	if !c.lang.asked {
+		return path
+	}
+	return path + "?lang=" + c.lang.tag
+}
+
+// strayed says why no route took a request.
+func (s *server) strayed(r *http.Request) error {
+	probe := *r
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		probe.Method = method
+		if _, pattern := s.mux.Handler(&probe); pattern != "/" {
+			return errMethod.Set("allow", method)
+		}
+	}
+	return errNoPage
+}
+
+// refuse answers with an error page. It does nothing once an answer has begun.
+func (s *server) refuse(w *answer, r *http.Request, err error) {
+	if w.status != 0 {
+		return
+	}
+	f, ok := fault.As(err)
+	switch {
+	case ok:
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		f = errRetryLater
+	default:
+		f = errInternal
+		s.Log.Error("internal error", slog.String("request_id", w.id), slog.String("route", w.route), slog.String("error", err.Error()))
+	}
+	w.code = f.Code
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Robots-Tag", "noindex")
+	if allow := f.Meta["allow"]; allow != "" {
+		h.Set("Allow", allow)
+	}
+	if f.Kind == fault.Unavailable {
+		h.Set("Retry-After", "5")
+	}
+	c := s.call(w, r)
+	status := int(f.Kind)
+	if status < 400 || status > 599 {
+		status = http.StatusInternalServerError
+	}
+	group := "error." + strconv.Itoa(status)
+	if !c.has(group + ".title") {
+		group = "error.other"
+	}
+	s.show(w, c, view{page: "error", title: c.text(group + ".title"), status: status, data: errorPage{
+		Fault: f, What: c.said(f.Code, f.Detail), Do: c.text(group + ".do"), RequestID: w.id,
+	}})
+}
+
+type errorPage struct {
+	Fault     *fault.Fault
+	What      said
+	Do        string
+	RequestID string
+}
+
+// show sends a page, whole or not at all.
+func (s *server) show(w *answer, c *call, v view) {
+	body, err := render(c, v)
+	if err != nil {
+		s.Log.Error("a page cannot be made", slog.String("request_id", w.id), slog.String("page", v.page), slog.String("error", err.Error()))
+		http.Error(w, errInternal.Detail+" "+w.id, http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if v.status == 0 {
+		v.status = http.StatusOK
+	}
+	w.WriteHeader(v.status)
+	if c.r.Method != http.MethodHead {
+		_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; and a reader that left needs no page
+	}
+}
+
+// serveAsset sends an embedded file. Its name changes with its content, so browsers may keep it for good.
+func (s *server) serveAsset(w *answer, r *http.Request) {
+	w.route = "/static/{name}"
+	i := slices.IndexFunc(assets, func(a asset) bool { return a.url == r.URL.Path })
+	if i < 0 {
+		s.refuse(w, r, errNoPage)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", assets[i].contentType)
+	h.Set("Content-Length", strconv.Itoa(len(assets[i].data)))
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(assets[i].data) // a reader that left needs no file
+	}
+}

@@ -1,0 +1,294 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// house is the face behind a real listener.
+type house struct {
+	*testing.T
+	url   string
+	log   strings.Builder // to be read after close
+	close func()
+}
+
+// open serves the pages; extra routes stand beside them.
+func open(t *testing.T, d *db.DB, env identity.Environment, extra ...route) *house {
+	t.Helper()
+	h := &house{T: t}
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := routes
+	routes = append(slices.Clone(routes), extra...)
+	defer func() { routes = own }()
+	s := httptest.NewServer(New(Deps{DB: d, Env: env, Sealer: sealer, Now: time.Now, Log: slog.New(slog.NewTextHandler(&h.log, nil))}))
+	t.Cleanup(s.Close)
+	h.url, h.close = s.URL, s.Close
+	return h
+}
+
+func sqlite(t *testing.T) *db.DB {
+	t.Helper()
+	return dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
+}
+
+type reply struct {
+	status int
+	header http.Header
+	text   string
+}
+
+// do asks as a browser does; redirects are not followed. headers come in pairs.
+func (h *house) do(method, path, form string, headers ...string) reply {
+	h.Helper()
+	r, err := http.NewRequestWithContext(h.Context(), method, h.url+path, strings.NewReader(form))
+	if err != nil {
+		h.Fatal(err)
+	}
+	if form != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	got, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer got.Body.Close()
+	body, err := io.ReadAll(got.Body)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return reply{got.StatusCode, got.Header, string(body)}
+}
+
+var errWrongDay = fault.New(fault.Invalid, "invalid_parameter", "This is no day of the calendar.")
+
+// form is a page with a form whose post writes a setting.
+func form() []route {
+	show := func(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+		value, err := db.Setting(ctx, tx, "day")
+		return view{page: "test", title: "A form <b>", data: value}, err
+	}
+	return []route{
+		{method: "GET", path: "/test", kind: read, personal: true, handler: show},
+		{method: "POST", path: "/test", kind: write, personal: true, again: show, handler: func(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+			if err := db.SetSetting(ctx, tx, "day", c.form.Get("date_of_birth")); err != nil {
+				return view{}, err
+			}
+			switch c.form.Get("date_of_birth") {
+			case "":
+				return view{}, errWrongDay.With(fault.Field{Code: "missing_field", Pointer: "/date_of_birth", Message: "Required."})
+			case "wrong":
+				return view{}, errWrongDay.At("body", "/date_of_birth")
+			case "broken":
+				return view{}, errors.New("a secret of the database")
+			case "panic":
+				panic("a secret of the code")
+			}
+			return view{redirect: "/test"}, nil
+		}},
+	}
+}
+
+func TestEveryAnswerKeepsForeignersOut(t *testing.T) {
+	h := open(t, sqlite(t), identity.Production)
+	for _, path := range []string{"/", "/nowhere", "/static/nothing.css"} {
+		got := h.do("GET", path, "")
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+			"Referrer-Policy":         "no-referrer",
+			"X-Content-Type-Options":  "nosniff",
+			"Content-Type":            "text/html; charset=utf-8",
+		} {
+			if got.header.Get(name) != want {
+				t.Errorf("%s: %s is %q", path, name, got.header.Get(name))
+			}
+		}
+		if !strings.HasPrefix(got.header.Get("X-Request-Id"), "req_") || regexp.MustCompile(`(?i)<script|style=|\bon\w+=|(src|href)="(https?:)?//`).MatchString(got.text) {
+			t.Errorf("%s: %v\n%s", path, got.header, got.text)
+		}
+	}
+}
+
+func TestSandboxSaysSoAndProductionNever(t *testing.T) {
+	const banner = "no real money"
+	for env, want := range map[identity.Environment]bool{identity.Sandbox: true, identity.Production: false} {
+		h := open(t, sqlite(t), env)
+		for _, path := range []string{"/", "/nowhere"} {
+			if got := h.do("GET", path, ""); strings.Contains(got.text, banner) != want {
+				t.Errorf("%s %s: banner %v\n%s", env, path, !want, got.text)
+			}
+		}
+	}
+}
+
+func TestErrorPages(t *testing.T) {
+	h := open(t, sqlite(t), identity.Sandbox, form()...)
+	for name, c := range map[string]struct {
+		status             int
+		code, method, path string
+		form               string
+		headers            []string
+	}{
+		"nothing there":   {404, "not_found", "GET", "/nowhere", "", nil},
+		"below a page":    {404, "not_found", "GET", "/test/x", "", nil},
+		"another method":  {405, "method_not_allowed", "DELETE", "/", "", nil},
+		"another site":    {403, "cross_origin", "POST", "/test", "date_of_birth=x", []string{"Sec-Fetch-Site", "cross-site"}},
+		"a sister site":   {403, "cross_origin", "POST", "/test", "date_of_birth=x", []string{"Sec-Fetch-Site", "same-site"}},
+		"another origin":  {403, "cross_origin", "POST", "/test", "date_of_birth=x", []string{"Origin", "https://evil.example"}},
+		"JSON":            {415, "unsupported_media_type", "POST", "/test", "{}", []string{"Content-Type", "application/json"}},
+		"too large":       {413, "payload_too_large", "POST", "/test", "date_of_birth=" + strings.Repeat("x", formLimit), nil},
+		"broken form":     {400, "malformed_form", "POST", "/test", "date_of_birth=%zz", nil},
+		"an error within": {500, "internal", "POST", "/test", "date_of_birth=broken", nil},
+		"a panic":         {500, "internal", "POST", "/test", "date_of_birth=panic", nil},
+	} {
+		got := h.do(c.method, c.path, c.form, c.headers...)
+		id := got.header.Get("X-Request-Id")
+		if got.status != c.status || !strings.Contains(got.text, "<code>"+c.code+"</code>") || !strings.Contains(got.text, id) || !strings.Contains(got.text, "<h1>") {
+			t.Errorf("%s: %d %s", name, got.status, got.text)
+		}
+		if strings.Contains(got.text, "secret") {
+			t.Errorf("%s tells what is inside:\n%s", name, got.text)
+		}
+		if got.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s may be kept: %v", name, got.header)
+		}
+	}
+	if got := h.do("DELETE", "/", ""); got.header.Get("Allow") != "GET" {
+		t.Errorf("Allow %q", got.header.Get("Allow"))
+	}
+	if got := h.do("GET", "/test", ""); strings.Contains(got.text, "stored: x") {
+		t.Error("a refused form was stored")
+	}
+}
+
+func TestAFormIsPostedOnceAndShowsWhatIsWrong(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		h := open(t, d, identity.Sandbox, form()...)
+		if got := h.do("POST", "/test?lang=fr", "date_of_birth=2000-01-01", "Sec-Fetch-Site", "same-origin"); got.status != 303 || got.header.Get("Location") != "/test?lang=fr" {
+			t.Errorf("%d to %q", got.status, got.header.Get("Location"))
+		}
+		if got := h.do("GET", "/test", ""); got.status != 200 || !strings.Contains(got.text, "stored: 2000-01-01") || got.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%d %v\n%s", got.status, got.header, got.text)
+		}
+		got := h.do("POST", "/test", `date_of_birth=wrong`)
+		for _, want := range []string{
+			`value="wrong"`, `aria-invalid="true"`, `aria-describedby="date_of_birth-hint date_of_birth-problem"`, `id="date_of_birth-problem"`,
+			`href="#date_of_birth"`, "This is no day of the calendar.", "stored: 2000-01-01", "<title>Problem: A form &lt;b&gt;",
+		} {
+			if got.status != 422 || !strings.Contains(got.text, want) {
+				t.Errorf("%d, no %s in\n%s", got.status, want, got.text)
+			}
+		}
+		if got := h.do("POST", "/test?lang=es", `date_of_birth=`); !strings.Contains(got.text, "Rellena este campo.") {
+			t.Errorf("not in the reader's language:\n%s", got.text)
+		}
+		if got := h.do("POST", "/test?lang=es", `date_of_birth=wrong`); !strings.Contains(got.text, `lang="en">This is no day of the calendar.`) {
+			t.Errorf("English is not marked as such:\n%s", got.text)
+		}
+		h.close()
+		if text := h.log.String(); !strings.Contains(text, "route=/test") || strings.Contains(text, "2000-01-01") {
+			t.Errorf("the log tells what was posted:\n%s", text)
+		}
+	})
+}
+
+func TestLanguages(t *testing.T) {
+	h := open(t, sqlite(t), identity.Sandbox)
+	for _, c := range []struct{ path, accept, want string }{
+		{"/", "", "en"}, {"/", "es-MX,en;q=0.5", "es"}, {"/", "de,pt-BR;q=0.9,en;q=0.1", "pt"}, {"/", "zz", "en"}, {"/", ";;;", "en"},
+		{"/?lang=fr", "es", "fr"}, {"/?lang=xx", "es", "es"}, {"/?lang=" + url.QueryEscape(`"><script>`), "", "en"},
+	} {
+		got := h.do("GET", c.path, "", "Accept-Language", c.accept)
+		if !strings.Contains(got.text, `<html lang="`+c.want+`">`) || got.header.Get("Content-Language") != c.want || strings.Contains(got.text, "<script>") {
+			t.Errorf("%s for %q: %q, want %s", c.path, c.accept, got.header.Get("Content-Language"), c.want)
+		}
+	}
+	if got := h.do("GET", "/nowhere?lang=fr", ""); !strings.Contains(got.text, `href="/?lang=fr"`) || !strings.Contains(got.text, "Cette page n’existe pas") {
+		t.Errorf("a link loses the language:\n%s", got.text)
+	}
+}
+
+var verb = regexp.MustCompile(`%[a-z]`)
+
+func TestEveryWordInEveryLanguage(t *testing.T) {
+	for key, english := range catalogs["en"] {
+		for _, l := range languages {
+			text := catalogs[l.Tag][key]
+			if text == "" || fmt.Sprint(verb.FindAllString(text, -1)) != fmt.Sprint(verb.FindAllString(english, -1)) {
+				t.Errorf("%s in %s: %q, in English %q", key, l.Tag, text, english)
+			}
+		}
+	}
+	for _, l := range languages {
+		if len(catalogs[l.Tag]) != len(catalogs["en"]) {
+			t.Errorf("%d words in %s, %d in English", len(catalogs[l.Tag]), l.Tag, len(catalogs["en"]))
+		}
+	}
+}
+
+func TestFilesAreKeptForGood(t *testing.T) {
+	h := open(t, sqlite(t), identity.Sandbox)
+	link := regexp.MustCompile(`href="(/static/style-[0-9a-f]{12}\.css)"`).FindStringSubmatch(h.do("GET", "/", "").text)
+	if link == nil {
+		t.Fatal("no stylesheet")
+	}
+	got := h.do("GET", link[1], "")
+	if got.status != 200 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/css") || !strings.Contains(got.header.Get("Cache-Control"), "immutable") || !strings.Contains(got.text, ":root") {
+		t.Errorf("%d %v", got.status, got.header)
+	}
+	if head := h.do("HEAD", link[1], ""); head.status != 200 || head.text != "" {
+		t.Errorf("HEAD: %d %q", head.status, head.text)
+	}
+}
+
+func TestPagesInABrowser(t *testing.T) {
+	h := open(t, sqlite(t), identity.Sandbox, form()...)
+	b := webtest.Start(t)
+	b.Check(h.url + "/")
+	b.Check(h.url + "/nowhere")
+	b.Check(h.url + "/test")
+
+	// By keys alone: the first stop skips to the content, the form is filled in and sent, and what was wrong is said.
+	p := b.Open(h.url+"/test?lang=es", webtest.Look{Width: 320, Dark: true})
+	p.Keys("\t\r")
+	if at := webtest.Evaluate[string](p, "location.hash"); at != "#main" {
+		t.Errorf("the first key stop leads to %q", at)
+	}
+	p.Keys("\twrong")
+	p.Send("button")
+	if focus := p.Text(); !strings.Contains(focus, "This is no day of the calendar.") || p.Path() != "/test" {
+		t.Errorf("at %s:\n%s", p.Path(), focus)
+	}
+	p.Audit()
+
+	// The whole way without JavaScript, under the policy, as a browser sees it.
+	p = b.Open(h.url+"/test", webtest.Look{NoScript: true})
+	p.Fill("#date_of_birth", "2001-02-03")
+	p.Send("button")
+	if text := p.Text(); !strings.Contains(text, "stored: 2001-02-03") {
+		t.Errorf("at %s:\n%s", p.Path(), text)
+	}
+}

@@ -1,0 +1,300 @@
+// Package webtest looks at pages through a real browser: Chromium, headless, with axe-core inside.
+//
+// Chromium and axe-core are brought by tools/install.sh. Where one is missing, a test fails and says so; none is skipped.
+package webtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// patience is how long a page may take in all. Nothing waits for it to pass.
+const patience = 2 * time.Minute
+
+// programs are the names that Chromium goes by.
+var programs = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
+
+// Browser is one Chromium with an empty profile of its own.
+type Browser struct {
+	t   testing.TB
+	ctx context.Context
+	axe string
+}
+
+// Start starts a browser that ends with the test.
+func Start(t testing.TB) *Browser {
+	t.Helper()
+	axe, err := readAxe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := ""
+	for _, name := range programs {
+		if program, err = exec.LookPath(name); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatalf("no Chromium among %s: run tools/install.sh chromium", strings.Join(programs, ", "))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	ctx, stop := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("no-proxy-server", true),
+	)...)
+	t.Cleanup(stop)
+	ctx, end := chromedp.NewContext(ctx)
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx) // so that the profile is not deleted under a running browser
+		end()
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
+	return &Browser{t: t, ctx: ctx, axe: axe}
+}
+
+// readAxe finds axe-core where tools/install.sh puts it, below the root of the module.
+func readAxe() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("webtest: no go.mod above the working directory")
+		}
+		dir = filepath.Dir(dir)
+	}
+	script, err := os.ReadFile(filepath.Join(dir, ".tools", "npm", "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		return "", fmt.Errorf("no axe-core: run tools/install.sh axe (%w)", err)
+	}
+	return string(script), nil
+}
+
+// Look is how a page is looked at. The zero value is a wide window in light colours, with JavaScript.
+type Look struct {
+	Width    int  // CSS pixels; 0 is 1280
+	Dark     bool // prefers-color-scheme
+	NoScript bool
+	Language string // Accept-Language
+}
+
+// String names the look in a test's output.
+func (l Look) String() string {
+	name := fmt.Sprintf("%d px", l.width())
+	if l.Dark {
+		name += ", dark"
+	}
+	if l.NoScript {
+		name += ", no script"
+	}
+	return name
+}
+
+func (l Look) width() int {
+	if l.Width == 0 {
+		return 1280
+	}
+	return l.Width
+}
+
+// Page is a tab. What it asks of other hosts, and what it complains about, fails the test.
+type Page struct {
+	t     testing.TB
+	ctx   context.Context
+	axe   string
+	look  Look
+	mu    sync.Mutex
+	hosts map[string]bool
+	// complaints are the browser's own
+	complaints []string
+}
+
+// Open opens an address in a new tab, which closes with the test.
+func (b *Browser) Open(address string, look Look) *Page {
+	b.t.Helper()
+	ctx, cancel := chromedp.NewContext(b.ctx)
+	b.t.Cleanup(cancel)
+	p := &Page{t: b.t, ctx: ctx, axe: b.axe, look: look, hosts: map[string]bool{}}
+	scheme := "light"
+	if look.Dark {
+		scheme = "dark"
+	}
+	headers := network.Headers{}
+	if look.Language != "" {
+		headers["Accept-Language"] = look.Language
+	}
+	if err := chromedp.Listen(ctx, p.hear); err != nil {
+		b.t.Fatalf("open a tab: %v", err)
+	}
+	p.Do(chromedp.EmulateViewport(int64(look.width()), 800), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
+		if err == nil {
+			_, err = cdp.Call(ctx, t, log.Enable, cdp.Empty{})
+		}
+		if err == nil {
+			_, err = cdp.Call(ctx, t, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: headers})
+		}
+		if err == nil {
+			_, err = cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+			})
+		}
+		if err == nil {
+			_, err = cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: look.NoScript})
+		}
+		return err
+	}))
+	p.Do(chromedp.Navigate(address))
+	return p
+}
+
+// hear notes what a page asks for, and what the browser holds against it.
+func (p *Page) hear(ev any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch ev := ev.(type) {
+	case *network.EventRequestWillBeSent:
+		if u, err := url.Parse(ev.Request.URL); err == nil && u.Scheme != "data" {
+			p.hosts[u.Host] = true
+		}
+	case *log.EventEntryAdded:
+		if s := ev.Entry.Source; s == log.EntrySourceSecurity || s == log.EntrySourceJavascript {
+			p.complaints = append(p.complaints, ev.Entry.Text)
+		}
+	}
+}
+
+// Do runs steps in the tab. A step that fails ends the test.
+func (p *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, steps...); err != nil {
+		p.t.Fatalf("%s: %v", p.look, err)
+	}
+}
+
+// Evaluate runs JavaScript in a page and returns its value.
+func Evaluate[T any](p *Page, script string) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatalf("%s: %v", p.look, err)
+	}
+	return v
+}
+
+// Fill types text into an input.
+func (p *Page) Fill(input, text string) {
+	p.t.Helper()
+	p.Do(chromedp.SendKeys(input, text))
+}
+
+// Send presses the button that sends a form, and waits for the page that follows.
+func (p *Page) Send(button string) {
+	p.t.Helper()
+	if _, err := chromedp.RunResponse(p.ctx, chromedp.Click(button)); err != nil {
+		p.t.Fatalf("%s: press %s: %v", p.look, button, err)
+	}
+}
+
+// Keys presses keys one after another, as somebody without a mouse does.
+func (p *Page) Keys(keys string) {
+	p.t.Helper()
+	p.Do(chromedp.KeyEvent(keys))
+}
+
+// Path is where the tab is now.
+func (p *Page) Path() string {
+	p.t.Helper()
+	address, err := chromedp.Run(p.ctx, chromedp.Location())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return u.Path
+}
+
+// Text is what can be read on the page.
+func (p *Page) Text() string {
+	p.t.Helper()
+	return Evaluate[string](p, "document.body.innerText")
+}
+
+// finding is what axe-core says against a page.
+type finding struct {
+	ID     string `json:"id"`
+	Impact string `json:"impact"`
+	Help   string `json:"help"`
+	Nodes  []struct {
+		HTML    string `json:"html"`
+		Summary string `json:"failureSummary"`
+	} `json:"nodes"`
+}
+
+// Audit fails the test for every serious or critical finding of axe-core, for a page wider than its window, for a request to
+// another host than the page's own, and for whatever the browser's log holds against the page's policy.
+func (p *Page) Audit() {
+	p.t.Helper()
+	p.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := chromedp.Evaluate[chromedp.Void](p.axe+";undefined")(ctx, t)
+		return err
+	}))
+	for _, f := range Evaluate[[]finding](p, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations)`) {
+		if f.Impact == "serious" || f.Impact == "critical" {
+			for _, n := range f.Nodes {
+				p.t.Errorf("%s %s: %s %s: %s\n%s\n%s", p.Path(), p.look, f.Impact, f.ID, f.Help, n.HTML, n.Summary)
+			}
+		}
+	}
+	if wide := Evaluate[int](p, "document.documentElement.scrollWidth"); wide > p.look.width() {
+		p.t.Errorf("%s is %d px wide in a window of %s", p.Path(), wide, p.look)
+	}
+	own := Evaluate[string](p, "location.host")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for host := range p.hosts {
+		if host != own {
+			p.t.Errorf("%s: asks %s", p.look, host)
+		}
+	}
+	for _, text := range p.complaints {
+		p.t.Errorf("%s: %s", p.look, text)
+	}
+}
+
+// Looks are those that every page must stand.
+var Looks = []Look{{}, {Dark: true}, {Width: 320}, {Width: 320, Dark: true}}
+
+// Check audits an address in all looks.
+func (b *Browser) Check(address string) {
+	b.t.Helper()
+	for _, look := range Looks {
+		b.Open(address, look).Audit()
+	}
+}
