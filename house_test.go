@@ -33,7 +33,7 @@ var floors = [][]string{
 	{"internal/job", "internal/ledger"},
 	{"internal/mail"},
 	{"internal/webhook", "internal/chain", "internal/rates", "internal/rail", "internal/identity"},
-	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/invoice", "internal/wallet"},
+	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/invoice", "internal/wallet", "internal/funding"},
 	{"internal/kyc"},
 	{"internal/api", "internal/web"},
 	{"internal/app"},
@@ -86,7 +86,7 @@ var (
 )
 
 // noFloats are the packages in which an amount could pass through a float unseen.
-var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice"}
+var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice", "internal/funding"}
 
 // reference are the tables and indexes whose first key is not the company: they are shared by all companies, small or
 // owned by the process, and copied to every node where rows are spread by company.
@@ -101,6 +101,8 @@ var reference = map[string]string{
 	"access_tokens":       "found by the digest of the secret that a request carries; the row says which company",
 	"members":             "its key starts with the company, but sign-in asks which companies a person belongs to",
 	"apps":                "its key starts with the company, but a token request names the client only",
+	"funding_accounts":    "a user's or a company's; a bank says on which number money came, not whose it is",
+	"funding_receipts":    "a user's or a company's, like the account",
 	"invoices":            "a user's, whom several companies may pay; a pay run finds the invoice that it pays by its id",
 	"recipients":          "its key starts with the company, but a payee asks who pays them",
 	"invitations":         "its key starts with the company, but the link in a mail carries a token only",

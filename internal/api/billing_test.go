@@ -13,6 +13,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
@@ -91,7 +92,7 @@ func (b *bench) rows() string {
 	b.t.Helper()
 	var text strings.Builder
 	err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		for _, table := range []string{"payers", "invoices", "payrolls", "payments", "wallets", "ledger_journals", "history", "events", "jobs", "idempotency", "subjects", "documents", "document_chunks", "tax_ids"} {
+		for _, table := range []string{"payers", "invoices", "funding_accounts", "funding_receipts", "payrolls", "payments", "wallets", "ledger_journals", "history", "events", "jobs", "idempotency", "subjects", "documents", "document_chunks", "tax_ids"} {
 			var n int64
 			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+table).Scan(&n); err != nil {
 				return err
@@ -140,6 +141,7 @@ func (b *bench) checkBooks() {
 // newBilling is a service whose key may do everything.
 func newBilling(t testing.TB, d *db.DB) *bench {
 	b := newService(t, d, nil)
+	b.server.Funding = &funding.Service{Bank: funding.Sandbox{}, Sealer: b.server.Sealer}
 	b.widen()
 	return b
 }

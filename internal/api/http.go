@@ -34,6 +34,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/payroll"
@@ -52,6 +53,8 @@ type Deps struct {
 	Sealer *identity.Sealer
 	// KYC keeps the documents of people and companies and has them verified.
 	KYC *kyc.Service
+	// Funding opens bank accounts for users and companies.
+	Funding *funding.Service
 	// Sandbox does what the sandbox routes ask. Without it they do not exist.
 	Sandbox Sandbox
 	// Now is the clock of rate limits and logs, never of the business.
@@ -191,6 +194,7 @@ func newServer(d Deps, table []route) *server {
 	s.mount("GET", "/docs/errors/{code}", page(serveErrorPage))
 	s.mount("GET", "/docs/errors/{$}", page(serveErrorPage))
 	s.mount("GET", "/healthz", func(w *answer, _ *http.Request) { send(w, http.StatusOK, []byte(`{"status":"ok"}`)) })
+	s.mount("GET", termsPath, page(serveTerms))
 	s.mount("GET", "/readyz", s.serveReady)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.refuse(w.(*answer), s.strayed(r)) })
 	return s

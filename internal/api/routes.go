@@ -81,6 +81,13 @@ var routes = []route{
 	{method: "POST", path: "/api/user/invoice/delete", scope: identity.UserInvoiceDelete, kind: write, handler: handle(deleteInvoice),
 		name: "delete-user-invoice", summary: "Void an invoice that nobody is paying"},
 
+	{method: "POST", path: "/api/user/funding/account", scope: identity.UserBankDetails, kind: write, handler: handle(openFundingAccount),
+		name: "open-funding-account", summary: "Ask for a bank account to be paid on, or accept its terms"},
+	{method: "GET", path: "/api/user/funding/account", scope: identity.UserBankDetails, kind: read, handler: handle(listFundingAccounts),
+		name: "list-funding-accounts", summary: "Funding accounts with their numbers and balances"},
+	{method: "GET", path: "/api/user/funding/account/tos", scope: identity.UserBankDetails, kind: read, handler: handle(getFundingTerms),
+		name: "get-funding-terms", summary: "The terms of funding accounts, and whether they are accepted"},
+
 	{method: "POST", path: "/api/wallets/request", scope: identity.CompanyDetail, kind: write, handler: handle(requestWallet),
 		name: "request-wallet", summary: "Ask for a wallet in a currency"},
 	{method: "GET", path: "/api/wallets", scope: identity.CompanyDetail, kind: read, handler: handle(listWallets),
@@ -102,6 +109,8 @@ var routes = []route{
 
 	{method: "POST", path: "/api/sandbox/deposit", scope: anyScope, kind: direct, handler: handle(depositInSandbox), sandbox: true,
 		name: "sandbox-deposit", summary: "Pay a payroll on the simulated chain"},
+	{method: "POST", path: "/api/sandbox/bank-deposit", scope: anyScope, kind: write, handler: handle(bankDeposit), sandbox: true,
+		name: "sandbox-bank-deposit", summary: "Let a transfer arrive on a funding account"},
 	{method: "POST", path: "/api/sandbox/clock", scope: anyScope, kind: direct, handler: handle(advanceClock), sandbox: true,
 		name: "sandbox-clock", summary: "Move the service's clock forward"},
 	{method: "POST", path: "/api/sandbox/payout-failure", scope: anyScope, kind: write, handler: handle(failPayout), sandbox: true,

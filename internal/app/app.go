@@ -31,6 +31,8 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/funding"
+	"github.com/stipend/stipend/internal/funding/stripe"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
@@ -63,6 +65,7 @@ type Service struct {
 	holder string // of leases
 
 	db      *db.DB
+	funding *funding.Service
 	sealer  *identity.Sealer
 	kyc     *kyc.Service
 	source  chain.Source
@@ -138,6 +141,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 		return err
 	}
 	s.kyc = &kyc.Service{Sealer: s.sealer, Intake: kyc.NewIntake(imagesAtOnce)}
+	s.funding = &funding.Service{Bank: s.bank(), Sealer: s.sealer}
 	if err := s.openChain(); err != nil {
 		return err
 	}
@@ -174,6 +178,17 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 		}
 	}
 	return s.listen(ctx, pay)
+}
+
+// bank chooses who opens funding accounts: the configured provider, the bank of the sandbox, or nobody.
+func (s *Service) bank() funding.Bank {
+	switch {
+	case s.cfg.FundingStripeKey != "":
+		return stripe.New(stripe.Options{Key: s.cfg.FundingStripeKey, URL: s.cfg.FundingStripeURL, Country: s.cfg.FundingStripeCountry})
+	case s.cfg.Env == Sandbox:
+		return funding.Sandbox{}
+	}
+	return nil
 }
 
 // openChain chooses the chain: a node's, or the simulated one.
@@ -227,7 +242,7 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if err := engine.RefreshFees(ctx, s.db); err != nil {
 		s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
 	}
-	table := jobs(pay, engine, wallet.Opener{Verified: s.cfg.Env == Production})
+	table := jobs(pay, engine, wallet.Opener{Verified: s.cfg.Env == Production}, s.funding)
 	if s.cfg.Env == Sandbox {
 		table[payroll.JobRelease] = job.Entry{Tx: withFailures(pay.Release)}
 	}
@@ -422,7 +437,7 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 	if s.cfg.Has(RoleAPI) {
 		deps := api.Deps{
 			DB: s.db, Payroll: pay, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
-			KYC:   s.kyc,
+			KYC: s.kyc, Funding: s.funding,
 			Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
 			Ready: s.checkReady, Observe: s.metrics.observe,
 		}

@@ -81,6 +81,13 @@ type Config struct {
 	// given any more. The sandbox's clock jumps, so there it is off unless set.
 	BlindLimit time.Duration `default:"0" env:"STIPEND_BLIND_LIMIT" group:"Bitcoin" placeholder:"DURATION" help:"How long the chain may go unwatched before quotes are refused. Default: 10m in production, never in the sandbox."`
 
+	// FundingStripeKey switches on funding accounts at Stripe. Empty: the sandbox's own bank, and none in production.
+	FundingStripeKey string `env:"STIPEND_FUNDING_STRIPE_KEY" group:"Banking" placeholder:"KEY" help:"Secret key of the Stripe account whose bank transfers become funding accounts. Default: none. Better given by environment than as a flag."`
+	// FundingStripeURL is Stripe's interface, or a stand-in for it.
+	FundingStripeURL string `default:"https://api.stripe.com" env:"STIPEND_FUNDING_STRIPE_URL" group:"Banking" placeholder:"URL" help:"Where Stripe's interface is (${default})."`
+	// FundingStripeCountry is where euro accounts are.
+	FundingStripeCountry string `default:"DE" enum:"BE,DE,ES,FR,IE,NL" env:"STIPEND_FUNDING_STRIPE_COUNTRY" group:"Banking" placeholder:"CC" help:"Country of euro funding accounts: BE, DE (default), ES, FR, IE or NL."`
+
 	// QuoteValidity is how long a payroll's price stands.
 	QuoteValidity time.Duration `default:"30m" env:"STIPEND_QUOTE_VALIDITY" group:"Prices and limits" placeholder:"DURATION" help:"How long a payroll's quote is valid (${default})."`
 	// SpreadBps is what the price of a quote stands above the market, in hundredths of a percent: it carries the risk of
@@ -183,7 +190,7 @@ func (c Config) Check() error {
 			bad("--roles: there is no role %q; there are api, worker and watcher", r)
 		}
 	}
-	for _, u := range []struct{ flag, text string }{{"--base-url", c.BaseURL}, {"--auth-url", c.AuthURL}, {"--bitcoin-rpc", c.BitcoinRPC}} {
+	for _, u := range []struct{ flag, text string }{{"--base-url", c.BaseURL}, {"--auth-url", c.AuthURL}, {"--bitcoin-rpc", c.BitcoinRPC}, {"--funding-stripe-url", c.FundingStripeURL}} {
 		if u.text == "" {
 			continue
 		}

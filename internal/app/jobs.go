@@ -8,6 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
@@ -32,9 +33,10 @@ import (
 //	distribution: all is allocated   recipient.activate  recipient
 //	recipient: an invitation is sent invitation.expire   recipient: end it after 14 days
 //	wallet: asked for                wallet.open         wallet: decide, or wait for the company's verification
+//	funding: an account is asked for funding.open        funding: ask the bank
 //	whoever writes to a person       mail.send           mail, on a runner of its own
 //	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
-func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener) job.Table {
+func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener, accounts *funding.Service) job.Table {
 	return job.Table{
 		chain.JobOutput:       {Tx: deposit.OutputChanged},
 		deposit.JobChanged:    {Tx: pay.Fund},
@@ -49,6 +51,7 @@ func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener) job.Tabl
 		recipient.JobActivate: {Tx: recipient.HandleActivate},
 		recipient.JobExpire:   {Tx: recipient.HandleExpire},
 		wallet.JobOpen:        {Tx: open.Open},
+		funding.JobOpen:       {Net: accounts.HandleOpen},
 		recipient.JobRefresh:  {Tx: recipient.HandleRefresh},
 	}
 }
@@ -57,6 +60,8 @@ func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener) job.Tabl
 func (s *Service) periodic(out *payout.Engine) []job.Periodic {
 	return append(out.Periodic(s.db),
 		job.Periodic{Name: "rates.refresh", Every: 20 * time.Second, Run: s.rates.Refresh},
+		job.Periodic{Name: "funding.collect", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Collect(ctx, s.db) }},
+		job.Periodic{Name: "funding.review", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Review(ctx, s.db) }},
 		job.Periodic{Name: "quotes.expire", Every: 5 * time.Second, Run: func(ctx context.Context) error {
 			_, err := quote.ExpireDue(ctx, s.db, watchedUntil)
 			return err

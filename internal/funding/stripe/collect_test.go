@@ -1,0 +1,89 @@
+package stripe_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/funding"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// An account is opened by a job, and what came in on it is booked once, however often it is collected.
+func TestMoneyIsCollectedOnce(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		bank, b := open(t)
+		sealer, err := identity.NewSealer(make([]byte, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &funding.Service{Bank: b, Sealer: sealer}
+		var by identity.Principal
+		ask := func() (a funding.Account) {
+			t.Helper()
+			if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+				a, err = s.Open(ctx, tx, by, "", "EUR", funding.TermsVersion)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "DE", Email: "ops@acme.example", KYBStatus: identity.KYCApproved})
+			by = identity.Principal{Kind: identity.KindAPIKey, CompanyID: c.ID, Scopes: identity.AllScopes()}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if a := ask(); a.State != funding.Pending {
+			t.Fatalf("%+v", a)
+		}
+		runner := job.NewRunner(d, job.Table{funding.JobOpen: {Net: s.HandleOpen}}, nil, slog.New(slog.DiscardHandler))
+		if err := runner.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if a := ask(); a.State != funding.Active || a.IBAN != "NL91ABNA0417164300" || a.Provider != stripeName {
+			t.Fatalf("%+v", a)
+		}
+		want := int64(0)
+		for round := range 3 {
+			for i := range 3 {
+				bank.add("funded", "eur", int64(100+i))
+				want += int64(100 + i)
+			}
+			if round == 1 { // the cursor is lost: everything is given again
+				if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+					_, err := tx.Exec(ctx, "UPDATE funding_accounts SET cursor = ''")
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				if err := s.Collect(t.Context(), d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if a := ask(); a.Balance.Units() != want {
+				t.Errorf("the balance is %s, want %d cents", a.Balance, want)
+			}
+		}
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			held, err := ledger.Balance(ctx, tx, by.CompanyID, ledger.Bank, stripeName, money.EUR)
+			if held.Units() != want {
+				t.Errorf("the bank has %s", held)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+const stripeName = "stripe"
