@@ -16,6 +16,9 @@ func IsCountry(code string) bool {
 	return len(code) == 2 && code[0] != ' ' && code[1] != ' ' && strings.Contains(countries, " "+code+" ")
 }
 
+// Countries are the codes of all countries, in order.
+func Countries() []string { return strings.Fields(countries) }
+
 // Country normalises a country code and notes at the pointer when it is none.
 func Country(problems *fault.List, pointer, code string, required bool) string {
 	code = strings.ToUpper(strings.TrimSpace(code))

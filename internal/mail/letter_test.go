@@ -14,9 +14,10 @@ var at = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // samples are mails that say everything, and their variants.
 var samples = map[string][]any{
-	Invitation:      {InvitationData{"Acme", "contractor", "tok", at}},
-	PaymentSent:     {PaymentSentData{"Ada", "Acme", "120.00 USD", "March", "sub_1", []string{"0.00123 BTC: bc1q9h…k3d2"}}, PaymentSentData{Company: "Acme", Amount: "1.00 USD"}},
-	PaymentReturned: {PaymentReturnedData{"Ada", "Acme", "120.00 USD", "sub_1"}},
+	Invitation:       {InvitationData{"Acme", "contractor", "tok", at}},
+	InvitationWanted: {InvitationWantedData{"Acme", "ada@example.com"}},
+	PaymentSent:      {PaymentSentData{"Ada", "Acme", "120.00 USD", "March", "sub_1", []string{"0.00123 BTC: bc1q9h…k3d2"}}, PaymentSentData{Company: "Acme", Amount: "1.00 USD"}},
+	PaymentReturned:  {PaymentReturnedData{"Ada", "Acme", "120.00 USD", "sub_1"}},
 	DestinationChanged: {
 		DestinationChangedData{"Ada", Added, "BTC: bc1q9h…k3d2", at}, DestinationChangedData{"Ada", Removed, "BTC: bc1q9h…k3d2", at},
 		DestinationChangedData{"Ada", Reallocated, "", at},
@@ -79,6 +80,8 @@ func known(data any) []string {
 	switch d := data.(type) {
 	case InvitationData:
 		return []string{d.Company, d.Role, "https://pay.example.com/invitation/tok", "2030-01-02 03:04 UTC"}
+	case InvitationWantedData:
+		return []string{d.Company, d.Email}
 	case PaymentSentData:
 		return append([]string{d.Name, d.Company, d.Amount, d.Description, d.Reference}, d.Arrived...)
 	case PaymentReturnedData:

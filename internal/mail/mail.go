@@ -34,6 +34,7 @@ var ErrAddress = fault.New(fault.Invalid, "invalid_parameter", "This takes one e
 // The templates, each with the struct that is its Data.
 const (
 	Invitation         = "invitation"          // InvitationData
+	InvitationWanted   = "invitation_wanted"   // InvitationWantedData
 	PaymentSent        = "payment_sent"        // PaymentSentData
 	PaymentReturned    = "payment_returned"    // PaymentReturnedData
 	DestinationChanged = "destination_changed" // DestinationChangedData
@@ -51,6 +52,11 @@ type (
 		Role    string // contractor, employee or vendor
 		Token   string // of the link /invitation/{token}
 		Expires time.Time
+	}
+
+	// InvitationWantedData tells a company that somebody found their invitation expired and would like another.
+	InvitationWantedData struct {
+		Company, Email string
 	}
 
 	// PaymentSentData tells a payee that a payment has arrived where they want their money.
@@ -115,6 +121,7 @@ const (
 // dataOf is the type of each template's data.
 var dataOf = map[string]reflect.Type{
 	Invitation:         reflect.TypeFor[InvitationData](),
+	InvitationWanted:   reflect.TypeFor[InvitationWantedData](),
 	PaymentSent:        reflect.TypeFor[PaymentSentData](),
 	PaymentReturned:    reflect.TypeFor[PaymentReturnedData](),
 	DestinationChanged: reflect.TypeFor[DestinationChangedData](),

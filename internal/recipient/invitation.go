@@ -19,6 +19,7 @@ var (
 	ErrResendLimit   = fault.New(fault.Conflict, "resend_limit_reached", "An invitation is sent again three times at most.")
 	ErrAlreadyOpen   = fault.New(fault.Conflict, "invalid_state", "This address has an open invitation of the company. Send that one again, or revoke it first.")
 	ErrAlreadyWorker = fault.New(fault.Conflict, "invalid_state", "A worker of this company already has this address.")
+	ErrNotExpired    = fault.New(fault.Conflict, "invalid_state", "This invitation has not expired.")
 	ErrNotOpen       = fault.New(fault.Conflict, "invalid_state", "This invitation is no longer open.")
 )
 
@@ -339,6 +340,27 @@ func DeclineInvitation(ctx context.Context, tx *db.Tx, token string) error {
 	}
 	_, err = end(ctx, tx, v, InvitationRevoked, ByPerson, "")
 	return err
+}
+
+// AskAgain tells the company, by one mail however often it is called, that the reader of an expired link would like to be
+// invited again. It refuses links that have not expired (ErrNotExpired) and unknown ones (fault.NotFoundErr).
+func AskAgain(ctx context.Context, tx *db.Tx, token string) error {
+	v, err := InvitationByToken(ctx, tx, token)
+	if err != nil {
+		return err
+	}
+	if v.State != InvitationExpired {
+		return ErrNotExpired
+	}
+	company, err := identity.CompanyByID(ctx, tx, v.CompanyID)
+	if err != nil || !mail.Valid(company.Email) {
+		return err
+	}
+	return mail.Enqueue(ctx, tx, mail.Message{
+		CompanyID: v.CompanyID, To: company.Email, Template: mail.InvitationWanted, Language: mail.LanguageOf(company.Country),
+		Key:  v.ID + "/" + strconv.FormatInt(db.Micros(v.Sent), 10),
+		Data: mail.InvitationWantedData{Company: company.Name, Email: v.Email},
+	})
 }
 
 // InvitationsParams are the filters of a company's invitations. Empty ones do not filter.

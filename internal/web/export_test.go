@@ -7,13 +7,11 @@ import (
 // A page with a form, for the tests of this package only.
 func init() {
 	for _, l := range languages {
-		if _, ok := catalogs[l.Tag]["field.date_of_birth"]; !ok {
-			catalogs[l.Tag]["field.date_of_birth"], catalogs[l.Tag]["field.date_of_birth.hint"] = "Date of birth", "Such as 1990-12-31."
-		}
+		catalogs[l.Tag]["field.test_day"], catalogs[l.Tag]["field.test_day.hint"] = "A day", "Such as 1990-12-31."
 	}
 	layout := template.Must(template.ParseFS(files, "templates/layout.html", "templates/form.html"))
 	pages["test"] = template.Must(layout.Parse(`{{define "content"}}<h1>{{.Title}}</h1>{{template "problems" .}}
-<form method="post" action="{{.URL "/test"}}" novalidate>{{template "field" (.Field "date_of_birth")}}
+<form method="post" action="{{.URL "/test"}}" novalidate>{{template "field" (.Field "test_day")}}
 <p>stored: {{.Data}}</p><button>Send</button></form>{{end}}`))
 }
 

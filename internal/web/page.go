@@ -108,8 +108,8 @@ func (c *call) text(key string, args ...any) string {
 	if !ok {
 		panic("web: no text " + key)
 	}
-	if len(args) == 0 {
-		return text
+	if len(args) == 0 || !strings.Contains(text, "%") {
+		return text // not every language, or state of a thing, needs what it could say
 	}
 	return fmt.Sprintf(text, args...)
 }

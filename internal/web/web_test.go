@@ -94,14 +94,14 @@ func form() []route {
 	return []route{
 		{method: "GET", path: "/test", kind: read, personal: true, handler: show},
 		{method: "POST", path: "/test", kind: write, personal: true, again: show, handler: func(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-			if err := db.SetSetting(ctx, tx, "day", c.form.Get("date_of_birth")); err != nil {
+			if err := db.SetSetting(ctx, tx, "day", c.form.Get("test_day")); err != nil {
 				return view{}, err
 			}
-			switch c.form.Get("date_of_birth") {
+			switch c.form.Get("test_day") {
 			case "":
-				return view{}, errWrongDay.With(fault.Field{Code: "missing_field", Pointer: "/date_of_birth", Message: "Required."})
+				return view{}, errWrongDay.With(fault.Field{Code: "missing_field", Pointer: "/test_day", Message: "Required."})
 			case "wrong":
-				return view{}, errWrongDay.At("body", "/date_of_birth")
+				return view{}, errWrongDay.At("body", "/test_day")
 			case "broken":
 				return view{}, errors.New("a secret of the database")
 			case "panic":
@@ -155,14 +155,14 @@ func TestErrorPages(t *testing.T) {
 		"nothing there":   {404, "not_found", "GET", "/nowhere", "", nil},
 		"below a page":    {404, "not_found", "GET", "/test/x", "", nil},
 		"another method":  {405, "method_not_allowed", "DELETE", "/", "", nil},
-		"another site":    {403, "cross_origin", "POST", "/test", "date_of_birth=x", []string{"Sec-Fetch-Site", "cross-site"}},
-		"a sister site":   {403, "cross_origin", "POST", "/test", "date_of_birth=x", []string{"Sec-Fetch-Site", "same-site"}},
-		"another origin":  {403, "cross_origin", "POST", "/test", "date_of_birth=x", []string{"Origin", "https://evil.example"}},
+		"another site":    {403, "cross_origin", "POST", "/test", "test_day=x", []string{"Sec-Fetch-Site", "cross-site"}},
+		"a sister site":   {403, "cross_origin", "POST", "/test", "test_day=x", []string{"Sec-Fetch-Site", "same-site"}},
+		"another origin":  {403, "cross_origin", "POST", "/test", "test_day=x", []string{"Origin", "https://evil.example"}},
 		"JSON":            {415, "unsupported_media_type", "POST", "/test", "{}", []string{"Content-Type", "application/json"}},
-		"too large":       {413, "payload_too_large", "POST", "/test", "date_of_birth=" + strings.Repeat("x", formLimit), nil},
-		"broken form":     {400, "malformed_form", "POST", "/test", "date_of_birth=%zz", nil},
-		"an error within": {500, "internal", "POST", "/test", "date_of_birth=broken", nil},
-		"a panic":         {500, "internal", "POST", "/test", "date_of_birth=panic", nil},
+		"too large":       {413, "payload_too_large", "POST", "/test", "test_day=" + strings.Repeat("x", formLimit), nil},
+		"broken form":     {400, "malformed_form", "POST", "/test", "test_day=%zz", nil},
+		"an error within": {500, "internal", "POST", "/test", "test_day=broken", nil},
+		"a panic":         {500, "internal", "POST", "/test", "test_day=panic", nil},
 	} {
 		got := h.do(c.method, c.path, c.form, c.headers...)
 		id := got.header.Get("X-Request-Id")
@@ -187,25 +187,25 @@ func TestErrorPages(t *testing.T) {
 func TestAFormIsPostedOnceAndShowsWhatIsWrong(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		h := open(t, d, identity.Sandbox, form()...)
-		if got := h.do("POST", "/test?lang=fr", "date_of_birth=2000-01-01", "Sec-Fetch-Site", "same-origin"); got.status != 303 || got.header.Get("Location") != "/test?lang=fr" {
+		if got := h.do("POST", "/test?lang=fr", "test_day=2000-01-01", "Sec-Fetch-Site", "same-origin"); got.status != 303 || got.header.Get("Location") != "/test?lang=fr" {
 			t.Errorf("%d to %q", got.status, got.header.Get("Location"))
 		}
 		if got := h.do("GET", "/test", ""); got.status != 200 || !strings.Contains(got.text, "stored: 2000-01-01") || got.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%d %v\n%s", got.status, got.header, got.text)
 		}
-		got := h.do("POST", "/test", `date_of_birth=wrong`)
+		got := h.do("POST", "/test", `test_day=wrong`)
 		for _, want := range []string{
-			`value="wrong"`, `aria-invalid="true"`, `aria-describedby="date_of_birth-hint date_of_birth-problem"`, `id="date_of_birth-problem"`,
-			`href="#date_of_birth"`, "This is no day of the calendar.", "stored: 2000-01-01", "<title>Problem: A form &lt;b&gt;",
+			`value="wrong"`, `aria-invalid="true"`, `aria-describedby="test_day-hint test_day-problem"`, `id="test_day-problem"`,
+			`href="#test_day"`, "This is no day of the calendar.", "stored: 2000-01-01", "<title>Problem: A form &lt;b&gt;",
 		} {
 			if got.status != 422 || !strings.Contains(got.text, want) {
 				t.Errorf("%d, no %s in\n%s", got.status, want, got.text)
 			}
 		}
-		if got := h.do("POST", "/test?lang=es", `date_of_birth=`); !strings.Contains(got.text, "Rellena este campo.") {
+		if got := h.do("POST", "/test?lang=es", `test_day=`); !strings.Contains(got.text, "Rellena este campo.") {
 			t.Errorf("not in the reader's language:\n%s", got.text)
 		}
-		if got := h.do("POST", "/test?lang=es", `date_of_birth=wrong`); !strings.Contains(got.text, `lang="en">This is no day of the calendar.`) {
+		if got := h.do("POST", "/test?lang=es", `test_day=wrong`); !strings.Contains(got.text, `lang="en">This is no day of the calendar.`) {
 			t.Errorf("English is not marked as such:\n%s", got.text)
 		}
 		h.close()
@@ -286,7 +286,7 @@ func TestPagesInABrowser(t *testing.T) {
 
 	// The whole way without JavaScript, under the policy, as a browser sees it.
 	p = b.Open(h.url+"/test", webtest.Look{NoScript: true})
-	p.Fill("#date_of_birth", "2001-02-03")
+	p.Fill("#test_day", "2001-02-03")
 	p.Send("button")
 	if text := p.Text(); !strings.Contains(text, "stored: 2001-02-03") {
 		t.Errorf("at %s:\n%s", p.Path(), text)
