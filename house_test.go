@@ -33,6 +33,7 @@ var floors = [][]string{
 	{"internal/job", "internal/ledger"},
 	{"internal/mail"},
 	{"internal/webhook", "internal/chain", "internal/rates", "internal/rail", "internal/identity"},
+	{"internal/oauth"},
 	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/invoice", "internal/wallet", "internal/funding"},
 	{"internal/kyc"},
 	{"internal/api", "internal/web"},
@@ -65,7 +66,7 @@ var (
 		"internal/app": "starts the process: configuration, keys, loops",
 		"internal/job": "waits for what is due",
 
-		"bench":                      "measures time, which is the machine's and not a transaction's",
+		"bench":                        "measures time, which is the machine's and not a transaction's",
 		"internal/identity/token.go":   "makes secrets, which must come from the system's randomness",
 		"internal/identity/subject.go": "makes keys, which must come from the system's randomness",
 	}
@@ -97,6 +98,7 @@ var reference = map[string]string{
 	"jobs":        "its key starts with the company, but workers ask what is due, whoever's it is",
 
 	"users":               "one person may work for several companies, or for none",
+	"authorization_codes": "found by the digest of the code that an app exchanges; the row says which company",
 	"api_keys":            "found by the digest of the secret that a request carries; the row says which company",
 	"access_tokens":       "found by the digest of the secret that a request carries; the row says which company",
 	"members":             "its key starts with the company, but sign-in asks which companies a person belongs to",

@@ -77,6 +77,7 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 		}
 		face.add(op)
 	}
+	face.oauth()
 	for _, t := range tags {
 		if face.tagged[t.name] {
 			api.Tags = append(api.Tags, &huma.Tag{Name: t.name, Description: t.doc})

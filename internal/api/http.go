@@ -47,6 +47,8 @@ const Version = "2.0"
 type Deps struct {
 	DB      *db.DB
 	Payroll *payroll.Service
+	// BaseURL is the address that clients use, AuthURL the one of the page on which users agree; without a slash at the end.
+	BaseURL, AuthURL string
 	// Env is the environment. Credentials belong to one; sandbox routes exist only in the sandbox.
 	Env identity.Environment
 	// Sealer seals personal data at rest.
@@ -162,6 +164,7 @@ type server struct {
 	mux           *http.ServeMux
 	methods       []string // every method that any route has
 	reads, writes *limiter
+	tokens        *limiter // of the endpoints of OAuth, by address
 	principals    principals
 	flights       flights
 	twinWait      time.Duration
@@ -179,7 +182,7 @@ func newServer(d Deps, table []route) *server {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &server{
-		Deps: d, mux: http.NewServeMux(), reads: newLimiter(d.Reads), writes: newLimiter(d.Writes),
+		Deps: d, mux: http.NewServeMux(), reads: newLimiter(d.Reads), writes: newLimiter(d.Writes), tokens: tokenRequests(),
 		flights: flights{running: map[claim]chan struct{}{}}, twinWait: twinWait,
 	}
 	d.DB.OnNotice(identity.NoticeRevoked, s.principals.forget)
@@ -189,6 +192,7 @@ func newServer(d Deps, table []route) *server {
 	for i, rt := range table {
 		s.mount(rt.method, rt.path, s.serveRoute(rt, inputs[i]))
 	}
+	s.mountOAuth()
 	s.mount("GET", "/openapi.json", func(w *answer, _ *http.Request) { serveFile(w, "application/json", s.contract().json) })
 	s.mount("GET", "/openapi.yaml", func(w *answer, _ *http.Request) { serveFile(w, "application/yaml", s.contract().yaml) })
 	s.mount("GET", "/docs/errors/{code}", page(serveErrorPage))

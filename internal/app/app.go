@@ -436,6 +436,7 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 	}
 	if s.cfg.Has(RoleAPI) {
 		deps := api.Deps{
+			BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
 			DB: s.db, Payroll: pay, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
 			KYC: s.kyc, Funding: s.funding,
 			Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),

@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/quote"
@@ -66,6 +67,7 @@ func (s *Service) periodic(out *payout.Engine) []job.Periodic {
 			_, err := quote.ExpireDue(ctx, s.db, watchedUntil)
 			return err
 		}},
+		job.Periodic{Name: "oauth.forget_codes", Every: time.Hour, Run: func(ctx context.Context) error { return oauth.ForgetCodes(ctx, s.db) }},
 		job.Periodic{Name: "api.forget_keys", Every: time.Hour, Run: func(ctx context.Context) error { return api.ForgetKeys(ctx, s.db) }},
 	)
 }

@@ -402,6 +402,14 @@ func RevokeAccessToken(ctx context.Context, tx *db.Tx, companyID, tokenID string
 	return revoke(ctx, tx, "access_tokens", "token_id", companyID, tokenID)
 }
 
+// RevokeToken ends an access token, given as itself, if it is one of the app's. Anything else is left alone.
+func RevokeToken(ctx context.Context, tx *db.Tx, env Environment, appID, token string) error {
+	if !wellFormed(token, accessToken, env) {
+		return nil
+	}
+	return revokeToken(ctx, tx, appID, digest(token))
+}
+
 // Authenticate finds who a credential stands for. The scheme and what follows it come from the Authorization
 // header: "Basic" with an API key (raw, or base64 of the key and a colon), "Bearer" with an access token.
 // Anything else is ErrInvalidToken, with no hint at which of its reasons.

@@ -163,10 +163,10 @@ func selectAccessToken(ctx context.Context, tx *db.Tx, digest string) (Principal
 	err := tx.QueryRow(ctx, `SELECT t.token_id, t.company_id, t.app_id, t.user_id, t.scopes, a.scopes, t.last_used_at
 		FROM access_tokens t
 		JOIN apps a ON a.app_id = t.app_id
-		JOIN companies c ON c.company_id = t.company_id
+		LEFT JOIN companies c ON c.company_id = t.company_id
 		WHERE t.digest = $1 AND t.revoked_at = 0 AND t.expires_at > $2
 			AND (t.last_used_at > $3 OR t.last_used_at = 0 AND t.created_at > $3)
-			AND a.status = 'active' AND c.status <> 'closed'`, digest, db.Micros(tx.Now()), db.Micros(tx.Now().Add(-TokenIdle))).
+			AND a.status = 'active' AND (t.company_id = '' OR c.status <> 'closed')`, digest, db.Micros(tx.Now()), db.Micros(tx.Now().Add(-TokenIdle))).
 		Scan(&p.ID, &p.CompanyID, &p.AppID, &p.UserID, &scopes, &allowed, &used)
 	if err != nil {
 		return Principal{}, unknown(err)
@@ -210,6 +210,12 @@ func revoke(ctx context.Context, tx *db.Tx, table, idColumn, companyID, id strin
 	var one int
 	err = tx.QueryRow(ctx, "SELECT 1 FROM "+table+" WHERE company_id = $1 AND "+idColumn+" = $2", companyID, id).Scan(&one)
 	return missing(err)
+}
+
+func revokeToken(ctx context.Context, tx *db.Tx, appID, digest string) error {
+	tx.Notify(NoticeRevoked)
+	_, err := tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $1 WHERE digest = $2 AND app_id = $3 AND revoked_at = 0", db.Micros(tx.Now()), digest, appID)
+	return err
 }
 
 func missing(err error) error {

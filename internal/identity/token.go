@@ -26,6 +26,7 @@ const (
 	keyToken    tokenKind = "key"    // API key of an app
 	accessToken tokenKind = "token"  // OAuth access token
 	secretToken tokenKind = "secret" // client secret of an app
+	codeToken   tokenKind = "code"   // authorization code
 )
 
 var tokenEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
@@ -53,6 +54,20 @@ func wellFormed(token string, kind tokenKind, env Environment) bool {
 	_, err := tokenEncoding.DecodeString(text)
 	return err == nil
 }
+
+// NewAuthorizationCode makes the code that an app exchanges for an access token. Only its Digest is to be stored.
+func NewAuthorizationCode(env Environment) string { return newToken(codeToken, env) }
+
+// CodeDigest is under what an authorization code is stored. It is "" for text that has not the form of one.
+func CodeDigest(env Environment, code string) string {
+	if !wellFormed(code, codeToken, env) {
+		return ""
+	}
+	return digest(code)
+}
+
+// Digest is all that is stored of a secret of 256 random bits.
+func Digest(token string) string { return digest(token) }
 
 // digest is all that is stored of a token. 256 random bits need no salt and no slow hash.
 func digest(token string) string {

@@ -172,11 +172,11 @@ func (c *Contract) Check(r *http.Request, sent []byte, status int, header http.H
 	}
 	if status >= 400 {
 		var p struct{ Code string }
-		if json.Unmarshal(body, &p) == nil && !slices.Contains(a.codes, p.Code) {
+		if json.Unmarshal(body, &p) == nil && p.Code != "" && !slices.Contains(a.codes, p.Code) {
 			problems = append(problems, fmt.Errorf("%w: %s answers %d with the undocumented code %s", ErrBehind, o.id, status, p.Code))
 		}
 	}
-	if status == http.StatusOK && o.request != nil {
+	if status == http.StatusOK && o.request != nil && isJSON(r.Header) {
 		problems = append(problems, c.validate("what "+o.id+" accepted", o.request, sent))
 	}
 	return errors.Join(problems...)
