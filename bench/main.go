@@ -41,7 +41,7 @@ type options struct {
 
 	stock int // payrolls that are there already, for the measurement that wants them
 
-	overHTTP, line, books bool // what to measure
+	overHTTP, line, books, crowd bool // what to measure
 }
 
 func main() {
@@ -53,11 +53,11 @@ func main() {
 	payees := flag.Int("payees", 10, "payees of a payroll where many clients create them")
 	seconds := flag.Float64("seconds", 3, "length of each measurement of throughput")
 	stock := flag.Int("stock", 1_000_000, "payrolls that the database has already, for the last measurement over HTTP; 0 leaves it out")
-	parts := flag.String("parts", "service,line,ledger", "what to measure")
+	parts := flag.String("parts", "service,line,lists,ledger", "what to measure")
 	flag.Parse()
 	o := options{
 		engines: strings.Split(*engines, ","), payees: *payees, span: time.Duration(*seconds * float64(time.Second)),
-		stock: *stock, overHTTP: strings.Contains(*parts, "service"), line: strings.Contains(*parts, "line"), books: strings.Contains(*parts, "ledger"),
+		stock: *stock, overHTTP: strings.Contains(*parts, "service"), line: strings.Contains(*parts, "line"), books: strings.Contains(*parts, "ledger"), crowd: strings.Contains(*parts, "lists"),
 	}
 	var err error
 	if o.sizes, err = numbers(*sizes); err != nil {
@@ -122,6 +122,11 @@ func measure(ctx context.Context, out io.Writer, o options, engine, binary, dir 
 	}
 	if o.line {
 		if err := b.flow(ctx); err != nil {
+			return err
+		}
+	}
+	if o.crowd {
+		if err := b.lists(ctx); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,9 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 		requests[name] = true
 	}
 	for _, rt := range table {
-		reg.Schema(rt.handler.out, true, schemaName(rt.handler.out, ""))
+		if !rt.handler.sendsFile() {
+			reg.Schema(rt.handler.out, true, schemaName(rt.handler.out, ""))
+		}
 	}
 	problemSchema := reg.Schema(reflect.TypeFor[problem](), true, "")
 	health := reg.Schema(reflect.TypeFor[healthAnswer](), true, "")
@@ -184,7 +186,10 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 	}
 
 	done := &huma.Response{Description: "Done.", Headers: headers(rt, http.StatusOK)}
-	if rt.handler.out != nil {
+	switch {
+	case rt.handler.sendsFile():
+		done.Content = map[string]*huma.MediaType{"text/csv": {Schema: &huma.Schema{Type: huma.TypeString}}}
+	case rt.handler.out != nil:
 		s := c.reg.Schema(rt.handler.out, true, schemaName(rt.handler.out, ""))
 		done.Content = map[string]*huma.MediaType{"application/json": {Schema: s, Example: exampleOf(c.reg, s, false)}}
 	}

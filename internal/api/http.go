@@ -101,6 +101,7 @@ const (
 const (
 	bodyLimit    = 2 << 20
 	payrollLimit = 8 << 20
+	importLimit  = 8 << 20
 	imageLimit   = 15 << 20 // 10 MiB in base64
 )
 
@@ -139,6 +140,31 @@ type call struct {
 	by identity.Principal
 	// company is the acting company, "" where the operation has none.
 	company string
+}
+
+// file is an answer that is no JSON but CSV, written while its transaction lasts, since it may be long.
+type file struct {
+	name  string
+	write func(io.Writer) error
+}
+
+// sendsFile says that a handler answers with a file.
+func (h *handler) sendsFile() bool { return h.out == reflect.TypeFor[file]() }
+
+// fileTime is how long a client may take to fetch a file.
+const fileTime = 5 * time.Minute
+
+// sendFile sends a file. When it breaks off, the connection does, so that nobody takes a part for the whole.
+func (s *server) sendFile(w *answer, f *file) {
+	h := w.Header()
+	h.Set("Content-Type", "text/csv; charset=utf-8")
+	h.Set("Content-Disposition", `attachment; filename="`+f.name+`"`)
+	_ = http.NewResponseController(w).SetWriteDeadline(s.Now().Add(fileTime)) // where there is none, none is needed
+	w.WriteHeader(http.StatusOK)
+	if err := f.write(w); err != nil {
+		s.Log.Warn("a file broke off", slog.String("request_id", w.requestID), slog.String("route", w.route), slog.String("error", err.Error()))
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // none is the input of an operation that takes nothing.
@@ -458,6 +484,10 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 			if err != nil {
 				return nil, in.pointAtUser(err)
 			}
+			if f, ok := out.(*file); ok {
+				s.sendFile(w, f)
+				return nil, nil
+			}
 			return json.Marshal(out)
 		}
 		var out []byte
@@ -486,7 +516,9 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 		if err != nil {
 			return err
 		}
-		send(w, http.StatusOK, out)
+		if out != nil {
+			send(w, http.StatusOK, out)
+		}
 		return nil
 	}
 	return func(w *answer, r *http.Request) {

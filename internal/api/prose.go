@@ -153,6 +153,7 @@ var answerHeaders = map[string]*huma.Header{
 	"X-Request-Id":        {Schema: text("req_5f1d0c6a9b3e4f7a8c2d1e0f9a8b7c6d"), Description: "Id of the request, the same as in an error body and in the service's log."},
 	"Api-Version":         {Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{Version}}, Description: "The version of the interface."},
 	"Idempotent-Replayed": {Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}, Description: "The answer is the stored one of an earlier request with the same Idempotency-Key."},
+	"Content-Disposition": {Schema: text(`attachment; filename="recipients.csv"`), Description: "The name of the file."},
 	"RateLimit-Policy":    {Schema: text("1000;w=10"), Description: "Requests at once, and the seconds over which they are counted."},
 	"RateLimit-Limit":     {Schema: whole(1000), Description: "Requests that the credential may send at once."},
 	"RateLimit-Remaining": {Schema: whole(999), Description: "Requests that are left of it now."},
@@ -171,6 +172,9 @@ func headers(rt route, status int) map[string]*huma.Header {
 	case 200:
 		if rt.kind == write {
 			names = append(names, "Idempotent-Replayed")
+		}
+		if rt.handler.sendsFile() {
+			names = append(names, "Content-Disposition")
 		}
 	case 401, 403:
 		names = append(names, "WWW-Authenticate")

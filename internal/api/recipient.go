@@ -121,6 +121,46 @@ type (
 		Name           *string `json:"name,omitempty" maxLength:"200"`
 	}
 
+	recipientImportInput struct {
+		CompanyID string `path:"company_id"`
+		Body      struct {
+			CSV    string `json:"csv" format:"csv" doc:"The file, at most 10,000 rows. Its first row names the columns: the members of the worker payload, in any order."`
+			DryRun bool   `json:"dry_run,omitempty" doc:"Only say what would happen."`
+		}
+	}
+
+	recipientImported struct {
+		DryRun   bool          `json:"dry_run"`
+		Created  int           `json:"created"`
+		Existing int           `json:"existing"`
+		Failed   int           `json:"failed"`
+		Results  []importedRow `json:"results"`
+	}
+
+	importedRow struct {
+		Row         int             `json:"row" doc:"As spreadsheets count: the row of column names is 1."`
+		Status      string          `json:"status" enum:"created,existing,valid,failed" doc:"existing: a recipient has this external_id, and nothing was done."`
+		RecipientID string          `json:"recipient_id"`
+		Errors      []importProblem `json:"errors"`
+	}
+
+	importProblem struct {
+		Code    string `json:"code"`
+		Column  string `json:"column"`
+		Message string `json:"message"`
+	}
+
+	recipientExport struct {
+		CompanyID string `path:"company_id"`
+		Search    string `query:"search" maxLength:"100" doc:"A part of the name or email."`
+		Role      string `query:"role" enum:"contractor,employee,vendor"`
+		Type      string `query:"recipient_type" enum:"user,company"`
+		Status    string `query:"status" enum:"active,pending,inactive"`
+		Country   string `query:"country" maxLength:"2"`
+		SortBy    string `query:"sort_by" enum:"name,email,created"`
+		SortDir   string `query:"sort_by_dir" enum:"asc,desc"`
+	}
+
 	workerList struct {
 		CompanyID string `query:"company_id"`
 		UserID    string `query:"user_id"`
@@ -192,6 +232,38 @@ func showRecipient(r *recipient.Recipient) RecipientItem {
 		Status: r.Status, Country: r.Country, ExternalID: r.ExternalID, Department: r.Department, VendorType: r.VendorType,
 		Created: r.Created.UTC().Format(time.DateOnly),
 	}
+}
+
+func importRecipients(ctx context.Context, tx *db.Tx, c *call, in *recipientImportInput) (*recipientImported, error) {
+	rows, err := recipient.Import(ctx, tx, c.Sealer, c.by, c.company, in.Body.CSV, in.Body.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	out := &recipientImported{DryRun: in.Body.DryRun, Results: make([]importedRow, len(rows))}
+	for i, r := range rows {
+		row := importedRow{Row: r.Row, Status: r.Status, RecipientID: r.RecipientID, Errors: make([]importProblem, len(r.Problems))}
+		for j, p := range r.Problems {
+			row.Errors[j] = importProblem{p.Code, p.Pointer, p.Message}
+		}
+		switch r.Status {
+		case recipient.ImportCreated:
+			out.Created++
+		case recipient.ImportExisting:
+			out.Existing++
+		case recipient.ImportFailed:
+			out.Failed++
+		}
+		out.Results[i] = row
+	}
+	return out, nil
+}
+
+func exportRecipients(ctx context.Context, tx *db.Tx, c *call, in *recipientExport) (*file, error) {
+	write, err := recipient.Export(ctx, tx, c.by, recipient.ListParams{
+		CompanyID: c.company, Search: in.Search, Role: in.Role, Type: in.Type, Status: in.Status, Country: in.Country,
+		SortBy: in.SortBy, SortDir: in.SortDir,
+	})
+	return &file{name: "recipients.csv", write: write}, err
 }
 
 func detailOrErr(r recipient.Recipient, err error) (*recipientDetail, error) {

@@ -88,6 +88,20 @@ func key(text string) string { return strings.ToLower(norm.NFC.String(text)) }
 
 // List finds recipients of the principal's company: workers with and without a login, and vendors.
 func List(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams) (Slice[Recipient], error) {
+	company, q, page, err := p.query(by)
+	if err != nil {
+		return Slice[Recipient]{}, err
+	}
+	ids, total, err := find(ctx, tx, company, q, page)
+	if err != nil {
+		return Slice[Recipient]{}, err
+	}
+	items, err := selectRecipients(ctx, tx, company, ids)
+	return Slice[Recipient]{items, total, page}, err
+}
+
+// query is what the parameters ask of the roster, of which company, and which page. It notes all that is wrong with them.
+func (p ListParams) query(by identity.Principal) (company string, q roster.Query, page Page, err error) {
 	var problems fault.List
 	oneOf(&problems, "role", p.Role, Contractor, Employee, Vendor)
 	oneOf(&problems, "recipient_type", p.Type, TypeUser, TypeCompany)
@@ -102,24 +116,18 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams) (
 	if utf8.RuneCountInString(p.Search) > 100 || !utf8.ValidString(p.Search) || strings.Contains(p.Search, "\x00") {
 		query(&problems, "search", "This takes text of at most 100 characters.")
 	}
-	page := p.Page.norm(&problems)
+	page = p.Page.norm(&problems)
 	if err := problems.Err(); err != nil {
-		return Slice[Recipient]{}, err
+		return "", roster.Query{}, Page{}, err
 	}
-	company, err := by.Company(p.CompanyID)
+	company, err = by.Company(p.CompanyID)
 	if err != nil {
-		return Slice[Recipient]{}, err
+		return "", roster.Query{}, Page{}, err
 	}
-	q := roster.Query{
+	return company, roster.Query{
 		Search: key(p.Search), Role: p.Role, Type: p.Type, Status: p.Status, Country: p.Country,
 		By: sortable[p.SortBy], Descending: p.SortDir == "desc" || p.SortBy == "" && p.SortDir == "",
-	}
-	ids, total, err := find(ctx, tx, company, q, page)
-	if err != nil {
-		return Slice[Recipient]{}, err
-	}
-	items, err := selectRecipients(ctx, tx, company, ids)
-	return Slice[Recipient]{items, total, page}, err
+	}, page, nil
 }
 
 // sortable maps what a client may sort by.

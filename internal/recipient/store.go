@@ -48,6 +48,43 @@ func insert(ctx context.Context, tx *db.Tx, r Recipient, details string) error {
 	return ErrExternalID.Set("recipient_id", existing).At("body", "/external_id")
 }
 
+// insertMany writes recipients in few statements. When somebody else takes one of their external ids in this moment, the
+// commit fails on the unique index, and the import runs again and finds it taken.
+func insertMany(ctx context.Context, tx *db.Tx, people []importing) error {
+	names := strings.FieldsFunc(columns+", name_key, email_key, details, onboarded, updated_at", func(r rune) bool { return strings.ContainsRune(", \n\t", r) })
+	rows := make([][]any, len(people))
+	for i := range people {
+		rows[i] = values(people[i].r, people[i].details, false)
+		roster.Changed(tx, people[i].r.CompanyID, people[i].r.ID)
+	}
+	return tx.Insert(ctx, "recipients", names, rows)
+}
+
+// externalIDs finds which external ids recipients of the company have, and who.
+func externalIDs(ctx context.Context, tx *db.Tx, companyID string, people []importing) (map[string]string, error) {
+	var wanted []string
+	for i := range people {
+		if id := people[i].r.ExternalID; id != "" {
+			wanted = append(wanted, id)
+		}
+	}
+	found := map[string]string{}
+	for in, args := range tx.In(wanted, 2) {
+		rows, err := tx.Query(ctx, "SELECT external_id, recipient_id FROM recipients WHERE company_id = $1 AND external_id <> '' AND external_id IN "+in,
+			append([]any{companyID}, args...)...)
+		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
+			var external, id string
+			err = r.Scan(&external, &id)
+			found[external] = id
+			return none, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
 // upsertWorker says whether the row is new. An old one keeps its role, state and history.
 func upsertWorker(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) (added bool, err error) {
 	roster.Changed(tx, r.CompanyID, r.ID)

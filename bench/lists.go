@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/recipient/roster"
+)
+
+var (
+	listed  = flag.Int("recipients", 1_000_000, "recipients of the company whose lists are measured")
+	asked   = flag.Int("queries", 300, "queries of each kind that the lists are measured by")
+	listing = flag.Int64("lists-seed", 1, "what the queries are drawn from")
+)
+
+// crowd is a company with very many recipients.
+type crowd struct {
+	d     *db.DB
+	s     *identity.Sealer
+	by    identity.Principal
+	r     *rand.Rand
+	names [2][]string
+}
+
+var (
+	countries = strings.Fields("US DE BR SE GB FR IN PH NG AR MX ES PT PL NL IT")
+	statuses  = []string{recipient.Active, recipient.Active, recipient.Active, recipient.Pending, recipient.Inactive}
+	roles     = []string{recipient.Contractor, recipient.Contractor, recipient.Employee, recipient.Vendor}
+)
+
+func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+// invent makes words that nobody has for a name, of which few share a beginning.
+func invent(r *rand.Rand, n int) []string {
+	syllables := strings.Fields("ba ce di fo gu ha je ki lo mu na pe ri so tu va we xi yo zu an el in or un")
+	words := make([]string, n)
+	for i := range words {
+		for range 2 + r.IntN(3) {
+			words[i] += pick(r, syllables)
+		}
+	}
+	return words
+}
+
+// lists measures the lists of one company with very many recipients.
+func (b *bench) lists(ctx context.Context) error {
+	address, err := b.databases("lists")
+	if err != nil {
+		return err
+	}
+	d, err := db.Open(ctx, db.Options{URL: address})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Migrate(ctx); err != nil {
+		return err
+	}
+	c := &crowd{d: d, r: rand.New(rand.NewPCG(uint64(*listing), 0))} //nolint:gosec // the same people in every run
+	c.names = [2][]string{invent(c.r, 500), invent(c.r, 2000)}
+	if c.s, err = identity.NewSealer(make([]byte, 32)); err != nil {
+		return err
+	}
+	t := newTable(b.out, fmt.Sprintf("%s: a company with %d recipients", b.engine, *listed), "", "p50", "p99", "most")
+	if err := c.found(ctx); err != nil {
+		return err
+	}
+	empty, err := c.creating(ctx)
+	if err != nil {
+		return err
+	}
+	b.say("filling %d recipients", *listed)
+	began := time.Now()
+	if err := c.fill(ctx); err != nil {
+		return err
+	}
+	b.say("filled in %s", time.Since(began).Round(time.Second))
+	if err := analyze(ctx, d); err != nil {
+		return err
+	}
+	before := heap()
+	began = time.Now()
+	if err := roster.Warm(ctx, d); err != nil {
+		return err
+	}
+	cold := time.Since(began)
+	fmt.Fprintf(b.out, "\n%s: reading all into memory takes %.1f s and %d MiB\n", b.engine, cold.Seconds(), (heap()-before)>>20)
+	for _, kind := range c.kinds() {
+		b.say("%s", kind.name)
+		took, err := c.ask(ctx, kind.make)
+		if err != nil {
+			return fmt.Errorf("%s: %w", kind.name, err)
+		}
+		t.row(kind.name, took.p50, took.p99, took.max)
+	}
+	full, err := c.creating(ctx)
+	if err != nil {
+		return err
+	}
+	t.row("create, first of the company", empty.p50, empty.p99, empty.max)
+	t.row("create, beside all these", full.p50, full.p99, full.max)
+	after, err := c.listingAfterCreating(ctx)
+	if err != nil {
+		return err
+	}
+	t.row("first page right after a create", after.p50, after.p99, after.max)
+	return t.end()
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func (c *crowd) found(ctx context.Context) error {
+	return c.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		company, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Crowd", Country: "US"})
+		c.by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_bench", CompanyID: company.ID, Scopes: identity.AllScopes()}
+		return err
+	})
+}
+
+func (c *crowd) person(i int) (first, last, email string) {
+	first, last = pick(c.r, c.names[0]), pick(c.r, c.names[1])
+	return first, last, fmt.Sprintf("%s.%s%d@%s.example.com", first, last, i, pick(c.r, c.names[0][:20]))
+}
+
+// fill writes the rows that create would, many at a time. The sealed details are as long as real ones.
+func (c *crowd) fill(ctx context.Context) error {
+	columns := []string{"company_id", "recipient_id", "relationship_id", "user_id", "recipient_type", "role", "status", "name", "name_key",
+		"first_name", "last_name", "email", "email_key", "country", "external_id", "department", "vendor_type", "details", "onboarded",
+		"version", "created_at", "updated_at"}
+	details := strings.Repeat("x", 220)
+	const portion = 20_000
+	for from := 0; from < *listed; from += portion {
+		err := c.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			rows := make([][]any, 0, portion)
+			for i := from; i < min(from+portion, *listed); i++ {
+				first, last, email := c.person(i)
+				id, name := tx.NewID("rec"), first+" "+last
+				rows = append(rows, []any{c.by.CompanyID, id, tx.NewID("rel"), "", pick(c.r, []string{"user", "user", "user", "company"}), pick(c.r, roles),
+					pick(c.r, statuses), name, name, first, last, email, email, pick(c.r, countries), fmt.Sprintf("e-%d", i), "", "", details, false,
+					int64(1), db.Micros(tx.Now()) + int64(i), db.Micros(tx.Now())})
+				roster.Changed(tx, c.by.CompanyID, id)
+			}
+			return tx.Insert(ctx, "recipients", columns, rows)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type listKind struct {
+	name string
+	make func() recipient.ListParams
+}
+
+// kinds are the ways to ask. Nearly every query is one that was not asked before.
+func (c *crowd) kinds() []listKind {
+	r := c.r
+	last := (*listed + 19) / 20
+	sorts := []string{"name", "email", "created"}
+	anyPage := func(p recipient.ListParams, pages int) recipient.ListParams {
+		p.SortBy, p.SortDir, p.Page.Number = pick(r, sorts), pick(r, []string{"asc", "desc"}), 1+r.IntN(max(1, pages))
+		return p
+	}
+	all := []listKind{{"first page", func() recipient.ListParams { return recipient.ListParams{} }}}
+	for _, by := range sorts {
+		for _, dir := range []string{"asc", "desc"} {
+			all = append(all, listKind{"by " + by + " " + dir + ", page " + fmt.Sprint(last*4/5), func() recipient.ListParams {
+				return recipient.ListParams{SortBy: by, SortDir: dir, Page: recipient.Page{Number: last*4/5 - r.IntN(5)}}
+			}})
+		}
+	}
+	return append(all, []listKind{
+		{"any page in any order", func() recipient.ListParams { return anyPage(recipient.ListParams{}, last) }},
+		{"role, any page and order", func() recipient.ListParams { return anyPage(recipient.ListParams{Role: pick(r, roles)}, last/5) }},
+		{"recipient_type, any page and order", func() recipient.ListParams {
+			return anyPage(recipient.ListParams{Type: pick(r, []string{"user", "company"})}, last/5)
+		}},
+		{"status, any page and order", func() recipient.ListParams { return anyPage(recipient.ListParams{Status: pick(r, statuses)}, last/6) }},
+		{"country, any page and order", func() recipient.ListParams {
+			return anyPage(recipient.ListParams{Country: pick(r, countries)}, last/20)
+		}},
+		{"all filters, any page and order", func() recipient.ListParams {
+			return anyPage(recipient.ListParams{Role: pick(r, roles), Type: "user", Status: pick(r, statuses), Country: pick(r, countries)}, last/500)
+		}},
+		{"search one letter", func() recipient.ListParams {
+			return anyPage(recipient.ListParams{Search: string(rune('a' + r.IntN(26)))}, last/10)
+		}},
+		{"search two letters", func() recipient.ListParams {
+			return anyPage(recipient.ListParams{Search: string([]rune{rune('a' + r.IntN(26)), rune('a' + r.IntN(26))})}, 50)
+		}},
+		{"search a part of all (\"ample.c\")", func() recipient.ListParams {
+			const every = ".example.com"
+			from := r.IntN(len(every) - 2)
+			return anyPage(recipient.ListParams{Search: every[from : from+2+r.IntN(len(every)-from-1)]}, last)
+		}},
+		{"search a first name", func() recipient.ListParams { return anyPage(recipient.ListParams{Search: pick(r, c.names[0])}, 50) }},
+		{"search a part of a name", func() recipient.ListParams {
+			n := []rune(pick(r, c.names[1]))
+			from := r.IntN(len(n) - 2)
+			return anyPage(recipient.ListParams{Search: string(n[from : from+3])}, 50)
+		}},
+		{"search a whole name", func() recipient.ListParams {
+			return anyPage(recipient.ListParams{Search: pick(r, c.names[0]) + " " + pick(r, c.names[1])}, 1)
+		}},
+		{"search a part of an email", func() recipient.ListParams {
+			return anyPage(recipient.ListParams{Search: fmt.Sprint(r.IntN(*listed)) + "@"}, 1)
+		}},
+		{"search what nobody has", func() recipient.ListParams {
+			return recipient.ListParams{Search: fmt.Sprintf("q%dq", r.Uint32())}
+		}},
+		{"search and all filters", func() recipient.ListParams {
+			return anyPage(recipient.ListParams{Search: pick(r, c.names[0])[:3], Role: pick(r, roles), Type: "user", Status: pick(r, statuses), Country: pick(r, countries)}, 1)
+		}},
+	}...)
+}
+
+// ask measures whole answers: the transaction, the version, what matches, and the rows of the page.
+func (c *crowd) ask(ctx context.Context, make func() recipient.ListParams) (spread, error) {
+	took := []time.Duration{}
+	for range *asked {
+		p := make()
+		began := time.Now()
+		err := c.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+			_, err := recipient.List(ctx, tx, c.by, p)
+			return err
+		})
+		if err != nil {
+			return spread{}, err
+		}
+		took = append(took, time.Since(began))
+	}
+	return spreadOf(took), nil
+}
+
+func (c *crowd) create(ctx context.Context, n int) (string, error) {
+	first, last, _ := c.person(n)
+	var made recipient.Recipient
+	err := c.d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		made, err = recipient.Create(ctx, tx, c.s, c.by, recipient.CreateParams{Profile: identity.Profile{FirstName: first, LastName: last, Country: "US"}})
+		return err
+	})
+	return made.ID, err
+}
+
+func (c *crowd) creating(ctx context.Context) (spread, error) {
+	took := []time.Duration{}
+	for i := range *asked {
+		began := time.Now()
+		if _, err := c.create(ctx, i); err != nil {
+			return spread{}, err
+		}
+		took = append(took, time.Since(began))
+	}
+	return spreadOf(took), nil
+}
+
+// listingAfterCreating measures the list that has to take over a change, and looks that it has.
+func (c *crowd) listingAfterCreating(ctx context.Context) (spread, error) {
+	took := []time.Duration{}
+	for i := range *asked {
+		id, err := c.create(ctx, i)
+		if err != nil {
+			return spread{}, err
+		}
+		began := time.Now()
+		err = c.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+			s, err := recipient.List(ctx, tx, c.by, recipient.ListParams{SortBy: "created", SortDir: "desc"})
+			if err == nil && (len(s.Items) == 0 || s.Items[0].ID != id) && s.Total < *listed {
+				return errors.New("the list does not have who was just made")
+			}
+			return err
+		})
+		if err != nil {
+			return spread{}, err
+		}
+		took = append(took, time.Since(began))
+	}
+	return spreadOf(took), nil
+}
