@@ -111,6 +111,8 @@ var reference = map[string]string{
 	"distribution_owners": "destinations belong to a person or recipient, whoever pays them",
 	"distributions":       "destinations belong to a person or recipient, whoever pays them",
 
+	"distribution_changes": "destinations belong to a person or recipient, whoever pays them",
+
 	"subjects":        "a person's documents are theirs, whoever pays them",
 	"documents":       "a person's documents are theirs, whoever pays them",
 	"document_chunks": "a person's documents are theirs, whoever pays them",

@@ -18,7 +18,7 @@ type (
 	}
 
 	distributionCreateBody struct {
-		Symbol string         `json:"symbol" maxLength:"10"`
+		Symbol string         `json:"symbol" minLength:"1" maxLength:"10" doc:"One of GET /api/currencies."`
 		Data   jsontext.Value `json:"distribution_data" doc:"An object with the members that the symbol and the payee's country ask for."`
 	}
 
@@ -37,7 +37,7 @@ type (
 	}
 
 	distributionDeleteBody struct {
-		DistributionID string `json:"distribution_id" maxLength:"64"`
+		DistributionID string `json:"distribution_id" minLength:"1" maxLength:"64"`
 	}
 
 	distributionDeleted struct {
@@ -75,12 +75,40 @@ type (
 	}
 
 	allocationsBody struct {
-		Allocations []allocation `json:"allocations" maxItems:"100" doc:"1 to 3, totalling 100. A destination that is not named gets 0."`
+		Allocations []allocation `json:"allocations" minItems:"1" maxItems:"100" doc:"1 to 3, totalling 100. A destination that is not named gets 0."`
 	}
 
 	allocation struct {
-		DistributionID string  `json:"distribution_id" maxLength:"64"`
+		DistributionID string  `json:"distribution_id" minLength:"1" maxLength:"64"`
 		Allocation     Decimal `json:"allocation" doc:"An integer from 0 to 100."`
+	}
+
+	distributionHistoryInput struct {
+		CompanyID   string `path:"company_id"`
+		RecipientID string `path:"recipient_id"`
+		paging
+	}
+
+	distributionHistory struct {
+		Data []distributionChange `json:"data" doc:"The newest first."`
+		Meta meta                 `json:"meta"`
+	}
+
+	distributionChange struct {
+		ChangeID       string            `json:"change_id"`
+		DistributionID string            `json:"distribution_id"`
+		Action         string            `json:"action" enum:"added,replaced,removed,reallocated"`
+		By             distributionActor `json:"by"`
+		Before         jsontext.Value    `json:"before,omitempty" doc:"The destination before, with bank data masked; absent where there was none."`
+		After          jsontext.Value    `json:"after,omitempty" doc:"The destination after; absent where it was removed."`
+		At             Time              `json:"at"`
+	}
+
+	distributionActor struct {
+		Kind         string `json:"kind" enum:"api_key,oauth_token,session"`
+		CredentialID string `json:"credential_id"`
+		CompanyID    string `json:"company_id"`
+		UserID       string `json:"user_id"`
 	}
 
 	allocationsUpdated struct {
@@ -90,14 +118,18 @@ type (
 )
 
 func createDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionCreateInput) (*distributionCreated, error) {
-	setup := distribution.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network}
-	d, err := distribution.Create(ctx, tx, setup, c.by, distribution.CreateParams{
+	d, err := distribution.Create(ctx, tx, c.setup(), c.by, distribution.CreateParams{
 		OwnerID: in.RecipientID, Symbol: in.Body.Symbol, Data: json.RawMessage(in.Body.Data),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &distributionCreated{d.ID, d.OwnerID, string(d.Symbol), d.Allocation, "active"}, nil
+}
+
+// setup is what destinations depend on in this installation.
+func (c *call) setup() distribution.Setup {
+	return distribution.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName}
 }
 
 func deleteDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionDeleteInput) (*distributionDeleted, error) {
@@ -116,15 +148,40 @@ func listDistributions(ctx context.Context, tx *db.Tx, c *call, in *distribution
 }
 
 func setAllocations(ctx context.Context, tx *db.Tx, c *call, in *allocationsInput) (*allocationsUpdated, error) {
-	shares := make([]distribution.Share, len(in.Body.Allocations))
-	for i, a := range in.Body.Allocations {
-		shares[i] = distribution.Share{DistributionID: a.DistributionID, Allocation: json.Number(a.Allocation)}
-	}
-	all, err := distribution.SetAllocations(ctx, tx, c.by, in.RecipientID, shares)
+	all, err := distribution.SetAllocations(ctx, tx, c.by, in.RecipientID, shares(in.Body.Allocations))
 	if err != nil {
 		return nil, err
 	}
 	return &allocationsUpdated{true, showDistributions(all)}, nil
+}
+
+func shares(allocations []allocation) []distribution.Share {
+	all := make([]distribution.Share, len(allocations))
+	for i, a := range allocations {
+		all[i] = distribution.Share{DistributionID: a.DistributionID, Allocation: json.Number(a.Allocation)}
+	}
+	return all
+}
+
+func listDistributionChanges(ctx context.Context, tx *db.Tx, c *call, in *distributionHistoryInput) (*distributionHistory, error) {
+	return distributionChanges(ctx, tx, c, in.RecipientID, in.paging)
+}
+
+func distributionChanges(ctx context.Context, tx *db.Tx, c *call, ownerID string, p paging) (*distributionHistory, error) {
+	limit := int64(p.size())
+	some, total, err := distribution.History(ctx, tx, c.by, ownerID, limit, (int64(p.Page)-1)*limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &distributionHistory{Data: make([]distributionChange, len(some)), Meta: p.meta(total)}
+	for i, h := range some {
+		out.Data[i] = distributionChange{
+			ChangeID: h.ID, DistributionID: h.DistributionID, Action: h.Action, At: Time(h.At),
+			By:     distributionActor{string(h.By.Kind), h.By.CredentialID, h.By.CompanyID, h.By.UserID},
+			Before: jsontext.Value(h.Before), After: jsontext.Value(h.After),
+		}
+	}
+	return out, nil
 }
 
 func showDistributions(all []distribution.Distribution) []distributionItem {

@@ -147,7 +147,9 @@ func (b *bench) pointed(got reply, pointer string, orMissing bool, what string) 
 	list, _ := p["errors"].([]any)
 	ok := got.status == 422 && p["request_id"] != "" && p["type"] == "/docs/errors/"+fmt.Sprint(p["code"]) && len(list) > 0
 	if ok {
-		ok = slices.ContainsFunc(list, func(e any) bool { return e.(members)["pointer"] == pointer && e.(members)["in"] == "body" })
+		ok = slices.ContainsFunc(list, func(e any) bool {
+			return strings.HasPrefix(e.(members)["pointer"].(string), pointer) && e.(members)["in"] == "body"
+		})
 	}
 	if !ok {
 		b.t.Errorf("%s: %d %s", what, got.status, got.text)

@@ -222,7 +222,7 @@ func (s *Service) refresher() *rates.Refresher {
 }
 
 func (s *Service) setup() distribution.Setup {
-	return distribution.Setup{Sealer: s.sealer, BitcoinNetwork: s.cfg.BitcoinNetwork}
+	return distribution.Setup{Sealer: s.sealer, BitcoinNetwork: s.cfg.BitcoinNetwork, Chain: chainName}
 }
 
 // startWorker runs jobs. The first prices and fees are fetched before anything is served, where that is possible.

@@ -31,6 +31,8 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/fault"
+
+	"github.com/stipend/stipend/internal/db"
 )
 
 // MaxReorg is how many blocks a Watcher can take back. A deeper reorganisation stops it with [ErrTooDeep]: that is no longer
@@ -212,4 +214,10 @@ type WalletCoin struct {
 	Branch      uint32
 	Index       uint32
 	Unconfirmed int64
+}
+
+// IsOwn says whether an address was given out by this service.
+func IsOwn(ctx context.Context, tx *db.Tx, chain, address string) (bool, error) {
+	own, err := addressesOf(ctx, tx, chain, []string{address})
+	return len(own) > 0, err
 }

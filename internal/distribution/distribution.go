@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
@@ -31,6 +32,7 @@ var (
 	ErrLimit      = fault.New(fault.Invalid, "distribution_limit", "A payee has at most 3 destinations. Delete one whose allocation is 0 first.")
 	ErrTotal      = fault.New(fault.Invalid, "allocation_total", "The allocations must total exactly 100.")
 	ErrAllocation = fault.New(fault.Invalid, "allocation_invalid", "An allocation is a whole number of percent from 0 to 100, and each destination is named once.")
+	ErrOwnAddress = fault.New(fault.Invalid, "address_invalid", "This is an address of this service itself. Give an address of the payee's own.")
 	ErrNotZero    = fault.New(fault.Conflict, "allocation_not_zero", "This destination still takes a part of the payments. Set its allocation to 0 first.")
 )
 
@@ -45,9 +47,15 @@ const (
 
 // The rails that destinations are paid by.
 const (
-	RailBitcoin = "bitcoin"
-	RailEVM     = "evm"
-	RailBank    = "bank"
+	RailBitcoin     = "bitcoin"
+	RailEVM         = "evm"
+	RailSolana      = "solana"
+	RailTron        = "tron"
+	RailLitecoin    = "litecoin"
+	RailBitcoinCash = "bitcoin-cash"
+	RailXRP         = "xrpl"
+	RailStellar     = "stellar"
+	RailBank        = "bank"
 )
 
 // Distribution is one destination. Its JSON form is safe to store as a snapshot: bank data is masked in Data and
@@ -76,6 +84,8 @@ type Setup struct {
 	// BitcoinNetwork is the one network that this installation pays on: bitcoin in production; regtest, signet or
 	// testnet in a sandbox. Addresses of any other are refused.
 	BitcoinNetwork string
+	// Chain is the key under which the service's own addresses on that network are kept: nobody is paid to one of them.
+	Chain string
 }
 
 // CreateParams is a wanted destination.
@@ -94,7 +104,7 @@ func Create(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, 
 	if err != nil {
 		return Distribution{}, err
 	}
-	d, clean, err := setup.check(p, owner.Country)
+	d, clean, err := setup.checked(ctx, tx, p, owner.Country)
 	if err != nil {
 		return Distribution{}, err
 	}
@@ -115,10 +125,70 @@ func Create(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, 
 		return Distribution{}, err
 	}
 	db.History(tx, by.CompanyID, d.ID, version, "", allocated(d.Allocation), "created")
-	if err := warn(ctx, tx, by, owner, version, mail.Added, d.label()); err != nil {
+	if err := tell(ctx, tx, by, owner, version, mail.Added, change{after: &d}); err != nil {
 		return Distribution{}, err
 	}
 	return d, recipient.ActivateEverywhere(ctx, tx, by, owner)
+}
+
+// UpdateParams is a destination as it shall be: all of its data, under the id and with the allocation that it has.
+type UpdateParams struct {
+	OwnerID, ID string
+	Symbol      string          // "" keeps the symbol
+	Kind        string          // "" or what the symbol is
+	Data        json.RawMessage // as for Create
+}
+
+// Update gives a destination other data, under the same rules as Create. Payments that are already on their way keep the
+// destination that they left with. An unknown one is fault.NotFoundErr.
+func Update(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p UpdateParams) (Distribution, error) {
+	owner, err := changeable(ctx, tx, by, p.OwnerID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	version, err := queueUp(ctx, tx, owner.ID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	old, err := find(ctx, tx, owner.ID, p.ID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	if p.Symbol == "" {
+		p.Symbol = string(old.Symbol)
+	}
+	d, clean, err := setup.checked(ctx, tx, CreateParams{Symbol: p.Symbol, Kind: p.Kind, Data: p.Data}, owner.Country)
+	if err != nil {
+		return Distribution{}, err
+	}
+	d.ID, d.OwnerID, d.Created, d.Allocation = old.ID, old.OwnerID, old.Created, old.Allocation
+	if d.Kind == Fiat {
+		if d.Sealed, err = setup.Sealer.Seal(sealedAt(d), clean); err != nil {
+			return Distribution{}, err
+		}
+	}
+	if err := replace(ctx, tx, d); err != nil {
+		return Distribution{}, err
+	}
+	db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation), "updated")
+	return d, tell(ctx, tx, by, owner, version, mail.Replaced, change{&old, &d})
+}
+
+// checked is check with the one rule that needs the database: an address of the service's own is nobody's destination. Paying
+// there would look like a deposit, and pay for another pay run.
+func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country string) (Distribution, []byte, error) {
+	d, clean, err := s.check(p, country)
+	if err != nil || d.Rail != RailBitcoin || s.Chain == "" {
+		return d, clean, err
+	}
+	own, err := chain.IsOwn(ctx, tx, s.Chain, d.Address)
+	if err != nil {
+		return d, nil, err
+	}
+	if own {
+		return d, nil, ErrOwnAddress.At("body", base+"/address")
+	}
+	return d, clean, nil
 }
 
 func sealedAt(d Distribution) identity.Place {
@@ -209,7 +279,7 @@ func SetAllocations(ctx context.Context, tx *db.Tx, by identity.Principal, owner
 	if known != len(wanted) {
 		return nil, fault.NotFoundErr
 	}
-	changed := false
+	var changes []change
 	for i := range own {
 		d := &own[i]
 		if wanted[d.ID] == d.Allocation {
@@ -219,11 +289,12 @@ func SetAllocations(ctx context.Context, tx *db.Tx, by identity.Principal, owner
 			return nil, err
 		}
 		db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(wanted[d.ID]), "allocations set")
+		before := *d
 		d.Allocation = wanted[d.ID]
-		changed = true
+		changes = append(changes, change{&before, d})
 	}
-	if changed {
-		if err := warn(ctx, tx, by, owner, version, mail.Reallocated, ""); err != nil {
+	if len(changes) > 0 {
+		if err := tell(ctx, tx, by, owner, version, mail.Reallocated, changes...); err != nil {
 			return nil, err
 		}
 	}
@@ -240,24 +311,32 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id s
 	if err != nil {
 		return err
 	}
-	d, err := remove(ctx, tx, owner.ID, id)
+	d, err := find(ctx, tx, owner.ID, id)
 	if err != nil {
 		return err
 	}
+	if d.Allocation != 0 {
+		return ErrNotZero
+	}
+	if err := remove(ctx, tx, owner.ID, id); err != nil {
+		return err
+	}
 	db.History(tx, by.CompanyID, id, version, allocated(0), "deleted", "deleted")
-	return warn(ctx, tx, by, owner, version, mail.Removed, d.label())
+	return tell(ctx, tx, by, owner, version, mail.Removed, change{before: &d})
 }
 
-// warn writes to the owner that where their money goes was changed: they notice first when it was not them, nor meant to be.
-func warn(ctx context.Context, tx *db.Tx, by identity.Principal, owner recipient.Payee, version int64, change, label string) error {
-	if !mail.Valid(owner.Email) {
-		return nil
+// find reads one destination of an owner.
+func find(ctx context.Context, tx *db.Tx, ownerID, id string) (Distribution, error) {
+	all, err := selectFor(ctx, tx, []string{ownerID})
+	if err != nil {
+		return Distribution{}, err
 	}
-	return mail.Enqueue(ctx, tx, mail.Message{
-		CompanyID: by.CompanyID, To: owner.Email, Template: mail.DestinationChanged, Language: mail.LanguageOf(owner.Country),
-		Key:  owner.ID + "/" + strconv.FormatInt(version, 10),
-		Data: mail.DestinationChangedData{Name: owner.Name, Change: change, Destination: label, At: tx.Now()},
-	})
+	for _, d := range all[ownerID] {
+		if d.ID == id {
+			return d, nil
+		}
+	}
+	return Distribution{}, fault.NotFoundErr
 }
 
 func (d Distribution) label() string {
@@ -329,11 +408,15 @@ func Reveal(s *identity.Sealer, d Distribution) (json.RawMessage, error) {
 	return s.Open(sealedAt(d), d.Sealed)
 }
 
-// Required answers what a destination in a currency consists of, for an owner that the principal may act for.
-func Required(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, currency string) (Requirement, error) {
+// Required answers what a destination in a currency consists of, for an owner that the principal may act for: the very
+// rules that Create and Update apply. An unknown currency is ErrCurrency.
+func Required(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, ownerID, currency string) (Requirement, error) {
 	owner, err := recipient.Owner(ctx, tx, by, ownerID)
 	if err != nil {
 		return Requirement{}, err
+	}
+	if fields := setup.cryptoFields(money.Asset(currency)); fields != nil {
+		return Requirement{Currency: currency, Country: owner.Country, Fields: fields}, nil
 	}
 	return Fields(currency, owner.Country)
 }

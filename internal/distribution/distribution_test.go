@@ -293,10 +293,14 @@ func TestAUserInTwoCompanies(t *testing.T) {
 			}
 			return nil
 		})
-		if _, err := w.create(w.by, u.ID, "EUR", iban); !errors.Is(err, distribution.ErrProfile) {
+		if _, err := w.create(w.by, u.ID, "BTC", btc); !errors.Is(err, fault.NotFoundErr) {
+			t.Errorf("a company acts for a worker who came by themselves: %v", err)
+		}
+		own := identity.Principal{Kind: identity.KindOAuth, ID: "tok_1", CompanyID: w.by.CompanyID, UserID: u.ID}
+		if _, err := w.create(own, u.ID, "EUR", iban); !errors.Is(err, distribution.ErrProfile) {
 			t.Errorf("without a country: %v", err)
 		}
-		if _, err := w.create(w.by, u.ID, "BTC", btc); err != nil {
+		if _, err := w.create(own, u.ID, "BTC", btc); err != nil {
 			t.Fatal(err)
 		}
 		if err := job.NewRunner(d, job.Table{recipient.JobActivate: {Tx: recipient.HandleActivate}}, nil, nil).Drain(t.Context()); err != nil {
@@ -333,7 +337,7 @@ func TestForOwners(t *testing.T) {
 			if none, err := distribution.ForOwners(ctx, tx, nil); err != nil || len(none) != 0 {
 				t.Errorf("%v %v", none, err)
 			}
-			r, err := distribution.Required(ctx, tx, w.by, w.payee, "EUR")
+			r, err := distribution.Required(ctx, tx, w.setup, w.by, w.payee, "EUR")
 			if err != nil || r.Country != "DE" || len(r.Fields) != 4 {
 				t.Errorf("%+v %v", r, err)
 			}

@@ -347,8 +347,10 @@ func (r *row) validate(problems *fault.List, at string, fields []field, members 
 			for i, g := range f.group {
 				keys[i] = g.Key
 			}
-			clean[f.Key] = r.validate(problems, pointer, f.group, inner)
+			address := r.validate(problems, pointer, f.group, inner)
 			refuseUnknown(problems, pointer, inner, keys...)
+			spellAddress(problems, pointer, address)
+			clean[f.Key] = address
 			continue
 		}
 		s, ok := value.(string)
@@ -368,6 +370,17 @@ func (r *row) validate(problems *fault.List, at string, fields []field, members 
 		clean[f.Key] = s
 	}
 	return clean
+}
+
+// spellAddress holds the state and the postal code of an address to the rules of its country.
+func spellAddress(problems *fault.List, pointer string, address map[string]any) {
+	country, _ := address["country"].(string)
+	if state, _ := address["state"].(string); state != "" {
+		address["state"] = identity.State(problems, pointer+"/state", state, country, true)
+	}
+	if code, _ := address["postal_code"].(string); code != "" {
+		address["postal_code"] = identity.PostalCode(problems, pointer+"/postal_code", code, country, true)
+	}
 }
 
 func (f field) code(otherwise string) string {
@@ -408,7 +421,7 @@ var (
 // in capitals, or completed by a rule of the country.
 func (r *row) spell(f field, value string) (string, bool) {
 	value = strings.TrimSpace(norm.NFC.String(value))
-	if len(value) > maxValue || !utf8.ValidString(value) {
+	if len(value) > maxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, identity.Unprintable) {
 		return "", false
 	}
 	packed := strings.ToUpper(noGaps.Replace(value))

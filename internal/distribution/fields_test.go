@@ -179,6 +179,7 @@ func TestFiat(t *testing.T) {
 		"nothing":                  {"EUR", "DE", `null`, "missing_field /distribution_data"},
 		"ach":                      {"USD", "US", `{` + holder + `,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`, "routing_number=110000000"},
 		"ach without a state":      {"USD", "US", `{` + holder + `,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Springfield","postal_code":"62701","country":"XX","x":"y"}}`, "missing_field /distribution_data/address/state, invalid_parameter /distribution_data/address/country, unknown_field /distribution_data/address/x"},
+		"ach in a wrong state":     {"USD", "US", `{` + holder + `,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Spring\u202efield","state":"Illinoise","postal_code":"6270","country":"US"}}`, "invalid_parameter /distribution_data/address/city, invalid_parameter /distribution_data/address/state, invalid_parameter /distribution_data/address/postal_code"},
 		"fedwire":                  {"USD", "US", `{` + holder + `,"rail":"fedwire","routing_number":"021000021","account_number":"000123456789","bank_name":"First Bank","address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`, "bank_name=First Bank"},
 		"unknown rail":             {"USD", "US", `{` + holder + `,"rail":"pigeon"}`, "invalid_parameter /distribution_data/rail"},
 		"rail where there is one":  {"EUR", "DE", `{` + holder + `,"iban":"DE89370400440532013000","rail":"sepa"}`, "unknown_field /distribution_data/rail"},
@@ -243,7 +244,10 @@ func TestMask(t *testing.T) {
 
 func TestCrypto(t *testing.T) {
 	sandbox, live := Setup{BitcoinNetwork: "regtest"}, Setup{BitcoinNetwork: "bitcoin"}
-	const mixed = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	const (
+		mixed   = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+		stellar = "GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ"
+	)
 	for name, c := range map[string]struct {
 		setup  Setup
 		symbol string
@@ -270,7 +274,24 @@ func TestCrypto(t *testing.T) {
 		"zero":                     {live, "ETH", `{"address":"0x0000000000000000000000000000000000000000","network":"ethereum"}`, "address_invalid /distribution_data/address"},
 		"a token's contract":       {live, "USDC", `{"address":"` + strings.ToLower(tokenContracts[0]) + `","network":"ethereum"}`, "address_invalid /distribution_data/address"},
 		"too short":                {live, "ETH", `{"address":"0x5aAeb6","network":"ethereum"}`, "address_invalid /distribution_data/address"},
-		"a symbol without a rail":  {live, "SOL", `{"address":"x"}`, "currency_not_supported /symbol"},
+		"a tag":                    {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":"4294967295"}`, "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"},
+		"no tag":                   {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"}`, "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"},
+		"a tag too large":          {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":"4294967296"}`, "invalid_parameter /distribution_data/tag"},
+		"a tag below zero":         {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":"-1"}`, "invalid_parameter /distribution_data/tag"},
+		"a tag that is a number":   {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":7}`, "invalid_type /distribution_data/tag"},
+		"a memo for XRP":           {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","transfer_memo":"7"}`, "unknown_field /distribution_data/transfer_memo"},
+		"a memo":                   {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"18446744073709551615"}`, stellar},
+		"a memo of 28 bytes":       {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"` + strings.Repeat("é", 14) + `"}`, stellar},
+		"a memo of 30 bytes":       {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"` + strings.Repeat("é", 15) + `"}`, "invalid_parameter /distribution_data/transfer_memo"},
+		"a memo of two lines":      {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"a\nb"}`, "invalid_parameter /distribution_data/transfer_memo"},
+		"USDT on tron":             {live, "USDT", `{"address":"TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW","network":"tron"}`, "TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW"},
+		"a tron address elsewhere": {live, "USDT", `{"address":"TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW","network":"ethereum"}`, "address_invalid /distribution_data/address"},
+		"USDC on solana":           {live, "USDC", `{"address":"5oNDL3swdJJF1g9DzJiZ4ynHXgszjAEpUkxVYejchzrY","network":"solana"}`, "5oNDL3swdJJF1g9DzJiZ4ynHXgszjAEpUkxVYejchzrY"},
+		"a mint":                   {live, "USDC", `{"address":"EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v","network":"solana"}`, "address_invalid /distribution_data/address"},
+		"DAI":                      {live, "DAI", `{"address":"` + mixed + `","network":"polygon"}`, mixed},
+		"one network, named":       {live, "LTC", `{"address":"ltc1qw508d6qejxtdg4y5r3zarvary0c5xw7kgmn4n9","network":"litecoin"}`, "ltc1qw508d6qejxtdg4y5r3zarvary0c5xw7kgmn4n9"},
+		"BCH without a prefix":     {live, "BCH", `{"address":"qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a"}`, "bitcoincash:qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a"},
+		"turned text":              {live, "XLM", `{"address":"\u202e` + stellar + `"}`, "address_invalid /distribution_data/address"},
 		"no such symbol":           {live, "btc", `{"address":"x"}`, "currency_not_supported /symbol"},
 		"no symbol":                {live, "", `{"address":"x"}`, "missing_field /symbol"},
 		"address is not a string":  {live, "BTC", `{"address":{}}`, "invalid_type /distribution_data/address"},
@@ -291,7 +312,14 @@ func TestCrypto(t *testing.T) {
 		t.Error("a symbol of another type was taken")
 	}
 	for _, contract := range tokenContracts {
-		if _, why := evmAddress(contract); !strings.Contains(why, "contract") {
+		on := ethereum
+		switch contract[0] {
+		case 'T':
+			on = tron
+		case 'E':
+			on = solana
+		}
+		if _, why := live.address(contract, on); !strings.Contains(why, "contract") && on != solana {
 			t.Errorf("%s: %s", contract, why) // a wrong checksum here would let the contract through
 		}
 	}

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -62,26 +64,86 @@ func setAllocation(ctx context.Context, tx *db.Tx, d Distribution, percent int) 
 	return err
 }
 
+// replace expects the destination as it was read after queueUp.
+func replace(ctx context.Context, tx *db.Tx, d Distribution) error {
+	n, err := tx.Exec(ctx, `UPDATE distributions SET kind = $3, symbol = $4, rail = $5, scheme = $6, country = $7, network = $8,
+			address = $9, tag = $10, transfer_memo = $11, sealed = $12, masked = $13, updated_at = $14
+		WHERE owner_id = $1 AND distribution_id = $2 AND allocation = $15`,
+		d.OwnerID, d.ID, d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Country, d.Network,
+		d.Address, d.Tag, d.Memo, d.Sealed, string(d.Data), db.Micros(tx.Now()), int64(d.Allocation))
+	if err == nil && n != 1 {
+		return errors.New("distribution: a destination changed while its owner was held")
+	}
+	return err
+}
+
 // remove is the guard of a delete: the allocation is 0 in the statement that deletes.
-// remove deletes a destination whose allocation is 0, and says what it was as far as its hint needs it.
-func remove(ctx context.Context, tx *db.Tx, ownerID, id string) (Distribution, error) {
-	d := Distribution{OwnerID: ownerID, ID: id}
-	var symbol, masked string
-	err := tx.QueryRow(ctx, `DELETE FROM distributions WHERE owner_id = $1 AND distribution_id = $2 AND allocation = 0
-		RETURNING kind, symbol, address, masked`, ownerID, id).Scan(&d.Kind, &symbol, &d.Address, &masked)
-	if !errors.Is(err, db.ErrNoRows) {
-		d.Symbol, d.Data = money.Asset(symbol), json.RawMessage(masked)
-		return d, err
+func remove(ctx context.Context, tx *db.Tx, ownerID, id string) error {
+	n, err := tx.Exec(ctx, "DELETE FROM distributions WHERE owner_id = $1 AND distribution_id = $2 AND allocation = 0", ownerID, id)
+	if err == nil && n != 1 {
+		return ErrNotZero
 	}
-	var allocation int64
-	err = tx.QueryRow(ctx, "SELECT allocation FROM distributions WHERE owner_id = $1 AND distribution_id = $2", ownerID, id).Scan(&allocation)
-	if errors.Is(err, db.ErrNoRows) {
-		return d, fault.NotFoundErr
-	}
+	return err
+}
+
+var changeRows = db.InsertGroup(91, "distribution_changes", "owner_id", "change_id", "distribution_id", "action", "actor_kind", "actor_id",
+	"company_id", "user_id", "state_before", "state_after", "at")
+
+func insertChange(tx *db.Tx, by identity.Principal, ownerID, id, action string, c change) error {
+	before, err := state(c.before)
 	if err != nil {
-		return d, err
+		return err
 	}
-	return d, ErrNotZero
+	after, err := state(c.after)
+	if err != nil {
+		return err
+	}
+	tx.Defer(changeRows, []any{ownerID, tx.NewID("chg"), id, action, string(by.Kind), by.ID, by.CompanyID, by.UserID,
+		string(before), string(after), db.Micros(tx.Now())})
+	return nil
+}
+
+func selectChanges(ctx context.Context, tx *db.Tx, ownerID string, limit, offset int64) (some []Change, total int64, err error) {
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM distribution_changes WHERE owner_id = $1", ownerID).Scan(&total); err != nil || offset >= total {
+		return nil, total, err
+	}
+	rows, err := tx.Query(ctx, `SELECT change_id, distribution_id, action, actor_kind, actor_id, company_id, user_id, state_before, state_after, at
+		FROM distribution_changes WHERE owner_id = $1 ORDER BY at DESC, change_id DESC LIMIT $2 OFFSET $3`, ownerID, limit, offset)
+	some, err = db.Collect(rows, err, func(r *db.Rows) (Change, error) {
+		c := Change{OwnerID: ownerID}
+		var kind, before, after string
+		var at int64
+		err := r.Scan(&c.ID, &c.DistributionID, &c.Action, &kind, &c.By.CredentialID, &c.By.CompanyID, &c.By.UserID, &before, &after, &at)
+		c.By.Kind, c.Before, c.After, c.At = identity.Kind(kind), json.RawMessage(before), json.RawMessage(after), db.Time(at)
+		return c, err
+	})
+	return some, total, err
+}
+
+// markMoved notes that money goes elsewhere from now on. The caller holds the owner's row.
+func markMoved(ctx context.Context, tx *db.Tx, ownerID string) error {
+	_, err := tx.Exec(ctx, "UPDATE distribution_owners SET moved_at = $2 WHERE owner_id = $1", ownerID, db.Micros(tx.Now()))
+	return err
+}
+
+func selectMoved(ctx context.Context, tx *db.Tx, owners []string, since time.Time) (map[string]time.Time, error) {
+	moved := map[string]time.Time{}
+	for in, args := range tx.In(owners, 2) {
+		rows, err := tx.Query(ctx, "SELECT owner_id, moved_at FROM distribution_owners WHERE moved_at > $1 AND owner_id IN "+in,
+			append([]any{db.Micros(since)}, args...)...)
+		type row struct {
+			owner string
+			at    int64
+		}
+		some, err := db.Collect(rows, err, func(r *db.Rows) (m row, err error) { return m, r.Scan(&m.owner, &m.at) })
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range some {
+			moved[m.owner] = db.Time(m.at)
+		}
+	}
+	return moved, nil
 }
 
 func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Distribution, error) {

@@ -115,8 +115,8 @@ func Line(problems *fault.List, pointer, text string, least, most int) string {
 	return ""
 }
 
-// Unprintable characters are those that break a line, turn the direction of what follows, or cannot be seen. Two
-// invisible ones belong into names of some scripts: the joiner and the non-joiner.
+// Unprintable says whether a character does not belong into a line of text: it breaks the line, turns the direction of what
+// follows, or cannot be seen. Two invisible ones belong into names of some scripts: the joiner and the non-joiner.
 func Unprintable(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d'
 }

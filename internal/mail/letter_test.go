@@ -20,6 +20,7 @@ var samples = map[string][]any{
 	PaymentReturned:  {PaymentReturnedData{"Ada", "Acme", "120.00 USD", "sub_1"}},
 	DestinationChanged: {
 		DestinationChangedData{"Ada", Added, "BTC: bc1q9h…k3d2", at}, DestinationChangedData{"Ada", Removed, "BTC: bc1q9h…k3d2", at},
+		DestinationChangedData{"Ada", Replaced, "BTC: bc1q9h…k3d2", at},
 		DestinationChangedData{"Ada", Reallocated, "", at},
 	},
 	AppConnected:    {AppConnectedData{"Ada", "Ledger", "Acme", []string{"read payrolls"}, at}, AppConnectedData{App: "Ledger", At: at}},

@@ -77,7 +77,7 @@ type (
 	// DestinationChangedData warns a payee that where their money goes was changed, perhaps not by them.
 	DestinationChangedData struct {
 		Name        string
-		Change      string // Added, Removed or Reallocated
+		Change      string // Added, Replaced, Removed or Reallocated
 		Destination string // masked; "" for several
 		At          time.Time
 	}
@@ -106,6 +106,7 @@ type (
 // The values of DestinationChangedData.Change.
 const (
 	Added       = "added"
+	Replaced    = "replaced"
 	Removed     = "removed"
 	Reallocated = "reallocated"
 )

@@ -9,6 +9,7 @@ package recipient
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -240,22 +241,23 @@ func Personal(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Pr
 	return identity.OpenDetails(s, detailsOf(r), sealed)
 }
 
-// Owner resolves whose destinations the principal may see and change: a recipient or a worker of its company, or the
-// user it acts for. Anyone else is fault.NotFoundErr.
+// Owner resolves whose destinations the principal may see and change: a recipient without a login of its company, or a user
+// that it may act for (see [identity.ActingUser]). A worker who only accepted the company's invitation is neither: their
+// destinations belong to them. Anyone else is fault.NotFoundErr.
 func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Payee, error) {
 	if by.CompanyID != "" {
 		r, err := selectOne(ctx, tx, by.CompanyID, id)
-		if err == nil {
+		if err == nil && r.UserID == "" {
 			return Payee{r.ID, r.UserID, r.Type, r.Name, r.Status, r.Country, r.Email}, nil
 		}
-		if by.UserID == "" || by.UserID != id {
+		if err != nil && !errors.Is(err, fault.NotFoundErr) {
 			return Payee{}, err
 		}
 	}
-	if by.UserID == "" || by.UserID != id {
+	if id == "" {
 		return Payee{}, fault.NotFoundErr
 	}
-	u, err := identity.GetUser(ctx, tx, nil, id)
+	u, err := identity.ActingUser(ctx, tx, by, id)
 	if err != nil {
 		return Payee{}, err
 	}
