@@ -117,6 +117,9 @@ var reference = map[string]string{
 	"documents":       "a person's documents are theirs, whoever pays them",
 	"document_chunks": "a person's documents are theirs, whoever pays them",
 	"tax_ids":         "a person's documents are theirs, whoever pays them",
+	"verifications":   "a person is verified once, whoever pays them",
+
+	"provider_callbacks": "a provider names its own cases, not companies",
 
 	"chain_cursors":   "a chain has no companies",
 	"chain_blocks":    "a chain has no companies",

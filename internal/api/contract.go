@@ -171,7 +171,7 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 			content.Example = json.RawMessage(example)
 		}
 		op.RequestBody = &huma.RequestBody{
-			Required: true, Content: map[string]*huma.MediaType{"application/json": content},
+			Required: !rt.bodyOptional, Content: map[string]*huma.MediaType{"application/json": content},
 			Description: "At most " + strconv.FormatInt(rt.bodyLimit()>>20, 10) + " MiB. `null` counts as absent; a member that is not listed is refused.",
 		}
 	}

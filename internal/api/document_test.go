@@ -18,14 +18,12 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/kyc"
 )
 
 // newKYC is a service that takes documents, and its log.
 func newKYC(t testing.TB, d *db.DB) (*bench, *bytes.Buffer) {
 	log := &bytes.Buffer{}
 	b := newService(t, d, func(deps *Deps) {
-		deps.KYC = &kyc.Service{Sealer: deps.Sealer, Intake: kyc.NewIntake(2)}
 		deps.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	b.widen()

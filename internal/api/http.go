@@ -113,6 +113,7 @@ type route struct {
 	limit        int64 // of the body; 0 is bodyLimit
 	keyed        bool  // an API key must send an Idempotency-Key
 	sandbox      bool  // exists in the sandbox only
+	bodyOptional bool  // a request without a body is one without its members
 	handler      handler
 	name         string // in the contract, unique
 	summary      string
@@ -223,6 +224,9 @@ func newServer(d Deps, table []route) *server {
 	s.mount("GET", "/openapi.yaml", func(w *answer, _ *http.Request) { serveFile(w, "application/yaml", s.contract().yaml) })
 	s.mount("GET", "/docs/errors/{code}", page(serveErrorPage))
 	s.mount("GET", "/docs/errors/{$}", page(serveErrorPage))
+	if d.KYC != nil {
+		s.mount("POST", "/callbacks/verification/{provider}", s.serveProviderCallback)
+	}
 	s.mount("GET", "/healthz", func(w *answer, _ *http.Request) { send(w, http.StatusOK, []byte(`{"status":"ok"}`)) })
 	s.mount("GET", termsPath, page(serveTerms))
 	s.mount("GET", "/readyz", s.serveReady)
@@ -452,13 +456,13 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 				return errKeyRequired.At("header", "Idempotency-Key")
 			}
 		}
-		body, err := readAll(w, r, limit, in.body >= 0)
+		body, err := readAll(w, r, limit, in.body >= 0 && (!rt.bodyOptional || r.ContentLength != 0))
 		if err != nil {
 			return err
 		}
 		v := reflect.New(in.typ)
 		var problems fault.List
-		if in.body >= 0 {
+		if in.body >= 0 && body != nil {
 			if err := in.readBody(body, v.Elem(), &problems); err != nil {
 				return err
 			}
@@ -627,7 +631,7 @@ func fingerprint(r *http.Request, in *input, body []byte) string {
 			fmt.Fprintf(h, "%q\n", r.PathValue(p.name))
 		}
 	}
-	if in.body >= 0 {
+	if in.body >= 0 && body != nil {
 		canonical := jsontext.Value(slices.Clone(body))
 		// The body has been read without a syntax error, so this cannot fail.
 		_ = canonical.Format(jsontext.ReorderRawObjects(true))

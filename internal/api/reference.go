@@ -4,28 +4,11 @@ import (
 	"context"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/rates"
 )
 
 type (
-	companyGet struct {
-		CompanyID string `query:"company_id"`
-	}
-
-	companyDetail struct {
-		CompanyID     string `json:"company_id"`
-		Name          string `json:"name"`
-		Email         string `json:"email"`
-		Website       string `json:"website"`
-		Country       string `json:"country"`
-		Status        string `json:"status"`
-		KYBStatus     string `json:"kyb_status"`
-		FundingMethod string `json:"funding_method"`
-		Created       Time   `json:"created"`
-	}
-
 	rateList struct {
 		Rates []rateItem `json:"rates"`
 	}
@@ -49,14 +32,6 @@ type (
 		Minimum  Decimal `json:"minimum" doc:"The smallest amount that can be written."`
 	}
 )
-
-func getCompany(ctx context.Context, tx *db.Tx, c *call, _ *companyGet) (*companyDetail, error) {
-	r, err := identity.CompanyByID(ctx, tx, c.company)
-	if err != nil {
-		return nil, err
-	}
-	return &companyDetail{r.ID, r.Name, r.Email, r.Website, r.Country, r.Status, r.KYBStatus, r.FundingMethod, Time(r.Created)}, nil
-}
 
 func listRates(ctx context.Context, tx *db.Tx, _ *call, _ *none) (*rateList, error) {
 	all, err := rates.List(ctx, tx)

@@ -5,7 +5,7 @@ import "github.com/stipend/stipend/internal/identity"
 // routes is the whole interface. What a line does not say is refused: a path that is not here is a 404, and a line without
 // a scope stops the service at start.
 var routes = []route{
-	{method: "GET", path: "/api/company", scope: identity.CompanyDetail, kind: read, handler: handle(getCompany),
+	{method: "GET", path: "/api/company", scope: identity.CompanyDetail, kind: read, handler: handle(getCompany), bodyOptional: true,
 		name: "get-company", summary: "The company that the credential acts for"},
 
 	{method: "POST", path: "/api/company/payroll/create", scope: identity.CompanyWorkersPay, kind: write, handler: handle(createPayroll),
@@ -125,6 +125,20 @@ var routes = []route{
 	{method: "GET", path: "/api/user/document/list", scope: identity.UserDocumentList, kind: read, handler: handle(listDocuments),
 		name: "list-documents", summary: "Documents uploaded for a user, the tax id included"},
 
+	{method: "POST", path: "/api/user/kyc-initiate", scope: identity.UserKYCInitiate, kind: write, handler: handle(initiateKYC),
+		name: "initiate-kyc", summary: "Start the verification of a user"},
+
+	{method: "POST", path: "/api/companies", scope: identity.CompanyDetail, kind: write, handler: handle(onboardCompany),
+		name: "onboard-company", summary: "Tell what the verification of the company needs to know"},
+	{method: "POST", path: "/api/companies/{company_id}/ubo", scope: identity.CompanyDetail, kind: write, handler: handle(addOwner),
+		name: "add-ubo", summary: "Add somebody who owns or controls the company"},
+	{method: "POST", path: "/api/companies/{company_id}/ubo/kyc", scope: identity.CompanyDetail, kind: write, handler: handle(initiateOwnerKYC),
+		name: "initiate-ubo-kyc", summary: "Start the verification of an owner"},
+	{method: "POST", path: "/api/companies/{company_id}/documents", scope: identity.CompanyDetail, kind: write,
+		handler: after(readCompanyUpload, handle(uploadCompanyDocument)), limit: imageLimit, name: "upload-company-document", summary: "Upload a document of the company or of an owner"},
+	{method: "POST", path: "/api/companies/{company_id}/kyb", scope: identity.CompanyDetail, kind: write, handler: handle(initiateKYB), bodyOptional: true,
+		name: "initiate-kyb", summary: "Start the verification of the company"},
+
 	{method: "GET", path: "/api/rates", scope: public, kind: read, handler: handle(listRates),
 		name: "list-rates", summary: "The present exchange rates"},
 	{method: "GET", path: "/api/currencies", scope: public, kind: read, handler: handle(listCurrencies),
@@ -140,4 +154,8 @@ var routes = []route{
 		name: "sandbox-payout-failure", summary: "Make the payouts of a payment fail"},
 	{method: "GET", path: "/api/sandbox/mails", scope: anyScope, kind: read, handler: handle(listKeptMails), sandbox: true,
 		name: "sandbox-mails", summary: "Mails that were kept rather than sent, newest first"},
+	{method: "POST", path: "/api/sandbox/kyc", scope: anyScope, kind: write, handler: handle(decideKYC), sandbox: true,
+		name: "sandbox-kyc", summary: "Decide the verification of a user"},
+	{method: "POST", path: "/api/sandbox/kyb", scope: anyScope, kind: write, handler: handle(decideKYB), sandbox: true,
+		name: "sandbox-kyb", summary: "Decide the verification of the company, or of an owner"},
 }

@@ -140,7 +140,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	if s.sealer, err = identity.NewSealer(key); err != nil {
 		return err
 	}
-	s.kyc = &kyc.Service{Sealer: s.sealer, Intake: kyc.NewIntake(imagesAtOnce)}
+	s.kyc = &kyc.Service{Sealer: s.sealer, Intake: kyc.NewIntake(imagesAtOnce), Provider: kyc.Sandbox{}}
 	s.funding = &funding.Service{Bank: s.bank(), Sealer: s.sealer}
 	if err := s.openChain(); err != nil {
 		return err
@@ -242,7 +242,7 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if err := engine.RefreshFees(ctx, s.db); err != nil {
 		s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
 	}
-	table := jobs(pay, engine, wallet.Opener{Verified: s.cfg.Env == Production}, s.funding)
+	table := jobs(pay, engine, wallet.Opener{Verified: s.cfg.Env == Production}, s.funding, s.kyc)
 	if s.cfg.Env == Sandbox {
 		table[payroll.JobRelease] = job.Entry{Tx: withFailures(pay.Release)}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
@@ -31,13 +32,15 @@ import (
 //	chain: our transaction changed   chain.tx            payout: confirm
 //	chain: others spent our coin     chain.stranger      payout: stop everything
 //	payout: an output's state moved  payout.changed      payroll: settle
+//	kyc: a case is complete          kyc.submit          kyc: give it to the provider
+//	kyc: a case may have moved       kyc.check           kyc: ask the provider
 //	distribution: all is allocated   recipient.activate  recipient
 //	recipient: an invitation is sent invitation.expire   recipient: end it after 14 days
 //	wallet: asked for                wallet.open         wallet: decide, or wait for the company's verification
 //	funding: an account is asked for funding.open        funding: ask the bank
 //	whoever writes to a person       mail.send           mail, on a runner of its own
 //	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
-func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener, accounts *funding.Service) job.Table {
+func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener, accounts *funding.Service, who *kyc.Service) job.Table {
 	return job.Table{
 		chain.JobOutput:       {Tx: deposit.OutputChanged},
 		deposit.JobChanged:    {Tx: pay.Fund},
@@ -49,6 +52,8 @@ func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener, accounts
 		chain.JobTx:           {Tx: out.Confirm},
 		chain.JobStranger:     {Tx: out.Stranger},
 		payout.JobChanged:     {Tx: pay.Settle},
+		kyc.JobSubmit:         {Net: who.Submit},
+		kyc.JobCheck:          {Net: who.Check},
 		recipient.JobActivate: {Tx: recipient.HandleActivate},
 		recipient.JobExpire:   {Tx: recipient.HandleExpire},
 		wallet.JobOpen:        {Tx: open.Open},
@@ -68,6 +73,7 @@ func (s *Service) periodic(out *payout.Engine) []job.Periodic {
 			return err
 		}},
 		job.Periodic{Name: "oauth.forget_codes", Every: time.Hour, Run: func(ctx context.Context) error { return oauth.ForgetCodes(ctx, s.db) }},
+		job.Periodic{Name: "kyc.expire", Every: time.Hour, Run: func(ctx context.Context) error { return s.kyc.ExpireDue(ctx, s.db) }},
 		job.Periodic{Name: "api.forget_keys", Every: time.Hour, Run: func(ctx context.Context) error { return api.ForgetKeys(ctx, s.db) }},
 	)
 }

@@ -211,8 +211,9 @@ func unknownKind(kinds []string) error {
 
 // Service keeps documents and has them verified.
 type Service struct {
-	Sealer *identity.Sealer
-	Intake *Intake
+	Sealer   *identity.Sealer
+	Intake   *Intake
+	Provider Provider
 }
 
 // Read checks an upload of a user and reads its image, which takes a while: it belongs before the transaction in which
@@ -229,6 +230,10 @@ func (s *Service) Read(ctx context.Context, d *db.DB, by identity.Principal, use
 	if err != nil || u.DocType == TaxID {
 		return Image{}, err
 	}
+	return s.readImage(ctx, u)
+}
+
+func (s *Service) readImage(ctx context.Context, u Upload) (Image, error) {
 	img, err := s.Intake.Read(ctx, u.Base64)
 	if f, ok := fault.As(err); ok {
 		err = f.At("body", "/base64_image")

@@ -3,6 +3,7 @@ package kyc
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 )
@@ -94,4 +95,139 @@ func selectTaxIDs(ctx context.Context, tx *db.Tx, subjectID string) ([]taxID, er
 	return db.Collect(rows, err, func(r *db.Rows) (t taxID, err error) {
 		return t, r.Scan(&t.country, &t.kind, &t.sealed)
 	})
+}
+
+func selectChunks(ctx context.Context, tx *db.Tx, subjectID, documentID string) ([][]byte, error) {
+	rows, err := tx.Query(ctx, "SELECT sealed FROM document_chunks WHERE subject_id = $1 AND document_id = $2 ORDER BY n", subjectID, documentID)
+	return db.Collect(rows, err, func(r *db.Rows) (b []byte, err error) { return b, r.Scan(&b) })
+}
+
+// deleteReplaced forgets the documents that later ones took the place of.
+func deleteReplaced(ctx context.Context, tx *db.Tx, subjectID string) error {
+	_, err := tx.Exec(ctx, `DELETE FROM document_chunks WHERE subject_id = $1 AND document_id IN
+		(SELECT document_id FROM documents WHERE subject_id = $1 AND state = 'replaced')`, subjectID)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "DELETE FROM documents WHERE subject_id = $1 AND state = 'replaced'", subjectID); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE subjects SET bytes = (SELECT COALESCE(SUM(d.bytes), 0) FROM documents d WHERE d.subject_id = $1)
+		WHERE subject_id = $1`, subjectID)
+	return err
+}
+
+// retireCase makes room for a new case, and says whether the last one was still as it was read.
+func retireCase(ctx context.Context, tx *db.Tx, c Case) (bool, error) {
+	n, err := tx.Exec(ctx, "UPDATE verifications SET is_current = FALSE WHERE subject_id = $1 AND case_id = $2 AND version = $3 AND is_current = TRUE",
+		c.SubjectID, c.ID, c.Version)
+	return n == 1, err
+}
+
+// insertCase makes the case the subject's current one. Of two at once the index lets one through, and the other starts again.
+func insertCase(ctx context.Context, tx *db.Tx, c Case) error {
+	now := db.Micros(tx.Now())
+	_, err := tx.Exec(ctx, `INSERT INTO verifications (subject_id, case_id, company_id, kind, state, provider, provider_ref, reasons, is_current,
+			expires_at, version, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, '', '', TRUE, 0, $7, $8, $8)`,
+		c.SubjectID, c.ID, c.CompanyID, c.Kind, string(c.State), c.Provider, c.Version, now)
+	return err
+}
+
+const caseColumns = "subject_id, case_id, company_id, kind, state, provider, provider_ref, reasons, expires_at, version"
+
+func scanCase(row db.Row) (c Case, err error) {
+	var reasons string
+	var expires int64
+	err = row.Scan(&c.SubjectID, &c.ID, &c.CompanyID, &c.Kind, &c.State, &c.Provider, &c.Ref, &reasons, &expires, &c.Version)
+	if errors.Is(err, db.ErrNoRows) {
+		return Case{}, nil
+	}
+	if expires > 0 {
+		c.Expires = db.Time(expires)
+	}
+	c.Reasons = strings.Fields(reasons)
+	return c, err
+}
+
+// selectCase is the subject's current case, a zero one when there is none.
+func selectCase(ctx context.Context, tx *db.Tx, subjectID string) (Case, error) {
+	return scanCase(tx.QueryRow(ctx, "SELECT "+caseColumns+" FROM verifications WHERE subject_id = $1 AND is_current = TRUE", subjectID))
+}
+
+func selectCaseByRef(ctx context.Context, tx *db.Tx, provider, ref string) (Case, error) {
+	return scanCase(tx.QueryRow(ctx, "SELECT "+caseColumns+" FROM verifications WHERE provider = $1 AND provider_ref = $2 AND provider_ref <> '' AND is_current = TRUE", provider, ref))
+}
+
+// updateCase says whether the case was still as it was read.
+func updateCase(ctx context.Context, tx *db.Tx, c Case, from State) (bool, error) {
+	var expires int64
+	if !c.Expires.IsZero() {
+		expires = db.Micros(c.Expires)
+	}
+	n, err := tx.Exec(ctx, `UPDATE verifications SET state = $1, provider_ref = $2, reasons = $3, expires_at = $4, version = version + 1, updated_at = $5
+		WHERE subject_id = $6 AND case_id = $7 AND state = $8 AND version = $9`,
+		string(c.State), c.Ref, strings.Join(c.Reasons, " "), expires, db.Micros(tx.Now()), c.SubjectID, c.ID, string(from), c.Version)
+	return n == 1, err
+}
+
+// lockCase makes whoever else changes the case wait, and says whether it was still as it was read.
+func lockCase(ctx context.Context, tx *db.Tx, c Case) (bool, error) {
+	n, err := tx.Exec(ctx, "UPDATE verifications SET version = version + 1 WHERE subject_id = $1 AND case_id = $2 AND state = $3 AND version = $4",
+		c.SubjectID, c.ID, string(c.State), c.Version)
+	return n == 1, err
+}
+
+// selectExpiring are subjects whose approval has ended, a hundred at a time.
+func selectExpiring(ctx context.Context, tx *db.Tx) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT subject_id FROM verifications
+		WHERE state = 'approved' AND expires_at <= $1 AND is_current = TRUE ORDER BY expires_at LIMIT 100`, db.Micros(tx.Now()))
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
+// insertCallback says whether the callback is the first of its name.
+func insertCallback(ctx context.Context, tx *db.Tx, provider, id string) (bool, error) {
+	n, err := tx.Exec(ctx, "INSERT INTO provider_callbacks (provider, callback_id, received_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+		provider, id, db.Micros(tx.Now()))
+	return n == 1, err
+}
+
+func upsertCompanyProfile(ctx context.Context, tx *db.Tx, companyID string, sealed []byte) error {
+	_, err := tx.Exec(ctx, `INSERT INTO company_profiles (company_id, sealed, updated_at) VALUES ($1, $2, $3)
+		ON CONFLICT (company_id) DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at`, companyID, sealed, db.Micros(tx.Now()))
+	return err
+}
+
+// selectCompanyProfile is nil for a company that told nothing.
+func selectCompanyProfile(ctx context.Context, tx *db.Tx, companyID string) (sealed []byte, err error) {
+	err = tx.QueryRow(ctx, "SELECT sealed FROM company_profiles WHERE company_id = $1", companyID).Scan(&sealed)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, nil
+	}
+	return sealed, err
+}
+
+func insertOwner(ctx context.Context, tx *db.Tx, companyID string, o Owner, sealed []byte) error {
+	return tx.Insert(ctx, "owners", []string{"company_id", "owner_id", "sealed", "country", "ownership_bps", "control", "kyc_status", "created_at"},
+		[][]any{{companyID, o.ID, sealed, o.Country, o.OwnershipBps, o.Control, o.KYCStatus, db.Micros(tx.Now())}})
+}
+
+// ownerRow is an owner as stored.
+type ownerRow struct {
+	id, status string
+	sealed     []byte
+	bps        int64
+	control    bool
+}
+
+func selectOwners(ctx context.Context, tx *db.Tx, companyID string) ([]ownerRow, error) {
+	rows, err := tx.Query(ctx, "SELECT owner_id, kyc_status, sealed, ownership_bps, control FROM owners WHERE company_id = $1 ORDER BY created_at, owner_id", companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (o ownerRow, err error) {
+		return o, r.Scan(&o.id, &o.status, &o.sealed, &o.bps, &o.control)
+	})
+}
+
+func updateOwnerStatus(ctx context.Context, tx *db.Tx, companyID, ownerID, status string) error {
+	_, err := tx.Exec(ctx, "UPDATE owners SET kyc_status = $3 WHERE company_id = $1 AND owner_id = $2", companyID, ownerID, status)
+	return err
 }

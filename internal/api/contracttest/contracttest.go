@@ -38,7 +38,9 @@ type operation struct {
 	id      string
 	sandbox bool // absent in production
 	request *jsonschema.Schema
-	answers map[int]*answer
+	// needsBody: a request without a body is refused.
+	needsBody bool
+	answers   map[int]*answer
 }
 
 type answer struct {
@@ -53,7 +55,8 @@ type wire struct {
 		OperationID string   `json:"operationId"`
 		Tags        []string `json:"tags"`
 		RequestBody *struct {
-			Content map[string]any `json:"content"`
+			Required bool           `json:"required"`
+			Content  map[string]any `json:"content"`
 		} `json:"requestBody"`
 		Responses map[string]struct {
 			Headers map[string]any `json:"headers"`
@@ -92,6 +95,7 @@ func Open(document []byte) (*Contract, error) {
 			c.mux.Handle(pattern, nobody)
 			o := &operation{id: op.OperationID, sandbox: slices.Contains(op.Tags, "Sandbox"), answers: map[int]*answer{}}
 			if op.RequestBody != nil {
+				o.needsBody = op.RequestBody.Required
 				if o.request, err = compiler.Compile(at + "/requestBody/content/application~1json/schema"); err != nil {
 					return nil, err
 				}
@@ -176,7 +180,7 @@ func (c *Contract) Check(r *http.Request, sent []byte, status int, header http.H
 			problems = append(problems, fmt.Errorf("%w: %s answers %d with the undocumented code %s", ErrBehind, o.id, status, p.Code))
 		}
 	}
-	if status == http.StatusOK && o.request != nil && isJSON(r.Header) {
+	if status == http.StatusOK && o.request != nil && isJSON(r.Header) && (o.needsBody || len(sent) > 0) {
 		problems = append(problems, c.validate("what "+o.id+" accepted", o.request, sent))
 	}
 	return errors.Join(problems...)
