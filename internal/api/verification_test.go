@@ -3,11 +3,13 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
@@ -385,4 +387,44 @@ func TestOnboardingIsTheCompanysOwn(t *testing.T) {
 		b.wants(422, "invalid_parameter", "POST", at+"/documents", encode(members{"doc_type": "passport", "issuing_country": "DE", "base64_image": page}))
 		refuseBadInput(b, "POST", "/api/sandbox/kyb", members{"result": "approved"}, map[string]rule{"result": {required: true}})
 	})
+}
+
+// Erasing destroys the key and what it sealed, and nothing new is taken for who was erased (S82).
+func TestErasure(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b, _ := newKYC(t, d)
+		ada, bob := b.documented("Erased"), b.documented("Kept")
+		erase := func(id string) error {
+			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return kyc.Erase(ctx, tx, id) })
+		}
+		ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+ada+`"}`)
+		if err := erase(ada); !errors.Is(err, kyc.ErrProcessing) {
+			t.Errorf("under way: %v", err)
+		}
+		ask[members](b, "POST", "/api/sandbox/kyc", `{"user_id":"`+ada+`","result":"approved"}`)
+		for range 2 {
+			if err := erase(ada); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := erase("usr_nobody"); !errors.Is(err, fault.NotFoundErr) {
+			t.Errorf("nobody: %v", err)
+		}
+		if got := b.listed(ada); got != `{"documents":[]}` || b.listed(bob) == got {
+			t.Errorf("%s", got)
+		}
+		left := b.count("SELECT COUNT(*) FROM document_chunks WHERE subject_id = '"+ada+"'") + b.count("SELECT COUNT(*) FROM subjects WHERE subject_id = '"+ada+"' AND wrapped_key <> ''")
+		if left != 0 {
+			t.Errorf("%d rows are left", left)
+		}
+		b.wants(409, "invalid_state", "POST", "/api/user/document/upload", encode(upload(ada, "passport", "front", "DE", scan64(900, 640, 9))))
+	})
+}
+
+// A callback without a vendor's signature is refused, whoever it says it comes from.
+func TestCallbacksAreRefused(t *testing.T) {
+	b, _ := newKYC(t, sqlite(t))
+	for _, provider := range []string{"sandbox", "sumsub", "nobody"} {
+		b.wants(401, "invalid_token", "POST", "/callbacks/verification/"+provider, `{"applicantId":"x"}`)
+	}
 }

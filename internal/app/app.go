@@ -36,6 +36,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/kyc/sumsub"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/payout"
@@ -140,7 +141,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	if s.sealer, err = identity.NewSealer(key); err != nil {
 		return err
 	}
-	s.kyc = &kyc.Service{Sealer: s.sealer, Intake: kyc.NewIntake(imagesAtOnce), Provider: kyc.Sandbox{}}
+	s.kyc = &kyc.Service{Sealer: s.sealer, Intake: kyc.NewIntake(imagesAtOnce), Provider: s.verifier()}
 	s.funding = &funding.Service{Bank: s.bank(), Sealer: s.sealer}
 	if err := s.openChain(); err != nil {
 		return err
@@ -187,6 +188,20 @@ func (s *Service) bank() funding.Bank {
 		return stripe.New(stripe.Options{Key: s.cfg.FundingStripeKey, URL: s.cfg.FundingStripeURL, Country: s.cfg.FundingStripeCountry})
 	case s.cfg.Env == Sandbox:
 		return funding.Sandbox{}
+	}
+	return nil
+}
+
+// verifier is the vendor that was set up. The sandbox has one of its own; production without a vendor verifies nobody.
+func (s *Service) verifier() kyc.Provider {
+	switch {
+	case s.cfg.SumsubToken != "":
+		return sumsub.New(sumsub.Options{
+			URL: s.cfg.SumsubURL, Token: s.cfg.SumsubToken, Secret: s.cfg.SumsubSecret, WebhookSecret: s.cfg.SumsubWebhookSecret,
+			PersonLevel: s.cfg.SumsubPersonLevel, CompanyLevel: s.cfg.SumsubCompanyLevel, Now: time.Now,
+		})
+	case s.cfg.Env == Sandbox:
+		return kyc.Sandbox{}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/payout"
 )
@@ -32,6 +33,7 @@ type CLI struct {
 	Ledger   LedgerCmd   `cmd:"" help:"Examine the books."`
 	Payouts  PayoutsCmd  `cmd:"" help:"Stop all payouts, let them go on, see how they stand."`
 	Restored RestoredCmd `cmd:"" help:"Make a database that was restored from a backup safe to serve again."`
+	Erase    EraseCmd    `cmd:"" help:"Destroy the documents and tax ids of a person or company for good."`
 	Keys     KeysCmd     `cmd:"" help:"Make and show keys."`
 	Version  VersionCmd  `cmd:"" help:"Print the version."`
 }
@@ -229,6 +231,29 @@ func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
 		})
 		if err == nil {
 			fmt.Fprintf(std.Out, "Payouts are paused, and the next %d addresses stay unused. Now start the service.\n", c.Skip)
+		}
+		return err
+	})
+}
+
+// EraseCmd destroys what a subject handed in.
+type EraseCmd struct {
+	Storage
+	Subject string `arg:"" help:"Id of the user (usr_…), owner (ubo_…) or company (com_…)."`
+}
+
+// Help is the long form of the help.
+func (EraseCmd) Help() string {
+	return `It destroys the key of the subject, so that copies in backups cannot be read any more either. It cannot be undone. Do it
+when the law no longer asks to keep the documents: in most places five years after the relationship ended.`
+}
+
+// Run erases in one transaction.
+func (c EraseCmd) Run(ctx context.Context, std Streams) error {
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return kyc.Erase(ctx, tx, c.Subject) })
+		if err == nil {
+			fmt.Fprintln(std.Out, "The documents and tax ids are destroyed.")
 		}
 		return err
 	})

@@ -88,6 +88,15 @@ type Config struct {
 	// FundingStripeCountry is where euro accounts are.
 	FundingStripeCountry string `default:"DE" enum:"BE,DE,ES,FR,IE,NL" env:"STIPEND_FUNDING_STRIPE_COUNTRY" group:"Banking" placeholder:"CC" help:"Country of euro funding accounts: BE, DE (default), ES, FR, IE or NL."`
 
+	// SumsubToken is the app token of the vendor that verifies people and companies, and the rest is what its dashboard shows.
+	// Without it the sandbox has a provider of its own, and production verifies nobody.
+	SumsubToken         string `env:"STIPEND_SUMSUB_TOKEN" group:"Verification" placeholder:"TOKEN" help:"App token of Sumsub. Default: the sandbox's own provider; in production nobody is verified."`
+	SumsubSecret        string `env:"STIPEND_SUMSUB_SECRET" group:"Verification" placeholder:"KEY" help:"Secret key of the app token. Better given by environment than as a flag."`
+	SumsubWebhookSecret string `env:"STIPEND_SUMSUB_WEBHOOK_SECRET" group:"Verification" placeholder:"KEY" help:"Secret key of the webhook to BASE_URL/callbacks/verification/sumsub."`
+	SumsubPersonLevel   string `default:"basic-kyc-level" env:"STIPEND_SUMSUB_PERSON_LEVEL" group:"Verification" placeholder:"NAME" help:"Verification level of people (${default})."`
+	SumsubCompanyLevel  string `default:"basic-kyb-level" env:"STIPEND_SUMSUB_COMPANY_LEVEL" group:"Verification" placeholder:"NAME" help:"Verification level of companies (${default})."`
+	SumsubURL           string `env:"STIPEND_SUMSUB_URL" group:"Verification" placeholder:"URL" help:"Address of Sumsub's interface. Default: its own."`
+
 	// QuoteValidity is how long a payroll's price stands.
 	QuoteValidity time.Duration `default:"30m" env:"STIPEND_QUOTE_VALIDITY" group:"Prices and limits" placeholder:"DURATION" help:"How long a payroll's quote is valid (${default})."`
 	// SpreadBps is what the price of a quote stands above the market, in hundredths of a percent: it carries the risk of
@@ -214,6 +223,10 @@ func (c Config) Check() error {
 	}
 	if c.ReadsPerSecond < 0 || c.WritesPerSecond < 0 {
 		bad("--reads-per-second and --writes-per-second must not be negative")
+	}
+
+	if c.SumsubToken != "" && (c.SumsubSecret == "" || c.SumsubWebhookSecret == "") {
+		bad("--sumsub-token needs --sumsub-secret and --sumsub-webhook-secret: requests and callbacks are signed with them")
 	}
 
 	problems = append(problems, c.checkKeys()...)

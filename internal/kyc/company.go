@@ -338,6 +338,9 @@ func (s *Service) InitiateOwner(ctx context.Context, tx *db.Tx, by identity.Prin
 	if err != nil {
 		return Owner{}, err
 	}
+	if s.Provider == nil {
+		return Owner{}, ErrNoProvider
+	}
 	o, err := s.owner(ctx, tx, id, ownerID)
 	if err != nil {
 		return o, err
@@ -371,6 +374,9 @@ func (s *Service) InitiateCompany(ctx context.Context, tx *db.Tx, by identity.Pr
 	company, c, err := s.changingCompany(ctx, tx, by, companyID)
 	if err != nil {
 		return c, err
+	}
+	if s.Provider == nil {
+		return c, ErrNoProvider
 	}
 	profile, papers, err := s.companyLacks(ctx, tx, company.ID)
 	switch {

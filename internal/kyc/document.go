@@ -213,7 +213,7 @@ func unknownKind(kinds []string) error {
 type Service struct {
 	Sealer   *identity.Sealer
 	Intake   *Intake
-	Provider Provider
+	Provider Provider // nil: documents are taken, and no verification begins
 }
 
 // Read checks an upload of a user and reads its image, which takes a while: it belongs before the transaction in which

@@ -231,3 +231,18 @@ func updateOwnerStatus(ctx context.Context, tx *db.Tx, companyID, ownerID, statu
 	_, err := tx.Exec(ctx, "UPDATE owners SET kyc_status = $3 WHERE company_id = $1 AND owner_id = $2", companyID, ownerID, status)
 	return err
 }
+
+// eraseSubject says whether there is such a subject. Its row stays, so that nothing new is sealed for it.
+func eraseSubject(ctx context.Context, tx *db.Tx, subjectID string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE subjects SET wrapped_key = '', files = 0, bytes = 0,
+		erased_at = CASE WHEN erased_at = 0 THEN $2 ELSE erased_at END WHERE subject_id = $1`, subjectID, db.Micros(tx.Now()))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	for _, table := range []string{"document_chunks", "documents", "tax_ids"} {
+		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE subject_id = $1", subjectID); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
