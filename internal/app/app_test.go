@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,22 @@ func TestFromCreateToFulfilled(t *testing.T) {
 		for _, p := range last.Payments {
 			if p.Status != "fulfilled" || len(p.Outputs) != 1 || p.Outputs[0].TxHash == "" {
 				t.Errorf("payment %+v, want one fulfilled output with a transaction", p)
+			}
+		}
+		// Everybody who was paid is written to; without a mail server a sandbox keeps the mails.
+		type kept struct{ Template, To, Text string }
+		var told []kept
+		eventually(t, 30*time.Second, "mails of the arrival", func() bool {
+			var mails struct{ Data []kept }
+			if err := api.get(t.Context(), "/api/sandbox/mails?per_page=100", &mails); err != nil {
+				t.Fatal(err)
+			}
+			told = slices.DeleteFunc(mails.Data, func(m kept) bool { return m.Template != "payment_sent" })
+			return len(told) == len(last.Payments)
+		})
+		for _, m := range told {
+			if !strings.Contains(m.To, "@") || !strings.Contains(m.Text, "The payment is complete.") || !strings.Contains(m.Text, " BTC (bcrt1q") {
+				t.Errorf("mail %+v", m)
 			}
 		}
 		report, err := s.checkLedger(t.Context())
