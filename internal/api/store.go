@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 )
 
 // keyLife is how long an idempotency key is remembered.
@@ -46,6 +47,20 @@ func (c claim) replay(ctx context.Context, tx *db.Tx) (response string, found bo
 // primary key, the write runs again and finds the other's answer.
 func (c claim) store(tx *db.Tx, response string) {
 	tx.Defer(claims, []any{c.principal, c.route, c.key, c.fingerprint, response, db.Micros(tx.Now())})
+}
+
+// place is where a sealed answer stands.
+func (c claim) place() identity.Place {
+	return identity.Place{Table: "idempotency", Column: "response", Row: c.principal + " " + c.route + " " + c.key}
+}
+
+func (c claim) seal(s *identity.Sealer, response string) (string, error) {
+	return s.Seal(c.place(), []byte(response))
+}
+
+func (c claim) open(s *identity.Sealer, stored string) (string, error) {
+	response, err := s.Open(c.place(), stored)
+	return string(response), err
 }
 
 // ForgetKeys deletes idempotency keys that are past their life. It is meant to run every hour or so.

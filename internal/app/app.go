@@ -44,6 +44,7 @@ import (
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/web"
+	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
 // chainName is the key of the Bitcoin chain's rows.
@@ -69,6 +70,7 @@ type Service struct {
 	funding *funding.Service
 	sealer  *identity.Sealer
 	kyc     *kyc.Service
+	policy  delivery.Policy // where webhooks may be sent
 	source  chain.Source
 	sim     *sim.Chain // nil on a real chain
 	rates   *rates.Refresher
@@ -143,6 +145,9 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	}
 	s.kyc = &kyc.Service{Sealer: s.sealer, Intake: kyc.NewIntake(imagesAtOnce), Provider: s.verifier()}
 	s.funding = &funding.Service{Bank: s.bank(), Sealer: s.sealer}
+	if s.policy, err = s.cfg.webhookPolicy(); err != nil {
+		return err
+	}
 	if err := s.openChain(); err != nil {
 		return err
 	}
@@ -267,6 +272,8 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	}
 	runner := job.NewRunner(s.db, table, s.periodic(engine), s.log)
 	s.work.Go(func() { runner.Run(background) })
+	hooks := delivery.NewSender(delivery.Options{DB: s.db, Sealer: s.sealer, Env: s.cfg.Env, Policy: s.policy, Log: s.log})
+	s.work.Go(func() { hooks.Run(background) })
 	// A mail server that hangs holds up its own runner only.
 	mails := job.NewRunner(s.db, job.Table{mail.JobSend: {Net: mailer.Send}}, nil, s.log)
 	s.work.Go(func() { mails.Run(background) })
@@ -452,6 +459,8 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 	if s.cfg.Has(RoleAPI) {
 		deps := api.Deps{
 			BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
+			Webhooks: delivery.Setup{Sealer: s.sealer, Policy: s.policy},
+
 			DB: s.db, Payroll: pay, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
 			KYC: s.kyc, Funding: s.funding,
 			Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	netmail "net/mail"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
 // Environments.
@@ -59,6 +61,9 @@ type Config struct {
 	JSON bool `name:"json" env:"STIPEND_JSON" group:"Service" help:"Print one line of JSON on stdout when ready, instead of text."`
 	// LogLevel bounds what goes to stderr.
 	LogLevel string `default:"info" enum:"debug,info,warn,error" env:"STIPEND_LOG_LEVEL" group:"Service" placeholder:"LEVEL" help:"Least level that is logged to stderr: debug, info (default), warn, error."`
+
+	// WebhookAllow are networks that webhooks may be sent to although they are not public. The sandbox also reaches its own machine.
+	WebhookAllow []string `env:"STIPEND_WEBHOOK_ALLOW" group:"Webhooks" placeholder:"CIDR" help:"Networks of your own that webhooks may be sent to, such as 10.1.0.0/16, besides public addresses. Default: none."`
 
 	// SMTPURL is the server that mails are handed to. Empty: a sandbox keeps its mails to be read at /api/sandbox/mails.
 	SMTPURL string `name:"smtp-url" env:"STIPEND_SMTP_URL" group:"Mail" placeholder:"URL" help:"Mail server, smtp://user:password@host:587 (STARTTLS) or smtps://user:password@host:465. Default: mails are kept, not sent (sandbox only). Better given by environment than as a flag."`
@@ -230,6 +235,9 @@ func (c Config) Check() error {
 	}
 
 	problems = append(problems, c.checkKeys()...)
+	if _, err := c.webhookPolicy(); err != nil {
+		bad("--webhook-allow: %w", err)
+	}
 	problems = append(problems, c.checkMail()...)
 
 	if c.Env == Production {
@@ -250,6 +258,19 @@ func (c Config) Check() error {
 	}
 	return fmt.Errorf("the configuration for %s is not complete:\n%w\n(each flag is also an environment variable: --data-key is STIPEND_DATA_KEY; new keys: stipend keys new)",
 		c.Env, bullets(problems))
+}
+
+// webhookPolicy says which addresses webhooks may be sent to.
+func (c Config) webhookPolicy() (delivery.Policy, error) {
+	p := delivery.Policy{Loopback: c.Env == Sandbox}
+	for _, text := range c.WebhookAllow {
+		n, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return p, errors.New("want networks such as 10.1.0.0/16 or fd12:3456::/48")
+		}
+		p.Allowed = append(p.Allowed, n.Masked())
+	}
+	return p, nil
 }
 
 // checkMail is about the worker only: it is the one that writes mails.

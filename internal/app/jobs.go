@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/quote"
 	"github.com/stipend/stipend/internal/recipient"
 	"github.com/stipend/stipend/internal/wallet"
+	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
 // jobs is the map of what starts what: kind of job → who listens. With the table of routes it is the whole of it.
@@ -24,6 +25,8 @@ import (
 //	who enqueues                     kind                who listens
 //	chain: an output to us changed   chain.output        deposit
 //	deposit: money for an object     deposit.changed     payroll: fund
+//	webhook: an endpoint stopped     webhook.clear       webhook: cancel or delete what it left
+//	webhook: a range to send again   webhook.replay      webhook: add it to the queue
 //	payroll: received                payroll.release     payroll: release, which queues outputs
 //	payroll: created                 payroll.expire      payroll: give up waiting for money
 //	payout: outputs queued           payout.prepare      payout: choose coins, sign, store
@@ -44,6 +47,8 @@ func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener, accounts
 	return job.Table{
 		chain.JobOutput:       {Tx: deposit.OutputChanged},
 		deposit.JobChanged:    {Tx: pay.Fund},
+		delivery.JobClear:     {Tx: delivery.Clear},
+		delivery.JobReplay:    {Tx: delivery.HandleReplay},
 		payroll.JobRelease:    {Tx: pay.Release},
 		payroll.JobExpire:     {Tx: pay.Expire},
 		payout.JobPrepare:     {Tx: out.Prepare},
@@ -65,6 +70,7 @@ func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener, accounts
 // periodic is what happens by the clock, on one process at a time.
 func (s *Service) periodic(out *payout.Engine) []job.Periodic {
 	return append(out.Periodic(s.db),
+		job.Periodic{Name: "webhooks.prune", Every: time.Hour, Run: func(ctx context.Context) error { return delivery.Prune(ctx, s.db) }},
 		job.Periodic{Name: "rates.refresh", Every: 20 * time.Second, Run: s.rates.Refresh},
 		job.Periodic{Name: "funding.collect", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Collect(ctx, s.db) }},
 		job.Periodic{Name: "funding.review", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Review(ctx, s.db) }},

@@ -1,9 +1,130 @@
 package webhook
 
-import "github.com/stipend/stipend/internal/db"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+)
 
 var eventRows = db.InsertGroup(95, "events", "company_id", "event_id", "object_id", "sequence", "name", "data", "created_at")
 
-func insertEvent(tx *db.Tx, e Event, data string) {
-	tx.Defer(eventRows, []any{e.CompanyID, tx.NewID("evt"), e.ObjectID, e.Sequence, e.Name, data, db.Micros(tx.Now())})
+func insertEvent(tx *db.Tx, id string, e Event, data string) {
+	tx.Defer(eventRows, []any{e.CompanyID, id, e.ObjectID, e.Sequence, e.Name, data, db.Micros(tx.Now())})
+}
+
+// settingHead is the last position that was given out.
+const settingHead = "webhook.position"
+
+// lockHead reads the last position and keeps others from placing until the commit.
+func lockHead(ctx context.Context, tx *db.Tx) (head int64, err error) {
+	err = tx.QueryRow(ctx, `INSERT INTO settings (key, value) VALUES ($1, '0')
+		ON CONFLICT (key) DO UPDATE SET value = settings.value RETURNING CAST(value AS BIGINT)`, settingHead).Scan(&head)
+	return head, err
+}
+
+func moveHead(ctx context.Context, tx *db.Tx, to int64) error {
+	_, err := tx.Exec(ctx, "UPDATE settings SET value = CAST(CAST($1 AS BIGINT) AS TEXT) WHERE key = $2", to, settingHead)
+	return err
+}
+
+// placeAfter orders by instant, and what one transaction wrote by sequence: an object's events never change places.
+func placeAfter(ctx context.Context, tx *db.Tx, head int64, limit int) ([]Placed, error) {
+	rows, err := tx.Query(ctx, `UPDATE events SET position = CAST($1 AS BIGINT) + n.place
+		FROM (SELECT company_id, event_id, ROW_NUMBER() OVER (ORDER BY created_at, sequence, event_id) AS place
+			FROM (SELECT company_id, event_id, created_at, sequence FROM events WHERE position = 0
+				ORDER BY created_at, sequence, event_id LIMIT $2) AS oldest) AS n
+		WHERE events.company_id = n.company_id AND events.event_id = n.event_id
+		RETURNING events.company_id, events.event_id, events.object_id, events.name, events.sequence, events.position, events.data, events.created_at`,
+		head, int64(limit))
+	return db.Collect(rows, err, scanEvent)
+}
+
+func anyNew(ctx context.Context, tx *db.Tx) (bool, error) {
+	var one int64
+	err := tx.QueryRow(ctx, "SELECT 1 FROM events WHERE position = 0 LIMIT 1").Scan(&one)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+const eventColumns = "company_id, event_id, object_id, name, sequence, position, data, created_at"
+
+func scanEvent(r *db.Rows) (p Placed, err error) {
+	var data string
+	var created int64
+	err = r.Scan(&p.CompanyID, &p.ID, &p.ObjectID, &p.Name, &p.Sequence, &p.Position, &data, &created)
+	p.Data, p.Created = []byte(data), db.Time(created)
+	return p, err
+}
+
+func selectEvent(ctx context.Context, tx *db.Tx, companyID, id string) (Placed, error) {
+	rows, err := tx.Query(ctx, "SELECT "+eventColumns+" FROM events WHERE company_id = $1 AND event_id = $2 AND position > 0", companyID, id)
+	found, err := db.Collect(rows, err, scanEvent)
+	switch {
+	case err != nil:
+		return Placed{}, err
+	case len(found) == 0:
+		return Placed{}, fault.NotFoundErr
+	}
+	return found[0], nil
+}
+
+func selectEvents(ctx context.Context, tx *db.Tx, p ListParams, filter Filter, after int64, limit int) ([]Placed, error) {
+	var where strings.Builder
+	args := []any{p.CompanyID}
+	and := func(condition string, values ...any) {
+		binds := make([]any, len(values))
+		for i, v := range values {
+			args = append(args, v)
+			binds[i] = len(args)
+		}
+		fmt.Fprintf(&where, " AND "+condition, binds...)
+	}
+	switch {
+	case !p.Newest:
+		and("position > $%d", after)
+	case after > 0:
+		and("position > 0 AND position < $%d", after)
+	default:
+		and("position > 0")
+	}
+	and("created_at >= $%d", db.Micros(p.From))
+	if !p.To.IsZero() {
+		and("created_at < $%d", db.Micros(p.To))
+	}
+	if p.ObjectID != "" {
+		and("object_id = $%d", p.ObjectID)
+	}
+	if len(filter) > 0 {
+		var names []string
+		for _, name := range filter {
+			before, isPrefix := strings.CutSuffix(name, "*")
+			args = append(args, before)
+			if isPrefix {
+				names = append(names, fmt.Sprintf("SUBSTR(name, 1, %d) = $%d", len(before), len(args)))
+			} else {
+				names = append(names, fmt.Sprintf("name = $%d", len(args)))
+			}
+		}
+		where.WriteString(" AND (" + strings.Join(names, " OR ") + ")")
+	}
+	order := "ASC"
+	if p.Newest {
+		order = "DESC"
+	}
+	rows, err := tx.Query(ctx, "SELECT "+eventColumns+" FROM events WHERE company_id = $1"+where.String()+
+		fmt.Sprintf(" ORDER BY position %s LIMIT %d", order, limit), args...)
+	return db.Collect(rows, err, scanEvent)
+}
+
+func deleteOld(ctx context.Context, tx *db.Tx, before int64, limit int) ([]int64, error) {
+	rows, err := tx.Query(ctx, `DELETE FROM events WHERE (company_id, event_id) IN (
+			SELECT company_id, event_id FROM events WHERE created_at < $1 AND position > 0 ORDER BY created_at LIMIT $2)
+		RETURNING position`, before, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (position int64, err error) { return position, r.Scan(&position) })
 }

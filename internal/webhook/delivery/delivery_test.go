@@ -1,0 +1,547 @@
+package delivery_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/webhook"
+	"github.com/stipend/stipend/internal/webhook/delivery"
+)
+
+// world is a company with a sender, on a clock that the test moves.
+type world struct {
+	*testing.T
+	d      *db.DB
+	clock  *dbtest.Clock
+	by     identity.Principal
+	setup  delivery.Setup
+	sender *delivery.Sender
+	jobs   *job.Runner
+}
+
+var local = delivery.Policy{Loopback: true}
+
+func newWorld(t *testing.T, d *db.DB, clock *dbtest.Clock, change ...func(*delivery.Options)) *world {
+	t.Helper()
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, d: d, clock: clock, setup: delivery.Setup{Sealer: sealer, Policy: local}}
+	w.by = w.company()
+	w.sender = w.newSender(d, change...)
+	w.jobs = job.NewRunner(d, job.Table{delivery.JobClear: {Tx: delivery.Clear}, delivery.JobReplay: {Tx: delivery.HandleReplay}}, nil, slog.New(slog.DiscardHandler))
+	return w
+}
+
+func (w *world) newSender(d *db.DB, change ...func(*delivery.Options)) *delivery.Sender {
+	o := delivery.Options{
+		DB: d, Sealer: w.setup.Sealer, Env: identity.Sandbox, Policy: local, Log: slog.New(slog.DiscardHandler),
+		Jitter: func(time.Duration) time.Duration { return 0 },
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	return delivery.NewSender(o)
+}
+
+func (w *world) write(f func(context.Context, *db.Tx) error) {
+	w.Helper()
+	if err := w.d.Write(w.Context(), f); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) company() (by identity.Principal) {
+	w.Helper()
+	w.write(func(ctx context.Context, tx *db.Tx) error {
+		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US", Email: "ops@acme.example"})
+		by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_1", CompanyID: c.ID, Scopes: identity.AllScopes()}
+		return err
+	})
+	return by
+}
+
+// endpoint registers an address for events ("" is all) and returns its id and secret.
+func (w *world) endpoint(url string, events ...string) (e delivery.Endpoint, secret string) {
+	w.Helper()
+	w.write(func(ctx context.Context, tx *db.Tx) (err error) {
+		e, secret, err = w.setup.Create(ctx, tx, w.by, delivery.Params{URL: &url, Events: &events})
+		return err
+	})
+	return e, secret
+}
+
+// emit commits an event of an object.
+func (w *world) emit(name, object string, sequence int64) {
+	w.Helper()
+	w.write(func(_ context.Context, tx *db.Tx) error {
+		return webhook.Emit(tx, webhook.Event{CompanyID: w.by.CompanyID, Name: name, ObjectID: object, Sequence: sequence, Data: map[string]any{"n": sequence}})
+	})
+}
+
+func (w *world) drain() {
+	w.Helper()
+	if err := w.sender.Drain(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	if err := w.jobs.Drain(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	if err := w.sender.Drain(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) read(id string) (e delivery.Endpoint) {
+	w.Helper()
+	if err := w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		e, err = delivery.Get(ctx, tx, w.by, id)
+		return err
+	}); err != nil {
+		w.Fatal(err)
+	}
+	return e
+}
+
+func (w *world) deliveries(id, state string) (all []delivery.Delivery) {
+	w.Helper()
+	if err := w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		all, _, err = delivery.Deliveries(ctx, tx, w.by, id, delivery.DeliveriesParams{State: state, Limit: 1000})
+		return err
+	}); err != nil {
+		w.Fatal(err)
+	}
+	return all
+}
+
+func (w *world) attempts(id, eventID string) (attempts []delivery.Attempt) {
+	w.Helper()
+	if err := w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		_, _, attempts, err = delivery.GetDelivery(ctx, tx, w.by, id, eventID)
+		return err
+	}); err != nil {
+		w.Fatal(err)
+	}
+	return attempts
+}
+
+// got is one request that a receiver got.
+type got struct {
+	header http.Header
+	body   []byte
+	at     time.Time // of the test's clock
+	event  struct {
+		Event, ID string
+		Sequence  int64
+		Object    string
+	}
+}
+
+// receiver is a partner's server.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex
+	got    []got
+	answer func(w http.ResponseWriter, r *http.Request)
+}
+
+func newReceiver(t *testing.T, clock *dbtest.Clock) *receiver {
+	r := &receiver{}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		g := got{header: req.Header.Clone(), body: body, at: clock.Now()}
+		if err := json.Unmarshal(body, &g.event); err != nil {
+			t.Errorf("not JSON: %s", body)
+		}
+		r.mu.Lock()
+		r.got = append(r.got, g)
+		answer := r.answer
+		r.mu.Unlock()
+		if answer != nil {
+			answer(w, req)
+		}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) answers(f func(http.ResponseWriter, *http.Request)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = f
+}
+
+func (r *receiver) all() []got {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.got)
+}
+
+// accepts says whether the library of the standard takes a delivery.
+func accepts(g got, secret string) error {
+	verifier, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		return err
+	}
+	return verifier.Verify(g.body, g.header)
+}
+
+func plain(g got, secret string) bool {
+	m := hmac.New(sha256.New, []byte(secret))
+	m.Write(g.body)
+	return g.header.Get("x-stipend-signature") == hex.EncodeToString(m.Sum(nil))
+}
+
+func TestDeliveriesAreSignedAndFiltered(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newWorld(t, d, clock)
+		all, some, other := newReceiver(t, clock), newReceiver(t, clock), newReceiver(t, clock)
+		e, secret := w.endpoint(all.URL + "/hooks?token=1")
+		w.endpoint(some.URL, "payroll.*", "recipient.created")
+		stranger := w.company()
+		w.by, stranger = stranger, w.by
+		w.endpoint(other.URL)
+		w.by = stranger
+		w.emit("payroll.created", "prl_1", 1)
+		w.emit("recipient.created", "rec_1", 1)
+		w.emit("recipient.status_update", "rec_1", 2)
+		w.drain()
+
+		names := func(r *receiver) (names []string) {
+			for _, g := range r.all() {
+				names = append(names, g.event.Event)
+			}
+			slices.Sort(names)
+			return names
+		}
+		if got := names(all); !slices.Equal(got, []string{"payroll.created", "recipient.created", "recipient.status_update"}) {
+			t.Errorf("%v", got)
+		}
+		if got := names(some); !slices.Equal(got, []string{"payroll.created", "recipient.created"}) {
+			t.Errorf("%v", got)
+		}
+		if got := names(other); len(got) != 0 {
+			t.Errorf("another company got %v", got)
+		}
+		for _, g := range all.all() {
+			if err := accepts(g, secret); err != nil || !plain(g, secret) {
+				t.Errorf("%v\n%v\n%s", err, g.header, g.body)
+			}
+			if g.header.Get("webhook-id") != g.event.ID || g.header.Get("Content-Type") != "application/json" {
+				t.Errorf("%v", g.header)
+			}
+			g.body = append(g.body, ' ')
+			if accepts(g, secret) == nil || plain(g, secret) {
+				t.Error("a changed body passes")
+			}
+		}
+		var listed []webhook.Placed
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			listed, _, err = webhook.List(ctx, tx, webhook.ListParams{CompanyID: w.by.CompanyID, ObjectID: "prl_1", Limit: 10})
+			return err
+		}); err != nil || len(listed) != 1 {
+			t.Fatal(listed, err)
+		}
+		want := fmt.Sprintf(`{"event":"payroll.created","data":{"n":1},"id":%q,"created":"2026-01-15T12:00:00.000Z","environment":"sandbox","api_version":"2.0","sequence":1}`, listed[0].ID)
+		for _, g := range all.all() {
+			if g.event.ID == listed[0].ID && string(g.body) != want {
+				t.Errorf("sent   %s\nwanted %s", g.body, want)
+			}
+		}
+		if done := w.deliveries(e.ID, delivery.Succeeded); len(done) != 3 || done[0].HTTPStatus != 200 || done[0].Attempts != 1 {
+			t.Errorf("%+v", done)
+		}
+	})
+}
+
+// While a rotation's overlap lasts, a receiver that still has the old secret and one that has the new both accept.
+func TestRotation(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newWorld(t, d, clock)
+		r := newReceiver(t, clock)
+		e, old := w.endpoint(r.URL)
+		var fresh string
+		w.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			_, fresh, err = w.setup.Rotate(ctx, tx, w.by, e.ID, time.Hour)
+			return err
+		})
+		w.emit("payroll.created", "prl_1", 1)
+		w.drain()
+		clock.Advance(time.Hour)
+		w.emit("payroll.status_update", "prl_1", 2)
+		w.drain()
+		all := r.all()
+		if len(all) != 2 || fresh == old {
+			t.Fatal(len(all))
+		}
+		for i, want := range []bool{true, false} {
+			if err := accepts(all[i], fresh); err != nil {
+				t.Errorf("delivery %d, new secret: %v", i, err)
+			}
+			if ok := accepts(all[i], old) == nil; ok != want {
+				t.Errorf("delivery %d, old secret accepted: %v", i, ok)
+			}
+		}
+		var stored string
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return tx.QueryRow(ctx, "SELECT secret || previous_secret FROM webhook_endpoints").Scan(&stored)
+		}); err != nil || strings.Contains(stored, "whsec_") || strings.Contains(stored, old[6:]) {
+			t.Errorf("stored as %s, %v", stored, err)
+		}
+	})
+}
+
+// What a receiver may answer, and what becomes of the delivery.
+func TestAnswers(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		elsewhere := newReceiver(t, clock)
+		for _, c := range []struct {
+			name   string
+			answer func(http.ResponseWriter, *http.Request)
+			state  string
+			fail   string
+			kept   int
+			next   time.Duration
+			status string
+		}{
+			{"204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, delivery.Succeeded, "", 0, 0, delivery.Enabled},
+			{"500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, delivery.Retrying, "http_status", 0, 5 * time.Second, delivery.Enabled},
+			{"a redirect is not followed", func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+			}, delivery.Retrying, "redirect", 0, 5 * time.Second, delivery.Enabled},
+			{"410", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }, delivery.Cancelled, "http_status", 0, 0, delivery.DisabledAuto},
+			{"429 with Retry-After", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", "120")
+				w.WriteHeader(http.StatusTooManyRequests)
+			}, delivery.Retrying, "http_status", 0, 2 * time.Minute, delivery.Throttled},
+			{"503 with a date", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", time.Now().Add(10*time.Hour).UTC().Format(http.TimeFormat))
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}, delivery.Retrying, "http_status", 0, 10 * time.Hour, delivery.Throttled},
+			{"502", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, delivery.Retrying, "http_status", 0, 5 * time.Second, delivery.Throttled},
+			{"much to say", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("\x00é", 1<<20)) }, delivery.Succeeded, "", 4096, 0, delivery.Enabled},
+			{"drips", func(w http.ResponseWriter, r *http.Request) {
+				fmt.Fprint(w, "o")
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			}, delivery.Retrying, "timeout", 1, 5 * time.Second, delivery.Enabled},
+			{"hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, delivery.Retrying, "timeout", 0, 5 * time.Second, delivery.Enabled},
+			{"cuts", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, delivery.Retrying, "connection_failed", 0, 5 * time.Second, delivery.Enabled},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				w := newWorld(t, d, clock, func(o *delivery.Options) {
+					if c.fail == "timeout" {
+						o.Limit = 200 * time.Millisecond
+					}
+				})
+				r := newReceiver(t, clock)
+				r.answers(c.answer)
+				e, _ := w.endpoint(r.URL)
+				w.emit("payroll.created", "prl_1", 1)
+				w.drain()
+				all := w.deliveries(e.ID, "")
+				if len(all) != 1 || all[0].State != c.state || all[0].Error != c.fail {
+					t.Fatalf("%+v", all)
+				}
+				if wait := all[0].Next.Sub(clock.Now()); c.next != 0 && (wait < c.next-2*time.Second || wait > c.next) {
+					t.Errorf("next try in %s, want %s", wait, c.next)
+				}
+				tries := w.attempts(e.ID, all[0].EventID)
+				if len(tries) != 1 || len(tries[0].Response) > 4096*3 || (c.kept == 0) != (tries[0].Response == "") || tries[0].URL != r.URL {
+					t.Errorf("%+v", tries)
+				}
+				if got := w.read(e.ID).Status; got != c.status {
+					t.Errorf("the endpoint is %s, want %s", got, c.status)
+				}
+			})
+		}
+		if n := len(elsewhere.all()); n != 0 {
+			t.Errorf("%d redirects were followed", n)
+		}
+	})
+}
+
+// Every address that is no public receiver is refused when it is registered, and again by the connection itself.
+func TestAddresses(t *testing.T) {
+	production, sandbox := delivery.Policy{}, local
+	own := delivery.Policy{Allowed: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}
+	for _, c := range []struct {
+		url                 string
+		production, sandbox bool
+	}{
+		{"https://hooks.example.com/in?x=1", true, true},
+		{"https://hooks.example.com:8443/", true, true},
+		{"https://8.8.8.8/", true, true},
+		{"https://[2606:4700::1111]/", true, true},
+		{"HTTPS://Hooks.Example.com/", true, true},
+		{"http://hooks.example.com/", false, false},
+		{"http://127.0.0.1:3000/", false, true},
+		{"http://localhost:3000/", false, true},
+		{"http://[::1]:3000/", false, true},
+		{"https://127.0.0.1/", false, true},
+		{"https://localhost/", false, true},
+		{"https://localhost./", false, false},
+		{"http://127.1/", false, false},
+		{"https://2130706433/", false, false},
+		{"https://0x7f000001/", false, false},
+		{"https://0x7f.0.0.1/", false, false},
+		{"https://0177.0.0.1/", false, false},
+		{"https://127.0.0.1./", false, false},
+		{"https://0.0.0.0/", false, false},
+		{"https://[::]/", false, false},
+		{"https://10.0.0.1/", false, false},
+		{"https://172.16.0.1/", false, false},
+		{"https://192.168.1.1/", false, false},
+		{"https://100.64.0.1/", false, false},
+		{"https://169.254.169.254/latest/meta-data/", false, false},
+		{"https://168.63.129.16/", false, false},
+		{"https://224.0.0.1/", false, false},
+		{"https://255.255.255.255/", false, false},
+		{"https://198.18.0.1/", false, false},
+		{"https://[fd00::1]/", false, false},
+		{"https://[fe80::1]/", false, false},
+		{"https://[fe80::1%25eth0]/", false, false},
+		{"https://[fec0::1]/", false, false},
+		{"https://[ff02::1]/", false, false},
+		{"https://[::ffff:10.0.0.1]/", false, false},
+		{"https://[::ffff:8.8.8.8]/", false, false},
+		{"https://[64:ff9b::a00:1]/", false, false},
+		{"https://[64:ff9b:1::1]/", false, false},
+		{"https://[2002:a00:1::1]/", false, false},
+		{"https://[2001:db8::1]/", false, false},
+		{"https://[2001::1]/", false, false},
+		{"https://metadata.google.internal/", false, false},
+		{"https://printer.local/", false, false},
+		{"https://intranet/", false, false},
+		{"https://hooks.example.com:22/", false, false},
+		{"https://hooks.example.com:5432/", false, false},
+		{"https://hooks.example.com:0/", false, false},
+		{"https://hooks.example.com:99999/", false, false},
+		{"https://hooks.example.com:/", false, false},
+		{"https://user:password@hooks.example.com/", false, false},
+		{"https://hooks.example.com/#part", false, false},
+		{"https://hooks.example.com\\@10.0.0.1/", false, false},
+		{"https://10.0.0.1%2f@hooks.example.com/", false, false},
+		{"https://h%6foks.example.com/", false, false},
+		{"https://①②⑦.⓪.⓪.①/", false, false},
+		{"https://-.example.com/", false, false},
+		{"https:///path", false, false},
+		{"https:hooks.example.com", false, false},
+		{"//hooks.example.com/", false, false},
+		{"unix:///var/run/docker.sock", false, false},
+		{"gopher://hooks.example.com/", false, false},
+		{"file:///etc/passwd", false, false},
+		{"ftp://hooks.example.com/", false, false},
+		{"javascript:alert(1)", false, false},
+		{"", false, false},
+		{"https://" + strings.Repeat("a", 64) + ".com/", false, false},
+		{"https://hooks.example.com/" + strings.Repeat("a", 2000), false, false},
+	} {
+		for _, at := range []struct {
+			name   string
+			policy delivery.Policy
+			want   bool
+		}{{"production", production, c.production}, {"sandbox", sandbox, c.sandbox}} {
+			err := at.policy.CheckURL(c.url)
+			if got := err == nil; got != at.want || err != nil && !errors.Is(err, delivery.ErrURL) {
+				t.Errorf("%s in %s: %v", c.url, at.name, err)
+			}
+		}
+	}
+	if own.CheckURL("https://10.1.2.3/") != nil || own.CheckURL("https://hooks.internal/") != nil || own.CheckURL("https://10.2.2.3/") == nil || own.CheckURL("https://127.0.0.1/") == nil {
+		t.Error("the own networks of a self-hoster")
+	}
+}
+
+// A name that resolves to a forbidden address is caught at the connection, at every attempt, and nothing is sent.
+func TestForbiddenPeersAreNotSpokenTo(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newWorld(t, d, clock, func(o *delivery.Options) { o.Policy = delivery.Policy{} })
+		r := newReceiver(t, clock)
+		e, _ := w.endpoint(strings.Replace(r.URL, "127.0.0.1", "localhost", 1))
+		w.emit("payroll.created", "prl_1", 1)
+		w.drain()
+		all := w.deliveries(e.ID, delivery.Blocked)
+		if len(all) != 1 || all[0].Error != "blocked_address" || len(r.all()) != 0 {
+			t.Fatalf("%+v, and %d requests", all, len(r.all()))
+		}
+		w.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := delivery.Redeliver(ctx, tx, w.by, e.ID, all[0].EventID)
+			return err
+		})
+		w.drain()
+		if again := w.attempts(e.ID, all[0].EventID); len(again) != 2 || len(r.all()) != 0 {
+			t.Errorf("%+v", again)
+		}
+	})
+}
+
+func TestTenEndpoints(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newWorld(t, d, clock)
+		url := "https://hooks.example.com/"
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		made, refused := 0, 0
+		for range 12 {
+			group.Go(func() {
+				err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+					_, _, err := w.setup.Create(ctx, tx, w.by, delivery.Params{URL: &url})
+					return err
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					made++
+				case errors.Is(err, delivery.ErrTooMany):
+					refused++
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if made != 10 || refused != 2 {
+			t.Errorf("%d made, %d refused", made, refused)
+		}
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, _, err := w.setup.Create(ctx, tx, identity.Principal{Kind: identity.KindOAuth, CompanyID: w.by.CompanyID}, delivery.Params{URL: &url})
+			return err
+		}); !errors.Is(err, delivery.ErrKeyOnly) {
+			t.Errorf("a token may manage: %v", err)
+		}
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, err := delivery.Get(ctx, tx, w.company(), "whk_none")
+			return err
+		}); !errors.Is(err, fault.NotFoundErr) {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,589 @@
+package delivery
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"maps"
+	mathrand "math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// schedule is how long after an attempt the next one follows: ten attempts in 75 h 35 min, and what jitter adds.
+var schedule = []time.Duration{
+	0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+}
+
+const (
+	perEndpoint = 4                // requests at once to one endpoint
+	batchSize   = 32               // deliveries that are read at once; what a killed process sent of them is sent again
+	placeSize   = 500              // events that are placed in one transaction
+	leaseFor    = time.Minute      // of an endpoint's queue
+	renewEvery  = 15 * time.Second // by the wall's clock
+	flushEvery  = 25 * time.Millisecond
+	pollEvery   = 250 * time.Millisecond
+	maxActive   = 4096 // endpoints that one process works on at once
+
+	// An object's later events wait for the first attempts of an earlier one that failed: for two hours and a half.
+	patience = 5
+	// A receiver that failed more often in a row than one event has attempts is down, not picky. Then all of an object's events
+	// keep their order, and a few requests now and then find out when it is up again.
+	downAfter  = 10
+	downPause  = 30 * time.Second
+	probeSize  = perEndpoint
+	throttling = 5 * time.Second // the first pause after 429, 502 or 504; it doubles
+)
+
+// noticeDue is the notice that a queue is to be looked at.
+const noticeDue = "webhook.due"
+
+// Options are what a sender stands on. DB, Sealer, Env and Log are required.
+type Options struct {
+	DB     *db.DB
+	Sealer *identity.Sealer
+	Env    identity.Environment
+	Policy Policy
+	Log    *slog.Logger
+	// Limit is how long one attempt may take in all; 15 seconds when 0.
+	Limit time.Duration
+	// Wall is the real clock, which signatures name: a receiver compares it with its own, whatever a sandbox's clock says.
+	Wall func() time.Time
+	// TLS has the roots that receivers' certificates must lead to; nil is the system's.
+	TLS *tls.Config
+	// Jitter is added to a pause, so that what failed together does not come back together; nil is up to a tenth of it.
+	Jitter func(time.Duration) time.Duration
+}
+
+// Sender places events, and delivers them. Any number of processes may run one on the same database.
+type Sender struct {
+	Options
+	client *client
+	wake   chan struct{}
+
+	mu     sync.Mutex
+	active map[[2]string]bool // endpoints that this process works on
+	work   sync.WaitGroup
+}
+
+// NewSender makes a sender.
+func NewSender(o Options) *Sender {
+	if o.Wall == nil {
+		o.Wall = time.Now
+	}
+	if o.Jitter == nil {
+		o.Jitter = func(d time.Duration) time.Duration { return mathrand.N(d/10 + 1) } //nolint:gosec // jitter, not a secret
+	}
+	s := &Sender{Options: o, client: newClient(o.Policy, o.Limit, o.Wall, o.TLS), wake: make(chan struct{}, 1), active: map[[2]string]bool{}}
+	o.DB.OnNotice(webhook.NoticeNew, s.poke)
+	o.DB.OnNotice(noticeDue, s.poke)
+	return s
+}
+
+func (s *Sender) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run delivers until ctx ends, then lets the attempts under way end.
+func (s *Sender) Run(ctx context.Context) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if _, err := s.step(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("webhooks cannot be delivered", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		case <-tick.C:
+		}
+	}
+	s.work.Wait()
+}
+
+// Drain places and delivers what is due now, until nothing is. Deliveries of other processes it does not wait for.
+func (s *Sender) Drain(ctx context.Context) error {
+	for {
+		n, err := s.step(ctx)
+		s.work.Wait()
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+// step places new events and starts work on the queues that are due. It says how much it found to do.
+func (s *Sender) step(ctx context.Context) (int, error) {
+	done := 0
+	for ctx.Err() == nil {
+		n, err := s.place(ctx)
+		done += n
+		if err != nil {
+			return done, err
+		}
+		if n < placeSize {
+			break
+		}
+	}
+	n, err := s.claim(ctx)
+	return done + n, err
+}
+
+// place gives new events their positions and adds them to the queues of the endpoints that want them. It is not done by the
+// transaction that emits: that would pay for each endpoint of the company.
+func (s *Sender) place(ctx context.Context) (n int, err error) {
+	found := false
+	if err := s.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		found, err = webhook.Waiting(ctx, tx)
+		return err
+	}); err != nil || !found {
+		return 0, err
+	}
+	err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		events, err := webhook.Place(ctx, tx, placeSize)
+		n = len(events)
+		if err != nil || n == 0 {
+			return err
+		}
+		return enqueue(ctx, tx, events)
+	})
+	return n, err
+}
+
+// enqueue adds events to the queues of the endpoints that want them.
+func enqueue(ctx context.Context, tx *db.Tx, events []webhook.Placed) error {
+	var companies []string
+	for _, ev := range events {
+		companies = append(companies, ev.CompanyID)
+	}
+	slices.Sort(companies)
+	companies = slices.Compact(companies)
+	endpoints := map[string][]Endpoint{}
+	for len(companies) > 0 {
+		some := companies[:min(len(companies), 100)]
+		companies = companies[len(some):]
+		found, err := selectEndpoints(ctx, tx, some...)
+		if err != nil {
+			return err
+		}
+		for _, e := range found {
+			if e.enabled() {
+				endpoints[e.CompanyID] = append(endpoints[e.CompanyID], e)
+			}
+		}
+	}
+	var rows [][]any
+	awake := map[string]bool{}
+	for _, ev := range events {
+		for _, e := range endpoints[ev.CompanyID] {
+			if !e.wants(ev) {
+				continue
+			}
+			rows = append(rows, deliveryRow(tx, e, ev))
+			if !awake[e.ID] {
+				awake[e.ID] = true
+				wake(tx, e.CompanyID, e.ID)
+			}
+		}
+	}
+	return addDeliveries(ctx, tx, rows)
+}
+
+// queue is one endpoint's, while this process works on it. Its figures are the endpoint's row, which only the holder writes.
+type queue struct {
+	companyID, endpointID, holder string
+
+	failures                               int64 // in a row
+	failingSince, pausedUntil, lastSuccess int64
+
+	lost bool // another process holds it now, or it was disabled or deleted
+}
+
+// claim starts work on queues that are due and that nobody works on.
+func (s *Sender) claim(ctx context.Context) (int, error) {
+	var keys [][2]string
+	if err := s.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		keys, err = dueEndpoints(ctx, tx, 256)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	keys = slices.DeleteFunc(keys, func(k [2]string) bool { return s.active[k] })
+	keys = keys[:min(len(keys), maxActive-len(s.active))]
+	for _, k := range keys {
+		s.active[k] = true
+	}
+	s.mu.Unlock()
+	if len(keys) == 0 {
+		return 0, nil
+	}
+	taken := make([]bool, len(keys))
+	queues := make([]*queue, len(keys))
+	for i, k := range keys {
+		queues[i] = &queue{companyID: k[0], endpointID: k[1], holder: rand.Text()}
+	}
+	err := s.DB.Write(ctx, func(_ context.Context, tx *db.Tx) error {
+		for i, q := range queues {
+			claim(tx, q.companyID, q.endpointID, q.holder, leaseFor, &taken[i])
+		}
+		return nil
+	})
+	for i, q := range queues {
+		if err != nil || !taken[i] {
+			s.drop(q)
+			continue
+		}
+		s.work.Go(func() {
+			defer s.drop(q)
+			if err := s.serve(ctx, q); err != nil && ctx.Err() == nil {
+				// The lease ends by itself, and whoever comes next goes on.
+				s.Log.Warn("a webhook queue was left", "endpoint_id", q.endpointID, "error", err)
+			}
+		})
+	}
+	return len(keys), err
+}
+
+func (s *Sender) drop(q *queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.active, [2]string{q.companyID, q.endpointID})
+	s.poke()
+}
+
+// look is what one snapshot says of a queue.
+type look struct {
+	now      time.Time
+	endpoint Endpoint
+	secrets  []string
+	chains   [][]due         // of one object each, in their order
+	pushed   map[int64]int64 // position → instant: they wait for an earlier event of their object
+	next     int64           // 0 for an empty queue
+}
+
+// serve works on a queue until nothing is due, then leaves it.
+func (s *Sender) serve(ctx context.Context, q *queue) error {
+	for {
+		l, err := s.look(ctx, q)
+		if err != nil || q.lost {
+			return err
+		}
+		if len(l.chains) == 0 && len(l.pushed) == 0 || ctx.Err() != nil || q.pausedUntil > db.Micros(l.now) {
+			left, err := s.leave(ctx, q, l)
+			if err != nil || left {
+				return err
+			}
+			continue // something came in between
+		}
+		if left, err := s.deliver(ctx, q, l); err != nil || left || q.lost {
+			return err
+		}
+	}
+}
+
+func (s *Sender) look(ctx context.Context, q *queue) (l look, err error) {
+	// An orderly stop still leaves the queue, so it reads to the end.
+	err = s.DB.Read(context.WithoutCancel(ctx), func(ctx context.Context, tx *db.Tx) error {
+		l = look{now: tx.Now(), pushed: map[int64]int64{}}
+		l.endpoint, err = selectEndpoint(ctx, tx, q.companyID, q.endpointID)
+		if err != nil && !errors.Is(err, fault.NotFoundErr) {
+			return err
+		}
+		e := l.endpoint
+		if q.lost = err != nil || e.holder != q.holder || !e.enabled(); q.lost {
+			return nil
+		}
+		q.failures, q.failingSince, q.pausedUntil = e.failures, e.failingSince, e.pausedUntil
+		if !e.LastSuccess.IsZero() {
+			q.lastSuccess = db.Micros(e.LastSuccess)
+		}
+		if l.next, err = nextDue(ctx, tx, q.companyID, q.endpointID); err != nil || l.next == 0 || l.next > db.Micros(l.now) {
+			return err
+		}
+		if l.secrets, err = e.secrets(s.Sealer, l.now); err != nil {
+			return err
+		}
+		size := batchSize
+		if q.failures > 0 {
+			size = probeSize
+		}
+		dues, err := dueDeliveries(ctx, tx, q.companyID, q.endpointID, size)
+		if err != nil || len(dues) == 0 {
+			return err
+		}
+		return l.order(ctx, tx, q, dues)
+	})
+	return l, err
+}
+
+// blocker is an earlier event of an object, which failed and waits.
+type blocker struct{ position, tries, nextAt int64 }
+
+// order groups deliveries by object, in the order of the events, and finds those that must wait for an earlier one.
+func (l *look) order(ctx context.Context, tx *db.Tx, q *queue, dues []due) error {
+	slices.SortFunc(dues, func(a, b due) int { return int(a.position - b.position) })
+	var objects []string
+	chains := map[string][]due{}
+	for _, d := range dues {
+		if chains[d.ObjectID] == nil {
+			objects = append(objects, d.ObjectID)
+		}
+		chains[d.ObjectID] = append(chains[d.ObjectID], d)
+	}
+	first, err := waiting(ctx, tx, q.companyID, q.endpointID, objects)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		chain := chains[object]
+		if b, held := first[object]; held && (b.tries < patience || q.failures > downAfter) {
+			for i, d := range chain {
+				if d.position > b.position {
+					for _, later := range chain[i:] {
+						l.pushed[later.position] = b.nextAt
+					}
+					chain = chain[:i]
+					break
+				}
+			}
+		}
+		if len(chain) > 0 {
+			l.chains = append(l.chains, chain)
+		}
+	}
+	return nil
+}
+
+// leave gives the queue back. It fails when something was added since the look.
+func (s *Sender) leave(ctx context.Context, q *queue, l look) (left bool, err error) {
+	wakeAt := l.next
+	if wakeAt > 0 {
+		wakeAt = max(wakeAt, q.pausedUntil)
+	}
+	err = s.DB.Write(context.WithoutCancel(ctx), func(_ context.Context, tx *db.Tx) error {
+		leave(tx, q, l.endpoint.wakes, wakeAt, &left)
+		return nil
+	})
+	return left, err
+}
+
+// result is how an attempt at a delivery ended.
+type result struct {
+	due
+	answer
+	url string
+}
+
+// deliver sends what a look found and writes down how it went, in parts. A chain ends at its first failure; after an answer
+// that asks for a pause nothing more is begun. When nothing else is due, the last part leaves the queue too.
+func (s *Sender) deliver(ctx context.Context, q *queue, l look) (left bool, err error) {
+	results := make(chan result, perEndpoint)
+	chains := make(chan []due, len(l.chains))
+	for _, chain := range l.chains {
+		chains <- chain
+	}
+	close(chains)
+	var paused sync.Once
+	stop := make(chan struct{})
+	stopped := func() bool {
+		select {
+		case <-stop:
+			return true
+		default:
+			return ctx.Err() != nil
+		}
+	}
+	var senders sync.WaitGroup
+	for range min(perEndpoint, len(l.chains)) {
+		senders.Go(func() {
+			for chain := range chains {
+				for _, d := range chain {
+					if stopped() {
+						return
+					}
+					a := s.client.send(context.WithoutCancel(ctx), l.endpoint.URL, d.EventID, d.event.Body(s.Env), l.secrets)
+					results <- result{d, a, l.endpoint.URL}
+					if pauses(a) || a.status == 410 {
+						paused.Do(func() { close(stop) })
+					}
+					if a.fail != "" {
+						break
+					}
+				}
+			}
+		})
+	}
+	go func() {
+		senders.Wait()
+		close(results)
+	}()
+
+	pushed := l.pushed
+	var some []result
+	flush := time.NewTicker(flushEvery)
+	defer flush.Stop()
+	renewed := s.Wall()
+	write := func(last bool) {
+		if err == nil && !q.lost {
+			left, err = s.note(context.WithoutCancel(ctx), q, l.endpoint.wakes, some, pushed, last)
+		}
+		if err != nil || q.lost {
+			paused.Do(func() { close(stop) })
+		}
+		some, pushed, renewed = nil, nil, s.Wall()
+	}
+	for {
+		select {
+		case r, more := <-results:
+			if !more {
+				write(true)
+				return left, err
+			}
+			if some = append(some, r); len(some) == batchSize {
+				write(false)
+			}
+		case <-flush.C:
+			if len(some) > 0 || s.Wall().Sub(renewed) > renewEvery {
+				write(false)
+			}
+		}
+	}
+}
+
+// pauses says whether an answer asks to leave the receiver alone for a while.
+func pauses(a answer) bool {
+	return a.fail != "" && (a.status == 429 || a.status == 502 || a.status == 504 || a.retryAfter > 0 && a.status >= 500)
+}
+
+// note writes results down: deliveries, attempts, and how the endpoint is doing. With last it also leaves the queue, if nothing is
+// due and nothing was added since the look that counted the wakes, and says whether it did.
+func (s *Sender) note(ctx context.Context, q *queue, wakes int64, results []result, pushed map[int64]int64, last bool) (left bool, err error) {
+	before := *q
+	err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		*q, left = before, false // this may run more than once
+		now := tx.Now()
+		ok := map[int][]result{}
+		for _, r := range results {
+			if r.fail == "" {
+				ok[r.status] = append(ok[r.status], r)
+			}
+		}
+		for _, status := range slices.Sorted(maps.Keys(ok)) {
+			if err := succeeded(ctx, tx, q.companyID, q.endpointID, status, ok[status]); err != nil {
+				return err
+			}
+		}
+		recovered := false
+		reason := ""
+		for _, r := range results {
+			if r.fail == "" {
+				recovered = recovered || q.failures > downAfter
+				q.failures, q.failingSince, q.pausedUntil, q.lastSuccess = 0, 0, 0, db.Micros(now)
+				continue
+			}
+			q.failures++
+			if q.failingSince == 0 {
+				q.failingSince = db.Micros(now)
+			}
+			state, nextAt := s.after(r, now)
+			if err := failed(ctx, tx, q.companyID, q.endpointID, r, state, nextAt); err != nil {
+				return err
+			}
+			switch {
+			case pauses(r.answer):
+				pause := max(r.retryAfter, throttling<<min(q.failures-1, 4))
+				q.pausedUntil = max(q.pausedUntil, db.Micros(now.Add(pause+s.Jitter(pause))))
+			case q.failures > downAfter:
+				q.pausedUntil = max(q.pausedUntil, db.Micros(now.Add(downPause+s.Jitter(downPause))))
+			}
+			switch {
+			case r.status == 410:
+				reason = reasonGone
+			case reason == "" && now.Sub(db.Time(q.failingSince)) >= disableAfter:
+				reason = reasonFailing
+			}
+		}
+		for position, to := range pushed {
+			if err := push(ctx, tx, q.companyID, q.endpointID, position, to); err != nil {
+				return err
+			}
+		}
+		if recovered && q.failures == 0 {
+			if err := pullForward(ctx, tx, q.companyID, q.endpointID); err != nil {
+				return err
+			}
+		}
+		if err := addAttempts(ctx, tx, q.companyID, q.endpointID, results); err != nil {
+			return err
+		}
+		hold(tx, q, leaseFor)
+		if reason != "" && (reason != reasonFailing || q.failures > 0) {
+			return s.disable(ctx, tx, q, reason)
+		}
+		if !last {
+			return nil
+		}
+		next, err := nextDue(ctx, tx, q.companyID, q.endpointID)
+		if next > 0 {
+			next = max(next, q.pausedUntil)
+		}
+		if err == nil && (next == 0 || next > db.Micros(now)) {
+			leave(tx, q, wakes, next, &left)
+		}
+		return err
+	})
+	return left, err
+}
+
+// after says what becomes of a delivery whose attempt failed, and when its next one is.
+func (s *Sender) after(r result, now time.Time) (state string, nextAt int64) {
+	switch tried := int(r.tries) + 1; {
+	case r.fail == failBlocked:
+		return Blocked, 0
+	case tried >= len(schedule):
+		return Failed, 0
+	default:
+		pause := schedule[tried] + s.Jitter(schedule[tried])
+		return Pending, db.Micros(now.Add(max(pause, r.retryAfter)))
+	}
+}
+
+// disable stops an endpoint whose receiver is gone and tells its company.
+func (s *Sender) disable(ctx context.Context, tx *db.Tx, q *queue, reason string) error {
+	disable(tx, q, reason)
+	clearLater(tx, q.companyID, q.endpointID)
+	q.lost = true
+	s.Log.WarnContext(ctx, "a webhook endpoint was disabled", "company_id", q.companyID, "endpoint_id", q.endpointID, "reason", reason)
+	e, err := selectEndpoint(ctx, tx, q.companyID, q.endpointID)
+	if errors.Is(err, fault.NotFoundErr) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	company, err := identity.CompanyByID(ctx, tx, q.companyID)
+	if err != nil || !mail.Valid(company.Email) {
+		return err
+	}
+	address, _, _ := strings.Cut(e.URL, "?") // what follows may be a secret of the receiver's
+	return mail.Enqueue(ctx, tx, mail.Message{
+		CompanyID: company.ID, To: company.Email, Template: mail.WebhookDisabled, Language: mail.LanguageOf(company.Country),
+		Data: mail.WebhookDisabledData{Company: company.Name, Endpoint: address, Since: db.Time(q.failingSince)},
+		Key:  e.ID + "." + strconv.FormatInt(q.failingSince, 10),
+	})
+}

@@ -1,0 +1,333 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/webhook"
+	"github.com/stipend/stipend/internal/webhook/delivery"
+)
+
+func fails(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+
+// The attempts come after 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, and what failed for good can be sent again.
+func TestSchedule(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newWorld(t, d, clock)
+		r := newReceiver(t, clock)
+		r.answers(fails)
+		e, secret := w.endpoint(r.URL)
+		w.emit("payroll.created", "prl_1", 1)
+		w.drain()
+		for range 20 {
+			open := w.deliveries(e.ID, delivery.Retrying)
+			if len(open) == 0 {
+				break
+			}
+			clock.Set(open[0].Next.Add(-time.Microsecond))
+			before := len(r.all())
+			w.drain()
+			if len(r.all()) != before {
+				t.Fatal("sent before its time")
+			}
+			clock.Set(open[0].Next)
+			w.drain()
+		}
+		var waits []time.Duration
+		all := r.all()
+		for i := 1; i < len(all); i++ {
+			waits = append(waits, all[i].at.Sub(all[i-1].at))
+		}
+		want := []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour}
+		if !slices.Equal(waits, want) {
+			t.Errorf("waits %v, want %v", waits, want)
+		}
+		failed := w.deliveries(e.ID, delivery.Failed)
+		if len(failed) != 1 || failed[0].Attempts != 10 || failed[0].HTTPStatus != 500 {
+			t.Fatalf("%+v", failed)
+		}
+		for _, g := range all {
+			if g.header.Get("webhook-id") != failed[0].EventID || string(g.body) != string(all[0].body) || accepts(g, secret) != nil {
+				t.Error("an attempt differs from the first")
+			}
+		}
+		r.answers(nil)
+		w.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := delivery.Replay(ctx, tx, w.by, e.ID, delivery.Range{})
+			return err
+		})
+		w.drain()
+		w.drain()
+		if done := w.deliveries(e.ID, delivery.Succeeded); len(done) != 1 || done[0].Attempts != 11 {
+			t.Errorf("%+v", done)
+		}
+	})
+}
+
+// A receiver is gone for three days, while things go on happening. When it is back it gets everything, the events of each
+// object in their order.
+func TestDownForThreeDays(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newWorld(t, d, clock)
+		r := newReceiver(t, clock)
+		e, _ := w.endpoint(r.URL)
+		down := true
+		r.answers(func(w http.ResponseWriter, _ *http.Request) {
+			if down {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		})
+		const objects, each = 8, 9
+		for hour := range 72 {
+			if hour%8 == 0 {
+				for o := range objects {
+					w.emit("payroll.status_update", fmt.Sprintf("prl_%d", o), int64(hour/8+1))
+				}
+			}
+			w.drain()
+			clock.Advance(time.Hour)
+		}
+		if done := w.deliveries(e.ID, delivery.Succeeded); len(done) != 0 {
+			t.Fatalf("%d arrived at a receiver that was down", len(done))
+		}
+		refused := len(r.all())
+		down = false
+		for range 26 {
+			w.drain()
+			clock.Advance(time.Hour)
+		}
+		next := map[string]int64{}
+		for _, g := range r.all()[refused:] {
+			object := g.object(t, w)
+			if next[object]++; g.event.Sequence != next[object] {
+				t.Errorf("%s got %d, want %d", object, g.event.Sequence, next[object])
+			}
+		}
+		for o := range objects {
+			if n := next[fmt.Sprintf("prl_%d", o)]; n != each {
+				t.Errorf("object %d: %d of %d events", o, n, each)
+			}
+		}
+		if done := w.deliveries(e.ID, delivery.Succeeded); len(done) != objects*each {
+			t.Errorf("%d of %d succeeded", len(done), objects*each)
+		}
+		if refused > 72*8 {
+			t.Errorf("%d requests to a receiver that was down", refused)
+		}
+	})
+}
+
+// object is whose event a request brought.
+func (g got) object(t *testing.T, w *world) (object string) {
+	t.Helper()
+	if err := w.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		ev, err := webhook.Get(ctx, tx, w.by.CompanyID, g.event.ID)
+		object = ev.ObjectID
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// After five days of nothing but failures an endpoint is disabled, what is pending is cancelled, and the company gets one mail.
+func TestDisabledAfterFiveDays(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newWorld(t, d, clock)
+		r := newReceiver(t, clock)
+		r.answers(fails)
+		e, _ := w.endpoint(r.URL + "/in?secret=1")
+		for i := range 11 {
+			w.emit("payroll.created", fmt.Sprintf("prl_%d", i), 1)
+			w.drain()
+			clock.Advance(12 * time.Hour)
+		}
+		w.drain()
+		if now := w.read(e.ID); now.Status != delivery.DisabledAuto || now.Reason != "failing" {
+			t.Fatalf("%+v", now)
+		}
+		for _, state := range []string{delivery.Pending, delivery.Retrying} {
+			if open := w.deliveries(e.ID, state); len(open) != 0 {
+				t.Errorf("still %s: %+v", state, open)
+			}
+		}
+		var template, to string
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			return tx.QueryRow(ctx, "SELECT template, address FROM mails WHERE company_id = $1", w.by.CompanyID).Scan(&template, &to)
+		}); err != nil || template != mail.WebhookDisabled || to != "ops@acme.example" {
+			t.Errorf("mail %q to %q, %v", template, to, err)
+		}
+		before := len(r.all())
+		w.emit("payroll.created", "prl_later", 1)
+		w.drain()
+		if len(r.all()) != before {
+			t.Error("a disabled endpoint got an event")
+		}
+	})
+}
+
+// A receiver that hangs, with very many events waiting for it, delays nobody else, and gets no more than four requests at once.
+func TestADeadEndpointDelaysNobody(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newWorld(t, d, clock)
+		dead, alive := newReceiver(t, clock), newReceiver(t, clock)
+		var now, most atomic.Int64
+		hanging := make(chan struct{}, 1)
+		dead.answers(func(_ http.ResponseWriter, r *http.Request) {
+			for n := now.Add(1); ; {
+				old := most.Load()
+				if n <= old || most.CompareAndSwap(old, n) {
+					break
+				}
+			}
+			select {
+			case hanging <- struct{}{}:
+			default:
+			}
+			<-r.Context().Done()
+			now.Add(-1)
+		})
+		arrived := make(chan string, 10)
+		alive.answers(func(_ http.ResponseWriter, r *http.Request) { arrived <- r.Header.Get("webhook-id") })
+		e, _ := w.endpoint(dead.URL, "payroll.created")
+		w.endpoint(alive.URL, "recipient.created")
+		const pending = 20_000
+		for i := 0; i < pending; i += 1000 {
+			w.write(func(_ context.Context, tx *db.Tx) error {
+				for j := range 1000 {
+					if err := webhook.Emit(tx, webhook.Event{CompanyID: w.by.CompanyID, Name: "payroll.created", ObjectID: fmt.Sprintf("prl_%d", i+j), Sequence: 1}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			w.sender.Run(ctx)
+		}()
+		<-hanging
+		for i := range 3 {
+			w.emit("recipient.created", fmt.Sprintf("rec_%d", i), 1)
+			<-arrived
+		}
+		if done := w.deliveries(e.ID, delivery.Succeeded); len(done) != 0 {
+			t.Errorf("%d", len(done))
+		}
+		stop()
+		dead.CloseClientConnections()
+		<-stopped
+		if n := most.Load(); n > 4 {
+			t.Errorf("%d requests at once", n)
+		}
+	})
+}
+
+// A process dies in the middle of 10,000 deliveries. Another one goes on when the lease has ended: nothing is lost, and what comes
+// twice has the same id.
+func TestKilledInTheMiddle(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		clock := dbtest.NewClock()
+		open := func() *db.DB {
+			d, err := db.Open(t.Context(), db.Options{URL: url, Clock: clock.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		d := open()
+		defer d.Close()
+		w := newWorld(t, d, clock)
+		r := newReceiver(t, clock)
+		w.endpoint(r.URL)
+		const events = 10_000
+		for i := 0; i < events; i += 500 {
+			w.write(func(_ context.Context, tx *db.Tx) error {
+				for j := range 500 {
+					if err := webhook.Emit(tx, webhook.Event{CompanyID: w.by.CompanyID, Name: "payroll.created", ObjectID: fmt.Sprintf("prl_%d", (i+j)/3), Sequence: int64(i+j)%3 + 1}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		// The first process loses its database at some moment in the middle, so nothing that it does from then on is written down.
+		first := open()
+		var count atomic.Int64
+		cut := make(chan struct{})
+		r.answers(func(http.ResponseWriter, *http.Request) {
+			if count.Add(1) == events/2 {
+				close(cut)
+			}
+		})
+		dying := w.newSender(first)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = dying.Drain(t.Context())
+		}()
+		<-cut
+		first.Close()
+		<-ended
+		r.answers(nil)
+		clock.Advance(2 * time.Minute)
+		w.drain()
+
+		times := map[string]int{}
+		for _, g := range r.all() {
+			if g.header.Get("webhook-id") != g.event.ID {
+				t.Fatal("an id that is not the event's")
+			}
+			times[g.event.ID]++
+		}
+		if len(times) != events {
+			t.Errorf("%d of %d events arrived", len(times), events)
+		}
+		if again := len(r.all()) - events; again > 200 {
+			t.Errorf("%d came twice", again)
+		}
+	})
+}
+
+// Events are kept for 30 days; then they go, with their deliveries.
+func TestPrune(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newWorld(t, d, clock)
+		r := newReceiver(t, clock)
+		e, _ := w.endpoint(r.URL)
+		w.emit("payroll.created", "prl_old", 1)
+		w.drain()
+		clock.Advance(29 * 24 * time.Hour)
+		w.emit("payroll.created", "prl_new", 1)
+		w.drain()
+		left := func() (n int) {
+			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				events, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: w.by.CompanyID, Limit: 10})
+				n = len(events)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		for _, c := range []struct{ days, events int }{{0, 2}, {2, 1}, {30, 0}} {
+			clock.Advance(time.Duration(c.days) * 24 * time.Hour)
+			if err := delivery.Prune(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			if n, sent := left(), len(w.deliveries(e.ID, "")); n != c.events || sent != c.events {
+				t.Errorf("%d days later: %d events, %d deliveries, want %d", c.days, n, sent, c.events)
+			}
+		}
+	})
+}

@@ -1,0 +1,435 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// insertEndpoint takes the first free slot of the company and says no when there is none. Of two that take the same one the
+// unique index lets one pass, and the other runs again.
+func insertEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
+	rows, err := tx.Query(ctx, "SELECT slot FROM webhook_endpoints WHERE company_id = $1", e.CompanyID)
+	taken, err := db.Collect(rows, err, func(r *db.Rows) (slot int64, err error) { return slot, r.Scan(&slot) })
+	if err != nil || len(taken) >= MaxEndpoints {
+		return false, err
+	}
+	slot := int64(1)
+	for slices.Contains(taken, slot) {
+		slot++
+	}
+	now := db.Micros(e.Created)
+	return true, tx.Insert(ctx, "webhook_endpoints", []string{"company_id", "endpoint_id", "slot", "url", "description", "events", "status", "reason",
+		"secret", "previous_secret", "previous_until", "pings", "version", "created_at", "updated_at", "wake_at", "wakes", "holder", "leased_until",
+		"failures", "failing_since", "paused_until", "last_success_at"},
+		[][]any{{e.CompanyID, e.ID, slot, e.URL, e.Description, encodeFilter(e.Events), Enabled, "", e.sealed, "", int64(0), int64(0), int64(1), now, now,
+			int64(0), int64(0), "", int64(0), int64(0), int64(0), int64(0), int64(0)}})
+}
+
+const endpointColumns = `company_id, endpoint_id, url, description, events, status, reason, secret, previous_secret, previous_until, pings, version,
+	created_at, updated_at, wakes, holder, failures, failing_since, paused_until, last_success_at`
+
+func scanEndpoint(tx *db.Tx) func(*db.Rows) (Endpoint, error) {
+	return func(r *db.Rows) (e Endpoint, err error) {
+		var events string
+		var previousUntil, created, updated, lastSuccess int64
+		err = r.Scan(&e.CompanyID, &e.ID, &e.URL, &e.Description, &events, &e.Status, &e.Reason, &e.sealed, &e.previous, &previousUntil, &e.pings, &e.version,
+			&created, &updated, &e.wakes, &e.holder, &e.failures, &e.failingSince, &e.pausedUntil, &lastSuccess)
+		if err != nil {
+			return e, err
+		}
+		e.PreviousUntil, e.Created, e.Updated = db.Time(previousUntil), db.Time(created), db.Time(updated)
+		if lastSuccess > 0 {
+			e.LastSuccess = db.Time(lastSuccess)
+		}
+		if e.failingSince > 0 {
+			e.FailingSince = db.Time(e.failingSince)
+		}
+		if e.pausedUntil > db.Micros(tx.Now()) && e.Status == Enabled {
+			e.Status, e.PausedUntil = Throttled, db.Time(e.pausedUntil)
+		}
+		return e, json.Unmarshal([]byte(events), &e.Events)
+	}
+}
+
+func selectEndpoints(ctx context.Context, tx *db.Tx, companies ...string) ([]Endpoint, error) {
+	args := make([]any, len(companies))
+	for i, c := range companies {
+		args[i] = c
+	}
+	rows, err := tx.Query(ctx, "SELECT "+endpointColumns+" FROM webhook_endpoints WHERE company_id IN "+db.Placeholders(1, len(args), 1)+
+		" ORDER BY company_id, endpoint_id", args...)
+	return db.Collect(rows, err, scanEndpoint(tx))
+}
+
+func selectEndpoint(ctx context.Context, tx *db.Tx, companyID, id string) (Endpoint, error) {
+	rows, err := tx.Query(ctx, "SELECT "+endpointColumns+" FROM webhook_endpoints WHERE company_id = $1 AND endpoint_id = $2", companyID, id)
+	found, err := db.Collect(rows, err, scanEndpoint(tx))
+	switch {
+	case err != nil:
+		return Endpoint{}, err
+	case len(found) == 0:
+		return Endpoint{}, fault.NotFoundErr
+	}
+	return found[0], nil
+}
+
+// updateEndpoint writes what a company may change. A disabled endpoint is not looked at any more.
+func updateEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
+	status := e.Status
+	if status == Throttled {
+		status = Enabled
+	}
+	n, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET url = $3, description = $4, events = $5, status = $6, reason = $7, secret = $8,
+			previous_secret = $9, previous_until = $10, pings = $11, version = version + 1, updated_at = $12,
+			wake_at = CASE WHEN $6 = 'enabled' THEN wake_at ELSE 0 END
+		WHERE company_id = $1 AND endpoint_id = $2 AND version = $13`,
+		e.CompanyID, e.ID, e.URL, e.Description, encodeFilter(e.Events), status, e.Reason, e.sealed,
+		e.previous, db.Micros(e.PreviousUntil), e.pings, db.Micros(e.Updated), e.version)
+	return n == 1, err
+}
+
+// resetQueue forgets the failures of an endpoint and has it looked at. Whoever held it lets go at the next look.
+func resetQueue(ctx context.Context, tx *db.Tx, e Endpoint) error {
+	_, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET failures = 0, failing_since = 0, paused_until = 0, wake_at = $3, wakes = wakes + 1,
+			holder = '', leased_until = 0
+		WHERE company_id = $1 AND endpoint_id = $2`, e.CompanyID, e.ID, db.Micros(tx.Now()))
+	tx.Notify(noticeDue)
+	return err
+}
+
+func deleteEndpoint(ctx context.Context, tx *db.Tx, companyID, id string) (bool, error) {
+	n, err := tx.Exec(ctx, "DELETE FROM webhook_endpoints WHERE company_id = $1 AND endpoint_id = $2", companyID, id)
+	return n == 1, err
+}
+
+// queueChange is a change to the queue's part of an endpoint's row. Those of all functions that share a commit are made in the
+// order of the rows' keys, so that no two transactions wait for each other.
+type queueChange struct {
+	companyID, endpointID string
+	query                 string
+	args                  []any
+	done                  *bool // whether the row was as it had to be
+}
+
+var queueChanges = db.NewGroup(110, func(ctx context.Context, tx *db.Tx, items []any) error {
+	slices.SortStableFunc(items, func(a, b any) int {
+		x, y := a.(queueChange), b.(queueChange)
+		return cmp.Or(strings.Compare(x.companyID, y.companyID), strings.Compare(x.endpointID, y.endpointID))
+	})
+	for _, item := range items {
+		c := item.(queueChange)
+		n, err := tx.Exec(ctx, c.query, append([]any{c.companyID, c.endpointID}, c.args...)...)
+		if err != nil {
+			return err
+		}
+		if c.done != nil {
+			*c.done = n == 1
+		}
+	}
+	return nil
+})
+
+// wake has an endpoint looked at: something was added to its queue.
+func wake(tx *db.Tx, companyID, endpointID string) {
+	tx.Defer(queueChanges, queueChange{companyID: companyID, endpointID: endpointID, args: []any{db.Micros(tx.Now())},
+		query: `UPDATE webhook_endpoints SET wakes = wakes + 1, wake_at = CASE WHEN paused_until > $3 THEN paused_until ELSE $3 END
+			WHERE company_id = $1 AND endpoint_id = $2 AND status = 'enabled'`})
+	tx.Notify(noticeDue)
+}
+
+// dueEndpoints are the endpoints that somebody should look at and nobody does.
+func dueEndpoints(ctx context.Context, tx *db.Tx, limit int) ([][2]string, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, endpoint_id FROM webhook_endpoints
+		WHERE wake_at > 0 AND wake_at <= $1 AND leased_until <= $1 AND status = 'enabled' ORDER BY wake_at LIMIT $2`, db.Micros(tx.Now()), int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (key [2]string, err error) { return key, r.Scan(&key[0], &key[1]) })
+}
+
+// claim takes an endpoint, unless another was faster.
+func claim(tx *db.Tx, companyID, endpointID, holder string, forHow time.Duration, done *bool) {
+	tx.Defer(queueChanges, queueChange{companyID: companyID, endpointID: endpointID, done: done,
+		args: []any{holder, db.Micros(tx.Now().Add(forHow)), db.Micros(tx.Now())},
+		query: `UPDATE webhook_endpoints SET holder = $3, leased_until = $4
+			WHERE company_id = $1 AND endpoint_id = $2 AND wake_at > 0 AND wake_at <= $5 AND leased_until <= $5 AND status = 'enabled'`})
+}
+
+// hold prolongs the lease and writes how the queue is doing.
+func hold(tx *db.Tx, q *queue, forHow time.Duration) {
+	tx.Defer(queueChanges, queueChange{companyID: q.companyID, endpointID: q.endpointID,
+		args: []any{q.holder, db.Micros(tx.Now().Add(forHow)), q.failures, q.failingSince, q.pausedUntil, q.lastSuccess},
+		query: `UPDATE webhook_endpoints SET leased_until = $4, failures = $5, failing_since = $6, paused_until = $7, last_success_at = $8
+			WHERE company_id = $1 AND endpoint_id = $2 AND holder = $3`})
+}
+
+// disable stops an endpoint whose receiver is gone.
+func disable(tx *db.Tx, q *queue, reason string) {
+	tx.Defer(queueChanges, queueChange{companyID: q.companyID, endpointID: q.endpointID,
+		args: []any{q.holder, DisabledAuto, reason, db.Micros(tx.Now())},
+		query: `UPDATE webhook_endpoints SET status = $4, reason = $5, version = version + 1, updated_at = $6, wake_at = 0
+			WHERE company_id = $1 AND endpoint_id = $2 AND holder = $3 AND status = 'enabled'`})
+}
+
+// leave gives an endpoint back until wakeAt, unless something was added since it was read.
+func leave(tx *db.Tx, q *queue, wakes, wakeAt int64, done *bool) {
+	tx.Defer(queueChanges, queueChange{companyID: q.companyID, endpointID: q.endpointID, done: done, args: []any{q.holder, wakes, wakeAt},
+		query: `UPDATE webhook_endpoints SET wake_at = $5, holder = '', leased_until = 0
+			WHERE company_id = $1 AND endpoint_id = $2 AND holder = $3 AND wakes = $4`})
+}
+
+// addDeliveries writes a row for each event that an endpoint wants.
+func addDeliveries(ctx context.Context, tx *db.Tx, rows [][]any) error {
+	return tx.Insert(ctx, "webhook_deliveries", []string{"company_id", "endpoint_id", "position", "event_id", "object_id", "state", "tries", "attempts",
+		"next_at", "error", "http_status", "created_at", "updated_at"}, rows)
+}
+
+func deliveryRow(tx *db.Tx, e Endpoint, ev webhook.Placed) []any {
+	now := db.Micros(tx.Now())
+	return []any{e.CompanyID, e.ID, ev.Position, ev.ID, ev.ObjectID, Pending, int64(0), int64(0), now, "", int64(0), now, now}
+}
+
+// restart makes deliveries due now, with a fresh schedule; missing ones are added. With onlyFailed those that succeeded or are
+// under way stay as they are.
+func restart(ctx context.Context, tx *db.Tx, e Endpoint, events []webhook.Placed, onlyFailed bool) error {
+	guard := ""
+	if onlyFailed {
+		guard = " WHERE webhook_deliveries.state IN ('failed', 'cancelled', 'blocked')"
+	}
+	for len(events) > 0 {
+		some := events[:min(len(events), 50)]
+		events = events[len(some):]
+		var args []any
+		for _, ev := range some {
+			args = append(args, deliveryRow(tx, e, ev)...)
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id, object_id, state, tries, attempts,
+				next_at, error, http_status, created_at, updated_at) VALUES `+db.Placeholders(len(some), 13, 1)+`
+			ON CONFLICT (company_id, endpoint_id, position) DO UPDATE SET state = 'pending', tries = 0, next_at = excluded.next_at,
+				updated_at = excluded.updated_at`+guard, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// due is one delivery to be made now, with its event.
+type due struct {
+	Delivery
+	event webhook.Placed
+}
+
+// dueDeliveries are the first of a queue. A held-back one has waited long; among equals the order is that of the events.
+func dueDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string, limit int) ([]due, error) {
+	rows, err := tx.Query(ctx, `SELECT d.position, d.tries, d.attempts, e.event_id, e.object_id, e.name, e.sequence, e.data, e.created_at
+		FROM webhook_deliveries d JOIN events e ON e.company_id = d.company_id AND e.event_id = d.event_id
+		WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.state = 'pending' AND d.next_at <= $3
+		ORDER BY d.next_at, d.position LIMIT $4`, companyID, endpointID, db.Micros(tx.Now()), int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (d due, err error) {
+		var data string
+		var created int64
+		err = r.Scan(&d.position, &d.tries, &d.Attempts, &d.EventID, &d.ObjectID, &d.Event, &d.event.Sequence, &data, &created)
+		d.event.CompanyID, d.event.ID, d.event.ObjectID, d.event.Name, d.event.Position = companyID, d.EventID, d.ObjectID, d.Event, d.position
+		d.event.Data, d.event.Created = []byte(data), db.Time(created)
+		return d, err
+	})
+}
+
+// nextDue is the instant of the next attempt of a queue, 0 when it is empty.
+func nextDue(ctx context.Context, tx *db.Tx, companyID, endpointID string) (at int64, err error) {
+	err = tx.QueryRow(ctx, `SELECT COALESCE(MIN(next_at), 0) FROM webhook_deliveries
+		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending'`, companyID, endpointID).Scan(&at)
+	return at, err
+}
+
+// waiting are the deliveries of objects that have failed and wait for their next attempt, the first of each object.
+func waiting(ctx context.Context, tx *db.Tx, companyID, endpointID string, objects []string) (map[string]blocker, error) {
+	first := map[string]blocker{}
+	args := []any{companyID, endpointID, db.Micros(tx.Now())}
+	for _, o := range objects {
+		args = append(args, o)
+	}
+	rows, err := tx.Query(ctx, `SELECT object_id, position, tries, next_at FROM webhook_deliveries
+		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND tries > 0 AND next_at > $3 AND object_id IN `+
+		db.Placeholders(1, len(objects), 4)+` ORDER BY position`, args...)
+	_, err = db.Collect(rows, err, func(r *db.Rows) (b blocker, err error) {
+		var object string
+		err = r.Scan(&object, &b.position, &b.tries, &b.nextAt)
+		if _, known := first[object]; !known {
+			first[object] = b
+		}
+		return b, err
+	})
+	return first, err
+}
+
+// push moves a delivery behind an earlier one of its object.
+func push(ctx context.Context, tx *db.Tx, companyID, endpointID string, position, to int64) error {
+	_, err := tx.Exec(ctx, `UPDATE webhook_deliveries SET next_at = $4
+		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND state = 'pending' AND next_at < $4`, companyID, endpointID, position, to)
+	return err
+}
+
+// pullForward makes everything that waits due: the receiver answers again.
+func pullForward(ctx context.Context, tx *db.Tx, companyID, endpointID string) error {
+	now := db.Micros(tx.Now())
+	_, err := tx.Exec(ctx, `UPDATE webhook_deliveries SET next_at = $3
+		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at > $3`, companyID, endpointID, now)
+	return err
+}
+
+// succeeded ends deliveries. One that was cancelled while it was under way has arrived all the same.
+func succeeded(ctx context.Context, tx *db.Tx, companyID, endpointID string, status int, results []result) error {
+	args := []any{companyID, endpointID, db.Micros(tx.Now()), int64(status)}
+	for _, r := range results {
+		args = append(args, r.position)
+	}
+	_, err := tx.Exec(ctx, `UPDATE webhook_deliveries SET state = 'succeeded', tries = tries + 1, attempts = attempts + 1, error = '',
+			http_status = $4, next_at = 0, updated_at = $3
+		WHERE company_id = $1 AND endpoint_id = $2 AND state IN ('pending', 'cancelled') AND position IN `+db.Placeholders(1, len(results), 5), args...)
+	return err
+}
+
+// failed notes a failure, unless another attempt was noted meanwhile.
+func failed(ctx context.Context, tx *db.Tx, companyID, endpointID string, r result, state string, nextAt int64) error {
+	_, err := tx.Exec(ctx, `UPDATE webhook_deliveries SET state = CASE WHEN state = 'pending' THEN $4 ELSE state END, tries = tries + 1,
+			attempts = attempts + 1, error = $5, http_status = $6, next_at = $7, updated_at = $8
+		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND attempts = $9 AND state IN ('pending', 'cancelled')`,
+		companyID, endpointID, r.position, state, r.fail, int64(r.status), nextAt, db.Micros(tx.Now()), r.Attempts)
+	return err
+}
+
+// addAttempts notes attempts. The same attempt by two processes, of which one had lost its lease, is noted once.
+func addAttempts(ctx context.Context, tx *db.Tx, companyID, endpointID string, results []result) error {
+	for len(results) > 0 {
+		some := results[:min(len(results), 16)]
+		results = results[len(some):]
+		var args []any
+		for _, r := range some {
+			args = append(args, companyID, endpointID, r.position, r.Attempts+1, db.Micros(tx.Now()), r.took.Milliseconds(), r.url, r.sentAt.Unix(),
+				int64(r.status), r.fail, r.body)
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO webhook_attempts (company_id, endpoint_id, position, attempt, at, took_ms, url, sent_at, http_status,
+				error, response) VALUES `+db.Placeholders(len(some), 11, 1)+` ON CONFLICT DO NOTHING`, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const deliveryColumns = `d.position, d.event_id, d.object_id, COALESCE(e.name, ''), d.state, d.tries, d.attempts, d.next_at, d.error, d.http_status,
+	d.created_at, d.updated_at`
+
+const deliveryTables = `webhook_deliveries d LEFT JOIN events e ON e.company_id = d.company_id AND e.event_id = d.event_id`
+
+func scanDelivery(r *db.Rows) (d Delivery, err error) {
+	var next, created, updated int64
+	err = r.Scan(&d.position, &d.EventID, &d.ObjectID, &d.Event, &d.State, &d.tries, &d.Attempts, &next, &d.Error, &d.HTTPStatus, &created, &updated)
+	d.Created, d.Updated = db.Time(created), db.Time(updated)
+	if d.State == Pending {
+		d.Next = db.Time(next)
+		if d.tries > 0 {
+			d.State = Retrying
+		}
+	}
+	return d, err
+}
+
+func selectDelivery(ctx context.Context, tx *db.Tx, e Endpoint, position int64) (Delivery, error) {
+	rows, err := tx.Query(ctx, "SELECT "+deliveryColumns+" FROM "+deliveryTables+
+		" WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.position = $3", e.CompanyID, e.ID, position)
+	found, err := db.Collect(rows, err, scanDelivery)
+	if err == nil && len(found) == 0 {
+		err = db.ErrNoRows
+	}
+	if err != nil {
+		return Delivery{}, err
+	}
+	return found[0], nil
+}
+
+func selectDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, state string, before int64, limit int) ([]Delivery, error) {
+	where := ""
+	switch state {
+	case "":
+	case Pending:
+		where = " AND d.state = 'pending' AND d.tries = 0"
+	case Retrying:
+		where = " AND d.state = 'pending' AND d.tries > 0"
+	default:
+		where = " AND d.state = $5"
+	}
+	if before == 0 {
+		before = 1 << 62
+	}
+	args := []any{e.CompanyID, e.ID, before, int64(limit)}
+	if strings.Contains(where, "$5") {
+		args = append(args, state)
+	}
+	rows, err := tx.Query(ctx, "SELECT "+deliveryColumns+" FROM "+deliveryTables+
+		" WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.position < $3"+where+" ORDER BY d.position DESC LIMIT $4", args...)
+	return db.Collect(rows, err, scanDelivery)
+}
+
+func selectAttempts(ctx context.Context, tx *db.Tx, e Endpoint, position int64) ([]Attempt, error) {
+	rows, err := tx.Query(ctx, `SELECT attempt, at, took_ms, url, sent_at, http_status, error, response FROM webhook_attempts
+		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 ORDER BY attempt`, e.CompanyID, e.ID, position)
+	return db.Collect(rows, err, func(r *db.Rows) (a Attempt, err error) {
+		var at, took, sent int64
+		err = r.Scan(&a.Number, &at, &took, &a.URL, &sent, &a.HTTPStatus, &a.Error, &a.Response)
+		a.At, a.Took, a.SentAt = db.Time(at), time.Duration(took)*time.Millisecond, time.Unix(sent, 0).UTC()
+		return a, err
+	})
+}
+
+func cancelPending(ctx context.Context, tx *db.Tx, e Endpoint, limit int) (int64, error) {
+	return tx.Exec(ctx, `UPDATE webhook_deliveries SET state = 'cancelled', next_at = 0, updated_at = $3
+		WHERE company_id = $1 AND endpoint_id = $2 AND position IN (SELECT position FROM webhook_deliveries
+			WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' LIMIT $4)`, e.CompanyID, e.ID, db.Micros(tx.Now()), int64(limit))
+}
+
+// deleteDeliveries takes the oldest ones of an endpoint with their attempts.
+func deleteDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string, limit int) (int64, error) {
+	return deleteUpTo(ctx, tx, companyID, endpointID, 1<<62, limit)
+}
+
+func deleteUpTo(ctx context.Context, tx *db.Tx, companyID, endpointID string, upTo int64, limit int) (int64, error) {
+	var last int64
+	err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(position), 0) FROM (SELECT position FROM webhook_deliveries
+		WHERE company_id = $1 AND endpoint_id = $2 AND position <= $3 ORDER BY position LIMIT $4) AS oldest`, companyID, endpointID, upTo, int64(limit)).Scan(&last)
+	if err != nil || last == 0 {
+		return 0, err
+	}
+	if _, err := tx.Exec(ctx, "DELETE FROM webhook_attempts WHERE company_id = $1 AND endpoint_id = $2 AND position <= $3", companyID, endpointID, last); err != nil {
+		return 0, err
+	}
+	return tx.Exec(ctx, "DELETE FROM webhook_deliveries WHERE company_id = $1 AND endpoint_id = $2 AND position <= $3", companyID, endpointID, last)
+}
+
+// pruneDeliveries deletes the deliveries of events up to a position, endpoint by endpoint.
+func pruneDeliveries(ctx context.Context, d *db.DB, upTo int64) error {
+	var endpoints [][2]string
+	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT company_id, endpoint_id FROM webhook_endpoints")
+		endpoints, err = db.Collect(rows, err, func(r *db.Rows) (key [2]string, err error) { return key, r.Scan(&key[0], &key[1]) })
+		return err
+	})
+	for _, key := range endpoints {
+		for n := int64(1); n > 0 && err == nil; {
+			err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+				n, err = deleteUpTo(ctx, tx, key[0], key[1], upTo, chunk)
+				return err
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("prune deliveries: %w", err)
+		}
+	}
+	return err
+}
