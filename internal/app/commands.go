@@ -29,6 +29,8 @@ type Streams struct {
 type CLI struct {
 	Serve    ServeCmd    `cmd:"" help:"Run the service. Without any flag: a whole sandbox on this machine."`
 	Demo     DemoCmd     `cmd:"" help:"Show one pay run from creation to the last payout, live, in the terminal."`
+	Listen   ListenCmd   `cmd:"" help:"Forward a sandbox's events to a program on this machine, signed like webhooks."`
+	Trigger  TriggerCmd  `cmd:"" help:"Make an event happen in a sandbox, for real. Without a name: lists the events."`
 	Migrate  MigrateCmd  `cmd:"" help:"Bring the database's schema up to this program's. serve does it too."`
 	Ledger   LedgerCmd   `cmd:"" help:"Examine the books."`
 	Payouts  PayoutsCmd  `cmd:"" help:"Stop all payouts, let them go on, see how they stand."`
