@@ -42,6 +42,7 @@ type options struct {
 	stock int // payrolls that are there already, for the measurement that wants them
 
 	overHTTP, line, books, crowd bool // what to measure
+	hooks                        bool // likewise
 }
 
 func main() {
@@ -53,12 +54,13 @@ func main() {
 	payees := flag.Int("payees", 10, "payees of a payroll where many clients create them")
 	seconds := flag.Float64("seconds", 3, "length of each measurement of throughput")
 	stock := flag.Int("stock", 1_000_000, "payrolls that the database has already, for the last measurement over HTTP; 0 leaves it out")
-	parts := flag.String("parts", "service,line,lists,ledger", "what to measure")
+	parts := flag.String("parts", "service,line,webhooks,lists,ledger", "what to measure")
 	flag.Parse()
 	o := options{
 		engines: strings.Split(*engines, ","), payees: *payees, span: time.Duration(*seconds * float64(time.Second)),
 		stock: *stock, overHTTP: strings.Contains(*parts, "service"), line: strings.Contains(*parts, "line"), books: strings.Contains(*parts, "ledger"), crowd: strings.Contains(*parts, "lists"),
 	}
+	o.hooks = strings.Contains(*parts, "webhooks")
 	var err error
 	if o.sizes, err = numbers(*sizes); err != nil {
 		log.Fatalf("-sizes: %v", err)
@@ -117,6 +119,11 @@ func measure(ctx context.Context, out io.Writer, o options, engine, binary, dir 
 	b := bench{options: o, out: out, engine: engine, databases: databases}
 	if o.overHTTP {
 		if err := b.service(ctx, binary); err != nil {
+			return err
+		}
+	}
+	if o.hooks {
+		if err := b.webhooks(ctx); err != nil {
 			return err
 		}
 	}
