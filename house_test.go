@@ -36,6 +36,7 @@ var floors = [][]string{
 	{"internal/oauth"},
 	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/invoice", "internal/wallet", "internal/funding"},
 	{"internal/kyc"},
+	{"internal/vendor"},
 	{"internal/api", "internal/web"},
 	{"internal/app"},
 	{"cmd/stipend"},

@@ -16,9 +16,11 @@ import (
 	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/vendor"
 	"github.com/stipend/stipend/internal/wallet"
 )
 
@@ -92,7 +94,7 @@ func (b *bench) rows() string {
 	b.t.Helper()
 	var text strings.Builder
 	err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		for _, table := range []string{"payers", "invoices", "funding_accounts", "funding_receipts", "payrolls", "payments", "wallets", "ledger_journals", "history", "events", "jobs", "idempotency", "subjects", "documents", "document_chunks", "tax_ids", "verifications", "owners", "company_profiles"} {
+		for _, table := range []string{"payers", "vendor_documents", "vendor_document_chunks", "invoices", "funding_accounts", "funding_receipts", "payrolls", "payments", "wallets", "ledger_journals", "history", "events", "jobs", "idempotency", "subjects", "documents", "document_chunks", "tax_ids", "verifications", "owners", "company_profiles"} {
 			var n int64
 			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+table).Scan(&n); err != nil {
 				return err
@@ -142,6 +144,7 @@ func (b *bench) checkBooks() {
 func newBilling(t testing.TB, d *db.DB) *bench {
 	b := newService(t, d, nil)
 	b.server.Funding = &funding.Service{Bank: funding.Sandbox{}, Sealer: b.server.Sealer}
+	b.server.Vendor = &vendor.Service{Payroll: b.server.Payroll, Sealer: b.server.Sealer, Intake: kyc.NewIntake(2)}
 	b.widen()
 	return b
 }

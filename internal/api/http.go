@@ -38,6 +38,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/vendor"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
@@ -60,6 +61,8 @@ type Deps struct {
 	KYC *kyc.Service
 	// Funding opens bank accounts for users and companies.
 	Funding *funding.Service
+	// Vendor pays vendors against their invoices.
+	Vendor *vendor.Service
 	// Sandbox does what the sandbox routes ask. Without it they do not exist.
 	Sandbox Sandbox
 	// Now is the clock of rate limits and logs, never of the business.

@@ -262,6 +262,10 @@ func previewPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateIn
 	if err != nil {
 		return nil, err
 	}
+	return showPreview(v), nil
+}
+
+func showPreview(v payroll.Preview) *payrollPreview {
 	out := &payrollPreview{
 		Currency: string(v.Currency), FundingMethod: v.FundingMethod, FundingCurrency: string(v.FundingCurrency),
 		Fees: amount(v.Fees), Volume: amount(v.Volume), Total: amount(v.Total),
@@ -285,7 +289,7 @@ func previewPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateIn
 	for i, f := range v.Blockers {
 		out.Blockers[i] = showField(f)
 	}
-	return out, nil
+	return out
 }
 
 func showField(f fault.Field) wrong {

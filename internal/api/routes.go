@@ -140,6 +140,13 @@ var routes = []route{
 	{method: "GET", path: "/api/user/funding/account/tos", scope: identity.UserBankDetails, kind: read, handler: handle(getFundingTerms),
 		name: "get-funding-terms", summary: "The terms of funding accounts, and whether they are accepted"},
 
+	{method: "POST", path: "/api/vendor/payroll/quotes", scope: identity.CompanyWorkersPay, kind: read, handler: handle(quoteVendors),
+		name: "quote-vendor-payroll", summary: "What paying vendors would cost now, without paying them"},
+	{method: "POST", path: "/api/vendor/payroll/documents", scope: identity.CompanyWorkersPay, kind: write, limit: imageLimit,
+		handler: after(readVendorDocument, handle(uploadVendorDocument)), name: "upload-vendor-document", summary: "Upload a vendor's invoice"},
+	{method: "POST", path: "/api/vendor/payroll", scope: identity.CompanyWorkersPay, kind: write, handler: handle(createVendorPayroll), keyed: true,
+		name: "create-vendor-payroll", summary: "Pay vendors, each against an uploaded invoice"},
+
 	{method: "POST", path: "/api/wallets/request", scope: identity.CompanyDetail, kind: write, handler: handle(requestWallet),
 		name: "request-wallet", summary: "Ask for a wallet in a currency"},
 	{method: "GET", path: "/api/wallets", scope: identity.CompanyDetail, kind: read, handler: handle(listWallets),

@@ -42,6 +42,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/vendor"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/web"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -462,7 +463,7 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 			Webhooks: delivery.Setup{Sealer: s.sealer, Policy: s.policy},
 
 			DB: s.db, Payroll: pay, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
-			KYC: s.kyc, Funding: s.funding,
+			KYC: s.kyc, Funding: s.funding, Vendor: &vendor.Service{Payroll: pay, Sealer: s.sealer, Intake: s.kyc.Intake},
 			Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
 			Ready: s.checkReady, Observe: s.metrics.observe,
 		}

@@ -207,7 +207,7 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, named map[str
 		return t, nil
 	}
 	t.items = make([]Item, len(p.ToPay))
-	seen := map[string]bool{}
+	seen := map[[2]string]bool{}
 	for i, asked := range p.ToPay {
 		it := &t.items[i]
 		it.Payee = asked
@@ -227,10 +227,11 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, named map[str
 			list.Add("country_not_supported", at("country"), "country is an ISO 3166-1 code of two capital letters.")
 		}
 		if asked.InvoiceID != "" {
-			if seen[asked.InvoiceID] {
+			// Numbers are each payee's own: two may have written one of the same number.
+			if seen[[2]string{it.PayeeID, asked.InvoiceID}] {
 				list.Add("invalid_parameter", at("invoice_id"), "Another item of this payroll pays the same invoice.")
 			}
-			seen[asked.InvoiceID] = true
+			seen[[2]string{it.PayeeID, asked.InvoiceID}] = true
 			if err := checkInvoice(it, named, list, at); err != nil {
 				return t, err
 			}

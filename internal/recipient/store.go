@@ -146,6 +146,25 @@ func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string
 	return payees, nil
 }
 
+// Vendors finds the company's payees of these ids that are firms or have the role vendor. The others are missing.
+func Vendors(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
+	vendors := make(map[string]Payee, len(ids))
+	for in, args := range tx.In(ids, 2) {
+		rows, err := tx.Query(ctx, `SELECT recipient_id, user_id, recipient_type, name, status, country, email
+			FROM recipients WHERE company_id = $1 AND (role = 'vendor' OR recipient_type = 'company') AND recipient_id IN `+in, append([]any{companyID}, args...)...)
+		found, err := db.Collect(rows, err, func(r *db.Rows) (p Payee, err error) {
+			return p, r.Scan(&p.ID, &p.UserID, &p.Kind, &p.Name, &p.Status, &p.Country, &p.Email)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range found {
+			vendors[p.ID] = p
+		}
+	}
+	return vendors, nil
+}
+
 // settle is the guard of who can be paid: pending until all of a payment has a destination, active while it has.
 func settle(ctx context.Context, tx *db.Tx, companyID, id string) (Recipient, bool, error) {
 	const full = "(SELECT COALESCE(SUM(allocation), 0) FROM distributions WHERE owner_id = $2) = 100"
