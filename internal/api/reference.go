@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
 )
 
@@ -26,10 +28,12 @@ type (
 	}
 
 	currencyItem struct {
-		Symbol   string  `json:"symbol"`
-		Type     string  `json:"type" enum:"crypto,fiat"`
-		Decimals int     `json:"decimals"`
-		Minimum  Decimal `json:"minimum" doc:"The smallest amount that can be written."`
+		Symbol    string   `json:"symbol"`
+		Type      string   `json:"type" enum:"crypto,fiat"`
+		Decimals  int      `json:"decimals"`
+		Minimum   Decimal  `json:"minimum" doc:"The least that can be paid out to one destination."`
+		Networks  []string `json:"networks" doc:"Those that a destination can name, of a crypto currency."`
+		Countries []string `json:"countries" doc:"Of payees who can have a bank destination in the currency. A crypto currency is for payees of every country, and lists none."`
 	}
 )
 
@@ -45,14 +49,15 @@ func listRates(ctx context.Context, tx *db.Tx, _ *call, _ *none) (*rateList, err
 	return out, nil
 }
 
-func listCurrencies(context.Context, *db.Tx, *call, *none) (*currencyList, error) {
+func listCurrencies(_ context.Context, _ *db.Tx, c *call, _ *none) (*currencyList, error) {
 	all := money.All()
 	out := &currencyList{make([]currencyItem, len(all))}
 	for i, a := range all {
-		item := currencyItem{Symbol: string(a), Type: "fiat", Decimals: a.Exponent(), Minimum: amount(money.New(a, 1))}
+		item := currencyItem{Symbol: string(a), Type: "fiat", Decimals: a.Exponent(), Minimum: amount(payroll.Minimum(a)), Networks: []string{}}
 		if a.IsCrypto() {
-			item.Type = "crypto"
+			item.Type, item.Networks = "crypto", append(item.Networks, c.setup().Networks(a)...)
 		}
+		item.Countries = append([]string{}, distribution.Countries(a)...)
 		out.Currencies[i] = item
 	}
 	return out, nil

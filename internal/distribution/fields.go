@@ -236,6 +236,23 @@ func lookup(currency, country string) ([]*row, error) {
 	return rows, nil
 }
 
+// Countries lists those in which a payee can have a bank destination in a currency, sorted.
+func Countries(currency money.Asset) []string {
+	found := map[string]bool{}
+	for at := range tables() {
+		switch {
+		case at[1] != string(currency):
+		case at[0] == "EU":
+			for country := range strings.FieldsSeq(sepa) {
+				found[country] = true
+			}
+		default:
+			found[at[0]] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
 // Fields answers the members of distribution_data for a currency in a country. Where a country has several rails, the member
 // "rail" chooses (the first one when it is absent) and the members of each depend on it. An unknown pair is
 // ErrCurrency, an empty country ErrProfile.

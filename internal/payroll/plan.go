@@ -613,7 +613,7 @@ func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount,
 }
 
 func tooSmall(x money.Amount) bool {
-	return x.Sign() <= 0 || x.Asset() == money.BTC && x.Units() < dustSats
+	return x.Units() < Minimum(x.Asset()).Units()
 }
 
 // positions sums what conversions move through the trading account of each asset.
@@ -647,4 +647,12 @@ func (p positions) lines() []ledger.Line {
 		}
 	}
 	return lines
+}
+
+// Minimum is the least of an asset that can be paid out to one destination: its smallest unit, or what its chain relays.
+func Minimum(a money.Asset) money.Amount {
+	if a == money.BTC {
+		return money.New(a, dustSats)
+	}
+	return money.New(a, 1)
 }
