@@ -159,7 +159,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	pool := chain.NewPool(s.db, chainName, deriver)
 	pay := &payroll.Service{
 		Watched: s.checkWatched, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork,
-		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity,
+		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown,
 	}
 	s.rates = s.refresher()
 

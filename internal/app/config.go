@@ -104,6 +104,8 @@ type Config struct {
 
 	// QuoteValidity is how long a payroll's price stands.
 	QuoteValidity time.Duration `default:"30m" env:"STIPEND_QUOTE_VALIDITY" group:"Prices and limits" placeholder:"DURATION" help:"How long a payroll's quote is valid (${default})."`
+	// CoolDown is how long the money of a payee who was paid before waits after its destination was changed.
+	CoolDown time.Duration `default:"0" env:"STIPEND_COOL_DOWN" group:"Prices and limits" placeholder:"DURATION" help:"How long a payment waits after its payee, paid before, got another destination; less than 0 switches it off. Default: 24h in production, off in the sandbox."`
 	// SpreadBps is what the price of a quote stands above the market, in hundredths of a percent: it carries the risk of
 	// holding the price still for QuoteValidity.
 	SpreadBps int64 `default:"0" env:"STIPEND_SPREAD_BPS" group:"Prices and limits" placeholder:"BPS" help:"Spread of a quote over the market price, in hundredths of a percent (${default})."`
@@ -159,6 +161,9 @@ func (c Config) complete() Config {
 	}
 	if c.BlindLimit <= 0 && c.Env == Production {
 		c.BlindLimit = 10 * time.Minute
+	}
+	if c.CoolDown == 0 && c.Env == Production {
+		c.CoolDown = 24 * time.Hour
 	}
 	if c.PollInterval <= 0 {
 		c.PollInterval = 2 * time.Second

@@ -92,6 +92,7 @@ const (
 	ReasonInactive      = "recipient_inactive"     // the payee was deactivated before release
 	ReasonNoRail        = "currency_not_supported" // no rail carries the destination's asset
 	ReasonPayoutFailed  = "payout_failed"          // a destination refused the payout
+	ReasonCoolDown      = "destination_changed"    // the payee's destination is new; it is paid when the change is old enough
 	ReasonReverted      = "funding_reverted"       // a reorg removed the funding
 	ReasonFrozen        = "company_frozen"
 )
@@ -226,6 +227,10 @@ type Service struct {
 	// equivalent at the present rate, that is applied at a new rate without being asked.
 	// Zero means 1,000.00 USD. A larger one waits for a refresh by the company.
 	AutoRequote money.Amount
+	// CoolDown is how long a payee's money waits after it was sent elsewhere: whoever steals a login changes the destination
+	// and leaves before anybody looks. It counts from the change, and only for payees who were paid before. Zero waits for
+	// nothing.
+	CoolDown time.Duration
 	// Watched refuses while the chain goes unwatched, and with it every new price: a payment would not be seen in time.
 	// Nil refuses nothing.
 	Watched func(ctx context.Context, tx *db.Tx) error

@@ -583,6 +583,53 @@ func TestOnePayeeHoldsNobodyUp(t *testing.T) {
 	})
 }
 
+// Money that was sent elsewhere waits until the change is a day old, but not that of somebody who was never paid: their first
+// destination is no change.
+func TestAChangedDestinationCoolsDown(t *testing.T) {
+	run(t, func(h *house) {
+		h.s.CoolDown = 24 * time.Hour
+		moved := func(id string) {
+			h.exec("INSERT INTO distribution_owners (owner_id, destinations, version, moved_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET moved_at = excluded.moved_at",
+				id, db.Micros(h.clock.Now()))
+		}
+		pay := func() Payroll {
+			p := h.create(CreateParams{ToPay: worked})
+			h.deposit(p, "dep_"+p.ID, p.Quote.Funding.Units(), "confirmed")
+			h.release(p.ID)
+			return h.get(p.ID)
+		}
+		moved("rec_btc")
+		first := pay()
+		if first.Payments[0].State != Released {
+			t.Fatalf("a first payment is held: %+v", first.Payments[0])
+		}
+		h.clock.Advance(time.Hour)
+		second := pay()
+		if second.Payments[0].State != Released {
+			t.Fatalf("a change before the first payment holds: %+v", second.Payments[0])
+		}
+		h.clock.Advance(time.Hour)
+		moved("rec_btc")
+		h.clock.Advance(23 * time.Hour)
+		third := pay()
+		if m := third.Payments[0]; m.State != OnHold || m.Reason != ReasonCoolDown || len(m.Outputs) != 0 || third.Payments[1].State != Released {
+			t.Fatalf("%+v", third.Payments)
+		}
+		if owed := h.balance(ledger.PayeePayable, third.Payments[0].ID, money.USD); owed != 600_00 {
+			t.Errorf("%d stay owed", owed)
+		}
+		h.release(third.ID)
+		if m := h.get(third.ID).Payments[0]; m.State != OnHold {
+			t.Errorf("released early: %+v", m)
+		}
+		h.clock.Advance(time.Hour)
+		h.release(third.ID)
+		if m := h.get(third.ID).Payments[0]; m.State != Released || len(m.Outputs) != 1 {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
 func TestCancelGivesTheMoneyBack(t *testing.T) {
 	run(t, func(h *house) {
 		p := h.create(CreateParams{ToPay: worked})

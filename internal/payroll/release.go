@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
@@ -40,7 +41,7 @@ func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 		if owes, err := p.owes(ctx, tx); err != nil || owes {
 			return err // the return of the funding releases again
 		}
-		return p.retry(ctx, tx)
+		return p.retry(ctx, tx, s.CoolDown)
 	default:
 		return nil
 	}
@@ -58,7 +59,7 @@ func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if int64(len(waiting)) != p.Count {
 		return fmt.Errorf("payroll %s: %d of %d payments are received", p.ID, len(waiting), p.Count)
 	}
-	r, err := p.divide(ctx, tx, waiting, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate}, p.Fees)
+	r, err := p.divide(ctx, tx, waiting, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate}, p.Fees, s.CoolDown)
 	if err != nil {
 		return err
 	}
@@ -97,13 +98,18 @@ func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return p.concludePayments(ctx, tx)
 }
 
-// retry releases the payments that needed action for want of a destination, each from what
-// the first release left owed to the payee, at the present rates.
-func (p *Payroll) retry(ctx context.Context, tx *db.Tx) error {
+// retry releases the payments that needed action for want of a destination, or waited for a new one to grow old, each from
+// what the first release left owed to the payee, at the present rates.
+func (p *Payroll) retry(ctx context.Context, tx *db.Tx, coolDown time.Duration) error {
 	waiting, err := p.payments(ctx, tx, ActionRequired)
 	if err != nil {
 		return err
 	}
+	held, err := p.payments(ctx, tx, OnHold)
+	if err != nil {
+		return err
+	}
+	waiting = append(waiting, held...)
 	n := 0
 	for _, m := range waiting {
 		if m.Reason != ReasonPayoutFailed { // its outputs exist and are corrected one by one
@@ -116,7 +122,7 @@ func (p *Payroll) retry(ctx context.Context, tx *db.Tx) error {
 		return nil
 	}
 	none := money.Zero(p.Currency)
-	r, err := p.divide(ctx, tx, waiting, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}, none)
+	r, err := p.divide(ctx, tx, waiting, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}, none, coolDown)
 	if err != nil || len(r.lines.problems) == len(waiting) {
 		return err
 	}
@@ -151,8 +157,8 @@ type release struct {
 	of      map[string][]payout.Output // by payment
 }
 
-func (p *Payroll) divide(ctx context.Context, tx *db.Tx, waiting []Payment, e escrow, fees money.Amount) (*release, error) {
-	owings, err := p.owings(ctx, tx, waiting)
+func (p *Payroll) divide(ctx context.Context, tx *db.Tx, waiting []Payment, e escrow, fees money.Amount, coolDown time.Duration) (*release, error) {
+	owings, err := p.owings(ctx, tx, waiting, coolDown)
 	if err != nil {
 		return nil, err
 	}
@@ -183,8 +189,8 @@ func (p *Payroll) divide(ctx context.Context, tx *db.Tx, waiting []Payment, e es
 }
 
 // owings finds what each payment can be paid to, with one query for all payees and one for
-// all destinations.
-func (p *Payroll) owings(ctx context.Context, tx *db.Tx, waiting []Payment) ([]owing, error) {
+// all destinations. A payment that has to wait is looked at again when it has waited.
+func (p *Payroll) owings(ctx context.Context, tx *db.Tx, waiting []Payment, coolDown time.Duration) ([]owing, error) {
 	ids := make([]string, 0, len(waiting))
 	seen := map[string]bool{}
 	for _, m := range waiting {
@@ -197,10 +203,15 @@ func (p *Payroll) owings(ctx context.Context, tx *db.Tx, waiting []Payment) ([]o
 	if err != nil {
 		return nil, err
 	}
-	all := map[string][]distribution.Distribution{}
+	all, moved := map[string][]distribution.Distribution{}, map[string]time.Time{}
 	if of := owners(payees); len(of) > 0 {
 		if all, err = distribution.ForOwners(ctx, tx, of); err != nil {
 			return nil, err
+		}
+		if coolDown > 0 {
+			if moved, err = distribution.ChangedSince(ctx, tx, of, tx.Now().Add(-coolDown)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	owings := make([]owing, len(waiting))
@@ -208,7 +219,13 @@ func (p *Payroll) owings(ctx context.Context, tx *db.Tx, waiting []Payment) ([]o
 		o := &owings[i]
 		o.paymentID, o.net = m.ID, m.Amount
 		who, found := payees[m.PayeeID]
-		_, used := destinations(who, all)
+		owner, used := destinations(who, all)
+		at, fresh := moved[owner]
+		if fresh {
+			if fresh, err = p.paidBefore(ctx, tx, m.PayeeID, at); err != nil {
+				return nil, err
+			}
+		}
 		switch {
 		case !found || who.Status == "inactive":
 			o.problem = ReasonInactive
@@ -216,6 +233,9 @@ func (p *Payroll) owings(ctx context.Context, tx *db.Tx, waiting []Payment) ([]o
 			o.problem = ReasonNoDestination
 		case !carried(used):
 			o.problem = ReasonNoRail
+		case fresh:
+			o.problem = ReasonCoolDown
+			job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}, RunAt: at.Add(coolDown)})
 		default:
 			if o.shares, err = split(m.Amount, used); err != nil {
 				return nil, err
@@ -257,8 +277,11 @@ func (r *release) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
 
 // stop takes a payment that cannot be paid now out of the run.
 func (r *release) stop(ctx context.Context, tx *db.Tx, m *Payment, problem string) error {
-	from := m.State
-	if err := r.p.movePayment(ctx, tx, m, ActionRequired, problem); err != nil {
+	from, to := m.State, ActionRequired
+	if problem == ReasonCoolDown {
+		to = OnHold
+	}
+	if err := r.p.movePayment(ctx, tx, m, to, problem); err != nil {
 		return err
 	}
 	return r.p.tell(ctx, tx, m, from, problem, nil)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -192,13 +193,22 @@ func flags(to State) (received, released, fulfilled bool) {
 	switch to {
 	case Received:
 		received = true
-	case Released, ActionRequired, Returned:
+	case Released, ActionRequired, OnHold, Returned:
 		received, released = true, true
 	case Fulfilled:
 		received, released, fulfilled = true, true, true
 	default: // nothing has come in, or the hold of a payroll says nothing about it
 	}
 	return received, released, fulfilled
+}
+
+// paidBefore says whether anything of this company left for a payee before an instant.
+func (p *Payroll) paidBefore(ctx context.Context, tx *db.Tx, payeeID string, at time.Time) (bool, error) {
+	var n int64
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM payments m
+		JOIN outputs o ON o.company_id = m.company_id AND o.payroll_id = m.payroll_id AND o.payment_id = m.payment_id
+		WHERE m.company_id = $1 AND m.payee_id = $2 AND o.queued_at < $3`, p.CompanyID, payeeID, db.Micros(at)).Scan(&n)
+	return n > 0, err
 }
 
 // movePayments takes every payment of a payroll from one state to another.
