@@ -42,6 +42,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/recipient/roster"
 	"github.com/stipend/stipend/internal/vendor"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/web"
@@ -183,6 +184,11 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 		if err := pool.Start(background); err != nil {
 			return err
 		}
+		s.work.Go(func() {
+			if err := roster.Warm(background, s.db); err != nil && background.Err() == nil {
+				s.log.Warn("rosters are not read ahead", "error", err)
+			}
+		})
 	}
 	return s.listen(ctx, pay)
 }

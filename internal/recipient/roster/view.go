@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"iter"
 	"math/bits"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,7 +73,7 @@ type base struct {
 	kinds   map[string]uint32 // country → its number in attrs
 	order   [orders][]uint32  // rank → slot
 	rank    [orders][]uint32  // slot → rank
-	marks   []uint64          // of the trigrams of each row's texts
+	words   *words
 
 	mu     sync.Mutex
 	known  map[string]bitmap // what was found before, by needle or filter
@@ -150,6 +149,7 @@ func build(rows iter.Seq[*Row], size int) *base {
 		}, b.n)
 	}
 	var wg sync.WaitGroup
+	wg.Go(func() { b.words = b.index() })
 	for by := range orders {
 		wg.Go(func() {
 			b.order[by] = b.sort(by)
@@ -180,7 +180,6 @@ func pack(rows iter.Seq[*Row], size int) (b *base, sorted bool) {
 		b.mid = append(b.mid, uint16(len(r.Name)))
 		b.created = append(b.created, r.Created)
 		b.attrs = append(b.attrs, b.attributes(r))
-		b.marks = append(b.marks, marksOf(r.Name)|marksOf(r.Email))
 		b.n++
 	}
 	b.ids, b.names = ids.texts(), names.texts()
@@ -310,15 +309,6 @@ func (b *base) before(by Order, r *Row) int {
 		return cmp.Or(c, strings.Compare(b.ids.at(slot), r.ID))
 	})
 	return at
-}
-
-// marksOf has a bit for each three bytes in a row of a text. A text that contains another has all its marks.
-func marksOf(text string) (m uint64) {
-	for i := 0; i+3 <= len(text); i++ {
-		three := uint32(text[i])<<16 | uint32(text[i+1])<<8 | uint32(text[i+2])
-		m |= 1 << (three * 0x9e3779b1 >> 26)
-	}
-	return m
 }
 
 // bitmap is a set of slots, or of ranks in an order.
@@ -483,47 +473,9 @@ func (b *base) filter(q *Query) bitmap {
 	return found
 }
 
-// searchSlots is how many rows are worth a goroutine of their own; it is a multiple of 64.
-const searchSlots = 1 << 16
-
 // hits are the slots whose name or email has the needle.
 func (b *base) hits(needle string) bitmap {
 	return b.remember(searched+needle, func() bitmap { return b.search(needle) })
-}
-
-// search looks, on all processors, into every text that has the marks of the needle. What was found for a part of the needle
-// bounds where to look.
-func (b *base) search(needle string) bitmap {
-	within, marks := b.narrower(needle), marksOf(needle)
-	found := make(bitmap, (b.n+63)/64)
-	var wg sync.WaitGroup
-	stretch := max(searchSlots, (b.n/runtime.GOMAXPROCS(0)+64)&^63)
-	for from := 0; from < b.n; from += stretch {
-		wg.Go(func() {
-			for i := from; i < min(from+stretch, b.n); i++ {
-				slot := uint32(i)
-				if b.marks[i]&marks == marks && (within == nil || within.has(slot)) && strings.Contains(b.names.at(slot), needle) {
-					found.add(slot)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return found
-}
-
-// narrower is what was found for the longest part of the needle that was searched before, or nil.
-func (b *base) narrower(needle string) bitmap {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var best bitmap
-	longest := 0
-	for key, found := range b.known {
-		if part, ok := strings.CutPrefix(key, searched); ok && len(part) > longest && strings.Contains(needle, part) {
-			best, longest = found, len(part)
-		}
-	}
-	return best
 }
 
 // view is all rows at one version: a base, and what has changed since. A view never changes.

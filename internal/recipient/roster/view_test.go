@@ -13,10 +13,10 @@ import (
 func some(r *rand.Rand, values ...string) string { return values[r.IntN(len(values))] }
 
 func anyRow(r *rand.Rand, id string) *Row {
-	first := some(r, "ada", "bob", "zoë", "çelik", "ann-marie", "")
+	first := some(r, "ada", "bob", "zoë", "çelik", "ann-marie", "", "a @ b c")
 	last := some(r, "lovelace", "ångström", "o'neil", "100%_\\", "")
 	return &Row{
-		ID: id, Name: strings.TrimSpace(first + " " + last), Email: some(r, "", fmt.Sprintf("%s%d@example.com", first, r.IntN(50)), "x@y.example"),
+		ID: id, Name: strings.TrimSpace(first + " " + last), Email: some(r, "", fmt.Sprintf("%s%d@example.com", first, r.IntN(50)), "x@y.example", `"a@b"@example.com`, "no address"),
 		Role: some(r, "contractor", "employee", "vendor"), Type: some(r, "user", "company"), Status: some(r, "pending", "active", "inactive"),
 		Country: some(r, "US", "DE", "BR", "SE"), Login: r.IntN(4) == 0, Created: r.Int64N(40),
 	}
@@ -32,7 +32,7 @@ func anyQuery(r *rand.Rand) Query {
 	}
 	q.Role, q.Type = maybe("contractor", "employee", "vendor"), maybe("user", "company")
 	q.Status, q.Country = maybe("pending", "active", "inactive"), maybe("US", "DE", "FR")
-	q.Search = maybe("a", "da", "ada l", "zoë", "@", "example.com", "%", "ada@", "eada", "nobody")
+	q.Search = maybe("4", "ada4", "a1", "@example", "@e", "2@", "da2@ex", "x@y", "@y.", "y.e", " ", "o'n", "'", "-m", "e l", "0%", "_", "ç", "ë", "a@b@", "b c@", "@ b", ".com", "ple.c", "a", "da", "ada l", "zoë", "@", "example.com", "%", "ada@", "eada", "nobody")
 	return q
 }
 
@@ -59,7 +59,7 @@ func plainly(rows map[string]*Row, q Query) (ids []string, total int) {
 
 // Whatever changes, in whatever portions, and however often it is folded: a view answers what its rows say.
 func TestViewsAnswerTheirRows(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		rows := map[string]*Row{}
 		var first []*Row
@@ -155,7 +155,7 @@ func BenchmarkMillion(b *testing.B) {
 			v.find(Query{By: ByEmail, Role: "vendor", Offset: 160_000, Limit: 20})
 		}
 	})
-	for _, needle := range []string{"a", "example", "lovelace9", "barbara.77", "nobody", "e", "2"} {
+	for _, needle := range []string{"a", "e", "2", "an", "example", ".example.com", "lovelace9", "barbara.77", "ada hop", "nobody", "@"} {
 		b.Run("search "+needle, func(b *testing.B) {
 			for b.Loop() {
 				v.base.search(needle)
