@@ -65,7 +65,7 @@ func (b *bench) lists(ctx context.Context) error {
 	if err := d.Migrate(ctx); err != nil {
 		return err
 	}
-	c := &crowd{d: d, r: rand.New(rand.NewPCG(uint64(*listing), 0))} //nolint:gosec // the same people in every run
+	c := &crowd{d: d, r: rand.New(rand.NewPCG(uint64(*listing), 0))}
 	c.names = [2][]string{invent(c.r, 500), invent(c.r, 2000)}
 	if c.s, err = identity.NewSealer(make([]byte, 32)); err != nil {
 		return err
@@ -231,10 +231,10 @@ func (c *crowd) kinds() []listKind {
 }
 
 // ask measures whole answers: the transaction, the version, what matches, and the rows of the page.
-func (c *crowd) ask(ctx context.Context, make func() recipient.ListParams) (spread, error) {
+func (c *crowd) ask(ctx context.Context, draw func() recipient.ListParams) (spread, error) {
 	took := []time.Duration{}
 	for range *asked {
-		p := make()
+		p := draw()
 		began := time.Now()
 		err := c.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 			_, err := recipient.List(ctx, tx, c.by, p)

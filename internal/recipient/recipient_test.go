@@ -415,3 +415,37 @@ func TestUpdateOfAWorker(t *testing.T) {
 		}
 	})
 }
+
+// A list that was asked for before knows a worker's new name at once.
+func TestListsFollowAProfile(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		w := open(t, d)
+		var u identity.User
+		w.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			u, err = recipient.CreateUser(ctx, tx, w.s, w.by, identity.Profile{Email: "ada@example.com", FirstName: "Ada", LastName: "King", Country: "GB",
+				Details: identity.Details{DateOfBirth: "1990-12-10", PhoneNumber: "+442071838750", PhoneCountry: "GB", StreetAddress: "1 Main St", City: "London", State: "London", Zip: "N1 1AA"}})
+			return err
+		})
+		total := func(search string) (n int) {
+			_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				s, err := recipient.List(ctx, tx, w.by, recipient.ListParams{Search: search})
+				if n = s.Total; err != nil {
+					t.Error(err)
+				}
+				return nil
+			})
+			return n
+		}
+		if total("king") != 1 || total("lovelace") != 0 {
+			t.Error("before")
+		}
+		w.write(func(ctx context.Context, tx *db.Tx) error {
+			last := "Lovelace"
+			_, err := recipient.UpdateUser(ctx, tx, w.s, w.by, u.ID, identity.ProfileChanges{LastName: &last})
+			return err
+		})
+		if total("king") != 0 || total("lovelace") != 1 {
+			t.Error("after")
+		}
+	})
+}

@@ -101,6 +101,7 @@ func refresh(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) error 
 			country = $9, onboarded = $10, updated_at = $11
 		WHERE company_id = $1 AND recipient_id = $2`,
 		r.CompanyID, r.ID, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email, key(r.Email), r.Country, onboarded, db.Micros(tx.Now()))
+	roster.Changed(tx, r.CompanyID, r.ID)
 	return err
 }
 
