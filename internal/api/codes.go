@@ -14,6 +14,7 @@ var handlerCodes = map[string]string{
 	"create-user-distribution":            "address_invalid company_frozen currency_not_supported distribution_limit invalid_parameter invalid_type missing_field not_found profile_incomplete unknown_field",
 	"create-user-invoice":                 "amount_not_positive amount_precision amount_too_large company_frozen currency_not_supported external_id_conflict invalid_parameter invalid_type missing_field not_found payer_deleted retry_later",
 	"create-user-payer":                   "amount_not_positive amount_precision amount_too_large company_frozen invalid_parameter invalid_type missing_field not_found",
+	"create-vendor-payroll":               "amount_not_positive amount_precision amount_too_large amount_too_small company_frozen country_not_supported currency_not_supported external_id_conflict insufficient_balance invalid_parameter invalid_state invalid_type missing_field no_distribution not_found rate_unavailable recipient_inactive retry_later",
 	"create-webhook":                      "insufficient_scope internal invalid_parameter invalid_state missing_field not_found url_not_allowed",
 	"deactivate-recipient":                "company_frozen not_found",
 	"delete-recipient-distribution":       "allocation_not_zero company_frozen invalid_parameter missing_field not_found",
@@ -63,6 +64,7 @@ var handlerCodes = map[string]string{
 	"onboard-company":                     "already_processing company_frozen insufficient_scope invalid_parameter invalid_state missing_field not_found retry_later",
 	"open-funding-account":                "company_frozen currency_not_supported invalid_parameter invalid_state kyc_required missing_field not_found retry_later",
 	"preview-payroll":                     "amount_not_positive amount_precision amount_too_large amount_too_small company_frozen country_not_supported currency_not_supported external_id_conflict insufficient_balance invalid_parameter invalid_state invalid_type missing_field no_distribution not_found rate_unavailable recipient_inactive",
+	"quote-vendor-payroll":                "amount_not_positive amount_precision amount_too_large amount_too_small company_frozen country_not_supported currency_not_supported external_id_conflict insufficient_balance invalid_parameter invalid_state invalid_type missing_field no_distribution not_found rate_unavailable recipient_inactive",
 	"reactivate-recipient":                "company_frozen not_found",
 	"redeliver-webhook":                   "insufficient_scope invalid_state not_found",
 	"redeliver-webhook-range":             "insufficient_scope invalid_parameter invalid_state not_found",
@@ -89,4 +91,5 @@ var handlerCodes = map[string]string{
 	"update-webhook":                      "insufficient_scope internal invalid_parameter invalid_state missing_field not_found url_not_allowed",
 	"upload-company-document":             "category_not_allowed company_frozen country_not_supported document_limit insufficient_scope invalid_parameter invalid_state missing_field not_found payload_too_large tax_id_invalid unsupported_image",
 	"upload-document":                     "category_not_allowed company_frozen country_not_supported document_limit invalid_parameter invalid_state missing_field not_found payload_too_large tax_id_invalid unsupported_image",
+	"upload-vendor-document":              "company_frozen not_found payload_too_large unsupported_image",
 }
