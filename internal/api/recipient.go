@@ -130,11 +130,11 @@ type (
 	}
 
 	recipientImported struct {
-		DryRun   bool          `json:"dry_run"`
-		Created  int           `json:"created"`
-		Existing int           `json:"existing"`
-		Failed   int           `json:"failed"`
-		Results  []importedRow `json:"results"`
+		DryRun   bool          `json:"dry_run" doc:"Nothing was made: this is what would happen."`
+		Created  int           `json:"created" doc:"Rows that made a recipient."`
+		Existing int           `json:"existing" doc:"Rows whose external_id a recipient has; nothing was done."`
+		Failed   int           `json:"failed" doc:"Rows that break a rule; the others were made all the same."`
+		Results  []importedRow `json:"results" doc:"What became of each row, in their order."`
 	}
 
 	importedRow struct {
@@ -146,7 +146,7 @@ type (
 
 	importProblem struct {
 		Code    string `json:"code"`
-		Column  string `json:"column"`
+		Column  string `json:"column" doc:"The name of the column."`
 		Message string `json:"message"`
 	}
 

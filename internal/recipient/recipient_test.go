@@ -286,6 +286,11 @@ func TestWorkersAndPayees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var made identity.User
+		w.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			made, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{CompanyID: w.by.CompanyID, Profile: identity.Profile{Email: "made@example.com"}})
+			return err
+		})
 		if names := w.events(ada.ID); !slices.Equal(names, []string{"recipient.created"}) {
 			t.Errorf("events of a worker linked twice: %v", names)
 		}
@@ -344,7 +349,8 @@ func TestWorkersAndPayees(t *testing.T) {
 				id string
 				ok bool
 			}{
-				"the company's worker": {w.by, bob.ID, true}, "the company's firm": {w.by, firm.ID, true},
+				"a worker who came by themselves": {w.by, bob.ID, false}, "a worker whom the company created": {w.by, made.ID, true},
+				"another's created worker": {w.other, made.ID, false}, "the company's firm": {w.by, firm.ID, true},
 				"a foreign worker": {w.other, bob.ID, false}, "a foreign firm": {w.other, firm.ID, false},
 				"oneself": {self, bob.ID, true}, "somebody else": {self, ada.ID, false}, "nobody": {identity.Principal{}, "", false},
 			} {
