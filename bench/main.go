@@ -319,13 +319,15 @@ func (b *bench) stocked(ctx context.Context) error {
 		return fmt.Errorf("fill: %w", err)
 	}
 	t := newTable(b.out, fmt.Sprintf("%s: one payroll at a time, with %d payrolls of %d payees in the database", b.engine, b.stock, few),
-		"payees", "service p50", "p99", "of the empty database's")
+		"payees", "service p50", "p99", "of the empty database's", "floor p50 (empty)", "times the floor", "before")
 	for _, n := range b.sizes {
-		own, _, err := b.inTurn(ctx, n)
+		own, least, err := b.inTurn(ctx, n)
 		if err != nil {
 			return err
 		}
-		t.row(n, own.p50, own.p99, ratio(own.p50.Seconds(), b.created[n].own.Seconds()))
+		before := b.created[n]
+		t.row(n, own.p50, own.p99, ratio(own.p50.Seconds(), before.own.Seconds()),
+			least.p50, ratio(own.p50.Seconds(), least.p50.Seconds()), ratio(before.own.Seconds(), before.floor.Seconds()))
 	}
 	return t.end()
 }
