@@ -250,17 +250,23 @@ func Placeholders(n, width, start int) string {
 	return b.String()
 }
 
-// inLengths are the few lengths of an IN list, so that few statement texts exist and stay prepared. SQLite's driver takes time
-// by the square of the number of binds, PostgreSQL a round trip for each list.
-var inLengths = map[Engine][]int{SQLite: {1, 8, 64}, Postgres: {1, 8, 64, 512, 2048}}
+// inLengths are the few lengths of an IN list on SQLite, so that few statement texts exist and stay prepared. Its driver takes
+// time by the square of the number of binds.
+var inLengths = []int{1, 8, 64}
 
-// In cuts ids into lists for IN, and yields the text of each, with binds counted from first, and its arguments. A list that is
-// shorter than its text is filled up with its last id.
+// In is what follows IN for any number of ids: it yields the text, with binds counted from first, and its arguments. On
+// PostgreSQL that is one array, whatever its length, so that one plan by the index serves all; on SQLite it is lists, and one
+// that is shorter than its text is filled up with its last id.
 func (t *Tx) In(ids []string, first int) iter.Seq2[string, []any] {
-	lengths := inLengths[t.db.engine]
 	return func(yield func(string, []any) bool) {
-		for ids := range slices.Chunk(ids, lengths[len(lengths)-1]) {
-			length := lengths[slices.IndexFunc(lengths, func(n int) bool { return n >= len(ids) })]
+		if t.db.engine == Postgres {
+			if len(ids) > 0 {
+				yield("(SELECT unnest($"+strconv.Itoa(first)+"::text[]))", []any{ids})
+			}
+			return
+		}
+		for ids := range slices.Chunk(ids, inLengths[len(inLengths)-1]) {
+			length := inLengths[slices.IndexFunc(inLengths, func(n int) bool { return n >= len(ids) })]
 			args := make([]any, length)
 			for i := range args {
 				args[i] = ids[min(i, len(ids)-1)]
