@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/quote"
 	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/session"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
@@ -79,6 +80,7 @@ func (s *Service) periodic(out *payout.Engine) []job.Periodic {
 			return err
 		}},
 		job.Periodic{Name: "oauth.forget_codes", Every: time.Hour, Run: func(ctx context.Context) error { return oauth.ForgetCodes(ctx, s.db) }},
+		job.Periodic{Name: "sessions.forget", Every: time.Hour, Run: func(ctx context.Context) error { return session.Forget(ctx, s.db) }},
 		job.Periodic{Name: "kyc.expire", Every: time.Hour, Run: func(ctx context.Context) error { return s.kyc.ExpireDue(ctx, s.db) }},
 		job.Periodic{Name: "api.forget_keys", Every: time.Hour, Run: func(ctx context.Context) error { return api.ForgetKeys(ctx, s.db) }},
 	)

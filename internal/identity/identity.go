@@ -282,6 +282,19 @@ func (u User) CheckPassword(password string) (bool, error) {
 // Member is a user's standing in a company they sign in for.
 type Member struct{ CompanyID, UserID, Role string }
 
+// The roles of members. Who has another one, such as viewer, may look and change nothing.
+const (
+	RoleOwner     = "owner"
+	RoleAdmin     = "admin"
+	RoleDeveloper = "developer"
+)
+
+// Manages says whether a role may change what programs may do for a company: its apps, keys and webhooks, and grants to apps
+// of others.
+func Manages(role string) bool {
+	return role == RoleOwner || role == RoleAdmin || role == RoleDeveloper
+}
+
 // AddMember lets a user act for a company by signing in. Adding one again changes the role.
 func AddMember(ctx context.Context, tx *db.Tx, m Member) error { return upsertMember(ctx, tx, m) }
 

@@ -94,6 +94,25 @@ func LinkDigest(token string) string {
 	return digest(token)
 }
 
+// sessionPrefix marks the token of somebody who is signed in.
+const sessionPrefix = "stp_session_"
+
+// NewSessionToken makes 256 random bits for a cookie. Only their SessionDigest is to be stored.
+func NewSessionToken() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:])
+	return sessionPrefix + tokenEncoding.EncodeToString(b[:])
+}
+
+// SessionDigest is under what a session is stored. It is "" for text that has not the form of its token.
+func SessionDigest(token string) string {
+	text, ok := strings.CutPrefix(token, sessionPrefix)
+	if !ok || len(text) != tokenChars {
+		return ""
+	}
+	return digest(token)
+}
+
 func sameDigest(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // basicToken reads what follows "Basic": the key itself, or base64 of the key and a colon, as clients send it that

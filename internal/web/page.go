@@ -18,6 +18,7 @@ import (
 
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/session"
 )
 
 //go:embed static templates texts
@@ -180,10 +181,18 @@ func (s shown) Sandbox() bool { return s.c.Env == identity.Sandbox }
 func (s shown) Languages() []struct{ Tag, Name, URL string } {
 	var all []struct{ Tag, Name, URL string }
 	for _, l := range languages {
-		all = append(all, struct{ Tag, Name, URL string }{l.Tag, l.Name, "?lang=" + l.Tag})
+		query := s.c.r.URL.Query()
+		query.Set("lang", l.Tag)
+		all = append(all, struct{ Tag, Name, URL string }{l.Tag, l.Name, "?" + query.Encode()})
 	}
 	return all
 }
+
+// Session is who is signed in, nil for nobody, or where the page does not ask.
+func (s shown) Session() *session.Session { return s.c.session }
+
+// FormToken proves that a form was made for who is signed in.
+func (s shown) FormToken() string { return formToken(s.c.token()) }
 
 // Problems are what was wrong with the form, in order.
 func (s shown) Problems() []problem { return s.c.problems() }
@@ -201,7 +210,7 @@ func render(c *call, v view) ([]byte, error) {
 // field is one input of a form, with its label, and what was wrong with it.
 type field struct {
 	Name, Label, Hint string
-	Type              string // text, email, date, select
+	Type              string // text, email, password, date, select
 	Autocomplete      string
 	Required          bool
 	Most              int // characters
@@ -236,7 +245,7 @@ func (c *call) field(f field) field {
 	if f.Type == "" {
 		f.Type = "text"
 	}
-	if c.form.Has(f.Name) {
+	if c.form.Has(f.Name) && f.Type != "password" {
 		f.Value = c.form.Get(f.Name)
 	}
 	for i := range f.Options {

@@ -4,6 +4,13 @@ package web
 var routes = []route{
 	{method: "GET", path: "/{$}", kind: plain, handler: home},
 
+	{method: "GET", path: "/sign-in", kind: read, personal: true, handler: showSignIn},
+	{method: "POST", path: "/sign-in", kind: steps, personal: true, handler: signIn, again: showSignIn},
+	{method: "POST", path: "/sign-out", kind: write, access: person, personal: true, handler: signOut},
+	{method: "POST", path: "/sign-out/everywhere", kind: write, access: person, personal: true, handler: signOutEverywhere},
+	{method: "GET", path: "/account", kind: read, access: person, personal: true, handler: showAccount},
+	{method: "POST", path: "/account/company", kind: write, access: person, personal: true, handler: actFor},
+
 	{method: "GET", path: "/invitation/{token}", kind: read, personal: true, handler: showInvitation},
 	{method: "POST", path: "/invitation/{token}/accept", kind: write, personal: true, handler: acceptInvitation, again: showInvitation},
 	{method: "POST", path: "/invitation/{token}/decline", kind: write, personal: true, handler: declineInvitation},

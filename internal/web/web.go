@@ -3,7 +3,8 @@
 // routes.go is all of it as one table. A page is made on the server, in one read-only transaction, and works without
 // JavaScript; a form is posted into one transaction, and answered by a redirect, or by the same page with what was wrong
 // beside the fields. What every page gets alike stands here: language, headers that let nothing foreign in, refusal of posts
-// from other sites, error pages with the request id, and one line in the log without the path, which may hold a token.
+// from other sites, who may come at all, error pages with the request id, and one line in the log without the path, which may
+// hold a token.
 //
 // The package owns no table and no rule of the business. It never imports api, nor api it.
 package web
@@ -12,6 +13,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -27,6 +29,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/session"
 )
 
 // Deps is what the face stands on. DB, Env and Now are required.
@@ -34,8 +37,9 @@ type Deps struct {
 	DB *db.DB
 	// Env is the environment; a sandbox says so on every page.
 	Env identity.Environment
-	// BaseURL is where browsers find the pages: the one origin whose forms are taken.
-	BaseURL string
+	// BaseURL is where browsers find the pages, AuthURL where apps send them for consent, which may be another name for the
+	// same. Only forms of these origins are taken.
+	BaseURL, AuthURL string
 	// Sealer seals personal data at rest.
 	Sealer *identity.Sealer
 	// Now is the clock of the log, never of the business.
@@ -53,11 +57,11 @@ func New(d Deps) http.Handler {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &server{Deps: d, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection()}
-	if d.BaseURL != "" {
-		if u, err := url.Parse(d.BaseURL); err == nil {
+	s := &server{Deps: d, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), hashing: make(chan struct{}, hashesAtOnce)}
+	for _, text := range []string{d.BaseURL, d.AuthURL} {
+		if u, err := url.Parse(text); err == nil && text != "" {
 			// Behind a proxy the Host may be another than the browser's.
-			_ = s.origins.AddTrustedOrigin(u.Scheme + "://" + u.Host) // a base URL that is none was refused at start
+			_ = s.origins.AddTrustedOrigin(u.Scheme + "://" + u.Host) // a URL that is none was refused at start
 		}
 	}
 	for _, rt := range routes {
@@ -75,12 +79,24 @@ const (
 	plain kind = iota // not at all
 	read              // one read-only snapshot
 	write             // one transaction; a form
+	steps             // a form, whose handler makes its transactions itself, because something slow stands between them
+)
+
+// Who may come to a route. A form of anybody who is signed in must also prove that it was made for them.
+type access int
+
+const (
+	anyone  access = iota
+	person         // somebody who is signed in
+	member         // and acts for a company
+	manager        // in a role that may change what programs do for it
 )
 
 // route is one line of the table.
 type route struct {
 	method, path string
 	kind         kind
+	access       access
 	handler      handler
 	// again shows the page of a form that was refused, with what was wrong in it. A write without it ends on an error page.
 	again handler
@@ -99,6 +115,9 @@ type view struct {
 	data     any
 	status   int    // 0 is 200
 	redirect string // a path of this face; the rest is then empty
+	away     string // an app's registered address; the rest is then empty
+	cookie   *http.Cookie
+	formsTo  string // a scheme to which a form of the page may lead on, besides home
 }
 
 // call is what a handler knows of its request.
@@ -107,8 +126,10 @@ type call struct {
 	r       *http.Request
 	id      string // of the request
 	lang    language
-	form    url.Values   // what was posted
-	problem *fault.Fault // what was wrong with it
+	form    url.Values       // what was posted
+	problem *fault.Fault     // what was wrong with it
+	session *session.Session // who is signed in, once that was looked up
+	now     time.Time        // of the transaction that did
 }
 
 // server is the face at work.
@@ -116,6 +137,7 @@ type server struct {
 	Deps
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
+	hashing chan struct{} // a place for each password that is being checked
 }
 
 // What this face itself refuses.
@@ -152,8 +174,9 @@ func (a *answer) WriteHeader(status int) {
 // Unwrap lets http.ResponseController reach the connection.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// policy lets a page load its own files, and send its forms home. Nothing of it runs in another page's frame.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+// policy lets a page load its own files, and send its forms home or also where %s says. Nothing of it runs in another page's
+// frame.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self'%s; frame-ancestors 'none'; base-uri 'none'"
 
 // ServeHTTP gives every request its id, its headers and a net under it.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -162,7 +185,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := &answer{ResponseWriter: w, id: "req_" + hex.EncodeToString(random[:])}
 	h := w.Header()
 	h.Set("X-Request-Id", a.id)
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", fmt.Sprintf(policy, ""))
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -214,13 +237,25 @@ func (s *server) serve(w *answer, r *http.Request, rt route) {
 	if f, ok := fault.As(err); ok && rt.again != nil && len(f.Fields) > 0 {
 		c.problem, w.code = f, f.Code
 		err = s.DB.Read(r.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			v, err = rt.again(ctx, tx, c)
+			v, err = c.admitted(ctx, tx, rt.access, rt.again)
 			return err
 		})
 		v.status = int(f.Kind)
+		if f.Kind == fault.RateLimited {
+			w.Header().Set("Retry-After", strconv.Itoa(int(session.Window.Seconds())))
+		}
 	}
 	if err != nil {
 		s.refuse(w, r, err)
+		return
+	}
+	c.keepAlive()
+	if v.cookie != nil {
+		http.SetCookie(w, v.cookie)
+	}
+	if v.away != "" {
+		w.Header().Set("Location", v.away)
+		w.WriteHeader(http.StatusSeeOther)
 		return
 	}
 	if v.redirect != "" {
@@ -234,16 +269,18 @@ func (s *server) serve(w *answer, r *http.Request, rt route) {
 // run runs the handler as its kind wants it.
 func (s *server) run(w *answer, c *call, rt route) (v view, err error) {
 	fn := func(ctx context.Context, tx *db.Tx) error {
-		v, err = rt.handler(ctx, tx, c)
+		v, err = c.admitted(ctx, tx, rt.access, rt.handler)
 		return err
+	}
+	if rt.kind == write || rt.kind == steps {
+		if err := c.readForm(w); err != nil {
+			return v, err
+		}
 	}
 	switch rt.kind {
 	case read:
 		err = s.DB.Read(c.r.Context(), fn)
 	case write:
-		if err := c.readForm(w); err != nil {
-			return v, err
-		}
 		err = s.DB.Write(c.r.Context(), fn)
 	default:
 		err = fn(c.r.Context(), nil)
@@ -281,6 +318,9 @@ func (c *call) readForm(w *answer) error {
 func (c *call) url(path string) string {
 	if !c.lang.asked {
 		return path
+	}
+	if strings.Contains(path, "?") {
+		return path + "&lang=" + c.lang.tag
 	}
 	return path + "?lang=" + c.lang.tag
 }
@@ -353,6 +393,9 @@ func (s *server) show(w *answer, c *call, v view) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if v.formsTo != "" {
+		h.Set("Content-Security-Policy", fmt.Sprintf(policy, " "+v.formsTo+":"))
+	}
 	if v.status == 0 {
 		v.status = http.StatusOK
 	}

@@ -1,0 +1,180 @@
+// Package session owns who is signed in at the pages: sessions, their ends, and how often a password may be tried.
+//
+// A session is 256 random bits in a cookie, of which the digest is stored. Signing in makes a new one, so nobody can have
+// planted it; it ends after 12 hours without use and after seven days in any case, by signing out, or with all others of the
+// person. What somebody may do is not stored in it: their memberships are read with it, so a role that is taken away is gone at
+// the next request.
+//
+// The package knows no cookie and no page. It checks no password either: that takes 50 ms on purpose, so its caller does it
+// between two transactions, [Attempt] and [Start].
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/netip"
+	"strings"
+	"time"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+// How long a session lives.
+const (
+	Idle = 12 * time.Hour     // without use
+	Life = 7 * 24 * time.Hour // in any case
+)
+
+// touchEvery keeps a busy reader from writing a row at every page.
+const touchEvery = 5 * time.Minute
+
+// How often a password may be tried and be wrong, for one account and from one address.
+const (
+	MaxAttempts = 5
+	Window      = 15 * time.Minute
+)
+
+// Session is somebody who is signed in.
+type Session struct {
+	ID      string
+	User    identity.User
+	Company identity.Company  // the one that they act for; without ID when they are no member of any
+	Role    string            // in that company
+	Members []identity.Member // of which companies they are, oldest first, without closed ones
+
+	digest   string
+	lastUsed time.Time
+}
+
+// Principal is what a session stands for: the person, acting for a company. It carries no scopes: the pages decide by role.
+func (s Session) Principal() identity.Principal {
+	return identity.Principal{Kind: identity.KindSession, ID: s.ID, CompanyID: s.Company.ID, UserID: s.User.ID}
+}
+
+// Manages says whether the person may change what belongs to the company.
+func (s Session) Manages() bool { return s.Company.ID != "" && identity.Manages(s.Role) }
+
+// Start signs a user in and returns the token of the new session, which is not kept.
+func Start(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
+	token = identity.NewSessionToken()
+	return token, insertSession(ctx, tx, identity.SessionDigest(token), tx.NewID("ses"), userID)
+}
+
+// Find reads the session of a token. Whatever has ended, or never was, is fault.NotFoundErr.
+func Find(ctx context.Context, tx *db.Tx, token string) (Session, error) {
+	digest := identity.SessionDigest(token)
+	if digest == "" {
+		return Session{}, fault.NotFoundErr
+	}
+	s, userID, companyID, err := selectSession(ctx, tx, digest)
+	if err != nil {
+		return Session{}, err
+	}
+	if s.User, err = identity.GetUser(ctx, tx, nil, userID); err != nil {
+		return Session{}, err
+	}
+	members, err := identity.Memberships(ctx, tx, userID)
+	if err != nil {
+		return Session{}, err
+	}
+	for _, m := range members {
+		c, err := identity.CompanyByID(ctx, tx, m.CompanyID)
+		if err != nil {
+			return Session{}, err
+		}
+		if c.Status == identity.CompanyClosed {
+			continue
+		}
+		s.Members = append(s.Members, m)
+		if s.Company.ID == "" || c.ID == companyID {
+			s.Company, s.Role = c, m.Role
+		}
+	}
+	return s, nil
+}
+
+// NeedsTouch says whether the last use on record is old enough to be written anew.
+func (s Session) NeedsTouch(now time.Time) bool { return now.Sub(s.lastUsed) >= touchEvery }
+
+// Touch records that a session was used now. One that has ended meanwhile stays ended.
+func Touch(ctx context.Context, tx *db.Tx, s Session) error { return touch(ctx, tx, s.digest) }
+
+// ActFor chooses the company that a session acts for, or says fault.NotFoundErr when the person is no member of it.
+func ActFor(ctx context.Context, tx *db.Tx, s Session, companyID string) error {
+	for _, m := range s.Members {
+		if m.CompanyID == companyID {
+			return setCompany(ctx, tx, s.digest, companyID)
+		}
+	}
+	return fault.NotFoundErr
+}
+
+// End signs out. Ending what is no session is fine.
+func End(ctx context.Context, tx *db.Tx, token string) error {
+	return deleteSession(ctx, tx, identity.SessionDigest(token))
+}
+
+// EndAll signs a person out everywhere.
+func EndAll(ctx context.Context, tx *db.Tx, userID string) error {
+	return deleteSessions(ctx, tx, userID)
+}
+
+// Attempt takes one of the tries at a password and finds whose it is; known or not, the answer takes the same work. It says
+// false when there were too many, for the account or from the address. Its transaction must be committed either way, and the
+// password be checked only after: then no number of requests at once gets more tries than one after another.
+func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (u identity.User, allowed bool, err error) {
+	allowed = true
+	for _, throttle := range throttles(email, from) {
+		n, err := countAttempt(ctx, tx, throttle)
+		if err != nil {
+			return identity.User{}, false, err
+		}
+		allowed = allowed && n <= MaxAttempts
+	}
+	u, err = identity.UserByEmail(ctx, tx, email)
+	return u, allowed, err
+}
+
+// Succeeded gives back the try that a right password took: only wrong ones count.
+func Succeeded(ctx context.Context, tx *db.Tx, email string, from netip.Addr) error {
+	for _, throttle := range throttles(email, from) {
+		if err := returnAttempt(ctx, tx, throttle); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// throttles are what an attempt counts for, always in the order in which their rows are written: two attempts that share both
+// never wait for each other. Who has one IPv6 address has the 2⁶⁴ beside it.
+func throttles(email string, from netip.Addr) []string {
+	from = from.Unmap().WithZone("")
+	if from.Is6() {
+		if p, err := from.Prefix(64); err == nil {
+			from = p.Addr()
+		}
+	}
+	all := []string{hash("account " + strings.ToLower(norm.NFC.String(strings.TrimSpace(email)))), hash("address " + from.String())}
+	if all[0] > all[1] {
+		all[0], all[1] = all[1], all[0]
+	}
+	return all
+}
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// Forget deletes sessions and attempts that count for nothing any more.
+func Forget(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return errors.Join(deleteEnded(ctx, tx), deleteAttempts(ctx, tx))
+	})
+}

@@ -1,0 +1,254 @@
+package web
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/session"
+)
+
+// hashesAtOnce is how many passwords a process checks at a time; each takes 64 MiB.
+const hashesAtOnce = 2
+
+// The one answer to every wrong sign-in: it does not say what of it was wrong.
+var (
+	errSignIn    = fault.New(fault.Invalid, "sign_in_failed", "The email address or the password is wrong.")
+	errAttempts  = fault.New(fault.RateLimited, "rate_limited", "There were too many attempts. Try again in 15 minutes.")
+	errFormToken = fault.New(fault.Forbidden, "csrf_failed", "This form was not made for you, or you have signed in anew since.")
+	errNoCompany = fault.New(fault.Forbidden, "not_a_member", "You are no member of a company, so there is nothing here.")
+	errRole      = fault.New(fault.Forbidden, "role_required", "Your role in this company may look, but not change this. Ask an owner or administrator.")
+)
+
+// cookieName is __Host- wherever a browser accepts that: then no other host can have set it. A sandbox on plain http has none.
+func (s *server) cookieName() string {
+	if s.secure() {
+		return "__Host-stipend_session"
+	}
+	return "stipend_session"
+}
+
+func (s *server) secure() bool {
+	return s.Env != identity.Sandbox || strings.HasPrefix(s.BaseURL, "https://")
+}
+
+// cookie holds a session's token, or ends it with "".
+func (s *server) cookie(token string) *http.Cookie {
+	k := &http.Cookie{Name: s.cookieName(), Value: token, Path: "/", HttpOnly: true, Secure: s.secure(), SameSite: http.SameSiteLaxMode, MaxAge: int(session.Life.Seconds())} //nolint:gosec // Secure unless a sandbox is on plain http
+	if token == "" {
+		k.MaxAge = -1
+	}
+	return k
+}
+
+// token is what the browser holds, "" without.
+func (c *call) token() string {
+	if k, err := c.r.Cookie(c.cookieName()); err == nil {
+		return k.Value
+	}
+	return ""
+}
+
+// formToken is what a form must carry that somebody sends who is signed in. It follows from the session's token, which no
+// other site can read, and does not tell it.
+func formToken(token string) string { return identity.Digest("form of " + token) }
+
+// proven says whether the posted form was made for this session.
+func (c *call) proven() bool {
+	return subtle.ConstantTimeCompare([]byte(c.form.Get("form_token")), []byte(formToken(c.token()))) == 1
+}
+
+// find looks up who is signed in and says whether anybody is.
+func (c *call) find(ctx context.Context, tx *db.Tx) (bool, error) {
+	c.session, c.now = nil, tx.Now()
+	s, err := session.Find(ctx, tx, c.token())
+	if errors.Is(err, fault.NotFoundErr) {
+		return false, nil
+	}
+	c.session = &s
+	return err == nil, err
+}
+
+// admitted runs a handler for those who may come, and sends others to sign in first. It looks at each request, so a session or
+// a role that was ended is gone at once.
+func (c *call) admitted(ctx context.Context, tx *db.Tx, who access, h handler) (view, error) {
+	if who == anyone {
+		return h(ctx, tx, c)
+	}
+	if signedIn, err := c.find(ctx, tx); err != nil || !signedIn {
+		return view{redirect: c.signInFirst()}, err
+	}
+	switch {
+	case c.form != nil && !c.proven():
+		return view{}, errFormToken
+	case who >= member && c.session.Company.ID == "":
+		return view{}, errNoCompany
+	case who >= manager && !c.session.Manages():
+		return view{}, errRole
+	}
+	return h(ctx, tx, c)
+}
+
+// signInFirst is the page to sign in that leads back here. What was posted is lost.
+func (c *call) signInFirst() string {
+	if c.r.Method != http.MethodGet {
+		return "/sign-in"
+	}
+	return signInPath(c.r.URL.RequestURI())
+}
+
+func signInPath(next string) string { return "/sign-in?" + url.Values{"next": {next}}.Encode() }
+
+// keepAlive notes that a session was used. That the note fails is no reason to refuse the page.
+func (c *call) keepAlive() {
+	if c.session == nil || !c.session.NeedsTouch(c.now) {
+		return
+	}
+	err := c.DB.Write(c.r.Context(), func(ctx context.Context, tx *db.Tx) error { return session.Touch(ctx, tx, *c.session) })
+	if err != nil {
+		c.Log.Warn("a session's use was not noted", slog.String("request_id", c.id), slog.String("error", err.Error()))
+	}
+}
+
+// samePath is where to go on after signing in: a path of this face, whatever was asked for.
+func samePath(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || u.Opaque != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
+		return "/account"
+	}
+	return next
+}
+
+type signInPage struct {
+	Next   string
+	Fields []field
+}
+
+// next is where the reader wanted to go.
+func (c *call) next() string {
+	if c.form.Has("next") {
+		return samePath(c.form.Get("next"))
+	}
+	return samePath(c.r.URL.Query().Get("next"))
+}
+
+// showSignIn asks who somebody is, unless that is known.
+func showSignIn(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	signedIn, err := c.find(ctx, tx)
+	if err != nil || signedIn && c.problem == nil {
+		return view{redirect: c.next()}, err
+	}
+	return view{page: "sign_in", title: c.text("sign_in.title"), data: signInPage{Next: c.next(), Fields: []field{
+		c.field(field{Name: "email", Type: "email", Autocomplete: "username", Required: true, Most: 254}),
+		c.field(field{Name: "password", Type: "password", Autocomplete: "current-password", Required: true, Most: 1024}),
+	}}}, nil
+}
+
+// signIn checks a password between two transactions: it takes its time on purpose, for somebody unknown the same.
+func signIn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
+	email, password := c.form.Get("email"), c.form.Get("password")
+	var missing fault.List
+	for _, name := range []string{"email", "password"} {
+		if c.form.Get(name) == "" {
+			missing.Add("missing_field", "/"+name, "Fill this in.")
+		}
+	}
+	if err := missing.Err(); err != nil {
+		return view{}, err
+	}
+	var from netip.Addr
+	if at, err := netip.ParseAddrPort(c.r.RemoteAddr); err == nil {
+		from = at.Addr()
+	}
+	var u identity.User
+	allowed := false
+	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		u, allowed, err = session.Attempt(ctx, tx, email, from)
+		return err
+	})
+	switch {
+	case err != nil:
+		return view{}, err
+	case !allowed:
+		return view{}, errAttempts.At("body", "")
+	}
+	right, err := c.checkPassword(ctx, u, password)
+	switch {
+	case err != nil:
+		return view{}, err
+	case !right:
+		return view{}, errSignIn.At("body", "")
+	}
+	var token string
+	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		if err := errors.Join(session.Succeeded(ctx, tx, email, from), session.End(ctx, tx, c.token())); err != nil {
+			return err
+		}
+		token, err = session.Start(ctx, tx, u.ID)
+		return err
+	})
+	return view{redirect: c.next(), cookie: c.cookie(token)}, err
+}
+
+func (c *call) checkPassword(ctx context.Context, u identity.User, password string) (bool, error) {
+	select {
+	case c.hashing <- struct{}{}:
+		defer func() { <-c.hashing }()
+		return u.CheckPassword(password)
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// signOut ends this session. With a next page it leads there by way of another sign-in.
+func signOut(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	to := "/sign-in"
+	if c.form.Get("next") != "" {
+		to = signInPath(c.next())
+	}
+	return view{redirect: to, cookie: c.cookie("")}, session.End(ctx, tx, c.token())
+}
+
+// signOutEverywhere ends all sessions of the person.
+func signOutEverywhere(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	return view{redirect: "/sign-in", cookie: c.cookie("")}, session.EndAll(ctx, tx, c.session.User.ID)
+}
+
+type accountPage struct {
+	Name, Email, Company, Role string
+	Companies                  []option
+}
+
+// showAccount is who is signed in, for whom they act, and the way to the rest.
+func showAccount(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	s := c.session
+	p := accountPage{Name: s.User.Name(), Email: s.User.Email, Company: s.Company.Name, Role: c.role(s.Role)}
+	for _, m := range s.Members {
+		company, err := identity.CompanyByID(ctx, tx, m.CompanyID)
+		if err != nil {
+			return view{}, err
+		}
+		p.Companies = append(p.Companies, option{Value: company.ID, Label: company.Name, Selected: company.ID == s.Company.ID})
+	}
+	return view{page: "account", title: c.text("account.title"), data: p}, nil
+}
+
+func (c *call) role(role string) string {
+	if c.has("role." + role) {
+		return c.text("role." + role)
+	}
+	return role
+}
+
+// actFor chooses the company.
+func actFor(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	return view{redirect: "/account"}, session.ActFor(ctx, tx, *c.session, c.form.Get("company_id"))
+}

@@ -1,0 +1,321 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/session"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+const password = "correct horse battery"
+
+// staff is a company with its people, one for each role, all with the one password; and somebody of another company, too.
+type staff struct {
+	*house
+	d       *db.DB
+	company identity.Company
+	other   identity.Company
+	users   map[string]identity.User // by role
+}
+
+func hire(t *testing.T, d *db.DB, roles ...string) *staff {
+	t.Helper()
+	x := &staff{house: open(t, d, identity.Sandbox), d: d}
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+		x.users = map[string]identity.User{}
+		if x.company, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Email: "office@acme.example", Country: "US"}); err != nil {
+			return err
+		}
+		if x.other, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Zenith", Email: "office@zenith.example", Country: "US"}); err != nil {
+			return err
+		}
+		for _, role := range roles {
+			if x.users[role], err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{Password: password, Profile: identity.Profile{Email: role + "@acme.example", FirstName: "Ada", LastName: "Lovelace"}}); err != nil {
+				return err
+			}
+			if err = x.hires(ctx, tx, x.company, role, role); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return x
+}
+
+func (x *staff) hires(ctx context.Context, tx *db.Tx, c identity.Company, who, role string) error {
+	return identity.AddMember(ctx, tx, identity.Member{CompanyID: c.ID, UserID: x.users[who].ID, Role: role})
+}
+
+func (x *staff) write(fn func(ctx context.Context, tx *db.Tx) error) {
+	x.Helper()
+	if err := x.d.Write(x.Context(), fn); err != nil {
+		x.Fatal(err)
+	}
+}
+
+// signIn is a visitor who has signed in.
+func (x *staff) signIn(role string) *webtest.Visitor {
+	x.Helper()
+	v := webtest.NewVisitor(x, x.url)
+	if got := v.Submit(v.Get("/sign-in"), "/sign-in", "email", role+"@acme.example", "password", password); got.Status != 303 || got.Location() != "/account" {
+		x.Fatalf("sign in: %d to %q\n%s", got.Status, got.Location(), got.Text)
+	}
+	return v
+}
+
+func in(v *webtest.Visitor) bool { return v.Get("/account").Status == 200 }
+
+func TestSignInAndOut(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := hire(t, d, "admin")
+		v := webtest.NewVisitor(t, x.url)
+		got := v.Get("/account?lang=fr")
+		if got.Status != 303 || got.Location() != "/sign-in?next=%2Faccount%3Flang%3Dfr&lang=fr" {
+			t.Fatalf("%d to %q", got.Status, got.Location())
+		}
+		page := v.Follow(got)
+		if !strings.Contains(page.Text, "Se connecter") || !strings.Contains(page.Text, `autocomplete="current-password"`) || page.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%v\n%s", page.Header, page.Text)
+		}
+		got = v.Submit(page, "/sign-in", "email", " Admin@ACME.example ", "password", password)
+		if got.Status != 303 || got.Location() != "/account?lang=fr&lang=fr" {
+			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+		cookie := got.Header.Get("Set-Cookie")
+		if !strings.HasPrefix(cookie, "stipend_session=stp_session_") || !strings.Contains(cookie, "; Path=/; Max-Age=604800; HttpOnly; SameSite=Lax") || strings.Contains(cookie, "Secure") {
+			t.Errorf("cookie %s", cookie)
+		}
+		page = v.Follow(got)
+		for _, want := range []string{"admin@acme.example", "Acme", "administrateur"} {
+			if !strings.Contains(page.Text, want) {
+				t.Errorf("no %s in\n%s", want, page.Text)
+			}
+		}
+		if got := v.Get("/sign-in?next=/account"); got.Location() != "/account" {
+			t.Errorf("who is signed in is asked again: %d", got.Status)
+		}
+		page = v.Get("/account")
+		if got := v.Submit(page, "/sign-out"); got.Location() != "/sign-in" || !strings.Contains(got.Header.Get("Set-Cookie"), "Max-Age=0") {
+			t.Errorf("%d %v", got.Status, got.Header)
+		}
+		if in(v) {
+			t.Error("still in after signing out")
+		}
+
+		// Everywhere is everywhere, and a new sign-in gives another session and ends the one before.
+		a, b := x.signIn("admin"), x.signIn("admin")
+		if a.Cookie("stipend_session") == b.Cookie("stipend_session") {
+			t.Error("two sessions with one token")
+		}
+		a.Submit(a.Get("/account"), "/sign-out/everywhere")
+		if in(a) || in(b) {
+			t.Error("still in somewhere")
+		}
+		if n := x.count("SELECT COUNT(*) FROM sessions"); n != 0 {
+			t.Errorf("%d sessions are left", n)
+		}
+		x.house.close()
+		if log := x.log.String(); strings.Contains(log, password) || strings.Contains(log, "stp_session_") || strings.Contains(log, "acme") {
+			t.Errorf("the log tells too much:\n%s", log)
+		}
+	})
+}
+
+func (x *staff) count(query string, args ...any) (n int64) {
+	x.Helper()
+	x.write(func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&n) })
+	return n
+}
+
+// What is wrong is not said, and after five times nobody is asked any more, with the right password neither.
+func TestPasswordsCannotBeTriedOut(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := hire(t, d, "admin")
+		v := webtest.NewVisitor(t, x.url)
+		try := func(email, password string) webtest.Visit {
+			return v.Submit(v.Get("/sign-in"), "/sign-in", "email", email, "password", password)
+		}
+		for range 6 { // right ones do not count
+			if got := try("admin@acme.example", password); got.Status != 303 {
+				t.Fatalf("%d\n%s", got.Status, got.Text)
+			}
+			v = webtest.NewVisitor(t, x.url)
+		}
+		if got := try("", ""); got.Status != 422 || !strings.Contains(got.Text, "email-problem") || !strings.Contains(got.Text, "password-problem") {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		body := func(text, email string) string { // without what follows from the request
+			return strings.ReplaceAll(text, email, "")
+		}
+		known, unknown := try("admin@acme.example", "wrong password"), try("nobody@acme.example", "wrong password")
+		if known.Status != 422 || unknown.Status != 422 || body(known.Text, "admin@acme.example") != body(unknown.Text, "nobody@acme.example") {
+			t.Errorf("the answers differ: %d\n%s\n%d\n%s", known.Status, known.Text, unknown.Status, unknown.Text)
+		}
+		if strings.Contains(known.Text, "wrong password\"") || known.Header.Get("Set-Cookie") != "" {
+			t.Errorf("the page repeats the password:\n%s", known.Text)
+		}
+		for i := range 3 {
+			if got := try(fmt.Sprintf("nobody%d@acme.example", i), "wrong password"); got.Status != 422 {
+				t.Errorf("try %d: %d", i, got.Status)
+			}
+		}
+		got := try("admin@acme.example", password)
+		if got.Status != 429 || got.Header.Get("Retry-After") != "900" || !strings.Contains(got.Text, "15 minutes") {
+			t.Errorf("the address tried five: %d\n%s", got.Status, got.Text)
+		}
+		clock.Advance(session.Window)
+		for range 4 {
+			try("admin@acme.example", "wrong password")
+		}
+		if got := try("admin@acme.example", password); got.Status != 303 {
+			t.Errorf("the fifth try is the right one: %d", got.Status)
+		}
+		x.write(func(ctx context.Context, tx *db.Tx) error { // the address is another now
+			_, err := tx.Exec(ctx, "UPDATE sign_in_attempts SET attempts = 5")
+			return err
+		})
+		if got := webtest.NewVisitor(t, x.url); in(got) {
+			t.Error("in without signing in")
+		}
+		v = webtest.NewVisitor(t, x.url)
+		if got := try("admin@acme.example", password); got.Status != 429 {
+			t.Errorf("the account was tried five times: %d", got.Status)
+		}
+		if n := x.count("SELECT COUNT(*) FROM sign_in_attempts WHERE throttle LIKE '%acme%' OR throttle LIKE '%127%'"); n != 0 {
+			t.Error("the table tells who was tried")
+		}
+	})
+}
+
+func TestSessionsEnd(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := hire(t, d, "admin")
+		idle := x.signIn("admin")
+		clock.Advance(session.Idle - time.Minute)
+		if !in(idle) {
+			t.Error("ended while in use")
+		}
+		clock.Advance(session.Idle - time.Minute)
+		if !in(idle) {
+			t.Error("use did not prolong it")
+		}
+		clock.Advance(session.Idle)
+		if in(idle) {
+			t.Error("still in after 12 idle hours")
+		}
+		busy := x.signIn("admin")
+		for range 27 { // six hours each
+			clock.Advance(session.Life / 28)
+			if !in(busy) {
+				t.Fatal("ended while in use")
+			}
+		}
+		clock.Advance(session.Life / 28)
+		if in(busy) {
+			t.Error("still in after seven days")
+		}
+		if err := session.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM sessions") != 0 {
+			t.Errorf("what has ended is kept: %v", err)
+		}
+	})
+}
+
+// A path of this face and nothing else, whatever a link asks for.
+func TestSigningInLeadsNowhereElse(t *testing.T) {
+	for _, next := range []string{
+		"", "x", "//evil.example", "/\\evil.example", "\\/evil.example", "https://evil.example/", "http:evil", "javascript:alert(1)", "/\t/evil.example", "/a\r\nSet-Cookie: x=y", "%zz",
+		"///evil.example", "https:///evil.example",
+	} {
+		if got := samePath(next); got != "/account" {
+			t.Errorf("%q leads to %q", next, got)
+		}
+	}
+	for _, next := range []string{"/account", "/authorize?client_id=a&state=b%26c", "/settings/api"} {
+		if got := samePath(next); got != next {
+			t.Errorf("%q leads to %q", next, got)
+		}
+	}
+}
+
+func TestFormsOfOthersAreRefused(t *testing.T) {
+	x := hire(t, sqlite(t), "admin")
+	v, other := x.signIn("admin"), x.signIn("admin")
+	_, foreign := webtest.Form(t, other.Get("/account").Text, "/sign-out")
+	for name, form := range map[string]url.Values{"none": {}, "of another session": foreign} {
+		if got := v.Post("/sign-out", form); got.Status != 403 || !strings.Contains(got.Text, "csrf_failed") || !in(v) {
+			t.Errorf("token %s: %d", name, got.Status)
+		}
+	}
+	for _, cookie := range []string{"", "x", "stp_session_" + strings.Repeat("0", 52), "stp_session_" + strings.Repeat("u", 52)} {
+		if got := x.do("GET", "/account", "", "Cookie", "stipend_session="+cookie); got.status != 303 {
+			t.Errorf("%q lets in: %d", cookie, got.status)
+		}
+	}
+}
+
+// Who is in is looked up at each request, and so is for whom they act.
+func TestMembershipsCountAtOnce(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := hire(t, d, "admin", "viewer")
+		x.write(func(ctx context.Context, tx *db.Tx) error { return x.hires(ctx, tx, x.other, "admin", "viewer") })
+		v := x.signIn("admin")
+		page := v.Get("/account")
+		if got := v.Submit(page, "/account/company", "company_id", x.other.ID); got.Status != 303 {
+			t.Fatalf("%d", got.Status)
+		}
+		if page = v.Get("/account"); !strings.Contains(page.Text, "<dd>Zenith</dd>") || !strings.Contains(page.Text, "<dd>viewer</dd>") {
+			t.Errorf("%s", page.Text)
+		}
+		alone := x.signIn("viewer")
+		_, form := webtest.Form(t, alone.Get("/account").Text, "/sign-out")
+		form.Set("company_id", x.other.ID)
+		if got := alone.Post("/account/company", form); got.Status != 404 {
+			t.Errorf("acts for a company of others: %d", got.Status)
+		}
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "DELETE FROM members WHERE company_id = $1", x.other.ID)
+			return err
+		})
+		if page = v.Get("/account"); strings.Contains(page.Text, "Zenith") || !strings.Contains(page.Text, "<dd>Acme</dd>") {
+			t.Errorf("%s", page.Text)
+		}
+	})
+}
+
+// A cookie of production is bound to its host and to https.
+func TestCookieOfProduction(t *testing.T) {
+	for name, s := range map[string]*server{
+		"production":       {Deps: Deps{Env: identity.Production}},
+		"a public sandbox": {Deps: Deps{Env: identity.Sandbox, BaseURL: "https://sandbox.example.com"}},
+	} {
+		if k := s.cookie("x").String(); !strings.HasPrefix(k, "__Host-stipend_session=x; Path=/;") || !strings.Contains(k, "; HttpOnly; Secure; SameSite=Lax") || strings.Contains(k, "Domain") {
+			t.Errorf("%s: %s", name, k)
+		}
+	}
+}
+
+func TestAccountPagesInABrowser(t *testing.T) {
+	x := hire(t, sqlite(t), "admin")
+	b := webtest.Start(t)
+	b.Check(x.url + "/sign-in")
+	p := b.Open(x.url+"/account", webtest.Look{NoScript: true})
+	p.Fill("#email", "admin@acme.example")
+	p.Fill("#password", password)
+	p.Send("main button")
+	if p.Path() != "/account" || !strings.Contains(p.Text(), "admin@acme.example") {
+		t.Errorf("at %s:\n%s", p.Path(), p.Text())
+	}
+	b.Check(x.url + "/account")
+}
