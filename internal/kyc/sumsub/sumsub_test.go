@@ -51,7 +51,7 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := strings.TrimPrefix(path, "/resources/applicants/")
 	id, rest, _ := strings.Cut(id, "/")
 	switch {
-	case r.Method == "POST" && path == "/resources/applicants":
+	case r.Method == http.MethodPost && path == "/resources/applicants":
 		var in struct{ ExternalUserID string }
 		_ = json.Unmarshal(body, &in)
 		if v.applicants[in.ExternalUserID] != "" {
