@@ -144,7 +144,7 @@ func (b *bench) checkBooks() {
 func newBilling(t testing.TB, d *db.DB) *bench {
 	b := newService(t, d, nil)
 	b.server.Funding = &funding.Service{Bank: funding.Sandbox{}, Sealer: b.server.Sealer}
-	b.server.Vendor = &vendor.Service{Payroll: b.server.Payroll, Sealer: b.server.Sealer, Intake: kyc.NewIntake(2)}
+	b.server.Vendor = &vendor.Service{Payroll: b.server.Payroll, Sealer: b.server.Sealer, Intake: kyc.NewIntake(2, kyc.Legible)}
 	b.widen()
 	return b
 }

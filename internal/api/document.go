@@ -35,7 +35,7 @@ type (
 		DocType        string `json:"doc_type" minLength:"1" maxLength:"64" doc:"tax_id, or one of the required document types."`
 		Category       string `json:"category,omitempty" enum:"front,back" doc:"Of an image. Passports, proofs of address and selfies are front."`
 		IssuingCountry string `json:"issuing_country,omitempty" maxLength:"64" doc:"2-letter ISO code. Of an image; of a tax id when it is not the user's country."`
-		Base64Image    string `json:"base64_image,omitempty" doc:"One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels at its shorter side."`
+		Base64Image    string `json:"base64_image,omitempty" doc:"One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels at its shorter side (in the sandbox, any size)."`
 		TaxID          string `json:"tax_id,omitempty" maxLength:"64"`
 		TaxIDType      string `json:"tax_id_type,omitempty" maxLength:"64"`
 	}

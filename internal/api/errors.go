@@ -192,7 +192,7 @@ var explanations = []explanation{
 	{"iban_invalid", 422, "The IBAN is not valid", "The IBAN fails its check digits or has the wrong length for its country.", "Correct the IBAN."},
 	{"tax_id_invalid", 422, "The tax id is not valid", "The tax id does not have the form or the check digits of its type, or the country has no such type.", "Correct the tax id or its type; the message says which types there are."},
 	{"country_not_supported", 422, "The country is not supported", "The country is not served, or not a 2-letter ISO code.", "Use a supported ISO 3166-1 alpha-2 code."},
-	{"unsupported_image", 422, "The image is not supported", "The image's format or size is not one that can be read.", "Send one whole JPEG or PNG of up to 10 MiB and 40 megapixels whose shorter side has 600 pixels or more, not animated."},
+	{"unsupported_image", 422, "The image is not supported", "The image's format or size is not one that can be read.", "Send one whole JPEG or PNG of up to 10 MiB and 40 megapixels whose shorter side has 600 pixels or more (in the sandbox, any size), not animated."},
 	{"category_not_allowed", 422, "The category is not allowed", "This kind of document does not have that side.", "Use front for passports, proofs of address and selfies."},
 	{"document_limit", 422, "There are too many documents", "20 documents of at most 100 MiB together are kept at a time.", "Replace a document instead: send the same kind, side and issuing country again."},
 	{"url_not_allowed", 422, "The address is not allowed", "The URL is not one that this service may call.", "Use a public https address."},

@@ -60,7 +60,7 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *bench {
 	var deps Deps
 	b := newBench(t, d, func(own *Deps) {
 		own.Sealer, own.Sandbox = sealer, &toySandbox{}
-		own.KYC = &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(2), Provider: kyc.Sandbox{}}
+		own.KYC = &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(2, kyc.Legible), Provider: kyc.Sandbox{}}
 		own.Payroll = &payroll.Service{Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute}
 		if change != nil {
 			change(own)

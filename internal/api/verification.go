@@ -22,7 +22,7 @@ type (
 	}
 
 	kycInitiated struct {
-		UserID string `json:"user_id"`
+		UserID string `json:"user_id" doc:"In the sandbox a person decides at /sandbox/verifications/{user_id}."`
 	}
 
 	onboardInput struct{ Body onboardBody }
@@ -96,7 +96,7 @@ type (
 		DocType        string `json:"doc_type" minLength:"1" maxLength:"64" doc:"Of a company: certificate_of_incorporation, articles_of_association, shareholder_register, proof_of_address, bank_statement, tax_certificate, other or tax_id. Of an owner: as for a user."`
 		Category       string `json:"category,omitempty" enum:"front,back" doc:"Of an owner's image."`
 		IssuingCountry string `json:"issuing_country,omitempty" maxLength:"64" doc:"2-letter ISO code."`
-		Base64Image    string `json:"base64_image,omitempty" doc:"One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels at its shorter side."`
+		Base64Image    string `json:"base64_image,omitempty" doc:"One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels at its shorter side (in the sandbox, any size)."`
 		TaxID          string `json:"tax_id,omitempty" maxLength:"64"`
 		TaxIDType      string `json:"tax_id_type,omitempty" maxLength:"64"`
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -13,6 +14,8 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/kyc/sumsub"
+	"github.com/stipend/stipend/internal/kyc/sumsub/sumsubtest"
 )
 
 // person is a user with everything in the profile that a verification needs, or with the members changed.
@@ -421,10 +424,92 @@ func TestErasure(t *testing.T) {
 	})
 }
 
-// A callback without a vendor's signature is refused, whoever it says it comes from.
-func TestCallbacksAreRefused(t *testing.T) {
-	b, _ := newKYC(t, sqlite(t))
-	for _, provider := range []string{"sandbox", "sumsub", "nobody"} {
-		b.wants(401, "invalid_token", "POST", "/callbacks/verification/"+provider, `{"applicantId":"x"}`)
-	}
+// A callback moves a case only when it is the vendor's own, fresh and whole, and then only to what the vendor says when it is
+// asked; the same one again is answered alike and starts nothing (S62).
+func TestCallbacks(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b, _ := newKYC(t, d)
+		vendor := sumsubtest.Start(t)
+		b.server.KYC.Provider = sumsub.New(sumsub.Options{URL: vendor.URL, Token: sumsubtest.Token, Secret: sumsubtest.Secret,
+			WebhookSecret: sumsubtest.WebhookSecret, PersonLevel: "kyc", CompanyLevel: "kyb", Now: time.Now})
+		id := b.documented("Approved") // a name that means nothing to a vendor
+		ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
+		b.verify()
+		now, err := d.Now(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := func(applicant, kind string, at time.Time) string {
+			return `{"applicantId":"` + applicant + `","type":"` + kind + `","createdAtMs":"` + at.UTC().Format("2006-01-02 15:04:05.000") + `","reviewResult":{"reviewAnswer":"GREEN"}}`
+		}
+		const path, algorithm = "/callbacks/verification/sumsub", "HMAC_SHA256_HEX"
+		call := func(digest, body string) reply {
+			return b.do("POST", path, body, "Authorization", "", "X-Payload-Digest", digest, "X-Payload-Digest-Alg", algorithm)
+		}
+		sign := func(body string) string { return sumsubtest.Sign(sumsubtest.WebhookSecret, body) }
+		const once = 1 // after it was handed in
+		if vendor.Status("app1") != "pending" || vendor.Asked() != once || b.kycStatus(id) != "in_review" {
+			t.Fatalf("%s, asked %d times, %s", vendor.Status("app1"), vendor.Asked(), b.kycStatus(id))
+		}
+
+		// The vendor has decided, so whatever made us ask would show.
+		vendor.Decide(`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"GREEN"}}`)
+		genuine, before := body("app1", "applicantReviewed", now), b.rows()
+		old, early := body("app1", "applicantReviewed", now.Add(-6*time.Minute)), body("app1", "applicantReviewed", now.Add(6*time.Minute))
+		for name, c := range map[string]struct{ digest, body string }{
+			"unsigned":                {"", genuine},
+			"forged":                  {sumsubtest.Sign("guess", genuine), genuine},
+			"signed as a request":     {sumsubtest.Sign(sumsubtest.Secret, genuine), genuine},
+			"another body":            {sign(genuine), body("app1", "applicantPending", now)},
+			"one byte more":           {sign(genuine), genuine + " "},
+			"old":                     {sign(old), old},
+			"from the future":         {sign(early), early},
+			"old, with another time":  {sign(old), genuine},
+			"a digest that is no hex": {"zz" + sign(genuine)[2:], genuine},
+			"nothing":                 {sign(""), ""},
+		} {
+			if got := call(c.digest, c.body); got.status != 401 || got.json(t)["code"] != "invalid_token" {
+				t.Errorf("%s: %d %s", name, got.status, got.text)
+			}
+		}
+		for _, provider := range []string{"sandbox", "nobody"} {
+			got := b.do("POST", "/callbacks/verification/"+provider, genuine, "Authorization", "", "X-Payload-Digest", sign(genuine), "X-Payload-Digest-Alg", algorithm)
+			if got.status != 401 {
+				t.Errorf("%s: %d", provider, got.status)
+			}
+		}
+		b.verify()
+		if after := b.rows(); after != before || vendor.Asked() != once || b.kycStatus(id) != "in_review" {
+			t.Fatalf("refused callbacks left %s, before %s; asked %d times, %s", after, before, vendor.Asked(), b.kycStatus(id))
+		}
+
+		// What a callback claims is not believed: the vendor is asked, and still thinks.
+		vendor.Decide(`{"reviewStatus":"pending"}`)
+		for range 3 {
+			if got := call(sign(genuine), genuine); got.status != 200 {
+				t.Fatalf("%d %s", got.status, got.text)
+			}
+			b.verify()
+		}
+		if stranger := body("app99", "applicantReviewed", now); call(sign(stranger), stranger).status != 200 {
+			t.Error("somebody else's applicant is an error of ours")
+		}
+		b.verify()
+		if vendor.Asked() != once+1 || b.kycStatus(id) != "in_review" {
+			t.Errorf("asked %d times, %s", vendor.Asked(), b.kycStatus(id))
+		}
+
+		vendor.Decide(`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"GREEN"}}`)
+		next := body("app1", "applicantReviewed", now.Add(time.Second))
+		if got := call(sign(next), next); got.status != 200 {
+			t.Fatalf("%d %s", got.status, got.text)
+		}
+		if got := b.kycStatus(id); got != "in_review" {
+			t.Errorf("%s before the vendor was asked", got)
+		}
+		b.verify()
+		if got := statuses(b.eventsOf("user.kyc_status_update", id)); got != "pending in_review approved" {
+			t.Errorf("events %s", got)
+		}
+	})
 }

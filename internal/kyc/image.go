@@ -25,7 +25,6 @@ var (
 const (
 	maxImageBytes  = 10 << 20
 	maxImagePixels = 40_000_000
-	minImageSide   = 600       // pixels, the shorter one
 	maxImageMemory = 200 << 20 // bytes that a decoder may need
 )
 
@@ -35,6 +34,9 @@ type Image struct {
 	Width, Height int
 }
 
+// Legible is the least number of pixels at the shorter side of a picture in which a document can be read.
+const Legible = 600
+
 // Intake reads images that strangers send. It decodes few at a time, so that its memory is bounded: as many times
 // maxImageMemory as it has slots, and what the requests themselves hold.
 type Intake struct {
@@ -42,9 +44,10 @@ type Intake struct {
 	decode func([]byte) (Image, error)
 }
 
-// NewIntake makes an intake that decodes so many images at a time.
-func NewIntake(atOnce int) *Intake {
-	return &Intake{slots: make(chan struct{}, atOnce), decode: rewrite}
+// NewIntake makes an intake that decodes so many images at a time and refuses those whose shorter side has fewer than minSide
+// pixels: Legible where somebody will look at them.
+func NewIntake(atOnce, minSide int) *Intake {
+	return &Intake{slots: make(chan struct{}, atOnce), decode: func(data []byte) (Image, error) { return rewrite(data, minSide) }}
 }
 
 // Read takes an image in base64 (standard alphabet, padded, without line breaks or a data: prefix) and writes it anew. What
@@ -86,7 +89,7 @@ type header struct {
 
 // rewrite decodes an image and encodes its pixels. Whatever else the file held is gone: metadata, comments, thumbnails, and
 // what followed the end.
-func rewrite(data []byte) (Image, error) {
+func rewrite(data []byte, minSide int) (Image, error) {
 	h, err := readHeader(data)
 	if err != nil {
 		return Image{}, err
@@ -94,8 +97,8 @@ func rewrite(data []byte) (Image, error) {
 	switch {
 	case h.width > maxImagePixels/max(h.height, 1):
 		return Image{}, ErrImage.Detailf("The image has more than 40 megapixels.")
-	case min(h.width, h.height) < minImageSide:
-		return Image{}, ErrImage.Detailf("The image is too small to read: its shorter side has less than %d pixels.", minImageSide)
+	case min(h.width, h.height) < minSide:
+		return Image{}, ErrImage.Detailf("The image is too small to read: its shorter side has less than %d pixels.", minSide)
 	case h.memory > maxImageMemory:
 		return Image{}, ErrImage.Detailf("The image takes too much memory to read. Send it with fewer pixels, or as a plain JPEG.")
 	}

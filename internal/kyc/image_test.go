@@ -122,8 +122,28 @@ func TestImagesAreRefused(t *testing.T) {
 		"more than 10 MiB":          {encode(append(good, make([]byte, 10<<20)...)), ErrTooLarge},
 		"more than 10 MiB of chars": {strings.Repeat("A", 15<<20), ErrTooLarge},
 	} {
-		img, err := NewIntake(2).Read(t.Context(), c.text)
+		img, err := NewIntake(2, Legible).Read(t.Context(), c.text)
 		if !errors.Is(err, c.want) || img.JPEG != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Where nobody looks at them, as in a sandbox, pictures of any size are taken, and nothing else changes.
+func TestSmallImages(t *testing.T) {
+	for _, size := range [][2]int{{1, 1}, {1, 900}, {599, 599}} {
+		for name, file := range map[string][]byte{"JPEG": asJPEG(picture(size[0], size[1])), "PNG": asPNG(picture(size[0], size[1]))} {
+			text := base64.StdEncoding.EncodeToString(file)
+			if img, err := NewIntake(1, 1).Read(t.Context(), text); err != nil || img.Width != size[0] || img.Height != size[1] || !bytes.HasPrefix(img.JPEG, []byte{0xff, 0xd8}) {
+				t.Errorf("%s of %v: %d x %d %v", name, size, img.Width, img.Height, err)
+			}
+			if img, err := NewIntake(1, Legible).Read(t.Context(), text); !errors.Is(err, ErrImage) || img.JPEG != nil {
+				t.Errorf("%s of %v is legible: %v", name, size, err)
+			}
+		}
+	}
+	for name, file := range map[string][]byte{"nothing": pngOf(0, 1, 8, 2, 0), "a bomb": pngOf(60000, 60000, 8, 2, 0), "truncated": asPNG(picture(1, 1))[:40]} {
+		if img, err := NewIntake(1, 1).Read(t.Context(), base64.StdEncoding.EncodeToString(file)); !errors.Is(err, ErrImage) || img.JPEG != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -145,7 +165,7 @@ func TestImagesAreWrittenAnew(t *testing.T) {
 		"trailing bytes": append(bytes.Clone(jpg), "\n<html>"+canary...),
 		"PNG and ZIP":    append(bytes.Clone(pic), "PK\x03\x04"+canary...),
 	} {
-		img, err := NewIntake(2).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
+		img, err := NewIntake(2, Legible).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -171,7 +191,7 @@ func TestImagesStandUpright(t *testing.T) {
 		}
 		tiff := []byte("II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string(rune(how)) + "\x00\x00\x00\x00\x00\x00\x00")
 		file := withSegment(asJPEG(stored), segment(0xe1, "Exif\x00\x00"+string(tiff)))
-		img, err := NewIntake(1).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
+		img, err := NewIntake(1, Legible).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +212,7 @@ func TestTransparentImagesLieOnWhite(t *testing.T) {
 	deep := image.NewNRGBA64(glass.Rect)
 	few := image.NewPaletted(glass.Rect, color.Palette{color.NRGBA{R: 10, A: 0}, color.Black})
 	for _, img := range []image.Image{glass, deep, few} {
-		out, err := NewIntake(1).Read(t.Context(), base64.StdEncoding.EncodeToString(asPNG(img)))
+		out, err := NewIntake(1, Legible).Read(t.Context(), base64.StdEncoding.EncodeToString(asPNG(img)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +226,7 @@ func TestTransparentImagesLieOnWhite(t *testing.T) {
 // However many send images, no more than the slots are decoded at a time, and who gives up waiting leaves the line.
 func TestFewImagesAreDecodedAtATime(t *testing.T) {
 	const slots, senders = 2, 7
-	in := NewIntake(slots)
+	in := NewIntake(slots, Legible)
 	entered, leave := make(chan int, senders), make(chan struct{})
 	var mu sync.Mutex
 	now := 0
@@ -261,7 +281,7 @@ func TestAnImageNeedsBoundedMemory(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		img, err := rewrite(file)
+		img, err := rewrite(file, Legible)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,14 +296,14 @@ func TestAnImageNeedsBoundedMemory(t *testing.T) {
 
 // No file makes the intake panic, or keep anything but a JPEG within the bounds.
 func FuzzImage(f *testing.F) {
-	jpg := asJPEG(picture(600, 600))
+	jpg := asJPEG(picture(24, 17)) // small pictures take the same ways as large ones, and quicker
 	f.Add(jpg)
-	f.Add(asPNG(image.NewPaletted(image.Rect(0, 0, 600, 600), color.Palette{color.Black, color.White})))
+	f.Add(asPNG(image.NewPaletted(image.Rect(0, 0, 24, 17), color.Palette{color.Black, color.White})))
 	f.Add(withSegment(jpg, segment(0xe1, "Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00")))
 	f.Add(sized(jpg, 60000, 60000, 0xc2))
-	f.Add(pngOf(600, 600, 16, 6, 1))
+	f.Add(pngOf(24, 17, 16, 6, 1))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		img, err := rewrite(file)
+		img, err := rewrite(file, 1)
 		if err != nil {
 			if !errors.Is(err, ErrImage) || img.JPEG != nil {
 				t.Fatalf("%v", err)
@@ -291,7 +311,7 @@ func FuzzImage(f *testing.F) {
 			return
 		}
 		cfg, err := jpeg.DecodeConfig(bytes.NewReader(img.JPEG))
-		if err != nil || cfg.Width != img.Width || cfg.Height != img.Height || min(img.Width, img.Height) < minImageSide || len(img.JPEG) > maxImageBytes {
+		if err != nil || cfg.Width != img.Width || cfg.Height != img.Height || min(img.Width, img.Height) < 1 || len(img.JPEG) > maxImageBytes {
 			t.Fatalf("%d x %d, %d bytes: %+v %v", img.Width, img.Height, len(img.JPEG), cfg, err)
 		}
 	})

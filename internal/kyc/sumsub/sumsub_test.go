@@ -2,89 +2,24 @@ package sumsub_test
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/kyc/sumsub"
+	"github.com/stipend/stipend/internal/kyc/sumsub/sumsubtest"
 )
-
-// vendor behaves as the published interface says: it checks each signature, knows an applicant by externalUserId once,
-// takes documents while an applicant is init, and has a review.
-type vendor struct {
-	mu         sync.Mutex
-	applicants map[string]string // externalUserId → id
-	status     map[string]string
-	documents  []string
-	review     string
-	bodies     []string
-}
-
-func sign(secret, text string) string {
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte(text))
-	return hex.EncodeToString(mac.Sum(nil))
-}
-
-func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	body, _ := io.ReadAll(r.Body)
-	if r.Header.Get("X-App-Token") != "token" || r.Header.Get("X-App-Access-Sig") != sign("secret", r.Header.Get("X-App-Access-Ts")+r.Method+r.URL.RequestURI()+string(body)) {
-		w.WriteHeader(http.StatusUnauthorized)
-		return
-	}
-	v.bodies = append(v.bodies, string(body))
-	path := r.URL.Path
-	id := strings.TrimPrefix(path, "/resources/applicants/")
-	id, rest, _ := strings.Cut(id, "/")
-	switch {
-	case r.Method == http.MethodPost && path == "/resources/applicants":
-		var in struct{ ExternalUserID string }
-		_ = json.Unmarshal(body, &in)
-		if v.applicants[in.ExternalUserID] != "" {
-			w.WriteHeader(http.StatusConflict)
-			return
-		}
-		id := fmt.Sprint("app", len(v.applicants)+1)
-		v.applicants[in.ExternalUserID], v.status[id] = id, "init"
-		_, _ = fmt.Fprintf(w, `{"id":%q,"review":{"reviewStatus":"init"}}`, id)
-	case strings.HasPrefix(id, "-;externalUserId="):
-		id := v.applicants[strings.TrimPrefix(id, "-;externalUserId=")]
-		_, _ = fmt.Fprintf(w, `{"id":%q,"review":{"reviewStatus":%q}}`, id, v.status[id])
-	case rest == "info/idDoc" && v.status[id] == "init":
-		v.documents = append(v.documents, string(body))
-		_, _ = w.Write([]byte(`{}`))
-	case rest == "status/pending" && v.status[id] == "init":
-		v.status[id] = "pending"
-		_, _ = w.Write([]byte(`{"ok":1}`))
-	case rest == "status" && v.status[id] != "":
-		_, _ = w.Write([]byte(v.review))
-	default:
-		w.WriteHeader(http.StatusNotFound)
-	}
-}
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-func begin(t *testing.T) (*vendor, *sumsub.Provider) {
-	v := &vendor{applicants: map[string]string{}, status: map[string]string{}}
-	server := httptest.NewServer(v)
-	t.Cleanup(server.Close)
-	return v, sumsub.New(sumsub.Options{URL: server.URL, Token: "token", Secret: "secret", WebhookSecret: "hook", PersonLevel: "basic kyc", CompanyLevel: "kyb",
-		Now: func() time.Time { return now }})
+func begin(t *testing.T) (*sumsubtest.Vendor, *sumsub.Provider) {
+	v := sumsubtest.Start(t)
+	return v, sumsub.New(sumsub.Options{URL: v.URL, Token: sumsubtest.Token, Secret: sumsubtest.Secret, WebhookSecret: sumsubtest.WebhookSecret,
+		PersonLevel: "basic kyc", CompanyLevel: "kyb", Now: func() time.Time { return now }})
 }
 
 func application() kyc.Application {
@@ -106,22 +41,25 @@ func TestSubmit(t *testing.T) {
 			t.Fatalf("%s %v", ref, err)
 		}
 	}
-	if len(v.documents) != 1 || !strings.Contains(v.documents[0], `"idDocType":"ID_CARD"`) || !strings.Contains(v.documents[0], `"idDocSubType":"BACK_SIDE"`) ||
-		!strings.Contains(v.documents[0], `"country":"BRA"`) || !strings.Contains(v.documents[0], "\xff\xd8pixels") {
-		t.Errorf("%q", v.documents)
+	documents := v.Documents()
+	if len(documents) != 1 || !strings.Contains(documents[0], `"idDocType":"ID_CARD"`) || !strings.Contains(documents[0], `"idDocSubType":"BACK_SIDE"`) ||
+		!strings.Contains(documents[0], `"country":"BRA"`) || !strings.Contains(documents[0], "\xff\xd8pixels") {
+		t.Errorf("%q", documents)
 	}
-	if v.status["app1"] != "pending" || !strings.Contains(v.bodies[0], `"country":"DEU"`) {
-		t.Errorf("%v %s", v.status, v.bodies[0])
+	if first := v.Bodies()[0]; v.Status("app1") != "pending" || !strings.Contains(first, `"country":"DEU"`) {
+		t.Errorf("%s %s", v.Status("app1"), first)
 	}
 	firm := kyc.Application{CaseID: "ver_2", Company: &kyc.CompanyProfile{Name: "Acme", Country: "US", RegistrationNumber: "1"}}
-	if ref, err := p.Submit(t.Context(), firm); err != nil || ref != "app2" || !strings.Contains(strings.Join(v.bodies, ""), `"companyName":"Acme"`) {
+	if ref, err := p.Submit(t.Context(), firm); err != nil || ref != "app2" || !strings.Contains(strings.Join(v.Bodies(), ""), `"companyName":"Acme"`) {
 		t.Errorf("%s %v", ref, err)
 	}
 }
 
 func TestFetch(t *testing.T) {
 	v, p := begin(t)
-	v.status["app1"] = "pending"
+	if _, err := p.Submit(t.Context(), application()); err != nil {
+		t.Fatal(err)
+	}
 	for review, want := range map[string]kyc.Outcome{
 		`{"reviewStatus":"pending"}`: {State: kyc.InReview},
 		`{"reviewStatus":"onHold","reviewResult":{"reviewAnswer":"RED","reviewRejectType":"FINAL"}}`:                                             {State: kyc.InReview},
@@ -130,7 +68,7 @@ func TestFetch(t *testing.T) {
 		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"RED","reviewRejectType":"FINAL","rejectLabels":["FORGERY"]}}`:               {State: kyc.Rejected, Reasons: []string{"forgery"}},
 		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"YELLOW"}}`:                                                                  {State: kyc.InReview},
 	} {
-		v.review = review
+		v.Decide(review)
 		got, err := p.Fetch(t.Context(), "app1")
 		if err != nil || got.State != want.State || !slices.Equal(got.Reasons, want.Reasons) {
 			t.Errorf("%s: %+v %v", review, got, err)
@@ -148,7 +86,7 @@ func TestCallback(t *testing.T) {
 	headers := func(digest, algorithm string) http.Header {
 		return http.Header{"X-Payload-Digest": {digest}, "X-Payload-Digest-Alg": {algorithm}}
 	}
-	good := headers(sign("hook", body), "HMAC_SHA256_HEX")
+	good := headers(sumsubtest.Sign(sumsubtest.WebhookSecret, body), "HMAC_SHA256_HEX")
 	n, err := p.Callback(good, []byte(body), now)
 	if err != nil || n.Ref != "app1" || n.ID == "" {
 		t.Fatalf("%+v %v", n, err)
@@ -161,12 +99,12 @@ func TestCallback(t *testing.T) {
 	}{
 		"no digest":        {http.Header{}, body},
 		"another body":     {good, strings.Replace(body, "app1", "app2", 1)},
-		"another secret":   {headers(sign("secret", body), "HMAC_SHA256_HEX"), body},
-		"a weak algorithm": {headers(sign("hook", body), "HMAC_SHA1_HEX"), body},
-		"no algorithm":     {headers(sign("hook", body), ""), body},
-		"six minutes ago":  {headers(sign("hook", old), "HMAC_SHA256_HEX"), old},
-		"without a time":   {headers(sign("hook", undated), "HMAC_SHA256_HEX"), undated},
-		"not JSON":         {headers(sign("hook", "x"), "HMAC_SHA256_HEX"), "x"},
+		"another secret":   {headers(sumsubtest.Sign(sumsubtest.Secret, body), "HMAC_SHA256_HEX"), body},
+		"a weak algorithm": {headers(sumsubtest.Sign(sumsubtest.WebhookSecret, body), "HMAC_SHA1_HEX"), body},
+		"no algorithm":     {headers(sumsubtest.Sign(sumsubtest.WebhookSecret, body), ""), body},
+		"six minutes ago":  {headers(sumsubtest.Sign(sumsubtest.WebhookSecret, old), "HMAC_SHA256_HEX"), old},
+		"without a time":   {headers(sumsubtest.Sign(sumsubtest.WebhookSecret, undated), "HMAC_SHA256_HEX"), undated},
+		"not JSON":         {headers(sumsubtest.Sign(sumsubtest.WebhookSecret, "x"), "HMAC_SHA256_HEX"), "x"},
 	} {
 		if _, err := p.Callback(c.h, []byte(c.body), now); !errors.Is(err, kyc.ErrCallback) {
 			t.Errorf("%s: %v", name, err)
