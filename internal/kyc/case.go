@@ -97,6 +97,7 @@ type Case struct {
 	Reasons       []string
 	Expires       time.Time // of an approval
 	Version       int64
+	Opened        time.Time
 }
 
 // The kinds of this package's jobs.

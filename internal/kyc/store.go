@@ -134,19 +134,19 @@ func insertCase(ctx context.Context, tx *db.Tx, c Case) error {
 	return err
 }
 
-const caseColumns = "subject_id, case_id, company_id, kind, state, provider, provider_ref, reasons, expires_at, version"
+const caseColumns = "subject_id, case_id, company_id, kind, state, provider, provider_ref, reasons, expires_at, version, created_at"
 
-func scanCase(row db.Row) (c Case, err error) {
+func scanCase(row interface{ Scan(dest ...any) error }) (c Case, err error) {
 	var reasons string
-	var expires int64
-	err = row.Scan(&c.SubjectID, &c.ID, &c.CompanyID, &c.Kind, &c.State, &c.Provider, &c.Ref, &reasons, &expires, &c.Version)
+	var expires, opened int64
+	err = row.Scan(&c.SubjectID, &c.ID, &c.CompanyID, &c.Kind, &c.State, &c.Provider, &c.Ref, &reasons, &expires, &c.Version, &opened)
 	if errors.Is(err, db.ErrNoRows) {
 		return Case{}, nil
 	}
 	if expires > 0 {
 		c.Expires = db.Time(expires)
 	}
-	c.Reasons = strings.Fields(reasons)
+	c.Reasons, c.Opened = strings.Fields(reasons), db.Time(opened)
 	return c, err
 }
 
@@ -157,6 +157,13 @@ func selectCase(ctx context.Context, tx *db.Tx, subjectID string) (Case, error) 
 
 func selectCaseByRef(ctx context.Context, tx *db.Tx, provider, ref string) (Case, error) {
 	return scanCase(tx.QueryRow(ctx, "SELECT "+caseColumns+" FROM verifications WHERE provider = $1 AND provider_ref = $2 AND provider_ref <> '' AND is_current = TRUE", provider, ref))
+}
+
+// selectWaiting are cases that wait for a decision, for people who look at a sandbox: it reads all cases.
+func selectWaiting(ctx context.Context, tx *db.Tx) ([]Case, error) {
+	rows, err := tx.Query(ctx, "SELECT "+caseColumns+` FROM verifications
+		WHERE is_current = TRUE AND state IN ('initiated', 'submitted', 'in_review') ORDER BY created_at, case_id LIMIT 100`)
+	return db.Collect(rows, err, func(r *db.Rows) (Case, error) { return scanCase(r) })
 }
 
 // updateCase says whether the case was still as it was read.

@@ -16,4 +16,8 @@ var routes = []route{
 	{method: "POST", path: "/invitation/{token}/decline", kind: write, personal: true, handler: declineInvitation},
 	{method: "POST", path: "/invitation/{token}/ask", kind: write, personal: true, handler: askForInvitation},
 	{method: "GET", path: "/invitation/{token}/asked", kind: read, personal: true, handler: showAsked},
+
+	{method: "GET", path: "/sandbox/verifications", kind: read, personal: true, sandbox: true, handler: listVerifications},
+	{method: "GET", path: "/sandbox/verifications/{subject}", kind: read, personal: true, sandbox: true, handler: showVerification},
+	{method: "POST", path: "/sandbox/verifications/{subject}", kind: write, personal: true, sandbox: true, handler: decideVerification},
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/session"
 )
 
@@ -42,6 +43,8 @@ type Deps struct {
 	BaseURL, AuthURL string
 	// Sealer seals personal data at rest.
 	Sealer *identity.Sealer
+	// KYC has its cases decided on pages, where the environment is a sandbox. Nil: there are no such pages.
+	KYC *kyc.Service
 	// Now is the clock of the log, never of the business.
 	Now func() time.Time
 	// Observe is told of every request that a route answered, for metrics.
@@ -65,6 +68,9 @@ func New(d Deps) http.Handler {
 		}
 	}
 	for _, rt := range routes {
+		if rt.sandbox && !s.decides() {
+			continue
+		}
 		s.mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w.(*answer), r, rt) })
 	}
 	s.mux.HandleFunc("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) { s.serveAsset(w.(*answer), r) })
@@ -102,6 +108,8 @@ type route struct {
 	again handler
 	// personal marks pages about somebody: nobody keeps a copy of them.
 	personal bool
+	// sandbox marks pages that are nowhere else: whoever reaches a sandbox may do there what is for the provider otherwise.
+	sandbox bool
 }
 
 // handler does what a route is for. It may run more than once, and touches nothing but its transaction, which is nil for
@@ -139,6 +147,9 @@ type server struct {
 	origins *http.CrossOriginProtection
 	hashing chan struct{} // a place for each password that is being checked
 }
+
+// decides says whether people decide verifications here.
+func (s *server) decides() bool { return s.Env == identity.Sandbox && s.KYC != nil }
 
 // What this face itself refuses.
 var (

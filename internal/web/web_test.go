@@ -19,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -33,6 +34,12 @@ type house struct {
 // open serves the pages; extra routes stand beside them.
 func open(t *testing.T, d *db.DB, env identity.Environment, extra ...route) *house {
 	t.Helper()
+	return openWith(t, d, env, nil, extra...)
+}
+
+// openWith serves the pages of verifications, too.
+func openWith(t *testing.T, d *db.DB, env identity.Environment, verify *kyc.Service, extra ...route) *house {
+	t.Helper()
 	h := &house{T: t}
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
@@ -41,7 +48,7 @@ func open(t *testing.T, d *db.DB, env identity.Environment, extra ...route) *hou
 	own := routes
 	routes = append(slices.Clone(routes), extra...)
 	defer func() { routes = own }()
-	s := httptest.NewServer(New(Deps{DB: d, Env: env, Sealer: sealer, Now: time.Now, Log: slog.New(slog.NewTextHandler(&h.log, nil))}))
+	s := httptest.NewServer(New(Deps{DB: d, Env: env, Sealer: sealer, KYC: verify, Now: time.Now, Log: slog.New(slog.NewTextHandler(&h.log, nil))}))
 	t.Cleanup(s.Close)
 	h.url, h.close = s.URL, s.Close
 	return h

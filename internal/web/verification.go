@@ -1,0 +1,55 @@
+package web
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/kyc"
+)
+
+// verification is a case as its pages show it.
+type verification struct {
+	kyc.Review
+	Path  string
+	Begun string
+}
+
+func newVerification(r kyc.Review) verification {
+	if r.Name == "" {
+		r.Name = r.SubjectID
+	}
+	return verification{r, "/sandbox/verifications/" + r.SubjectID, r.Opened.UTC().Format("2006-01-02 15:04 UTC")}
+}
+
+// listVerifications are the cases that wait in a sandbox.
+func listVerifications(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	waiting, err := c.KYC.ListInSandbox(ctx, tx)
+	all := make([]verification, len(waiting))
+	for i, r := range waiting {
+		all[i] = newVerification(r)
+	}
+	return view{page: "verifications", title: c.text("verifications.title"), data: all}, err
+}
+
+// showVerification is the case of a user, an owner or a company by their id, as the interface names them.
+func showVerification(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	r, err := c.KYC.ReviewInSandbox(ctx, tx, c.r.PathValue("subject"))
+	if err != nil {
+		return view{}, err
+	}
+	v := newVerification(r)
+	return view{page: "verification", title: c.text("verification.title", v.Name), data: v}, nil
+}
+
+// decideVerification takes a decision on the case that the reader saw. Where that one was decided meanwhile, the page shows how
+// it stands.
+func decideVerification(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	subject := c.r.PathValue("subject")
+	err := c.KYC.DecideCaseInSandbox(ctx, tx, subject, c.form.Get("case_id"), kyc.State(c.form.Get("result")))
+	if f, ok := fault.As(err); ok && errors.Is(f, kyc.ErrState) || err == nil {
+		return view{redirect: "/sandbox/verifications/" + subject}, nil
+	}
+	return view{}, err
+}

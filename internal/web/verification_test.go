@@ -1,0 +1,276 @@
+package web
+
+import (
+	"context"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// applicants are users and a company that hand in documents.
+type applicants struct {
+	inviter
+	kyc *kyc.Service
+}
+
+// verifying serves pages that decide cases, where the environment lets them.
+func verifying(t *testing.T, d *db.DB, env identity.Environment) (*house, applicants) {
+	t.Helper()
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := applicants{newInviter(t, d), &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(1, 1), Provider: kyc.Sandbox{}}}
+	return openWith(t, d, env, x.kyc), x
+}
+
+// onePixel is a PNG of that size.
+const onePixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+var residence = identity.Details{
+	PhoneNumber: "+12125550123", PhoneCountry: "US", DateOfBirth: "1990-12-10", StreetAddress: "1 Hidden Street", City: "New York", State: "NY", Zip: "10001",
+}
+
+// hand reads a picture as a document.
+func (x applicants) hand(docType, category string) (kyc.Upload, kyc.Image) {
+	x.t.Helper()
+	image, err := x.kyc.Intake.Read(x.t.Context(), onePixel)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return kyc.Upload{DocType: docType, Category: category, IssuingCountry: "US", Base64: onePixel}, image
+}
+
+// person is a user in review who handed in both sides of a card and a tax id.
+func (x applicants) person(last string) (userID string) {
+	x.t.Helper()
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		u, err := identity.CreateUser(ctx, tx, x.kyc.Sealer, identity.NewUser{CompanyID: x.by.CompanyID, Profile: identity.Profile{
+			Email: strings.ToLower(last[:min(len(last), 20)]) + "@example.com", FirstName: "Ada", LastName: last, Country: "US",
+			Details: identity.Details{DateOfBirth: "1990-12-10", StreetAddress: "1 Hidden Street", City: "New York"},
+		}})
+		userID = u.ID
+		return err
+	})
+	front, image := x.hand("drivers_license", kyc.Front)
+	back, _ := x.hand("drivers_license", kyc.Back)
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		if err := x.kyc.Store(ctx, tx, x.by, userID, front, image); err != nil {
+			return err
+		}
+		if err := x.kyc.Store(ctx, tx, x.by, userID, back, image); err != nil {
+			return err
+		}
+		return x.kyc.Store(ctx, tx, x.by, userID, kyc.Upload{DocType: kyc.TaxID, TaxID: "536904399", TaxIDType: "ssn"}, kyc.Image{})
+	})
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		_, _, err := x.kyc.DecideInSandbox(ctx, tx, x.by, userID, "in_review")
+		return err
+	})
+	return userID
+}
+
+// firm submits the company and an owner of it.
+func (x applicants) firm() (ownerID string) {
+	x.t.Helper()
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		_, err := x.kyc.Onboard(ctx, tx, x.by, "", kyc.CompanyProfile{
+			Name: "Acme Widgets", Country: "US", RegistrationNumber: "HIDDEN-1", IncorporationDate: "2001-02-03", StreetAddress: "1 Hidden Street", City: "Dover",
+		})
+		return err
+	})
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		o, err := x.kyc.AddOwner(ctx, tx, x.by, "", kyc.Owner{OwnershipBps: 6000, Person: kyc.Person{FirstName: "Bob", LastName: "Owner", DateOfBirth: "1970-01-31", Country: "US"}})
+		ownerID = o.ID
+		return err
+	})
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		for _, u := range []struct{ owner, kind string }{{ownerID, kyc.Passport}, {"", "certificate_of_incorporation"}, {"", "shareholder_register"}} {
+			upload, image := x.hand(u.kind, kyc.Front)
+			if err := x.kyc.StoreFor(ctx, tx, x.by, "", u.owner, upload, image); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		if _, err := x.kyc.InitiateOwner(ctx, tx, x.by, "", ownerID); err != nil {
+			return err
+		}
+		_, err := x.kyc.InitiateCompany(ctx, tx, x.by, "")
+		return err
+	})
+	return ownerID
+}
+
+const casesPath = "/sandbox/verifications"
+
+var caseID = regexp.MustCompile(`name="case_id" value="(ver_[0-9a-z]+)"`)
+
+// decide presses a button of a case's page.
+func (h *house) decide(subject, result string) reply {
+	h.Helper()
+	found := caseID.FindStringSubmatch(h.do("GET", casesPath+"/"+subject, "").text)
+	if found == nil {
+		h.Fatalf("%s cannot be decided", subject)
+	}
+	return h.do("POST", casesPath+"/"+subject, url.Values{"case_id": {found[1]}, "result": {result}}.Encode(), "Sec-Fetch-Site", "same-origin")
+}
+
+// Whoever reaches a sandbox decides what waits in it: people, companies, and those who own them.
+func TestVerificationsAreDecided(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		h, x := verifying(t, d, identity.Sandbox)
+		if got := h.do("GET", casesPath, ""); got.status != 200 || !strings.Contains(got.text, "Nothing is waiting.") {
+			t.Errorf("%d\n%s", got.status, got.text)
+		}
+		good, bad, again := x.person("Good"), x.person("Bad"), x.person("Again")
+		owner := x.firm()
+		if got := h.do("GET", "/?lang=fr", ""); !strings.Contains(got.text, `href="`+casesPath+`?lang=fr"`) {
+			t.Errorf("nothing leads there:\n%s", got.text)
+		}
+		list := h.do("GET", casesPath, "").text
+		for _, id := range []string{good, bad, again, owner, x.by.CompanyID} {
+			if !strings.Contains(list, `href="`+casesPath+"/"+id+`"`) {
+				t.Errorf("%s is missing in\n%s", id, list)
+			}
+		}
+
+		page := h.do("GET", casesPath+"/"+good, "")
+		for _, want := range []string{"Verification of Ada Good", "Acme Widgets", "<code>in_review</code>", "<code>drivers_license</code>, front, US", "<code>drivers_license</code>, back, US", "<code>tax_id</code>, <code>ssn</code>, US"} {
+			if !strings.Contains(page.text, want) {
+				t.Errorf("no %q in\n%s", want, page.text)
+			}
+		}
+		if page.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%v", page.header)
+		}
+		firm := h.do("GET", casesPath+"/"+x.by.CompanyID, "").text
+		for _, secret := range []string{"536904399", "4399", "Hidden", "1990", "good@example.com", "HIDDEN-1", "<img", "base64"} {
+			if strings.Contains(list+page.text+firm, secret) {
+				t.Errorf("a page shows %q", secret)
+			}
+		}
+
+		for subject, c := range map[string]struct{ result, status string }{
+			good: {"approved", "approved"}, bad: {"rejected", "rejected"}, again: {"resubmission_required", "resubmission_required"}, owner: {"approved", "approved"},
+			x.by.CompanyID: {"resubmission_required", "resubmission_required"},
+		} {
+			if got := h.decide(subject, c.result); got.status != 303 || got.header.Get("Location") != casesPath+"/"+subject {
+				t.Fatalf("%s: %d to %q\n%s", c.result, got.status, got.header.Get("Location"), got.text)
+			}
+			got := h.do("GET", casesPath+"/"+subject, "")
+			if !strings.Contains(got.text, "<code>"+c.status+"</code>") || strings.Contains(got.text, "<form") || strings.Contains(got.text, "%!") {
+				t.Errorf("after %s:\n%s", c.result, got.text)
+			}
+		}
+		for query, want := range map[string]int64{
+			"SELECT COUNT(*) FROM users WHERE user_id = '" + good + "' AND kyc_status = 'approved'":                        1,
+			"SELECT COUNT(*) FROM events WHERE name = 'user.kyc_status_update' AND data LIKE '%resubmission_required%'":    1,
+			"SELECT COUNT(*) FROM mails WHERE template = 'kyc_result'":                                                     3,
+			"SELECT COUNT(*) FROM verifications WHERE state IN ('initiated', 'submitted', 'in_review')":                    0,
+			"SELECT COUNT(*) FROM verifications WHERE subject_id = '" + x.by.CompanyID + "' AND state = 'more_info'":       1,
+			"SELECT COUNT(*) FROM owners WHERE owner_id = '" + owner + "' AND kyc_status = 'approved'":                     1,
+			"SELECT COUNT(*) FROM events WHERE name = 'company.kyb_status_update' AND data LIKE '%resubmission_required%'": 1,
+		} {
+			if n := x.count(query); n != want {
+				t.Errorf("%d, want %d: %s", n, want, query)
+			}
+		}
+		h.close()
+		if log := h.log.String(); strings.Contains(log, good) || strings.Contains(log, "Good") {
+			t.Errorf("the log tells who it was:\n%s", log)
+		}
+	})
+}
+
+// A decision is for the case that was seen, once, and from this site; a company is approved only with its owners.
+func TestVerificationsAreDecidedOnce(t *testing.T) {
+	d := sqlite(t)
+	h, x := verifying(t, d, identity.Sandbox)
+	ada := x.person("Lovelace")
+	at, id := casesPath+"/"+ada, caseID.FindStringSubmatch(h.do("GET", casesPath+"/"+ada, "").text)[1]
+	const waiting = "SELECT COUNT(*) FROM verifications WHERE state = 'in_review'"
+	for name, c := range map[string]struct {
+		status  int
+		form    string
+		headers []string
+	}{
+		"another site": {403, "case_id=" + id + "&result=approved", []string{"Sec-Fetch-Site", "cross-site"}},
+		"no decision":  {422, "case_id=" + id, nil},
+		"another word": {422, "case_id=" + id + "&result=expired", nil},
+		"another case": {303, "case_id=ver_other&result=approved", nil},
+		"no case":      {303, "result=approved", nil},
+	} {
+		if got := h.do("POST", at, c.form, c.headers...); got.status != c.status || x.count(waiting) != 1 {
+			t.Errorf("%s: %d", name, got.status)
+		}
+	}
+	for _, method := range []string{"GET", "POST"} {
+		if got := h.do(method, casesPath+"/usr_nobody", "result=approved"); got.status != 404 {
+			t.Errorf("%s of nobody: %d", method, got.status)
+		}
+	}
+	for _, result := range []string{"approved", "rejected"} { // the second one comes too late
+		if got := h.do("POST", at, "case_id="+id+"&result="+result); got.status != 303 {
+			t.Errorf("%s: %d", result, got.status)
+		}
+	}
+	if n := x.count("SELECT COUNT(*) FROM verifications WHERE state = 'approved'"); n != 1 {
+		t.Errorf("%d are approved", n)
+	}
+
+	owner := x.firm()
+	h.decide(x.by.CompanyID, "approved")
+	if got := h.do("GET", casesPath+"/"+x.by.CompanyID, "").text; !strings.Contains(got, "<code>ubo_pending</code>") || strings.Contains(got, "<form") {
+		t.Errorf("approved without its owner:\n%s", got)
+	}
+	h.decide(owner, "approved")
+	if got := h.do("GET", casesPath+"/"+x.by.CompanyID, "").text; !strings.Contains(got, "(<code>approved</code>)") {
+		t.Errorf("%s", got)
+	}
+}
+
+// Nobody but the provider decides in production: there are no such pages, and nothing speaks of them.
+func TestNobodyDecidesInProduction(t *testing.T) {
+	d := sqlite(t)
+	h, x := verifying(t, d, identity.Production)
+	ada := x.person("Lovelace")
+	for _, path := range []string{casesPath, casesPath + "/" + ada} {
+		for _, method := range []string{"GET", "POST"} {
+			if got := h.do(method, path, "result=approved"); got.status != 404 || strings.Contains(got.text, "Lovelace") {
+				t.Errorf("%s %s: %d", method, path, got.status)
+			}
+		}
+	}
+	if got := h.do("GET", "/", ""); strings.Contains(got.text, casesPath) {
+		t.Errorf("%s", got.text)
+	}
+}
+
+func TestVerificationsInABrowser(t *testing.T) {
+	d := sqlite(t)
+	h, x := verifying(t, d, identity.Sandbox)
+	b := webtest.Start(t)
+	ada, eve := x.person("Lovelace"), x.person(strings.Repeat("Verylongname", 8))
+	x.firm()
+	b.Check(h.url + casesPath)
+	b.Check(h.url + casesPath + "/" + eve)
+
+	// From the start page to the decision, without JavaScript, on a small screen.
+	p := b.Open(h.url+"/", webtest.Look{Width: 320, NoScript: true})
+	p.Send(`a[href="` + casesPath + `"]`)
+	p.Send(`a[href="` + casesPath + "/" + ada + `"]`)
+	p.Send(`button[value="rejected"]`)
+	if text := p.Text(); p.Path() != casesPath+"/"+ada || !strings.Contains(text, "rejected") || !strings.Contains(text, "does not wait") {
+		t.Errorf("at %s:\n%s", p.Path(), text)
+	}
+	b.Open(h.url+casesPath+"/"+ada, webtest.Look{Width: 320}).Audit()
+}
