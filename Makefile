@@ -33,9 +33,11 @@ race: ## run all tests under the race detector; needs a C compiler
 	@CGO_ENABLED=1 go test -race -count=1 $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
 .PHONY: lint
-lint: ## check formatting and the linters of .golangci.yml; the first run builds the linter, which takes minutes
-	@tools/install.sh lint
+lint: ## check formatting, the linters of .golangci.yml and those of the contract; the first run builds the linter, which takes minutes
+	@tools/install.sh lint contract
 	@.tools/bin/golangci-lint run ./...
+	@.tools/contract/node_modules/.bin/spectral lint --quiet --fail-severity=hint --ruleset tools/npm/spectral.yaml client/openapi.json
+	@REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true .tools/contract/node_modules/.bin/redocly lint --config tools/npm/redocly.yaml client/openapi.json 2>bin/redocly.log || { cat bin/redocly.log; exit 1; }
 
 .PHONY: fmt
 fmt: ## format the Go files
@@ -43,9 +45,11 @@ fmt: ## format the Go files
 	@.tools/bin/golangci-lint fmt ./...
 
 .PHONY: generate
-generate: ## make what is made from the code: the codes of each operation, client/openapi.json
+generate: ## make what is made from the code: the codes of each operation, client/openapi.json, the Go client
 	@go run ./tools/generate codes
 	@go run ./tools/generate contract
+	@go run ./tools/generate client bin/client.json
+	@go tool ogen --config client/ogen.yml --package client --target client --clean bin/client.json 2>/dev/null
 
 .PHONY: bench
 bench: ## measure the service against its floors, on both databases, and print the figures

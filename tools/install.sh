@@ -6,11 +6,12 @@
 #   chromium     a browser, for the tests that look at pages
 #   axe          axe-core, which finds what keeps people from using a page
 #   lint         golangci-lint
+#   contract     from npm: the linters of the contract and the generator of its TypeScript types (tools/npm)
 #   webhooks     the npm package standardwebhooks, whose verifier must accept what we sign; needs node and npm
 #
 # Everything goes to .tools/, except PostgreSQL and Chromium when this runs as root on a Debian system: then they are the
 # system's packages.
-# Usage: tools/install.sh [btcd] [postgres] [chromium] [axe] [lint] [webhooks]
+# Usage: tools/install.sh [btcd] [postgres] [chromium] [axe] [lint] [contract] [webhooks]
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.tools
@@ -132,12 +133,30 @@ webhooks() {
 	npm install --prefix "$tools/npm/webhooks" --no-save --ignore-scripts --no-audit --no-fund $webhooks_packages >&2
 }
 
-[ $# -gt 0 ] || set -- btcd postgres chromium axe lint webhooks
+# contract installs what the lock file names, into a directory of its own: npm removes what it was not told of.
+contract() {
+	if cmp -s tools/npm/package-lock.json "$tools/contract/installed.json"; then
+		return
+	fi
+	command -v npm >/dev/null || apt npm || true
+	command -v npm >/dev/null || {
+		say "no npm, which brings the contract's linters: install the package npm"
+		exit 1
+	}
+	say "installing the contract's linters from npm"
+	mkdir -p "$tools/contract"
+	cp tools/npm/package.json tools/npm/package-lock.json "$tools/contract/"
+	(cd "$tools/contract" && npm ci --ignore-scripts --no-audit --no-fund >&2)
+	cp tools/npm/package-lock.json "$tools/contract/installed.json"
+}
+
+[ $# -gt 0 ] || set -- btcd postgres chromium axe lint contract webhooks
 for tool; do
 	case $tool in
 	btcd) go_tool btcd github.com/btcsuite/btcd "$btcd_version" ;;
 	lint) go_tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint "$lint_version" ;;
 	postgres) postgres ;;
+	contract) contract ;;
 	chromium) chromium ;;
 	axe) axe ;;
 	webhooks) webhooks ;;

@@ -44,8 +44,11 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 	}
 	problemSchema := reg.Schema(reflect.TypeFor[problem](), true, "")
 	health := reg.Schema(reflect.TypeFor[healthAnswer](), true, "")
+	for _, t := range []reflect.Type{reflect.TypeFor[oauthTokenBody](), reflect.TypeFor[oauthToken](), reflect.TypeFor[oauthRevokeBody](), reflect.TypeFor[oauthError](), reflect.TypeFor[oauthMetadata]()} {
+		reg.Schema(t, true, "")
+	}
 	for name, s := range reg.Map() {
-		describeMembers(s)
+		describeMembers(s, requests[name])
 		if !requests[name] {
 			s.AdditionalProperties = nil // an answer may carry more than the contract says, so that additions break nobody
 		}
@@ -82,6 +85,7 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 	face.oauth()
 	for _, t := range tags {
 		if face.tagged[t.name] {
+			face.tagged[t.name] = false // once, however many parts of paths it has
 			api.Tags = append(api.Tags, &huma.Tag{Name: t.name, Description: t.doc})
 		}
 	}
@@ -145,7 +149,7 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 		Description: rt.describe(), Responses: map[string]*huma.Response{},
 	}
 	for _, p := range in.params {
-		describeMember(p.name, p.schema)
+		describeMember(p.name, p.schema, !p.required)
 		s := *p.schema
 		s.Description = "" // said beside it
 		param := &huma.Param{Name: p.name, In: p.in, Required: p.required, Schema: &s, Description: p.schema.Description}

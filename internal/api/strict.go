@@ -635,7 +635,7 @@ const inCSV = "csv"
 func checkLine(s *huma.Schema, text string) string {
 	lines := s.Format == multiline
 	bad := func(r rune) bool {
-		return identity.Unprintable(r) && !(lines && (r == '\n' || r == '\r' || r == '\t'))
+		return identity.Unprintable(r) && (!lines || r != '\n' && r != '\r' && r != '\t')
 	}
 	switch {
 	case s.ContentEncoding != "" || s.Format == inCSV || !strings.ContainsFunc(text, bad):

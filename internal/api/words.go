@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -16,7 +17,7 @@ type word struct {
 // words are the words of the interface, in groups that belong together.
 var words = map[string]word{
 	// Ids. They are opaque.
-	"company_id":          {"Id of the company. Left out, it is the company that the credential acts for; another company's answers 404.", `"com_01k5m8rzq4e2v7t3x9h6w0c1"`},
+	"company_id":          {"Id of the company.", `"com_01k5m8rzq4e2v7t3x9h6w0c1"`},
 	"user_id":             {"Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.", `"usr_01k5m8s2a7d4n8q0y5j3f6b9"`},
 	"recipient_id":        {"Id of the recipient.", `"rec_01k5m8t6w3p9c2k7z4r8g1v5"`},
 	"relationship_id":     {"Id of the link between the company and the recipient.", `"rel_01k5m8t6w3p9c2k7z4r8g1v6"`},
@@ -31,6 +32,7 @@ var words = map[string]word{
 	"invoice_id":          {"Id of the invoice.", `"inv_01k5m8z7e1i3o5r9v2y4a6c8"`},
 	"document_id":         {"Id of the document.", `"doc_01k5m900b4f6h8k2m5q7s9w1"`},
 	"external_company_id": {"Id of the payer (`pyr_…`): somebody outside of this service who pays the user.", `"pyr_01k5m914c6g8j0n3p5r7t9v2"`},
+	"vendor_id":           {"Id of the vendor, a recipient.", `"rec_01k5m8t6w3p9c2k7z4r8g1v5"`},
 	"payer_id":            {"Id of the payer (`pyr_…`), or the merchant's own reference for its customer.", `"pyr_01k5m914c6g8j0n3p5r7t9v2"`},
 	"wallet_id":           {"Id of the company's wallet in one currency.", `"wal_01k5m928d8h0k2o4q6s8u0w3"`},
 	"transaction_id":      {"Id of the transaction.", `"txn_01k5m93cea1j3l5p7r9t1v4x"`},
@@ -147,6 +149,81 @@ var words = map[string]word{
 	"issue_date": {"When the invoice is issued, YYYY-MM-DD.", `"2026-09-30"`},
 	"due_date":   {"When the invoice is due, YYYY-MM-DD.", `"2026-10-30"`},
 
+	// What a destination needs, and how it changed.
+	"key":           {"Name of the member of `distribution_data`.", `"iban"`},
+	"label":         {"What a form calls it.", `"IBAN"`},
+	"value":         {"The value.", `"checking"`},
+	"required":      {"Whether it must be given.", `true`},
+	"min_length":    {"Fewest characters.", `15`},
+	"max_length":    {"Most characters.", `34`},
+	"pattern":       {"Regular expression that the whole text matches; empty when any text will do.", `"^[A-Z0-9]+$"`},
+	"example":       {"A value of the right form.", `"DE89370400440532013000"`},
+	"options":       {"The values to choose from.", ``},
+	"rail":          {"How the money is sent.", `"sepa"`},
+	"field":         {"Name of the member that this one depends on.", `"account_type"`},
+	"change_id":     {"Id of the change.", `"chg_01k5m9cond0s2u4w6y8a304"`},
+	"action":        {"What was done.", `"created"`},
+	"credential_id": {"Id of the credential that did it.", `"key_01k5m9dpoe1t3v5x7z9b405"`},
+	"dry_run":       {"Whether nothing was kept.", `false`},
+	"existing":      {"Rows that were there already.", `0`},
+	"failed":        {"Rows that were refused.", `0`},
+	"results":       {"What became of each row, in order.", ``},
+	"column":        {"Column of the file.", `"country"`},
+
+	// Events and their deliveries.
+	"event":       {"Name of the event.", `"payroll.created"`},
+	"environment": {"sandbox or production.", `"sandbox"`},
+	"api_version": {"Version of the interface that the event speaks.", `"2.0"`},
+	"attempts":    {"How often it was tried.", `1`},
+	"has_more":    {"Whether more follow.", `false`},
+	"headers":     {"The headers, by name.", ``},
+	"method":      {"The HTTP method.", `"POST"`},
+	"took_ms":     {"How long it took, in milliseconds.", `85`},
+	"url":         {"The address.", `"https://example.com/hooks"`},
+
+	// Verification.
+	"result":               {"How the verification ends.", ``},
+	"kyb_state":            {"State of the company's verification.", `"approved"`},
+	"ownership_percentage": {"Share of the company that the person owns, in percent.", `60`},
+	"control_person":       {"Whether the person controls the company.", `true`},
+	"bytes":                {"Size, in bytes.", `48213`},
+
+	// Bank accounts.
+	"funding_account_id":  {"Id of the funding account.", `"fac_01k5m9bnmi9r1t3v5x7z9203"`},
+	"accounts":            {"The funding accounts.", ``},
+	"account_holder_name": {"Name in which the account is held.", `"Ada Lovelace"`},
+	"account_number":      {"Account number; empty where there is an IBAN.", `"000123456789"`},
+	"routing_number":      {"Routing number of the bank; empty where there is an IBAN.", `"021000021"`},
+	"iban":                {"IBAN; empty where there is none.", `"DE89370400440532013000"`},
+	"bic":                 {"BIC of the bank; empty where there is none.", `"COBADEFFXXX"`},
+	"bank_name":           {"Name of the bank.", `"Example Bank"`},
+	"terms_url":           {"Where the bank's terms can be read.", `"https://example.com/terms"`},
+	"accepted_version":    {"Version of the terms that was accepted; empty while none was.", `"2026-01"`},
+	"version":             {"Version of the text.", `"2026-01"`},
+
+	// OAuth.
+	"access_token":      {"The token; send it as Bearer.", `"stp_sandbox_tok_…"`},
+	"token":             {"The token to revoke.", `"stp_sandbox_tok_…"`},
+	"token_type":        {"How the token is sent.", `"Bearer"`},
+	"grant_type":        {"What is exchanged.", `"authorization_code"`},
+	"error":             {"What is wrong, as RFC 6749 names it.", `"invalid_grant"`},
+	"error_description": {"What is wrong, for people.", `"The code is unknown, used or expired."`},
+
+	"issuer":                           {"The authorization server (RFC 8414).", `"https://auth.example.com"`},
+	"authorization_endpoint":           {"Where users are sent (RFC 8414).", `"https://auth.example.com/authorize"`},
+	"token_endpoint":                   {"Where codes are exchanged (RFC 8414).", `"https://api.example.com/oauth2/token"`},
+	"revocation_endpoint":              {"Where tokens are revoked (RFC 8414).", `"https://api.example.com/oauth2/revoke"`},
+	"service_documentation":            {"Where people read about it (RFC 8414).", `"https://api.example.com/docs"`},
+	"scopes_supported":                 {"The scopes (RFC 8414).", `["c_company_detail"]`},
+	"response_types_supported":         {"The response types (RFC 8414).", `["code"]`},
+	"response_modes_supported":         {"The response modes (RFC 8414).", `["query"]`},
+	"grant_types_supported":            {"The grant types (RFC 8414).", `["authorization_code"]`},
+	"code_challenge_methods_supported": {"The methods of PKCE (RFC 8414).", `["S256"]`},
+
+	"token_endpoint_auth_methods_supported":          {"How clients show who they are at the token endpoint (RFC 8414).", `["client_secret_basic"]`},
+	"revocation_endpoint_auth_methods_supported":     {"How clients show who they are at the revocation endpoint (RFC 8414).", `["client_secret_basic"]`},
+	"authorization_response_iss_parameter_supported": {"Whether the answer of an authorization names the issuer (RFC 9207).", `true`},
+
 	// Lists.
 	"data":        {"The items of this page.", ``},
 	"meta":        {"Where the page stands in its list.", ``},
@@ -218,7 +295,7 @@ var words = map[string]word{
 	"distribution_data": {"The destination itself: the members that GET /api/user/distribution/fields lists for the currency and country; for crypto `address`, and `network`, `tag` or `transfer_memo` where the currency needs them.", `{"address":"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}`},
 	"allocation":        {"Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.", `100`},
 	"allocations":       {"The new shares, 1 to 3, totalling 100. A destination that is not named gets 0.", ``},
-	"required_fields":   {"The members that `distribution_data` needs, in the order in which a form shows them.", ``},
+	"required_fields":   {"The members that `distribution_data` needs, in the order in which a form shows them.", `[]`},
 
 	// Errors.
 	"type":    {"Its kind.", ``},
@@ -239,16 +316,22 @@ var words = map[string]word{
 const exampleTime = "2026-09-30T14:05:00Z"
 
 // describeMembers gives each member of a schema its words: what its tags have not said already.
-func describeMembers(s *huma.Schema) {
+func describeMembers(s *huma.Schema, request bool) {
 	for name, member := range s.Properties {
-		describeMember(name, member)
+		describeMember(name, member, request && !isRequired(s, name))
 	}
 }
 
-func describeMember(name string, s *huma.Schema) {
+// ownCompany is what an optional company_id of a request means when it is left out.
+const ownCompany = " Left out, it is the company that the credential acts for; no other can be named."
+
+func describeMember(name string, s *huma.Schema, optional bool) {
 	w := words[name]
 	if s.Description == "" {
 		s.Description = w.doc
+		if optional && name == "company_id" {
+			s.Description += ownCompany
+		}
 	}
 	if len(s.Examples) > 0 || s.Ref != "" || s.Type == huma.TypeObject && len(s.Properties) > 0 {
 		return
@@ -268,7 +351,7 @@ func fits(s *huma.Schema, example string) bool {
 		return false
 	}
 	if kind != huma.TypeString {
-		return kind != huma.TypeArray || s.Items != nil && s.Items.Type == huma.TypeString && len(s.Items.Enum) == 0
+		return kind != huma.TypeArray || example == "[]" || s.Items != nil && s.Items.Type == huma.TypeString && len(s.Items.Enum) == 0
 	}
 	var text string
 	return json.Unmarshal([]byte(example), &text) == nil && checkString(s, nil, text) == "" && s.Format != "date-time" && s.Format != "date"
@@ -317,6 +400,9 @@ func exampleOf(reg huma.Registry, s *huma.Schema, request bool) any {
 		return "ada@example.com"
 	case "uri":
 		return "https://example.com"
+	}
+	if s.MinLength != nil {
+		return strings.Repeat("x", *s.MinLength)
 	}
 	return ""
 }

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shopspring/decimal"
 
+	"github.com/stipend/stipend/client"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/distribution"
@@ -72,32 +74,33 @@ func TestFromCreateToFulfilled(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		s := boot(t, url)
 		seed := s.Ready().Seed
-		api := &demoClient{base: s.Ready().BaseURL, key: seed.APIKey}
-
-		var made demoCreated
-		err := api.post(t.Context(), "/api/company/payroll/create", map[string]any{
-			"company_id": seed.CompanyID, "currency": "USD", "to_pay": []map[string]any{
-				{"user_id": seed.Workers[0].UserID, "amount_fiat": json.Number("600.00")},
-				{"user_id": seed.Workers[1].UserID, "amount_fiat": json.Number("250.50")},
-				{"company_id": seed.Recipients[1].RecipientID, "amount_fiat": json.Number("49.50")},
-			},
-		}, &made)
+		stipend, err := client.New(s.Ready().BaseURL, client.APIKey(seed.APIKey))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if made.Volume != "900.00" || made.Fees != "9.00" || made.Total != "909.00" {
-			t.Errorf("volume %s, fees %s, total %s; want 900.00, 9.00, 909.00", made.Volume, made.Fees, made.Total)
-		}
-		if q := made.Quote; q.FundingAmount != "0.01818000" || !strings.HasPrefix(q.FundingDetails.Address, "bcrt1q") {
-			t.Errorf("quote %+v, want 0.01818000 BTC to a regtest address", q)
-		}
-		if err := api.post(t.Context(), "/api/sandbox/deposit", map[string]any{"payroll_id": made.PayrollID, "kind": "exact"}, nil); err != nil {
+		id, amount := client.NewOptString, decimal.RequireFromString
+		made, err := stipend.CreatePayroll(t.Context(), &client.PayrollCreateBody{
+			CompanyID: id(seed.CompanyID), Currency: id("USD"), ToPay: []client.ToPayItem{
+				{UserID: id(seed.Workers[0].UserID), AmountFiat: amount("600.00")},
+				{UserID: id(seed.Workers[1].UserID), AmountFiat: amount("250.50")},
+				{CompanyID: id(seed.Recipients[1].RecipientID), AmountFiat: amount("49.50")},
+			},
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
-		var last demoDetail
+		if v, f, sum := made.VolumeInputInInputCurrency, made.Fees, made.TotalInputInInputCurrency; v.StringFixed(2) != "900.00" || f.StringFixed(2) != "9.00" || sum.StringFixed(2) != "909.00" {
+			t.Errorf("volume %s, fees %s, total %s; want 900.00, 9.00, 909.00", v, f, sum)
+		}
+		if q := made.Quote.Value; !q.FundingAmount.Equal(amount("0.01818")) || !strings.HasPrefix(q.FundingDetails.Address, "bcrt1q") {
+			t.Errorf("quote %+v, want 0.01818 BTC to a regtest address", q)
+		}
+		if _, err := stipend.SandboxDeposit(t.Context(), &client.SandboxDepositBody{PayrollID: made.PayrollID, Kind: client.SandboxDepositBodyKindExact}); err != nil {
+			t.Fatal(err)
+		}
+		var last *client.PayrollDetail
 		eventually(t, 60*time.Second, "payroll fulfilled", func() bool {
-			last = demoDetail{}
-			if err := api.get(t.Context(), "/api/company/payrolls/"+made.PayrollID, &last); err != nil {
+			if last, err = stipend.GetPayroll(t.Context(), client.GetPayrollParams{PayrollID: made.PayrollID}); err != nil {
 				t.Fatal(err)
 			}
 			return last.Status == "fulfilled"
@@ -112,7 +115,8 @@ func TestFromCreateToFulfilled(t *testing.T) {
 		var told []kept
 		eventually(t, 30*time.Second, "mails of the arrival", func() bool {
 			var mails struct{ Data []kept }
-			if err := api.get(t.Context(), "/api/sandbox/mails?per_page=100", &mails); err != nil {
+			door := &demoClient{base: s.Ready().BaseURL, key: seed.APIKey}
+			if err := door.get(t.Context(), "/api/sandbox/mails?per_page=100", &mails); err != nil {
 				t.Fatal(err)
 			}
 			told = slices.DeleteFunc(mails.Data, func(m kept) bool { return m.Template != "payment_sent" })

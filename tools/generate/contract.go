@@ -14,7 +14,7 @@ const contractFile = "client/openapi.json"
 
 func writeContract() error {
 	var b bytes.Buffer
-	if err := json.Indent(&b, api.Document(), "", "\t"); err != nil {
+	if err := json.Indent(&b, api.Document(), "", "  "); err != nil {
 		return err
 	}
 	b.WriteByte('\n')

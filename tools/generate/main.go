@@ -18,8 +18,8 @@ func main() {
 // run makes what the argument names. The contract is made by a program that was built after the codes, so each is a step
 // of its own.
 func run(args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("want one of: codes, contract")
+	if len(args) == 0 {
+		return fmt.Errorf("want one of: codes, contract, client FILE")
 	}
 	switch args[0] {
 	case "codes":
@@ -30,6 +30,10 @@ func run(args []string) error {
 		return os.WriteFile(filepath.FromSlash("internal/api/codes.go"), text, 0o644) //nolint:gosec // a file of the repository
 	case "contract":
 		return writeContract()
+	case "client":
+		if len(args) == 2 {
+			return writeClientDocument(args[1])
+		}
 	}
-	return fmt.Errorf("cannot make %q", args[0])
+	return fmt.Errorf("cannot make %q", args)
 }
