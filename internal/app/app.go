@@ -502,7 +502,7 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 }
 
 // ofAPI are the first parts of the paths that the JSON face answers. The pages have the rest.
-var ofAPI = []string{"api", "oauth2", "docs", "openapi.json", "openapi.yaml", "healthz", "readyz", "callbacks"}
+var ofAPI = []string{"api", "oauth2", "docs", "openapi.json", "openapi.yaml", "healthz", "readyz", "callbacks", ".well-known"}
 
 // faces puts both faces behind one address.
 func faces(api, pages http.Handler) http.Handler {

@@ -307,6 +307,7 @@ func Memberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error
 type App struct {
 	CompanyID, ID, Name, ClientID, RedirectURI string
 	Scopes                                     Scopes
+	Created                                    time.Time
 	secretDigest                               string
 }
 
@@ -330,7 +331,7 @@ func CreateApp(ctx context.Context, tx *db.Tx, env Environment, n NewApp) (app A
 	secret = newToken(secretToken, env)
 	app = App{
 		CompanyID: n.CompanyID, ID: tx.NewID("app"), Name: name, ClientID: tx.NewID("cli"), RedirectURI: n.RedirectURI,
-		Scopes: n.Scopes, secretDigest: digest(secret),
+		Scopes: n.Scopes, Created: tx.Now(), secretDigest: digest(secret),
 	}
 	return app, secret, insertApp(ctx, tx, app)
 }

@@ -113,13 +113,14 @@ func insertApp(ctx context.Context, tx *db.Tx, a App) error {
 func selectApp(ctx context.Context, tx *db.Tx, clientID string) (App, error) {
 	a := App{ClientID: clientID}
 	var scopes string
-	err := tx.QueryRow(ctx, `SELECT company_id, app_id, name, secret_digest, redirect_uri, scopes
+	var created int64
+	err := tx.QueryRow(ctx, `SELECT company_id, app_id, name, secret_digest, redirect_uri, scopes, created_at
 		FROM apps WHERE client_id = $1 AND status = 'active'`, clientID).
-		Scan(&a.CompanyID, &a.ID, &a.Name, &a.secretDigest, &a.RedirectURI, &scopes)
+		Scan(&a.CompanyID, &a.ID, &a.Name, &a.secretDigest, &a.RedirectURI, &scopes, &created)
 	if err != nil {
 		return App{}, missing(err)
 	}
-	a.Scopes = storedScopes(scopes)
+	a.Scopes, a.Created = storedScopes(scopes), db.Time(created)
 	return a, nil
 }
 

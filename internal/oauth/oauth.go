@@ -61,6 +61,7 @@ var (
 // What a person is told on a page, because the app cannot be: it is unknown, or its address is.
 var (
 	ErrClient      = fault.New(fault.NotFound, "not_found", "No app has this client id. Ask whoever sent you here.")
+	ErrRole        = fault.New(fault.Forbidden, "role_required", "Your role in this company does not allow you to let an app act for it. Ask an owner or administrator.")
 	ErrRedirectURI = fault.New(fault.Invalid, "redirect_uri_invalid", "The link that sent you here names another address than the app registered, so nothing was sent there.")
 )
 
@@ -72,6 +73,20 @@ type Ask struct {
 	Scope           string // "" means all that the app registered
 	Challenge       string // of PKCE
 	Method          string // of the challenge
+}
+
+// Values are the ask as parameters of an address; what is empty is left out.
+func (a Ask) Values() url.Values {
+	v := url.Values{}
+	for name, value := range map[string]string{
+		"client_id": a.ClientID, "state": a.State, "response_type": a.ResponseType, "redirect_uri": a.RedirectURI, "scope": a.Scope,
+		"code_challenge": a.Challenge, "code_challenge_method": a.Method,
+	} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	return v
 }
 
 // Request is an ask that was found right.
@@ -145,18 +160,20 @@ func (r Request) back(v url.Values) string {
 	return u.String()
 }
 
-// Grant notes that a user agrees and gives the code. companyID is the company for which the user agrees, of which they must
-// be a member; "" is the user alone.
+// Grant notes that a user agrees and gives the code. companyID is the company for which the user agrees; fault.NotFoundErr
+// says that they are no member of it, ErrRole that they may not agree for it. "" is the user alone.
 func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.User, companyID string, r Request) (code string, err error) {
 	g := grant{companyID: companyID, appID: r.App.ID, userID: u.ID, scopes: r.Scopes, challenge: r.challenge}
 	told := mail.AppConnectedData{Name: u.FirstName, App: r.App.Name, At: tx.Now()}
 	if companyID != "" {
-		member, err := isMember(ctx, tx, u.ID, companyID)
-		if err != nil {
+		role, err := roleIn(ctx, tx, u.ID, companyID)
+		switch {
+		case err != nil:
 			return "", err
-		}
-		if !member {
+		case role == "":
 			return "", fault.NotFoundErr
+		case !identity.Manages(role):
+			return "", ErrRole
 		}
 		c, err := identity.CompanyByID(ctx, tx, companyID)
 		if err != nil {
@@ -177,14 +194,15 @@ func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.
 	return code, err
 }
 
-func isMember(ctx context.Context, tx *db.Tx, userID, companyID string) (bool, error) {
+// roleIn is "" for somebody who is no member.
+func roleIn(ctx context.Context, tx *db.Tx, userID, companyID string) (string, error) {
 	all, err := identity.Memberships(ctx, tx, userID)
 	for _, m := range all {
 		if m.CompanyID == companyID {
-			return true, err
+			return m.Role, err
 		}
 	}
-	return false, err
+	return "", err
 }
 
 // TokenRequest is what an app sends to exchange a code.
@@ -323,6 +341,12 @@ const (
 	Change    Group = "change"
 	MoveMoney Group = "move_money"
 )
+
+// CompanyScopes are those that mean nothing without a company.
+func CompanyScopes() identity.Scopes {
+	return identity.NewScopes(identity.CompanyDetail, identity.CompanyWorkerList, identity.CompanyWorkerInvitationsList,
+		identity.CompanyWorkersInvite, identity.CompanyWorkersPay)
+}
 
 // GroupOf says what a scope is about.
 func GroupOf(s identity.Scope) Group { return words[s].group }

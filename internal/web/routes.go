@@ -11,6 +11,12 @@ var routes = []route{
 	{method: "GET", path: "/account", kind: read, access: person, personal: true, handler: showAccount},
 	{method: "POST", path: "/account/company", kind: write, access: person, personal: true, handler: actFor},
 
+	{method: "GET", path: "/account/apps", kind: read, access: person, personal: true, handler: showConnected},
+	{method: "POST", path: "/account/apps/disconnect", kind: write, access: person, personal: true, handler: disconnect},
+
+	{method: "GET", path: "/authorize", kind: read, personal: true, handler: showConsent},
+	{method: "POST", path: "/authorize", kind: write, personal: true, handler: decide},
+
 	{method: "GET", path: "/invitation/{token}", kind: read, personal: true, handler: showInvitation},
 	{method: "POST", path: "/invitation/{token}/accept", kind: write, personal: true, handler: acceptInvitation, again: showInvitation},
 	{method: "POST", path: "/invitation/{token}/decline", kind: write, personal: true, handler: declineInvitation},

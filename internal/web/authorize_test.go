@@ -1,0 +1,224 @@
+package web
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/oauth"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// register makes an app of the other company.
+func (x *staff) register(callback string, scopes ...identity.Scope) (app identity.App, secret string) {
+	x.Helper()
+	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+		app, secret, err = identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
+			CompanyID: x.other.ID, Name: "Books <b>", RedirectURI: callback, Scopes: identity.NewScopes(scopes...),
+		})
+		return err
+	})
+	return app, secret
+}
+
+func authorizePath(app identity.App, pairs ...string) string {
+	v := url.Values{"client_id": {app.ClientID}, "state": {"s&t"}}
+	for i := 0; i < len(pairs); i += 2 {
+		v.Set(pairs[i], pairs[i+1])
+	}
+	return "/authorize?" + v.Encode()
+}
+
+// back is where an answer leads, and what it says there.
+func (x *staff) back(got webtest.Visit) url.Values {
+	x.Helper()
+	u, err := url.Parse(got.Location())
+	if err != nil || got.Status != 303 || u.Scheme+"://"+u.Host+u.Path != "https://app.example.com/back" || u.Query().Get("from") != "stipend" || u.Query().Get("state") != "s&t" || !u.Query().Has("iss") {
+		x.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
+	}
+	return u.Query()
+}
+
+const callback = "https://app.example.com/back?from=stipend"
+
+func TestConsent(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := hire(t, d, "admin")
+		app, secret := x.register(callback, identity.CompanyDetail, identity.CompanyWorkersInvite, identity.CompanyWorkersPay)
+		v := webtest.NewVisitor(t, x.url)
+		path := authorizePath(app, "scope", "c_company_workers_pay c_company_detail", "response_type", "code")
+
+		// Signing in comes first, and leads back.
+		page := v.Follow(v.Get(path))
+		page = v.Follow(v.Submit(page, "/sign-in", "email", "admin@acme.example", "password", password))
+		for _, want := range []string{
+			"Allow Books &lt;b&gt; to act for you?", "Unverified", "Zenith", "app.example.com", "admin@acme.example", "<option value=\"" + x.company.ID + "\" selected>Acme",
+			"See the company", "It can move money", "Pay people", "365 days", "What it cannot do", `href="/account/apps"`, `value="allow"`, `value="deny"`,
+		} {
+			if page.Status != 200 || !strings.Contains(page.Text, want) {
+				t.Errorf("%d, no %q in\n%s", page.Status, want, page.Text)
+			}
+		}
+		if strings.Contains(page.Text, "Invite workers") || strings.Contains(page.Text, `class="second" name="decision"`) {
+			t.Errorf("more than was asked, or a lesser button:\n%s", page.Text)
+		}
+		if p := page.Header.Get("Content-Security-Policy"); !strings.Contains(p, "frame-ancestors 'none'") || !strings.Contains(p, "form-action 'self' https:;") || page.Header.Get("Cache-Control") != "no-store" || page.Header.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("%v", page.Header)
+		}
+		if q := x.back(v.Submit(page, "/authorize", "decision", "deny")); q.Get("error") != "access_denied" || q.Has("code") {
+			t.Errorf("%v", q)
+		}
+		for _, bad := range []struct {
+			status int
+			pairs  []string
+		}{{400, nil}, {403, []string{"decision", "allow", "form_token", "x"}}, {404, []string{"decision", "allow", "company_id", x.other.ID}}} {
+			if got := v.Submit(page, "/authorize", bad.pairs...); got.Status != bad.status || got.Location() != "" {
+				t.Errorf("%v: %d to %q", bad.pairs, got.Status, got.Location())
+			}
+		}
+
+		// An app that has meanwhile been given more gets what was shown.
+		q := x.back(v.Submit(page, "/authorize", "decision", "allow"))
+		var token oauth.Token
+		x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			var refusal *oauth.Error
+			token, refusal, err = oauth.Exchange(ctx, tx, identity.Sandbox, oauth.TokenRequest{GrantType: "authorization_code", Code: q.Get("code"), ClientID: app.ClientID, ClientSecret: secret})
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			return err
+		})
+		if token.CompanyID != x.company.ID || token.UserID != x.users["admin"].ID || token.Scopes.String() != "c_company_detail c_company_workers_pay" {
+			t.Errorf("%+v", token)
+		}
+
+		// It is listed, and taken back.
+		page = v.Get("/account/apps")
+		for _, want := range []string{"Books &lt;b&gt;", "<dd>Acme</dd>", "Pay people", "never"} {
+			if !strings.Contains(page.Text, want) {
+				t.Errorf("no %q in\n%s", want, page.Text)
+			}
+		}
+		works := func() bool {
+			err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := identity.Authenticate(ctx, tx, "Bearer", token.AccessToken, identity.Sandbox)
+				return err
+			})
+			return err == nil
+		}
+		if !works() {
+			t.Error("the token does not work")
+		}
+		if got := v.Submit(page, "/account/apps/disconnect"); got.Location() != "/account/apps" || works() {
+			t.Errorf("%d; the token works: %v", got.Status, works())
+		}
+		if page = v.Get("/account/apps"); !strings.Contains(page.Text, "No app may act for you.") {
+			t.Errorf("%s", page.Text)
+		}
+
+		// Another account is one click away, and comes back here.
+		page = v.Follow(v.Submit(v.Get(path), "/sign-out"))
+		page = v.Follow(v.Submit(page, "/sign-in", "email", "admin@acme.example", "password", password))
+		if !strings.Contains(page.Text, "Allow Books") {
+			t.Errorf("%s", page.Text)
+		}
+	})
+}
+
+// What an app may hear goes back to it; what it may not is a page, before anybody signs in.
+func TestAsksThatAreWrong(t *testing.T) {
+	x := hire(t, sqlite(t), "admin")
+	app, _ := x.register(callback, identity.CompanyDetail)
+	for code, pairs := range map[string][]string{
+		"invalid_scope":             {"scope", "c_company_workers_pay"},
+		"unsupported_response_type": {"response_type", "token"},
+		"invalid_request":           {"code_challenge", "short", "code_challenge_method", "S256"},
+	} {
+		if q := x.back(webtest.NewVisitor(t, x.url).Get(authorizePath(app, pairs...))); q.Get("error") != code {
+			t.Errorf("%v, want %s", q, code)
+		}
+	}
+	unknown := app
+	unknown.ClientID = "cli_nobody"
+	for path, status := range map[string]int{
+		authorizePath(unknown): 404,
+		"/authorize":           404,
+		authorizePath(app, "redirect_uri", "https://app.example.com/back"):                                        422,
+		authorizePath(app, "redirect_uri", "https://evil.example/?from=stipend"):                                  422,
+		authorizePath(app) + "&state=again":                                                                       400,
+		authorizePath(app) + "&redirect_uri=https%3A%2F%2Fevil.example&redirect_uri=" + url.QueryEscape(callback): 400,
+	} {
+		if got := webtest.NewVisitor(t, x.url).Get(path); got.Status != status || got.Location() != "" || strings.Contains(got.Text, "https://evil") || !strings.Contains(got.Text, "<h1>") {
+			t.Errorf("%s: %d to %q", path, got.Status, got.Location())
+		}
+	}
+}
+
+// Who may only look cannot let an app act for the company, but for themselves.
+func TestAViewerAllowsNothingForTheCompany(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := hire(t, d, "viewer")
+		company, _ := x.register(callback, identity.CompanyDetail)
+		v := x.signIn("viewer")
+		page := v.Get(authorizePath(company))
+		if strings.Contains(page.Text, `value="allow"`) || !strings.Contains(page.Text, `value="deny"`) || !strings.Contains(page.Text, "you may not allow that") {
+			t.Errorf("%s", page.Text)
+		}
+		if got := v.Submit(page, "/authorize", "decision", "allow", "company_id", x.company.ID); got.Status != 403 || x.count("SELECT COUNT(*) FROM authorization_codes") != 0 {
+			t.Errorf("%d to %q", got.Status, got.Location())
+		}
+		own, _ := x.register(callback, identity.UserDetail)
+		if page = v.Get(authorizePath(own)); strings.Contains(page.Text, "Acme") || !strings.Contains(page.Text, "Only me") {
+			t.Errorf("%s", page.Text)
+		}
+		if q := x.back(v.Submit(page, "/authorize", "decision", "allow")); q.Get("code") == "" {
+			t.Errorf("%v", q)
+		}
+	})
+}
+
+// The English words of the consent are those of the rules.
+func TestScopesAreCalledWhatTheyAre(t *testing.T) {
+	for _, s := range identity.AllScopes().List() {
+		if got := catalogs["en"]["scope."+s]; got != oauth.Words(s) {
+			t.Errorf("%s is %q on the page, %q in a mail", s, got, oauth.Words(s))
+		}
+	}
+}
+
+func TestConsentInABrowser(t *testing.T) {
+	x := hire(t, sqlite(t), "admin")
+	app, _ := x.register(x.url+"/?app", identity.CompanyDetail, identity.CompanyWorkersInvite, identity.CompanyWorkersPay)
+	b := webtest.Start(t)
+	address := x.url + authorizePath(app)
+	p := b.Open(address, webtest.Look{Width: 320, NoScript: true})
+	p.Fill("#email", "admin@acme.example")
+	p.Fill("#password", password)
+	p.Send("main button")
+	if p.Path() != "/authorize" || !strings.Contains(p.Text(), "It can move money") {
+		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
+	}
+	b.Check(address)
+	p.Send("button[value=allow]")
+	if at := webtest.Evaluate[string](p, "location.search"); p.Path() != "/" || !strings.Contains(at, "code=stp_sandbox_code_") || !strings.Contains(at, "state=s%26t") {
+		t.Errorf("at %s%s", p.Path(), at)
+	}
+	b.Check(x.url + "/account/apps")
+	p.Do(chromedp.Navigate(address))
+	p.Send("button[value=deny]")
+	if at := webtest.Evaluate[string](p, "location.search"); !strings.Contains(at, "error=access_denied") {
+		t.Errorf("at %s", at)
+	}
+	// Both answers weigh the same.
+	p.Do(chromedp.Navigate(address))
+	const size = `(s => { const b = document.querySelector(s), c = getComputedStyle(b); return [c.backgroundColor, c.color, c.fontWeight, c.fontSize, b.offsetWidth, b.offsetHeight].join() })`
+	if allow, deny := webtest.Evaluate[string](p, size+`("button[value=allow]")`), webtest.Evaluate[string](p, size+`("button[value=deny]")`); allow != deny {
+		t.Errorf("allow is %s, deny %s", allow, deny)
+	}
+}
