@@ -256,10 +256,20 @@ func TestUsers(t *testing.T) {
 			if err := tx.QueryRow(ctx, "SELECT data FROM events WHERE company_id = $1 AND object_id = $2 AND name = 'user.create_user'", b.company, id).Scan(&events); err != nil {
 				return err
 			}
-			return tx.QueryRow(ctx, "SELECT reason FROM history WHERE company_id = $1 AND object_id = $2 AND version = 2 AND reason LIKE 'profile%'", b.company, id).Scan(&history)
+			return tx.QueryRow(ctx, "SELECT reason FROM history WHERE company_id = '' AND object_id = $1 AND version = 2 AND reason LIKE 'profile%'", id).Scan(&history)
 		}); err != nil || !strings.Contains(events, `"user_id":"`+id+`"`) || history != "profile: city, zip, street_address_2" {
 			t.Errorf("%v %s %s", err, events, history)
 		}
+	})
+}
+
+// A user and the worker of the same id have versions of their own, and both have a history.
+func TestAWorkerThatMovedCanChangeTheirProfile(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newUserService(t, d)
+		id := b.createUser(nil)
+		ask[members](b, "POST", "/api/company/"+b.company+"/recipients/"+id+"/deactivate", "{}")
+		ask[members](b, "POST", "/api/user/update", `{"user_id":"`+id+`","city":"Paris"}`)
 	})
 }
 

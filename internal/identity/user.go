@@ -105,7 +105,8 @@ func updateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id stri
 			return User{}, false, err
 		}
 	}
-	db.History(tx, u.CompanyID, u.ID, u.Version, "", "", "profile: "+strings.Join(c.names(), ", "))
+	// Under no company: there the id is that of the worker, who has versions of their own.
+	db.History(tx, "", u.ID, u.Version, "", "", "profile: "+strings.Join(c.names(), ", "))
 	return u, true, nil
 }
 
