@@ -398,7 +398,7 @@ func TestErasure(t *testing.T) {
 		b, _ := newKYC(t, d)
 		ada, bob := b.documented("Erased"), b.documented("Kept")
 		erase := func(id string) error {
-			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return kyc.Erase(ctx, tx, id) })
+			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return kyc.Erase(ctx, tx, id, 5) })
 		}
 		ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+ada+`"}`)
 		if err := erase(ada); !errors.Is(err, kyc.ErrProcessing) {
@@ -421,6 +421,21 @@ func TestErasure(t *testing.T) {
 			t.Errorf("%d rows are left", left)
 		}
 		b.wants(409, "invalid_state", "POST", "/api/user/document/upload", encode(upload(ada, "passport", "front", "DE", scan64(900, 640, 9))))
+
+		// Nothing names who was erased, and nobody else is touched.
+		detail, text := ask[members](b, "GET", "/api/user/detail?user_id="+ada, "")
+		if detail["user_id"] != ada || strings.Contains(strings.ToLower(text), "erased@") || strings.Contains(text, "Example Street") || strings.Contains(text, "1990") || strings.Contains(text, "Ada") {
+			t.Errorf("%s", text)
+		}
+		if _, text := ask[members](b, "GET", "/api/user/detail?user_id="+bob, ""); !strings.Contains(text, "kept@example.com") {
+			t.Errorf("%s", text)
+		}
+		for _, table := range []string{"users", "recipients", "mails"} {
+			column := map[string]string{"users": "email", "recipients": "email", "mails": "address"}[table]
+			if n := b.count("SELECT COUNT(*) FROM " + table + " WHERE " + column + " LIKE 'erased@%'"); n != 0 {
+				t.Errorf("%d of %s", n, table)
+			}
+		}
 	})
 }
 

@@ -35,7 +35,7 @@ type CLI struct {
 	Ledger   LedgerCmd   `cmd:"" help:"Examine the books."`
 	Payouts  PayoutsCmd  `cmd:"" help:"Stop all payouts, let them go on, see how they stand."`
 	Restored RestoredCmd `cmd:"" help:"Make a database that was restored from a backup safe to serve again."`
-	Erase    EraseCmd    `cmd:"" help:"Destroy the documents and tax ids of a person or company for good."`
+	Erase    EraseCmd    `cmd:"" help:"Destroy the documents and tax ids of a person or company for good, and whatever names a person."`
 	Keys     KeysCmd     `cmd:"" help:"Make and show keys."`
 	Version  VersionCmd  `cmd:"" help:"Print the version."`
 }
@@ -242,20 +242,22 @@ func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
 type EraseCmd struct {
 	Storage
 	Subject string `arg:"" help:"Id of the user (usr_…), owner (ubo_…) or company (com_…)."`
+	Years   int    `default:"5" help:"For how many years after the last pay run a user is kept (${default}): the law's number."`
 }
 
 // Help is the long form of the help.
 func (EraseCmd) Help() string {
-	return `It destroys the key of the subject, so that copies in backups cannot be read any more either. It cannot be undone. Do it
-when the law no longer asks to keep the documents: in most places five years after the relationship ended.`
+	return `It destroys the key of the subject, so that copies in backups cannot be read any more either. Of a user it
+also empties the profile, the companies' copies of it, their mails and destinations; ledger and payments keep the id alone. It
+refuses while a verification or a pay run of theirs is open, and before --years have passed since the last one. It cannot be undone.`
 }
 
 // Run erases in one transaction.
 func (c EraseCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
-		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return kyc.Erase(ctx, tx, c.Subject) })
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return kyc.Erase(ctx, tx, c.Subject, c.Years) })
 		if err == nil {
-			fmt.Fprintln(std.Out, "The documents and tax ids are destroyed.")
+			fmt.Fprintln(std.Out, "Erased for good.")
 		}
 		return err
 	})

@@ -1,11 +1,14 @@
 package app
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/kyc/sumsub/sumsubtest"
@@ -47,4 +50,53 @@ func TestTheVendorReachesTheService(t *testing.T) {
 	d.refused(401, "invalid_token", "POST", path, body+" ", signed...)
 	d.advance(6 * time.Minute)
 	d.refused(401, "invalid_token", "POST", path, body, signed...)
+}
+
+// Who was paid is forgotten when nothing of theirs is open and the law's years are over; what was paid stays, under the id (S82).
+func TestErasureKeepsTheBooks(t *testing.T) {
+	d := newDoor(t, boot(t, dbtest.SQLite(t)))
+	worker := d.seed.Workers[0]
+	erase := func(want error) {
+		t.Helper()
+		err := d.s.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return kyc.Erase(ctx, tx, worker.UserID, 5) })
+		if !errors.Is(err, want) {
+			t.Errorf("erase: %v, want %v", err, want)
+		}
+	}
+	known := func() bool {
+		return strings.Contains(d.ok("GET", "/api/company/workers", "").text, worker.Email)
+	}
+	made := d.payTwo("100.00")
+	erase(kyc.ErrUnpaid)
+	d.deposit(made.PayrollID, "exact", "")
+	before := d.fulfilled(made.PayrollID)
+	erase(kyc.ErrRetention)
+	years := func(n int) {
+		for range n {
+			d.advance(365 * 24 * time.Hour)
+		}
+	}
+	years(4)
+	erase(kyc.ErrRetention)
+	if !known() {
+		t.Error("a refused erasure forgot somebody")
+	}
+	years(2)
+	for range 2 {
+		erase(nil)
+	}
+	if known() {
+		t.Error("the worker is still named")
+	}
+	after := d.look(made.PayrollID)
+	if len(after.Payments) != len(before.Payments) || after.Payments[0].UserID != worker.UserID || after.Status != "fulfilled" {
+		t.Errorf("%+v", after)
+	}
+	if report, err := d.s.checkLedger(t.Context()); err != nil || len(report.Problems) > 0 {
+		t.Errorf("%v %v", report.Problems, err)
+	}
+	if got := d.do("POST", createPath, pays("", "100.00", worker.UserID), "Idempotency-Key", freshKey()); got.status/100 != 4 {
+		t.Errorf("whoever was erased is paid again: %d", got.status)
+	}
+	d.create(pays("", "100.00", d.seed.Workers[1].UserID))
 }

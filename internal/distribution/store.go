@@ -170,3 +170,12 @@ func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Di
 	}
 	return found, nil
 }
+
+// Erase forgets where an owner is paid. What payouts went to, and who changed what, stays: masked, under the owner's id.
+func Erase(ctx context.Context, tx *db.Tx, ownerID string) error {
+	if _, err := tx.Exec(ctx, "UPDATE distribution_owners SET destinations = 0, version = version + 1 WHERE owner_id = $1", ownerID); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "DELETE FROM distributions WHERE owner_id = $1", ownerID)
+	return err
+}

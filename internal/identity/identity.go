@@ -170,6 +170,9 @@ const (
 
 // Open returns the user with the details that are sealed at rest.
 func (u User) Open(s *Sealer) (User, error) {
+	if u.sealed == "" { // erased
+		return u, nil
+	}
 	var err error
 	u.Details, err = OpenDetails(s, userDetails(u.ID), u.sealed)
 	return u, err

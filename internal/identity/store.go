@@ -278,3 +278,35 @@ func SetCompanyDetails(ctx context.Context, tx *db.Tx, c Company) error {
 	}
 	return err
 }
+
+// EraseUser empties what names a user or lets them in: names, addresses, phone, birth date, password, tokens. The id, the country
+// and the standing of the verification stay, so that ledger and payments still say what happened. It returns the user as they
+// were, or fault.NotFoundErr.
+func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
+	old, err := selectUser(ctx, tx, "user_id", userID)
+	if err != nil {
+		return old, err
+	}
+	now := db.Micros(tx.Now())
+	n, err := tx.Exec(ctx, `UPDATE users SET email = '', email_key = '', sign_in_key = '', password_hash = '', first_name = '', last_name = '',
+			details = '', complete = FALSE, version = version + 1, updated_at = $3
+		WHERE user_id = $1 AND version = $2`, userID, old.Version, now)
+	if err == nil && n == 0 {
+		err = fault.New(fault.Unavailable, "retry_later", "The user changed at the same moment. Try again.")
+	}
+	if err != nil {
+		return old, err
+	}
+	for _, statement := range []string{
+		"UPDATE company_users SET email_key = user_id WHERE user_id = $1", // within a company each has another
+		"DELETE FROM authorization_codes WHERE user_id = $1",
+	} {
+		if _, err := tx.Exec(ctx, statement, userID); err != nil {
+			return old, err
+		}
+	}
+	tx.Notify(NoticeRevoked)
+	_, err = tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $2 WHERE user_id = $1 AND revoked_at = 0", userID, now)
+	db.History(tx, "", userID, old.Version+1, "", "", "erased")
+	return old, err
+}

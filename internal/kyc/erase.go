@@ -2,15 +2,32 @@ package kyc
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/session"
 )
 
-// Erase destroys the key of a subject, and its documents and tax ids with it: copies in backups cannot be read any more either.
-// What the law asks to keep for some years is the caller's to know. A subject without documents is fault.NotFoundErr, one
-// whose verification is under way ErrProcessing; erasing twice is fine. It cannot be undone.
-func Erase(ctx context.Context, tx *db.Tx, subjectID string) error {
+// What an erasure is refused with, beside ErrProcessing.
+var (
+	ErrUnpaid    = fault.New(fault.Conflict, "invalid_state", "A pay run of this person is not at its end. Settle or cancel it first.")
+	ErrRetention = fault.New(fault.Conflict, "invalid_state", "The law still asks to keep who was paid here.")
+)
+
+// Erase destroys the key of a subject, and its documents and tax ids with it: copies in backups cannot be read any more either. Of
+// a user it also empties everything that names them (profile, recipients, invitations, mails) or lets them in, and where they are
+// paid; their ledger and payments stay, under the id alone.
+//
+// It refuses while a verification or a pay run is open, and within so many years of the last pay run that pays the user. A
+// subject that is nobody is fault.NotFoundErr; erasing twice is fine. It cannot be undone.
+func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) error {
 	c, err := selectCase(ctx, tx, subjectID)
 	if err != nil {
 		return err
@@ -23,8 +40,41 @@ func Erase(ctx context.Context, tx *db.Tx, subjectID string) error {
 	if err != nil {
 		return err
 	}
-	if !known {
-		return fault.NotFoundErr
+	if !strings.HasPrefix(subjectID, "usr_") {
+		if !known {
+			return fault.NotFoundErr
+		}
+		return nil
 	}
-	return nil
+	return eraseUser(ctx, tx, subjectID, years)
+}
+
+func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) error {
+	user, err := identity.EraseUser(ctx, tx, userID)
+	if err != nil {
+		return err
+	}
+	companies, err := recipient.Erase(ctx, tx, userID, user.Email)
+	if err != nil {
+		return err
+	}
+	for _, company := range companies {
+		open, last, err := payroll.Payments(ctx, tx, company, userID)
+		switch {
+		case err != nil:
+			return err
+		case open > 0:
+			return ErrUnpaid
+		case !last.IsZero() && last.AddDate(years, 0, 0).After(tx.Now()):
+			return ErrRetention
+		}
+	}
+	if user.Email != "" {
+		for _, company := range append(companies, user.CompanyID, "") { // mails on nobody's behalf, too
+			if err := mail.Erase(ctx, tx, company, user.Email); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(distribution.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID))
 }

@@ -87,3 +87,12 @@ func list(ctx context.Context, tx *db.Tx, companyID string, offset, limit int) (
 	})
 	return mails, total, err
 }
+
+// Erase empties the mails of a company that were written to an address. One that waits is not sent any more.
+func Erase(ctx context.Context, tx *db.Tx, companyID, address string) error {
+	_, err := tx.Exec(ctx, `UPDATE mails SET address = '', data = '', subject = '', body_text = '', body_html = '',
+			reason = CASE WHEN state = 'queued' THEN 'erased' ELSE reason END, ended_at = CASE WHEN state = 'queued' THEN $3 ELSE ended_at END,
+			state = CASE WHEN state = 'queued' THEN 'refused' ELSE state END
+		WHERE company_id = $1 AND address = $2`, companyID, address, db.Micros(tx.Now()))
+	return err
+}

@@ -312,3 +312,16 @@ func (p *Payroll) saveReceipt(ctx context.Context, tx *db.Tx, r *receipt) error 
 	}
 	return nil
 }
+
+// Payments says how many payments of a payee are not at their end, in whatever pay runs of the company, and when the last pay run
+// with one of theirs was made, zero for none.
+func Payments(ctx context.Context, tx *db.Tx, companyID, payeeID string) (open int64, last time.Time, err error) {
+	var made int64
+	err = tx.QueryRow(ctx, `SELECT COALESCE(SUM(CASE WHEN m.state IN ('fulfilled', 'cancelled', 'expired_unfunded') THEN 0 ELSE 1 END), 0), COALESCE(MAX(p.created_at), 0)
+		FROM payments m JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
+		WHERE m.company_id = $1 AND m.payee_id = $2`, companyID, payeeID).Scan(&open, &made)
+	if made > 0 {
+		last = db.Time(made)
+	}
+	return open, last, err
+}

@@ -456,3 +456,27 @@ func selectInvitations(ctx context.Context, tx *db.Tx, p InvitationsParams) (Sli
 		return v.at(tx.Now()), err
 	})
 }
+
+// Erase lets every company that pays a user, or invited them, know them by their id only, and pay them no more. email is the
+// address that the user had. It returns the companies.
+func Erase(ctx context.Context, tx *db.Tx, userID, email string) ([]string, error) {
+	companies, err := companiesOf(ctx, tx, userID)
+	if err != nil {
+		return nil, err
+	}
+	for _, company := range companies {
+		_, err := tx.Exec(ctx, `UPDATE recipients SET name = recipient_id, name_key = recipient_id, first_name = '', last_name = '', email = '', email_key = '',
+				external_id = '', details = '', onboarded = FALSE, status = 'inactive', version = version + 1, updated_at = $3
+			WHERE company_id = $1 AND user_id = $2`, company, userID, db.Micros(tx.Now()))
+		if err != nil {
+			return nil, err
+		}
+		roster.Changed(tx, company, userID)
+		_, err = tx.Exec(ctx, `UPDATE invitations SET email = '', email_key = invitation_id
+			WHERE company_id = $1 AND state <> 'sent' AND (user_id = $2 OR email_key = $3 AND email_key <> '')`, company, userID, key(email))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return companies, nil
+}

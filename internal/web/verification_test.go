@@ -34,10 +34,6 @@ func verifying(t *testing.T, d *db.DB, env identity.Environment) (*house, applic
 // onePixel is a PNG of that size.
 const onePixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-var residence = identity.Details{
-	PhoneNumber: "+12125550123", PhoneCountry: "US", DateOfBirth: "1990-12-10", StreetAddress: "1 Hidden Street", City: "New York", State: "NY", Zip: "10001",
-}
-
 // hand reads a picture as a document.
 func (x applicants) hand(docType, category string) (kyc.Upload, kyc.Image) {
 	x.t.Helper()
