@@ -207,10 +207,10 @@ func (d *door) look(payroll string) (v scene) {
 	return v
 }
 
-// until looks at a payroll until it is as wanted.
+// until looks at a payroll until it is as wanted. Payouts that had to wait are looked at again after a minute.
 func (d *door) until(payroll, what string, ok func(scene) bool) (last scene) {
 	d.Helper()
-	if !await(d.T, 30*time.Second, func() bool { last = d.look(payroll); return ok(last) }) {
+	if !await(d.T, 90*time.Second, func() bool { last = d.look(payroll); return ok(last) }) {
 		d.Fatalf("not in time: %s; it is %+v", what, last)
 	}
 	return last
