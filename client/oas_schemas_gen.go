@@ -384,7 +384,8 @@ func (s *CompanyRefBody) SetCompanyID(val OptString) {
 
 // Ref: #/components/schemas/CompanyUploadBody
 type CompanyUploadBody struct {
-	// One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels at its shorter side.
+	// One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels at its shorter side (in the
+	// sandbox, any size).
 	Base64Image OptString `json:"base64_image"`
 	// Of an owner's image.
 	Category OptCompanyUploadBodyCategory `json:"category"`
@@ -4325,8 +4326,7 @@ func (s *KycInitiateBody) SetUserID(val OptString) {
 
 // Ref: #/components/schemas/KycInitiated
 type KycInitiated struct {
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its
-	// `rec_…` id.
+	// In the sandbox a person decides at /sandbox/verifications/{user_id}.
 	UserID string `json:"user_id"`
 }
 
@@ -12112,7 +12112,8 @@ func (s *ToPayItem) SetUserID(val OptString) {
 
 // Ref: #/components/schemas/UploadBody
 type UploadBody struct {
-	// One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels at its shorter side.
+	// One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels at its shorter side (in the
+	// sandbox, any size).
 	Base64Image OptString `json:"base64_image"`
 	// Of an image. Passports, proofs of address and selfies are front.
 	Category OptUploadBodyCategory `json:"category"`

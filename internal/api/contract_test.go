@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 		for _, unseen := range theContract().Unseen() {
 			if strings.HasSuffix(unseen, " 200") {
 				fmt.Println("no test in this package gets from operation", unseen)
+				code = 1
 			}
 		}
 	}

@@ -130,6 +130,10 @@ func TestFromRecipientToPayroll(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 
+		if _, text := ask[members](b, "GET", at+"/history", ""); !strings.Contains(text, one) || !strings.Contains(text, two) {
+			t.Errorf("the changes of the destinations: %s", text)
+		}
+
 		list, text := ask[members](b, "GET", "/api/company/recipients?status=active&search=LOVE", "")
 		if rows := list["data"].([]any); len(rows) != 1 || rows[0].(members)["vendor_type"] != "" || list["meta"].(members)["total"] != 1.0 {
 			t.Errorf("%s", text)

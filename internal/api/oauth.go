@@ -259,6 +259,11 @@ func (c *contract) oauth() {
 				Content: content(schema(reflect.TypeFor[oauthError]()), false),
 			}
 		}
+		// What is refused before these endpoints are reached has the form of the rest.
+		op.Responses["421"] = c.refusals(route{scope: public}, http.StatusMisdirectedRequest, []string{errMisdirected.Code})
+		if len(refusals) == 0 {
+			op.Responses["400"] = c.refusals(route{scope: public}, http.StatusBadRequest, []string{errVersion.Code})
+		}
 		c.add(op)
 	}
 	post := func(id, path, summary, description string, in, out reflect.Type) {
