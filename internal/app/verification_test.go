@@ -56,9 +56,10 @@ func TestTheVendorReachesTheService(t *testing.T) {
 func TestErasureKeepsTheBooks(t *testing.T) {
 	d := newDoor(t, boot(t, dbtest.SQLite(t)))
 	worker := d.seed.Workers[0]
+	keep := 0
 	erase := func(want error) {
 		t.Helper()
-		err := d.s.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return kyc.Erase(ctx, tx, worker.UserID, 5) })
+		err := d.s.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return kyc.Erase(ctx, tx, worker.UserID, keep) })
 		if !errors.Is(err, want) {
 			t.Errorf("erase: %v, want %v", err, want)
 		}
@@ -70,6 +71,7 @@ func TestErasureKeepsTheBooks(t *testing.T) {
 	erase(kyc.ErrUnpaid)
 	d.deposit(made.PayrollID, "exact", "")
 	before := d.fulfilled(made.PayrollID)
+	keep = 5
 	erase(kyc.ErrRetention)
 	years := func(n int) {
 		for range n {
