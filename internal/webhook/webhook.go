@@ -36,6 +36,7 @@ const Test = "webhook.test"
 var Names = []string{
 	"claim.created", "claim.quote_expired", "claim.quote_refreshed", "claim.status_update",
 	"company.kyb_status_update",
+	"distribution.changed",
 	"invitation.accepted", "invitation.expired", "invitation.sent",
 	"invoice.created", "invoice.status_update",
 	"payout.delayed", "payout.returned",
