@@ -486,7 +486,7 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 			deps.Sandbox = &sandbox{s, pay}
 		}
 		s.serve(s.listener, faces(api.New(deps), web.New(web.Deps{
-			DB: s.db, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
+			DB: s.db, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
 			Observe: s.metrics.observe,
 		})))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
@@ -309,4 +310,64 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 	_, err = tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $2 WHERE user_id = $1 AND revoked_at = 0", userID, now)
 	db.History(tx, "", userID, old.Version+1, "", "", "erased")
 	return old, err
+}
+
+// selectApps are the active apps of a company, or the one with an id.
+func selectApps(ctx context.Context, tx *db.Tx, companyID, appID string) ([]App, error) {
+	rows, err := tx.Query(ctx, `SELECT app_id, name, client_id, secret_digest, redirect_uri, scopes, created_at
+		FROM apps WHERE company_id = $1 AND (app_id = $2 OR $2 = '') AND status = 'active' ORDER BY created_at, app_id`, companyID, appID)
+	return db.Collect(rows, err, func(r *db.Rows) (App, error) {
+		a := App{CompanyID: companyID}
+		var scopes string
+		var created int64
+		err := r.Scan(&a.ID, &a.Name, &a.ClientID, &a.secretDigest, &a.RedirectURI, &scopes, &created)
+		a.Scopes, a.Created = storedScopes(scopes), db.Time(created)
+		return a, err
+	})
+}
+
+// lockApp keeps others from counting the app's keys until the commit.
+func lockApp(ctx context.Context, tx *db.Tx, companyID, appID string) error {
+	n, err := tx.Exec(ctx, "UPDATE apps SET name = name WHERE company_id = $1 AND app_id = $2 AND status = 'active'", companyID, appID)
+	if err == nil && n == 0 {
+		return fault.NotFoundErr
+	}
+	return err
+}
+
+func setSecret(ctx context.Context, tx *db.Tx, companyID, appID, digest string) error {
+	n, err := tx.Exec(ctx, "UPDATE apps SET secret_digest = $3 WHERE company_id = $1 AND app_id = $2 AND status = 'active'", companyID, appID, digest)
+	if err == nil && n == 0 {
+		return fault.NotFoundErr
+	}
+	return err
+}
+
+func selectAPIKeys(ctx context.Context, tx *db.Tx, companyID, appID string) ([]APIKey, error) {
+	rows, err := tx.Query(ctx, `SELECT key_id, hint, created_at, expires_at, revoked_at, last_used_at
+		FROM api_keys WHERE company_id = $1 AND app_id = $2 ORDER BY created_at DESC, key_id DESC`, companyID, appID)
+	return db.Collect(rows, err, func(r *db.Rows) (APIKey, error) {
+		k := APIKey{AppID: appID}
+		var created, expires, revoked, used int64
+		err := r.Scan(&k.ID, &k.Hint, &created, &expires, &revoked, &used)
+		k.Created = db.Time(created)
+		for to, from := range map[*time.Time]int64{&k.Expires: expires, &k.Revoked: revoked, &k.LastUsed: used} {
+			if from > 0 {
+				*to = db.Time(from)
+			}
+		}
+		return k, err
+	})
+}
+
+// endAPIKey lets a key that works end at an instant, never later than it would have.
+func endAPIKey(ctx context.Context, tx *db.Tx, companyID, appID, keyID string, at time.Time) error {
+	n, err := tx.Exec(ctx, `UPDATE api_keys SET expires_at = CASE WHEN expires_at = 0 OR expires_at > $4 THEN $4 ELSE expires_at END
+		WHERE company_id = $1 AND app_id = $2 AND key_id = $3 AND revoked_at = 0 AND (expires_at = 0 OR expires_at > $5)`,
+		companyID, appID, keyID, db.Micros(at), db.Micros(tx.Now()))
+	tx.Notify(NoticeRevoked)
+	if err == nil && n == 0 {
+		return fault.NotFoundErr
+	}
+	return err
 }

@@ -14,6 +14,26 @@ var routes = []route{
 	{method: "GET", path: "/account/apps", kind: read, access: person, personal: true, handler: showConnected},
 	{method: "POST", path: "/account/apps/disconnect", kind: write, access: person, personal: true, handler: disconnect},
 
+	{method: "GET", path: "/settings/api", kind: read, access: member, personal: true, handler: showApps},
+	{method: "POST", path: "/settings/api", kind: write, access: manager, personal: true, handler: registerApp, again: showApps},
+	{method: "GET", path: "/settings/api/{app}", kind: read, access: member, personal: true, handler: showApp},
+	{method: "POST", path: "/settings/api/{app}/secret", kind: write, access: manager, personal: true, handler: rotateSecret},
+	{method: "POST", path: "/settings/api/{app}/keys", kind: write, access: manager, personal: true, handler: issueKey},
+	{method: "POST", path: "/settings/api/{app}/keys/{key}/rotate", kind: write, access: manager, personal: true, handler: rotateKey},
+	{method: "POST", path: "/settings/api/{app}/keys/{key}/revoke", kind: write, access: manager, personal: true, handler: revokeKey},
+
+	{method: "GET", path: "/settings/webhooks", kind: read, access: member, personal: true, handler: showWebhooks},
+	{method: "POST", path: "/settings/webhooks", kind: write, access: manager, personal: true, handler: createWebhook, again: showWebhooks},
+	{method: "GET", path: "/settings/webhooks/{id}", kind: read, access: member, personal: true, handler: showWebhook},
+	{method: "POST", path: "/settings/webhooks/{id}", kind: write, access: manager, personal: true, handler: updateWebhook, again: showWebhook},
+	{method: "POST", path: "/settings/webhooks/{id}/delete", kind: write, access: manager, personal: true, handler: deleteWebhook},
+	{method: "POST", path: "/settings/webhooks/{id}/rotate", kind: write, access: manager, personal: true, handler: rotateWebhook},
+	{method: "POST", path: "/settings/webhooks/{id}/test", kind: write, access: manager, personal: true, handler: testWebhook},
+	{method: "POST", path: "/settings/webhooks/{id}/enable", kind: write, access: manager, personal: true, handler: enableWebhook},
+	{method: "POST", path: "/settings/webhooks/{id}/disable", kind: write, access: manager, personal: true, handler: disableWebhook},
+	{method: "GET", path: "/settings/webhooks/{id}/deliveries/{event}", kind: read, access: member, personal: true, handler: showWebhookDelivery},
+	{method: "POST", path: "/settings/webhooks/{id}/deliveries/{event}/redeliver", kind: write, access: manager, personal: true, handler: redeliver},
+
 	{method: "GET", path: "/authorize", kind: read, personal: true, handler: showConsent},
 	{method: "POST", path: "/authorize", kind: write, personal: true, handler: decide},
 

@@ -31,6 +31,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/session"
+	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
 // Deps is what the face stands on. DB, Env and Now are required.
@@ -41,6 +42,8 @@ type Deps struct {
 	// BaseURL is where browsers find the pages, AuthURL where apps send them for consent, which may be another name for the
 	// same. Only forms of these origins are taken.
 	BaseURL, AuthURL string
+	// Webhooks is what endpoints are registered with.
+	Webhooks delivery.Setup
 	// Sealer seals personal data at rest.
 	Sealer *identity.Sealer
 	// KYC has its cases decided on pages, where the environment is a sandbox. Nil: there are no such pages.

@@ -21,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/web/webtest"
+	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
 // house is the face behind a real listener.
@@ -48,7 +49,7 @@ func openWith(t *testing.T, d *db.DB, env identity.Environment, verify *kyc.Serv
 	own := routes
 	routes = append(slices.Clone(routes), extra...)
 	defer func() { routes = own }()
-	s := httptest.NewServer(New(Deps{DB: d, Env: env, Sealer: sealer, KYC: verify, Now: time.Now, Log: slog.New(slog.NewTextHandler(&h.log, nil))}))
+	s := httptest.NewServer(New(Deps{DB: d, Env: env, Sealer: sealer, Webhooks: delivery.Setup{Sealer: sealer}, KYC: verify, Now: time.Now, Log: slog.New(slog.NewTextHandler(&h.log, nil))}))
 	t.Cleanup(s.Close)
 	h.url, h.close = s.URL, s.Close
 	return h

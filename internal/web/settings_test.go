@@ -1,0 +1,223 @@
+package web
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web/webtest"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// find is the part of a page that a pattern's group takes.
+func find(t *testing.T, got webtest.Visit, pattern string) string {
+	t.Helper()
+	m := regexp.MustCompile(pattern).FindStringSubmatch(got.Text)
+	if got.Status != 200 || m == nil {
+		t.Fatalf("%d, no %s in\n%s", got.Status, pattern, got.Text)
+	}
+	return m[1]
+}
+
+const tokenText = `<code>(stp_sandbox_key_\w+)</code>`
+
+func (x *staff) opens(scheme, credential string) bool {
+	err := x.d.Read(x.Context(), func(ctx context.Context, tx *db.Tx) error {
+		_, err := identity.Authenticate(ctx, tx, scheme, credential, identity.Sandbox)
+		return err
+	})
+	return err == nil
+}
+
+func TestAppsAndTheirKeys(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := hire(t, d, "developer")
+		v := x.signIn("developer")
+		page := v.Get("/settings/api")
+		for field, pairs := range map[string][]string{
+			"scopes":       {"name", "Books"},
+			"redirect_uri": {"name", "Books", "scopes", "c_company_detail", "redirect_uri", "http://app.example.com/"},
+			"name":         {"scopes", "c_company_detail"},
+		} {
+			if got := v.Submit(page, "/settings/api", pairs...); got.Status != 422 || !strings.Contains(got.Text, `id="`+field+`-problem"`) {
+				t.Errorf("%s: %d\n%s", field, got.Status, got.Text)
+			}
+		}
+		made := v.Submit(page, "/settings/api", "name", "Books", "redirect_uri", "https://app.example.com/back", "scopes", "c_company_detail", "scopes", "c_company_workers_pay")
+		secret, path := find(t, made, `<code>(stp_sandbox_secret_\w+)</code>`), find(t, made, `href="(/settings/api/app_\w+)"`)
+		client := find(t, made, `<code>(cli_\w+)</code>`)
+		if made.Header.Get("Cache-Control") != "no-store" || strings.Contains(v.Get(path).Text, secret) {
+			t.Error("the secret can be seen again")
+		}
+		checks := func(secret string) (ok bool) {
+			x.write(func(ctx context.Context, tx *db.Tx) error {
+				app, err := identity.AppByClientID(ctx, tx, client)
+				ok = app.CheckSecret(secret) && app.Scopes.String() == "c_company_detail c_company_workers_pay" && app.CompanyID == x.company.ID
+				return err
+			})
+			return ok
+		}
+		if !checks(secret) {
+			t.Error("the app is another than was asked for")
+		}
+		newSecret := find(t, v.Submit(v.Get(path), path+"/secret"), `<code>(stp_sandbox_secret_\w+)</code>`)
+		if checks(secret) || !checks(newSecret) {
+			t.Error("the secret was not replaced")
+		}
+
+		first := find(t, v.Submit(v.Get(path), path+"/keys"), tokenText)
+		page = v.Get(path)
+		if !x.opens("Basic", first) || strings.Contains(page.Text, first) || !strings.Contains(page.Text, "…"+first[len(first)-4:]) || !strings.Contains(page.Text, "never") {
+			t.Errorf("%s", page.Text)
+		}
+		rotate := find(t, page, `action="([^"]*/rotate)"`)
+		second := find(t, v.Submit(page, rotate), tokenText)
+		if !x.opens("Basic", first) || !x.opens("Basic", second) {
+			t.Error("the two keys do not overlap")
+		}
+		if got := v.Submit(v.Get(path), path+"/keys"); got.Status != 409 || x.count("SELECT COUNT(*) FROM api_keys") != 2 {
+			t.Errorf("a third key: %d", got.Status)
+		}
+		clock.Advance(identity.KeyOverlap)
+		v = x.signIn("developer")
+		if x.opens("Basic", first) || !x.opens("Basic", second) {
+			t.Error("the overlap does not end, or not for the old one")
+		}
+		page = v.Get(path)
+		if got := v.Submit(page, find(t, page, `action="([^"]*/revoke)"`)); got.Location() != path || x.opens("Basic", second) {
+			t.Errorf("%d; the revoked key works", got.Status)
+		}
+		if _, form := webtest.Form(t, v.Get(path).Text, path+"/keys"); v.Post(rotate, form).Status != 404 {
+			t.Error("a key that has ended is rotated")
+		}
+		x.house.close()
+		for _, text := range []string{first, second, secret, newSecret} {
+			if strings.Contains(x.log.String(), text) {
+				t.Error("a secret is in the log")
+			}
+		}
+	})
+}
+
+func TestWebhookSettings(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := hire(t, d, "owner")
+		v := x.signIn("owner")
+		page := v.Get("/settings/webhooks")
+		for field, pairs := range map[string][]string{"url": {"url", "http://hooks.example.com/"}, "events": {"url", "https://hooks.example.com/", "events", "nothing.*"}} {
+			if got := v.Submit(page, "/settings/webhooks", pairs...); got.Status != 422 || !strings.Contains(got.Text, `id="`+field+`-problem"`) {
+				t.Errorf("%s: %d\n%s", field, got.Status, got.Text)
+			}
+		}
+		made := v.Submit(page, "/settings/webhooks", "url", "https://hooks.example.com/in", "events", "payroll.*, webhook.test")
+		secret, path := find(t, made, `<code>(whsec_[^<]+)</code>`), find(t, made, `href="(/settings/webhooks/whk_\w+)"`)
+		page = v.Get(path)
+		for _, want := range []string{"https://hooks.example.com/in", "payroll.*, webhook.test", "<dd>enabled</dd>", "Nothing has been sent yet."} {
+			if !strings.Contains(page.Text, want) || strings.Contains(page.Text, secret) {
+				t.Errorf("no %q, or the secret, in\n%s", want, page.Text)
+			}
+		}
+		if got := v.Submit(page, path, "url", "https://hooks.example.com/changed", "events", ""); got.Location() != path {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+		if page = v.Get(path); !strings.Contains(page.Text, "<dd>https://hooks.example.com/changed</dd>") || !strings.Contains(page.Text, "<dd>all</dd>") {
+			t.Errorf("%s", page.Text)
+		}
+		if other := find(t, v.Submit(page, path+"/rotate"), `<code>(whsec_[^<]+)</code>`); other == secret {
+			t.Error("rotated into itself")
+		}
+
+		// A test is an event, which can be sent again and is then listed with what was sent.
+		v.Submit(page, path+"/test")
+		var event string
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			placed, err := webhook.Place(ctx, tx, 100)
+			for _, p := range placed {
+				if p.Name == webhook.Test {
+					event = p.ID
+				}
+			}
+			return err
+		})
+		_, form := webtest.Form(t, page.Text, path+"/test")
+		deliveryPath := path + "/deliveries/" + event
+		if got := v.Post(deliveryPath+"/redeliver", form); got.Location() != deliveryPath {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+		if page = v.Get(path); !strings.Contains(page.Text, `href="`+deliveryPath+`"`) || !strings.Contains(page.Text, "waiting") {
+			t.Errorf("%s", page.Text)
+		}
+		if page = v.Get(deliveryPath); !strings.Contains(page.Text, event) || !strings.Contains(page.Text, "This is a test") || !strings.Contains(page.Text, "Nothing has been tried yet.") {
+			t.Errorf("%s", page.Text)
+		}
+		v.Submit(v.Get(path), path+"/disable")
+		if page = v.Get(path); !strings.Contains(page.Text, "<dd>disabled</dd>") || strings.Contains(page.Text, path+"/test") {
+			t.Errorf("%s", page.Text)
+		}
+		v.Submit(page, path+"/enable")
+		if page = v.Get(path); !strings.Contains(page.Text, "<dd>enabled</dd>") {
+			t.Errorf("%s", page.Text)
+		}
+		if got := v.Submit(page, path+"/delete"); got.Location() != "/settings/webhooks" || v.Get(path).Status != 404 {
+			t.Errorf("%d", got.Status)
+		}
+	})
+}
+
+// A viewer sees all of it and changes nothing; another company's people do not even see it.
+func TestWhoMayChangeSettings(t *testing.T) {
+	x := hire(t, sqlite(t), "admin", "viewer", "stranger")
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE members SET company_id = $1, role = 'owner' WHERE user_id = $2", x.other.ID, x.users["stranger"].ID)
+		return err
+	})
+	admin := x.signIn("admin")
+	app := find(t, admin.Submit(admin.Get("/settings/api"), "/settings/api", "name", "Books", "scopes", "c_company_detail"), `href="(/settings/api/app_\w+)"`)
+	hook := find(t, admin.Submit(admin.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/in"), `href="(/settings/webhooks/whk_\w+)"`)
+	admin.Submit(admin.Get(app), app+"/keys")
+	viewer, stranger := x.signIn("viewer"), x.signIn("stranger")
+	for _, path := range []string{"/settings/api", app, "/settings/webhooks", hook} {
+		if got := viewer.Get(path); got.Status != 200 || strings.Contains(got.Text, "<form") {
+			t.Errorf("a viewer at %s: %d\n%s", path, got.Status, got.Text)
+		}
+	}
+	_, mine := webtest.Form(t, viewer.Get("/account").Text, "/sign-out")
+	_, theirs := webtest.Form(t, stranger.Get("/account").Text, "/sign-out")
+	for _, path := range []string{app + "/keys", app + "/secret", hook + "/delete", hook + "/rotate", hook + "/disable"} {
+		if got := viewer.Post(path, mine); got.Status != 403 {
+			t.Errorf("a viewer posts to %s: %d", path, got.Status)
+		}
+		if got := stranger.Post(path, theirs); got.Status != 404 {
+			t.Errorf("a stranger posts to %s: %d", path, got.Status)
+		}
+	}
+	if stranger.Get(app).Status != 404 || stranger.Get(hook).Status != 404 || strings.Contains(stranger.Get("/settings/api").Text, "Books") {
+		t.Error("a stranger sees something")
+	}
+	for _, rt := range routes {
+		if want := map[string]access{"GET": member, "POST": manager}[rt.method]; strings.HasPrefix(rt.path, "/settings/") && rt.access != want {
+			t.Errorf("%s %s lets in others than it should", rt.method, rt.path)
+		}
+	}
+}
+
+func TestSettingsInABrowser(t *testing.T) {
+	x := hire(t, sqlite(t), "admin")
+	b := webtest.Start(t)
+	p := b.Open(x.url+"/settings/api", webtest.Look{NoScript: true})
+	p.Fill("#email", "admin@acme.example")
+	p.Fill("#password", password)
+	p.Send("main button")
+	b.Check(x.url + "/settings/api")
+	b.Check(x.url + "/settings/webhooks")
+	v := x.signIn("admin")
+	app := find(t, v.Submit(v.Get("/settings/api"), "/settings/api", "name", "Books", "scopes", "c_company_workers_pay"), `href="(/settings/api/app_\w+)"`)
+	v.Submit(v.Get(app), app+"/keys")
+	hook := find(t, v.Submit(v.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/in"), `href="(/settings/webhooks/whk_\w+)"`)
+	b.Check(x.url + app)
+	b.Check(x.url + hook)
+}
