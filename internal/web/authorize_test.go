@@ -83,7 +83,7 @@ func TestConsent(t *testing.T) {
 			}
 		}
 
-		// An app that has meanwhile been given more gets what was shown.
+		// The token allows what was shown, not all that the app registered.
 		q := x.back(v.Submit(page, "/authorize", "decision", "allow"))
 		var token oauth.Token
 		x.write(func(ctx context.Context, tx *db.Tx) (err error) {
