@@ -725,7 +725,7 @@ func (s *CompanyDetail) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 	{
 		e.FieldStart("ubos")
@@ -903,9 +903,7 @@ func (s *CompanyDetail) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[1] |= 1 << 2
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -995,6 +993,48 @@ func (s *CompanyDetail) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *CompanyDetail) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes CompanyDetailStatus as json.
+func (s CompanyDetailStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes CompanyDetailStatus from json.
+func (s *CompanyDetailStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode CompanyDetailStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch CompanyDetailStatus(v) {
+	case CompanyDetailStatusActive:
+		*s = CompanyDetailStatusActive
+	case CompanyDetailStatusFrozen:
+		*s = CompanyDetailStatusFrozen
+	case CompanyDetailStatusClosed:
+		*s = CompanyDetailStatusClosed
+	default:
+		*s = CompanyDetailStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s CompanyDetailStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *CompanyDetailStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -8847,7 +8887,7 @@ func (s *InvoiceMoved) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 }
 
@@ -8880,9 +8920,7 @@ func (s *InvoiceMoved) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -8941,6 +8979,56 @@ func (s *InvoiceMoved) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *InvoiceMoved) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes InvoiceMovedStatus as json.
+func (s InvoiceMovedStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes InvoiceMovedStatus from json.
+func (s *InvoiceMovedStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode InvoiceMovedStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch InvoiceMovedStatus(v) {
+	case InvoiceMovedStatusDraft:
+		*s = InvoiceMovedStatusDraft
+	case InvoiceMovedStatusSent:
+		*s = InvoiceMovedStatusSent
+	case InvoiceMovedStatusInPayroll:
+		*s = InvoiceMovedStatusInPayroll
+	case InvoiceMovedStatusPartiallyPaid:
+		*s = InvoiceMovedStatusPartiallyPaid
+	case InvoiceMovedStatusPaid:
+		*s = InvoiceMovedStatusPaid
+	case InvoiceMovedStatusOverdue:
+		*s = InvoiceMovedStatusOverdue
+	case InvoiceMovedStatusVoid:
+		*s = InvoiceMovedStatusVoid
+	default:
+		*s = InvoiceMovedStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s InvoiceMovedStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *InvoiceMovedStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -13396,7 +13484,7 @@ func (s *PaymentDetail) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 	{
 		e.FieldStart("subpayroll_id")
@@ -13614,9 +13702,7 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[1] |= 1 << 6
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -13705,6 +13791,58 @@ func (s *PaymentDetail) UnmarshalJSON(data []byte) error {
 	return s.Decode(d)
 }
 
+// Encode encodes PaymentDetailStatus as json.
+func (s PaymentDetailStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes PaymentDetailStatus from json.
+func (s *PaymentDetailStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode PaymentDetailStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch PaymentDetailStatus(v) {
+	case PaymentDetailStatusPending:
+		*s = PaymentDetailStatusPending
+	case PaymentDetailStatusReceived:
+		*s = PaymentDetailStatusReceived
+	case PaymentDetailStatusReleased:
+		*s = PaymentDetailStatusReleased
+	case PaymentDetailStatusFulfilled:
+		*s = PaymentDetailStatusFulfilled
+	case PaymentDetailStatusActionRequired:
+		*s = PaymentDetailStatusActionRequired
+	case PaymentDetailStatusOnHold:
+		*s = PaymentDetailStatusOnHold
+	case PaymentDetailStatusReturned:
+		*s = PaymentDetailStatusReturned
+	case PaymentDetailStatusCancelled:
+		*s = PaymentDetailStatusCancelled
+	default:
+		*s = PaymentDetailStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s PaymentDetailStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *PaymentDetailStatus) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
 // Encode implements json.Marshaler.
 func (s *PayoutOutput) Encode(e *jx.Encoder) {
 	e.ObjStart()
@@ -13740,7 +13878,7 @@ func (s *PayoutOutput) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 	{
 		e.FieldStart("tx_hash")
@@ -13853,9 +13991,7 @@ func (s *PayoutOutput) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -13955,6 +14091,58 @@ func (s *PayoutOutput) UnmarshalJSON(data []byte) error {
 	return s.Decode(d)
 }
 
+// Encode encodes PayoutOutputStatus as json.
+func (s PayoutOutputStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes PayoutOutputStatus from json.
+func (s *PayoutOutputStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode PayoutOutputStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch PayoutOutputStatus(v) {
+	case PayoutOutputStatusQueued:
+		*s = PayoutOutputStatusQueued
+	case PayoutOutputStatusPrepared:
+		*s = PayoutOutputStatusPrepared
+	case PayoutOutputStatusSent:
+		*s = PayoutOutputStatusSent
+	case PayoutOutputStatusInDoubt:
+		*s = PayoutOutputStatusInDoubt
+	case PayoutOutputStatusFulfilled:
+		*s = PayoutOutputStatusFulfilled
+	case PayoutOutputStatusFailed:
+		*s = PayoutOutputStatusFailed
+	case PayoutOutputStatusReturned:
+		*s = PayoutOutputStatusReturned
+	case PayoutOutputStatusCancelled:
+		*s = PayoutOutputStatusCancelled
+	default:
+		*s = PayoutOutputStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s PayoutOutputStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *PayoutOutputStatus) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
 // Encode implements json.Marshaler.
 func (s *PayrollCancelled) Encode(e *jx.Encoder) {
 	e.ObjStart()
@@ -13970,7 +14158,7 @@ func (s *PayrollCancelled) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 }
 
@@ -14003,9 +14191,7 @@ func (s *PayrollCancelled) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -14064,6 +14250,44 @@ func (s *PayrollCancelled) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *PayrollCancelled) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes PayrollCancelledStatus as json.
+func (s PayrollCancelledStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes PayrollCancelledStatus from json.
+func (s *PayrollCancelledStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode PayrollCancelledStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch PayrollCancelledStatus(v) {
+	case PayrollCancelledStatusCancelled:
+		*s = PayrollCancelledStatusCancelled
+	default:
+		*s = PayrollCancelledStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s PayrollCancelledStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *PayrollCancelledStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -14454,7 +14678,7 @@ func (s *PayrollDeposit) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 	{
 		e.FieldStart("tx_hash")
@@ -14544,9 +14768,7 @@ func (s *PayrollDeposit) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -14621,6 +14843,52 @@ func (s *PayrollDeposit) UnmarshalJSON(data []byte) error {
 	return s.Decode(d)
 }
 
+// Encode encodes PayrollDepositStatus as json.
+func (s PayrollDepositStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes PayrollDepositStatus from json.
+func (s *PayrollDepositStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode PayrollDepositStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch PayrollDepositStatus(v) {
+	case PayrollDepositStatusSeen:
+		*s = PayrollDepositStatusSeen
+	case PayrollDepositStatusConfirmed:
+		*s = PayrollDepositStatusConfirmed
+	case PayrollDepositStatusReverted:
+		*s = PayrollDepositStatusReverted
+	case PayrollDepositStatusReplaced:
+		*s = PayrollDepositStatusReplaced
+	case PayrollDepositStatusEvicted:
+		*s = PayrollDepositStatusEvicted
+	default:
+		*s = PayrollDepositStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s PayrollDepositStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *PayrollDepositStatus) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
 // Encode implements json.Marshaler.
 func (s *PayrollDetail) Encode(e *jx.Encoder) {
 	e.ObjStart()
@@ -14672,7 +14940,7 @@ func (s *PayrollDetail) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("funding_state")
-		e.Str(s.FundingState)
+		s.FundingState.Encode(e)
 	}
 	{
 		e.FieldStart("payees")
@@ -14698,7 +14966,7 @@ func (s *PayrollDetail) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 	{
 		e.FieldStart("timeline")
@@ -14870,9 +15138,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 		case "funding_state":
 			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
-				v, err := d.Str()
-				s.FundingState = string(v)
-				if err != nil {
+				if err := s.FundingState.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -14934,9 +15200,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[1] |= 1 << 6
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -15051,6 +15315,108 @@ func (s *PayrollDetail) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *PayrollDetail) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes PayrollDetailFundingState as json.
+func (s PayrollDetailFundingState) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes PayrollDetailFundingState from json.
+func (s *PayrollDetailFundingState) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode PayrollDetailFundingState to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch PayrollDetailFundingState(v) {
+	case PayrollDetailFundingStateNone:
+		*s = PayrollDetailFundingStateNone
+	case PayrollDetailFundingStateDetected:
+		*s = PayrollDetailFundingStateDetected
+	case PayrollDetailFundingStatePartial:
+		*s = PayrollDetailFundingStatePartial
+	case PayrollDetailFundingStateConfirming:
+		*s = PayrollDetailFundingStateConfirming
+	case PayrollDetailFundingStateFunded:
+		*s = PayrollDetailFundingStateFunded
+	case PayrollDetailFundingStateLate:
+		*s = PayrollDetailFundingStateLate
+	case PayrollDetailFundingStateOver:
+		*s = PayrollDetailFundingStateOver
+	default:
+		*s = PayrollDetailFundingState(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s PayrollDetailFundingState) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *PayrollDetailFundingState) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes PayrollDetailStatus as json.
+func (s PayrollDetailStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes PayrollDetailStatus from json.
+func (s *PayrollDetailStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode PayrollDetailStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch PayrollDetailStatus(v) {
+	case PayrollDetailStatusPending:
+		*s = PayrollDetailStatusPending
+	case PayrollDetailStatusReceived:
+		*s = PayrollDetailStatusReceived
+	case PayrollDetailStatusReleased:
+		*s = PayrollDetailStatusReleased
+	case PayrollDetailStatusFulfilled:
+		*s = PayrollDetailStatusFulfilled
+	case PayrollDetailStatusPartiallyFulfilled:
+		*s = PayrollDetailStatusPartiallyFulfilled
+	case PayrollDetailStatusCancelled:
+		*s = PayrollDetailStatusCancelled
+	case PayrollDetailStatusOnHold:
+		*s = PayrollDetailStatusOnHold
+	case PayrollDetailStatusExpiredUnfunded:
+		*s = PayrollDetailStatusExpiredUnfunded
+	default:
+		*s = PayrollDetailStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s PayrollDetailStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *PayrollDetailStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -16081,7 +16447,7 @@ func (s *PayrollSummary) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("funding_state")
-		e.Str(s.FundingState)
+		s.FundingState.Encode(e)
 	}
 	{
 		e.FieldStart("payees")
@@ -16099,7 +16465,7 @@ func (s *PayrollSummary) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 	{
 		e.FieldStart("total_input_in_input_currency")
@@ -16229,9 +16595,7 @@ func (s *PayrollSummary) Decode(d *jx.Decoder) error {
 		case "funding_state":
 			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
-				v, err := d.Str()
-				s.FundingState = string(v)
-				if err != nil {
+				if err := s.FundingState.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -16275,9 +16639,7 @@ func (s *PayrollSummary) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[1] |= 1 << 3
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -16373,6 +16735,108 @@ func (s *PayrollSummary) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *PayrollSummary) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes PayrollSummaryFundingState as json.
+func (s PayrollSummaryFundingState) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes PayrollSummaryFundingState from json.
+func (s *PayrollSummaryFundingState) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode PayrollSummaryFundingState to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch PayrollSummaryFundingState(v) {
+	case PayrollSummaryFundingStateNone:
+		*s = PayrollSummaryFundingStateNone
+	case PayrollSummaryFundingStateDetected:
+		*s = PayrollSummaryFundingStateDetected
+	case PayrollSummaryFundingStatePartial:
+		*s = PayrollSummaryFundingStatePartial
+	case PayrollSummaryFundingStateConfirming:
+		*s = PayrollSummaryFundingStateConfirming
+	case PayrollSummaryFundingStateFunded:
+		*s = PayrollSummaryFundingStateFunded
+	case PayrollSummaryFundingStateLate:
+		*s = PayrollSummaryFundingStateLate
+	case PayrollSummaryFundingStateOver:
+		*s = PayrollSummaryFundingStateOver
+	default:
+		*s = PayrollSummaryFundingState(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s PayrollSummaryFundingState) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *PayrollSummaryFundingState) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes PayrollSummaryStatus as json.
+func (s PayrollSummaryStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes PayrollSummaryStatus from json.
+func (s *PayrollSummaryStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode PayrollSummaryStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch PayrollSummaryStatus(v) {
+	case PayrollSummaryStatusPending:
+		*s = PayrollSummaryStatusPending
+	case PayrollSummaryStatusReceived:
+		*s = PayrollSummaryStatusReceived
+	case PayrollSummaryStatusReleased:
+		*s = PayrollSummaryStatusReleased
+	case PayrollSummaryStatusFulfilled:
+		*s = PayrollSummaryStatusFulfilled
+	case PayrollSummaryStatusPartiallyFulfilled:
+		*s = PayrollSummaryStatusPartiallyFulfilled
+	case PayrollSummaryStatusCancelled:
+		*s = PayrollSummaryStatusCancelled
+	case PayrollSummaryStatusOnHold:
+		*s = PayrollSummaryStatusOnHold
+	case PayrollSummaryStatusExpiredUnfunded:
+		*s = PayrollSummaryStatusExpiredUnfunded
+	default:
+		*s = PayrollSummaryStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s PayrollSummaryStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *PayrollSummaryStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -17762,7 +18226,7 @@ func (s *RecipientCreated) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 }
 
@@ -17834,9 +18298,7 @@ func (s *RecipientCreated) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[0] |= 1 << 4
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -17895,6 +18357,48 @@ func (s *RecipientCreated) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *RecipientCreated) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes RecipientCreatedStatus as json.
+func (s RecipientCreatedStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes RecipientCreatedStatus from json.
+func (s *RecipientCreatedStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode RecipientCreatedStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch RecipientCreatedStatus(v) {
+	case RecipientCreatedStatusPending:
+		*s = RecipientCreatedStatusPending
+	case RecipientCreatedStatusActive:
+		*s = RecipientCreatedStatusActive
+	case RecipientCreatedStatusInactive:
+		*s = RecipientCreatedStatusInactive
+	default:
+		*s = RecipientCreatedStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s RecipientCreatedStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *RecipientCreatedStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }

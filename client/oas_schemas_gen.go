@@ -229,7 +229,7 @@ type CompanyDetail struct {
 	// Full name.
 	Name string `json:"name"`
 	// State of the object.
-	Status string `json:"status"`
+	Status CompanyDetailStatus `json:"status"`
 	// Who owns or controls the company. Shown to the company's own API key.
 	Ubos []OwnerDetail `json:"ubos"`
 	// Web address.
@@ -287,7 +287,7 @@ func (s *CompanyDetail) GetName() string {
 }
 
 // GetStatus returns the value of Status.
-func (s *CompanyDetail) GetStatus() string {
+func (s *CompanyDetail) GetStatus() CompanyDetailStatus {
 	return s.Status
 }
 
@@ -352,7 +352,7 @@ func (s *CompanyDetail) SetName(val string) {
 }
 
 // SetStatus sets the value of Status.
-func (s *CompanyDetail) SetStatus(val string) {
+func (s *CompanyDetail) SetStatus(val CompanyDetailStatus) {
 	s.Status = val
 }
 
@@ -364,6 +364,55 @@ func (s *CompanyDetail) SetUbos(val []OwnerDetail) {
 // SetWebsite sets the value of Website.
 func (s *CompanyDetail) SetWebsite(val string) {
 	s.Website = val
+}
+
+// State of the object.
+type CompanyDetailStatus string
+
+const (
+	CompanyDetailStatusActive CompanyDetailStatus = "active"
+	CompanyDetailStatusFrozen CompanyDetailStatus = "frozen"
+	CompanyDetailStatusClosed CompanyDetailStatus = "closed"
+)
+
+// AllValues returns all CompanyDetailStatus values.
+func (CompanyDetailStatus) AllValues() []CompanyDetailStatus {
+	return []CompanyDetailStatus{
+		CompanyDetailStatusActive,
+		CompanyDetailStatusFrozen,
+		CompanyDetailStatusClosed,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s CompanyDetailStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case CompanyDetailStatusActive:
+		return []byte(s), nil
+	case CompanyDetailStatusFrozen:
+		return []byte(s), nil
+	case CompanyDetailStatusClosed:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *CompanyDetailStatus) UnmarshalText(data []byte) error {
+	switch CompanyDetailStatus(data) {
+	case CompanyDetailStatusActive:
+		*s = CompanyDetailStatusActive
+		return nil
+	case CompanyDetailStatusFrozen:
+		*s = CompanyDetailStatusFrozen
+		return nil
+	case CompanyDetailStatusClosed:
+		*s = CompanyDetailStatusClosed
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/CompanyRefBody
@@ -3942,7 +3991,7 @@ type InvoiceMoved struct {
 	// Id of the invoice.
 	InvoiceID string `json:"invoice_id"`
 	// State of the object.
-	Status string `json:"status"`
+	Status InvoiceMovedStatus `json:"status"`
 }
 
 // GetInvoiceID returns the value of InvoiceID.
@@ -3951,7 +4000,7 @@ func (s *InvoiceMoved) GetInvoiceID() string {
 }
 
 // GetStatus returns the value of Status.
-func (s *InvoiceMoved) GetStatus() string {
+func (s *InvoiceMoved) GetStatus() InvoiceMovedStatus {
 	return s.Status
 }
 
@@ -3961,8 +4010,85 @@ func (s *InvoiceMoved) SetInvoiceID(val string) {
 }
 
 // SetStatus sets the value of Status.
-func (s *InvoiceMoved) SetStatus(val string) {
+func (s *InvoiceMoved) SetStatus(val InvoiceMovedStatus) {
 	s.Status = val
+}
+
+// State of the object.
+type InvoiceMovedStatus string
+
+const (
+	InvoiceMovedStatusDraft         InvoiceMovedStatus = "draft"
+	InvoiceMovedStatusSent          InvoiceMovedStatus = "sent"
+	InvoiceMovedStatusInPayroll     InvoiceMovedStatus = "in_payroll"
+	InvoiceMovedStatusPartiallyPaid InvoiceMovedStatus = "partially_paid"
+	InvoiceMovedStatusPaid          InvoiceMovedStatus = "paid"
+	InvoiceMovedStatusOverdue       InvoiceMovedStatus = "overdue"
+	InvoiceMovedStatusVoid          InvoiceMovedStatus = "void"
+)
+
+// AllValues returns all InvoiceMovedStatus values.
+func (InvoiceMovedStatus) AllValues() []InvoiceMovedStatus {
+	return []InvoiceMovedStatus{
+		InvoiceMovedStatusDraft,
+		InvoiceMovedStatusSent,
+		InvoiceMovedStatusInPayroll,
+		InvoiceMovedStatusPartiallyPaid,
+		InvoiceMovedStatusPaid,
+		InvoiceMovedStatusOverdue,
+		InvoiceMovedStatusVoid,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s InvoiceMovedStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case InvoiceMovedStatusDraft:
+		return []byte(s), nil
+	case InvoiceMovedStatusSent:
+		return []byte(s), nil
+	case InvoiceMovedStatusInPayroll:
+		return []byte(s), nil
+	case InvoiceMovedStatusPartiallyPaid:
+		return []byte(s), nil
+	case InvoiceMovedStatusPaid:
+		return []byte(s), nil
+	case InvoiceMovedStatusOverdue:
+		return []byte(s), nil
+	case InvoiceMovedStatusVoid:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *InvoiceMovedStatus) UnmarshalText(data []byte) error {
+	switch InvoiceMovedStatus(data) {
+	case InvoiceMovedStatusDraft:
+		*s = InvoiceMovedStatusDraft
+		return nil
+	case InvoiceMovedStatusSent:
+		*s = InvoiceMovedStatusSent
+		return nil
+	case InvoiceMovedStatusInPayroll:
+		*s = InvoiceMovedStatusInPayroll
+		return nil
+	case InvoiceMovedStatusPartiallyPaid:
+		*s = InvoiceMovedStatusPartiallyPaid
+		return nil
+	case InvoiceMovedStatusPaid:
+		*s = InvoiceMovedStatusPaid
+		return nil
+	case InvoiceMovedStatusOverdue:
+		*s = InvoiceMovedStatusOverdue
+		return nil
+	case InvoiceMovedStatusVoid:
+		*s = InvoiceMovedStatusVoid
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/InvoicePage
@@ -8068,7 +8194,8 @@ type PaymentDetail struct {
 	Fulfilled bool `json:"fulfilled"`
 	// Id of the invoice.
 	InvoiceID string `json:"invoice_id"`
-	// Whether the payment has priority. Fees do not depend on it.
+	// Whether the payment costs the premium fee instead of the normal one, as the company's contract has
+	// it.
 	IsPremium bool `json:"is_premium"`
 	// What goes to each destination of the payee.
 	Outputs []PayoutOutput `json:"outputs"`
@@ -8081,7 +8208,7 @@ type PaymentDetail struct {
 	// Whether it has been sent on its way.
 	Released bool `json:"released"`
 	// State of the object.
-	Status string `json:"status"`
+	Status PaymentDetailStatus `json:"status"`
 	// Id of one payment of a payroll: what one payee gets.
 	SubpayrollID string `json:"subpayroll_id"`
 	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its
@@ -8160,7 +8287,7 @@ func (s *PaymentDetail) GetReleased() bool {
 }
 
 // GetStatus returns the value of Status.
-func (s *PaymentDetail) GetStatus() string {
+func (s *PaymentDetail) GetStatus() PaymentDetailStatus {
 	return s.Status
 }
 
@@ -8245,7 +8372,7 @@ func (s *PaymentDetail) SetReleased(val bool) {
 }
 
 // SetStatus sets the value of Status.
-func (s *PaymentDetail) SetStatus(val string) {
+func (s *PaymentDetail) SetStatus(val PaymentDetailStatus) {
 	s.Status = val
 }
 
@@ -8257,6 +8384,90 @@ func (s *PaymentDetail) SetSubpayrollID(val string) {
 // SetUserID sets the value of UserID.
 func (s *PaymentDetail) SetUserID(val string) {
 	s.UserID = val
+}
+
+// State of the object.
+type PaymentDetailStatus string
+
+const (
+	PaymentDetailStatusPending        PaymentDetailStatus = "pending"
+	PaymentDetailStatusReceived       PaymentDetailStatus = "received"
+	PaymentDetailStatusReleased       PaymentDetailStatus = "released"
+	PaymentDetailStatusFulfilled      PaymentDetailStatus = "fulfilled"
+	PaymentDetailStatusActionRequired PaymentDetailStatus = "action_required"
+	PaymentDetailStatusOnHold         PaymentDetailStatus = "on_hold"
+	PaymentDetailStatusReturned       PaymentDetailStatus = "returned"
+	PaymentDetailStatusCancelled      PaymentDetailStatus = "cancelled"
+)
+
+// AllValues returns all PaymentDetailStatus values.
+func (PaymentDetailStatus) AllValues() []PaymentDetailStatus {
+	return []PaymentDetailStatus{
+		PaymentDetailStatusPending,
+		PaymentDetailStatusReceived,
+		PaymentDetailStatusReleased,
+		PaymentDetailStatusFulfilled,
+		PaymentDetailStatusActionRequired,
+		PaymentDetailStatusOnHold,
+		PaymentDetailStatusReturned,
+		PaymentDetailStatusCancelled,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s PaymentDetailStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case PaymentDetailStatusPending:
+		return []byte(s), nil
+	case PaymentDetailStatusReceived:
+		return []byte(s), nil
+	case PaymentDetailStatusReleased:
+		return []byte(s), nil
+	case PaymentDetailStatusFulfilled:
+		return []byte(s), nil
+	case PaymentDetailStatusActionRequired:
+		return []byte(s), nil
+	case PaymentDetailStatusOnHold:
+		return []byte(s), nil
+	case PaymentDetailStatusReturned:
+		return []byte(s), nil
+	case PaymentDetailStatusCancelled:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *PaymentDetailStatus) UnmarshalText(data []byte) error {
+	switch PaymentDetailStatus(data) {
+	case PaymentDetailStatusPending:
+		*s = PaymentDetailStatusPending
+		return nil
+	case PaymentDetailStatusReceived:
+		*s = PaymentDetailStatusReceived
+		return nil
+	case PaymentDetailStatusReleased:
+		*s = PaymentDetailStatusReleased
+		return nil
+	case PaymentDetailStatusFulfilled:
+		*s = PaymentDetailStatusFulfilled
+		return nil
+	case PaymentDetailStatusActionRequired:
+		*s = PaymentDetailStatusActionRequired
+		return nil
+	case PaymentDetailStatusOnHold:
+		*s = PaymentDetailStatusOnHold
+		return nil
+	case PaymentDetailStatusReturned:
+		*s = PaymentDetailStatusReturned
+		return nil
+	case PaymentDetailStatusCancelled:
+		*s = PaymentDetailStatusCancelled
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/PayoutOutput
@@ -8274,7 +8485,7 @@ type PayoutOutput struct {
 	// Why it is in this state; empty where the state says it all.
 	Reason string `json:"reason"`
 	// State of the object.
-	Status string `json:"status"`
+	Status PayoutOutputStatus `json:"status"`
 	// Id of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
@@ -8314,7 +8525,7 @@ func (s *PayoutOutput) GetReason() string {
 }
 
 // GetStatus returns the value of Status.
-func (s *PayoutOutput) GetStatus() string {
+func (s *PayoutOutput) GetStatus() PayoutOutputStatus {
 	return s.Status
 }
 
@@ -8364,7 +8575,7 @@ func (s *PayoutOutput) SetReason(val string) {
 }
 
 // SetStatus sets the value of Status.
-func (s *PayoutOutput) SetStatus(val string) {
+func (s *PayoutOutput) SetStatus(val PayoutOutputStatus) {
 	s.Status = val
 }
 
@@ -8383,12 +8594,96 @@ func (s *PayoutOutput) SetVolumeOutputInOutputCurrency(val decimal.Decimal) {
 	s.VolumeOutputInOutputCurrency = val
 }
 
+// State of the object.
+type PayoutOutputStatus string
+
+const (
+	PayoutOutputStatusQueued    PayoutOutputStatus = "queued"
+	PayoutOutputStatusPrepared  PayoutOutputStatus = "prepared"
+	PayoutOutputStatusSent      PayoutOutputStatus = "sent"
+	PayoutOutputStatusInDoubt   PayoutOutputStatus = "in_doubt"
+	PayoutOutputStatusFulfilled PayoutOutputStatus = "fulfilled"
+	PayoutOutputStatusFailed    PayoutOutputStatus = "failed"
+	PayoutOutputStatusReturned  PayoutOutputStatus = "returned"
+	PayoutOutputStatusCancelled PayoutOutputStatus = "cancelled"
+)
+
+// AllValues returns all PayoutOutputStatus values.
+func (PayoutOutputStatus) AllValues() []PayoutOutputStatus {
+	return []PayoutOutputStatus{
+		PayoutOutputStatusQueued,
+		PayoutOutputStatusPrepared,
+		PayoutOutputStatusSent,
+		PayoutOutputStatusInDoubt,
+		PayoutOutputStatusFulfilled,
+		PayoutOutputStatusFailed,
+		PayoutOutputStatusReturned,
+		PayoutOutputStatusCancelled,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s PayoutOutputStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case PayoutOutputStatusQueued:
+		return []byte(s), nil
+	case PayoutOutputStatusPrepared:
+		return []byte(s), nil
+	case PayoutOutputStatusSent:
+		return []byte(s), nil
+	case PayoutOutputStatusInDoubt:
+		return []byte(s), nil
+	case PayoutOutputStatusFulfilled:
+		return []byte(s), nil
+	case PayoutOutputStatusFailed:
+		return []byte(s), nil
+	case PayoutOutputStatusReturned:
+		return []byte(s), nil
+	case PayoutOutputStatusCancelled:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *PayoutOutputStatus) UnmarshalText(data []byte) error {
+	switch PayoutOutputStatus(data) {
+	case PayoutOutputStatusQueued:
+		*s = PayoutOutputStatusQueued
+		return nil
+	case PayoutOutputStatusPrepared:
+		*s = PayoutOutputStatusPrepared
+		return nil
+	case PayoutOutputStatusSent:
+		*s = PayoutOutputStatusSent
+		return nil
+	case PayoutOutputStatusInDoubt:
+		*s = PayoutOutputStatusInDoubt
+		return nil
+	case PayoutOutputStatusFulfilled:
+		*s = PayoutOutputStatusFulfilled
+		return nil
+	case PayoutOutputStatusFailed:
+		*s = PayoutOutputStatusFailed
+		return nil
+	case PayoutOutputStatusReturned:
+		*s = PayoutOutputStatusReturned
+		return nil
+	case PayoutOutputStatusCancelled:
+		*s = PayoutOutputStatusCancelled
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
 // Ref: #/components/schemas/PayrollCancelled
 type PayrollCancelled struct {
 	// Id of the payroll.
 	PayrollID string `json:"payroll_id"`
 	// State of the object.
-	Status string `json:"status"`
+	Status PayrollCancelledStatus `json:"status"`
 }
 
 // GetPayrollID returns the value of PayrollID.
@@ -8397,7 +8692,7 @@ func (s *PayrollCancelled) GetPayrollID() string {
 }
 
 // GetStatus returns the value of Status.
-func (s *PayrollCancelled) GetStatus() string {
+func (s *PayrollCancelled) GetStatus() PayrollCancelledStatus {
 	return s.Status
 }
 
@@ -8407,8 +8702,43 @@ func (s *PayrollCancelled) SetPayrollID(val string) {
 }
 
 // SetStatus sets the value of Status.
-func (s *PayrollCancelled) SetStatus(val string) {
+func (s *PayrollCancelled) SetStatus(val PayrollCancelledStatus) {
 	s.Status = val
+}
+
+// State of the object.
+type PayrollCancelledStatus string
+
+const (
+	PayrollCancelledStatusCancelled PayrollCancelledStatus = "cancelled"
+)
+
+// AllValues returns all PayrollCancelledStatus values.
+func (PayrollCancelledStatus) AllValues() []PayrollCancelledStatus {
+	return []PayrollCancelledStatus{
+		PayrollCancelledStatusCancelled,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s PayrollCancelledStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case PayrollCancelledStatusCancelled:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *PayrollCancelledStatus) UnmarshalText(data []byte) error {
+	switch PayrollCancelledStatus(data) {
+	case PayrollCancelledStatusCancelled:
+		*s = PayrollCancelledStatusCancelled
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/PayrollCreateBody
@@ -8565,7 +8895,7 @@ type PayrollDeposit struct {
 	// When it was first seen, UTC.
 	FirstSeen time.Time `json:"first_seen"`
 	// State of the object.
-	Status string `json:"status"`
+	Status PayrollDepositStatus `json:"status"`
 	// Id of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
 }
@@ -8596,7 +8926,7 @@ func (s *PayrollDeposit) GetFirstSeen() time.Time {
 }
 
 // GetStatus returns the value of Status.
-func (s *PayrollDeposit) GetStatus() string {
+func (s *PayrollDeposit) GetStatus() PayrollDepositStatus {
 	return s.Status
 }
 
@@ -8631,13 +8961,76 @@ func (s *PayrollDeposit) SetFirstSeen(val time.Time) {
 }
 
 // SetStatus sets the value of Status.
-func (s *PayrollDeposit) SetStatus(val string) {
+func (s *PayrollDeposit) SetStatus(val PayrollDepositStatus) {
 	s.Status = val
 }
 
 // SetTxHash sets the value of TxHash.
 func (s *PayrollDeposit) SetTxHash(val string) {
 	s.TxHash = val
+}
+
+// State of the object.
+type PayrollDepositStatus string
+
+const (
+	PayrollDepositStatusSeen      PayrollDepositStatus = "seen"
+	PayrollDepositStatusConfirmed PayrollDepositStatus = "confirmed"
+	PayrollDepositStatusReverted  PayrollDepositStatus = "reverted"
+	PayrollDepositStatusReplaced  PayrollDepositStatus = "replaced"
+	PayrollDepositStatusEvicted   PayrollDepositStatus = "evicted"
+)
+
+// AllValues returns all PayrollDepositStatus values.
+func (PayrollDepositStatus) AllValues() []PayrollDepositStatus {
+	return []PayrollDepositStatus{
+		PayrollDepositStatusSeen,
+		PayrollDepositStatusConfirmed,
+		PayrollDepositStatusReverted,
+		PayrollDepositStatusReplaced,
+		PayrollDepositStatusEvicted,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s PayrollDepositStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case PayrollDepositStatusSeen:
+		return []byte(s), nil
+	case PayrollDepositStatusConfirmed:
+		return []byte(s), nil
+	case PayrollDepositStatusReverted:
+		return []byte(s), nil
+	case PayrollDepositStatusReplaced:
+		return []byte(s), nil
+	case PayrollDepositStatusEvicted:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *PayrollDepositStatus) UnmarshalText(data []byte) error {
+	switch PayrollDepositStatus(data) {
+	case PayrollDepositStatusSeen:
+		*s = PayrollDepositStatusSeen
+		return nil
+	case PayrollDepositStatusConfirmed:
+		*s = PayrollDepositStatusConfirmed
+		return nil
+	case PayrollDepositStatusReverted:
+		*s = PayrollDepositStatusReverted
+		return nil
+	case PayrollDepositStatusReplaced:
+		*s = PayrollDepositStatusReplaced
+		return nil
+	case PayrollDepositStatusEvicted:
+		*s = PayrollDepositStatusEvicted
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/PayrollDetail
@@ -8662,7 +9055,7 @@ type PayrollDetail struct {
 	// one wallet.
 	FundingMethod string `json:"funding_method"`
 	// How far the funding has come.
-	FundingState string `json:"funding_state"`
+	FundingState PayrollDetailFundingState `json:"funding_state"`
 	// Number of payees.
 	Payees int64 `json:"payees"`
 	// The payments, one for each payee.
@@ -8672,7 +9065,7 @@ type PayrollDetail struct {
 	// The firm price in the funding currency, for funding by crypto.
 	Quote OptPayrollQuote `json:"quote"`
 	// State of the object.
-	Status string `json:"status"`
+	Status PayrollDetailStatus `json:"status"`
 	// What happened, oldest first.
 	Timeline []PayrollStep `json:"timeline"`
 	// Volume and fees together, in the payroll's currency: what the company pays.
@@ -8729,7 +9122,7 @@ func (s *PayrollDetail) GetFundingMethod() string {
 }
 
 // GetFundingState returns the value of FundingState.
-func (s *PayrollDetail) GetFundingState() string {
+func (s *PayrollDetail) GetFundingState() PayrollDetailFundingState {
 	return s.FundingState
 }
 
@@ -8754,7 +9147,7 @@ func (s *PayrollDetail) GetQuote() OptPayrollQuote {
 }
 
 // GetStatus returns the value of Status.
-func (s *PayrollDetail) GetStatus() string {
+func (s *PayrollDetail) GetStatus() PayrollDetailStatus {
 	return s.Status
 }
 
@@ -8824,7 +9217,7 @@ func (s *PayrollDetail) SetFundingMethod(val string) {
 }
 
 // SetFundingState sets the value of FundingState.
-func (s *PayrollDetail) SetFundingState(val string) {
+func (s *PayrollDetail) SetFundingState(val PayrollDetailFundingState) {
 	s.FundingState = val
 }
 
@@ -8849,7 +9242,7 @@ func (s *PayrollDetail) SetQuote(val OptPayrollQuote) {
 }
 
 // SetStatus sets the value of Status.
-func (s *PayrollDetail) SetStatus(val string) {
+func (s *PayrollDetail) SetStatus(val PayrollDetailStatus) {
 	s.Status = val
 }
 
@@ -8871,6 +9264,167 @@ func (s *PayrollDetail) SetUpdated(val time.Time) {
 // SetVolumeInputInInputCurrency sets the value of VolumeInputInInputCurrency.
 func (s *PayrollDetail) SetVolumeInputInInputCurrency(val decimal.Decimal) {
 	s.VolumeInputInInputCurrency = val
+}
+
+// How far the funding has come.
+type PayrollDetailFundingState string
+
+const (
+	PayrollDetailFundingStateNone       PayrollDetailFundingState = "none"
+	PayrollDetailFundingStateDetected   PayrollDetailFundingState = "detected"
+	PayrollDetailFundingStatePartial    PayrollDetailFundingState = "partial"
+	PayrollDetailFundingStateConfirming PayrollDetailFundingState = "confirming"
+	PayrollDetailFundingStateFunded     PayrollDetailFundingState = "funded"
+	PayrollDetailFundingStateLate       PayrollDetailFundingState = "late"
+	PayrollDetailFundingStateOver       PayrollDetailFundingState = "over"
+)
+
+// AllValues returns all PayrollDetailFundingState values.
+func (PayrollDetailFundingState) AllValues() []PayrollDetailFundingState {
+	return []PayrollDetailFundingState{
+		PayrollDetailFundingStateNone,
+		PayrollDetailFundingStateDetected,
+		PayrollDetailFundingStatePartial,
+		PayrollDetailFundingStateConfirming,
+		PayrollDetailFundingStateFunded,
+		PayrollDetailFundingStateLate,
+		PayrollDetailFundingStateOver,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s PayrollDetailFundingState) MarshalText() ([]byte, error) {
+	switch s {
+	case PayrollDetailFundingStateNone:
+		return []byte(s), nil
+	case PayrollDetailFundingStateDetected:
+		return []byte(s), nil
+	case PayrollDetailFundingStatePartial:
+		return []byte(s), nil
+	case PayrollDetailFundingStateConfirming:
+		return []byte(s), nil
+	case PayrollDetailFundingStateFunded:
+		return []byte(s), nil
+	case PayrollDetailFundingStateLate:
+		return []byte(s), nil
+	case PayrollDetailFundingStateOver:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *PayrollDetailFundingState) UnmarshalText(data []byte) error {
+	switch PayrollDetailFundingState(data) {
+	case PayrollDetailFundingStateNone:
+		*s = PayrollDetailFundingStateNone
+		return nil
+	case PayrollDetailFundingStateDetected:
+		*s = PayrollDetailFundingStateDetected
+		return nil
+	case PayrollDetailFundingStatePartial:
+		*s = PayrollDetailFundingStatePartial
+		return nil
+	case PayrollDetailFundingStateConfirming:
+		*s = PayrollDetailFundingStateConfirming
+		return nil
+	case PayrollDetailFundingStateFunded:
+		*s = PayrollDetailFundingStateFunded
+		return nil
+	case PayrollDetailFundingStateLate:
+		*s = PayrollDetailFundingStateLate
+		return nil
+	case PayrollDetailFundingStateOver:
+		*s = PayrollDetailFundingStateOver
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// State of the object.
+type PayrollDetailStatus string
+
+const (
+	PayrollDetailStatusPending            PayrollDetailStatus = "pending"
+	PayrollDetailStatusReceived           PayrollDetailStatus = "received"
+	PayrollDetailStatusReleased           PayrollDetailStatus = "released"
+	PayrollDetailStatusFulfilled          PayrollDetailStatus = "fulfilled"
+	PayrollDetailStatusPartiallyFulfilled PayrollDetailStatus = "partially_fulfilled"
+	PayrollDetailStatusCancelled          PayrollDetailStatus = "cancelled"
+	PayrollDetailStatusOnHold             PayrollDetailStatus = "on_hold"
+	PayrollDetailStatusExpiredUnfunded    PayrollDetailStatus = "expired_unfunded"
+)
+
+// AllValues returns all PayrollDetailStatus values.
+func (PayrollDetailStatus) AllValues() []PayrollDetailStatus {
+	return []PayrollDetailStatus{
+		PayrollDetailStatusPending,
+		PayrollDetailStatusReceived,
+		PayrollDetailStatusReleased,
+		PayrollDetailStatusFulfilled,
+		PayrollDetailStatusPartiallyFulfilled,
+		PayrollDetailStatusCancelled,
+		PayrollDetailStatusOnHold,
+		PayrollDetailStatusExpiredUnfunded,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s PayrollDetailStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case PayrollDetailStatusPending:
+		return []byte(s), nil
+	case PayrollDetailStatusReceived:
+		return []byte(s), nil
+	case PayrollDetailStatusReleased:
+		return []byte(s), nil
+	case PayrollDetailStatusFulfilled:
+		return []byte(s), nil
+	case PayrollDetailStatusPartiallyFulfilled:
+		return []byte(s), nil
+	case PayrollDetailStatusCancelled:
+		return []byte(s), nil
+	case PayrollDetailStatusOnHold:
+		return []byte(s), nil
+	case PayrollDetailStatusExpiredUnfunded:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *PayrollDetailStatus) UnmarshalText(data []byte) error {
+	switch PayrollDetailStatus(data) {
+	case PayrollDetailStatusPending:
+		*s = PayrollDetailStatusPending
+		return nil
+	case PayrollDetailStatusReceived:
+		*s = PayrollDetailStatusReceived
+		return nil
+	case PayrollDetailStatusReleased:
+		*s = PayrollDetailStatusReleased
+		return nil
+	case PayrollDetailStatusFulfilled:
+		*s = PayrollDetailStatusFulfilled
+		return nil
+	case PayrollDetailStatusPartiallyFulfilled:
+		*s = PayrollDetailStatusPartiallyFulfilled
+		return nil
+	case PayrollDetailStatusCancelled:
+		*s = PayrollDetailStatusCancelled
+		return nil
+	case PayrollDetailStatusOnHold:
+		*s = PayrollDetailStatusOnHold
+		return nil
+	case PayrollDetailStatusExpiredUnfunded:
+		*s = PayrollDetailStatusExpiredUnfunded
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/PayrollPage
@@ -9254,7 +9808,7 @@ type PayrollSummary struct {
 	// one wallet.
 	FundingMethod string `json:"funding_method"`
 	// How far the funding has come.
-	FundingState string `json:"funding_state"`
+	FundingState PayrollSummaryFundingState `json:"funding_state"`
 	// Number of payees.
 	Payees int64 `json:"payees"`
 	// Id of the payroll.
@@ -9262,7 +9816,7 @@ type PayrollSummary struct {
 	// The firm price in the funding currency, for funding by crypto.
 	Quote OptPayrollQuote `json:"quote"`
 	// State of the object.
-	Status string `json:"status"`
+	Status PayrollSummaryStatus `json:"status"`
 	// Volume and fees together, in the payroll's currency: what the company pays.
 	TotalInputInInputCurrency decimal.Decimal `json:"total_input_in_input_currency"`
 	// When it last changed, UTC.
@@ -9307,7 +9861,7 @@ func (s *PayrollSummary) GetFundingMethod() string {
 }
 
 // GetFundingState returns the value of FundingState.
-func (s *PayrollSummary) GetFundingState() string {
+func (s *PayrollSummary) GetFundingState() PayrollSummaryFundingState {
 	return s.FundingState
 }
 
@@ -9327,7 +9881,7 @@ func (s *PayrollSummary) GetQuote() OptPayrollQuote {
 }
 
 // GetStatus returns the value of Status.
-func (s *PayrollSummary) GetStatus() string {
+func (s *PayrollSummary) GetStatus() PayrollSummaryStatus {
 	return s.Status
 }
 
@@ -9382,7 +9936,7 @@ func (s *PayrollSummary) SetFundingMethod(val string) {
 }
 
 // SetFundingState sets the value of FundingState.
-func (s *PayrollSummary) SetFundingState(val string) {
+func (s *PayrollSummary) SetFundingState(val PayrollSummaryFundingState) {
 	s.FundingState = val
 }
 
@@ -9402,7 +9956,7 @@ func (s *PayrollSummary) SetQuote(val OptPayrollQuote) {
 }
 
 // SetStatus sets the value of Status.
-func (s *PayrollSummary) SetStatus(val string) {
+func (s *PayrollSummary) SetStatus(val PayrollSummaryStatus) {
 	s.Status = val
 }
 
@@ -9419,6 +9973,167 @@ func (s *PayrollSummary) SetUpdated(val time.Time) {
 // SetVolumeInputInInputCurrency sets the value of VolumeInputInInputCurrency.
 func (s *PayrollSummary) SetVolumeInputInInputCurrency(val decimal.Decimal) {
 	s.VolumeInputInInputCurrency = val
+}
+
+// How far the funding has come.
+type PayrollSummaryFundingState string
+
+const (
+	PayrollSummaryFundingStateNone       PayrollSummaryFundingState = "none"
+	PayrollSummaryFundingStateDetected   PayrollSummaryFundingState = "detected"
+	PayrollSummaryFundingStatePartial    PayrollSummaryFundingState = "partial"
+	PayrollSummaryFundingStateConfirming PayrollSummaryFundingState = "confirming"
+	PayrollSummaryFundingStateFunded     PayrollSummaryFundingState = "funded"
+	PayrollSummaryFundingStateLate       PayrollSummaryFundingState = "late"
+	PayrollSummaryFundingStateOver       PayrollSummaryFundingState = "over"
+)
+
+// AllValues returns all PayrollSummaryFundingState values.
+func (PayrollSummaryFundingState) AllValues() []PayrollSummaryFundingState {
+	return []PayrollSummaryFundingState{
+		PayrollSummaryFundingStateNone,
+		PayrollSummaryFundingStateDetected,
+		PayrollSummaryFundingStatePartial,
+		PayrollSummaryFundingStateConfirming,
+		PayrollSummaryFundingStateFunded,
+		PayrollSummaryFundingStateLate,
+		PayrollSummaryFundingStateOver,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s PayrollSummaryFundingState) MarshalText() ([]byte, error) {
+	switch s {
+	case PayrollSummaryFundingStateNone:
+		return []byte(s), nil
+	case PayrollSummaryFundingStateDetected:
+		return []byte(s), nil
+	case PayrollSummaryFundingStatePartial:
+		return []byte(s), nil
+	case PayrollSummaryFundingStateConfirming:
+		return []byte(s), nil
+	case PayrollSummaryFundingStateFunded:
+		return []byte(s), nil
+	case PayrollSummaryFundingStateLate:
+		return []byte(s), nil
+	case PayrollSummaryFundingStateOver:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *PayrollSummaryFundingState) UnmarshalText(data []byte) error {
+	switch PayrollSummaryFundingState(data) {
+	case PayrollSummaryFundingStateNone:
+		*s = PayrollSummaryFundingStateNone
+		return nil
+	case PayrollSummaryFundingStateDetected:
+		*s = PayrollSummaryFundingStateDetected
+		return nil
+	case PayrollSummaryFundingStatePartial:
+		*s = PayrollSummaryFundingStatePartial
+		return nil
+	case PayrollSummaryFundingStateConfirming:
+		*s = PayrollSummaryFundingStateConfirming
+		return nil
+	case PayrollSummaryFundingStateFunded:
+		*s = PayrollSummaryFundingStateFunded
+		return nil
+	case PayrollSummaryFundingStateLate:
+		*s = PayrollSummaryFundingStateLate
+		return nil
+	case PayrollSummaryFundingStateOver:
+		*s = PayrollSummaryFundingStateOver
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// State of the object.
+type PayrollSummaryStatus string
+
+const (
+	PayrollSummaryStatusPending            PayrollSummaryStatus = "pending"
+	PayrollSummaryStatusReceived           PayrollSummaryStatus = "received"
+	PayrollSummaryStatusReleased           PayrollSummaryStatus = "released"
+	PayrollSummaryStatusFulfilled          PayrollSummaryStatus = "fulfilled"
+	PayrollSummaryStatusPartiallyFulfilled PayrollSummaryStatus = "partially_fulfilled"
+	PayrollSummaryStatusCancelled          PayrollSummaryStatus = "cancelled"
+	PayrollSummaryStatusOnHold             PayrollSummaryStatus = "on_hold"
+	PayrollSummaryStatusExpiredUnfunded    PayrollSummaryStatus = "expired_unfunded"
+)
+
+// AllValues returns all PayrollSummaryStatus values.
+func (PayrollSummaryStatus) AllValues() []PayrollSummaryStatus {
+	return []PayrollSummaryStatus{
+		PayrollSummaryStatusPending,
+		PayrollSummaryStatusReceived,
+		PayrollSummaryStatusReleased,
+		PayrollSummaryStatusFulfilled,
+		PayrollSummaryStatusPartiallyFulfilled,
+		PayrollSummaryStatusCancelled,
+		PayrollSummaryStatusOnHold,
+		PayrollSummaryStatusExpiredUnfunded,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s PayrollSummaryStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case PayrollSummaryStatusPending:
+		return []byte(s), nil
+	case PayrollSummaryStatusReceived:
+		return []byte(s), nil
+	case PayrollSummaryStatusReleased:
+		return []byte(s), nil
+	case PayrollSummaryStatusFulfilled:
+		return []byte(s), nil
+	case PayrollSummaryStatusPartiallyFulfilled:
+		return []byte(s), nil
+	case PayrollSummaryStatusCancelled:
+		return []byte(s), nil
+	case PayrollSummaryStatusOnHold:
+		return []byte(s), nil
+	case PayrollSummaryStatusExpiredUnfunded:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *PayrollSummaryStatus) UnmarshalText(data []byte) error {
+	switch PayrollSummaryStatus(data) {
+	case PayrollSummaryStatusPending:
+		*s = PayrollSummaryStatusPending
+		return nil
+	case PayrollSummaryStatusReceived:
+		*s = PayrollSummaryStatusReceived
+		return nil
+	case PayrollSummaryStatusReleased:
+		*s = PayrollSummaryStatusReleased
+		return nil
+	case PayrollSummaryStatusFulfilled:
+		*s = PayrollSummaryStatusFulfilled
+		return nil
+	case PayrollSummaryStatusPartiallyFulfilled:
+		*s = PayrollSummaryStatusPartiallyFulfilled
+		return nil
+	case PayrollSummaryStatusCancelled:
+		*s = PayrollSummaryStatusCancelled
+		return nil
+	case PayrollSummaryStatusOnHold:
+		*s = PayrollSummaryStatusOnHold
+		return nil
+	case PayrollSummaryStatusExpiredUnfunded:
+		*s = PayrollSummaryStatusExpiredUnfunded
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/PreviewItem
@@ -10114,7 +10829,7 @@ type RecipientCreated struct {
 	// Id of the link between the company and the recipient.
 	RelationshipID string `json:"relationship_id"`
 	// State of the object.
-	Status string `json:"status"`
+	Status RecipientCreatedStatus `json:"status"`
 }
 
 // GetIdempotencyReplayed returns the value of IdempotencyReplayed.
@@ -10138,7 +10853,7 @@ func (s *RecipientCreated) GetRelationshipID() string {
 }
 
 // GetStatus returns the value of Status.
-func (s *RecipientCreated) GetStatus() string {
+func (s *RecipientCreated) GetStatus() RecipientCreatedStatus {
 	return s.Status
 }
 
@@ -10163,8 +10878,57 @@ func (s *RecipientCreated) SetRelationshipID(val string) {
 }
 
 // SetStatus sets the value of Status.
-func (s *RecipientCreated) SetStatus(val string) {
+func (s *RecipientCreated) SetStatus(val RecipientCreatedStatus) {
 	s.Status = val
+}
+
+// State of the object.
+type RecipientCreatedStatus string
+
+const (
+	RecipientCreatedStatusPending  RecipientCreatedStatus = "pending"
+	RecipientCreatedStatusActive   RecipientCreatedStatus = "active"
+	RecipientCreatedStatusInactive RecipientCreatedStatus = "inactive"
+)
+
+// AllValues returns all RecipientCreatedStatus values.
+func (RecipientCreatedStatus) AllValues() []RecipientCreatedStatus {
+	return []RecipientCreatedStatus{
+		RecipientCreatedStatusPending,
+		RecipientCreatedStatusActive,
+		RecipientCreatedStatusInactive,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s RecipientCreatedStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case RecipientCreatedStatusPending:
+		return []byte(s), nil
+	case RecipientCreatedStatusActive:
+		return []byte(s), nil
+	case RecipientCreatedStatusInactive:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *RecipientCreatedStatus) UnmarshalText(data []byte) error {
+	switch RecipientCreatedStatus(data) {
+	case RecipientCreatedStatusPending:
+		*s = RecipientCreatedStatusPending
+		return nil
+	case RecipientCreatedStatusActive:
+		*s = RecipientCreatedStatusActive
+		return nil
+	case RecipientCreatedStatusInactive:
+		*s = RecipientCreatedStatusInactive
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/RecipientDetail
@@ -12014,7 +12778,8 @@ type ToPayItem struct {
 	ExternalPaymentID OptString `json:"external_payment_id"`
 	// Id of the invoice.
 	InvoiceID OptString `json:"invoice_id"`
-	// Whether the payment has priority. Fees do not depend on it.
+	// Whether the payment costs the premium fee instead of the normal one, as the company's contract has
+	// it.
 	IsPremium OptBool `json:"is_premium"`
 	// A worker's user, or the rec_ id of a person.
 	UserID OptString `json:"user_id"`
@@ -13455,7 +14220,8 @@ type VendorItem struct {
 	ExternalPaymentID OptString `json:"external_payment_id"`
 	// The vendor's own.
 	InvoiceNumber OptString `json:"invoice_number"`
-	// Whether the payment has priority. Fees do not depend on it.
+	// Whether the payment costs the premium fee instead of the normal one, as the company's contract has
+	// it.
 	IsPremium OptBool `json:"is_premium"`
 	// A recipient that is a firm or has the role vendor.
 	VendorID string `json:"vendor_id"`
@@ -13839,7 +14605,8 @@ type VendorQuoteItem struct {
 	// What the payee gets, in whole units of the payroll's `currency` (1250.50 USD), with at most the
 	// currency's decimals; more than 0.
 	AmountFiat decimal.Decimal `json:"amount_fiat"`
-	// Whether the payment has priority. Fees do not depend on it.
+	// Whether the payment costs the premium fee instead of the normal one, as the company's contract has
+	// it.
 	IsPremium OptBool `json:"is_premium"`
 	// A recipient that is a firm or has the role vendor.
 	VendorID string `json:"vendor_id"`

@@ -262,6 +262,17 @@ func (s *CompanyDetail) Validate() error {
 		})
 	}
 	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if s.Ubos == nil {
 			return errors.New("nil is invalid value")
 		}
@@ -276,6 +287,19 @@ func (s *CompanyDetail) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s CompanyDetailStatus) Validate() error {
+	switch s {
+	case "active":
+		return nil
+	case "frozen":
+		return nil
+	case "closed":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s *CompanyRefBody) Validate() error {
@@ -1887,6 +1911,50 @@ func (s *InvoiceItemBody) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s *InvoiceMoved) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s InvoiceMovedStatus) Validate() error {
+	switch s {
+	case "draft":
+		return nil
+	case "sent":
+		return nil
+	case "in_payroll":
+		return nil
+	case "partially_paid":
+		return nil
+	case "paid":
+		return nil
+	case "overdue":
+		return nil
+	case "void":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s *InvoicePage) Validate() error {
@@ -3939,6 +4007,23 @@ func (s *PaymentDetail) Validate() error {
 		if s.Outputs == nil {
 			return errors.New("nil is invalid value")
 		}
+		var failures []validate.FieldError
+		for i, elem := range s.Outputs {
+			if err := func() error {
+				if err := elem.Validate(); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				failures = append(failures, validate.FieldError{
+					Name:  fmt.Sprintf("[%d]", i),
+					Error: err,
+				})
+			}
+		}
+		if len(failures) > 0 {
+			return &validate.Error{Fields: failures}
+		}
 		return nil
 	}(); err != nil {
 		failures = append(failures, validate.FieldError{
@@ -3946,10 +4031,122 @@ func (s *PaymentDetail) Validate() error {
 			Error: err,
 		})
 	}
+	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
 	if len(failures) > 0 {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s PaymentDetailStatus) Validate() error {
+	switch s {
+	case "pending":
+		return nil
+	case "received":
+		return nil
+	case "released":
+		return nil
+	case "fulfilled":
+		return nil
+	case "action_required":
+		return nil
+	case "on_hold":
+		return nil
+	case "returned":
+		return nil
+	case "cancelled":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s *PayoutOutput) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s PayoutOutputStatus) Validate() error {
+	switch s {
+	case "queued":
+		return nil
+	case "prepared":
+		return nil
+	case "sent":
+		return nil
+	case "in_doubt":
+		return nil
+	case "fulfilled":
+		return nil
+	case "failed":
+		return nil
+	case "returned":
+		return nil
+	case "cancelled":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s *PayrollCancelled) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s PayrollCancelledStatus) Validate() error {
+	switch s {
+	case "cancelled":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s *PayrollCreateBody) Validate() error {
@@ -4150,6 +4347,46 @@ func (s *PayrollCreateBody) Validate() error {
 	return nil
 }
 
+func (s *PayrollDeposit) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s PayrollDepositStatus) Validate() error {
+	switch s {
+	case "seen":
+		return nil
+	case "confirmed":
+		return nil
+	case "reverted":
+		return nil
+	case "replaced":
+		return nil
+	case "evicted":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
 func (s *PayrollDetail) Validate() error {
 	if s == nil {
 		return validate.ErrNilPointer
@@ -4160,10 +4397,38 @@ func (s *PayrollDetail) Validate() error {
 		if s.Deposits == nil {
 			return errors.New("nil is invalid value")
 		}
+		var failures []validate.FieldError
+		for i, elem := range s.Deposits {
+			if err := func() error {
+				if err := elem.Validate(); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				failures = append(failures, validate.FieldError{
+					Name:  fmt.Sprintf("[%d]", i),
+					Error: err,
+				})
+			}
+		}
+		if len(failures) > 0 {
+			return &validate.Error{Fields: failures}
+		}
 		return nil
 	}(); err != nil {
 		failures = append(failures, validate.FieldError{
 			Name:  "deposits",
+			Error: err,
+		})
+	}
+	if err := func() error {
+		if err := s.FundingState.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "funding_state",
 			Error: err,
 		})
 	}
@@ -4196,6 +4461,17 @@ func (s *PayrollDetail) Validate() error {
 		})
 	}
 	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if s.Timeline == nil {
 			return errors.New("nil is invalid value")
 		}
@@ -4212,6 +4488,50 @@ func (s *PayrollDetail) Validate() error {
 	return nil
 }
 
+func (s PayrollDetailFundingState) Validate() error {
+	switch s {
+	case "none":
+		return nil
+	case "detected":
+		return nil
+	case "partial":
+		return nil
+	case "confirming":
+		return nil
+	case "funded":
+		return nil
+	case "late":
+		return nil
+	case "over":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s PayrollDetailStatus) Validate() error {
+	switch s {
+	case "pending":
+		return nil
+	case "received":
+		return nil
+	case "released":
+		return nil
+	case "fulfilled":
+		return nil
+	case "partially_fulfilled":
+		return nil
+	case "cancelled":
+		return nil
+	case "on_hold":
+		return nil
+	case "expired_unfunded":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
 func (s *PayrollPage) Validate() error {
 	if s == nil {
 		return validate.ErrNilPointer
@@ -4221,6 +4541,23 @@ func (s *PayrollPage) Validate() error {
 	if err := func() error {
 		if s.Data == nil {
 			return errors.New("nil is invalid value")
+		}
+		var failures []validate.FieldError
+		for i, elem := range s.Data {
+			if err := func() error {
+				if err := elem.Validate(); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				failures = append(failures, validate.FieldError{
+					Name:  fmt.Sprintf("[%d]", i),
+					Error: err,
+				})
+			}
+		}
+		if len(failures) > 0 {
+			return &validate.Error{Fields: failures}
 		}
 		return nil
 	}(); err != nil {
@@ -4389,6 +4726,84 @@ func (s *PayrollRefreshed) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s *PayrollSummary) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.FundingState.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "funding_state",
+			Error: err,
+		})
+	}
+	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s PayrollSummaryFundingState) Validate() error {
+	switch s {
+	case "none":
+		return nil
+	case "detected":
+		return nil
+	case "partial":
+		return nil
+	case "confirming":
+		return nil
+	case "funded":
+		return nil
+	case "late":
+		return nil
+	case "over":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s PayrollSummaryStatus) Validate() error {
+	switch s {
+	case "pending":
+		return nil
+	case "received":
+		return nil
+	case "released":
+		return nil
+	case "fulfilled":
+		return nil
+	case "partially_fulfilled":
+		return nil
+	case "cancelled":
+		return nil
+	case "on_hold":
+		return nil
+	case "expired_unfunded":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s *PreviewItem) Validate() error {
@@ -5046,6 +5461,42 @@ func (s RecipientCreateBodyRole) Validate() error {
 	case "employee":
 		return nil
 	case "vendor":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s *RecipientCreated) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s RecipientCreatedStatus) Validate() error {
+	switch s {
+	case "pending":
+		return nil
+	case "active":
+		return nil
+	case "inactive":
 		return nil
 	default:
 		return errors.Errorf("invalid value: %v", s)

@@ -24,7 +24,7 @@ type (
 		Email         string         `json:"email"`
 		Website       string         `json:"website"`
 		Country       string         `json:"country"`
-		Status        string         `json:"status"`
+		Status        string         `json:"status" enum:"active,frozen,closed"`
 		KYBStatus     string         `json:"kyb_status"`
 		FundingMethod string         `json:"funding_method"`
 		Created       Time           `json:"created"`

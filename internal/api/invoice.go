@@ -58,7 +58,7 @@ type (
 
 	invoiceMoved struct {
 		InvoiceID string `json:"invoice_id"`
-		Status    string `json:"status"`
+		Status    string `json:"status" enum:"draft,sent,in_payroll,partially_paid,paid,overdue,void"`
 	}
 
 	// InvoiceSummary is exported because the contract leaves out what an unexported embedded type has.

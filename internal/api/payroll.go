@@ -118,8 +118,8 @@ type (
 		PayrollID       string        `json:"payroll_id"`
 		CompanyID       string        `json:"company_id"`
 		ExternalID      string        `json:"external_id"`
-		Status          string        `json:"status"`
-		FundingState    string        `json:"funding_state"`
+		Status          string        `json:"status" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded"`
+		FundingState    string        `json:"funding_state" enum:"none,detected,partial,confirming,funded,late,over"`
 		Currency        string        `json:"currency"`
 		FundingMethod   string        `json:"funding_method"`
 		FundingCurrency string        `json:"funding_currency"`
@@ -149,7 +149,7 @@ type (
 		SubpayrollID      string         `json:"subpayroll_id"`
 		UserID            string         `json:"user_id"`
 		RecipientID       string         `json:"recipient_id"`
-		Status            string         `json:"status"`
+		Status            string         `json:"status" enum:"pending,received,released,fulfilled,action_required,on_hold,returned,cancelled"`
 		Reason            string         `json:"reason"`
 		AmountFiat        Decimal        `json:"amount_fiat"`
 		Fees              Decimal        `json:"fees"`
@@ -168,7 +168,7 @@ type (
 	payoutOutput struct {
 		OutputID       string  `json:"output_id"`
 		DistributionID string  `json:"distribution_id"`
-		Status         string  `json:"status"`
+		Status         string  `json:"status" enum:"queued,prepared,sent,in_doubt,fulfilled,failed,returned,cancelled"`
 		Reason         string  `json:"reason"`
 		InputCurrency  string  `json:"input_currency"`
 		OutputCurrency string  `json:"output_currency"`
@@ -180,7 +180,7 @@ type (
 
 	payrollDeposit struct {
 		DepositID     string  `json:"deposit_id"`
-		Status        string  `json:"status"`
+		Status        string  `json:"status" enum:"seen,confirmed,reverted,replaced,evicted"`
 		Currency      string  `json:"currency"`
 		Amount        Decimal `json:"amount"`
 		TxHash        string  `json:"tx_hash"`
@@ -198,7 +198,7 @@ type (
 
 	payrollCancelled struct {
 		PayrollID string `json:"payroll_id"`
-		Status    string `json:"status"`
+		Status    string `json:"status" enum:"cancelled"`
 	}
 )
 

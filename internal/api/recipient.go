@@ -43,7 +43,7 @@ type (
 		RecipientID    string `json:"recipient_id"`
 		RecipientType  string `json:"recipient_type"`
 		RelationshipID string `json:"relationship_id"`
-		Status         string `json:"status"`
+		Status         string `json:"status" enum:"pending,active,inactive"`
 		Replayed       bool   `json:"idempotency_replayed"`
 	}
 

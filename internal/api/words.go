@@ -131,7 +131,7 @@ var words = map[string]word{
 	"confirmations":                    {"Blocks that confirm it.", `2`},
 	"first_seen":                       {"When it was first seen, UTC.", ``},
 	"balance":                          {"Money that can be used now, in whole units of its currency.", `250.00`},
-	"is_premium":                       {"Whether the payment has priority. Fees do not depend on it.", `false`},
+	"is_premium":                       {"Whether the payment costs the premium fee instead of the normal one, as the company's contract has it.", `false`},
 	"payees":                           {"Number of payees.", `2`},
 	"description":                      {"Free text for people.", `"September"`},
 

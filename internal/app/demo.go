@@ -66,7 +66,7 @@ func (cmd DemoCmd) Run(ctx context.Context, std Streams) error {
 		service = started
 		cmd.BaseURL, cmd.APIKey = service.Ready().BaseURL, service.Ready().Seed.APIKey
 	} else if cmd.APIKey == "" {
-		return errors.New("--base-url needs --api-key")
+		cmd.APIKey = sandboxSeed().APIKey // of any sandbox
 	}
 	err := cmd.play(ctx, s, service)
 	if err != nil && ctx.Err() != nil {

@@ -96,10 +96,11 @@ Pay it, and a few seconds later see it fulfilled:
   curl -sw '\n' $BASE/api/sandbox/deposit -H "$AUTH" -H 'Content-Type: application/json' -d '{"payroll_id":"'$ID'","kind":"exact"}'
   curl -sw '\n' $BASE/api/company/payrolls/$ID -H "$AUTH"
 
-Decide verifications that wait, in a browser: %s/sandbox/verifications
+In a browser: %s/sandbox/verifications decides the verifications that wait; %s/sign-in takes %s with the password %s.
 
 Everything here is a simulation with public keys. Stop with Ctrl-C.
-`, r.Seed.CompanyID, r.Seed.APIKey, r.BaseURL, r.Seed.APIKey, r.Seed.CompanyID, r.Seed.Workers[0].UserID, r.Seed.Workers[1].UserID, r.BaseURL)
+`, r.Seed.CompanyID, r.Seed.APIKey, r.BaseURL, r.Seed.APIKey, r.Seed.CompanyID, r.Seed.Workers[0].UserID, r.Seed.Workers[1].UserID,
+		r.BaseURL, r.BaseURL, r.Seed.Admin.Email, r.Seed.Admin.Password)
 }
 
 // under is an address below a base, if there is one.
