@@ -65,6 +65,8 @@ type Deps struct {
 	Vendor *vendor.Service
 	// Sandbox does what the sandbox routes ask. Without it they do not exist.
 	Sandbox Sandbox
+	// TryKey is the API key that the page /docs tries requests with. Only a sandbox names one.
+	TryKey string
 	// Now is the clock of rate limits and logs, never of the business.
 	Now func() time.Time
 	// Reads and Writes bound the requests of one credential in a second; 0 switches the limit off.
@@ -236,8 +238,7 @@ func newServer(d Deps, table []route) *server {
 	s.mountOAuth()
 	s.mount("GET", "/openapi.json", func(w *answer, _ *http.Request) { serveFile(w, "application/json", s.contract().json) })
 	s.mount("GET", "/openapi.yaml", func(w *answer, _ *http.Request) { serveFile(w, "application/yaml", s.contract().yaml) })
-	s.mount("GET", "/docs/errors/{code}", page(serveErrorPage))
-	s.mount("GET", "/docs/errors/{$}", page(serveErrorPage))
+	s.mountDocs()
 	if d.KYC != nil {
 		s.mount("POST", "/callbacks/verification/{provider}", s.serveProviderCallback)
 	}

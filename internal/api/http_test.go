@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -608,4 +609,40 @@ func BenchmarkBodyOfAThousandItems(b *testing.B) {
 			b.Fatal(err, problems.Fields())
 		}
 	}
+}
+
+// The page that shows the contract runs its own scripts only, and knows a key in the sandbox alone.
+func TestDocs(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		page := newBench(t, d, func(d *Deps) { d.TryKey = "everybody's" }).do("GET", "/docs", "")
+		if policy := page.header.Get("Content-Security-Policy"); page.status != 200 || !strings.Contains(policy, "default-src 'none'; script-src 'self';") || !strings.Contains(policy, "connect-src 'self'") {
+			t.Errorf("%d, policy %q", page.status, policy)
+		}
+		if !strings.Contains(page.text, `data-key="everybody&#39;s"`) {
+			t.Errorf("the sandbox's page names no key:\n%s", page.text)
+		}
+		b := newBench(t, d, func(d *Deps) { d.TryKey, d.Env = "everybody's", identity.Production })
+		if other := b.do("GET", "/docs/", ""); other.status != 200 || strings.Contains(other.text, "data-key") {
+			t.Errorf("production: %d\n%s", other.status, other.text)
+		}
+		scripts := regexp.MustCompile(`<script src="(/docs/static/[^"]+)"></script>`).FindAllStringSubmatch(page.text, -1)
+		if n := strings.Count(page.text, "<script"); len(scripts) != 2 || n != 2 {
+			t.Fatalf("%d of %d scripts are files of the service", len(scripts), n)
+		}
+		const packed, banner = "\x1f\x8b", "@scalar/api-reference 1.46.4"
+		for accept, coding := range map[string]string{
+			"": "", "br": "", "gzip;q=0": "", "br, GZIP ; q=0.5": "gzip", "gzip, deflate": "gzip", "gzip;q=0.000": "",
+		} {
+			got := b.do("GET", scripts[0][1], "", "Accept-Encoding", accept)
+			if got.status != 200 || got.header.Get("Content-Encoding") != coding || strings.HasPrefix(got.text, packed) != (coding == "gzip") || strings.Contains(got.text, banner) != (coding == "") {
+				t.Errorf("Accept-Encoding %q: %d, coding %q, %d bytes", accept, got.status, got.header.Get("Content-Encoding"), len(got.text))
+			}
+			if got.header.Get("Cache-Control") != "public, max-age=31536000, immutable" || got.header.Get("Vary") != "Accept-Encoding" {
+				t.Errorf("headers %v", got.header)
+			}
+		}
+		if got := b.do("GET", "/docs/static/scalar-000000000000.js", ""); got.status != 404 {
+			t.Errorf("another content: %d", got.status)
+		}
+	})
 }

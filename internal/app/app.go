@@ -484,6 +484,7 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 		}
 		if s.cfg.Env == Sandbox {
 			deps.Sandbox = &sandbox{s, pay}
+			deps.TryKey = s.ready.Seed.APIKey
 		}
 		s.serve(s.listener, faces(api.New(deps), web.New(web.Deps{
 			DB: s.db, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,

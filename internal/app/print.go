@@ -69,7 +69,7 @@ func printPayouts(w io.Writer, why string, counts map[payout.State]int64, strang
 func (s *Service) greet(w io.Writer) {
 	r := s.ready
 	fmt.Fprintf(w, "Stipend %s is running (%s).\n\n", Version(), r.Environment)
-	for _, line := range [][2]string{{"Interface", r.BaseURL}, {"Contract", under(r.BaseURL, "/openapi.json")}, {"Errors", under(r.BaseURL, "/docs/errors/")}, {"Metrics", r.MetricsURL}, {"Database", s.db.Engine().String()}} {
+	for _, line := range [][2]string{{"Interface", r.BaseURL}, {"Docs", under(r.BaseURL, "/docs")}, {"Contract", under(r.BaseURL, "/openapi.json")}, {"Errors", under(r.BaseURL, "/docs/errors/")}, {"Metrics", r.MetricsURL}, {"Database", s.db.Engine().String()}} {
 		if line[1] != "" {
 			fmt.Fprintf(w, "  %-10s %s\n", line[0], line[1])
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
@@ -185,6 +186,16 @@ func (p *Page) hear(ev any) {
 		if s := ev.Entry.Source; s == log.EntrySourceSecurity || s == log.EntrySourceJavascript {
 			p.complaints = append(p.complaints, ev.Entry.Text)
 		}
+	case *runtime.EventConsoleAPICalled:
+		if ev.Type == runtime.ConsoleAPICalledTypeError {
+			text := "console.error:"
+			for _, a := range ev.Args {
+				text += fmt.Sprintf(" %s%s", a.Value, a.Description)
+			}
+			p.complaints = append(p.complaints, text)
+		}
+	case *runtime.EventExceptionThrown:
+		p.complaints = append(p.complaints, ev.ExceptionDetails.Text)
 	}
 }
 
@@ -257,8 +268,8 @@ type finding struct {
 	} `json:"nodes"`
 }
 
-// Audit fails the test for every serious or critical finding of axe-core, for a page wider than its window, for a request to
-// another host than the page's own, and for whatever the browser's log holds against the page's policy.
+// Audit fails the test for every serious or critical finding of axe-core, for a page wider than its window, and for whatever Quiet
+// fails it for.
 func (p *Page) Audit() {
 	p.t.Helper()
 	p.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -275,6 +286,13 @@ func (p *Page) Audit() {
 	if wide := Evaluate[int](p, "document.documentElement.scrollWidth"); wide > p.look.width() {
 		p.t.Errorf("%s is %d px wide in a window of %s", p.Path(), wide, p.look)
 	}
+	p.Quiet()
+}
+
+// Quiet fails the test for a request to another host than the page's own, for whatever the browser's log holds against the page's
+// policy, and for errors of its scripts.
+func (p *Page) Quiet() {
+	p.t.Helper()
 	own := Evaluate[string](p, "location.host")
 	p.mu.Lock()
 	defer p.mu.Unlock()
