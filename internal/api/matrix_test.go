@@ -96,9 +96,6 @@ func TestEachRouteTakesItsOwnScopeAlone(t *testing.T) {
 	for _, o := range all {
 		path, body := o.wellFormed(ids)
 		used[o.scope] = true
-		if o.name == "upload-company-document" { // its picture is looked at before anything else
-			body = strings.Replace(body, `"base64_image":"`, `"base64_image":"`+scan64(900, 600, 200)+`","x":"`, 1)
-		}
 		bare := b.do(o.method, path, body, "Authorization", "")
 		if o.scope == public {
 			if bare.status != http.StatusOK {

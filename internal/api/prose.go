@@ -114,6 +114,9 @@ var requestExamples = map[string]string{
 	"preview-payroll":               examplePayroll,
 	"create-recipient":              `{"first_name":"Ada","last_name":"Lovelace","email":"ada@example.com","country":"GB","role":"contractor","external_id":"worker-17"}`,
 	"create-recipient-distribution": `{"symbol":"BTC","distribution_data":{"address":"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}}`,
+	"upload-document":               `{"user_id":"usr_01k5m8s2a7d4n8q0y5j3f6b9","doc_type":"passport","category":"front","issuing_country":"GB","base64_image":"iVBORw0KGgo="}`,
+	"upload-company-document":       `{"doc_type":"certificate_of_incorporation","issuing_country":"GB","base64_image":"iVBORw0KGgo="}`,
+	"sandbox-bank-deposit":          `{"funding_account_id":"fac_01k5m9bnmi9r1t3v5x7z9203","amount":100.00,"currency":"EUR","reference":"TRF-2026-0917"}`,
 	"sandbox-deposit":               `{"payroll_id":"prl_01k5m8w4f8k6t1c5q2y9a3z7","kind":"exact"}`,
 }
 

@@ -149,6 +149,9 @@ func (in *input) readParams(r *http.Request, v reflect.Value, problems *fault.Li
 			}
 		}
 		if message := p.set(v.FieldByIndex(p.index), text); message != "" {
+			if p.in == "path" {
+				return errNotFoundPath
+			}
 			p.bad(problems, message)
 		}
 	}

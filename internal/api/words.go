@@ -354,7 +354,7 @@ func fits(s *huma.Schema, example string) bool {
 		return kind != huma.TypeArray || example == "[]" || s.Items != nil && s.Items.Type == huma.TypeString && len(s.Items.Enum) == 0
 	}
 	var text string
-	return json.Unmarshal([]byte(example), &text) == nil && checkString(s, nil, text) == "" && s.Format != "date-time" && s.Format != "date"
+	return json.Unmarshal([]byte(example), &text) == nil && checkString(s, nil, text) == "" && s.Format != "date-time"
 }
 
 // exampleOf makes an example of a schema out of those of its members. A request's shows what must be sent and what has an

@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -107,14 +108,16 @@ func (s Setup) apply(e *Endpoint, p Params) error {
 		e.Description = identity.Line(&problems, "/description", *p.Description, 0, maxDescription)
 	}
 	if p.Events != nil {
-		filter, err := webhook.ParseFilter(*p.Events)
-		if err == nil && len(filter) > maxFilter {
-			err = fault.New(fault.Invalid, "invalid_parameter", "A filter has at most 50 names.")
-		}
-		if err != nil {
-			if err := problems.AddErr(err, "/events"); err != nil {
-				return err
+		for i, name := range *p.Events {
+			if _, err := webhook.ParseFilter([]string{name}); err != nil {
+				if err := problems.AddErr(err, "/events/"+strconv.Itoa(i)); err != nil {
+					return err
+				}
 			}
+		}
+		filter, _ := webhook.ParseFilter(*p.Events) // what is wrong with it has been noted
+		if len(filter) > maxFilter {
+			problems.Add("invalid_parameter", "/events", "A filter has at most 50 names.")
 		}
 		e.Events = filter
 	}
