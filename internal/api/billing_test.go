@@ -219,9 +219,12 @@ func (b *bench) payable(more string) string {
 	base := "/api/company/" + b.company + "/recipients/"
 	made, _ := ask[members](b, "POST", base+"create", `{"country":"GB",`+more+`}`)
 	id := made["recipient_id"].(string)
-	ask[members](b, "POST", base+id+"/distribution", `{"symbol":"BTC","distribution_data":{"address":"`+btcAddress+`"}}`)
+	ask[members](b, "POST", base+id+"/distribution", `{"symbol":"EUR","distribution_data":`+bankData+`}`)
 	return id
 }
+
+// bankData is a bank account, which a payroll of any funding may pay.
+const bankData = `{"account_holder_name":"Ada Lovelace","account_holder_type":"individual","iban":"DE89370400440532013000"}`
 
 // payee is a person who is paid in BTC, the same one each time.
 func (b *bench) payee() string {

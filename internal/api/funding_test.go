@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/big"
 	"regexp"
@@ -196,6 +197,8 @@ func TestFundingAccounts(t *testing.T) {
 		refuseBadInput(b, "POST", "/api/sandbox/bank-deposit", members{"funding_account_id": euro["funding_account_id"], "amount": 1, "currency": "EUR", "reference": "new"},
 			map[string]rule{"funding_account_id": {id: true}, "amount": {required: true}, "currency": {required: true}, "reference": {required: true}})
 		b.refused("POST", path, "off by case", members{"user_id": ada, "currency": "eur"}, "currency", false)
+		// More than any bank carries would make sums of the books overflow.
+		b.wants(422, "amount_too_large", "POST", "/api/sandbox/bank-deposit", encode(members{"funding_account_id": euro["funding_account_id"], "amount": json.Number("92233720368547758.07"), "currency": "EUR", "reference": "huge"}))
 		b.checkBooks()
 	})
 }

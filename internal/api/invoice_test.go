@@ -29,7 +29,7 @@ func (b *bench) worker(name string) string {
 		}
 		by := identity.Principal{Kind: identity.KindAPIKey, CompanyID: b.company, Scopes: identity.AllScopes()}
 		_, err := distribution.Create(ctx, tx, distribution.Setup{Sealer: b.server.Sealer, BitcoinNetwork: "regtest"}, by,
-			distribution.CreateParams{OwnerID: id, Symbol: "BTC", Data: []byte(`{"address":"` + btcAddress + `"}`)})
+			distribution.CreateParams{OwnerID: id, Symbol: "EUR", Data: []byte(bankData)})
 		return err
 	})
 	return id

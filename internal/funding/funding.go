@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -354,6 +355,16 @@ func (s *Service) Terms(ctx context.Context, tx *db.Tx, by identity.Principal, u
 	return accepted, at, err
 }
 
+// HasOpen says whether an owner has an account that is not closed: on it money may still come in, and with it stands their name.
+func HasOpen(ctx context.Context, tx *db.Tx, ownerID string) (bool, error) {
+	all, err := of(ctx, tx, ownerID)
+	return slices.ContainsFunc(all, func(a Account) bool { return a.State != Closed }), err
+}
+
+// maxTransfer is the most that the sandbox's bank carries at once, in minor units: more than any bank, and little enough for
+// thousands of them to add up.
+const maxTransfer = 10_000_000_000_000
+
 // Incoming is a transfer that somebody says has come in, for [Service.Deposit].
 type Incoming struct {
 	AccountID string // or IBAN
@@ -397,6 +408,9 @@ func (s *Service) Deposit(ctx context.Context, tx *db.Tx, by identity.Principal,
 	amount, err := money.Parse(a.Currency, in.Amount)
 	if err == nil && amount.Sign() <= 0 {
 		err = money.ErrNotPositive
+	}
+	if err == nil && amount.Units() > maxTransfer {
+		err = money.ErrTooLarge
 	}
 	if f, isFault := fault.As(err); isFault {
 		return "", a, f.At("body", "/amount")

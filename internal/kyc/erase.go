@@ -8,6 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/payroll"
@@ -18,6 +19,7 @@ import (
 // What an erasure is refused with, beside ErrProcessing.
 var (
 	ErrUnpaid    = fault.New(fault.Conflict, "invalid_state", "A pay run of this person is not at its end. Settle or cancel it first.")
+	ErrAccount   = fault.New(fault.Conflict, "invalid_state", "This person has a funding account that is not closed at its bank. Close it first.")
 	ErrRetention = fault.New(fault.Conflict, "invalid_state", "The law still asks to keep who was paid here.")
 )
 
@@ -25,7 +27,7 @@ var (
 // a user it also empties everything that names them (profile, recipients, invitations, mails) or lets them in, and where they are
 // paid; their ledger and payments stay, under the id alone.
 //
-// It refuses while a verification or a pay run is open, and within so many years of the last pay run that pays the user. A
+// It refuses while a verification, a funding account or a pay run is open, and within so many years of the last pay run that pays the user. A
 // subject that is nobody is fault.NotFoundErr; erasing twice is fine. It cannot be undone.
 func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) error {
 	c, err := selectCase(ctx, tx, subjectID)
@@ -50,6 +52,12 @@ func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) error {
 }
 
 func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) error {
+	switch open, err := funding.HasOpen(ctx, tx, userID); {
+	case err != nil:
+		return err
+	case open:
+		return ErrAccount
+	}
 	user, err := identity.EraseUser(ctx, tx, userID)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -160,6 +161,22 @@ func TestTwoSettlesAtOnceEndThePayroll(t *testing.T) {
 			})
 			both.Wait()
 			h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
+		}
+	})
+}
+
+// The wallet on the chain is one for all companies: a balance in euros buys no bitcoins out of it that others brought.
+func TestEurosDoNotPayBitcoinsOfOthers(t *testing.T) {
+	run(t, func(h *house) {
+		err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, err := h.s.Create(ctx, tx, h.by, CreateParams{
+				Currency: "EUR", FundingMethod: MethodWallet, ToPay: []Payee{{AmountText: "100", UserID: "rec_eur"}, {AmountText: "100", UserID: "rec_btc"}},
+			})
+			return err
+		})
+		f, ok := fault.As(err)
+		if !ok || f.Code != "currency_not_supported" || len(f.Fields) != 1 || f.Fields[0].Pointer != "/to_pay/1/user_id" {
+			h.t.Errorf("%v", err)
 		}
 	})
 }

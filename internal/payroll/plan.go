@@ -118,13 +118,14 @@ func destinations(p recipient.Payee, all map[string][]distribution.Distribution)
 
 var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)
 
-// carried says whether a rail exists for every destination.
-func carried(used []distribution.Distribution) bool {
+// carried says whether a rail exists for every destination. Bitcoin is paid only out of bitcoins that the company brought: the
+// wallet on the chain is one for all companies, and nobody's payees are paid with what belongs to another.
+func carried(used []distribution.Distribution, funding money.Asset) bool {
 	for _, d := range used {
 		switch d.Rail {
 		case distribution.RailBank:
 		case distribution.RailBitcoin:
-			if d.Symbol != money.BTC {
+			if d.Symbol != money.BTC || funding != money.BTC {
 				return false
 			}
 		default:
@@ -309,8 +310,8 @@ func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]reci
 	switch {
 	case owner == "":
 		list.Add("no_distribution", at(member), "This payee has no payment destination yet. Add a distribution first.")
-	case !carried(used):
-		list.Add("currency_not_supported", at(member), "This payee wants to be paid in an asset that this installation does not pay out.")
+	case !carried(used, cmp.Or(t.funding, money.BTC)): // an unknown funding is a problem of its own
+		list.Add("currency_not_supported", at(member), "This payee wants to be paid in an asset that this installation does not pay out, or not from this funding: Bitcoin is paid by payrolls that are funded in BTC.")
 	}
 	it.Owner = owner
 }

@@ -231,7 +231,7 @@ func (p *Payroll) owings(ctx context.Context, tx *db.Tx, waiting []Payment, cool
 			o.problem = ReasonInactive
 		case len(used) == 0:
 			o.problem = ReasonNoDestination
-		case !carried(used):
+		case !carried(used, p.FundingCurrency):
 			o.problem = ReasonNoRail
 		case fresh:
 			o.problem = ReasonCoolDown

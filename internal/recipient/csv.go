@@ -93,6 +93,7 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	var rows []Imported
 	var people []importing
 	first := map[string]int{} // external id → row
+	told := 0                 // problems so far
 	for number := 2; ; number++ {
 		record, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -114,6 +115,9 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 				first[id] = number
 			}
 		}
+		// A file of nothing but mistakes is not worth an answer many times its size.
+		row.Problems = row.Problems[:min(len(row.Problems), max(1, mostProblems-told))]
+		told += len(row.Problems)
 		person.at = len(rows)
 		rows = append(rows, row)
 		if row.Status == ImportValid {
@@ -149,6 +153,9 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	}
 	return rows, insertMany(ctx, tx, people)
 }
+
+// mostProblems is how many problems of a file are told in full; after that it is the first of each row.
+const mostProblems = 1000
 
 // importing is a row that is about to be a recipient.
 type importing struct {
