@@ -1,0 +1,63 @@
+package app
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/db/dbtest"
+)
+
+// The types that openapi-typescript makes from the contract fit a program that uses openapi-fetch, and what it asks for is answered.
+func TestTypeScriptSample(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, dir := filepath.Join(root, ".tools/contract/node_modules"), t.TempDir()
+	if _, err := os.Stat(filepath.Join(modules, "openapi-fetch")); err != nil {
+		t.Fatal("npm's openapi-fetch is not installed; run tools/install.sh contract")
+	}
+	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	sample, err := os.ReadFile(filepath.Join(root, "docs/samples/ts/payroll.mts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(program string, args ...string) (string, error) {
+		c := exec.CommandContext(t.Context(), program, args...)
+		c.Dir = dir
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	compile := func(text string) (string, error) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "payroll.mts"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return run("node_modules/.bin/tsc", "--strict", "--module", "nodenext", "--target", "es2022", "payroll.mts")
+	}
+	if out, err := run("node_modules/.bin/openapi-typescript", filepath.Join(root, "client/openapi.json"), "-o", "contract.d.ts"); err != nil {
+		t.Fatalf("types: %v\n%s", err, out)
+	}
+	misspelt := strings.Replace(string(sample), "amount_fiat", "amount_fait", 1)
+	if out, err := compile(misspelt); err == nil || !strings.Contains(out, "Property 'amount_fiat' is missing") {
+		t.Errorf("a misspelt member passes: %v\n%s", err, out)
+	}
+	if out, err := compile(string(sample)); err != nil {
+		t.Fatalf("compile: %v\n%s", err, out)
+	}
+	s := boot(t, dbtest.SQLite(t))
+	out, err := run("node", "payroll.mjs", s.Ready().BaseURL, s.Ready().Seed.APIKey)
+	want := regexp.MustCompile(`^prl_[0-9a-z]+ is pending, for 2 workers\npay 0\.\d{8} BTC to bcrt1q[0-9a-z]+\n$`)
+	if err != nil || !want.MatchString(out) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := run("node", "payroll.mjs", s.Ready().BaseURL, s.Ready().Seed.APIKey+"x"); err == nil || !strings.Contains(out, "invalid_token") {
+		t.Errorf("a wrong key: %v\n%s", err, out)
+	}
+}
