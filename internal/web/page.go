@@ -279,7 +279,8 @@ func (c *call) problems() []problem {
 }
 
 func (c *call) wrong(f fault.Field) problem {
-	name := strings.TrimPrefix(f.Pointer, "/")
+	// A problem with one item of a list stands at the field of the list.
+	name, _, _ := strings.Cut(strings.TrimPrefix(f.Pointer, "/"), "/")
 	p := problem{said: c.said(f.Code, f.Message, name)}
 	if key := "field." + name; c.has(key) {
 		p.Name, p.Label = name, c.text(key)
