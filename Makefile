@@ -35,6 +35,7 @@ race: ## run all tests under the race detector; needs a C compiler
 .PHONY: lint
 lint: ## check formatting, the linters of .golangci.yml and those of the contract; the first run builds the linter, which takes minutes
 	@tools/install.sh lint contract
+	@mkdir -p bin
 	@.tools/bin/golangci-lint run ./...
 	@.tools/contract/node_modules/.bin/spectral lint --quiet --fail-severity=hint --ruleset tools/npm/spectral.yaml client/openapi.json
 	@REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true .tools/contract/node_modules/.bin/redocly lint --config tools/npm/redocly.yaml client/openapi.json 2>bin/redocly.log || { cat bin/redocly.log; exit 1; }
