@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 
 	"github.com/stipend/stipend/internal/chain"
@@ -138,6 +139,7 @@ func (b *bench) wantTx(txid string, state chain.State, confirmed bool) chain.Wat
 // news takes the waiting jobs of this bench's chain and counts them by what they are about.
 func (b *bench) news() map[string]int {
 	b.Helper()
+	var mu sync.Mutex // the runner hands out several jobs at once
 	found := map[string]int{}
 	note := func(_ context.Context, _ *db.Tx, j job.Job) error {
 		var n chain.OutputNews // the payload of a JobTx is a part of it
@@ -152,6 +154,8 @@ func (b *bench) news() map[string]int {
 			if err != nil {
 				return err
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			found[j.Kind+string(about)]++
 		}
 		return nil
