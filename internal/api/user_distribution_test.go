@@ -37,7 +37,7 @@ func TestUserDistributions(t *testing.T) {
 		if _, text := ask[members](b, "GET", at+"/fields?symbol=USDC&user_id="+user, ""); !strings.Contains(text, `"key":"network"`) || !strings.Contains(text, `"value":"solana"`) {
 			t.Errorf("%s", text)
 		}
-		for query, pointer := range map[string]string{"": "currency", "&currency=usd": "currency", "&symbol=XXX": "symbol", "&currency=MXN": "currency"} {
+		for query, pointer := range map[string]string{"": "currency", "&currency=usd": "currency", "&symbol=DOGE": "symbol", "&currency=MXN": "currency"} {
 			if got := b.do("GET", at+"/fields?user_id="+user+query, ""); got.status != 422 || !strings.Contains(got.text, `"in":"query","pointer":"`+pointer+`"`) {
 				t.Errorf("%s: %d %s", query, got.status, got.text)
 			}

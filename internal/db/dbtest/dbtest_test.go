@@ -55,6 +55,8 @@ func TestClockStandsStill(t *testing.T) {
 	})
 }
 
+// Whoever brings a server by TEST_PG_DSN needs no server's program on the machine, and there is nothing to stop. Everywhere
+// else a missing program fails here as in every test.
 func TestStopLeavesNothing(t *testing.T) {
 	if os.Getenv("TEST_PG_DSN") != "" {
 		t.Skip("with TEST_PG_DSN no server is ever started, and this machine may have none")
