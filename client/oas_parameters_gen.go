@@ -368,6 +368,12 @@ type ListWebhookDeliveriesParams struct {
 	WebhookID string
 	// State of the object.
 	Status OptListWebhookDeliveriesStatus `json:",omitempty,omitzero"`
+	// Names of events, and prefixes such as payroll.*, separated by commas.
+	Name OptString `json:",omitempty,omitzero"`
+	// Events created at or after.
+	From OptDateTime `json:",omitempty,omitzero"`
+	// Events created before.
+	To OptDateTime `json:",omitempty,omitzero"`
 	// Event id of the last delivery that was seen.
 	After OptString `json:",omitempty,omitzero"`
 	// At most 100; more is read as 100.

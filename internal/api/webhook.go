@@ -128,10 +128,13 @@ type (
 	}
 
 	deliveryList struct {
-		WebhookID string `path:"webhook_id"`
-		Status    string `query:"status" enum:"pending,retrying,succeeded,failed,cancelled,blocked"`
-		After     string `query:"after" maxLength:"64" doc:"Event id of the last delivery that was seen."`
-		Limit     int    `query:"limit" default:"20" minimum:"1" doc:"At most 100; more is read as 100."`
+		WebhookID string    `path:"webhook_id"`
+		Status    string    `query:"status" enum:"pending,retrying,succeeded,failed,cancelled,blocked"`
+		Name      string    `query:"name" maxLength:"2000" doc:"Names of events, and prefixes such as payroll.*, separated by commas."`
+		From      time.Time `query:"from" doc:"Events created at or after."`
+		To        time.Time `query:"to" doc:"Events created before."`
+		After     string    `query:"after" maxLength:"64" doc:"Event id of the last delivery that was seen."`
+		Limit     int       `query:"limit" default:"20" minimum:"1" doc:"At most 100; more is read as 100."`
 	}
 
 	deliveryPage struct {
@@ -325,7 +328,9 @@ func showDelivery(d delivery.Delivery) DeliveryItem {
 }
 
 func listDeliveries(ctx context.Context, tx *db.Tx, c *call, in *deliveryList) (*deliveryPage, error) {
-	all, more, err := delivery.Deliveries(ctx, tx, c.by, in.WebhookID, delivery.DeliveriesParams{State: in.Status, After: in.After, Limit: min(in.Limit, maxPerPage)})
+	all, more, err := delivery.Deliveries(ctx, tx, c.by, in.WebhookID, delivery.DeliveriesParams{
+		State: in.Status, Names: in.Name, From: in.From, To: in.To, After: in.After, Limit: min(in.Limit, maxPerPage),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -125,6 +125,18 @@ func TestWebhooks(t *testing.T) {
 		if len(next["data"].([]any)) != 1 || next["has_more"] != false {
 			t.Error(text)
 		}
+		for query, want := range map[string]int{
+			"name=recipient.created": 3, "name=payroll.*": 0, "name=payroll.*,recipient.*&status=failed": 0, "from=2020-01-01&to=2120-01-01": 3, "to=2020-01-01": 0, "from=2120-01-01": 0,
+		} {
+			if some, text := ask[members](b, "GET", at+"/deliveries?"+query, ""); len(some["data"].([]any)) != want {
+				t.Errorf("%s: want %d\n%s", query, want, text)
+			}
+		}
+		for _, query := range []string{"after=evt_none", "name=nothing.*", "status=up", "from=soon"} {
+			if got := b.do("GET", at+"/deliveries?"+query, ""); got.status != 422 || got.json(t)["code"] != "invalid_parameter" {
+				t.Errorf("%s: %d %s", query, got.status, got.text)
+			}
+		}
 		one := at + "/deliveries/" + first["id"].(string)
 		detail, text := ask[members](b, "GET", one, "")
 		tries := detail["tries"].([]any)

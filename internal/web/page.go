@@ -210,7 +210,7 @@ func render(c *call, v view) ([]byte, error) {
 // field is one input of a form, with its label, and what was wrong with it.
 type field struct {
 	Name, Label, Hint string
-	Type              string // text, email, password, date, select
+	Type              string // text, email, password, date, datetime-local, select
 	Autocomplete      string
 	Required          bool
 	Most              int // characters

@@ -31,6 +31,9 @@ var routes = []route{
 	{method: "POST", path: "/settings/webhooks/{id}/test", kind: write, access: manager, personal: true, handler: testWebhook},
 	{method: "POST", path: "/settings/webhooks/{id}/enable", kind: write, access: manager, personal: true, handler: enableWebhook},
 	{method: "POST", path: "/settings/webhooks/{id}/disable", kind: write, access: manager, personal: true, handler: disableWebhook},
+	{method: "GET", path: "/settings/webhooks/{id}/deliveries", kind: read, access: member, personal: true, handler: showDeliveries, again: askForDeliveries},
+	{method: "GET", path: "/settings/webhooks/{id}/redeliver", kind: read, access: member, personal: true, handler: showRedeliver},
+	{method: "POST", path: "/settings/webhooks/{id}/redeliver", kind: write, access: manager, personal: true, handler: redeliverRange, again: showRedeliver},
 	{method: "GET", path: "/settings/webhooks/{id}/deliveries/{event}", kind: read, access: member, personal: true, handler: showWebhookDelivery},
 	{method: "POST", path: "/settings/webhooks/{id}/deliveries/{event}/redeliver", kind: write, access: manager, personal: true, handler: redeliver},
 

@@ -87,7 +87,7 @@ func (c *call) admitted(ctx context.Context, tx *db.Tx, who access, h handler) (
 		return view{redirect: c.signInFirst()}, err
 	}
 	switch {
-	case c.form != nil && !c.proven():
+	case c.r.PostForm != nil && !c.proven():
 		return view{}, errFormToken
 	case who >= member && c.session.Company.ID == "":
 		return view{}, errNoCompany

@@ -2,15 +2,21 @@ package web
 
 import (
 	"context"
+	"fmt"
+	"html"
+	"log/slog"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/web/webtest"
 	"github.com/stipend/stipend/internal/webhook"
+	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
 // find is the part of a page that a pattern's group takes.
@@ -168,6 +174,105 @@ func TestWebhookSettings(t *testing.T) {
 	})
 }
 
+// The list of deliveries can be narrowed by state, event and time, goes on page by page, and a range of it can be sent again.
+func TestDeliveriesAreFilteredAndSentAgain(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := hire(t, d, "owner")
+		v := x.signIn("owner")
+		hook := find(t, v.Submit(v.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/in"), `href="(/settings/webhooks/whk_\w+)"`)
+		list, again := hook+"/deliveries", hook+"/redeliver"
+		jobs := job.NewRunner(d, job.Table{delivery.JobReplay: {Tx: delivery.HandleReplay}}, nil, slog.New(slog.DiscardHandler))
+		emit := func(name string, n int) {
+			x.write(func(ctx context.Context, tx *db.Tx) error {
+				for i := range n {
+					if err := webhook.Emit(tx, webhook.Event{CompanyID: x.company.ID, Name: name, ObjectID: fmt.Sprintf("%s-%d", name, i), Sequence: 1}); err != nil {
+						return err
+					}
+				}
+				if err := tx.Flush(ctx); err != nil {
+					return err
+				}
+				_, err := webhook.Place(ctx, tx, 100)
+				return err
+			})
+		}
+		emit("payroll.created", 30)
+		clock.Advance(time.Hour)
+		emit("recipient.created", 2)
+		clock.Advance(time.Minute)
+		v = x.signIn("owner")
+		shown := func(path string) int {
+			got := v.Get(path)
+			if got.Status != 200 {
+				t.Fatalf("%s: %d\n%s", path, got.Status, got.Text)
+			}
+			return strings.Count(got.Text, `href="`+list+"/evt_")
+		}
+		if n := shown(list); n != 0 {
+			t.Fatalf("%d before anything was queued", n)
+		}
+
+		// Only what was created within the range joins the queue.
+		page := v.Get(again)
+		for field, pairs := range map[string][]string{"from": {"from", "yesterday"}, "to": {"from", "2026-01-15T14:00", "to", "2026-01-15T13:00"}} {
+			if got := v.Submit(page, again, pairs...); got.Status != 422 || !strings.Contains(got.Text, `id="`+field+`-problem"`) {
+				t.Errorf("%s: %d\n%s", field, got.Status, got.Text)
+			}
+		}
+		send := func(pairs ...string) {
+			t.Helper()
+			if got := v.Submit(page, again, pairs...); got.Location() != list {
+				t.Fatalf("%d\n%s", got.Status, got.Text)
+			}
+			if err := jobs.Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send("from", "2026-01-15T13:00", "to", "2026-01-15T14:00")
+		if n := shown(list); n != 2 {
+			t.Errorf("%d of 2 in the range", n)
+		}
+		send("from", "", "to", "")
+		if n := shown(list); n != 25 {
+			t.Errorf("%d on the first page", n)
+		}
+		next := find(t, v.Get(list), `href="(`+list+`\?after=evt_\w+)"`)
+		if n := shown(next); n != 7 || !strings.Contains(v.Get(next).Text, `href="`+list+`"`) {
+			t.Errorf("%d of 7 on the second page, or no way back", n)
+		}
+
+		// What arrived is sent again only when everything is asked for.
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE webhook_deliveries SET state = 'succeeded', next_at = 0 WHERE object_id LIKE 'recipient%'")
+			return err
+		})
+		for query, want := range map[string]int{
+			"?status=succeeded": 2, "?events=recipient.*": 2, "?events=payroll.created,+recipient.created": 25, "?status=succeeded&events=payroll.*": 0,
+			"?from=2026-01-15T13:00": 2, "?to=2026-01-15T13:00": 25, "?status=failed": 0, "?status=nonsense": 25,
+		} {
+			if n := shown(list + query); n != want {
+				t.Errorf("%s: %d, want %d", query, n, want)
+			}
+		}
+		if kept := find(t, v.Get(list+"?events=payroll.*&to=2026-01-15T13:00"), `href="(`+list+`\?after=[^"]*)"`); shown(html.UnescapeString(kept)) != 5 {
+			t.Errorf("the next page forgets the filter: %s", kept)
+		}
+		for field, query := range map[string]string{"events": "?events=nothing", "from": "?from=soon", "to": "?to=31/12/2026"} {
+			if got := v.Get(list + query); got.Status != 422 || !strings.Contains(got.Text, `id="`+field+`-problem"`) {
+				t.Errorf("%s: %d\n%s", query, got.Status, got.Text)
+			}
+		}
+		send("which", "failed")
+		if n := shown(list + "?status=succeeded"); n != 2 {
+			t.Errorf("%d that arrived are left alone, want 2", n)
+		}
+		send("which", "all")
+		if n := shown(list + "?status=succeeded"); n != 0 {
+			t.Errorf("%d were not sent again", n)
+		}
+	})
+}
+
 // A viewer sees all of it and changes nothing; another company's people do not even see it.
 func TestWhoMayChangeSettings(t *testing.T) {
 	x := hire(t, sqlite(t), "admin", "viewer", "stranger")
@@ -220,4 +325,11 @@ func TestSettingsInABrowser(t *testing.T) {
 	hook := find(t, v.Submit(v.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/in"), `href="(/settings/webhooks/whk_\w+)"`)
 	b.Check(x.url + app)
 	b.Check(x.url + hook)
+	b.Check(x.url + hook + "/redeliver")
+	b.Check(x.url + hook + "/deliveries?status=failed&events=nothing")
+	p = b.Open(x.url+hook+"/redeliver", webtest.Look{NoScript: true})
+	p.Send("main button")
+	if p.Path() != hook+"/deliveries" {
+		t.Errorf("at %s after a range was sent again", p.Path())
+	}
 }

@@ -2,14 +2,22 @@ package web
 
 import (
 	"context"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/webhook"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-const deliveriesShown = 20 // on a page
+const (
+	latestShown     = 10 // deliveries, on the page of their endpoint
+	deliveriesShown = 25 // on a page of the list
+)
 
 func webhookPath(id string) string { return "/settings/webhooks/" + id }
 
@@ -78,7 +86,6 @@ type webhookPage struct {
 	Endpoint   endpointShown
 	Fields     []field
 	Deliveries []deliveryShown
-	Next       string
 }
 
 type deliveryShown struct {
@@ -97,16 +104,13 @@ func showWebhook(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	all, more, err := delivery.Deliveries(ctx, tx, by, e.ID, delivery.DeliveriesParams{After: c.r.URL.Query().Get("after"), Limit: deliveriesShown})
+	all, _, err := delivery.Deliveries(ctx, tx, by, e.ID, delivery.DeliveriesParams{Limit: latestShown})
 	if err != nil {
 		return view{}, err
 	}
 	p := webhookPage{Endpoint: c.endpointShown(e), Fields: c.endpointFields(e)}
 	for _, d := range all {
 		p.Deliveries = append(p.Deliveries, showDelivery(e.ID, d))
-	}
-	if more {
-		p.Next = webhookPath(e.ID) + "?after=" + all[len(all)-1].EventID
 	}
 	return view{page: "webhook", title: c.text("webhook.title"), data: p}, nil
 }
@@ -184,4 +188,158 @@ func redeliver(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	id, event := c.r.PathValue("id"), c.r.PathValue("event")
 	_, err := delivery.Redeliver(ctx, tx, c.session.Principal(), id, event)
 	return view{redirect: webhookPath(id) + "/deliveries/" + event}, err
+}
+
+type deliveriesPage struct {
+	Path, Endpoint string
+	Lang           string // chosen by name, so that the filter keeps it
+	Fields         []field
+	Deliveries     []deliveryShown
+	First, Next    string // pages of the list
+	Again          string
+}
+
+var deliveryStates = []string{delivery.Pending, delivery.Retrying, delivery.Succeeded, delivery.Failed, delivery.Cancelled, delivery.Blocked}
+
+// moment reads an instant that a form sent: UTC, as the pages show it. Nothing is no instant.
+func (c *call) moment(name string) (time.Time, error) {
+	text := strings.TrimSpace(c.form.Get(name))
+	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	if text == "" {
+		return time.Time{}, nil
+	}
+	return time.Time{}, errMoment.At("body", "/"+name)
+}
+
+var (
+	errMoment = fault.New(fault.Invalid, "invalid_parameter", "This is not a time. Use the form 2026-01-31T09:30; it is read as UTC.")
+	errEvents = fault.New(fault.Invalid, "invalid_parameter", "There is no such event.")
+)
+
+// period reads the two ends of a range of instants.
+func (c *call) period() (from, to time.Time, err error) {
+	if from, err = c.moment("from"); err == nil {
+		to, err = c.moment("to")
+	}
+	return from, to, err
+}
+
+// askForDeliveries is the list before anything is looked for.
+func askForDeliveries(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	e, err := delivery.Get(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
+	if err != nil {
+		return view{}, err
+	}
+	c.form = c.r.URL.Query()
+	states := []option{{Label: c.text("webhooks.all")}}
+	for _, s := range deliveryStates {
+		states = append(states, option{Value: s, Label: c.text("delivery.status." + s)})
+	}
+	p := deliveriesPage{Path: webhookPath(e.ID) + "/deliveries", Endpoint: webhookPath(e.ID), Again: webhookPath(e.ID) + "/redeliver", Fields: []field{
+		c.field(field{Name: "status", Type: "select", Options: states}),
+		c.field(field{Name: "events"}),
+		c.field(field{Name: "from", Type: "datetime-local"}),
+		c.field(field{Name: "to", Type: "datetime-local"}),
+	}}
+	if c.lang.asked {
+		p.Lang = c.lang.tag
+	}
+	return view{page: "deliveries", title: c.text("webhook.deliveries"), data: p}, nil
+}
+
+// showDeliveries lists what was sent to an endpoint and what will be, as the filter says.
+func showDeliveries(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	v, err := askForDeliveries(ctx, tx, c)
+	if err != nil {
+		return view{}, err
+	}
+	p := v.data.(deliveriesPage)
+	from, to, err := c.period()
+	if err != nil {
+		return view{}, err
+	}
+	names := strings.TrimSpace(c.form.Get("events"))
+	if _, err := webhook.ParseNames(names); err != nil {
+		return view{}, errEvents.At("body", "/events")
+	}
+	state := c.form.Get("status")
+	if !slices.Contains(deliveryStates, state) {
+		state = ""
+	}
+	id := c.r.PathValue("id")
+	all, more, err := delivery.Deliveries(ctx, tx, c.session.Principal(), id, delivery.DeliveriesParams{
+		State: state, Names: names, From: from, To: to, After: c.form.Get("after"), Limit: deliveriesShown,
+	})
+	if err != nil {
+		return view{}, err
+	}
+	for _, d := range all {
+		p.Deliveries = append(p.Deliveries, showDelivery(id, d))
+	}
+	at := func(after string) string {
+		query := url.Values{}
+		for _, name := range []string{"status", "events", "from", "to"} {
+			if value := c.form.Get(name); value != "" {
+				query.Set(name, value)
+			}
+		}
+		if after != "" {
+			query.Set("after", after)
+		}
+		if len(query) == 0 {
+			return p.Path
+		}
+		return p.Path + "?" + query.Encode()
+	}
+	if c.form.Get("after") != "" {
+		p.First = at("")
+	}
+	if more {
+		p.Next = at(all[len(all)-1].EventID)
+	}
+	v.data = p
+	return v, nil
+}
+
+type redeliverPage struct {
+	Path, Endpoint string
+	Fields         []field
+}
+
+// The choices of what a range sends again.
+const (
+	againFailed = "failed"
+	againAll    = "all"
+)
+
+// showRedeliver asks for a range of events to be sent again.
+func showRedeliver(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	e, err := delivery.Get(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
+	if err != nil {
+		return view{}, err
+	}
+	return view{page: "redeliver", title: c.text("redeliver.title"), data: redeliverPage{
+		Path: webhookPath(e.ID) + "/redeliver", Endpoint: webhookPath(e.ID), Fields: []field{
+			c.field(field{Name: "from", Type: "datetime-local"}),
+			c.field(field{Name: "to", Type: "datetime-local"}),
+			c.field(field{Name: "which", Type: "select", Value: againFailed, Options: []option{
+				{Value: againFailed, Label: c.text("redeliver.failed")}, {Value: againAll, Label: c.text("redeliver.all")},
+			}}),
+		},
+	}}, nil
+}
+
+// redeliverRange sends the events of a range again.
+func redeliverRange(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	from, to, err := c.period()
+	if err != nil {
+		return view{}, err
+	}
+	id := c.r.PathValue("id")
+	_, err = delivery.Replay(ctx, tx, c.session.Principal(), id, delivery.Range{From: from, To: to, All: c.form.Get("which") == againAll})
+	return view{redirect: webhookPath(id) + "/deliveries"}, err
 }

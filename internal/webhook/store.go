@@ -100,19 +100,9 @@ func selectEvents(ctx context.Context, tx *db.Tx, p ListParams, filter Filter, a
 	if p.ObjectID != "" {
 		and("object_id = $%d", p.ObjectID)
 	}
-	if len(filter) > 0 {
-		var names []string
-		for _, name := range filter {
-			before, isPrefix := strings.CutSuffix(name, "*")
-			args = append(args, before)
-			if isPrefix {
-				names = append(names, fmt.Sprintf("SUBSTR(name, 1, %d) = $%d", len(before), len(args)))
-			} else {
-				names = append(names, fmt.Sprintf("name = $%d", len(args)))
-			}
-		}
-		where.WriteString(" AND (" + strings.Join(names, " OR ") + ")")
-	}
+	chosen, names := filter.SQL("name", len(args)+1)
+	where.WriteString(chosen)
+	args = append(args, names...)
 	order := "ASC"
 	if p.Newest {
 		order = "DESC"
@@ -120,6 +110,24 @@ func selectEvents(ctx context.Context, tx *db.Tx, p ListParams, filter Filter, a
 	rows, err := tx.Query(ctx, "SELECT "+eventColumns+" FROM events WHERE company_id = $1"+where.String()+
 		fmt.Sprintf(" ORDER BY position %s LIMIT %d", order, limit), args...)
 	return db.Collect(rows, err, scanEvent)
+}
+
+// SQL is the filter as a condition on a column of names, from " AND" on, with its binds counted from first.
+func (f Filter) SQL(column string, first int) (condition string, args []any) {
+	var choices []string
+	for _, name := range f {
+		before, isPrefix := strings.CutSuffix(name, "*")
+		if isPrefix {
+			choices = append(choices, fmt.Sprintf("SUBSTR(%s, 1, %d) = $%d", column, len(before), first+len(args)))
+		} else {
+			choices = append(choices, fmt.Sprintf("%s = $%d", column, first+len(args)))
+		}
+		args = append(args, before)
+	}
+	if len(choices) == 0 {
+		return "", nil
+	}
+	return " AND (" + strings.Join(choices, " OR ") + ")", args
 }
 
 func deleteOld(ctx context.Context, tx *db.Tx, before int64, limit int) ([]int64, error) {

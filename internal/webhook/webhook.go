@@ -132,12 +132,9 @@ var errAfter = fault.New(fault.Invalid, "invalid_parameter", "There is no such e
 
 // List returns events in the order of their positions, and whether there are more.
 func List(ctx context.Context, tx *db.Tx, p ListParams) (events []Placed, more bool, err error) {
-	filter, err := ParseFilter(strings.Split(p.Names, ","))
-	if p.Names == "" {
-		filter, err = nil, nil
-	}
+	filter, err := ParseNames(p.Names)
 	if err != nil {
-		return nil, false, errFilter.At("query", "name")
+		return nil, false, err
 	}
 	if oldest := tx.Now().Add(-Kept); p.From.Before(oldest) {
 		p.From = oldest // also what the next pruning will take
@@ -185,6 +182,18 @@ func ParseFilter(names []string) (Filter, error) {
 		default:
 			return nil, errFilter
 		}
+	}
+	return f, nil
+}
+
+// ParseNames reads the filter of a list: names and prefixes, separated by commas. "" chooses all.
+func ParseNames(list string) (Filter, error) {
+	if list == "" {
+		return nil, nil
+	}
+	f, err := ParseFilter(strings.Split(list, ","))
+	if err != nil {
+		return nil, errFilter.At("query", "name")
 	}
 	return f, nil
 }

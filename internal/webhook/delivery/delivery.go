@@ -327,16 +327,22 @@ type Attempt struct {
 	Response   string // the first 4 KiB
 }
 
-// DeliveriesParams chooses deliveries of an endpoint.
+// DeliveriesParams chooses deliveries of an endpoint. Zero values choose everything.
 type DeliveriesParams struct {
-	State string // "" is all
-	After string // event id of the last delivery that was seen
-	Limit int
+	State    string
+	Names    string    // of events: names and prefixes ("payroll.*"), separated by commas
+	From, To time.Time // of the events; From is included, To is not
+	After    string    // event id of the last delivery that was seen
+	Limit    int
 }
 
 // Deliveries lists what was sent to an endpoint and what will be, newest first, and says whether there is more.
 func Deliveries(ctx context.Context, tx *db.Tx, by identity.Principal, id string, p DeliveriesParams) ([]Delivery, bool, error) {
 	e, err := Get(ctx, tx, by, id)
+	if err != nil {
+		return nil, false, err
+	}
+	filter, err := webhook.ParseNames(p.Names)
 	if err != nil {
 		return nil, false, err
 	}
@@ -348,7 +354,7 @@ func Deliveries(ctx context.Context, tx *db.Tx, by identity.Principal, id string
 		}
 		before = seen.Position
 	}
-	all, err := selectDeliveries(ctx, tx, e, p.State, before, p.Limit+1)
+	all, err := selectDeliveries(ctx, tx, e, p, filter, before, p.Limit+1)
 	if len(all) > p.Limit {
 		return all[:p.Limit], true, err
 	}

@@ -354,26 +354,36 @@ func selectDelivery(ctx context.Context, tx *db.Tx, e Endpoint, position int64) 
 	return found[0], nil
 }
 
-func selectDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, state string, before int64, limit int) ([]Delivery, error) {
-	where := ""
-	switch state {
-	case "":
-	case Pending:
-		where = " AND d.state = 'pending' AND d.tries = 0"
-	case Retrying:
-		where = " AND d.state = 'pending' AND d.tries > 0"
-	default:
-		where = " AND d.state = $5"
-	}
+func selectDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, p DeliveriesParams, filter webhook.Filter, before int64, limit int) ([]Delivery, error) {
 	if before == 0 {
 		before = 1 << 62
 	}
 	args := []any{e.CompanyID, e.ID, before, int64(limit)}
-	if strings.Contains(where, "$5") {
-		args = append(args, state)
+	var where strings.Builder
+	and := func(condition string, value any) {
+		args = append(args, value)
+		fmt.Fprintf(&where, " AND "+condition, len(args))
 	}
+	switch p.State {
+	case "":
+	case Pending:
+		where.WriteString(" AND d.state = 'pending' AND d.tries = 0")
+	case Retrying:
+		where.WriteString(" AND d.state = 'pending' AND d.tries > 0")
+	default:
+		and("d.state = $%d", p.State)
+	}
+	if !p.From.IsZero() {
+		and("e.created_at >= $%d", db.Micros(p.From))
+	}
+	if !p.To.IsZero() {
+		and("e.created_at < $%d", db.Micros(p.To))
+	}
+	chosen, names := filter.SQL("e.name", len(args)+1)
+	where.WriteString(chosen)
+	args = append(args, names...)
 	rows, err := tx.Query(ctx, "SELECT "+deliveryColumns+" FROM "+deliveryTables+
-		" WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.position < $3"+where+" ORDER BY d.position DESC LIMIT $4", args...)
+		" WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.position < $3"+where.String()+" ORDER BY d.position DESC LIMIT $4", args...)
 	return db.Collect(rows, err, scanDelivery)
 }
 
