@@ -27,6 +27,8 @@ type Invoker interface {
 	//
 	// Scope: `c_company_detail`.
 	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+	//
 	// POST /api/companies/{company_id}/ubo
 	AddUbo(ctx context.Context, request *OwnerBody, params AddUboParams) (*OwnerStatus, error)
 	// CancelPayroll invokes cancel-payroll operation.
@@ -119,6 +121,8 @@ type Invoker interface {
 	//
 	// Scope: `c_company_detail`.
 	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+	//
 	// POST /api/webhooks
 	CreateWebhook(ctx context.Context, request *WebhookCreateBody) (*WebhookSecret, error)
 	// DeactivateRecipient invokes deactivate-recipient operation.
@@ -169,6 +173,8 @@ type Invoker interface {
 	//
 	// Scope: `c_company_detail`.
 	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+	//
 	// DELETE /api/webhooks/{webhook_id}
 	DeleteWebhook(ctx context.Context, params DeleteWebhookParams) (*WebhookDeleted, error)
 	// DisableWebhook invokes disable-webhook operation.
@@ -177,6 +183,8 @@ type Invoker interface {
 	//
 	// Scope: `c_company_detail`.
 	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+	//
 	// POST /api/webhooks/{webhook_id}/disable
 	DisableWebhook(ctx context.Context, params DisableWebhookParams) (*WebhookEndpoint, error)
 	// EnableWebhook invokes enable-webhook operation.
@@ -184,6 +192,8 @@ type Invoker interface {
 	// Start a webhook endpoint again.
 	//
 	// Scope: `c_company_detail`.
+	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 	//
 	// POST /api/webhooks/{webhook_id}/enable
 	EnableWebhook(ctx context.Context, params EnableWebhookParams) (*WebhookEndpoint, error)
@@ -313,6 +323,8 @@ type Invoker interface {
 	//
 	// Scope: `c_company_detail`.
 	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+	//
 	// POST /api/companies/{company_id}/kyb
 	InitiateKyb(ctx context.Context, request *None, params InitiateKybParams) (*CompanyVerification, error)
 	// InitiateKyc invokes initiate-kyc operation.
@@ -328,6 +340,8 @@ type Invoker interface {
 	// Start the verification of an owner.
 	//
 	// Scope: `c_company_detail`.
+	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 	//
 	// POST /api/companies/{company_id}/ubo/kyc
 	InitiateUboKyc(ctx context.Context, request *OwnerKYCBody, params InitiateUboKycParams) (*OwnerStatus, error)
@@ -507,6 +521,8 @@ type Invoker interface {
 	//
 	// Scope: `c_company_detail`.
 	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+	//
 	// POST /api/companies
 	OnboardCompany(ctx context.Context, request *OnboardBody) (*CompanyVerification, error)
 	// OpenFundingAccount invokes open-funding-account operation.
@@ -550,6 +566,8 @@ type Invoker interface {
 	//
 	// Scope: `c_company_detail`.
 	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+	//
 	// POST /api/webhooks/{webhook_id}/deliveries/{event_id}/redeliver
 	RedeliverWebhook(ctx context.Context, params RedeliverWebhookParams) (*DeliveryItem, error)
 	// RedeliverWebhookRange invokes redeliver-webhook-range operation.
@@ -557,6 +575,8 @@ type Invoker interface {
 	// Send a range of events again.
 	//
 	// Scope: `c_company_detail`.
+	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 	//
 	// POST /api/webhooks/{webhook_id}/redeliver
 	RedeliverWebhookRange(ctx context.Context, request *RedeliverBody, params RedeliverWebhookRangeParams) (*RedeliverStarted, error)
@@ -576,6 +596,8 @@ type Invoker interface {
 	// Ask for a wallet in a currency.
 	//
 	// Scope: `c_company_detail`.
+	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 	//
 	// POST /api/wallets/request
 	RequestWallet(ctx context.Context, request *WalletRequestBody) (*WalletRequested, error)
@@ -600,6 +622,8 @@ type Invoker interface {
 	// Give a webhook endpoint a new secret; the old one signs too for a while.
 	//
 	// Scope: `c_company_detail`.
+	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 	//
 	// POST /api/webhooks/{webhook_id}/rotate
 	RotateWebhookSecret(ctx context.Context, request *WebhookRotateBody, params RotateWebhookSecretParams) (*WebhookSecret, error)
@@ -703,6 +727,8 @@ type Invoker interface {
 	//
 	// Scope: `c_company_detail`.
 	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+	//
 	// POST /api/webhooks/{webhook_id}/test
 	TestWebhook(ctx context.Context, params TestWebhookParams) (*WebhookPing, error)
 	// UpdateRecipient invokes update-recipient operation.
@@ -743,6 +769,8 @@ type Invoker interface {
 	//
 	// Scope: `c_company_detail`.
 	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+	//
 	// PATCH /api/webhooks/{webhook_id}
 	UpdateWebhook(ctx context.Context, request *WebhookUpdateBody, params UpdateWebhookParams) (*WebhookEndpoint, error)
 	// UploadCompanyDocument invokes upload-company-document operation.
@@ -750,6 +778,8 @@ type Invoker interface {
 	// Upload a document of the company or of an owner.
 	//
 	// Scope: `c_company_detail`.
+	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 	//
 	// POST /api/companies/{company_id}/documents
 	UploadCompanyDocument(ctx context.Context, request *CompanyUploadBody, params UploadCompanyDocumentParams) (*Succeeded, error)
@@ -815,6 +845,8 @@ func (c *Client) requestURL(ctx context.Context) *url.URL {
 // Add somebody who owns or controls the company.
 //
 // Scope: `c_company_detail`.
+//
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 //
 // POST /api/companies/{company_id}/ubo
 func (c *Client) AddUbo(ctx context.Context, request *OwnerBody, params AddUboParams) (*OwnerStatus, error) {
@@ -1474,6 +1506,8 @@ func (c *Client) sendCreateVendorPayroll(ctx context.Context, request *VendorPay
 //
 // Scope: `c_company_detail`.
 //
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+//
 // POST /api/webhooks
 func (c *Client) CreateWebhook(ctx context.Context, request *WebhookCreateBody) (*WebhookSecret, error) {
 	res, err := c.sendCreateWebhook(ctx, request)
@@ -1882,6 +1916,8 @@ func (c *Client) sendDeleteUserPayer(ctx context.Context, request *PayerRefBody)
 //
 // Scope: `c_company_detail`.
 //
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+//
 // DELETE /api/webhooks/{webhook_id}
 func (c *Client) DeleteWebhook(ctx context.Context, params DeleteWebhookParams) (*WebhookDeleted, error) {
 	res, err := c.sendDeleteWebhook(ctx, params)
@@ -1944,6 +1980,8 @@ func (c *Client) sendDeleteWebhook(ctx context.Context, params DeleteWebhookPara
 // Stop a webhook endpoint; what is pending is cancelled.
 //
 // Scope: `c_company_detail`.
+//
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 //
 // POST /api/webhooks/{webhook_id}/disable
 func (c *Client) DisableWebhook(ctx context.Context, params DisableWebhookParams) (*WebhookEndpoint, error) {
@@ -2008,6 +2046,8 @@ func (c *Client) sendDisableWebhook(ctx context.Context, params DisableWebhookPa
 // Start a webhook endpoint again.
 //
 // Scope: `c_company_detail`.
+//
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 //
 // POST /api/webhooks/{webhook_id}/enable
 func (c *Client) EnableWebhook(ctx context.Context, params EnableWebhookParams) (*WebhookEndpoint, error) {
@@ -3276,6 +3316,8 @@ func (c *Client) sendImportRecipients(ctx context.Context, request *RecipientImp
 //
 // Scope: `c_company_detail`.
 //
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+//
 // POST /api/companies/{company_id}/kyb
 func (c *Client) InitiateKyb(ctx context.Context, request *None, params InitiateKybParams) (*CompanyVerification, error) {
 	res, err := c.sendInitiateKyb(ctx, request, params)
@@ -3399,6 +3441,8 @@ func (c *Client) sendInitiateKyc(ctx context.Context, request *KycInitiateBody) 
 // Start the verification of an owner.
 //
 // Scope: `c_company_detail`.
+//
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 //
 // POST /api/companies/{company_id}/ubo/kyc
 func (c *Client) InitiateUboKyc(ctx context.Context, request *OwnerKYCBody, params InitiateUboKycParams) (*OwnerStatus, error) {
@@ -5720,6 +5764,8 @@ func (c *Client) sendListWorkers(ctx context.Context, params ListWorkersParams) 
 //
 // Scope: `c_company_detail`.
 //
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+//
 // POST /api/companies
 func (c *Client) OnboardCompany(ctx context.Context, request *OnboardBody) (*CompanyVerification, error) {
 	res, err := c.sendOnboardCompany(ctx, request)
@@ -6034,6 +6080,8 @@ func (c *Client) sendReactivateRecipient(ctx context.Context, params ReactivateR
 //
 // Scope: `c_company_detail`.
 //
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+//
 // POST /api/webhooks/{webhook_id}/deliveries/{event_id}/redeliver
 func (c *Client) RedeliverWebhook(ctx context.Context, params RedeliverWebhookParams) (*DeliveryItem, error) {
 	res, err := c.sendRedeliverWebhook(ctx, params)
@@ -6116,6 +6164,8 @@ func (c *Client) sendRedeliverWebhook(ctx context.Context, params RedeliverWebho
 // Send a range of events again.
 //
 // Scope: `c_company_detail`.
+//
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 //
 // POST /api/webhooks/{webhook_id}/redeliver
 func (c *Client) RedeliverWebhookRange(ctx context.Context, request *RedeliverBody, params RedeliverWebhookRangeParams) (*RedeliverStarted, error) {
@@ -6252,6 +6302,8 @@ func (c *Client) sendRefreshPayrollQuote(ctx context.Context, request *PayrollRe
 // Ask for a wallet in a currency.
 //
 // Scope: `c_company_detail`.
+//
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 //
 // POST /api/wallets/request
 func (c *Client) RequestWallet(ctx context.Context, request *WalletRequestBody) (*WalletRequested, error) {
@@ -6423,6 +6475,8 @@ func (c *Client) sendRevokeInvitation(ctx context.Context, request *InvitedInput
 // Give a webhook endpoint a new secret; the old one signs too for a while.
 //
 // Scope: `c_company_detail`.
+//
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 //
 // POST /api/webhooks/{webhook_id}/rotate
 func (c *Client) RotateWebhookSecret(ctx context.Context, request *WebhookRotateBody, params RotateWebhookSecretParams) (*WebhookSecret, error) {
@@ -7164,6 +7218,8 @@ func (c *Client) sendSetUserAllocations(ctx context.Context, request *UserAlloca
 //
 // Scope: `c_company_detail`.
 //
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+//
 // POST /api/webhooks/{webhook_id}/test
 func (c *Client) TestWebhook(ctx context.Context, params TestWebhookParams) (*WebhookPing, error) {
 	res, err := c.sendTestWebhook(ctx, params)
@@ -7494,6 +7550,8 @@ func (c *Client) sendUpdateUserPayer(ctx context.Context, request *PayerUpdateBo
 //
 // Scope: `c_company_detail`.
 //
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+//
 // PATCH /api/webhooks/{webhook_id}
 func (c *Client) UpdateWebhook(ctx context.Context, request *WebhookUpdateBody, params UpdateWebhookParams) (*WebhookEndpoint, error) {
 	res, err := c.sendUpdateWebhook(ctx, request, params)
@@ -7568,6 +7626,8 @@ func (c *Client) sendUpdateWebhook(ctx context.Context, request *WebhookUpdateBo
 // Upload a document of the company or of an owner.
 //
 // Scope: `c_company_detail`.
+//
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
 //
 // POST /api/companies/{company_id}/documents
 func (c *Client) UploadCompanyDocument(ctx context.Context, request *CompanyUploadBody, params UploadCompanyDocumentParams) (*Succeeded, error) {

@@ -705,11 +705,11 @@ func (s *CompanyDetail) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("kyb_state")
-		e.Str(s.KybState)
+		s.KybState.Encode(e)
 	}
 	{
 		e.FieldStart("kyb_status")
-		e.Str(s.KybStatus)
+		s.KybStatus.Encode(e)
 	}
 	{
 		e.FieldStart("missing")
@@ -847,9 +847,7 @@ func (s *CompanyDetail) Decode(d *jx.Decoder) error {
 		case "kyb_state":
 			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
-				v, err := d.Str()
-				s.KybState = string(v)
-				if err != nil {
+				if err := s.KybState.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -859,9 +857,7 @@ func (s *CompanyDetail) Decode(d *jx.Decoder) error {
 		case "kyb_status":
 			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
-				v, err := d.Str()
-				s.KybStatus = string(v)
-				if err != nil {
+				if err := s.KybStatus.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -993,6 +989,112 @@ func (s *CompanyDetail) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *CompanyDetail) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes CompanyDetailKybState as json.
+func (s CompanyDetailKybState) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes CompanyDetailKybState from json.
+func (s *CompanyDetailKybState) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode CompanyDetailKybState to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch CompanyDetailKybState(v) {
+	case CompanyDetailKybStateEmpty:
+		*s = CompanyDetailKybStateEmpty
+	case CompanyDetailKybStateDraft:
+		*s = CompanyDetailKybStateDraft
+	case CompanyDetailKybStateDocumentsPending:
+		*s = CompanyDetailKybStateDocumentsPending
+	case CompanyDetailKybStateSubmitted:
+		*s = CompanyDetailKybStateSubmitted
+	case CompanyDetailKybStateInReview:
+		*s = CompanyDetailKybStateInReview
+	case CompanyDetailKybStateUboPending:
+		*s = CompanyDetailKybStateUboPending
+	case CompanyDetailKybStateApproved:
+		*s = CompanyDetailKybStateApproved
+	case CompanyDetailKybStateMoreInfo:
+		*s = CompanyDetailKybStateMoreInfo
+	case CompanyDetailKybStateRejected:
+		*s = CompanyDetailKybStateRejected
+	case CompanyDetailKybStateSuspended:
+		*s = CompanyDetailKybStateSuspended
+	default:
+		*s = CompanyDetailKybState(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s CompanyDetailKybState) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *CompanyDetailKybState) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes CompanyDetailKybStatus as json.
+func (s CompanyDetailKybStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes CompanyDetailKybStatus from json.
+func (s *CompanyDetailKybStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode CompanyDetailKybStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch CompanyDetailKybStatus(v) {
+	case CompanyDetailKybStatusNotStarted:
+		*s = CompanyDetailKybStatusNotStarted
+	case CompanyDetailKybStatusPending:
+		*s = CompanyDetailKybStatusPending
+	case CompanyDetailKybStatusInReview:
+		*s = CompanyDetailKybStatusInReview
+	case CompanyDetailKybStatusApproved:
+		*s = CompanyDetailKybStatusApproved
+	case CompanyDetailKybStatusResubmissionRequired:
+		*s = CompanyDetailKybStatusResubmissionRequired
+	case CompanyDetailKybStatusRejected:
+		*s = CompanyDetailKybStatusRejected
+	case CompanyDetailKybStatusSuspended:
+		*s = CompanyDetailKybStatusSuspended
+	default:
+		*s = CompanyDetailKybStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s CompanyDetailKybStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *CompanyDetailKybStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -1355,11 +1457,11 @@ func (s *CompanyVerification) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("kyb_state")
-		e.Str(s.KybState)
+		s.KybState.Encode(e)
 	}
 	{
 		e.FieldStart("kyb_status")
-		e.Str(s.KybStatus)
+		s.KybStatus.Encode(e)
 	}
 	{
 		e.FieldStart("missing")
@@ -1402,9 +1504,7 @@ func (s *CompanyVerification) Decode(d *jx.Decoder) error {
 		case "kyb_state":
 			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
-				v, err := d.Str()
-				s.KybState = string(v)
-				if err != nil {
+				if err := s.KybState.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -1414,9 +1514,7 @@ func (s *CompanyVerification) Decode(d *jx.Decoder) error {
 		case "kyb_status":
 			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
-				v, err := d.Str()
-				s.KybStatus = string(v)
-				if err != nil {
+				if err := s.KybStatus.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -1495,6 +1593,112 @@ func (s *CompanyVerification) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *CompanyVerification) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes CompanyVerificationKybState as json.
+func (s CompanyVerificationKybState) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes CompanyVerificationKybState from json.
+func (s *CompanyVerificationKybState) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode CompanyVerificationKybState to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch CompanyVerificationKybState(v) {
+	case CompanyVerificationKybStateEmpty:
+		*s = CompanyVerificationKybStateEmpty
+	case CompanyVerificationKybStateDraft:
+		*s = CompanyVerificationKybStateDraft
+	case CompanyVerificationKybStateDocumentsPending:
+		*s = CompanyVerificationKybStateDocumentsPending
+	case CompanyVerificationKybStateSubmitted:
+		*s = CompanyVerificationKybStateSubmitted
+	case CompanyVerificationKybStateInReview:
+		*s = CompanyVerificationKybStateInReview
+	case CompanyVerificationKybStateUboPending:
+		*s = CompanyVerificationKybStateUboPending
+	case CompanyVerificationKybStateApproved:
+		*s = CompanyVerificationKybStateApproved
+	case CompanyVerificationKybStateMoreInfo:
+		*s = CompanyVerificationKybStateMoreInfo
+	case CompanyVerificationKybStateRejected:
+		*s = CompanyVerificationKybStateRejected
+	case CompanyVerificationKybStateSuspended:
+		*s = CompanyVerificationKybStateSuspended
+	default:
+		*s = CompanyVerificationKybState(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s CompanyVerificationKybState) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *CompanyVerificationKybState) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes CompanyVerificationKybStatus as json.
+func (s CompanyVerificationKybStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes CompanyVerificationKybStatus from json.
+func (s *CompanyVerificationKybStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode CompanyVerificationKybStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch CompanyVerificationKybStatus(v) {
+	case CompanyVerificationKybStatusNotStarted:
+		*s = CompanyVerificationKybStatusNotStarted
+	case CompanyVerificationKybStatusPending:
+		*s = CompanyVerificationKybStatusPending
+	case CompanyVerificationKybStatusInReview:
+		*s = CompanyVerificationKybStatusInReview
+	case CompanyVerificationKybStatusApproved:
+		*s = CompanyVerificationKybStatusApproved
+	case CompanyVerificationKybStatusResubmissionRequired:
+		*s = CompanyVerificationKybStatusResubmissionRequired
+	case CompanyVerificationKybStatusRejected:
+		*s = CompanyVerificationKybStatusRejected
+	case CompanyVerificationKybStatusSuspended:
+		*s = CompanyVerificationKybStatusSuspended
+	default:
+		*s = CompanyVerificationKybStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s CompanyVerificationKybStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *CompanyVerificationKybStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -1867,7 +2071,7 @@ func (s *DeliveryDetail) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("error")
-		e.Str(s.Error)
+		s.Error.Encode(e)
 	}
 	{
 		e.FieldStart("event")
@@ -1962,9 +2166,7 @@ func (s *DeliveryDetail) Decode(d *jx.Decoder) error {
 		case "error":
 			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
-				v, err := d.Str()
-				s.Error = string(v)
-				if err != nil {
+				if err := s.Error.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -2134,6 +2336,58 @@ func (s *DeliveryDetail) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *DeliveryDetail) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes DeliveryDetailError as json.
+func (s DeliveryDetailError) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes DeliveryDetailError from json.
+func (s *DeliveryDetailError) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode DeliveryDetailError to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch DeliveryDetailError(v) {
+	case DeliveryDetailErrorEmpty:
+		*s = DeliveryDetailErrorEmpty
+	case DeliveryDetailErrorTimeout:
+		*s = DeliveryDetailErrorTimeout
+	case DeliveryDetailErrorConnectionFailed:
+		*s = DeliveryDetailErrorConnectionFailed
+	case DeliveryDetailErrorNameNotResolved:
+		*s = DeliveryDetailErrorNameNotResolved
+	case DeliveryDetailErrorTLSFailed:
+		*s = DeliveryDetailErrorTLSFailed
+	case DeliveryDetailErrorBlockedAddress:
+		*s = DeliveryDetailErrorBlockedAddress
+	case DeliveryDetailErrorRedirect:
+		*s = DeliveryDetailErrorRedirect
+	case DeliveryDetailErrorHTTPStatus:
+		*s = DeliveryDetailErrorHTTPStatus
+	default:
+		*s = DeliveryDetailError(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s DeliveryDetailError) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *DeliveryDetailError) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -2431,7 +2685,7 @@ func (s *DeliveryItem) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("error")
-		e.Str(s.Error)
+		s.Error.Encode(e)
 	}
 	{
 		e.FieldStart("event")
@@ -2512,9 +2766,7 @@ func (s *DeliveryItem) Decode(d *jx.Decoder) error {
 		case "error":
 			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
-				v, err := d.Str()
-				s.Error = string(v)
-				if err != nil {
+				if err := s.Error.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -2656,6 +2908,58 @@ func (s *DeliveryItem) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *DeliveryItem) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes DeliveryItemError as json.
+func (s DeliveryItemError) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes DeliveryItemError from json.
+func (s *DeliveryItemError) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode DeliveryItemError to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch DeliveryItemError(v) {
+	case DeliveryItemErrorEmpty:
+		*s = DeliveryItemErrorEmpty
+	case DeliveryItemErrorTimeout:
+		*s = DeliveryItemErrorTimeout
+	case DeliveryItemErrorConnectionFailed:
+		*s = DeliveryItemErrorConnectionFailed
+	case DeliveryItemErrorNameNotResolved:
+		*s = DeliveryItemErrorNameNotResolved
+	case DeliveryItemErrorTLSFailed:
+		*s = DeliveryItemErrorTLSFailed
+	case DeliveryItemErrorBlockedAddress:
+		*s = DeliveryItemErrorBlockedAddress
+	case DeliveryItemErrorRedirect:
+		*s = DeliveryItemErrorRedirect
+	case DeliveryItemErrorHTTPStatus:
+		*s = DeliveryItemErrorHTTPStatus
+	default:
+		*s = DeliveryItemError(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s DeliveryItemError) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *DeliveryItemError) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -2863,7 +3167,7 @@ func (s *DeliveryTry) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("error")
-		e.Str(s.Error)
+		s.Error.Encode(e)
 	}
 	{
 		e.FieldStart("http_status")
@@ -2926,9 +3230,7 @@ func (s *DeliveryTry) Decode(d *jx.Decoder) error {
 		case "error":
 			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
-				v, err := d.Str()
-				s.Error = string(v)
-				if err != nil {
+				if err := s.Error.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -3059,6 +3361,58 @@ func (s *DeliveryTry) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *DeliveryTry) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes DeliveryTryError as json.
+func (s DeliveryTryError) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes DeliveryTryError from json.
+func (s *DeliveryTryError) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode DeliveryTryError to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch DeliveryTryError(v) {
+	case DeliveryTryErrorEmpty:
+		*s = DeliveryTryErrorEmpty
+	case DeliveryTryErrorTimeout:
+		*s = DeliveryTryErrorTimeout
+	case DeliveryTryErrorConnectionFailed:
+		*s = DeliveryTryErrorConnectionFailed
+	case DeliveryTryErrorNameNotResolved:
+		*s = DeliveryTryErrorNameNotResolved
+	case DeliveryTryErrorTLSFailed:
+		*s = DeliveryTryErrorTLSFailed
+	case DeliveryTryErrorBlockedAddress:
+		*s = DeliveryTryErrorBlockedAddress
+	case DeliveryTryErrorRedirect:
+		*s = DeliveryTryErrorRedirect
+	case DeliveryTryErrorHTTPStatus:
+		*s = DeliveryTryErrorHTTPStatus
+	default:
+		*s = DeliveryTryError(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s DeliveryTryError) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *DeliveryTryError) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -3796,7 +4150,7 @@ func (s *DistributionCreated) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 	{
 		e.FieldStart("symbol")
@@ -3860,9 +4214,7 @@ func (s *DistributionCreated) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -3933,6 +4285,44 @@ func (s *DistributionCreated) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *DistributionCreated) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes DistributionCreatedStatus as json.
+func (s DistributionCreatedStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes DistributionCreatedStatus from json.
+func (s *DistributionCreatedStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode DistributionCreatedStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch DistributionCreatedStatus(v) {
+	case DistributionCreatedStatusActive:
+		*s = DistributionCreatedStatusActive
+	default:
+		*s = DistributionCreatedStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s DistributionCreatedStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *DistributionCreatedStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -4298,7 +4688,7 @@ func (s *DistributionItem) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("distribution_type")
-		e.Str(s.DistributionType)
+		s.DistributionType.Encode(e)
 	}
 	{
 		e.FieldStart("network")
@@ -4406,9 +4796,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 		case "distribution_type":
 			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
-				v, err := d.Str()
-				s.DistributionType = string(v)
-				if err != nil {
+				if err := s.DistributionType.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -4586,6 +4974,46 @@ func (s DistributionItemDistributionData) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *DistributionItemDistributionData) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes DistributionItemDistributionType as json.
+func (s DistributionItemDistributionType) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes DistributionItemDistributionType from json.
+func (s *DistributionItemDistributionType) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode DistributionItemDistributionType to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch DistributionItemDistributionType(v) {
+	case DistributionItemDistributionTypeCrypto:
+		*s = DistributionItemDistributionTypeCrypto
+	case DistributionItemDistributionTypeFiat:
+		*s = DistributionItemDistributionTypeFiat
+	default:
+		*s = DistributionItemDistributionType(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s DistributionItemDistributionType) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *DistributionItemDistributionType) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -5850,7 +6278,7 @@ func (s *FundingAccount) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("reason")
-		e.Str(s.Reason)
+		s.Reason.Encode(e)
 	}
 	{
 		e.FieldStart("routing_number")
@@ -6012,9 +6440,7 @@ func (s *FundingAccount) Decode(d *jx.Decoder) error {
 		case "reason":
 			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
-				v, err := d.Str()
-				s.Reason = string(v)
-				if err != nil {
+				if err := s.Reason.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -6132,6 +6558,48 @@ func (s *FundingAccount) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *FundingAccount) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes FundingAccountReason as json.
+func (s FundingAccountReason) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes FundingAccountReason from json.
+func (s *FundingAccountReason) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode FundingAccountReason to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch FundingAccountReason(v) {
+	case FundingAccountReasonEmpty:
+		*s = FundingAccountReasonEmpty
+	case FundingAccountReasonVerificationEnded:
+		*s = FundingAccountReasonVerificationEnded
+	case FundingAccountReasonRefusedByBank:
+		*s = FundingAccountReasonRefusedByBank
+	default:
+		*s = FundingAccountReason(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s FundingAccountReason) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *FundingAccountReason) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -6746,7 +7214,7 @@ func (s *HealthAnswer) Encode(e *jx.Encoder) {
 func (s *HealthAnswer) encodeFields(e *jx.Encoder) {
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 }
 
@@ -6766,9 +7234,7 @@ func (s *HealthAnswer) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[0] |= 1 << 0
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -6827,6 +7293,46 @@ func (s *HealthAnswer) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *HealthAnswer) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes HealthAnswerStatus as json.
+func (s HealthAnswerStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes HealthAnswerStatus from json.
+func (s *HealthAnswerStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode HealthAnswerStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch HealthAnswerStatus(v) {
+	case HealthAnswerStatusOk:
+		*s = HealthAnswerStatusOk
+	case HealthAnswerStatusReady:
+		*s = HealthAnswerStatusReady
+	default:
+		*s = HealthAnswerStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s HealthAnswerStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *HealthAnswerStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -7187,7 +7693,7 @@ func (s *InvitationItem) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("reason")
-		e.Str(s.Reason)
+		s.Reason.Encode(e)
 	}
 	{
 		e.FieldStart("resend_count")
@@ -7195,7 +7701,7 @@ func (s *InvitationItem) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("role")
-		e.Str(s.Role)
+		s.Role.Encode(e)
 	}
 	{
 		e.FieldStart("sent_at")
@@ -7284,9 +7790,7 @@ func (s *InvitationItem) Decode(d *jx.Decoder) error {
 		case "reason":
 			requiredBitSet[0] |= 1 << 4
 			if err := func() error {
-				v, err := d.Str()
-				s.Reason = string(v)
-				if err != nil {
+				if err := s.Reason.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -7308,9 +7812,7 @@ func (s *InvitationItem) Decode(d *jx.Decoder) error {
 		case "role":
 			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
-				v, err := d.Str()
-				s.Role = string(v)
-				if err != nil {
+				if err := s.Role.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -7404,6 +7906,88 @@ func (s *InvitationItem) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *InvitationItem) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes InvitationItemReason as json.
+func (s InvitationItemReason) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes InvitationItemReason from json.
+func (s *InvitationItemReason) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode InvitationItemReason to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch InvitationItemReason(v) {
+	case InvitationItemReasonEmpty:
+		*s = InvitationItemReasonEmpty
+	case InvitationItemReasonRevoked:
+		*s = InvitationItemReasonRevoked
+	case InvitationItemReasonDeclined:
+		*s = InvitationItemReasonDeclined
+	default:
+		*s = InvitationItemReason(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s InvitationItemReason) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *InvitationItemReason) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes InvitationItemRole as json.
+func (s InvitationItemRole) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes InvitationItemRole from json.
+func (s *InvitationItemRole) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode InvitationItemRole to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch InvitationItemRole(v) {
+	case InvitationItemRoleContractor:
+		*s = InvitationItemRoleContractor
+	case InvitationItemRoleEmployee:
+		*s = InvitationItemRoleEmployee
+	default:
+		*s = InvitationItemRole(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s InvitationItemRole) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *InvitationItemRole) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -11530,7 +12114,7 @@ func (s *OwnerDetail) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("kyc_status")
-		e.Str(s.KycStatus)
+		s.KycStatus.Encode(e)
 	}
 	{
 		e.FieldStart("last_name")
@@ -11591,9 +12175,7 @@ func (s *OwnerDetail) Decode(d *jx.Decoder) error {
 		case "kyc_status":
 			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
-				v, err := d.Str()
-				s.KycStatus = string(v)
-				if err != nil {
+				if err := s.KycStatus.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -11688,6 +12270,56 @@ func (s *OwnerDetail) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *OwnerDetail) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes OwnerDetailKycStatus as json.
+func (s OwnerDetailKycStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes OwnerDetailKycStatus from json.
+func (s *OwnerDetailKycStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode OwnerDetailKycStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch OwnerDetailKycStatus(v) {
+	case OwnerDetailKycStatusNotStarted:
+		*s = OwnerDetailKycStatusNotStarted
+	case OwnerDetailKycStatusPending:
+		*s = OwnerDetailKycStatusPending
+	case OwnerDetailKycStatusInReview:
+		*s = OwnerDetailKycStatusInReview
+	case OwnerDetailKycStatusApproved:
+		*s = OwnerDetailKycStatusApproved
+	case OwnerDetailKycStatusResubmissionRequired:
+		*s = OwnerDetailKycStatusResubmissionRequired
+	case OwnerDetailKycStatusRejected:
+		*s = OwnerDetailKycStatusRejected
+	case OwnerDetailKycStatusExpired:
+		*s = OwnerDetailKycStatusExpired
+	default:
+		*s = OwnerDetailKycStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s OwnerDetailKycStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *OwnerDetailKycStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -11799,7 +12431,7 @@ func (s *OwnerStatus) Encode(e *jx.Encoder) {
 func (s *OwnerStatus) encodeFields(e *jx.Encoder) {
 	{
 		e.FieldStart("kyc_status")
-		e.Str(s.KycStatus)
+		s.KycStatus.Encode(e)
 	}
 	{
 		e.FieldStart("ubo_id")
@@ -11824,9 +12456,7 @@ func (s *OwnerStatus) Decode(d *jx.Decoder) error {
 		case "kyc_status":
 			requiredBitSet[0] |= 1 << 0
 			if err := func() error {
-				v, err := d.Str()
-				s.KycStatus = string(v)
-				if err != nil {
+				if err := s.KycStatus.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -11897,6 +12527,56 @@ func (s *OwnerStatus) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *OwnerStatus) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes OwnerStatusKycStatus as json.
+func (s OwnerStatusKycStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes OwnerStatusKycStatus from json.
+func (s *OwnerStatusKycStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode OwnerStatusKycStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch OwnerStatusKycStatus(v) {
+	case OwnerStatusKycStatusNotStarted:
+		*s = OwnerStatusKycStatusNotStarted
+	case OwnerStatusKycStatusPending:
+		*s = OwnerStatusKycStatusPending
+	case OwnerStatusKycStatusInReview:
+		*s = OwnerStatusKycStatusInReview
+	case OwnerStatusKycStatusApproved:
+		*s = OwnerStatusKycStatusApproved
+	case OwnerStatusKycStatusResubmissionRequired:
+		*s = OwnerStatusKycStatusResubmissionRequired
+	case OwnerStatusKycStatusRejected:
+		*s = OwnerStatusKycStatusRejected
+	case OwnerStatusKycStatusExpired:
+		*s = OwnerStatusKycStatusExpired
+	default:
+		*s = OwnerStatusKycStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s OwnerStatusKycStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *OwnerStatusKycStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -12404,7 +13084,7 @@ func (s *PayerDetail) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("company_type")
-		e.Str(s.CompanyType)
+		s.CompanyType.Encode(e)
 	}
 	{
 		e.FieldStart("country")
@@ -12509,9 +13189,7 @@ func (s *PayerDetail) Decode(d *jx.Decoder) error {
 		case "company_type":
 			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
-				v, err := d.Str()
-				s.CompanyType = string(v)
-				if err != nil {
+				if err := s.CompanyType.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -12735,6 +13413,46 @@ func (s *PayerDetail) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *PayerDetail) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes PayerDetailCompanyType as json.
+func (s PayerDetailCompanyType) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes PayerDetailCompanyType from json.
+func (s *PayerDetailCompanyType) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode PayerDetailCompanyType to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch PayerDetailCompanyType(v) {
+	case PayerDetailCompanyTypeEmployer:
+		*s = PayerDetailCompanyTypeEmployer
+	case PayerDetailCompanyTypeClient:
+		*s = PayerDetailCompanyTypeClient
+	default:
+		*s = PayerDetailCompanyType(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s PayerDetailCompanyType) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *PayerDetailCompanyType) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -16259,7 +16977,7 @@ func (s *PayrollStep) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("from")
-		e.Str(s.From)
+		s.From.Encode(e)
 	}
 	{
 		e.FieldStart("object_id")
@@ -16271,7 +16989,7 @@ func (s *PayrollStep) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("to")
-		e.Str(s.To)
+		s.To.Encode(e)
 	}
 }
 
@@ -16307,9 +17025,7 @@ func (s *PayrollStep) Decode(d *jx.Decoder) error {
 		case "from":
 			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
-				v, err := d.Str()
-				s.From = string(v)
-				if err != nil {
+				if err := s.From.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -16343,9 +17059,7 @@ func (s *PayrollStep) Decode(d *jx.Decoder) error {
 		case "to":
 			requiredBitSet[0] |= 1 << 4
 			if err := func() error {
-				v, err := d.Str()
-				s.To = string(v)
-				if err != nil {
+				if err := s.To.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -16404,6 +17118,120 @@ func (s *PayrollStep) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *PayrollStep) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes PayrollStepFrom as json.
+func (s PayrollStepFrom) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes PayrollStepFrom from json.
+func (s *PayrollStepFrom) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode PayrollStepFrom to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch PayrollStepFrom(v) {
+	case PayrollStepFromEmpty:
+		*s = PayrollStepFromEmpty
+	case PayrollStepFromPending:
+		*s = PayrollStepFromPending
+	case PayrollStepFromReceived:
+		*s = PayrollStepFromReceived
+	case PayrollStepFromReleased:
+		*s = PayrollStepFromReleased
+	case PayrollStepFromFulfilled:
+		*s = PayrollStepFromFulfilled
+	case PayrollStepFromPartiallyFulfilled:
+		*s = PayrollStepFromPartiallyFulfilled
+	case PayrollStepFromCancelled:
+		*s = PayrollStepFromCancelled
+	case PayrollStepFromOnHold:
+		*s = PayrollStepFromOnHold
+	case PayrollStepFromExpiredUnfunded:
+		*s = PayrollStepFromExpiredUnfunded
+	case PayrollStepFromActionRequired:
+		*s = PayrollStepFromActionRequired
+	case PayrollStepFromReturned:
+		*s = PayrollStepFromReturned
+	default:
+		*s = PayrollStepFrom(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s PayrollStepFrom) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *PayrollStepFrom) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes PayrollStepTo as json.
+func (s PayrollStepTo) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes PayrollStepTo from json.
+func (s *PayrollStepTo) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode PayrollStepTo to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch PayrollStepTo(v) {
+	case PayrollStepToPending:
+		*s = PayrollStepToPending
+	case PayrollStepToReceived:
+		*s = PayrollStepToReceived
+	case PayrollStepToReleased:
+		*s = PayrollStepToReleased
+	case PayrollStepToFulfilled:
+		*s = PayrollStepToFulfilled
+	case PayrollStepToPartiallyFulfilled:
+		*s = PayrollStepToPartiallyFulfilled
+	case PayrollStepToCancelled:
+		*s = PayrollStepToCancelled
+	case PayrollStepToOnHold:
+		*s = PayrollStepToOnHold
+	case PayrollStepToExpiredUnfunded:
+		*s = PayrollStepToExpiredUnfunded
+	case PayrollStepToActionRequired:
+		*s = PayrollStepToActionRequired
+	case PayrollStepToReturned:
+		*s = PayrollStepToReturned
+	default:
+		*s = PayrollStepTo(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s PayrollStepTo) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *PayrollStepTo) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -18218,7 +19046,7 @@ func (s *RecipientCreated) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("recipient_type")
-		e.Str(s.RecipientType)
+		s.RecipientType.Encode(e)
 	}
 	{
 		e.FieldStart("relationship_id")
@@ -18274,9 +19102,7 @@ func (s *RecipientCreated) Decode(d *jx.Decoder) error {
 		case "recipient_type":
 			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
-				v, err := d.Str()
-				s.RecipientType = string(v)
-				if err != nil {
+				if err := s.RecipientType.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -18357,6 +19183,46 @@ func (s *RecipientCreated) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *RecipientCreated) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes RecipientCreatedRecipientType as json.
+func (s RecipientCreatedRecipientType) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes RecipientCreatedRecipientType from json.
+func (s *RecipientCreatedRecipientType) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode RecipientCreatedRecipientType to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch RecipientCreatedRecipientType(v) {
+	case RecipientCreatedRecipientTypeUser:
+		*s = RecipientCreatedRecipientTypeUser
+	case RecipientCreatedRecipientTypeCompany:
+		*s = RecipientCreatedRecipientTypeCompany
+	default:
+		*s = RecipientCreatedRecipientType(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s RecipientCreatedRecipientType) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *RecipientCreatedRecipientType) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -18450,7 +19316,7 @@ func (s *RecipientDetail) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("recipient_type")
-		e.Str(s.RecipientType)
+		s.RecipientType.Encode(e)
 	}
 	{
 		e.FieldStart("relationship_id")
@@ -18458,11 +19324,11 @@ func (s *RecipientDetail) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("role")
-		e.Str(s.Role)
+		s.Role.Encode(e)
 	}
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 	{
 		e.FieldStart("user_id")
@@ -18612,9 +19478,7 @@ func (s *RecipientDetail) Decode(d *jx.Decoder) error {
 		case "recipient_type":
 			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
-				v, err := d.Str()
-				s.RecipientType = string(v)
-				if err != nil {
+				if err := s.RecipientType.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -18636,9 +19500,7 @@ func (s *RecipientDetail) Decode(d *jx.Decoder) error {
 		case "role":
 			requiredBitSet[1] |= 1 << 3
 			if err := func() error {
-				v, err := d.Str()
-				s.Role = string(v)
-				if err != nil {
+				if err := s.Role.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -18648,9 +19510,7 @@ func (s *RecipientDetail) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[1] |= 1 << 4
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -18734,6 +19594,130 @@ func (s *RecipientDetail) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *RecipientDetail) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes RecipientDetailRecipientType as json.
+func (s RecipientDetailRecipientType) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes RecipientDetailRecipientType from json.
+func (s *RecipientDetailRecipientType) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode RecipientDetailRecipientType to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch RecipientDetailRecipientType(v) {
+	case RecipientDetailRecipientTypeUser:
+		*s = RecipientDetailRecipientTypeUser
+	case RecipientDetailRecipientTypeCompany:
+		*s = RecipientDetailRecipientTypeCompany
+	default:
+		*s = RecipientDetailRecipientType(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s RecipientDetailRecipientType) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *RecipientDetailRecipientType) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes RecipientDetailRole as json.
+func (s RecipientDetailRole) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes RecipientDetailRole from json.
+func (s *RecipientDetailRole) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode RecipientDetailRole to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch RecipientDetailRole(v) {
+	case RecipientDetailRoleContractor:
+		*s = RecipientDetailRoleContractor
+	case RecipientDetailRoleEmployee:
+		*s = RecipientDetailRoleEmployee
+	case RecipientDetailRoleVendor:
+		*s = RecipientDetailRoleVendor
+	default:
+		*s = RecipientDetailRole(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s RecipientDetailRole) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *RecipientDetailRole) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes RecipientDetailStatus as json.
+func (s RecipientDetailStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes RecipientDetailStatus from json.
+func (s *RecipientDetailStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode RecipientDetailStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch RecipientDetailStatus(v) {
+	case RecipientDetailStatusActive:
+		*s = RecipientDetailStatusActive
+	case RecipientDetailStatusPending:
+		*s = RecipientDetailStatusPending
+	case RecipientDetailStatusInactive:
+		*s = RecipientDetailStatusInactive
+	default:
+		*s = RecipientDetailStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s RecipientDetailStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *RecipientDetailStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -19072,15 +20056,15 @@ func (s *RecipientItem) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("recipient_type")
-		e.Str(s.RecipientType)
+		s.RecipientType.Encode(e)
 	}
 	{
 		e.FieldStart("role")
-		e.Str(s.Role)
+		s.Role.Encode(e)
 	}
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 	{
 		e.FieldStart("vendor_type")
@@ -19224,9 +20208,7 @@ func (s *RecipientItem) Decode(d *jx.Decoder) error {
 		case "recipient_type":
 			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
-				v, err := d.Str()
-				s.RecipientType = string(v)
-				if err != nil {
+				if err := s.RecipientType.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -19236,9 +20218,7 @@ func (s *RecipientItem) Decode(d *jx.Decoder) error {
 		case "role":
 			requiredBitSet[1] |= 1 << 2
 			if err := func() error {
-				v, err := d.Str()
-				s.Role = string(v)
-				if err != nil {
+				if err := s.Role.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -19248,9 +20228,7 @@ func (s *RecipientItem) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[1] |= 1 << 3
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -19322,6 +20300,130 @@ func (s *RecipientItem) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *RecipientItem) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes RecipientItemRecipientType as json.
+func (s RecipientItemRecipientType) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes RecipientItemRecipientType from json.
+func (s *RecipientItemRecipientType) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode RecipientItemRecipientType to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch RecipientItemRecipientType(v) {
+	case RecipientItemRecipientTypeUser:
+		*s = RecipientItemRecipientTypeUser
+	case RecipientItemRecipientTypeCompany:
+		*s = RecipientItemRecipientTypeCompany
+	default:
+		*s = RecipientItemRecipientType(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s RecipientItemRecipientType) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *RecipientItemRecipientType) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes RecipientItemRole as json.
+func (s RecipientItemRole) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes RecipientItemRole from json.
+func (s *RecipientItemRole) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode RecipientItemRole to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch RecipientItemRole(v) {
+	case RecipientItemRoleContractor:
+		*s = RecipientItemRoleContractor
+	case RecipientItemRoleEmployee:
+		*s = RecipientItemRoleEmployee
+	case RecipientItemRoleVendor:
+		*s = RecipientItemRoleVendor
+	default:
+		*s = RecipientItemRole(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s RecipientItemRole) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *RecipientItemRole) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes RecipientItemStatus as json.
+func (s RecipientItemStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes RecipientItemStatus from json.
+func (s *RecipientItemStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode RecipientItemStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch RecipientItemStatus(v) {
+	case RecipientItemStatusActive:
+		*s = RecipientItemStatusActive
+	case RecipientItemStatusPending:
+		*s = RecipientItemStatusPending
+	case RecipientItemStatusInactive:
+		*s = RecipientItemStatusInactive
+	default:
+		*s = RecipientItemStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s RecipientItemStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *RecipientItemStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -19972,7 +21074,7 @@ func (s *RedeliverStarted) Encode(e *jx.Encoder) {
 func (s *RedeliverStarted) encodeFields(e *jx.Encoder) {
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 	{
 		e.FieldStart("webhook_id")
@@ -19997,9 +21099,7 @@ func (s *RedeliverStarted) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[0] |= 1 << 0
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -20070,6 +21170,44 @@ func (s *RedeliverStarted) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *RedeliverStarted) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes RedeliverStartedStatus as json.
+func (s RedeliverStartedStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes RedeliverStartedStatus from json.
+func (s *RedeliverStartedStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode RedeliverStartedStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch RedeliverStartedStatus(v) {
+	case RedeliverStartedStatusStarted:
+		*s = RedeliverStartedStatusStarted
+	default:
+		*s = RedeliverStartedStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s RedeliverStartedStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *RedeliverStartedStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -20607,7 +21745,7 @@ func (s *RequiredSubfield) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("type")
-		e.Str(s.Type)
+		s.Type.Encode(e)
 	}
 }
 
@@ -20724,9 +21862,7 @@ func (s *RequiredSubfield) Decode(d *jx.Decoder) error {
 		case "type":
 			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
-				v, err := d.Str()
-				s.Type = string(v)
-				if err != nil {
+				if err := s.Type.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -20785,6 +21921,52 @@ func (s *RequiredSubfield) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *RequiredSubfield) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes RequiredSubfieldType as json.
+func (s RequiredSubfieldType) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes RequiredSubfieldType from json.
+func (s *RequiredSubfieldType) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode RequiredSubfieldType to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch RequiredSubfieldType(v) {
+	case RequiredSubfieldTypeText:
+		*s = RequiredSubfieldTypeText
+	case RequiredSubfieldTypeSelect:
+		*s = RequiredSubfieldTypeSelect
+	case RequiredSubfieldTypeDate:
+		*s = RequiredSubfieldTypeDate
+	case RequiredSubfieldTypeEmail:
+		*s = RequiredSubfieldTypeEmail
+	case RequiredSubfieldTypePhone:
+		*s = RequiredSubfieldTypePhone
+	default:
+		*s = RequiredSubfieldType(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s RequiredSubfieldType) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *RequiredSubfieldType) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -21398,11 +22580,11 @@ func (s *SandboxKYB) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("kyb_state")
-		e.Str(s.KybState)
+		s.KybState.Encode(e)
 	}
 	{
 		e.FieldStart("kyb_status")
-		e.Str(s.KybStatus)
+		s.KybStatus.Encode(e)
 	}
 }
 
@@ -21436,9 +22618,7 @@ func (s *SandboxKYB) Decode(d *jx.Decoder) error {
 		case "kyb_state":
 			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
-				v, err := d.Str()
-				s.KybState = string(v)
-				if err != nil {
+				if err := s.KybState.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -21448,9 +22628,7 @@ func (s *SandboxKYB) Decode(d *jx.Decoder) error {
 		case "kyb_status":
 			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
-				v, err := d.Str()
-				s.KybStatus = string(v)
-				if err != nil {
+				if err := s.KybStatus.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -21687,6 +22865,114 @@ func (s *SandboxKYBBodyResult) UnmarshalJSON(data []byte) error {
 	return s.Decode(d)
 }
 
+// Encode encodes SandboxKYBKybState as json.
+func (s SandboxKYBKybState) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes SandboxKYBKybState from json.
+func (s *SandboxKYBKybState) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode SandboxKYBKybState to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch SandboxKYBKybState(v) {
+	case SandboxKYBKybStateInitiated:
+		*s = SandboxKYBKybStateInitiated
+	case SandboxKYBKybStateSubmitted:
+		*s = SandboxKYBKybStateSubmitted
+	case SandboxKYBKybStateInReview:
+		*s = SandboxKYBKybStateInReview
+	case SandboxKYBKybStateUboPending:
+		*s = SandboxKYBKybStateUboPending
+	case SandboxKYBKybStateApproved:
+		*s = SandboxKYBKybStateApproved
+	case SandboxKYBKybStateMoreInfo:
+		*s = SandboxKYBKybStateMoreInfo
+	case SandboxKYBKybStateResubmissionRequired:
+		*s = SandboxKYBKybStateResubmissionRequired
+	case SandboxKYBKybStateRejected:
+		*s = SandboxKYBKybStateRejected
+	case SandboxKYBKybStateExpired:
+		*s = SandboxKYBKybStateExpired
+	case SandboxKYBKybStateSuspended:
+		*s = SandboxKYBKybStateSuspended
+	default:
+		*s = SandboxKYBKybState(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s SandboxKYBKybState) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *SandboxKYBKybState) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes SandboxKYBKybStatus as json.
+func (s SandboxKYBKybStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes SandboxKYBKybStatus from json.
+func (s *SandboxKYBKybStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode SandboxKYBKybStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch SandboxKYBKybStatus(v) {
+	case SandboxKYBKybStatusNotStarted:
+		*s = SandboxKYBKybStatusNotStarted
+	case SandboxKYBKybStatusPending:
+		*s = SandboxKYBKybStatusPending
+	case SandboxKYBKybStatusInReview:
+		*s = SandboxKYBKybStatusInReview
+	case SandboxKYBKybStatusApproved:
+		*s = SandboxKYBKybStatusApproved
+	case SandboxKYBKybStatusResubmissionRequired:
+		*s = SandboxKYBKybStatusResubmissionRequired
+	case SandboxKYBKybStatusRejected:
+		*s = SandboxKYBKybStatusRejected
+	case SandboxKYBKybStatusExpired:
+		*s = SandboxKYBKybStatusExpired
+	case SandboxKYBKybStatusSuspended:
+		*s = SandboxKYBKybStatusSuspended
+	default:
+		*s = SandboxKYBKybStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s SandboxKYBKybStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *SandboxKYBKybStatus) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
 // Encode implements json.Marshaler.
 func (s *SandboxKYC) Encode(e *jx.Encoder) {
 	e.ObjStart()
@@ -21698,7 +22984,7 @@ func (s *SandboxKYC) Encode(e *jx.Encoder) {
 func (s *SandboxKYC) encodeFields(e *jx.Encoder) {
 	{
 		e.FieldStart("kyc_status")
-		e.Str(s.KycStatus)
+		s.KycStatus.Encode(e)
 	}
 	{
 		e.FieldStart("user_id")
@@ -21723,9 +23009,7 @@ func (s *SandboxKYC) Decode(d *jx.Decoder) error {
 		case "kyc_status":
 			requiredBitSet[0] |= 1 << 0
 			if err := func() error {
-				v, err := d.Str()
-				s.KycStatus = string(v)
-				if err != nil {
+				if err := s.KycStatus.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -21953,6 +23237,56 @@ func (s SandboxKYCBodyResult) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *SandboxKYCBodyResult) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes SandboxKYCKycStatus as json.
+func (s SandboxKYCKycStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes SandboxKYCKycStatus from json.
+func (s *SandboxKYCKycStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode SandboxKYCKycStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch SandboxKYCKycStatus(v) {
+	case SandboxKYCKycStatusNotStarted:
+		*s = SandboxKYCKycStatusNotStarted
+	case SandboxKYCKycStatusPending:
+		*s = SandboxKYCKycStatusPending
+	case SandboxKYCKycStatusInReview:
+		*s = SandboxKYCKycStatusInReview
+	case SandboxKYCKycStatusApproved:
+		*s = SandboxKYCKycStatusApproved
+	case SandboxKYCKycStatusResubmissionRequired:
+		*s = SandboxKYCKycStatusResubmissionRequired
+	case SandboxKYCKycStatusRejected:
+		*s = SandboxKYCKycStatusRejected
+	case SandboxKYCKycStatusExpired:
+		*s = SandboxKYCKycStatusExpired
+	default:
+		*s = SandboxKYCKycStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s SandboxKYCKycStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *SandboxKYCKycStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -23766,7 +25100,7 @@ func (s *UserDetail) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("kyc_status")
-		e.Str(s.KycStatus)
+		s.KycStatus.Encode(e)
 	}
 	{
 		e.FieldStart("last_name")
@@ -23909,9 +25243,7 @@ func (s *UserDetail) Decode(d *jx.Decoder) error {
 		case "kyc_status":
 			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
-				v, err := d.Str()
-				s.KycStatus = string(v)
-				if err != nil {
+				if err := s.KycStatus.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -24079,6 +25411,56 @@ func (s *UserDetail) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *UserDetail) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes UserDetailKycStatus as json.
+func (s UserDetailKycStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes UserDetailKycStatus from json.
+func (s *UserDetailKycStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode UserDetailKycStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch UserDetailKycStatus(v) {
+	case UserDetailKycStatusNotStarted:
+		*s = UserDetailKycStatusNotStarted
+	case UserDetailKycStatusPending:
+		*s = UserDetailKycStatusPending
+	case UserDetailKycStatusInReview:
+		*s = UserDetailKycStatusInReview
+	case UserDetailKycStatusApproved:
+		*s = UserDetailKycStatusApproved
+	case UserDetailKycStatusResubmissionRequired:
+		*s = UserDetailKycStatusResubmissionRequired
+	case UserDetailKycStatusRejected:
+		*s = UserDetailKycStatusRejected
+	case UserDetailKycStatusExpired:
+		*s = UserDetailKycStatusExpired
+	default:
+		*s = UserDetailKycStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s UserDetailKycStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *UserDetailKycStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -24615,7 +25997,7 @@ func (s *UserDistributionItem) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("distribution_type")
-		e.Str(s.DistributionType)
+		s.DistributionType.Encode(e)
 	}
 	{
 		e.FieldStart("network")
@@ -24723,9 +26105,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 		case "distribution_type":
 			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
-				v, err := d.Str()
-				s.DistributionType = string(v)
-				if err != nil {
+				if err := s.DistributionType.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -24903,6 +26283,46 @@ func (s UserDistributionItemDistributionData) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *UserDistributionItemDistributionData) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes UserDistributionItemDistributionType as json.
+func (s UserDistributionItemDistributionType) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes UserDistributionItemDistributionType from json.
+func (s *UserDistributionItemDistributionType) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode UserDistributionItemDistributionType to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch UserDistributionItemDistributionType(v) {
+	case UserDistributionItemDistributionTypeCrypto:
+		*s = UserDistributionItemDistributionTypeCrypto
+	case UserDistributionItemDistributionTypeFiat:
+		*s = UserDistributionItemDistributionTypeFiat
+	default:
+		*s = UserDistributionItemDistributionType(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s UserDistributionItemDistributionType) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *UserDistributionItemDistributionType) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -26978,7 +28398,7 @@ func (s *WalletBalance) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("status")
-		e.Str(s.Status)
+		s.Status.Encode(e)
 	}
 	{
 		e.FieldStart("wallet_id")
@@ -27042,9 +28462,7 @@ func (s *WalletBalance) Decode(d *jx.Decoder) error {
 		case "status":
 			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
-				v, err := d.Str()
-				s.Status = string(v)
-				if err != nil {
+				if err := s.Status.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -27115,6 +28533,52 @@ func (s *WalletBalance) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *WalletBalance) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes WalletBalanceStatus as json.
+func (s WalletBalanceStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes WalletBalanceStatus from json.
+func (s *WalletBalanceStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode WalletBalanceStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch WalletBalanceStatus(v) {
+	case WalletBalanceStatusEmpty:
+		*s = WalletBalanceStatusEmpty
+	case WalletBalanceStatusPending:
+		*s = WalletBalanceStatusPending
+	case WalletBalanceStatusInProgress:
+		*s = WalletBalanceStatusInProgress
+	case WalletBalanceStatusCompleted:
+		*s = WalletBalanceStatusCompleted
+	case WalletBalanceStatusRejected:
+		*s = WalletBalanceStatusRejected
+	default:
+		*s = WalletBalanceStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s WalletBalanceStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *WalletBalanceStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -27357,7 +28821,7 @@ func (s *WalletRequested) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("reason")
-		e.Str(s.Reason)
+		s.Reason.Encode(e)
 	}
 	{
 		e.FieldStart("status")
@@ -27413,9 +28877,7 @@ func (s *WalletRequested) Decode(d *jx.Decoder) error {
 		case "reason":
 			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
-				v, err := d.Str()
-				s.Reason = string(v)
-				if err != nil {
+				if err := s.Reason.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -27496,6 +28958,48 @@ func (s *WalletRequested) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *WalletRequested) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes WalletRequestedReason as json.
+func (s WalletRequestedReason) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes WalletRequestedReason from json.
+func (s *WalletRequestedReason) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode WalletRequestedReason to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch WalletRequestedReason(v) {
+	case WalletRequestedReasonEmpty:
+		*s = WalletRequestedReasonEmpty
+	case WalletRequestedReasonCurrencyNotSupported:
+		*s = WalletRequestedReasonCurrencyNotSupported
+	case WalletRequestedReasonCompanyFrozen:
+		*s = WalletRequestedReasonCompanyFrozen
+	default:
+		*s = WalletRequestedReason(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s WalletRequestedReason) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *WalletRequestedReason) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -28354,7 +29858,7 @@ func (s *WebhookEndpoint) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("reason")
-		e.Str(s.Reason)
+		s.Reason.Encode(e)
 	}
 	{
 		e.FieldStart("status")
@@ -28498,9 +30002,7 @@ func (s *WebhookEndpoint) Decode(d *jx.Decoder) error {
 		case "reason":
 			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
-				v, err := d.Str()
-				s.Reason = string(v)
-				if err != nil {
+				if err := s.Reason.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -28618,6 +30120,50 @@ func (s *WebhookEndpoint) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *WebhookEndpoint) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes WebhookEndpointReason as json.
+func (s WebhookEndpointReason) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes WebhookEndpointReason from json.
+func (s *WebhookEndpointReason) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode WebhookEndpointReason to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch WebhookEndpointReason(v) {
+	case WebhookEndpointReasonEmpty:
+		*s = WebhookEndpointReasonEmpty
+	case WebhookEndpointReasonRequested:
+		*s = WebhookEndpointReasonRequested
+	case WebhookEndpointReasonGone:
+		*s = WebhookEndpointReasonGone
+	case WebhookEndpointReasonFailing:
+		*s = WebhookEndpointReasonFailing
+	default:
+		*s = WebhookEndpointReason(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s WebhookEndpointReason) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *WebhookEndpointReason) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -28885,7 +30431,7 @@ func (s *WebhookSecret) encodeFields(e *jx.Encoder) {
 	}
 	{
 		e.FieldStart("reason")
-		e.Str(s.Reason)
+		s.Reason.Encode(e)
 	}
 	{
 		e.FieldStart("secret")
@@ -29034,9 +30580,7 @@ func (s *WebhookSecret) Decode(d *jx.Decoder) error {
 		case "reason":
 			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
-				v, err := d.Str()
-				s.Reason = string(v)
-				if err != nil {
+				if err := s.Reason.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -29166,6 +30710,50 @@ func (s *WebhookSecret) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *WebhookSecret) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes WebhookSecretReason as json.
+func (s WebhookSecretReason) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes WebhookSecretReason from json.
+func (s *WebhookSecretReason) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode WebhookSecretReason to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch WebhookSecretReason(v) {
+	case WebhookSecretReasonEmpty:
+		*s = WebhookSecretReasonEmpty
+	case WebhookSecretReasonRequested:
+		*s = WebhookSecretReasonRequested
+	case WebhookSecretReasonGone:
+		*s = WebhookSecretReasonGone
+	case WebhookSecretReasonFailing:
+		*s = WebhookSecretReasonFailing
+	default:
+		*s = WebhookSecretReason(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s WebhookSecretReason) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *WebhookSecretReason) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }

@@ -221,9 +221,9 @@ type CompanyDetail struct {
 	// one wallet.
 	FundingMethod string `json:"funding_method"`
 	// The verification's own state, finer than kyb_status; empty before the company told anything.
-	KybState string `json:"kyb_state"`
+	KybState CompanyDetailKybState `json:"kyb_state"`
 	// State of the company's verification.
-	KybStatus string `json:"kyb_status"`
+	KybStatus CompanyDetailKybStatus `json:"kyb_status"`
 	// What the verification still lacks.
 	Missing []string `json:"missing"`
 	// Full name.
@@ -267,12 +267,12 @@ func (s *CompanyDetail) GetFundingMethod() string {
 }
 
 // GetKybState returns the value of KybState.
-func (s *CompanyDetail) GetKybState() string {
+func (s *CompanyDetail) GetKybState() CompanyDetailKybState {
 	return s.KybState
 }
 
 // GetKybStatus returns the value of KybStatus.
-func (s *CompanyDetail) GetKybStatus() string {
+func (s *CompanyDetail) GetKybStatus() CompanyDetailKybStatus {
 	return s.KybStatus
 }
 
@@ -332,12 +332,12 @@ func (s *CompanyDetail) SetFundingMethod(val string) {
 }
 
 // SetKybState sets the value of KybState.
-func (s *CompanyDetail) SetKybState(val string) {
+func (s *CompanyDetail) SetKybState(val CompanyDetailKybState) {
 	s.KybState = val
 }
 
 // SetKybStatus sets the value of KybStatus.
-func (s *CompanyDetail) SetKybStatus(val string) {
+func (s *CompanyDetail) SetKybStatus(val CompanyDetailKybStatus) {
 	s.KybStatus = val
 }
 
@@ -364,6 +364,181 @@ func (s *CompanyDetail) SetUbos(val []OwnerDetail) {
 // SetWebsite sets the value of Website.
 func (s *CompanyDetail) SetWebsite(val string) {
 	s.Website = val
+}
+
+// The verification's own state, finer than kyb_status; empty before the company told anything.
+type CompanyDetailKybState string
+
+const (
+	CompanyDetailKybStateEmpty            CompanyDetailKybState = ""
+	CompanyDetailKybStateDraft            CompanyDetailKybState = "draft"
+	CompanyDetailKybStateDocumentsPending CompanyDetailKybState = "documents_pending"
+	CompanyDetailKybStateSubmitted        CompanyDetailKybState = "submitted"
+	CompanyDetailKybStateInReview         CompanyDetailKybState = "in_review"
+	CompanyDetailKybStateUboPending       CompanyDetailKybState = "ubo_pending"
+	CompanyDetailKybStateApproved         CompanyDetailKybState = "approved"
+	CompanyDetailKybStateMoreInfo         CompanyDetailKybState = "more_info"
+	CompanyDetailKybStateRejected         CompanyDetailKybState = "rejected"
+	CompanyDetailKybStateSuspended        CompanyDetailKybState = "suspended"
+)
+
+// AllValues returns all CompanyDetailKybState values.
+func (CompanyDetailKybState) AllValues() []CompanyDetailKybState {
+	return []CompanyDetailKybState{
+		CompanyDetailKybStateEmpty,
+		CompanyDetailKybStateDraft,
+		CompanyDetailKybStateDocumentsPending,
+		CompanyDetailKybStateSubmitted,
+		CompanyDetailKybStateInReview,
+		CompanyDetailKybStateUboPending,
+		CompanyDetailKybStateApproved,
+		CompanyDetailKybStateMoreInfo,
+		CompanyDetailKybStateRejected,
+		CompanyDetailKybStateSuspended,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s CompanyDetailKybState) MarshalText() ([]byte, error) {
+	switch s {
+	case CompanyDetailKybStateEmpty:
+		return []byte(s), nil
+	case CompanyDetailKybStateDraft:
+		return []byte(s), nil
+	case CompanyDetailKybStateDocumentsPending:
+		return []byte(s), nil
+	case CompanyDetailKybStateSubmitted:
+		return []byte(s), nil
+	case CompanyDetailKybStateInReview:
+		return []byte(s), nil
+	case CompanyDetailKybStateUboPending:
+		return []byte(s), nil
+	case CompanyDetailKybStateApproved:
+		return []byte(s), nil
+	case CompanyDetailKybStateMoreInfo:
+		return []byte(s), nil
+	case CompanyDetailKybStateRejected:
+		return []byte(s), nil
+	case CompanyDetailKybStateSuspended:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *CompanyDetailKybState) UnmarshalText(data []byte) error {
+	switch CompanyDetailKybState(data) {
+	case CompanyDetailKybStateEmpty:
+		*s = CompanyDetailKybStateEmpty
+		return nil
+	case CompanyDetailKybStateDraft:
+		*s = CompanyDetailKybStateDraft
+		return nil
+	case CompanyDetailKybStateDocumentsPending:
+		*s = CompanyDetailKybStateDocumentsPending
+		return nil
+	case CompanyDetailKybStateSubmitted:
+		*s = CompanyDetailKybStateSubmitted
+		return nil
+	case CompanyDetailKybStateInReview:
+		*s = CompanyDetailKybStateInReview
+		return nil
+	case CompanyDetailKybStateUboPending:
+		*s = CompanyDetailKybStateUboPending
+		return nil
+	case CompanyDetailKybStateApproved:
+		*s = CompanyDetailKybStateApproved
+		return nil
+	case CompanyDetailKybStateMoreInfo:
+		*s = CompanyDetailKybStateMoreInfo
+		return nil
+	case CompanyDetailKybStateRejected:
+		*s = CompanyDetailKybStateRejected
+		return nil
+	case CompanyDetailKybStateSuspended:
+		*s = CompanyDetailKybStateSuspended
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// State of the company's verification.
+type CompanyDetailKybStatus string
+
+const (
+	CompanyDetailKybStatusNotStarted           CompanyDetailKybStatus = "not_started"
+	CompanyDetailKybStatusPending              CompanyDetailKybStatus = "pending"
+	CompanyDetailKybStatusInReview             CompanyDetailKybStatus = "in_review"
+	CompanyDetailKybStatusApproved             CompanyDetailKybStatus = "approved"
+	CompanyDetailKybStatusResubmissionRequired CompanyDetailKybStatus = "resubmission_required"
+	CompanyDetailKybStatusRejected             CompanyDetailKybStatus = "rejected"
+	CompanyDetailKybStatusSuspended            CompanyDetailKybStatus = "suspended"
+)
+
+// AllValues returns all CompanyDetailKybStatus values.
+func (CompanyDetailKybStatus) AllValues() []CompanyDetailKybStatus {
+	return []CompanyDetailKybStatus{
+		CompanyDetailKybStatusNotStarted,
+		CompanyDetailKybStatusPending,
+		CompanyDetailKybStatusInReview,
+		CompanyDetailKybStatusApproved,
+		CompanyDetailKybStatusResubmissionRequired,
+		CompanyDetailKybStatusRejected,
+		CompanyDetailKybStatusSuspended,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s CompanyDetailKybStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case CompanyDetailKybStatusNotStarted:
+		return []byte(s), nil
+	case CompanyDetailKybStatusPending:
+		return []byte(s), nil
+	case CompanyDetailKybStatusInReview:
+		return []byte(s), nil
+	case CompanyDetailKybStatusApproved:
+		return []byte(s), nil
+	case CompanyDetailKybStatusResubmissionRequired:
+		return []byte(s), nil
+	case CompanyDetailKybStatusRejected:
+		return []byte(s), nil
+	case CompanyDetailKybStatusSuspended:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *CompanyDetailKybStatus) UnmarshalText(data []byte) error {
+	switch CompanyDetailKybStatus(data) {
+	case CompanyDetailKybStatusNotStarted:
+		*s = CompanyDetailKybStatusNotStarted
+		return nil
+	case CompanyDetailKybStatusPending:
+		*s = CompanyDetailKybStatusPending
+		return nil
+	case CompanyDetailKybStatusInReview:
+		*s = CompanyDetailKybStatusInReview
+		return nil
+	case CompanyDetailKybStatusApproved:
+		*s = CompanyDetailKybStatusApproved
+		return nil
+	case CompanyDetailKybStatusResubmissionRequired:
+		*s = CompanyDetailKybStatusResubmissionRequired
+		return nil
+	case CompanyDetailKybStatusRejected:
+		*s = CompanyDetailKybStatusRejected
+		return nil
+	case CompanyDetailKybStatusSuspended:
+		*s = CompanyDetailKybStatusSuspended
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // State of the object.
@@ -567,11 +742,10 @@ func (s *CompanyUploadBodyCategory) UnmarshalText(data []byte) error {
 type CompanyVerification struct {
 	// Id of the company.
 	CompanyID string `json:"company_id"`
-	// Draft, documents_pending, submitted, in_review, ubo_pending, approved, more_info, rejected,
-	// suspended; empty before the company told anything.
-	KybState string `json:"kyb_state"`
+	// The verification's own state, finer than kyb_status; empty before the company told anything.
+	KybState CompanyVerificationKybState `json:"kyb_state"`
 	// State of the company's verification.
-	KybStatus string `json:"kyb_status"`
+	KybStatus CompanyVerificationKybStatus `json:"kyb_status"`
 	// What the verification still lacks.
 	Missing []string `json:"missing"`
 }
@@ -582,12 +756,12 @@ func (s *CompanyVerification) GetCompanyID() string {
 }
 
 // GetKybState returns the value of KybState.
-func (s *CompanyVerification) GetKybState() string {
+func (s *CompanyVerification) GetKybState() CompanyVerificationKybState {
 	return s.KybState
 }
 
 // GetKybStatus returns the value of KybStatus.
-func (s *CompanyVerification) GetKybStatus() string {
+func (s *CompanyVerification) GetKybStatus() CompanyVerificationKybStatus {
 	return s.KybStatus
 }
 
@@ -602,18 +776,193 @@ func (s *CompanyVerification) SetCompanyID(val string) {
 }
 
 // SetKybState sets the value of KybState.
-func (s *CompanyVerification) SetKybState(val string) {
+func (s *CompanyVerification) SetKybState(val CompanyVerificationKybState) {
 	s.KybState = val
 }
 
 // SetKybStatus sets the value of KybStatus.
-func (s *CompanyVerification) SetKybStatus(val string) {
+func (s *CompanyVerification) SetKybStatus(val CompanyVerificationKybStatus) {
 	s.KybStatus = val
 }
 
 // SetMissing sets the value of Missing.
 func (s *CompanyVerification) SetMissing(val []string) {
 	s.Missing = val
+}
+
+// The verification's own state, finer than kyb_status; empty before the company told anything.
+type CompanyVerificationKybState string
+
+const (
+	CompanyVerificationKybStateEmpty            CompanyVerificationKybState = ""
+	CompanyVerificationKybStateDraft            CompanyVerificationKybState = "draft"
+	CompanyVerificationKybStateDocumentsPending CompanyVerificationKybState = "documents_pending"
+	CompanyVerificationKybStateSubmitted        CompanyVerificationKybState = "submitted"
+	CompanyVerificationKybStateInReview         CompanyVerificationKybState = "in_review"
+	CompanyVerificationKybStateUboPending       CompanyVerificationKybState = "ubo_pending"
+	CompanyVerificationKybStateApproved         CompanyVerificationKybState = "approved"
+	CompanyVerificationKybStateMoreInfo         CompanyVerificationKybState = "more_info"
+	CompanyVerificationKybStateRejected         CompanyVerificationKybState = "rejected"
+	CompanyVerificationKybStateSuspended        CompanyVerificationKybState = "suspended"
+)
+
+// AllValues returns all CompanyVerificationKybState values.
+func (CompanyVerificationKybState) AllValues() []CompanyVerificationKybState {
+	return []CompanyVerificationKybState{
+		CompanyVerificationKybStateEmpty,
+		CompanyVerificationKybStateDraft,
+		CompanyVerificationKybStateDocumentsPending,
+		CompanyVerificationKybStateSubmitted,
+		CompanyVerificationKybStateInReview,
+		CompanyVerificationKybStateUboPending,
+		CompanyVerificationKybStateApproved,
+		CompanyVerificationKybStateMoreInfo,
+		CompanyVerificationKybStateRejected,
+		CompanyVerificationKybStateSuspended,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s CompanyVerificationKybState) MarshalText() ([]byte, error) {
+	switch s {
+	case CompanyVerificationKybStateEmpty:
+		return []byte(s), nil
+	case CompanyVerificationKybStateDraft:
+		return []byte(s), nil
+	case CompanyVerificationKybStateDocumentsPending:
+		return []byte(s), nil
+	case CompanyVerificationKybStateSubmitted:
+		return []byte(s), nil
+	case CompanyVerificationKybStateInReview:
+		return []byte(s), nil
+	case CompanyVerificationKybStateUboPending:
+		return []byte(s), nil
+	case CompanyVerificationKybStateApproved:
+		return []byte(s), nil
+	case CompanyVerificationKybStateMoreInfo:
+		return []byte(s), nil
+	case CompanyVerificationKybStateRejected:
+		return []byte(s), nil
+	case CompanyVerificationKybStateSuspended:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *CompanyVerificationKybState) UnmarshalText(data []byte) error {
+	switch CompanyVerificationKybState(data) {
+	case CompanyVerificationKybStateEmpty:
+		*s = CompanyVerificationKybStateEmpty
+		return nil
+	case CompanyVerificationKybStateDraft:
+		*s = CompanyVerificationKybStateDraft
+		return nil
+	case CompanyVerificationKybStateDocumentsPending:
+		*s = CompanyVerificationKybStateDocumentsPending
+		return nil
+	case CompanyVerificationKybStateSubmitted:
+		*s = CompanyVerificationKybStateSubmitted
+		return nil
+	case CompanyVerificationKybStateInReview:
+		*s = CompanyVerificationKybStateInReview
+		return nil
+	case CompanyVerificationKybStateUboPending:
+		*s = CompanyVerificationKybStateUboPending
+		return nil
+	case CompanyVerificationKybStateApproved:
+		*s = CompanyVerificationKybStateApproved
+		return nil
+	case CompanyVerificationKybStateMoreInfo:
+		*s = CompanyVerificationKybStateMoreInfo
+		return nil
+	case CompanyVerificationKybStateRejected:
+		*s = CompanyVerificationKybStateRejected
+		return nil
+	case CompanyVerificationKybStateSuspended:
+		*s = CompanyVerificationKybStateSuspended
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// State of the company's verification.
+type CompanyVerificationKybStatus string
+
+const (
+	CompanyVerificationKybStatusNotStarted           CompanyVerificationKybStatus = "not_started"
+	CompanyVerificationKybStatusPending              CompanyVerificationKybStatus = "pending"
+	CompanyVerificationKybStatusInReview             CompanyVerificationKybStatus = "in_review"
+	CompanyVerificationKybStatusApproved             CompanyVerificationKybStatus = "approved"
+	CompanyVerificationKybStatusResubmissionRequired CompanyVerificationKybStatus = "resubmission_required"
+	CompanyVerificationKybStatusRejected             CompanyVerificationKybStatus = "rejected"
+	CompanyVerificationKybStatusSuspended            CompanyVerificationKybStatus = "suspended"
+)
+
+// AllValues returns all CompanyVerificationKybStatus values.
+func (CompanyVerificationKybStatus) AllValues() []CompanyVerificationKybStatus {
+	return []CompanyVerificationKybStatus{
+		CompanyVerificationKybStatusNotStarted,
+		CompanyVerificationKybStatusPending,
+		CompanyVerificationKybStatusInReview,
+		CompanyVerificationKybStatusApproved,
+		CompanyVerificationKybStatusResubmissionRequired,
+		CompanyVerificationKybStatusRejected,
+		CompanyVerificationKybStatusSuspended,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s CompanyVerificationKybStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case CompanyVerificationKybStatusNotStarted:
+		return []byte(s), nil
+	case CompanyVerificationKybStatusPending:
+		return []byte(s), nil
+	case CompanyVerificationKybStatusInReview:
+		return []byte(s), nil
+	case CompanyVerificationKybStatusApproved:
+		return []byte(s), nil
+	case CompanyVerificationKybStatusResubmissionRequired:
+		return []byte(s), nil
+	case CompanyVerificationKybStatusRejected:
+		return []byte(s), nil
+	case CompanyVerificationKybStatusSuspended:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *CompanyVerificationKybStatus) UnmarshalText(data []byte) error {
+	switch CompanyVerificationKybStatus(data) {
+	case CompanyVerificationKybStatusNotStarted:
+		*s = CompanyVerificationKybStatusNotStarted
+		return nil
+	case CompanyVerificationKybStatusPending:
+		*s = CompanyVerificationKybStatusPending
+		return nil
+	case CompanyVerificationKybStatusInReview:
+		*s = CompanyVerificationKybStatusInReview
+		return nil
+	case CompanyVerificationKybStatusApproved:
+		*s = CompanyVerificationKybStatusApproved
+		return nil
+	case CompanyVerificationKybStatusResubmissionRequired:
+		*s = CompanyVerificationKybStatusResubmissionRequired
+		return nil
+	case CompanyVerificationKybStatusRejected:
+		*s = CompanyVerificationKybStatusRejected
+		return nil
+	case CompanyVerificationKybStatusSuspended:
+		*s = CompanyVerificationKybStatusSuspended
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/CurrencyItem
@@ -758,7 +1107,7 @@ type DeliveryDetail struct {
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Class of the last failure.
-	Error string `json:"error"`
+	Error DeliveryDetailError `json:"error"`
 	// Name of the event.
 	Event string `json:"event"`
 	// It names the delivery, and is sent as webhook-id.
@@ -789,7 +1138,7 @@ func (s *DeliveryDetail) GetCreated() time.Time {
 }
 
 // GetError returns the value of Error.
-func (s *DeliveryDetail) GetError() string {
+func (s *DeliveryDetail) GetError() DeliveryDetailError {
 	return s.Error
 }
 
@@ -849,7 +1198,7 @@ func (s *DeliveryDetail) SetCreated(val time.Time) {
 }
 
 // SetError sets the value of Error.
-func (s *DeliveryDetail) SetError(val string) {
+func (s *DeliveryDetail) SetError(val DeliveryDetailError) {
 	s.Error = val
 }
 
@@ -896,6 +1245,90 @@ func (s *DeliveryDetail) SetTries(val []DeliveryTry) {
 // SetUpdated sets the value of Updated.
 func (s *DeliveryDetail) SetUpdated(val time.Time) {
 	s.Updated = val
+}
+
+// Class of the last failure.
+type DeliveryDetailError string
+
+const (
+	DeliveryDetailErrorEmpty            DeliveryDetailError = ""
+	DeliveryDetailErrorTimeout          DeliveryDetailError = "timeout"
+	DeliveryDetailErrorConnectionFailed DeliveryDetailError = "connection_failed"
+	DeliveryDetailErrorNameNotResolved  DeliveryDetailError = "name_not_resolved"
+	DeliveryDetailErrorTLSFailed        DeliveryDetailError = "tls_failed"
+	DeliveryDetailErrorBlockedAddress   DeliveryDetailError = "blocked_address"
+	DeliveryDetailErrorRedirect         DeliveryDetailError = "redirect"
+	DeliveryDetailErrorHTTPStatus       DeliveryDetailError = "http_status"
+)
+
+// AllValues returns all DeliveryDetailError values.
+func (DeliveryDetailError) AllValues() []DeliveryDetailError {
+	return []DeliveryDetailError{
+		DeliveryDetailErrorEmpty,
+		DeliveryDetailErrorTimeout,
+		DeliveryDetailErrorConnectionFailed,
+		DeliveryDetailErrorNameNotResolved,
+		DeliveryDetailErrorTLSFailed,
+		DeliveryDetailErrorBlockedAddress,
+		DeliveryDetailErrorRedirect,
+		DeliveryDetailErrorHTTPStatus,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s DeliveryDetailError) MarshalText() ([]byte, error) {
+	switch s {
+	case DeliveryDetailErrorEmpty:
+		return []byte(s), nil
+	case DeliveryDetailErrorTimeout:
+		return []byte(s), nil
+	case DeliveryDetailErrorConnectionFailed:
+		return []byte(s), nil
+	case DeliveryDetailErrorNameNotResolved:
+		return []byte(s), nil
+	case DeliveryDetailErrorTLSFailed:
+		return []byte(s), nil
+	case DeliveryDetailErrorBlockedAddress:
+		return []byte(s), nil
+	case DeliveryDetailErrorRedirect:
+		return []byte(s), nil
+	case DeliveryDetailErrorHTTPStatus:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *DeliveryDetailError) UnmarshalText(data []byte) error {
+	switch DeliveryDetailError(data) {
+	case DeliveryDetailErrorEmpty:
+		*s = DeliveryDetailErrorEmpty
+		return nil
+	case DeliveryDetailErrorTimeout:
+		*s = DeliveryDetailErrorTimeout
+		return nil
+	case DeliveryDetailErrorConnectionFailed:
+		*s = DeliveryDetailErrorConnectionFailed
+		return nil
+	case DeliveryDetailErrorNameNotResolved:
+		*s = DeliveryDetailErrorNameNotResolved
+		return nil
+	case DeliveryDetailErrorTLSFailed:
+		*s = DeliveryDetailErrorTLSFailed
+		return nil
+	case DeliveryDetailErrorBlockedAddress:
+		*s = DeliveryDetailErrorBlockedAddress
+		return nil
+	case DeliveryDetailErrorRedirect:
+		*s = DeliveryDetailErrorRedirect
+		return nil
+	case DeliveryDetailErrorHTTPStatus:
+		*s = DeliveryDetailErrorHTTPStatus
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/DeliveryDetailRequestStruct
@@ -1030,7 +1463,7 @@ type DeliveryItem struct {
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Class of the last failure.
-	Error string `json:"error"`
+	Error DeliveryItemError `json:"error"`
 	// Name of the event.
 	Event string `json:"event"`
 	// It names the delivery, and is sent as webhook-id.
@@ -1058,7 +1491,7 @@ func (s *DeliveryItem) GetCreated() time.Time {
 }
 
 // GetError returns the value of Error.
-func (s *DeliveryItem) GetError() string {
+func (s *DeliveryItem) GetError() DeliveryItemError {
 	return s.Error
 }
 
@@ -1108,7 +1541,7 @@ func (s *DeliveryItem) SetCreated(val time.Time) {
 }
 
 // SetError sets the value of Error.
-func (s *DeliveryItem) SetError(val string) {
+func (s *DeliveryItem) SetError(val DeliveryItemError) {
 	s.Error = val
 }
 
@@ -1145,6 +1578,90 @@ func (s *DeliveryItem) SetStatus(val DeliveryItemStatus) {
 // SetUpdated sets the value of Updated.
 func (s *DeliveryItem) SetUpdated(val time.Time) {
 	s.Updated = val
+}
+
+// Class of the last failure.
+type DeliveryItemError string
+
+const (
+	DeliveryItemErrorEmpty            DeliveryItemError = ""
+	DeliveryItemErrorTimeout          DeliveryItemError = "timeout"
+	DeliveryItemErrorConnectionFailed DeliveryItemError = "connection_failed"
+	DeliveryItemErrorNameNotResolved  DeliveryItemError = "name_not_resolved"
+	DeliveryItemErrorTLSFailed        DeliveryItemError = "tls_failed"
+	DeliveryItemErrorBlockedAddress   DeliveryItemError = "blocked_address"
+	DeliveryItemErrorRedirect         DeliveryItemError = "redirect"
+	DeliveryItemErrorHTTPStatus       DeliveryItemError = "http_status"
+)
+
+// AllValues returns all DeliveryItemError values.
+func (DeliveryItemError) AllValues() []DeliveryItemError {
+	return []DeliveryItemError{
+		DeliveryItemErrorEmpty,
+		DeliveryItemErrorTimeout,
+		DeliveryItemErrorConnectionFailed,
+		DeliveryItemErrorNameNotResolved,
+		DeliveryItemErrorTLSFailed,
+		DeliveryItemErrorBlockedAddress,
+		DeliveryItemErrorRedirect,
+		DeliveryItemErrorHTTPStatus,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s DeliveryItemError) MarshalText() ([]byte, error) {
+	switch s {
+	case DeliveryItemErrorEmpty:
+		return []byte(s), nil
+	case DeliveryItemErrorTimeout:
+		return []byte(s), nil
+	case DeliveryItemErrorConnectionFailed:
+		return []byte(s), nil
+	case DeliveryItemErrorNameNotResolved:
+		return []byte(s), nil
+	case DeliveryItemErrorTLSFailed:
+		return []byte(s), nil
+	case DeliveryItemErrorBlockedAddress:
+		return []byte(s), nil
+	case DeliveryItemErrorRedirect:
+		return []byte(s), nil
+	case DeliveryItemErrorHTTPStatus:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *DeliveryItemError) UnmarshalText(data []byte) error {
+	switch DeliveryItemError(data) {
+	case DeliveryItemErrorEmpty:
+		*s = DeliveryItemErrorEmpty
+		return nil
+	case DeliveryItemErrorTimeout:
+		*s = DeliveryItemErrorTimeout
+		return nil
+	case DeliveryItemErrorConnectionFailed:
+		*s = DeliveryItemErrorConnectionFailed
+		return nil
+	case DeliveryItemErrorNameNotResolved:
+		*s = DeliveryItemErrorNameNotResolved
+		return nil
+	case DeliveryItemErrorTLSFailed:
+		*s = DeliveryItemErrorTLSFailed
+		return nil
+	case DeliveryItemErrorBlockedAddress:
+		*s = DeliveryItemErrorBlockedAddress
+		return nil
+	case DeliveryItemErrorRedirect:
+		*s = DeliveryItemErrorRedirect
+		return nil
+	case DeliveryItemErrorHTTPStatus:
+		*s = DeliveryItemErrorHTTPStatus
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // State of the object.
@@ -1261,8 +1778,8 @@ func (s *DeliveryPage) SetNextAfter(val string) {
 type DeliveryTry struct {
 	// When it happened, UTC.
 	At time.Time `json:"at"`
-	// What is wrong, as RFC 6749 names it.
-	Error string `json:"error"`
+	// Class of the failure; empty after a success.
+	Error DeliveryTryError `json:"error"`
 	// 0 without an answer.
 	HTTPStatus int64 `json:"http_status"`
 	// Number of the invoice, as the document shows it.
@@ -1283,7 +1800,7 @@ func (s *DeliveryTry) GetAt() time.Time {
 }
 
 // GetError returns the value of Error.
-func (s *DeliveryTry) GetError() string {
+func (s *DeliveryTry) GetError() DeliveryTryError {
 	return s.Error
 }
 
@@ -1323,7 +1840,7 @@ func (s *DeliveryTry) SetAt(val time.Time) {
 }
 
 // SetError sets the value of Error.
-func (s *DeliveryTry) SetError(val string) {
+func (s *DeliveryTry) SetError(val DeliveryTryError) {
 	s.Error = val
 }
 
@@ -1355,6 +1872,90 @@ func (s *DeliveryTry) SetURL(val string) {
 // SetWebhookTimestamp sets the value of WebhookTimestamp.
 func (s *DeliveryTry) SetWebhookTimestamp(val string) {
 	s.WebhookTimestamp = val
+}
+
+// Class of the failure; empty after a success.
+type DeliveryTryError string
+
+const (
+	DeliveryTryErrorEmpty            DeliveryTryError = ""
+	DeliveryTryErrorTimeout          DeliveryTryError = "timeout"
+	DeliveryTryErrorConnectionFailed DeliveryTryError = "connection_failed"
+	DeliveryTryErrorNameNotResolved  DeliveryTryError = "name_not_resolved"
+	DeliveryTryErrorTLSFailed        DeliveryTryError = "tls_failed"
+	DeliveryTryErrorBlockedAddress   DeliveryTryError = "blocked_address"
+	DeliveryTryErrorRedirect         DeliveryTryError = "redirect"
+	DeliveryTryErrorHTTPStatus       DeliveryTryError = "http_status"
+)
+
+// AllValues returns all DeliveryTryError values.
+func (DeliveryTryError) AllValues() []DeliveryTryError {
+	return []DeliveryTryError{
+		DeliveryTryErrorEmpty,
+		DeliveryTryErrorTimeout,
+		DeliveryTryErrorConnectionFailed,
+		DeliveryTryErrorNameNotResolved,
+		DeliveryTryErrorTLSFailed,
+		DeliveryTryErrorBlockedAddress,
+		DeliveryTryErrorRedirect,
+		DeliveryTryErrorHTTPStatus,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s DeliveryTryError) MarshalText() ([]byte, error) {
+	switch s {
+	case DeliveryTryErrorEmpty:
+		return []byte(s), nil
+	case DeliveryTryErrorTimeout:
+		return []byte(s), nil
+	case DeliveryTryErrorConnectionFailed:
+		return []byte(s), nil
+	case DeliveryTryErrorNameNotResolved:
+		return []byte(s), nil
+	case DeliveryTryErrorTLSFailed:
+		return []byte(s), nil
+	case DeliveryTryErrorBlockedAddress:
+		return []byte(s), nil
+	case DeliveryTryErrorRedirect:
+		return []byte(s), nil
+	case DeliveryTryErrorHTTPStatus:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *DeliveryTryError) UnmarshalText(data []byte) error {
+	switch DeliveryTryError(data) {
+	case DeliveryTryErrorEmpty:
+		*s = DeliveryTryErrorEmpty
+		return nil
+	case DeliveryTryErrorTimeout:
+		*s = DeliveryTryErrorTimeout
+		return nil
+	case DeliveryTryErrorConnectionFailed:
+		*s = DeliveryTryErrorConnectionFailed
+		return nil
+	case DeliveryTryErrorNameNotResolved:
+		*s = DeliveryTryErrorNameNotResolved
+		return nil
+	case DeliveryTryErrorTLSFailed:
+		*s = DeliveryTryErrorTLSFailed
+		return nil
+	case DeliveryTryErrorBlockedAddress:
+		*s = DeliveryTryErrorBlockedAddress
+		return nil
+	case DeliveryTryErrorRedirect:
+		*s = DeliveryTryErrorRedirect
+		return nil
+	case DeliveryTryErrorHTTPStatus:
+		*s = DeliveryTryErrorHTTPStatus
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/DistributionActor
@@ -1676,7 +2277,7 @@ type DistributionCreated struct {
 	// Id of the recipient.
 	RecipientID string `json:"recipient_id"`
 	// State of the object.
-	Status string `json:"status"`
+	Status DistributionCreatedStatus `json:"status"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
 }
@@ -1697,7 +2298,7 @@ func (s *DistributionCreated) GetRecipientID() string {
 }
 
 // GetStatus returns the value of Status.
-func (s *DistributionCreated) GetStatus() string {
+func (s *DistributionCreated) GetStatus() DistributionCreatedStatus {
 	return s.Status
 }
 
@@ -1722,13 +2323,48 @@ func (s *DistributionCreated) SetRecipientID(val string) {
 }
 
 // SetStatus sets the value of Status.
-func (s *DistributionCreated) SetStatus(val string) {
+func (s *DistributionCreated) SetStatus(val DistributionCreatedStatus) {
 	s.Status = val
 }
 
 // SetSymbol sets the value of Symbol.
 func (s *DistributionCreated) SetSymbol(val string) {
 	s.Symbol = val
+}
+
+// State of the object.
+type DistributionCreatedStatus string
+
+const (
+	DistributionCreatedStatusActive DistributionCreatedStatus = "active"
+)
+
+// AllValues returns all DistributionCreatedStatus values.
+func (DistributionCreatedStatus) AllValues() []DistributionCreatedStatus {
+	return []DistributionCreatedStatus{
+		DistributionCreatedStatusActive,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s DistributionCreatedStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case DistributionCreatedStatusActive:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *DistributionCreatedStatus) UnmarshalText(data []byte) error {
+	switch DistributionCreatedStatus(data) {
+	case DistributionCreatedStatusActive:
+		*s = DistributionCreatedStatusActive
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/DistributionDeleteBody
@@ -1817,7 +2453,7 @@ type DistributionItem struct {
 	// Id of the payment destination.
 	DistributionID string `json:"distribution_id"`
 	// Whether the destination is crypto or fiat (a bank account).
-	DistributionType string `json:"distribution_type"`
+	DistributionType DistributionItemDistributionType `json:"distribution_type"`
 	// Network of the address.
 	Network string `json:"network"`
 	// Id of the recipient.
@@ -1856,7 +2492,7 @@ func (s *DistributionItem) GetDistributionID() string {
 }
 
 // GetDistributionType returns the value of DistributionType.
-func (s *DistributionItem) GetDistributionType() string {
+func (s *DistributionItem) GetDistributionType() DistributionItemDistributionType {
 	return s.DistributionType
 }
 
@@ -1911,7 +2547,7 @@ func (s *DistributionItem) SetDistributionID(val string) {
 }
 
 // SetDistributionType sets the value of DistributionType.
-func (s *DistributionItem) SetDistributionType(val string) {
+func (s *DistributionItem) SetDistributionType(val DistributionItemDistributionType) {
 	s.DistributionType = val
 }
 
@@ -1950,6 +2586,48 @@ func (s *DistributionItemDistributionData) init() DistributionItemDistributionDa
 		*s = m
 	}
 	return m
+}
+
+// Whether the destination is crypto or fiat (a bank account).
+type DistributionItemDistributionType string
+
+const (
+	DistributionItemDistributionTypeCrypto DistributionItemDistributionType = "crypto"
+	DistributionItemDistributionTypeFiat   DistributionItemDistributionType = "fiat"
+)
+
+// AllValues returns all DistributionItemDistributionType values.
+func (DistributionItemDistributionType) AllValues() []DistributionItemDistributionType {
+	return []DistributionItemDistributionType{
+		DistributionItemDistributionTypeCrypto,
+		DistributionItemDistributionTypeFiat,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s DistributionItemDistributionType) MarshalText() ([]byte, error) {
+	switch s {
+	case DistributionItemDistributionTypeCrypto:
+		return []byte(s), nil
+	case DistributionItemDistributionTypeFiat:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *DistributionItemDistributionType) UnmarshalText(data []byte) error {
+	switch DistributionItemDistributionType(data) {
+	case DistributionItemDistributionTypeCrypto:
+		*s = DistributionItemDistributionTypeCrypto
+		return nil
+	case DistributionItemDistributionTypeFiat:
+		*s = DistributionItemDistributionTypeFiat
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/DistributionList
@@ -2540,7 +3218,7 @@ type FundingAccount struct {
 	// IBAN; empty where there is none.
 	Iban string `json:"iban"`
 	// Why it is suspended or closed.
-	Reason string `json:"reason"`
+	Reason FundingAccountReason `json:"reason"`
 	// Routing number of the bank; empty where there is an IBAN.
 	RoutingNumber string `json:"routing_number"`
 	// State of the object.
@@ -2599,7 +3277,7 @@ func (s *FundingAccount) GetIban() string {
 }
 
 // GetReason returns the value of Reason.
-func (s *FundingAccount) GetReason() string {
+func (s *FundingAccount) GetReason() FundingAccountReason {
 	return s.Reason
 }
 
@@ -2674,7 +3352,7 @@ func (s *FundingAccount) SetIban(val string) {
 }
 
 // SetReason sets the value of Reason.
-func (s *FundingAccount) SetReason(val string) {
+func (s *FundingAccount) SetReason(val FundingAccountReason) {
 	s.Reason = val
 }
 
@@ -2701,6 +3379,55 @@ func (s *FundingAccount) SetTermsVersion(val string) {
 // SetUserID sets the value of UserID.
 func (s *FundingAccount) SetUserID(val string) {
 	s.UserID = val
+}
+
+// Why it is suspended or closed.
+type FundingAccountReason string
+
+const (
+	FundingAccountReasonEmpty             FundingAccountReason = ""
+	FundingAccountReasonVerificationEnded FundingAccountReason = "verification_ended"
+	FundingAccountReasonRefusedByBank     FundingAccountReason = "refused_by_bank"
+)
+
+// AllValues returns all FundingAccountReason values.
+func (FundingAccountReason) AllValues() []FundingAccountReason {
+	return []FundingAccountReason{
+		FundingAccountReasonEmpty,
+		FundingAccountReasonVerificationEnded,
+		FundingAccountReasonRefusedByBank,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s FundingAccountReason) MarshalText() ([]byte, error) {
+	switch s {
+	case FundingAccountReasonEmpty:
+		return []byte(s), nil
+	case FundingAccountReasonVerificationEnded:
+		return []byte(s), nil
+	case FundingAccountReasonRefusedByBank:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *FundingAccountReason) UnmarshalText(data []byte) error {
+	switch FundingAccountReason(data) {
+	case FundingAccountReasonEmpty:
+		*s = FundingAccountReasonEmpty
+		return nil
+	case FundingAccountReasonVerificationEnded:
+		*s = FundingAccountReasonVerificationEnded
+		return nil
+	case FundingAccountReasonRefusedByBank:
+		*s = FundingAccountReasonRefusedByBank
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // State of the object.
@@ -2966,18 +3693,60 @@ func (s *FundingTerms) SetTermsVersion(val string) {
 
 // Ref: #/components/schemas/HealthAnswer
 type HealthAnswer struct {
-	// Ok, or ready.
-	Status string `json:"status"`
+	// Ok of a process that runs, ready of one that can do its work.
+	Status HealthAnswerStatus `json:"status"`
 }
 
 // GetStatus returns the value of Status.
-func (s *HealthAnswer) GetStatus() string {
+func (s *HealthAnswer) GetStatus() HealthAnswerStatus {
 	return s.Status
 }
 
 // SetStatus sets the value of Status.
-func (s *HealthAnswer) SetStatus(val string) {
+func (s *HealthAnswer) SetStatus(val HealthAnswerStatus) {
 	s.Status = val
+}
+
+// Ok of a process that runs, ready of one that can do its work.
+type HealthAnswerStatus string
+
+const (
+	HealthAnswerStatusOk    HealthAnswerStatus = "ok"
+	HealthAnswerStatusReady HealthAnswerStatus = "ready"
+)
+
+// AllValues returns all HealthAnswerStatus values.
+func (HealthAnswerStatus) AllValues() []HealthAnswerStatus {
+	return []HealthAnswerStatus{
+		HealthAnswerStatusOk,
+		HealthAnswerStatusReady,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s HealthAnswerStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case HealthAnswerStatusOk:
+		return []byte(s), nil
+	case HealthAnswerStatusReady:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *HealthAnswerStatus) UnmarshalText(data []byte) error {
+	switch HealthAnswerStatus(data) {
+	case HealthAnswerStatusOk:
+		*s = HealthAnswerStatusOk
+		return nil
+	case HealthAnswerStatusReady:
+		*s = HealthAnswerStatusReady
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/ImportProblem
@@ -3140,11 +3909,11 @@ type InvitationItem struct {
 	// Id of the invitation.
 	InvitationID string `json:"invitation_id"`
 	// Of a revoked one: revoked, by the company, or declined, by the person.
-	Reason string `json:"reason"`
+	Reason InvitationItemReason `json:"reason"`
 	// 3 at most.
 	ResendCount int64 `json:"resend_count"`
 	// What the recipient is to the company.
-	Role string `json:"role"`
+	Role InvitationItemRole `json:"role"`
 	// When it was sent, UTC.
 	SentAt time.Time `json:"sent_at"`
 	// State of the object.
@@ -3174,7 +3943,7 @@ func (s *InvitationItem) GetInvitationID() string {
 }
 
 // GetReason returns the value of Reason.
-func (s *InvitationItem) GetReason() string {
+func (s *InvitationItem) GetReason() InvitationItemReason {
 	return s.Reason
 }
 
@@ -3184,7 +3953,7 @@ func (s *InvitationItem) GetResendCount() int64 {
 }
 
 // GetRole returns the value of Role.
-func (s *InvitationItem) GetRole() string {
+func (s *InvitationItem) GetRole() InvitationItemRole {
 	return s.Role
 }
 
@@ -3224,7 +3993,7 @@ func (s *InvitationItem) SetInvitationID(val string) {
 }
 
 // SetReason sets the value of Reason.
-func (s *InvitationItem) SetReason(val string) {
+func (s *InvitationItem) SetReason(val InvitationItemReason) {
 	s.Reason = val
 }
 
@@ -3234,7 +4003,7 @@ func (s *InvitationItem) SetResendCount(val int64) {
 }
 
 // SetRole sets the value of Role.
-func (s *InvitationItem) SetRole(val string) {
+func (s *InvitationItem) SetRole(val InvitationItemRole) {
 	s.Role = val
 }
 
@@ -3251,6 +4020,97 @@ func (s *InvitationItem) SetStatus(val InvitationItemStatus) {
 // SetUserID sets the value of UserID.
 func (s *InvitationItem) SetUserID(val string) {
 	s.UserID = val
+}
+
+// Of a revoked one: revoked, by the company, or declined, by the person.
+type InvitationItemReason string
+
+const (
+	InvitationItemReasonEmpty    InvitationItemReason = ""
+	InvitationItemReasonRevoked  InvitationItemReason = "revoked"
+	InvitationItemReasonDeclined InvitationItemReason = "declined"
+)
+
+// AllValues returns all InvitationItemReason values.
+func (InvitationItemReason) AllValues() []InvitationItemReason {
+	return []InvitationItemReason{
+		InvitationItemReasonEmpty,
+		InvitationItemReasonRevoked,
+		InvitationItemReasonDeclined,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s InvitationItemReason) MarshalText() ([]byte, error) {
+	switch s {
+	case InvitationItemReasonEmpty:
+		return []byte(s), nil
+	case InvitationItemReasonRevoked:
+		return []byte(s), nil
+	case InvitationItemReasonDeclined:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *InvitationItemReason) UnmarshalText(data []byte) error {
+	switch InvitationItemReason(data) {
+	case InvitationItemReasonEmpty:
+		*s = InvitationItemReasonEmpty
+		return nil
+	case InvitationItemReasonRevoked:
+		*s = InvitationItemReasonRevoked
+		return nil
+	case InvitationItemReasonDeclined:
+		*s = InvitationItemReasonDeclined
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// What the recipient is to the company.
+type InvitationItemRole string
+
+const (
+	InvitationItemRoleContractor InvitationItemRole = "contractor"
+	InvitationItemRoleEmployee   InvitationItemRole = "employee"
+)
+
+// AllValues returns all InvitationItemRole values.
+func (InvitationItemRole) AllValues() []InvitationItemRole {
+	return []InvitationItemRole{
+		InvitationItemRoleContractor,
+		InvitationItemRoleEmployee,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s InvitationItemRole) MarshalText() ([]byte, error) {
+	switch s {
+	case InvitationItemRoleContractor:
+		return []byte(s), nil
+	case InvitationItemRoleEmployee:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *InvitationItemRole) UnmarshalText(data []byte) error {
+	switch InvitationItemRole(data) {
+	case InvitationItemRoleContractor:
+		*s = InvitationItemRoleContractor
+		return nil
+	case InvitationItemRoleEmployee:
+		*s = InvitationItemRoleEmployee
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // State of the object.
@@ -7237,7 +8097,7 @@ type OwnerDetail struct {
 	// Given name.
 	FirstName string `json:"first_name"`
 	// State of the person's verification.
-	KycStatus string `json:"kyc_status"`
+	KycStatus OwnerDetailKycStatus `json:"kyc_status"`
 	// Family name.
 	LastName string `json:"last_name"`
 	// Share of the company that the person owns, in percent.
@@ -7257,7 +8117,7 @@ func (s *OwnerDetail) GetFirstName() string {
 }
 
 // GetKycStatus returns the value of KycStatus.
-func (s *OwnerDetail) GetKycStatus() string {
+func (s *OwnerDetail) GetKycStatus() OwnerDetailKycStatus {
 	return s.KycStatus
 }
 
@@ -7287,7 +8147,7 @@ func (s *OwnerDetail) SetFirstName(val string) {
 }
 
 // SetKycStatus sets the value of KycStatus.
-func (s *OwnerDetail) SetKycStatus(val string) {
+func (s *OwnerDetail) SetKycStatus(val OwnerDetailKycStatus) {
 	s.KycStatus = val
 }
 
@@ -7304,6 +8164,83 @@ func (s *OwnerDetail) SetOwnershipPercentage(val decimal.Decimal) {
 // SetUboID sets the value of UboID.
 func (s *OwnerDetail) SetUboID(val string) {
 	s.UboID = val
+}
+
+// State of the person's verification.
+type OwnerDetailKycStatus string
+
+const (
+	OwnerDetailKycStatusNotStarted           OwnerDetailKycStatus = "not_started"
+	OwnerDetailKycStatusPending              OwnerDetailKycStatus = "pending"
+	OwnerDetailKycStatusInReview             OwnerDetailKycStatus = "in_review"
+	OwnerDetailKycStatusApproved             OwnerDetailKycStatus = "approved"
+	OwnerDetailKycStatusResubmissionRequired OwnerDetailKycStatus = "resubmission_required"
+	OwnerDetailKycStatusRejected             OwnerDetailKycStatus = "rejected"
+	OwnerDetailKycStatusExpired              OwnerDetailKycStatus = "expired"
+)
+
+// AllValues returns all OwnerDetailKycStatus values.
+func (OwnerDetailKycStatus) AllValues() []OwnerDetailKycStatus {
+	return []OwnerDetailKycStatus{
+		OwnerDetailKycStatusNotStarted,
+		OwnerDetailKycStatusPending,
+		OwnerDetailKycStatusInReview,
+		OwnerDetailKycStatusApproved,
+		OwnerDetailKycStatusResubmissionRequired,
+		OwnerDetailKycStatusRejected,
+		OwnerDetailKycStatusExpired,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s OwnerDetailKycStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case OwnerDetailKycStatusNotStarted:
+		return []byte(s), nil
+	case OwnerDetailKycStatusPending:
+		return []byte(s), nil
+	case OwnerDetailKycStatusInReview:
+		return []byte(s), nil
+	case OwnerDetailKycStatusApproved:
+		return []byte(s), nil
+	case OwnerDetailKycStatusResubmissionRequired:
+		return []byte(s), nil
+	case OwnerDetailKycStatusRejected:
+		return []byte(s), nil
+	case OwnerDetailKycStatusExpired:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *OwnerDetailKycStatus) UnmarshalText(data []byte) error {
+	switch OwnerDetailKycStatus(data) {
+	case OwnerDetailKycStatusNotStarted:
+		*s = OwnerDetailKycStatusNotStarted
+		return nil
+	case OwnerDetailKycStatusPending:
+		*s = OwnerDetailKycStatusPending
+		return nil
+	case OwnerDetailKycStatusInReview:
+		*s = OwnerDetailKycStatusInReview
+		return nil
+	case OwnerDetailKycStatusApproved:
+		*s = OwnerDetailKycStatusApproved
+		return nil
+	case OwnerDetailKycStatusResubmissionRequired:
+		*s = OwnerDetailKycStatusResubmissionRequired
+		return nil
+	case OwnerDetailKycStatusRejected:
+		*s = OwnerDetailKycStatusRejected
+		return nil
+	case OwnerDetailKycStatusExpired:
+		*s = OwnerDetailKycStatusExpired
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/OwnerKYCBody
@@ -7325,13 +8262,13 @@ func (s *OwnerKYCBody) SetUboID(val string) {
 // Ref: #/components/schemas/OwnerStatus
 type OwnerStatus struct {
 	// State of the person's verification.
-	KycStatus string `json:"kyc_status"`
+	KycStatus OwnerStatusKycStatus `json:"kyc_status"`
 	// Id of the beneficial owner.
 	UboID string `json:"ubo_id"`
 }
 
 // GetKycStatus returns the value of KycStatus.
-func (s *OwnerStatus) GetKycStatus() string {
+func (s *OwnerStatus) GetKycStatus() OwnerStatusKycStatus {
 	return s.KycStatus
 }
 
@@ -7341,13 +8278,90 @@ func (s *OwnerStatus) GetUboID() string {
 }
 
 // SetKycStatus sets the value of KycStatus.
-func (s *OwnerStatus) SetKycStatus(val string) {
+func (s *OwnerStatus) SetKycStatus(val OwnerStatusKycStatus) {
 	s.KycStatus = val
 }
 
 // SetUboID sets the value of UboID.
 func (s *OwnerStatus) SetUboID(val string) {
 	s.UboID = val
+}
+
+// State of the person's verification.
+type OwnerStatusKycStatus string
+
+const (
+	OwnerStatusKycStatusNotStarted           OwnerStatusKycStatus = "not_started"
+	OwnerStatusKycStatusPending              OwnerStatusKycStatus = "pending"
+	OwnerStatusKycStatusInReview             OwnerStatusKycStatus = "in_review"
+	OwnerStatusKycStatusApproved             OwnerStatusKycStatus = "approved"
+	OwnerStatusKycStatusResubmissionRequired OwnerStatusKycStatus = "resubmission_required"
+	OwnerStatusKycStatusRejected             OwnerStatusKycStatus = "rejected"
+	OwnerStatusKycStatusExpired              OwnerStatusKycStatus = "expired"
+)
+
+// AllValues returns all OwnerStatusKycStatus values.
+func (OwnerStatusKycStatus) AllValues() []OwnerStatusKycStatus {
+	return []OwnerStatusKycStatus{
+		OwnerStatusKycStatusNotStarted,
+		OwnerStatusKycStatusPending,
+		OwnerStatusKycStatusInReview,
+		OwnerStatusKycStatusApproved,
+		OwnerStatusKycStatusResubmissionRequired,
+		OwnerStatusKycStatusRejected,
+		OwnerStatusKycStatusExpired,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s OwnerStatusKycStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case OwnerStatusKycStatusNotStarted:
+		return []byte(s), nil
+	case OwnerStatusKycStatusPending:
+		return []byte(s), nil
+	case OwnerStatusKycStatusInReview:
+		return []byte(s), nil
+	case OwnerStatusKycStatusApproved:
+		return []byte(s), nil
+	case OwnerStatusKycStatusResubmissionRequired:
+		return []byte(s), nil
+	case OwnerStatusKycStatusRejected:
+		return []byte(s), nil
+	case OwnerStatusKycStatusExpired:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *OwnerStatusKycStatus) UnmarshalText(data []byte) error {
+	switch OwnerStatusKycStatus(data) {
+	case OwnerStatusKycStatusNotStarted:
+		*s = OwnerStatusKycStatusNotStarted
+		return nil
+	case OwnerStatusKycStatusPending:
+		*s = OwnerStatusKycStatusPending
+		return nil
+	case OwnerStatusKycStatusInReview:
+		*s = OwnerStatusKycStatusInReview
+		return nil
+	case OwnerStatusKycStatusApproved:
+		*s = OwnerStatusKycStatusApproved
+		return nil
+	case OwnerStatusKycStatusResubmissionRequired:
+		*s = OwnerStatusKycStatusResubmissionRequired
+		return nil
+	case OwnerStatusKycStatusRejected:
+		*s = OwnerStatusKycStatusRejected
+		return nil
+	case OwnerStatusKycStatusExpired:
+		*s = OwnerStatusKycStatusExpired
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/PayerCreateBody
@@ -7628,7 +8642,7 @@ type PayerDetail struct {
 	// Town or city.
 	City string `json:"city"`
 	// What the payer is to the user: employer or client.
-	CompanyType string `json:"company_type"`
+	CompanyType PayerDetailCompanyType `json:"company_type"`
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country string `json:"country"`
 	// When it was created, UTC.
@@ -7665,7 +8679,7 @@ func (s *PayerDetail) GetCity() string {
 }
 
 // GetCompanyType returns the value of CompanyType.
-func (s *PayerDetail) GetCompanyType() string {
+func (s *PayerDetail) GetCompanyType() PayerDetailCompanyType {
 	return s.CompanyType
 }
 
@@ -7745,7 +8759,7 @@ func (s *PayerDetail) SetCity(val string) {
 }
 
 // SetCompanyType sets the value of CompanyType.
-func (s *PayerDetail) SetCompanyType(val string) {
+func (s *PayerDetail) SetCompanyType(val PayerDetailCompanyType) {
 	s.CompanyType = val
 }
 
@@ -7817,6 +8831,48 @@ func (s *PayerDetail) SetWebsite(val string) {
 // SetZip sets the value of Zip.
 func (s *PayerDetail) SetZip(val string) {
 	s.Zip = val
+}
+
+// What the payer is to the user: employer or client.
+type PayerDetailCompanyType string
+
+const (
+	PayerDetailCompanyTypeEmployer PayerDetailCompanyType = "employer"
+	PayerDetailCompanyTypeClient   PayerDetailCompanyType = "client"
+)
+
+// AllValues returns all PayerDetailCompanyType values.
+func (PayerDetailCompanyType) AllValues() []PayerDetailCompanyType {
+	return []PayerDetailCompanyType{
+		PayerDetailCompanyTypeEmployer,
+		PayerDetailCompanyTypeClient,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s PayerDetailCompanyType) MarshalText() ([]byte, error) {
+	switch s {
+	case PayerDetailCompanyTypeEmployer:
+		return []byte(s), nil
+	case PayerDetailCompanyTypeClient:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *PayerDetailCompanyType) UnmarshalText(data []byte) error {
+	switch PayerDetailCompanyType(data) {
+	case PayerDetailCompanyTypeEmployer:
+		*s = PayerDetailCompanyTypeEmployer
+		return nil
+	case PayerDetailCompanyTypeClient:
+		*s = PayerDetailCompanyTypeClient
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // State of the object.
@@ -8180,7 +9236,7 @@ type PaymentDetail struct {
 	// What the payee gets, in whole units of the payroll's `currency` (1250.50 USD), with at most the
 	// currency's decimals; more than 0.
 	AmountFiat decimal.Decimal `json:"amount_fiat"`
-	// Category, as the operation says.
+	// What the payment is for, as the partner calls it.
 	Category string `json:"category"`
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country string `json:"country"`
@@ -9730,14 +10786,14 @@ func (s *PayrollRefreshed) SetQuotes(val []PayrollQuote) {
 type PayrollStep struct {
 	// When it happened, UTC.
 	At time.Time `json:"at"`
-	// Created at this time or later: RFC 3339, or a date for its start in UTC.
-	From string `json:"from"`
+	// The state before; empty when it was created.
+	From PayrollStepFrom `json:"from"`
 	// Id of what changed its state: the payroll or one of its payments.
 	ObjectID string `json:"object_id"`
 	// Why it is in this state; empty where the state says it all.
 	Reason string `json:"reason"`
-	// Created before this time: RFC 3339, or a date for its start in UTC.
-	To string `json:"to"`
+	// The state after.
+	To PayrollStepTo `json:"to"`
 }
 
 // GetAt returns the value of At.
@@ -9746,7 +10802,7 @@ func (s *PayrollStep) GetAt() time.Time {
 }
 
 // GetFrom returns the value of From.
-func (s *PayrollStep) GetFrom() string {
+func (s *PayrollStep) GetFrom() PayrollStepFrom {
 	return s.From
 }
 
@@ -9761,7 +10817,7 @@ func (s *PayrollStep) GetReason() string {
 }
 
 // GetTo returns the value of To.
-func (s *PayrollStep) GetTo() string {
+func (s *PayrollStep) GetTo() PayrollStepTo {
 	return s.To
 }
 
@@ -9771,7 +10827,7 @@ func (s *PayrollStep) SetAt(val time.Time) {
 }
 
 // SetFrom sets the value of From.
-func (s *PayrollStep) SetFrom(val string) {
+func (s *PayrollStep) SetFrom(val PayrollStepFrom) {
 	s.From = val
 }
 
@@ -9786,8 +10842,211 @@ func (s *PayrollStep) SetReason(val string) {
 }
 
 // SetTo sets the value of To.
-func (s *PayrollStep) SetTo(val string) {
+func (s *PayrollStep) SetTo(val PayrollStepTo) {
 	s.To = val
+}
+
+// The state before; empty when it was created.
+type PayrollStepFrom string
+
+const (
+	PayrollStepFromEmpty              PayrollStepFrom = ""
+	PayrollStepFromPending            PayrollStepFrom = "pending"
+	PayrollStepFromReceived           PayrollStepFrom = "received"
+	PayrollStepFromReleased           PayrollStepFrom = "released"
+	PayrollStepFromFulfilled          PayrollStepFrom = "fulfilled"
+	PayrollStepFromPartiallyFulfilled PayrollStepFrom = "partially_fulfilled"
+	PayrollStepFromCancelled          PayrollStepFrom = "cancelled"
+	PayrollStepFromOnHold             PayrollStepFrom = "on_hold"
+	PayrollStepFromExpiredUnfunded    PayrollStepFrom = "expired_unfunded"
+	PayrollStepFromActionRequired     PayrollStepFrom = "action_required"
+	PayrollStepFromReturned           PayrollStepFrom = "returned"
+)
+
+// AllValues returns all PayrollStepFrom values.
+func (PayrollStepFrom) AllValues() []PayrollStepFrom {
+	return []PayrollStepFrom{
+		PayrollStepFromEmpty,
+		PayrollStepFromPending,
+		PayrollStepFromReceived,
+		PayrollStepFromReleased,
+		PayrollStepFromFulfilled,
+		PayrollStepFromPartiallyFulfilled,
+		PayrollStepFromCancelled,
+		PayrollStepFromOnHold,
+		PayrollStepFromExpiredUnfunded,
+		PayrollStepFromActionRequired,
+		PayrollStepFromReturned,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s PayrollStepFrom) MarshalText() ([]byte, error) {
+	switch s {
+	case PayrollStepFromEmpty:
+		return []byte(s), nil
+	case PayrollStepFromPending:
+		return []byte(s), nil
+	case PayrollStepFromReceived:
+		return []byte(s), nil
+	case PayrollStepFromReleased:
+		return []byte(s), nil
+	case PayrollStepFromFulfilled:
+		return []byte(s), nil
+	case PayrollStepFromPartiallyFulfilled:
+		return []byte(s), nil
+	case PayrollStepFromCancelled:
+		return []byte(s), nil
+	case PayrollStepFromOnHold:
+		return []byte(s), nil
+	case PayrollStepFromExpiredUnfunded:
+		return []byte(s), nil
+	case PayrollStepFromActionRequired:
+		return []byte(s), nil
+	case PayrollStepFromReturned:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *PayrollStepFrom) UnmarshalText(data []byte) error {
+	switch PayrollStepFrom(data) {
+	case PayrollStepFromEmpty:
+		*s = PayrollStepFromEmpty
+		return nil
+	case PayrollStepFromPending:
+		*s = PayrollStepFromPending
+		return nil
+	case PayrollStepFromReceived:
+		*s = PayrollStepFromReceived
+		return nil
+	case PayrollStepFromReleased:
+		*s = PayrollStepFromReleased
+		return nil
+	case PayrollStepFromFulfilled:
+		*s = PayrollStepFromFulfilled
+		return nil
+	case PayrollStepFromPartiallyFulfilled:
+		*s = PayrollStepFromPartiallyFulfilled
+		return nil
+	case PayrollStepFromCancelled:
+		*s = PayrollStepFromCancelled
+		return nil
+	case PayrollStepFromOnHold:
+		*s = PayrollStepFromOnHold
+		return nil
+	case PayrollStepFromExpiredUnfunded:
+		*s = PayrollStepFromExpiredUnfunded
+		return nil
+	case PayrollStepFromActionRequired:
+		*s = PayrollStepFromActionRequired
+		return nil
+	case PayrollStepFromReturned:
+		*s = PayrollStepFromReturned
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// The state after.
+type PayrollStepTo string
+
+const (
+	PayrollStepToPending            PayrollStepTo = "pending"
+	PayrollStepToReceived           PayrollStepTo = "received"
+	PayrollStepToReleased           PayrollStepTo = "released"
+	PayrollStepToFulfilled          PayrollStepTo = "fulfilled"
+	PayrollStepToPartiallyFulfilled PayrollStepTo = "partially_fulfilled"
+	PayrollStepToCancelled          PayrollStepTo = "cancelled"
+	PayrollStepToOnHold             PayrollStepTo = "on_hold"
+	PayrollStepToExpiredUnfunded    PayrollStepTo = "expired_unfunded"
+	PayrollStepToActionRequired     PayrollStepTo = "action_required"
+	PayrollStepToReturned           PayrollStepTo = "returned"
+)
+
+// AllValues returns all PayrollStepTo values.
+func (PayrollStepTo) AllValues() []PayrollStepTo {
+	return []PayrollStepTo{
+		PayrollStepToPending,
+		PayrollStepToReceived,
+		PayrollStepToReleased,
+		PayrollStepToFulfilled,
+		PayrollStepToPartiallyFulfilled,
+		PayrollStepToCancelled,
+		PayrollStepToOnHold,
+		PayrollStepToExpiredUnfunded,
+		PayrollStepToActionRequired,
+		PayrollStepToReturned,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s PayrollStepTo) MarshalText() ([]byte, error) {
+	switch s {
+	case PayrollStepToPending:
+		return []byte(s), nil
+	case PayrollStepToReceived:
+		return []byte(s), nil
+	case PayrollStepToReleased:
+		return []byte(s), nil
+	case PayrollStepToFulfilled:
+		return []byte(s), nil
+	case PayrollStepToPartiallyFulfilled:
+		return []byte(s), nil
+	case PayrollStepToCancelled:
+		return []byte(s), nil
+	case PayrollStepToOnHold:
+		return []byte(s), nil
+	case PayrollStepToExpiredUnfunded:
+		return []byte(s), nil
+	case PayrollStepToActionRequired:
+		return []byte(s), nil
+	case PayrollStepToReturned:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *PayrollStepTo) UnmarshalText(data []byte) error {
+	switch PayrollStepTo(data) {
+	case PayrollStepToPending:
+		*s = PayrollStepToPending
+		return nil
+	case PayrollStepToReceived:
+		*s = PayrollStepToReceived
+		return nil
+	case PayrollStepToReleased:
+		*s = PayrollStepToReleased
+		return nil
+	case PayrollStepToFulfilled:
+		*s = PayrollStepToFulfilled
+		return nil
+	case PayrollStepToPartiallyFulfilled:
+		*s = PayrollStepToPartiallyFulfilled
+		return nil
+	case PayrollStepToCancelled:
+		*s = PayrollStepToCancelled
+		return nil
+	case PayrollStepToOnHold:
+		*s = PayrollStepToOnHold
+		return nil
+	case PayrollStepToExpiredUnfunded:
+		*s = PayrollStepToExpiredUnfunded
+		return nil
+	case PayrollStepToActionRequired:
+		*s = PayrollStepToActionRequired
+		return nil
+	case PayrollStepToReturned:
+		*s = PayrollStepToReturned
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/PayrollSummary
@@ -10433,7 +11692,7 @@ type RateItem struct {
 	Base string `json:"base"`
 	// When the price was observed, UTC.
 	ObservedAt time.Time `json:"observed_at"`
-	// The firm price in the funding currency, for funding by crypto.
+	// Currency that the price is in.
 	Quote string `json:"quote"`
 	// Quote for one whole base.
 	Rate decimal.Decimal `json:"rate"`
@@ -10825,7 +12084,7 @@ type RecipientCreated struct {
 	// Id of the recipient.
 	RecipientID string `json:"recipient_id"`
 	// Whether the recipient is a person (user) or a company.
-	RecipientType string `json:"recipient_type"`
+	RecipientType RecipientCreatedRecipientType `json:"recipient_type"`
 	// Id of the link between the company and the recipient.
 	RelationshipID string `json:"relationship_id"`
 	// State of the object.
@@ -10843,7 +12102,7 @@ func (s *RecipientCreated) GetRecipientID() string {
 }
 
 // GetRecipientType returns the value of RecipientType.
-func (s *RecipientCreated) GetRecipientType() string {
+func (s *RecipientCreated) GetRecipientType() RecipientCreatedRecipientType {
 	return s.RecipientType
 }
 
@@ -10868,7 +12127,7 @@ func (s *RecipientCreated) SetRecipientID(val string) {
 }
 
 // SetRecipientType sets the value of RecipientType.
-func (s *RecipientCreated) SetRecipientType(val string) {
+func (s *RecipientCreated) SetRecipientType(val RecipientCreatedRecipientType) {
 	s.RecipientType = val
 }
 
@@ -10880,6 +12139,48 @@ func (s *RecipientCreated) SetRelationshipID(val string) {
 // SetStatus sets the value of Status.
 func (s *RecipientCreated) SetStatus(val RecipientCreatedStatus) {
 	s.Status = val
+}
+
+// Whether the recipient is a person (user) or a company.
+type RecipientCreatedRecipientType string
+
+const (
+	RecipientCreatedRecipientTypeUser    RecipientCreatedRecipientType = "user"
+	RecipientCreatedRecipientTypeCompany RecipientCreatedRecipientType = "company"
+)
+
+// AllValues returns all RecipientCreatedRecipientType values.
+func (RecipientCreatedRecipientType) AllValues() []RecipientCreatedRecipientType {
+	return []RecipientCreatedRecipientType{
+		RecipientCreatedRecipientTypeUser,
+		RecipientCreatedRecipientTypeCompany,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s RecipientCreatedRecipientType) MarshalText() ([]byte, error) {
+	switch s {
+	case RecipientCreatedRecipientTypeUser:
+		return []byte(s), nil
+	case RecipientCreatedRecipientTypeCompany:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *RecipientCreatedRecipientType) UnmarshalText(data []byte) error {
+	switch RecipientCreatedRecipientType(data) {
+	case RecipientCreatedRecipientTypeUser:
+		*s = RecipientCreatedRecipientTypeUser
+		return nil
+	case RecipientCreatedRecipientTypeCompany:
+		*s = RecipientCreatedRecipientTypeCompany
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // State of the object.
@@ -10952,13 +12253,13 @@ type RecipientDetail struct {
 	// Full name.
 	Name string `json:"name"`
 	// Whether the recipient is a person (user) or a company.
-	RecipientType string `json:"recipient_type"`
+	RecipientType RecipientDetailRecipientType `json:"recipient_type"`
 	// Id of the link between the company and the recipient.
 	RelationshipID string `json:"relationship_id"`
 	// What the recipient is to the company.
-	Role string `json:"role"`
+	Role RecipientDetailRole `json:"role"`
 	// State of the object.
-	Status string `json:"status"`
+	Status RecipientDetailStatus `json:"status"`
 	// Of a worker with a login.
 	UserID string `json:"user_id"`
 	// Kind of vendor, as the partner calls it; empty for workers.
@@ -11011,7 +12312,7 @@ func (s *RecipientDetail) GetName() string {
 }
 
 // GetRecipientType returns the value of RecipientType.
-func (s *RecipientDetail) GetRecipientType() string {
+func (s *RecipientDetail) GetRecipientType() RecipientDetailRecipientType {
 	return s.RecipientType
 }
 
@@ -11021,12 +12322,12 @@ func (s *RecipientDetail) GetRelationshipID() string {
 }
 
 // GetRole returns the value of Role.
-func (s *RecipientDetail) GetRole() string {
+func (s *RecipientDetail) GetRole() RecipientDetailRole {
 	return s.Role
 }
 
 // GetStatus returns the value of Status.
-func (s *RecipientDetail) GetStatus() string {
+func (s *RecipientDetail) GetStatus() RecipientDetailStatus {
 	return s.Status
 }
 
@@ -11086,7 +12387,7 @@ func (s *RecipientDetail) SetName(val string) {
 }
 
 // SetRecipientType sets the value of RecipientType.
-func (s *RecipientDetail) SetRecipientType(val string) {
+func (s *RecipientDetail) SetRecipientType(val RecipientDetailRecipientType) {
 	s.RecipientType = val
 }
 
@@ -11096,12 +12397,12 @@ func (s *RecipientDetail) SetRelationshipID(val string) {
 }
 
 // SetRole sets the value of Role.
-func (s *RecipientDetail) SetRole(val string) {
+func (s *RecipientDetail) SetRole(val RecipientDetailRole) {
 	s.Role = val
 }
 
 // SetStatus sets the value of Status.
-func (s *RecipientDetail) SetStatus(val string) {
+func (s *RecipientDetail) SetStatus(val RecipientDetailStatus) {
 	s.Status = val
 }
 
@@ -11113,6 +12414,146 @@ func (s *RecipientDetail) SetUserID(val string) {
 // SetVendorType sets the value of VendorType.
 func (s *RecipientDetail) SetVendorType(val string) {
 	s.VendorType = val
+}
+
+// Whether the recipient is a person (user) or a company.
+type RecipientDetailRecipientType string
+
+const (
+	RecipientDetailRecipientTypeUser    RecipientDetailRecipientType = "user"
+	RecipientDetailRecipientTypeCompany RecipientDetailRecipientType = "company"
+)
+
+// AllValues returns all RecipientDetailRecipientType values.
+func (RecipientDetailRecipientType) AllValues() []RecipientDetailRecipientType {
+	return []RecipientDetailRecipientType{
+		RecipientDetailRecipientTypeUser,
+		RecipientDetailRecipientTypeCompany,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s RecipientDetailRecipientType) MarshalText() ([]byte, error) {
+	switch s {
+	case RecipientDetailRecipientTypeUser:
+		return []byte(s), nil
+	case RecipientDetailRecipientTypeCompany:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *RecipientDetailRecipientType) UnmarshalText(data []byte) error {
+	switch RecipientDetailRecipientType(data) {
+	case RecipientDetailRecipientTypeUser:
+		*s = RecipientDetailRecipientTypeUser
+		return nil
+	case RecipientDetailRecipientTypeCompany:
+		*s = RecipientDetailRecipientTypeCompany
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// What the recipient is to the company.
+type RecipientDetailRole string
+
+const (
+	RecipientDetailRoleContractor RecipientDetailRole = "contractor"
+	RecipientDetailRoleEmployee   RecipientDetailRole = "employee"
+	RecipientDetailRoleVendor     RecipientDetailRole = "vendor"
+)
+
+// AllValues returns all RecipientDetailRole values.
+func (RecipientDetailRole) AllValues() []RecipientDetailRole {
+	return []RecipientDetailRole{
+		RecipientDetailRoleContractor,
+		RecipientDetailRoleEmployee,
+		RecipientDetailRoleVendor,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s RecipientDetailRole) MarshalText() ([]byte, error) {
+	switch s {
+	case RecipientDetailRoleContractor:
+		return []byte(s), nil
+	case RecipientDetailRoleEmployee:
+		return []byte(s), nil
+	case RecipientDetailRoleVendor:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *RecipientDetailRole) UnmarshalText(data []byte) error {
+	switch RecipientDetailRole(data) {
+	case RecipientDetailRoleContractor:
+		*s = RecipientDetailRoleContractor
+		return nil
+	case RecipientDetailRoleEmployee:
+		*s = RecipientDetailRoleEmployee
+		return nil
+	case RecipientDetailRoleVendor:
+		*s = RecipientDetailRoleVendor
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// State of the object.
+type RecipientDetailStatus string
+
+const (
+	RecipientDetailStatusActive   RecipientDetailStatus = "active"
+	RecipientDetailStatusPending  RecipientDetailStatus = "pending"
+	RecipientDetailStatusInactive RecipientDetailStatus = "inactive"
+)
+
+// AllValues returns all RecipientDetailStatus values.
+func (RecipientDetailStatus) AllValues() []RecipientDetailStatus {
+	return []RecipientDetailStatus{
+		RecipientDetailStatusActive,
+		RecipientDetailStatusPending,
+		RecipientDetailStatusInactive,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s RecipientDetailStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case RecipientDetailStatusActive:
+		return []byte(s), nil
+	case RecipientDetailStatusPending:
+		return []byte(s), nil
+	case RecipientDetailStatusInactive:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *RecipientDetailStatus) UnmarshalText(data []byte) error {
+	switch RecipientDetailStatus(data) {
+	case RecipientDetailStatusActive:
+		*s = RecipientDetailStatusActive
+		return nil
+	case RecipientDetailStatusPending:
+		*s = RecipientDetailStatusPending
+		return nil
+	case RecipientDetailStatusInactive:
+		*s = RecipientDetailStatusInactive
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/RecipientImportInputBody
@@ -11229,11 +12670,11 @@ type RecipientItem struct {
 	// Full name.
 	Name string `json:"name"`
 	// Whether the recipient is a person (user) or a company.
-	RecipientType string `json:"recipient_type"`
+	RecipientType RecipientItemRecipientType `json:"recipient_type"`
 	// What the recipient is to the company.
-	Role string `json:"role"`
+	Role RecipientItemRole `json:"role"`
 	// State of the object.
-	Status string `json:"status"`
+	Status RecipientItemStatus `json:"status"`
 	// Kind of vendor, as the partner calls it; empty for workers.
 	VendorType string `json:"vendor_type"`
 }
@@ -11284,17 +12725,17 @@ func (s *RecipientItem) GetName() string {
 }
 
 // GetRecipientType returns the value of RecipientType.
-func (s *RecipientItem) GetRecipientType() string {
+func (s *RecipientItem) GetRecipientType() RecipientItemRecipientType {
 	return s.RecipientType
 }
 
 // GetRole returns the value of Role.
-func (s *RecipientItem) GetRole() string {
+func (s *RecipientItem) GetRole() RecipientItemRole {
 	return s.Role
 }
 
 // GetStatus returns the value of Status.
-func (s *RecipientItem) GetStatus() string {
+func (s *RecipientItem) GetStatus() RecipientItemStatus {
 	return s.Status
 }
 
@@ -11349,23 +12790,163 @@ func (s *RecipientItem) SetName(val string) {
 }
 
 // SetRecipientType sets the value of RecipientType.
-func (s *RecipientItem) SetRecipientType(val string) {
+func (s *RecipientItem) SetRecipientType(val RecipientItemRecipientType) {
 	s.RecipientType = val
 }
 
 // SetRole sets the value of Role.
-func (s *RecipientItem) SetRole(val string) {
+func (s *RecipientItem) SetRole(val RecipientItemRole) {
 	s.Role = val
 }
 
 // SetStatus sets the value of Status.
-func (s *RecipientItem) SetStatus(val string) {
+func (s *RecipientItem) SetStatus(val RecipientItemStatus) {
 	s.Status = val
 }
 
 // SetVendorType sets the value of VendorType.
 func (s *RecipientItem) SetVendorType(val string) {
 	s.VendorType = val
+}
+
+// Whether the recipient is a person (user) or a company.
+type RecipientItemRecipientType string
+
+const (
+	RecipientItemRecipientTypeUser    RecipientItemRecipientType = "user"
+	RecipientItemRecipientTypeCompany RecipientItemRecipientType = "company"
+)
+
+// AllValues returns all RecipientItemRecipientType values.
+func (RecipientItemRecipientType) AllValues() []RecipientItemRecipientType {
+	return []RecipientItemRecipientType{
+		RecipientItemRecipientTypeUser,
+		RecipientItemRecipientTypeCompany,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s RecipientItemRecipientType) MarshalText() ([]byte, error) {
+	switch s {
+	case RecipientItemRecipientTypeUser:
+		return []byte(s), nil
+	case RecipientItemRecipientTypeCompany:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *RecipientItemRecipientType) UnmarshalText(data []byte) error {
+	switch RecipientItemRecipientType(data) {
+	case RecipientItemRecipientTypeUser:
+		*s = RecipientItemRecipientTypeUser
+		return nil
+	case RecipientItemRecipientTypeCompany:
+		*s = RecipientItemRecipientTypeCompany
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// What the recipient is to the company.
+type RecipientItemRole string
+
+const (
+	RecipientItemRoleContractor RecipientItemRole = "contractor"
+	RecipientItemRoleEmployee   RecipientItemRole = "employee"
+	RecipientItemRoleVendor     RecipientItemRole = "vendor"
+)
+
+// AllValues returns all RecipientItemRole values.
+func (RecipientItemRole) AllValues() []RecipientItemRole {
+	return []RecipientItemRole{
+		RecipientItemRoleContractor,
+		RecipientItemRoleEmployee,
+		RecipientItemRoleVendor,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s RecipientItemRole) MarshalText() ([]byte, error) {
+	switch s {
+	case RecipientItemRoleContractor:
+		return []byte(s), nil
+	case RecipientItemRoleEmployee:
+		return []byte(s), nil
+	case RecipientItemRoleVendor:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *RecipientItemRole) UnmarshalText(data []byte) error {
+	switch RecipientItemRole(data) {
+	case RecipientItemRoleContractor:
+		*s = RecipientItemRoleContractor
+		return nil
+	case RecipientItemRoleEmployee:
+		*s = RecipientItemRoleEmployee
+		return nil
+	case RecipientItemRoleVendor:
+		*s = RecipientItemRoleVendor
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// State of the object.
+type RecipientItemStatus string
+
+const (
+	RecipientItemStatusActive   RecipientItemStatus = "active"
+	RecipientItemStatusPending  RecipientItemStatus = "pending"
+	RecipientItemStatusInactive RecipientItemStatus = "inactive"
+)
+
+// AllValues returns all RecipientItemStatus values.
+func (RecipientItemStatus) AllValues() []RecipientItemStatus {
+	return []RecipientItemStatus{
+		RecipientItemStatusActive,
+		RecipientItemStatusPending,
+		RecipientItemStatusInactive,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s RecipientItemStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case RecipientItemStatusActive:
+		return []byte(s), nil
+	case RecipientItemStatusPending:
+		return []byte(s), nil
+	case RecipientItemStatusInactive:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *RecipientItemStatus) UnmarshalText(data []byte) error {
+	switch RecipientItemStatus(data) {
+	case RecipientItemStatusActive:
+		*s = RecipientItemStatusActive
+		return nil
+	case RecipientItemStatusPending:
+		*s = RecipientItemStatusPending
+		return nil
+	case RecipientItemStatusInactive:
+		*s = RecipientItemStatusInactive
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/RecipientPage
@@ -11740,13 +13321,13 @@ func (s *RedeliverBodyWhich) UnmarshalText(data []byte) error {
 // Ref: #/components/schemas/RedeliverStarted
 type RedeliverStarted struct {
 	// Started: the events join the queue in the background.
-	Status string `json:"status"`
+	Status RedeliverStartedStatus `json:"status"`
 	// Id of the webhook endpoint.
 	WebhookID string `json:"webhook_id"`
 }
 
 // GetStatus returns the value of Status.
-func (s *RedeliverStarted) GetStatus() string {
+func (s *RedeliverStarted) GetStatus() RedeliverStartedStatus {
 	return s.Status
 }
 
@@ -11756,13 +13337,48 @@ func (s *RedeliverStarted) GetWebhookID() string {
 }
 
 // SetStatus sets the value of Status.
-func (s *RedeliverStarted) SetStatus(val string) {
+func (s *RedeliverStarted) SetStatus(val RedeliverStartedStatus) {
 	s.Status = val
 }
 
 // SetWebhookID sets the value of WebhookID.
 func (s *RedeliverStarted) SetWebhookID(val string) {
 	s.WebhookID = val
+}
+
+// Started: the events join the queue in the background.
+type RedeliverStartedStatus string
+
+const (
+	RedeliverStartedStatusStarted RedeliverStartedStatus = "started"
+)
+
+// AllValues returns all RedeliverStartedStatus values.
+func (RedeliverStartedStatus) AllValues() []RedeliverStartedStatus {
+	return []RedeliverStartedStatus{
+		RedeliverStartedStatusStarted,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s RedeliverStartedStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case RedeliverStartedStatusStarted:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *RedeliverStartedStatus) UnmarshalText(data []byte) error {
+	switch RedeliverStartedStatus(data) {
+	case RedeliverStartedStatusStarted:
+		*s = RedeliverStartedStatusStarted
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/RequiredField
@@ -12040,7 +13656,7 @@ type RequiredSubfield struct {
 	// Whether it must be given.
 	Required bool `json:"required"`
 	// Its kind.
-	Type string `json:"type"`
+	Type RequiredSubfieldType `json:"type"`
 }
 
 // GetKey returns the value of Key.
@@ -12079,7 +13695,7 @@ func (s *RequiredSubfield) GetRequired() bool {
 }
 
 // GetType returns the value of Type.
-func (s *RequiredSubfield) GetType() string {
+func (s *RequiredSubfield) GetType() RequiredSubfieldType {
 	return s.Type
 }
 
@@ -12119,8 +13735,71 @@ func (s *RequiredSubfield) SetRequired(val bool) {
 }
 
 // SetType sets the value of Type.
-func (s *RequiredSubfield) SetType(val string) {
+func (s *RequiredSubfield) SetType(val RequiredSubfieldType) {
 	s.Type = val
+}
+
+// Its kind.
+type RequiredSubfieldType string
+
+const (
+	RequiredSubfieldTypeText   RequiredSubfieldType = "text"
+	RequiredSubfieldTypeSelect RequiredSubfieldType = "select"
+	RequiredSubfieldTypeDate   RequiredSubfieldType = "date"
+	RequiredSubfieldTypeEmail  RequiredSubfieldType = "email"
+	RequiredSubfieldTypePhone  RequiredSubfieldType = "phone"
+)
+
+// AllValues returns all RequiredSubfieldType values.
+func (RequiredSubfieldType) AllValues() []RequiredSubfieldType {
+	return []RequiredSubfieldType{
+		RequiredSubfieldTypeText,
+		RequiredSubfieldTypeSelect,
+		RequiredSubfieldTypeDate,
+		RequiredSubfieldTypeEmail,
+		RequiredSubfieldTypePhone,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s RequiredSubfieldType) MarshalText() ([]byte, error) {
+	switch s {
+	case RequiredSubfieldTypeText:
+		return []byte(s), nil
+	case RequiredSubfieldTypeSelect:
+		return []byte(s), nil
+	case RequiredSubfieldTypeDate:
+		return []byte(s), nil
+	case RequiredSubfieldTypeEmail:
+		return []byte(s), nil
+	case RequiredSubfieldTypePhone:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *RequiredSubfieldType) UnmarshalText(data []byte) error {
+	switch RequiredSubfieldType(data) {
+	case RequiredSubfieldTypeText:
+		*s = RequiredSubfieldTypeText
+		return nil
+	case RequiredSubfieldTypeSelect:
+		*s = RequiredSubfieldTypeSelect
+		return nil
+	case RequiredSubfieldTypeDate:
+		*s = RequiredSubfieldTypeDate
+		return nil
+	case RequiredSubfieldTypeEmail:
+		*s = RequiredSubfieldTypeEmail
+		return nil
+	case RequiredSubfieldTypePhone:
+		*s = RequiredSubfieldTypePhone
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/SandboxClock
@@ -12325,10 +14004,10 @@ func (s *SandboxFailureBody) SetSubpayrollID(val string) {
 type SandboxKYB struct {
 	// Id of the company.
 	CompanyID string `json:"company_id"`
+	// Of the company's verification, or of the owner's that was decided.
+	KybState SandboxKYBKybState `json:"kyb_state"`
 	// State of the company's verification.
-	KybState string `json:"kyb_state"`
-	// State of the company's verification.
-	KybStatus string `json:"kyb_status"`
+	KybStatus SandboxKYBKybStatus `json:"kyb_status"`
 }
 
 // GetCompanyID returns the value of CompanyID.
@@ -12337,12 +14016,12 @@ func (s *SandboxKYB) GetCompanyID() string {
 }
 
 // GetKybState returns the value of KybState.
-func (s *SandboxKYB) GetKybState() string {
+func (s *SandboxKYB) GetKybState() SandboxKYBKybState {
 	return s.KybState
 }
 
 // GetKybStatus returns the value of KybStatus.
-func (s *SandboxKYB) GetKybStatus() string {
+func (s *SandboxKYB) GetKybStatus() SandboxKYBKybStatus {
 	return s.KybStatus
 }
 
@@ -12352,12 +14031,12 @@ func (s *SandboxKYB) SetCompanyID(val string) {
 }
 
 // SetKybState sets the value of KybState.
-func (s *SandboxKYB) SetKybState(val string) {
+func (s *SandboxKYB) SetKybState(val SandboxKYBKybState) {
 	s.KybState = val
 }
 
 // SetKybStatus sets the value of KybStatus.
-func (s *SandboxKYB) SetKybStatus(val string) {
+func (s *SandboxKYB) SetKybStatus(val SandboxKYBKybStatus) {
 	s.KybStatus = val
 }
 
@@ -12464,17 +14143,199 @@ func (s *SandboxKYBBodyResult) UnmarshalText(data []byte) error {
 	}
 }
 
+// Of the company's verification, or of the owner's that was decided.
+type SandboxKYBKybState string
+
+const (
+	SandboxKYBKybStateInitiated            SandboxKYBKybState = "initiated"
+	SandboxKYBKybStateSubmitted            SandboxKYBKybState = "submitted"
+	SandboxKYBKybStateInReview             SandboxKYBKybState = "in_review"
+	SandboxKYBKybStateUboPending           SandboxKYBKybState = "ubo_pending"
+	SandboxKYBKybStateApproved             SandboxKYBKybState = "approved"
+	SandboxKYBKybStateMoreInfo             SandboxKYBKybState = "more_info"
+	SandboxKYBKybStateResubmissionRequired SandboxKYBKybState = "resubmission_required"
+	SandboxKYBKybStateRejected             SandboxKYBKybState = "rejected"
+	SandboxKYBKybStateExpired              SandboxKYBKybState = "expired"
+	SandboxKYBKybStateSuspended            SandboxKYBKybState = "suspended"
+)
+
+// AllValues returns all SandboxKYBKybState values.
+func (SandboxKYBKybState) AllValues() []SandboxKYBKybState {
+	return []SandboxKYBKybState{
+		SandboxKYBKybStateInitiated,
+		SandboxKYBKybStateSubmitted,
+		SandboxKYBKybStateInReview,
+		SandboxKYBKybStateUboPending,
+		SandboxKYBKybStateApproved,
+		SandboxKYBKybStateMoreInfo,
+		SandboxKYBKybStateResubmissionRequired,
+		SandboxKYBKybStateRejected,
+		SandboxKYBKybStateExpired,
+		SandboxKYBKybStateSuspended,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s SandboxKYBKybState) MarshalText() ([]byte, error) {
+	switch s {
+	case SandboxKYBKybStateInitiated:
+		return []byte(s), nil
+	case SandboxKYBKybStateSubmitted:
+		return []byte(s), nil
+	case SandboxKYBKybStateInReview:
+		return []byte(s), nil
+	case SandboxKYBKybStateUboPending:
+		return []byte(s), nil
+	case SandboxKYBKybStateApproved:
+		return []byte(s), nil
+	case SandboxKYBKybStateMoreInfo:
+		return []byte(s), nil
+	case SandboxKYBKybStateResubmissionRequired:
+		return []byte(s), nil
+	case SandboxKYBKybStateRejected:
+		return []byte(s), nil
+	case SandboxKYBKybStateExpired:
+		return []byte(s), nil
+	case SandboxKYBKybStateSuspended:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *SandboxKYBKybState) UnmarshalText(data []byte) error {
+	switch SandboxKYBKybState(data) {
+	case SandboxKYBKybStateInitiated:
+		*s = SandboxKYBKybStateInitiated
+		return nil
+	case SandboxKYBKybStateSubmitted:
+		*s = SandboxKYBKybStateSubmitted
+		return nil
+	case SandboxKYBKybStateInReview:
+		*s = SandboxKYBKybStateInReview
+		return nil
+	case SandboxKYBKybStateUboPending:
+		*s = SandboxKYBKybStateUboPending
+		return nil
+	case SandboxKYBKybStateApproved:
+		*s = SandboxKYBKybStateApproved
+		return nil
+	case SandboxKYBKybStateMoreInfo:
+		*s = SandboxKYBKybStateMoreInfo
+		return nil
+	case SandboxKYBKybStateResubmissionRequired:
+		*s = SandboxKYBKybStateResubmissionRequired
+		return nil
+	case SandboxKYBKybStateRejected:
+		*s = SandboxKYBKybStateRejected
+		return nil
+	case SandboxKYBKybStateExpired:
+		*s = SandboxKYBKybStateExpired
+		return nil
+	case SandboxKYBKybStateSuspended:
+		*s = SandboxKYBKybStateSuspended
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// State of the company's verification.
+type SandboxKYBKybStatus string
+
+const (
+	SandboxKYBKybStatusNotStarted           SandboxKYBKybStatus = "not_started"
+	SandboxKYBKybStatusPending              SandboxKYBKybStatus = "pending"
+	SandboxKYBKybStatusInReview             SandboxKYBKybStatus = "in_review"
+	SandboxKYBKybStatusApproved             SandboxKYBKybStatus = "approved"
+	SandboxKYBKybStatusResubmissionRequired SandboxKYBKybStatus = "resubmission_required"
+	SandboxKYBKybStatusRejected             SandboxKYBKybStatus = "rejected"
+	SandboxKYBKybStatusExpired              SandboxKYBKybStatus = "expired"
+	SandboxKYBKybStatusSuspended            SandboxKYBKybStatus = "suspended"
+)
+
+// AllValues returns all SandboxKYBKybStatus values.
+func (SandboxKYBKybStatus) AllValues() []SandboxKYBKybStatus {
+	return []SandboxKYBKybStatus{
+		SandboxKYBKybStatusNotStarted,
+		SandboxKYBKybStatusPending,
+		SandboxKYBKybStatusInReview,
+		SandboxKYBKybStatusApproved,
+		SandboxKYBKybStatusResubmissionRequired,
+		SandboxKYBKybStatusRejected,
+		SandboxKYBKybStatusExpired,
+		SandboxKYBKybStatusSuspended,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s SandboxKYBKybStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case SandboxKYBKybStatusNotStarted:
+		return []byte(s), nil
+	case SandboxKYBKybStatusPending:
+		return []byte(s), nil
+	case SandboxKYBKybStatusInReview:
+		return []byte(s), nil
+	case SandboxKYBKybStatusApproved:
+		return []byte(s), nil
+	case SandboxKYBKybStatusResubmissionRequired:
+		return []byte(s), nil
+	case SandboxKYBKybStatusRejected:
+		return []byte(s), nil
+	case SandboxKYBKybStatusExpired:
+		return []byte(s), nil
+	case SandboxKYBKybStatusSuspended:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *SandboxKYBKybStatus) UnmarshalText(data []byte) error {
+	switch SandboxKYBKybStatus(data) {
+	case SandboxKYBKybStatusNotStarted:
+		*s = SandboxKYBKybStatusNotStarted
+		return nil
+	case SandboxKYBKybStatusPending:
+		*s = SandboxKYBKybStatusPending
+		return nil
+	case SandboxKYBKybStatusInReview:
+		*s = SandboxKYBKybStatusInReview
+		return nil
+	case SandboxKYBKybStatusApproved:
+		*s = SandboxKYBKybStatusApproved
+		return nil
+	case SandboxKYBKybStatusResubmissionRequired:
+		*s = SandboxKYBKybStatusResubmissionRequired
+		return nil
+	case SandboxKYBKybStatusRejected:
+		*s = SandboxKYBKybStatusRejected
+		return nil
+	case SandboxKYBKybStatusExpired:
+		*s = SandboxKYBKybStatusExpired
+		return nil
+	case SandboxKYBKybStatusSuspended:
+		*s = SandboxKYBKybStatusSuspended
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
 // Ref: #/components/schemas/SandboxKYC
 type SandboxKYC struct {
 	// State of the person's verification.
-	KycStatus string `json:"kyc_status"`
+	KycStatus SandboxKYCKycStatus `json:"kyc_status"`
 	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its
 	// `rec_…` id.
 	UserID string `json:"user_id"`
 }
 
 // GetKycStatus returns the value of KycStatus.
-func (s *SandboxKYC) GetKycStatus() string {
+func (s *SandboxKYC) GetKycStatus() SandboxKYCKycStatus {
 	return s.KycStatus
 }
 
@@ -12484,7 +14345,7 @@ func (s *SandboxKYC) GetUserID() string {
 }
 
 // SetKycStatus sets the value of KycStatus.
-func (s *SandboxKYC) SetKycStatus(val string) {
+func (s *SandboxKYC) SetKycStatus(val SandboxKYCKycStatus) {
 	s.KycStatus = val
 }
 
@@ -12585,6 +14446,83 @@ func (s *SandboxKYCBodyResult) UnmarshalText(data []byte) error {
 	}
 }
 
+// State of the person's verification.
+type SandboxKYCKycStatus string
+
+const (
+	SandboxKYCKycStatusNotStarted           SandboxKYCKycStatus = "not_started"
+	SandboxKYCKycStatusPending              SandboxKYCKycStatus = "pending"
+	SandboxKYCKycStatusInReview             SandboxKYCKycStatus = "in_review"
+	SandboxKYCKycStatusApproved             SandboxKYCKycStatus = "approved"
+	SandboxKYCKycStatusResubmissionRequired SandboxKYCKycStatus = "resubmission_required"
+	SandboxKYCKycStatusRejected             SandboxKYCKycStatus = "rejected"
+	SandboxKYCKycStatusExpired              SandboxKYCKycStatus = "expired"
+)
+
+// AllValues returns all SandboxKYCKycStatus values.
+func (SandboxKYCKycStatus) AllValues() []SandboxKYCKycStatus {
+	return []SandboxKYCKycStatus{
+		SandboxKYCKycStatusNotStarted,
+		SandboxKYCKycStatusPending,
+		SandboxKYCKycStatusInReview,
+		SandboxKYCKycStatusApproved,
+		SandboxKYCKycStatusResubmissionRequired,
+		SandboxKYCKycStatusRejected,
+		SandboxKYCKycStatusExpired,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s SandboxKYCKycStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case SandboxKYCKycStatusNotStarted:
+		return []byte(s), nil
+	case SandboxKYCKycStatusPending:
+		return []byte(s), nil
+	case SandboxKYCKycStatusInReview:
+		return []byte(s), nil
+	case SandboxKYCKycStatusApproved:
+		return []byte(s), nil
+	case SandboxKYCKycStatusResubmissionRequired:
+		return []byte(s), nil
+	case SandboxKYCKycStatusRejected:
+		return []byte(s), nil
+	case SandboxKYCKycStatusExpired:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *SandboxKYCKycStatus) UnmarshalText(data []byte) error {
+	switch SandboxKYCKycStatus(data) {
+	case SandboxKYCKycStatusNotStarted:
+		*s = SandboxKYCKycStatusNotStarted
+		return nil
+	case SandboxKYCKycStatusPending:
+		*s = SandboxKYCKycStatusPending
+		return nil
+	case SandboxKYCKycStatusInReview:
+		*s = SandboxKYCKycStatusInReview
+		return nil
+	case SandboxKYCKycStatusApproved:
+		*s = SandboxKYCKycStatusApproved
+		return nil
+	case SandboxKYCKycStatusResubmissionRequired:
+		*s = SandboxKYCKycStatusResubmissionRequired
+		return nil
+	case SandboxKYCKycStatusRejected:
+		*s = SandboxKYCKycStatusRejected
+		return nil
+	case SandboxKYCKycStatusExpired:
+		*s = SandboxKYCKycStatusExpired
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
 // Ref: #/components/schemas/SandboxMail
 type SandboxMail struct {
 	// When it was created, UTC.
@@ -12599,7 +14537,7 @@ type SandboxMail struct {
 	Template string `json:"template"`
 	// The message as plain text.
 	Text string `json:"text"`
-	// Created before this time: RFC 3339, or a date for its start in UTC.
+	// The address that it was written to.
 	To string `json:"to"`
 }
 
@@ -12766,7 +14704,7 @@ type ToPayItem struct {
 	// What the payee gets, in whole units of the payroll's `currency` (1250.50 USD), with at most the
 	// currency's decimals; more than 0.
 	AmountFiat decimal.Decimal `json:"amount_fiat"`
-	// Category, as the operation says.
+	// What the payment is for, as the partner calls it.
 	Category OptString `json:"category"`
 	// The rec_ id of a company recipient.
 	CompanyID OptString `json:"company_id"`
@@ -13291,7 +15229,7 @@ type UserDetail struct {
 	// Given name.
 	FirstName string `json:"first_name"`
 	// State of the person's verification.
-	KycStatus string `json:"kyc_status"`
+	KycStatus UserDetailKycStatus `json:"kyc_status"`
 	// Family name.
 	LastName string `json:"last_name"`
 	// Country of the telephone number: 2-letter ISO code.
@@ -13344,7 +15282,7 @@ func (s *UserDetail) GetFirstName() string {
 }
 
 // GetKycStatus returns the value of KycStatus.
-func (s *UserDetail) GetKycStatus() string {
+func (s *UserDetail) GetKycStatus() UserDetailKycStatus {
 	return s.KycStatus
 }
 
@@ -13424,7 +15362,7 @@ func (s *UserDetail) SetFirstName(val string) {
 }
 
 // SetKycStatus sets the value of KycStatus.
-func (s *UserDetail) SetKycStatus(val string) {
+func (s *UserDetail) SetKycStatus(val UserDetailKycStatus) {
 	s.KycStatus = val
 }
 
@@ -13471,6 +15409,83 @@ func (s *UserDetail) SetUserID(val string) {
 // SetZip sets the value of Zip.
 func (s *UserDetail) SetZip(val string) {
 	s.Zip = val
+}
+
+// State of the person's verification.
+type UserDetailKycStatus string
+
+const (
+	UserDetailKycStatusNotStarted           UserDetailKycStatus = "not_started"
+	UserDetailKycStatusPending              UserDetailKycStatus = "pending"
+	UserDetailKycStatusInReview             UserDetailKycStatus = "in_review"
+	UserDetailKycStatusApproved             UserDetailKycStatus = "approved"
+	UserDetailKycStatusResubmissionRequired UserDetailKycStatus = "resubmission_required"
+	UserDetailKycStatusRejected             UserDetailKycStatus = "rejected"
+	UserDetailKycStatusExpired              UserDetailKycStatus = "expired"
+)
+
+// AllValues returns all UserDetailKycStatus values.
+func (UserDetailKycStatus) AllValues() []UserDetailKycStatus {
+	return []UserDetailKycStatus{
+		UserDetailKycStatusNotStarted,
+		UserDetailKycStatusPending,
+		UserDetailKycStatusInReview,
+		UserDetailKycStatusApproved,
+		UserDetailKycStatusResubmissionRequired,
+		UserDetailKycStatusRejected,
+		UserDetailKycStatusExpired,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s UserDetailKycStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case UserDetailKycStatusNotStarted:
+		return []byte(s), nil
+	case UserDetailKycStatusPending:
+		return []byte(s), nil
+	case UserDetailKycStatusInReview:
+		return []byte(s), nil
+	case UserDetailKycStatusApproved:
+		return []byte(s), nil
+	case UserDetailKycStatusResubmissionRequired:
+		return []byte(s), nil
+	case UserDetailKycStatusRejected:
+		return []byte(s), nil
+	case UserDetailKycStatusExpired:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *UserDetailKycStatus) UnmarshalText(data []byte) error {
+	switch UserDetailKycStatus(data) {
+	case UserDetailKycStatusNotStarted:
+		*s = UserDetailKycStatusNotStarted
+		return nil
+	case UserDetailKycStatusPending:
+		*s = UserDetailKycStatusPending
+		return nil
+	case UserDetailKycStatusInReview:
+		*s = UserDetailKycStatusInReview
+		return nil
+	case UserDetailKycStatusApproved:
+		*s = UserDetailKycStatusApproved
+		return nil
+	case UserDetailKycStatusResubmissionRequired:
+		*s = UserDetailKycStatusResubmissionRequired
+		return nil
+	case UserDetailKycStatusRejected:
+		*s = UserDetailKycStatusRejected
+		return nil
+	case UserDetailKycStatusExpired:
+		*s = UserDetailKycStatusExpired
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/UserDistributionCreateBody
@@ -13677,7 +15692,7 @@ type UserDistributionItem struct {
 	// Id of the payment destination.
 	DistributionID string `json:"distribution_id"`
 	// Whether the destination is crypto or fiat (a bank account).
-	DistributionType string `json:"distribution_type"`
+	DistributionType UserDistributionItemDistributionType `json:"distribution_type"`
 	// Network of the address.
 	Network string `json:"network"`
 	// Currency: its code, one of GET /api/currencies.
@@ -13717,7 +15732,7 @@ func (s *UserDistributionItem) GetDistributionID() string {
 }
 
 // GetDistributionType returns the value of DistributionType.
-func (s *UserDistributionItem) GetDistributionType() string {
+func (s *UserDistributionItem) GetDistributionType() UserDistributionItemDistributionType {
 	return s.DistributionType
 }
 
@@ -13772,7 +15787,7 @@ func (s *UserDistributionItem) SetDistributionID(val string) {
 }
 
 // SetDistributionType sets the value of DistributionType.
-func (s *UserDistributionItem) SetDistributionType(val string) {
+func (s *UserDistributionItem) SetDistributionType(val UserDistributionItemDistributionType) {
 	s.DistributionType = val
 }
 
@@ -13811,6 +15826,48 @@ func (s *UserDistributionItemDistributionData) init() UserDistributionItemDistri
 		*s = m
 	}
 	return m
+}
+
+// Whether the destination is crypto or fiat (a bank account).
+type UserDistributionItemDistributionType string
+
+const (
+	UserDistributionItemDistributionTypeCrypto UserDistributionItemDistributionType = "crypto"
+	UserDistributionItemDistributionTypeFiat   UserDistributionItemDistributionType = "fiat"
+)
+
+// AllValues returns all UserDistributionItemDistributionType values.
+func (UserDistributionItemDistributionType) AllValues() []UserDistributionItemDistributionType {
+	return []UserDistributionItemDistributionType{
+		UserDistributionItemDistributionTypeCrypto,
+		UserDistributionItemDistributionTypeFiat,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s UserDistributionItemDistributionType) MarshalText() ([]byte, error) {
+	switch s {
+	case UserDistributionItemDistributionTypeCrypto:
+		return []byte(s), nil
+	case UserDistributionItemDistributionTypeFiat:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *UserDistributionItemDistributionType) UnmarshalText(data []byte) error {
+	switch UserDistributionItemDistributionType(data) {
+	case UserDistributionItemDistributionTypeCrypto:
+		*s = UserDistributionItemDistributionTypeCrypto
+		return nil
+	case UserDistributionItemDistributionTypeFiat:
+		*s = UserDistributionItemDistributionTypeFiat
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/UserDistributionList
@@ -14208,7 +16265,7 @@ type VendorItem struct {
 	// What the payee gets, in whole units of the payroll's `currency` (1250.50 USD), with at most the
 	// currency's decimals; more than 0.
 	AmountFiat decimal.Decimal `json:"amount_fiat"`
-	// Category, as the operation says.
+	// What the payment is for, as the partner calls it.
 	Category OptString `json:"category"`
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country OptString `json:"country"`
@@ -14678,8 +16735,8 @@ type WalletBalance struct {
 	Currency string `json:"currency"`
 	// What is set aside for pay runs that are not released yet.
 	Reserved decimal.Decimal `json:"reserved"`
-	// State of the object.
-	Status string `json:"status"`
+	// Of the request for the wallet; empty where none was asked for.
+	Status WalletBalanceStatus `json:"status"`
 	// Empty where money is there but no wallet was requested.
 	WalletID string `json:"wallet_id"`
 }
@@ -14700,7 +16757,7 @@ func (s *WalletBalance) GetReserved() decimal.Decimal {
 }
 
 // GetStatus returns the value of Status.
-func (s *WalletBalance) GetStatus() string {
+func (s *WalletBalance) GetStatus() WalletBalanceStatus {
 	return s.Status
 }
 
@@ -14725,13 +16782,76 @@ func (s *WalletBalance) SetReserved(val decimal.Decimal) {
 }
 
 // SetStatus sets the value of Status.
-func (s *WalletBalance) SetStatus(val string) {
+func (s *WalletBalance) SetStatus(val WalletBalanceStatus) {
 	s.Status = val
 }
 
 // SetWalletID sets the value of WalletID.
 func (s *WalletBalance) SetWalletID(val string) {
 	s.WalletID = val
+}
+
+// Of the request for the wallet; empty where none was asked for.
+type WalletBalanceStatus string
+
+const (
+	WalletBalanceStatusEmpty      WalletBalanceStatus = ""
+	WalletBalanceStatusPending    WalletBalanceStatus = "pending"
+	WalletBalanceStatusInProgress WalletBalanceStatus = "in_progress"
+	WalletBalanceStatusCompleted  WalletBalanceStatus = "completed"
+	WalletBalanceStatusRejected   WalletBalanceStatus = "rejected"
+)
+
+// AllValues returns all WalletBalanceStatus values.
+func (WalletBalanceStatus) AllValues() []WalletBalanceStatus {
+	return []WalletBalanceStatus{
+		WalletBalanceStatusEmpty,
+		WalletBalanceStatusPending,
+		WalletBalanceStatusInProgress,
+		WalletBalanceStatusCompleted,
+		WalletBalanceStatusRejected,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s WalletBalanceStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case WalletBalanceStatusEmpty:
+		return []byte(s), nil
+	case WalletBalanceStatusPending:
+		return []byte(s), nil
+	case WalletBalanceStatusInProgress:
+		return []byte(s), nil
+	case WalletBalanceStatusCompleted:
+		return []byte(s), nil
+	case WalletBalanceStatusRejected:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *WalletBalanceStatus) UnmarshalText(data []byte) error {
+	switch WalletBalanceStatus(data) {
+	case WalletBalanceStatusEmpty:
+		*s = WalletBalanceStatusEmpty
+		return nil
+	case WalletBalanceStatusPending:
+		*s = WalletBalanceStatusPending
+		return nil
+	case WalletBalanceStatusInProgress:
+		*s = WalletBalanceStatusInProgress
+		return nil
+	case WalletBalanceStatusCompleted:
+		*s = WalletBalanceStatusCompleted
+		return nil
+	case WalletBalanceStatusRejected:
+		*s = WalletBalanceStatusRejected
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/WalletBalances
@@ -14785,7 +16905,7 @@ type WalletRequested struct {
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
 	// Why it was rejected.
-	Reason string `json:"reason"`
+	Reason WalletRequestedReason `json:"reason"`
 	// State of the object.
 	Status WalletRequestedStatus `json:"status"`
 	// Id of the company's wallet in one currency.
@@ -14803,7 +16923,7 @@ func (s *WalletRequested) GetCurrency() string {
 }
 
 // GetReason returns the value of Reason.
-func (s *WalletRequested) GetReason() string {
+func (s *WalletRequested) GetReason() WalletRequestedReason {
 	return s.Reason
 }
 
@@ -14828,7 +16948,7 @@ func (s *WalletRequested) SetCurrency(val string) {
 }
 
 // SetReason sets the value of Reason.
-func (s *WalletRequested) SetReason(val string) {
+func (s *WalletRequested) SetReason(val WalletRequestedReason) {
 	s.Reason = val
 }
 
@@ -14840,6 +16960,55 @@ func (s *WalletRequested) SetStatus(val WalletRequestedStatus) {
 // SetWalletID sets the value of WalletID.
 func (s *WalletRequested) SetWalletID(val string) {
 	s.WalletID = val
+}
+
+// Why it was rejected.
+type WalletRequestedReason string
+
+const (
+	WalletRequestedReasonEmpty                WalletRequestedReason = ""
+	WalletRequestedReasonCurrencyNotSupported WalletRequestedReason = "currency_not_supported"
+	WalletRequestedReasonCompanyFrozen        WalletRequestedReason = "company_frozen"
+)
+
+// AllValues returns all WalletRequestedReason values.
+func (WalletRequestedReason) AllValues() []WalletRequestedReason {
+	return []WalletRequestedReason{
+		WalletRequestedReasonEmpty,
+		WalletRequestedReasonCurrencyNotSupported,
+		WalletRequestedReasonCompanyFrozen,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s WalletRequestedReason) MarshalText() ([]byte, error) {
+	switch s {
+	case WalletRequestedReasonEmpty:
+		return []byte(s), nil
+	case WalletRequestedReasonCurrencyNotSupported:
+		return []byte(s), nil
+	case WalletRequestedReasonCompanyFrozen:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *WalletRequestedReason) UnmarshalText(data []byte) error {
+	switch WalletRequestedReason(data) {
+	case WalletRequestedReasonEmpty:
+		*s = WalletRequestedReasonEmpty
+		return nil
+	case WalletRequestedReasonCurrencyNotSupported:
+		*s = WalletRequestedReasonCurrencyNotSupported
+		return nil
+	case WalletRequestedReasonCompanyFrozen:
+		*s = WalletRequestedReasonCompanyFrozen
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // State of the object.
@@ -15175,7 +17344,7 @@ type WebhookEndpoint struct {
 	// Until when the secret before the last rotation signs too; empty when it does not.
 	OldSecretUntil string `json:"old_secret_until"`
 	// Why it is disabled: requested, gone or failing.
-	Reason string `json:"reason"`
+	Reason WebhookEndpointReason `json:"reason"`
 	// State of the object.
 	Status WebhookEndpointStatus `json:"status"`
 	// Empty unless throttled.
@@ -15224,7 +17393,7 @@ func (s *WebhookEndpoint) GetOldSecretUntil() string {
 }
 
 // GetReason returns the value of Reason.
-func (s *WebhookEndpoint) GetReason() string {
+func (s *WebhookEndpoint) GetReason() WebhookEndpointReason {
 	return s.Reason
 }
 
@@ -15289,7 +17458,7 @@ func (s *WebhookEndpoint) SetOldSecretUntil(val string) {
 }
 
 // SetReason sets the value of Reason.
-func (s *WebhookEndpoint) SetReason(val string) {
+func (s *WebhookEndpoint) SetReason(val WebhookEndpointReason) {
 	s.Reason = val
 }
 
@@ -15316,6 +17485,62 @@ func (s *WebhookEndpoint) SetURL(val string) {
 // SetWebhookID sets the value of WebhookID.
 func (s *WebhookEndpoint) SetWebhookID(val string) {
 	s.WebhookID = val
+}
+
+// Why it is disabled: requested, gone or failing.
+type WebhookEndpointReason string
+
+const (
+	WebhookEndpointReasonEmpty     WebhookEndpointReason = ""
+	WebhookEndpointReasonRequested WebhookEndpointReason = "requested"
+	WebhookEndpointReasonGone      WebhookEndpointReason = "gone"
+	WebhookEndpointReasonFailing   WebhookEndpointReason = "failing"
+)
+
+// AllValues returns all WebhookEndpointReason values.
+func (WebhookEndpointReason) AllValues() []WebhookEndpointReason {
+	return []WebhookEndpointReason{
+		WebhookEndpointReasonEmpty,
+		WebhookEndpointReasonRequested,
+		WebhookEndpointReasonGone,
+		WebhookEndpointReasonFailing,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s WebhookEndpointReason) MarshalText() ([]byte, error) {
+	switch s {
+	case WebhookEndpointReasonEmpty:
+		return []byte(s), nil
+	case WebhookEndpointReasonRequested:
+		return []byte(s), nil
+	case WebhookEndpointReasonGone:
+		return []byte(s), nil
+	case WebhookEndpointReasonFailing:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *WebhookEndpointReason) UnmarshalText(data []byte) error {
+	switch WebhookEndpointReason(data) {
+	case WebhookEndpointReasonEmpty:
+		*s = WebhookEndpointReasonEmpty
+		return nil
+	case WebhookEndpointReasonRequested:
+		*s = WebhookEndpointReasonRequested
+		return nil
+	case WebhookEndpointReasonGone:
+		*s = WebhookEndpointReasonGone
+		return nil
+	case WebhookEndpointReasonFailing:
+		*s = WebhookEndpointReasonFailing
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // State of the object.
@@ -15435,7 +17660,7 @@ type WebhookSecret struct {
 	// Until when the secret before the last rotation signs too; empty when it does not.
 	OldSecretUntil string `json:"old_secret_until"`
 	// Why it is disabled: requested, gone or failing.
-	Reason string `json:"reason"`
+	Reason WebhookSecretReason `json:"reason"`
 	// Shown only now. It signs every delivery.
 	Secret string `json:"secret"`
 	// State of the object.
@@ -15486,7 +17711,7 @@ func (s *WebhookSecret) GetOldSecretUntil() string {
 }
 
 // GetReason returns the value of Reason.
-func (s *WebhookSecret) GetReason() string {
+func (s *WebhookSecret) GetReason() WebhookSecretReason {
 	return s.Reason
 }
 
@@ -15556,7 +17781,7 @@ func (s *WebhookSecret) SetOldSecretUntil(val string) {
 }
 
 // SetReason sets the value of Reason.
-func (s *WebhookSecret) SetReason(val string) {
+func (s *WebhookSecret) SetReason(val WebhookSecretReason) {
 	s.Reason = val
 }
 
@@ -15588,6 +17813,62 @@ func (s *WebhookSecret) SetURL(val string) {
 // SetWebhookID sets the value of WebhookID.
 func (s *WebhookSecret) SetWebhookID(val string) {
 	s.WebhookID = val
+}
+
+// Why it is disabled: requested, gone or failing.
+type WebhookSecretReason string
+
+const (
+	WebhookSecretReasonEmpty     WebhookSecretReason = ""
+	WebhookSecretReasonRequested WebhookSecretReason = "requested"
+	WebhookSecretReasonGone      WebhookSecretReason = "gone"
+	WebhookSecretReasonFailing   WebhookSecretReason = "failing"
+)
+
+// AllValues returns all WebhookSecretReason values.
+func (WebhookSecretReason) AllValues() []WebhookSecretReason {
+	return []WebhookSecretReason{
+		WebhookSecretReasonEmpty,
+		WebhookSecretReasonRequested,
+		WebhookSecretReasonGone,
+		WebhookSecretReasonFailing,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s WebhookSecretReason) MarshalText() ([]byte, error) {
+	switch s {
+	case WebhookSecretReasonEmpty:
+		return []byte(s), nil
+	case WebhookSecretReasonRequested:
+		return []byte(s), nil
+	case WebhookSecretReasonGone:
+		return []byte(s), nil
+	case WebhookSecretReasonFailing:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *WebhookSecretReason) UnmarshalText(data []byte) error {
+	switch WebhookSecretReason(data) {
+	case WebhookSecretReasonEmpty:
+		*s = WebhookSecretReasonEmpty
+		return nil
+	case WebhookSecretReasonRequested:
+		*s = WebhookSecretReasonRequested
+		return nil
+	case WebhookSecretReasonGone:
+		*s = WebhookSecretReasonGone
+		return nil
+	case WebhookSecretReasonFailing:
+		*s = WebhookSecretReasonFailing
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // State of the object.
@@ -15650,7 +17931,7 @@ func (s *WebhookSecretStatus) UnmarshalText(data []byte) error {
 type WebhookUpdateBody struct {
 	// Free text for people.
 	Description OptString `json:"description"`
-	// The events, oldest first.
+	// Names, or prefixes such as payroll.*; none or * chooses all. Absent: they stay.
 	Events []string `json:"events"`
 	// The address.
 	URL OptString `json:"url"`

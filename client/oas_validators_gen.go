@@ -102,6 +102,23 @@ func (s *AllocationsUpdated) Validate() error {
 		if s.Distributions == nil {
 			return errors.New("nil is invalid value")
 		}
+		var failures []validate.FieldError
+		for i, elem := range s.Distributions {
+			if err := func() error {
+				if err := elem.Validate(); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				failures = append(failures, validate.FieldError{
+					Name:  fmt.Sprintf("[%d]", i),
+					Error: err,
+				})
+			}
+		}
+		if len(failures) > 0 {
+			return &validate.Error{Fields: failures}
+		}
 		return nil
 	}(); err != nil {
 		failures = append(failures, validate.FieldError{
@@ -251,6 +268,28 @@ func (s *CompanyDetail) Validate() error {
 		})
 	}
 	if err := func() error {
+		if err := s.KybState.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "kyb_state",
+			Error: err,
+		})
+	}
+	if err := func() error {
+		if err := s.KybStatus.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "kyb_status",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if s.Missing == nil {
 			return errors.New("nil is invalid value")
 		}
@@ -276,6 +315,23 @@ func (s *CompanyDetail) Validate() error {
 		if s.Ubos == nil {
 			return errors.New("nil is invalid value")
 		}
+		var failures []validate.FieldError
+		for i, elem := range s.Ubos {
+			if err := func() error {
+				if err := elem.Validate(); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				failures = append(failures, validate.FieldError{
+					Name:  fmt.Sprintf("[%d]", i),
+					Error: err,
+				})
+			}
+		}
+		if len(failures) > 0 {
+			return &validate.Error{Fields: failures}
+		}
 		return nil
 	}(); err != nil {
 		failures = append(failures, validate.FieldError{
@@ -287,6 +343,54 @@ func (s *CompanyDetail) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s CompanyDetailKybState) Validate() error {
+	switch s {
+	case "":
+		return nil
+	case "draft":
+		return nil
+	case "documents_pending":
+		return nil
+	case "submitted":
+		return nil
+	case "in_review":
+		return nil
+	case "ubo_pending":
+		return nil
+	case "approved":
+		return nil
+	case "more_info":
+		return nil
+	case "rejected":
+		return nil
+	case "suspended":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s CompanyDetailKybStatus) Validate() error {
+	switch s {
+	case "not_started":
+		return nil
+	case "pending":
+		return nil
+	case "in_review":
+		return nil
+	case "approved":
+		return nil
+	case "resubmission_required":
+		return nil
+	case "rejected":
+		return nil
+	case "suspended":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s CompanyDetailStatus) Validate() error {
@@ -535,6 +639,28 @@ func (s *CompanyVerification) Validate() error {
 
 	var failures []validate.FieldError
 	if err := func() error {
+		if err := s.KybState.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "kyb_state",
+			Error: err,
+		})
+	}
+	if err := func() error {
+		if err := s.KybStatus.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "kyb_status",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if s.Missing == nil {
 			return errors.New("nil is invalid value")
 		}
@@ -549,6 +675,54 @@ func (s *CompanyVerification) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s CompanyVerificationKybState) Validate() error {
+	switch s {
+	case "":
+		return nil
+	case "draft":
+		return nil
+	case "documents_pending":
+		return nil
+	case "submitted":
+		return nil
+	case "in_review":
+		return nil
+	case "ubo_pending":
+		return nil
+	case "approved":
+		return nil
+	case "more_info":
+		return nil
+	case "rejected":
+		return nil
+	case "suspended":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s CompanyVerificationKybStatus) Validate() error {
+	switch s {
+	case "not_started":
+		return nil
+	case "pending":
+		return nil
+	case "in_review":
+		return nil
+	case "approved":
+		return nil
+	case "resubmission_required":
+		return nil
+	case "rejected":
+		return nil
+	case "suspended":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s *CurrencyItem) Validate() error {
@@ -654,6 +828,17 @@ func (s *DeliveryDetail) Validate() error {
 
 	var failures []validate.FieldError
 	if err := func() error {
+		if err := s.Error.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "error",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if err := s.Status.Validate(); err != nil {
 			return err
 		}
@@ -668,6 +853,23 @@ func (s *DeliveryDetail) Validate() error {
 		if s.Tries == nil {
 			return errors.New("nil is invalid value")
 		}
+		var failures []validate.FieldError
+		for i, elem := range s.Tries {
+			if err := func() error {
+				if err := elem.Validate(); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				failures = append(failures, validate.FieldError{
+					Name:  fmt.Sprintf("[%d]", i),
+					Error: err,
+				})
+			}
+		}
+		if len(failures) > 0 {
+			return &validate.Error{Fields: failures}
+		}
 		return nil
 	}(); err != nil {
 		failures = append(failures, validate.FieldError{
@@ -679,6 +881,29 @@ func (s *DeliveryDetail) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s DeliveryDetailError) Validate() error {
+	switch s {
+	case "":
+		return nil
+	case "timeout":
+		return nil
+	case "connection_failed":
+		return nil
+	case "name_not_resolved":
+		return nil
+	case "tls_failed":
+		return nil
+	case "blocked_address":
+		return nil
+	case "redirect":
+		return nil
+	case "http_status":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s DeliveryDetailStatus) Validate() error {
@@ -707,6 +932,17 @@ func (s *DeliveryItem) Validate() error {
 
 	var failures []validate.FieldError
 	if err := func() error {
+		if err := s.Error.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "error",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if err := s.Status.Validate(); err != nil {
 			return err
 		}
@@ -721,6 +957,29 @@ func (s *DeliveryItem) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s DeliveryItemError) Validate() error {
+	switch s {
+	case "":
+		return nil
+	case "timeout":
+		return nil
+	case "connection_failed":
+		return nil
+	case "name_not_resolved":
+		return nil
+	case "tls_failed":
+		return nil
+	case "blocked_address":
+		return nil
+	case "redirect":
+		return nil
+	case "http_status":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s DeliveryItemStatus) Validate() error {
@@ -780,6 +1039,52 @@ func (s *DeliveryPage) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s *DeliveryTry) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.Error.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "error",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s DeliveryTryError) Validate() error {
+	switch s {
+	case "":
+		return nil
+	case "timeout":
+		return nil
+	case "connection_failed":
+		return nil
+	case "name_not_resolved":
+		return nil
+	case "tls_failed":
+		return nil
+	case "blocked_address":
+		return nil
+	case "redirect":
+		return nil
+	case "http_status":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s *DistributionActor) Validate() error {
@@ -902,6 +1207,38 @@ func (s *DistributionCreateBody) Validate() error {
 	return nil
 }
 
+func (s *DistributionCreated) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s DistributionCreatedStatus) Validate() error {
+	switch s {
+	case "active":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
 func (s *DistributionDeleteBody) Validate() error {
 	if s == nil {
 		return validate.ErrNilPointer
@@ -977,6 +1314,40 @@ func (s *DistributionHistory) Validate() error {
 	return nil
 }
 
+func (s *DistributionItem) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.DistributionType.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "distribution_type",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s DistributionItemDistributionType) Validate() error {
+	switch s {
+	case "crypto":
+		return nil
+	case "fiat":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
 func (s *DistributionList) Validate() error {
 	if s == nil {
 		return validate.ErrNilPointer
@@ -986,6 +1357,23 @@ func (s *DistributionList) Validate() error {
 	if err := func() error {
 		if s.Distributions == nil {
 			return errors.New("nil is invalid value")
+		}
+		var failures []validate.FieldError
+		for i, elem := range s.Distributions {
+			if err := func() error {
+				if err := elem.Validate(); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				failures = append(failures, validate.FieldError{
+					Name:  fmt.Sprintf("[%d]", i),
+					Error: err,
+				})
+			}
+		}
+		if len(failures) > 0 {
+			return &validate.Error{Fields: failures}
 		}
 		return nil
 	}(); err != nil {
@@ -1177,6 +1565,17 @@ func (s *FundingAccount) Validate() error {
 
 	var failures []validate.FieldError
 	if err := func() error {
+		if err := s.Reason.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "reason",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if err := s.Status.Validate(); err != nil {
 			return err
 		}
@@ -1191,6 +1590,19 @@ func (s *FundingAccount) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s FundingAccountReason) Validate() error {
+	switch s {
+	case "":
+		return nil
+	case "verification_ended":
+		return nil
+	case "refused_by_bank":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s FundingAccountStatus) Validate() error {
@@ -1346,6 +1758,40 @@ func (s FundingOpenBodyCurrency) Validate() error {
 	}
 }
 
+func (s *HealthAnswer) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s HealthAnswerStatus) Validate() error {
+	switch s {
+	case "ok":
+		return nil
+	case "ready":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
 func (s *ImportedRow) Validate() error {
 	if s == nil {
 		return validate.ErrNilPointer
@@ -1402,6 +1848,28 @@ func (s *InvitationItem) Validate() error {
 
 	var failures []validate.FieldError
 	if err := func() error {
+		if err := s.Reason.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "reason",
+			Error: err,
+		})
+	}
+	if err := func() error {
+		if err := s.Role.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "role",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if err := s.Status.Validate(); err != nil {
 			return err
 		}
@@ -1416,6 +1884,30 @@ func (s *InvitationItem) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s InvitationItemReason) Validate() error {
+	switch s {
+	case "":
+		return nil
+	case "revoked":
+		return nil
+	case "declined":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s InvitationItemRole) Validate() error {
+	switch s {
+	case "contractor":
+		return nil
+	case "employee":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s InvitationItemStatus) Validate() error {
@@ -3000,6 +3492,50 @@ func (s *OwnerBody) Validate() error {
 	return nil
 }
 
+func (s *OwnerDetail) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.KycStatus.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "kyc_status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s OwnerDetailKycStatus) Validate() error {
+	switch s {
+	case "not_started":
+		return nil
+	case "pending":
+		return nil
+	case "in_review":
+		return nil
+	case "approved":
+		return nil
+	case "resubmission_required":
+		return nil
+	case "rejected":
+		return nil
+	case "expired":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
 func (s *OwnerKYCBody) Validate() error {
 	if s == nil {
 		return validate.ErrNilPointer
@@ -3033,6 +3569,50 @@ func (s *OwnerKYCBody) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s *OwnerStatus) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.KycStatus.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "kyc_status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s OwnerStatusKycStatus) Validate() error {
+	switch s {
+	case "not_started":
+		return nil
+	case "pending":
+		return nil
+	case "in_review":
+		return nil
+	case "approved":
+		return nil
+	case "resubmission_required":
+		return nil
+	case "rejected":
+		return nil
+	case "expired":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s *PayerCreateBody) Validate() error {
@@ -3442,6 +4022,17 @@ func (s *PayerDetail) Validate() error {
 
 	var failures []validate.FieldError
 	if err := func() error {
+		if err := s.CompanyType.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "company_type",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if err := s.Status.Validate(); err != nil {
 			return err
 		}
@@ -3456,6 +4047,17 @@ func (s *PayerDetail) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s PayerDetailCompanyType) Validate() error {
+	switch s {
+	case "employer":
+		return nil
+	case "client":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s PayerDetailStatus) Validate() error {
@@ -4475,6 +5077,23 @@ func (s *PayrollDetail) Validate() error {
 		if s.Timeline == nil {
 			return errors.New("nil is invalid value")
 		}
+		var failures []validate.FieldError
+		for i, elem := range s.Timeline {
+			if err := func() error {
+				if err := elem.Validate(); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				failures = append(failures, validate.FieldError{
+					Name:  fmt.Sprintf("[%d]", i),
+					Error: err,
+				})
+			}
+		}
+		if len(failures) > 0 {
+			return &validate.Error{Fields: failures}
+		}
 		return nil
 	}(); err != nil {
 		failures = append(failures, validate.FieldError{
@@ -4726,6 +5345,96 @@ func (s *PayrollRefreshed) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s *PayrollStep) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.From.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "from",
+			Error: err,
+		})
+	}
+	if err := func() error {
+		if err := s.To.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "to",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s PayrollStepFrom) Validate() error {
+	switch s {
+	case "":
+		return nil
+	case "pending":
+		return nil
+	case "received":
+		return nil
+	case "released":
+		return nil
+	case "fulfilled":
+		return nil
+	case "partially_fulfilled":
+		return nil
+	case "cancelled":
+		return nil
+	case "on_hold":
+		return nil
+	case "expired_unfunded":
+		return nil
+	case "action_required":
+		return nil
+	case "returned":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s PayrollStepTo) Validate() error {
+	switch s {
+	case "pending":
+		return nil
+	case "received":
+		return nil
+	case "released":
+		return nil
+	case "fulfilled":
+		return nil
+	case "partially_fulfilled":
+		return nil
+	case "cancelled":
+		return nil
+	case "on_hold":
+		return nil
+	case "expired_unfunded":
+		return nil
+	case "action_required":
+		return nil
+	case "returned":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s *PayrollSummary) Validate() error {
@@ -5474,6 +6183,17 @@ func (s *RecipientCreated) Validate() error {
 
 	var failures []validate.FieldError
 	if err := func() error {
+		if err := s.RecipientType.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "recipient_type",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if err := s.Status.Validate(); err != nil {
 			return err
 		}
@@ -5490,11 +6210,104 @@ func (s *RecipientCreated) Validate() error {
 	return nil
 }
 
+func (s RecipientCreatedRecipientType) Validate() error {
+	switch s {
+	case "user":
+		return nil
+	case "company":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
 func (s RecipientCreatedStatus) Validate() error {
 	switch s {
 	case "pending":
 		return nil
 	case "active":
+		return nil
+	case "inactive":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s *RecipientDetail) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.RecipientType.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "recipient_type",
+			Error: err,
+		})
+	}
+	if err := func() error {
+		if err := s.Role.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "role",
+			Error: err,
+		})
+	}
+	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s RecipientDetailRecipientType) Validate() error {
+	switch s {
+	case "user":
+		return nil
+	case "company":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s RecipientDetailRole) Validate() error {
+	switch s {
+	case "contractor":
+		return nil
+	case "employee":
+		return nil
+	case "vendor":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s RecipientDetailStatus) Validate() error {
+	switch s {
+	case "active":
+		return nil
+	case "pending":
 		return nil
 	case "inactive":
 		return nil
@@ -5543,6 +6356,88 @@ func (s *RecipientImported) Validate() error {
 	return nil
 }
 
+func (s *RecipientItem) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.RecipientType.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "recipient_type",
+			Error: err,
+		})
+	}
+	if err := func() error {
+		if err := s.Role.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "role",
+			Error: err,
+		})
+	}
+	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s RecipientItemRecipientType) Validate() error {
+	switch s {
+	case "user":
+		return nil
+	case "company":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s RecipientItemRole) Validate() error {
+	switch s {
+	case "contractor":
+		return nil
+	case "employee":
+		return nil
+	case "vendor":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s RecipientItemStatus) Validate() error {
+	switch s {
+	case "active":
+		return nil
+	case "pending":
+		return nil
+	case "inactive":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
 func (s *RecipientPage) Validate() error {
 	if s == nil {
 		return validate.ErrNilPointer
@@ -5552,6 +6447,23 @@ func (s *RecipientPage) Validate() error {
 	if err := func() error {
 		if s.Data == nil {
 			return errors.New("nil is invalid value")
+		}
+		var failures []validate.FieldError
+		for i, elem := range s.Data {
+			if err := func() error {
+				if err := elem.Validate(); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				failures = append(failures, validate.FieldError{
+					Name:  fmt.Sprintf("[%d]", i),
+					Error: err,
+				})
+			}
+		}
+		if len(failures) > 0 {
+			return &validate.Error{Fields: failures}
 		}
 		return nil
 	}(); err != nil {
@@ -6190,6 +7102,38 @@ func (s RedeliverBodyWhich) Validate() error {
 	}
 }
 
+func (s *RedeliverStarted) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s RedeliverStartedStatus) Validate() error {
+	switch s {
+	case "started":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
 func (s *RequiredField) Validate() error {
 	if s == nil {
 		return validate.ErrNilPointer
@@ -6328,10 +7272,38 @@ func (s *RequiredSubfield) Validate() error {
 			Error: err,
 		})
 	}
+	if err := func() error {
+		if err := s.Type.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "type",
+			Error: err,
+		})
+	}
 	if len(failures) > 0 {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s RequiredSubfieldType) Validate() error {
+	switch s {
+	case "text":
+		return nil
+	case "select":
+		return nil
+	case "date":
+		return nil
+	case "email":
+		return nil
+	case "phone":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s *SandboxClockBody) Validate() error {
@@ -6527,6 +7499,40 @@ func (s *SandboxFailureBody) Validate() error {
 	return nil
 }
 
+func (s *SandboxKYB) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.KybState.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "kyb_state",
+			Error: err,
+		})
+	}
+	if err := func() error {
+		if err := s.KybStatus.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "kyb_status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
 func (s *SandboxKYBBody) Validate() error {
 	if s == nil {
 		return validate.ErrNilPointer
@@ -6627,6 +7633,79 @@ func (s SandboxKYBBodyResult) Validate() error {
 	}
 }
 
+func (s SandboxKYBKybState) Validate() error {
+	switch s {
+	case "initiated":
+		return nil
+	case "submitted":
+		return nil
+	case "in_review":
+		return nil
+	case "ubo_pending":
+		return nil
+	case "approved":
+		return nil
+	case "more_info":
+		return nil
+	case "resubmission_required":
+		return nil
+	case "rejected":
+		return nil
+	case "expired":
+		return nil
+	case "suspended":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s SandboxKYBKybStatus) Validate() error {
+	switch s {
+	case "not_started":
+		return nil
+	case "pending":
+		return nil
+	case "in_review":
+		return nil
+	case "approved":
+		return nil
+	case "resubmission_required":
+		return nil
+	case "rejected":
+		return nil
+	case "expired":
+		return nil
+	case "suspended":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s *SandboxKYC) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.KycStatus.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "kyc_status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
 func (s *SandboxKYCBody) Validate() error {
 	if s == nil {
 		return validate.ErrNilPointer
@@ -6682,6 +7761,27 @@ func (s *SandboxKYCBody) Validate() error {
 
 func (s SandboxKYCBodyResult) Validate() error {
 	switch s {
+	case "in_review":
+		return nil
+	case "approved":
+		return nil
+	case "resubmission_required":
+		return nil
+	case "rejected":
+		return nil
+	case "expired":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
+func (s SandboxKYCKycStatus) Validate() error {
+	switch s {
+	case "not_started":
+		return nil
+	case "pending":
+		return nil
 	case "in_review":
 		return nil
 	case "approved":
@@ -7207,6 +8307,23 @@ func (s *UserAllocationsUpdated) Validate() error {
 		if s.Distributions == nil {
 			return errors.New("nil is invalid value")
 		}
+		var failures []validate.FieldError
+		for i, elem := range s.Distributions {
+			if err := func() error {
+				if err := elem.Validate(); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				failures = append(failures, validate.FieldError{
+					Name:  fmt.Sprintf("[%d]", i),
+					Error: err,
+				})
+			}
+		}
+		if len(failures) > 0 {
+			return &validate.Error{Fields: failures}
+		}
 		return nil
 	}(); err != nil {
 		failures = append(failures, validate.FieldError{
@@ -7512,6 +8629,50 @@ func (s UserCreateBodyProduct) Validate() error {
 	}
 }
 
+func (s *UserDetail) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.KycStatus.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "kyc_status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s UserDetailKycStatus) Validate() error {
+	switch s {
+	case "not_started":
+		return nil
+	case "pending":
+		return nil
+	case "in_review":
+		return nil
+	case "approved":
+		return nil
+	case "resubmission_required":
+		return nil
+	case "rejected":
+		return nil
+	case "expired":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
 func (s *UserDistributionCreateBody) Validate() error {
 	if s == nil {
 		return validate.ErrNilPointer
@@ -7650,6 +8811,40 @@ func (s *UserDistributionDeleteBody) Validate() error {
 	return nil
 }
 
+func (s *UserDistributionItem) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.DistributionType.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "distribution_type",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s UserDistributionItemDistributionType) Validate() error {
+	switch s {
+	case "crypto":
+		return nil
+	case "fiat":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
 func (s *UserDistributionList) Validate() error {
 	if s == nil {
 		return validate.ErrNilPointer
@@ -7659,6 +8854,23 @@ func (s *UserDistributionList) Validate() error {
 	if err := func() error {
 		if s.Distributions == nil {
 			return errors.New("nil is invalid value")
+		}
+		var failures []validate.FieldError
+		for i, elem := range s.Distributions {
+			if err := func() error {
+				if err := elem.Validate(); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				failures = append(failures, validate.FieldError{
+					Name:  fmt.Sprintf("[%d]", i),
+					Error: err,
+				})
+			}
+		}
+		if len(failures) > 0 {
+			return &validate.Error{Fields: failures}
 		}
 		return nil
 	}(); err != nil {
@@ -8886,6 +10098,46 @@ func (s *VendorUploadBody) Validate() error {
 	return nil
 }
 
+func (s *WalletBalance) Validate() error {
+	if s == nil {
+		return validate.ErrNilPointer
+	}
+
+	var failures []validate.FieldError
+	if err := func() error {
+		if err := s.Status.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "status",
+			Error: err,
+		})
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+	return nil
+}
+
+func (s WalletBalanceStatus) Validate() error {
+	switch s {
+	case "":
+		return nil
+	case "pending":
+		return nil
+	case "in_progress":
+		return nil
+	case "completed":
+		return nil
+	case "rejected":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
+}
+
 func (s *WalletBalances) Validate() error {
 	if s == nil {
 		return validate.ErrNilPointer
@@ -8895,6 +10147,23 @@ func (s *WalletBalances) Validate() error {
 	if err := func() error {
 		if s.Wallets == nil {
 			return errors.New("nil is invalid value")
+		}
+		var failures []validate.FieldError
+		for i, elem := range s.Wallets {
+			if err := func() error {
+				if err := elem.Validate(); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				failures = append(failures, validate.FieldError{
+					Name:  fmt.Sprintf("[%d]", i),
+					Error: err,
+				})
+			}
+		}
+		if len(failures) > 0 {
+			return &validate.Error{Fields: failures}
 		}
 		return nil
 	}(); err != nil {
@@ -8981,6 +10250,17 @@ func (s *WalletRequested) Validate() error {
 
 	var failures []validate.FieldError
 	if err := func() error {
+		if err := s.Reason.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "reason",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if err := s.Status.Validate(); err != nil {
 			return err
 		}
@@ -8995,6 +10275,19 @@ func (s *WalletRequested) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s WalletRequestedReason) Validate() error {
+	switch s {
+	case "":
+		return nil
+	case "currency_not_supported":
+		return nil
+	case "company_frozen":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s WalletRequestedStatus) Validate() error {
@@ -9184,6 +10477,17 @@ func (s *WebhookEndpoint) Validate() error {
 		})
 	}
 	if err := func() error {
+		if err := s.Reason.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "reason",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if err := s.Status.Validate(); err != nil {
 			return err
 		}
@@ -9198,6 +10502,21 @@ func (s *WebhookEndpoint) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s WebhookEndpointReason) Validate() error {
+	switch s {
+	case "":
+		return nil
+	case "requested":
+		return nil
+	case "gone":
+		return nil
+	case "failing":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s WebhookEndpointStatus) Validate() error {
@@ -9273,6 +10592,17 @@ func (s *WebhookSecret) Validate() error {
 		})
 	}
 	if err := func() error {
+		if err := s.Reason.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "reason",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if err := s.Status.Validate(); err != nil {
 			return err
 		}
@@ -9287,6 +10617,21 @@ func (s *WebhookSecret) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s WebhookSecretReason) Validate() error {
+	switch s {
+	case "":
+		return nil
+	case "requested":
+		return nil
+	case "gone":
+		return nil
+	case "failing":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s WebhookSecretStatus) Validate() error {

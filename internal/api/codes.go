@@ -5,7 +5,7 @@ package api
 // handlerCodes are the codes with which the handler of an operation can refuse, by the operation's name: every code that
 // its code, and all that this calls, mentions.
 var handlerCodes = map[string]string{
-	"add-ubo":                             "already_processing company_frozen insufficient_scope invalid_parameter invalid_state missing_field not_found retry_later",
+	"add-ubo":                             "already_processing company_frozen invalid_parameter invalid_state missing_field not_found retry_later",
 	"cancel-payroll":                      "amount_too_large insufficient_balance invalid_state not_found retry_later",
 	"create-payroll":                      "amount_not_positive amount_precision amount_too_large amount_too_small company_frozen country_not_supported currency_not_supported external_id_conflict insufficient_balance invalid_parameter invalid_state invalid_type missing_field no_distribution not_found rate_unavailable recipient_inactive retry_later",
 	"create-recipient":                    "company_frozen external_id_conflict invalid_parameter missing_field not_found",
@@ -37,9 +37,9 @@ var handlerCodes = map[string]string{
 	"get-webhook":                         "not_found",
 	"get-webhook-delivery":                "not_found",
 	"import-recipients":                   "company_frozen external_id_conflict invalid_parameter missing_field not_found unknown_field",
-	"initiate-kyb":                        "already_processing company_frozen documents_incomplete insufficient_scope invalid_parameter invalid_state not_found profile_incomplete retry_later",
+	"initiate-kyb":                        "already_processing company_frozen documents_incomplete invalid_parameter invalid_state not_found profile_incomplete retry_later",
 	"initiate-kyc":                        "already_processing company_frozen country_not_supported documents_incomplete invalid_parameter invalid_state missing_field not_found profile_incomplete retry_later",
-	"initiate-ubo-kyc":                    "already_processing company_frozen documents_incomplete insufficient_scope invalid_parameter invalid_state not_found retry_later",
+	"initiate-ubo-kyc":                    "already_processing company_frozen documents_incomplete invalid_parameter invalid_state not_found retry_later",
 	"invite-worker":                       "company_frozen invalid_parameter invalid_state missing_field not_found resend_limit_reached",
 	"list-currencies":                     "",
 	"list-document-types":                 "country_not_supported missing_field not_found payer_deleted profile_incomplete",
@@ -61,7 +61,7 @@ var handlerCodes = map[string]string{
 	"list-webhook-deliveries":             "invalid_parameter not_found",
 	"list-webhooks":                       "not_found",
 	"list-workers":                        "invalid_parameter not_found",
-	"onboard-company":                     "already_processing company_frozen insufficient_scope invalid_parameter invalid_state missing_field not_found retry_later",
+	"onboard-company":                     "already_processing company_frozen invalid_parameter invalid_state missing_field not_found retry_later",
 	"open-funding-account":                "company_frozen currency_not_supported invalid_parameter invalid_state kyc_required missing_field not_found retry_later",
 	"preview-payroll":                     "amount_not_positive amount_precision amount_too_large amount_too_small company_frozen country_not_supported currency_not_supported external_id_conflict insufficient_balance invalid_parameter invalid_state invalid_type missing_field no_distribution not_found rate_unavailable recipient_inactive",
 	"quote-vendor-payroll":                "amount_not_positive amount_precision amount_too_large amount_too_small company_frozen country_not_supported currency_not_supported external_id_conflict insufficient_balance invalid_parameter invalid_state invalid_type missing_field no_distribution not_found rate_unavailable recipient_inactive",
@@ -69,7 +69,7 @@ var handlerCodes = map[string]string{
 	"redeliver-webhook":                   "insufficient_scope invalid_state not_found",
 	"redeliver-webhook-range":             "insufficient_scope invalid_parameter invalid_state not_found",
 	"refresh-payroll-quote":               "amount_precision amount_too_large amount_too_small insufficient_balance invalid_state invalid_type not_found quote_locked rate_limited rate_unavailable retry_later",
-	"request-wallet":                      "company_frozen currency_not_supported insufficient_scope not_found",
+	"request-wallet":                      "company_frozen currency_not_supported not_found",
 	"resend-invitation":                   "company_frozen invalid_parameter invalid_state missing_field not_found resend_limit_reached",
 	"revoke-invitation":                   "company_frozen invalid_parameter invalid_state missing_field not_found",
 	"rotate-webhook-secret":               "insufficient_scope invalid_state not_found",
@@ -89,7 +89,7 @@ var handlerCodes = map[string]string{
 	"update-user-distribution":            "address_invalid company_frozen currency_not_supported invalid_parameter invalid_type missing_field not_found profile_incomplete unknown_field",
 	"update-user-payer":                   "amount_not_positive amount_precision amount_too_large company_frozen invalid_parameter invalid_type missing_field not_found payer_deleted retry_later",
 	"update-webhook":                      "insufficient_scope internal invalid_parameter invalid_state missing_field not_found url_not_allowed",
-	"upload-company-document":             "category_not_allowed company_frozen country_not_supported document_limit insufficient_scope invalid_parameter invalid_state missing_field not_found payload_too_large tax_id_invalid unsupported_image",
+	"upload-company-document":             "category_not_allowed company_frozen country_not_supported document_limit invalid_parameter invalid_state missing_field not_found payload_too_large tax_id_invalid unsupported_image",
 	"upload-document":                     "category_not_allowed company_frozen country_not_supported document_limit invalid_parameter invalid_state missing_field not_found payload_too_large tax_id_invalid unsupported_image",
 	"upload-vendor-document":              "company_frozen not_found payload_too_large unsupported_image",
 }

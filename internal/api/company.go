@@ -25,10 +25,10 @@ type (
 		Website       string         `json:"website"`
 		Country       string         `json:"country"`
 		Status        string         `json:"status" enum:"active,frozen,closed"`
-		KYBStatus     string         `json:"kyb_status"`
+		KYBStatus     string         `json:"kyb_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,suspended"`
 		FundingMethod string         `json:"funding_method"`
 		Created       Time           `json:"created"`
-		KYBState      string         `json:"kyb_state" doc:"The verification's own state, finer than kyb_status; empty before the company told anything."`
+		KYBState      string         `json:"kyb_state" enum:",draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended" doc:"The verification's own state, finer than kyb_status; empty before the company told anything."`
 		Missing       []string       `json:"missing" doc:"What the verification still lacks."`
 		Documents     []documentItem `json:"documents"`
 		UBOs          []ownerDetail  `json:"ubos" doc:"Who owns or controls the company. Shown to the company's own API key."`
@@ -40,7 +40,7 @@ type (
 		LastName            string  `json:"last_name"`
 		OwnershipPercentage Decimal `json:"ownership_percentage"`
 		ControlPerson       bool    `json:"control_person"`
-		KYCStatus           string  `json:"kyc_status"`
+		KYCStatus           string  `json:"kyc_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired"`
 	}
 )
 

@@ -2,6 +2,8 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -65,10 +67,11 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 		Servers: []*huma.Server{{URL: "/", Description: "The service that serves this document."}},
 		Components: &huma.Components{
 			Schemas: reg, Headers: answerHeaders, Parameters: requestHeaders, Examples: map[string]*huma.Example{},
+			Responses:       map[string]*huma.Response{},
 			SecuritySchemes: securitySchemes(),
 		},
 	}
-	face := contract{api: api, reg: reg, problem: problemSchema}
+	face := contract{api: api, reg: reg, problem: problemSchema, refused: map[string]string{}, variants: map[int]int{}}
 	for i, rt := range table {
 		face.add(face.operation(rt, inputs[i]))
 	}
@@ -78,7 +81,7 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 		if rt.path == "/openapi.json" {
 			op.Responses["200"].Content = jsonContent(&huma.Schema{Type: huma.TypeObject, Description: "An OpenAPI 3.1 document.", AdditionalProperties: true})
 		} else {
-			op.Responses["200"].Content["application/json"].Example = map[string]any{"status": strings.TrimSuffix(strings.TrimPrefix(rt.path, "/"), "z")}
+			op.Responses["200"].Content["application/json"].Example = map[string]any{"status": map[string]string{"/healthz": "ok", "/readyz": "ready"}[rt.path]}
 		}
 		face.add(op)
 	}
@@ -108,7 +111,7 @@ func Document() []byte {
 
 // healthAnswer is what the two addresses for load balancers answer.
 type healthAnswer struct {
-	Status string `json:"status" doc:"ok, or ready."`
+	Status string `json:"status" enum:"ok,ready" doc:"ok of a process that runs, ready of one that can do its work."`
 }
 
 // operationsRoutes are the addresses beside the table that the contract names.
@@ -124,6 +127,9 @@ type contract struct {
 	reg     huma.Registry
 	problem *huma.Schema
 	tagged  map[string]bool
+	// refused holds the names of the shared refusals by what they say, variants how many there are of each status.
+	refused  map[string]string
+	variants map[int]int
 }
 
 func (c *contract) add(op *huma.Operation) {
@@ -185,7 +191,10 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 	case anyScope:
 		op.Security = []map[string][]string{{"api_key": {}}, {"oauth": {}}}
 	default:
-		op.Security = []map[string][]string{{"api_key": {}}, {"oauth": {rt.scope}}}
+		op.Security = []map[string][]string{{"api_key": {}}}
+		if !rt.keyOnly {
+			op.Security = append(op.Security, map[string][]string{"oauth": {rt.scope}})
+		}
 		op.Extensions = map[string]any{"x-scope": rt.scope}
 	}
 
@@ -209,8 +218,24 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 	return op
 }
 
-// refusals is the answer of one status, with an example for each code that the operation can answer with it.
+// refusals is the answer of one status, with an example for each code that the operation can answer with it. Operations that
+// refuse alike share one component: Conflict, Conflict2 and so on, in the order of the table.
 func (c *contract) refusals(rt route, status int, codes []string) *huma.Response {
+	headers := headers(rt, status)
+	says := fmt.Sprint(status, codes, slices.Sorted(maps.Keys(headers)))
+	name := c.refused[says]
+	if name == "" {
+		c.variants[status]++
+		name = strings.NewReplacer(" ", "", "-", "").Replace(http.StatusText(status))
+		if n := c.variants[status]; n > 1 {
+			name += strconv.Itoa(n)
+		}
+		c.refused[says], c.api.Components.Responses[name] = name, c.refusal(status, codes, headers)
+	}
+	return &huma.Response{Ref: "#/components/responses/" + name}
+}
+
+func (c *contract) refusal(status int, codes []string, headers map[string]*huma.Header) *huma.Response {
 	content := &huma.MediaType{Schema: c.problem, Examples: map[string]*huma.Example{}}
 	var text strings.Builder
 	text.WriteString(http.StatusText(status) + ". Codes:\n")
@@ -223,7 +248,7 @@ func (c *contract) refusals(rt route, status int, codes []string) *huma.Response
 		}
 	}
 	return &huma.Response{
-		Description: text.String(), Headers: headers(rt, status), Content: map[string]*huma.MediaType{"application/json": content},
+		Description: text.String(), Headers: headers, Content: map[string]*huma.MediaType{"application/json": content},
 		Extensions: map[string]any{"x-codes": codes},
 	}
 }
@@ -256,6 +281,9 @@ func (rt route) describe() string {
 		parts = append(parts, "Takes any credential, whatever its scopes.")
 	default:
 		parts = append(parts, "Scope: `"+rt.scope+"`.")
+	}
+	if rt.keyOnly {
+		parts = append(parts, "Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.")
 	}
 	if rt.sandbox {
 		parts = append(parts, "Exists in the sandbox only.")
@@ -364,6 +392,8 @@ func checkTable(table []route) string {
 			return at + "has a method that does not fit its kind"
 		case rt.scope == anyScope && !rt.sandbox:
 			return at + "is open to any credential outside of the sandbox"
+		case rt.keyOnly && (rt.scope == public || rt.scope == anyScope):
+			return at + "is for API keys and names no scope"
 		case rt.scope == public && rt.kind != read:
 			return at + "writes without a credential"
 		case rt.handler.run == nil:

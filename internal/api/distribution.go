@@ -27,7 +27,7 @@ type (
 		RecipientID    string `json:"recipient_id"`
 		Symbol         string `json:"symbol"`
 		Allocation     int    `json:"allocation"`
-		Status         string `json:"status"`
+		Status         string `json:"status" enum:"active"`
 	}
 
 	distributionDeleteInput struct {
@@ -57,7 +57,7 @@ type (
 	distributionItem struct {
 		DistributionID string         `json:"distribution_id"`
 		RecipientID    string         `json:"recipient_id"`
-		Type           string         `json:"distribution_type"`
+		Type           string         `json:"distribution_type" enum:"crypto,fiat"`
 		Symbol         string         `json:"symbol"`
 		Network        string         `json:"network"`
 		Address        string         `json:"address"`

@@ -25,6 +25,7 @@ var (
 	errVersion     = fault.New(fault.BadRequest, "unsupported_version", "This service speaks version 2.0 of the interface.")
 	errToken       = fault.New(fault.Unauthorized, "invalid_token", "Send a valid credential in the Authorization header.")
 	errCallback    = fault.New(fault.Unauthorized, "invalid_token", "The callback's signature is missing or wrong, or it is too old.")
+	errKeyOnly     = fault.New(fault.Forbidden, "insufficient_scope", "Only the company's own API key may do this, no user's token.")
 	errScope       = fault.New(fault.Forbidden, "insufficient_scope", "The credential lacks the scope that this needs.")
 	errMethod      = fault.New(0, "method_not_allowed", "This address does not take that method.")
 	errMisdirected = fault.New(0, "misdirected", "This service does not answer for that host.")

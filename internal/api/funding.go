@@ -34,7 +34,7 @@ type (
 		UserID           string  `json:"user_id" doc:"Empty for an account of the company."`
 		Currency         string  `json:"currency"`
 		Status           string  `json:"status" enum:"requested,terms_pending,pending,active,suspended,closed"`
-		Reason           string  `json:"reason" doc:"Why it is suspended or closed."`
+		Reason           string  `json:"reason" enum:",verification_ended,refused_by_bank" doc:"Why it is suspended or closed."`
 		TermsURL         string  `json:"terms_url"`
 		TermsVersion     string  `json:"terms_version" doc:"That was accepted; empty before."`
 		AccountHolder    string  `json:"account_holder_name"`

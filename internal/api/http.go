@@ -120,6 +120,7 @@ type route struct {
 	kind         kind
 	limit        int64 // of the body; 0 is bodyLimit
 	keyed        bool  // an API key must send an Idempotency-Key
+	keyOnly      bool  // what a company does for itself: a user's token is refused, whatever its scopes
 	sandbox      bool  // exists in the sandbox only
 	bodyOptional bool  // a request without a body is one without its members
 	handler      handler
@@ -459,6 +460,9 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 				if err := permit(c.by, rt.scope); err != nil {
 					return err
 				}
+			}
+			if rt.keyOnly && c.by.Kind != identity.KindAPIKey {
+				return errKeyOnly
 			}
 		}
 		key := ""

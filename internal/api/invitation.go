@@ -26,9 +26,9 @@ type (
 	invitationItem struct {
 		InvitationID string `json:"invitation_id"`
 		Email        string `json:"email"`
-		Role         string `json:"role"`
+		Role         string `json:"role" enum:"contractor,employee"`
 		Status       string `json:"status" enum:"sent,accepted,expired,revoked"`
-		Reason       string `json:"reason" doc:"Of a revoked one: revoked, by the company, or declined, by the person."`
+		Reason       string `json:"reason" enum:",revoked,declined" doc:"Of a revoked one: revoked, by the company, or declined, by the person."`
 		ResendCount  int    `json:"resend_count" doc:"3 at most."`
 		UserID       string `json:"user_id" doc:"Of who accepted."`
 		Created      Time   `json:"created"`

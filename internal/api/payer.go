@@ -75,7 +75,7 @@ type (
 		ExternalCompanyID string   `json:"external_company_id"`
 		Name              string   `json:"name"`
 		Email             string   `json:"email"`
-		CompanyType       string   `json:"company_type"`
+		CompanyType       string   `json:"company_type" enum:"employer,client"`
 		Currency          string   `json:"payroll_invoice_currency"`
 		Website           string   `json:"website"`
 		Occupation        string   `json:"occupation"`

@@ -33,7 +33,7 @@ type (
 		IsPremium         bool    `json:"is_premium,omitempty"`
 		InvoiceID         string  `json:"invoice_id,omitempty" maxLength:"64"`
 		Description       string  `json:"description,omitempty" maxLength:"500"`
-		Category          string  `json:"category,omitempty" maxLength:"100"`
+		Category          string  `json:"category,omitempty" maxLength:"100" doc:"What the payment is for, as the partner calls it." example:"salary"`
 		ExternalPaymentID string  `json:"external_payment_id,omitempty" maxLength:"255"`
 	}
 
@@ -157,7 +157,7 @@ type (
 		IsPremium         bool           `json:"is_premium"`
 		InvoiceID         string         `json:"invoice_id"`
 		Description       string         `json:"description"`
-		Category          string         `json:"category"`
+		Category          string         `json:"category" doc:"What the payment is for, as the partner calls it." example:"salary"`
 		ExternalPaymentID string         `json:"external_payment_id"`
 		Received          bool           `json:"received"`
 		Released          bool           `json:"released"`
@@ -190,8 +190,8 @@ type (
 
 	payrollStep struct {
 		ObjectID string `json:"object_id"`
-		From     string `json:"from"`
-		To       string `json:"to"`
+		From     string `json:"from" enum:",pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned" doc:"The state before; empty when it was created."`
+		To       string `json:"to" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned" doc:"The state after."`
 		Reason   string `json:"reason"`
 		At       Time   `json:"at"`
 	}

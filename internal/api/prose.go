@@ -114,13 +114,13 @@ var requestExamples = map[string]string{
 	"preview-payroll":               examplePayroll,
 	"create-recipient":              `{"first_name":"Ada","last_name":"Lovelace","email":"ada@example.com","country":"GB","role":"contractor","external_id":"worker-17"}`,
 	"create-recipient-distribution": `{"symbol":"BTC","distribution_data":{"address":"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}}`,
-	"upload-document":               `{"user_id":"usr_01k5m8s2a7d4n8q0y5j3f6b9","doc_type":"passport","category":"front","issuing_country":"GB","base64_image":"iVBORw0KGgo="}`,
+	"upload-document":               `{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","doc_type":"passport","category":"front","issuing_country":"GB","base64_image":"iVBORw0KGgo="}`,
 	"upload-company-document":       `{"doc_type":"certificate_of_incorporation","issuing_country":"GB","base64_image":"iVBORw0KGgo="}`,
-	"sandbox-bank-deposit":          `{"funding_account_id":"fac_01k5m9bnmi9r1t3v5x7z9203","amount":100.00,"currency":"EUR","reference":"TRF-2026-0917"}`,
-	"sandbox-deposit":               `{"payroll_id":"prl_01k5m8w4f8k6t1c5q2y9a3z7","kind":"exact"}`,
+	"sandbox-bank-deposit":          `{"funding_account_id":"fac_06gf58g6w2y1gp9sf76hca02rw","amount":100.00,"currency":"EUR","reference":"TRF-2026-0917"}`,
+	"sandbox-deposit":               `{"payroll_id":"prl_06gf58g6w2pq0pzjvm15cwn7n4","kind":"exact"}`,
 }
 
-const examplePayroll = `{"currency":"USD","external_id":"run-2026-09","to_pay":[{"user_id":"usr_01k5m8s2a7d4n8q0y5j3f6b9","amount_fiat":1250.50,"description":"September"}]}`
+const examplePayroll = `{"currency":"USD","external_id":"run-2026-09","to_pay":[{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","amount_fiat":1250.50,"description":"September"}]}`
 
 func text(s string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Examples: []any{s}} }
 

@@ -41,7 +41,7 @@ type (
 
 	recipientCreated struct {
 		RecipientID    string `json:"recipient_id"`
-		RecipientType  string `json:"recipient_type"`
+		RecipientType  string `json:"recipient_type" enum:"user,company"`
 		RelationshipID string `json:"relationship_id"`
 		Status         string `json:"status" enum:"pending,active,inactive"`
 		Replayed       bool   `json:"idempotency_replayed"`
@@ -71,9 +71,9 @@ type (
 		Name          string `json:"name"`
 		FirstName     string `json:"first_name"`
 		LastName      string `json:"last_name"`
-		Role          string `json:"role"`
-		RecipientType string `json:"recipient_type"`
-		Status        string `json:"status"`
+		Role          string `json:"role" enum:"contractor,employee,vendor"`
+		RecipientType string `json:"recipient_type" enum:"user,company"`
+		Status        string `json:"status" enum:"active,pending,inactive"`
 		Country       string `json:"country"`
 		ExternalID    string `json:"external_id"`
 		Department    string `json:"department"`

@@ -17,7 +17,7 @@ type (
 
 	rateItem struct {
 		Base       string  `json:"base"`
-		Quote      string  `json:"quote"`
+		Quote      string  `json:"quote" doc:"Currency that the price is in." example:"USD"`
 		Rate       Decimal `json:"rate" doc:"Quote for one whole base."`
 		ObservedAt Time    `json:"observed_at"`
 		ValidTo    Time    `json:"valid_to"`

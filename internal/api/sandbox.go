@@ -69,7 +69,7 @@ type (
 	sandboxMail struct {
 		MailID   string `json:"mail_id"`
 		Template string `json:"template"`
-		To       string `json:"to"`
+		To       string `json:"to" doc:"The address that it was written to."`
 		Subject  string `json:"subject"`
 		Text     string `json:"text"`
 		HTML     string `json:"html"`

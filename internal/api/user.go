@@ -76,7 +76,7 @@ type (
 		State           string `json:"state"`
 		Zip             string `json:"zip"`
 		Country         string `json:"country"`
-		KYCStatus       string `json:"kyc_status"`
+		KYCStatus       string `json:"kyc_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired"`
 		ProfileComplete bool   `json:"profile_complete" doc:"The profile has what paying the person needs."`
 		Created         Time   `json:"created"`
 	}

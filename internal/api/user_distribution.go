@@ -84,7 +84,7 @@ type (
 		Symbol         string         `json:"symbol"`
 		Tag            string         `json:"tag"`
 		TransferMemo   string         `json:"transfer_memo"`
-		Type           string         `json:"distribution_type"`
+		Type           string         `json:"distribution_type" enum:"crypto,fiat"`
 		Network        string         `json:"network"`
 		Data           jsontext.Value `json:"distribution_data" doc:"Bank data is masked."`
 		Allocation     int            `json:"allocation"`
@@ -127,7 +127,7 @@ type (
 	requiredSubfield struct {
 		Key       string        `json:"key"`
 		Label     string        `json:"label"`
-		Type      string        `json:"type"`
+		Type      string        `json:"type" enum:"text,select,date,email,phone"`
 		Required  bool          `json:"required"`
 		MinLength int           `json:"min_length"`
 		MaxLength int           `json:"max_length"`

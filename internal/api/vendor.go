@@ -61,7 +61,7 @@ type (
 		Country           string  `json:"country,omitempty" maxLength:"2"`
 		IsPremium         bool    `json:"is_premium,omitempty"`
 		Description       string  `json:"description,omitempty" maxLength:"500"`
-		Category          string  `json:"category,omitempty" maxLength:"100"`
+		Category          string  `json:"category,omitempty" maxLength:"100" doc:"What the payment is for, as the partner calls it." example:"design"`
 		ExternalPaymentID string  `json:"external_payment_id,omitempty" maxLength:"255"`
 	}
 

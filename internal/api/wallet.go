@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/wallet"
 )
 
@@ -22,7 +21,7 @@ type (
 		CompanyID string `json:"company_id"`
 		Currency  string `json:"currency"`
 		Status    string `json:"status" enum:"pending,in_progress,completed,rejected"`
-		Reason    string `json:"reason" doc:"Why it was rejected."`
+		Reason    string `json:"reason" enum:",currency_not_supported,company_frozen" doc:"Why it was rejected."`
 	}
 
 	walletList struct {
@@ -36,7 +35,7 @@ type (
 	walletBalance struct {
 		WalletID  string  `json:"wallet_id" doc:"Empty where money is there but no wallet was requested."`
 		Currency  string  `json:"currency"`
-		Status    string  `json:"status"`
+		Status    string  `json:"status" enum:",pending,in_progress,completed,rejected" doc:"Of the request for the wallet; empty where none was asked for."`
 		Available Decimal `json:"available" doc:"What pay runs can be funded with."`
 		Reserved  Decimal `json:"reserved" doc:"What is set aside for pay runs that are not released yet."`
 	}
@@ -69,18 +68,7 @@ type (
 	}
 )
 
-// keyOnly refuses a user's token where a company acts for itself.
-func (c *call) keyOnly() error {
-	if c.by.Kind != identity.KindAPIKey {
-		return errScope.Detailf("Only the company's own API key may do this.")
-	}
-	return nil
-}
-
 func requestWallet(ctx context.Context, tx *db.Tx, c *call, in *walletRequestInput) (*walletRequested, error) {
-	if err := c.keyOnly(); err != nil {
-		return nil, err
-	}
 	w, err := wallet.Request(ctx, tx, c.by, c.company, in.Body.Currency)
 	if err != nil {
 		return nil, err

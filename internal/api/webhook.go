@@ -83,7 +83,7 @@ type (
 	webhookUpdateBody struct {
 		URL         *string   `json:"url,omitempty"`
 		Description *string   `json:"description,omitempty" maxLength:"200"`
-		Events      *[]string `json:"events,omitempty" maxItems:"50"`
+		Events      *[]string `json:"events,omitempty" maxItems:"50" doc:"Names, or prefixes such as payroll.*; none or * chooses all. Absent: they stay."`
 	}
 
 	webhookRotateInput struct {
@@ -103,7 +103,7 @@ type (
 		Description    string   `json:"description"`
 		Events         []string `json:"events" doc:"Empty: all."`
 		Status         string   `json:"status" enum:"enabled,throttled,disabled_auto,disabled_manual"`
-		Reason         string   `json:"reason" doc:"Why it is disabled: requested, gone or failing."`
+		Reason         string   `json:"reason" enum:",requested,gone,failing" doc:"Why it is disabled: requested, gone or failing."`
 		ThrottledUntil string   `json:"throttled_until" doc:"Empty unless throttled."`
 		FailingSince   string   `json:"failing_since" doc:"Empty when the last attempt succeeded."`
 		LastSuccess    string   `json:"last_success" doc:"Empty before the first."`
@@ -151,7 +151,7 @@ type (
 		Status     string `json:"status" enum:"pending,retrying,succeeded,failed,cancelled,blocked"`
 		Attempts   int64  `json:"attempts"`
 		NextTry    string `json:"next_try" doc:"Empty when there will be none."`
-		Error      string `json:"error" doc:"Class of the last failure."`
+		Error      string `json:"error" enum:",timeout,connection_failed,name_not_resolved,tls_failed,blocked_address,redirect,http_status" doc:"Class of the last failure."`
 		HTTPStatus int64  `json:"http_status" doc:"Of the last answer, 0 without one."`
 		Created    Time   `json:"created"`
 		Updated    Time   `json:"updated"`
@@ -179,7 +179,7 @@ type (
 		URL        string `json:"url"`
 		TookMillis int64  `json:"took_ms"`
 		HTTPStatus int64  `json:"http_status" doc:"0 without an answer."`
-		Error      string `json:"error"`
+		Error      string `json:"error" enum:",timeout,connection_failed,name_not_resolved,tls_failed,blocked_address,redirect,http_status" doc:"Class of the failure; empty after a success."`
 		Response   string `json:"response" doc:"The first 4 KiB of the answer's body."`
 	}
 
@@ -196,7 +196,7 @@ type (
 
 	redeliverStarted struct {
 		WebhookID string `json:"webhook_id"`
-		Status    string `json:"status" doc:"started: the events join the queue in the background."`
+		Status    string `json:"status" enum:"started" doc:"started: the events join the queue in the background."`
 	}
 )
 

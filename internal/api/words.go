@@ -17,34 +17,34 @@ type word struct {
 // words are the words of the interface, in groups that belong together.
 var words = map[string]word{
 	// Ids. They are opaque.
-	"company_id":          {"Id of the company.", `"com_01k5m8rzq4e2v7t3x9h6w0c1"`},
-	"user_id":             {"Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.", `"usr_01k5m8s2a7d4n8q0y5j3f6b9"`},
-	"recipient_id":        {"Id of the recipient.", `"rec_01k5m8t6w3p9c2k7z4r8g1v5"`},
-	"relationship_id":     {"Id of the link between the company and the recipient.", `"rel_01k5m8t6w3p9c2k7z4r8g1v6"`},
-	"distribution_id":     {"Id of the payment destination.", `"dst_01k5m8v0x6h2m4s9b7n3e8d1"`},
-	"payroll_id":          {"Id of the payroll.", `"prl_01k5m8w4f8k6t1c5q2y9a3z7"`},
-	"subpayroll_id":       {"Id of one payment of a payroll: what one payee gets.", `"pmt_01k5m8w4f8k6t1c5q2y9a3z8"`},
-	"payment_id":          {"Id of one payment of a payroll: what one payee gets.", `"pmt_01k5m8w4f8k6t1c5q2y9a3z8"`},
-	"output_id":           {"Id of one output of a payment: the share that goes to one destination.", `"out_01k5m8w4f8k6t1c5q2y9a3z9"`},
-	"quote_id":            {"Id of the quote.", `"quo_01k5m8w4f8k6t1c5q2y9a400"`},
-	"deposit_id":          {"Id of the deposit: money that came in.", `"dep_01k5m8x9r0v4b6w2h7t3k1m5"`},
-	"claim_id":            {"Id of the merchant claim.", `"clm_01k5m8y3d5g7j9n1p4s6u8x0"`},
-	"invoice_id":          {"Id of the invoice.", `"inv_01k5m8z7e1i3o5r9v2y4a6c8"`},
-	"document_id":         {"Id of the document.", `"doc_01k5m900b4f6h8k2m5q7s9w1"`},
-	"external_company_id": {"Id of the payer (`pyr_…`): somebody outside of this service who pays the user.", `"pyr_01k5m914c6g8j0n3p5r7t9v2"`},
-	"vendor_id":           {"Id of the vendor, a recipient.", `"rec_01k5m8t6w3p9c2k7z4r8g1v5"`},
-	"payer_id":            {"Id of the payer (`pyr_…`), or the merchant's own reference for its customer.", `"pyr_01k5m914c6g8j0n3p5r7t9v2"`},
-	"wallet_id":           {"Id of the company's wallet in one currency.", `"wal_01k5m928d8h0k2o4q6s8u0w3"`},
-	"transaction_id":      {"Id of the transaction.", `"txn_01k5m93cea1j3l5p7r9t1v4x"`},
-	"webhook_id":          {"Id of the webhook endpoint.", `"whk_01k5m94gfb2k4m6q8s0u2w5y"`},
-	"endpoint_id":         {"Id of the webhook endpoint.", `"whk_01k5m94gfb2k4m6q8s0u2w5y"`},
-	"event_id":            {"Id of the event, the same in every delivery of it.", `"evt_01k5m95hgc3l5n7r9t1v3x6z"`},
-	"delivery_id":         {"Id of one delivery of an event to one endpoint.", `"dlv_01k5m96jhd4m6o8s0u2w4y70"`},
-	"invitation_id":       {"Id of the invitation.", `"ivt_01k5m97kie5n7p9t1v3x5z81"`},
-	"ubo_id":              {"Id of the beneficial owner.", `"ubo_01k5m98ljf6o8q0u2w4y6092"`},
-	"object_id":           {"Id of what changed its state: the payroll or one of its payments.", `"prl_01k5m8w4f8k6t1c5q2y9a3z7"`},
-	"client_id":           {"Id of the authentication app, as its settings show it.", `"cli_01k5m99mkg7p9r1v3x5z71a3"`},
-	"id":                  {"Id of the object.", `"rec_01k5m8t6w3p9c2k7z4r8g1v5"`},
+	"company_id":          {"Id of the company.", `"com_06gf58g6w1v5s708fp7tx3xdw0"`},
+	"user_id":             {"Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.", `"usr_06gf58g6w28xgvfnbjvbc8gg88"`},
+	"recipient_id":        {"Id of the recipient.", `"rec_06gf58g6w2tn3zzsvyjtccxcc8"`},
+	"relationship_id":     {"Id of the link between the company and the recipient.", `"rel_06gf58g6w16389bj6g1srq4d38"`},
+	"distribution_id":     {"Id of the payment destination.", `"dst_06gf58g6w1zrmrgar2qn4p0wcw"`},
+	"payroll_id":          {"Id of the payroll.", `"prl_06gf58g6w2pq0pzjvm15cwn7n4"`},
+	"subpayroll_id":       {"Id of one payment of a payroll: what one payee gets.", `"pmt_06gf58g6w2b01306dn9h8c6vcg"`},
+	"payment_id":          {"Id of one payment of a payroll: what one payee gets.", `"pmt_06gf58g6w2b01306dn9h8c6vcg"`},
+	"output_id":           {"Id of one output of a payment: the share that goes to one destination.", `"out_06gf58g6w3sm743akvrytz3w8m"`},
+	"quote_id":            {"Id of the quote.", `"quo_06gf58g6w2sp4kq83hxe3nh5pm"`},
+	"deposit_id":          {"Id of the deposit: money that came in.", `"dep_06gf58g6w2kvkqtk50xh3s8knw"`},
+	"claim_id":            {"Id of the merchant claim.", `"clm_06gf58g6w17gqvggteagdzt4pg"`},
+	"invoice_id":          {"Id of the invoice.", `"inv_06gf58g6w2b0ta81jn2xqare0m"`},
+	"document_id":         {"Id of the document.", `"doc_06gf58g6w0w5dpzz01n4wqzwfw"`},
+	"external_company_id": {"Id of the payer (`pyr_…`): somebody outside of this service who pays the user.", `"pyr_06gf58g6w1sd2bmncbk8f913rm"`},
+	"vendor_id":           {"Id of the vendor, a recipient.", `"rec_06gf58g6w2tn3zzsvyjtccxcc8"`},
+	"payer_id":            {"Id of the payer (`pyr_…`), or the merchant's own reference for its customer.", `"pyr_06gf58g6w1sd2bmncbk8f913rm"`},
+	"wallet_id":           {"Id of the company's wallet in one currency.", `"wal_06gf58g6w0aychq170kks701q0"`},
+	"transaction_id":      {"Id of the transaction.", `"jrn_06gf58g6w23xf7hs63s9x5j7sc"`},
+	"webhook_id":          {"Id of the webhook endpoint.", `"whk_06gf58g6w2messfavdnba8x1fm"`},
+	"endpoint_id":         {"Id of the webhook endpoint.", `"whk_06gf58g6w2messfavdnba8x1fm"`},
+	"event_id":            {"Id of the event, the same in every delivery of it.", `"evt_06gf58g6w2qkhv375vsd8b2pm4"`},
+	"delivery_id":         {"Id of one delivery of an event to one endpoint.", `"dlv_06gf58g6w3294yb3vz4hvc9zng"`},
+	"invitation_id":       {"Id of the invitation.", `"ivt_06gf58g6w100qc30sdjrkvr1n4"`},
+	"ubo_id":              {"Id of the beneficial owner.", `"ubo_06gf58g6w35wxgp84a80mg25h8"`},
+	"object_id":           {"Id of what changed its state: the payroll or one of its payments.", `"prl_06gf58g6w2pq0pzjvm15cwn7n4"`},
+	"client_id":           {"Id of the authentication app, as its settings show it.", `"cli_06gf58g6w1rrf1wfby3nckp71r"`},
+	"id":                  {"Id of the object.", `"rec_06gf58g6w2tn3zzsvyjtccxcc8"`},
 	"external_id":         {"The partner's own reference, unique in the company; up to 255 characters.", `"run-2026-09"`},
 	"external_payment_id": {"The partner's own reference of this payment; up to 255 characters.", `"run-2026-09/ada"`},
 	"request_id":          {"Id of this request, the same as in the header X-Request-Id and in the service's log.", `"req_5f1d0c6a9b3e4f7a8c2d1e0f9a8b7c6d"`},
@@ -161,9 +161,9 @@ var words = map[string]word{
 	"options":       {"The values to choose from.", ``},
 	"rail":          {"How the money is sent.", `"sepa"`},
 	"field":         {"Name of the member that this one depends on.", `"account_type"`},
-	"change_id":     {"Id of the change.", `"chg_01k5m9cond0s2u4w6y8a304"`},
+	"change_id":     {"Id of the change.", `"chg_06gf58g6w3vwannghmvpxav48w"`},
 	"action":        {"What was done.", `"created"`},
-	"credential_id": {"Id of the credential that did it.", `"key_01k5m9dpoe1t3v5x7z9b405"`},
+	"credential_id": {"Id of the credential that did it.", `"key_06gf58g6w2m6f5zq3astchg954"`},
 	"dry_run":       {"Whether nothing was kept.", `false`},
 	"existing":      {"Rows that were there already.", `0`},
 	"failed":        {"Rows that were refused.", `0`},
@@ -189,7 +189,7 @@ var words = map[string]word{
 	"bytes":                {"Size, in bytes.", `48213`},
 
 	// Bank accounts.
-	"funding_account_id":  {"Id of the funding account.", `"fac_01k5m9bnmi9r1t3v5x7z9203"`},
+	"funding_account_id":  {"Id of the funding account.", `"fac_06gf58g6w2y1gp9sf76hca02rw"`},
 	"accounts":            {"The funding accounts.", ``},
 	"account_holder_name": {"Name in which the account is held.", `"Ada Lovelace"`},
 	"account_number":      {"Account number; empty where there is an IBAN.", `"000123456789"`},
@@ -267,14 +267,14 @@ var words = map[string]word{
 	"companies": {"The companies.", ``},
 
 	// Messages and notes.
-	"mail_id":     {"Id of the message.", `"mail_01k5m9amlh8q0s2u4w6y8102"`},
+	"mail_id":     {"Id of the message.", `"mail_06gf58g6w0gq4psw5rnxh0grpc"`},
 	"subject":     {"Subject line.", `"You are invited"`},
 	"template":    {"Which message it is.", `"invitation"`},
 	"text":        {"The message as plain text.", `"Hello"`},
 	"html":        {"The message as HTML.", `"<p>Hello</p>"`},
 	"sent_at":     {"When it was sent, UTC.", ``},
 	"expires_at":  {"When it ends, UTC.", ``},
-	"source_id":   {"Id of the object that moved the money.", `"prl_01k5m8w4f8k6t1c5q2y9a3z7"`},
+	"source_id":   {"Id of the object that moved the money.", `"prl_06gf58g6w2pq0pzjvm15cwn7n4"`},
 	"source_type": {"Kind of the object that moved the money.", `"payroll"`},
 
 	// Reference.
@@ -369,6 +369,8 @@ func exampleOf(reg huma.Registry, s *huma.Schema, request bool) any {
 		return s.Examples[0]
 	case s.Default != nil:
 		return s.Default
+	case len(s.Enum) > 1 && s.Enum[0] == "":
+		return s.Enum[1] // it says more than that there is none
 	case len(s.Enum) > 0:
 		return s.Enum[0]
 	}

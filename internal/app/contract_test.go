@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,7 +41,11 @@ func TestTheCommittedContractIsTheServedOne(t *testing.T) {
 	}
 }
 
-// The contract is written for people: everything in it is described, and every example is a valid one.
+// state are the names of answers' members that hold a state.
+var state = regexp.MustCompile(`^(status|[a-z]+_status|[a-z]+_state)$`)
+
+// The contract is written for people: everything in it is described, every state lists its values, and every example is a
+// valid one, with ids of the form that the service gives.
 func TestTheContractIsComplete(t *testing.T) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.Document()))
 	if err != nil {
@@ -61,6 +67,25 @@ func TestTheContractIsComplete(t *testing.T) {
 			t.Errorf("%s: its example is not valid: %v", pointer, err)
 		}
 	}
+	id := regexp.MustCompile(`^[a-z]{3,4}_[0-9abcdefghjkmnpqrstvwxyz]{25}[048cgmrw]$`)
+	var ids func(pointer, name string, v any)
+	ids = func(pointer, name string, v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, item := range v {
+				ids(pointer, name, item)
+			}
+		case object:
+			for name, member := range v {
+				ids(pointer, name, member)
+			}
+		case string:
+			named := strings.HasSuffix(name, "_id") && name != "request_id" && name != "client_id" && name != "tax_id" && !strings.HasPrefix(name, "external_") || name == "external_company_id"
+			if named && v != "" && !id.MatchString(v) {
+				t.Errorf("%s: an example shows the id %s in %s, which is none", pointer, v, name)
+			}
+		}
+	}
 	var walk func(pointer string, v any)
 	walk = func(pointer string, v any) {
 		switch v := v.(type) {
@@ -78,6 +103,10 @@ func TestTheContractIsComplete(t *testing.T) {
 					}
 					for _, example := range list(m["examples"]) {
 						valid(at, example)
+						ids(at, name, example)
+					}
+					if state.MatchString(name) && m["type"] == "string" && m["enum"] == nil && !strings.HasSuffix(pointer, "Body") {
+						t.Errorf("%s is a state and lists no values: give the field an enum tag", at)
 					}
 				}
 			}
@@ -94,7 +123,11 @@ func TestTheContractIsComplete(t *testing.T) {
 			if about, _ := o["description"].(string); about == "" || o["summary"] == "" {
 				t.Errorf("%s has no description", at)
 			}
-			for _, p := range list(o["parameters"]) {
+			for i, p := range list(o["parameters"]) {
+				if example := p.(object)["example"]; example != nil {
+					valid(at+"/parameters/"+strconv.Itoa(i)+"/schema", example)
+					ids(at, p.(object)["name"].(string), example)
+				}
 				if p := p.(object); p["$ref"] == nil && p["description"] == nil {
 					t.Errorf("%s: the parameter %v has no description: give the field a doc tag, or the word a line in internal/api/words.go", at, p["name"])
 				}
@@ -102,11 +135,16 @@ func TestTheContractIsComplete(t *testing.T) {
 			if body, ok := o["requestBody"].(object); ok {
 				content := body["content"].(object)["application/json"].(object)
 				valid(at+"/requestBody/content/application~1json/schema", content["example"])
+				ids(at, "", content["example"])
 			}
 			for status, r := range o["responses"].(object) {
+				if r.(object)["$ref"] != nil {
+					continue // its examples are components
+				}
 				content, _ := r.(object)["content"].(object)["application/json"].(object)
 				if example, ok := content["example"]; ok {
 					valid(at+"/responses/"+status+"/content/application~1json/schema", example)
+					ids(at, "", example)
 				}
 			}
 		}

@@ -16,7 +16,7 @@ func writeClientDocument(name string) error {
 		return err
 	}
 	components := doc["components"].(map[string]any)
-	for _, part := range []string{"securitySchemes", "parameters", "headers", "examples"} {
+	for _, part := range []string{"securitySchemes", "parameters", "headers", "examples", "responses"} {
 		delete(components, part)
 	}
 	for _, methods := range doc["paths"].(map[string]any) {

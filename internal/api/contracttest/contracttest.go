@@ -58,13 +58,22 @@ type wire struct {
 			Required bool           `json:"required"`
 			Content  map[string]any `json:"content"`
 		} `json:"requestBody"`
-		Responses map[string]struct {
-			Headers map[string]any `json:"headers"`
-			Content map[string]any `json:"content"`
-			Codes   []string       `json:"x-codes"`
-		} `json:"responses"`
+		Responses map[string]wireResponse `json:"responses"`
 	} `json:"paths"`
+	Components struct {
+		Responses map[string]wireResponse `json:"responses"`
+	} `json:"components"`
 }
+
+type wireResponse struct {
+	Ref     string         `json:"$ref"`
+	Headers map[string]any `json:"headers"`
+	Content map[string]any `json:"content"`
+	Codes   []string       `json:"x-codes"`
+}
+
+// responseRef begins a reference to an answer that operations share.
+const responseRef = "#/components/responses/"
 
 // Open reads a document.
 func Open(document []byte) (*Contract, error) {
@@ -105,12 +114,16 @@ func Open(document []byte) (*Contract, error) {
 				if err != nil {
 					return nil, fmt.Errorf("%s: the status %q is no number", pattern, text)
 				}
+				schema := at + "/responses/" + text
+				if name, shared := strings.CutPrefix(r.Ref, responseRef); shared {
+					r, schema = w.Components.Responses[name], "contract.json#/components/responses/"+name
+				}
 				a := &answer{codes: r.Codes}
 				for name := range r.Headers {
 					a.headers = append(a.headers, http.CanonicalHeaderKey(name))
 				}
 				if r.Content["application/json"] != nil {
-					if a.schema, err = compiler.Compile(at + "/responses/" + text + "/content/application~1json/schema"); err != nil {
+					if a.schema, err = compiler.Compile(schema + "/content/application~1json/schema"); err != nil {
 						return nil, err
 					}
 				}
