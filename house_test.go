@@ -32,7 +32,7 @@ var floors = [][]string{
 	{"internal/db"},
 	{"internal/job", "internal/ledger"},
 	{"internal/mail"},
-	{"internal/webhook", "internal/chain", "internal/rates", "internal/rail", "internal/identity"},
+	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/rail", "internal/identity"},
 	{"internal/oauth", "internal/session"},
 	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/invoice", "internal/wallet", "internal/funding"},
 	{"internal/kyc"},
@@ -57,6 +57,7 @@ var sideways = map[string]string{
 	"internal/distribution → internal/recipient": "who owns a destination, and may change it, is a payee's matter",
 	"internal/deposit → internal/quote":          "a deposit is worth what the quote in force said when it was first seen",
 	"internal/webhook → internal/identity":       "an endpoint's secret is sealed, and a principal manages it; events themselves know neither",
+	"internal/lightning → internal/identity":     "the preimage of an invoice is sealed until the node has it",
 	"internal/rail → internal/chain":             "the on-chain rail spends the wallet's coins",
 	"internal/payroll → internal/payout":         "a pay run that is released hands its outputs over, and reads how they ended",
 }
@@ -72,6 +73,7 @@ var (
 		"internal/identity/token.go":   "makes secrets, which must come from the system's randomness",
 		"internal/identity/subject.go": "makes keys, which must come from the system's randomness",
 		"docs/samples":                 "shows a receiver, which compares a delivery's time with its own clock",
+		"internal/lightning":           "draws preimages, which must come from the system's randomness",
 		"internal/webhook/delivery":    "measures receivers, spreads attempts, and signs for clocks that are not the sandbox's",
 	}
 	environment = map[string]string{
@@ -91,7 +93,7 @@ var (
 )
 
 // noFloats are the packages in which an amount could pass through a float unseen.
-var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice", "internal/funding"}
+var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice", "internal/funding", "internal/lightning"}
 
 // reference are the tables and indexes whose first key is not the company: they are shared by all companies, small or
 // owned by the process, and copied to every node where rows are spread by company.
@@ -126,6 +128,9 @@ var reference = map[string]string{
 	"verifications":   "a person is verified once, whoever pays them",
 
 	"provider_callbacks": "a provider names its own cases, not companies",
+
+	"lightning_invoices": "its key starts with the company, but the node names what was paid by its hash, whoever's it is",
+	"lightning_cursors":  "a node has no companies",
 
 	"chain_cursors":   "a chain has no companies",
 	"chain_blocks":    "a chain has no companies",

@@ -1,0 +1,103 @@
+package lightning_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/lightning/lightningtest"
+)
+
+func TestContract(t *testing.T) { lightningtest.Contract(t, lightningtest.Start(t)) }
+
+func client(t *testing.T, o lightning.Options) *lightning.Client {
+	t.Helper()
+	c, err := lightning.NewClient(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A node whose payment request is not what was asked for is not believed, whatever its answer says.
+func TestAPaymentRequestIsReadBack(t *testing.T) {
+	n := lightningtest.Start(t)
+	c := client(t, n.Options())
+	for name, change := range map[string]func(*lightning.Request){
+		"amount":  func(r *lightning.Request) { r.Msat += 1000 },
+		"any":     func(r *lightning.Request) { r.Msat = 0 },
+		"hash":    func(r *lightning.Request) { r.Hash[0] ^= 1 },
+		"network": func(r *lightning.Request) { r.Network = "bitcoin" },
+		"signer":  func(r *lightning.Request) { r.Payee = "" },
+	} {
+		n.Falsify(change)
+		if got, err := c.Add(t.Context(), lightning.NewInvoice{Preimage: [32]byte([]byte(strings.Repeat(name, 32)[:32])), Amount: 5_000, Expiry: time.Minute}); !errors.Is(err, lightning.ErrWrongNode) {
+			t.Errorf("another %s was believed: %q, %v", name, got, err)
+		}
+	}
+	n.Falsify(nil)
+	if _, err := c.Add(t.Context(), lightning.NewInvoice{Amount: 5_000, Expiry: time.Minute}); err != nil {
+		t.Error(err)
+	}
+}
+
+// An answer that was lost is asked for again and finds the same invoice.
+func TestALostAnswerMakesNoSecondInvoice(t *testing.T) {
+	n := lightningtest.Start(t)
+	c := client(t, n.Options())
+	n.LoseAnswers(1)
+	order := lightning.NewInvoice{Preimage: [32]byte{1}, Amount: 5_000, Expiry: time.Minute}
+	if _, err := c.Add(t.Context(), order); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	request, err := c.Add(t.Context(), order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Pay(t.Context(), request); err != nil {
+		t.Error(err)
+	}
+	if n.Count(lightning.Open)+n.Count(lightning.Settled) != 1 {
+		t.Error("there are two invoices")
+	}
+}
+
+// The macaroon is money: it goes to the node alone.
+func TestTheMacaroonIsNotSentElsewhere(t *testing.T) {
+	seen := false
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen = true }))
+	defer elsewhere.Close()
+	n := lightningtest.Start(t)
+	n.Redirect(elsewhere.URL)
+	if _, err := client(t, n.Options()).Info(t.Context()); err == nil {
+		t.Error("a redirect was taken for an answer")
+	}
+	if seen {
+		t.Error("the client followed a redirect with its macaroon")
+	}
+	o := n.Options()
+	o.URL = "http://" + strings.TrimPrefix(o.URL, "https://")
+	if _, err := lightning.NewClient(o); err == nil {
+		t.Error("a client that would send its macaroon in the clear")
+	}
+}
+
+func TestALockedNodeSaysSo(t *testing.T) {
+	n := lightningtest.Start(t)
+	n.Lock()
+	c := client(t, n.Options())
+	if _, err := c.Info(t.Context()); err == nil || !strings.Contains(err.Error(), "wallet locked") {
+		t.Errorf("got %v", err)
+	}
+	if err := c.Subscribe(t.Context(), 1, nil); err == nil || !strings.Contains(err.Error(), "wallet locked") {
+		t.Errorf("got %v", err)
+	}
+	n.Unlock()
+	if _, err := c.Info(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,421 @@
+// Package lightning asks for money over the Lightning Network, through an LND node: invoices that a node makes, what became
+// of each, and which were paid.
+//
+//	wanted → open → ending → ended
+//	   │       │       │       │
+//	   └───────┴───────┴───────┴──→ paid
+//
+// What holds:
+//
+//   - An invoice asks for exactly the amount of one quote and can be paid as long as that quote holds, and not longer: the node
+//     itself cancels it at the end. So a paid invoice was paid in time and in full.
+//   - The preimage is chosen here and written down, sealed, before the node hears of it. The node makes one invoice of a
+//     preimage, so that a call whose answer was lost is repeated without a second invoice that could be paid.
+//   - A payment request is shown only after it was read back: network, amount, hash and the node's signature are right.
+//   - An object has at most one invoice that is shown. One that is not wanted any more is cancelled at the node; when it was
+//     paid first, that counts. "ended" is what the node said, not what was hoped.
+//   - Payments are followed by the node's own count of settled invoices, and the cursor is committed with what it stands for, so
+//     that none is lost while the program is down. Besides, each invoice is looked at when its time is over.
+//
+// The requests of a transaction are [Service.Ask] and [End]; the network is spoken to by the job [JobInvoice] and by
+// [Service.Watch]. News travels up as the job [JobPaid]: what a payment means is for the owner of the object to say.
+package lightning
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Chain is the name under which Lightning payments stand among those of chains.
+const Chain = "lightning"
+
+// Kinds of jobs. The payload of both is [News].
+const (
+	// JobInvoice is that an invoice is to be brought to where it should be at the node.
+	JobInvoice = "lightning.invoice"
+	// JobPaid is that an invoice was paid.
+	JobPaid = "lightning.paid"
+)
+
+// News is the payload of the jobs.
+type News struct {
+	InvoiceID string `json:"invoice_id"`
+}
+
+// State is where an invoice stands here.
+type State string
+
+// States of an invoice.
+const (
+	Wanted State = "wanted" // the node is to make it
+	Asked  State = "open"   // it can be paid
+	Ending State = "ending" // it is to be cancelled at the node
+	Ended  State = "ended"  // it cannot be paid any more, and was not
+	Paid   State = "paid"
+)
+
+const (
+	// shortest is the least time in which a payment can be expected to arrive; for less no invoice is made.
+	shortest = 30 * time.Second
+	// grace is how long after its end an invoice is looked at: the node cancels it by a clock of its own.
+	grace = 30 * time.Second
+	// sweepEvery is between two looks at all open invoices, while the node's count is not known.
+	sweepEvery = 5 * time.Second
+	sweepSize  = 500
+	maxMemo    = 200
+)
+
+// Invoice asks one payer for the amount of one quote.
+type Invoice struct {
+	ID, CompanyID     string
+	ObjectID, QuoteID string
+	State             State
+	Version           int64
+	Amount            money.Amount // BTC
+	Memo              string       // what the payer's wallet shows
+	ExpiresAt         time.Time
+	Hash              string // hex
+	NodeID            string // the node that made it
+	Request           string // BOLT 11; "" until it was made
+	Paid              money.Amount
+	SettledAt         time.Time // by the node's clock, to the second; zero until paid
+
+	preimage    string // sealed
+	settleIndex uint64
+}
+
+// Order is an invoice to ask for.
+type Order struct {
+	CompanyID, ObjectID, QuoteID string
+	Amount                       money.Amount // BTC, more than 0
+	Memo                         string       // cut to 200 characters
+	ExpiresAt                    time.Time
+}
+
+// Service makes and follows invoices.
+type Service struct {
+	Client *Client // nil in a process that only asks
+	Sealer *identity.Sealer
+}
+
+func hashOf(preimage [32]byte) Hash { return sha256.Sum256(preimage[:]) }
+
+func place(id string) identity.Place {
+	return identity.Place{Table: "lightning_invoices", Column: "preimage", Row: id}
+}
+
+// Ask orders an invoice, which a job then makes. What was asked for the same object before is not wanted any more.
+func (s *Service) Ask(ctx context.Context, tx *db.Tx, o Order) error {
+	if err := End(ctx, tx, o.CompanyID, o.ObjectID); err != nil {
+		return err
+	}
+	if o.ExpiresAt.Sub(tx.Now()) < shortest {
+		return nil
+	}
+	var preimage [32]byte
+	_, _ = rand.Read(preimage[:]) // never fails: the runtime ends the program instead
+	if memo := []rune(o.Memo); len(memo) > maxMemo {
+		o.Memo = string(memo[:maxMemo])
+	}
+	i := Invoice{
+		ID: tx.NewID("lni"), CompanyID: o.CompanyID, ObjectID: o.ObjectID, QuoteID: o.QuoteID, State: Wanted, Version: 1,
+		Amount: o.Amount, Memo: o.Memo, ExpiresAt: o.ExpiresAt, Hash: hashOf(preimage).String(), Paid: money.Zero(money.BTC),
+	}
+	var err error
+	if i.preimage, err = s.Sealer.Seal(place(i.ID), preimage[:]); err != nil {
+		return err
+	}
+	insert(tx, i)
+	db.History(tx, i.CompanyID, i.ID, i.Version, "", string(i.State), "asked for")
+	wake(tx, i, time.Time{})
+	return nil
+}
+
+// wake has an invoice looked at, now or at an instant.
+func wake(tx *db.Tx, i Invoice, at time.Time) {
+	job.Enqueue(tx, job.New{CompanyID: i.CompanyID, Kind: JobInvoice, Payload: News{i.ID}, RunAt: at})
+}
+
+// End says that no invoice of an object is wanted any more. Those that can be paid are cancelled at the node by a job.
+func End(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
+	all, err := ForObject(ctx, tx, companyID, objectID)
+	if err != nil {
+		return err
+	}
+	for _, i := range all {
+		if i.State != Wanted && i.State != Asked {
+			continue
+		}
+		from := i.State
+		i.State = Ending
+		if err := step(ctx, tx, from, &i, "not wanted any more"); err != nil {
+			return err
+		}
+		wake(tx, i, time.Time{})
+	}
+	return nil
+}
+
+// errTwin: another transaction moved the same invoice between the read and the write.
+var errTwin = errors.New("lightning: the invoice changed at the same moment")
+
+func step(ctx context.Context, tx *db.Tx, from State, i *Invoice, reason string) error {
+	moved, err := update(ctx, tx, *i)
+	if err != nil {
+		return err
+	}
+	if !moved {
+		return errTwin
+	}
+	i.Version++
+	db.History(tx, i.CompanyID, i.ID, i.Version, string(from), string(i.State), reason)
+	return nil
+}
+
+// Current is the invoice of a quote that can be shown to its payer, if there is one.
+func Current(all []Invoice, quoteID string) (Invoice, bool) {
+	for _, i := range all {
+		if i.QuoteID == quoteID && i.State == Asked {
+			return i, true
+		}
+	}
+	return Invoice{}, false
+}
+
+// Handle is the handler of [JobInvoice]: it makes an invoice that is wanted, and ends at the node what is not or whose time is
+// over.
+func (s *Service) Handle(ctx context.Context, d *db.DB, j job.Job) error {
+	var news News
+	if err := j.Decode(&news); err != nil {
+		return err
+	}
+	for range 5 {
+		// After a clash the invoice is read anew: it may be ending now, and then the node has to hear of it.
+		if err := s.handle(ctx, d, j.CompanyID, news.InvoiceID); !errors.Is(err, errTwin) {
+			return err
+		}
+	}
+	return errTwin
+}
+
+func (s *Service) handle(ctx context.Context, d *db.DB, companyID, id string) error {
+	var i Invoice
+	var now time.Time
+	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		now = tx.Now()
+		i, err = Get(ctx, tx, companyID, id)
+		return err
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	left := i.ExpiresAt.Sub(now)
+	switch {
+	case i.State == Wanted && left >= shortest:
+		return s.make(ctx, d, i, left)
+	case i.State == Wanted, i.State == Ending, i.State == Asked && left <= 0:
+		return s.end(ctx, d, i)
+	default:
+		return nil
+	}
+}
+
+func (s *Service) make(ctx context.Context, d *db.DB, i Invoice, left time.Duration) error {
+	raw, err := s.Sealer.Open(place(i.ID), i.preimage)
+	if err != nil {
+		return err
+	}
+	if len(raw) != 32 {
+		return fmt.Errorf("lightning: the preimage of %s has %d bytes", i.ID, len(raw))
+	}
+	n := NewInvoice{Preimage: [32]byte(raw), Amount: i.Amount.Units(), Expiry: left, Memo: i.Memo, Private: true}
+	if n.Hash().String() != i.Hash {
+		return fmt.Errorf("lightning: the preimage of %s is not that of its hash", i.ID)
+	}
+	id, err := s.Client.ID(ctx)
+	if err != nil {
+		return err
+	}
+	request, err := s.Client.Add(ctx, n)
+	if err != nil {
+		return err
+	}
+	i.State, i.NodeID, i.Request, i.preimage = Asked, id, request, ""
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		made := i
+		if err := step(ctx, tx, Wanted, &made, "made at the node"); err != nil {
+			return err
+		}
+		wake(tx, made, made.ExpiresAt.Add(grace))
+		return nil
+	})
+}
+
+func (s *Service) end(ctx context.Context, d *db.DB, i Invoice) error {
+	hash, err := ParseHash(i.Hash)
+	if err != nil {
+		return err
+	}
+	id, err := s.Client.ID(ctx)
+	if err != nil {
+		return err
+	}
+	if i.NodeID != "" && i.NodeID != id {
+		return s.gone(ctx, d, i)
+	}
+	switch err := s.Client.Cancel(ctx, hash); {
+	case errors.Is(err, ErrSettled):
+		found, err := s.Client.Look(ctx, hash)
+		if err != nil {
+			return err
+		}
+		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return take(ctx, tx, found) })
+	case err != nil && !errors.Is(err, ErrUnknown):
+		return err
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		ended := i
+		ended.State, ended.preimage = Ended, ""
+		return step(ctx, tx, i.State, &ended, "cancelled at the node")
+	})
+}
+
+// gone ends an invoice of a node that is not the configured one any more, and can therefore not be asked. Should it be paid all
+// the same, that is found when the node is configured again.
+func (s *Service) gone(ctx context.Context, d *db.DB, i Invoice) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		ended := i
+		ended.State = Ended
+		return step(ctx, tx, i.State, &ended, "its node is not in use any more")
+	})
+}
+
+// take writes down that an invoice was paid, once. Invoices that others made at the node are passed over.
+func take(ctx context.Context, tx *db.Tx, n NodeInvoice) error {
+	i, err := byHash(ctx, tx, n.Hash.String())
+	if errors.Is(err, db.ErrNoRows) {
+		return nil
+	}
+	if err != nil || i.State == Paid {
+		return err
+	}
+	from := i.State
+	i.State, i.preimage, i.settleIndex, i.SettledAt = Paid, "", n.SettleIndex, n.SettledAt
+	i.Paid = money.New(money.BTC, n.PaidMsat/1000) // the rest is less than the smallest unit there is
+	if err := step(ctx, tx, from, &i, "settled at the node"); err != nil {
+		return err
+	}
+	job.Enqueue(tx, job.New{CompanyID: i.CompanyID, Kind: JobPaid, Payload: News{i.ID}})
+	return nil
+}
+
+// Watch follows the node for some minutes and takes in what is paid. It returns when the connection ends, for the caller to
+// call it again; what was settled in between comes first then.
+//
+// A node gives what it settled after an index, but counts from 1 and takes 0 as "nothing that is past". So until it is known of
+// one settled invoice, those that can be paid are asked for one by one besides.
+func (s *Service) Watch(ctx context.Context, d *db.DB) error {
+	info, err := s.Client.Info(ctx)
+	if err != nil {
+		return err
+	}
+	var after uint64
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		after, err = cursor(ctx, tx, info.ID)
+		return err
+	}); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer stop()
+		return s.Client.Subscribe(ctx, after, func(n NodeInvoice) error {
+			return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+				if err := take(ctx, tx, n); err != nil {
+					return err
+				}
+				return advance(ctx, tx, info.ID, n.SettleIndex)
+			})
+		})
+	})
+	if after == 0 {
+		group.Go(func() error { return s.sweep(ctx, d, info.ID) })
+	}
+	return group.Wait()
+}
+
+// sweep asks for each invoice that can be paid, again and again until the cursor of the node is known.
+func (s *Service) sweep(ctx context.Context, d *db.DB, nodeID string) error {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		known, err := s.sweepOnce(ctx, d, nodeID)
+		if known || ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Service) sweepOnce(ctx context.Context, d *db.DB, nodeID string) (known bool, err error) {
+	last := ""
+	for {
+		var some []Invoice
+		if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+			at, err := cursor(ctx, tx, nodeID)
+			if known = at > 0; err != nil || known {
+				return err
+			}
+			some, err = payable(ctx, tx, last, sweepSize)
+			return err
+		}); err != nil || known || len(some) == 0 {
+			return known, err
+		}
+		for _, i := range some {
+			if err := s.look(ctx, d, i); err != nil {
+				return false, err
+			}
+		}
+		last = some[len(some)-1].ID
+	}
+}
+
+// look takes in an invoice that was paid unseen. It leaves the cursor alone: others may have been settled before it.
+func (s *Service) look(ctx context.Context, d *db.DB, i Invoice) error {
+	hash, err := hex.DecodeString(i.Hash)
+	if err != nil {
+		return err
+	}
+	n, err := s.Client.Look(ctx, Hash(hash))
+	if errors.Is(err, ErrUnknown) || err == nil && n.State != Settled {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return take(ctx, tx, n) })
+}

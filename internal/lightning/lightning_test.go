@@ -1,0 +1,307 @@
+package lightning_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/lightning/lightningtest"
+	"github.com/stipend/stipend/internal/money"
+)
+
+const company, object = "com_1", "clm_1"
+
+// bench is a node, a service and its jobs; paid is what it was told of.
+type bench struct {
+	t     *testing.T
+	d     *db.DB
+	clock *dbtest.Clock
+	node  *lightningtest.Node
+	s     *lightning.Service
+	jobs  *job.Runner
+	paid  map[string]int // invoices, by how often they were told
+}
+
+func run(t *testing.T, f func(b *bench)) {
+	t.Helper()
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		sealer, err := identity.NewSealer(make([]byte, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &bench{t: t, d: d, clock: clock, node: lightningtest.Start(t), paid: map[string]int{}}
+		b.node.Clock(clock.Now)
+		b.s = &lightning.Service{Client: client(t, b.node.Options()), Sealer: sealer}
+		b.jobs = job.NewRunner(d, job.Table{
+			lightning.JobInvoice: {Net: b.s.Handle},
+			lightning.JobPaid: {Net: func(_ context.Context, _ *db.DB, j job.Job) error {
+				var n lightning.News
+				err := j.Decode(&n)
+				b.paid[n.InvoiceID]++
+				return err
+			}},
+		}, nil, slog.New(slog.DiscardHandler))
+		f(b)
+	})
+}
+
+// ask orders an invoice of 5,000 sat for a quarter of an hour.
+func (b *bench) ask(quoteID string) {
+	b.t.Helper()
+	b.clock.Advance(time.Second)
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		return b.s.Ask(ctx, tx, lightning.Order{CompanyID: company, ObjectID: object, QuoteID: quoteID, Amount: money.New(money.BTC, 5_000),
+			Memo: "Order 7", ExpiresAt: tx.Now().Add(15 * time.Minute)})
+	})
+}
+
+func (b *bench) end() {
+	b.t.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) error { return lightning.End(ctx, tx, company, object) })
+}
+
+func (b *bench) write(f func(context.Context, *db.Tx) error) {
+	b.t.Helper()
+	if err := b.d.Write(b.t.Context(), f); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) drain() {
+	b.t.Helper()
+	if err := b.jobs.Drain(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// invoices are those of the object, oldest first.
+func (b *bench) invoices() (all []lightning.Invoice) {
+	b.t.Helper()
+	if err := b.d.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		all, err = lightning.ForObject(ctx, tx, company, object)
+		return err
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+	return all
+}
+
+// last is the newest invoice, which must be in a state.
+func (b *bench) last(want lightning.State) lightning.Invoice {
+	b.t.Helper()
+	all := b.invoices()
+	i := all[len(all)-1]
+	if i.State != want {
+		b.t.Fatalf("the invoice is %s, want %s", i.State, want)
+	}
+	return i
+}
+
+func (b *bench) pay(i lightning.Invoice) {
+	b.t.Helper()
+	if err := b.node.Pay(b.t.Context(), i.Request); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// watch watches until the newest invoice is paid.
+func (b *bench) watch() {
+	b.t.Helper()
+	ctx, stop := context.WithCancel(b.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.s.Watch(ctx, b.d) }()
+	for all := b.invoices(); all[len(all)-1].State != lightning.Paid; all = b.invoices() {
+		select {
+		case err := <-done:
+			b.t.Fatalf("the watch ended: %v", err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	stop()
+	if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+		b.t.Errorf("the watch ended: %v", err)
+	}
+	b.drain()
+}
+
+func TestAnInvoiceIsMadeShownAndPaid(t *testing.T) {
+	run(t, func(b *bench) {
+		b.ask("quo_1")
+		if i := b.last(lightning.Wanted); i.Request != "" {
+			t.Error("a payment request before there is an invoice")
+		}
+		b.drain()
+		i := b.last(lightning.Asked)
+		r, err := lightning.Decode(i.Request)
+		if err != nil || r.Msat != 5_000_000 || r.Hash.String() != i.Hash || r.Memo != "Order 7" || !r.Created.Add(r.Expiry).Equal(i.ExpiresAt) {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if shown, ok := lightning.Current(b.invoices(), "quo_1"); !ok || shown.ID != i.ID {
+			t.Errorf("shown is %+v", shown)
+		}
+		if err := b.node.PayMsat(i.Request, 5_100_999); err != nil { // some wallets pay a little more
+			t.Fatal(err)
+		}
+		b.watch()
+		i = b.last(lightning.Paid)
+		if i.Paid.Units() != 5_100 || i.SettledAt.IsZero() || b.paid[i.ID] != 1 {
+			t.Errorf("paid %s at %s, told %d times", i.Paid, i.SettledAt, b.paid[i.ID])
+		}
+		if _, ok := lightning.Current(b.invoices(), "quo_1"); ok {
+			t.Error("a paid invoice is shown")
+		}
+	})
+}
+
+// Whatever was paid while nobody watched is found, the first payment of a node's life as well as later ones, and each is told
+// once.
+func TestPaymentsAreCaughtUpWith(t *testing.T) {
+	run(t, func(b *bench) {
+		for round := range 3 {
+			b.ask("quo_" + string(rune('a'+round)))
+			b.drain()
+			b.pay(b.last(lightning.Asked))
+			b.watch()
+			if i := b.last(lightning.Paid); b.paid[i.ID] != 1 {
+				t.Errorf("round %d: told %d times", round, b.paid[i.ID])
+			}
+		}
+		// The node also makes invoices for others.
+		other := lightning.NewInvoice{Preimage: [32]byte{9}, Amount: 1, Expiry: time.Hour}
+		request, err := b.s.Client.Add(t.Context(), other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.node.Pay(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		b.ask("quo_z")
+		b.drain()
+		b.pay(b.last(lightning.Asked))
+		b.watch()
+		if len(b.paid) != 4 {
+			t.Errorf("told of %v", b.paid)
+		}
+	})
+}
+
+// An answer that is lost, a node that is down and a wallet that is locked all end with one invoice that can be paid.
+func TestAnInvoiceIsMadeOnce(t *testing.T) {
+	run(t, func(b *bench) {
+		b.node.Stop()
+		b.ask("quo_1")
+		if err := b.jobs.Drain(t.Context()); err == nil {
+			t.Error("the node is down, and all is well")
+		}
+		if err := b.node.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		b.node.LoseAnswers(1)
+		b.clock.Advance(10 * time.Second)
+		if err := b.jobs.Drain(t.Context()); err == nil {
+			t.Error("the answer was lost, and all is well")
+		}
+		b.clock.Advance(10 * time.Second)
+		b.drain()
+		b.last(lightning.Asked)
+		if n := b.node.Count(lightning.Open); n != 1 {
+			t.Errorf("the node has %d invoices", n)
+		}
+	})
+}
+
+// A new quote has a new invoice, and the old one takes no money any more.
+func TestANewInvoiceEndsTheOld(t *testing.T) {
+	run(t, func(b *bench) {
+		b.ask("quo_1")
+		b.drain()
+		old := b.last(lightning.Asked)
+		b.ask("quo_2")
+		if _, ok := lightning.Current(b.invoices(), "quo_1"); ok {
+			t.Error("the old invoice is still shown")
+		}
+		b.drain()
+		if err := b.node.Pay(t.Context(), old.Request); !errors.Is(err, lightningtest.ErrNoInvoice) {
+			t.Errorf("the old invoice: %v", err)
+		}
+		if all := b.invoices(); all[0].State != lightning.Ended || all[1].State != lightning.Asked {
+			t.Errorf("%s and %s", all[0].State, all[1].State)
+		}
+	})
+}
+
+// An invoice that ends while it is being paid, or before it was made.
+func TestEndsAndPaymentsMeet(t *testing.T) {
+	run(t, func(b *bench) {
+		b.ask("quo_1")
+		b.end()
+		b.drain()
+		b.last(lightning.Ended)
+		if n := b.node.Count(lightning.Open); n != 0 {
+			t.Errorf("%d invoices can be paid", n)
+		}
+
+		b.ask("quo_2")
+		b.drain()
+		i := b.last(lightning.Asked)
+		b.end()
+		b.pay(i)
+		b.drain()
+		if i = b.last(lightning.Paid); b.paid[i.ID] != 1 || i.Paid.Units() != 5_000 {
+			t.Errorf("paid %s, told %d times", i.Paid, b.paid[i.ID])
+		}
+
+		b.ask("quo_3")
+		b.drain()
+		b.pay(b.last(lightning.Asked))
+		b.clock.Advance(16 * time.Minute) // nobody watched
+		b.drain()
+		if i = b.last(lightning.Paid); b.paid[i.ID] != 1 {
+			t.Errorf("told %d times", b.paid[i.ID])
+		}
+
+		b.ask("quo_4")
+		b.drain()
+		b.clock.Advance(16 * time.Minute)
+		b.drain()
+		b.last(lightning.Ended)
+		if n := b.node.Count(lightning.Open); n != 0 {
+			t.Errorf("%d invoices can be paid", n)
+		}
+	})
+}
+
+// Invoices of a node that was put out of use do not block the queue, and count when it comes back.
+func TestANodeIsReplaced(t *testing.T) {
+	run(t, func(b *bench) {
+		b.ask("quo_1")
+		b.drain()
+		old, i := b.s.Client, b.last(lightning.Asked)
+		second := lightningtest.Start(t)
+		second.Clock(b.clock.Now)
+		b.s.Client = client(t, second.Options())
+		b.pay(i)
+		b.clock.Advance(16 * time.Minute)
+		b.drain()
+		b.last(lightning.Ended)
+		b.s.Client = old
+		b.ask("quo_2")
+		b.drain()
+		b.pay(b.last(lightning.Asked))
+		b.watch()
+		b.ask("quo_3")
+		b.drain()
+		b.pay(b.last(lightning.Asked))
+		b.watch()
+		if len(b.paid) != 2 {
+			t.Errorf("told of %v", b.paid)
+		}
+	})
+}

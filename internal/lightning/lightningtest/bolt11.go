@@ -1,0 +1,84 @@
+package lightningtest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/btcsuite/btcd/address/v2/bech32"
+	"github.com/btcsuite/btcd/btcec/v2"
+	"github.com/btcsuite/btcd/btcec/v2/ecdsa"
+
+	"github.com/stipend/stipend/internal/lightning"
+)
+
+// encode writes a payment request and signs it, as BOLT 11 says.
+func encode(key *btcec.PrivateKey, r lightning.Request, secret [32]byte) (string, error) {
+	human := lightning.Prefix(r.Network)
+	if r.Msat > 0 {
+		human += amount(r.Msat)
+	}
+	data := groups(r.Created.Unix(), 7)
+	field := func(kind byte, value []byte) {
+		data = append(data, kind, byte(len(value)>>5), byte(len(value)&31))
+		data = append(data, value...)
+	}
+	bytes := func(kind byte, raw []byte) error {
+		value, err := bech32.ConvertBits(raw, 8, 5, true)
+		field(kind, value)
+		return err
+	}
+	for _, f := range []struct {
+		kind byte
+		raw  []byte
+	}{{1, r.Hash[:]}, {13, []byte(r.Memo)}, {16, secret[:]}} {
+		if err := bytes(f.kind, f.raw); err != nil {
+			return "", err
+		}
+	}
+	field(6, shortest(int64(r.Expiry/time.Second)))
+	field(24, shortest(80))    // blocks that the last hop must leave
+	field(5, []byte{16, 8, 0}) // features 8 and 14: payment secret and variable onions, required
+	body, err := bech32.ConvertBits(data, 5, 8, true)
+	if err != nil {
+		return "", err
+	}
+	digest := sha256.Sum256(append([]byte(human), body...))
+	compact := ecdsa.SignCompact(key, digest[:], true)
+	signature, err := bech32.ConvertBits(append(compact[1:], compact[0]-27-4), 8, 5, true)
+	if err != nil {
+		return "", err
+	}
+	return bech32.Encode(human, append(data, signature...))
+}
+
+// amount writes thousandths of a satoshi in the largest unit that divides them.
+func amount(msat int64) string {
+	for _, u := range []struct {
+		letter string
+		msat   int64
+	}{{"", 1e11}, {"m", 1e8}, {"u", 1e5}, {"n", 1e2}} {
+		if msat%u.msat == 0 {
+			return fmt.Sprintf("%d%s", msat/u.msat, u.letter)
+		}
+	}
+	return fmt.Sprintf("%dp", msat*10)
+}
+
+func groups(n int64, count int) []byte {
+	b := make([]byte, count)
+	for i := range b {
+		b[count-1-i] = byte(n & 31)
+		n >>= 5
+	}
+	return b
+}
+
+func shortest(n int64) []byte {
+	b := groups(n, 7)
+	if i := slices.IndexFunc(b, func(g byte) bool { return g != 0 }); i >= 0 {
+		return b[i:]
+	}
+	return nil
+}

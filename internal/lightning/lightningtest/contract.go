@@ -1,0 +1,226 @@
+package lightningtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/lightning"
+)
+
+// Payee is a node that is asked for money, and somebody who can pay it.
+type Payee interface {
+	Options() lightning.Options
+	// Pay pays a payment request in full, or says that it could not be paid.
+	Pay(ctx context.Context, request string) error
+}
+
+// Contract is what package lightning rests on. Every node must pass it.
+func Contract(t *testing.T, p Payee) {
+	c := client(t, p.Options())
+	serial := byte(0)
+	// fresh is an invoice that was never asked for.
+	fresh := func() lightning.NewInvoice {
+		serial++
+		n := lightning.NewInvoice{Preimage: [32]byte(random(32)), Amount: 2_000 + int64(serial), Expiry: 15 * time.Minute, Memo: "Order 7, größer", Private: true}
+		return n
+	}
+	add := func(t *testing.T, n lightning.NewInvoice) string {
+		t.Helper()
+		request, err := c.Add(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return request
+	}
+	paid := func(t *testing.T) lightning.NodeInvoice {
+		t.Helper()
+		n := fresh()
+		if err := p.Pay(t.Context(), add(t, n)); err != nil {
+			t.Fatal(err)
+		}
+		i, err := c.Look(t.Context(), n.Hash())
+		if err != nil || i.State != lightning.Settled || i.SettleIndex == 0 {
+			t.Fatalf("%+v, %v", i, err)
+		}
+		return i
+	}
+
+	t.Run("tells who it is", func(t *testing.T) {
+		i, err := c.Info(t.Context())
+		if err != nil || len(i.ID) != 66 || i.Network != "regtest" || i.Version == "" || !i.Synced {
+			t.Errorf("%+v, %v", i, err)
+		}
+		other := p.Options()
+		other.Network = "bitcoin"
+		if _, err := client(t, other).Add(t.Context(), fresh()); !errors.Is(err, lightning.ErrWrongNode) {
+			t.Errorf("a node on another network: %v", err)
+		}
+	})
+	t.Run("knows its macaroon and is known by its certificate", func(t *testing.T) {
+		o := p.Options()
+		o.Macaroon = append([]byte(nil), o.Macaroon...)
+		o.Macaroon[len(o.Macaroon)-1] ^= 1
+		var refusal *lightning.Error
+		if _, err := client(t, o).Info(t.Context()); !errors.As(err, &refusal) || !strings.Contains(refusal.Message, "verification failed") {
+			t.Errorf("a wrong macaroon: %v", err)
+		}
+		o = p.Options()
+		o.Certificate = nil
+		if _, err := client(t, o).Info(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
+			t.Errorf("a certificate that nobody vouches for: %v", err)
+		}
+	})
+	t.Run("makes one invoice of a preimage", func(t *testing.T) {
+		n := fresh()
+		request := add(t, n)
+		if again := add(t, n); again != request {
+			t.Errorf("asked twice, got two requests:\n%s\n%s", request, again)
+		}
+		r, err := lightning.Decode(request)
+		if err != nil || r.Msat != n.Amount*1000 || r.Memo != n.Memo || r.Expiry != n.Expiry || r.Hash != n.Hash() || r.Network != "regtest" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		i, err := c.Look(t.Context(), n.Hash())
+		if err != nil || i != (lightning.NodeInvoice{Hash: n.Hash(), State: lightning.Open, PaymentRequest: request}) {
+			t.Errorf("%+v, %v", i, err)
+		}
+	})
+	t.Run("settles what is paid", func(t *testing.T) {
+		n := fresh()
+		request := add(t, n)
+		if err := p.Pay(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		i, err := c.Look(t.Context(), n.Hash())
+		if err != nil || i.State != lightning.Settled || i.PaidMsat != n.Amount*1000 || i.SettleIndex == 0 || i.SettledAt.IsZero() {
+			t.Errorf("%+v, %v", i, err)
+		}
+		if err := c.Cancel(t.Context(), n.Hash()); !errors.Is(err, lightning.ErrSettled) {
+			t.Errorf("cancelled what was paid: %v", err)
+		}
+		if err := p.Pay(t.Context(), request); err == nil {
+			t.Error("one invoice was paid twice")
+		}
+		if again := add(t, n); again != request {
+			t.Errorf("asked for after it was paid: %s", again)
+		}
+	})
+	t.Run("takes no money for what was cancelled", func(t *testing.T) {
+		n := fresh()
+		request := add(t, n)
+		for range 2 {
+			if err := c.Cancel(t.Context(), n.Hash()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i, err := c.Look(t.Context(), n.Hash()); err != nil || i.State != lightning.Canceled {
+			t.Errorf("%+v, %v", i, err)
+		}
+		if err := p.Pay(t.Context(), request); err == nil {
+			t.Error("a cancelled invoice was paid")
+		}
+	})
+	t.Run("knows what it does not know", func(t *testing.T) {
+		if _, err := c.Look(t.Context(), fresh().Hash()); !errors.Is(err, lightning.ErrUnknown) {
+			t.Errorf("look: %v", err)
+		}
+		if err := c.Cancel(t.Context(), fresh().Hash()); !errors.Is(err, lightning.ErrUnknown) {
+			t.Errorf("cancel: %v", err)
+		}
+	})
+	t.Run("cancels by itself what was not paid in time", func(t *testing.T) {
+		n := fresh()
+		n.Expiry = time.Second
+		request := add(t, n)
+		eventually(t, func() error {
+			i, err := c.Look(t.Context(), n.Hash())
+			if err == nil && i.State != lightning.Canceled {
+				err = fmt.Errorf("the invoice is %s", i.State)
+			}
+			return err
+		})
+		if err := p.Pay(t.Context(), request); err == nil {
+			t.Error("an expired invoice was paid")
+		}
+	})
+	t.Run("tells first what was settled after an index", func(t *testing.T) {
+		first := paid(t)
+		want := []lightning.NodeInvoice{paid(t), paid(t), paid(t)}
+		var got []lightning.NodeInvoice
+		enough := errors.New("enough")
+		err := c.Subscribe(t.Context(), first.SettleIndex, func(i lightning.NodeInvoice) error {
+			if got = append(got, i); len(got) == len(want) {
+				return enough
+			}
+			return nil
+		})
+		if !errors.Is(err, enough) || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("got  %v\nwant %v, %v", got, want, err)
+		}
+	})
+	t.Run("tells what settles, and after index 0 nothing else", func(t *testing.T) {
+		before := paid(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		news := make(chan lightning.NodeInvoice)
+		done := make(chan error, 1)
+		go func() {
+			done <- c.Subscribe(ctx, 0, func(i lightning.NodeInvoice) error {
+				select {
+				case news <- i:
+				case <-ctx.Done():
+				}
+				return ctx.Err()
+			})
+		}()
+		// The node does not say when the subscription stands, so there are payments until one is told.
+		var told lightning.NodeInvoice
+		var last lightning.NodeInvoice
+		eventually(t, func() error {
+			last = paid(t)
+			select {
+			case told = <-news:
+				return nil
+			case <-time.After(100 * time.Millisecond):
+				return errors.New("nothing was told")
+			}
+		})
+		if told.SettleIndex <= before.SettleIndex || told.SettleIndex > last.SettleIndex {
+			t.Errorf("told %+v, which was settled before the subscription", told)
+		}
+		cancel()
+		if err := <-done; err == nil {
+			t.Error("the subscription goes on")
+		}
+	})
+}
+
+func client(t *testing.T, o lightning.Options) *lightning.Client {
+	t.Helper()
+	c, err := lightning.NewClient(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// eventually repeats f until it succeeds.
+func eventually(t *testing.T, f func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("it does not come about: %v", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
