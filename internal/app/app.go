@@ -486,8 +486,13 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 			deps.Sandbox = &sandbox{s, pay}
 			deps.TryKey = s.ready.Seed.APIKey
 		}
+		var seeded []string
+		if s.ready.Seed != nil {
+			seeded = []string{s.ready.Seed.CompanyID}
+		}
 		s.serve(s.listener, faces(api.New(deps), web.New(web.Deps{
-			DB: s.db, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
+			SeededCompanies: seeded,
+			DB:              s.db, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
 			Observe: s.metrics.observe,
 		})))
 	}

@@ -113,6 +113,25 @@ func SessionDigest(token string) string {
 	return digest(token)
 }
 
+// NewRecoveryCode makes 80 random bits for somebody to write down, in four groups. Only its RecoveryDigest is to be stored.
+func NewRecoveryCode() string {
+	var b [10]byte
+	_, _ = rand.Read(b[:])
+	text := tokenEncoding.EncodeToString(b[:])
+	return text[:4] + "-" + text[4:8] + "-" + text[8:12] + "-" + text[12:]
+}
+
+// RecoveryDigest is under what a person's recovery code is stored, however its letters and groups are written.
+func RecoveryDigest(userID, code string) string {
+	plain := strings.Map(func(r rune) rune {
+		if r == ' ' || r == '-' {
+			return -1
+		}
+		return r
+	}, strings.ToLower(code))
+	return digest("recovery code of " + userID + " " + plain)
+}
+
 func sameDigest(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // basicToken reads what follows "Basic": the key itself, or base64 of the key and a colon, as clients send it that

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/stipend/stipend/internal/account"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
@@ -84,5 +85,5 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) error {
 			}
 		}
 	}
-	return errors.Join(distribution.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID))
+	return errors.Join(distribution.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID), account.Erase(ctx, tx, userID))
 }

@@ -25,6 +25,11 @@ var samples = map[string][]any{
 	},
 	AppConnected:    {AppConnectedData{"Ada", "Ledger", "Acme", []string{"read payrolls"}, at}, AppConnectedData{App: "Ledger", At: at}},
 	WebhookDisabled: {WebhookDisabledData{"Acme", "https://hooks.example.com/in", at}},
+	AccountChanged: {
+		AccountChangedData{"Ada", FactorAdded, at}, AccountChangedData{"", FactorRemoved, at},
+		AccountChangedData{"Ada", RecoveryUsed, at}, AccountChangedData{"Ada", RecoveryRenewed, at}, AccountChangedData{"Ada", PasswordChanged, at},
+		AccountChangedData{"Ada", PasskeyAdded, at}, AccountChangedData{"Ada", PasskeyRemoved, at},
+	},
 	KYCResult: {
 		KYCResultData{"Ada", Approved, nil}, KYCResultData{"Ada", Rejected, []string{"The document is not yours."}},
 		KYCResultData{"Ada", Expired, nil}, KYCResultData{"Ada", ResubmissionRequired, []string{"The photo is blurred."}},
@@ -93,6 +98,8 @@ func known(data any) []string {
 		return append([]string{d.Name, d.App, d.Company}, d.Scopes...)
 	case WebhookDisabledData:
 		return []string{d.Company, d.Endpoint, "2030-01-02 03:04 UTC"}
+	case AccountChangedData:
+		return []string{d.Name, "2030-01-02 03:04 UTC"}
 	case KYCResultData:
 		return append([]string{d.Name}, d.Reasons...)
 	}

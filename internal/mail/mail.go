@@ -41,6 +41,7 @@ const (
 	AppConnected       = "app_connected"       // AppConnectedData
 	WebhookDisabled    = "webhook_disabled"    // WebhookDisabledData
 	KYCResult          = "kyc_result"          // KYCResultData
+	AccountChanged     = "account_changed"     // AccountChangedData
 )
 
 // The data of the templates. Everything is for people to read: names, amounts with their currency, masked account numbers.
@@ -101,6 +102,24 @@ type (
 		Result  string   // Approved, ResubmissionRequired, Rejected or Expired
 		Reasons []string // whole sentences, in the mail's language
 	}
+
+	// AccountChangedData warns a person that the way they sign in was changed, perhaps not by them.
+	AccountChangedData struct {
+		Name   string
+		Change string // FactorAdded and so on
+		At     time.Time
+	}
+)
+
+// The values of AccountChangedData.Change.
+const (
+	FactorAdded     = "factor_added"
+	FactorRemoved   = "factor_removed"
+	RecoveryUsed    = "recovery_used"
+	RecoveryRenewed = "recovery_renewed"
+	PasswordChanged = "password_changed"
+	PasskeyAdded    = "passkey_added"
+	PasskeyRemoved  = "passkey_removed"
 )
 
 // The values of DestinationChangedData.Change.
@@ -129,6 +148,7 @@ var dataOf = map[string]reflect.Type{
 	AppConnected:       reflect.TypeFor[AppConnectedData](),
 	WebhookDisabled:    reflect.TypeFor[WebhookDisabledData](),
 	KYCResult:          reflect.TypeFor[KYCResultData](),
+	AccountChanged:     reflect.TypeFor[AccountChangedData](),
 }
 
 // Message is one mail to be sent, by a job, after its transaction commits.

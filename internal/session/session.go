@@ -1,9 +1,12 @@
-// Package session owns who is signed in at the pages: sessions, their ends, and how often a password may be tried.
+// Package session owns who is signed in at the pages: sessions, their ends, and how often a password or a code may be tried.
 //
 // A session is 256 random bits in a cookie, of which the digest is stored. Signing in makes a new one, so nobody can have
 // planted it; it ends after 12 hours without use and after seven days in any case, by signing out, or with all others of the
 // person. What somebody may do is not stored in it: their memberships are read with it, so a role that is taken away is gone at
 // the next request.
+//
+// Whoever has a second factor gets a session that waits for it, and stands for nobody until it is shown. When it was shown is kept:
+// what is grave asks for it anew.
 //
 // The package knows no cookie and no page. It checks no password either: that takes 50 ms on purpose, so its caller does it
 // between two transactions, [Attempt] and [Start].
@@ -29,7 +32,11 @@ import (
 const (
 	Idle = 12 * time.Hour     // without use
 	Life = 7 * 24 * time.Hour // in any case
+	Wait = 10 * time.Minute   // for the second factor, after the password
 )
+
+// Fresh is how long a second factor counts for what is grave.
+const Fresh = 10 * time.Minute
 
 // touchEvery keeps a busy reader from writing a row at every page.
 const touchEvery = 5 * time.Minute
@@ -47,6 +54,7 @@ type Session struct {
 	Company identity.Company  // the one that they act for; without ID when they are no member of any
 	Role    string            // in that company
 	Members []identity.Member // of which companies they are, oldest first, without closed ones
+	Factor  time.Time         // when a second factor was shown last, zero for never
 
 	digest   string
 	lastUsed time.Time
@@ -63,8 +71,42 @@ func (s Session) Manages() bool { return s.Company.ID != "" && identity.Manages(
 // Start signs a user in and returns the token of the new session, which is not kept.
 func Start(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
 	token = identity.NewSessionToken()
-	return token, insertSession(ctx, tx, identity.SessionDigest(token), tx.NewID("ses"), userID)
+	return token, insertSession(ctx, tx, row{digest: identity.SessionDigest(token), id: tx.NewID("ses"), userID: userID})
 }
+
+// StartWaiting begins a session that waits for a second factor: [FindWaiting] finds it, and [Find] does not.
+func StartWaiting(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
+	token = identity.NewSessionToken()
+	return token, insertSession(ctx, tx, row{digest: identity.SessionDigest(token), id: tx.NewID("ses"), userID: userID, waits: true})
+}
+
+// StartProven signs in a user who has just shown a second factor.
+func StartProven(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
+	token = identity.NewSessionToken()
+	return token, insertSession(ctx, tx, row{digest: identity.SessionDigest(token), id: tx.NewID("ses"), userID: userID, factorAt: db.Micros(tx.Now())})
+}
+
+// FindWaiting is the user whose session waits for a second factor, or fault.NotFoundErr.
+func FindWaiting(ctx context.Context, tx *db.Tx, token string) (identity.User, error) {
+	digest := identity.SessionDigest(token)
+	if digest == "" {
+		return identity.User{}, fault.NotFoundErr
+	}
+	userID, err := selectWaiting(ctx, tx, digest)
+	if err != nil {
+		return identity.User{}, err
+	}
+	return identity.GetUser(ctx, tx, nil, userID)
+}
+
+// Prove notes that a second factor was shown now.
+func Prove(ctx context.Context, tx *db.Tx, s Session) error { return prove(ctx, tx, s.digest) }
+
+// Proven says whether a second factor was shown in this session.
+func (s Session) Proven() bool { return !s.Factor.IsZero() }
+
+// ProvenFreshly says whether that was not long ago.
+func (s Session) ProvenFreshly(now time.Time) bool { return s.Proven() && now.Sub(s.Factor) < Fresh }
 
 // Find reads the session of a token. Whatever has ended, or never was, is fault.NotFoundErr.
 func Find(ctx context.Context, tx *db.Tx, token string) (Session, error) {
@@ -149,6 +191,18 @@ func Succeeded(ctx context.Context, tx *db.Tx, email string, from netip.Addr) er
 		}
 	}
 	return nil
+}
+
+// AttemptCode takes one of the tries at a person's one-time codes, and says false when there were too many. Like [Attempt], it is
+// committed before the code is looked at, or with it.
+func AttemptCode(ctx context.Context, tx *db.Tx, userID string) (allowed bool, err error) {
+	n, err := countAttempt(ctx, tx, hash("code "+userID))
+	return n <= MaxAttempts, err
+}
+
+// CodeSucceeded gives back the try that a right code took.
+func CodeSucceeded(ctx context.Context, tx *db.Tx, userID string) error {
+	return returnAttempt(ctx, tx, hash("code "+userID))
 }
 
 // throttles are what an attempt counts for, always in the order in which their rows are written: two attempts that share both

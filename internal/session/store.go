@@ -8,22 +8,49 @@ import (
 	"github.com/stipend/stipend/internal/fault"
 )
 
-func insertSession(ctx context.Context, tx *db.Tx, digest, id, userID string) error {
+// row is a session as it begins.
+type row struct {
+	digest, id, userID string
+	factorAt           int64 // microseconds, 0 for never
+	waits              bool  // for a second factor
+}
+
+func insertSession(ctx context.Context, tx *db.Tx, r row) error {
 	now := db.Micros(tx.Now())
-	return tx.Insert(ctx, "sessions", []string{"digest", "session_id", "user_id", "company_id", "created_at", "last_used_at"},
-		[][]any{{digest, id, userID, "", now, now}})
+	return tx.Insert(ctx, "sessions", []string{"digest", "session_id", "user_id", "company_id", "created_at", "last_used_at", "factor_at", "awaits_factor"},
+		[][]any{{r.digest, r.id, r.userID, "", now, now, r.factorAt, r.waits}})
 }
 
 func selectSession(ctx context.Context, tx *db.Tx, digest string) (s Session, userID, companyID string, err error) {
-	var used int64
-	err = tx.QueryRow(ctx, `SELECT session_id, user_id, company_id, last_used_at FROM sessions
-		WHERE digest = $1 AND created_at > $2 AND last_used_at > $3`, digest, db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle))).
-		Scan(&s.ID, &userID, &companyID, &used)
-	if errors.Is(err, db.ErrNoRows) {
-		err = fault.NotFoundErr
-	}
+	var used, factor int64
+	err = tx.QueryRow(ctx, `SELECT session_id, user_id, company_id, last_used_at, factor_at FROM sessions
+		WHERE digest = $1 AND created_at > $2 AND last_used_at > $3 AND awaits_factor = FALSE`,
+		digest, db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle))).
+		Scan(&s.ID, &userID, &companyID, &used, &factor)
 	s.digest, s.lastUsed = digest, db.Time(used)
-	return s, userID, companyID, err
+	if factor != 0 {
+		s.Factor = db.Time(factor)
+	}
+	return s, userID, companyID, missing(err)
+}
+
+func selectWaiting(ctx context.Context, tx *db.Tx, digest string) (userID string, err error) {
+	err = tx.QueryRow(ctx, "SELECT user_id FROM sessions WHERE digest = $1 AND created_at > $2 AND awaits_factor = TRUE",
+		digest, db.Micros(tx.Now().Add(-Wait))).Scan(&userID)
+	return userID, missing(err)
+}
+
+func missing(err error) error {
+	if errors.Is(err, db.ErrNoRows) {
+		return fault.NotFoundErr
+	}
+	return err
+}
+
+// prove moves the instant forward, never back.
+func prove(ctx context.Context, tx *db.Tx, digest string) error {
+	_, err := tx.Exec(ctx, "UPDATE sessions SET factor_at = $1 WHERE digest = $2 AND factor_at < $1", db.Micros(tx.Now()), digest)
+	return err
 }
 
 // touch moves the last use forward, never back.
@@ -48,8 +75,8 @@ func deleteSessions(ctx context.Context, tx *db.Tx, userID string) error {
 }
 
 func deleteEnded(ctx context.Context, tx *db.Tx) error {
-	_, err := tx.Exec(ctx, "DELETE FROM sessions WHERE created_at <= $1 OR last_used_at <= $2",
-		db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle)))
+	_, err := tx.Exec(ctx, "DELETE FROM sessions WHERE created_at <= $1 OR last_used_at <= $2 OR awaits_factor = TRUE AND created_at <= $3",
+		db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle)), db.Micros(tx.Now().Add(-Wait)))
 	return err
 }
 

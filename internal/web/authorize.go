@@ -95,6 +95,9 @@ func showConsent(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if signedIn, err := c.find(ctx, tx); err != nil || !signedIn {
 		return view{redirect: c.signInFirst()}, err
 	}
+	if !c.mayMoveMoney(c.session.Company.ID, r.Scopes) {
+		return view{redirect: c.factorFirst()}, nil
+	}
 	publisher, err := identity.CompanyByID(ctx, tx, r.App.CompanyID)
 	if err != nil {
 		return view{}, err
@@ -176,6 +179,9 @@ func decide(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	case "deny":
 		return view{away: r.Refused(c.issuer(), oauth.ErrDenied)}, nil
 	case "allow":
+		if !c.mayMoveMoney(c.form.Get("company_id"), r.Scopes) {
+			return view{redirect: proofPath("/authorize?" + ask.Values().Encode())}, nil
+		}
 		code, err := oauth.Grant(ctx, tx, c.Env, c.session.User, c.form.Get("company_id"), r)
 		if err != nil {
 			return view{}, err

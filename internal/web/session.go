@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/stipend/stipend/internal/account"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
@@ -77,22 +78,37 @@ func (c *call) find(ctx context.Context, tx *db.Tx) (bool, error) {
 	return err == nil, err
 }
 
-// admitted runs a handler for those who may come, and sends others to sign in first. It looks at each request, so a session or
-// a role that was ended is gone at once.
-func (c *call) admitted(ctx context.Context, tx *db.Tx, who access, h handler) (view, error) {
-	if who == anyone {
+// admitted runs a handler for those who may come, and sends others to sign in, or to show a second factor, first. It looks at each
+// request, so a session or a role that was ended is gone at once.
+func (c *call) admitted(ctx context.Context, tx *db.Tx, rt route, h handler) (view, error) {
+	if rt.access == anyone {
 		return h(ctx, tx, c)
 	}
-	if signedIn, err := c.find(ctx, tx); err != nil || !signedIn {
+	signedIn, needs := false, passwordOnly
+	look := func(ctx context.Context, tx *db.Tx) (err error) {
+		if signedIn, err = c.find(ctx, tx); err == nil && signedIn {
+			needs, err = c.needs(ctx, tx, rt)
+		}
+		return err
+	}
+	var err error
+	if tx != nil {
+		err = look(ctx, tx)
+	} else {
+		err = c.DB.Read(ctx, look)
+	}
+	if err != nil || !signedIn {
 		return view{redirect: c.signInFirst()}, err
 	}
 	switch {
 	case c.r.PostForm != nil && !c.proven():
 		return view{}, errFormToken
-	case who >= member && c.session.Company.ID == "":
+	case rt.access >= member && c.session.Company.ID == "":
 		return view{}, errNoCompany
-	case who >= manager && !c.session.Manages():
+	case rt.access >= manager && !c.session.Manages():
 		return view{}, errRole
+	case needs != passwordOnly:
+		return view{redirect: c.factorFirst()}, nil
 	}
 	return h(ctx, tx, c)
 }
@@ -187,15 +203,29 @@ func signIn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	case !right:
 		return view{}, errSignIn.At("body", "")
 	}
-	var token string
+	var token, to string
 	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		if err := errors.Join(session.Succeeded(ctx, tx, email, from), session.End(ctx, tx, c.token())); err != nil {
 			return err
 		}
-		token, err = session.Start(ctx, tx, u.ID)
+		token, to, err = c.begin(ctx, tx, u)
 		return err
 	})
-	return view{redirect: c.next(), cookie: c.cookie(token)}, err
+	return view{redirect: to, cookie: c.cookie(token)}, err
+}
+
+// begin starts the session of somebody whose password was right, and says where they go on: with a second factor, to show it.
+func (c *call) begin(ctx context.Context, tx *db.Tx, u identity.User) (token, to string, err error) {
+	has, err := account.HasFactor(ctx, tx, u.ID)
+	if err != nil {
+		return "", "", err
+	}
+	if !has {
+		token, err = session.Start(ctx, tx, u.ID)
+		return token, c.next(), err
+	}
+	token, err = session.StartWaiting(ctx, tx, u.ID)
+	return token, "/sign-in/code?" + url.Values{"next": {c.next()}}.Encode(), err
 }
 
 func (c *call) checkPassword(ctx context.Context, u identity.User, password string) (bool, error) {

@@ -26,9 +26,10 @@ type staff struct {
 	users   map[string]identity.User // by role
 }
 
+// hire makes the companies ones that everybody knows the passwords of, so that nobody needs a second factor; see guard.
 func hire(t *testing.T, d *db.DB, roles ...string) *staff {
 	t.Helper()
-	x := &staff{house: open(t, d, identity.Sandbox), d: d}
+	x := &staff{house: &house{T: t}, d: d}
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +52,14 @@ func hire(t *testing.T, d *db.DB, roles ...string) *staff {
 		}
 		return nil
 	})
+	openHouse(t, x.house, Deps{DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID, x.other.ID}})
+	return x
+}
+
+// guard opens the pages again, for companies that want a second factor.
+func (x *staff) guard() *staff {
+	x.Helper()
+	openHouse(x.T, x.house, Deps{DB: x.d, Env: identity.Sandbox})
 	return x
 }
 

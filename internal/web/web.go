@@ -48,7 +48,10 @@ type Deps struct {
 	Sealer *identity.Sealer
 	// KYC has its cases decided on pages, where the environment is a sandbox. Nil: there are no such pages.
 	KYC *kyc.Service
-	// Now is the clock of the log, never of the business.
+	// SeededCompanies are those of a sandbox whose passwords and keys everybody knows. A second factor would protect nothing
+	// there, so none is asked for.
+	SeededCompanies []string
+	// Now is the clock of the log and of people's authenticators, never of the business.
 	Now func() time.Time
 	// Observe is told of every request that a route answered, for metrics.
 	Observe func(method, route string, status int, took time.Duration)
@@ -101,12 +104,23 @@ const (
 	manager        // in a role that may change what programs do for it
 )
 
+// What a route asks of a second factor. Acting for a seeded company needs none.
+type factor int
+
+const (
+	passwordOnly factor = iota
+	provenFactor        // one that was shown in this session
+	freshFactor         // one that was shown within session.Fresh: for money, and for the way into the account
+)
+
 // route is one line of the table.
 type route struct {
 	method, path string
 	kind         kind
 	access       access
 	handler      handler
+	// factor is what the route asks of a second factor, besides the password.
+	factor factor
 	// again shows the page of a form that was refused, with what was wrong in it. A write without it ends on an error page.
 	again handler
 	// personal marks pages about somebody: nobody keeps a copy of them.
@@ -251,7 +265,7 @@ func (s *server) serve(w *answer, r *http.Request, rt route) {
 	if f, ok := fault.As(err); ok && rt.again != nil && len(f.Fields) > 0 {
 		c.problem, w.code = f, f.Code
 		err = s.DB.Read(r.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			v, err = c.admitted(ctx, tx, rt.access, rt.again)
+			v, err = c.admitted(ctx, tx, rt, rt.again)
 			return err
 		})
 		v.status = int(f.Kind)
@@ -283,7 +297,7 @@ func (s *server) serve(w *answer, r *http.Request, rt route) {
 // run runs the handler as its kind wants it.
 func (s *server) run(w *answer, c *call, rt route) (v view, err error) {
 	fn := func(ctx context.Context, tx *db.Tx) error {
-		v, err = c.admitted(ctx, tx, rt.access, rt.handler)
+		v, err = c.admitted(ctx, tx, rt, rt.handler)
 		return err
 	}
 	if rt.kind == write || rt.kind == steps {

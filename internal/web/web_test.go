@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,11 @@ type house struct {
 	url   string
 	log   strings.Builder // to be read after close
 	close func()
+	ahead atomic.Int64 // by how many nanoseconds the clock on the wall is ahead
 }
+
+// wall is the time that people's authenticators show.
+func (h *house) wall() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 
 // open serves the pages; extra routes stand beside them.
 func open(t *testing.T, d *db.DB, env identity.Environment, extra ...route) *house {
@@ -41,7 +46,12 @@ func open(t *testing.T, d *db.DB, env identity.Environment, extra ...route) *hou
 // openWith serves the pages of verifications, too.
 func openWith(t *testing.T, d *db.DB, env identity.Environment, verify *kyc.Service, extra ...route) *house {
 	t.Helper()
-	h := &house{T: t}
+	return openHouse(t, &house{T: t}, Deps{DB: d, Env: env, KYC: verify}, extra...)
+}
+
+// openHouse serves the pages on what a test gives, with the rest as ever.
+func openHouse(t *testing.T, h *house, deps Deps, extra ...route) *house {
+	t.Helper()
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +59,8 @@ func openWith(t *testing.T, d *db.DB, env identity.Environment, verify *kyc.Serv
 	own := routes
 	routes = append(slices.Clone(routes), extra...)
 	defer func() { routes = own }()
-	s := httptest.NewServer(New(Deps{DB: d, Env: env, Sealer: sealer, Webhooks: delivery.Setup{Sealer: sealer}, KYC: verify, Now: time.Now, Log: slog.New(slog.NewTextHandler(&h.log, nil))}))
+	deps.Sealer, deps.Webhooks, deps.Now, deps.Log = sealer, delivery.Setup{Sealer: sealer}, h.wall, slog.New(slog.NewTextHandler(&h.log, nil))
+	s := httptest.NewServer(New(deps))
 	t.Cleanup(s.Close)
 	h.url, h.close = s.URL, s.Close
 	return h

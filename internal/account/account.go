@@ -1,0 +1,31 @@
+// Package account owns how people prove who they are at the pages, besides their password: the authenticator that shows
+// one-time codes (RFC 6238), and the recovery codes for the day when it is lost.
+//
+// An authenticator's secret is sealed at rest; of recovery codes only digests are stored. A code is taken once: the step that
+// it belongs to is noted, and neither it nor an older one is taken again. How often codes may be tried is for package
+// session to say, because its count must be committed whatever becomes of the try.
+//
+// The package knows no page and no cookie.
+package account
+
+import (
+	"context"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
+)
+
+// Person is whose account it is, and the language in which they read.
+type Person struct {
+	identity.User
+	Language string // BCP 47
+}
+
+// notify tells a person, by mail, what was changed about how they come in.
+func (p Person) notify(ctx context.Context, tx *db.Tx, change string) error {
+	return mail.Enqueue(ctx, tx, mail.Message{
+		To: p.Email, Template: mail.AccountChanged, Language: p.Language, Key: tx.NewID("evt"),
+		Data: mail.AccountChangedData{Name: p.FirstName, Change: change, At: tx.Now()},
+	})
+}

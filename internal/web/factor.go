@@ -1,0 +1,282 @@
+package web
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+
+	"rsc.io/qr"
+
+	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/oauth"
+	"github.com/stipend/stipend/internal/session"
+)
+
+var errCode = fault.New(fault.Invalid, "code_wrong", "This code is wrong, or was used already. Wait for the next one.")
+
+// guarded says whether acting for a company needs a second factor.
+func (s *server) guarded(companyID string) bool {
+	return companyID != "" && !slices.Contains(s.SeededCompanies, companyID)
+}
+
+// needs is what a route asks of the second factor and the reader has not given. Their own account is theirs to guard: where they
+// have no second factor, it asks for none.
+func (c *call) needs(ctx context.Context, tx *db.Tx, rt route) (factor, error) {
+	switch {
+	case rt.factor == passwordOnly,
+		rt.factor == provenFactor && c.session.Proven(),
+		rt.factor == freshFactor && c.session.ProvenFreshly(c.now),
+		rt.access >= member && !c.guarded(c.session.Company.ID):
+		return passwordOnly, nil
+	case rt.access >= member:
+		return rt.factor, nil
+	}
+	has, err := account.HasFactor(ctx, tx, c.session.User.ID)
+	if !has {
+		return passwordOnly, err
+	}
+	return rt.factor, err
+}
+
+// mayMoveMoney says whether the reader may let an app move money for a company: not with a password alone.
+func (c *call) mayMoveMoney(companyID string, asked identity.Scopes) bool {
+	if !c.guarded(companyID) || c.session.ProvenFreshly(c.now) {
+		return true
+	}
+	return !slices.ContainsFunc(asked.List(), func(s identity.Scope) bool { return oauth.GroupOf(s) == oauth.MoveMoney })
+}
+
+// factorFirst is the page to show a second factor that leads back here: to this page or, from a form, to the page that it is on.
+func (c *call) factorFirst() string {
+	next := c.r.URL.RequestURI()
+	if c.r.Method != http.MethodGet {
+		next = c.pageOf(c.r.URL.Path)
+	}
+	return proofPath(next)
+}
+
+func proofPath(next string) string { return "/account/proof?" + url.Values{"next": {next}}.Encode() }
+
+// pageOf is the nearest page at or above a path.
+func (s *server) pageOf(at string) string {
+	for ; at != "/"; at = path.Dir(at) {
+		if _, pattern := s.mux.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: at}}); pattern != "/" {
+			return at
+		}
+	}
+	return "/account"
+}
+
+// person is who is signed in, as a reader of mails.
+func (c *call) person() account.Person { return c.reads(c.session.User) }
+
+func (c *call) reads(u identity.User) account.Person {
+	return account.Person{User: u, Language: c.lang.tag}
+}
+
+type codePage struct {
+	Next  string
+	Field field
+}
+
+func (c *call) codePage(page, title string) view {
+	return view{page: page, title: c.text(title), data: codePage{Next: c.next(), Field: c.field(field{Name: "code", Autocomplete: "one-time-code", Required: true, Most: 40})}}
+}
+
+// tryCode takes a code that was posted. That it is wrong is no error here: the try must be counted.
+func (c *call) tryCode(ctx context.Context, tx *db.Tx, u identity.User) (refusal *fault.Fault, err error) {
+	allowed, err := session.AttemptCode(ctx, tx, u.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !allowed {
+		return errAttempts.At("body", ""), nil
+	}
+	right, err := account.Verify(ctx, tx, c.Sealer, c.reads(u), c.form.Get("code"), c.Now())
+	if err != nil {
+		return nil, err
+	}
+	if !right {
+		return errCode.At("body", "/code"), nil
+	}
+	return nil, session.CodeSucceeded(ctx, tx, u.ID)
+}
+
+// waiting is who has given their password and not yet their code.
+func (c *call) waiting(ctx context.Context, tx *db.Tx) (u identity.User, some bool, err error) {
+	u, err = session.FindWaiting(ctx, tx, c.token())
+	if errors.Is(err, fault.NotFoundErr) {
+		return u, false, nil
+	}
+	return u, err == nil, err
+}
+
+// showCode asks for the second factor, after the password.
+func showCode(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	_, some, err := c.waiting(ctx, tx)
+	if err != nil || !some {
+		return view{redirect: signInPath(c.next())}, err
+	}
+	return c.codePage("code", "code.title"), nil
+}
+
+// signInCode takes the second factor and begins the session, which is a new one.
+func signInCode(ctx context.Context, _ *db.Tx, c *call) (view, error) {
+	if !c.proven() {
+		return view{}, errFormToken
+	}
+	var refusal *fault.Fault
+	var token string
+	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		refusal, token = nil, ""
+		u, some, err := c.waiting(ctx, tx)
+		if err != nil || !some {
+			return err
+		}
+		if refusal, err = c.tryCode(ctx, tx, u); err != nil || refusal != nil {
+			return err
+		}
+		if err := session.End(ctx, tx, c.token()); err != nil {
+			return err
+		}
+		token, err = session.StartProven(ctx, tx, u.ID)
+		return err
+	})
+	switch {
+	case err != nil:
+		return view{}, err
+	case refusal != nil:
+		return view{}, refusal
+	case token == "":
+		return view{redirect: signInPath(c.next())}, nil
+	}
+	return view{redirect: c.next(), cookie: c.cookie(token)}, nil
+}
+
+// showProof asks for the second factor again, before something grave. Who has none is shown how to get one.
+func showProof(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	has, err := account.HasFactor(ctx, tx, c.session.User.ID)
+	if err != nil {
+		return view{}, err
+	}
+	if !has {
+		return view{redirect: "/account/factor?" + url.Values{"next": {c.next()}}.Encode()}, nil
+	}
+	return c.codePage("proof", "proof.title"), nil
+}
+
+// prove takes the second factor of who is signed in.
+func prove(ctx context.Context, _ *db.Tx, c *call) (view, error) {
+	var refusal *fault.Fault
+	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		if refusal, err = c.tryCode(ctx, tx, c.session.User); err != nil || refusal != nil {
+			return err
+		}
+		return session.Prove(ctx, tx, *c.session)
+	})
+	if err == nil && refusal != nil {
+		err = refusal
+	}
+	return view{redirect: c.next()}, err
+}
+
+type factorPage struct {
+	Next      string // where the reader was on the way to
+	Needed    bool   // and what they want there needs it
+	On        bool
+	Left      string // recovery codes that are unused
+	Enrolment *account.Enrolment
+	QR        template.URL
+	Field     field
+}
+
+// showFactor is the state of the reader's second factor, and what can be done about it.
+func showFactor(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	u := c.session.User
+	p := factorPage{Next: c.next(), Needed: c.form.Get("next") != "" || c.r.URL.Query().Get("next") != ""}
+	var err error
+	if p.On, err = account.HasFactor(ctx, tx, u.ID); err != nil {
+		return view{}, err
+	}
+	if p.On {
+		left, err := account.RecoveryLeft(ctx, tx, u.ID)
+		p.Left = strconv.FormatInt(left, 10)
+		return view{page: "factor", title: c.text("factor.title"), data: p}, err
+	}
+	e, err := account.Enrolling(ctx, tx, c.Sealer, u)
+	switch {
+	case errors.Is(err, fault.NotFoundErr):
+	case err != nil:
+		return view{}, err
+	default:
+		p.Enrolment = &e
+		if p.QR, err = picture(e.URI); err != nil {
+			return view{}, err
+		}
+		p.Field = c.field(field{Name: "code", Autocomplete: "one-time-code", Required: true, Most: 10})
+	}
+	return view{page: "factor", title: c.text("factor.title"), data: p}, nil
+}
+
+// picture is a QR code, within its own address.
+func picture(text string) (template.URL, error) {
+	code, err := qr.Encode(text, qr.M)
+	if err != nil {
+		return "", err
+	}
+	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(code.PNG())), nil //nolint:gosec // base64 of our own
+}
+
+// beginFactor makes the secret of a new authenticator.
+func beginFactor(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	to := "/account/factor"
+	if c.form.Get("next") != "" {
+		to += "?" + url.Values{"next": {c.next()}}.Encode()
+	}
+	return view{redirect: to}, account.Enrol(ctx, tx, c.Sealer, c.session.User)
+}
+
+type recoveryPage struct {
+	Codes []string
+	Next  string
+}
+
+// confirmFactor takes the first code and shows the recovery codes.
+func confirmFactor(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	codes, right, err := account.Confirm(ctx, tx, c.Sealer, c.person(), c.form.Get("code"), c.Now())
+	if err != nil {
+		return view{}, err
+	}
+	if !right {
+		return view{}, errCode.At("body", "/code")
+	}
+	return c.recovery(codes), session.Prove(ctx, tx, *c.session)
+}
+
+func (c *call) recovery(codes []string) view {
+	p := recoveryPage{Codes: codes, Next: "/account/factor"}
+	if c.form.Get("next") != "" {
+		p.Next = c.next()
+	}
+	return view{page: "recovery", title: c.text("factor.recovery.title"), data: p}
+}
+
+// renewRecovery replaces the recovery codes.
+func renewRecovery(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	codes, err := account.RenewRecovery(ctx, tx, c.person())
+	return c.recovery(codes), err
+}
+
+// removeFactor goes back to the password alone.
+func removeFactor(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	return view{redirect: "/account/factor"}, account.Remove(ctx, tx, c.person())
+}

@@ -1,0 +1,272 @@
+package web
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/session"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// authenticator is somebody's phone.
+type authenticator struct {
+	x   *staff
+	key string
+}
+
+// code is what the phone shows; each one is of a later step than the one before.
+func (a authenticator) code() string {
+	a.x.Helper()
+	a.x.ahead.Add(int64(30 * time.Second))
+	return a.shown()
+}
+
+func (a authenticator) shown() string {
+	a.x.Helper()
+	code, err := totp.GenerateCode(a.key, a.x.wall())
+	if err != nil {
+		a.x.Fatal(err)
+	}
+	return code
+}
+
+var recoveryCode = regexp.MustCompile(`<code>(\w{4}-\w{4}-\w{4}-\w{4})</code>`)
+
+// enrol sets up an authenticator, on the way to next, and returns it with the recovery codes.
+func (x *staff) enrol(v *webtest.Visitor, next string) (authenticator, []string) {
+	x.Helper()
+	page := v.Get("/account/factor?" + url.Values{"next": {next}}.Encode())
+	page = v.Follow(v.Submit(page, "/account/factor/begin"))
+	a := authenticator{x, find(x.T, page, `<code>([A-Z2-7]{32})</code>`)}
+	if again := v.Get("/account/factor"); find(x.T, again, `<code>([A-Z2-7]{32})</code>`) != a.key || !strings.Contains(page.Text, `src="data:image/png;base64,`) {
+		x.Errorf("the key changes by itself, or has no picture:\n%s", page.Text)
+	}
+	if got := v.Submit(page, "/account/factor/confirm", "code", "000000"); got.Status != 422 || !strings.Contains(got.Text, "code-problem") || !strings.Contains(got.Text, a.key) {
+		x.Errorf("a wrong first code: %d\n%s", got.Status, got.Text)
+	}
+	done := v.Submit(page, "/account/factor/confirm", "code", a.code())
+	var codes []string
+	for _, m := range recoveryCode.FindAllStringSubmatch(done.Text, -1) {
+		codes = append(codes, m[1])
+	}
+	if done.Status != 200 || len(codes) != 10 || !strings.Contains(done.Text, `href="`+next+`"`) {
+		x.Fatalf("%d, %d codes, no way on to %s:\n%s", done.Status, len(codes), next, done.Text)
+	}
+	return a, codes
+}
+
+// password is the first step of signing in, where a second one follows.
+func (x *staff) password(role string) (*webtest.Visitor, webtest.Visit) {
+	x.Helper()
+	v := webtest.NewVisitor(x, x.url)
+	got := v.Submit(v.Get("/sign-in?next=/settings/api"), "/sign-in", "email", role+"@acme.example", "password", password)
+	if got.Status != 303 || got.Location() != "/sign-in/code?next=%2Fsettings%2Fapi" {
+		x.Fatalf("%d to %q", got.Status, got.Location())
+	}
+	return v, v.Follow(got)
+}
+
+// Nobody makes keys for a company with a password alone; whoever may is led to a second factor and back.
+func TestKeysNeedASecondFactor(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := hire(t, d, "admin").guard()
+		v := x.signIn("admin")
+		register := []string{"name", "Books", "scopes", "c_company_detail"}
+		page := v.Get("/settings/api")
+		got := v.Submit(page, "/settings/api", register...)
+		if got.Status != 303 || got.Location() != "/account/proof?next=%2Fsettings%2Fapi" || x.count("SELECT COUNT(*) FROM apps") != 0 {
+			t.Fatalf("%d to %q", got.Status, got.Location())
+		}
+		if page := v.Follow(got); !strings.Contains(page.Text, "needs a second factor") {
+			t.Errorf("%s", page.Text)
+		}
+		phone, codes := x.enrol(v, "/settings/api")
+		made := v.Submit(v.Get("/settings/api"), "/settings/api", register...)
+		path := find(t, made, `href="(/settings/api/app_\w+)"`)
+
+		w, ask := x.password("admin")
+		if in(w) || w.Get("/settings/api").Status != 303 {
+			t.Fatal("in with the password alone")
+		}
+		before := w.Cookie("stipend_session")
+		signedIn := w.Submit(ask, "/sign-in/code", "code", phone.code())
+		if signedIn.Status != 303 || signedIn.Location() != "/settings/api" || !in(w) || w.Cookie("stipend_session") == before {
+			t.Errorf("%d to %q\n%s", signedIn.Status, signedIn.Location(), signedIn.Text)
+		}
+		find(t, w.Submit(w.Get(path), path+"/keys"), tokenText)
+
+		// Ten minutes later a key may still be made, but the way in is not changed without showing the factor again.
+		clock.Advance(session.Fresh)
+		if got := w.Submit(w.Get("/account/factor"), "/account/factor/remove"); got.Location() != "/account/proof?next=%2Faccount%2Ffactor" {
+			t.Fatalf("%d to %q", got.Status, got.Location())
+		}
+		proof := w.Get("/account/proof?next=/account/factor")
+		if got := w.Submit(proof, "/account/proof", "code", phone.code()); got.Location() != "/account/factor" {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+		renewed := recoveryCode.FindStringSubmatch(w.Submit(w.Get("/account/factor"), "/account/factor/recovery").Text)
+		u, ask := x.password("admin")
+		if got := u.Submit(ask, "/sign-in/code", "code", codes[0]); got.Status != 422 {
+			t.Errorf("a replaced recovery code opens: %d", got.Status)
+		}
+		if got := u.Submit(ask, "/sign-in/code", "code", strings.ToUpper(renewed[1])); got.Status != 303 || !in(u) {
+			t.Errorf("the new one does not: %d", got.Status)
+		}
+		w.Submit(w.Get("/account/factor"), "/account/factor/remove")
+		x.signIn("admin")
+		if got := u.Submit(u.Get("/account/factor"), "/account/factor/begin"); got.Location() != "/account/factor" {
+			t.Errorf("%d", got.Status)
+		}
+		if n := x.count("SELECT COUNT(*) FROM mails WHERE template = 'account_changed'"); n != 4 {
+			t.Errorf("%d mails, want one each for added, renewed, used, removed", n)
+		}
+		x.house.close()
+		for _, text := range append(codes, phone.key, renewed[1]) {
+			if strings.Contains(x.log.String(), text) {
+				t.Errorf("%s is in the log", text)
+			}
+			if n := x.count("SELECT COUNT(*) FROM second_factors WHERE secret LIKE '%" + text + "%'"); n != 0 {
+				t.Error("the secret is stored open")
+			}
+		}
+	})
+}
+
+// A session that began before the person had a second factor has not shown it.
+func TestOlderSessionsShowTheFactor(t *testing.T) {
+	x := hire(t, sqlite(t), "admin").guard()
+	old, v := x.signIn("admin"), x.signIn("admin")
+	phone, _ := x.enrol(v, "/settings/webhooks")
+	got := old.Submit(old.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/")
+	page := old.Follow(got)
+	if !strings.Contains(page.Text, `action="/account/proof"`) || x.count("SELECT COUNT(*) FROM webhook_endpoints") != 0 {
+		t.Fatalf("%d to %q\n%s", got.Status, got.Location(), page.Text)
+	}
+	if got := old.Submit(page, "/account/proof", "code", phone.code()); got.Location() != "/settings/webhooks" {
+		t.Errorf("%d to %q", got.Status, got.Location())
+	}
+	if got := old.Submit(old.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/"); got.Status != 200 {
+		t.Errorf("%d", got.Status)
+	}
+}
+
+// A code works once, only near its time, and after five wrong ones none does for a while.
+func TestCodesCannotBeTriedOut(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := hire(t, d, "admin")
+		phone, codes := x.enrol(x.signIn("admin"), "/account")
+		try := func(code string) int {
+			t.Helper()
+			v, page := x.password("admin")
+			got := v.Submit(page, "/sign-in/code", "code", code)
+			if (got.Status == 303) != in(v) {
+				t.Errorf("%d, but in: %v", got.Status, in(v))
+			}
+			return got.Status
+		}
+		code := phone.code()
+		if got := try(code[:3] + " " + code[3:]); got != 303 {
+			t.Fatalf("the right one: %d", got)
+		}
+		if got := try(code); got != 422 {
+			t.Errorf("a second time: %d", got)
+		}
+		late := phone.code()
+		x.ahead.Add(int64(61 * time.Second))
+		if got := try(late); got != 422 {
+			t.Errorf("a minute late: %d", got)
+		}
+		if got := try(codes[3]); got != 303 {
+			t.Errorf("a recovery code: %d", got)
+		}
+		if got := try(codes[3]); got != 422 {
+			t.Errorf("a recovery code again: %d", got)
+		}
+		for _, wrong := range []string{"", "12345"} {
+			if got := try(wrong); got != 422 {
+				t.Errorf("%q: %d", wrong, got)
+			}
+		}
+		if got := try(phone.code()); got != 429 {
+			t.Errorf("the sixth try: %d", got)
+		}
+		if got := try(codes[4]); got != 429 {
+			t.Errorf("a recovery code after too many: %d", got)
+		}
+		clock.Advance(session.Window)
+		if got := try(phone.code()); got != 303 {
+			t.Errorf("a quarter of an hour later: %d", got)
+		}
+		// The password alone counts for ten minutes, and its form is of this browser.
+		v, page := x.password("admin")
+		if got := v.Post("/sign-in/code", url.Values{"code": {phone.code()}}); got.Status != 403 {
+			t.Errorf("a form of nobody: %d", got.Status)
+		}
+		clock.Advance(session.Wait)
+		if got := v.Submit(page, "/sign-in/code", "code", phone.code()); !strings.HasPrefix(got.Location(), "/sign-in?") || in(v) {
+			t.Errorf("%d to %q", got.Status, got.Location())
+		}
+		if err := session.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM sessions WHERE awaits_factor = TRUE") != 0 {
+			t.Errorf("what waited too long is kept: %v", err)
+		}
+	})
+}
+
+// An app that may move money is allowed by no password alone.
+func TestConsentToMoveMoneyNeedsASecondFactor(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := hire(t, d, "owner").guard()
+		app, _ := x.register(callback, identity.CompanyDetail, identity.CompanyWorkersPay)
+		v := x.signIn("owner")
+		if got := v.Get(authorizePath(app, "scope", "c_company_detail")); got.Status != 200 {
+			t.Errorf("to look: %d to %q", got.Status, got.Location())
+		}
+		path := authorizePath(app)
+		got := v.Get(path)
+		if got.Status != 303 || !strings.HasPrefix(got.Location(), "/account/proof?next=%2Fauthorize") {
+			t.Fatalf("%d to %q", got.Status, got.Location())
+		}
+		x.enrol(v, "/account")
+		page := v.Follow(v.Get(path))
+		clock.Advance(session.Fresh)
+		got = v.Submit(page, "/authorize", "decision", "allow")
+		if got.Status != 303 || !strings.HasPrefix(got.Location(), "/account/proof?next=%2Fauthorize") || x.count("SELECT COUNT(*) FROM authorization_codes") != 0 {
+			t.Errorf("an old proof: %d to %q", got.Status, got.Location())
+		}
+		if got := v.Submit(page, "/authorize", "decision", "deny"); x.back(got).Get("error") != "access_denied" {
+			t.Errorf("to deny: %q", got.Location())
+		}
+	})
+}
+
+func TestFactorPagesInABrowser(t *testing.T) {
+	x := hire(t, sqlite(t), "admin").guard()
+	b := webtest.Start(t)
+	p := b.Open(x.url+"/settings/api", webtest.Look{NoScript: true})
+	p.Fill("#email", "admin@acme.example")
+	p.Fill("#password", password)
+	p.Send("main button")
+	b.Check(x.url + "/account/factor")
+	p = b.Open(x.url+"/account/factor?next=/settings/api", webtest.Look{NoScript: true})
+	p.Send("main button")
+	phone := authenticator{x, regexp.MustCompile(`[A-Z2-7]{32}`).FindString(p.Text())}
+	b.Open(x.url+"/account/factor", webtest.Look{Width: 320}).Audit()
+	p.Fill("#code", phone.code())
+	p.Send("main button")
+	if text := p.Text(); len(regexp.MustCompile(`(?m)^\w{4}-\w{4}-\w{4}-\w{4}$`).FindAllString(text, -1)) != 10 {
+		t.Errorf("at %s:\n%s", p.Path(), text)
+	}
+	b.Check(x.url + "/account/proof")
+	p = b.Open(x.url+"/account/factor", webtest.Look{Width: 320})
+	p.Audit()
+	p.Send(`form[action="/account/factor/recovery"] button`)
+	p.Audit()
+}
