@@ -253,6 +253,22 @@ type Invoker interface {
 	//
 	// GET /api/company/{company_id}/recipients/{recipient_id}
 	GetRecipient(ctx context.Context, params GetRecipientParams) (*RecipientDetail, error)
+	// GetRecipientDistribution invokes get-recipient-distribution operation.
+	//
+	// One destination of a recipient.
+	//
+	// Scope: `c_company_workers_invite`.
+	//
+	// GET /api/company/{company_id}/recipients/{recipient_id}/distribution/detail
+	GetRecipientDistribution(ctx context.Context, params GetRecipientDistributionParams) (*DistributionItem, error)
+	// GetRecipientDistributionFields invokes get-recipient-distribution-fields operation.
+	//
+	// What a destination in a currency consists of, in the recipient's country.
+	//
+	// Scope: `c_company_workers_invite`.
+	//
+	// GET /api/company/{company_id}/recipients/{recipient_id}/distribution/fields
+	GetRecipientDistributionFields(ctx context.Context, params GetRecipientDistributionFieldsParams) (*RequiredFields, error)
 	// GetUser invokes get-user operation.
 	//
 	// A user's profile.
@@ -739,6 +755,14 @@ type Invoker interface {
 	//
 	// POST /api/company/{company_id}/recipients/{recipient_id}/update
 	UpdateRecipient(ctx context.Context, request *RecipientUpdateBody, params UpdateRecipientParams) (*RecipientDetail, error)
+	// UpdateRecipientDistribution invokes update-recipient-distribution operation.
+	//
+	// Give a recipient's destination other data.
+	//
+	// Scope: `c_company_workers_invite`.
+	//
+	// POST /api/company/{company_id}/recipients/{recipient_id}/distribution/update
+	UpdateRecipientDistribution(ctx context.Context, request *DistributionUpdateBody, params UpdateRecipientDistributionParams) (*DistributionItem, error)
 	// UpdateUser invokes update-user operation.
 	//
 	// Partial update of a user profile.
@@ -2690,6 +2714,226 @@ func (c *Client) sendGetRecipient(ctx context.Context, params GetRecipientParams
 	}()
 
 	result, err := decodeGetRecipientResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// GetRecipientDistribution invokes get-recipient-distribution operation.
+//
+// One destination of a recipient.
+//
+// Scope: `c_company_workers_invite`.
+//
+// GET /api/company/{company_id}/recipients/{recipient_id}/distribution/detail
+func (c *Client) GetRecipientDistribution(ctx context.Context, params GetRecipientDistributionParams) (*DistributionItem, error) {
+	res, err := c.sendGetRecipientDistribution(ctx, params)
+	return res, err
+}
+
+func (c *Client) sendGetRecipientDistribution(ctx context.Context, params GetRecipientDistributionParams) (res *DistributionItem, err error) {
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [5]string
+	pathParts[0] = "/api/company/"
+	{
+		// Encode "company_id" parameter.
+		e := uri.NewPathEncoder(uri.PathEncoderConfig{
+			Param:   "company_id",
+			Style:   uri.PathStyleSimple,
+			Explode: false,
+		})
+		if err := func() error {
+			return e.EncodeValue(conv.StringToString(params.CompanyID))
+		}(); err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		encoded, err := e.Result()
+		if err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		pathParts[1] = encoded
+	}
+	pathParts[2] = "/recipients/"
+	{
+		// Encode "recipient_id" parameter.
+		e := uri.NewPathEncoder(uri.PathEncoderConfig{
+			Param:   "recipient_id",
+			Style:   uri.PathStyleSimple,
+			Explode: false,
+		})
+		if err := func() error {
+			return e.EncodeValue(conv.StringToString(params.RecipientID))
+		}(); err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		encoded, err := e.Result()
+		if err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		pathParts[3] = encoded
+	}
+	pathParts[4] = "/distribution/detail"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	q := uri.NewQueryEncoder()
+	{
+		// Encode "distribution_id" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "distribution_id",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			return e.EncodeValue(conv.StringToString(params.DistributionID))
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	u.RawQuery = q.Values().Encode()
+
+	r, err := ht.NewRequest(ctx, "GET", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeGetRecipientDistributionResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// GetRecipientDistributionFields invokes get-recipient-distribution-fields operation.
+//
+// What a destination in a currency consists of, in the recipient's country.
+//
+// Scope: `c_company_workers_invite`.
+//
+// GET /api/company/{company_id}/recipients/{recipient_id}/distribution/fields
+func (c *Client) GetRecipientDistributionFields(ctx context.Context, params GetRecipientDistributionFieldsParams) (*RequiredFields, error) {
+	res, err := c.sendGetRecipientDistributionFields(ctx, params)
+	return res, err
+}
+
+func (c *Client) sendGetRecipientDistributionFields(ctx context.Context, params GetRecipientDistributionFieldsParams) (res *RequiredFields, err error) {
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [5]string
+	pathParts[0] = "/api/company/"
+	{
+		// Encode "company_id" parameter.
+		e := uri.NewPathEncoder(uri.PathEncoderConfig{
+			Param:   "company_id",
+			Style:   uri.PathStyleSimple,
+			Explode: false,
+		})
+		if err := func() error {
+			return e.EncodeValue(conv.StringToString(params.CompanyID))
+		}(); err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		encoded, err := e.Result()
+		if err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		pathParts[1] = encoded
+	}
+	pathParts[2] = "/recipients/"
+	{
+		// Encode "recipient_id" parameter.
+		e := uri.NewPathEncoder(uri.PathEncoderConfig{
+			Param:   "recipient_id",
+			Style:   uri.PathStyleSimple,
+			Explode: false,
+		})
+		if err := func() error {
+			return e.EncodeValue(conv.StringToString(params.RecipientID))
+		}(); err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		encoded, err := e.Result()
+		if err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		pathParts[3] = encoded
+	}
+	pathParts[4] = "/distribution/fields"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	q := uri.NewQueryEncoder()
+	{
+		// Encode "currency" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "currency",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.Currency.Get(); ok {
+				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "symbol" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "symbol",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.Symbol.Get(); ok {
+				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	u.RawQuery = q.Values().Encode()
+
+	r, err := ht.NewRequest(ctx, "GET", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeGetRecipientDistributionFieldsResponse(resp)
 	if err != nil {
 		return res, errors.Wrap(err, "decode response")
 	}
@@ -7366,6 +7610,101 @@ func (c *Client) sendUpdateRecipient(ctx context.Context, request *RecipientUpda
 	}()
 
 	result, err := decodeUpdateRecipientResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// UpdateRecipientDistribution invokes update-recipient-distribution operation.
+//
+// Give a recipient's destination other data.
+//
+// Scope: `c_company_workers_invite`.
+//
+// POST /api/company/{company_id}/recipients/{recipient_id}/distribution/update
+func (c *Client) UpdateRecipientDistribution(ctx context.Context, request *DistributionUpdateBody, params UpdateRecipientDistributionParams) (*DistributionItem, error) {
+	res, err := c.sendUpdateRecipientDistribution(ctx, request, params)
+	return res, err
+}
+
+func (c *Client) sendUpdateRecipientDistribution(ctx context.Context, request *DistributionUpdateBody, params UpdateRecipientDistributionParams) (res *DistributionItem, err error) {
+	// Validate request before sending.
+	if err := func() error {
+		if err := request.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		return res, errors.Wrap(err, "validate")
+	}
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [5]string
+	pathParts[0] = "/api/company/"
+	{
+		// Encode "company_id" parameter.
+		e := uri.NewPathEncoder(uri.PathEncoderConfig{
+			Param:   "company_id",
+			Style:   uri.PathStyleSimple,
+			Explode: false,
+		})
+		if err := func() error {
+			return e.EncodeValue(conv.StringToString(params.CompanyID))
+		}(); err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		encoded, err := e.Result()
+		if err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		pathParts[1] = encoded
+	}
+	pathParts[2] = "/recipients/"
+	{
+		// Encode "recipient_id" parameter.
+		e := uri.NewPathEncoder(uri.PathEncoderConfig{
+			Param:   "recipient_id",
+			Style:   uri.PathStyleSimple,
+			Explode: false,
+		})
+		if err := func() error {
+			return e.EncodeValue(conv.StringToString(params.RecipientID))
+		}(); err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		encoded, err := e.Result()
+		if err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		pathParts[3] = encoded
+	}
+	pathParts[4] = "/distribution/update"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	r, err := ht.NewRequest(ctx, "POST", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+	if err := encodeUpdateRecipientDistributionRequest(request, r); err != nil {
+		return res, errors.Wrap(err, "encode request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeUpdateRecipientDistributionResponse(resp)
 	if err != nil {
 		return res, errors.Wrap(err, "decode response")
 	}

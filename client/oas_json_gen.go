@@ -1737,6 +1737,10 @@ func (s *CurrencyItem) encodeFields(e *jx.Encoder) {
 		e.ArrEnd()
 	}
 	{
+		e.FieldStart("payable")
+		e.Bool(s.Payable)
+	}
+	{
 		e.FieldStart("symbol")
 		e.Str(s.Symbol)
 	}
@@ -1746,13 +1750,14 @@ func (s *CurrencyItem) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfCurrencyItem = [6]string{
+var jsonFieldsNameOfCurrencyItem = [7]string{
 	0: "countries",
 	1: "decimals",
 	2: "minimum",
 	3: "networks",
-	4: "symbol",
-	5: "type",
+	4: "payable",
+	5: "symbol",
+	6: "type",
 }
 
 // Decode decodes CurrencyItem from json.
@@ -1828,8 +1833,20 @@ func (s *CurrencyItem) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"networks\"")
 			}
-		case "symbol":
+		case "payable":
 			requiredBitSet[0] |= 1 << 4
+			if err := func() error {
+				v, err := d.Bool()
+				s.Payable = bool(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"payable\"")
+			}
+		case "symbol":
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				v, err := d.Str()
 				s.Symbol = string(v)
@@ -1841,7 +1858,7 @@ func (s *CurrencyItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"symbol\"")
 			}
 		case "type":
-			requiredBitSet[0] |= 1 << 5
+			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
 				if err := s.Type.Decode(d); err != nil {
 					return err
@@ -1860,7 +1877,7 @@ func (s *CurrencyItem) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b00111111,
+		0b01111111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -4145,6 +4162,10 @@ func (s *DistributionCreated) encodeFields(e *jx.Encoder) {
 		e.Str(s.DistributionID)
 	}
 	{
+		e.FieldStart("payable")
+		e.Bool(s.Payable)
+	}
+	{
 		e.FieldStart("recipient_id")
 		e.Str(s.RecipientID)
 	}
@@ -4158,12 +4179,13 @@ func (s *DistributionCreated) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfDistributionCreated = [5]string{
+var jsonFieldsNameOfDistributionCreated = [6]string{
 	0: "allocation",
 	1: "distribution_id",
-	2: "recipient_id",
-	3: "status",
-	4: "symbol",
+	2: "payable",
+	3: "recipient_id",
+	4: "status",
+	5: "symbol",
 }
 
 // Decode decodes DistributionCreated from json.
@@ -4199,8 +4221,20 @@ func (s *DistributionCreated) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"distribution_id\"")
 			}
-		case "recipient_id":
+		case "payable":
 			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				v, err := d.Bool()
+				s.Payable = bool(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"payable\"")
+			}
+		case "recipient_id":
+			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
 				v, err := d.Str()
 				s.RecipientID = string(v)
@@ -4212,7 +4246,7 @@ func (s *DistributionCreated) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"recipient_id\"")
 			}
 		case "status":
-			requiredBitSet[0] |= 1 << 3
+			requiredBitSet[0] |= 1 << 4
 			if err := func() error {
 				if err := s.Status.Decode(d); err != nil {
 					return err
@@ -4222,7 +4256,7 @@ func (s *DistributionCreated) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"status\"")
 			}
 		case "symbol":
-			requiredBitSet[0] |= 1 << 4
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				v, err := d.Str()
 				s.Symbol = string(v)
@@ -4243,7 +4277,7 @@ func (s *DistributionCreated) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b00011111,
+		0b00111111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -4695,6 +4729,10 @@ func (s *DistributionItem) encodeFields(e *jx.Encoder) {
 		e.Str(s.Network)
 	}
 	{
+		e.FieldStart("payable")
+		e.Bool(s.Payable)
+	}
+	{
 		e.FieldStart("recipient_id")
 		e.Str(s.RecipientID)
 	}
@@ -4712,7 +4750,7 @@ func (s *DistributionItem) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfDistributionItem = [11]string{
+var jsonFieldsNameOfDistributionItem = [12]string{
 	0:  "address",
 	1:  "allocation",
 	2:  "created",
@@ -4720,10 +4758,11 @@ var jsonFieldsNameOfDistributionItem = [11]string{
 	4:  "distribution_id",
 	5:  "distribution_type",
 	6:  "network",
-	7:  "recipient_id",
-	8:  "symbol",
-	9:  "tag",
-	10: "transfer_memo",
+	7:  "payable",
+	8:  "recipient_id",
+	9:  "symbol",
+	10: "tag",
+	11: "transfer_memo",
 }
 
 // Decode decodes DistributionItem from json.
@@ -4815,8 +4854,20 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"network\"")
 			}
-		case "recipient_id":
+		case "payable":
 			requiredBitSet[0] |= 1 << 7
+			if err := func() error {
+				v, err := d.Bool()
+				s.Payable = bool(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"payable\"")
+			}
+		case "recipient_id":
+			requiredBitSet[1] |= 1 << 0
 			if err := func() error {
 				v, err := d.Str()
 				s.RecipientID = string(v)
@@ -4828,7 +4879,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"recipient_id\"")
 			}
 		case "symbol":
-			requiredBitSet[1] |= 1 << 0
+			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
 				v, err := d.Str()
 				s.Symbol = string(v)
@@ -4840,7 +4891,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"symbol\"")
 			}
 		case "tag":
-			requiredBitSet[1] |= 1 << 1
+			requiredBitSet[1] |= 1 << 2
 			if err := func() error {
 				v, err := d.Str()
 				s.Tag = string(v)
@@ -4852,7 +4903,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"tag\"")
 			}
 		case "transfer_memo":
-			requiredBitSet[1] |= 1 << 2
+			requiredBitSet[1] |= 1 << 3
 			if err := func() error {
 				v, err := d.Str()
 				s.TransferMemo = string(v)
@@ -4874,7 +4925,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 	var failures []validate.FieldError
 	for i, mask := range [2]uint8{
 		0b11111111,
-		0b00000111,
+		0b00001111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -5120,6 +5171,192 @@ func (s *DistributionList) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *DistributionList) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
+func (s *DistributionUpdateBody) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *DistributionUpdateBody) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("distribution_data")
+		s.DistributionData.Encode(e)
+	}
+	{
+		e.FieldStart("distribution_id")
+		e.Str(s.DistributionID)
+	}
+	{
+		if s.Symbol.Set {
+			e.FieldStart("symbol")
+			s.Symbol.Encode(e)
+		}
+	}
+}
+
+var jsonFieldsNameOfDistributionUpdateBody = [3]string{
+	0: "distribution_data",
+	1: "distribution_id",
+	2: "symbol",
+}
+
+// Decode decodes DistributionUpdateBody from json.
+func (s *DistributionUpdateBody) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode DistributionUpdateBody to nil")
+	}
+	var requiredBitSet [1]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "distribution_data":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				if err := s.DistributionData.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"distribution_data\"")
+			}
+		case "distribution_id":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.DistributionID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"distribution_id\"")
+			}
+		case "symbol":
+			if err := func() error {
+				s.Symbol.Reset()
+				if err := s.Symbol.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"symbol\"")
+			}
+		default:
+			return errors.Errorf("unexpected field %q", k)
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode DistributionUpdateBody")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [1]uint8{
+		0b00000011,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfDistributionUpdateBody) {
+					name = jsonFieldsNameOfDistributionUpdateBody[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *DistributionUpdateBody) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *DistributionUpdateBody) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
+func (s DistributionUpdateBodyDistributionData) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields implements json.Marshaler.
+func (s DistributionUpdateBodyDistributionData) encodeFields(e *jx.Encoder) {
+	for k, elem := range s {
+		e.FieldStart(k)
+
+		if len(elem) != 0 {
+			e.Raw(elem)
+		}
+	}
+}
+
+// Decode decodes DistributionUpdateBodyDistributionData from json.
+func (s *DistributionUpdateBodyDistributionData) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode DistributionUpdateBodyDistributionData to nil")
+	}
+	m := s.init()
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		var elem jx.Raw
+		if err := func() error {
+			v, err := d.RawAppend(nil)
+			elem = jx.Raw(v)
+			if err != nil {
+				return err
+			}
+			return nil
+		}(); err != nil {
+			return errors.Wrapf(err, "decode field %q", k)
+		}
+		m[string(k)] = elem
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode DistributionUpdateBodyDistributionData")
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s DistributionUpdateBodyDistributionData) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *DistributionUpdateBodyDistributionData) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -21580,6 +21817,10 @@ func (s *RequiredFields) encodeFields(e *jx.Encoder) {
 		e.Str(s.Currency)
 	}
 	{
+		e.FieldStart("payable")
+		e.Bool(s.Payable)
+	}
+	{
 		e.FieldStart("required_fields")
 		e.ArrStart()
 		for _, elem := range s.RequiredFields {
@@ -21589,10 +21830,11 @@ func (s *RequiredFields) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfRequiredFields = [3]string{
+var jsonFieldsNameOfRequiredFields = [4]string{
 	0: "country",
 	1: "currency",
-	2: "required_fields",
+	2: "payable",
+	3: "required_fields",
 }
 
 // Decode decodes RequiredFields from json.
@@ -21628,8 +21870,20 @@ func (s *RequiredFields) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"currency\"")
 			}
-		case "required_fields":
+		case "payable":
 			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				v, err := d.Bool()
+				s.Payable = bool(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"payable\"")
+			}
+		case "required_fields":
+			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
 				s.RequiredFields = make([]RequiredField, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -21656,7 +21910,7 @@ func (s *RequiredFields) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b00000111,
+		0b00001111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -25724,6 +25978,10 @@ func (s *UserDistributionCreated) encodeFields(e *jx.Encoder) {
 		e.Str(s.DistributionID)
 	}
 	{
+		e.FieldStart("payable")
+		e.Bool(s.Payable)
+	}
+	{
 		e.FieldStart("symbol")
 		e.Str(s.Symbol)
 	}
@@ -25733,11 +25991,12 @@ func (s *UserDistributionCreated) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfUserDistributionCreated = [4]string{
+var jsonFieldsNameOfUserDistributionCreated = [5]string{
 	0: "allocation",
 	1: "distribution_id",
-	2: "symbol",
-	3: "user_id",
+	2: "payable",
+	3: "symbol",
+	4: "user_id",
 }
 
 // Decode decodes UserDistributionCreated from json.
@@ -25773,8 +26032,20 @@ func (s *UserDistributionCreated) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"distribution_id\"")
 			}
-		case "symbol":
+		case "payable":
 			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				v, err := d.Bool()
+				s.Payable = bool(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"payable\"")
+			}
+		case "symbol":
+			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
 				v, err := d.Str()
 				s.Symbol = string(v)
@@ -25786,7 +26057,7 @@ func (s *UserDistributionCreated) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"symbol\"")
 			}
 		case "user_id":
-			requiredBitSet[0] |= 1 << 3
+			requiredBitSet[0] |= 1 << 4
 			if err := func() error {
 				v, err := d.Str()
 				s.UserID = string(v)
@@ -25807,7 +26078,7 @@ func (s *UserDistributionCreated) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b00001111,
+		0b00011111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -26004,6 +26275,10 @@ func (s *UserDistributionItem) encodeFields(e *jx.Encoder) {
 		e.Str(s.Network)
 	}
 	{
+		e.FieldStart("payable")
+		e.Bool(s.Payable)
+	}
+	{
 		e.FieldStart("symbol")
 		e.Str(s.Symbol)
 	}
@@ -26021,7 +26296,7 @@ func (s *UserDistributionItem) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfUserDistributionItem = [11]string{
+var jsonFieldsNameOfUserDistributionItem = [12]string{
 	0:  "address",
 	1:  "allocation",
 	2:  "created",
@@ -26029,10 +26304,11 @@ var jsonFieldsNameOfUserDistributionItem = [11]string{
 	4:  "distribution_id",
 	5:  "distribution_type",
 	6:  "network",
-	7:  "symbol",
-	8:  "tag",
-	9:  "transfer_memo",
-	10: "user_id",
+	7:  "payable",
+	8:  "symbol",
+	9:  "tag",
+	10: "transfer_memo",
+	11: "user_id",
 }
 
 // Decode decodes UserDistributionItem from json.
@@ -26124,8 +26400,20 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"network\"")
 			}
-		case "symbol":
+		case "payable":
 			requiredBitSet[0] |= 1 << 7
+			if err := func() error {
+				v, err := d.Bool()
+				s.Payable = bool(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"payable\"")
+			}
+		case "symbol":
+			requiredBitSet[1] |= 1 << 0
 			if err := func() error {
 				v, err := d.Str()
 				s.Symbol = string(v)
@@ -26137,7 +26425,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"symbol\"")
 			}
 		case "tag":
-			requiredBitSet[1] |= 1 << 0
+			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
 				v, err := d.Str()
 				s.Tag = string(v)
@@ -26149,7 +26437,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"tag\"")
 			}
 		case "transfer_memo":
-			requiredBitSet[1] |= 1 << 1
+			requiredBitSet[1] |= 1 << 2
 			if err := func() error {
 				v, err := d.Str()
 				s.TransferMemo = string(v)
@@ -26161,7 +26449,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"transfer_memo\"")
 			}
 		case "user_id":
-			requiredBitSet[1] |= 1 << 2
+			requiredBitSet[1] |= 1 << 3
 			if err := func() error {
 				v, err := d.Str()
 				s.UserID = string(v)
@@ -26183,7 +26471,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 	var failures []validate.FieldError
 	for i, mask := range [2]uint8{
 		0b11111111,
-		0b00000111,
+		0b00001111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.

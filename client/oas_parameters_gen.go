@@ -105,6 +105,28 @@ type GetRecipientParams struct {
 	RecipientID string
 }
 
+// GetRecipientDistributionParams is parameters of get-recipient-distribution operation.
+type GetRecipientDistributionParams struct {
+	// Id of the company.
+	CompanyID string
+	// Id of the recipient.
+	RecipientID string
+	// Id of the payment destination.
+	DistributionID string
+}
+
+// GetRecipientDistributionFieldsParams is parameters of get-recipient-distribution-fields operation.
+type GetRecipientDistributionFieldsParams struct {
+	// Id of the company.
+	CompanyID string
+	// Id of the recipient.
+	RecipientID string
+	// Required, unless it stands in symbol.
+	Currency OptString `json:",omitempty,omitzero"`
+	// Another name of currency.
+	Symbol OptString `json:",omitempty,omitzero"`
+}
+
 // GetUserParams is parameters of get-user operation.
 type GetUserParams struct {
 	// May be absent with a user's own token.
@@ -455,6 +477,14 @@ type TestWebhookParams struct {
 
 // UpdateRecipientParams is parameters of update-recipient operation.
 type UpdateRecipientParams struct {
+	// Id of the company.
+	CompanyID string
+	// Id of the recipient.
+	RecipientID string
+}
+
+// UpdateRecipientDistributionParams is parameters of update-recipient-distribution operation.
+type UpdateRecipientDistributionParams struct {
 	// Id of the company.
 	CompanyID string
 	// Id of the recipient.

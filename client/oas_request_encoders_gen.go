@@ -592,6 +592,20 @@ func encodeUpdateRecipientRequest(
 	return nil
 }
 
+func encodeUpdateRecipientDistributionRequest(
+	req *DistributionUpdateBody,
+	r *http.Request,
+) error {
+	const contentType = "application/json"
+	e := new(jx.Encoder)
+	{
+		req.Encode(e)
+	}
+	encoded := e.Bytes()
+	ht.SetBody(r, bytes.NewReader(encoded), contentType)
+	return nil
+}
+
 func encodeUpdateUserRequest(
 	req *UserUpdateBody,
 	r *http.Request,

@@ -976,6 +976,10 @@ type CurrencyItem struct {
 	Minimum decimal.Decimal `json:"minimum"`
 	// Those that a destination can name, of a crypto currency.
 	Networks []string `json:"networks"`
+	// Whether this service pays such a destination out. Where it is false, a destination is checked and
+	// kept all the same, and a payroll that names a payee while one has an allocation is refused with
+	// `currency_not_supported`. Bitcoin is paid by payrolls that are funded in BTC.
+	Payable bool `json:"payable"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
 	// Its kind.
@@ -1000,6 +1004,11 @@ func (s *CurrencyItem) GetMinimum() decimal.Decimal {
 // GetNetworks returns the value of Networks.
 func (s *CurrencyItem) GetNetworks() []string {
 	return s.Networks
+}
+
+// GetPayable returns the value of Payable.
+func (s *CurrencyItem) GetPayable() bool {
+	return s.Payable
 }
 
 // GetSymbol returns the value of Symbol.
@@ -1030,6 +1039,11 @@ func (s *CurrencyItem) SetMinimum(val decimal.Decimal) {
 // SetNetworks sets the value of Networks.
 func (s *CurrencyItem) SetNetworks(val []string) {
 	s.Networks = val
+}
+
+// SetPayable sets the value of Payable.
+func (s *CurrencyItem) SetPayable(val bool) {
+	s.Payable = val
 }
 
 // SetSymbol sets the value of Symbol.
@@ -2229,7 +2243,8 @@ func (s *DistributionChangeBefore) init() DistributionChangeBefore {
 
 // Ref: #/components/schemas/DistributionCreateBody
 type DistributionCreateBody struct {
-	// An object with the members that the symbol and the payee's country ask for.
+	// An object with the members that …/distribution/fields names for the symbol and the recipient's
+	// country.
 	DistributionData DistributionCreateBodyDistributionData `json:"distribution_data"`
 	// One of GET /api/currencies.
 	Symbol string `json:"symbol"`
@@ -2255,7 +2270,8 @@ func (s *DistributionCreateBody) SetSymbol(val string) {
 	s.Symbol = val
 }
 
-// An object with the members that the symbol and the payee's country ask for.
+// An object with the members that …/distribution/fields names for the symbol and the recipient's
+// country.
 type DistributionCreateBodyDistributionData map[string]jx.Raw
 
 func (s *DistributionCreateBodyDistributionData) init() DistributionCreateBodyDistributionData {
@@ -2274,6 +2290,10 @@ type DistributionCreated struct {
 	Allocation int64 `json:"allocation"`
 	// Id of the payment destination.
 	DistributionID string `json:"distribution_id"`
+	// Whether this service pays such a destination out. Where it is false, a destination is checked and
+	// kept all the same, and a payroll that names a payee while one has an allocation is refused with
+	// `currency_not_supported`. Bitcoin is paid by payrolls that are funded in BTC.
+	Payable bool `json:"payable"`
 	// Id of the recipient.
 	RecipientID string `json:"recipient_id"`
 	// State of the object.
@@ -2290,6 +2310,11 @@ func (s *DistributionCreated) GetAllocation() int64 {
 // GetDistributionID returns the value of DistributionID.
 func (s *DistributionCreated) GetDistributionID() string {
 	return s.DistributionID
+}
+
+// GetPayable returns the value of Payable.
+func (s *DistributionCreated) GetPayable() bool {
+	return s.Payable
 }
 
 // GetRecipientID returns the value of RecipientID.
@@ -2315,6 +2340,11 @@ func (s *DistributionCreated) SetAllocation(val int64) {
 // SetDistributionID sets the value of DistributionID.
 func (s *DistributionCreated) SetDistributionID(val string) {
 	s.DistributionID = val
+}
+
+// SetPayable sets the value of Payable.
+func (s *DistributionCreated) SetPayable(val bool) {
+	s.Payable = val
 }
 
 // SetRecipientID sets the value of RecipientID.
@@ -2456,6 +2486,10 @@ type DistributionItem struct {
 	DistributionType DistributionItemDistributionType `json:"distribution_type"`
 	// Network of the address.
 	Network string `json:"network"`
+	// Whether this service pays such a destination out. Where it is false, a destination is checked and
+	// kept all the same, and a payroll that names a payee while one has an allocation is refused with
+	// `currency_not_supported`. Bitcoin is paid by payrolls that are funded in BTC.
+	Payable bool `json:"payable"`
 	// Id of the recipient.
 	RecipientID string `json:"recipient_id"`
 	// Currency: its code, one of GET /api/currencies.
@@ -2499,6 +2533,11 @@ func (s *DistributionItem) GetDistributionType() DistributionItemDistributionTyp
 // GetNetwork returns the value of Network.
 func (s *DistributionItem) GetNetwork() string {
 	return s.Network
+}
+
+// GetPayable returns the value of Payable.
+func (s *DistributionItem) GetPayable() bool {
+	return s.Payable
 }
 
 // GetRecipientID returns the value of RecipientID.
@@ -2554,6 +2593,11 @@ func (s *DistributionItem) SetDistributionType(val DistributionItemDistributionT
 // SetNetwork sets the value of Network.
 func (s *DistributionItem) SetNetwork(val string) {
 	s.Network = val
+}
+
+// SetPayable sets the value of Payable.
+func (s *DistributionItem) SetPayable(val bool) {
+	s.Payable = val
 }
 
 // SetRecipientID sets the value of RecipientID.
@@ -2644,6 +2688,58 @@ func (s *DistributionList) GetDistributions() []DistributionItem {
 // SetDistributions sets the value of Distributions.
 func (s *DistributionList) SetDistributions(val []DistributionItem) {
 	s.Distributions = val
+}
+
+// Ref: #/components/schemas/DistributionUpdateBody
+type DistributionUpdateBody struct {
+	// All of the data, as for a new destination.
+	DistributionData DistributionUpdateBodyDistributionData `json:"distribution_data"`
+	// Id of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Absent: the symbol stays.
+	Symbol OptString `json:"symbol"`
+}
+
+// GetDistributionData returns the value of DistributionData.
+func (s *DistributionUpdateBody) GetDistributionData() DistributionUpdateBodyDistributionData {
+	return s.DistributionData
+}
+
+// GetDistributionID returns the value of DistributionID.
+func (s *DistributionUpdateBody) GetDistributionID() string {
+	return s.DistributionID
+}
+
+// GetSymbol returns the value of Symbol.
+func (s *DistributionUpdateBody) GetSymbol() OptString {
+	return s.Symbol
+}
+
+// SetDistributionData sets the value of DistributionData.
+func (s *DistributionUpdateBody) SetDistributionData(val DistributionUpdateBodyDistributionData) {
+	s.DistributionData = val
+}
+
+// SetDistributionID sets the value of DistributionID.
+func (s *DistributionUpdateBody) SetDistributionID(val string) {
+	s.DistributionID = val
+}
+
+// SetSymbol sets the value of Symbol.
+func (s *DistributionUpdateBody) SetSymbol(val OptString) {
+	s.Symbol = val
+}
+
+// All of the data, as for a new destination.
+type DistributionUpdateBodyDistributionData map[string]jx.Raw
+
+func (s *DistributionUpdateBodyDistributionData) init() DistributionUpdateBodyDistributionData {
+	m := *s
+	if m == nil {
+		m = map[string]jx.Raw{}
+		*s = m
+	}
+	return m
 }
 
 // Ref: #/components/schemas/DocumentItem
@@ -13605,6 +13701,10 @@ type RequiredFields struct {
 	Country string `json:"country"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
+	// Whether this service pays such a destination out. Where it is false, a destination is checked and
+	// kept all the same, and a payroll that names a payee while one has an allocation is refused with
+	// `currency_not_supported`. Bitcoin is paid by payrolls that are funded in BTC.
+	Payable bool `json:"payable"`
 	// The members that `distribution_data` needs, in the order in which a form shows them.
 	RequiredFields []RequiredField `json:"required_fields"`
 }
@@ -13617,6 +13717,11 @@ func (s *RequiredFields) GetCountry() string {
 // GetCurrency returns the value of Currency.
 func (s *RequiredFields) GetCurrency() string {
 	return s.Currency
+}
+
+// GetPayable returns the value of Payable.
+func (s *RequiredFields) GetPayable() bool {
+	return s.Payable
 }
 
 // GetRequiredFields returns the value of RequiredFields.
@@ -13632,6 +13737,11 @@ func (s *RequiredFields) SetCountry(val string) {
 // SetCurrency sets the value of Currency.
 func (s *RequiredFields) SetCurrency(val string) {
 	s.Currency = val
+}
+
+// SetPayable sets the value of Payable.
+func (s *RequiredFields) SetPayable(val bool) {
+	s.Payable = val
 }
 
 // SetRequiredFields sets the value of RequiredFields.
@@ -15602,6 +15712,10 @@ type UserDistributionCreated struct {
 	Allocation int64 `json:"allocation"`
 	// Id of the payment destination.
 	DistributionID string `json:"distribution_id"`
+	// Whether this service pays such a destination out. Where it is false, a destination is checked and
+	// kept all the same, and a payroll that names a payee while one has an allocation is refused with
+	// `currency_not_supported`. Bitcoin is paid by payrolls that are funded in BTC.
+	Payable bool `json:"payable"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
 	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its
@@ -15617,6 +15731,11 @@ func (s *UserDistributionCreated) GetAllocation() int64 {
 // GetDistributionID returns the value of DistributionID.
 func (s *UserDistributionCreated) GetDistributionID() string {
 	return s.DistributionID
+}
+
+// GetPayable returns the value of Payable.
+func (s *UserDistributionCreated) GetPayable() bool {
+	return s.Payable
 }
 
 // GetSymbol returns the value of Symbol.
@@ -15637,6 +15756,11 @@ func (s *UserDistributionCreated) SetAllocation(val int64) {
 // SetDistributionID sets the value of DistributionID.
 func (s *UserDistributionCreated) SetDistributionID(val string) {
 	s.DistributionID = val
+}
+
+// SetPayable sets the value of Payable.
+func (s *UserDistributionCreated) SetPayable(val bool) {
+	s.Payable = val
 }
 
 // SetSymbol sets the value of Symbol.
@@ -15695,6 +15819,10 @@ type UserDistributionItem struct {
 	DistributionType UserDistributionItemDistributionType `json:"distribution_type"`
 	// Network of the address.
 	Network string `json:"network"`
+	// Whether this service pays such a destination out. Where it is false, a destination is checked and
+	// kept all the same, and a payroll that names a payee while one has an allocation is refused with
+	// `currency_not_supported`. Bitcoin is paid by payrolls that are funded in BTC.
+	Payable bool `json:"payable"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
 	// Destination tag (XRP), empty where there is none.
@@ -15739,6 +15867,11 @@ func (s *UserDistributionItem) GetDistributionType() UserDistributionItemDistrib
 // GetNetwork returns the value of Network.
 func (s *UserDistributionItem) GetNetwork() string {
 	return s.Network
+}
+
+// GetPayable returns the value of Payable.
+func (s *UserDistributionItem) GetPayable() bool {
+	return s.Payable
 }
 
 // GetSymbol returns the value of Symbol.
@@ -15794,6 +15927,11 @@ func (s *UserDistributionItem) SetDistributionType(val UserDistributionItemDistr
 // SetNetwork sets the value of Network.
 func (s *UserDistributionItem) SetNetwork(val string) {
 	s.Network = val
+}
+
+// SetPayable sets the value of Payable.
+func (s *UserDistributionItem) SetPayable(val bool) {
+	s.Payable = val
 }
 
 // SetSymbol sets the value of Symbol.

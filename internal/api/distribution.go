@@ -19,7 +19,7 @@ type (
 
 	distributionCreateBody struct {
 		Symbol string         `json:"symbol" minLength:"1" maxLength:"10" doc:"One of GET /api/currencies."`
-		Data   jsontext.Value `json:"distribution_data" doc:"An object with the members that the symbol and the payee's country ask for."`
+		Data   jsontext.Value `json:"distribution_data" doc:"An object with the members that …/distribution/fields names for the symbol and the recipient's country."`
 	}
 
 	distributionCreated struct {
@@ -28,6 +28,7 @@ type (
 		Symbol         string `json:"symbol"`
 		Allocation     int    `json:"allocation"`
 		Status         string `json:"status" enum:"active"`
+		Payable        bool   `json:"payable"`
 	}
 
 	distributionDeleteInput struct {
@@ -65,7 +66,32 @@ type (
 		TransferMemo   string         `json:"transfer_memo"`
 		Data           jsontext.Value `json:"distribution_data" doc:"Bank data is masked."`
 		Allocation     int            `json:"allocation"`
+		Payable        bool           `json:"payable"`
 		Created        Time           `json:"created"`
+	}
+
+	distributionGet struct {
+		CompanyID      string `path:"company_id"`
+		RecipientID    string `path:"recipient_id"`
+		DistributionID string `query:"distribution_id" required:"true" maxLength:"64"`
+	}
+
+	distributionUpdateInput struct {
+		CompanyID   string `path:"company_id"`
+		RecipientID string `path:"recipient_id"`
+		Body        distributionUpdateBody
+	}
+
+	distributionUpdateBody struct {
+		DistributionID string         `json:"distribution_id" minLength:"1" maxLength:"64"`
+		Symbol         string         `json:"symbol,omitempty" maxLength:"10" doc:"Absent: the symbol stays."`
+		Data           jsontext.Value `json:"distribution_data" doc:"All of the data, as for a new destination."`
+	}
+
+	distributionFields struct {
+		CompanyID   string `path:"company_id"`
+		RecipientID string `path:"recipient_id"`
+		wantedCurrency
 	}
 
 	allocationsInput struct {
@@ -124,7 +150,7 @@ func createDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributio
 	if err != nil {
 		return nil, err
 	}
-	return &distributionCreated{d.ID, d.OwnerID, string(d.Symbol), d.Allocation, "active"}, nil
+	return &distributionCreated{d.ID, d.OwnerID, string(d.Symbol), d.Allocation, "active", distribution.Payable(d.Symbol)}, nil
 }
 
 // setup is what destinations depend on in this installation.
@@ -145,6 +171,28 @@ func listDistributions(ctx context.Context, tx *db.Tx, c *call, in *distribution
 		return nil, err
 	}
 	return &distributionList{showDistributions(all)}, nil
+}
+
+func getDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionGet) (*distributionItem, error) {
+	d, err := distribution.Get(ctx, tx, c.by, in.RecipientID, in.DistributionID)
+	if err != nil {
+		return nil, err
+	}
+	return new(showDistribution(d)), nil
+}
+
+func updateDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionUpdateInput) (*distributionItem, error) {
+	d, err := distribution.Update(ctx, tx, c.setup(), c.by, distribution.UpdateParams{
+		OwnerID: in.RecipientID, ID: in.Body.DistributionID, Symbol: in.Body.Symbol, Data: json.RawMessage(in.Body.Data),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return new(showDistribution(d)), nil
+}
+
+func getDistributionFields(ctx context.Context, tx *db.Tx, c *call, in *distributionFields) (*requiredFields, error) {
+	return in.requiredOf(ctx, tx, c, in.RecipientID)
 }
 
 func setAllocations(ctx context.Context, tx *db.Tx, c *call, in *allocationsInput) (*allocationsUpdated, error) {
@@ -187,13 +235,18 @@ func distributionChanges(ctx context.Context, tx *db.Tx, c *call, ownerID string
 func showDistributions(all []distribution.Distribution) []distributionItem {
 	shown := make([]distributionItem, len(all))
 	for i, d := range all {
-		shown[i] = distributionItem{
-			DistributionID: d.ID, RecipientID: d.OwnerID, Type: d.Kind, Symbol: string(d.Symbol), Network: d.Network, Address: d.Address,
-			Tag: d.Tag, TransferMemo: d.Memo, Data: jsontext.Value(d.Data), Allocation: d.Allocation, Created: Time(d.Created),
-		}
-		if len(d.Data) == 0 {
-			shown[i].Data = jsontext.Value("{}")
-		}
+		shown[i] = showDistribution(d)
 	}
 	return shown
+}
+
+func showDistribution(d distribution.Distribution) distributionItem {
+	data := jsontext.Value(d.Data)
+	if len(data) == 0 {
+		data = jsontext.Value("{}")
+	}
+	return distributionItem{
+		DistributionID: d.ID, RecipientID: d.OwnerID, Type: d.Kind, Symbol: string(d.Symbol), Network: d.Network, Address: d.Address,
+		Tag: d.Tag, TransferMemo: d.Memo, Data: data, Allocation: d.Allocation, Payable: distribution.Payable(d.Symbol), Created: Time(d.Created),
+	}
 }

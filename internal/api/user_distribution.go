@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
 )
 
 type (
@@ -31,6 +32,7 @@ type (
 		UserID         string `json:"user_id"`
 		Symbol         string `json:"symbol"`
 		Allocation     int    `json:"allocation"`
+		Payable        bool   `json:"payable"`
 	}
 
 	userDistributionUpdateInput struct {
@@ -88,11 +90,16 @@ type (
 		Network        string         `json:"network"`
 		Data           jsontext.Value `json:"distribution_data" doc:"Bank data is masked."`
 		Allocation     int            `json:"allocation"`
+		Payable        bool           `json:"payable"`
 		Created        Time           `json:"created"`
 	}
 
 	userDistributionFields struct {
-		UserID   string `query:"user_id" maxLength:"64" doc:"May be absent with a user's own token."`
+		UserID string `query:"user_id" maxLength:"64" doc:"May be absent with a user's own token."`
+		wantedCurrency
+	}
+
+	wantedCurrency struct {
 		Currency string `query:"currency" maxLength:"10" doc:"Required, unless it stands in symbol."`
 		Symbol   string `query:"symbol" maxLength:"10" doc:"Another name of currency."`
 	}
@@ -105,6 +112,7 @@ type (
 	requiredFields struct {
 		Currency string          `json:"currency"`
 		Country  string          `json:"country"`
+		Payable  bool            `json:"payable"`
 		Fields   []requiredField `json:"required_fields"`
 	}
 
@@ -164,7 +172,7 @@ func createUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDis
 	if err != nil {
 		return nil, err
 	}
-	return &userDistributionCreated{d.ID, d.OwnerID, string(d.Symbol), d.Allocation}, nil
+	return &userDistributionCreated{d.ID, d.OwnerID, string(d.Symbol), d.Allocation, distribution.Payable(d.Symbol)}, nil
 }
 
 func updateUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDistributionUpdateInput) (*userDistributionItem, error) {
@@ -237,26 +245,30 @@ func listUserDistributionChanges(ctx context.Context, tx *db.Tx, c *call, in *us
 }
 
 func getUserDistributionFields(ctx context.Context, tx *db.Tx, c *call, in *userDistributionFields) (*requiredFields, error) {
-	currency := cmp.Or(in.Currency, in.Symbol)
-	name := "currency"
-	if in.Currency == "" && in.Symbol != "" {
+	owner, err := c.owner(ctx, tx, in.UserID)
+	if err != nil {
+		return nil, err
+	}
+	return in.requiredOf(ctx, tx, c, owner)
+}
+
+// requiredOf is what a destination of an owner in the currency consists of.
+func (w wantedCurrency) requiredOf(ctx context.Context, tx *db.Tx, c *call, ownerID string) (*requiredFields, error) {
+	currency, name := cmp.Or(w.Currency, w.Symbol), "currency"
+	if w.Currency == "" && w.Symbol != "" {
 		name = "symbol"
 	}
 	if currency == "" {
 		return nil, fault.New(fault.Invalid, "missing_field", "Say for which currency, such as EUR or BTC.").At("query", name)
 	}
-	owner, err := c.owner(ctx, tx, in.UserID)
-	if err != nil {
-		return nil, err
-	}
-	r, err := distribution.Required(ctx, tx, c.setup(), c.by, owner, currency)
+	r, err := distribution.Required(ctx, tx, c.setup(), c.by, ownerID, currency)
 	if errors.Is(err, distribution.ErrCurrency) {
 		return nil, distribution.ErrCurrency.At("query", name)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := &requiredFields{r.Currency, r.Country, make([]requiredField, len(r.Fields))}
+	out := &requiredFields{r.Currency, r.Country, distribution.Payable(money.Asset(r.Currency)), make([]requiredField, len(r.Fields))}
 	for i, f := range r.Fields {
 		out.Fields[i] = requiredField{
 			Key: f.Key, Label: f.Label, Type: f.Type, Required: f.Required, MinLength: f.MinLength, MaxLength: f.MaxLength, Pattern: f.Pattern,
@@ -297,6 +309,7 @@ func showUserDistribution(d distribution.Distribution) userDistributionItem {
 	}
 	return userDistributionItem{
 		DistributionID: d.ID, UserID: d.OwnerID, Address: d.Address, Symbol: string(d.Symbol), Tag: d.Tag, TransferMemo: d.Memo,
-		Type: d.Kind, Network: d.Network, Data: data, Allocation: d.Allocation, Created: Time(d.Created),
+		Type: d.Kind, Network: d.Network, Data: data, Allocation: d.Allocation,
+		Payable: distribution.Payable(d.Symbol), Created: Time(d.Created),
 	}
 }

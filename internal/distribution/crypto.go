@@ -50,7 +50,19 @@ var examples = map[string]string{
 	RailEVM: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", RailSolana: "7EqQdEULxWcraVx3mXKFjc84LhCkMGZCkRuDpvcMwJeK",
 	RailTron: "TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW", RailLitecoin: "LVg2kJoFNg45Nbpy53h7Fe1wKyeXVRhMH9",
 	RailBitcoinCash: "bitcoincash:qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a", RailXRP: "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn",
-	RailStellar: "GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ", RailBitcoin: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
+	RailStellar: "GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ"}
+
+// bitcoinExamples are by network: an address of one is refused on another.
+var bitcoinExamples = map[string]string{
+	"bitcoin": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "regtest": "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080",
+	"testnet": "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx", "signet": "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx",
+}
+
+func (n network) example() string {
+	if n.rail == RailBitcoin {
+		return bitcoinExamples[n.name]
+	}
+	return examples[n.rail]
 }
 
 // tokenContracts swallow what is sent to them.
@@ -213,7 +225,7 @@ func (s Setup) cryptoFields(symbol money.Asset) []Field {
 	if len(on) == 0 {
 		return nil
 	}
-	fields := []Field{{Key: "address", Label: "Address", Type: "text", Required: true, MaxLength: maxAddress, Example: examples[on[0].rail], Rail: on[0].rail}}
+	fields := []Field{{Key: "address", Label: "Address", Type: "text", Required: true, MaxLength: maxAddress, Example: on[0].example(), Rail: on[0].rail}}
 	if len(on) > 1 {
 		f := Field{Key: "network", Label: "Network", Type: "select", Required: true, Example: on[0].name, Rail: on[0].rail}
 		for _, n := range on {

@@ -78,6 +78,11 @@ type Distribution struct {
 	Created    time.Time       `json:"created"`
 }
 
+// Payable says whether this service pays an asset out: currencies of banks, and Bitcoin. A destination in another one is
+// checked and kept all the same, for the day when a rail carries it; until then no pay run takes its payee while it has an
+// allocation.
+func Payable(symbol money.Asset) bool { return !symbol.IsCrypto() || symbol == money.BTC }
+
 // Setup is what creating destinations depends on in an installation.
 type Setup struct {
 	Sealer *identity.Sealer

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"regexp"
+	"slices"
 
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
@@ -121,18 +122,9 @@ var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)
 // carried says whether a rail exists for every destination. Bitcoin is paid only out of bitcoins that the company brought: the
 // wallet on the chain is one for all companies, and nobody's payees are paid with what belongs to another.
 func carried(used []distribution.Distribution, funding money.Asset) bool {
-	for _, d := range used {
-		switch d.Rail {
-		case distribution.RailBank:
-		case distribution.RailBitcoin:
-			if d.Symbol != money.BTC || funding != money.BTC {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(used, func(d distribution.Distribution) bool {
+		return !distribution.Payable(d.Symbol) || d.Symbol == money.BTC && funding != money.BTC
+	})
 }
 
 // method is how a payroll is funded: as asked, or the company's way, or by the chain.
