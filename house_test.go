@@ -32,7 +32,7 @@ var floors = [][]string{
 	{"internal/db"},
 	{"internal/job", "internal/ledger"},
 	{"internal/mail"},
-	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/rail", "internal/identity"},
+	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/rail", "internal/identity", "internal/screening"},
 	{"internal/oauth", "internal/session"},
 	{"internal/account"},
 	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/invoice", "internal/wallet", "internal/funding"},

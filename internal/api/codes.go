@@ -67,7 +67,7 @@ var handlerCodes = map[string]string{
 	"open-funding-account":                "company_frozen currency_not_supported invalid_parameter invalid_state kyc_required missing_field not_found retry_later",
 	"preview-payroll":                     "amount_not_positive amount_precision amount_too_large amount_too_small company_frozen country_not_supported currency_not_supported external_id_conflict insufficient_balance invalid_parameter invalid_state invalid_type missing_field no_distribution not_found rate_unavailable recipient_inactive",
 	"quote-vendor-payroll":                "amount_not_positive amount_precision amount_too_large amount_too_small company_frozen country_not_supported currency_not_supported external_id_conflict insufficient_balance invalid_parameter invalid_state invalid_type missing_field no_distribution not_found rate_unavailable recipient_inactive",
-	"reactivate-recipient":                "company_frozen not_found",
+	"reactivate-recipient":                "company_frozen invalid_state not_found",
 	"redeliver-webhook":                   "insufficient_scope invalid_state not_found",
 	"redeliver-webhook-range":             "insufficient_scope invalid_parameter invalid_state not_found",
 	"refresh-payroll-quote":               "amount_precision amount_too_large amount_too_small insufficient_balance invalid_state invalid_type not_found quote_locked rate_limited rate_unavailable retry_later",

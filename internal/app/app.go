@@ -278,7 +278,11 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if err := engine.RefreshFees(ctx, s.db); err != nil {
 		s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
 	}
-	table := jobs(pay, engine, wallet.Opener{Verified: s.cfg.Env == Production}, s.funding, s.kyc)
+	look, err := s.startScreening(ctx, background, pay)
+	if err != nil {
+		return err
+	}
+	table := jobs(pay, engine, look, wallet.Opener{Verified: s.cfg.Env == Production}, s.funding, s.kyc)
 	if s.cfg.Env == Sandbox {
 		table[payroll.JobRelease] = job.Entry{Tx: withFailures(pay.Release)}
 	}

@@ -102,6 +102,14 @@ type Config struct {
 	SumsubCompanyLevel  string `default:"basic-kyb-level" env:"STIPEND_SUMSUB_COMPANY_LEVEL" group:"Verification" placeholder:"NAME" help:"Verification level of companies (${default})."`
 	SumsubURL           string `env:"STIPEND_SUMSUB_URL" group:"Verification" placeholder:"URL" help:"Address of Sumsub's interface. Default: its own."`
 
+	// SanctionsList are the files of the lists that payees are compared with. Somebody fetches them; the worker reads one again
+	// when it has changed. Empty: a sandbox's own list, of invented names.
+	SanctionsList []string `env:"STIPEND_SANCTIONS_LIST" group:"Screening" placeholder:"FILE" help:"Sanctions lists that payees and companies are compared with, as published: OFAC's sdn.xml and consolidated.xml, the UN's consolidated list. Default: invented names (sandbox only)."`
+	// SanctionsMaxAge is how old a file may grow. With an older one nothing is released: nobody would know of new listings.
+	SanctionsMaxAge time.Duration `default:"72h" env:"STIPEND_SANCTIONS_MAX_AGE" group:"Screening" placeholder:"DURATION" help:"How long after a list was last written it is current; nothing is released with an older one (${default})."`
+	// SanctionsThreshold is how alike two names must be.
+	SanctionsThreshold int `default:"85" env:"STIPEND_SANCTIONS_THRESHOLD" group:"Screening" placeholder:"PERCENT" help:"How alike a name and a listed one must be to be looked at by a person, from 70 to 100 percent (${default})."`
+
 	// QuoteValidity is how long a payroll's price stands.
 	QuoteValidity time.Duration `default:"30m" env:"STIPEND_QUOTE_VALIDITY" group:"Prices and limits" placeholder:"DURATION" help:"How long a payroll's quote is valid (${default})."`
 	// CoolDown is how long the money of a payee who was paid before waits after its destination was changed.
@@ -235,6 +243,15 @@ func (c Config) Check() error {
 		bad("--reads-per-second and --writes-per-second must not be negative")
 	}
 
+	if c.SanctionsThreshold < 70 || c.SanctionsThreshold > 100 {
+		bad("--sanctions-threshold must be from 70 to 100")
+	}
+	if c.SanctionsMaxAge < time.Hour {
+		bad("--sanctions-max-age must be at least 1h")
+	}
+	if c.Env == Production && c.Has(RoleWorker) && len(c.SanctionsList) == 0 {
+		bad("--sanctions-list is missing: the worker role pays nobody whom it has not looked for there")
+	}
 	if c.SumsubToken != "" && (c.SumsubSecret == "" || c.SumsubWebhookSecret == "") {
 		bad("--sumsub-token needs --sumsub-secret and --sumsub-webhook-secret: requests and callbacks are signed with them")
 	}

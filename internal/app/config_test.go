@@ -34,7 +34,7 @@ func TestProductionNamesEverythingMissing(t *testing.T) {
 	if err == nil {
 		t.Fatal("production started on the sandbox's defaults")
 	}
-	for _, flag := range []string{"--data-key", "--bitcoin-xprv", "--bitcoin-xpub", "--bitcoin-rpc", "--database-url", "--smtp-url", "--mail-from", "--base-url"} {
+	for _, flag := range []string{"--data-key", "--bitcoin-xprv", "--bitcoin-xpub", "--bitcoin-rpc", "--database-url", "--smtp-url", "--mail-from", "--base-url", "--sanctions-list"} {
 		if !strings.Contains(err.Error(), flag+" is missing") {
 			t.Errorf("the refusal does not name %s:\n%v", flag, err)
 		}
@@ -50,6 +50,7 @@ func production(t *testing.T) Config {
 	c.BitcoinRPC = "http://user:password@127.0.0.1:8332"
 	c.DataKey = strings.Repeat("ab", 32)
 	c.SMTPURL, c.MailFrom, c.BaseURL = "smtp://stipend:password@mail.example.com", "payments@example.com", "https://pay.example.com"
+	c.SanctionsList = []string{"/var/lib/stipend/sdn.xml"}
 	var err error
 	if c.BitcoinXPrv, err = newAccount("bitcoin"); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
@@ -39,12 +40,13 @@ import (
 //	kyc: a case is complete          kyc.submit          kyc: give it to the provider
 //	kyc: a case may have moved       kyc.check           kyc: ask the provider
 //	distribution: all is allocated   recipient.activate  recipient
+//	recipient, distribution: changed recipient.screen    distribution: look for the payee on the sanctions lists
 //	recipient: an invitation is sent invitation.expire   recipient: end it after 14 days
 //	wallet: asked for                wallet.open         wallet: decide, or wait for the company's verification
 //	funding: an account is asked for funding.open        funding: ask the bank
 //	whoever writes to a person       mail.send           mail, on a runner of its own
 //	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
-func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener, accounts *funding.Service, who *kyc.Service) job.Table {
+func jobs(pay *payroll.Service, out *payout.Engine, look distribution.Screening, open wallet.Opener, accounts *funding.Service, who *kyc.Service) job.Table {
 	return job.Table{
 		chain.JobOutput:       {Tx: deposit.OutputChanged},
 		deposit.JobChanged:    {Tx: pay.Fund},
@@ -62,6 +64,7 @@ func jobs(pay *payroll.Service, out *payout.Engine, open wallet.Opener, accounts
 		kyc.JobCheck:          {Net: who.Check},
 		recipient.JobActivate: {Tx: recipient.HandleActivate},
 		recipient.JobExpire:   {Tx: recipient.HandleExpire},
+		recipient.JobScreen:   {Tx: look.Look},
 		wallet.JobOpen:        {Tx: open.Open},
 		funding.JobOpen:       {Net: accounts.HandleOpen},
 		recipient.JobRefresh:  {Tx: recipient.HandleRefresh},

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/screening"
 )
 
 // metrics are the figures of a process.
@@ -54,12 +56,14 @@ var (
 	descDue     = prometheus.NewDesc("stipend_jobs_waiting", "Jobs that are not done, those for later included.", nil, nil)
 	descParked  = prometheus.NewDesc("stipend_jobs_parked", "Jobs that failed too often and wait for a person.", nil, nil)
 	descHeight  = prometheus.NewDesc("stipend_chain_height", "Last block that was looked at.", []string{"chain"}, nil)
+	descList    = prometheus.NewDesc("stipend_sanctions_list_written_seconds", "When a sanctions list in use was last written, in seconds since 1970.", []string{"list"}, nil)
+	descHits    = prometheus.NewDesc("stipend_screening_hits_open", "Hits on sanctions lists that wait for a person, at most 1000.", nil, nil)
 	descWatched = prometheus.NewDesc("stipend_chain_watched_seconds", "Instant up to which the chain was looked at, in seconds since 1970.", []string{"chain"}, nil)
 )
 
 // Describe names the figures.
 func (rows) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descDue, descParked, descHeight, descWatched} {
+	for _, d := range []*prometheus.Desc{descDue, descParked, descHeight, descWatched, descList, descHits} {
 		ch <- d
 	}
 }
@@ -80,6 +84,18 @@ func (r rows) Collect(ch chan<- prometheus.Metric) {
 		}
 		if at, err := watchedUntil(ctx, tx); err == nil && !at.IsZero() {
 			ch <- prometheus.MustNewConstMetric(descWatched, prometheus.GaugeValue, float64(at.UnixMicro())/1e6, chainName)
+		}
+		lists, err := listsInUse(ctx, tx)
+		for _, l := range lists {
+			if !l.Fetched.IsZero() {
+				ch <- prometheus.MustNewConstMetric(descList, prometheus.GaugeValue, float64(l.Fetched.Unix()), filepath.Base(l.Path))
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if open, err := screening.Hits(ctx, tx, screening.Open, manyHits); err == nil {
+			ch <- prometheus.MustNewConstMetric(descHits, prometheus.GaugeValue, float64(len(open)))
 		}
 		return nil
 	})

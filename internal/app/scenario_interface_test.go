@@ -12,6 +12,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/screening"
 )
 
 func sameKeyAgain(d *door) {
@@ -346,4 +347,86 @@ func injection(d *door) {
 	if rows := d.ok("GET", "/api/company/payrolls?external_id="+escape(text), "").read(d)["data"].([]any); len(rows) != 1 || rows[0].(object)["external_id"] != text {
 		d.Errorf("%v", rows)
 	}
+}
+
+// recipient makes somebody who can be paid in bitcoin and returns where they are, and their id.
+func (d *door) recipient(first, last, address string) (path, id string) {
+	d.Helper()
+	made := d.ok("POST", "/api/company/"+d.seed.CompanyID+"/recipients/create", `{"first_name":"`+first+`","last_name":"`+last+`","country":"GB"}`).read(d)
+	id = made["recipient_id"].(string)
+	path = "/api/company/" + d.seed.CompanyID + "/recipients/" + id
+	d.ok("POST", path+"/distribution", `{"symbol":"BTC","distribution_data":{"address":"`+address+`"}}`)
+	return path, id
+}
+
+// Whoever is on a sanctions list waits, before and after a pay run was made for them, until a person has looked; the others are
+// paid. They and their company hear no more than that somebody looks.
+func sanctionedPayees(d *door) {
+	status := func(path string) string { return d.ok("GET", path, "").read(d)["status"].(string) }
+	becomes := func(path, want string) {
+		d.Helper()
+		eventually(d.T, 20*time.Second, path+" is "+want, func() bool { return status(path) == want })
+	}
+	addresses, err := seedAddresses("regtest", 8)
+	if err != nil {
+		d.Fatal(err)
+	}
+	hit := func(id string) (hit string) {
+		d.Helper()
+		d.inBooks(func(ctx context.Context, tx *db.Tx) error {
+			return tx.QueryRow(ctx, "SELECT hit_id FROM screening_hits WHERE company_id = $1 AND subject_id = $2 AND state <> 'cleared'", d.seed.CompanyID, id).Scan(&hit)
+		})
+		return hit
+	}
+	decide := func(hit string, to screening.State) {
+		d.Helper()
+		if err := d.s.db.Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, _, err := decideHit(ctx, tx, hit, to, "Officer", "compared the passports")
+			return err
+		}); err != nil {
+			d.Fatal(err)
+		}
+	}
+
+	// Before: a listed name cannot be paid, and the company cannot help it.
+	listed, listedID := d.recipient("Sanktioned", "Sandboxow", addresses[5])
+	becomes(listed, "inactive")
+	d.refused(422, "recipient_inactive", "POST", createPath, pays("", "25.00", listedID), "Idempotency-Key", freshKey())
+	d.refused(409, "invalid_state", "POST", listed+"/reactivate", "")
+
+	// After: a name and an address turn up when the pay run waits for its money.
+	renamed, renamedID := d.recipient("Honest", "Person", addresses[6])
+	moved, movedID := d.recipient("Other", "Human", addresses[7])
+	becomes(renamed, "active")
+	made := d.create(pays("", "25.00", d.seed.Workers[0].UserID, renamedID, movedID))
+	d.ok("POST", renamed+"/update", `{"first_name":"Sanctioned","last_name":"SANDBOXOV"}`)
+	d.ok("POST", moved+"/distribution", `{"symbol":"BTC","distribution_data":{"address":"bcrt1qtt0m2f6rg66xt26wcavtd5tuz5yvgny3sx5g08"}}`)
+	becomes(renamed, "inactive")
+	becomes(moved, "inactive")
+	decide(hit(movedID), screening.Confirmed)
+	d.refused(409, "invalid_state", "POST", moved+"/reactivate", "")
+	d.deposit(made.PayrollID, "exact", "")
+	v := d.until(made.PayrollID, "the others are paid", func(v scene) bool {
+		return len(v.Payments) == 3 && v.Payments[0].Status == "fulfilled" && v.Payments[1].Status == "on_hold"
+	})
+	if v.Status != "released" || len(v.Payments[1].Outputs) != 0 || v.Payments[2].Status != "on_hold" {
+		d.Errorf("%+v", v)
+	}
+	if n := d.count("SELECT COUNT(*) FROM events WHERE company_id = $1 AND object_id = $2 AND data LIKE '%under_review%'", d.seed.CompanyID, v.Payments[1].ID); n != 1 {
+		d.Errorf("%d events tell that the payment is under review, want 1", n)
+	}
+	if n := d.count("SELECT COUNT(*) FROM events WHERE company_id = $1 AND (LOWER(data) LIKE '%sanction list%' OR data LIKE '%SANDBOX,%' OR data LIKE '%hit_%')", d.seed.CompanyID); n != 0 {
+		d.Error("an event tips somebody off")
+	}
+
+	// A person clears them, and the money goes.
+	decide(hit(renamedID), screening.Cleared)
+	becomes(renamed, "active")
+	v = d.until(made.PayrollID, "who is cleared is paid", func(v scene) bool { return v.Payments[1].Status == "fulfilled" })
+	if v.Payments[2].Status != "on_hold" || status(moved) != "inactive" {
+		d.Errorf("who is confirmed is %s: %+v", status(moved), v)
+	}
+	decide(hit(movedID), screening.Cleared)
+	d.fulfilled(made.PayrollID)
+	becomes(moved, "active")
 }

@@ -36,6 +36,7 @@ func TestScenarios(t *testing.T) {
 			{"amounts", amounts},
 			{"a thousand payees", thousandPayees},
 			{"no destination", noDestination},
+			{"sanctioned payees", sanctionedPayees},
 			{"foreign company", foreignCompany},
 			{"scope", missingScope},
 			{"dead credentials", deadCredentials},

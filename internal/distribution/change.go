@@ -95,6 +95,11 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner recipient
 			return err
 		}
 	}
+	if action == mail.Added || action == mail.Replaced {
+		if err := recipient.ScreenEverywhere(ctx, tx, by, owner); err != nil {
+			return err
+		}
+	}
 	if by.CompanyID != "" {
 		if err := webhook.Emit(tx, webhook.Event{CompanyID: by.CompanyID, Name: "distribution.changed", ObjectID: owner.ID, Sequence: version, Data: e}); err != nil {
 			return err

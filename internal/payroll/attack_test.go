@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/screening"
 )
 
 // A reorg that the tolerance bears changes what is in escrow; the release divides what is there, not what was.
@@ -178,5 +180,60 @@ func TestEurosDoNotPayBitcoinsOfOthers(t *testing.T) {
 		if !ok || f.Code != "currency_not_supported" || len(f.Fields) != 1 || f.Fields[0].Pointer != "/to_pay/1/user_id" {
 			h.t.Errorf("%v", err)
 		}
+	})
+}
+
+// Whoever stands on a sanctions list is not paid: a payee alone waits, a company holds all of its pay run, and without a list
+// nobody is released. The review's end, or a list, lets all of it go on.
+func TestScreeningStopsARelease(t *testing.T) {
+	run(t, func(h *house) {
+		held := map[string]bool{}
+		var missing error
+		h.s.Screen = func(context.Context, *db.Tx, string, []distribution.Whom) (map[string]bool, error) {
+			return held, missing
+		}
+		reviewed := func(id string) {
+			h.write(func(ctx context.Context, tx *db.Tx) error { return Reviewed(ctx, tx, h.by.CompanyID, id) })
+		}
+		queued := func(id string) int64 {
+			return h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1 AND payload LIKE '%"+id+"%'", JobRelease)
+		}
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
+
+		missing = screening.ErrUnavailable
+		before := queued(p.ID)
+		h.release(p.ID)
+		h.want(p.ID, Received, FundingFunded, Received)
+		if queued(p.ID) == before {
+			t.Error("nobody tries again")
+		}
+
+		missing, held = nil, map[string]bool{h.by.CompanyID: true}
+		h.release(p.ID)
+		if got := h.want(p.ID, OnHold, FundingFunded, Received); got.HoldReason != ReasonReview {
+			t.Errorf("held for %q", got.HoldReason)
+		}
+		held = map[string]bool{"rec_btc": true}
+		before = queued(p.ID)
+		reviewed(h.by.CompanyID)
+		h.want(p.ID, Received, FundingFunded, Received)
+		if queued(p.ID) == before {
+			t.Error("the end of the review releases nothing")
+		}
+
+		h.release(p.ID)
+		got := h.get(p.ID)
+		if m := got.Payments[0]; got.State != Released || m.State != OnHold || m.Reason != ReasonReview || got.Payments[1].State != Released {
+			t.Fatalf("%s: %+v", got.State, got.Payments)
+		}
+		held = nil
+		before = queued(p.ID)
+		reviewed("rec_btc")
+		if queued(p.ID) != before+1 {
+			t.Error("the end of the review releases nobody")
+		}
+		h.release(p.ID)
+		h.want(p.ID, Released, FundingFunded, Released)
 	})
 }

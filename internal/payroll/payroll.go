@@ -34,10 +34,12 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/screening"
 )
 
 // State is the public status of a payroll and of each of its payments.
@@ -95,6 +97,7 @@ const (
 	ReasonCoolDown      = "destination_changed"    // the payee's destination is new; it is paid when the change is old enough
 	ReasonReverted      = "funding_reverted"       // a reorg removed the funding
 	ReasonFrozen        = "company_frozen"
+	ReasonReview        = screening.Reason // somebody must look at the payee, or at the company, before anything is paid
 )
 
 // Job kinds that this package listens to or produces.
@@ -234,6 +237,9 @@ type Service struct {
 	// Watched refuses while the chain goes unwatched, and with it every new price: a payment would not be seen in time.
 	// Nil refuses nothing.
 	Watched func(ctx context.Context, tx *db.Tx) error
+	// Screen says which payees may not be paid now, and whether the company may not pay, by its id; see
+	// [distribution.Screening]. Nil screens nobody.
+	Screen func(ctx context.Context, tx *db.Tx, companyID string, whom []distribution.Whom) (held map[string]bool, err error)
 }
 
 func (s *Service) checkWatched(ctx context.Context, tx *db.Tx) error {

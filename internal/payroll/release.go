@@ -35,13 +35,17 @@ func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
+	return s.unscreened(ctx, tx, p, s.release(ctx, tx, p))
+}
+
+func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	switch p.State {
 	case Received:
 	case Released, PartiallyFulfilled:
 		if owes, err := p.owes(ctx, tx); err != nil || owes {
 			return err // the return of the funding releases again
 		}
-		return p.retry(ctx, tx, s.CoolDown)
+		return s.retry(ctx, tx, p)
 	default:
 		return nil
 	}
@@ -59,7 +63,7 @@ func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if int64(len(waiting)) != p.Count {
 		return fmt.Errorf("payroll %s: %d of %d payments are received", p.ID, len(waiting), p.Count)
 	}
-	r, err := p.divide(ctx, tx, waiting, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate}, p.Fees, s.CoolDown)
+	r, err := s.divide(ctx, tx, p, waiting, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate}, p.Fees)
 	if err != nil {
 		return err
 	}
@@ -98,9 +102,9 @@ func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return p.concludePayments(ctx, tx)
 }
 
-// retry releases the payments that needed action for want of a destination, or waited for a new one to grow old, each from
-// what the first release left owed to the payee, at the present rates.
-func (p *Payroll) retry(ctx context.Context, tx *db.Tx, coolDown time.Duration) error {
+// retry releases the payments that needed action for want of a destination, or waited for a new one to grow old or for a review
+// to end, each from what the first release left owed to the payee, at the present rates.
+func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	waiting, err := p.payments(ctx, tx, ActionRequired)
 	if err != nil {
 		return err
@@ -122,7 +126,7 @@ func (p *Payroll) retry(ctx context.Context, tx *db.Tx, coolDown time.Duration) 
 		return nil
 	}
 	none := money.Zero(p.Currency)
-	r, err := p.divide(ctx, tx, waiting, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}, none, coolDown)
+	r, err := s.divide(ctx, tx, p, waiting, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}, none)
 	if err != nil || len(r.lines.problems) == len(waiting) {
 		return err
 	}
@@ -137,10 +141,11 @@ func (p *Payroll) retry(ctx context.Context, tx *db.Tx, coolDown time.Duration) 
 			continue
 		}
 		m := &waiting[i]
+		from := m.State
 		if err := p.movePayment(ctx, tx, m, Released, ""); err != nil {
 			return err
 		}
-		if err := p.tell(ctx, tx, m, ActionRequired, "", r.of[m.ID]); err != nil {
+		if err := p.tell(ctx, tx, m, from, "", r.of[m.ID]); err != nil {
 			return err
 		}
 	}
@@ -157,8 +162,8 @@ type release struct {
 	of      map[string][]payout.Output // by payment
 }
 
-func (p *Payroll) divide(ctx context.Context, tx *db.Tx, waiting []Payment, e escrow, fees money.Amount, coolDown time.Duration) (*release, error) {
-	owings, err := p.owings(ctx, tx, waiting, coolDown)
+func (s *Service) divide(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment, e escrow, fees money.Amount) (*release, error) {
+	owings, err := s.owings(ctx, tx, p, waiting)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +195,7 @@ func (p *Payroll) divide(ctx context.Context, tx *db.Tx, waiting []Payment, e es
 
 // owings finds what each payment can be paid to, with one query for all payees and one for
 // all destinations. A payment that has to wait is looked at again when it has waited.
-func (p *Payroll) owings(ctx context.Context, tx *db.Tx, waiting []Payment, coolDown time.Duration) ([]owing, error) {
+func (s *Service) owings(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment) ([]owing, error) {
 	ids := make([]string, 0, len(waiting))
 	seen := map[string]bool{}
 	for _, m := range waiting {
@@ -208,11 +213,15 @@ func (p *Payroll) owings(ctx context.Context, tx *db.Tx, waiting []Payment, cool
 		if all, err = distribution.ForOwners(ctx, tx, of); err != nil {
 			return nil, err
 		}
-		if coolDown > 0 {
-			if moved, err = distribution.ChangedSince(ctx, tx, of, tx.Now().Add(-coolDown)); err != nil {
+		if s.CoolDown > 0 {
+			if moved, err = distribution.ChangedSince(ctx, tx, of, tx.Now().Add(-s.CoolDown)); err != nil {
 				return nil, err
 			}
 		}
+	}
+	held, err := s.screen(ctx, tx, p, payees, all)
+	if err != nil {
+		return nil, err
 	}
 	owings := make([]owing, len(waiting))
 	for i, m := range waiting {
@@ -227,6 +236,8 @@ func (p *Payroll) owings(ctx context.Context, tx *db.Tx, waiting []Payment, cool
 			}
 		}
 		switch {
+		case held[m.PayeeID]:
+			o.problem = ReasonReview
 		case !found || who.Status == "inactive":
 			o.problem = ReasonInactive
 		case len(used) == 0:
@@ -235,7 +246,7 @@ func (p *Payroll) owings(ctx context.Context, tx *db.Tx, waiting []Payment, cool
 			o.problem = ReasonNoRail
 		case fresh:
 			o.problem = ReasonCoolDown
-			job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}, RunAt: at.Add(coolDown)})
+			job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}, RunAt: at.Add(s.CoolDown)})
 		default:
 			if o.shares, err = split(m.Amount, used); err != nil {
 				return nil, err
@@ -278,7 +289,7 @@ func (r *release) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
 // stop takes a payment that cannot be paid now out of the run.
 func (r *release) stop(ctx context.Context, tx *db.Tx, m *Payment, problem string) error {
 	from, to := m.State, ActionRequired
-	if problem == ReasonCoolDown {
+	if problem == ReasonCoolDown || problem == ReasonReview {
 		to = OnHold
 	}
 	if err := r.p.movePayment(ctx, tx, m, to, problem); err != nil {
@@ -339,6 +350,10 @@ func (s *Service) Resume(ctx context.Context, tx *db.Tx, companyID, payrollID st
 	if err != nil {
 		return err
 	}
+	return p.unhold(ctx, tx)
+}
+
+func (p *Payroll) unhold(ctx context.Context, tx *db.Tx) error {
 	if p.HoldReason == ReasonReverted {
 		return ErrState
 	}

@@ -211,6 +211,20 @@ func (p *Payroll) paidBefore(ctx context.Context, tx *db.Tx, payeeID string, at 
 	return n > 0, err
 }
 
+// stoppedFor lists the payrolls in which a payment of a payee waits for somebody.
+func stoppedFor(ctx context.Context, tx *db.Tx, companyID, payeeID string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT DISTINCT payroll_id FROM payments
+		WHERE company_id = $1 AND payee_id = $2 AND state IN ('on_hold', 'action_required') ORDER BY payroll_id`, companyID, payeeID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
+// heldFor lists a company's payrolls that are held for a reason.
+func heldFor(ctx context.Context, tx *db.Tx, companyID, reason string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT payroll_id FROM payrolls
+		WHERE company_id = $1 AND state = 'on_hold' AND hold_reason = $2 ORDER BY payroll_id`, companyID, reason)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
 // movePayments takes every payment of a payroll from one state to another.
 func (p *Payroll) movePayments(ctx context.Context, tx *db.Tx, from, to State) ([]Payment, error) {
 	received, released, fulfilled := flags(to)

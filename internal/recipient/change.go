@@ -1,12 +1,14 @@
 package recipient
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/screening"
 )
 
 // Changes says what of a recipient is to be different. A nil member stays, an empty text empties it.
@@ -79,6 +81,9 @@ func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 			return Recipient{}, err
 		}
 		changed, done, err := update(ctx, tx, next, details)
+		if done && changed.Name != r.Name {
+			Screen(tx, r.CompanyID, r.ID)
+		}
 		if err != nil || done {
 			return changed, err
 		}
@@ -146,9 +151,14 @@ func Deactivate(ctx context.Context, tx *db.Tx, by identity.Principal, companyID
 }
 
 // Reactivate lets a recipient be paid again: active at once if their destinations take all of a payment, else pending until
-// they do. Doing it twice is fine.
+// they do. Doing it twice is fine. Somebody under review is refused with screening.ErrUnderReview.
 func Reactivate(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Recipient, error) {
-	return move(ctx, tx, by, companyID, id, false, reactivate)
+	return move(ctx, tx, by, companyID, id, false, func(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, error) {
+		if blocked, err := screening.Blocked(ctx, tx, r.CompanyID, r.ID); err != nil || blocked {
+			return Recipient{}, false, cmp.Or(err, error(screening.ErrUnderReview))
+		}
+		return reactivate(ctx, tx, r)
+	})
 }
 
 // move makes a recipient inactive, or not, by a guard that expects the state that was read. When it finds another, somebody

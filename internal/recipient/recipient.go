@@ -299,6 +299,9 @@ func Activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
 		from, reason = Active, "destinations do not take all of a payment"
 	}
 	db.History(tx, r.CompanyID, r.ID, r.Version, from, r.Status, reason)
+	if r.Status == Active {
+		Screen(tx, r.CompanyID, r.ID)
+	}
 	return emit(tx, "recipient.status_update", r)
 }
 

@@ -64,6 +64,7 @@ func UpdateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 		if err := refreshWorker(ctx, tx, by.CompanyID, u); err != nil {
 			return identity.User{}, err
 		}
+		Screen(tx, by.CompanyID, u.ID)
 	}
 	companies, err := companiesOf(ctx, tx, u.ID)
 	if err != nil {
@@ -90,5 +91,6 @@ func HandleRefresh(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
+	Screen(tx, j.CompanyID, u.ID)
 	return refreshWorker(ctx, tx, j.CompanyID, u)
 }

@@ -1,0 +1,74 @@
+package payroll
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/screening"
+)
+
+// screenLater is how long a release waits while there is no current sanctions list.
+const screenLater = 5 * time.Minute
+
+// errCompanyReview stops a release of a company that is itself under review.
+var errCompanyReview = errors.New("payroll: the company is under review")
+
+// screen says which payees of a payroll may not be paid. It comes before anything of a release is written.
+func (s *Service) screen(ctx context.Context, tx *db.Tx, p *Payroll, payees map[string]recipient.Payee, all map[string][]distribution.Distribution) (map[string]bool, error) {
+	if s.Screen == nil {
+		return nil, nil //nolint:nilnil // nobody is held
+	}
+	whom := make([]distribution.Whom, 0, len(payees))
+	for _, who := range payees {
+		_, used := destinations(who, all)
+		whom = append(whom, distribution.Whom{Payee: who, To: used})
+	}
+	held, err := s.Screen(ctx, tx, p.CompanyID, whom)
+	if err == nil && held[p.CompanyID] {
+		err = errCompanyReview
+	}
+	return held, err
+}
+
+// unscreened turns a release that screening stopped into what follows from it: a payroll of a company under review is held before its
+// release; what is left of one after it, and what cannot be screened for want of a current list, is tried again later.
+func (s *Service) unscreened(ctx context.Context, tx *db.Tx, p *Payroll, err error) error {
+	switch {
+	case errors.Is(err, errCompanyReview) && p.State == Received:
+		return p.hold(ctx, tx, ReasonReview)
+	case errors.Is(err, errCompanyReview), errors.Is(err, screening.ErrUnavailable):
+		job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}, RunAt: tx.Now().Add(screenLater)})
+		return nil
+	}
+	return err
+}
+
+// Reviewed lets what waited for the review of a payee, or of the company itself, go on where nothing else stands in its way.
+func Reviewed(ctx context.Context, tx *db.Tx, companyID, subjectID string) error {
+	if subjectID != companyID {
+		ids, err := stoppedFor(ctx, tx, companyID, subjectID)
+		for _, id := range ids {
+			job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobRelease, Payload: idPayload{id}})
+		}
+		return err
+	}
+	ids, err := heldFor(ctx, tx, companyID, ReasonReview)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		p, err := find(ctx, tx, companyID, id)
+		if err == nil {
+			err = p.unhold(ctx, tx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

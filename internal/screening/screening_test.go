@@ -1,0 +1,289 @@
+package screening_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/screening"
+)
+
+// ofac has the form of sdn.xml. Its entries are invented, but for their kind.
+const ofac = `<?xml version="1.0" standalone="yes"?>
+<sdnList xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns="https://sanctionslistservice.ofac.treas.gov/api/PublicationPreview/exports/XML">
+  <publshInformation><Publish_Date>11/20/2026</Publish_Date><Record_Count>5</Record_Count></publshInformation>
+  <sdnEntry><uid>101</uid><firstName>Vladimir Borisovich</firstName><lastName>KUZNETSOV</lastName><sdnType>Individual</sdnType>
+    <programList><program>CYBER2</program><program>RUSSIA-EO14024</program></programList>
+    <akaList><aka><uid>1</uid><type>a.k.a.</type><category>weak</category><lastName>BORIS</lastName></aka>
+      <aka><uid>2</uid><type>a.k.a.</type><category>strong</category><firstName>Volodya</firstName><lastName>KOVALCHUK</lastName></aka></akaList>
+    <idList><id><uid>3</uid><idType>Digital Currency Address - XBT</idType><idNumber>1Lbcfr7sAHTD9CgdQo3HTMTkV8LK4ZnX71</idNumber></id>
+      <id><uid>4</uid><idType>Passport</idType><idNumber>0xAb5801a7D398351b8bE11C439e05C5B3259aeC9B</idNumber></id>
+      <id><uid>5</uid><idType>Digital Currency Address - ETH</idType><idNumber>0x098B716B8Aaf21512996dC57EB0615e2383E2f96</idNumber></id></idList></sdnEntry>
+  <sdnEntry><uid>102</uid><lastName>DELTA STAR TRADING COMPANY LLC</lastName><sdnType>Entity</sdnType><programList><program>IRAN</program></programList></sdnEntry>
+  <sdnEntry><uid>103</uid><lastName>AL-BASRA</lastName><sdnType>Entity</sdnType><programList><program>SDGT</program></programList></sdnEntry>
+  <sdnEntry><uid>104</uid><firstName>Jérôme Ngúyen</firstName><lastName>ØSTERGÅRD-STRAßE</lastName><sdnType>Individual</sdnType></sdnEntry>
+  <sdnEntry><uid>105</uid><firstName>Yusuf</firstName><lastName>AL-HAMDANI</lastName><sdnType>Individual</sdnType></sdnEntry>
+</sdnList>`
+
+const un = `<?xml version="1.0" encoding="UTF-8" standalone="yes"?>
+<CONSOLIDATED_LIST xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" dateGenerated="2026-11-19T23:00:02.141Z">
+  <INDIVIDUALS><INDIVIDUAL><DATAID>1</DATAID><FIRST_NAME>ERIC</FIRST_NAME><SECOND_NAME>MBADEGE</SECOND_NAME><THIRD_NAME>LUSAMBO</THIRD_NAME>
+    <UN_LIST_TYPE>DRC</UN_LIST_TYPE><REFERENCE_NUMBER>CDi.901</REFERENCE_NUMBER><NAME_ORIGINAL_SCRIPT>Эрик Мбадеге</NAME_ORIGINAL_SCRIPT>
+    <INDIVIDUAL_ALIAS><QUALITY>Good</QUALITY><ALIAS_NAME>Commandant Erique Badegué</ALIAS_NAME></INDIVIDUAL_ALIAS>
+    <INDIVIDUAL_ALIAS><QUALITY>Low</QUALITY><ALIAS_NAME>Petit Lion</ALIAS_NAME></INDIVIDUAL_ALIAS></INDIVIDUAL></INDIVIDUALS>
+  <ENTITIES><ENTITY><DATAID>2</DATAID><FIRST_NAME>GREEN MOUNTAIN MINERALS</FIRST_NAME><UN_LIST_TYPE>DRC</UN_LIST_TYPE>
+    <REFERENCE_NUMBER>CDe.902</REFERENCE_NUMBER><ENTITY_ALIAS><QUALITY>a.k.a.</QUALITY><ALIAS_NAME>GMM Export SARL</ALIAS_NAME></ENTITY_ALIAS></ENTITY></ENTITIES>
+</CONSOLIDATED_LIST>`
+
+func parse(t *testing.T, text string) *screening.List {
+	t.Helper()
+	l, err := screening.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestPublishedListsAreRead(t *testing.T) {
+	a, b := parse(t, ofac), parse(t, un)
+	if a.Name != "OFAC" || a.Entries != 5 || a.Addresses != 2 || a.Published.Format(time.DateOnly) != "2026-11-20" {
+		t.Errorf("%s %d %d %s", a.Name, a.Entries, a.Addresses, a.Published)
+	}
+	if b.Name != "UN" || b.Entries != 2 || b.Published.Format(time.DateOnly) != "2026-11-19" {
+		t.Errorf("%s %d %s", b.Name, b.Entries, b.Published)
+	}
+	found := a.Match("Vladimir Borisovich Kuznetsov", 85)
+	if len(found) != 1 || found[0].Entry.ID != "OFAC 101" || found[0].Score != 100 || strings.Join(found[0].Entry.Programs, " ") != "CYBER2 RUSSIA-EO14024" {
+		t.Errorf("%+v", found)
+	}
+}
+
+func TestBrokenListsAreRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"cut off":         ofac[:len(ofac)/2],
+		"without its end": strings.TrimSuffix(un, "</CONSOLIDATED_LIST>"),
+		"fewer entries":   strings.Replace(ofac, "<Record_Count>5", "<Record_Count>6", 1),
+		"a web page":      "<html><body>503</body></html>",
+		"nothing":         "",
+		"no entries":      "<sdnList></sdnList>",
+	} {
+		if _, err := screening.Parse(strings.NewReader(text)); err == nil {
+			t.Errorf("%s: read", name)
+		}
+	}
+}
+
+func TestNamesAreFoundAsPeopleWriteThem(t *testing.T) {
+	lists := []*screening.List{parse(t, ofac), parse(t, un)}
+	for name, want := range map[string]string{
+		"Vladimir Kuznetsov":              "OFAC 101", // a name left out
+		"KUZNETSOV, Vladimir Borisovich":  "OFAC 101", // another order
+		"Владимир Борисович Кузнецов":     "OFAC 101", // another script
+		"Wladimir Kuznetsow":              "OFAC 101", // another transliteration
+		"Vladmir Kuznetsov":               "OFAC 101", // a letter lost
+		"Vladimri Kuznetsov":              "OFAC 101", // two swapped
+		"volodya  kovalchuk":              "OFAC 101", // an alias
+		"Delta Star Trading":              "OFAC 102", // without the form of the firm
+		"The Delta Star Trading Co. Ltd.": "OFAC 102",
+		"Albasra":                         "OFAC 103", // in one word
+		"Jerome Nguyen Ostergard-Strasse": "OFAC 104", // without marks
+		"ＹＵＳＵＦ ＨＡＭＤＡＮＩ":                   "OFAC 105", // wide letters
+		"Jusuf Hamdani":                   "OFAC 105",
+		"Eric Mbadege":                    "UN CDi.901",
+		"Erique Badegue Commandant":       "UN CDi.901",
+		"GMM Export":                      "UN CDe.902",
+
+		"Boris":               "", // a weak alias
+		"Petit Lion":          "",
+		"Vladimir":            "", // half a name is nobody
+		"Vladimir Smirnov":    "",
+		"Delta Trading":       "OFAC 102",
+		"Star":                "",
+		"Kuznetsov Anna":      "",
+		"Eric Clapton":        "",
+		"Green Mountain Café": "",
+		"Yusuf":               "",
+		"":                    "",
+		"Ltd.":                "",
+	} {
+		got := ""
+		for _, l := range lists {
+			if found := l.Match(name, 85); len(found) > 0 {
+				got = found[0].Entry.ID
+			}
+		}
+		if got != want {
+			t.Errorf("%q is %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestAddressesAreFoundInAnySpellingOfTheSame(t *testing.T) {
+	l := parse(t, ofac)
+	for address, want := range map[string]int{
+		"1Lbcfr7sAHTD9CgdQo3HTMTkV8LK4ZnX71":         1,
+		"1lbcfr7sahtd9cgdqo3htmtkv8lk4znx71":         0, // letters of this kind of address differ by case
+		"0x098b716b8aaf21512996dc57eb0615e2383e2f96": 1,
+		"0x098B716B8AAF21512996DC57EB0615E2383E2F96": 1,
+		"0xAb5801a7D398351b8bE11C439e05C5B3259aeC9B": 0, // a passport
+	} {
+		if got := len(l.MatchAddress(address)); got != want {
+			t.Errorf("%s: %d, want %d", address, got, want)
+		}
+	}
+}
+
+// A list is read again when its file has changed; a broken file changes nothing, and an old one is not good enough.
+func TestAListIsKeptCurrent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sdn.xml")
+	at := time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
+	write := func(text string, at time.Time) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := screening.New(screening.Options{Paths: []string{path}, Threshold: 85, MaxAge: 72 * time.Hour})
+	if _, err := s.Load(); err == nil {
+		t.Error("a missing file is read")
+	}
+	if err := s.Current(at); !errors.Is(err, screening.ErrUnavailable) {
+		t.Errorf("without a list: %v", err)
+	}
+	write(ofac, at)
+	if changed, err := s.Load(); err != nil || !changed {
+		t.Fatal(changed, err)
+	}
+	if changed, err := s.Load(); err != nil || changed {
+		t.Error("an unchanged file is read again", err)
+	}
+	write(ofac[:1000], at.Add(time.Hour))
+	if changed, err := s.Load(); err == nil || changed {
+		t.Error("a broken file is taken", err)
+	}
+	if len(s.Match("Vladimir Kuznetsov")) != 1 {
+		t.Error("a broken file took the list away")
+	}
+	if err := s.Current(at.Add(72 * time.Hour)); err != nil {
+		t.Error(err)
+	}
+	if err := s.Current(at.Add(73 * time.Hour)); !errors.Is(err, screening.ErrUnavailable) {
+		t.Errorf("an old list is current: %v", err)
+	}
+	write(strings.ReplaceAll(ofac, "KUZNETSOV", "SIDOROV"), at.Add(2*time.Hour))
+	if changed, err := s.Load(); err != nil || !changed {
+		t.Fatal(changed, err)
+	}
+	if len(s.Match("Vladimir Kuznetsov")) != 0 || len(s.Match("Vladimir Sidorov")) != 1 {
+		t.Error("the old list is in use")
+	}
+	if err := s.Current(at.Add(74 * time.Hour)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
+		s := screening.New(screening.Options{Threshold: 85})
+		if _, err := s.Load(); err != nil {
+			t.Fatal(err)
+		}
+		screen := func(subject screening.Subject) (held map[string]bool) {
+			t.Helper()
+			if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+				held, err = s.Screen(ctx, tx, "com_1", []screening.Subject{subject, {ID: "rec_2", Names: []string{"Ada Example"}}})
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if held["rec_2"] {
+				t.Error("somebody else is held")
+			}
+			return held
+		}
+		hits := func(state screening.State) (all []screening.Hit) {
+			t.Helper()
+			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+				all, err = screening.Hits(ctx, tx, state, 100)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}
+		decide := func(id string, to screening.State) error {
+			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := screening.Decide(ctx, tx, id, to, "Officer", "born in another year")
+				return err
+			})
+		}
+		who := screening.Subject{ID: "rec_1", Names: []string{"Sandboxov Sanctioned"}}
+		for range 2 {
+			if !screen(who)["rec_1"] {
+				t.Fatal("nobody is held")
+			}
+		}
+		open := hits(screening.Open)
+		if len(open) != 1 || open[0].EntryID != "OFAC 1" || open[0].SubjectID != "rec_1" || open[0].Score != 100 || strings.Contains(open[0].Matched, "sandboxov") {
+			t.Fatalf("%+v", open)
+		}
+		if err := decide(open[0].ID, screening.Cleared); err != nil {
+			t.Fatal(err)
+		}
+		if err := decide(open[0].ID, screening.Confirmed); !errors.Is(err, screening.ErrNoHit) {
+			t.Errorf("a decided hit is decided again: %v", err)
+		}
+		who.Names = []string{"SANDBOXOV, Sanctioned"}
+		if screen(who)["rec_1"] {
+			t.Error("the same name is held again")
+		}
+		who.Names = []string{"Sanctioned X. Sandboxov"}
+		if !screen(who)["rec_1"] {
+			t.Error("another name is not held")
+		}
+		who = screening.Subject{ID: "rec_1", Addresses: []string{"0x00000000000000000000000000000000deadbeef"}}
+		if !screen(who)["rec_1"] || len(hits(screening.Open)) != 2 {
+			t.Errorf("an address is not held: %+v", hits(screening.Open))
+		}
+		confirmed := hits(screening.Open)[0]
+		if confirmed.Kind != screening.KindAddress {
+			confirmed = hits(screening.Open)[1]
+		}
+		if err := decide(confirmed.ID, screening.Confirmed); err != nil {
+			t.Fatal(err)
+		}
+		if !screen(who)["rec_1"] {
+			t.Error("who is confirmed is not held")
+		}
+		if err := decide(confirmed.ID, screening.Cleared); err != nil {
+			t.Errorf("a mistake cannot be mended: %v", err)
+		}
+		if !screen(who)["rec_1"] {
+			t.Error("a hit that nobody has decided is forgotten")
+		}
+		for _, h := range hits(screening.Open) {
+			if err := decide(h.ID, screening.Cleared); err != nil {
+				t.Error(err)
+			}
+		}
+		if screen(who)["rec_1"] {
+			t.Error("who is cleared is held")
+		}
+		var steps []db.Change
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			steps, err = db.Changes(ctx, tx, "com_1", confirmed.ID)
+			return err
+		}); err != nil || len(steps) != 3 || steps[2].To != string(screening.Cleared) || steps[2].Reason != "Officer: born in another year" {
+			t.Errorf("%+v, %v", steps, err)
+		}
+	})
+}
