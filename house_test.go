@@ -35,7 +35,7 @@ var floors = [][]string{
 	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/rail", "internal/identity", "internal/screening"},
 	{"internal/oauth", "internal/session"},
 	{"internal/account"},
-	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/invoice", "internal/wallet", "internal/funding"},
+	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/claim", "internal/invoice", "internal/wallet", "internal/funding"},
 	{"internal/kyc"},
 	{"internal/vendor"},
 	{"internal/api", "internal/web"},
@@ -56,6 +56,9 @@ var sideways = map[string]string{
 	"internal/invoice → internal/payer":          "an invoice is written to a payer, who cannot be deleted while it is being paid",
 	"internal/payroll → internal/deposit":        "a pay run counts the money that came in for it",
 	"internal/distribution → internal/recipient": "who owns a destination, and may change it, is a payee's matter",
+	"internal/claim → internal/quote":            "a claim asks for its price and accepts it in its own transaction",
+	"internal/claim → internal/deposit":          "a claim counts the money that came in for it",
+	"internal/claim → internal/payer":            "a claim may name one of the merchant's payers",
 	"internal/deposit → internal/quote":          "a deposit is worth what the quote in force said when it was first seen",
 	"internal/webhook → internal/identity":       "an endpoint's secret is sealed, and a principal manages it; events themselves know neither",
 	"internal/lightning → internal/identity":     "the preimage of an invoice is sealed until the node has it",
@@ -94,7 +97,7 @@ var (
 )
 
 // noFloats are the packages in which an amount could pass through a float unseen.
-var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice", "internal/funding", "internal/lightning"}
+var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/claim", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice", "internal/funding", "internal/lightning"}
 
 // reference are the tables and indexes whose first key is not the company: they are shared by all companies, small or
 // owned by the process, and copied to every node where rows are spread by company.
@@ -150,6 +153,7 @@ var reference = map[string]string{
 	"events":            "its keys start with the company, but placing asks what is new, and pruning what is old, whoever's it is",
 	"webhook_endpoints": "its key starts with the company, but workers ask whose queue is due",
 
+	"claims": "its key starts with the company, but the checkout page knows a claim's id only",
 	"quotes": "its keys start with the company, but expiry asks which have ended, whoever's they are",
 	"rates":  "a market price is the same for everybody",
 }

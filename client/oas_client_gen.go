@@ -31,6 +31,17 @@ type Invoker interface {
 	//
 	// POST /api/companies/{company_id}/ubo
 	AddUbo(ctx context.Context, request *OwnerBody, params AddUboParams) (*OwnerStatus, error)
+	// CancelClaim invokes cancel-claim operation.
+	//
+	// Cancel a claim for which nothing has come.
+	//
+	// Possible while nothing has come. The address stays watched, and what still comes is kept for the
+	// payer.
+	//
+	// Scope: `c_company_workers_pay`.
+	//
+	// POST /api/merchant/claim/cancel
+	CancelClaim(ctx context.Context, request *ClaimRefBody) (*ClaimCancelled, error)
 	// CancelPayroll invokes cancel-payroll operation.
 	//
 	// Cancel a payroll of which nothing was released.
@@ -41,6 +52,29 @@ type Invoker interface {
 	//
 	// POST /api/company/payroll/cancel
 	CancelPayroll(ctx context.Context, request *PayrollRefBody) (*PayrollCancelled, error)
+	// ChangeMerchantSettings invokes change-merchant-settings operation.
+	//
+	// Change how the company takes payments.
+	//
+	// Members that are absent stay as they are. A change holds for claims made after it.
+	//
+	// Scope: `c_company_workers_pay`.
+	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+	//
+	// POST /api/merchant/settings
+	ChangeMerchantSettings(ctx context.Context, request *MerchantSettingsBody) (*MerchantSettings, error)
+	// CreateClaim invokes create-claim operation.
+	//
+	// Create a claim, and a price at which it can be paid.
+	//
+	// The quote holds for 15 minutes, at an address that is this claim's for ever. Show the payer the
+	// `checkout_url`, or the address and the amount.
+	//
+	// Scope: `c_company_workers_pay`.
+	//
+	// POST /api/merchant/claim/create
+	CreateClaim(ctx context.Context, request *ClaimCreateBody) (*ClaimQuote, error)
 	// CreatePayroll invokes create-payroll operation.
 	//
 	// Create a payroll paying company workers.
@@ -205,6 +239,14 @@ type Invoker interface {
 	//
 	// GET /api/company/{company_id}/recipients/export
 	ExportRecipients(ctx context.Context, params ExportRecipientsParams) (ExportRecipientsOK, error)
+	// GetClaimStatus invokes get-claim-status operation.
+	//
+	// Where a claim stands, and what came for it.
+	//
+	// Scope: `c_company_workers_pay`.
+	//
+	// GET /api/merchant/claim/status
+	GetClaimStatus(ctx context.Context, params GetClaimStatusParams) (*ClaimStatus, error)
 	// GetCompany invokes get-company operation.
 	//
 	// The company that the credential acts for.
@@ -229,6 +271,14 @@ type Invoker interface {
 	//
 	// GET /healthz
 	GetHealth(ctx context.Context) (*HealthAnswer, error)
+	// GetMerchantSettings invokes get-merchant-settings operation.
+	//
+	// How the company takes payments for its claims.
+	//
+	// Scope: `c_company_workers_pay`.
+	//
+	// GET /api/merchant/settings
+	GetMerchantSettings(ctx context.Context, params GetMerchantSettingsParams) (*MerchantSettings, error)
 	// GetPayroll invokes get-payroll operation.
 	//
 	// One payroll with its payments, outputs, deposits and timeline.
@@ -369,6 +419,14 @@ type Invoker interface {
 	//
 	// POST /api/company/worker/invite
 	InviteWorker(ctx context.Context, request *InviteInputBody) (*InvitationItem, error)
+	// ListClaims invokes list-claims operation.
+	//
+	// Claims of the company, newest first.
+	//
+	// Scope: `c_company_workers_pay`.
+	//
+	// GET /api/merchant/claims
+	ListClaims(ctx context.Context, params ListClaimsParams) (*ClaimPage, error)
 	// ListCurrencies invokes list-currencies operation.
 	//
 	// The currencies that this service knows.
@@ -596,6 +654,18 @@ type Invoker interface {
 	//
 	// POST /api/webhooks/{webhook_id}/redeliver
 	RedeliverWebhookRange(ctx context.Context, request *RedeliverBody, params RedeliverWebhookRangeParams) (*RedeliverStarted, error)
+	// RefreshClaimQuote invokes refresh-claim-quote operation.
+	//
+	// Refresh an expired quote of a claim.
+	//
+	// A quote that is still active is answered as it is; an expired one is replaced at the present rate,
+	// for what is still due, at the same address. Money that came late is taken first, at the present
+	// rate; when it is enough, the claim is paid and its last quote is answered.
+	//
+	// Scope: `c_company_workers_pay`.
+	//
+	// POST /api/merchant/claim/quote/refresh
+	RefreshClaimQuote(ctx context.Context, request *ClaimRefBody) (*ClaimQuote, error)
 	// RefreshPayrollQuote invokes refresh-payroll-quote operation.
 	//
 	// Refresh expired crypto funding quotes of a payroll.
@@ -665,7 +735,7 @@ type Invoker interface {
 	SandboxClock(ctx context.Context, request *SandboxClockBody) (*SandboxClock, error)
 	// SandboxDeposit invokes sandbox-deposit operation.
 	//
-	// Pay a payroll on the simulated chain.
+	// Pay a payroll or a claim on the simulated chain.
 	//
 	// Takes any credential, whatever its scopes.
 	//
@@ -942,6 +1012,66 @@ func (c *Client) sendAddUbo(ctx context.Context, request *OwnerBody, params AddU
 	return result, nil
 }
 
+// CancelClaim invokes cancel-claim operation.
+//
+// Cancel a claim for which nothing has come.
+//
+// Possible while nothing has come. The address stays watched, and what still comes is kept for the
+// payer.
+//
+// Scope: `c_company_workers_pay`.
+//
+// POST /api/merchant/claim/cancel
+func (c *Client) CancelClaim(ctx context.Context, request *ClaimRefBody) (*ClaimCancelled, error) {
+	res, err := c.sendCancelClaim(ctx, request)
+	return res, err
+}
+
+func (c *Client) sendCancelClaim(ctx context.Context, request *ClaimRefBody) (res *ClaimCancelled, err error) {
+	// Validate request before sending.
+	if err := func() error {
+		if err := request.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		return res, errors.Wrap(err, "validate")
+	}
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/merchant/claim/cancel"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	r, err := ht.NewRequest(ctx, "POST", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+	if err := encodeCancelClaimRequest(request, r); err != nil {
+		return res, errors.Wrap(err, "encode request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeCancelClaimResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
 // CancelPayroll invokes cancel-payroll operation.
 //
 // Cancel a payroll of which nothing was released.
@@ -994,6 +1124,127 @@ func (c *Client) sendCancelPayroll(ctx context.Context, request *PayrollRefBody)
 	}()
 
 	result, err := decodeCancelPayrollResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// ChangeMerchantSettings invokes change-merchant-settings operation.
+//
+// Change how the company takes payments.
+//
+// Members that are absent stay as they are. A change holds for claims made after it.
+//
+// Scope: `c_company_workers_pay`.
+//
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+//
+// POST /api/merchant/settings
+func (c *Client) ChangeMerchantSettings(ctx context.Context, request *MerchantSettingsBody) (*MerchantSettings, error) {
+	res, err := c.sendChangeMerchantSettings(ctx, request)
+	return res, err
+}
+
+func (c *Client) sendChangeMerchantSettings(ctx context.Context, request *MerchantSettingsBody) (res *MerchantSettings, err error) {
+	// Validate request before sending.
+	if err := func() error {
+		if err := request.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		return res, errors.Wrap(err, "validate")
+	}
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/merchant/settings"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	r, err := ht.NewRequest(ctx, "POST", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+	if err := encodeChangeMerchantSettingsRequest(request, r); err != nil {
+		return res, errors.Wrap(err, "encode request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeChangeMerchantSettingsResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// CreateClaim invokes create-claim operation.
+//
+// Create a claim, and a price at which it can be paid.
+//
+// The quote holds for 15 minutes, at an address that is this claim's for ever. Show the payer the
+// `checkout_url`, or the address and the amount.
+//
+// Scope: `c_company_workers_pay`.
+//
+// POST /api/merchant/claim/create
+func (c *Client) CreateClaim(ctx context.Context, request *ClaimCreateBody) (*ClaimQuote, error) {
+	res, err := c.sendCreateClaim(ctx, request)
+	return res, err
+}
+
+func (c *Client) sendCreateClaim(ctx context.Context, request *ClaimCreateBody) (res *ClaimQuote, err error) {
+	// Validate request before sending.
+	if err := func() error {
+		if err := request.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		return res, errors.Wrap(err, "validate")
+	}
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/merchant/claim/create"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	r, err := ht.NewRequest(ctx, "POST", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+	if err := encodeCreateClaimRequest(request, r); err != nil {
+		return res, errors.Wrap(err, "encode request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeCreateClaimResponse(resp)
 	if err != nil {
 		return res, errors.Wrap(err, "decode response")
 	}
@@ -2317,6 +2568,85 @@ func (c *Client) sendExportRecipients(ctx context.Context, params ExportRecipien
 	return result, nil
 }
 
+// GetClaimStatus invokes get-claim-status operation.
+//
+// Where a claim stands, and what came for it.
+//
+// Scope: `c_company_workers_pay`.
+//
+// GET /api/merchant/claim/status
+func (c *Client) GetClaimStatus(ctx context.Context, params GetClaimStatusParams) (*ClaimStatus, error) {
+	res, err := c.sendGetClaimStatus(ctx, params)
+	return res, err
+}
+
+func (c *Client) sendGetClaimStatus(ctx context.Context, params GetClaimStatusParams) (res *ClaimStatus, err error) {
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/merchant/claim/status"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	q := uri.NewQueryEncoder()
+	{
+		// Encode "company_id" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "company_id",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.CompanyID.Get(); ok {
+				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "claim_id" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "claim_id",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			return e.EncodeValue(conv.StringToString(params.ClaimID))
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	u.RawQuery = q.Values().Encode()
+
+	r, err := ht.NewRequest(ctx, "GET", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeGetClaimStatusResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
 // GetCompany invokes get-company operation.
 //
 // The company that the credential acts for.
@@ -2504,6 +2834,71 @@ func (c *Client) sendGetHealth(ctx context.Context) (res *HealthAnswer, err erro
 	}()
 
 	result, err := decodeGetHealthResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// GetMerchantSettings invokes get-merchant-settings operation.
+//
+// How the company takes payments for its claims.
+//
+// Scope: `c_company_workers_pay`.
+//
+// GET /api/merchant/settings
+func (c *Client) GetMerchantSettings(ctx context.Context, params GetMerchantSettingsParams) (*MerchantSettings, error) {
+	res, err := c.sendGetMerchantSettings(ctx, params)
+	return res, err
+}
+
+func (c *Client) sendGetMerchantSettings(ctx context.Context, params GetMerchantSettingsParams) (res *MerchantSettings, err error) {
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/merchant/settings"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	q := uri.NewQueryEncoder()
+	{
+		// Encode "company_id" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "company_id",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.CompanyID.Get(); ok {
+				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	u.RawQuery = q.Values().Encode()
+
+	r, err := ht.NewRequest(ctx, "GET", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeGetMerchantSettingsResponse(resp)
 	if err != nil {
 		return res, errors.Wrap(err, "decode response")
 	}
@@ -3808,6 +4203,173 @@ func (c *Client) sendInviteWorker(ctx context.Context, request *InviteInputBody)
 	}()
 
 	result, err := decodeInviteWorkerResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// ListClaims invokes list-claims operation.
+//
+// Claims of the company, newest first.
+//
+// Scope: `c_company_workers_pay`.
+//
+// GET /api/merchant/claims
+func (c *Client) ListClaims(ctx context.Context, params ListClaimsParams) (*ClaimPage, error) {
+	res, err := c.sendListClaims(ctx, params)
+	return res, err
+}
+
+func (c *Client) sendListClaims(ctx context.Context, params ListClaimsParams) (res *ClaimPage, err error) {
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/merchant/claims"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	q := uri.NewQueryEncoder()
+	{
+		// Encode "company_id" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "company_id",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.CompanyID.Get(); ok {
+				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "status" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "status",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.Status.Get(); ok {
+				return e.EncodeValue(conv.StringToString(string(val)))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "payer_id" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "payer_id",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.PayerID.Get(); ok {
+				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "from" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "from",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.From.Get(); ok {
+				return e.EncodeValue(conv.DateTimeToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "to" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "to",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.To.Get(); ok {
+				return e.EncodeValue(conv.DateTimeToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "page" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "page",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.Page.Get(); ok {
+				return e.EncodeValue(conv.Int64ToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "per_page" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "per_page",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.PerPage.Get(); ok {
+				return e.EncodeValue(conv.Int64ToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	u.RawQuery = q.Values().Encode()
+
+	r, err := ht.NewRequest(ctx, "GET", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeListClaimsResponse(resp)
 	if err != nil {
 		return res, errors.Wrap(err, "decode response")
 	}
@@ -6481,6 +7043,67 @@ func (c *Client) sendRedeliverWebhookRange(ctx context.Context, request *Redeliv
 	return result, nil
 }
 
+// RefreshClaimQuote invokes refresh-claim-quote operation.
+//
+// Refresh an expired quote of a claim.
+//
+// A quote that is still active is answered as it is; an expired one is replaced at the present rate,
+// for what is still due, at the same address. Money that came late is taken first, at the present
+// rate; when it is enough, the claim is paid and its last quote is answered.
+//
+// Scope: `c_company_workers_pay`.
+//
+// POST /api/merchant/claim/quote/refresh
+func (c *Client) RefreshClaimQuote(ctx context.Context, request *ClaimRefBody) (*ClaimQuote, error) {
+	res, err := c.sendRefreshClaimQuote(ctx, request)
+	return res, err
+}
+
+func (c *Client) sendRefreshClaimQuote(ctx context.Context, request *ClaimRefBody) (res *ClaimQuote, err error) {
+	// Validate request before sending.
+	if err := func() error {
+		if err := request.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		return res, errors.Wrap(err, "validate")
+	}
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/merchant/claim/quote/refresh"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	r, err := ht.NewRequest(ctx, "POST", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+	if err := encodeRefreshClaimQuoteRequest(request, r); err != nil {
+		return res, errors.Wrap(err, "encode request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeRefreshClaimQuoteResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
 // RefreshPayrollQuote invokes refresh-payroll-quote operation.
 //
 // Refresh expired crypto funding quotes of a payroll.
@@ -6912,7 +7535,7 @@ func (c *Client) sendSandboxClock(ctx context.Context, request *SandboxClockBody
 
 // SandboxDeposit invokes sandbox-deposit operation.
 //
-// Pay a payroll on the simulated chain.
+// Pay a payroll or a claim on the simulated chain.
 //
 // Takes any credential, whatever its scopes.
 //

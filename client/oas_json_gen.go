@@ -667,6 +667,2364 @@ func (s *BankDeposited) UnmarshalJSON(data []byte) error {
 }
 
 // Encode implements json.Marshaler.
+func (s *ClaimCancelled) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *ClaimCancelled) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("checkout_url")
+		e.Str(s.CheckoutURL)
+	}
+	{
+		e.FieldStart("claim_id")
+		e.Str(s.ClaimID)
+	}
+	{
+		e.FieldStart("status")
+		s.Status.Encode(e)
+	}
+}
+
+var jsonFieldsNameOfClaimCancelled = [3]string{
+	0: "checkout_url",
+	1: "claim_id",
+	2: "status",
+}
+
+// Decode decodes ClaimCancelled from json.
+func (s *ClaimCancelled) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimCancelled to nil")
+	}
+	var requiredBitSet [1]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "checkout_url":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.CheckoutURL = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"checkout_url\"")
+			}
+		case "claim_id":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.ClaimID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"claim_id\"")
+			}
+		case "status":
+			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				if err := s.Status.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"status\"")
+			}
+		default:
+			return d.Skip()
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode ClaimCancelled")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [1]uint8{
+		0b00000111,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfClaimCancelled) {
+					name = jsonFieldsNameOfClaimCancelled[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *ClaimCancelled) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimCancelled) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes ClaimCancelledStatus as json.
+func (s ClaimCancelledStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes ClaimCancelledStatus from json.
+func (s *ClaimCancelledStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimCancelledStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch ClaimCancelledStatus(v) {
+	case ClaimCancelledStatusCancelled:
+		*s = ClaimCancelledStatusCancelled
+	default:
+		*s = ClaimCancelledStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s ClaimCancelledStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimCancelledStatus) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
+func (s *ClaimCreateBody) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *ClaimCreateBody) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("amount")
+		json.EncodeDecimal(e, s.Amount)
+	}
+	{
+		if s.CompanyID.Set {
+			e.FieldStart("company_id")
+			s.CompanyID.Encode(e)
+		}
+	}
+	{
+		e.FieldStart("denomination_currency")
+		e.Str(s.DenominationCurrency)
+	}
+	{
+		if s.Description.Set {
+			e.FieldStart("description")
+			s.Description.Encode(e)
+		}
+	}
+	{
+		if s.FundingCurrency.Set {
+			e.FieldStart("funding_currency")
+			s.FundingCurrency.Encode(e)
+		}
+	}
+	{
+		e.FieldStart("payer_id")
+		e.Str(s.PayerID)
+	}
+	{
+		if s.ReturnURL.Set {
+			e.FieldStart("return_url")
+			s.ReturnURL.Encode(e)
+		}
+	}
+}
+
+var jsonFieldsNameOfClaimCreateBody = [7]string{
+	0: "amount",
+	1: "company_id",
+	2: "denomination_currency",
+	3: "description",
+	4: "funding_currency",
+	5: "payer_id",
+	6: "return_url",
+}
+
+// Decode decodes ClaimCreateBody from json.
+func (s *ClaimCreateBody) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimCreateBody to nil")
+	}
+	var requiredBitSet [1]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "amount":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := json.DecodeDecimal(d)
+				s.Amount = v
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"amount\"")
+			}
+		case "company_id":
+			if err := func() error {
+				s.CompanyID.Reset()
+				if err := s.CompanyID.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"company_id\"")
+			}
+		case "denomination_currency":
+			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				v, err := d.Str()
+				s.DenominationCurrency = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"denomination_currency\"")
+			}
+		case "description":
+			if err := func() error {
+				s.Description.Reset()
+				if err := s.Description.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"description\"")
+			}
+		case "funding_currency":
+			if err := func() error {
+				s.FundingCurrency.Reset()
+				if err := s.FundingCurrency.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"funding_currency\"")
+			}
+		case "payer_id":
+			requiredBitSet[0] |= 1 << 5
+			if err := func() error {
+				v, err := d.Str()
+				s.PayerID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"payer_id\"")
+			}
+		case "return_url":
+			if err := func() error {
+				s.ReturnURL.Reset()
+				if err := s.ReturnURL.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"return_url\"")
+			}
+		default:
+			return errors.Errorf("unexpected field %q", k)
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode ClaimCreateBody")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [1]uint8{
+		0b00100101,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfClaimCreateBody) {
+					name = jsonFieldsNameOfClaimCreateBody[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *ClaimCreateBody) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimCreateBody) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
+func (s *ClaimPage) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *ClaimPage) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("data")
+		e.ArrStart()
+		for _, elem := range s.Data {
+			elem.Encode(e)
+		}
+		e.ArrEnd()
+	}
+	{
+		e.FieldStart("meta")
+		s.Meta.Encode(e)
+	}
+}
+
+var jsonFieldsNameOfClaimPage = [2]string{
+	0: "data",
+	1: "meta",
+}
+
+// Decode decodes ClaimPage from json.
+func (s *ClaimPage) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimPage to nil")
+	}
+	var requiredBitSet [1]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "data":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				s.Data = make([]ClaimSummary, 0)
+				if err := d.Arr(func(d *jx.Decoder) error {
+					var elem ClaimSummary
+					if err := elem.Decode(d); err != nil {
+						return err
+					}
+					s.Data = append(s.Data, elem)
+					return nil
+				}); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"data\"")
+			}
+		case "meta":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				if err := s.Meta.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"meta\"")
+			}
+		default:
+			return d.Skip()
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode ClaimPage")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [1]uint8{
+		0b00000011,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfClaimPage) {
+					name = jsonFieldsNameOfClaimPage[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *ClaimPage) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimPage) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
+func (s *ClaimPayment) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *ClaimPayment) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("amount")
+		e.Str(s.Amount)
+	}
+	{
+		e.FieldStart("confirmations")
+		e.Int64(s.Confirmations)
+	}
+	{
+		e.FieldStart("confirmations_required")
+		e.Int64(s.ConfirmationsRequired)
+	}
+	{
+		e.FieldStart("currency")
+		e.Str(s.Currency)
+	}
+	{
+		e.FieldStart("deposit_id")
+		e.Str(s.DepositID)
+	}
+	{
+		e.FieldStart("first_seen")
+		json.EncodeDateTime(e, s.FirstSeen)
+	}
+	{
+		e.FieldStart("in_time")
+		e.Bool(s.InTime)
+	}
+	{
+		e.FieldStart("status")
+		s.Status.Encode(e)
+	}
+	{
+		e.FieldStart("tx_hash")
+		e.Str(s.TxHash)
+	}
+}
+
+var jsonFieldsNameOfClaimPayment = [9]string{
+	0: "amount",
+	1: "confirmations",
+	2: "confirmations_required",
+	3: "currency",
+	4: "deposit_id",
+	5: "first_seen",
+	6: "in_time",
+	7: "status",
+	8: "tx_hash",
+}
+
+// Decode decodes ClaimPayment from json.
+func (s *ClaimPayment) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimPayment to nil")
+	}
+	var requiredBitSet [2]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "amount":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.Amount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"amount\"")
+			}
+		case "confirmations":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				v, err := d.Int64()
+				s.Confirmations = int64(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"confirmations\"")
+			}
+		case "confirmations_required":
+			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				v, err := d.Int64()
+				s.ConfirmationsRequired = int64(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"confirmations_required\"")
+			}
+		case "currency":
+			requiredBitSet[0] |= 1 << 3
+			if err := func() error {
+				v, err := d.Str()
+				s.Currency = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"currency\"")
+			}
+		case "deposit_id":
+			requiredBitSet[0] |= 1 << 4
+			if err := func() error {
+				v, err := d.Str()
+				s.DepositID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"deposit_id\"")
+			}
+		case "first_seen":
+			requiredBitSet[0] |= 1 << 5
+			if err := func() error {
+				v, err := json.DecodeDateTime(d)
+				s.FirstSeen = v
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"first_seen\"")
+			}
+		case "in_time":
+			requiredBitSet[0] |= 1 << 6
+			if err := func() error {
+				v, err := d.Bool()
+				s.InTime = bool(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"in_time\"")
+			}
+		case "status":
+			requiredBitSet[0] |= 1 << 7
+			if err := func() error {
+				if err := s.Status.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"status\"")
+			}
+		case "tx_hash":
+			requiredBitSet[1] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.TxHash = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"tx_hash\"")
+			}
+		default:
+			return d.Skip()
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode ClaimPayment")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [2]uint8{
+		0b11111111,
+		0b00000001,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfClaimPayment) {
+					name = jsonFieldsNameOfClaimPayment[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *ClaimPayment) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimPayment) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes ClaimPaymentStatus as json.
+func (s ClaimPaymentStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes ClaimPaymentStatus from json.
+func (s *ClaimPaymentStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimPaymentStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch ClaimPaymentStatus(v) {
+	case ClaimPaymentStatusSeen:
+		*s = ClaimPaymentStatusSeen
+	case ClaimPaymentStatusConfirmed:
+		*s = ClaimPaymentStatusConfirmed
+	case ClaimPaymentStatusReverted:
+		*s = ClaimPaymentStatusReverted
+	case ClaimPaymentStatusReplaced:
+		*s = ClaimPaymentStatusReplaced
+	case ClaimPaymentStatusEvicted:
+		*s = ClaimPaymentStatusEvicted
+	default:
+		*s = ClaimPaymentStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s ClaimPaymentStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimPaymentStatus) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
+func (s *ClaimQuote) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *ClaimQuote) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("checkout_url")
+		e.Str(s.CheckoutURL)
+	}
+	{
+		e.FieldStart("claim_id")
+		e.Str(s.ClaimID)
+	}
+	{
+		e.FieldStart("denomination_amount")
+		e.Str(s.DenominationAmount)
+	}
+	{
+		e.FieldStart("denomination_currency")
+		e.Str(s.DenominationCurrency)
+	}
+	{
+		e.FieldStart("exception")
+		s.Exception.Encode(e)
+	}
+	{
+		e.FieldStart("funding_amount")
+		e.Str(s.FundingAmount)
+	}
+	{
+		e.FieldStart("funding_currency")
+		e.Str(s.FundingCurrency)
+	}
+	{
+		e.FieldStart("funding_details")
+		s.FundingDetails.Encode(e)
+	}
+	{
+		e.FieldStart("quote_id")
+		e.Str(s.QuoteID)
+	}
+	{
+		e.FieldStart("rate")
+		e.Str(s.Rate)
+	}
+	{
+		e.FieldStart("status")
+		s.Status.Encode(e)
+	}
+	{
+		e.FieldStart("valid_from")
+		json.EncodeDateTime(e, s.ValidFrom)
+	}
+	{
+		e.FieldStart("valid_to")
+		json.EncodeDateTime(e, s.ValidTo)
+	}
+}
+
+var jsonFieldsNameOfClaimQuote = [13]string{
+	0:  "checkout_url",
+	1:  "claim_id",
+	2:  "denomination_amount",
+	3:  "denomination_currency",
+	4:  "exception",
+	5:  "funding_amount",
+	6:  "funding_currency",
+	7:  "funding_details",
+	8:  "quote_id",
+	9:  "rate",
+	10: "status",
+	11: "valid_from",
+	12: "valid_to",
+}
+
+// Decode decodes ClaimQuote from json.
+func (s *ClaimQuote) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimQuote to nil")
+	}
+	var requiredBitSet [2]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "checkout_url":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.CheckoutURL = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"checkout_url\"")
+			}
+		case "claim_id":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.ClaimID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"claim_id\"")
+			}
+		case "denomination_amount":
+			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				v, err := d.Str()
+				s.DenominationAmount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"denomination_amount\"")
+			}
+		case "denomination_currency":
+			requiredBitSet[0] |= 1 << 3
+			if err := func() error {
+				v, err := d.Str()
+				s.DenominationCurrency = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"denomination_currency\"")
+			}
+		case "exception":
+			requiredBitSet[0] |= 1 << 4
+			if err := func() error {
+				if err := s.Exception.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"exception\"")
+			}
+		case "funding_amount":
+			requiredBitSet[0] |= 1 << 5
+			if err := func() error {
+				v, err := d.Str()
+				s.FundingAmount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"funding_amount\"")
+			}
+		case "funding_currency":
+			requiredBitSet[0] |= 1 << 6
+			if err := func() error {
+				v, err := d.Str()
+				s.FundingCurrency = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"funding_currency\"")
+			}
+		case "funding_details":
+			requiredBitSet[0] |= 1 << 7
+			if err := func() error {
+				if err := s.FundingDetails.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"funding_details\"")
+			}
+		case "quote_id":
+			requiredBitSet[1] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.QuoteID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"quote_id\"")
+			}
+		case "rate":
+			requiredBitSet[1] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.Rate = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"rate\"")
+			}
+		case "status":
+			requiredBitSet[1] |= 1 << 2
+			if err := func() error {
+				if err := s.Status.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"status\"")
+			}
+		case "valid_from":
+			requiredBitSet[1] |= 1 << 3
+			if err := func() error {
+				v, err := json.DecodeDateTime(d)
+				s.ValidFrom = v
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"valid_from\"")
+			}
+		case "valid_to":
+			requiredBitSet[1] |= 1 << 4
+			if err := func() error {
+				v, err := json.DecodeDateTime(d)
+				s.ValidTo = v
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"valid_to\"")
+			}
+		default:
+			return d.Skip()
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode ClaimQuote")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [2]uint8{
+		0b11111111,
+		0b00011111,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfClaimQuote) {
+					name = jsonFieldsNameOfClaimQuote[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *ClaimQuote) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimQuote) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes ClaimQuoteException as json.
+func (s ClaimQuoteException) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes ClaimQuoteException from json.
+func (s *ClaimQuoteException) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimQuoteException to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch ClaimQuoteException(v) {
+	case ClaimQuoteExceptionNone:
+		*s = ClaimQuoteExceptionNone
+	case ClaimQuoteExceptionOverpaid:
+		*s = ClaimQuoteExceptionOverpaid
+	case ClaimQuoteExceptionLate:
+		*s = ClaimQuoteExceptionLate
+	case ClaimQuoteExceptionWithinTolerance:
+		*s = ClaimQuoteExceptionWithinTolerance
+	default:
+		*s = ClaimQuoteException(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s ClaimQuoteException) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimQuoteException) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes ClaimQuoteStatus as json.
+func (s ClaimQuoteStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes ClaimQuoteStatus from json.
+func (s *ClaimQuoteStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimQuoteStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch ClaimQuoteStatus(v) {
+	case ClaimQuoteStatusAwaitingPayment:
+		*s = ClaimQuoteStatusAwaitingPayment
+	case ClaimQuoteStatusPartiallyPaid:
+		*s = ClaimQuoteStatusPartiallyPaid
+	case ClaimQuoteStatusConfirming:
+		*s = ClaimQuoteStatusConfirming
+	case ClaimQuoteStatusPaid:
+		*s = ClaimQuoteStatusPaid
+	case ClaimQuoteStatusExpired:
+		*s = ClaimQuoteStatusExpired
+	case ClaimQuoteStatusUnderpaid:
+		*s = ClaimQuoteStatusUnderpaid
+	case ClaimQuoteStatusPaidLate:
+		*s = ClaimQuoteStatusPaidLate
+	case ClaimQuoteStatusInvalid:
+		*s = ClaimQuoteStatusInvalid
+	case ClaimQuoteStatusRefunded:
+		*s = ClaimQuoteStatusRefunded
+	case ClaimQuoteStatusCancelled:
+		*s = ClaimQuoteStatusCancelled
+	default:
+		*s = ClaimQuoteStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s ClaimQuoteStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimQuoteStatus) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
+func (s *ClaimRefBody) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *ClaimRefBody) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("claim_id")
+		e.Str(s.ClaimID)
+	}
+	{
+		if s.CompanyID.Set {
+			e.FieldStart("company_id")
+			s.CompanyID.Encode(e)
+		}
+	}
+}
+
+var jsonFieldsNameOfClaimRefBody = [2]string{
+	0: "claim_id",
+	1: "company_id",
+}
+
+// Decode decodes ClaimRefBody from json.
+func (s *ClaimRefBody) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimRefBody to nil")
+	}
+	var requiredBitSet [1]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "claim_id":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.ClaimID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"claim_id\"")
+			}
+		case "company_id":
+			if err := func() error {
+				s.CompanyID.Reset()
+				if err := s.CompanyID.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"company_id\"")
+			}
+		default:
+			return errors.Errorf("unexpected field %q", k)
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode ClaimRefBody")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [1]uint8{
+		0b00000001,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfClaimRefBody) {
+					name = jsonFieldsNameOfClaimRefBody[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *ClaimRefBody) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimRefBody) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
+func (s *ClaimStatus) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *ClaimStatus) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("checkout_url")
+		e.Str(s.CheckoutURL)
+	}
+	{
+		e.FieldStart("claim_id")
+		e.Str(s.ClaimID)
+	}
+	{
+		e.FieldStart("company_id")
+		e.Str(s.CompanyID)
+	}
+	{
+		e.FieldStart("created")
+		json.EncodeDateTime(e, s.Created)
+	}
+	{
+		e.FieldStart("denomination_amount")
+		e.Str(s.DenominationAmount)
+	}
+	{
+		e.FieldStart("denomination_currency")
+		e.Str(s.DenominationCurrency)
+	}
+	{
+		e.FieldStart("description")
+		e.Str(s.Description)
+	}
+	{
+		e.FieldStart("due_amount")
+		e.Str(s.DueAmount)
+	}
+	{
+		e.FieldStart("exception")
+		s.Exception.Encode(e)
+	}
+	{
+		e.FieldStart("funding_currency")
+		e.Str(s.FundingCurrency)
+	}
+	{
+		e.FieldStart("payer_id")
+		e.Str(s.PayerID)
+	}
+	{
+		e.FieldStart("payments")
+		e.ArrStart()
+		for _, elem := range s.Payments {
+			elem.Encode(e)
+		}
+		e.ArrEnd()
+	}
+	{
+		e.FieldStart("quote")
+		s.Quote.Encode(e)
+	}
+	{
+		e.FieldStart("received_amount")
+		e.Str(s.ReceivedAmount)
+	}
+	{
+		e.FieldStart("refundable_amount")
+		e.Str(s.RefundableAmount)
+	}
+	{
+		e.FieldStart("refunded_amount")
+		e.Str(s.RefundedAmount)
+	}
+	{
+		e.FieldStart("reverted")
+		e.Bool(s.Reverted)
+	}
+	{
+		e.FieldStart("seen_amount")
+		e.Str(s.SeenAmount)
+	}
+	{
+		e.FieldStart("settlement_currency")
+		e.Str(s.SettlementCurrency)
+	}
+	{
+		e.FieldStart("status")
+		s.Status.Encode(e)
+	}
+	{
+		e.FieldStart("tx_hash")
+		e.Str(s.TxHash)
+	}
+	{
+		e.FieldStart("tx_hashes")
+		e.ArrStart()
+		for _, elem := range s.TxHashes {
+			e.Str(elem)
+		}
+		e.ArrEnd()
+	}
+	{
+		e.FieldStart("updated")
+		json.EncodeDateTime(e, s.Updated)
+	}
+}
+
+var jsonFieldsNameOfClaimStatus = [23]string{
+	0:  "checkout_url",
+	1:  "claim_id",
+	2:  "company_id",
+	3:  "created",
+	4:  "denomination_amount",
+	5:  "denomination_currency",
+	6:  "description",
+	7:  "due_amount",
+	8:  "exception",
+	9:  "funding_currency",
+	10: "payer_id",
+	11: "payments",
+	12: "quote",
+	13: "received_amount",
+	14: "refundable_amount",
+	15: "refunded_amount",
+	16: "reverted",
+	17: "seen_amount",
+	18: "settlement_currency",
+	19: "status",
+	20: "tx_hash",
+	21: "tx_hashes",
+	22: "updated",
+}
+
+// Decode decodes ClaimStatus from json.
+func (s *ClaimStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimStatus to nil")
+	}
+	var requiredBitSet [3]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "checkout_url":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.CheckoutURL = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"checkout_url\"")
+			}
+		case "claim_id":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.ClaimID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"claim_id\"")
+			}
+		case "company_id":
+			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				v, err := d.Str()
+				s.CompanyID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"company_id\"")
+			}
+		case "created":
+			requiredBitSet[0] |= 1 << 3
+			if err := func() error {
+				v, err := json.DecodeDateTime(d)
+				s.Created = v
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"created\"")
+			}
+		case "denomination_amount":
+			requiredBitSet[0] |= 1 << 4
+			if err := func() error {
+				v, err := d.Str()
+				s.DenominationAmount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"denomination_amount\"")
+			}
+		case "denomination_currency":
+			requiredBitSet[0] |= 1 << 5
+			if err := func() error {
+				v, err := d.Str()
+				s.DenominationCurrency = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"denomination_currency\"")
+			}
+		case "description":
+			requiredBitSet[0] |= 1 << 6
+			if err := func() error {
+				v, err := d.Str()
+				s.Description = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"description\"")
+			}
+		case "due_amount":
+			requiredBitSet[0] |= 1 << 7
+			if err := func() error {
+				v, err := d.Str()
+				s.DueAmount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"due_amount\"")
+			}
+		case "exception":
+			requiredBitSet[1] |= 1 << 0
+			if err := func() error {
+				if err := s.Exception.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"exception\"")
+			}
+		case "funding_currency":
+			requiredBitSet[1] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.FundingCurrency = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"funding_currency\"")
+			}
+		case "payer_id":
+			requiredBitSet[1] |= 1 << 2
+			if err := func() error {
+				v, err := d.Str()
+				s.PayerID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"payer_id\"")
+			}
+		case "payments":
+			requiredBitSet[1] |= 1 << 3
+			if err := func() error {
+				s.Payments = make([]ClaimPayment, 0)
+				if err := d.Arr(func(d *jx.Decoder) error {
+					var elem ClaimPayment
+					if err := elem.Decode(d); err != nil {
+						return err
+					}
+					s.Payments = append(s.Payments, elem)
+					return nil
+				}); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"payments\"")
+			}
+		case "quote":
+			requiredBitSet[1] |= 1 << 4
+			if err := func() error {
+				if err := s.Quote.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"quote\"")
+			}
+		case "received_amount":
+			requiredBitSet[1] |= 1 << 5
+			if err := func() error {
+				v, err := d.Str()
+				s.ReceivedAmount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"received_amount\"")
+			}
+		case "refundable_amount":
+			requiredBitSet[1] |= 1 << 6
+			if err := func() error {
+				v, err := d.Str()
+				s.RefundableAmount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"refundable_amount\"")
+			}
+		case "refunded_amount":
+			requiredBitSet[1] |= 1 << 7
+			if err := func() error {
+				v, err := d.Str()
+				s.RefundedAmount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"refunded_amount\"")
+			}
+		case "reverted":
+			requiredBitSet[2] |= 1 << 0
+			if err := func() error {
+				v, err := d.Bool()
+				s.Reverted = bool(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"reverted\"")
+			}
+		case "seen_amount":
+			requiredBitSet[2] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.SeenAmount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"seen_amount\"")
+			}
+		case "settlement_currency":
+			requiredBitSet[2] |= 1 << 2
+			if err := func() error {
+				v, err := d.Str()
+				s.SettlementCurrency = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"settlement_currency\"")
+			}
+		case "status":
+			requiredBitSet[2] |= 1 << 3
+			if err := func() error {
+				if err := s.Status.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"status\"")
+			}
+		case "tx_hash":
+			requiredBitSet[2] |= 1 << 4
+			if err := func() error {
+				v, err := d.Str()
+				s.TxHash = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"tx_hash\"")
+			}
+		case "tx_hashes":
+			requiredBitSet[2] |= 1 << 5
+			if err := func() error {
+				s.TxHashes = make([]string, 0)
+				if err := d.Arr(func(d *jx.Decoder) error {
+					var elem string
+					v, err := d.Str()
+					elem = string(v)
+					if err != nil {
+						return err
+					}
+					s.TxHashes = append(s.TxHashes, elem)
+					return nil
+				}); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"tx_hashes\"")
+			}
+		case "updated":
+			requiredBitSet[2] |= 1 << 6
+			if err := func() error {
+				v, err := json.DecodeDateTime(d)
+				s.Updated = v
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"updated\"")
+			}
+		default:
+			return d.Skip()
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode ClaimStatus")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [3]uint8{
+		0b11111111,
+		0b11111111,
+		0b01111111,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfClaimStatus) {
+					name = jsonFieldsNameOfClaimStatus[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *ClaimStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimStatus) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes ClaimStatusException as json.
+func (s ClaimStatusException) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes ClaimStatusException from json.
+func (s *ClaimStatusException) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimStatusException to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch ClaimStatusException(v) {
+	case ClaimStatusExceptionNone:
+		*s = ClaimStatusExceptionNone
+	case ClaimStatusExceptionOverpaid:
+		*s = ClaimStatusExceptionOverpaid
+	case ClaimStatusExceptionLate:
+		*s = ClaimStatusExceptionLate
+	case ClaimStatusExceptionWithinTolerance:
+		*s = ClaimStatusExceptionWithinTolerance
+	default:
+		*s = ClaimStatusException(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s ClaimStatusException) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimStatusException) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes ClaimStatusStatus as json.
+func (s ClaimStatusStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes ClaimStatusStatus from json.
+func (s *ClaimStatusStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimStatusStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch ClaimStatusStatus(v) {
+	case ClaimStatusStatusAwaitingPayment:
+		*s = ClaimStatusStatusAwaitingPayment
+	case ClaimStatusStatusPartiallyPaid:
+		*s = ClaimStatusStatusPartiallyPaid
+	case ClaimStatusStatusConfirming:
+		*s = ClaimStatusStatusConfirming
+	case ClaimStatusStatusPaid:
+		*s = ClaimStatusStatusPaid
+	case ClaimStatusStatusExpired:
+		*s = ClaimStatusStatusExpired
+	case ClaimStatusStatusUnderpaid:
+		*s = ClaimStatusStatusUnderpaid
+	case ClaimStatusStatusPaidLate:
+		*s = ClaimStatusStatusPaidLate
+	case ClaimStatusStatusInvalid:
+		*s = ClaimStatusStatusInvalid
+	case ClaimStatusStatusRefunded:
+		*s = ClaimStatusStatusRefunded
+	case ClaimStatusStatusCancelled:
+		*s = ClaimStatusStatusCancelled
+	default:
+		*s = ClaimStatusStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s ClaimStatusStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimStatusStatus) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
+func (s *ClaimSummary) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *ClaimSummary) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("checkout_url")
+		e.Str(s.CheckoutURL)
+	}
+	{
+		e.FieldStart("claim_id")
+		e.Str(s.ClaimID)
+	}
+	{
+		e.FieldStart("company_id")
+		e.Str(s.CompanyID)
+	}
+	{
+		e.FieldStart("created")
+		json.EncodeDateTime(e, s.Created)
+	}
+	{
+		e.FieldStart("denomination_amount")
+		e.Str(s.DenominationAmount)
+	}
+	{
+		e.FieldStart("denomination_currency")
+		e.Str(s.DenominationCurrency)
+	}
+	{
+		e.FieldStart("description")
+		e.Str(s.Description)
+	}
+	{
+		e.FieldStart("exception")
+		s.Exception.Encode(e)
+	}
+	{
+		e.FieldStart("funding_currency")
+		e.Str(s.FundingCurrency)
+	}
+	{
+		e.FieldStart("payer_id")
+		e.Str(s.PayerID)
+	}
+	{
+		e.FieldStart("received_amount")
+		e.Str(s.ReceivedAmount)
+	}
+	{
+		e.FieldStart("refundable_amount")
+		e.Str(s.RefundableAmount)
+	}
+	{
+		e.FieldStart("refunded_amount")
+		e.Str(s.RefundedAmount)
+	}
+	{
+		e.FieldStart("reverted")
+		e.Bool(s.Reverted)
+	}
+	{
+		e.FieldStart("seen_amount")
+		e.Str(s.SeenAmount)
+	}
+	{
+		e.FieldStart("settlement_currency")
+		e.Str(s.SettlementCurrency)
+	}
+	{
+		e.FieldStart("status")
+		s.Status.Encode(e)
+	}
+	{
+		e.FieldStart("tx_hash")
+		e.Str(s.TxHash)
+	}
+	{
+		e.FieldStart("updated")
+		json.EncodeDateTime(e, s.Updated)
+	}
+}
+
+var jsonFieldsNameOfClaimSummary = [19]string{
+	0:  "checkout_url",
+	1:  "claim_id",
+	2:  "company_id",
+	3:  "created",
+	4:  "denomination_amount",
+	5:  "denomination_currency",
+	6:  "description",
+	7:  "exception",
+	8:  "funding_currency",
+	9:  "payer_id",
+	10: "received_amount",
+	11: "refundable_amount",
+	12: "refunded_amount",
+	13: "reverted",
+	14: "seen_amount",
+	15: "settlement_currency",
+	16: "status",
+	17: "tx_hash",
+	18: "updated",
+}
+
+// Decode decodes ClaimSummary from json.
+func (s *ClaimSummary) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimSummary to nil")
+	}
+	var requiredBitSet [3]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "checkout_url":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.CheckoutURL = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"checkout_url\"")
+			}
+		case "claim_id":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.ClaimID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"claim_id\"")
+			}
+		case "company_id":
+			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				v, err := d.Str()
+				s.CompanyID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"company_id\"")
+			}
+		case "created":
+			requiredBitSet[0] |= 1 << 3
+			if err := func() error {
+				v, err := json.DecodeDateTime(d)
+				s.Created = v
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"created\"")
+			}
+		case "denomination_amount":
+			requiredBitSet[0] |= 1 << 4
+			if err := func() error {
+				v, err := d.Str()
+				s.DenominationAmount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"denomination_amount\"")
+			}
+		case "denomination_currency":
+			requiredBitSet[0] |= 1 << 5
+			if err := func() error {
+				v, err := d.Str()
+				s.DenominationCurrency = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"denomination_currency\"")
+			}
+		case "description":
+			requiredBitSet[0] |= 1 << 6
+			if err := func() error {
+				v, err := d.Str()
+				s.Description = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"description\"")
+			}
+		case "exception":
+			requiredBitSet[0] |= 1 << 7
+			if err := func() error {
+				if err := s.Exception.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"exception\"")
+			}
+		case "funding_currency":
+			requiredBitSet[1] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.FundingCurrency = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"funding_currency\"")
+			}
+		case "payer_id":
+			requiredBitSet[1] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.PayerID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"payer_id\"")
+			}
+		case "received_amount":
+			requiredBitSet[1] |= 1 << 2
+			if err := func() error {
+				v, err := d.Str()
+				s.ReceivedAmount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"received_amount\"")
+			}
+		case "refundable_amount":
+			requiredBitSet[1] |= 1 << 3
+			if err := func() error {
+				v, err := d.Str()
+				s.RefundableAmount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"refundable_amount\"")
+			}
+		case "refunded_amount":
+			requiredBitSet[1] |= 1 << 4
+			if err := func() error {
+				v, err := d.Str()
+				s.RefundedAmount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"refunded_amount\"")
+			}
+		case "reverted":
+			requiredBitSet[1] |= 1 << 5
+			if err := func() error {
+				v, err := d.Bool()
+				s.Reverted = bool(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"reverted\"")
+			}
+		case "seen_amount":
+			requiredBitSet[1] |= 1 << 6
+			if err := func() error {
+				v, err := d.Str()
+				s.SeenAmount = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"seen_amount\"")
+			}
+		case "settlement_currency":
+			requiredBitSet[1] |= 1 << 7
+			if err := func() error {
+				v, err := d.Str()
+				s.SettlementCurrency = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"settlement_currency\"")
+			}
+		case "status":
+			requiredBitSet[2] |= 1 << 0
+			if err := func() error {
+				if err := s.Status.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"status\"")
+			}
+		case "tx_hash":
+			requiredBitSet[2] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.TxHash = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"tx_hash\"")
+			}
+		case "updated":
+			requiredBitSet[2] |= 1 << 2
+			if err := func() error {
+				v, err := json.DecodeDateTime(d)
+				s.Updated = v
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"updated\"")
+			}
+		default:
+			return d.Skip()
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode ClaimSummary")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [3]uint8{
+		0b11111111,
+		0b11111111,
+		0b00000111,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfClaimSummary) {
+					name = jsonFieldsNameOfClaimSummary[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *ClaimSummary) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimSummary) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes ClaimSummaryException as json.
+func (s ClaimSummaryException) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes ClaimSummaryException from json.
+func (s *ClaimSummaryException) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimSummaryException to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch ClaimSummaryException(v) {
+	case ClaimSummaryExceptionNone:
+		*s = ClaimSummaryExceptionNone
+	case ClaimSummaryExceptionOverpaid:
+		*s = ClaimSummaryExceptionOverpaid
+	case ClaimSummaryExceptionLate:
+		*s = ClaimSummaryExceptionLate
+	case ClaimSummaryExceptionWithinTolerance:
+		*s = ClaimSummaryExceptionWithinTolerance
+	default:
+		*s = ClaimSummaryException(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s ClaimSummaryException) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimSummaryException) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes ClaimSummaryStatus as json.
+func (s ClaimSummaryStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes ClaimSummaryStatus from json.
+func (s *ClaimSummaryStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimSummaryStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch ClaimSummaryStatus(v) {
+	case ClaimSummaryStatusAwaitingPayment:
+		*s = ClaimSummaryStatusAwaitingPayment
+	case ClaimSummaryStatusPartiallyPaid:
+		*s = ClaimSummaryStatusPartiallyPaid
+	case ClaimSummaryStatusConfirming:
+		*s = ClaimSummaryStatusConfirming
+	case ClaimSummaryStatusPaid:
+		*s = ClaimSummaryStatusPaid
+	case ClaimSummaryStatusExpired:
+		*s = ClaimSummaryStatusExpired
+	case ClaimSummaryStatusUnderpaid:
+		*s = ClaimSummaryStatusUnderpaid
+	case ClaimSummaryStatusPaidLate:
+		*s = ClaimSummaryStatusPaidLate
+	case ClaimSummaryStatusInvalid:
+		*s = ClaimSummaryStatusInvalid
+	case ClaimSummaryStatusRefunded:
+		*s = ClaimSummaryStatusRefunded
+	case ClaimSummaryStatusCancelled:
+		*s = ClaimSummaryStatusCancelled
+	default:
+		*s = ClaimSummaryStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s ClaimSummaryStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimSummaryStatus) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
 func (s *CompanyDetail) Encode(e *jx.Encoder) {
 	e.ObjStart()
 	s.encodeFields(e)
@@ -10666,6 +13024,627 @@ func (s *KycInitiated) UnmarshalJSON(data []byte) error {
 }
 
 // Encode implements json.Marshaler.
+func (s *MerchantSettings) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *MerchantSettings) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("company_id")
+		e.Str(s.CompanyID)
+	}
+	{
+		e.FieldStart("confirmations")
+		e.Int64(s.Confirmations)
+	}
+	{
+		e.FieldStart("late_grace_seconds")
+		e.Int64(s.LateGraceSeconds)
+	}
+	{
+		e.FieldStart("late_policy")
+		s.LatePolicy.Encode(e)
+	}
+	{
+		e.FieldStart("origins")
+		e.ArrStart()
+		for _, elem := range s.Origins {
+			e.Str(elem)
+		}
+		e.ArrEnd()
+	}
+	{
+		e.FieldStart("settlement_address")
+		e.Str(s.SettlementAddress)
+	}
+	{
+		e.FieldStart("settlement_currency")
+		e.Str(s.SettlementCurrency)
+	}
+	{
+		e.FieldStart("settlement_schedule")
+		s.SettlementSchedule.Encode(e)
+	}
+	{
+		e.FieldStart("tolerance_bps")
+		e.Int64(s.ToleranceBps)
+	}
+}
+
+var jsonFieldsNameOfMerchantSettings = [9]string{
+	0: "company_id",
+	1: "confirmations",
+	2: "late_grace_seconds",
+	3: "late_policy",
+	4: "origins",
+	5: "settlement_address",
+	6: "settlement_currency",
+	7: "settlement_schedule",
+	8: "tolerance_bps",
+}
+
+// Decode decodes MerchantSettings from json.
+func (s *MerchantSettings) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode MerchantSettings to nil")
+	}
+	var requiredBitSet [2]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "company_id":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.CompanyID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"company_id\"")
+			}
+		case "confirmations":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				v, err := d.Int64()
+				s.Confirmations = int64(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"confirmations\"")
+			}
+		case "late_grace_seconds":
+			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				v, err := d.Int64()
+				s.LateGraceSeconds = int64(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"late_grace_seconds\"")
+			}
+		case "late_policy":
+			requiredBitSet[0] |= 1 << 3
+			if err := func() error {
+				if err := s.LatePolicy.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"late_policy\"")
+			}
+		case "origins":
+			requiredBitSet[0] |= 1 << 4
+			if err := func() error {
+				s.Origins = make([]string, 0)
+				if err := d.Arr(func(d *jx.Decoder) error {
+					var elem string
+					v, err := d.Str()
+					elem = string(v)
+					if err != nil {
+						return err
+					}
+					s.Origins = append(s.Origins, elem)
+					return nil
+				}); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"origins\"")
+			}
+		case "settlement_address":
+			requiredBitSet[0] |= 1 << 5
+			if err := func() error {
+				v, err := d.Str()
+				s.SettlementAddress = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"settlement_address\"")
+			}
+		case "settlement_currency":
+			requiredBitSet[0] |= 1 << 6
+			if err := func() error {
+				v, err := d.Str()
+				s.SettlementCurrency = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"settlement_currency\"")
+			}
+		case "settlement_schedule":
+			requiredBitSet[0] |= 1 << 7
+			if err := func() error {
+				if err := s.SettlementSchedule.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"settlement_schedule\"")
+			}
+		case "tolerance_bps":
+			requiredBitSet[1] |= 1 << 0
+			if err := func() error {
+				v, err := d.Int64()
+				s.ToleranceBps = int64(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"tolerance_bps\"")
+			}
+		default:
+			return d.Skip()
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode MerchantSettings")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [2]uint8{
+		0b11111111,
+		0b00000001,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfMerchantSettings) {
+					name = jsonFieldsNameOfMerchantSettings[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *MerchantSettings) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *MerchantSettings) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
+func (s *MerchantSettingsBody) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *MerchantSettingsBody) encodeFields(e *jx.Encoder) {
+	{
+		if s.CompanyID.Set {
+			e.FieldStart("company_id")
+			s.CompanyID.Encode(e)
+		}
+	}
+	{
+		if s.Confirmations.Set {
+			e.FieldStart("confirmations")
+			s.Confirmations.Encode(e)
+		}
+	}
+	{
+		if s.LateGraceSeconds.Set {
+			e.FieldStart("late_grace_seconds")
+			s.LateGraceSeconds.Encode(e)
+		}
+	}
+	{
+		if s.LatePolicy.Set {
+			e.FieldStart("late_policy")
+			s.LatePolicy.Encode(e)
+		}
+	}
+	{
+		if s.Origins != nil {
+			e.FieldStart("origins")
+			e.ArrStart()
+			for _, elem := range s.Origins {
+				e.Str(elem)
+			}
+			e.ArrEnd()
+		}
+	}
+	{
+		if s.SettlementAddress.Set {
+			e.FieldStart("settlement_address")
+			s.SettlementAddress.Encode(e)
+		}
+	}
+	{
+		if s.SettlementCurrency.Set {
+			e.FieldStart("settlement_currency")
+			s.SettlementCurrency.Encode(e)
+		}
+	}
+	{
+		if s.SettlementSchedule.Set {
+			e.FieldStart("settlement_schedule")
+			s.SettlementSchedule.Encode(e)
+		}
+	}
+	{
+		if s.ToleranceBps.Set {
+			e.FieldStart("tolerance_bps")
+			s.ToleranceBps.Encode(e)
+		}
+	}
+}
+
+var jsonFieldsNameOfMerchantSettingsBody = [9]string{
+	0: "company_id",
+	1: "confirmations",
+	2: "late_grace_seconds",
+	3: "late_policy",
+	4: "origins",
+	5: "settlement_address",
+	6: "settlement_currency",
+	7: "settlement_schedule",
+	8: "tolerance_bps",
+}
+
+// Decode decodes MerchantSettingsBody from json.
+func (s *MerchantSettingsBody) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode MerchantSettingsBody to nil")
+	}
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "company_id":
+			if err := func() error {
+				s.CompanyID.Reset()
+				if err := s.CompanyID.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"company_id\"")
+			}
+		case "confirmations":
+			if err := func() error {
+				s.Confirmations.Reset()
+				if err := s.Confirmations.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"confirmations\"")
+			}
+		case "late_grace_seconds":
+			if err := func() error {
+				s.LateGraceSeconds.Reset()
+				if err := s.LateGraceSeconds.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"late_grace_seconds\"")
+			}
+		case "late_policy":
+			if err := func() error {
+				s.LatePolicy.Reset()
+				if err := s.LatePolicy.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"late_policy\"")
+			}
+		case "origins":
+			if err := func() error {
+				s.Origins = make([]string, 0)
+				if err := d.Arr(func(d *jx.Decoder) error {
+					var elem string
+					v, err := d.Str()
+					elem = string(v)
+					if err != nil {
+						return err
+					}
+					s.Origins = append(s.Origins, elem)
+					return nil
+				}); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"origins\"")
+			}
+		case "settlement_address":
+			if err := func() error {
+				s.SettlementAddress.Reset()
+				if err := s.SettlementAddress.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"settlement_address\"")
+			}
+		case "settlement_currency":
+			if err := func() error {
+				s.SettlementCurrency.Reset()
+				if err := s.SettlementCurrency.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"settlement_currency\"")
+			}
+		case "settlement_schedule":
+			if err := func() error {
+				s.SettlementSchedule.Reset()
+				if err := s.SettlementSchedule.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"settlement_schedule\"")
+			}
+		case "tolerance_bps":
+			if err := func() error {
+				s.ToleranceBps.Reset()
+				if err := s.ToleranceBps.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"tolerance_bps\"")
+			}
+		default:
+			return errors.Errorf("unexpected field %q", k)
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode MerchantSettingsBody")
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *MerchantSettingsBody) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *MerchantSettingsBody) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes MerchantSettingsBodyLatePolicy as json.
+func (s MerchantSettingsBodyLatePolicy) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes MerchantSettingsBodyLatePolicy from json.
+func (s *MerchantSettingsBodyLatePolicy) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode MerchantSettingsBodyLatePolicy to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch MerchantSettingsBodyLatePolicy(v) {
+	case MerchantSettingsBodyLatePolicyManual:
+		*s = MerchantSettingsBodyLatePolicyManual
+	case MerchantSettingsBodyLatePolicyRequote:
+		*s = MerchantSettingsBodyLatePolicyRequote
+	case MerchantSettingsBodyLatePolicyRefund:
+		*s = MerchantSettingsBodyLatePolicyRefund
+	default:
+		*s = MerchantSettingsBodyLatePolicy(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s MerchantSettingsBodyLatePolicy) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *MerchantSettingsBodyLatePolicy) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes MerchantSettingsBodySettlementSchedule as json.
+func (s MerchantSettingsBodySettlementSchedule) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes MerchantSettingsBodySettlementSchedule from json.
+func (s *MerchantSettingsBodySettlementSchedule) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode MerchantSettingsBodySettlementSchedule to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch MerchantSettingsBodySettlementSchedule(v) {
+	case MerchantSettingsBodySettlementScheduleManual:
+		*s = MerchantSettingsBodySettlementScheduleManual
+	case MerchantSettingsBodySettlementScheduleDaily:
+		*s = MerchantSettingsBodySettlementScheduleDaily
+	case MerchantSettingsBodySettlementScheduleWeekly:
+		*s = MerchantSettingsBodySettlementScheduleWeekly
+	default:
+		*s = MerchantSettingsBodySettlementSchedule(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s MerchantSettingsBodySettlementSchedule) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *MerchantSettingsBodySettlementSchedule) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes MerchantSettingsLatePolicy as json.
+func (s MerchantSettingsLatePolicy) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes MerchantSettingsLatePolicy from json.
+func (s *MerchantSettingsLatePolicy) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode MerchantSettingsLatePolicy to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch MerchantSettingsLatePolicy(v) {
+	case MerchantSettingsLatePolicyManual:
+		*s = MerchantSettingsLatePolicyManual
+	case MerchantSettingsLatePolicyRequote:
+		*s = MerchantSettingsLatePolicyRequote
+	case MerchantSettingsLatePolicyRefund:
+		*s = MerchantSettingsLatePolicyRefund
+	default:
+		*s = MerchantSettingsLatePolicy(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s MerchantSettingsLatePolicy) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *MerchantSettingsLatePolicy) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes MerchantSettingsSettlementSchedule as json.
+func (s MerchantSettingsSettlementSchedule) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes MerchantSettingsSettlementSchedule from json.
+func (s *MerchantSettingsSettlementSchedule) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode MerchantSettingsSettlementSchedule to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch MerchantSettingsSettlementSchedule(v) {
+	case MerchantSettingsSettlementScheduleManual:
+		*s = MerchantSettingsSettlementScheduleManual
+	case MerchantSettingsSettlementScheduleDaily:
+		*s = MerchantSettingsSettlementScheduleDaily
+	case MerchantSettingsSettlementScheduleWeekly:
+		*s = MerchantSettingsSettlementScheduleWeekly
+	default:
+		*s = MerchantSettingsSettlementSchedule(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s MerchantSettingsSettlementSchedule) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *MerchantSettingsSettlementSchedule) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
 func (s *Meta) Encode(e *jx.Encoder) {
 	e.ObjStart()
 	s.encodeFields(e)
@@ -11695,6 +14674,72 @@ func (s OptInviteInputBodyRole) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *OptInviteInputBodyRole) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes MerchantSettingsBodyLatePolicy as json.
+func (o OptMerchantSettingsBodyLatePolicy) Encode(e *jx.Encoder) {
+	if !o.Set {
+		return
+	}
+	e.Str(string(o.Value))
+}
+
+// Decode decodes MerchantSettingsBodyLatePolicy from json.
+func (o *OptMerchantSettingsBodyLatePolicy) Decode(d *jx.Decoder) error {
+	if o == nil {
+		return errors.New("invalid: unable to decode OptMerchantSettingsBodyLatePolicy to nil")
+	}
+	o.Set = true
+	if err := o.Value.Decode(d); err != nil {
+		return err
+	}
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s OptMerchantSettingsBodyLatePolicy) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *OptMerchantSettingsBodyLatePolicy) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes MerchantSettingsBodySettlementSchedule as json.
+func (o OptMerchantSettingsBodySettlementSchedule) Encode(e *jx.Encoder) {
+	if !o.Set {
+		return
+	}
+	e.Str(string(o.Value))
+}
+
+// Decode decodes MerchantSettingsBodySettlementSchedule from json.
+func (o *OptMerchantSettingsBodySettlementSchedule) Decode(d *jx.Decoder) error {
+	if o == nil {
+		return errors.New("invalid: unable to decode OptMerchantSettingsBodySettlementSchedule to nil")
+	}
+	o.Set = true
+	if err := o.Value.Decode(d); err != nil {
+		return err
+	}
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s OptMerchantSettingsBodySettlementSchedule) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *OptMerchantSettingsBodySettlementSchedule) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -22433,6 +25478,12 @@ func (s *SandboxDepositBody) encodeFields(e *jx.Encoder) {
 		}
 	}
 	{
+		if s.ClaimID.Set {
+			e.FieldStart("claim_id")
+			s.ClaimID.Encode(e)
+		}
+	}
+	{
 		if s.CompanyID.Set {
 			e.FieldStart("company_id")
 			s.CompanyID.Encode(e)
@@ -22443,16 +25494,19 @@ func (s *SandboxDepositBody) encodeFields(e *jx.Encoder) {
 		s.Kind.Encode(e)
 	}
 	{
-		e.FieldStart("payroll_id")
-		e.Str(s.PayrollID)
+		if s.PayrollID.Set {
+			e.FieldStart("payroll_id")
+			s.PayrollID.Encode(e)
+		}
 	}
 }
 
-var jsonFieldsNameOfSandboxDepositBody = [4]string{
+var jsonFieldsNameOfSandboxDepositBody = [5]string{
 	0: "amount",
-	1: "company_id",
-	2: "kind",
-	3: "payroll_id",
+	1: "claim_id",
+	2: "company_id",
+	3: "kind",
+	4: "payroll_id",
 }
 
 // Decode decodes SandboxDepositBody from json.
@@ -22474,6 +25528,16 @@ func (s *SandboxDepositBody) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"amount\"")
 			}
+		case "claim_id":
+			if err := func() error {
+				s.ClaimID.Reset()
+				if err := s.ClaimID.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"claim_id\"")
+			}
 		case "company_id":
 			if err := func() error {
 				s.CompanyID.Reset()
@@ -22485,7 +25549,7 @@ func (s *SandboxDepositBody) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"company_id\"")
 			}
 		case "kind":
-			requiredBitSet[0] |= 1 << 2
+			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
 				if err := s.Kind.Decode(d); err != nil {
 					return err
@@ -22495,11 +25559,9 @@ func (s *SandboxDepositBody) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"kind\"")
 			}
 		case "payroll_id":
-			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
-				v, err := d.Str()
-				s.PayrollID = string(v)
-				if err != nil {
+				s.PayrollID.Reset()
+				if err := s.PayrollID.Decode(d); err != nil {
 					return err
 				}
 				return nil
@@ -22516,7 +25578,7 @@ func (s *SandboxDepositBody) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b00001100,
+		0b00001000,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -23874,6 +26936,10 @@ func (s *SandboxPaid) Encode(e *jx.Encoder) {
 // encodeFields encodes fields.
 func (s *SandboxPaid) encodeFields(e *jx.Encoder) {
 	{
+		e.FieldStart("claim_id")
+		e.Str(s.ClaimID)
+	}
+	{
 		e.FieldStart("payroll_id")
 		e.Str(s.PayrollID)
 	}
@@ -23883,9 +26949,10 @@ func (s *SandboxPaid) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfSandboxPaid = [2]string{
-	0: "payroll_id",
-	1: "tx_hash",
+var jsonFieldsNameOfSandboxPaid = [3]string{
+	0: "claim_id",
+	1: "payroll_id",
+	2: "tx_hash",
 }
 
 // Decode decodes SandboxPaid from json.
@@ -23897,8 +26964,20 @@ func (s *SandboxPaid) Decode(d *jx.Decoder) error {
 
 	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
 		switch string(k) {
-		case "payroll_id":
+		case "claim_id":
 			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.ClaimID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"claim_id\"")
+			}
+		case "payroll_id":
+			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
 				v, err := d.Str()
 				s.PayrollID = string(v)
@@ -23910,7 +26989,7 @@ func (s *SandboxPaid) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"payroll_id\"")
 			}
 		case "tx_hash":
-			requiredBitSet[0] |= 1 << 1
+			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
 				v, err := d.Str()
 				s.TxHash = string(v)
@@ -23931,7 +27010,7 @@ func (s *SandboxPaid) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b00000011,
+		0b00000111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.

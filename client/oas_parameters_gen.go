@@ -76,6 +76,14 @@ type ExportRecipientsParams struct {
 	SortByDir OptExportRecipientsSortByDir `json:",omitempty,omitzero"`
 }
 
+// GetClaimStatusParams is parameters of get-claim-status operation.
+type GetClaimStatusParams struct {
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:",omitempty,omitzero"`
+	// Id of the merchant claim.
+	ClaimID string
+}
+
 // GetCompanyParams is parameters of get-company operation.
 type GetCompanyParams struct {
 	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
@@ -87,6 +95,12 @@ type GetFundingTermsParams struct {
 	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its
 	// `rec_…` id.
 	UserID OptString `json:",omitempty,omitzero"`
+}
+
+// GetMerchantSettingsParams is parameters of get-merchant-settings operation.
+type GetMerchantSettingsParams struct {
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:",omitempty,omitzero"`
 }
 
 // GetPayrollParams is parameters of get-payroll operation.
@@ -199,6 +213,24 @@ type InitiateKybParams struct {
 type InitiateUboKycParams struct {
 	// Id of the company.
 	CompanyID string
+}
+
+// ListClaimsParams is parameters of list-claims operation.
+type ListClaimsParams struct {
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:",omitempty,omitzero"`
+	// State of the object.
+	Status OptListClaimsStatus `json:",omitempty,omitzero"`
+	// Id of the payer (`pyr_…`), or the merchant's own reference for its customer.
+	PayerID OptString `json:",omitempty,omitzero"`
+	// Created at this time or later.
+	From OptDateTime `json:",omitempty,omitzero"`
+	// Created before this time.
+	To OptDateTime `json:",omitempty,omitzero"`
+	// Counts from 1.
+	Page OptInt64 `json:",omitempty,omitzero"`
+	// At most 100; more is read as 100.
+	PerPage OptInt64 `json:",omitempty,omitzero"`
 }
 
 // ListDocumentTypesParams is parameters of list-document-types operation.

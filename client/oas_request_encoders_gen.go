@@ -24,8 +24,50 @@ func encodeAddUboRequest(
 	return nil
 }
 
+func encodeCancelClaimRequest(
+	req *ClaimRefBody,
+	r *http.Request,
+) error {
+	const contentType = "application/json"
+	e := new(jx.Encoder)
+	{
+		req.Encode(e)
+	}
+	encoded := e.Bytes()
+	ht.SetBody(r, bytes.NewReader(encoded), contentType)
+	return nil
+}
+
 func encodeCancelPayrollRequest(
 	req *PayrollRefBody,
+	r *http.Request,
+) error {
+	const contentType = "application/json"
+	e := new(jx.Encoder)
+	{
+		req.Encode(e)
+	}
+	encoded := e.Bytes()
+	ht.SetBody(r, bytes.NewReader(encoded), contentType)
+	return nil
+}
+
+func encodeChangeMerchantSettingsRequest(
+	req *MerchantSettingsBody,
+	r *http.Request,
+) error {
+	const contentType = "application/json"
+	e := new(jx.Encoder)
+	{
+		req.Encode(e)
+	}
+	encoded := e.Bytes()
+	ht.SetBody(r, bytes.NewReader(encoded), contentType)
+	return nil
+}
+
+func encodeCreateClaimRequest(
+	req *ClaimCreateBody,
 	r *http.Request,
 ) error {
 	const contentType = "application/json"
@@ -370,6 +412,20 @@ func encodeQuoteVendorPayrollRequest(
 
 func encodeRedeliverWebhookRangeRequest(
 	req *RedeliverBody,
+	r *http.Request,
+) error {
+	const contentType = "application/json"
+	e := new(jx.Encoder)
+	{
+		req.Encode(e)
+	}
+	encoded := e.Bytes()
+	ht.SetBody(r, bytes.NewReader(encoded), contentType)
+	return nil
+}
+
+func encodeRefreshClaimQuoteRequest(
+	req *ClaimRefBody,
 	r *http.Request,
 ) error {
 	const contentType = "application/json"

@@ -205,6 +205,1534 @@ func (s *BankDeposited) SetFundingAccountID(val string) {
 	s.FundingAccountID = val
 }
 
+// Ref: #/components/schemas/ClaimCancelled
+type ClaimCancelled struct {
+	// The page where the payer pays.
+	CheckoutURL string `json:"checkout_url"`
+	// Id of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// State of the object.
+	Status ClaimCancelledStatus `json:"status"`
+}
+
+// GetCheckoutURL returns the value of CheckoutURL.
+func (s *ClaimCancelled) GetCheckoutURL() string {
+	return s.CheckoutURL
+}
+
+// GetClaimID returns the value of ClaimID.
+func (s *ClaimCancelled) GetClaimID() string {
+	return s.ClaimID
+}
+
+// GetStatus returns the value of Status.
+func (s *ClaimCancelled) GetStatus() ClaimCancelledStatus {
+	return s.Status
+}
+
+// SetCheckoutURL sets the value of CheckoutURL.
+func (s *ClaimCancelled) SetCheckoutURL(val string) {
+	s.CheckoutURL = val
+}
+
+// SetClaimID sets the value of ClaimID.
+func (s *ClaimCancelled) SetClaimID(val string) {
+	s.ClaimID = val
+}
+
+// SetStatus sets the value of Status.
+func (s *ClaimCancelled) SetStatus(val ClaimCancelledStatus) {
+	s.Status = val
+}
+
+// State of the object.
+type ClaimCancelledStatus string
+
+const (
+	ClaimCancelledStatusCancelled ClaimCancelledStatus = "cancelled"
+)
+
+// AllValues returns all ClaimCancelledStatus values.
+func (ClaimCancelledStatus) AllValues() []ClaimCancelledStatus {
+	return []ClaimCancelledStatus{
+		ClaimCancelledStatusCancelled,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s ClaimCancelledStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case ClaimCancelledStatusCancelled:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *ClaimCancelledStatus) UnmarshalText(data []byte) error {
+	switch ClaimCancelledStatus(data) {
+	case ClaimCancelledStatusCancelled:
+		*s = ClaimCancelledStatusCancelled
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// Ref: #/components/schemas/ClaimCreateBody
+type ClaimCreateBody struct {
+	// What is due, in the denomination currency, with at most its decimals; more than 0.
+	Amount decimal.Decimal `json:"amount"`
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:"company_id"`
+	// Currency that the price is named in.
+	DenominationCurrency string `json:"denomination_currency"`
+	// What the payer pays for, as the checkout shows it.
+	Description OptString `json:"description"`
+	// What the payer pays in: BTC.
+	FundingCurrency OptString `json:"funding_currency"`
+	// Id of the payer (`pyr_…`), or the merchant's own reference for its customer.
+	PayerID string `json:"payer_id"`
+	// Where the checkout leads back to; at one of the origins in the merchant settings.
+	ReturnURL OptString `json:"return_url"`
+}
+
+// GetAmount returns the value of Amount.
+func (s *ClaimCreateBody) GetAmount() decimal.Decimal {
+	return s.Amount
+}
+
+// GetCompanyID returns the value of CompanyID.
+func (s *ClaimCreateBody) GetCompanyID() OptString {
+	return s.CompanyID
+}
+
+// GetDenominationCurrency returns the value of DenominationCurrency.
+func (s *ClaimCreateBody) GetDenominationCurrency() string {
+	return s.DenominationCurrency
+}
+
+// GetDescription returns the value of Description.
+func (s *ClaimCreateBody) GetDescription() OptString {
+	return s.Description
+}
+
+// GetFundingCurrency returns the value of FundingCurrency.
+func (s *ClaimCreateBody) GetFundingCurrency() OptString {
+	return s.FundingCurrency
+}
+
+// GetPayerID returns the value of PayerID.
+func (s *ClaimCreateBody) GetPayerID() string {
+	return s.PayerID
+}
+
+// GetReturnURL returns the value of ReturnURL.
+func (s *ClaimCreateBody) GetReturnURL() OptString {
+	return s.ReturnURL
+}
+
+// SetAmount sets the value of Amount.
+func (s *ClaimCreateBody) SetAmount(val decimal.Decimal) {
+	s.Amount = val
+}
+
+// SetCompanyID sets the value of CompanyID.
+func (s *ClaimCreateBody) SetCompanyID(val OptString) {
+	s.CompanyID = val
+}
+
+// SetDenominationCurrency sets the value of DenominationCurrency.
+func (s *ClaimCreateBody) SetDenominationCurrency(val string) {
+	s.DenominationCurrency = val
+}
+
+// SetDescription sets the value of Description.
+func (s *ClaimCreateBody) SetDescription(val OptString) {
+	s.Description = val
+}
+
+// SetFundingCurrency sets the value of FundingCurrency.
+func (s *ClaimCreateBody) SetFundingCurrency(val OptString) {
+	s.FundingCurrency = val
+}
+
+// SetPayerID sets the value of PayerID.
+func (s *ClaimCreateBody) SetPayerID(val string) {
+	s.PayerID = val
+}
+
+// SetReturnURL sets the value of ReturnURL.
+func (s *ClaimCreateBody) SetReturnURL(val OptString) {
+	s.ReturnURL = val
+}
+
+// Ref: #/components/schemas/ClaimPage
+type ClaimPage struct {
+	// The items of this page.
+	Data []ClaimSummary `json:"data"`
+	// Where the page stands in its list.
+	Meta Meta `json:"meta"`
+}
+
+// GetData returns the value of Data.
+func (s *ClaimPage) GetData() []ClaimSummary {
+	return s.Data
+}
+
+// GetMeta returns the value of Meta.
+func (s *ClaimPage) GetMeta() Meta {
+	return s.Meta
+}
+
+// SetData sets the value of Data.
+func (s *ClaimPage) SetData(val []ClaimSummary) {
+	s.Data = val
+}
+
+// SetMeta sets the value of Meta.
+func (s *ClaimPage) SetMeta(val Meta) {
+	s.Meta = val
+}
+
+// Ref: #/components/schemas/ClaimPayment
+type ClaimPayment struct {
+	// As decimal text.
+	Amount string `json:"amount"`
+	// Blocks that confirm it.
+	Confirmations int64 `json:"confirmations"`
+	// Blocks that it needs.
+	ConfirmationsRequired int64 `json:"confirmations_required"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Id of the deposit: money that came in.
+	DepositID string `json:"deposit_id"`
+	// When it was first seen, UTC.
+	FirstSeen time.Time `json:"first_seen"`
+	// Whether it was first seen while its quote held.
+	InTime bool `json:"in_time"`
+	// State of the object.
+	Status ClaimPaymentStatus `json:"status"`
+	// Id of the transaction on the chain; empty until there is one.
+	TxHash string `json:"tx_hash"`
+}
+
+// GetAmount returns the value of Amount.
+func (s *ClaimPayment) GetAmount() string {
+	return s.Amount
+}
+
+// GetConfirmations returns the value of Confirmations.
+func (s *ClaimPayment) GetConfirmations() int64 {
+	return s.Confirmations
+}
+
+// GetConfirmationsRequired returns the value of ConfirmationsRequired.
+func (s *ClaimPayment) GetConfirmationsRequired() int64 {
+	return s.ConfirmationsRequired
+}
+
+// GetCurrency returns the value of Currency.
+func (s *ClaimPayment) GetCurrency() string {
+	return s.Currency
+}
+
+// GetDepositID returns the value of DepositID.
+func (s *ClaimPayment) GetDepositID() string {
+	return s.DepositID
+}
+
+// GetFirstSeen returns the value of FirstSeen.
+func (s *ClaimPayment) GetFirstSeen() time.Time {
+	return s.FirstSeen
+}
+
+// GetInTime returns the value of InTime.
+func (s *ClaimPayment) GetInTime() bool {
+	return s.InTime
+}
+
+// GetStatus returns the value of Status.
+func (s *ClaimPayment) GetStatus() ClaimPaymentStatus {
+	return s.Status
+}
+
+// GetTxHash returns the value of TxHash.
+func (s *ClaimPayment) GetTxHash() string {
+	return s.TxHash
+}
+
+// SetAmount sets the value of Amount.
+func (s *ClaimPayment) SetAmount(val string) {
+	s.Amount = val
+}
+
+// SetConfirmations sets the value of Confirmations.
+func (s *ClaimPayment) SetConfirmations(val int64) {
+	s.Confirmations = val
+}
+
+// SetConfirmationsRequired sets the value of ConfirmationsRequired.
+func (s *ClaimPayment) SetConfirmationsRequired(val int64) {
+	s.ConfirmationsRequired = val
+}
+
+// SetCurrency sets the value of Currency.
+func (s *ClaimPayment) SetCurrency(val string) {
+	s.Currency = val
+}
+
+// SetDepositID sets the value of DepositID.
+func (s *ClaimPayment) SetDepositID(val string) {
+	s.DepositID = val
+}
+
+// SetFirstSeen sets the value of FirstSeen.
+func (s *ClaimPayment) SetFirstSeen(val time.Time) {
+	s.FirstSeen = val
+}
+
+// SetInTime sets the value of InTime.
+func (s *ClaimPayment) SetInTime(val bool) {
+	s.InTime = val
+}
+
+// SetStatus sets the value of Status.
+func (s *ClaimPayment) SetStatus(val ClaimPaymentStatus) {
+	s.Status = val
+}
+
+// SetTxHash sets the value of TxHash.
+func (s *ClaimPayment) SetTxHash(val string) {
+	s.TxHash = val
+}
+
+// State of the object.
+type ClaimPaymentStatus string
+
+const (
+	ClaimPaymentStatusSeen      ClaimPaymentStatus = "seen"
+	ClaimPaymentStatusConfirmed ClaimPaymentStatus = "confirmed"
+	ClaimPaymentStatusReverted  ClaimPaymentStatus = "reverted"
+	ClaimPaymentStatusReplaced  ClaimPaymentStatus = "replaced"
+	ClaimPaymentStatusEvicted   ClaimPaymentStatus = "evicted"
+)
+
+// AllValues returns all ClaimPaymentStatus values.
+func (ClaimPaymentStatus) AllValues() []ClaimPaymentStatus {
+	return []ClaimPaymentStatus{
+		ClaimPaymentStatusSeen,
+		ClaimPaymentStatusConfirmed,
+		ClaimPaymentStatusReverted,
+		ClaimPaymentStatusReplaced,
+		ClaimPaymentStatusEvicted,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s ClaimPaymentStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case ClaimPaymentStatusSeen:
+		return []byte(s), nil
+	case ClaimPaymentStatusConfirmed:
+		return []byte(s), nil
+	case ClaimPaymentStatusReverted:
+		return []byte(s), nil
+	case ClaimPaymentStatusReplaced:
+		return []byte(s), nil
+	case ClaimPaymentStatusEvicted:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *ClaimPaymentStatus) UnmarshalText(data []byte) error {
+	switch ClaimPaymentStatus(data) {
+	case ClaimPaymentStatusSeen:
+		*s = ClaimPaymentStatusSeen
+		return nil
+	case ClaimPaymentStatusConfirmed:
+		*s = ClaimPaymentStatusConfirmed
+		return nil
+	case ClaimPaymentStatusReverted:
+		*s = ClaimPaymentStatusReverted
+		return nil
+	case ClaimPaymentStatusReplaced:
+		*s = ClaimPaymentStatusReplaced
+		return nil
+	case ClaimPaymentStatusEvicted:
+		*s = ClaimPaymentStatusEvicted
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// Ref: #/components/schemas/ClaimQuote
+type ClaimQuote struct {
+	// The page where the payer pays.
+	CheckoutURL string `json:"checkout_url"`
+	// Id of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// What the quote settles, as decimal text: the claim's amount, or what of it is still due.
+	DenominationAmount string `json:"denomination_amount"`
+	// Currency that the price is named in.
+	DenominationCurrency string `json:"denomination_currency"`
+	// What was not as usual about the payment.
+	Exception ClaimQuoteException `json:"exception"`
+	// What must be paid in, in the funding currency, as decimal text.
+	FundingAmount string `json:"funding_amount"`
+	// Currency that is paid in.
+	FundingCurrency string `json:"funding_currency"`
+	// Where the money goes.
+	FundingDetails FundingDetails `json:"funding_details"`
+	// Id of the quote.
+	QuoteID string `json:"quote_id"`
+	// One whole funding currency in the denomination currency, as decimal text.
+	Rate string `json:"rate"`
+	// State of the object.
+	Status ClaimQuoteStatus `json:"status"`
+	// When the price became firm, UTC.
+	ValidFrom time.Time `json:"valid_from"`
+	// When the price ends, UTC.
+	ValidTo time.Time `json:"valid_to"`
+}
+
+// GetCheckoutURL returns the value of CheckoutURL.
+func (s *ClaimQuote) GetCheckoutURL() string {
+	return s.CheckoutURL
+}
+
+// GetClaimID returns the value of ClaimID.
+func (s *ClaimQuote) GetClaimID() string {
+	return s.ClaimID
+}
+
+// GetDenominationAmount returns the value of DenominationAmount.
+func (s *ClaimQuote) GetDenominationAmount() string {
+	return s.DenominationAmount
+}
+
+// GetDenominationCurrency returns the value of DenominationCurrency.
+func (s *ClaimQuote) GetDenominationCurrency() string {
+	return s.DenominationCurrency
+}
+
+// GetException returns the value of Exception.
+func (s *ClaimQuote) GetException() ClaimQuoteException {
+	return s.Exception
+}
+
+// GetFundingAmount returns the value of FundingAmount.
+func (s *ClaimQuote) GetFundingAmount() string {
+	return s.FundingAmount
+}
+
+// GetFundingCurrency returns the value of FundingCurrency.
+func (s *ClaimQuote) GetFundingCurrency() string {
+	return s.FundingCurrency
+}
+
+// GetFundingDetails returns the value of FundingDetails.
+func (s *ClaimQuote) GetFundingDetails() FundingDetails {
+	return s.FundingDetails
+}
+
+// GetQuoteID returns the value of QuoteID.
+func (s *ClaimQuote) GetQuoteID() string {
+	return s.QuoteID
+}
+
+// GetRate returns the value of Rate.
+func (s *ClaimQuote) GetRate() string {
+	return s.Rate
+}
+
+// GetStatus returns the value of Status.
+func (s *ClaimQuote) GetStatus() ClaimQuoteStatus {
+	return s.Status
+}
+
+// GetValidFrom returns the value of ValidFrom.
+func (s *ClaimQuote) GetValidFrom() time.Time {
+	return s.ValidFrom
+}
+
+// GetValidTo returns the value of ValidTo.
+func (s *ClaimQuote) GetValidTo() time.Time {
+	return s.ValidTo
+}
+
+// SetCheckoutURL sets the value of CheckoutURL.
+func (s *ClaimQuote) SetCheckoutURL(val string) {
+	s.CheckoutURL = val
+}
+
+// SetClaimID sets the value of ClaimID.
+func (s *ClaimQuote) SetClaimID(val string) {
+	s.ClaimID = val
+}
+
+// SetDenominationAmount sets the value of DenominationAmount.
+func (s *ClaimQuote) SetDenominationAmount(val string) {
+	s.DenominationAmount = val
+}
+
+// SetDenominationCurrency sets the value of DenominationCurrency.
+func (s *ClaimQuote) SetDenominationCurrency(val string) {
+	s.DenominationCurrency = val
+}
+
+// SetException sets the value of Exception.
+func (s *ClaimQuote) SetException(val ClaimQuoteException) {
+	s.Exception = val
+}
+
+// SetFundingAmount sets the value of FundingAmount.
+func (s *ClaimQuote) SetFundingAmount(val string) {
+	s.FundingAmount = val
+}
+
+// SetFundingCurrency sets the value of FundingCurrency.
+func (s *ClaimQuote) SetFundingCurrency(val string) {
+	s.FundingCurrency = val
+}
+
+// SetFundingDetails sets the value of FundingDetails.
+func (s *ClaimQuote) SetFundingDetails(val FundingDetails) {
+	s.FundingDetails = val
+}
+
+// SetQuoteID sets the value of QuoteID.
+func (s *ClaimQuote) SetQuoteID(val string) {
+	s.QuoteID = val
+}
+
+// SetRate sets the value of Rate.
+func (s *ClaimQuote) SetRate(val string) {
+	s.Rate = val
+}
+
+// SetStatus sets the value of Status.
+func (s *ClaimQuote) SetStatus(val ClaimQuoteStatus) {
+	s.Status = val
+}
+
+// SetValidFrom sets the value of ValidFrom.
+func (s *ClaimQuote) SetValidFrom(val time.Time) {
+	s.ValidFrom = val
+}
+
+// SetValidTo sets the value of ValidTo.
+func (s *ClaimQuote) SetValidTo(val time.Time) {
+	s.ValidTo = val
+}
+
+// What was not as usual about the payment.
+type ClaimQuoteException string
+
+const (
+	ClaimQuoteExceptionNone            ClaimQuoteException = "none"
+	ClaimQuoteExceptionOverpaid        ClaimQuoteException = "overpaid"
+	ClaimQuoteExceptionLate            ClaimQuoteException = "late"
+	ClaimQuoteExceptionWithinTolerance ClaimQuoteException = "within_tolerance"
+)
+
+// AllValues returns all ClaimQuoteException values.
+func (ClaimQuoteException) AllValues() []ClaimQuoteException {
+	return []ClaimQuoteException{
+		ClaimQuoteExceptionNone,
+		ClaimQuoteExceptionOverpaid,
+		ClaimQuoteExceptionLate,
+		ClaimQuoteExceptionWithinTolerance,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s ClaimQuoteException) MarshalText() ([]byte, error) {
+	switch s {
+	case ClaimQuoteExceptionNone:
+		return []byte(s), nil
+	case ClaimQuoteExceptionOverpaid:
+		return []byte(s), nil
+	case ClaimQuoteExceptionLate:
+		return []byte(s), nil
+	case ClaimQuoteExceptionWithinTolerance:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *ClaimQuoteException) UnmarshalText(data []byte) error {
+	switch ClaimQuoteException(data) {
+	case ClaimQuoteExceptionNone:
+		*s = ClaimQuoteExceptionNone
+		return nil
+	case ClaimQuoteExceptionOverpaid:
+		*s = ClaimQuoteExceptionOverpaid
+		return nil
+	case ClaimQuoteExceptionLate:
+		*s = ClaimQuoteExceptionLate
+		return nil
+	case ClaimQuoteExceptionWithinTolerance:
+		*s = ClaimQuoteExceptionWithinTolerance
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// State of the object.
+type ClaimQuoteStatus string
+
+const (
+	ClaimQuoteStatusAwaitingPayment ClaimQuoteStatus = "awaiting_payment"
+	ClaimQuoteStatusPartiallyPaid   ClaimQuoteStatus = "partially_paid"
+	ClaimQuoteStatusConfirming      ClaimQuoteStatus = "confirming"
+	ClaimQuoteStatusPaid            ClaimQuoteStatus = "paid"
+	ClaimQuoteStatusExpired         ClaimQuoteStatus = "expired"
+	ClaimQuoteStatusUnderpaid       ClaimQuoteStatus = "underpaid"
+	ClaimQuoteStatusPaidLate        ClaimQuoteStatus = "paid_late"
+	ClaimQuoteStatusInvalid         ClaimQuoteStatus = "invalid"
+	ClaimQuoteStatusRefunded        ClaimQuoteStatus = "refunded"
+	ClaimQuoteStatusCancelled       ClaimQuoteStatus = "cancelled"
+)
+
+// AllValues returns all ClaimQuoteStatus values.
+func (ClaimQuoteStatus) AllValues() []ClaimQuoteStatus {
+	return []ClaimQuoteStatus{
+		ClaimQuoteStatusAwaitingPayment,
+		ClaimQuoteStatusPartiallyPaid,
+		ClaimQuoteStatusConfirming,
+		ClaimQuoteStatusPaid,
+		ClaimQuoteStatusExpired,
+		ClaimQuoteStatusUnderpaid,
+		ClaimQuoteStatusPaidLate,
+		ClaimQuoteStatusInvalid,
+		ClaimQuoteStatusRefunded,
+		ClaimQuoteStatusCancelled,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s ClaimQuoteStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case ClaimQuoteStatusAwaitingPayment:
+		return []byte(s), nil
+	case ClaimQuoteStatusPartiallyPaid:
+		return []byte(s), nil
+	case ClaimQuoteStatusConfirming:
+		return []byte(s), nil
+	case ClaimQuoteStatusPaid:
+		return []byte(s), nil
+	case ClaimQuoteStatusExpired:
+		return []byte(s), nil
+	case ClaimQuoteStatusUnderpaid:
+		return []byte(s), nil
+	case ClaimQuoteStatusPaidLate:
+		return []byte(s), nil
+	case ClaimQuoteStatusInvalid:
+		return []byte(s), nil
+	case ClaimQuoteStatusRefunded:
+		return []byte(s), nil
+	case ClaimQuoteStatusCancelled:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *ClaimQuoteStatus) UnmarshalText(data []byte) error {
+	switch ClaimQuoteStatus(data) {
+	case ClaimQuoteStatusAwaitingPayment:
+		*s = ClaimQuoteStatusAwaitingPayment
+		return nil
+	case ClaimQuoteStatusPartiallyPaid:
+		*s = ClaimQuoteStatusPartiallyPaid
+		return nil
+	case ClaimQuoteStatusConfirming:
+		*s = ClaimQuoteStatusConfirming
+		return nil
+	case ClaimQuoteStatusPaid:
+		*s = ClaimQuoteStatusPaid
+		return nil
+	case ClaimQuoteStatusExpired:
+		*s = ClaimQuoteStatusExpired
+		return nil
+	case ClaimQuoteStatusUnderpaid:
+		*s = ClaimQuoteStatusUnderpaid
+		return nil
+	case ClaimQuoteStatusPaidLate:
+		*s = ClaimQuoteStatusPaidLate
+		return nil
+	case ClaimQuoteStatusInvalid:
+		*s = ClaimQuoteStatusInvalid
+		return nil
+	case ClaimQuoteStatusRefunded:
+		*s = ClaimQuoteStatusRefunded
+		return nil
+	case ClaimQuoteStatusCancelled:
+		*s = ClaimQuoteStatusCancelled
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// Ref: #/components/schemas/ClaimRefBody
+type ClaimRefBody struct {
+	// Id of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:"company_id"`
+}
+
+// GetClaimID returns the value of ClaimID.
+func (s *ClaimRefBody) GetClaimID() string {
+	return s.ClaimID
+}
+
+// GetCompanyID returns the value of CompanyID.
+func (s *ClaimRefBody) GetCompanyID() OptString {
+	return s.CompanyID
+}
+
+// SetClaimID sets the value of ClaimID.
+func (s *ClaimRefBody) SetClaimID(val string) {
+	s.ClaimID = val
+}
+
+// SetCompanyID sets the value of CompanyID.
+func (s *ClaimRefBody) SetCompanyID(val OptString) {
+	s.CompanyID = val
+}
+
+// Ref: #/components/schemas/ClaimStatus
+type ClaimStatus struct {
+	// The page where the payer pays.
+	CheckoutURL string `json:"checkout_url"`
+	// Id of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// The claim's amount, as decimal text.
+	DenominationAmount string `json:"denomination_amount"`
+	// Currency that the price is named in.
+	DenominationCurrency string `json:"denomination_currency"`
+	// Free text for people.
+	Description string `json:"description"`
+	// What of the claim nothing seen in time covers, in the denomination currency, as decimal text.
+	DueAmount string `json:"due_amount"`
+	// What was not as usual about the payment.
+	Exception ClaimStatusException `json:"exception"`
+	// Currency that is paid in.
+	FundingCurrency string `json:"funding_currency"`
+	// Id of the payer (`pyr_…`), or the merchant's own reference for its customer.
+	PayerID string `json:"payer_id"`
+	// What came for it, by first sight.
+	Payments []ClaimPayment `json:"payments"`
+	// The newest quote.
+	Quote ClaimQuote `json:"quote"`
+	// What has come in and is confirmed, in the funding currency, as decimal text.
+	ReceivedAmount string `json:"received_amount"`
+	// What is the payer's: too much, or given back; in the funding currency, as decimal text.
+	RefundableAmount string `json:"refundable_amount"`
+	// What the payer has back, in the funding currency, as decimal text.
+	RefundedAmount string `json:"refunded_amount"`
+	// Whether it was paid until a reorganisation of the chain took the payment back.
+	Reverted bool `json:"reverted"`
+	// What has come in, confirmed or not, in the funding currency, as decimal text.
+	SeenAmount string `json:"seen_amount"`
+	// What the merchant gets.
+	SettlementCurrency string `json:"settlement_currency"`
+	// State of the object.
+	Status ClaimStatusStatus `json:"status"`
+	// The transaction that completed the payment; before that the newest, or empty.
+	TxHash string `json:"tx_hash"`
+	// All transactions that pay it, by first sight.
+	TxHashes []string `json:"tx_hashes"`
+	// When it last changed, UTC.
+	Updated time.Time `json:"updated"`
+}
+
+// GetCheckoutURL returns the value of CheckoutURL.
+func (s *ClaimStatus) GetCheckoutURL() string {
+	return s.CheckoutURL
+}
+
+// GetClaimID returns the value of ClaimID.
+func (s *ClaimStatus) GetClaimID() string {
+	return s.ClaimID
+}
+
+// GetCompanyID returns the value of CompanyID.
+func (s *ClaimStatus) GetCompanyID() string {
+	return s.CompanyID
+}
+
+// GetCreated returns the value of Created.
+func (s *ClaimStatus) GetCreated() time.Time {
+	return s.Created
+}
+
+// GetDenominationAmount returns the value of DenominationAmount.
+func (s *ClaimStatus) GetDenominationAmount() string {
+	return s.DenominationAmount
+}
+
+// GetDenominationCurrency returns the value of DenominationCurrency.
+func (s *ClaimStatus) GetDenominationCurrency() string {
+	return s.DenominationCurrency
+}
+
+// GetDescription returns the value of Description.
+func (s *ClaimStatus) GetDescription() string {
+	return s.Description
+}
+
+// GetDueAmount returns the value of DueAmount.
+func (s *ClaimStatus) GetDueAmount() string {
+	return s.DueAmount
+}
+
+// GetException returns the value of Exception.
+func (s *ClaimStatus) GetException() ClaimStatusException {
+	return s.Exception
+}
+
+// GetFundingCurrency returns the value of FundingCurrency.
+func (s *ClaimStatus) GetFundingCurrency() string {
+	return s.FundingCurrency
+}
+
+// GetPayerID returns the value of PayerID.
+func (s *ClaimStatus) GetPayerID() string {
+	return s.PayerID
+}
+
+// GetPayments returns the value of Payments.
+func (s *ClaimStatus) GetPayments() []ClaimPayment {
+	return s.Payments
+}
+
+// GetQuote returns the value of Quote.
+func (s *ClaimStatus) GetQuote() ClaimQuote {
+	return s.Quote
+}
+
+// GetReceivedAmount returns the value of ReceivedAmount.
+func (s *ClaimStatus) GetReceivedAmount() string {
+	return s.ReceivedAmount
+}
+
+// GetRefundableAmount returns the value of RefundableAmount.
+func (s *ClaimStatus) GetRefundableAmount() string {
+	return s.RefundableAmount
+}
+
+// GetRefundedAmount returns the value of RefundedAmount.
+func (s *ClaimStatus) GetRefundedAmount() string {
+	return s.RefundedAmount
+}
+
+// GetReverted returns the value of Reverted.
+func (s *ClaimStatus) GetReverted() bool {
+	return s.Reverted
+}
+
+// GetSeenAmount returns the value of SeenAmount.
+func (s *ClaimStatus) GetSeenAmount() string {
+	return s.SeenAmount
+}
+
+// GetSettlementCurrency returns the value of SettlementCurrency.
+func (s *ClaimStatus) GetSettlementCurrency() string {
+	return s.SettlementCurrency
+}
+
+// GetStatus returns the value of Status.
+func (s *ClaimStatus) GetStatus() ClaimStatusStatus {
+	return s.Status
+}
+
+// GetTxHash returns the value of TxHash.
+func (s *ClaimStatus) GetTxHash() string {
+	return s.TxHash
+}
+
+// GetTxHashes returns the value of TxHashes.
+func (s *ClaimStatus) GetTxHashes() []string {
+	return s.TxHashes
+}
+
+// GetUpdated returns the value of Updated.
+func (s *ClaimStatus) GetUpdated() time.Time {
+	return s.Updated
+}
+
+// SetCheckoutURL sets the value of CheckoutURL.
+func (s *ClaimStatus) SetCheckoutURL(val string) {
+	s.CheckoutURL = val
+}
+
+// SetClaimID sets the value of ClaimID.
+func (s *ClaimStatus) SetClaimID(val string) {
+	s.ClaimID = val
+}
+
+// SetCompanyID sets the value of CompanyID.
+func (s *ClaimStatus) SetCompanyID(val string) {
+	s.CompanyID = val
+}
+
+// SetCreated sets the value of Created.
+func (s *ClaimStatus) SetCreated(val time.Time) {
+	s.Created = val
+}
+
+// SetDenominationAmount sets the value of DenominationAmount.
+func (s *ClaimStatus) SetDenominationAmount(val string) {
+	s.DenominationAmount = val
+}
+
+// SetDenominationCurrency sets the value of DenominationCurrency.
+func (s *ClaimStatus) SetDenominationCurrency(val string) {
+	s.DenominationCurrency = val
+}
+
+// SetDescription sets the value of Description.
+func (s *ClaimStatus) SetDescription(val string) {
+	s.Description = val
+}
+
+// SetDueAmount sets the value of DueAmount.
+func (s *ClaimStatus) SetDueAmount(val string) {
+	s.DueAmount = val
+}
+
+// SetException sets the value of Exception.
+func (s *ClaimStatus) SetException(val ClaimStatusException) {
+	s.Exception = val
+}
+
+// SetFundingCurrency sets the value of FundingCurrency.
+func (s *ClaimStatus) SetFundingCurrency(val string) {
+	s.FundingCurrency = val
+}
+
+// SetPayerID sets the value of PayerID.
+func (s *ClaimStatus) SetPayerID(val string) {
+	s.PayerID = val
+}
+
+// SetPayments sets the value of Payments.
+func (s *ClaimStatus) SetPayments(val []ClaimPayment) {
+	s.Payments = val
+}
+
+// SetQuote sets the value of Quote.
+func (s *ClaimStatus) SetQuote(val ClaimQuote) {
+	s.Quote = val
+}
+
+// SetReceivedAmount sets the value of ReceivedAmount.
+func (s *ClaimStatus) SetReceivedAmount(val string) {
+	s.ReceivedAmount = val
+}
+
+// SetRefundableAmount sets the value of RefundableAmount.
+func (s *ClaimStatus) SetRefundableAmount(val string) {
+	s.RefundableAmount = val
+}
+
+// SetRefundedAmount sets the value of RefundedAmount.
+func (s *ClaimStatus) SetRefundedAmount(val string) {
+	s.RefundedAmount = val
+}
+
+// SetReverted sets the value of Reverted.
+func (s *ClaimStatus) SetReverted(val bool) {
+	s.Reverted = val
+}
+
+// SetSeenAmount sets the value of SeenAmount.
+func (s *ClaimStatus) SetSeenAmount(val string) {
+	s.SeenAmount = val
+}
+
+// SetSettlementCurrency sets the value of SettlementCurrency.
+func (s *ClaimStatus) SetSettlementCurrency(val string) {
+	s.SettlementCurrency = val
+}
+
+// SetStatus sets the value of Status.
+func (s *ClaimStatus) SetStatus(val ClaimStatusStatus) {
+	s.Status = val
+}
+
+// SetTxHash sets the value of TxHash.
+func (s *ClaimStatus) SetTxHash(val string) {
+	s.TxHash = val
+}
+
+// SetTxHashes sets the value of TxHashes.
+func (s *ClaimStatus) SetTxHashes(val []string) {
+	s.TxHashes = val
+}
+
+// SetUpdated sets the value of Updated.
+func (s *ClaimStatus) SetUpdated(val time.Time) {
+	s.Updated = val
+}
+
+// What was not as usual about the payment.
+type ClaimStatusException string
+
+const (
+	ClaimStatusExceptionNone            ClaimStatusException = "none"
+	ClaimStatusExceptionOverpaid        ClaimStatusException = "overpaid"
+	ClaimStatusExceptionLate            ClaimStatusException = "late"
+	ClaimStatusExceptionWithinTolerance ClaimStatusException = "within_tolerance"
+)
+
+// AllValues returns all ClaimStatusException values.
+func (ClaimStatusException) AllValues() []ClaimStatusException {
+	return []ClaimStatusException{
+		ClaimStatusExceptionNone,
+		ClaimStatusExceptionOverpaid,
+		ClaimStatusExceptionLate,
+		ClaimStatusExceptionWithinTolerance,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s ClaimStatusException) MarshalText() ([]byte, error) {
+	switch s {
+	case ClaimStatusExceptionNone:
+		return []byte(s), nil
+	case ClaimStatusExceptionOverpaid:
+		return []byte(s), nil
+	case ClaimStatusExceptionLate:
+		return []byte(s), nil
+	case ClaimStatusExceptionWithinTolerance:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *ClaimStatusException) UnmarshalText(data []byte) error {
+	switch ClaimStatusException(data) {
+	case ClaimStatusExceptionNone:
+		*s = ClaimStatusExceptionNone
+		return nil
+	case ClaimStatusExceptionOverpaid:
+		*s = ClaimStatusExceptionOverpaid
+		return nil
+	case ClaimStatusExceptionLate:
+		*s = ClaimStatusExceptionLate
+		return nil
+	case ClaimStatusExceptionWithinTolerance:
+		*s = ClaimStatusExceptionWithinTolerance
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// State of the object.
+type ClaimStatusStatus string
+
+const (
+	ClaimStatusStatusAwaitingPayment ClaimStatusStatus = "awaiting_payment"
+	ClaimStatusStatusPartiallyPaid   ClaimStatusStatus = "partially_paid"
+	ClaimStatusStatusConfirming      ClaimStatusStatus = "confirming"
+	ClaimStatusStatusPaid            ClaimStatusStatus = "paid"
+	ClaimStatusStatusExpired         ClaimStatusStatus = "expired"
+	ClaimStatusStatusUnderpaid       ClaimStatusStatus = "underpaid"
+	ClaimStatusStatusPaidLate        ClaimStatusStatus = "paid_late"
+	ClaimStatusStatusInvalid         ClaimStatusStatus = "invalid"
+	ClaimStatusStatusRefunded        ClaimStatusStatus = "refunded"
+	ClaimStatusStatusCancelled       ClaimStatusStatus = "cancelled"
+)
+
+// AllValues returns all ClaimStatusStatus values.
+func (ClaimStatusStatus) AllValues() []ClaimStatusStatus {
+	return []ClaimStatusStatus{
+		ClaimStatusStatusAwaitingPayment,
+		ClaimStatusStatusPartiallyPaid,
+		ClaimStatusStatusConfirming,
+		ClaimStatusStatusPaid,
+		ClaimStatusStatusExpired,
+		ClaimStatusStatusUnderpaid,
+		ClaimStatusStatusPaidLate,
+		ClaimStatusStatusInvalid,
+		ClaimStatusStatusRefunded,
+		ClaimStatusStatusCancelled,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s ClaimStatusStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case ClaimStatusStatusAwaitingPayment:
+		return []byte(s), nil
+	case ClaimStatusStatusPartiallyPaid:
+		return []byte(s), nil
+	case ClaimStatusStatusConfirming:
+		return []byte(s), nil
+	case ClaimStatusStatusPaid:
+		return []byte(s), nil
+	case ClaimStatusStatusExpired:
+		return []byte(s), nil
+	case ClaimStatusStatusUnderpaid:
+		return []byte(s), nil
+	case ClaimStatusStatusPaidLate:
+		return []byte(s), nil
+	case ClaimStatusStatusInvalid:
+		return []byte(s), nil
+	case ClaimStatusStatusRefunded:
+		return []byte(s), nil
+	case ClaimStatusStatusCancelled:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *ClaimStatusStatus) UnmarshalText(data []byte) error {
+	switch ClaimStatusStatus(data) {
+	case ClaimStatusStatusAwaitingPayment:
+		*s = ClaimStatusStatusAwaitingPayment
+		return nil
+	case ClaimStatusStatusPartiallyPaid:
+		*s = ClaimStatusStatusPartiallyPaid
+		return nil
+	case ClaimStatusStatusConfirming:
+		*s = ClaimStatusStatusConfirming
+		return nil
+	case ClaimStatusStatusPaid:
+		*s = ClaimStatusStatusPaid
+		return nil
+	case ClaimStatusStatusExpired:
+		*s = ClaimStatusStatusExpired
+		return nil
+	case ClaimStatusStatusUnderpaid:
+		*s = ClaimStatusStatusUnderpaid
+		return nil
+	case ClaimStatusStatusPaidLate:
+		*s = ClaimStatusStatusPaidLate
+		return nil
+	case ClaimStatusStatusInvalid:
+		*s = ClaimStatusStatusInvalid
+		return nil
+	case ClaimStatusStatusRefunded:
+		*s = ClaimStatusStatusRefunded
+		return nil
+	case ClaimStatusStatusCancelled:
+		*s = ClaimStatusStatusCancelled
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// Ref: #/components/schemas/ClaimSummary
+type ClaimSummary struct {
+	// The page where the payer pays.
+	CheckoutURL string `json:"checkout_url"`
+	// Id of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// The claim's amount, as decimal text.
+	DenominationAmount string `json:"denomination_amount"`
+	// Currency that the price is named in.
+	DenominationCurrency string `json:"denomination_currency"`
+	// Free text for people.
+	Description string `json:"description"`
+	// What was not as usual about the payment.
+	Exception ClaimSummaryException `json:"exception"`
+	// Currency that is paid in.
+	FundingCurrency string `json:"funding_currency"`
+	// Id of the payer (`pyr_…`), or the merchant's own reference for its customer.
+	PayerID string `json:"payer_id"`
+	// What has come in and is confirmed, in the funding currency, as decimal text.
+	ReceivedAmount string `json:"received_amount"`
+	// What is the payer's: too much, or given back; in the funding currency, as decimal text.
+	RefundableAmount string `json:"refundable_amount"`
+	// What the payer has back, in the funding currency, as decimal text.
+	RefundedAmount string `json:"refunded_amount"`
+	// Whether it was paid until a reorganisation of the chain took the payment back.
+	Reverted bool `json:"reverted"`
+	// What has come in, confirmed or not, in the funding currency, as decimal text.
+	SeenAmount string `json:"seen_amount"`
+	// What the merchant gets.
+	SettlementCurrency string `json:"settlement_currency"`
+	// State of the object.
+	Status ClaimSummaryStatus `json:"status"`
+	// The transaction that completed the payment; before that the newest, or empty.
+	TxHash string `json:"tx_hash"`
+	// When it last changed, UTC.
+	Updated time.Time `json:"updated"`
+}
+
+// GetCheckoutURL returns the value of CheckoutURL.
+func (s *ClaimSummary) GetCheckoutURL() string {
+	return s.CheckoutURL
+}
+
+// GetClaimID returns the value of ClaimID.
+func (s *ClaimSummary) GetClaimID() string {
+	return s.ClaimID
+}
+
+// GetCompanyID returns the value of CompanyID.
+func (s *ClaimSummary) GetCompanyID() string {
+	return s.CompanyID
+}
+
+// GetCreated returns the value of Created.
+func (s *ClaimSummary) GetCreated() time.Time {
+	return s.Created
+}
+
+// GetDenominationAmount returns the value of DenominationAmount.
+func (s *ClaimSummary) GetDenominationAmount() string {
+	return s.DenominationAmount
+}
+
+// GetDenominationCurrency returns the value of DenominationCurrency.
+func (s *ClaimSummary) GetDenominationCurrency() string {
+	return s.DenominationCurrency
+}
+
+// GetDescription returns the value of Description.
+func (s *ClaimSummary) GetDescription() string {
+	return s.Description
+}
+
+// GetException returns the value of Exception.
+func (s *ClaimSummary) GetException() ClaimSummaryException {
+	return s.Exception
+}
+
+// GetFundingCurrency returns the value of FundingCurrency.
+func (s *ClaimSummary) GetFundingCurrency() string {
+	return s.FundingCurrency
+}
+
+// GetPayerID returns the value of PayerID.
+func (s *ClaimSummary) GetPayerID() string {
+	return s.PayerID
+}
+
+// GetReceivedAmount returns the value of ReceivedAmount.
+func (s *ClaimSummary) GetReceivedAmount() string {
+	return s.ReceivedAmount
+}
+
+// GetRefundableAmount returns the value of RefundableAmount.
+func (s *ClaimSummary) GetRefundableAmount() string {
+	return s.RefundableAmount
+}
+
+// GetRefundedAmount returns the value of RefundedAmount.
+func (s *ClaimSummary) GetRefundedAmount() string {
+	return s.RefundedAmount
+}
+
+// GetReverted returns the value of Reverted.
+func (s *ClaimSummary) GetReverted() bool {
+	return s.Reverted
+}
+
+// GetSeenAmount returns the value of SeenAmount.
+func (s *ClaimSummary) GetSeenAmount() string {
+	return s.SeenAmount
+}
+
+// GetSettlementCurrency returns the value of SettlementCurrency.
+func (s *ClaimSummary) GetSettlementCurrency() string {
+	return s.SettlementCurrency
+}
+
+// GetStatus returns the value of Status.
+func (s *ClaimSummary) GetStatus() ClaimSummaryStatus {
+	return s.Status
+}
+
+// GetTxHash returns the value of TxHash.
+func (s *ClaimSummary) GetTxHash() string {
+	return s.TxHash
+}
+
+// GetUpdated returns the value of Updated.
+func (s *ClaimSummary) GetUpdated() time.Time {
+	return s.Updated
+}
+
+// SetCheckoutURL sets the value of CheckoutURL.
+func (s *ClaimSummary) SetCheckoutURL(val string) {
+	s.CheckoutURL = val
+}
+
+// SetClaimID sets the value of ClaimID.
+func (s *ClaimSummary) SetClaimID(val string) {
+	s.ClaimID = val
+}
+
+// SetCompanyID sets the value of CompanyID.
+func (s *ClaimSummary) SetCompanyID(val string) {
+	s.CompanyID = val
+}
+
+// SetCreated sets the value of Created.
+func (s *ClaimSummary) SetCreated(val time.Time) {
+	s.Created = val
+}
+
+// SetDenominationAmount sets the value of DenominationAmount.
+func (s *ClaimSummary) SetDenominationAmount(val string) {
+	s.DenominationAmount = val
+}
+
+// SetDenominationCurrency sets the value of DenominationCurrency.
+func (s *ClaimSummary) SetDenominationCurrency(val string) {
+	s.DenominationCurrency = val
+}
+
+// SetDescription sets the value of Description.
+func (s *ClaimSummary) SetDescription(val string) {
+	s.Description = val
+}
+
+// SetException sets the value of Exception.
+func (s *ClaimSummary) SetException(val ClaimSummaryException) {
+	s.Exception = val
+}
+
+// SetFundingCurrency sets the value of FundingCurrency.
+func (s *ClaimSummary) SetFundingCurrency(val string) {
+	s.FundingCurrency = val
+}
+
+// SetPayerID sets the value of PayerID.
+func (s *ClaimSummary) SetPayerID(val string) {
+	s.PayerID = val
+}
+
+// SetReceivedAmount sets the value of ReceivedAmount.
+func (s *ClaimSummary) SetReceivedAmount(val string) {
+	s.ReceivedAmount = val
+}
+
+// SetRefundableAmount sets the value of RefundableAmount.
+func (s *ClaimSummary) SetRefundableAmount(val string) {
+	s.RefundableAmount = val
+}
+
+// SetRefundedAmount sets the value of RefundedAmount.
+func (s *ClaimSummary) SetRefundedAmount(val string) {
+	s.RefundedAmount = val
+}
+
+// SetReverted sets the value of Reverted.
+func (s *ClaimSummary) SetReverted(val bool) {
+	s.Reverted = val
+}
+
+// SetSeenAmount sets the value of SeenAmount.
+func (s *ClaimSummary) SetSeenAmount(val string) {
+	s.SeenAmount = val
+}
+
+// SetSettlementCurrency sets the value of SettlementCurrency.
+func (s *ClaimSummary) SetSettlementCurrency(val string) {
+	s.SettlementCurrency = val
+}
+
+// SetStatus sets the value of Status.
+func (s *ClaimSummary) SetStatus(val ClaimSummaryStatus) {
+	s.Status = val
+}
+
+// SetTxHash sets the value of TxHash.
+func (s *ClaimSummary) SetTxHash(val string) {
+	s.TxHash = val
+}
+
+// SetUpdated sets the value of Updated.
+func (s *ClaimSummary) SetUpdated(val time.Time) {
+	s.Updated = val
+}
+
+// What was not as usual about the payment.
+type ClaimSummaryException string
+
+const (
+	ClaimSummaryExceptionNone            ClaimSummaryException = "none"
+	ClaimSummaryExceptionOverpaid        ClaimSummaryException = "overpaid"
+	ClaimSummaryExceptionLate            ClaimSummaryException = "late"
+	ClaimSummaryExceptionWithinTolerance ClaimSummaryException = "within_tolerance"
+)
+
+// AllValues returns all ClaimSummaryException values.
+func (ClaimSummaryException) AllValues() []ClaimSummaryException {
+	return []ClaimSummaryException{
+		ClaimSummaryExceptionNone,
+		ClaimSummaryExceptionOverpaid,
+		ClaimSummaryExceptionLate,
+		ClaimSummaryExceptionWithinTolerance,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s ClaimSummaryException) MarshalText() ([]byte, error) {
+	switch s {
+	case ClaimSummaryExceptionNone:
+		return []byte(s), nil
+	case ClaimSummaryExceptionOverpaid:
+		return []byte(s), nil
+	case ClaimSummaryExceptionLate:
+		return []byte(s), nil
+	case ClaimSummaryExceptionWithinTolerance:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *ClaimSummaryException) UnmarshalText(data []byte) error {
+	switch ClaimSummaryException(data) {
+	case ClaimSummaryExceptionNone:
+		*s = ClaimSummaryExceptionNone
+		return nil
+	case ClaimSummaryExceptionOverpaid:
+		*s = ClaimSummaryExceptionOverpaid
+		return nil
+	case ClaimSummaryExceptionLate:
+		*s = ClaimSummaryExceptionLate
+		return nil
+	case ClaimSummaryExceptionWithinTolerance:
+		*s = ClaimSummaryExceptionWithinTolerance
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// State of the object.
+type ClaimSummaryStatus string
+
+const (
+	ClaimSummaryStatusAwaitingPayment ClaimSummaryStatus = "awaiting_payment"
+	ClaimSummaryStatusPartiallyPaid   ClaimSummaryStatus = "partially_paid"
+	ClaimSummaryStatusConfirming      ClaimSummaryStatus = "confirming"
+	ClaimSummaryStatusPaid            ClaimSummaryStatus = "paid"
+	ClaimSummaryStatusExpired         ClaimSummaryStatus = "expired"
+	ClaimSummaryStatusUnderpaid       ClaimSummaryStatus = "underpaid"
+	ClaimSummaryStatusPaidLate        ClaimSummaryStatus = "paid_late"
+	ClaimSummaryStatusInvalid         ClaimSummaryStatus = "invalid"
+	ClaimSummaryStatusRefunded        ClaimSummaryStatus = "refunded"
+	ClaimSummaryStatusCancelled       ClaimSummaryStatus = "cancelled"
+)
+
+// AllValues returns all ClaimSummaryStatus values.
+func (ClaimSummaryStatus) AllValues() []ClaimSummaryStatus {
+	return []ClaimSummaryStatus{
+		ClaimSummaryStatusAwaitingPayment,
+		ClaimSummaryStatusPartiallyPaid,
+		ClaimSummaryStatusConfirming,
+		ClaimSummaryStatusPaid,
+		ClaimSummaryStatusExpired,
+		ClaimSummaryStatusUnderpaid,
+		ClaimSummaryStatusPaidLate,
+		ClaimSummaryStatusInvalid,
+		ClaimSummaryStatusRefunded,
+		ClaimSummaryStatusCancelled,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s ClaimSummaryStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case ClaimSummaryStatusAwaitingPayment:
+		return []byte(s), nil
+	case ClaimSummaryStatusPartiallyPaid:
+		return []byte(s), nil
+	case ClaimSummaryStatusConfirming:
+		return []byte(s), nil
+	case ClaimSummaryStatusPaid:
+		return []byte(s), nil
+	case ClaimSummaryStatusExpired:
+		return []byte(s), nil
+	case ClaimSummaryStatusUnderpaid:
+		return []byte(s), nil
+	case ClaimSummaryStatusPaidLate:
+		return []byte(s), nil
+	case ClaimSummaryStatusInvalid:
+		return []byte(s), nil
+	case ClaimSummaryStatusRefunded:
+		return []byte(s), nil
+	case ClaimSummaryStatusCancelled:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *ClaimSummaryStatus) UnmarshalText(data []byte) error {
+	switch ClaimSummaryStatus(data) {
+	case ClaimSummaryStatusAwaitingPayment:
+		*s = ClaimSummaryStatusAwaitingPayment
+		return nil
+	case ClaimSummaryStatusPartiallyPaid:
+		*s = ClaimSummaryStatusPartiallyPaid
+		return nil
+	case ClaimSummaryStatusConfirming:
+		*s = ClaimSummaryStatusConfirming
+		return nil
+	case ClaimSummaryStatusPaid:
+		*s = ClaimSummaryStatusPaid
+		return nil
+	case ClaimSummaryStatusExpired:
+		*s = ClaimSummaryStatusExpired
+		return nil
+	case ClaimSummaryStatusUnderpaid:
+		*s = ClaimSummaryStatusUnderpaid
+		return nil
+	case ClaimSummaryStatusPaidLate:
+		*s = ClaimSummaryStatusPaidLate
+		return nil
+	case ClaimSummaryStatusInvalid:
+		*s = ClaimSummaryStatusInvalid
+		return nil
+	case ClaimSummaryStatusRefunded:
+		*s = ClaimSummaryStatusRefunded
+		return nil
+	case ClaimSummaryStatusCancelled:
+		*s = ClaimSummaryStatusCancelled
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
 // Ref: #/components/schemas/CompanyDetail
 type CompanyDetail struct {
 	// Id of the company.
@@ -5422,6 +6950,103 @@ func (s *KycInitiated) SetUserID(val string) {
 	s.UserID = val
 }
 
+type ListClaimsStatus string
+
+const (
+	ListClaimsStatusAwaitingPayment ListClaimsStatus = "awaiting_payment"
+	ListClaimsStatusPartiallyPaid   ListClaimsStatus = "partially_paid"
+	ListClaimsStatusConfirming      ListClaimsStatus = "confirming"
+	ListClaimsStatusPaid            ListClaimsStatus = "paid"
+	ListClaimsStatusExpired         ListClaimsStatus = "expired"
+	ListClaimsStatusUnderpaid       ListClaimsStatus = "underpaid"
+	ListClaimsStatusPaidLate        ListClaimsStatus = "paid_late"
+	ListClaimsStatusInvalid         ListClaimsStatus = "invalid"
+	ListClaimsStatusRefunded        ListClaimsStatus = "refunded"
+	ListClaimsStatusCancelled       ListClaimsStatus = "cancelled"
+)
+
+// AllValues returns all ListClaimsStatus values.
+func (ListClaimsStatus) AllValues() []ListClaimsStatus {
+	return []ListClaimsStatus{
+		ListClaimsStatusAwaitingPayment,
+		ListClaimsStatusPartiallyPaid,
+		ListClaimsStatusConfirming,
+		ListClaimsStatusPaid,
+		ListClaimsStatusExpired,
+		ListClaimsStatusUnderpaid,
+		ListClaimsStatusPaidLate,
+		ListClaimsStatusInvalid,
+		ListClaimsStatusRefunded,
+		ListClaimsStatusCancelled,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s ListClaimsStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case ListClaimsStatusAwaitingPayment:
+		return []byte(s), nil
+	case ListClaimsStatusPartiallyPaid:
+		return []byte(s), nil
+	case ListClaimsStatusConfirming:
+		return []byte(s), nil
+	case ListClaimsStatusPaid:
+		return []byte(s), nil
+	case ListClaimsStatusExpired:
+		return []byte(s), nil
+	case ListClaimsStatusUnderpaid:
+		return []byte(s), nil
+	case ListClaimsStatusPaidLate:
+		return []byte(s), nil
+	case ListClaimsStatusInvalid:
+		return []byte(s), nil
+	case ListClaimsStatusRefunded:
+		return []byte(s), nil
+	case ListClaimsStatusCancelled:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *ListClaimsStatus) UnmarshalText(data []byte) error {
+	switch ListClaimsStatus(data) {
+	case ListClaimsStatusAwaitingPayment:
+		*s = ListClaimsStatusAwaitingPayment
+		return nil
+	case ListClaimsStatusPartiallyPaid:
+		*s = ListClaimsStatusPartiallyPaid
+		return nil
+	case ListClaimsStatusConfirming:
+		*s = ListClaimsStatusConfirming
+		return nil
+	case ListClaimsStatusPaid:
+		*s = ListClaimsStatusPaid
+		return nil
+	case ListClaimsStatusExpired:
+		*s = ListClaimsStatusExpired
+		return nil
+	case ListClaimsStatusUnderpaid:
+		*s = ListClaimsStatusUnderpaid
+		return nil
+	case ListClaimsStatusPaidLate:
+		*s = ListClaimsStatusPaidLate
+		return nil
+	case ListClaimsStatusInvalid:
+		*s = ListClaimsStatusInvalid
+		return nil
+	case ListClaimsStatusRefunded:
+		*s = ListClaimsStatusRefunded
+		return nil
+	case ListClaimsStatusCancelled:
+		*s = ListClaimsStatusCancelled
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
 type ListEventsOrder string
 
 const (
@@ -5966,6 +7591,430 @@ func (s *ListWebhookDeliveriesStatus) UnmarshalText(data []byte) error {
 		return nil
 	case ListWebhookDeliveriesStatusBlocked:
 		*s = ListWebhookDeliveriesStatusBlocked
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// Ref: #/components/schemas/MerchantSettings
+type MerchantSettings struct {
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// That a payment needs.
+	Confirmations int64 `json:"confirmations"`
+	// For how long after its end a price still holds.
+	LateGraceSeconds int64 `json:"late_grace_seconds"`
+	// What happens to money that came after its price had ended: manual waits for the merchant; requote
+	// takes it at the present rate and refund gives it back, where it is less than 1,000 USD.
+	LatePolicy MerchantSettingsLatePolicy `json:"late_policy"`
+	// Where the checkout may be embedded and may lead back to: https:// and a host.
+	Origins []string `json:"origins"`
+	// Empty is the company's wallet.
+	SettlementAddress string `json:"settlement_address"`
+	// BTC, or empty: each claim's own currency.
+	SettlementCurrency string `json:"settlement_currency"`
+	// When the merchant's money is paid out by itself.
+	SettlementSchedule MerchantSettingsSettlementSchedule `json:"settlement_schedule"`
+	// How much too little still counts as paid, in hundredths of a percent.
+	ToleranceBps int64 `json:"tolerance_bps"`
+}
+
+// GetCompanyID returns the value of CompanyID.
+func (s *MerchantSettings) GetCompanyID() string {
+	return s.CompanyID
+}
+
+// GetConfirmations returns the value of Confirmations.
+func (s *MerchantSettings) GetConfirmations() int64 {
+	return s.Confirmations
+}
+
+// GetLateGraceSeconds returns the value of LateGraceSeconds.
+func (s *MerchantSettings) GetLateGraceSeconds() int64 {
+	return s.LateGraceSeconds
+}
+
+// GetLatePolicy returns the value of LatePolicy.
+func (s *MerchantSettings) GetLatePolicy() MerchantSettingsLatePolicy {
+	return s.LatePolicy
+}
+
+// GetOrigins returns the value of Origins.
+func (s *MerchantSettings) GetOrigins() []string {
+	return s.Origins
+}
+
+// GetSettlementAddress returns the value of SettlementAddress.
+func (s *MerchantSettings) GetSettlementAddress() string {
+	return s.SettlementAddress
+}
+
+// GetSettlementCurrency returns the value of SettlementCurrency.
+func (s *MerchantSettings) GetSettlementCurrency() string {
+	return s.SettlementCurrency
+}
+
+// GetSettlementSchedule returns the value of SettlementSchedule.
+func (s *MerchantSettings) GetSettlementSchedule() MerchantSettingsSettlementSchedule {
+	return s.SettlementSchedule
+}
+
+// GetToleranceBps returns the value of ToleranceBps.
+func (s *MerchantSettings) GetToleranceBps() int64 {
+	return s.ToleranceBps
+}
+
+// SetCompanyID sets the value of CompanyID.
+func (s *MerchantSettings) SetCompanyID(val string) {
+	s.CompanyID = val
+}
+
+// SetConfirmations sets the value of Confirmations.
+func (s *MerchantSettings) SetConfirmations(val int64) {
+	s.Confirmations = val
+}
+
+// SetLateGraceSeconds sets the value of LateGraceSeconds.
+func (s *MerchantSettings) SetLateGraceSeconds(val int64) {
+	s.LateGraceSeconds = val
+}
+
+// SetLatePolicy sets the value of LatePolicy.
+func (s *MerchantSettings) SetLatePolicy(val MerchantSettingsLatePolicy) {
+	s.LatePolicy = val
+}
+
+// SetOrigins sets the value of Origins.
+func (s *MerchantSettings) SetOrigins(val []string) {
+	s.Origins = val
+}
+
+// SetSettlementAddress sets the value of SettlementAddress.
+func (s *MerchantSettings) SetSettlementAddress(val string) {
+	s.SettlementAddress = val
+}
+
+// SetSettlementCurrency sets the value of SettlementCurrency.
+func (s *MerchantSettings) SetSettlementCurrency(val string) {
+	s.SettlementCurrency = val
+}
+
+// SetSettlementSchedule sets the value of SettlementSchedule.
+func (s *MerchantSettings) SetSettlementSchedule(val MerchantSettingsSettlementSchedule) {
+	s.SettlementSchedule = val
+}
+
+// SetToleranceBps sets the value of ToleranceBps.
+func (s *MerchantSettings) SetToleranceBps(val int64) {
+	s.ToleranceBps = val
+}
+
+// Ref: #/components/schemas/MerchantSettingsBody
+type MerchantSettingsBody struct {
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:"company_id"`
+	// 0, 1, 2 or 6. 0 holds for claims of at most 100 USD; larger ones wait for 1.
+	Confirmations OptInt64 `json:"confirmations"`
+	// For how long after its end a price still holds.
+	LateGraceSeconds OptInt64 `json:"late_grace_seconds"`
+	// What happens to money that came after its price had ended: manual waits for the merchant; requote
+	// takes it at the present rate and refund gives it back, where it is less than 1,000 USD.
+	LatePolicy OptMerchantSettingsBodyLatePolicy `json:"late_policy"`
+	// Where the checkout may be embedded and may lead back to: https:// and a host.
+	Origins []string `json:"origins"`
+	// Where the merchant's bitcoin is paid to; empty is the company's wallet.
+	SettlementAddress OptString `json:"settlement_address"`
+	// BTC, or empty: each claim's own currency.
+	SettlementCurrency OptString `json:"settlement_currency"`
+	// When the merchant's money is paid out by itself.
+	SettlementSchedule OptMerchantSettingsBodySettlementSchedule `json:"settlement_schedule"`
+	// How much too little still counts as paid, in hundredths of a percent.
+	ToleranceBps OptInt64 `json:"tolerance_bps"`
+}
+
+// GetCompanyID returns the value of CompanyID.
+func (s *MerchantSettingsBody) GetCompanyID() OptString {
+	return s.CompanyID
+}
+
+// GetConfirmations returns the value of Confirmations.
+func (s *MerchantSettingsBody) GetConfirmations() OptInt64 {
+	return s.Confirmations
+}
+
+// GetLateGraceSeconds returns the value of LateGraceSeconds.
+func (s *MerchantSettingsBody) GetLateGraceSeconds() OptInt64 {
+	return s.LateGraceSeconds
+}
+
+// GetLatePolicy returns the value of LatePolicy.
+func (s *MerchantSettingsBody) GetLatePolicy() OptMerchantSettingsBodyLatePolicy {
+	return s.LatePolicy
+}
+
+// GetOrigins returns the value of Origins.
+func (s *MerchantSettingsBody) GetOrigins() []string {
+	return s.Origins
+}
+
+// GetSettlementAddress returns the value of SettlementAddress.
+func (s *MerchantSettingsBody) GetSettlementAddress() OptString {
+	return s.SettlementAddress
+}
+
+// GetSettlementCurrency returns the value of SettlementCurrency.
+func (s *MerchantSettingsBody) GetSettlementCurrency() OptString {
+	return s.SettlementCurrency
+}
+
+// GetSettlementSchedule returns the value of SettlementSchedule.
+func (s *MerchantSettingsBody) GetSettlementSchedule() OptMerchantSettingsBodySettlementSchedule {
+	return s.SettlementSchedule
+}
+
+// GetToleranceBps returns the value of ToleranceBps.
+func (s *MerchantSettingsBody) GetToleranceBps() OptInt64 {
+	return s.ToleranceBps
+}
+
+// SetCompanyID sets the value of CompanyID.
+func (s *MerchantSettingsBody) SetCompanyID(val OptString) {
+	s.CompanyID = val
+}
+
+// SetConfirmations sets the value of Confirmations.
+func (s *MerchantSettingsBody) SetConfirmations(val OptInt64) {
+	s.Confirmations = val
+}
+
+// SetLateGraceSeconds sets the value of LateGraceSeconds.
+func (s *MerchantSettingsBody) SetLateGraceSeconds(val OptInt64) {
+	s.LateGraceSeconds = val
+}
+
+// SetLatePolicy sets the value of LatePolicy.
+func (s *MerchantSettingsBody) SetLatePolicy(val OptMerchantSettingsBodyLatePolicy) {
+	s.LatePolicy = val
+}
+
+// SetOrigins sets the value of Origins.
+func (s *MerchantSettingsBody) SetOrigins(val []string) {
+	s.Origins = val
+}
+
+// SetSettlementAddress sets the value of SettlementAddress.
+func (s *MerchantSettingsBody) SetSettlementAddress(val OptString) {
+	s.SettlementAddress = val
+}
+
+// SetSettlementCurrency sets the value of SettlementCurrency.
+func (s *MerchantSettingsBody) SetSettlementCurrency(val OptString) {
+	s.SettlementCurrency = val
+}
+
+// SetSettlementSchedule sets the value of SettlementSchedule.
+func (s *MerchantSettingsBody) SetSettlementSchedule(val OptMerchantSettingsBodySettlementSchedule) {
+	s.SettlementSchedule = val
+}
+
+// SetToleranceBps sets the value of ToleranceBps.
+func (s *MerchantSettingsBody) SetToleranceBps(val OptInt64) {
+	s.ToleranceBps = val
+}
+
+// What happens to money that came after its price had ended: manual waits for the merchant; requote
+// takes it at the present rate and refund gives it back, where it is less than 1,000 USD.
+type MerchantSettingsBodyLatePolicy string
+
+const (
+	MerchantSettingsBodyLatePolicyManual  MerchantSettingsBodyLatePolicy = "manual"
+	MerchantSettingsBodyLatePolicyRequote MerchantSettingsBodyLatePolicy = "requote"
+	MerchantSettingsBodyLatePolicyRefund  MerchantSettingsBodyLatePolicy = "refund"
+)
+
+// AllValues returns all MerchantSettingsBodyLatePolicy values.
+func (MerchantSettingsBodyLatePolicy) AllValues() []MerchantSettingsBodyLatePolicy {
+	return []MerchantSettingsBodyLatePolicy{
+		MerchantSettingsBodyLatePolicyManual,
+		MerchantSettingsBodyLatePolicyRequote,
+		MerchantSettingsBodyLatePolicyRefund,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s MerchantSettingsBodyLatePolicy) MarshalText() ([]byte, error) {
+	switch s {
+	case MerchantSettingsBodyLatePolicyManual:
+		return []byte(s), nil
+	case MerchantSettingsBodyLatePolicyRequote:
+		return []byte(s), nil
+	case MerchantSettingsBodyLatePolicyRefund:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *MerchantSettingsBodyLatePolicy) UnmarshalText(data []byte) error {
+	switch MerchantSettingsBodyLatePolicy(data) {
+	case MerchantSettingsBodyLatePolicyManual:
+		*s = MerchantSettingsBodyLatePolicyManual
+		return nil
+	case MerchantSettingsBodyLatePolicyRequote:
+		*s = MerchantSettingsBodyLatePolicyRequote
+		return nil
+	case MerchantSettingsBodyLatePolicyRefund:
+		*s = MerchantSettingsBodyLatePolicyRefund
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// When the merchant's money is paid out by itself.
+type MerchantSettingsBodySettlementSchedule string
+
+const (
+	MerchantSettingsBodySettlementScheduleManual MerchantSettingsBodySettlementSchedule = "manual"
+	MerchantSettingsBodySettlementScheduleDaily  MerchantSettingsBodySettlementSchedule = "daily"
+	MerchantSettingsBodySettlementScheduleWeekly MerchantSettingsBodySettlementSchedule = "weekly"
+)
+
+// AllValues returns all MerchantSettingsBodySettlementSchedule values.
+func (MerchantSettingsBodySettlementSchedule) AllValues() []MerchantSettingsBodySettlementSchedule {
+	return []MerchantSettingsBodySettlementSchedule{
+		MerchantSettingsBodySettlementScheduleManual,
+		MerchantSettingsBodySettlementScheduleDaily,
+		MerchantSettingsBodySettlementScheduleWeekly,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s MerchantSettingsBodySettlementSchedule) MarshalText() ([]byte, error) {
+	switch s {
+	case MerchantSettingsBodySettlementScheduleManual:
+		return []byte(s), nil
+	case MerchantSettingsBodySettlementScheduleDaily:
+		return []byte(s), nil
+	case MerchantSettingsBodySettlementScheduleWeekly:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *MerchantSettingsBodySettlementSchedule) UnmarshalText(data []byte) error {
+	switch MerchantSettingsBodySettlementSchedule(data) {
+	case MerchantSettingsBodySettlementScheduleManual:
+		*s = MerchantSettingsBodySettlementScheduleManual
+		return nil
+	case MerchantSettingsBodySettlementScheduleDaily:
+		*s = MerchantSettingsBodySettlementScheduleDaily
+		return nil
+	case MerchantSettingsBodySettlementScheduleWeekly:
+		*s = MerchantSettingsBodySettlementScheduleWeekly
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// What happens to money that came after its price had ended: manual waits for the merchant; requote
+// takes it at the present rate and refund gives it back, where it is less than 1,000 USD.
+type MerchantSettingsLatePolicy string
+
+const (
+	MerchantSettingsLatePolicyManual  MerchantSettingsLatePolicy = "manual"
+	MerchantSettingsLatePolicyRequote MerchantSettingsLatePolicy = "requote"
+	MerchantSettingsLatePolicyRefund  MerchantSettingsLatePolicy = "refund"
+)
+
+// AllValues returns all MerchantSettingsLatePolicy values.
+func (MerchantSettingsLatePolicy) AllValues() []MerchantSettingsLatePolicy {
+	return []MerchantSettingsLatePolicy{
+		MerchantSettingsLatePolicyManual,
+		MerchantSettingsLatePolicyRequote,
+		MerchantSettingsLatePolicyRefund,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s MerchantSettingsLatePolicy) MarshalText() ([]byte, error) {
+	switch s {
+	case MerchantSettingsLatePolicyManual:
+		return []byte(s), nil
+	case MerchantSettingsLatePolicyRequote:
+		return []byte(s), nil
+	case MerchantSettingsLatePolicyRefund:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *MerchantSettingsLatePolicy) UnmarshalText(data []byte) error {
+	switch MerchantSettingsLatePolicy(data) {
+	case MerchantSettingsLatePolicyManual:
+		*s = MerchantSettingsLatePolicyManual
+		return nil
+	case MerchantSettingsLatePolicyRequote:
+		*s = MerchantSettingsLatePolicyRequote
+		return nil
+	case MerchantSettingsLatePolicyRefund:
+		*s = MerchantSettingsLatePolicyRefund
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// When the merchant's money is paid out by itself.
+type MerchantSettingsSettlementSchedule string
+
+const (
+	MerchantSettingsSettlementScheduleManual MerchantSettingsSettlementSchedule = "manual"
+	MerchantSettingsSettlementScheduleDaily  MerchantSettingsSettlementSchedule = "daily"
+	MerchantSettingsSettlementScheduleWeekly MerchantSettingsSettlementSchedule = "weekly"
+)
+
+// AllValues returns all MerchantSettingsSettlementSchedule values.
+func (MerchantSettingsSettlementSchedule) AllValues() []MerchantSettingsSettlementSchedule {
+	return []MerchantSettingsSettlementSchedule{
+		MerchantSettingsSettlementScheduleManual,
+		MerchantSettingsSettlementScheduleDaily,
+		MerchantSettingsSettlementScheduleWeekly,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s MerchantSettingsSettlementSchedule) MarshalText() ([]byte, error) {
+	switch s {
+	case MerchantSettingsSettlementScheduleManual:
+		return []byte(s), nil
+	case MerchantSettingsSettlementScheduleDaily:
+		return []byte(s), nil
+	case MerchantSettingsSettlementScheduleWeekly:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *MerchantSettingsSettlementSchedule) UnmarshalText(data []byte) error {
+	switch MerchantSettingsSettlementSchedule(data) {
+	case MerchantSettingsSettlementScheduleManual:
+		*s = MerchantSettingsSettlementScheduleManual
+		return nil
+	case MerchantSettingsSettlementScheduleDaily:
+		*s = MerchantSettingsSettlementScheduleDaily
+		return nil
+	case MerchantSettingsSettlementScheduleWeekly:
+		*s = MerchantSettingsSettlementScheduleWeekly
 		return nil
 	default:
 		return errors.Errorf("invalid value: %q", data)
@@ -7106,6 +9155,52 @@ func (o OptInviteInputBodyRole) Or(d InviteInputBodyRole) InviteInputBodyRole {
 	return d
 }
 
+// NewOptListClaimsStatus returns new OptListClaimsStatus with value set to v.
+func NewOptListClaimsStatus(v ListClaimsStatus) OptListClaimsStatus {
+	return OptListClaimsStatus{
+		Value: v,
+		Set:   true,
+	}
+}
+
+// OptListClaimsStatus is optional ListClaimsStatus.
+type OptListClaimsStatus struct {
+	Value ListClaimsStatus
+	Set   bool
+}
+
+// IsSet returns true if OptListClaimsStatus was set.
+func (o OptListClaimsStatus) IsSet() bool { return o.Set }
+
+// Reset unsets value.
+func (o *OptListClaimsStatus) Reset() {
+	var v ListClaimsStatus
+	o.Value = v
+	o.Set = false
+}
+
+// SetTo sets value to v.
+func (o *OptListClaimsStatus) SetTo(v ListClaimsStatus) {
+	o.Set = true
+	o.Value = v
+}
+
+// Get returns value and boolean that denotes whether value was set.
+func (o OptListClaimsStatus) Get() (v ListClaimsStatus, ok bool) {
+	if !o.Set {
+		return v, false
+	}
+	return o.Value, true
+}
+
+// Or returns value if set, or given parameter if does not.
+func (o OptListClaimsStatus) Or(d ListClaimsStatus) ListClaimsStatus {
+	if v, ok := o.Get(); ok {
+		return v
+	}
+	return d
+}
+
 // NewOptListEventsOrder returns new OptListEventsOrder with value set to v.
 func NewOptListEventsOrder(v ListEventsOrder) OptListEventsOrder {
 	return OptListEventsOrder{
@@ -7560,6 +9655,98 @@ func (o OptListWebhookDeliveriesStatus) Get() (v ListWebhookDeliveriesStatus, ok
 
 // Or returns value if set, or given parameter if does not.
 func (o OptListWebhookDeliveriesStatus) Or(d ListWebhookDeliveriesStatus) ListWebhookDeliveriesStatus {
+	if v, ok := o.Get(); ok {
+		return v
+	}
+	return d
+}
+
+// NewOptMerchantSettingsBodyLatePolicy returns new OptMerchantSettingsBodyLatePolicy with value set to v.
+func NewOptMerchantSettingsBodyLatePolicy(v MerchantSettingsBodyLatePolicy) OptMerchantSettingsBodyLatePolicy {
+	return OptMerchantSettingsBodyLatePolicy{
+		Value: v,
+		Set:   true,
+	}
+}
+
+// OptMerchantSettingsBodyLatePolicy is optional MerchantSettingsBodyLatePolicy.
+type OptMerchantSettingsBodyLatePolicy struct {
+	Value MerchantSettingsBodyLatePolicy
+	Set   bool
+}
+
+// IsSet returns true if OptMerchantSettingsBodyLatePolicy was set.
+func (o OptMerchantSettingsBodyLatePolicy) IsSet() bool { return o.Set }
+
+// Reset unsets value.
+func (o *OptMerchantSettingsBodyLatePolicy) Reset() {
+	var v MerchantSettingsBodyLatePolicy
+	o.Value = v
+	o.Set = false
+}
+
+// SetTo sets value to v.
+func (o *OptMerchantSettingsBodyLatePolicy) SetTo(v MerchantSettingsBodyLatePolicy) {
+	o.Set = true
+	o.Value = v
+}
+
+// Get returns value and boolean that denotes whether value was set.
+func (o OptMerchantSettingsBodyLatePolicy) Get() (v MerchantSettingsBodyLatePolicy, ok bool) {
+	if !o.Set {
+		return v, false
+	}
+	return o.Value, true
+}
+
+// Or returns value if set, or given parameter if does not.
+func (o OptMerchantSettingsBodyLatePolicy) Or(d MerchantSettingsBodyLatePolicy) MerchantSettingsBodyLatePolicy {
+	if v, ok := o.Get(); ok {
+		return v
+	}
+	return d
+}
+
+// NewOptMerchantSettingsBodySettlementSchedule returns new OptMerchantSettingsBodySettlementSchedule with value set to v.
+func NewOptMerchantSettingsBodySettlementSchedule(v MerchantSettingsBodySettlementSchedule) OptMerchantSettingsBodySettlementSchedule {
+	return OptMerchantSettingsBodySettlementSchedule{
+		Value: v,
+		Set:   true,
+	}
+}
+
+// OptMerchantSettingsBodySettlementSchedule is optional MerchantSettingsBodySettlementSchedule.
+type OptMerchantSettingsBodySettlementSchedule struct {
+	Value MerchantSettingsBodySettlementSchedule
+	Set   bool
+}
+
+// IsSet returns true if OptMerchantSettingsBodySettlementSchedule was set.
+func (o OptMerchantSettingsBodySettlementSchedule) IsSet() bool { return o.Set }
+
+// Reset unsets value.
+func (o *OptMerchantSettingsBodySettlementSchedule) Reset() {
+	var v MerchantSettingsBodySettlementSchedule
+	o.Value = v
+	o.Set = false
+}
+
+// SetTo sets value to v.
+func (o *OptMerchantSettingsBodySettlementSchedule) SetTo(v MerchantSettingsBodySettlementSchedule) {
+	o.Set = true
+	o.Value = v
+}
+
+// Get returns value and boolean that denotes whether value was set.
+func (o OptMerchantSettingsBodySettlementSchedule) Get() (v MerchantSettingsBodySettlementSchedule, ok bool) {
+	if !o.Set {
+		return v, false
+	}
+	return o.Value, true
+}
+
+// Or returns value if set, or given parameter if does not.
+func (o OptMerchantSettingsBodySettlementSchedule) Or(d MerchantSettingsBodySettlementSchedule) MerchantSettingsBodySettlementSchedule {
 	if v, ok := o.Get(); ok {
 		return v
 	}
@@ -13948,17 +16135,24 @@ func (s *SandboxClockBody) SetAdvanceSeconds(val int64) {
 type SandboxDepositBody struct {
 	// In the funding currency; the kind decides when absent.
 	Amount OptDecimal `json:"amount"`
+	// The claim to pay; or give a payroll.
+	ClaimID OptString `json:"claim_id"`
 	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
 	CompanyID OptString `json:"company_id"`
 	// Which kind.
 	Kind SandboxDepositBodyKind `json:"kind"`
-	// Id of the payroll.
-	PayrollID string `json:"payroll_id"`
+	// The payroll to pay; or give a claim.
+	PayrollID OptString `json:"payroll_id"`
 }
 
 // GetAmount returns the value of Amount.
 func (s *SandboxDepositBody) GetAmount() OptDecimal {
 	return s.Amount
+}
+
+// GetClaimID returns the value of ClaimID.
+func (s *SandboxDepositBody) GetClaimID() OptString {
+	return s.ClaimID
 }
 
 // GetCompanyID returns the value of CompanyID.
@@ -13972,13 +16166,18 @@ func (s *SandboxDepositBody) GetKind() SandboxDepositBodyKind {
 }
 
 // GetPayrollID returns the value of PayrollID.
-func (s *SandboxDepositBody) GetPayrollID() string {
+func (s *SandboxDepositBody) GetPayrollID() OptString {
 	return s.PayrollID
 }
 
 // SetAmount sets the value of Amount.
 func (s *SandboxDepositBody) SetAmount(val OptDecimal) {
 	s.Amount = val
+}
+
+// SetClaimID sets the value of ClaimID.
+func (s *SandboxDepositBody) SetClaimID(val OptString) {
+	s.ClaimID = val
 }
 
 // SetCompanyID sets the value of CompanyID.
@@ -13992,7 +16191,7 @@ func (s *SandboxDepositBody) SetKind(val SandboxDepositBodyKind) {
 }
 
 // SetPayrollID sets the value of PayrollID.
-func (s *SandboxDepositBody) SetPayrollID(val string) {
+func (s *SandboxDepositBody) SetPayrollID(val OptString) {
 	s.PayrollID = val
 }
 
@@ -14751,10 +16950,17 @@ func (s *SandboxMailPage) SetMeta(val Meta) {
 
 // Ref: #/components/schemas/SandboxPaid
 type SandboxPaid struct {
-	// Id of the payroll.
+	// Empty where a payroll was paid.
+	ClaimID string `json:"claim_id"`
+	// Empty where a claim was paid.
 	PayrollID string `json:"payroll_id"`
 	// Id of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
+}
+
+// GetClaimID returns the value of ClaimID.
+func (s *SandboxPaid) GetClaimID() string {
+	return s.ClaimID
 }
 
 // GetPayrollID returns the value of PayrollID.
@@ -14765,6 +16971,11 @@ func (s *SandboxPaid) GetPayrollID() string {
 // GetTxHash returns the value of TxHash.
 func (s *SandboxPaid) GetTxHash() string {
 	return s.TxHash
+}
+
+// SetClaimID sets the value of ClaimID.
+func (s *SandboxPaid) SetClaimID(val string) {
+	s.ClaimID = val
 }
 
 // SetPayrollID sets the value of PayrollID.

@@ -177,14 +177,14 @@ func (l *limiter) take(now time.Time, who string, h http.Header) error {
 // flights knows which idempotency keys are being worked on in this process.
 type flights struct {
 	mu      sync.Mutex
-	running map[claim]chan struct{}
+	running map[keyUse]chan struct{}
 }
 
 // twinWait is how long a request waits for its running twin.
 const twinWait = 10 * time.Second
 
 // enter waits until no twin runs, then takes its place. Call leave when done.
-func (f *flights) enter(ctx context.Context, c claim, wait time.Duration) (leave func(), err error) {
+func (f *flights) enter(ctx context.Context, c keyUse, wait time.Duration) (leave func(), err error) {
 	c.fingerprint = "" // another body under the same key waits too: it may be refused only if the first one succeeds
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/chaintest"
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
@@ -61,7 +62,9 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *bench {
 	b := newBench(t, d, func(own *Deps) {
 		own.Sealer, own.Sandbox = sealer, &toySandbox{}
 		own.KYC = &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(2, kyc.Legible), Provider: kyc.Sandbox{}}
-		own.Payroll = &payroll.Service{Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute}
+		pool := chain.NewPool(d, "regtest", paper{})
+		own.Payroll = &payroll.Service{Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute}
+		own.Claim = &claim.Service{Pool: pool, ChainName: "regtest", Network: "regtest", Validity: 15 * time.Minute, BaseURL: "https://pay.example.com"}
 		if change != nil {
 			change(own)
 		}

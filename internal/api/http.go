@@ -32,6 +32,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/funding"
@@ -49,6 +50,7 @@ const Version = "2.0"
 type Deps struct {
 	DB      *db.DB
 	Payroll *payroll.Service
+	Claim   *claim.Service
 	// Webhooks says which endpoints may be registered, and seals their secrets.
 	Webhooks delivery.Setup
 	// BaseURL is the address that clients use, AuthURL the one of the page on which users agree; without a slash at the end.
@@ -227,7 +229,7 @@ func newServer(d Deps, table []route) *server {
 	}
 	s := &server{
 		Deps: d, mux: http.NewServeMux(), reads: newLimiter(d.Reads), writes: newLimiter(d.Writes), tokens: tokenRequests(),
-		flights: flights{running: map[claim]chan struct{}{}}, twinWait: twinWait,
+		flights: flights{running: map[keyUse]chan struct{}{}}, twinWait: twinWait,
 	}
 	d.DB.OnNotice(identity.NoticeRevoked, s.principals.forget)
 	table = slices.DeleteFunc(slices.Clone(table), func(r route) bool { return r.sandbox && (d.Sandbox == nil || d.Env != identity.Sandbox) })
@@ -529,7 +531,7 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 				break
 			}
 			var replayed bool
-			out, replayed, err = s.once(ctx, claim{account(c.by), template, key, fingerprint(r, in, body)}, rt.handler, run)
+			out, replayed, err = s.once(ctx, keyUse{account(c.by), template, key, fingerprint(r, in, body)}, rt.handler, run)
 			if replayed {
 				w.Header().Set("Idempotent-Replayed", "true")
 			}
@@ -572,7 +574,7 @@ func (c *call) actFor(field reflect.Value) error {
 }
 
 // once runs a write at most once for its key. A failed run leaves the key free.
-func (s *server) once(ctx context.Context, c claim, h handler, run func(context.Context, *db.Tx) ([]byte, error)) (out []byte, replayed bool, err error) {
+func (s *server) once(ctx context.Context, c keyUse, h handler, run func(context.Context, *db.Tx) ([]byte, error)) (out []byte, replayed bool, err error) {
 	leave, err := s.flights.enter(ctx, c, s.twinWait)
 	if err != nil {
 		return nil, false, err

@@ -105,6 +105,10 @@ var abouts = map[string]string{
 	"create-recipient":              "A recipient needs no login: the company manages it. Required: a country, and first_name with last_name, or name.",
 	"create-recipient-distribution": "The first destination gets the whole allocation, later ones 0 until the allocations are set. At most 3.",
 	"delete-recipient-distribution": "The destination's allocation must be 0.",
+	"create-claim":                  "The quote holds for 15 minutes, at an address that is this claim's for ever. Show the payer the `checkout_url`, or the address and the amount.",
+	"refresh-claim-quote":           "A quote that is still active is answered as it is; an expired one is replaced at the present rate, for what is still due, at the same address. Money that came late is taken first, at the present rate; when it is enough, the claim is paid and its last quote is answered.",
+	"cancel-claim":                  "Possible while nothing has come. The address stays watched, and what still comes is kept for the payer.",
+	"change-merchant-settings":      "Members that are absent stay as they are. A change holds for claims made after it.",
 	"get-contract":                  "OpenAPI 3.1.",
 }
 
@@ -118,6 +122,8 @@ var requestExamples = map[string]string{
 	"upload-company-document":       `{"doc_type":"certificate_of_incorporation","issuing_country":"GB","base64_image":"iVBORw0KGgo="}`,
 	"sandbox-bank-deposit":          `{"funding_account_id":"fac_06gf58g6w2y1gp9sf76hca02rw","amount":100.00,"currency":"EUR","reference":"TRF-2026-0917"}`,
 	"sandbox-deposit":               `{"payroll_id":"prl_06gf58g6w2pq0pzjvm15cwn7n4","kind":"exact"}`,
+	"create-claim":                  `{"payer_id":"customer-4711","amount":120.00,"denomination_currency":"EUR","funding_currency":"BTC","description":"Order 17"}`,
+	"change-merchant-settings":      `{"tolerance_bps":50,"confirmations":1,"late_policy":"requote"}`,
 }
 
 const examplePayroll = `{"currency":"USD","external_id":"run-2026-09","to_pay":[{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","amount_fiat":1250.50,"description":"September"}]}`

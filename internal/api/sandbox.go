@@ -5,15 +5,16 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
 )
 
 // Sandbox plays the outside world for a company that tries the interface: the payer, the chain, the clock, the bank.
 type Sandbox interface {
-	// Deposit pays a payroll of the principal's company on the simulated chain, in its own transactions. An amount of ""
-	// lets the kind decide. It returns fault.NotFoundErr for another company's payroll.
-	Deposit(ctx context.Context, by identity.Principal, payrollID, kind, amount string) (txid string, err error)
+	// Deposit pays a payroll or a claim of the principal's company on the simulated chain, in its own transactions. An amount
+	// of "" lets the kind decide. It returns fault.NotFoundErr for another company's.
+	Deposit(ctx context.Context, by identity.Principal, objectID, kind, amount string) (txid string, err error)
 	// Advance moves the service's clock forward, in its own transaction, and returns the new time.
 	Advance(ctx context.Context, by time.Duration) (time.Time, error)
 	// PayoutFailure makes the payouts of a payment fail. It returns fault.NotFoundErr for another company's.
@@ -25,13 +26,15 @@ type (
 
 	sandboxDepositBody struct {
 		CompanyID string  `json:"company_id,omitempty" maxLength:"64"`
-		PayrollID string  `json:"payroll_id" maxLength:"64"`
+		PayrollID string  `json:"payroll_id,omitempty" maxLength:"64" doc:"The payroll to pay; or give a claim."`
+		ClaimID   string  `json:"claim_id,omitempty" maxLength:"64" doc:"The claim to pay; or give a payroll."`
 		Kind      string  `json:"kind" enum:"exact,under,over,late,replaced,reorged"`
 		Amount    Decimal `json:"amount,omitempty" doc:"In the funding currency; the kind decides when absent."`
 	}
 
 	sandboxPaid struct {
-		PayrollID string `json:"payroll_id"`
+		PayrollID string `json:"payroll_id" doc:"Empty where a claim was paid."`
+		ClaimID   string `json:"claim_id" doc:"Empty where a payroll was paid."`
 		TxHash    string `json:"tx_hash"`
 	}
 
@@ -79,11 +82,14 @@ type (
 
 func depositInSandbox(ctx context.Context, _ *db.Tx, c *call, in *sandboxDepositInput) (*sandboxPaid, error) {
 	b := &in.Body
-	txid, err := c.Sandbox.Deposit(ctx, c.by, b.PayrollID, b.Kind, string(b.Amount))
+	if (b.PayrollID == "") == (b.ClaimID == "") {
+		return nil, fault.New(fault.Invalid, "missing_field", "Give either a payroll_id or a claim_id.").At("body", "/payroll_id")
+	}
+	txid, err := c.Sandbox.Deposit(ctx, c.by, b.PayrollID+b.ClaimID, b.Kind, string(b.Amount))
 	if err != nil {
 		return nil, err
 	}
-	return &sandboxPaid{b.PayrollID, txid}, nil
+	return &sandboxPaid{b.PayrollID, b.ClaimID, txid}, nil
 }
 
 func advanceClock(ctx context.Context, _ *db.Tx, c *call, in *sandboxClockInput) (*sandboxClock, error) {

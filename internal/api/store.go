@@ -12,18 +12,18 @@ import (
 // keyLife is how long an idempotency key is remembered.
 const keyLife = 30 * 24 * time.Hour
 
-// claimOrder puts the records of keys last of what a commit carries: a key means that all else has been written.
-const claimOrder = 95
+// keyOrder puts the records of keys last of what a commit carries: a key means that all else has been written.
+const keyOrder = 95
 
-var claims = db.InsertGroup(claimOrder, "idempotency", "principal", "route", "key", "fingerprint", "response", "created_at")
+var usedKeys = db.InsertGroup(keyOrder, "idempotency", "principal", "route", "key", "fingerprint", "response", "created_at")
 
-// claim is who used which key for what.
-type claim struct {
+// keyUse is who used which key for what.
+type keyUse struct {
 	principal, route, key, fingerprint string
 }
 
 // replay finds the stored answer for a key, and whether there is one. Another request under the same key is refused.
-func (c claim) replay(ctx context.Context, tx *db.Tx) (response string, found bool, err error) {
+func (c keyUse) replay(ctx context.Context, tx *db.Tx) (response string, found bool, err error) {
 	var fingerprint string
 	var created int64
 	err = tx.QueryRow(ctx, `SELECT fingerprint, response, created_at FROM idempotency
@@ -45,20 +45,20 @@ func (c claim) replay(ctx context.Context, tx *db.Tx) (response string, found bo
 
 // store records the answer. It is written with the effect: if another process was faster, the commit fails on the
 // primary key, the write runs again and finds the other's answer.
-func (c claim) store(tx *db.Tx, response string) {
-	tx.Defer(claims, []any{c.principal, c.route, c.key, c.fingerprint, response, db.Micros(tx.Now())})
+func (c keyUse) store(tx *db.Tx, response string) {
+	tx.Defer(usedKeys, []any{c.principal, c.route, c.key, c.fingerprint, response, db.Micros(tx.Now())})
 }
 
 // place is where a sealed answer stands.
-func (c claim) place() identity.Place {
+func (c keyUse) place() identity.Place {
 	return identity.Place{Table: "idempotency", Column: "response", Row: c.principal + " " + c.route + " " + c.key}
 }
 
-func (c claim) seal(s *identity.Sealer, response string) (string, error) {
+func (c keyUse) seal(s *identity.Sealer, response string) (string, error) {
 	return s.Seal(c.place(), []byte(response))
 }
 
-func (c claim) open(s *identity.Sealer, stored string) (string, error) {
+func (c keyUse) open(s *identity.Sealer, stored string) (string, error) {
 	response, err := s.Open(c.place(), stored)
 	return string(response), err
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
@@ -162,6 +163,10 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 		Watched: s.checkWatched, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork,
 		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown,
 	}
+	claims := &claim.Service{
+		Watched: s.checkWatched, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, SpreadBps: s.cfg.SpreadBps,
+		Validity: s.cfg.ClaimValidity, PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims),
+	}
 	s.rates = s.refresher()
 
 	if s.cfg.Env == Sandbox {
@@ -172,11 +177,12 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
+	claims.BaseURL = s.ready.BaseURL
 	if s.cfg.Has(RoleWatcher) {
 		s.startWatcher(ctx, background)
 	}
 	if s.cfg.Has(RoleWorker) {
-		if err := s.startWorker(ctx, background, pool, pay); err != nil {
+		if err := s.startWorker(ctx, background, pool, pay, claims); err != nil {
 			return err
 		}
 	}
@@ -190,7 +196,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 			}
 		})
 	}
-	return s.listen(ctx, pay)
+	return s.listen(ctx, pay, claims)
 }
 
 // intake reads images of documents. A sandbox has nobody who would look at them: it takes pictures from one pixel on, so that
@@ -262,7 +268,7 @@ func (s *Service) setup() distribution.Setup {
 }
 
 // startWorker runs jobs. The first prices and fees are fetched before anything is served, where that is possible.
-func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool, pay *payroll.Service) error {
+func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool, pay *payroll.Service, claims *claim.Service) error {
 	signer, err := bitcoin.ParseXPriv(s.cfg.BitcoinXPrv, s.cfg.BitcoinNetwork)
 	if err != nil {
 		return err
@@ -282,7 +288,7 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if err != nil {
 		return err
 	}
-	table := jobs(pay, engine, look, wallet.Opener{Verified: s.cfg.Env == Production}, s.funding, s.kyc)
+	table := jobs(pay, claims, engine, look, wallet.Opener{Verified: s.cfg.Env == Production}, s.funding, s.kyc)
 	if s.cfg.Env == Sandbox {
 		table[payroll.JobRelease] = job.Entry{Tx: withFailures(pay.Release)}
 	}
@@ -471,7 +477,7 @@ func (s *Service) open(ctx context.Context) (err error) {
 }
 
 // listen serves the faces and the metrics.
-func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
+func (s *Service) listen(ctx context.Context, pay *payroll.Service, claims *claim.Service) error {
 	if s.cfg.Env == Sandbox {
 		seed := sandboxSeed()
 		s.ready.Seed = &seed
@@ -481,13 +487,13 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service) error {
 			BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
 			Webhooks: delivery.Setup{Sealer: s.sealer, Policy: s.policy},
 
-			DB: s.db, Payroll: pay, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
+			DB: s.db, Payroll: pay, Claim: claims, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
 			KYC: s.kyc, Funding: s.funding, Vendor: &vendor.Service{Payroll: pay, Sealer: s.sealer, Intake: s.kyc.Intake},
 			Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
 			Ready: s.checkReady, Observe: s.metrics.observe,
 		}
 		if s.cfg.Env == Sandbox {
-			deps.Sandbox = &sandbox{s, pay}
+			deps.Sandbox = &sandbox{s, pay, claims}
 			deps.TryKey = s.ready.Seed.APIKey
 		}
 		var seeded []string

@@ -95,7 +95,7 @@ func TestFromCreateToFulfilled(t *testing.T) {
 		if q := made.Quote.Value; !q.FundingAmount.Equal(amount("0.01818")) || !strings.HasPrefix(q.FundingDetails.Address, "bcrt1q") {
 			t.Errorf("quote %+v, want 0.01818 BTC to a regtest address", q)
 		}
-		if _, err := stipend.SandboxDeposit(t.Context(), &client.SandboxDepositBody{PayrollID: made.PayrollID, Kind: client.SandboxDepositBodyKindExact}); err != nil {
+		if _, err := stipend.SandboxDeposit(t.Context(), &client.SandboxDepositBody{PayrollID: client.NewOptString(made.PayrollID), Kind: client.SandboxDepositBodyKindExact}); err != nil {
 			t.Fatal(err)
 		}
 		var last *client.PayrollDetail

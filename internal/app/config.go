@@ -112,6 +112,11 @@ type Config struct {
 
 	// QuoteValidity is how long a payroll's price stands.
 	QuoteValidity time.Duration `default:"30m" env:"STIPEND_QUOTE_VALIDITY" group:"Prices and limits" placeholder:"DURATION" help:"How long a payroll's quote is valid (${default})."`
+	// ClaimValidity is how long a claim's price stands.
+	ClaimValidity time.Duration `default:"15m" env:"STIPEND_CLAIM_VALIDITY" group:"Prices and limits" placeholder:"DURATION" help:"How long a claim's quote is valid (${default})."`
+	// ClaimsPerMinute and OpenClaims bound one company, so that nobody collects prices and addresses.
+	ClaimsPerMinute int `default:"20" env:"STIPEND_CLAIMS_PER_MINUTE" group:"Prices and limits" placeholder:"N" help:"Claims a minute that one company may make (${default}); 0 switches the limit off."`
+	OpenClaims      int `default:"2000" env:"STIPEND_OPEN_CLAIMS" group:"Prices and limits" placeholder:"N" help:"Claims of one company that may wait for their payment (${default}); 0 switches the limit off."`
 	// CoolDown is how long the money of a payee who was paid before waits after its destination was changed.
 	CoolDown time.Duration `default:"0" env:"STIPEND_COOL_DOWN" group:"Prices and limits" placeholder:"DURATION" help:"How long a payment waits after its payee, paid before, got another destination; less than 0 switches it off. Default: 24h in production, off in the sandbox."`
 	// SpreadBps is what the price of a quote stands above the market, in hundredths of a percent: it carries the risk of

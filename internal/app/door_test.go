@@ -238,10 +238,16 @@ func (d *door) inBooks(f func(context.Context, *db.Tx) error) {
 	}
 }
 
-func (d *door) balance(c ledger.Code, dim string) (a money.Amount) {
+// balance is what an account holds in bitcoin.
+func (d *door) balance(c ledger.Code, dim string) money.Amount {
+	d.Helper()
+	return d.balanceIn(c, dim, money.BTC)
+}
+
+func (d *door) balanceIn(c ledger.Code, dim string, asset money.Asset) (a money.Amount) {
 	d.Helper()
 	d.inBooks(func(ctx context.Context, tx *db.Tx) (err error) {
-		a, err = ledger.Balance(ctx, tx, d.seed.CompanyID, c, dim, money.BTC)
+		a, err = ledger.Balance(ctx, tx, d.seed.CompanyID, c, dim, asset)
 		return err
 	})
 	return a

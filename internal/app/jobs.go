@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/api"
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/distribution"
@@ -26,7 +28,9 @@ import (
 //
 //	who enqueues                     kind                who listens
 //	chain: an output to us changed   chain.output        deposit
-//	deposit: money for an object     deposit.changed     payroll: fund
+//	deposit: money for an object     deposit.changed     payroll: fund; claim: follow
+//	quote: a claim's price has ended quote.expired       claim: follow
+//	claim: waits for confirmations   claim.monitor       claim: follow, or give up
 //	webhook: an endpoint stopped     webhook.clear       webhook: cancel or delete what it left
 //	webhook: a range to send again   webhook.replay      webhook: add it to the queue
 //	payroll: received                payroll.release     payroll: release, which queues outputs
@@ -46,10 +50,12 @@ import (
 //	funding: an account is asked for funding.open        funding: ask the bank
 //	whoever writes to a person       mail.send           mail, on a runner of its own
 //	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
-func jobs(pay *payroll.Service, out *payout.Engine, look distribution.Screening, open wallet.Opener, accounts *funding.Service, who *kyc.Service) job.Table {
+func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look distribution.Screening, open wallet.Opener, accounts *funding.Service, who *kyc.Service) job.Table {
 	return job.Table{
 		chain.JobOutput:       {Tx: deposit.OutputChanged},
-		deposit.JobChanged:    {Tx: pay.Fund},
+		deposit.JobChanged:    {Tx: byObject(pay.Fund, claims.Follow)},
+		quote.JobExpired:      {Tx: claims.QuoteExpired},
+		claim.JobMonitor:      {Tx: claims.Monitor},
 		delivery.JobClear:     {Tx: delivery.Clear},
 		delivery.JobReplay:    {Tx: delivery.HandleReplay},
 		payroll.JobRelease:    {Tx: pay.Release},
@@ -68,6 +74,20 @@ func jobs(pay *payroll.Service, out *payout.Engine, look distribution.Screening,
 		wallet.JobOpen:        {Tx: open.Open},
 		funding.JobOpen:       {Net: accounts.HandleOpen},
 		recipient.JobRefresh:  {Tx: recipient.HandleRefresh},
+	}
+}
+
+// byObject hands news of money on to whom it came for. An object of another kind is a payroll.
+func byObject(payrolls, claims job.TxHandler) job.TxHandler {
+	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
+		var in deposit.Changed
+		if err := j.Decode(&in); err != nil {
+			return err
+		}
+		if strings.HasPrefix(in.ObjectID, "clm_") {
+			return claims(ctx, tx, j)
+		}
+		return payrolls(ctx, tx, j)
 	}
 }
 

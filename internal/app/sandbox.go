@@ -10,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/api"
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/fault"
@@ -18,22 +19,24 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/quote"
 )
 
 // What the sandbox refuses.
 var (
 	errNotSimulated = fault.New(fault.Conflict, "invalid_state", "This sandbox follows a real node: pay with a wallet.")
 	errNoQuote      = fault.New(fault.Conflict, "invalid_state", "This payroll is not funded on the chain, so there is nothing to pay.")
-	errNothingDue   = fault.New(fault.Conflict, "invalid_state", "This payroll is already paid in full. Give an amount to pay more.")
-	errTooSlow      = fault.New(fault.Unavailable, "retry_later", "The chain did not show the payment in time. Look at the payroll; it may still come.")
+	errNothingDue   = fault.New(fault.Conflict, "invalid_state", "It is already paid in full. Give an amount to pay more.")
+	errTooSlow      = fault.New(fault.Unavailable, "retry_later", "The chain did not show the payment in time. Look again; it may still come.")
 	errMined        = fault.New(fault.Conflict, "invalid_state", "A block took the payment before it could be replaced. Try again.")
 	errPaidOut      = fault.New(fault.Conflict, "already_processing", "This payment is already being paid out.")
 )
 
 // sandbox moves the simulated world for the sandbox's routes: it is the payer, the miner and the clock.
 type sandbox struct {
-	s   *Service
-	pay *payroll.Service
+	s      *Service
+	pay    *payroll.Service
+	claims *claim.Service
 }
 
 // The kinds of deposits that the sandbox can make.
@@ -48,19 +51,36 @@ const (
 
 var _ api.Sandbox = (*sandbox)(nil)
 
-// Deposit pays a payroll of the principal's company as kind says, or with an amount of its own ("" for none), and says by
-// which transaction.
-func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, payrollID, kind, amount string) (txid string, err error) {
+// payable is a payroll or a claim that waits for money.
+type payable struct {
+	id, companyID string
+	address       string
+	quote         *quote.Quote
+}
+
+// find reads what is to be paid.
+func (x *sandbox) find(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (payable, error) {
+	if strings.HasPrefix(id, "clm_") {
+		c, err := x.claims.Get(ctx, tx, by, "", id)
+		return payable{c.ID, c.CompanyID, c.Address, c.Quote}, err
+	}
+	p, err := x.pay.Get(ctx, tx, by, id)
+	return payable{p.ID, p.CompanyID, p.Address, p.Quote}, err
+}
+
+// Deposit pays a payroll or a claim of the principal's company as kind says, or with an amount of its own ("" for none), and
+// says by which transaction.
+func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, kind, amount string) (txid string, err error) {
 	if x.s.sim == nil {
 		return "", errNotSimulated
 	}
 	if !slices.Contains([]string{depositExact, depositUnder, depositOver, depositLate, depositReplaced, depositReorged}, kind) {
 		return "", fault.New(fault.Invalid, "invalid_parameter", "kind is one of exact, under, over, late, replaced, reorged.").At("body", "/kind")
 	}
-	var p payroll.Payroll
+	var p payable
 	var sats int64
 	err = x.s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if p, err = x.pay.Get(ctx, tx, by, payrollID); err != nil {
+		if p, err = x.find(ctx, tx, by, objectID); err != nil {
 			return err
 		}
 		sats, err = depositAmount(ctx, tx, p, kind, amount)
@@ -82,11 +102,11 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, payrollID,
 	defer release()
 
 	if kind == depositLate {
-		if err := x.advanceTo(ctx, p.Quote.ValidTo.Add(time.Second)); err != nil {
+		if err := x.advanceTo(ctx, p.quote.ValidTo.Add(time.Second)); err != nil {
 			return "", err
 		}
 	}
-	if txid, err = x.s.sim.Pay(ctx, p.Address, sats); err != nil {
+	if txid, err = x.s.sim.Pay(ctx, p.address, sats); err != nil {
 		return "", err
 	}
 	switch kind {
@@ -115,9 +135,9 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, payrollID,
 	return txid, nil
 }
 
-// depositAmount is what the kind means for a payroll, in satoshis.
-func depositAmount(ctx context.Context, tx *db.Tx, p payroll.Payroll, kind, amount string) (int64, error) {
-	if p.Quote == nil || p.Address == "" {
+// depositAmount is what the kind means for a payroll or a claim, in satoshis.
+func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount string) (int64, error) {
+	if p.quote == nil || p.address == "" {
 		return 0, errNoQuote
 	}
 	if amount != "" {
@@ -130,13 +150,13 @@ func depositAmount(ctx context.Context, tx *db.Tx, p payroll.Payroll, kind, amou
 		}
 		return a.Units(), nil
 	}
-	due := p.Quote.Funding.Units()
-	all, err := deposit.ForObject(ctx, tx, p.CompanyID, p.ID)
+	due := p.quote.Funding.Units()
+	all, err := deposit.ForObject(ctx, tx, p.companyID, p.id)
 	if err != nil {
 		return 0, err
 	}
 	for _, d := range all {
-		if d.State.Live() && d.QuoteID == p.Quote.ID {
+		if d.State.Live() && d.QuoteID == p.quote.ID {
 			due -= d.Amount.Units()
 		}
 	}
@@ -153,13 +173,13 @@ func depositAmount(ctx context.Context, tx *db.Tx, p payroll.Payroll, kind, amou
 }
 
 // await waits until the watcher has seen an output of the payment that is as wanted.
-func (x *sandbox) await(ctx context.Context, p payroll.Payroll, txid string, wanted func(chain.WatchedOutput) bool) error {
+func (x *sandbox) await(ctx context.Context, p payable, txid string, wanted func(chain.WatchedOutput) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
 		done := false
 		err := x.s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			outs, err := chain.OutputsOf(ctx, tx, chainName, p.CompanyID, p.ID)
+			outs, err := chain.OutputsOf(ctx, tx, chainName, p.companyID, p.id)
 			if err != nil {
 				return err
 			}

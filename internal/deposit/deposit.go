@@ -16,7 +16,8 @@
 //     never re-prices it.
 //   - While a deposit waits for confirmations it stands in clearing (L02, taken back by L03a) and is available to nobody.
 //   - How many confirmations are wanted grows with the value at stake: that of the object or of all its deposits together,
-//     whichever is more, so that cutting a payment into pieces lowers nothing.
+//     whichever is more, so that cutting a payment into pieces lowers nothing. A claim's quote names its own number, which
+//     its merchant chose.
 //
 // When a deposit changes, the job [JobChanged] says which object to look at. The object's package books what a confirmed
 // deposit means to it (L03b, L20 to L25, L30, L31), reading [ForObject]. This package books confirmed money to suspense itself
@@ -294,8 +295,12 @@ func Confirmations(usd money.Amount) int64 {
 	return chain.DefaultConfirmations
 }
 
-// wanted is the confirmations for a deposit among the others of its object. A value that cannot be told counts as the highest.
+// wanted is the confirmations for a deposit among the others of its object: what its quote says, else by value. A value that
+// cannot be told counts as the highest.
 func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []Deposit) (int64, error) {
+	if q.Confirmations > 0 {
+		return q.Confirmations, nil
+	}
 	sum := d.Amount
 	for _, o := range others {
 		if !o.State.Live() {

@@ -164,7 +164,7 @@ func (f *funding) credit(ctx context.Context, tx *db.Tx, d deposit.Deposit) erro
 		if err != nil {
 			return err
 		}
-		if room, err = c.room(q.ID, q.Rate); err != nil {
+		if room, err = c.Room(q.ID, q.Rate); err != nil {
 			return err
 		}
 	} else {
@@ -218,17 +218,17 @@ func (f *funding) owed() (money.Amount, error) {
 }
 
 // coverages are what confirmed money covers, and what all money seen in time would.
-func (f *funding) coverages() (confirmed, seen coverage, err error) {
+func (f *funding) coverages() (confirmed, seen quote.Coverage, err error) {
 	if confirmed, err = cover(f.p.Total, f.p.FundingCurrency, f.receipts); err != nil {
 		return confirmed, seen, err
 	}
-	seen = confirmed.clone()
+	seen = confirmed.Clone()
 	for _, d := range f.deposits {
 		q, known := f.quotes[d.QuoteID]
 		if !waiting(d) || !d.Timely || !known {
 			continue
 		}
-		if err := seen.add(q.ID, q.Rate, d.Amount); err != nil {
+		if err := seen.Add(q.ID, q.Rate, d.Amount); err != nil {
 			return confirmed, seen, err
 		}
 	}
@@ -303,7 +303,7 @@ func (s *Service) applyLate(ctx context.Context, tx *db.Tx, f *funding) error {
 		if err != nil {
 			return err
 		}
-		room, err := c.room(r.deposit, rate)
+		room, err := c.Room(r.deposit, rate)
 		if err != nil {
 			return err
 		}
@@ -325,14 +325,14 @@ func (s *Service) ask(ctx context.Context, tx *db.Tx, f *funding) (quote.Quote, 
 	if err != nil {
 		return quote.Quote{}, err
 	}
-	covered, _, err := seen.verdict(f.last.ID, f.last.Rate, f.p.ToleranceBps)
+	covered, _, err := seen.Verdict(f.last.ID, f.last.Rate, f.p.ToleranceBps)
 	if err != nil {
 		return quote.Quote{}, err
 	}
 	if covered {
 		return quote.Quote{}, ErrQuoteLocked
 	}
-	left, err := seen.remaining("")
+	left, err := seen.Remaining("")
 	if err != nil {
 		return quote.Quote{}, err
 	}
@@ -389,11 +389,11 @@ func (f *funding) concludePending(ctx context.Context, tx *db.Tx) error {
 }
 
 // confirmed says whether confirmed money covers the payroll, and what the house would absorb of it.
-func (f *funding) confirmed() (c coverage, covered bool, short money.Amount, err error) {
+func (f *funding) confirmed() (c quote.Coverage, covered bool, short money.Amount, err error) {
 	if c, _, err = f.coverages(); err != nil {
 		return c, false, short, err
 	}
-	covered, short, err = c.verdict(f.last.ID, f.last.Rate, f.p.ToleranceBps)
+	covered, short, err = c.Verdict(f.last.ID, f.last.Rate, f.p.ToleranceBps)
 	return c, covered, short, err
 }
 
@@ -404,7 +404,7 @@ func (f *funding) await(ctx context.Context, tx *db.Tx) (state FundingState, hel
 	if err != nil {
 		return "", held, err
 	}
-	enough, _, err := seen.verdict(f.last.ID, f.last.Rate, f.p.ToleranceBps)
+	enough, _, err := seen.Verdict(f.last.ID, f.last.Rate, f.p.ToleranceBps)
 	if err != nil {
 		return "", held, err
 	}
@@ -452,7 +452,7 @@ func (f *funding) lock(ctx context.Context, tx *db.Tx, enough bool) error {
 
 // receive takes a covered payroll to received; the house absorbs a shortfall within the
 // tolerance (L23).
-func (f *funding) receive(ctx context.Context, tx *db.Tx, c coverage, short money.Amount) error {
+func (f *funding) receive(ctx context.Context, tx *db.Tx, c quote.Coverage, short money.Amount) error {
 	p := f.p
 	held, err := f.escrow()
 	if err != nil {
@@ -479,7 +479,7 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx, c coverage, short mone
 	if err != nil {
 		return err
 	}
-	p.State, p.FundingState, p.Shortfall, p.Rate = Received, FundingFunded, short, c.single()
+	p.State, p.FundingState, p.Shortfall, p.Rate = Received, FundingFunded, short, c.Single()
 	if surplus.Sign() > 0 {
 		p.FundingState = FundingOver
 	}
@@ -561,7 +561,7 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 }
 
 // stayReceived follows the escrow of a payroll that is covered all the same; the house absorbs more, or less.
-func (f *funding) stayReceived(ctx context.Context, tx *db.Tx, c coverage, short money.Amount) error {
+func (f *funding) stayReceived(ctx context.Context, tx *db.Tx, c quote.Coverage, short money.Amount) error {
 	p := f.p
 	held, err := f.escrow()
 	if err != nil {
@@ -574,7 +574,7 @@ func (f *funding) stayReceived(ctx context.Context, tx *db.Tx, c coverage, short
 	if p.Escrow, err = held.Add(short); err != nil {
 		return err
 	}
-	p.Shortfall, p.Rate = short, c.single()
+	p.Shortfall, p.Rate = short, c.Single()
 	if err := f.noteSurplus(ctx, tx, EventStatus); err != nil {
 		return err
 	}

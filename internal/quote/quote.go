@@ -29,6 +29,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/webhook"
@@ -56,6 +57,14 @@ const (
 	RefreshWindow = time.Hour
 )
 
+// JobExpired tells the claim of a quote that ran out to look at itself. Its payload is [Expired].
+const JobExpired = "quote.expired"
+
+// Expired is the payload of JobExpired.
+type Expired struct {
+	ObjectID string `json:"object_id"`
+}
+
 // What a caller may be told.
 var (
 	ErrNotFound        = fault.NotFoundErr
@@ -78,6 +87,9 @@ type Params struct {
 	Validity  time.Duration
 	SpreadBps int64         // what the price is worse for the payer than the market's, in basis points
 	Grace     time.Duration // how long after its end a first sight still counts as in time; at most MaxGrace
+
+	// Confirmations is how many a payment under the quote needs; 0 leaves that to the value at stake.
+	Confirmations int64
 }
 
 // Quote is a price held for an object.
@@ -97,6 +109,8 @@ type Quote struct {
 	Funding     money.Amount // what it takes
 	Address     string
 	Network     string
+
+	Confirmations int64 // that a payment needs; 0 leaves that to the value at stake
 }
 
 // Covers says whether a payment first seen at an instant is paid under this quote.
@@ -183,6 +197,7 @@ func build(ctx context.Context, tx *db.Tx, p Params, number int64) (Quote, error
 		ID: tx.NewID("quo"), CompanyID: p.CompanyID, ObjectID: p.ObjectID, Number: number, State: StateActive, Version: 1,
 		ValidFrom: now, ValidTo: now.Add(p.Validity), Grace: min(max(p.Grace, 0), MaxGrace),
 		Rate: rate, Due: p.Due, Funding: funding, Address: p.Address, Network: p.Network,
+		Confirmations: p.Confirmations,
 	}, nil
 }
 
@@ -330,6 +345,9 @@ func move(ctx context.Context, tx *db.Tx, q Quote, to State, reason string) (Quo
 	q.State, q.Version = to, q.Version+1
 	db.History(tx, q.CompanyID, q.ID, q.Version, string(from), string(to), reason)
 	if to == StateExpired {
+		if isClaim(q.ObjectID) {
+			job.Enqueue(tx, job.New{CompanyID: q.CompanyID, Kind: JobExpired, Payload: Expired{q.ObjectID}})
+		}
 		return q, emit(tx, q, "quote_expired")
 	}
 	return q, nil

@@ -10,17 +10,17 @@ import (
 )
 
 const columns = `company_id, quote_id, object_id, number, state, version, valid_from, valid_to, grace, cancelled_at,
-	due_asset, due, funding_asset, funding, rate, address, network`
+	due_asset, due, funding_asset, funding, rate, address, network, confirmations`
 
-const columnCount = 17
+const columnCount = 18
 
 var quoteRows = db.InsertGroup(40, "quotes", "company_id", "quote_id", "object_id", "number", "state", "version", "valid_from", "valid_to",
-	"grace", "cancelled_at", "due_asset", "due", "funding_asset", "funding", "rate", "address", "network")
+	"grace", "cancelled_at", "due_asset", "due", "funding_asset", "funding", "rate", "address", "network", "confirmations")
 
 func row(q Quote) []any {
 	return []any{q.CompanyID, q.ID, q.ObjectID, q.Number, string(q.State), q.Version, db.Micros(q.ValidFrom), db.Micros(q.ValidTo),
 		q.Grace.Microseconds(), micros(q.CancelledAt), string(q.Due.Asset()), q.Due.Units(), string(q.Funding.Asset()), q.Funding.Units(),
-		q.Rate.String(), q.Address, q.Network}
+		q.Rate.String(), q.Address, q.Network, q.Confirmations}
 }
 
 func insertLater(tx *db.Tx, q Quote) { tx.Defer(quoteRows, row(q)) }
@@ -106,7 +106,7 @@ func scan(r interface{ Scan(dest ...any) error }) (Quote, error) {
 	var state, dueAsset, fundingAsset, rate string
 	var from, to, grace, cancelled, due, funding int64
 	err := r.Scan(&q.CompanyID, &q.ID, &q.ObjectID, &q.Number, &state, &q.Version, &from, &to, &grace, &cancelled,
-		&dueAsset, &due, &fundingAsset, &funding, &rate, &q.Address, &q.Network)
+		&dueAsset, &due, &fundingAsset, &funding, &rate, &q.Address, &q.Network, &q.Confirmations)
 	if err != nil {
 		return Quote{}, err
 	}

@@ -1,0 +1,241 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/ledger"
+)
+
+// A merchant's checkout, seen from outside. What payers do on a chain under the test's hand is in package claim.
+func TestClaims(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		s := boot(t, url, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
+		for _, c := range []struct {
+			name string
+			run  func(*door)
+		}{
+			{"paid exactly", claimPaid},
+			{"underpaid, then refreshed and paid", claimUnderpaid},
+			{"too much", claimOverpaid},
+			{"late, and taken at the new price", claimLate},
+			{"cancelled, and paid all the same", claimCancelled},
+			{"refusals", claimRefusals},
+			{"merchant settings", merchantSettings},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				d := newDoor(t, s)
+				c.run(d)
+				d.checkBooks()
+			})
+		}
+	})
+}
+
+const (
+	claimPath = "/api/merchant/claim/create"
+)
+
+// claimOf makes a claim over an amount of dollars.
+func (d *door) claimOf(amount string) object {
+	d.Helper()
+	return d.ok("POST", claimPath, `{"payer_id":"customer-1","amount":`+amount+`,"denomination_currency":"USD","funding_currency":"BTC"}`).read(d)
+}
+
+func (d *door) payClaim(id, kind, amount string) string {
+	d.Helper()
+	body := `{"claim_id":"` + id + `","kind":"` + kind + `"`
+	if amount != "" {
+		body += `,"amount":` + amount
+	}
+	return d.ok("POST", "/api/sandbox/deposit", body+"}").read(d)["tx_hash"].(string)
+}
+
+// claimIs waits until a claim is in a state.
+func (d *door) claimIs(id, status, exception string) (last object) {
+	d.Helper()
+	if !await(d.T, 30*time.Second, func() bool {
+		last = d.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(d)
+		return last["status"] == status && last["exception"] == exception
+	}) {
+		d.Fatalf("want %s %s; it is %v", status, exception, last)
+	}
+	return last
+}
+
+// told are the states that the events of a claim tell, in their order.
+func (d *door) told(id string) (all []string) {
+	d.Helper()
+	for _, e := range d.ok("GET", "/api/events?object_id="+id+"&name=claim.status_update", "").read(d)["data"].([]any) {
+		data := e.(object)["data"].(object)
+		if data["previous_status"] != nil {
+			all = append(all, data["status"].(string))
+		}
+	}
+	return all
+}
+
+func (d *door) merchant() int64 {
+	d.Helper()
+	return d.balanceIn(ledger.MerchantPayable, "", "USD").Units()
+}
+
+func claimPaid(d *door) {
+	had := d.merchant()
+	made := d.claimOf("100.00")
+	id := made["claim_id"].(string)
+	if made["rate"] != "50000" || made["funding_amount"] != "0.00200000" || made["denomination_amount"] != "100.00" || made["status"] != "awaiting_payment" {
+		d.Errorf("%v", made)
+	}
+	if want := d.s.Ready().BaseURL + "/pay/" + id; made["checkout_url"] != want {
+		d.Errorf("the checkout is at %v, want %s", made["checkout_url"], want)
+	}
+	txid := d.payClaim(id, "exact", "")
+	v := d.claimIs(id, "paid", "none")
+	if v["tx_hash"] != txid || v["due_amount"] != "0.00" || v["received_amount"] != "0.00200000" || v["refundable_amount"] != "0.00000000" {
+		d.Errorf("%v", v)
+	}
+	if got := d.merchant() - had; got != 99_00 {
+		d.Errorf("the merchant has %d cents of 100 USD, want 9900", got)
+	}
+	eventually(d.T, 10*time.Second, "both states are told", func() bool {
+		got := d.told(id)
+		return len(got) == 2 && got[0] == "confirming" && got[1] == "paid"
+	})
+	events := d.ok("GET", "/api/events?object_id="+id, "").read(d)["data"].([]any)
+	if first := events[0].(object); first["event"] != "claim.created" {
+		d.Errorf("the first event is %v", first)
+	}
+	events = d.ok("GET", "/api/events?object_id="+id+"&name=user.payment_status_update", "").read(d)["data"].([]any)
+	last := events[len(events)-1].(object)
+	if data := last["data"].(object); data["claim_id"] != id || data["status"] != "paid" ||
+		data["payment"].(object)["received"] != true {
+		d.Errorf("the last event of the payment is %v", last)
+	}
+	d.refused(409, "invalid_state", "POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`)
+	d.refused(409, "invalid_state", "POST", "/api/merchant/claim/cancel", `{"claim_id":"`+id+`"}`)
+	found := d.ok("GET", "/api/merchant/claims?status=paid&payer_id=customer-1", "").read(d)["data"].([]any)
+	if len(found) != 1 || found[0].(object)["claim_id"] != id {
+		d.Errorf("the list has %v", found)
+	}
+}
+
+func claimUnderpaid(d *door) {
+	had := d.merchant()
+	made := d.claimOf("100.00")
+	id := made["claim_id"].(string)
+	d.payClaim(id, "under", "")
+	v := d.claimIs(id, "partially_paid", "none")
+	if v["due_amount"] != "10.00" {
+		d.Errorf("%v", v)
+	}
+	d.advance(16 * time.Minute)
+	d.claimIs(id, "underpaid", "none")
+	if again := d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`).read(d); again["funding_amount"] != "0.00020000" ||
+		again["denomination_amount"] != "10.00" || again["status"] != "partially_paid" ||
+		again["funding_details"].(object)["address"] != made["funding_details"].(object)["address"] || again["quote_id"] == made["quote_id"] {
+		d.Errorf("%v", again)
+	}
+	d.payClaim(id, "exact", "")
+	v = d.claimIs(id, "paid", "none")
+	if n := len(v["tx_hashes"].([]any)); n != 2 || d.merchant()-had != 99_00 {
+		d.Errorf("%d transactions, %v", n, v)
+	}
+}
+
+func claimOverpaid(d *door) {
+	had := d.merchant()
+	id := d.claimOf("100.00")["claim_id"].(string)
+	d.payClaim(id, "exact", "0.002050")
+	v := d.claimIs(id, "paid", "overpaid")
+	if v["refundable_amount"] != "0.00005000" || d.merchant()-had != 99_00 || d.balance(ledger.RefundPayable, id).Units() != 5000 {
+		d.Errorf("%v", v)
+	}
+}
+
+func claimLate(d *door) {
+	had := d.merchant()
+	id := d.claimOf("100.00")["claim_id"].(string)
+	d.payClaim(id, "late", "")
+	d.claimIs(id, "paid_late", "late")
+	if got := d.balance(ledger.SuspenseLate, id).Units(); got != 200_000 || d.merchant() != had {
+		d.Errorf("%d sat wait for a decision", got)
+	}
+	if v := d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`).read(d); v["status"] != "paid" || v["exception"] != "late" {
+		d.Errorf("%v", v)
+	}
+	if got := d.balance(ledger.SuspenseLate, id).Units(); got != 0 || d.merchant()-had != 99_00 {
+		d.Errorf("%d sat still wait for a decision", got)
+	}
+}
+
+func claimCancelled(d *door) {
+	id := d.claimOf("100.00")["claim_id"].(string)
+	for range 2 {
+		if v := d.ok("POST", "/api/merchant/claim/cancel", `{"claim_id":"`+id+`"}`).read(d); v["status"] != "cancelled" {
+			d.Errorf("%v", v)
+		}
+	}
+	d.refused(409, "invalid_state", "POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`)
+	d.payClaim(id, "exact", "")
+	d.claimIs(id, "paid_late", "late")
+	if got := d.balance(ledger.SuspenseLate, id).Units(); got != 200_000 {
+		d.Errorf("%d sat wait for a decision", got)
+	}
+}
+
+func claimRefusals(d *door) {
+	_, other := d.stranger()
+	id := d.claimOf("100.00")["claim_id"].(string)
+	ref := `{"claim_id":"` + id + `"}`
+	other.refused(404, "not_found", "GET", "/api/merchant/claim/status?claim_id="+id, "")
+	other.refused(404, "not_found", "POST", "/api/merchant/claim/quote/refresh", ref)
+	other.refused(404, "not_found", "POST", "/api/merchant/claim/cancel", ref)
+	theirs := other.ok("POST", "/api/user/payer/create", `{"name":"Them","company_type":"client","payroll_invoice_currency":"USD"}`).read(d)["external_company_id"].(string)
+	ask := func(payer, amount, currency, more string) string {
+		return `{"payer_id":"` + payer + `","amount":` + amount + `,"denomination_currency":"` + currency + `"` + more + `}`
+	}
+	d.refused(404, "not_found", "POST", claimPath, ask(theirs, "10", "USD", ""))
+	d.refused(422, "amount_precision", "POST", claimPath, ask("a", "10.001", "USD", ""))
+	d.refused(422, "amount_not_positive", "POST", claimPath, ask("a", "0", "USD", ""))
+	d.refused(422, "amount_too_small", "POST", claimPath, ask("a", "0.99", "USD", "")) // 1,980 sat
+	d.refused(422, "currency_not_supported", "POST", claimPath, ask("a", "10", "XXX", ""))
+	d.refused(422, "currency_not_supported", "POST", claimPath, ask("a", "10", "USD", `,"funding_currency":"EUR"`))
+	d.refused(422, "redirect_uri_invalid", "POST", claimPath, ask("a", "10", "USD", `,"return_url":"https://evil.example/"`))
+	d.refused(403, "insufficient_scope", "POST", claimPath, ask("a", "10", "USD", ""), "Authorization", d.token())
+	mine := d.ok("POST", "/api/user/payer/create", `{"name":"Me","company_type":"client","payroll_invoice_currency":"USD"}`).read(d)["external_company_id"].(string)
+	d.ok("POST", claimPath, ask(mine, "10", "USD", ""))
+	first := d.ok("POST", claimPath, ask("a", "10", "EUR", ""), "Idempotency-Key", "claim-once")
+	if again := d.ok("POST", claimPath, ask("a", "10", "EUR", ""), "Idempotency-Key", "claim-once"); again.text != first.text {
+		d.Errorf("the same key answers %s and %s", first.text, again.text)
+	}
+}
+
+func merchantSettings(d *door) {
+	const path = "/api/merchant/settings"
+	if v := d.ok("GET", path, "").read(d); v["confirmations"] != 1.0 || v["late_policy"] != "manual" || v["tolerance_bps"] != 0.0 {
+		d.Errorf("a merchant begins with %v", v)
+	}
+	d.refused(422, "invalid_parameter", "POST", path, `{"confirmations":3}`)
+	d.refused(422, "address_invalid", "POST", path, `{"settlement_address":"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}`)
+	d.refused(422, "invalid_parameter", "POST", path, `{"origins":["https://shop.example/path"]}`)
+	d.ok("POST", path, `{"tolerance_bps":100,"confirmations":0,"late_policy":"requote","settlement_currency":"BTC","origins":["https://shop.example"]}`)
+	if v := d.ok("POST", path, `{"late_grace_seconds":5}`).read(d); v["confirmations"] != 0.0 || v["late_policy"] != "requote" || v["tolerance_bps"] != 100.0 ||
+		v["late_grace_seconds"] != 5.0 || len(v["origins"].([]any)) != 1 {
+		d.Errorf("%v", v)
+	}
+	defer d.ok("POST", path, `{"tolerance_bps":0,"confirmations":1,"late_policy":"manual","settlement_currency":"","late_grace_seconds":0}`)
+
+	had := d.balance(ledger.MerchantPayable, "").Units()
+	made := d.ok("POST", claimPath, `{"payer_id":"a","amount":100,"denomination_currency":"USD","return_url":"https://shop.example/thanks"}`).read(d)
+	id := made["claim_id"].(string)
+	d.payClaim(id, "exact", "0.00199") // half a percent too little, and taken before it is confirmed
+	d.claimIs(id, "paid", "within_tolerance")
+	if got := d.balance(ledger.MerchantPayable, "").Units() - had; got != 198_000 {
+		d.Errorf("a merchant who settles in BTC has %d sat, want 198000", got)
+	}
+	late := d.claimOf("100.00")["claim_id"].(string)
+	d.payClaim(late, "late", "")
+	d.claimIs(late, "paid", "late")
+}

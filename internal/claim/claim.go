@@ -1,0 +1,181 @@
+// Package claim is the merchant's checkout: what a customer owes a merchant, priced in the merchant's currency and paid in
+// bitcoin.
+//
+// A claim has an address of its own for ever, and a price that holds for a quarter of an hour and can be renewed. Its state
+// says what became of it:
+//
+//	awaiting_payment → partially_paid → confirming → paid
+//	   │                  └→ underpaid     └→ invalid: seen in time, and never confirmed
+//	   ├→ expired → paid_late → refunded
+//	   └→ cancelled
+//
+// What holds for all of it:
+//
+//   - judge.go decides: from the deposits, the quotes and what the merchant decided it says which state a claim is in and
+//     what has to be in the books. It touches nothing. Whatever order news comes in, and however often, the same facts give
+//     the same answer; a payment that the chain takes back simply is a fact no more.
+//   - A deposit is valued by the quote in force when it was first seen, and never priced again. What covers a claim is for
+//     quote.Coverage to say, the same that funds pay runs.
+//   - Each step writes one version of the row, its history and its event, and one journal with the difference between what
+//     was booked and what should be. So no sum is booked twice, and each can be taken back.
+//   - All of a payer's money is accounted for: what pays the claim is the merchant's (2200), what came too late or is not
+//     enough waits (2600), what is too much is owed to the payer (2400). None of it is revenue.
+//   - A merchant may cancel and refund; nobody can make an address stop being watched.
+package claim
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/quote"
+)
+
+// State is the public status of a claim.
+type State string
+
+// The states of a claim.
+const (
+	AwaitingPayment State = "awaiting_payment"
+	PartiallyPaid   State = "partially_paid" // something was seen in time, not enough
+	Confirming      State = "confirming"     // enough was seen in time, confirmations pending
+	Paid            State = "paid"
+	Expired         State = "expired"   // nothing came in time
+	Underpaid       State = "underpaid" // not enough came in time
+	PaidLate        State = "paid_late" // confirmed money waits for a decision
+	Invalid         State = "invalid"   // seen in time, and not confirmed a day after the price had ended
+	Refunded        State = "refunded"
+	Cancelled       State = "cancelled"
+)
+
+// Exception says what was not as usual about a payment.
+type Exception string
+
+// The exceptions.
+const (
+	None            Exception = "none"
+	Overpaid        Exception = "overpaid"         // the excess is owed to the payer
+	Late            Exception = "late"             // first seen after the price had ended
+	WithinTolerance Exception = "within_tolerance" // a little too little
+)
+
+// Limits.
+const (
+	// MonitorFor is how long after the end of its price a claim waits for confirmations.
+	MonitorFor = 24 * time.Hour
+
+	maxReference   = 128
+	maxDescription = 500
+)
+
+// The jobs of this package. Their payload is [Named].
+const (
+	JobMonitor = "claim.monitor" // a claim that still confirms: look whether it ever will
+)
+
+// Named is the payload of this package's jobs.
+type Named struct {
+	ClaimID string `json:"claim_id"`
+}
+
+// What a caller may be told.
+var (
+	ErrNotFound    = fault.New(fault.NotFound, "not_found", "There is no such claim.")
+	ErrState       = fault.New(fault.Conflict, "invalid_state", "The claim's state does not allow this.")
+	ErrQuoteLocked = fault.New(fault.Conflict, "quote_locked", "The claim is fully paid and waits for confirmations, so its price cannot be replaced.")
+	ErrTooManyOpen = fault.New(fault.RateLimited, "rate_limited", "The company has too many claims that are still open.")
+	ErrTooOften    = fault.New(fault.RateLimited, "rate_limited", "The company makes claims too fast.")
+
+	errCurrency      = fault.New(fault.Invalid, "currency_not_supported", "The service does not know this currency; see GET /api/currencies.")
+	errFunding       = fault.New(fault.Invalid, "currency_not_supported", "A claim is paid in BTC.")
+	errNoReference   = fault.New(fault.Invalid, "missing_field", "Name the payer: the id of one, or your own reference.")
+	errReturn        = fault.New(fault.Invalid, "redirect_uri_invalid", "A return address starts with one of the origins in the merchant settings.")
+	errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The claim changed at the same moment. Try again.")
+)
+
+// Claim is what one customer owes a merchant.
+type Claim struct {
+	ID          string
+	CompanyID   string
+	PayerID     string // of a payer, or the merchant's own reference
+	Description string
+	ReturnURL   string // where the checkout leads when it is done, "" for nowhere
+	State       State
+	Exception   Exception
+	Reverted    bool // it was paid until the chain took the payment back
+	Version     int64
+
+	Amount      money.Amount // what is due, in the merchant's currency
+	Fee         money.Amount // of that, what the service keeps
+	Funding     money.Asset  // what it is paid in
+	SettleIn    money.Asset  // what the merchant gets
+	Address     string
+	Network     string
+	Policy      Policy // as it stood when the claim was made
+	TxHash      string // the transaction that completed the payment, before that the newest, "" for none
+	Seen        money.Amount
+	Refunded    money.Amount // paid back to the payer
+	Refunding   bool         // the merchant gives back what it received
+	CancelledAt time.Time    // zero unless cancelled
+	InvalidAt   time.Time    // zero unless it was invalid
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+
+	Quote *quote.Quote // the newest
+
+	feeBps int64
+	booked position
+}
+
+// Received is the confirmed money that came for the claim.
+func (c *Claim) Received() money.Amount { return c.booked.wallet }
+
+// Refundable is what the payer may have back of what was too much.
+func (c *Claim) Refundable() money.Amount { return c.booked.excess }
+
+// Policy is how a merchant takes payments.
+type Policy struct {
+	ToleranceBps  int64 // how much too little still counts as paid, in basis points
+	Confirmations int64 // 0, 1, 2 or 6
+	Late          LatePolicy
+	GraceSeconds  int64 // how long after the end of a price a payment is still in time
+}
+
+// LatePolicy says what happens to money that came too late.
+type LatePolicy string
+
+// The policies for late money. Requote and Refund act by themselves on less than 1,000 USD only.
+const (
+	LateManual  LatePolicy = "manual"  // it waits for the merchant
+	LateRequote LatePolicy = "requote" // it is taken at the present rate
+	LateRefund  LatePolicy = "refund"  // it is the payer's again
+)
+
+// Service makes claims and follows them.
+type Service struct {
+	Pool      *chain.Pool
+	ChainName string
+	Network   string
+	SpreadBps int64
+	Validity  time.Duration // of a price
+	BaseURL   string        // before the path of the checkout
+	// PerMinute and MaxOpen bound the claims of one company; 0 switches a limit off. Requests that are decided at the same
+	// moment may pass together.
+	PerMinute, MaxOpen int64
+	// Watched refuses while the chain goes unwatched, and with it every new price: a payment would not be seen in time.
+	// Nil refuses nothing.
+	Watched func(ctx context.Context, tx *db.Tx) error
+}
+
+// CheckoutURL is the page where a claim is paid.
+func (s *Service) CheckoutURL(claimID string) string { return s.BaseURL + "/pay/" + claimID }
+
+func (s *Service) checkWatched(ctx context.Context, tx *db.Tx) error {
+	if s.Watched == nil {
+		return nil
+	}
+	return s.Watched(ctx, tx)
+}

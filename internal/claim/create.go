@@ -1,0 +1,190 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payer"
+	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/rates"
+)
+
+// CreateParams is what a merchant asks for. The amount is the JSON number's own text.
+type CreateParams struct {
+	CompanyID   string
+	PayerID     string // a payer of the company or of the acting user, or the merchant's own reference
+	AmountText  string
+	Currency    string
+	Funding     string // "" is BTC
+	Description string
+	ReturnURL   string
+}
+
+// Create makes a claim with its price and its address. Everything that is wrong with the request is told at once.
+func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (Claim, error) {
+	companyID, err := by.Company(p.CompanyID)
+	if err != nil {
+		return Claim{}, err
+	}
+	company, err := identity.CompanyByID(ctx, tx, companyID)
+	if err != nil {
+		return Claim{}, err
+	}
+	settings, err := settingsOf(ctx, tx, company)
+	if err != nil {
+		return Claim{}, err
+	}
+	c, err := plan(p, company, settings)
+	if err != nil {
+		return Claim{}, err
+	}
+	if err := company.Active(); err != nil {
+		return Claim{}, err
+	}
+	if err := checkPayer(ctx, tx, by, companyID, c.PayerID); err != nil {
+		return Claim{}, err
+	}
+	if err := s.checkLimits(ctx, tx, companyID); err != nil {
+		return Claim{}, err
+	}
+	if err := s.checkWatched(ctx, tx); err != nil {
+		return Claim{}, err
+	}
+	if c.Policy.Confirmations == 0 {
+		if c.Policy.Confirmations, err = unconfirmed(ctx, tx, c.Amount); err != nil {
+			return Claim{}, err
+		}
+	}
+	c.ID, c.Network, c.CreatedAt, c.UpdatedAt = tx.NewID("clm"), s.Network, tx.Now(), tx.Now()
+	if c.Address, err = s.Pool.Take(ctx, tx, companyID, c.ID); err != nil {
+		return Claim{}, err
+	}
+	q, err := quote.Make(ctx, tx, s.params(&c, c.Amount))
+	if err != nil {
+		if f, ok := fault.As(err); ok && errors.Is(err, quote.ErrTooSmall) {
+			return Claim{}, f.At("body", "/amount")
+		}
+		return Claim{}, err
+	}
+	c.Quote = &q
+	insertClaim(tx, &c)
+	db.History(tx, c.CompanyID, c.ID, c.Version, "", string(c.State), "created")
+	return c, s.emitCreated(tx, &c)
+}
+
+// params ask for a price of what is due.
+func (s *Service) params(c *Claim, due money.Amount) quote.Params {
+	return quote.Params{
+		CompanyID: c.CompanyID, ObjectID: c.ID, Due: due, Funding: c.Funding, Address: c.Address, Network: c.Network,
+		Validity: s.Validity, SpreadBps: s.SpreadBps, Grace: time.Duration(c.Policy.GraceSeconds) * time.Second,
+		Confirmations: max(c.Policy.Confirmations, 1), // also who waits for none books what is confirmed only
+	}
+}
+
+// plan checks a request and says what claim it makes. It reads nothing.
+func plan(p CreateParams, company identity.Company, settings Settings) (Claim, error) {
+	var list fault.List
+	c := Claim{
+		CompanyID: company.ID, State: AwaitingPayment, Exception: None, Version: 1, Funding: money.BTC, Policy: settings.Policy,
+		PayerID:     identity.Line(&list, "/payer_id", norm.NFC.String(p.PayerID), 0, maxReference),
+		Description: identity.Line(&list, "/description", p.Description, 0, maxDescription),
+		ReturnURL:   p.ReturnURL,
+	}
+	if strings.TrimSpace(p.PayerID) == "" {
+		list.Add(errNoReference.Code, "/payer_id", errNoReference.Detail)
+	}
+	if p.Funding != "" && p.Funding != string(money.BTC) {
+		list.Add(errFunding.Code, "/funding_currency", errFunding.Detail)
+	}
+	if p.ReturnURL != "" && !settings.leadsBack(p.ReturnURL) {
+		list.Add(errReturn.Code, "/return_url", errReturn.Detail)
+	}
+	asset, known := money.Lookup(p.Currency)
+	if !known || asset.IsCrypto() && asset != money.BTC {
+		list.Add(errCurrency.Code, "/denomination_currency", errCurrency.Detail)
+		return c, list.Err()
+	}
+	amount, err := money.Parse(asset, p.AmountText)
+	if err == nil && amount.Sign() <= 0 {
+		err = money.ErrNotPositive
+	}
+	if err := list.AddErr(err, "/amount"); err != nil {
+		return c, err
+	}
+	if err := list.Err(); err != nil {
+		return c, err
+	}
+	c.Amount, c.SettleIn, c.feeBps = amount, asset, company.FeeBps
+	if settings.SettleIn != "" {
+		c.SettleIn = settings.SettleIn
+	}
+	if c.Fee, err = amount.Fraction(company.FeeBps, basisPoints, money.HalfEven); err != nil {
+		return c, err
+	}
+	c.booked = nothing(c.Funding, c.SettleIn)
+	c.Seen, c.Refunded = money.Zero(c.Funding), money.Zero(c.Funding)
+	return c, nil
+}
+
+// checkPayer looks an id of a payer up, among the company's and the acting user's own. A reference of the merchant's own is its
+// own matter.
+func checkPayer(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) error {
+	if !strings.HasPrefix(id, "pyr_") {
+		return nil
+	}
+	_, err := payer.Use(ctx, tx, companyID, id)
+	if errors.Is(err, payer.ErrNotFound) && by.UserID != "" {
+		_, err = payer.Use(ctx, tx, by.UserID, id)
+	}
+	return err
+}
+
+func (s *Service) checkLimits(ctx context.Context, tx *db.Tx, companyID string) error {
+	if s.PerMinute > 0 {
+		first, err := nthNewest(ctx, tx, companyID, s.PerMinute)
+		if err != nil {
+			return err
+		}
+		if again := first.Add(time.Minute); tx.Now().Before(again) {
+			return ErrTooOften.Detailf("A company may make %d claims a minute.", s.PerMinute).Set("retry_after", seconds(again.Sub(tx.Now())))
+		}
+	}
+	if s.MaxOpen > 0 {
+		open, err := countOpen(ctx, tx, companyID, s.MaxOpen)
+		if err != nil {
+			return err
+		}
+		if open >= s.MaxOpen {
+			return ErrTooManyOpen.Detailf("A company may have %d claims that wait for their payment. Cancel some, or wait until they expire.", s.MaxOpen).Set("retry_after", seconds(s.Validity))
+		}
+	}
+	return nil
+}
+
+// smallest is up to which value a payment may be taken before it is confirmed.
+var smallest = money.New(money.USD, 100_00)
+
+// unconfirmed is how many confirmations an amount needs whose merchant would wait for none: none while it is small.
+func unconfirmed(ctx context.Context, tx *db.Tx, amount money.Amount) (int64, error) {
+	if amount.Asset() != money.USD {
+		rate, err := rates.Latest(ctx, tx, amount.Asset(), money.USD)
+		if err != nil {
+			return 0, err
+		}
+		if amount, err = rate.Convert(amount, money.Ceil); err != nil {
+			return 0, err
+		}
+	}
+	if amount.Cmp(smallest) > 0 {
+		return 1, nil
+	}
+	return 0, nil
+}

@@ -1,0 +1,376 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/quote"
+)
+
+// Follow looks at a claim whose deposits changed (job deposit.changed).
+func (s *Service) Follow(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in deposit.Changed
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	return s.look(ctx, tx, j.CompanyID, in.ObjectID)
+}
+
+// QuoteExpired looks at a claim whose price has ended (job quote.expired).
+func (s *Service) QuoteExpired(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in quote.Expired
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	return s.look(ctx, tx, j.CompanyID, in.ObjectID)
+}
+
+// Monitor looks whether a claim still waits for confirmations that never come (job claim.monitor).
+func (s *Service) Monitor(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in Named
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	return s.look(ctx, tx, j.CompanyID, in.ClaimID)
+}
+
+// look brings a claim to where its facts say that it belongs. An id that is no claim's is none of its business.
+func (s *Service) look(ctx context.Context, tx *db.Tx, companyID, id string) error {
+	c, err := find(ctx, tx, companyID, id)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f, err := gather(ctx, tx, c)
+	if err != nil {
+		return err
+	}
+	if err := s.conclude(ctx, tx, f); err != nil {
+		return err
+	}
+	return s.actOnLate(ctx, tx, f)
+}
+
+// gather reads the facts.
+func gather(ctx context.Context, tx *db.Tx, c *Claim) (*facts, error) {
+	f := &facts{c: c, now: tx.Now(), quotes: map[string]quote.Quote{}}
+	var err error
+	if f.deposits, err = deposit.ForObject(ctx, tx, c.CompanyID, c.ID); err != nil {
+		return nil, err
+	}
+	if f.applied, err = applied(ctx, tx, c); err != nil {
+		return nil, err
+	}
+	all, err := quote.ForObject(ctx, tx, c.CompanyID, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range all {
+		f.add(q)
+	}
+	if f.last.ID == "" {
+		return nil, fmt.Errorf("claim: %s has no quote", c.ID)
+	}
+	return f, nil
+}
+
+func (f *facts) add(q quote.Quote) {
+	f.quotes[q.ID] = q
+	if q.Number >= f.last.Number {
+		f.last = q
+		f.c.Quote = &q
+	}
+}
+
+// conclude takes the claim, its price and the books where the facts lead.
+func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
+	v, err := f.judge()
+	if err != nil {
+		return err
+	}
+	if err := f.keepPrice(ctx, tx, v.enough); err != nil {
+		return err
+	}
+	c := f.c
+	was := *c
+	funds, refunds := money.Zero(c.SettleIn), money.Zero(c.Funding)
+	if c.booked.merchant.Sign() > 0 {
+		if funds, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.MerchantPayable, "", c.SettleIn); err != nil {
+			return err
+		}
+	}
+	if c.booked.excess.Sign() > 0 {
+		if refunds, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, c.ID, c.Funding); err != nil {
+			return err
+		}
+	}
+	lines, booked, err := c.move(c.booked, v.books, funds, refunds)
+	if err != nil {
+		return err
+	}
+	c.booked = booked
+	c.State, c.Exception, c.TxHash, c.Seen = v.state, v.exception, v.txHash, v.seen
+	switch {
+	case c.State == Paid:
+		c.Reverted = false
+	case was.State == Paid && c.State != Refunded:
+		c.Reverted = true
+	}
+	if c.State == Invalid && was.State != Invalid {
+		c.InvalidAt = tx.Now()
+	}
+	if c.same(&was) {
+		return nil
+	}
+	if err := s.step(ctx, tx, c, &was, v); err != nil {
+		return err
+	}
+	if c.State == Confirming && was.State != Confirming {
+		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobMonitor, Payload: Named{c.ID}, RunAt: f.last.ValidTo.Add(MonitorFor)})
+	}
+	return ledger.Post(tx, ledger.Journal{
+		CompanyID: c.CompanyID, SourceType: "claim", SourceID: c.ID, Purpose: fmt.Sprintf("book:%d", c.Version), Lines: lines,
+	})
+}
+
+// same says that there is nothing to write and nothing to tell.
+func (c *Claim) same(was *Claim) bool {
+	return c.State == was.State && c.Exception == was.Exception && c.Reverted == was.Reverted && c.TxHash == was.TxHash &&
+		c.Seen == was.Seen && c.booked == was.booked && c.Refunding == was.Refunding && c.Refunded == was.Refunded && c.CancelledAt.Equal(was.CancelledAt)
+}
+
+// step writes the claim's next version with its history row and its events.
+func (s *Service) step(ctx context.Context, tx *db.Tx, c, was *Claim, v verdict) error {
+	if err := update(ctx, tx, c, was.State); err != nil {
+		return err
+	}
+	db.History(tx, c.CompanyID, c.ID, c.Version, string(was.State), string(c.State), reason(c, was))
+	return s.emitStatus(tx, c, was, v)
+}
+
+func reason(c, was *Claim) string {
+	switch {
+	case c.Reverted && !was.Reverted:
+		return "funding_reverted"
+	case c.Exception != None:
+		return string(c.Exception)
+	}
+	return ""
+}
+
+// keepPrice keeps the price of a claim that is fully seen, and frees it when the payment vanishes.
+func (f *facts) keepPrice(ctx context.Context, tx *db.Tx, enough bool) error {
+	q := f.last
+	switch {
+	case enough && (q.State == quote.StateActive || q.State == quote.StateExpired):
+		if err := quote.Accept(ctx, tx, q.CompanyID, q.ID); err != nil {
+			return err
+		}
+	case !enough && q.State == quote.StateAccepted:
+		if err := quote.Reopen(ctx, tx, q.CompanyID, q.ID); err != nil {
+			return err
+		}
+	default:
+		return nil
+	}
+	now, err := quote.Get(ctx, tx, q.CompanyID, q.ID)
+	if err == nil {
+		f.add(now)
+	}
+	return err
+}
+
+// most is up to which value a policy acts on late money by itself.
+var most = money.New(money.USD, 1_000_00)
+
+// actOnLate does what the merchant's policy says about late money, where it is little enough.
+func (s *Service) actOnLate(ctx context.Context, tx *db.Tx, f *facts) error {
+	c := f.c
+	if c.State != PaidLate || c.Refunding || c.Policy.Late == LateManual || c.Policy.Late == LateRequote && !c.CancelledAt.IsZero() {
+		return nil
+	}
+	t, err := f.tally()
+	if err != nil {
+		return err
+	}
+	_, limit, err := quote.Price(ctx, tx, most, c.Funding, 0)
+	if err != nil {
+		return err
+	}
+	if t.uncounted.Cmp(limit) >= 0 {
+		return nil
+	}
+	if c.Policy.Late == LateRefund {
+		return s.giveBack(ctx, tx, f)
+	}
+	if err := s.apply(ctx, tx, f); err != nil {
+		return err
+	}
+	if err := s.conclude(ctx, tx, f); err != nil || c.State == Paid || c.State == Confirming {
+		return err
+	}
+	err = s.ask(ctx, tx, f)
+	if errors.Is(err, quote.ErrTooMany) || errors.Is(err, ErrQuoteLocked) {
+		return nil // the money is taken; the price is renewed when it may be
+	}
+	if err != nil {
+		return err
+	}
+	return s.conclude(ctx, tx, f)
+}
+
+// giveBack makes everything that came for a claim the payer's again (L26).
+func (s *Service) giveBack(ctx context.Context, tx *db.Tx, f *facts) error {
+	f.c.Refunding = true
+	return s.conclude(ctx, tx, f)
+}
+
+// apply takes all confirmed money that is not counted at the present rate (L25).
+func (s *Service) apply(ctx context.Context, tx *db.Tx, f *facts) error {
+	c := f.c
+	rate, _, err := quote.Price(ctx, tx, c.Amount, c.Funding, s.SpreadBps)
+	if err != nil {
+		return err
+	}
+	rate = f.price(rate)
+	for _, d := range f.deposits {
+		if _, _, counts := f.counts(d); counts || d.State != deposit.Confirmed {
+			continue
+		}
+		if err := insertApplied(ctx, tx, c, d.ID, rate); err != nil {
+			return err
+		}
+		f.applied[d.ID] = rate
+	}
+	return nil
+}
+
+// ask holds a price for what nothing seen in time covers.
+func (s *Service) ask(ctx context.Context, tx *db.Tx, f *facts) error {
+	t, err := f.tally()
+	if err != nil {
+		return err
+	}
+	if t.full {
+		return ErrQuoteLocked
+	}
+	if f.last.State != quote.StateActive { // an active one is given again as it is
+		if err := s.checkWatched(ctx, tx); err != nil {
+			return err
+		}
+	}
+	q, err := quote.Refresh(ctx, tx, s.params(f.c, t.left))
+	if err != nil {
+		return err
+	}
+	f.add(q)
+	return nil
+}
+
+// Refresh gives the price at which a claim can be paid: the active one as it is, or a new one for what is still due. Money that
+// came late is taken first, at the present rate; when it is enough the claim is paid, and the last price is given.
+func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Claim, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return Claim{}, err
+	}
+	c, err := find(ctx, tx, company, claimID)
+	if err != nil {
+		return Claim{}, err
+	}
+	return s.renew(ctx, tx, c, true)
+}
+
+// Renew is Refresh for the payer, who may ask for a new price, and not decide about money that came late.
+func (s *Service) Renew(ctx context.Context, tx *db.Tx, claimID string) (Claim, error) {
+	c, err := findAny(ctx, tx, claimID)
+	if err != nil {
+		return Claim{}, err
+	}
+	return s.renew(ctx, tx, c, false)
+}
+
+func (s *Service) renew(ctx context.Context, tx *db.Tx, c *Claim, late bool) (Claim, error) {
+	f, err := gather(ctx, tx, c)
+	if err != nil {
+		return *c, err
+	}
+	switch {
+	case c.Refunding || c.State == Cancelled || c.State == Paid || c.State == Refunded || !c.CancelledAt.IsZero():
+		return *c, ErrState.Detailf("A claim that is %s has no price to refresh.", c.State)
+	case c.State == Confirming:
+		return *c, ErrQuoteLocked
+	case c.State == PaidLate && !late:
+		return *c, ErrState.Detailf("Money came for this claim after its price had ended; the merchant decides about it first.")
+	case c.State == PaidLate:
+		if err := s.apply(ctx, tx, f); err != nil {
+			return *c, err
+		}
+		v, err := f.judge()
+		if err != nil {
+			return *c, err
+		}
+		if v.enough {
+			return *c, s.conclude(ctx, tx, f)
+		}
+	}
+	if err := s.ask(ctx, tx, f); err != nil {
+		return *c, err
+	}
+	return *c, s.conclude(ctx, tx, f)
+}
+
+// Cancel ends a claim for which nothing has come. Its address stays watched: what still comes is kept for the payer.
+// Cancelling twice is fine.
+func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Claim, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return Claim{}, err
+	}
+	c, err := find(ctx, tx, company, claimID)
+	if err != nil {
+		return Claim{}, err
+	}
+	switch c.State {
+	case Cancelled:
+		return *c, nil
+	case AwaitingPayment, Expired:
+	default:
+		return *c, ErrState.Detailf("Only a claim for which nothing has come can be cancelled; this one is %s.", c.State)
+	}
+	f, err := gather(ctx, tx, c)
+	if err != nil {
+		return *c, err
+	}
+	for _, d := range f.deposits {
+		if d.State.Live() {
+			return *c, ErrState.Detailf("A payment for this claim has just been seen.")
+		}
+	}
+	if err := quote.Cancel(ctx, tx, c.CompanyID, c.ID); err != nil {
+		return *c, err
+	}
+	was := *c
+	c.State, c.CancelledAt = Cancelled, tx.Now()
+	v, err := f.judge()
+	if err != nil {
+		return *c, err
+	}
+	return *c, s.step(ctx, tx, c, &was, v)
+}
+
+var errAddress = fault.New(fault.Invalid, "address_invalid", "This is no address of the network that the service pays on.")
+
+// checkAddress says that an address can be paid on a network.
+func checkAddress(text, network string) bool { return bitcoin.ValidateAddress(text, network) == nil }

@@ -1,0 +1,87 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Filter chooses and pages claims of a company, newest first.
+type Filter struct {
+	Status   State
+	PayerID  string
+	From, To time.Time // created in [From, To)
+	Page     int       // from 1
+	PerPage  int       // 1 to 100
+}
+
+// List pages the company's claims, newest first, without their quotes, and says how many there are in all.
+func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) ([]Claim, int64, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return nil, 0, err
+	}
+	f.Page, f.PerPage = max(f.Page, 1), min(max(f.PerPage, 1), 100)
+	return list(ctx, tx, company, f)
+}
+
+// Payment is one output that came for a claim.
+type Payment struct {
+	deposit.Deposit
+	Confirmations int64 // that it has now
+}
+
+// Detail is a claim with what came for it.
+type Detail struct {
+	Claim
+	Due      money.Amount // of the amount, what nothing seen in time covers
+	Payments []Payment    // by first sight, those that were replaced or forgotten included
+}
+
+// Get reads a claim of the company, with what came for it.
+func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Detail, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return Detail{}, err
+	}
+	c, err := find(ctx, tx, company, claimID)
+	if err != nil {
+		return Detail{}, err
+	}
+	return detail(ctx, tx, c)
+}
+
+// Open reads a claim for its payer, who has nothing but its id. An id is as good as a key: it is shown to the payer only.
+func (s *Service) Open(ctx context.Context, tx *db.Tx, claimID string) (Detail, error) {
+	c, err := findAny(ctx, tx, claimID)
+	if err != nil {
+		return Detail{}, err
+	}
+	return detail(ctx, tx, c)
+}
+
+func detail(ctx context.Context, tx *db.Tx, c *Claim) (Detail, error) {
+	f, err := gather(ctx, tx, c)
+	if err != nil {
+		return Detail{}, err
+	}
+	t, err := f.tally()
+	if err != nil {
+		return Detail{}, err
+	}
+	d := Detail{Claim: *c, Due: t.left, Payments: make([]Payment, len(f.deposits))}
+	for i, one := range f.deposits {
+		out, err := chain.GetOutput(ctx, tx, one.Chain, one.Outpoint)
+		if err != nil && !errors.Is(err, chain.ErrUnknown) {
+			return d, err
+		}
+		d.Payments[i] = Payment{one, out.Depth}
+	}
+	return d, nil
+}

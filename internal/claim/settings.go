@@ -1,0 +1,164 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Schedule says when a merchant's money is paid out by itself.
+type Schedule string
+
+// The schedules.
+const (
+	Manual Schedule = "manual" // on demand only
+	Daily  Schedule = "daily"
+	Weekly Schedule = "weekly"
+)
+
+const maxOrigins = 10
+
+// Settings are what a merchant decided about its claims. A change holds for claims made after it.
+type Settings struct {
+	CompanyID string
+	Policy
+	SettleIn      money.Asset // what the merchant gets: "" each claim's own currency, or BTC
+	Origins       []string    // https://shop.example: where the checkout may be embedded, and may lead back to
+	Schedule      Schedule
+	PayoutAddress string // where the merchant's bitcoin goes; "" is the company's wallet
+	Version       int64  // 0 before the first change
+	UpdatedAt     time.Time
+}
+
+// Change are the settings that a request gives; nil leaves one alone.
+type Change struct {
+	ToleranceBps, Confirmations, GraceSeconds *int64
+	Late, SettleIn, Schedule, PayoutAddress   *string
+	Origins                                   []string // nil leaves them alone
+}
+
+// SettingsOf reads a company's settings.
+func SettingsOf(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (Settings, error) {
+	id, err := by.Company(companyID)
+	if err != nil {
+		return Settings{}, err
+	}
+	company, err := identity.CompanyByID(ctx, tx, id)
+	if err != nil {
+		return Settings{}, err
+	}
+	return settingsOf(ctx, tx, company)
+}
+
+// settingsOf has the defaults for a company that decided nothing: nothing is forgiven beyond what its contract says, nothing
+// unconfirmed is taken, nothing late is touched, nobody else's page shows the checkout.
+func settingsOf(ctx context.Context, tx *db.Tx, company identity.Company) (Settings, error) {
+	s, err := loadSettings(ctx, tx, company.ID)
+	if errors.Is(err, db.ErrNoRows) {
+		return Settings{
+			CompanyID: company.ID, Schedule: Manual,
+			Policy: Policy{ToleranceBps: company.ToleranceBps, Confirmations: 1, Late: LateManual},
+		}, nil
+	}
+	return s, err
+}
+
+// ChangeSettings changes what a request gives and leaves the rest alone.
+func (s *Service) ChangeSettings(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, change Change) (Settings, error) {
+	now, err := SettingsOf(ctx, tx, by, companyID)
+	if err != nil {
+		return now, err
+	}
+	company, err := identity.CompanyByID(ctx, tx, now.CompanyID)
+	if err != nil {
+		return now, err
+	}
+	if err := company.Active(); err != nil {
+		return now, err
+	}
+	if err := now.apply(change, s.Network); err != nil {
+		return now, err
+	}
+	now.UpdatedAt = tx.Now()
+	if err := saveSettings(ctx, tx, now); err != nil {
+		return now, err
+	}
+	now.Version++
+	db.History(tx, now.CompanyID, "merchant_settings", now.Version, "", "changed", "changed by "+by.ID)
+	return now, nil
+}
+
+func (s *Settings) apply(change Change, network string) error {
+	var list fault.List
+	number := func(member string, to *int64, given *int64, allowed func(int64) bool, message string) {
+		switch {
+		case given == nil:
+		case !allowed(*given):
+			list.Add("invalid_parameter", "/"+member, message)
+		default:
+			*to = *given
+		}
+	}
+	number("tolerance_bps", &s.ToleranceBps, change.ToleranceBps, func(n int64) bool { return 0 <= n && n <= 500 }, "The tolerance is 0 to 500 basis points.")
+	number("confirmations", &s.Confirmations, change.Confirmations, func(n int64) bool { return slices.Contains([]int64{0, 1, 2, 6}, n) },
+		"A payment needs 0, 1, 2 or 6 confirmations.")
+	number("late_grace_seconds", &s.GraceSeconds, change.GraceSeconds, func(n int64) bool { return 0 <= n && n <= 120 }, "The grace is 0 to 120 seconds.")
+	choose(&list, "late_policy", &s.Late, change.Late, LateManual, LateRequote, LateRefund)
+	choose(&list, "settlement_currency", &s.SettleIn, change.SettleIn, "", money.BTC)
+	choose(&list, "settlement_schedule", &s.Schedule, change.Schedule, Manual, Daily, Weekly)
+	if a := change.PayoutAddress; a != nil {
+		if *a != "" && !checkAddress(*a, network) {
+			list.Add(errAddress.Code, "/settlement_address", errAddress.Detail)
+		}
+		s.PayoutAddress = *a
+	}
+	if change.Origins != nil {
+		if len(change.Origins) > maxOrigins {
+			list.Add("invalid_parameter", "/origins", "There are at most 10 origins.")
+		}
+		for i, text := range change.Origins {
+			if !isOrigin(text) {
+				list.Add("invalid_parameter", "/origins/"+strconv.Itoa(i), "An origin is https:// and a host, such as https://shop.example.")
+			}
+		}
+		s.Origins = change.Origins
+	}
+	return list.Err()
+}
+
+func choose[T ~string](list *fault.List, member string, to *T, given *string, options ...T) {
+	switch {
+	case given == nil:
+	case !slices.Contains(options, T(*given)):
+		list.Add("invalid_parameter", "/"+member, "This value is not one of those that are allowed.")
+	default:
+		*to = T(*given)
+	}
+}
+
+// isOrigin says that a text is an https origin, and nothing more.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && len(text) <= 200 && u.Scheme == "https" && u.Host != "" && u.User == nil && text == "https://"+u.Host &&
+		!slices.ContainsFunc([]byte(u.Host), func(b byte) bool {
+			return b <= ' ' || b > '~' || b == '*' || b == ';' || b == ',' || b == '\'' || b == '"'
+		})
+}
+
+// leadsBack says that an address is at one of the origins.
+func (s *Settings) leadsBack(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && len(text) <= 2000 && u.User == nil && slices.Contains(s.Origins, u.Scheme+"://"+u.Host)
+}
+
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}

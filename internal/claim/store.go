@@ -1,0 +1,226 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// All SQL of this package. Creation writes nothing before the commit, where the rows of all requests that share it go in
+// together.
+
+const claimColumns = `company_id, claim_id, payer_id, description, return_url, state, exception, reverted, version, denom_asset, denom,
+	fee, fee_bps, funding_asset, settle_asset, address, network, tolerance_bps, confirmations, late_policy, grace_seconds, tx_hash, seen,
+	wallet, suspense, excess, shortfall, exchanged, merchant, revenue, owed_merchant, owed_payer, refunded, refunding,
+	cancelled_at, invalid_at, created_at, updated_at`
+
+var claimRows = db.InsertGroup(42, "claims", strings.FieldsFunc(claimColumns, func(r rune) bool { return strings.ContainsRune(", \n\t", r) })...)
+
+func insertClaim(tx *db.Tx, c *Claim) {
+	b := &c.booked
+	tx.Defer(claimRows, []any{
+		c.CompanyID, c.ID, c.PayerID, c.Description, c.ReturnURL, string(c.State), string(c.Exception), c.Reverted, c.Version,
+		string(c.Amount.Asset()), c.Amount.Units(), c.Fee.Units(), c.feeBps, string(c.Funding), string(c.SettleIn), c.Address, c.Network,
+		c.Policy.ToleranceBps, c.Policy.Confirmations, string(c.Policy.Late), c.Policy.GraceSeconds, c.TxHash, c.Seen.Units(),
+		b.wallet.Units(), b.suspense.Units(), b.excess.Units(), b.shortfall.Units(), b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(),
+		b.owedMerchant.Units(), b.owedPayer.Units(), c.Refunded.Units(), c.Refunding,
+		micros(c.CancelledAt), micros(c.InvalidAt), db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt),
+	})
+}
+
+func scanClaim(scan func(...any) error) (Claim, error) {
+	var c Claim
+	var state, exception, late, denom, funding, settle string
+	var amount, fee, seen, wallet, suspense, excess, shortfall, exchanged, merchant, revenue, owedMerchant, owedPayer, refunded int64
+	var cancelled, invalid, created, updated int64
+	err := scan(&c.CompanyID, &c.ID, &c.PayerID, &c.Description, &c.ReturnURL, &state, &exception, &c.Reverted, &c.Version, &denom, &amount,
+		&fee, &c.feeBps, &funding, &settle, &c.Address, &c.Network, &c.Policy.ToleranceBps, &c.Policy.Confirmations, &late, &c.Policy.GraceSeconds,
+		&c.TxHash, &seen, &wallet, &suspense, &excess, &shortfall, &exchanged, &merchant, &revenue, &owedMerchant, &owedPayer, &refunded,
+		&c.Refunding, &cancelled, &invalid, &created, &updated)
+	if err != nil {
+		return c, err
+	}
+	c.State, c.Exception, c.Policy.Late = State(state), Exception(exception), LatePolicy(late)
+	c.Funding, c.SettleIn = money.Asset(funding), money.Asset(settle)
+	c.Amount, c.Fee = money.New(money.Asset(denom), amount), money.New(money.Asset(denom), fee)
+	c.Seen, c.Refunded = money.New(c.Funding, seen), money.New(c.Funding, refunded)
+	c.booked = position{
+		wallet: money.New(c.Funding, wallet), suspense: money.New(c.Funding, suspense), excess: money.New(c.Funding, excess),
+		shortfall: money.New(c.Funding, shortfall), exchanged: money.New(c.Funding, exchanged),
+		merchant: money.New(c.SettleIn, merchant), revenue: money.New(c.SettleIn, revenue),
+		owedMerchant: money.New(c.SettleIn, owedMerchant), owedPayer: money.New(c.Funding, owedPayer),
+	}
+	c.CancelledAt, c.InvalidAt, c.CreatedAt, c.UpdatedAt = instant(cancelled), instant(invalid), db.Time(created), db.Time(updated)
+	return c, nil
+}
+
+// micros keeps the zero time 0, and instant gives it back.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return db.Micros(t)
+}
+
+func instant(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return db.Time(n)
+}
+
+func find(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error) {
+	return one(tx.QueryRow(ctx, "SELECT "+claimColumns+" FROM claims WHERE company_id = $1 AND claim_id = $2", companyID, id))
+}
+
+// findAny reads a claim of whatever company, for the payer, who has nothing but its id.
+func findAny(ctx context.Context, tx *db.Tx, id string) (*Claim, error) {
+	return one(tx.QueryRow(ctx, "SELECT "+claimColumns+" FROM claims WHERE claim_id = $1", id))
+}
+
+func one(r db.Row) (*Claim, error) {
+	c, err := scanClaim(r.Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, ErrNotFound
+	}
+	return &c, err
+}
+
+// update writes what can change of a claim as its next version, provided that nobody else has written one since it was read.
+func update(ctx context.Context, tx *db.Tx, c *Claim, from State) error {
+	c.UpdatedAt = tx.Now()
+	b := &c.booked
+	n, err := tx.Exec(ctx, `UPDATE claims SET state = $1, exception = $2, reverted = $3, tx_hash = $4, seen = $5, wallet = $6, suspense = $7,
+		excess = $8, shortfall = $9, exchanged = $10, merchant = $11, revenue = $12, owed_merchant = $13, owed_payer = $14, refunded = $15,
+		refunding = $16, cancelled_at = $17, invalid_at = $18, updated_at = $19, version = version + 1
+		WHERE company_id = $20 AND claim_id = $21 AND version = $22 AND state = $23`,
+		string(c.State), string(c.Exception), c.Reverted, c.TxHash, c.Seen.Units(), b.wallet.Units(), b.suspense.Units(),
+		b.excess.Units(), b.shortfall.Units(), b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(), b.owedMerchant.Units(),
+		b.owedPayer.Units(), c.Refunded.Units(), c.Refunding, micros(c.CancelledAt), micros(c.InvalidAt), db.Micros(c.UpdatedAt),
+		c.CompanyID, c.ID, c.Version, string(from))
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return errChangedByTwin
+	}
+	c.Version++
+	return nil
+}
+
+func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) (found []Claim, total int64, err error) {
+	where := "company_id = $1"
+	args := []any{companyID}
+	add := func(condition string, value any) {
+		args = append(args, value)
+		where += fmt.Sprintf(" AND "+condition, len(args))
+	}
+	if f.Status != "" {
+		add("state = $%d", string(f.Status))
+	}
+	if f.PayerID != "" {
+		add("payer_id = $%d", f.PayerID)
+	}
+	if !f.From.IsZero() {
+		add("created_at >= $%d", db.Micros(f.From))
+	}
+	if !f.To.IsZero() {
+		add("created_at < $%d", db.Micros(f.To))
+	}
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM claims WHERE "+where, args...).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	page := fmt.Sprintf(" ORDER BY claim_id DESC LIMIT $%d OFFSET $%d", len(args)+1, len(args)+2)
+	rows, err := tx.Query(ctx, "SELECT "+claimColumns+" FROM claims WHERE "+where+page, append(args, int64(f.PerPage), int64(f.Page-1)*int64(f.PerPage))...)
+	found, err = db.Collect(rows, err, func(r *db.Rows) (Claim, error) { return scanClaim(r.Scan) })
+	return found, total, err
+}
+
+// nthNewest is when the n-th newest claim of a company was made, the zero time when there are fewer.
+func nthNewest(ctx context.Context, tx *db.Tx, companyID string, n int64) (time.Time, error) {
+	var at int64
+	err := tx.QueryRow(ctx, "SELECT created_at FROM claims WHERE company_id = $1 ORDER BY created_at DESC LIMIT 1 OFFSET $2", companyID, n-1).Scan(&at)
+	if errors.Is(err, db.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	return instant(at), err
+}
+
+// countOpen counts the claims of a company that wait for money, no further than a limit.
+func countOpen(ctx context.Context, tx *db.Tx, companyID string, limit int64) (n int64, err error) {
+	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM claims
+		WHERE company_id = $1 AND state IN ('awaiting_payment', 'partially_paid', 'confirming') LIMIT $2) AS waiting`, companyID, limit).Scan(&n)
+	return n, err
+}
+
+func applied(ctx context.Context, tx *db.Tx, c *Claim) (map[string]money.Rate, error) {
+	rows, err := tx.Query(ctx, "SELECT deposit_id, rate FROM claim_applied WHERE company_id = $1 AND claim_id = $2", c.CompanyID, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := map[string]money.Rate{}
+	for rows.Next() {
+		var id, text string
+		if err := rows.Scan(&id, &text); err != nil {
+			return nil, err
+		}
+		var rate money.Rate
+		if text != "" {
+			if rate, err = money.ParseRate(c.Funding, c.Amount.Asset(), text); err != nil {
+				return nil, err
+			}
+		}
+		all[id] = rate
+	}
+	return all, rows.Err()
+}
+
+func insertApplied(ctx context.Context, tx *db.Tx, c *Claim, depositID string, rate money.Rate) error {
+	text := ""
+	if !rate.IsZero() {
+		text = rate.String()
+	}
+	_, err := tx.Exec(ctx, "INSERT INTO claim_applied (company_id, claim_id, deposit_id, rate, applied_at) VALUES ($1, $2, $3, $4, $5)",
+		c.CompanyID, c.ID, depositID, text, db.Micros(tx.Now()))
+	if db.IsUnique(err) {
+		return errChangedByTwin
+	}
+	return err
+}
+
+func loadSettings(ctx context.Context, tx *db.Tx, companyID string) (Settings, error) {
+	s := Settings{CompanyID: companyID}
+	var late, settle, origins, schedule string
+	var updated int64
+	err := tx.QueryRow(ctx, `SELECT tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins, schedule, payout_address, version, updated_at
+		FROM merchant_settings WHERE company_id = $1`, companyID).Scan(&s.ToleranceBps, &s.Confirmations, &late, &s.GraceSeconds, &settle, &origins,
+		&schedule, &s.PayoutAddress, &s.Version, &updated)
+	if err != nil {
+		return s, err
+	}
+	s.Late, s.SettleIn, s.Schedule, s.UpdatedAt = LatePolicy(late), money.Asset(settle), Schedule(schedule), db.Time(updated)
+	s.Origins, err = readOrigins(origins)
+	return s, err
+}
+
+// saveSettings writes the next version over the very one that was read.
+func saveSettings(ctx context.Context, tx *db.Tx, s Settings) error {
+	n, err := tx.Exec(ctx, `INSERT INTO merchant_settings (company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins,
+		schedule, payout_address, version, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+		ON CONFLICT (company_id) DO UPDATE SET tolerance_bps = excluded.tolerance_bps, confirmations = excluded.confirmations,
+		late_policy = excluded.late_policy, grace_seconds = excluded.grace_seconds, settle_in = excluded.settle_in, origins = excluded.origins,
+		schedule = excluded.schedule, payout_address = excluded.payout_address, version = excluded.version, updated_at = excluded.updated_at
+		WHERE merchant_settings.version = excluded.version - 1`,
+		s.CompanyID, s.ToleranceBps, s.Confirmations, string(s.Late), s.GraceSeconds, string(s.SettleIn), writeOrigins(s.Origins),
+		string(s.Schedule), s.PayoutAddress, s.Version+1, db.Micros(s.UpdatedAt))
+	if err == nil && n != 1 {
+		return errChangedByTwin
+	}
+	return err
+}
