@@ -8,7 +8,7 @@ PKG  ?= ./...
 
 .PHONY: help
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build ## build the service and run it: a whole sandbox on this machine (ARGS="--help" shows its settings)
@@ -26,6 +26,11 @@ build: ## build bin/stipend, one static binary
 test: ## run all tests on both databases (PKG=./internal/money/... narrows them); installs what is missing
 	@tools/install.sh btcd postgres chromium axe contract webhooks oauth
 	@go test -count=1 $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
+
+.PHONY: test-lnd
+test-lnd: ## run the tests of Lightning against two real nodes with a channel; the first run builds lnd, minutes
+	@tools/install.sh btcd lnd
+	@go test -count=1 -tags lnd -run LND ./internal/lightning
 
 .PHONY: race
 race: ## run all tests under the race detector; needs a C compiler

@@ -2,6 +2,7 @@
 # Brings what the tests and checks run besides Go itself, in exact versions, and only what is missing:
 #
 #   btcd         a Bitcoin node, for the tests that speak to a real one
+#   lnd          a Lightning node, for `make test-lnd` alone: building it takes seven minutes of one processor
 #   postgres     a PostgreSQL server, for the half of every store test that runs on it
 #   chromium     a browser, for the tests that look at pages
 #   axe          axe-core, which finds what keeps people from using a page
@@ -12,7 +13,7 @@
 #
 # Everything goes to .tools/, except PostgreSQL and Chromium when this runs as root on a Debian system: then they are the
 # system's packages.
-# Usage: tools/install.sh [btcd] [postgres] [chromium] [axe] [lint] [contract] [webhooks]
+# Usage: tools/install.sh [btcd] [lnd] [postgres] [chromium] [axe] [lint] [contract] [webhooks]
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.tools
@@ -35,6 +36,17 @@ go_tool() {
 	mkdir -p "$tools/bin"
 	# Outside the module, so that neither its requirements nor a vendor directory decide the tool's own.
 	(cd "$tools" && GOBIN="$tools/bin" GOFLAGS=-mod=mod CGO_ENABLED=0 go install "$2@$3")
+}
+
+# lnd is built in a module of its own, tools/lnd, which says why.
+lnd() {
+	version=$(awk '$1 == "github.com/lightningnetwork/lnd" { print $2; exit }' tools/lnd/go.mod)
+	if [ -x "$tools/bin/lnd" ] && go version -m "$tools/bin/lnd" 2>/dev/null | awk '$1 == "dep" || $1 == "mod" { print $2, $3 }' | grep -qxF "github.com/lightningnetwork/lnd $version"; then
+		return
+	fi
+	say "building lnd $version, which takes minutes"
+	mkdir -p "$tools/bin"
+	(cd tools/lnd && GOFLAGS=-trimpath CGO_ENABLED=0 go build -tags "invoicesrpc signrpc routerrpc" -o "$tools/bin/lnd" github.com/lightningnetwork/lnd/cmd/lnd)
 }
 
 # npm_install PACKAGE@VERSION: saved, because npm removes what nobody has asked it to keep.
@@ -169,6 +181,7 @@ oauth() {
 for tool; do
 	case $tool in
 	btcd) go_tool btcd github.com/btcsuite/btcd "$btcd_version" ;;
+	lnd) lnd ;;
 	lint) go_tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint "$lint_version" ;;
 	postgres) postgres ;;
 	contract) contract ;;

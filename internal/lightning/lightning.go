@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -74,7 +75,8 @@ const (
 	// sweepEvery is between two looks at all open invoices, while the node's count is not known.
 	sweepEvery = 5 * time.Second
 	sweepSize  = 500
-	maxMemo    = 200
+	// maxMemo is in bytes. A payment request has room for 639; a shorter one makes a code that is easier to read.
+	maxMemo = 300
 )
 
 // Invoice asks one payer for the amount of one quote.
@@ -100,7 +102,7 @@ type Invoice struct {
 type Order struct {
 	CompanyID, ObjectID, QuoteID string
 	Amount                       money.Amount // BTC, more than 0
-	Memo                         string       // cut to 200 characters
+	Memo                         string       // cut to 300 bytes
 	ExpiresAt                    time.Time
 }
 
@@ -126,8 +128,9 @@ func (s *Service) Ask(ctx context.Context, tx *db.Tx, o Order) error {
 	}
 	var preimage [32]byte
 	_, _ = rand.Read(preimage[:]) // never fails: the runtime ends the program instead
-	if memo := []rune(o.Memo); len(memo) > maxMemo {
-		o.Memo = string(memo[:maxMemo])
+	for len(o.Memo) > maxMemo {
+		_, size := utf8.DecodeLastRuneInString(o.Memo)
+		o.Memo = o.Memo[:len(o.Memo)-size]
 	}
 	i := Invoice{
 		ID: tx.NewID("lni"), CompanyID: o.CompanyID, ObjectID: o.ObjectID, QuoteID: o.QuoteID, State: Wanted, Version: 1,

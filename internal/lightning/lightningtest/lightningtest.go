@@ -324,7 +324,7 @@ func (n *Node) info(w http.ResponseWriter) {
 	answer(w, http.StatusOK, map[string]any{
 		"version": "0.21.1-beta", "commit_hash": "", "identity_pubkey": n.ID(), "alias": n.ID()[:20], "color": "#3399ff",
 		"num_pending_channels": 0, "num_active_channels": 1, "num_inactive_channels": 0, "num_peers": 1, "block_height": 441,
-		"block_hash": strings.Repeat("0", 64), "best_header_timestamp": "1700000000", "synced_to_chain": true, "synced_to_graph": true,
+		"block_hash": strings.Repeat("0", 64), "best_header_timestamp": "1700000000", "synced_to_chain": true, "synced_to_graph": true, "graph_cache_status": "GRAPH_CACHE_STATUS_LOADED", "wallet_synced": true,
 		"testnet": false, "chains": []any{map[string]any{"chain": "bitcoin", "network": n.Network}}, "uris": []any{},
 		"features": map[string]any{}, "require_htlc_interceptor": false, "store_final_htlc_resolutions": false,
 	})
@@ -361,7 +361,7 @@ func (n *Node) add(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusInternalServerError, codeUnknown, fmt.Sprintf("invalid preimage length of %d, want 32", len(in.Preimage)))
 		return
 	case len(in.Memo) > 639:
-		refuse(w, http.StatusInternalServerError, codeUnknown, fmt.Sprintf("memo too large: %d bytes (maxsize=639)", len(in.Memo)))
+		refuse(w, http.StatusInternalServerError, codeUnknown, fmt.Sprintf("data length too big to fit within 10 bits: %d", (len(in.Memo)*8+4)/5))
 		return
 	case in.Msat < 0:
 		refuse(w, http.StatusInternalServerError, codeUnknown, "amount cannot be negative")

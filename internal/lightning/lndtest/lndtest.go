@@ -1,0 +1,313 @@
+// Package lndtest runs real Lightning nodes, two of LND on a private regtest chain with a channel between them, for tests.
+//
+// The nodes are the binary .tools/bin/lnd of the project, which takes minutes to build: `make test-lnd` installs it. One node
+// is asked for money, by a macaroon that can do no more than the service needs, and the other one pays.
+package lndtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/btcdtest"
+	"github.com/stipend/stipend/internal/lightning"
+)
+
+const (
+	channelSize = 5_000_000 // satoshis
+	patience    = 90 * time.Second
+)
+
+// Node is a running lnd.
+type Node struct {
+	ID          string
+	Certificate []byte // PEM
+	rest, peer  string
+	admin       string // macaroon, hex
+	client      *http.Client
+	log         *bytes.Buffer
+}
+
+// Pair is two nodes with a channel. The chain under them is Chain.
+type Pair struct {
+	Chain        *btcdtest.Node
+	Payee, Payer *Node
+	macaroon     []byte // for the payee's invoices only
+}
+
+// Start starts both nodes and opens a channel from the payer to the payee. They stop with the test.
+func Start(t testing.TB) *Pair {
+	t.Helper()
+	p := &Pair{Chain: btcdtest.Start(t)}
+	if err := p.start(t); err != nil {
+		t.Fatalf("lndtest: %v", err)
+	}
+	return p
+}
+
+func (p *Pair) start(t testing.TB) error {
+	binary, err := find()
+	if err != nil {
+		return err
+	}
+	front, certificate, err := secure(t, p.Chain)
+	if err != nil {
+		return err
+	}
+	for _, n := range []**Node{&p.Payee, &p.Payer} {
+		if *n, err = run(t, binary, front, certificate); err != nil {
+			return err
+		}
+	}
+	if err := p.connect(t.Context()); err != nil {
+		return fmt.Errorf("%w\npayer: %s\npayee: %s", err, p.Payer.log, p.Payee.log)
+	}
+	var baked struct {
+		Macaroon string `json:"macaroon"`
+	}
+	permission := func(entity, action string) map[string]string {
+		return map[string]string{"entity": entity, "action": action}
+	}
+	if err := p.Payee.call(t.Context(), &baked, http.MethodPost, "/v1/macaroon", map[string]any{"permissions": []any{
+		permission("invoices", "read"), permission("invoices", "write"), permission("info", "read"),
+	}}); err != nil {
+		return err
+	}
+	p.macaroon, err = hex.DecodeString(baked.Macaroon)
+	return err
+}
+
+func find() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if binary := filepath.Join(dir, ".tools", "bin", "lnd"); exists(filepath.Join(dir, "go.mod")) {
+			if !exists(binary) {
+				return "", errors.New("there is no .tools/bin/lnd; install it by tools/install.sh lnd")
+			}
+			return binary, nil
+		}
+	}
+	return "", errors.New("the test does not run inside the project")
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// secure puts TLS before the Bitcoin node's interface, which lnd does not go without.
+func secure(t testing.TB, n *btcdtest.Node) (host, certificate string, err error) {
+	target, err := url.Parse(n.URL())
+	if err != nil {
+		return "", "", err
+	}
+	target.User = nil
+	front := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }})
+	t.Cleanup(front.Close)
+	certificate = filepath.Join(t.TempDir(), "btcd.cert")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})
+	return front.Listener.Addr().String(), certificate, os.WriteFile(certificate, text, 0o600)
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// run starts a node and waits until it is in step with its chain.
+func run(t testing.TB, binary, bitcoin, certificate string) (*Node, error) {
+	n := &Node{log: &bytes.Buffer{}}
+	var rpc string
+	for _, address := range []*string{&n.rest, &n.peer, &rpc} {
+		var err error
+		if *address, err = freeAddress(); err != nil {
+			return nil, err
+		}
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(binary, "--lnddir="+dir, "--noseedbackup", "--nobootstrap", "--debuglevel=warn",
+		"--bitcoin.regtest", "--bitcoin.node=btcd", "--btcd.rpchost="+bitcoin, "--btcd.rpcuser=u", "--btcd.rpcpass=p", "--btcd.rpccert="+certificate,
+		"--rpclisten="+rpc, "--restlisten="+n.rest, "--listen="+n.peer)
+	cmd.Stdout, cmd.Stderr = n.log, n.log
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		force := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait() // told to stop
+		force.Stop()
+	})
+	err := until(t.Context(), func(ctx context.Context) error { return n.open(ctx, dir) })
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, n.log)
+	}
+	return n, nil
+}
+
+// open reads what the node wrote into its directory and asks who it is.
+func (n *Node) open(ctx context.Context, dir string) error {
+	certificate, err := os.ReadFile(filepath.Join(dir, "tls.cert"))
+	if err != nil {
+		return err
+	}
+	macaroon, err := os.ReadFile(filepath.Join(dir, "data", "chain", "bitcoin", "regtest", "admin.macaroon"))
+	if err != nil {
+		return err
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(certificate)
+	n.Certificate, n.admin = certificate, hex.EncodeToString(macaroon)
+	n.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}, Timeout: time.Minute}
+	var info struct {
+		ID     string `json:"identity_pubkey"`
+		Synced bool   `json:"synced_to_chain"`
+	}
+	if err := n.call(ctx, &info, http.MethodGet, "/v1/getinfo", nil); err != nil {
+		return err
+	}
+	if !info.Synced {
+		return errors.New("the node is not in step with its chain")
+	}
+	n.ID = info.ID
+	return nil
+}
+
+func (n *Node) call(ctx context.Context, result any, method, path string, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "https://"+n.rest+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Grpc-Metadata-macaroon", n.admin)
+	resp, err := n.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if text, err = io.ReadAll(resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s: %s", path, resp.Status, text)
+	}
+	return json.Unmarshal(text, result)
+}
+
+// connect gives the payer money and opens its channel.
+func (p *Pair) connect(ctx context.Context) error {
+	var address struct {
+		Address string `json:"address"`
+	}
+	if err := p.Payer.call(ctx, &address, http.MethodGet, "/v1/newaddress?type=0", nil); err != nil {
+		return err
+	}
+	if _, err := p.Chain.PayAll(ctx, chain.Output{Address: address.Address, Amount: 2 * channelSize}); err != nil {
+		return err
+	}
+	if err := p.Chain.Mine(ctx, 6); err != nil {
+		return err
+	}
+	if err := p.Payer.call(ctx, &struct{}{}, http.MethodPost, "/v1/peers", map[string]any{
+		"addr": map[string]string{"pubkey": p.Payee.ID, "host": p.Payee.peer},
+	}); err != nil {
+		return err
+	}
+	if err := until(ctx, func(ctx context.Context) error {
+		return p.Payer.call(ctx, &struct{}{}, http.MethodPost, "/v1/channels", map[string]any{
+			"node_pubkey_string": p.Payee.ID, "local_funding_amount": fmt.Sprint(channelSize), "sat_per_vbyte": "2",
+		})
+	}); err != nil {
+		return err
+	}
+	if err := p.Chain.Mine(ctx, 6); err != nil {
+		return err
+	}
+	for _, n := range []*Node{p.Payer, p.Payee} {
+		if err := until(ctx, func(ctx context.Context) error {
+			var a struct {
+				Channels []any `json:"channels"`
+			}
+			if err := n.call(ctx, &a, http.MethodGet, "/v1/channels?active_only=true", nil); err != nil {
+				return err
+			}
+			if len(a.Channels) == 0 {
+				return errors.New("the channel is not active")
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	// An open channel is not a way yet: the payer has to know the payee's terms first.
+	return until(ctx, func(ctx context.Context) error {
+		return p.Payer.call(ctx, &struct{}{}, http.MethodGet, "/v1/graph/routes/"+p.Payee.ID+"/1000", nil)
+	})
+}
+
+// Options are those of a client of the payee.
+func (p *Pair) Options() lightning.Options {
+	return lightning.Options{URL: "https://" + p.Payee.rest, Macaroon: p.macaroon, Certificate: p.Payee.Certificate, Network: "regtest"}
+}
+
+// Pay pays a payment request through the channel. It returns when the payment is settled, or cannot be made.
+func (p *Pair) Pay(ctx context.Context, request string) error {
+	var a struct {
+		Result struct {
+			Status string `json:"status"`
+			Reason string `json:"failure_reason"`
+		} `json:"result"`
+	}
+	err := p.Payer.call(ctx, &a, http.MethodPost, "/v2/router/send", map[string]any{
+		"payment_request": request, "timeout_seconds": 30, "fee_limit_sat": "100", "no_inflight_updates": true,
+	})
+	if err == nil && a.Result.Status != "SUCCEEDED" {
+		err = fmt.Errorf("the payment %s: %s", a.Result.Status, a.Result.Reason)
+	}
+	return err
+}
+
+// until repeats f until it succeeds, or patience is at its end.
+func until(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := f(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it does not come about: %w", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
