@@ -1,5 +1,9 @@
-// Package account owns how people prove who they are at the pages, besides their password: the authenticator that shows
-// one-time codes (RFC 6238), and the recovery codes for the day when it is lost.
+// Package account owns how people come to have an account at the pages, and prove that it is theirs: sign-up of a business and
+// reset of a password, both by a link in a mail; the authenticator that shows one-time codes (RFC 6238), and the recovery codes
+// for the day when it is lost.
+//
+// Whoever asks for a link learns nothing about who has an account: answers and their time are the same, as a job looks it up. A
+// link works once, for the address that it went to, and only its digest is stored.
 //
 // An authenticator's secret is sealed at rest; of recovery codes only digests are stored. A code is taken once: the step that
 // it belongs to is noted, and neither it nor an older one is taken again. How often codes may be tried is for package

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
 )
 
 // base32Secret is how authenticators write secrets.
@@ -72,5 +73,37 @@ func countRecoveryCodes(ctx context.Context, tx *db.Tx, userID string) (n int64,
 
 func deleteRecoveryCodes(ctx context.Context, tx *db.Tx, userID string) error {
 	_, err := tx.Exec(ctx, "DELETE FROM recovery_codes WHERE user_id = $1", userID)
+	return err
+}
+
+// replaceLink ends the links of its purpose that the address had.
+func replaceLink(ctx context.Context, tx *db.Tx, l link) error {
+	if err := deleteLinks(ctx, tx, l.purpose, l.email); err != nil {
+		return err
+	}
+	return tx.Insert(ctx, "account_links", []string{"digest", "purpose", "email", "email_key", "created_at", "expires_at"},
+		[][]any{{l.digest, string(l.purpose), l.email, identity.EmailKey(l.email), db.Micros(tx.Now()), db.Micros(l.expires)}})
+}
+
+func selectLink(ctx context.Context, tx *db.Tx, p Purpose, digest string) (email string, err error) {
+	err = tx.QueryRow(ctx, "SELECT email FROM account_links WHERE digest = $1 AND purpose = $2 AND expires_at > $3",
+		digest, string(p), db.Micros(tx.Now())).Scan(&email)
+	return email, missing(err)
+}
+
+// takeLink deletes a link, so that of two who use it one does.
+func takeLink(ctx context.Context, tx *db.Tx, p Purpose, digest string) (email string, err error) {
+	err = tx.QueryRow(ctx, "DELETE FROM account_links WHERE digest = $1 AND purpose = $2 AND expires_at > $3 RETURNING email",
+		digest, string(p), db.Micros(tx.Now())).Scan(&email)
+	return email, missing(err)
+}
+
+func deleteLinks(ctx context.Context, tx *db.Tx, p Purpose, email string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM account_links WHERE email_key = $1 AND purpose = $2", identity.EmailKey(email), string(p))
+	return err
+}
+
+func deleteEndedLinks(ctx context.Context, tx *db.Tx) error {
+	_, err := tx.Exec(ctx, "DELETE FROM account_links WHERE expires_at <= $1", db.Micros(tx.Now()))
 	return err
 }

@@ -502,6 +502,7 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service, claims *clai
 		}
 		s.serve(s.listener, faces(api.New(deps), web.New(web.Deps{
 			SeededCompanies: seeded,
+			Contract:        identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps},
 			DB:              s.db, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
 			Observe: s.metrics.observe,
 		})))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/account"
 	"github.com/stipend/stipend/internal/api"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/claim"
@@ -49,6 +50,7 @@ import (
 //	wallet: asked for                wallet.open         wallet: decide, or wait for the company's verification
 //	funding: an account is asked for funding.open        funding: ask the bank
 //	whoever writes to a person       mail.send           mail, on a runner of its own
+//	account: a link is asked for     account.link        account: write to the address
 //	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
 func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look distribution.Screening, open wallet.Opener, accounts *funding.Service, who *kyc.Service) job.Table {
 	return job.Table{
@@ -74,6 +76,7 @@ func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look 
 		wallet.JobOpen:        {Tx: open.Open},
 		funding.JobOpen:       {Net: accounts.HandleOpen},
 		recipient.JobRefresh:  {Tx: recipient.HandleRefresh},
+		account.JobLink:       {Tx: account.HandleLink},
 	}
 }
 
@@ -104,6 +107,7 @@ func (s *Service) periodic(out *payout.Engine) []job.Periodic {
 		}},
 		job.Periodic{Name: "oauth.forget_codes", Every: time.Hour, Run: func(ctx context.Context) error { return oauth.ForgetCodes(ctx, s.db) }},
 		job.Periodic{Name: "sessions.forget", Every: time.Hour, Run: func(ctx context.Context) error { return session.Forget(ctx, s.db) }},
+		job.Periodic{Name: "account.forget_links", Every: time.Hour, Run: func(ctx context.Context) error { return account.Forget(ctx, s.db) }},
 		job.Periodic{Name: "kyc.expire", Every: time.Hour, Run: func(ctx context.Context) error { return s.kyc.ExpireDue(ctx, s.db) }},
 		job.Periodic{Name: "api.forget_keys", Every: time.Hour, Run: func(ctx context.Context) error { return api.ForgetKeys(ctx, s.db) }},
 	)

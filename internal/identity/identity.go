@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/alexedwards/argon2id"
 	"golang.org/x/text/unicode/norm"
@@ -202,6 +201,8 @@ type NewUser struct {
 	Profile
 	CompanyID string // that creates the user and may act for them, "" for a person who comes by themselves
 	Password  string // "" for a person who does not sign in; at least 12 characters otherwise
+	// PasswordHash stands for Password where the hash was made before, by HashPassword.
+	PasswordHash string
 }
 
 // CreateUser makes a user. A user of a company does not sign in with their address, so companies that know the same
@@ -214,14 +215,15 @@ func CreateUser(ctx context.Context, tx *db.Tx, s *Sealer, n NewUser) (User, err
 	var problems fault.List
 	u := User{ID: tx.NewID("usr"), CompanyID: n.CompanyID, KYCStatus: KYCNotStarted, Version: 1, Created: tx.Now(), signsIn: n.CompanyID == ""}
 	u.Profile = n.Profile.Check(&problems, tx.Now(), "email")
-	if n.Password != "" && (utf8.RuneCountInString(n.Password) < 12 || len(n.Password) > 1024) {
-		problems.Add("invalid_parameter", "/password", "A password has at least 12 characters.")
+	if n.Password != "" {
+		CheckNewPassword(&problems, "/password", n.Password, n.Email)
 	}
 	if err := problems.Err(); err != nil {
 		return User{}, err
 	}
+	u.passwordHash = n.PasswordHash
 	if n.Password != "" {
-		hash, err := argon2id.CreateHash(n.Password, argon2id.DefaultParams)
+		hash, err := HashPassword(n.Password)
 		if err != nil {
 			return User{}, err
 		}
@@ -240,7 +242,9 @@ func CreateUser(ctx context.Context, tx *db.Tx, s *Sealer, n NewUser) (User, err
 	return u, insertUser(ctx, tx, u)
 }
 
-// emailKey is the form in which addresses are compared. No address has the empty one.
+// EmailKey is the form in which addresses are compared. No address has the empty one.
+func EmailKey(email string) string { return emailKey(email) }
+
 func emailKey(email string) string { return strings.ToLower(norm.NFC.String(email)) }
 
 func userDetails(userID string) Place { return Place{"users", "details", userID} }

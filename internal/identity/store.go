@@ -234,6 +234,16 @@ func unknown(err error) error {
 	return err
 }
 
+// setPasswordHash leaves alone who does not sign in.
+func setPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error {
+	n, err := tx.Exec(ctx, "UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3 WHERE user_id = $1 AND sign_in_key <> ''",
+		userID, hash, db.Micros(tx.Now()))
+	if err == nil && n == 0 {
+		return fault.NotFoundErr
+	}
+	return err
+}
+
 // replaceUser is guarded by the version before: it says false when somebody was faster.
 func replaceUser(ctx context.Context, tx *db.Tx, u User) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE users SET email = $3, email_key = $4, first_name = $5, last_name = $6, country = $7, details = $8,

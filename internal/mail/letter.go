@@ -103,8 +103,8 @@ func (x *Mailer) write(m row) (Letter, error) {
 			p.Facts = append(p.Facts, fact{f.line(pair[0]), value})
 		}
 	}
-	if invitation, ok := f.data.(InvitationData); ok {
-		p.Button, p.Link, p.URL = f.line(w.Button), c.Link, x.BaseURL+"/invitation/"+invitation.Token
+	if data, ok := f.data.(linked); ok {
+		p.Button, p.Link, p.URL = f.line(w.Button), c.Link, x.BaseURL+data.link()
 	}
 	if f.err != nil {
 		return Letter{}, fmt.Errorf("mail %s: %w", m.id, f.err)

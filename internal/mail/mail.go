@@ -42,6 +42,9 @@ const (
 	WebhookDisabled    = "webhook_disabled"    // WebhookDisabledData
 	KYCResult          = "kyc_result"          // KYCResultData
 	AccountChanged     = "account_changed"     // AccountChangedData
+	SignUp             = "sign_up"             // SignUpData
+	AccountExists      = "account_exists"      // AccountExistsData
+	PasswordReset      = "password_reset"      // PasswordResetData
 )
 
 // The data of the templates. Everything is for people to read: names, amounts with their currency, masked account numbers.
@@ -103,6 +106,22 @@ type (
 		Reasons []string // whole sentences, in the mail's language
 	}
 
+	// SignUpData lets somebody go on who wants to open an account with this address.
+	SignUpData struct {
+		Token   string // of the link /sign-up/{token}
+		Expires time.Time
+	}
+
+	// AccountExistsData tells somebody who wants to open an account that they have one.
+	AccountExistsData struct{ Name string }
+
+	// PasswordResetData lets a person choose a password.
+	PasswordResetData struct {
+		Name    string
+		Token   string // of the link /password/{token}
+		Expires time.Time
+	}
+
 	// AccountChangedData warns a person that the way they sign in was changed, perhaps not by them.
 	AccountChangedData struct {
 		Name   string
@@ -110,6 +129,14 @@ type (
 		At     time.Time
 	}
 )
+
+// linked is data whose mail has a link, to a path of the pages.
+type linked interface{ link() string }
+
+func (d InvitationData) link() string    { return "/invitation/" + d.Token }
+func (d SignUpData) link() string        { return "/sign-up/" + d.Token }
+func (d PasswordResetData) link() string { return "/password/" + d.Token }
+func (AccountExistsData) link() string   { return "/sign-in" }
 
 // The values of AccountChangedData.Change.
 const (
@@ -149,6 +176,9 @@ var dataOf = map[string]reflect.Type{
 	WebhookDisabled:    reflect.TypeFor[WebhookDisabledData](),
 	KYCResult:          reflect.TypeFor[KYCResultData](),
 	AccountChanged:     reflect.TypeFor[AccountChangedData](),
+	SignUp:             reflect.TypeFor[SignUpData](),
+	AccountExists:      reflect.TypeFor[AccountExistsData](),
+	PasswordReset:      reflect.TypeFor[PasswordResetData](),
 }
 
 // Message is one mail to be sent, by a job, after its transaction commits.

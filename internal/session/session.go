@@ -167,13 +167,18 @@ func EndAll(ctx context.Context, tx *db.Tx, userID string) error {
 	return deleteSessions(ctx, tx, userID)
 }
 
+// EndOthers signs a person out everywhere but here.
+func EndOthers(ctx context.Context, tx *db.Tx, s Session) error {
+	return deleteOtherSessions(ctx, tx, s.User.ID, s.digest)
+}
+
 // Attempt takes one of the tries at a password and finds whose it is; known or not, the answer takes the same work. It says
 // false when there were too many, for the account or from the address. Its transaction must be committed either way, and the
 // password be checked only after: then no number of requests at once gets more tries than one after another.
 func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (u identity.User, allowed bool, err error) {
 	allowed = true
-	for _, throttle := range throttles(email, from) {
-		n, err := countAttempt(ctx, tx, throttle)
+	for _, throttle := range throttles("", email, from) {
+		n, err := countAttempt(ctx, tx, throttle.digest)
 		if err != nil {
 			return identity.User{}, false, err
 		}
@@ -185,8 +190,8 @@ func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (u i
 
 // Succeeded gives back the try that a right password took: only wrong ones count.
 func Succeeded(ctx context.Context, tx *db.Tx, email string, from netip.Addr) error {
-	for _, throttle := range throttles(email, from) {
-		if err := returnAttempt(ctx, tx, throttle); err != nil {
+	for _, throttle := range throttles("", email, from) {
+		if err := returnAttempt(ctx, tx, throttle.digest); err != nil {
 			return err
 		}
 	}
@@ -200,22 +205,52 @@ func AttemptCode(ctx context.Context, tx *db.Tx, userID string) (allowed bool, e
 	return n <= MaxAttempts, err
 }
 
+// MaxMails is how many mails may be asked for from one address within Window.
+const MaxMails = 30
+
+// AttemptMail counts a mail that somebody asks for, to an account's address, without saying who they are. allowed is false when the
+// network address asked for too many; send, when the account's has had enough, which the answer must not tell.
+func AttemptMail(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (send, allowed bool, err error) {
+	send, allowed = true, true
+	for _, throttle := range throttles("mail ", email, from) {
+		n, err := countAttempt(ctx, tx, throttle.digest)
+		if err != nil {
+			return false, false, err
+		}
+		if throttle.account {
+			send = n <= MaxAttempts
+		} else {
+			allowed = n <= MaxMails
+		}
+	}
+	return send && allowed, allowed, nil
+}
+
 // CodeSucceeded gives back the try that a right code took.
 func CodeSucceeded(ctx context.Context, tx *db.Tx, userID string) error {
 	return returnAttempt(ctx, tx, hash("code "+userID))
 }
 
+// throttle is what an attempt counts for.
+type throttle struct {
+	digest  string
+	account bool // an account, else a network address
+}
+
 // throttles are what an attempt counts for, always in the order in which their rows are written: two attempts that share both
-// never wait for each other. Who has one IPv6 address has the 2⁶⁴ beside it.
-func throttles(email string, from netip.Addr) []string {
+// never wait for each other. Who has one IPv6 address has the 2⁶⁴ beside it. Kinds of attempts count apart.
+func throttles(kind, email string, from netip.Addr) []throttle {
 	from = from.Unmap().WithZone("")
 	if from.Is6() {
 		if p, err := from.Prefix(64); err == nil {
 			from = p.Addr()
 		}
 	}
-	all := []string{hash("account " + strings.ToLower(norm.NFC.String(strings.TrimSpace(email)))), hash("address " + from.String())}
-	if all[0] > all[1] {
+	all := []throttle{
+		{hash(kind + "account " + strings.ToLower(norm.NFC.String(strings.TrimSpace(email)))), true},
+		{hash(kind + "address " + from.String()), false},
+	}
+	if all[0].digest > all[1].digest {
 		all[0], all[1] = all[1], all[0]
 	}
 	return all

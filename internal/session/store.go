@@ -74,6 +74,11 @@ func deleteSessions(ctx context.Context, tx *db.Tx, userID string) error {
 	return err
 }
 
+func deleteOtherSessions(ctx context.Context, tx *db.Tx, userID, digest string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM sessions WHERE user_id = $1 AND digest <> $2", userID, digest)
+	return err
+}
+
 func deleteEnded(ctx context.Context, tx *db.Tx) error {
 	_, err := tx.Exec(ctx, "DELETE FROM sessions WHERE created_at <= $1 OR last_used_at <= $2 OR awaits_factor = TRUE AND created_at <= $3",
 		db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle)), db.Micros(tx.Now().Add(-Wait)))

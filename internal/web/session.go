@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 
@@ -180,32 +179,13 @@ func signIn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	if err := missing.Err(); err != nil {
 		return view{}, err
 	}
-	var from netip.Addr
-	if at, err := netip.ParseAddrPort(c.r.RemoteAddr); err == nil {
-		from = at.Addr()
-	}
-	var u identity.User
-	allowed := false
-	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		u, allowed, err = session.Attempt(ctx, tx, email, from)
-		return err
-	})
-	switch {
-	case err != nil:
+	u, err := c.signsIn(ctx, email, password)
+	if err != nil {
 		return view{}, err
-	case !allowed:
-		return view{}, errAttempts.At("body", "")
-	}
-	right, err := c.checkPassword(ctx, u, password)
-	switch {
-	case err != nil:
-		return view{}, err
-	case !right:
-		return view{}, errSignIn.At("body", "")
 	}
 	var token, to string
 	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		if err := errors.Join(session.Succeeded(ctx, tx, email, from), session.End(ctx, tx, c.token())); err != nil {
+		if err := errors.Join(session.Succeeded(ctx, tx, email, c.from()), session.End(ctx, tx, c.token())); err != nil {
 			return err
 		}
 		token, to, err = c.begin(ctx, tx, u)
@@ -228,13 +208,39 @@ func (c *call) begin(ctx context.Context, tx *db.Tx, u identity.User) (token, to
 	return token, "/sign-in/code?" + url.Values{"next": {c.next()}}.Encode(), err
 }
 
-func (c *call) checkPassword(ctx context.Context, u identity.User, password string) (bool, error) {
+// signsIn is whose address and password these are, or why nobody is let in. A right password gives its try back by
+// session.Succeeded.
+func (c *call) signsIn(ctx context.Context, email, password string) (u identity.User, err error) {
+	allowed := false
+	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		u, allowed, err = session.Attempt(ctx, tx, email, c.from())
+		return err
+	})
+	switch {
+	case err != nil:
+		return u, err
+	case !allowed:
+		return u, errAttempts.At("body", "")
+	}
+	right := false
+	err = c.hashed(ctx, func() (err error) {
+		right, err = u.CheckPassword(password)
+		return err
+	})
+	if err == nil && !right {
+		err = errSignIn.At("body", "")
+	}
+	return u, err
+}
+
+// hashed runs what takes a place among the passwords that are checked or made at a time.
+func (c *call) hashed(ctx context.Context, run func() error) error {
 	select {
 	case c.hashing <- struct{}{}:
 		defer func() { <-c.hashing }()
-		return u.CheckPassword(password)
+		return run()
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return ctx.Err()
 	}
 }
 

@@ -48,6 +48,8 @@ type Deps struct {
 	Sealer *identity.Sealer
 	// KYC has its cases decided on pages, where the environment is a sandbox. Nil: there are no such pages.
 	KYC *kyc.Service
+	// Contract is what companies start with that sign up by themselves: their fees. Who they are is theirs to say.
+	Contract identity.NewCompany
 	// SeededCompanies are those of a sandbox whose passwords and keys everybody knows. A second factor would protect nothing
 	// there, so none is asked for.
 	SeededCompanies []string
@@ -74,7 +76,7 @@ func New(d Deps) http.Handler {
 		}
 	}
 	for _, rt := range routes {
-		if rt.sandbox && !s.decides() {
+		if rt.sandbox && s.Env != identity.Sandbox || rt.decides && !s.decides() {
 			continue
 		}
 		s.mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w.(*answer), r, rt) })
@@ -127,6 +129,8 @@ type route struct {
 	personal bool
 	// sandbox marks pages that are nowhere else: whoever reaches a sandbox may do there what is for the provider otherwise.
 	sandbox bool
+	// decides marks pages that need Deps.KYC.
+	decides bool
 }
 
 // handler does what a route is for. It may run more than once, and touches nothing but its transaction, which is nil for

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -31,6 +32,7 @@ type house struct {
 	url   string
 	log   strings.Builder // to be read after close
 	close func()
+	known bool         // whether the pages know their own address, which is then of localhost
 	ahead atomic.Int64 // by how many nanoseconds the clock on the wall is ahead
 }
 
@@ -60,9 +62,17 @@ func openHouse(t *testing.T, h *house, deps Deps, extra ...route) *house {
 	routes = append(slices.Clone(routes), extra...)
 	defer func() { routes = own }()
 	deps.Sealer, deps.Webhooks, deps.Now, deps.Log = sealer, delivery.Setup{Sealer: sealer}, h.wall, slog.New(slog.NewTextHandler(&h.log, nil))
-	s := httptest.NewServer(New(deps))
+	s := httptest.NewUnstartedServer(nil)
+	address := "http://" + s.Listener.Addr().String()
+	if h.known {
+		_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+		address = "http://localhost:" + port
+		deps.BaseURL = address
+	}
+	s.Config.Handler = New(deps)
+	s.Start()
 	t.Cleanup(s.Close)
-	h.url, h.close = s.URL, s.Close
+	h.url, h.close = address, s.Close
 	return h
 }
 

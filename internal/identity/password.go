@@ -1,0 +1,97 @@
+package identity
+
+import (
+	"context"
+	_ "embed"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/alexedwards/argon2id"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+)
+
+// The shortest and the longest password, in characters and bytes.
+const (
+	MinPassword = 12
+	MaxPassword = 1024
+)
+
+// commonWords are what most guessed passwords consist of, once the digits and signs at their ends are taken off.
+//
+//go:embed passwords.txt
+var commonWords string
+
+var common = sync.OnceValue(func() map[string]bool {
+	all := map[string]bool{}
+	for word := range strings.FieldsSeq(commonWords) {
+		all[word] = true
+	}
+	return all
+})
+
+// CheckNewPassword notes what is wrong with a password that somebody chooses: too short, or among those that are guessed first,
+// as NIST SP 800-63B asks to refuse. Nothing is asked of its characters. email is that of the account.
+func CheckNewPassword(problems *fault.List, pointer, password, email string) {
+	switch {
+	case password == "":
+		problems.Add("missing_field", pointer, "This member is required.")
+	case utf8.RuneCountInString(password) < MinPassword || len(password) > MaxPassword:
+		problems.Add("invalid_parameter", pointer, "A password has at least 12 characters.")
+	case guessable(password, email):
+		problems.Add("password_common", pointer, "This password is among those that are guessed first. Three or four words that do not belong together are better.")
+	}
+}
+
+// guessable says whether a password is a common word, or the account's name, with little around it; or hardly has different
+// characters; or only counts on.
+func guessable(password, email string) bool {
+	lower := strings.ToLower(password)
+	different := map[rune]bool{}
+	counts := true
+	last := rune(-1)
+	for _, r := range lower {
+		different[r] = true
+		counts = counts && (last < 0 || r == last+1 || r == last-1 || last == '9' && r == '0' || last == '0' && r == '9')
+		last = r
+	}
+	if len(different) < 5 || counts {
+		return true
+	}
+	word := strings.TrimFunc(lower, func(r rune) bool { return !unicode.IsLetter(r) })
+	name, _, _ := strings.Cut(strings.ToLower(email), "@")
+	for _, w := range []string{lower, word} {
+		if common()[w] || w == strings.ToLower(email) || w == name || repeats(w) {
+			return true
+		}
+	}
+	return word == "" && !mixed(lower)
+}
+
+// repeats says whether a text is a common word said again and again.
+func repeats(text string) bool {
+	for n := 3; n <= len(text)/2; n++ {
+		if len(text)%n == 0 && strings.Repeat(text[:n], len(text)/n) == text && (n < 6 || common()[text[:n]]) {
+			return true
+		}
+	}
+	return false
+}
+
+// mixed says whether a text without letters is more than a number: those are dates and telephones.
+func mixed(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsDigit(r) })
+}
+
+// HashPassword makes what is stored of a password. It takes some 50 ms on purpose: call it outside a transaction.
+func HashPassword(password string) (string, error) {
+	return argon2id.CreateHash(password, argon2id.DefaultParams)
+}
+
+// SetPasswordHash gives somebody who signs in another password, or says fault.NotFoundErr.
+func SetPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error {
+	return setPasswordHash(ctx, tx, userID, hash)
+}
