@@ -12,6 +12,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +57,7 @@ func main() {
 	seconds := flag.Float64("seconds", 3, "length of each measurement of throughput")
 	stock := flag.Int("stock", 1_000_000, "payrolls that the database has already, for the last measurement over HTTP; 0 leaves it out")
 	parts := flag.String("parts", "service,line,webhooks,lists,ledger", "what to measure")
+	profile := flag.String("profile", "", "file to write a CPU profile of this process to")
 	flag.Parse()
 	o := options{
 		engines: strings.Split(*engines, ","), payees: *payees, span: time.Duration(*seconds * float64(time.Second)),
@@ -70,10 +73,27 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Stdout, o); err != nil {
+	if err := profiled(*profile, func() error { return run(ctx, os.Stdout, o) }); err != nil {
 		stop()
 		log.Fatal(err)
 	}
+}
+
+// profiled runs f and writes what this process spent its time on to a file, if one is named: the parts line and ledger run here.
+func profiled(name string, f func() error) error {
+	if name == "" {
+		return f()
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	err = f()
+	pprof.StopCPUProfile()
+	return errors.Join(err, file.Close())
 }
 
 func numbers(list string) ([]int, error) {

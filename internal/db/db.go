@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -66,6 +67,7 @@ type DB struct {
 	readers   *sql.DB // SQLite: many
 	pool      *pgxpool.Pool
 	queue     chan *request
+	busy      atomic.Int64 // committers at work
 	stop      chan struct{}
 	stopping  sync.Once
 	running   sync.WaitGroup

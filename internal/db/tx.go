@@ -109,6 +109,16 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	return t.conn.exec(ctx, query, args)
 }
 
+// Later runs a statement that changes rows and whose count nobody needs. On PostgreSQL it may travel with a later statement or
+// the commit, and what is against it shows there; refused, if not nil, says what its error means.
+func (t *Tx) Later(ctx context.Context, refused func(error) error, query string, args ...any) error {
+	if t.readOnly {
+		return errors.New("db: a write in a read-only transaction")
+	}
+	t.execs++
+	return t.conn.later(ctx, refused, query, args)
+}
+
 // Query runs a statement that returns rows. Close them before the next statement.
 func (t *Tx) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
 	if !t.readOnly && returnsChanges(query) {
@@ -278,6 +288,85 @@ func (t *Tx) In(ids []string, first int) iter.Seq2[string, []any] {
 	}
 }
 
+// Values is a table of rows for a statement that works on many at once: it yields the text of a query that gives them, with
+// binds counted from first, and its arguments. On PostgreSQL that is one query with an array for each column, whatever the
+// number of rows; on SQLite it is lists of values, each for a statement of its own. A column holds strings, int64s or bools.
+func (t *Tx) Values(rows [][]any, first int) iter.Seq2[string, []any] {
+	return func(yield func(string, []any) bool) {
+		if len(rows) == 0 {
+			return
+		}
+		if t.db.engine == Postgres {
+			types, arrays := transpose(rows)
+			if arrays == nil {
+				panic("db: a column of Values is not of one type: string, int64 or bool")
+			}
+			yield("SELECT * FROM "+unnest(types, first), arrays)
+			return
+		}
+		width := len(rows[0])
+		for _, n := range Chunks(len(rows), insertRows(width)) {
+			if !yield("VALUES "+Placeholders(n, width, first), flatten(rows[:n], width)) {
+				return
+			}
+			rows = rows[n:]
+		}
+	}
+}
+
+// transpose makes an array of each column, with its type; nil when a column is not all strings, all int64s or all bools.
+func transpose(rows [][]any) (types []string, arrays []any) {
+	width := len(rows[0])
+	types, arrays = make([]string, width), make([]any, width)
+	for c := range width {
+		var ok bool
+		switch rows[0][c].(type) {
+		case string:
+			types[c] = "text"
+			arrays[c], ok = column[string](rows, c)
+		case int64:
+			types[c] = "bigint"
+			arrays[c], ok = column[int64](rows, c)
+		case bool:
+			types[c] = "boolean"
+			arrays[c], ok = column[bool](rows, c)
+		}
+		if !ok {
+			return nil, nil
+		}
+	}
+	return types, arrays
+}
+
+func column[T any](rows [][]any, c int) ([]T, bool) {
+	all := make([]T, len(rows))
+	for i, r := range rows {
+		v, ok := r[c].(T)
+		if !ok {
+			return nil, false
+		}
+		all[i] = v
+	}
+	return all, true
+}
+
+func unnest(types []string, first int) string {
+	var b strings.Builder
+	b.WriteString("unnest(")
+	for i, t := range types {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(first + i))
+		b.WriteString("::")
+		b.WriteString(t)
+		b.WriteString("[]")
+	}
+	b.WriteByte(')')
+	return b.String()
+}
+
 // Group is a kind of write that waits for the commit, where the items of all functions that share the
 // commit are written together. Make it once, in a package variable.
 type Group struct {
@@ -356,6 +445,7 @@ func (t *Tx) rewind(m map[*Group]int) {
 type conn interface {
 	exec(ctx context.Context, query string, args []any) (int64, error)
 	query(ctx context.Context, query string, args []any) (*Rows, error)
+	later(ctx context.Context, refused func(error) error, query string, args []any) error
 	insert(ctx context.Context, table string, columns []string, rows [][]any) error
 }
 
@@ -400,10 +490,11 @@ func flatten(rows [][]any, width int) []any {
 }
 
 // pgConn is a transaction on PostgreSQL. A round trip costs more than a row, so what answers nothing waits and travels with
-// the next statement that answers, or with the commit: BEGIN, and inserts of few rows.
+// the next statement that answers, or with the commit: BEGIN, inserts, and what nobody needs the count of.
 type pgConn struct {
 	c       *pgxpool.Conn
 	waiting *pgx.Batch
+	refused map[int]func(error) error // what the error of a statement that waits means, by its place
 }
 
 // waitForConnection is how long a transaction waits for one. Whoever waits longer is better told to come back: a queue that
@@ -425,13 +516,29 @@ func beginPostgres(ctx context.Context, pool *pgxpool.Pool, begin string) (*pgCo
 	return p, nil
 }
 
+// flush sends what waits. All but the last few statements have answered well when it returns without an error.
+func (p *pgConn) flush(ctx context.Context, unread int) (results pgx.BatchResults, err error) {
+	results, n, refused := p.c.SendBatch(ctx, p.waiting), p.waiting.Len(), p.refused
+	p.waiting, p.refused = &pgx.Batch{}, nil
+	for i := range n - unread {
+		if _, err := results.Exec(); err != nil {
+			_ = results.Close() // the same error
+			if explain := refused[i]; explain != nil {
+				err = explain(err)
+			}
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
 // send sends what waits and gives the tag of its last statement.
 func (p *pgConn) send(ctx context.Context) (tag pgconn.CommandTag, err error) {
-	results, n := p.c.SendBatch(ctx, p.waiting), p.waiting.Len()
-	p.waiting = &pgx.Batch{}
-	for i := 0; i < n && err == nil; i++ {
-		tag, err = results.Exec()
+	results, err := p.flush(ctx, 1)
+	if err != nil {
+		return tag, err
 	}
+	tag, err = results.Exec()
 	if closed := results.Close(); err == nil {
 		err = closed
 	}
@@ -467,13 +574,9 @@ func (p *pgConn) query(ctx context.Context, query string, args []any) (*Rows, er
 		return &Rows{pgx: rows}, err
 	}
 	p.waiting.Queue(query, args...)
-	results, n := p.c.SendBatch(ctx, p.waiting), p.waiting.Len()
-	p.waiting = &pgx.Batch{}
-	for range n - 1 {
-		if _, err := results.Exec(); err != nil {
-			_ = results.Close() // the same error
-			return nil, err
-		}
+	results, err := p.flush(ctx, 1)
+	if err != nil {
+		return nil, err
 	}
 	rows, err := results.Query()
 	if err != nil {
@@ -483,10 +586,21 @@ func (p *pgConn) query(ctx context.Context, query string, args []any) (*Rows, er
 	return &Rows{pgx: rows, batch: results}, nil
 }
 
-// insert takes COPY for many rows: it is twice as fast from about 100 on. Fewer wait, so a violation shows with a later
-// statement or the commit.
+func (p *pgConn) later(_ context.Context, refused func(error) error, query string, args []any) error {
+	if refused != nil {
+		if p.refused == nil {
+			p.refused = map[int]func(error) error{}
+		}
+		p.refused[p.waiting.Len()] = refused
+	}
+	p.waiting.Queue(query, args...)
+	return nil
+}
+
+// insert is one statement, with an array for each column, which waits; so a violation shows with a later statement or the commit.
+// Very many rows go by COPY, which does not wait, but costs less for each.
 func (p *pgConn) insert(ctx context.Context, table string, columns []string, rows [][]any) error {
-	if len(rows) > 128 {
+	if len(rows) > 2000 {
 		if p.waiting.Len() > 0 {
 			if _, err := p.send(ctx); err != nil {
 				return err
@@ -494,6 +608,12 @@ func (p *pgConn) insert(ctx context.Context, table string, columns []string, row
 		}
 		_, err := p.c.CopyFrom(ctx, pgx.Identifier{table}, columns, pgx.CopyFromRows(rows))
 		return err
+	}
+	if len(rows) > 1 {
+		if types, arrays := transpose(rows); arrays != nil {
+			p.waiting.Queue("INSERT INTO "+table+" ("+strings.Join(columns, ", ")+") SELECT * FROM "+unnest(types, 1), arrays...)
+			return nil
+		}
 	}
 	for _, n := range Chunks(len(rows), 64) {
 		p.waiting.Queue(insertStatement(table, columns, n), flatten(rows[:n], len(columns))...)
@@ -582,6 +702,14 @@ func (c sqliteConn) query(ctx context.Context, query string, args []any) (*Rows,
 		return nil, err
 	}
 	return &Rows{sql: rows}, nil
+}
+
+func (c sqliteConn) later(ctx context.Context, refused func(error) error, query string, args []any) error {
+	_, err := c.exec(ctx, query, args)
+	if err != nil && refused != nil {
+		err = refused(err)
+	}
+	return err
 }
 
 // insert takes statements of few rows: the driver's cost of a bind grows with their number.

@@ -97,8 +97,25 @@ func (d *DB) commitLoop() {
 	}
 }
 
+// A committer that starts while others are at work lets more writes come in first, for no longer than gatherFor: those whom the
+// last commit has answered are about to write again, and one commit for many costs little more than one for few.
+const (
+	gatherFor  = 2 * time.Millisecond
+	gatherStep = 100 * time.Microsecond
+	gathered   = 24 // writes that are worth a commit of their own
+)
+
+func (d *DB) gather() {
+	for waited := time.Duration(0); waited < gatherFor && d.busy.Load() > 0 && len(d.queue) < gathered; waited += gatherStep {
+		time.Sleep(gatherStep)
+	}
+}
+
 // serve takes everything that waits, up to maxBatch, and runs it.
 func (d *DB) serve(first *request) {
+	d.gather()
+	d.busy.Add(1)
+	defer d.busy.Add(-1)
 	batch := []*request{first}
 fill:
 	for len(batch) < maxBatch {
@@ -347,6 +364,16 @@ func IsUnique(err error) bool {
 	}
 	var lite *sqlite.Error
 	return errors.As(err, &lite) && (lite.Code() == 2067 || lite.Code() == 1555)
+}
+
+// IsCheck says whether an error is a CHECK that a row would have broken.
+func IsCheck(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code == "23514"
+	}
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && lite.Code() == 275
 }
 
 // retryable says that the same transaction may well succeed when run again.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -18,17 +17,14 @@ func insertJournals(ctx context.Context, tx *db.Tx, journals, lines [][]any) err
 	return tx.Insert(ctx, "ledger_lines", []string{"company_id", "journal_id", "line", "code", "dim", "asset", "amount"}, lines)
 }
 
-const balanceChunk = 64
-
 // addBalances raises balances, making the rows that are missing.
 func addBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[balanceKey]money.Amount) error {
-	for _, n := range db.Chunks(len(keys), balanceChunk) {
-		args := make([]any, 0, n*5)
-		for _, k := range keys[:n] {
-			args = append(args, k.company, string(k.code), k.dim, string(k.asset), max(0, deltas[k].Units()))
-		}
-		keys = keys[n:]
-		if _, err := tx.Exec(ctx, `INSERT INTO ledger_balances (company_id, code, dim, asset, balance) VALUES `+db.Placeholders(n, 5, 1)+`
+	rows := make([][]any, len(keys))
+	for i, k := range keys {
+		rows[i] = []any{k.company, string(k.code), k.dim, string(k.asset), max(0, deltas[k].Units())}
+	}
+	for values, args := range tx.Values(rows, 1) {
+		if err := tx.Later(ctx, nil, `INSERT INTO ledger_balances (company_id, code, dim, asset, balance) `+values+`
 			ON CONFLICT (company_id, code, dim, asset) DO UPDATE SET balance = ledger_balances.balance + excluded.balance`, args...); err != nil {
 			return err
 		}
@@ -36,28 +32,29 @@ func addBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[b
 	return nil
 }
 
-// takeBalances lowers balances, each only as far as it goes; a row that is missing or too small fails all.
+// takeBalances lowers balances that exist. The table itself refuses one that is too small, and that fails all.
 func takeBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[balanceKey]money.Amount) error {
-	for _, n := range db.Chunks(len(keys), balanceChunk) {
-		args := make([]any, 0, n*5)
-		values := make([]string, 0, n)
-		for i, k := range keys[:n] {
-			args = append(args, k.company, string(k.code), k.dim, string(k.asset), deltas[k].Neg().Units())
-			values = append(values, fmt.Sprintf("($%d, $%d, $%d, $%d, CAST($%d AS BIGINT))", i*5+1, i*5+2, i*5+3, i*5+4, i*5+5))
-		}
-		keys = keys[n:]
-		changed, err := tx.Exec(ctx, `WITH v (company_id, code, dim, asset, take) AS (VALUES `+strings.Join(values, ",")+`)
+	rows := make([][]any, len(keys))
+	for i, k := range keys {
+		rows[i] = []any{k.company, string(k.code), k.dim, string(k.asset), deltas[k].Neg().Units()}
+	}
+	for values, args := range tx.Values(rows, 1) {
+		if err := tx.Later(ctx, refused, `WITH v (company_id, code, dim, asset, take) AS (`+values+`)
 			UPDATE ledger_balances SET balance = ledger_balances.balance - v.take FROM v
 			WHERE ledger_balances.company_id = v.company_id AND ledger_balances.code = v.code AND ledger_balances.dim = v.dim
-				AND ledger_balances.asset = v.asset AND ledger_balances.balance >= v.take`, args...)
-		if err != nil {
+				AND ledger_balances.asset = v.asset`, args...); err != nil {
 			return err
-		}
-		if changed != int64(n) {
-			return ErrInsufficient
 		}
 	}
 	return nil
+}
+
+// refused says that the table's own guard against an overdraft was hit.
+func refused(err error) error {
+	if db.IsCheck(err) {
+		return fmt.Errorf("%w (%w)", ErrInsufficient, err)
+	}
+	return err
 }
 
 func guardedBalance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (units int64, err error) {

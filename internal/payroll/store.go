@@ -274,11 +274,12 @@ func (p *Payroll) countPayments(ctx context.Context, tx *db.Tx) (map[State]int64
 	return counts, rows.Err()
 }
 
-// paymentSteps reads the recorded transitions of a payroll's payments.
+// paymentSteps reads the recorded transitions of a payroll's payments. CROSS JOIN has SQLite begin with the payments: it would
+// go through the company's whole history otherwise.
 func (p *Payroll) paymentSteps(ctx context.Context, tx *db.Tx) ([]Step, error) {
 	rows, err := tx.Query(ctx, `SELECT h.object_id, h.version, h.from_state, h.to_state, h.reason, h.at
-		FROM payments m JOIN history h ON h.company_id = m.company_id AND h.object_id = m.payment_id
-		WHERE m.company_id = $1 AND m.payroll_id = $2 ORDER BY h.at, m.position, h.version`, p.CompanyID, p.ID)
+		FROM payments m CROSS JOIN history h
+		WHERE m.company_id = $1 AND m.payroll_id = $2 AND h.company_id = m.company_id AND h.object_id = m.payment_id ORDER BY h.at, m.position, h.version`, p.CompanyID, p.ID)
 	return db.Collect(rows, err, func(r *db.Rows) (s Step, err error) {
 		var from, to string
 		var at int64
