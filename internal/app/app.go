@@ -84,6 +84,7 @@ type Service struct {
 	servers  []*http.Server
 	ready    Ready
 	stopping atomic.Bool
+	ending   chan struct{} // closed when it stops
 
 	end      context.CancelFunc // of everything in the background
 	work     sync.WaitGroup
@@ -119,7 +120,7 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Service, error) 
 		return nil, err
 	}
 	cfg = cfg.complete()
-	s := &Service{cfg: cfg, log: log, holder: uuid.NewString(), failed: make(chan error, 1), metrics: newMetrics()}
+	s := &Service{cfg: cfg, log: log, holder: uuid.NewString(), failed: make(chan error, 1), ending: make(chan struct{}), metrics: newMetrics()}
 	background, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.end = end
 	if err := s.start(ctx, background); err != nil {
@@ -492,20 +493,18 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service, claims *clai
 			Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
 			Ready: s.checkReady, Observe: s.metrics.observe,
 		}
+		pages := web.Deps{
+			DB: s.db, Payroll: pay, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
+			Observe: s.metrics.observe, Done: s.ending,
+			Contract: identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps},
+		}
 		if s.cfg.Env == Sandbox {
-			deps.Sandbox = &sandbox{s, pay, claims}
+			world := &sandbox{s, pay, claims}
+			deps.Sandbox, pages.Sandbox = world, world
 			deps.TryKey = s.ready.Seed.APIKey
+			pages.SeededCompanies = []string{s.ready.Seed.CompanyID}
 		}
-		var seeded []string
-		if s.ready.Seed != nil {
-			seeded = []string{s.ready.Seed.CompanyID}
-		}
-		s.serve(s.listener, faces(api.New(deps), web.New(web.Deps{
-			SeededCompanies: seeded,
-			Contract:        identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps},
-			DB:              s.db, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
-			Observe: s.metrics.observe,
-		})))
+		s.serve(s.listener, faces(api.New(deps), web.New(pages)))
 	}
 	if s.cfg.MetricsListen != "" {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.MetricsListen)
@@ -579,6 +578,7 @@ func (s *Service) Stop(ctx context.Context) error {
 func (s *Service) stop(ctx context.Context) error {
 	s.log.Info("stopping")
 	s.stopping.Store(true)
+	close(s.ending)
 	var problems []error
 	if s.listener != nil && len(s.servers) == 0 {
 		s.listener.Close() // the start failed before anything served it

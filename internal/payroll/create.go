@@ -68,6 +68,11 @@ func work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams
 // waits for money; one that the company's balance pays is received at once. Nothing is
 // written when anything is wrong, and everything that is wrong is told.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Payroll, error) {
+	if params.Key != "" {
+		if made, err := madeBefore(ctx, tx, by, params); err != nil || made.ID != "" {
+			return made, err
+		}
+	}
 	var list fault.List
 	t, company, err := work(ctx, tx, by, &params, &list)
 	if err != nil {
@@ -89,6 +94,13 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		}
 	}
 	p := t.payroll(tx)
+	if params.Key != "" {
+		if first, err := keepKey(ctx, tx, p, params.Key); err != nil {
+			return Payroll{}, err
+		} else if !first { // a twin was quicker
+			return madeBefore(ctx, tx, by, params)
+		}
+	}
 	if err := p.takeInvoices(ctx, tx); err != nil {
 		return Payroll{}, err
 	}
@@ -98,6 +110,23 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		err = s.createFromBalance(ctx, tx, p)
 	}
 	return *p, err
+}
+
+// madeBefore is the payroll that the request's key has made, zero before it did.
+func madeBefore(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Payroll, error) {
+	company, err := by.Company(params.CompanyID)
+	if err != nil {
+		return Payroll{}, err
+	}
+	id, err := findKey(ctx, tx, company, params.Key)
+	if err != nil || id == "" {
+		return Payroll{}, err
+	}
+	p, err := find(ctx, tx, company, id)
+	if err != nil {
+		return Payroll{}, err
+	}
+	return *p, nil
 }
 
 // payroll gives a plan its ids.

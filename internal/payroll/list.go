@@ -29,8 +29,24 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	return list(ctx, tx, company, f)
 }
 
-// Get reads one payroll of the company with its quote, payments, outputs and timeline.
-func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
+// Trouble is how many payments of a payroll are in a state that somebody has to look at: ActionRequired or Returned.
+type Trouble struct {
+	PayrollID string
+	State     State
+	Payments  int64
+}
+
+// Troubles are the company's payrolls with payments that somebody has to look at, newest first, a hundred at most.
+func (s *Service) Troubles(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Trouble, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return nil, err
+	}
+	return troubles(ctx, tx, company)
+}
+
+// Head reads one payroll of the company with its quote, but without its payments, outputs and timeline.
+func (s *Service) Head(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	company, err := by.Company("")
 	if err != nil {
 		return Payroll{}, err
@@ -48,6 +64,16 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, pay
 			return *p, err
 		}
 	}
+	return *p, nil
+}
+
+// Get reads one payroll of the company with its quote, payments, outputs and timeline.
+func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
+	head, err := s.Head(ctx, tx, by, payrollID)
+	if err != nil {
+		return Payroll{}, err
+	}
+	p := &head
 	if p.Payments, err = p.payments(ctx, tx, ""); err != nil {
 		return *p, err
 	}

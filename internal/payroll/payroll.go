@@ -114,6 +114,9 @@ type CreateParams struct {
 	FundingCurrency string // "" is BTC for crypto, the payroll's currency for wallet
 	Currency        string // "" is USD
 	ExternalID      string // unique per company when given
+	// Key makes a form that is sent again harmless: Create answers the payroll that the key has made already. "" is none; programs
+	// have the interface's own idempotency.
+	Key string
 }
 
 // Payee is one item of to_pay.

@@ -77,6 +77,22 @@ func findExternal(ctx context.Context, tx *db.Tx, companyID, externalID string) 
 	return id, err
 }
 
+// findKey gives the id of the payroll that a form's key has made, "" before it did.
+func findKey(ctx context.Context, tx *db.Tx, companyID, key string) (id string, err error) {
+	err = tx.QueryRow(ctx, "SELECT payroll_id FROM payroll_keys WHERE company_id = $1 AND form_key = $2", companyID, key).Scan(&id)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return id, err
+}
+
+// keepKey notes which payroll a form's key has made, and says whether it is the first.
+func keepKey(ctx context.Context, tx *db.Tx, p *Payroll, key string) (first bool, err error) {
+	n, err := tx.Exec(ctx, `INSERT INTO payroll_keys (company_id, form_key, payroll_id, created_at) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (company_id, form_key) DO NOTHING`, p.CompanyID, key, p.ID, db.Micros(p.CreatedAt))
+	return n == 1, err
+}
+
 func scanPayroll(companyID string, scan func(...any) error) (Payroll, error) {
 	p := Payroll{CompanyID: companyID}
 	var state, heldFrom, fundingState, currency, funding, rate string
@@ -158,6 +174,18 @@ func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) (found []P
 	rows, err := tx.Query(ctx, "SELECT "+payrollColumns+" FROM payrolls WHERE "+where+page, args...)
 	found, err = db.Collect(rows, err, func(r *db.Rows) (Payroll, error) { return scanPayroll(companyID, r.Scan) })
 	return found, total, err
+}
+
+func troubles(ctx context.Context, tx *db.Tx, companyID string) ([]Trouble, error) {
+	rows, err := tx.Query(ctx, `SELECT payroll_id, state, COUNT(*) FROM payments
+		WHERE company_id = $1 AND state IN ('action_required', 'returned')
+		GROUP BY payroll_id, state ORDER BY payroll_id DESC, state LIMIT 100`, companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (t Trouble, err error) {
+		var state string
+		err = r.Scan(&t.PayrollID, &state, &t.Payments)
+		t.State = State(state)
+		return t, err
+	})
 }
 
 func (p *Payroll) scanPayment(scan func(...any) error) (Payment, error) {

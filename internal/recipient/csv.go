@@ -208,7 +208,7 @@ func importRow(record []string, header []column, now time.Time) (row Imported, p
 	}
 	for i, value := range record {
 		if header[i].to != nil {
-			*header[i].to(&params) = plainCell(strings.TrimSpace(value))
+			*header[i].to(&params) = PlainCell(strings.TrimSpace(value))
 		}
 	}
 	var err error
@@ -228,16 +228,16 @@ func importRow(record []string, header []column, now time.Time) (row Imported, p
 // formula are the first characters by which a spreadsheet takes a cell for a formula and runs it.
 const formula = "=+-@\t\r"
 
-// safeCell is a text that no spreadsheet runs.
-func safeCell(text string) string {
+// SafeCell is a text that no spreadsheet runs: one that it would take for a formula begins with an apostrophe.
+func SafeCell(text string) string {
 	if text != "" && strings.Contains(formula, text[:1]) {
 		return "'" + text
 	}
 	return text
 }
 
-// plainCell undoes safeCell.
-func plainCell(text string) string {
+// PlainCell undoes [SafeCell].
+func PlainCell(text string) string {
 	if len(text) > 1 && text[0] == '\'' && strings.Contains(formula, text[1:2]) {
 		return text[1:]
 	}
@@ -271,7 +271,7 @@ func Export(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams)
 				cells := []string{r.ID, r.ExternalID, r.Type, r.Role, r.Status, r.Name, r.FirstName, r.LastName, r.Email, r.Country,
 					r.Department, r.VendorType, r.Created.Format(time.DateOnly)}
 				for i := range cells {
-					cells[i] = safeCell(cells[i])
+					cells[i] = SafeCell(cells[i])
 				}
 				_ = out.Write(cells)
 			}

@@ -147,6 +147,46 @@ func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string
 	return payees, nil
 }
 
+// Resolve finds the company's payees that people name as they like: by id, by external id, or by email address. A name that is
+// nobody's, or that several have, is missing from the answer.
+func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (map[string]string, error) {
+	keys := make([]string, len(names))
+	for i, name := range names {
+		keys[i] = key(name)
+	}
+	found := make(map[string]string, len(names))
+	for _, by := range []struct {
+		column string
+		names  []string
+	}{{"email_key", keys}, {"external_id", names}, {"recipient_id", names}} { // the surest last
+		several := map[string]bool{}
+		ids := map[string]string{}
+		for in, args := range tx.In(by.names, 2) {
+			rows, err := tx.Query(ctx, "SELECT "+by.column+", recipient_id FROM recipients WHERE company_id = $1 AND "+by.column+" <> '' AND "+by.column+" IN "+in,
+				append([]any{companyID}, args...)...)
+			_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
+				var name, id string
+				err = r.Scan(&name, &id)
+				several[name] = several[name] || ids[name] != "" && ids[name] != id
+				ids[name] = id
+				return none, err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		for i, name := range by.names {
+			switch {
+			case several[name]:
+				delete(found, names[i])
+			case ids[name] != "":
+				found[names[i]] = ids[name]
+			}
+		}
+	}
+	return found, nil
+}
+
 // Vendors finds the company's payees of these ids that are firms or have the role vendor. The others are missing.
 func Vendors(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
 	vendors := make(map[string]Payee, len(ids))

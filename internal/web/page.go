@@ -88,15 +88,27 @@ func chooseLanguage(r *http.Request) language {
 func readCatalogs() map[string]map[string]string {
 	all := map[string]map[string]string{}
 	for _, l := range languages {
-		data, err := files.ReadFile("texts/" + l.Tag + ".json")
+		names, err := fs.Glob(files, "texts/"+l.Tag+"*.json")
 		if err != nil {
-			panic(err) // embedded, so a test would have seen it
+			panic(err)
 		}
-		words := map[string]string{}
-		if err := json.Unmarshal(data, &words); err != nil {
-			panic(fmt.Sprintf("web: texts/%s.json: %v", l.Tag, err))
+		all[l.Tag] = map[string]string{}
+		for _, name := range names {
+			data, err := files.ReadFile(name)
+			if err != nil {
+				panic(err) // embedded, so a test would have seen it
+			}
+			words := map[string]string{}
+			if err := json.Unmarshal(data, &words); err != nil {
+				panic(fmt.Sprintf("web: %s: %v", name, err))
+			}
+			for key, text := range words {
+				if all[l.Tag][key] != "" {
+					panic(fmt.Sprintf("web: %s says %s again", name, key))
+				}
+				all[l.Tag][key] = text
+			}
 		}
-		all[l.Tag] = words
 	}
 	return all
 }
@@ -136,7 +148,7 @@ func (c *call) said(code, otherwise string, fields ...string) said {
 
 // readPages parses each page with the layout around it.
 func readPages() map[string]*template.Template {
-	layout := template.Must(template.ParseFS(files, "templates/layout.html", "templates/form.html"))
+	layout := template.Must(template.ParseFS(files, "templates/layout.html", "templates/form.html", "templates/parts.html"))
 	names, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
 		panic(err)
@@ -144,7 +156,7 @@ func readPages() map[string]*template.Template {
 	all := map[string]*template.Template{}
 	for _, name := range names {
 		page := strings.TrimSuffix(path.Base(name), ".html")
-		if page != "layout" && page != "form" {
+		if page != "layout" && page != "form" && page != "parts" {
 			all[page] = template.Must(template.Must(layout.Clone()).ParseFS(files, name))
 		}
 	}
@@ -155,6 +167,8 @@ func readPages() map[string]*template.Template {
 type shown struct {
 	c           *call
 	Title, Lang string
+	Wide        bool   // the page has tables
+	Live        string // the path of its stream
 	Data        any
 }
 
@@ -203,7 +217,11 @@ func render(c *call, v view) ([]byte, error) {
 		return nil, fmt.Errorf("no page %s", v.page)
 	}
 	var b bytes.Buffer
-	err := page.ExecuteTemplate(&b, "layout.html", shown{c: c, Title: v.title, Lang: c.lang.tag, Data: v.data})
+	part := "layout.html"
+	if v.part != "" {
+		part = v.part
+	}
+	err := page.ExecuteTemplate(&b, part, shown{c: c, Title: v.title, Lang: c.lang.tag, Wide: v.wide, Live: v.live, Data: v.data})
 	return b.Bytes(), err
 }
 
@@ -238,7 +256,9 @@ func (f field) DescribedBy() string {
 
 // field completes an input: its label from the catalogs, its value from what was posted, its problem from the fault.
 func (c *call) field(f field) field {
-	f.Label = c.text("field." + f.Name)
+	if f.Label == "" {
+		f.Label = c.text("field." + f.Name)
+	}
 	if key := "field." + f.Name + ".hint"; c.has(key) {
 		f.Hint = c.text(key)
 	}
@@ -282,8 +302,18 @@ func (c *call) wrong(f fault.Field) problem {
 	// A problem with one item of a list stands at the field of the list.
 	name, _, _ := strings.Cut(strings.TrimPrefix(f.Pointer, "/"), "/")
 	p := problem{said: c.said(f.Code, f.Message, name)}
-	if key := "field." + name; c.has(key) {
+	if key := "field." + name; c.labels[name] != "" {
+		p.Name, p.Label = name, c.labels[name]
+	} else if c.has(key) {
 		p.Name, p.Label = name, c.text(key)
 	}
 	return p
+}
+
+// AskedLanguage is the one that was asked for by name, for forms that make an address.
+func (s shown) AskedLanguage() string {
+	if s.c.lang.asked {
+		return s.c.lang.tag
+	}
+	return ""
 }

@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -30,6 +31,7 @@ import (
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/session"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
@@ -42,6 +44,8 @@ type Deps struct {
 	// BaseURL is where browsers find the pages, AuthURL where apps send them for consent, which may be another name for the
 	// same. Only forms of these origins are taken.
 	BaseURL, AuthURL string
+	// Payroll makes and reads pay runs.
+	Payroll *payroll.Service
 	// Webhooks is what endpoints are registered with.
 	Webhooks delivery.Setup
 	// Sealer seals personal data at rest.
@@ -53,11 +57,23 @@ type Deps struct {
 	// SeededCompanies are those of a sandbox whose passwords and keys everybody knows. A second factor would protect nothing
 	// there, so none is asked for.
 	SeededCompanies []string
+	// Sandbox moves the simulated world. Nil: there are no such forms, as in production.
+	Sandbox Sandbox
+	// Done ends what lasts, such as the pages' live parts, when the process stops. Nil never does.
+	Done <-chan struct{}
 	// Now is the clock of the log and of people's authenticators, never of the business.
 	Now func() time.Time
 	// Observe is told of every request that a route answered, for metrics.
 	Observe func(method, route string, status int, took time.Duration)
 	Log     *slog.Logger
+}
+
+// Sandbox plays the outside world for a company that tries the service: the payer, the chain and the clock.
+type Sandbox interface {
+	// Deposit pays a payroll of the principal's company on the simulated chain. An amount of "" lets the kind decide.
+	Deposit(ctx context.Context, by identity.Principal, payrollID, kind, amount string) (txid string, err error)
+	// Advance moves the service's clock forward and returns the new time.
+	Advance(ctx context.Context, by time.Duration) (time.Time, error)
 }
 
 // New makes the face.
@@ -68,7 +84,7 @@ func New(d Deps) http.Handler {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &server{Deps: d, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), hashing: make(chan struct{}, hashesAtOnce)}
+	s := &server{Deps: d, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), hashing: make(chan struct{}, hashesAtOnce), streams: make(chan struct{}, streamsAtOnce)}
 	for _, text := range []string{d.BaseURL, d.AuthURL} {
 		if u, err := url.Parse(text); err == nil && text != "" {
 			// Behind a proxy the Host may be another than the browser's.
@@ -76,7 +92,7 @@ func New(d Deps) http.Handler {
 		}
 	}
 	for _, rt := range routes {
-		if rt.sandbox && s.Env != identity.Sandbox || rt.decides && !s.decides() {
+		if rt.sandbox && s.Env != identity.Sandbox || rt.decides && !s.decides() || rt.simulated && !s.simulates() {
 			continue
 		}
 		s.mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w.(*answer), r, rt) })
@@ -90,10 +106,12 @@ func New(d Deps) http.Handler {
 type kind int
 
 const (
-	plain kind = iota // not at all
-	read              // one read-only snapshot
-	write             // one transaction; a form
-	steps             // a form, whose handler makes its transactions itself, because something slow stands between them
+	plain  kind = iota // not at all
+	read               // one read-only snapshot
+	look               // one read-only snapshot; a form that changes nothing
+	write              // one transaction; a form
+	stream             // one snapshot after another: a part of a page, sent again whenever it has changed
+	steps              // a form, whose handler makes its transactions itself, because something slow stands between them
 )
 
 // Who may come to a route. A form of anybody who is signed in must also prove that it was made for them.
@@ -127,10 +145,14 @@ type route struct {
 	again handler
 	// personal marks pages about somebody: nobody keeps a copy of them.
 	personal bool
+	// limit bounds what is posted, in bytes; 0 is formLimit. Only a form with a limit of its own may carry files.
+	limit int64
 	// sandbox marks pages that are nowhere else: whoever reaches a sandbox may do there what is for the provider otherwise.
 	sandbox bool
 	// decides marks pages that need Deps.KYC.
 	decides bool
+	// simulated marks forms that move the simulated world.
+	simulated bool
 }
 
 // handler does what a route is for. It may run more than once, and touches nothing but its transaction, which is nil for
@@ -140,13 +162,23 @@ type handler func(ctx context.Context, tx *db.Tx, c *call) (view, error)
 // view is what is to be shown: a page, or another address.
 type view struct {
 	page     string // a file of templates/, without .html
+	part     string // the template of a part of it, "" for the whole
 	title    string
 	data     any
 	status   int    // 0 is 200
 	redirect string // a path of this face; the rest is then empty
 	away     string // an app's registered address; the rest is then empty
+	file     *file  // to be kept by the reader; the rest is then empty
 	cookie   *http.Cookie
+	wide     bool   // it has tables
+	live     string // the path of the stream that keeps a part of it up to date
 	formsTo  string // a scheme to which a form of the page may lead on, besides home
+}
+
+// file is an answer that is no page.
+type file struct {
+	name, contentType string
+	data              []byte
 }
 
 // call is what a handler knows of its request.
@@ -155,10 +187,11 @@ type call struct {
 	r       *http.Request
 	id      string // of the request
 	lang    language
-	form    url.Values       // what was posted
-	problem *fault.Fault     // what was wrong with it
-	session *session.Session // who is signed in, once that was looked up
-	now     time.Time        // of the transaction that did
+	form    url.Values        // what was posted
+	problem *fault.Fault      // what was wrong with it
+	labels  map[string]string // of fields that have none of their own in the catalogs
+	session *session.Session  // who is signed in, once that was looked up
+	now     time.Time         // of the transaction that did
 }
 
 // server is the face at work.
@@ -167,10 +200,14 @@ type server struct {
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
 	hashing chan struct{} // a place for each password that is being checked
+	streams chan struct{} // and for each live part of a page
 }
 
 // decides says whether people decide verifications here.
 func (s *server) decides() bool { return s.Env == identity.Sandbox && s.KYC != nil }
+
+// simulates says whether the world can be moved here.
+func (s *server) simulates() bool { return s.Env == identity.Sandbox && s.Sandbox != nil }
 
 // What this face itself refuses.
 var (
@@ -265,6 +302,10 @@ func (s *server) serve(w *answer, r *http.Request, rt route) {
 	} else {
 		w.Header().Set("Cache-Control", "no-cache")
 	}
+	if rt.kind == stream {
+		s.stream(w, c, rt)
+		return
+	}
 	v, err := s.run(w, c, rt)
 	if f, ok := fault.As(err); ok && rt.again != nil && len(f.Fields) > 0 {
 		c.problem, w.code = f, f.Code
@@ -295,6 +336,17 @@ func (s *server) serve(w *answer, r *http.Request, rt route) {
 		w.WriteHeader(http.StatusSeeOther)
 		return
 	}
+	if v.file != nil {
+		h := w.Header()
+		h.Set("Content-Type", v.file.contentType)
+		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": v.file.name}))
+		h.Set("Content-Length", strconv.Itoa(len(v.file.data)))
+		w.WriteHeader(http.StatusOK)
+		if r.Method != http.MethodHead {
+			_, _ = w.Write(v.file.data) // a reader that left needs no file
+		}
+		return
+	}
 	s.show(w, c, v)
 }
 
@@ -304,13 +356,13 @@ func (s *server) run(w *answer, c *call, rt route) (v view, err error) {
 		v, err = c.admitted(ctx, tx, rt, rt.handler)
 		return err
 	}
-	if rt.kind == write || rt.kind == steps {
-		if err := c.readForm(w); err != nil {
+	if rt.kind == look || rt.kind == write || rt.kind == steps {
+		if err := c.readForm(w, max(rt.limit, formLimit)); err != nil {
 			return v, err
 		}
 	}
 	switch rt.kind {
-	case read:
+	case read, look:
 		err = s.DB.Read(c.r.Context(), fn)
 	case write:
 		err = s.DB.Write(c.r.Context(), fn)
@@ -328,14 +380,19 @@ func (s *server) call(w *answer, r *http.Request) *call {
 	return c
 }
 
-// readForm reads what was posted.
-func (c *call) readForm(w *answer) error {
+// readForm reads what was posted, up to a limit. Files stay in memory.
+func (c *call) readForm(w *answer, limit int64) error {
 	kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/x-www-form-urlencoded" {
+	withFiles := kind == "multipart/form-data" && limit > formLimit
+	if err != nil || kind != "application/x-www-form-urlencoded" && !withFiles {
 		return errMediaType
 	}
-	c.r.Body = http.MaxBytesReader(w.ResponseWriter, c.r.Body, formLimit)
-	if err := c.r.ParseForm(); err != nil {
+	c.r.Body = http.MaxBytesReader(w.ResponseWriter, c.r.Body, limit)
+	read := c.r.ParseForm
+	if withFiles {
+		read = func() error { return c.r.ParseMultipartForm(limit) } //nolint:gosec // the body is bounded
+	}
+	if err := read(); err != nil {
 		var over *http.MaxBytesError
 		if errors.As(err, &over) {
 			return errTooLarge
@@ -344,6 +401,19 @@ func (c *call) readForm(w *answer) error {
 	}
 	c.form = c.r.PostForm
 	return nil
+}
+
+// upload is a file that was posted, nil without one.
+func (c *call) upload(name string) ([]byte, error) {
+	if c.r.MultipartForm == nil || len(c.r.MultipartForm.File[name]) == 0 {
+		return nil, nil
+	}
+	f, err := c.r.MultipartForm.File[name][0].Open()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f) // all of it is in memory already
 }
 
 // url is a path of this face, in the language that was asked for by name.
@@ -425,6 +495,9 @@ func (s *server) show(w *answer, c *call, v view) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if v.live != "" {
+		h.Set("Content-Security-Policy", fmt.Sprintf(policy, "")+"; connect-src 'self'")
+	}
 	if v.formsTo != "" {
 		h.Set("Content-Security-Policy", fmt.Sprintf(policy, " "+v.formsTo+":"))
 	}

@@ -1,0 +1,308 @@
+package app
+
+import (
+	"context"
+	"encoding/csv"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// office is somebody at the pages of the sandbox's company, beside a program at its API.
+type office struct {
+	*testing.T
+	*webtest.Visitor
+	s *Service
+	d *door
+}
+
+// openOffice signs the sandbox's administrator in.
+func openOffice(t *testing.T, database string) *office {
+	t.Helper()
+	s := boot(t, database)
+	o := &office{t, webtest.NewVisitor(t, s.Ready().BaseURL), s, newDoor(t, s)}
+	admin := s.Ready().Seed.Admin
+	if got := o.Submit(o.Get("/sign-in"), "/sign-in", "email", admin.Email, "password", admin.Password); got.Status != http.StatusSeeOther {
+		t.Fatalf("sign in: %d\n%s", got.Status, got.Text)
+	}
+	return o
+}
+
+// says fails the test unless a page came that says all of this.
+func (o *office) says(at webtest.Visit, wants ...string) webtest.Visit {
+	o.Helper()
+	for _, want := range wants {
+		if at.Status != http.StatusOK || !strings.Contains(at.Text, want) {
+			o.Fatalf("%d to %q, no %q in\n%s", at.Status, at.Location(), want, at.Text)
+		}
+	}
+	return at
+}
+
+// silent fails the test when a page says one of these.
+func (o *office) silent(at webtest.Visit, unwanted ...string) {
+	o.Helper()
+	for _, text := range unwanted {
+		if strings.Contains(at.Text, text) {
+			o.Errorf("%q in\n%s", text, at.Text)
+		}
+	}
+}
+
+func TestOverviewAndPayrolls(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openOffice(t, database)
+		o.says(o.Get("/overview"), "Nothing. All is well.", "There is no such payroll yet.")
+		seed := o.s.Ready().Seed
+
+		evil := `=cmd|' /C calc'!A0 <script>alert(1)</script>`
+		made := o.d.create(`{"external_id":"march","to_pay":[{"user_id":"` + seed.Workers[0].UserID + `","amount_fiat":1600,"description":"` + evil + `"},{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":40}]}`)
+		other := o.d.create(`{"to_pay":[{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":75.5}]}`)
+		page := o.says(o.Get("/overview"), "Fund payroll "+made.PayrollID+": send ", "1,656.40\u00a0USD", "/payrolls/"+other.PayrollID)
+		o.silent(page, "All is well")
+
+		page = o.says(o.Get("/payrolls?external_id=march&status=pending&since=2020-01-01"), made.PayrollID, `value="march"`, `value="pending" selected`, "1 to 1 of 1")
+		o.silent(page, other.PayrollID)
+		o.silent(o.Get("/payrolls?status=fulfilled"), made.PayrollID)
+		o.silent(o.Get("/payrolls?until=2020-01-01"), made.PayrollID)
+		o.says(o.Get("/payrolls?status=nonsense&page=-1&since=x"), made.PayrollID, other.PayrollID)
+		o.says(o.Get("/payrolls?lang=fr"), "1\u202f656,40\u00a0USD", "attend des fonds")
+		o.says(o.Get("/payrolls?lang=es"), "1656,40\u00a0USD")
+
+		page = o.says(o.Get("/payrolls/"+made.PayrollID), "waits for money", "Ada Lovelace", "1,600.00\u00a0USD", "&lt;script&gt;alert(1)&lt;/script&gt;", "nothing has come yet", "Cancel this payroll")
+		o.silent(page, "<script>alert")
+		sheet := o.says(o.Get("/payrolls/"+made.PayrollID+"/statement.csv"), "amount")
+		rows, err := csv.NewReader(strings.NewReader(sheet.Text)).ReadAll()
+		if err != nil || len(rows) != 3 || rows[1][10] != "'"+evil || rows[1][5] != "1600.00" || rows[2][4] != "Grace Hopper" {
+			t.Errorf("%v\n%s", err, sheet.Text)
+		}
+		if d := sheet.Header.Get("Content-Disposition"); !strings.HasPrefix(d, "attachment; filename=payroll-"+made.PayrollID+".csv") {
+			t.Errorf("Content-Disposition %q", d)
+		}
+
+		// One is paid and arrives, the other is cancelled.
+		o.d.deposit(made.PayrollID, "exact", "")
+		o.d.fulfilled(made.PayrollID)
+		o.says(o.Get("/payrolls/"+made.PayrollID), "everybody has got their money", "arrived", "<code>", "complete")
+		if got := o.Submit(o.Get("/payrolls/"+other.PayrollID), "/payrolls/"+other.PayrollID+"/cancel"); got.Location() != "/payrolls/"+other.PayrollID {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+		page = o.says(o.Get("/payrolls/"+other.PayrollID), "nobody is paid by it", "cancelled")
+		o.silent(page, "Cancel this payroll")
+		o.says(o.Get("/overview"), "Nothing. All is well.")
+
+		// Whoever may only look sees all of it, and changes nothing.
+		open := o.d.create(`{"to_pay":[{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":75.5}]}`)
+		_, form := webtest.Form(t, o.Get("/payrolls/"+open.PayrollID).Text, "/payrolls/"+open.PayrollID+"/cancel")
+		o.role("viewer")
+		o.silent(o.says(o.Get("/payrolls/"+open.PayrollID), "waits for money"), "Cancel this payroll")
+		if got := o.Post("/payrolls/"+open.PayrollID+"/cancel", form); got.Status != http.StatusForbidden {
+			t.Errorf("a viewer cancels: %d", got.Status)
+		}
+		o.role("admin")
+		// A payroll of another company is not there.
+		if got := o.Get("/payrolls/prl_00000000000000000000000000"); got.Status != http.StatusNotFound {
+			t.Errorf("%d", got.Status)
+		}
+	})
+}
+
+func TestCompanyPagesInABrowser(t *testing.T) {
+	o := openOffice(t, dbtest.SQLite(t))
+	seed := o.s.Ready().Seed
+	base := o.s.Ready().BaseURL
+	made := o.d.create(`{"external_id":"march","to_pay":[{"user_id":"` + seed.Workers[0].UserID + `","amount_fiat":1600},{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":40}]}`)
+	o.d.deposit(made.PayrollID, "exact", "")
+	o.d.fulfilled(made.PayrollID)
+	waiting := o.d.create(`{"to_pay":[{"user_id":"` + seed.Workers[0].UserID + `","amount_fiat":10000}]}`)
+
+	b := webtest.Start(t)
+	p := b.Open(base+"/overview", webtest.Look{NoScript: true})
+	p.Fill("#email", seed.Admin.Email)
+	p.Fill("#password", seed.Admin.Password)
+	p.Send("main button")
+	if p.Path() != "/overview" {
+		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
+	}
+	for _, path := range []string{"/overview", "/payrolls", "/payrolls/" + made.PayrollID, "/payrolls/" + waiting.PayrollID} {
+		b.Check(base + path)
+	}
+}
+
+// role gives the sandbox's administrator another role.
+func (o *office) role(role string) {
+	o.Helper()
+	err := o.s.db.Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return identity.AddMember(ctx, tx, identity.Member{CompanyID: o.s.Ready().Seed.CompanyID, UserID: seedID("usr", "admin"), Role: role})
+	})
+	if err != nil {
+		o.Fatal(err)
+	}
+}
+
+// A pay run typed beside payees: what is wrong stands there, nothing is made before the preview is confirmed, and confirming twice
+// makes one. Then it is paid as the funding page says.
+func TestPayrollByForm(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openOffice(t, database)
+		ada, grace := o.d.seed.Workers[0].UserID, o.d.seed.Workers[1].UserID
+		form := o.says(o.Get("/payrolls/new"), "Ada Lovelace", "Grace Hopper", "Amount for Ada Lovelace")
+		for _, c := range []struct {
+			problem string
+			pairs   []string
+		}{
+			{"Type an amount beside at least one payee.", nil},
+			{`id="amount.` + ada + `-problem"`, []string{"amount." + ada, "12.345"}},
+			{`href="#amount.` + ada + `">Ada Lovelace`, []string{"amount." + ada, "-1"}},
+			{"This is less than can be paid.", []string{"amount." + ada, "0.01"}},
+		} {
+			got := o.Submit(form, "/payrolls/new", c.pairs...)
+			if got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, c.problem) {
+				t.Errorf("%v: %d, no %s in\n%s", c.pairs, got.Status, c.problem, got.Text)
+			}
+		}
+		preview := o.says(o.Submit(form, "/payrolls/new", "external_id", "april", "amount."+ada, "600.00", "note."+ada, "April <b>", "amount."+grace, "250.5"),
+			"850.50\u00a0USD", "8.50\u00a0USD", "Create the payroll of 859.00\u00a0USD", "April &lt;b&gt;", "BTC bcrt1")
+		if n := o.d.count("SELECT COUNT(*) FROM payrolls"); n != 0 {
+			t.Fatalf("the preview has made %d payrolls", n)
+		}
+		changed := o.Submit(preview, "/payrolls", "seen", "1.00")
+		if changed.Status != http.StatusConflict || !strings.Contains(changed.Text, "The total has changed") || o.d.count("SELECT COUNT(*) FROM payrolls") != 0 {
+			t.Errorf("another total than was shown: %d\n%s", changed.Status, changed.Text)
+		}
+		made, again := o.Submit(preview, "/payrolls"), o.Submit(preview, "/payrolls")
+		if made.Status != http.StatusSeeOther || made.Location() != again.Location() || o.d.count("SELECT COUNT(*) FROM payrolls") != 1 {
+			t.Fatalf("%d to %q, then %d to %q\n%s", made.Status, made.Location(), again.Status, again.Location(), made.Text)
+		}
+		twin := o.Submit(o.Submit(form, "/payrolls/new", "external_id", "april", "amount."+ada, "1.00"), "/payrolls/new")
+		if twin.Status == http.StatusOK && o.d.count("SELECT COUNT(*) FROM payrolls") != 1 {
+			t.Errorf("a second payroll of one reference: %d", twin.Status)
+		}
+
+		at := made.Location()
+		id := strings.Split(at, "/")[2]
+		asked := o.d.look(id)
+		page := o.says(o.Get(at), "Send exactly", string(asked.Quote.Amount), "regtest", "minutes left", "No deposit has been seen yet.", "<svg", `href="bitcoin:bcrt1`)
+		if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("policy %s", policy)
+		}
+		if got := o.Submit(page, "/payrolls/"+id+"/sandbox/deposit", "kind", "under"); got.Location() != at {
+			t.Fatalf("simulate: %d\n%s", got.Status, got.Text)
+		}
+		o.d.until(id, "a part is confirmed", func(v scene) bool { return v.FundingState == "partial" })
+		page = o.says(o.Get(at), "a part is confirmed", "confirmed")
+		if got := o.Submit(page, at); got.Location() != at {
+			t.Fatalf("refresh: %d\n%s", got.Status, got.Text)
+		}
+		o.Submit(o.Get(at), "/payrolls/"+id+"/sandbox/deposit", "kind", "exact")
+		o.d.fulfilled(id)
+		o.says(o.Get("/payrolls/"+id), "everybody has got their money")
+		o.says(o.Get(at), "No money is asked for any more")
+		if got := o.Get("/payrolls/" + id + "/statement.pdf"); got.Status != 200 || !strings.HasPrefix(got.Text, "%PDF-") || got.Header.Get("Content-Type") != "application/pdf" {
+			t.Errorf("the statement: %d %v", got.Status, got.Header)
+		}
+
+		// The clock moves for whoever may; then the price has ended.
+		late := o.Submit(o.Submit(form, "/payrolls/new", "amount."+ada, "10"), "/payrolls")
+		got := o.Submit(o.Get(late.Location()), "/sandbox/clock", "seconds", "3600")
+		if got.Location() != late.Location() {
+			t.Errorf("%d to %q", got.Status, got.Location())
+		}
+		o.says(o.Get(late.Location()), "The price has ended")
+		o.says(o.Get("/overview"), "its price has ended")
+	})
+}
+
+func TestPayrollByFile(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openOffice(t, database)
+		ada := o.d.seed.Workers[0]
+		form := o.says(o.Get("/payrolls/import"), "is_premium", `accept=".csv,text/csv"`)
+		for text, wants := range map[string][]string{
+			"":                              {"Choose a file, or paste its text."},
+			"payee\n":                       {"This column is missing.", ">amount<"},
+			"payee,amount,wages\n":          {"This column is not known"},
+			"payee,amount\n":                {"no row beside the names"},
+			"payee,amount\n\"x,1\n":         {"Line 2 cannot be read"},
+			"payee,amount\nnobody,1\n\nx,2": {"Nobody, or more than one payee", ">2<", ">4<", "nothing was made"},
+			"payee,amount\n" + ada.Email + ",1\n" + ada.UserID + ",x\n" + ada.UserID + ",-2": {">3<", "Write a plain number", ">4<", "must be more than 0"},
+		} {
+			got := o.Submit(form, "/payrolls/import", "csv", text)
+			for _, want := range wants {
+				if got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, want) {
+					t.Errorf("%q: %d, no %q in\n%s", text, got.Status, want, got.Text)
+				}
+			}
+		}
+		file := "\ufeffamount;payee;description;is_premium\r\n600.00;" + strings.ToUpper(ada.Email) + ";'=1+1;yes\r\n250.5;" + o.d.seed.Recipients[1].RecipientID + ";;\r\n"
+		preview := o.says(o.Submit(form, "/payrolls/import", "csv", file), "850.50\u00a0USD", "Ada Lovelace", "=1&#43;1")
+		if n := o.d.count("SELECT COUNT(*) FROM payrolls"); n != 0 {
+			t.Fatalf("the preview has made %d payrolls", n)
+		}
+		made := o.Submit(preview, "/payrolls")
+		if made.Status != http.StatusSeeOther || o.d.count("SELECT COUNT(*) FROM payments WHERE premium AND description = '=1+1'") != 1 {
+			t.Errorf("%d\n%s", made.Status, made.Text)
+		}
+	})
+}
+
+// The whole way of a pay run in a browser: typed without scripts, paid and followed live with them; and one from a file.
+func TestPayrollInABrowser(t *testing.T) {
+	o := openOffice(t, dbtest.SQLite(t))
+	seed, base := o.d.seed, o.s.Ready().BaseURL
+	b := webtest.Start(t)
+	p := b.Open(base+"/payrolls/new", webtest.Look{NoScript: true, Width: 320})
+	p.Fill("#email", seed.Admin.Email)
+	p.Fill("#password", seed.Admin.Password)
+	p.Send("main button")
+	p.Fill("[id='amount."+seed.Workers[0].UserID+"']", "600.00")
+	p.Fill("[id='amount."+seed.Workers[1].UserID+"']", "50")
+	p.Send("main form[method=post] button")
+	if !strings.Contains(p.Text(), "656.50\u00a0USD") {
+		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
+	}
+	p.Send("main button")
+	fund := p.Path()
+	b.Check(base + "/payrolls/new")
+	b.Check(base + "/payrolls/import")
+	b.Check(base + fund)
+
+	live := b.Open(base+fund, webtest.Look{})
+	live.Send(".simulate button")
+	eventually(t, 90*time.Second, "the page shows that all is there", func() bool {
+		return strings.Contains(live.Text(), "No money is asked for any more")
+	})
+	if told := webtest.Evaluate[string](live, "document.querySelector('[data-told]').textContent"); !strings.Contains(told, "complete") {
+		t.Errorf("who listens is told %q", told)
+	}
+	live.Audit()
+	id := strings.Split(fund, "/")[2]
+	o.d.fulfilled(id)
+	b.Check(base + "/payrolls/" + id)
+
+	file := filepath.Join(t.TempDir(), "payments.csv")
+	if err := os.WriteFile(file, []byte("payee,amount\n"+seed.Workers[0].Email+",20\n"+seed.Recipients[1].RecipientID+",30\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p = b.Open(base+"/payrolls/import", webtest.Look{})
+	p.Do(chromedp.SetUploadFiles("#file", []string{file}))
+	p.Send("main button")
+	if !strings.Contains(p.Text(), "50.50\u00a0USD") {
+		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
+	}
+	p.Audit()
+	p.Send("main button")
+	if !strings.HasSuffix(p.Path(), "/fund") {
+		t.Errorf("at %s:\n%s", p.Path(), p.Text())
+	}
+}

@@ -1,0 +1,186 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"html/template"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"rsc.io/qr"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/payroll"
+)
+
+// fundingPage is how one pay run is paid for, and how far that is.
+type fundingPage struct {
+	Payroll          payroll.Payroll
+	Path             string
+	Told             string // the state in one sentence, for those who listen
+	State            string
+	Open             bool // money is still asked for
+	Total, Amount    string
+	Plain            string // the amount, to be copied
+	Rate             string
+	Groups           []string // the address
+	Network          string
+	Test             bool          // the network's coins are worth nothing
+	Pay              template.URL  // for a wallet
+	QR               template.HTML // the same, for a camera
+	Until, Left      string
+	UntilISO         string
+	Ended            bool
+	Deposits         table
+	Simulates        bool
+	Kinds, Durations []option
+	Given            field
+}
+
+// showFunding is where somebody pays for a pay run: what to send where and until when, and what has come.
+func showFunding(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	by := c.session.Principal()
+	p, err := c.Payroll.Head(ctx, tx, by, c.r.PathValue("id"))
+	if err != nil {
+		return view{}, err
+	}
+	if p.FundingMethod != payroll.MethodCrypto {
+		return view{redirect: payrollPath(p.ID)}, nil
+	}
+	v := fundingPage{
+		Payroll: p, Path: payrollPath(p.ID), State: c.word("payroll.funding", string(p.FundingState)), Open: p.State == payroll.Pending,
+		Total: c.money(p.Total), Network: p.Network, Test: p.Network != "bitcoin", Groups: groups(p.Address), Simulates: c.simulates() && c.session.Manages(),
+	}
+	v.Told = c.word("payroll.state", string(p.State)) + ": " + v.State
+	if q := p.Quote; q != nil && v.Open {
+		v.Amount, v.Plain = c.money(q.Funding), q.Funding.String()
+		v.Until, v.UntilISO = c.instant(q.ValidTo), q.ValidTo.UTC().Format(time.RFC3339)
+		v.Rate = c.text("payroll.rate.is", string(q.Rate.Base()), c.number(q.Rate.String()), string(q.Rate.Quote()))
+		pay := "bitcoin:" + p.Address + "?amount=" + url.QueryEscape(q.Funding.String())
+		v.Pay = template.URL(pay) //nolint:gosec // an address and an amount of ours
+		if v.QR, err = qrCode(pay); err != nil {
+			return view{}, err
+		}
+		locked := p.FundingState == payroll.FundingConfirming
+		switch left := q.ValidTo.Sub(tx.Now()); {
+		case locked: // the price is kept until the confirmations are there
+		case left <= 0:
+			v.Ended = true
+			v.Told = c.text("fund.ended")
+		case left <= time.Minute:
+			v.Left = c.text("fund.left.minute")
+			v.Told += ". " + v.Left
+		case left <= 5*time.Minute:
+			v.Left = c.text("fund.left", strconv.Itoa(int(left/time.Minute)+1))
+			v.Told += ". " + c.text("fund.left.soon")
+		default:
+			v.Left = c.text("fund.left", strconv.Itoa(int(left/time.Minute)))
+		}
+	}
+	if v.Deposits, err = c.depositTable(ctx, tx, p); err != nil {
+		return view{}, err
+	}
+	if v.Simulates {
+		for _, kind := range []string{"exact", "under", "over", "late", "replaced", "reorged"} {
+			v.Kinds = append(v.Kinds, option{Value: kind, Label: c.text("simulate." + kind)})
+		}
+		v.Given = c.field(field{Name: "amount", Most: 30})
+		for _, d := range clockSteps {
+			v.Durations = append(v.Durations, option{Value: strconv.FormatInt(int64(d.time.Seconds()), 10), Label: c.text(d.key)})
+		}
+	}
+	return view{page: "fund", title: c.text("fund.title", p.ID), wide: true, live: c.url(payrollPath(p.ID) + "/fund/live"), data: v}, nil
+}
+
+// groups cuts an address into pieces of four, which the eye can compare.
+func groups(address string) (all []string) {
+	for len(address) > 4 {
+		all, address = append(all, address[:4]), address[4:]
+	}
+	return append(all, address)
+}
+
+// qrCode draws text for cameras: dark on white, with the margin that they need.
+func qrCode(text string) (template.HTML, error) {
+	code, err := qr.Encode(text, qr.M)
+	if err != nil {
+		return "", err
+	}
+	const quiet = 4
+	var path strings.Builder
+	for y := range code.Size {
+		for x := range code.Size {
+			if code.Black(x, y) {
+				fmt.Fprintf(&path, "M%d %dh1v1h-1z", x+quiet, y+quiet)
+			}
+		}
+	}
+	size := code.Size + 2*quiet
+	return template.HTML(fmt.Sprintf(`<svg class="qr" viewBox="0 0 %d %d" aria-hidden="true" focusable="false"><path fill="#fff" d="M0 0h%dv%dH0z"/><path fill="#000" d="%s"/></svg>`, //nolint:gosec // numbers only
+		size, size, size, size, path.String())), nil
+}
+
+// depositTable is the money that came in for a payroll, with its confirmations.
+func (c *call) depositTable(ctx context.Context, tx *db.Tx, p payroll.Payroll) (table, error) {
+	t := table{Caption: c.text("deposits.title"), Empty: c.text("deposits.none"), Heads: c.heads("deposits.seen", "payment.amount#", "payroll.status", "deposits.confirmations#", "deposits.tx")}
+	all, err := deposit.ForObject(ctx, tx, p.CompanyID, p.ID)
+	if err != nil {
+		return t, err
+	}
+	for _, d := range all {
+		o, err := chain.GetOutput(ctx, tx, d.Chain, d.Outpoint)
+		if err != nil {
+			return t, err
+		}
+		state := cell{Text: c.word("deposit.state", string(d.State))}
+		if !d.Timely {
+			state.Lines = []cell{{Text: c.text("deposits.late")}}
+		}
+		t.Rows = append(t.Rows, []cell{
+			c.at(d.FirstSeen), c.amount(d.Amount), state,
+			{Text: c.text("deposits.of", c.count(min(o.Depth, d.Wanted)), c.count(d.Wanted)), Kind: "number"}, code(d.TxID),
+		})
+	}
+	return t, nil
+}
+
+// refreshPrice asks for a price for what is still due, and applies money that came late.
+func refreshPrice(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	p, _, err := c.Payroll.Refresh(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
+	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound && f.Kind != fault.Unavailable {
+		return view{}, f.At("body", "")
+	}
+	return view{redirect: payrollPath(p.ID) + "/fund"}, err
+}
+
+// clockSteps are how far the sandbox's clock can be moved at once.
+var clockSteps = []struct {
+	key  string
+	time time.Duration
+}{{"clock.quarter", 15 * time.Minute}, {"clock.hour", time.Hour}, {"clock.day", 24 * time.Hour}, {"clock.month", 30 * 24 * time.Hour}}
+
+// simulateDeposit pays a pay run on the simulated chain.
+func simulateDeposit(ctx context.Context, _ *db.Tx, c *call) (view, error) {
+	id := c.r.PathValue("id")
+	_, err := c.Sandbox.Deposit(ctx, c.session.Principal(), id, c.form.Get("kind"), strings.TrimSpace(c.form.Get("amount")))
+	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound && len(f.Fields) == 0 {
+		err = f.At("body", "")
+	}
+	return view{redirect: payrollPath(id) + "/fund"}, err
+}
+
+// advanceClock moves the sandbox's clock forward, for everybody in it.
+func advanceClock(ctx context.Context, _ *db.Tx, c *call) (view, error) {
+	for _, d := range clockSteps {
+		if strconv.FormatInt(int64(d.time.Seconds()), 10) == c.form.Get("seconds") {
+			_, err := c.Sandbox.Advance(ctx, d.time)
+			return view{redirect: c.next()}, err
+		}
+	}
+	return view{}, errForm
+}

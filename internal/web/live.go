@@ -1,0 +1,109 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+)
+
+const (
+	streamsAtOnce = 256              // of one process
+	streamLife    = 10 * time.Minute // a browser then opens another one by itself
+	lookEvery     = 2 * time.Second
+	beatEvery     = 15 * time.Second // so that a reader who is gone is noticed
+)
+
+var errStreams = fault.New(fault.Unavailable, "retry_later", "Too many pages are kept up to date at the moment. Reload this one by hand.")
+
+// stream sends the part "live" of a page as a server-sent event, now and whenever it has changed. Who may see it is asked each time.
+func (s *server) stream(w *answer, c *call, rt route) {
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
+		s.refuse(w, c.r, errStreams)
+		return
+	}
+	body, err := s.livePart(c, rt)
+	if err != nil {
+		s.refuse(w, c.r, err)
+		return
+	}
+	if body == nil {
+		s.refuse(w, c.r, errFormToken)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	send := func(text string) error {
+		if err := out.SetWriteDeadline(s.Now().Add(beatEvery)); err != nil {
+			return err
+		}
+		if _, err := w.Write([]byte(text)); err != nil { //nolint:gosec // html/template has escaped it
+			return err
+		}
+		return out.Flush()
+	}
+	if send(event(body)) != nil {
+		return
+	}
+	last := sha256.Sum256(body)
+	look, beat, end := time.NewTicker(lookEvery), time.NewTicker(beatEvery), time.NewTimer(streamLife)
+	defer look.Stop()
+	defer beat.Stop()
+	defer end.Stop()
+	for {
+		select {
+		case <-c.r.Context().Done():
+			return
+		case <-s.Done:
+			return
+		case <-end.C:
+			return
+		case <-beat.C:
+			if send(":\n\n") != nil {
+				return
+			}
+		case <-look.C:
+			body, err := s.livePart(c, rt)
+			if err != nil || body == nil {
+				if err != nil && c.r.Context().Err() == nil {
+					s.Log.Warn("a page is no longer kept up to date", slog.String("request_id", c.id), slog.String("error", err.Error()))
+				}
+				return
+			}
+			if sum := sha256.Sum256(body); sum != last {
+				last = sum
+				if send(event(body)) != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// livePart makes the part of the page as it is now, nil for somebody who is no longer signed in.
+func (s *server) livePart(c *call, rt route) ([]byte, error) {
+	var v view
+	err := s.DB.Read(c.r.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		v, err = c.admitted(ctx, tx, rt, rt.handler)
+		return err
+	})
+	if err != nil || v.redirect != "" {
+		return nil, err
+	}
+	v.part = "live"
+	return render(c, v)
+}
+
+// event is a server-sent event of some lines.
+func event(body []byte) string {
+	return "data: " + strings.Join(strings.Split(string(bytes.TrimSpace(body)), "\n"), "\ndata: ") + "\n\n"
+}

@@ -1,0 +1,66 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/recipient"
+)
+
+// sheet writes rows as CSV that a spreadsheet opens without running anything in it.
+func sheet(name string, rows [][]string) (*file, error) {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	for _, row := range rows {
+		safe := make([]string, len(row))
+		for i, text := range row {
+			safe[i] = recipient.SafeCell(text)
+		}
+		_ = w.Write(safe) // errors are kept for Flush
+	}
+	w.Flush()
+	return &file{name: name, contentType: "text/csv; charset=utf-8", data: b.Bytes()}, w.Error()
+}
+
+// stamp is an instant for programs, "" for none.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// payrollCSV is the statement of a payroll: a row for each amount that goes to a destination, or for a payment of which nothing
+// goes anywhere yet.
+func payrollCSV(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	p, err := c.Payroll.Get(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
+	if err != nil {
+		return view{}, err
+	}
+	names, err := payeeNames(ctx, tx, p)
+	if err != nil {
+		return view{}, err
+	}
+	rows := [][]string{{
+		"payroll_id", "payroll_status", "payment_id", "payee_id", "payee", "amount", "currency", "fee", "status", "reason", "description", "category",
+		"invoice_id", "external_payment_id", "output_id", "output_amount", "output_currency", "destination", "output_status", "tx_hash", "updated",
+	}}
+	for _, m := range p.Payments {
+		row := []string{
+			p.ID, string(p.State), m.ID, m.PayeeID, names[m.PayeeID], m.Amount.String(), string(p.Currency), m.Fee.String(), string(m.State), m.Reason,
+			m.Description, m.Category, m.InvoiceID, m.ExternalPaymentID,
+		}
+		for _, o := range m.Outputs {
+			rows = append(rows, append(row[:len(row):len(row)],
+				o.ID, o.Amount.String(), string(o.Amount.Asset()), destinationHint(o), string(o.State), o.TxID, stamp(o.UpdatedAt)))
+		}
+		if len(m.Outputs) == 0 {
+			rows = append(rows, append(row, "", "", "", "", "", "", ""))
+		}
+	}
+	f, err := sheet("payroll-"+p.ID+".csv", rows)
+	return view{file: f}, err
+}
