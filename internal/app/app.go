@@ -161,7 +161,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	}
 	pool := chain.NewPool(s.db, chainName, deriver)
 	pay := &payroll.Service{
-		Watched: s.checkWatched, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork,
+		Watched: s.checkQuotable, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork,
 		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown,
 	}
 	claims := &claim.Service{
@@ -187,6 +187,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 			return err
 		}
 	}
+	s.work.Go(func() { s.followClock(background) })
 	if s.cfg.Has(RoleAPI) {
 		if err := pool.Start(background); err != nil {
 			return err

@@ -23,6 +23,7 @@ type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.HistogramVec
 	watched  atomic.Int64 // see noteWatched
+	skew     atomic.Int64 // nanoseconds, see followClock
 }
 
 func newMetrics() *metrics {
@@ -33,7 +34,10 @@ func newMetrics() *metrics {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
 		}, []string{"method", "route", "status"}),
 	}
-	m.registry.MustRegister(m.requests, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	skew := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "stipend_clock_skew_seconds", Help: "By how much the database server's clock is ahead of this process's.",
+	}, func() float64 { return time.Duration(m.skew.Load()).Seconds() })
+	m.registry.MustRegister(m.requests, skew, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/btcdtest"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/payout"
 )
 
 // Two processes of each role share one PostgreSQL and nothing else. Requests go to either; each thing happens once.
@@ -259,4 +260,117 @@ func (c *cable) mend() { c.broken.Store(false) }
 func (c *cable) url() string {
 	u := neturl.URL{Scheme: "http", User: c.user, Host: c.server.Listener.Addr().String()}
 	return u.String()
+}
+
+// A table that a long migration holds refuses quickly what needs it, and nothing else; when it is free, all goes on.
+func TestALockedTable(t *testing.T) {
+	url := dbtest.Postgres(t)
+	s := boot(t, url)
+	d := newDoor(t, s)
+	holder := dbtest.Open(t, db.Options{URL: url})
+	held, free := make(chan struct{}), make(chan struct{})
+	done := make(chan error)
+	go func() {
+		done <- holder.Write(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "LOCK TABLE payments IN ACCESS EXCLUSIVE MODE")
+			close(held)
+			<-free
+			return err
+		})
+	}()
+	<-held
+	key, body := freshKey(), pays("", "25.00", d.seed.Workers[0].UserID)
+	r := d.refused(503, "retry_later", "POST", createPath, body, "Idempotency-Key", key)
+	if r.header.Get("Retry-After") == "" {
+		t.Error("nobody says when to come back")
+	}
+	d.ok("GET", "/healthz", "")
+	d.ok("GET", "/api/company", "")
+	close(free)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	d.ok("POST", createPath, body, "Idempotency-Key", key)
+	if n := d.count("SELECT COUNT(*) FROM payrolls"); n != 1 {
+		t.Errorf("%d payrolls, want 1", n)
+	}
+}
+
+// A server that cannot be written to is not served from.
+func TestAStandbyIsRefused(t *testing.T) {
+	c := defaults(t)
+	c.DatabaseURL, c.Listen, c.MetricsListen = dbtest.Postgres(t)+"&default_transaction_read_only=on", "127.0.0.1:0", ""
+	if !strings.Contains(c.DatabaseURL, "?") {
+		c.DatabaseURL = strings.Replace(c.DatabaseURL, "&", "?", 1)
+	}
+	if _, err := Start(t.Context(), c, NewLogger(t.Output(), "error")); err == nil || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("a read-only server: %v", err)
+	}
+}
+
+// When another server takes the database's place, it may not know the payments that left last. Nothing leaves before a person
+// has compared.
+func TestAReplacedServerPausesPayouts(t *testing.T) {
+	s := boot(t, dbtest.Postgres(t))
+	d := newDoor(t, s)
+	made := d.payTwo("25.00")
+	d.deposit(made.PayrollID, "exact", "")
+	d.fulfilled(made.PayrollID)
+	// As if what is in the database came from the timeline before the server's.
+	if err := s.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, "db.timeline", "00000000") }); err != nil {
+		t.Fatal(err)
+	}
+	made = d.payTwo("25.00")
+	d.deposit(made.PayrollID, "exact", "")
+	why := ""
+	eventually(t, 20*time.Second, "payouts pause", func() bool {
+		d.inBooks(func(ctx context.Context, tx *db.Tx) (err error) {
+			why, err = payout.Paused(ctx, tx)
+			return err
+		})
+		return why != ""
+	})
+	if v := d.look(made.PayrollID); !strings.Contains(why, "replaced") || v.Status != "released" || v.Payments[0].Outputs[0].Status != "queued" {
+		t.Errorf("%s: %+v", why, v)
+	}
+}
+
+// No price is given while the clocks of the service and its database disagree; what has one goes on.
+func TestClocksThatDisagree(t *testing.T) {
+	url := dbtest.Postgres(t)
+	ahead := dbtest.Open(t, db.Options{URL: url, Clock: func() time.Time { return time.Now().Add(time.Hour) }})
+	skew, err := ahead.Skew(t.Context())
+	if err != nil || (skew+time.Hour).Abs() > time.Minute {
+		t.Fatalf("an hour ahead is told as %s: %v", skew, err)
+	}
+	s := boot(t, url)
+	d := newDoor(t, s)
+	made := d.payTwo("25.00")
+	s.noteSkew(skew)
+	d.refused(503, "retry_later", "POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey())
+	if metrics := d.as("").metrics(); !strings.Contains(metrics, "stipend_clock_skew_seconds -3") {
+		t.Error("the metrics do not tell the skew")
+	}
+	d.deposit(made.PayrollID, "exact", "")
+	d.fulfilled(made.PayrollID)
+	s.noteSkew(0)
+	d.payTwo("25.00")
+}
+
+func (d *door) metrics() string {
+	d.Helper()
+	req, err := http.NewRequestWithContext(d.Context(), http.MethodGet, d.s.Ready().MetricsURL, nil)
+	if err != nil {
+		d.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return string(text)
 }

@@ -54,6 +54,13 @@ type place struct {
 func (w *Watcher) Step(ctx context.Context) (progressed bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	defer func() {
+		if err != nil {
+			// The database that comes back may be one that lacks what was committed last.
+			clear(w.known)
+			clear(w.missing)
+		}
+	}()
 	var at cursor
 	var started bool
 	var parent string

@@ -73,6 +73,7 @@ type DB struct {
 	running   sync.WaitGroup
 	listeners listeners
 	memo      sync.Map // see Tx.Memo
+	timelines bool     // the server counts how often it was replaced; see Replaced
 
 	writerConn *sql.Conn
 	statements statementCache
@@ -145,15 +146,29 @@ func (d *DB) openPostgres(ctx context.Context) error {
 		cfg.MaxConns = 16
 	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = "stipend"
-	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "10s"
+	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "3s"
 	cfg.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "60s"
 	if d.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return err
 	}
-	if err := d.pool.Ping(ctx); err != nil {
+	if err := d.checkServer(ctx); err != nil {
 		d.pool.Close()
+		return err
+	}
+	return nil
+}
+
+// checkServer refuses a server that cannot be written to.
+func (d *DB) checkServer(ctx context.Context) error {
+	var readOnly string
+	if err := d.pool.QueryRow(ctx, "SHOW transaction_read_only").Scan(&readOnly); err != nil {
 		return fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
+	if readOnly == "on" {
+		return errors.New("this PostgreSQL server is read-only, a standby perhaps; connect to the primary (with several hosts in the URL, add target_session_attrs=read-write)")
+	}
+	var text string
+	d.timelines = d.pool.QueryRow(ctx, timeline).Scan(&text) == nil
 	return nil
 }
 
@@ -177,6 +192,21 @@ func (d *DB) Ping(ctx context.Context) error {
 		var one int64
 		return tx.QueryRow(ctx, "SELECT 1").Scan(&one)
 	})
+}
+
+// Skew is by how much the database server's clock is ahead of this process's, give or take the time that asking takes; below
+// zero it is behind. An embedded database has no other clock.
+func (d *DB) Skew(ctx context.Context) (time.Duration, error) {
+	if d.engine != Postgres {
+		return 0, nil
+	}
+	var micros int64
+	asked := d.opt.Clock()
+	if err := d.pool.QueryRow(ctx, "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)").Scan(&micros); err != nil {
+		return 0, classify(err)
+	}
+	took := d.opt.Clock().Sub(asked)
+	return Time(micros).Sub(asked.Add(took / 2)), nil
 }
 
 // Now is the instant that a transaction started now would have.

@@ -44,3 +44,26 @@ func SetSetting(ctx context.Context, tx *Tx, key, value string) error {
 		ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)
 	return err
 }
+
+// timeline is how often a PostgreSQL server was replaced by its standby, or restored, in hexadecimal: the first part of the
+// name of the file that it writes its log to.
+const timeline = "SELECT SUBSTR(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+
+const settingTimeline = "db.timeline"
+
+// Replaced says, once, that another server has taken over since it was last asked: a standby that was promoted, or a backup. It
+// may lack what the old one had committed last. Where the server does not tell, and on SQLite, nothing was ever replaced.
+func Replaced(ctx context.Context, tx *Tx) (bool, error) {
+	if !tx.db.timelines {
+		return false, nil
+	}
+	var now string
+	if err := tx.QueryRow(ctx, timeline).Scan(&now); err != nil {
+		return false, err
+	}
+	noted, err := Setting(ctx, tx, settingTimeline)
+	if err != nil || noted == now {
+		return false, err
+	}
+	return noted != "", SetSetting(ctx, tx, settingTimeline, now)
+}

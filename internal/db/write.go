@@ -25,9 +25,10 @@ var (
 )
 
 const (
-	maxBatch    = 64               // functions that share one commit
-	maxAttempts = 6                // runs of one function before its caller is sent away
-	batchLimit  = 60 * time.Second // a batch that takes longer is given up
+	maxBatch     = 64               // functions that share one commit
+	maxAttempts  = 6                // runs of one function before its caller is sent away
+	maxLockWaits = 2                // runs of one function that each waited for a lock in vain
+	batchLimit   = 60 * time.Second // a batch that takes longer is given up
 )
 
 type request struct {
@@ -160,7 +161,10 @@ func (d *DB) alone(r *request) {
 		if !retryable(r.err) && !IsUnique(r.err) {
 			return
 		}
-		if try == maxAttempts {
+		if isReadOnly(r.err) {
+			d.pool.Reset() // the server became a standby; the primary is elsewhere
+		}
+		if try == maxAttempts || try == maxLockWaits && isLockTimeout(r.err) {
 			if retryable(r.err) {
 				r.err = fmt.Errorf("%w (%w)", ErrRetryLater, r.err)
 			}
@@ -374,6 +378,16 @@ func IsCheck(err error) bool {
 	}
 	var lite *sqlite.Error
 	return errors.As(err, &lite) && lite.Code() == 275
+}
+
+func isReadOnly(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "25006"
+}
+
+func isLockTimeout(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "55P03"
 }
 
 // retryable says that the same transaction may well succeed when run again.
