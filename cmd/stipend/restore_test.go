@@ -39,7 +39,7 @@ func TestARestoredBackupPaysNobodyTwice(t *testing.T) {
 	w.start(time.Hour)
 	w.until("everybody is paid", func() bool { return w.step(0) == nil && w.fulfilled() })
 	w.until("another payroll is created", func() bool { return w.fund(1) == nil })
-	given := w.created[1].Quote.Details.Address
+	given := w.created[1].Quote.Details.Address // paid in the mempool, and the next block
 	before := w.onChain()
 	w.stop()
 
@@ -53,7 +53,7 @@ func TestARestoredBackupPaysNobodyTwice(t *testing.T) {
 	w.start(time.Hour)
 	w.until("the chain has told that the payroll was funded", func() bool { return w.mine() == nil && w.detail(w.created[0]).Status == "released" })
 	w.until("the payments made since the backup are found", func() bool {
-		return w.mine() == nil && strings.Contains(w.command("payouts", "status"), "not known here")
+		return w.mine() == nil && strings.Contains(w.command("payouts", "status"), "not known here:")
 	})
 	for range 10 {
 		if err := w.mine(); err != nil {
@@ -66,13 +66,62 @@ func TestARestoredBackupPaysNobodyTwice(t *testing.T) {
 	if after := w.onChain(); !maps.Equal(after, before) {
 		t.Errorf("the payees got %v before the restore, and %v after it", before, after)
 	}
+	// The money for the payroll that nobody remembers lies in suspense, and what comes later joins it.
+	if _, err := w.node.PayAll(t.Context(), chain.Output{Address: given, Amount: 12_345_678}); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the money at the forgotten address is found", func() bool {
+		found := w.command("ledger", "suspense")
+		return w.mine() == nil && strings.Count(found, given) == 2 && strings.Contains(found, "0.12345678")
+	})
+
+	// The operator shows the service which outputs were paid, and by which transaction; it believes the chain alone.
+	queued := strings.Fields(w.command("payouts", "queued"))[5:]
+	txid := strings.Fields(w.command("payouts", "status")[strings.Index(w.command("payouts", "status"), "not known here:"):])[3]
+	for _, wrong := range [][]string{
+		{"out_nobody", txid, "no such output"},
+		{queued[0], w.paidBy(given), "no unknown transaction"},
+		{queued[0], strings.Repeat("ab", 32), "not found"},
+	} {
+		if out, err := w.try("payouts", "paid", wrong[0], "--txid", wrong[1], "--bitcoin-rpc", w.node.URL(), "--bitcoin-network", "regtest"); err == nil || !strings.Contains(out, wrong[2]) {
+			t.Errorf("%v: %v %s", wrong, err, out)
+		}
+	}
+	for i := 0; i < len(queued); i += 5 {
+		w.command("payouts", "paid", queued[i], "--txid", txid, "--bitcoin-rpc", w.node.URL(), "--bitcoin-network", "regtest")
+	}
+	if out, err := w.try("payouts", "paid", queued[0], "--txid", txid, "--bitcoin-rpc", w.node.URL(), "--bitcoin-network", "regtest"); err == nil {
+		t.Errorf("an output is paid twice: %s", out)
+	}
 	delete(w.created, 1)
+	w.until("the payroll is fulfilled", w.fulfilled)
+	if status := w.command("payouts", "status"); strings.Contains(status, "not known here:") {
+		t.Errorf("a transaction whose outputs are all explained is still a stranger:\n%s", status)
+	}
+	w.command("payouts", "resume")
 	w.until("a payroll after the restore", func() bool { return w.create(2) == nil })
 	if got := w.created[2].Quote.Details.Address; got == given {
 		t.Errorf("the address %s has two owners", got)
 	}
+	w.until("and it is paid", func() bool { return w.step(2) == nil && w.detail(w.created[2]).Status == "fulfilled" })
 	w.stop()
 	w.command("ledger", "check")
+}
+
+// paidBy is a transaction of somebody else that paid an address.
+func (w *world) paidBy(address string) string {
+	w.t.Helper()
+	for _, line := range strings.Split(w.command("ledger", "suspense"), "\n") {
+		if strings.Contains(line, address) {
+			for _, word := range strings.Fields(line) {
+				if txid, _, ok := strings.Cut(word, ":"); ok && len(txid) == 64 {
+					return txid
+				}
+			}
+		}
+	}
+	w.t.Fatalf("nobody paid %s", address)
+	return ""
 }
 
 // SIGTERM ends a service within half a minute, answers what it had begun, and leaves nothing locked for the next one.
@@ -128,11 +177,17 @@ func (w *world) stop() {
 // command runs a command on the service's database.
 func (w *world) command(args ...string) string {
 	w.t.Helper()
-	out, err := exec.Command(w.binary, append(args, "--database-url", w.url)...).CombinedOutput()
+	out, err := w.try(args...)
 	if err != nil {
 		w.t.Fatalf("stipend %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	return string(out)
+	return out
+}
+
+// try is command for one that may be refused.
+func (w *world) try(args ...string) (string, error) {
+	out, err := exec.Command(w.binary, append(args, "--database-url", w.url)...).CombinedOutput()
+	return string(out), err
 }
 
 func (w *world) until(what string, ok func() bool) {

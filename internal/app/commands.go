@@ -94,7 +94,8 @@ func (m MigrateCmd) Run(ctx context.Context, std Streams) error {
 
 // LedgerCmd groups the commands about the books.
 type LedgerCmd struct {
-	Check LedgerCheckCmd `cmd:"" help:"Prove that the books balance: every journal, every guarded balance. Prints the trial balance; exit code 1 if anything is off."`
+	Suspense LedgerSuspenseCmd `cmd:"" help:"List the money that came in and that nobody expected (account 2500)."`
+	Check    LedgerCheckCmd    `cmd:"" help:"Prove that the books balance: every journal, every guarded balance. Prints the trial balance; exit code 1 if anything is off."`
 }
 
 // LedgerCheckCmd checks the books.
@@ -141,6 +142,8 @@ type PayoutsCmd struct {
 	Status PayoutsStatusCmd `cmd:"" help:"Say whether payouts are paused and why, and what waits."`
 	Pause  PayoutsPauseCmd  `cmd:"" help:"Stop all payouts of all companies, at once and until they are resumed."`
 	Resume PayoutsResumeCmd `cmd:"" help:"Let payouts go on."`
+	Queued PayoutsQueuedCmd `cmd:"" help:"List the outputs that wait to be paid on chain."`
+	Paid   PayoutsPaidCmd   `cmd:"" help:"Mark an output as paid by a transaction that this database does not know, after a restore."`
 }
 
 // PayoutsStatusCmd says how payouts stand.
@@ -202,38 +205,6 @@ func (c PayoutsResumeCmd) Run(ctx context.Context, std Streams) error {
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })
 		if err == nil {
 			fmt.Fprintln(std.Out, "Payouts go on.")
-		}
-		return err
-	})
-}
-
-// RestoredCmd prepares a restored database.
-type RestoredCmd struct {
-	Storage
-	Skip int64 `default:"100000" help:"How many addresses to leave unused: more than were given out since the backup (${default})."`
-}
-
-// Help is the long form of the help.
-func (RestoredCmd) Help() string {
-	return `Run it on a restored database before any process serves it. It pauses payouts, because the database does not know what was paid
-since the backup, and skips addresses, because it does not know which were given out since. Then start the service, wait until it
-has followed the chain, compare, and let payouts go on: docs/operating.md, Backup and restore.`
-}
-
-// Run does both in one transaction.
-func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
-	if c.Skip < 1 || c.Skip > 100_000_000 {
-		return errors.New("--skip is a number of addresses, from 1 to 100000000")
-	}
-	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
-		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			if err := chain.SkipAddresses(ctx, tx, chainName, c.Skip); err != nil {
-				return err
-			}
-			return payout.SetPaused(ctx, tx, "the database was restored from a backup; see which payouts left since before they go on")
-		})
-		if err == nil {
-			fmt.Fprintf(std.Out, "Payouts are paused, and the next %d addresses stay unused. Now start the service.\n", c.Skip)
 		}
 		return err
 	})

@@ -248,15 +248,24 @@ func Strangers(ctx context.Context, tx *db.Tx, chainName string) ([]Stranger, er
 	})
 }
 
-// SkipAddresses leaves the next n indexes of both branches unused. A database restored from a backup does not know which
-// addresses were given out since, and no address may have two owners.
-func SkipAddresses(ctx context.Context, tx *db.Tx, chainName string, n int64) error {
-	for _, branch := range []uint32{External, Change} {
-		if _, err := reserveIndexes(ctx, tx, chainName, branch, n); err != nil {
-			return err
-		}
+// reservedSince are the indexes of a branch from one on that have an address, and the next that will be reserved.
+func reservedSince(ctx context.Context, tx *db.Tx, chain string, branch uint32, from int64) (used map[int64]bool, err error) {
+	rows, err := tx.Query(ctx, "SELECT idx FROM chain_addresses WHERE chain = $1 AND branch = $2 AND idx >= $3", chain, int64(branch), from)
+	all, err := db.Collect(rows, err, func(r *db.Rows) (i int64, err error) { return i, r.Scan(&i) })
+	used = make(map[int64]bool, len(all))
+	for _, i := range all {
+		used[i] = true
 	}
-	return nil
+	return used, err
+}
+
+// anAddress is one that was given out on the external branch, if any was.
+func anAddress(ctx context.Context, tx *db.Tx, chain string) (a address, found bool, err error) {
+	err = tx.QueryRow(ctx, "SELECT address, branch, idx FROM chain_addresses WHERE chain = $1 LIMIT 1", chain).Scan(&a.address, &a.branch, &a.index)
+	if errors.Is(err, db.ErrNoRows) {
+		return a, false, nil
+	}
+	return a, err == nil, err
 }
 
 // unspendOutputs gives back the coins of a transaction that is gone: to whom they were reserved, if to anybody.

@@ -49,6 +49,13 @@ func Unknown(ctx context.Context, tx *db.Tx, companyID string) ([]Deposit, error
 	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
 }
 
+// UnknownToAll is what Unknown is for all companies, those of forgotten addresses (chain.Nobody) included.
+func UnknownToAll(ctx context.Context, tx *db.Tx, limit int) ([]Deposit, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM deposits
+		WHERE quote_id = '' AND state = 'confirmed' AND dust = FALSE ORDER BY first_seen DESC, txid, vout LIMIT $1`, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
+}
+
 func scan(r interface{ Scan(dest ...any) error }) (Deposit, error) {
 	var d Deposit
 	var asset, state string

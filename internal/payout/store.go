@@ -227,6 +227,37 @@ func requeue(ctx context.Context, tx *db.Tx, o Output, address string, destinati
 	return err
 }
 
+// paidBy are the places in a transaction at which it pays outputs of ours.
+func paidBy(ctx context.Context, tx *db.Tx, txid string) (map[uint32]bool, error) {
+	rows, err := tx.Query(ctx, "SELECT vout FROM outputs WHERE txid = $1", txid)
+	all, err := db.Collect(rows, err, func(r *db.Rows) (vout int64, err error) { return vout, r.Scan(&vout) })
+	places := make(map[uint32]bool, len(all))
+	for _, vout := range all {
+		places[uint32(vout)] = true
+	}
+	return places, err
+}
+
+// markFound takes a queued output to its end.
+func markFound(ctx context.Context, tx *db.Tx, o Output) error {
+	n, err := tx.Exec(ctx, `UPDATE outputs SET state = 'fulfilled', reason = '', txid = $3, vout = $4, version = version + 1, updated_at = $5
+		WHERE company_id = $1 AND output_id = $2 AND version = $6 AND state = 'queued'`,
+		o.CompanyID, o.ID, o.TxID, int64(o.Vout), db.Micros(tx.Now()), o.Version)
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return errRaced
+	}
+	db.History(tx, o.CompanyID, o.ID, o.Version+1, string(Queued), string(Fulfilled), ReasonFound)
+	return nil
+}
+
+// Waiting lists queued outputs for the chain of all companies, oldest first.
+func Waiting(ctx context.Context, tx *db.Tx, limit int) ([]Output, error) {
+	return selectOutputs(ctx, tx, "rail = 'bitcoin' AND state = 'queued' ORDER BY queued_at, company_id, output_id LIMIT $1", int64(limit))
+}
+
 // queueState is what a company's queue waits for.
 type queueState struct {
 	held    string

@@ -1,0 +1,161 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// RestoredCmd prepares a restored database.
+type RestoredCmd struct {
+	Storage
+	Env            string `default:"sandbox" enum:"sandbox,production" env:"STIPEND_ENV" placeholder:"ENV" help:"sandbox (default) or production."`
+	BitcoinNetwork string `enum:",bitcoin,testnet,signet,regtest" env:"STIPEND_BITCOIN_NETWORK" default:"" placeholder:"NET" help:"bitcoin, testnet, signet or regtest. Default: regtest in the sandbox, bitcoin in production."`
+	BitcoinXPub    string `name:"bitcoin-xpub" env:"STIPEND_BITCOIN_XPUB" placeholder:"KEY" help:"Public account key that addresses come from. Default: that of the private key; in a sandbox, the sandbox's."`
+	BitcoinXPrv    string `name:"bitcoin-xprv" env:"STIPEND_BITCOIN_XPRV" placeholder:"KEY" help:"Private account key, in place of the public one."`
+	Skip           int64  `default:"100000" help:"How many addresses to leave unused: more than were given out since the backup (${default})."`
+	Watch          int64  `default:"1000" help:"How many of them to watch for money all the same: more than were given out since the backup, if you can wait for the keys to be derived (${default})."`
+}
+
+// Help is the long form of the help.
+func (RestoredCmd) Help() string {
+	return `Run it on a restored database before any process serves it. It pauses payouts, because the database does not know what was paid
+since the backup; it skips addresses, because it does not know which were given out since; and it watches the first of them, so that
+money that was or is paid there is found: stipend ledger suspense lists it. Then start the service, wait until it has followed the chain,
+compare, and let payouts go on: docs/operating.md, Backup and restore.`
+}
+
+// Run does all of it in one transaction.
+func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
+	if c.Skip < 1 || c.Skip > 100_000_000 {
+		return errors.New("--skip is a number of addresses, from 1 to 100000000")
+	}
+	if c.Watch < 0 || c.Watch > min(c.Skip, 1_000_000) {
+		return errors.New("--watch is a number of addresses, from 0 to 1000000, and not more than --skip")
+	}
+	full := Config{Storage: c.Storage, Env: c.Env, BitcoinNetwork: c.BitcoinNetwork, BitcoinXPub: c.BitcoinXPub, BitcoinXPrv: c.BitcoinXPrv}.complete()
+	if full.BitcoinXPub == "" {
+		return errors.New("--bitcoin-xpub is missing: the addresses to watch come from it")
+	}
+	keys, err := bitcoin.ParseXPub(full.BitcoinXPub, full.BitcoinNetwork)
+	if err != nil {
+		return fmt.Errorf("--bitcoin-xpub: %w", err)
+	}
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		var watched int
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			if watched, err = chain.Forgotten(ctx, tx, chainName, keys, c.Skip, c.Watch); err != nil {
+				return err
+			}
+			return payout.SetPaused(ctx, tx, "the database was restored from a backup; see which payouts left since before they go on")
+		})
+		if err == nil {
+			fmt.Fprintf(std.Out, "Payouts are paused. The next %d addresses stay unused, and %d that may have been given out are watched. Now start the service.\n", c.Skip, watched)
+		}
+		return err
+	})
+}
+
+// manyRows bounds what a command lists.
+const manyRows = 10_000
+
+// PayoutsQueuedCmd lists what waits.
+type PayoutsQueuedCmd struct {
+	Storage
+}
+
+// Run prints queued outputs.
+func (c PayoutsQueuedCmd) Run(ctx context.Context, std Streams) error {
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+			all, err := payout.Waiting(ctx, tx, manyRows)
+			if err != nil {
+				return err
+			}
+			t := tabwriter.NewWriter(std.Out, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(t, "OUTPUT\tBTC\tADDRESS\tPAYROLL\tCOMPANY")
+			for _, o := range all {
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", o.ID, o.Amount, o.Address, o.PayrollID, o.CompanyID)
+			}
+			return t.Flush()
+		})
+	})
+}
+
+// PayoutsPaidCmd marks an output as paid.
+type PayoutsPaidCmd struct {
+	Storage
+	BitcoinRPC     string `name:"bitcoin-rpc" env:"STIPEND_BITCOIN_RPC" placeholder:"URL" help:"Bitcoin Core node, http://user:password@host:port. Default: the simulated chain."`
+	BitcoinNetwork string `default:"bitcoin" enum:"bitcoin,testnet,signet,regtest" env:"STIPEND_BITCOIN_NETWORK" placeholder:"NET" help:"The node's network (${default})."`
+	Output         string `arg:"" help:"Id of the output (out_…), from: stipend payouts queued."`
+	TxID           string `name:"txid" required:"" help:"Transaction that paid it, from: stipend payouts status."`
+}
+
+// Help is the long form of the help.
+func (PayoutsPaidCmd) Help() string {
+	return `It believes the chain, not you: payouts must be paused, the watcher must have seen the transaction spend coins of the wallet, with six
+confirmations, and the transaction must pay the output's amount to the output's address, by an output of its own that paid nobody
+else. Then the output is fulfilled, and the books say so. The node needs txindex=1.`
+}
+
+// Run asks the node and marks.
+func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		var source chain.Source = sim.New(d)
+		if c.BitcoinRPC != "" {
+			client, err := newClient(c.BitcoinRPC, c.BitcoinNetwork)
+			if err != nil {
+				return err
+			}
+			source = client
+		}
+		t, err := source.Tx(ctx, c.TxID)
+		if err != nil {
+			return fmt.Errorf("transaction %s: %w", c.TxID, err)
+		}
+		var o payout.Output
+		err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			o, err = payout.Found(ctx, tx, chainName, c.Output, t)
+			return err
+		})
+		if err == nil {
+			fmt.Fprintf(std.Out, "%s was paid %s BTC by %s, output %d.\n", o.ID, o.Amount, o.TxID, o.Vout)
+		}
+		return err
+	})
+}
+
+// LedgerSuspenseCmd lists money that nobody expected.
+type LedgerSuspenseCmd struct {
+	Storage
+}
+
+// Run prints deposits in suspense.
+func (c LedgerSuspenseCmd) Run(ctx context.Context, std Streams) error {
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+			all, err := deposit.UnknownToAll(ctx, tx, manyRows)
+			if err != nil {
+				return err
+			}
+			t := tabwriter.NewWriter(std.Out, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(t, "DEPOSIT\tASSET\tAMOUNT\tFIRST SEEN\tADDRESS\tTRANSACTION\tCOMPANY")
+			for _, p := range all {
+				company := p.CompanyID
+				if company == chain.Nobody {
+					company = "nobody remembers"
+				}
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s:%d\t%s\n", p.ID, p.Amount.Asset(), p.Amount, p.FirstSeen.Format("2006-01-02 15:04"), p.Address, p.TxID, p.Vout, company)
+			}
+			return t.Flush()
+		})
+	})
+}
