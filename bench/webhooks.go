@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -19,23 +22,104 @@ import (
 )
 
 const (
-	perCompany = 10     // endpoints
-	backlog    = 10_000 // deliveries that are there at once
-	pace       = 50     // events a second, where the delay is measured
+	perCompany = 10        // endpoints
+	burst      = 10_000    // deliveries that are there at once
+	pace       = 25        // events a second, where the delay is measured
+	rounds     = 3         // of each setting, in turn with those that it is compared with; the median counts
+	backlog    = 1_000_000 // deliveries that wait for an endpoint that nobody answers at
+	filled     = 100_000   // of them in one transaction
 )
 
-// webhooks measures deliveries to a receiver on this machine that answers at once, and to one that has some endpoints hang.
+// hooks is a setting: so many endpoints, of which some hang, and of which the first may be dead and have a backlog.
+type hooks struct {
+	endpoints, hanging int
+	dead               bool
+	backlog            int
+}
+
+// hooked is what was measured in a setting.
+type hooked struct {
+	delivered int
+	rate      float64
+	p50, p99  time.Duration
+	memory    memory
+}
+
+// webhooks measures deliveries to a receiver on this machine that answers at once: alone, beside endpoints that hang, and beside a dead
+// endpoint for which very many wait.
 func (b *bench) webhooks(ctx context.Context) error {
-	t := newTable(b.out, b.engine+": webhooks", "endpoints", "of them hanging", "deliveries", "deliveries/s", "delay p50", "delay p99")
+	t := newTable(b.out, b.engine+": webhooks", "endpoints", "of them", "deliveries", "deliveries/s", "of the rate", "delay p50", "p99", "times the p99", "peak memory")
 	for _, n := range []int{1, 100, 1000} {
-		for _, hanging := range slices.Compact([]int{0, n / 10}) {
-			b.say("webhooks: %d endpoints, %d hanging", n, hanging)
-			if err := b.deliveries(ctx, t.row, n, hanging); err != nil {
-				return err
+		settings := []hooks{{endpoints: n}}
+		names := []string{"-"}
+		if n > 1 {
+			settings, names = append(settings, hooks{endpoints: n, hanging: n / 10}), append(names, fmt.Sprintf("%d hang", n/10))
+		}
+		if n == 100 {
+			settings, names = append(settings, hooks{endpoints: n, dead: true}, hooks{endpoints: n, dead: true, backlog: backlog}),
+				append(names, "1 dead", fmt.Sprintf("1 dead, %d wait", backlog))
+		}
+		all := make([][]hooked, len(settings))
+		for round := range rounds {
+			for i, s := range settings {
+				b.say("webhooks: %d endpoints, %s, round %d", n, names[i], round+1)
+				one, err := b.deliveries(ctx, fmt.Sprintf("webhooks_%d_%d_%d", n, i, round), s)
+				if err != nil {
+					return err
+				}
+				all[i] = append(all[i], one)
 			}
 		}
+		alone := median(all[0])
+		for i := range settings {
+			m := median(all[i])
+			t.row(n, names[i], m.delivered, m.rate, ratio(m.rate, alone.rate), m.p50, m.p99, ratio(m.p99.Seconds(), alone.p99.Seconds()), m.memory)
+		}
 	}
-	return t.w.Flush()
+	return t.end()
+}
+
+// median takes the middle of each figure.
+func median(all []hooked) hooked {
+	middle := func(less func(a, b hooked) int) hooked {
+		sorted := slices.SortedFunc(slices.Values(all), less)
+		return sorted[len(sorted)/2]
+	}
+	return hooked{
+		delivered: all[0].delivered,
+		rate:      middle(func(a, b hooked) int { return cmp.Compare(a.rate, b.rate) }).rate,
+		p50:       middle(func(a, b hooked) int { return cmp.Compare(a.p50, b.p50) }).p50,
+		p99:       middle(func(a, b hooked) int { return cmp.Compare(a.p99, b.p99) }).p99,
+		memory:    middle(func(a, b hooked) int { return cmp.Compare(a.memory, b.memory) }).memory,
+	}
+}
+
+// pileUp has deliveries of as many events wait for an endpoint. That each is of its own object is the hardest case.
+func pileUp(ctx context.Context, d *db.DB, companyID, endpointID string, count int) error {
+	if count == 0 {
+		return nil
+	}
+	const numbers = `WITH RECURSIVE n(i) AS (SELECT CAST($2 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < $3) `
+	for from := 1; from <= count; from += filled {
+		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			now := db.Micros(tx.Now())
+			args := []any{companyID, int64(from), int64(min(from+filled-1, count)), now}
+			if _, err := tx.Exec(ctx, `INSERT INTO events (company_id, event_id, object_id, sequence, name, data, created_at, position) `+numbers+
+				`SELECT CAST($1 AS TEXT), 'evt_' || CAST(i AS TEXT), 'old_' || CAST(i AS TEXT), 1, 'payroll.created', '{}', CAST($4 AS BIGINT), i FROM n`, args...); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id, object_id, state, tries, attempts, next_at,
+				error, http_status, created_at, updated_at) `+numbers+`SELECT CAST($1 AS TEXT), CAST($5 AS TEXT), i, 'evt_' || CAST(i AS TEXT),
+				'old_' || CAST(i AS TEXT), 'pending', 0, 0, CAST($4 AS BIGINT), '', 0, CAST($4 AS BIGINT), CAST($4 AS BIGINT) FROM n`, append(args, endpointID)...)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO settings (key, value) VALUES ('webhook.position', CAST(CAST($1 AS BIGINT) AS TEXT))", int64(count))
+		return err
+	})
 }
 
 // receiver is where deliveries arrive, with the time that each took from its event.
@@ -60,34 +144,43 @@ func (r *receiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
 	r.arrived <- struct{}{}
 }
 
-func (b *bench) deliveries(ctx context.Context, row func(...any), n, hanging int) error {
-	address, err := b.databases(fmt.Sprintf("webhooks_%d_%d", n, hanging))
+func (b *bench) deliveries(ctx context.Context, name string, set hooks) (out hooked, err error) {
+	n, hanging := set.endpoints, set.hanging
+	address, err := b.databases(name)
 	if err != nil {
-		return err
+		return out, err
 	}
 	d, err := db.Open(ctx, db.Options{URL: address})
 	if err != nil {
-		return err
+		return out, err
 	}
 	defer d.Close()
 	if err := d.Migrate(ctx); err != nil {
-		return err
+		return out, err
 	}
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
-		return err
+		return out, err
 	}
-	r := &receiver{arrived: make(chan struct{}, 4*backlog)}
+	r := &receiver{arrived: make(chan struct{}, 4*burst)}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return out, err
 	}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
 
+	closed, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return out, err
+	}
+	nobody := closed.Addr().String()
+	_ = closed.Close()
+
 	policy := delivery.Policy{Loopback: true}
 	setup := delivery.Setup{Sealer: sealer, Policy: policy}
+	var first delivery.Endpoint
 	companies := make([]string, (n+perCompany-1)/perCompany)
 	healthy := make([]int, len(companies)) // endpoints that answer
 	for i := range companies {
@@ -101,12 +194,23 @@ func (b *bench) deliveries(ctx context.Context, row func(...any), n, hanging int
 				} else {
 					healthy[i]++
 				}
-				_, _, err = setup.Create(ctx, tx, identity.Principal{Kind: identity.KindAPIKey, CompanyID: c.ID}, delivery.Params{URL: &url})
+				if set.dead && e == 0 {
+					url = "http://" + nobody
+					healthy[i]--
+				}
+				var made delivery.Endpoint
+				made, _, err = setup.Create(ctx, tx, identity.Principal{Kind: identity.KindAPIKey, CompanyID: c.ID}, delivery.Params{URL: &url})
+				if e == 0 {
+					first = made
+				}
 			}
 			return err
 		}); err != nil {
-			return err
+			return out, err
 		}
+	}
+	if err := pileUp(ctx, d, first.CompanyID, first.ID, set.backlog); err != nil {
+		return out, err
 	}
 	serial := 0
 	// emit commits some events and says how many deliveries they will be.
@@ -147,20 +251,26 @@ func (b *bench) deliveries(ctx context.Context, row func(...any), n, hanging int
 		stop()
 		_ = server.Close() // those that hang
 		done.Wait()
+		if gone := emptied(ctx, d); err == nil {
+			err = gone
+		}
 	}()
 	wanted := 0
-	for left := backlog / min(n, perCompany); left > 0; left -= 500 {
+	for left := burst / min(n, perCompany); left > 0; left -= 500 {
 		more, err := emit(min(left, 500))
 		if err != nil {
-			return err
+			return out, err
 		}
 		wanted += more
 	}
 	sender := delivery.NewSender(delivery.Options{DB: d, Sealer: sealer, Env: identity.Sandbox, Policy: policy, Log: slog.New(slog.DiscardHandler)})
+	self := &process{pid: os.Getpid()} // the sender's, and the receiver's
+	debug.FreeOSMemory()
+	self.forgetPeak()
 	began := time.Now()
 	done.Go(func() { sender.Run(background) })
 	if err := wait(wanted); err != nil {
-		return err
+		return out, err
 	}
 	took := time.Since(began)
 
@@ -174,12 +284,12 @@ func (b *bench) deliveries(ctx context.Context, row func(...any), n, hanging int
 		<-tick.C
 		more, err := emit(1)
 		if err != nil {
-			return err
+			return out, err
 		}
 		steady += more
 	}
 	if err := wait(steady); err != nil {
-		return err
+		return out, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,6 +297,17 @@ func (b *bench) deliveries(ctx context.Context, row func(...any), n, hanging int
 	at := func(percent int) time.Duration {
 		return r.delays[len(r.delays)*percent/100].Round(100 * time.Microsecond)
 	}
-	row(n, hanging, wanted, int(float64(wanted)/took.Seconds()), at(50), at(99))
-	return nil
+	return hooked{wanted, float64(wanted) / took.Seconds(), at(50), at(99), self.peak()}, nil
+}
+
+// emptied makes room on the disk.
+func emptied(ctx context.Context, d *db.DB) error {
+	return d.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx *db.Tx) error {
+		for _, table := range []string{"webhook_attempts", "webhook_deliveries", "events"} {
+			if _, err := tx.Exec(ctx, "DROP TABLE "+table); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -90,7 +90,7 @@ type world struct {
 	t       *testing.T
 	binary  string
 	url     string
-	node    *btcdtest.Node
+	node    *btcdtest.Node // nil: the simulated chain
 	process *exec.Cmd
 	exited  chan struct{}
 	log     *bytes.Buffer
@@ -115,8 +115,12 @@ type payroll struct {
 // start starts the service and has it killed after life.
 func (w *world) start(life time.Duration) {
 	w.t.Helper()
-	cmd := exec.Command(w.binary, "serve", "--json", "--listen", "127.0.0.1:0", "--metrics-listen", "", "--database-url", w.url,
-		"--bitcoin-rpc", w.node.URL(), "--poll-interval", "20ms", "--writes-per-second", "0", "--reads-per-second", "0", "--log-level", "warn")
+	args := []string{"serve", "--json", "--listen", "127.0.0.1:0", "--metrics-listen", "", "--database-url", w.url,
+		"--poll-interval", "20ms", "--writes-per-second", "0", "--reads-per-second", "0", "--log-level", "warn"}
+	if w.node != nil {
+		args = append(args, "--bitcoin-rpc", w.node.URL())
+	}
+	cmd := exec.Command(w.binary, args...)
 	w.log = &bytes.Buffer{}
 	cmd.Stderr = w.log
 	out, err := cmd.StdoutPipe()

@@ -119,6 +119,22 @@ func (t *Tx) Later(ctx context.Context, refused func(error) error, query string,
 	return t.conn.later(ctx, refused, query, args)
 }
 
+// Statement is a statement with its arguments, and how many rows it changed once it has run.
+type Statement struct {
+	Query   string
+	Args    []any
+	Changed int64
+}
+
+// ExecAll runs statements in their order, each seeing what those before it did: on PostgreSQL in one round trip.
+func (t *Tx) ExecAll(ctx context.Context, all []*Statement) error {
+	if t.readOnly {
+		return errors.New("db: a write in a read-only transaction")
+	}
+	t.execs += len(all)
+	return t.conn.execAll(ctx, all)
+}
+
 // Query runs a statement that returns rows. Close them before the next statement.
 func (t *Tx) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
 	if !t.readOnly && returnsChanges(query) {
@@ -444,6 +460,7 @@ func (t *Tx) rewind(m map[*Group]int) {
 // conn is what differs between the engines.
 type conn interface {
 	exec(ctx context.Context, query string, args []any) (int64, error)
+	execAll(ctx context.Context, all []*Statement) error
 	query(ctx context.Context, query string, args []any) (*Rows, error)
 	later(ctx context.Context, refused func(error) error, query string, args []any) error
 	insert(ctx context.Context, table string, columns []string, rows [][]any) error
@@ -566,6 +583,33 @@ func (p *pgConn) exec(ctx context.Context, query string, args []any) (int64, err
 	p.waiting.Queue(query, args...)
 	tag, err := p.send(ctx)
 	return tag.RowsAffected(), err
+}
+
+// mostWaiting bounds what travels at once, so that neither side waits for the other to read.
+const mostWaiting = 256
+
+func (p *pgConn) execAll(ctx context.Context, all []*Statement) error {
+	for some := range slices.Chunk(all, mostWaiting) {
+		for _, s := range some {
+			p.waiting.Queue(s.Query, s.Args...)
+		}
+		results, err := p.flush(ctx, len(some))
+		if err != nil {
+			return err
+		}
+		for i := 0; i < len(some) && err == nil; i++ {
+			var tag pgconn.CommandTag
+			tag, err = results.Exec()
+			some[i].Changed = tag.RowsAffected()
+		}
+		if closed := results.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *pgConn) query(ctx context.Context, query string, args []any) (*Rows, error) {
@@ -694,6 +738,15 @@ func (c sqliteConn) exec(ctx context.Context, query string, args []any) (int64, 
 		return 0, err
 	}
 	return res.RowsAffected()
+}
+
+func (c sqliteConn) execAll(ctx context.Context, all []*Statement) (err error) {
+	for _, s := range all {
+		if s.Changed, err = c.exec(ctx, s.Query, s.Args); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c sqliteConn) query(ctx context.Context, query string, args []any) (*Rows, error) {

@@ -6,12 +6,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
-	"maps"
 	mathrand "math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -27,13 +27,16 @@ var schedule = []time.Duration{
 }
 
 const (
-	perEndpoint = 4                // requests at once to one endpoint
-	batchSize   = 32               // deliveries that are read at once; what a killed process sent of them is sent again
+	perEndpoint = 8                // requests at once to one endpoint
+	batchSize   = 64               // deliveries that are read at once
+	noteSize    = 32               // results that are written down at once; what a killed process had not written down is sent again
 	placeSize   = 500              // events that are placed in one transaction
 	leaseFor    = time.Minute      // of an endpoint's queue
 	renewEvery  = 15 * time.Second // by the wall's clock
 	flushEvery  = 25 * time.Millisecond
 	pollEvery   = 250 * time.Millisecond
+	claimSize   = 256  // queues that are taken in one transaction
+	looks       = 4    // queues that are read at once, so that connections are left for those whom the service serves
 	maxActive   = 4096 // endpoints that one process works on at once
 
 	// An object's later events wait for the first attempts of an earlier one that failed: for two hours and a half.
@@ -42,7 +45,7 @@ const (
 	// keep their order, and a few requests now and then find out when it is up again.
 	downAfter  = 10
 	downPause  = 30 * time.Second
-	probeSize  = perEndpoint
+	probeSize  = 4
 	throttling = 5 * time.Second // the first pause after 429, 502 or 504; it doubles
 )
 
@@ -71,10 +74,12 @@ type Sender struct {
 	Options
 	client *client
 	wake   chan struct{}
+	looks  chan struct{} // a place for each look under way
 
-	mu     sync.Mutex
-	active map[[2]string]bool // endpoints that this process works on
-	work   sync.WaitGroup
+	mu      sync.Mutex
+	active  map[[2]string]bool // endpoints that this process works on
+	skipped bool               // something was due and had to wait until one of them is left
+	work    sync.WaitGroup
 }
 
 // NewSender makes a sender.
@@ -85,7 +90,7 @@ func NewSender(o Options) *Sender {
 	if o.Jitter == nil {
 		o.Jitter = func(d time.Duration) time.Duration { return mathrand.N(d/10 + 1) } //nolint:gosec // jitter, not a secret
 	}
-	s := &Sender{Options: o, client: newClient(o.Policy, o.Limit, o.Wall, o.TLS), wake: make(chan struct{}, 1), active: map[[2]string]bool{}}
+	s := &Sender{Options: o, client: newClient(o.Policy, o.Limit, o.Wall, o.TLS), wake: make(chan struct{}, 1), looks: make(chan struct{}, looks), active: map[[2]string]bool{}}
 	o.DB.OnNotice(webhook.NoticeNew, s.poke)
 	o.DB.OnNotice(noticeDue, s.poke)
 	return s
@@ -217,18 +222,23 @@ type queue struct {
 func (s *Sender) claim(ctx context.Context) (int, error) {
 	var keys [][2]string
 	if err := s.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		keys, err = dueEndpoints(ctx, tx, 256)
+		keys, err = dueEndpoints(ctx, tx, claimSize)
 		return err
 	}); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()
+	found := len(keys)
 	keys = slices.DeleteFunc(keys, func(k [2]string) bool { return s.active[k] })
 	keys = keys[:min(len(keys), maxActive-len(s.active))]
+	s.skipped = s.skipped || len(keys) < found
 	for _, k := range keys {
 		s.active[k] = true
 	}
 	s.mu.Unlock()
+	if found == claimSize && len(keys) > 0 {
+		s.poke() // there may be more
+	}
 	if len(keys) == 0 {
 		return 0, nil
 	}
@@ -250,10 +260,7 @@ func (s *Sender) claim(ctx context.Context) (int, error) {
 		}
 		s.work.Go(func() {
 			defer s.drop(q)
-			if err := s.serve(ctx, q); err != nil && ctx.Err() == nil {
-				// The lease ends by itself, and whoever comes next goes on.
-				s.Log.Warn("a webhook queue was left", "endpoint_id", q.endpointID, "error", err)
-			}
+			s.keep(ctx, q)
 		})
 	}
 	return len(keys), err
@@ -263,7 +270,10 @@ func (s *Sender) drop(q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.active, [2]string{q.companyID, q.endpointID})
-	s.poke()
+	if s.skipped {
+		s.skipped = false
+		s.poke()
+	}
 }
 
 // look is what one snapshot says of a queue.
@@ -273,7 +283,22 @@ type look struct {
 	secrets  []string
 	chains   [][]due         // of one object each, in their order
 	pushed   map[int64]int64 // position → instant: they wait for an earlier event of their object
-	next     int64           // 0 for an empty queue
+}
+
+// keep serves a queue to its end. What could not be read or written, because the database was busy or away, is tried again, ever
+// more slowly, since a result that was not written down is sent again; whoever took the queue meanwhile goes on with it.
+func (s *Sender) keep(ctx context.Context, q *queue) {
+	for pause := time.Second; ; pause = min(2*pause, leaseFor) {
+		err := s.serve(ctx, q)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		s.Log.Warn("a webhook queue waits", "endpoint_id", q.endpointID, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause + s.Jitter(pause)):
+		}
+	}
 }
 
 // serve works on a queue until nothing is due, then leaves it.
@@ -284,7 +309,7 @@ func (s *Sender) serve(ctx context.Context, q *queue) error {
 			return err
 		}
 		if len(l.chains) == 0 && len(l.pushed) == 0 || ctx.Err() != nil || q.pausedUntil > db.Micros(l.now) {
-			left, err := s.leave(ctx, q, l)
+			left, err := s.leave(context.WithoutCancel(ctx), q, l.endpoint.wakes, ctx.Err() != nil)
 			if err != nil || left {
 				return err
 			}
@@ -297,6 +322,8 @@ func (s *Sender) serve(ctx context.Context, q *queue) error {
 }
 
 func (s *Sender) look(ctx context.Context, q *queue) (l look, err error) {
+	s.looks <- struct{}{}
+	defer func() { <-s.looks }()
 	// An orderly stop still leaves the queue, so it reads to the end.
 	err = s.DB.Read(context.WithoutCancel(ctx), func(ctx context.Context, tx *db.Tx) error {
 		l = look{now: tx.Now(), pushed: map[int64]int64{}}
@@ -312,11 +339,8 @@ func (s *Sender) look(ctx context.Context, q *queue) (l look, err error) {
 		if !e.LastSuccess.IsZero() {
 			q.lastSuccess = db.Micros(e.LastSuccess)
 		}
-		if l.next, err = nextDue(ctx, tx, q.companyID, q.endpointID); err != nil || l.next == 0 || l.next > db.Micros(l.now) {
-			return err
-		}
-		if l.secrets, err = e.secrets(s.Sealer, l.now); err != nil {
-			return err
+		if q.pausedUntil > db.Micros(l.now) {
+			return nil
 		}
 		size := batchSize
 		if q.failures > 0 {
@@ -324,6 +348,9 @@ func (s *Sender) look(ctx context.Context, q *queue) (l look, err error) {
 		}
 		dues, err := dueDeliveries(ctx, tx, q.companyID, q.endpointID, size)
 		if err != nil || len(dues) == 0 {
+			return err
+		}
+		if l.secrets, err = e.secrets(s.Sealer, l.now); err != nil {
 			return err
 		}
 		return l.order(ctx, tx, q, dues)
@@ -370,13 +397,9 @@ func (l *look) order(ctx context.Context, tx *db.Tx, q *queue, dues []due) error
 }
 
 // leave gives the queue back. It fails when something was added since the look.
-func (s *Sender) leave(ctx context.Context, q *queue, l look) (left bool, err error) {
-	wakeAt := l.next
-	if wakeAt > 0 {
-		wakeAt = max(wakeAt, q.pausedUntil)
-	}
-	err = s.DB.Write(context.WithoutCancel(ctx), func(_ context.Context, tx *db.Tx) error {
-		leave(tx, q, l.endpoint.wakes, wakeAt, &left)
+func (s *Sender) leave(ctx context.Context, q *queue, wakes int64, must bool) (left bool, err error) {
+	err = s.DB.Write(ctx, func(_ context.Context, tx *db.Tx) error {
+		leave(tx, q, wakes, must, &left)
 		return nil
 	})
 	return left, err
@@ -390,9 +413,9 @@ type result struct {
 }
 
 // deliver sends what a look found and writes down how it went, in parts. A chain ends at its first failure; after an answer
-// that asks for a pause nothing more is begun. When nothing else is due, the last part leaves the queue too.
+// that asks for a pause, or when the receiver is down, nothing more is begun. When nothing else is due, the last part leaves the queue too.
 func (s *Sender) deliver(ctx context.Context, q *queue, l look) (left bool, err error) {
-	results := make(chan result, perEndpoint)
+	results := make(chan result, batchSize) // senders go on while results are written down
 	chains := make(chan []due, len(l.chains))
 	for _, chain := range l.chains {
 		chains <- chain
@@ -408,6 +431,8 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l look) (left bool, err 
 			return ctx.Err() != nil
 		}
 	}
+	var failures atomic.Int64 // in a row
+	failures.Store(q.failures)
 	var senders sync.WaitGroup
 	for range min(perEndpoint, len(l.chains)) {
 		senders.Go(func() {
@@ -418,12 +443,14 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l look) (left bool, err 
 					}
 					a := s.client.send(context.WithoutCancel(ctx), l.endpoint.URL, d.EventID, d.event.Body(s.Env), l.secrets)
 					results <- result{d, a, l.endpoint.URL}
-					if pauses(a) || a.status == 410 {
+					if a.fail == "" {
+						failures.Store(0)
+						continue
+					}
+					if failures.Add(1) > downAfter || pauses(a) || a.status == 410 {
 						paused.Do(func() { close(stop) })
 					}
-					if a.fail != "" {
-						break
-					}
+					break
 				}
 			}
 		})
@@ -454,7 +481,7 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l look) (left bool, err 
 				write(true)
 				return left, err
 			}
-			if some = append(some, r); len(some) == batchSize {
+			if some = append(some, r); len(some) == noteSize {
 				write(false)
 			}
 		case <-flush.C:
@@ -477,21 +504,11 @@ func (s *Sender) note(ctx context.Context, q *queue, wakes int64, results []resu
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		*q, left = before, false // this may run more than once
 		now := tx.Now()
-		ok := map[int][]result{}
-		for _, r := range results {
-			if r.fail == "" {
-				ok[r.status] = append(ok[r.status], r)
-			}
-		}
-		for _, status := range slices.Sorted(maps.Keys(ok)) {
-			if err := succeeded(ctx, tx, q.companyID, q.endpointID, status, ok[status]); err != nil {
-				return err
-			}
-		}
 		recovered := false
 		reason := ""
 		for _, r := range results {
 			if r.fail == "" {
+				succeeded(tx, q, r)
 				recovered = recovered || q.failures > downAfter
 				q.failures, q.failingSince, q.pausedUntil, q.lastSuccess = 0, 0, 0, db.Micros(now)
 				continue
@@ -501,9 +518,7 @@ func (s *Sender) note(ctx context.Context, q *queue, wakes int64, results []resu
 				q.failingSince = db.Micros(now)
 			}
 			state, nextAt := s.after(r, now)
-			if err := failed(ctx, tx, q.companyID, q.endpointID, r, state, nextAt); err != nil {
-				return err
-			}
+			failed(tx, q, r, state, nextAt)
 			switch {
 			case pauses(r.answer):
 				pause := max(r.retryAfter, throttling<<min(q.failures-1, 4))
@@ -519,33 +534,20 @@ func (s *Sender) note(ctx context.Context, q *queue, wakes int64, results []resu
 			}
 		}
 		for position, to := range pushed {
-			if err := push(ctx, tx, q.companyID, q.endpointID, position, to); err != nil {
-				return err
-			}
+			push(tx, q, position, to)
 		}
 		if recovered && q.failures == 0 {
-			if err := pullForward(ctx, tx, q.companyID, q.endpointID); err != nil {
-				return err
-			}
+			pullForward(tx, q)
 		}
-		if err := addAttempts(ctx, tx, q.companyID, q.endpointID, results); err != nil {
-			return err
-		}
+		addAttempts(tx, q, results)
 		hold(tx, q, leaseFor)
 		if reason != "" && (reason != reasonFailing || q.failures > 0) {
 			return s.disable(ctx, tx, q, reason)
 		}
-		if !last {
-			return nil
+		if last {
+			leave(tx, q, wakes, false, &left)
 		}
-		next, err := nextDue(ctx, tx, q.companyID, q.endpointID)
-		if next > 0 {
-			next = max(next, q.pausedUntil)
-		}
-		if err == nil && (next == 0 || next > db.Micros(now)) {
-			leave(tx, q, wakes, next, &left)
-		}
-		return err
+		return nil
 	})
 	return left, err
 }

@@ -125,18 +125,35 @@ var queueChanges = db.NewGroup(110, func(ctx context.Context, tx *db.Tx, items [
 		x, y := a.(queueChange), b.(queueChange)
 		return cmp.Or(strings.Compare(x.companyID, y.companyID), strings.Compare(x.endpointID, y.endpointID))
 	})
-	for _, item := range items {
+	statements := make([]*db.Statement, len(items))
+	for i, item := range items {
 		c := item.(queueChange)
-		n, err := tx.Exec(ctx, c.query, append([]any{c.companyID, c.endpointID}, c.args...)...)
-		if err != nil {
-			return err
-		}
-		if c.done != nil {
-			*c.done = n == 1
+		statements[i] = &db.Statement{Query: c.query, Args: append([]any{c.companyID, c.endpointID}, c.args...)}
+	}
+	if err := tx.ExecAll(ctx, statements); err != nil {
+		return err
+	}
+	for i, item := range items {
+		if c := item.(queueChange); c.done != nil {
+			*c.done = statements[i].Changed == 1
 		}
 	}
 	return nil
 })
+
+// resultChanges are the changes to deliveries, and their attempts, of all queues that share a commit: in one round trip, before
+// the queues themselves, which look at what is left.
+var resultChanges = db.NewGroup(105, func(ctx context.Context, tx *db.Tx, items []any) error {
+	statements := make([]*db.Statement, len(items))
+	for i, item := range items {
+		statements[i] = item.(*db.Statement)
+	}
+	return tx.ExecAll(ctx, statements)
+})
+
+func later(tx *db.Tx, query string, args ...any) {
+	tx.Defer(resultChanges, &db.Statement{Query: query, Args: args})
+}
 
 // wake has an endpoint looked at: something was added to its queue.
 func wake(tx *db.Tx, companyID, endpointID string) {
@@ -177,11 +194,20 @@ func disable(tx *db.Tx, q *queue, reason string) {
 			WHERE company_id = $1 AND endpoint_id = $2 AND holder = $3 AND status = 'enabled'`})
 }
 
-// leave gives an endpoint back until wakeAt, unless something was added since it was read.
-func leave(tx *db.Tx, q *queue, wakes, wakeAt int64, done *bool) {
-	tx.Defer(queueChanges, queueChange{companyID: q.companyID, endpointID: q.endpointID, done: done, args: []any{q.holder, wakes, wakeAt},
-		query: `UPDATE webhook_endpoints SET wake_at = $5, holder = '', leased_until = 0
-			WHERE company_id = $1 AND endpoint_id = $2 AND holder = $3 AND wakes = $4`})
+// leave gives an endpoint back until its next attempt, but not before it has paused. Unless it pauses, or must be left, it is kept
+// when something is due now; it is always kept when something was added since it was read.
+func leave(tx *db.Tx, q *queue, wakes int64, must bool, done *bool) {
+	due := db.Micros(tx.Now())
+	if must || q.pausedUntil > due {
+		due = 0 // which nothing is
+	}
+	const next = `(SELECT d.next_at FROM webhook_deliveries d
+		WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.state = 'pending' AND d.next_at > 0 ORDER BY d.next_at LIMIT 1)`
+	tx.Defer(queueChanges, queueChange{companyID: q.companyID, endpointID: q.endpointID, done: done,
+		args: []any{q.holder, wakes, q.pausedUntil, due},
+		query: `UPDATE webhook_endpoints SET holder = '', leased_until = 0,
+				wake_at = COALESCE((SELECT CASE WHEN n.next_at < $5 THEN $5 ELSE n.next_at END FROM ` + next + ` AS n), 0)
+			WHERE company_id = $1 AND endpoint_id = $2 AND holder = $3 AND wakes = $4 AND COALESCE(` + next + `, CAST($6 AS BIGINT) + 1) > $6`})
 }
 
 // addDeliveries writes a row for each event that an endpoint wants.
@@ -225,12 +251,14 @@ type due struct {
 	event webhook.Placed
 }
 
-// dueDeliveries are the first of a queue. A held-back one has waited long; among equals the order is that of the events.
+// dueDeliveries are the first of a queue. A held-back one has waited long; among equals the order is that of the events. The first
+// ones are chosen before their events are read: a planner that does not know yet how long a queue is might read all of it.
 func dueDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string, limit int) ([]due, error) {
 	rows, err := tx.Query(ctx, `SELECT d.position, d.tries, d.attempts, e.event_id, e.object_id, e.name, e.sequence, e.data, e.created_at
-		FROM webhook_deliveries d JOIN events e ON e.company_id = d.company_id AND e.event_id = d.event_id
-		WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.state = 'pending' AND d.next_at <= $3
-		ORDER BY d.next_at, d.position LIMIT $4`, companyID, endpointID, db.Micros(tx.Now()), int64(limit))
+		FROM (SELECT position, event_id, tries, attempts FROM webhook_deliveries
+			WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at <= $3
+			ORDER BY next_at, position LIMIT $4) AS d
+		JOIN events e ON e.company_id = $1 AND e.event_id = d.event_id`, companyID, endpointID, db.Micros(tx.Now()), int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (d due, err error) {
 		var data string
 		var created int64
@@ -241,86 +269,68 @@ func dueDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string,
 	})
 }
 
-// nextDue is the instant of the next attempt of a queue, 0 when it is empty.
-func nextDue(ctx context.Context, tx *db.Tx, companyID, endpointID string) (at int64, err error) {
-	err = tx.QueryRow(ctx, `SELECT COALESCE(MIN(next_at), 0) FROM webhook_deliveries
-		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending'`, companyID, endpointID).Scan(&at)
-	return at, err
-}
-
 // waiting are the deliveries of objects that have failed and wait for their next attempt, the first of each object.
 func waiting(ctx context.Context, tx *db.Tx, companyID, endpointID string, objects []string) (map[string]blocker, error) {
 	first := map[string]blocker{}
-	args := []any{companyID, endpointID, db.Micros(tx.Now())}
-	for _, o := range objects {
-		args = append(args, o)
-	}
-	rows, err := tx.Query(ctx, `SELECT object_id, position, tries, next_at FROM webhook_deliveries
-		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND tries > 0 AND next_at > $3 AND object_id IN `+
-		db.Placeholders(1, len(objects), 4)+` ORDER BY position`, args...)
-	_, err = db.Collect(rows, err, func(r *db.Rows) (b blocker, err error) {
-		var object string
-		err = r.Scan(&object, &b.position, &b.tries, &b.nextAt)
-		if _, known := first[object]; !known {
-			first[object] = b
+	for list, ids := range tx.In(objects, 4) {
+		rows, err := tx.Query(ctx, `SELECT object_id, position, tries, next_at FROM webhook_deliveries
+			WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND tries > 0 AND next_at > $3 AND object_id IN `+list+
+			` ORDER BY position`, append([]any{companyID, endpointID, db.Micros(tx.Now())}, ids...)...)
+		if _, err = db.Collect(rows, err, func(r *db.Rows) (b blocker, err error) {
+			var object string
+			err = r.Scan(&object, &b.position, &b.tries, &b.nextAt)
+			if _, known := first[object]; !known {
+				first[object] = b
+			}
+			return b, err
+		}); err != nil {
+			return nil, err
 		}
-		return b, err
-	})
-	return first, err
+	}
+	return first, nil
 }
 
-// push moves a delivery behind an earlier one of its object.
-func push(ctx context.Context, tx *db.Tx, companyID, endpointID string, position, to int64) error {
-	_, err := tx.Exec(ctx, `UPDATE webhook_deliveries SET next_at = $4
-		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND state = 'pending' AND next_at < $4`, companyID, endpointID, position, to)
-	return err
+// push moves a delivery behind an earlier one of its object, if it is still pending: nothing else has a next attempt.
+func push(tx *db.Tx, q *queue, position, to int64) {
+	later(tx, `UPDATE webhook_deliveries SET next_at = $4
+		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND next_at > 0 AND next_at < $4`, q.companyID, q.endpointID, position, to)
 }
 
 // pullForward makes everything that waits due: the receiver answers again.
-func pullForward(ctx context.Context, tx *db.Tx, companyID, endpointID string) error {
-	now := db.Micros(tx.Now())
-	_, err := tx.Exec(ctx, `UPDATE webhook_deliveries SET next_at = $3
-		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at > $3`, companyID, endpointID, now)
-	return err
+func pullForward(tx *db.Tx, q *queue) {
+	later(tx, `UPDATE webhook_deliveries SET next_at = $3
+		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at > $3`, q.companyID, q.endpointID, db.Micros(tx.Now()))
 }
 
-// succeeded ends deliveries. One that was cancelled while it was under way has arrived all the same.
-func succeeded(ctx context.Context, tx *db.Tx, companyID, endpointID string, status int, results []result) error {
-	args := []any{companyID, endpointID, db.Micros(tx.Now()), int64(status)}
-	for _, r := range results {
-		args = append(args, r.position)
-	}
-	_, err := tx.Exec(ctx, `UPDATE webhook_deliveries SET state = 'succeeded', tries = tries + 1, attempts = attempts + 1, error = '',
-			http_status = $4, next_at = 0, updated_at = $3
-		WHERE company_id = $1 AND endpoint_id = $2 AND state IN ('pending', 'cancelled') AND position IN `+db.Placeholders(1, len(results), 5), args...)
-	return err
+// succeeded ends a delivery. One that was cancelled while it was under way has arrived all the same. Rows are named one by one:
+// by a list of them a planner that knows little of the table might read the whole queue.
+func succeeded(tx *db.Tx, q *queue, r result) {
+	later(tx, `UPDATE webhook_deliveries SET state = 'succeeded', tries = tries + 1, attempts = attempts + 1, error = '',
+			http_status = $5, next_at = 0, updated_at = $4
+		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND state IN ('pending', 'cancelled')`,
+		q.companyID, q.endpointID, r.position, db.Micros(tx.Now()), int64(r.status))
 }
 
 // failed notes a failure, unless another attempt was noted meanwhile.
-func failed(ctx context.Context, tx *db.Tx, companyID, endpointID string, r result, state string, nextAt int64) error {
-	_, err := tx.Exec(ctx, `UPDATE webhook_deliveries SET state = CASE WHEN state = 'pending' THEN $4 ELSE state END, tries = tries + 1,
+func failed(tx *db.Tx, q *queue, r result, state string, nextAt int64) {
+	later(tx, `UPDATE webhook_deliveries SET state = CASE WHEN state = 'pending' THEN $4 ELSE state END, tries = tries + 1,
 			attempts = attempts + 1, error = $5, http_status = $6, next_at = $7, updated_at = $8
 		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND attempts = $9 AND state IN ('pending', 'cancelled')`,
-		companyID, endpointID, r.position, state, r.fail, int64(r.status), nextAt, db.Micros(tx.Now()), r.Attempts)
-	return err
+		q.companyID, q.endpointID, r.position, state, r.fail, int64(r.status), nextAt, db.Micros(tx.Now()), r.Attempts)
 }
 
 // addAttempts notes attempts. The same attempt by two processes, of which one had lost its lease, is noted once.
-func addAttempts(ctx context.Context, tx *db.Tx, companyID, endpointID string, results []result) error {
-	for len(results) > 0 {
-		some := results[:min(len(results), 16)]
-		results = results[len(some):]
-		var args []any
-		for _, r := range some {
-			args = append(args, companyID, endpointID, r.position, r.Attempts+1, db.Micros(tx.Now()), r.took.Milliseconds(), r.url, r.sentAt.Unix(),
+func addAttempts(tx *db.Tx, q *queue, results []result) {
+	for _, n := range db.Chunks(len(results), 8) {
+		args := make([]any, 0, n*11)
+		for _, r := range results[:n] {
+			args = append(args, q.companyID, q.endpointID, r.position, r.Attempts+1, db.Micros(tx.Now()), r.took.Milliseconds(), r.url, r.sentAt.Unix(),
 				int64(r.status), r.fail, r.body)
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO webhook_attempts (company_id, endpoint_id, position, attempt, at, took_ms, url, sent_at, http_status,
-				error, response) VALUES `+db.Placeholders(len(some), 11, 1)+` ON CONFLICT DO NOTHING`, args...); err != nil {
-			return err
-		}
+		results = results[n:]
+		later(tx, `INSERT INTO webhook_attempts (company_id, endpoint_id, position, attempt, at, took_ms, url, sent_at, http_status,
+			error, response) VALUES `+db.Placeholders(n, 11, 1)+` ON CONFLICT DO NOTHING`, args...)
 	}
-	return nil
 }
 
 const deliveryColumns = `d.position, d.event_id, d.object_id, COALESCE(e.name, ''), d.state, d.tries, d.attempts, d.next_at, d.error, d.http_status,

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+const (
+	hookEvents   = 10_000
+	hookSequence = 4 // events of one object
+	hookKills    = 3
+	mostTwice    = 64 // deliveries of one queue that a process may have sent and not written down
+)
+
+// hookReceiver is a partner's server, which notes what it got.
+type hookReceiver struct {
+	mu       sync.Mutex
+	bodies   map[string][]byte // by webhook-id
+	last     map[string]int64  // sequence, by object
+	twice    int
+	killAt   int
+	kill     func()
+	wrong    []string
+	all      chan struct{}
+	verifier *standardwebhooks.Webhook
+}
+
+func (r *hookReceiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return // its sender was killed
+	}
+	var event struct {
+		ID       string
+		Sequence int64
+		Data     struct{ Object string }
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := req.Header.Get("webhook-id")
+	if err := json.Unmarshal(body, &event); err != nil || event.ID != id {
+		r.wrong = append(r.wrong, fmt.Sprintf("%s is sent as %s", body, id))
+	}
+	if err := r.verifier.Verify(body, req.Header); err != nil {
+		r.wrong = append(r.wrong, fmt.Sprintf("%s: %v", id, err))
+	}
+	if before, again := r.bodies[id]; again {
+		r.twice++
+		if !bytes.Equal(before, body) {
+			r.wrong = append(r.wrong, id+" came twice, and not the same")
+		}
+		return
+	}
+	r.bodies[id] = body
+	if event.Sequence != r.last[event.Data.Object]+1 {
+		r.wrong = append(r.wrong, fmt.Sprintf("%s got %d after %d", event.Data.Object, event.Sequence, r.last[event.Data.Object]))
+	}
+	r.last[event.Data.Object] = event.Sequence
+	if r.kill != nil && len(r.bodies) >= r.killAt {
+		r.kill()
+		r.kill = nil
+	}
+	if len(r.bodies) == hookEvents {
+		close(r.all)
+	}
+}
+
+// The program is killed in the middle of 10,000 deliveries, three times, and started again. None is lost, what comes twice is the
+// same under the same id, and each object's events come in their order.
+func TestKilledBetweenDeliveriesNoneIsLost(t *testing.T) {
+	binary := build(t)
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		w := &world{t: t, binary: binary, url: url}
+		w.start(time.Hour)
+		r := &hookReceiver{bodies: map[string][]byte{}, last: map[string]int64{}, all: make(chan struct{})}
+		server := httptest.NewServer(r)
+		defer server.Close()
+		var endpoint struct {
+			ID     string `json:"webhook_id"`
+			Secret string `json:"secret"`
+		}
+		if err := w.call(http.MethodPost, "/api/webhooks", "", map[string]any{"url": server.URL, "events": []string{"payroll.*"}}, &endpoint); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if r.verifier, err = standardwebhooks.NewWebhook(endpoint.Secret); err != nil {
+			t.Fatal(err)
+		}
+		w.kill()
+		happen(t, url, w.ready.Seed.CompanyID)
+		for i := range hookKills {
+			dead := make(chan struct{})
+			r.mu.Lock()
+			r.killAt = (i+1)*hookEvents/(hookKills+1) + mathrand.N(500)
+			r.kill = func() { close(dead) }
+			r.mu.Unlock()
+			w.start(time.Hour)
+			w.outliveLease()
+			select {
+			case <-dead:
+			case <-time.After(patience):
+				t.Fatalf("%d of %d deliveries after %s:\n%s", len(r.bodies), hookEvents, patience, w.log)
+			}
+			w.kill()
+		}
+		w.start(time.Hour)
+		w.outliveLease()
+		select {
+		case <-r.all:
+		case <-time.After(patience):
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			t.Fatalf("%d of %d deliveries after %s:\n%s", len(r.bodies), hookEvents, patience, w.log)
+		}
+		look := time.NewTicker(50 * time.Millisecond)
+		defer look.Stop()
+		for deadline := time.Now().Add(patience); ; <-look.C {
+			var open struct{ Data []json.RawMessage }
+			if err := w.call(http.MethodGet, "/api/webhooks/"+endpoint.ID+"/deliveries?status=pending", "", nil, &open); err != nil {
+				t.Fatal(err)
+			}
+			if len(open.Data) == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("still waiting: %s", open.Data)
+			}
+		}
+		w.kill()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, what := range r.wrong[:min(len(r.wrong), 10)] {
+			t.Error(what)
+		}
+		if r.twice > hookKills*mostTwice {
+			t.Errorf("%d came twice, want at most %d for each kill", r.twice, mostTwice)
+		}
+		t.Logf("%d came twice in %d kills", r.twice, hookKills)
+	})
+}
+
+// happen leaves the events in the database of a company, as the program would.
+func happen(t *testing.T, url, companyID string) {
+	t.Helper()
+	d, err := db.Open(t.Context(), db.Options{URL: url, AdjustableClock: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for from := 0; from < hookEvents; from += 1000 {
+		if err := d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
+			for i := from; i < from+1000; i++ {
+				object := fmt.Sprintf("prl_%d", i/hookSequence)
+				if err := webhook.Emit(tx, webhook.Event{CompanyID: companyID, Name: "payroll.status_update", ObjectID: object, Sequence: int64(i%hookSequence) + 1,
+					Data: map[string]string{"object": object}}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// outliveLease moves the sandbox's clock to where the killed process holds no queue any more.
+func (w *world) outliveLease() {
+	w.t.Helper()
+	if err := w.call(http.MethodPost, "/api/sandbox/clock", "", map[string]any{"advance_seconds": 61}, &json.RawMessage{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
