@@ -5,10 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	neturl "net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +20,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // Each event that stipend trigger lists happens for real, and reaches a developer's machine through stipend listen, signed with
@@ -93,13 +98,132 @@ func TestListenAndTrigger(t *testing.T) {
 	checkEvents(t, s)
 
 	var list bytes.Buffer
-	if err := (TriggerCmd{Client: client}).Run(t.Context(), Streams{Out: &list}); err != nil || strings.Count(list.String(), "\n") != len(triggers) {
+	if err := (TriggerCmd{Client: client, List: true}).Run(t.Context(), Streams{Out: &list}); err != nil || strings.Count(list.String(), "\n") != len(triggers) {
 		t.Errorf("%v\n%s", err, list.String())
 	}
 	if err := (TriggerCmd{Client: client, Event: "claim.paid"}).Run(t.Context(), Streams{Out: io.Discard}); err == nil {
 		t.Error("an unknown event is triggered")
 	}
 }
+
+// Every event that there is can be made to happen, but those that need what a sandbox cannot do.
+func TestEveryEventCanBeTriggered(t *testing.T) {
+	cannot := map[string]string{
+		"payout.delayed":  "the fee on the simulated chain never rises",
+		"payout.returned": "no bank sends anything back",
+	}
+	for _, name := range webhook.Names {
+		if _, can := triggers[name]; can == (cannot[name] != "" || strings.HasPrefix(name, "claim.")) {
+			t.Errorf("%s: triggered %v", name, can)
+		}
+	}
+}
+
+// The service restarts while stipend listen runs: it goes on behind the last event that it has seen, and what happened meanwhile
+// comes too, everything once and in order.
+func TestListenOutlivesARestart(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		var at atomic.Pointer[neturl.URL] // where the service is, nil while it is down
+		front := httptest.NewServer(&httputil.ReverseProxy{
+			ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+			Rewrite: func(r *httputil.ProxyRequest) {
+				target := at.Load()
+				if target == nil {
+					panic(http.ErrAbortHandler)
+				}
+				r.SetURL(target)
+			},
+		})
+		defer front.Close()
+		start := func() *Service {
+			s := boot(t, url)
+			target, err := neturl.Parse(s.Ready().BaseURL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at.Store(target)
+			return s
+		}
+		arrived := make(chan string, 100)
+		receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- r.Header.Get("webhook-id") }))
+		defer receiver.Close()
+		first := start()
+		ctx, stop := context.WithCancel(t.Context())
+		ready, said := make(chan struct{}), make(chan string, 100)
+		var done sync.WaitGroup
+		done.Go(func() {
+			_ = ListenCmd{Client: Client{BaseURL: front.URL}, ForwardTo: receiver.URL, Events: "recipient.created"}.Run(ctx, Streams{
+				Out: writer(func(text string) {
+					if strings.Contains(text, "Signing secret") {
+						close(ready)
+					}
+				}),
+				Err: writer(func(text string) { said <- text }),
+			})
+		})
+		defer done.Wait()
+		defer stop()
+		<-ready
+		seeded, err := Client{BaseURL: first.Ready().BaseURL}.open().eventsAfter(t.Context(), "", "recipient.created")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted := make([]string, len(seeded.Data)) // and those are not for who starts now
+		happen := func(s *Service, n int) {
+			c := Client{BaseURL: s.Ready().BaseURL}.open()
+			for range n {
+				if _, err := c.makeRecipient(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for {
+				page, err := c.eventsAfter(t.Context(), "", "recipient.created")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(page.Data) < len(wanted)+n {
+					continue // not placed yet
+				}
+				for _, body := range page.Data[len(wanted):] {
+					var head eventHead
+					if err := json.Unmarshal(body, &head); err != nil {
+						t.Fatal(err)
+					}
+					wanted = append(wanted, head.ID)
+				}
+				return
+			}
+		}
+		expect := func(n int) {
+			t.Helper()
+			for _, want := range wanted[len(wanted)-n:] {
+				if got := <-arrived; got != want {
+					t.Fatalf("%s arrived, want %s", got, want)
+				}
+			}
+		}
+		happen(first, 3)
+		expect(3)
+		at.Store(nil)
+		if text := <-said; !strings.Contains(text, "does not answer") {
+			t.Errorf("said %q", text)
+		}
+		happen(first, 2) // nobody hears of these yet
+		if err := first.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		second := start()
+		happen(second, 3)
+		expect(5)
+		if len(arrived) != 0 {
+			t.Errorf("%d came twice", len(arrived))
+		}
+	})
+}
+
+type writer func(text string)
+
+func (w writer) Write(b []byte) (int, error) { w(string(b)); return len(b), nil }
 
 // checkEvents looks for changes of what partners hear of that left no event of the same version, and for events out of order.
 func checkEvents(t *testing.T, s *Service) {

@@ -1,0 +1,427 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stipend/stipend/internal/chain"
+)
+
+// TriggerCmd makes an event happen.
+type TriggerCmd struct {
+	Client
+	Event   string        `arg:"" optional:"" help:"Name of the event."`
+	List    bool          `help:"List the events that can be made, and how."`
+	Timeout time.Duration `default:"1m" help:"Give up after this long (${default})."`
+}
+
+// Help is the long form of the help.
+func (TriggerCmd) Help() string {
+	return `The event is real: a payroll is created, funded and so on in the sandbox, through the public interface, by an API key. Some
+events move the sandbox's clock forward; their lines in the list say so.`
+}
+
+// trigger is a way to make an event happen.
+type trigger struct {
+	how string
+	do  func(ctx context.Context, c *demoClient) error
+}
+
+var triggers = map[string]trigger{
+	"recipient.created": {"creates a recipient", func(ctx context.Context, c *demoClient) error {
+		_, err := c.makeRecipient(ctx)
+		return err
+	}},
+	"recipient.status_update": {"creates a recipient and gives them a destination", func(ctx context.Context, c *demoClient) error {
+		_, err := c.makePayee(ctx)
+		return err
+	}},
+	"distribution.changed": {"creates a recipient and gives them a destination", func(ctx context.Context, c *demoClient) error {
+		_, err := c.makePayee(ctx)
+		return err
+	}},
+	"user.create_user": {"creates a user", func(ctx context.Context, c *demoClient) error {
+		_, err := c.makeUser(ctx)
+		return err
+	}},
+	"user.kyc_status_update":      {"creates a user and has their verification approved", verifyUser},
+	"user.funding_account_status": {"creates a verified user and opens a funding account for them", openFunding},
+	"company.kyb_status_update":   {"hands in what the verification of the company needs, or has it decided anew", verifyCompany},
+	"invitation.sent":             {"invites a worker", func(ctx context.Context, c *demoClient) error { _, err := c.invite(ctx); return err }},
+	"invitation.accepted":         {"invites a worker and accepts by the link in the mail that the sandbox kept", acceptInvitation},
+	"invitation.expired":          {"invites a worker and lets the invitation end (moves the clock by 14 days)", outliveInvitation},
+	"invoice.created":             {"creates a user and a payer, and writes an invoice", func(ctx context.Context, c *demoClient) error { return writeInvoice(ctx, c, false) }},
+	"invoice.status_update":       {"drafts an invoice and sends it", func(ctx context.Context, c *demoClient) error { return writeInvoice(ctx, c, true) }},
+	"payroll.funding_reverted":    {"creates a payroll and pays it in a block that is thrown out again", payrollThen(pay("reorged"))},
+	"payroll.created":             {"creates a payroll", payrollThen()},
+	"payroll.funding_detected":    {"creates a payroll and pays it", payrollThen(pay("exact"))},
+	"payroll.status_update":       {"creates a payroll and pays it", payrollThen(pay("exact"))},
+	"user.payment_status_update":  {"creates a payroll and pays it", payrollThen(pay("exact"))},
+	"payroll.funding_late":        {"creates a payroll and pays it too late (moves the clock)", payrollThen(pay("late"))},
+	"payroll.quote_expired":       {"creates a payroll and lets its quote end (moves the clock)", payrollThen(outlive)},
+	"payroll.quote_refreshed":     {"creates a payroll, lets its quote end and asks for another (moves the clock)", payrollThen(outlive, refresh)},
+	"webhook.test":                {"has the first endpoint of the company tested", pingFirst},
+}
+
+// Run makes the event happen, waits for it and prints it.
+func (cmd TriggerCmd) Run(ctx context.Context, std Streams) error {
+	t, known := triggers[cmd.Event]
+	if cmd.List || !known {
+		for _, name := range slices.Sorted(maps.Keys(triggers)) {
+			fmt.Fprintf(std.Out, "%-27s %s\n", name, triggers[name].how)
+		}
+		if cmd.List || cmd.Event == "" {
+			return nil
+		}
+		return fmt.Errorf("%s cannot be triggered; the list says what can", cmd.Event)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, cmd.Timeout, errors.New("the event did not come within --timeout"))
+	defer cancel()
+	api := cmd.open()
+	after, err := api.newestEvent(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.do(ctx, api); err != nil {
+		return err
+	}
+	tick := time.NewTicker(listenEvery)
+	defer tick.Stop()
+	for {
+		page, err := api.eventsAfter(ctx, after, cmd.Event)
+		if err == nil && len(page.Data) > 0 {
+			fmt.Fprintf(std.Out, "%s\n", page.Data[0])
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-tick.C:
+		}
+	}
+}
+
+func (c *demoClient) company(ctx context.Context) (string, error) {
+	var company struct {
+		ID string `json:"company_id"`
+	}
+	return company.ID, c.get(ctx, "/api/company", &company)
+}
+
+func (c *demoClient) makeRecipient(ctx context.Context) (path string, err error) {
+	company, err := c.company(ctx)
+	if err != nil {
+		return "", err
+	}
+	var made struct {
+		ID string `json:"recipient_id"`
+	}
+	err = c.post(ctx, "/api/company/"+company+"/recipients/create", map[string]string{
+		"first_name": "Ada", "last_name": "Example", "country": "GB", "external_id": "trigger-" + uuid.NewString(),
+	}, &made)
+	return "/api/company/" + company + "/recipients/" + made.ID, err
+}
+
+// makePayee makes a recipient who can be paid and returns their id.
+func (c *demoClient) makePayee(ctx context.Context) (string, error) {
+	path, err := c.makeRecipient(ctx)
+	if err != nil {
+		return "", err
+	}
+	wallet, err := newWallet("regtest")
+	if err != nil {
+		return "", err
+	}
+	address, err := wallet.Deriver().Address(chain.External, 0)
+	if err != nil {
+		return "", err
+	}
+	err = c.post(ctx, path+"/distribution", map[string]any{"symbol": "BTC", "distribution_data": map[string]string{"address": address}}, nil)
+	return path[strings.LastIndexByte(path, '/')+1:], err
+}
+
+// made is a payroll that a trigger works on.
+type made struct {
+	PayrollID string `json:"payroll_id"`
+	Quote     struct {
+		From time.Time `json:"valid_from"`
+		To   time.Time `json:"valid_to"`
+	} `json:"quote"`
+}
+
+// payrollThen creates a payroll of one payee and does the steps with it.
+func payrollThen(steps ...func(context.Context, *demoClient, made) error) func(context.Context, *demoClient) error {
+	return func(ctx context.Context, c *demoClient) error {
+		payee, err := c.makePayee(ctx)
+		if err != nil {
+			return err
+		}
+		var p made
+		if err := c.post(ctx, "/api/company/payroll/create", map[string]any{
+			"currency": "USD", "to_pay": []map[string]any{{"user_id": payee, "amount_fiat": json.Number("100.00")}},
+		}, &p); err != nil {
+			return err
+		}
+		for _, step := range steps {
+			if err := step(ctx, c, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func pay(kind string) func(context.Context, *demoClient, made) error {
+	return func(ctx context.Context, c *demoClient, p made) error {
+		return c.post(ctx, "/api/sandbox/deposit", map[string]string{"payroll_id": p.PayrollID, "kind": kind}, nil)
+	}
+}
+
+func outlive(ctx context.Context, c *demoClient, p made) error {
+	seconds := int64(p.Quote.To.Sub(p.Quote.From)/time.Second) + 1
+	if err := c.post(ctx, "/api/sandbox/clock", map[string]int64{"advance_seconds": seconds}, nil); err != nil {
+		return err
+	}
+	return c.awaitEvent(ctx, "payroll.quote_expired", p.PayrollID)
+}
+
+// awaitEvent waits until an event of a payroll is there.
+func (c *demoClient) awaitEvent(ctx context.Context, name, payrollID string) error {
+	tick := time.NewTicker(listenEvery)
+	defer tick.Stop()
+	for {
+		var page eventPage
+		err := c.get(ctx, "/api/events?order=desc&limit=100&name="+name, &page)
+		for _, body := range page.Data {
+			if bytes.Contains(body, []byte(payrollID)) {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-tick.C:
+		}
+	}
+}
+
+func refresh(ctx context.Context, c *demoClient, p made) error {
+	return c.post(ctx, "/api/company/payroll/quote/refresh", map[string]string{"payroll_id": p.PayrollID}, nil)
+}
+
+// invite invites a worker and returns the address.
+func (c *demoClient) invite(ctx context.Context) (email string, err error) {
+	company, err := c.company(ctx)
+	if err != nil {
+		return "", err
+	}
+	email = "trigger-" + uuid.NewString() + "@sandbox.example"
+	return email, c.post(ctx, "/api/company/worker/invite", map[string]string{"company_id": company, "email": email, "role": "contractor"}, nil)
+}
+
+func outliveInvitation(ctx context.Context, c *demoClient) error {
+	if _, err := c.invite(ctx); err != nil {
+		return err
+	}
+	return c.post(ctx, "/api/sandbox/clock", map[string]int64{"advance_seconds": int64((14*24*time.Hour + time.Minute) / time.Second)}, nil)
+}
+
+var invitationLink = regexp.MustCompile(`/invitation/[A-Za-z0-9_-]+`)
+
+// acceptInvitation does what the invited person does: it opens the link of the mail and fills in the form.
+func acceptInvitation(ctx context.Context, c *demoClient) error {
+	email, err := c.invite(ctx)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(listenEvery)
+	defer tick.Stop()
+	for {
+		var mails struct {
+			Data []struct{ To, Text string }
+		}
+		if err := c.get(ctx, "/api/sandbox/mails", &mails); err != nil {
+			return err
+		}
+		for _, m := range mails.Data {
+			if link := invitationLink.FindString(m.Text); m.To == email && link != "" {
+				return c.fillIn(ctx, link+"/accept", url.Values{
+					"first_name": {"Ada"}, "last_name": {"Example"}, "date_of_birth": {"1990-01-31"}, "country": {"DE"}, "street_address": {"Beispielweg 1"},
+					"city": {"Berlin"}, "zip": {"10115"},
+				})
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w; a sandbox with a mail server keeps no mails", context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// fillIn posts a form of a page as a browser does.
+func (c *demoClient) fillIn(ctx context.Context, path string, form url.Values) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<20))
+	if res.StatusCode != http.StatusSeeOther {
+		return fmt.Errorf("the form at %s: %s", path, res.Status)
+	}
+	return nil
+}
+
+// makeUser makes a user of the company and returns the id.
+func (c *demoClient) makeUser(ctx context.Context) (string, error) {
+	var made struct {
+		ID string `json:"user_id"`
+	}
+	err := c.post(ctx, "/api/user/create", map[string]string{
+		"email": "trigger-" + uuid.NewString() + "@sandbox.example", "phone_number": "+4930901820", "phone_country": "DE", "first_name": "Ada", "last_name": "Example",
+		"date_of_birth": "1990-01-31", "street_address": "Beispielweg 1", "city": "Berlin", "state": "Berlin", "zip": "10115", "country": "DE", "product": "worker",
+	}, &made)
+	return made.ID, err
+}
+
+// makeVerified makes a user who is verified.
+func (c *demoClient) makeVerified(ctx context.Context) (string, error) {
+	user, err := c.makeUser(ctx)
+	if err != nil {
+		return "", err
+	}
+	return user, c.post(ctx, "/api/sandbox/kyc", map[string]string{"user_id": user, "result": "approved"}, nil)
+}
+
+func verifyUser(ctx context.Context, c *demoClient) error {
+	_, err := c.makeVerified(ctx)
+	return err
+}
+
+func openFunding(ctx context.Context, c *demoClient) error {
+	user, err := c.makeVerified(ctx)
+	if err != nil {
+		return err
+	}
+	var terms struct {
+		Version string `json:"terms_version"`
+	}
+	if err := c.get(ctx, "/api/user/funding/account/tos?user_id="+user, &terms); err != nil {
+		return err
+	}
+	return c.post(ctx, "/api/user/funding/account", map[string]string{"user_id": user, "currency": "EUR", "terms_version": terms.Version}, nil)
+}
+
+// onePixel is a PNG, as small as one can be; a sandbox takes it for a document.
+const onePixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+// verifyCompany takes the company one step on in its verification.
+func verifyCompany(ctx context.Context, c *demoClient) error {
+	var company struct {
+		ID      string `json:"company_id"`
+		Name    string `json:"name"`
+		Country string `json:"country"`
+		State   string `json:"kyb_state"`
+	}
+	if err := c.get(ctx, "/api/company", &company); err != nil {
+		return err
+	}
+	decide := func(result string) error {
+		return c.post(ctx, "/api/sandbox/kyb", map[string]string{"company_id": company.ID, "result": result}, nil)
+	}
+	switch company.State {
+	case "submitted", "in_review", "ubo_pending":
+		return decide("more_info")
+	case "approved":
+		return decide("suspended")
+	case "rejected", "suspended":
+		return fmt.Errorf("the verification of the company has ended: %s", company.State)
+	}
+	at := "/api/companies/" + company.ID
+	if err := c.post(ctx, "/api/companies", map[string]string{
+		"company_id": company.ID, "name": company.Name, "country": company.Country, "registration_number": "HRB 1", "incorporation_date": "2001-02-03",
+		"street_address": "Beispielweg 1", "city": "Berlin",
+	}, nil); err != nil {
+		return err
+	}
+	var owner struct {
+		ID string `json:"ubo_id"`
+	}
+	if err := c.post(ctx, at+"/ubo", map[string]any{
+		"first_name": "Ada", "last_name": "Example", "date_of_birth": "1970-01-31", "country": "DE", "ownership_percentage": 60,
+	}, &owner); err != nil && company.State == "" {
+		return err
+	}
+	for _, paper := range []map[string]string{
+		{"doc_type": "certificate_of_incorporation"}, {"doc_type": "shareholder_register"}, {"doc_type": "passport", "category": "front", "ubo_id": owner.ID},
+	} {
+		if _, ofOwner := paper["ubo_id"]; ofOwner && owner.ID == "" {
+			continue // named before
+		}
+		paper["issuing_country"], paper["base64_image"] = company.Country, onePixel
+		if err := c.post(ctx, at+"/documents", paper, nil); err != nil {
+			return err
+		}
+	}
+	return c.post(ctx, at+"/kyb", map[string]string{}, nil)
+}
+
+// writeInvoice has a user write an invoice to a payer, at once or by way of a draft.
+func writeInvoice(ctx context.Context, c *demoClient, draft bool) error {
+	user, err := c.makeUser(ctx)
+	if err != nil {
+		return err
+	}
+	var payer struct {
+		ID string `json:"external_company_id"`
+	}
+	if err := c.post(ctx, "/api/user/payer/create", map[string]string{
+		"user_id": user, "name": "Sandbox Client", "company_type": "client", "payroll_invoice_currency": "USD",
+	}, &payer); err != nil {
+		return err
+	}
+	var invoice struct {
+		ID string `json:"invoice_id"`
+	}
+	if err := c.post(ctx, "/api/user/invoice/create", map[string]any{
+		"user_id": user, "external_company_id": payer.ID, "draft": draft, "items": []map[string]any{{"description": "Work", "unit_price": 100}},
+	}, &invoice); err != nil || !draft {
+		return err
+	}
+	return c.post(ctx, "/api/user/invoice/send", map[string]string{"user_id": user, "invoice_id": invoice.ID}, nil)
+}
+
+func pingFirst(ctx context.Context, c *demoClient) error {
+	var all struct {
+		Data []struct {
+			ID string `json:"webhook_id"`
+		} `json:"data"`
+	}
+	if err := c.get(ctx, "/api/webhooks", &all); err != nil {
+		return err
+	}
+	if len(all.Data) == 0 {
+		return errors.New("the company has no webhook endpoint; create one with POST /api/webhooks")
+	}
+	return c.post(ctx, "/api/webhooks/"+all.Data[0].ID+"/test", nil, nil)
+}
