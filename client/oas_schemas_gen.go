@@ -2504,9 +2504,7 @@ type CurrencyItem struct {
 	Minimum decimal.Decimal `json:"minimum"`
 	// Those that a destination can name, of a crypto currency.
 	Networks []string `json:"networks"`
-	// Whether this service pays such a destination out. Where it is false, a destination is checked and
-	// kept all the same, and a payroll that names a payee while one has an allocation is refused with
-	// `currency_not_supported`. Bitcoin is paid by payrolls that are funded in BTC.
+	// Whether this service pays the currency out to those destinations.
 	Payable bool `json:"payable"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`

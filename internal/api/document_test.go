@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"image"
 	"image/color"
@@ -14,6 +15,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -253,6 +257,29 @@ func TestDocumentsAreSealed(t *testing.T) {
 }
 
 // No more than 20 documents are kept of one subject, however many are sent at once; a replacement is always taken.
+// Beyond what large bodies may take of the memory together, one waits for a while and is then refused; small ones pass.
+func TestLargeBodiesWaitForRoom(t *testing.T) {
+	b, _ := newKYC(t, sqlite(t))
+	user := b.person("Lovelace", nil)
+	body := func(image string) string {
+		text, _ := json.Marshal(upload(user, "passport", "front", "US", image))
+		return string(text)
+	}
+	large := strings.Repeat("A", bodyLimit)
+	b.server.bodies = bodies{semaphore.NewWeighted(imageLimit), time.Millisecond}
+	const taken = imageLimit - bodyLimit
+	if !b.server.bodies.room.TryAcquire(taken) {
+		t.Fatal("no room at the start")
+	}
+	const at = "/api/user/document/upload"
+	b.wants(503, "retry_later", "POST", at, body(large))
+	ask[members](b, "POST", at, body(scan64(700, 700, 200)))
+	b.server.bodies.room.Release(taken)
+	for range 10 { // none keeps its room
+		b.wants(422, "unsupported_image", "POST", at, body(large))
+	}
+}
+
 func TestDocumentLimit(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)

@@ -37,6 +37,7 @@ var (
 	errRetryLater  = fault.New(fault.Unavailable, "retry_later", "The service could not finish in time. Try again.")
 	errInternal    = fault.New(fault.Internal, "internal", "Something went wrong in the service. It has been noted under this request id.")
 	errNotATime    = fault.New(fault.Invalid, "invalid_parameter", "The value is a time in RFC 3339, such as 2026-01-31T00:00:00Z, or a date.")
+	errForgotten   = fault.NotFoundErr.Detailf("The answer to this key named a person whose data has been erased. The request was done once and is not done again.")
 	errNoSuchRoute = fault.NotFoundErr.Detailf("There is nothing at this address.")
 )
 

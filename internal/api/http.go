@@ -14,11 +14,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"path"
 	"reflect"
@@ -214,6 +212,7 @@ type server struct {
 	principals    principals
 	flights       flights
 	twinWait      time.Duration
+	bodies        bodies
 	contract      func() document
 }
 
@@ -230,6 +229,7 @@ func newServer(d Deps, table []route) *server {
 	s := &server{
 		Deps: d, mux: http.NewServeMux(), reads: newLimiter(d.Reads), writes: newLimiter(d.Writes), tokens: tokenRequests(),
 		flights: flights{running: map[keyUse]chan struct{}{}}, twinWait: twinWait,
+		bodies: newBodies(),
 	}
 	d.DB.OnNotice(identity.NoticeRevoked, s.principals.forget)
 	table = slices.DeleteFunc(slices.Clone(table), func(r route) bool { return r.sandbox && (d.Sandbox == nil || d.Env != identity.Sandbox) })
@@ -477,7 +477,15 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 				return errKeyRequired.At("header", "Idempotency-Key")
 			}
 		}
-		body, err := readAll(w, r, limit, in.body >= 0 && (!rt.bodyOptional || r.ContentLength != 0))
+		wanted := in.body >= 0 && (!rt.bodyOptional || r.ContentLength != 0)
+		if wanted && (r.ContentLength > bodyLimit || r.ContentLength < 0 && limit > bodyLimit) {
+			leave, err := s.bodies.enter(w, r, limit)
+			if err != nil {
+				return err
+			}
+			defer leave()
+		}
+		body, err := readAll(w, r, limit, wanted)
 		if err != nil {
 			return err
 		}
@@ -498,6 +506,10 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 			if err := c.actFor(v.Elem().FieldByIndex(in.company)); err != nil {
 				return err
 			}
+		}
+		var once keyUse // made here, so that a large body is not held any longer
+		if key != "" && rt.kind == write {
+			once = keyUse{account(c.by), template, key, fingerprint(r, in, body)}
 		}
 		if rt.handler.before != nil {
 			if err := rt.handler.before(ctx, c, v.Interface()); err != nil {
@@ -531,7 +543,7 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 				break
 			}
 			var replayed bool
-			out, replayed, err = s.once(ctx, keyUse{account(c.by), template, key, fingerprint(r, in, body)}, rt.handler, run)
+			out, replayed, err = s.once(ctx, once, rt.handler, run)
 			if replayed {
 				w.Header().Set("Idempotent-Replayed", "true")
 			}
@@ -610,48 +622,6 @@ func (s *server) once(ctx context.Context, c keyUse, h handler, run func(context
 		return nil
 	})
 	return out, replayed, err
-}
-
-// readAll reads the body of an operation that has one.
-func readAll(w *answer, r *http.Request, limit int64, wanted bool) ([]byte, error) {
-	if !wanted {
-		return nil, nil
-	}
-	for _, name := range []string{"Content-Type", "Content-Encoding"} {
-		if len(r.Header[name]) > 1 {
-			return nil, errDuplicate.At("header", name)
-		}
-	}
-	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return nil, errMediaType.Detailf("Send the body without a Content-Encoding.")
-	}
-	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
-		return nil, errMediaType
-	}
-	tooLarge := errTooLarge.Detailf("The body is larger than %d bytes.", limit)
-	if r.ContentLength > limit {
-		w.Header().Set("Connection", "close") // rather than read what nobody wants
-		return nil, tooLarge
-	}
-	body := make([]byte, 0, max(r.ContentLength+1, 512))
-	src := http.MaxBytesReader(w.ResponseWriter, r.Body, limit)
-	for {
-		n, err := src.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		var over *http.MaxBytesError
-		switch {
-		case errors.Is(err, io.EOF):
-			return body, nil
-		case errors.As(err, &over):
-			return nil, tooLarge
-		case err != nil:
-			return nil, malformed("The body could not be read to its end.")
-		}
-		if len(body) == cap(body) {
-			body = slices.Grow(body, cap(body))
-		}
-	}
 }
 
 // fingerprint is the same for requests that mean the same: body members in any order and with any white space, and the

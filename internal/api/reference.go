@@ -32,7 +32,7 @@ type (
 		Type      string   `json:"type" enum:"crypto,fiat"`
 		Decimals  int      `json:"decimals"`
 		Minimum   Decimal  `json:"minimum" doc:"The least that can be paid out to one destination."`
-		Payable   bool     `json:"payable"`
+		Payable   bool     `json:"payable" doc:"Whether this service pays the currency out to those destinations."`
 		Networks  []string `json:"networks" doc:"Those that a destination can name, of a crypto currency."`
 		Countries []string `json:"countries" doc:"Of payees who can have a bank destination in the currency. A crypto currency is for payees of every country, and lists none."`
 	}
@@ -54,11 +54,12 @@ func listCurrencies(_ context.Context, _ *db.Tx, c *call, _ *none) (*currencyLis
 	all := money.All()
 	out := &currencyList{make([]currencyItem, len(all))}
 	for i, a := range all {
-		item := currencyItem{Symbol: string(a), Type: "fiat", Decimals: a.Exponent(), Minimum: amount(payroll.Minimum(a)), Payable: distribution.Payable(a), Networks: []string{}}
+		item := currencyItem{Symbol: string(a), Type: "fiat", Decimals: a.Exponent(), Minimum: amount(payroll.Minimum(a)), Networks: []string{}}
 		if a.IsCrypto() {
 			item.Type, item.Networks = "crypto", append(item.Networks, c.setup().Networks(a)...)
 		}
 		item.Countries = append([]string{}, distribution.Countries(a)...)
+		item.Payable = distribution.Payable(a) && len(item.Networks)+len(item.Countries) > 0
 		out.Currencies[i] = item
 	}
 	return out, nil

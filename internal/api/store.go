@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -39,6 +40,8 @@ func (c keyUse) replay(ctx context.Context, tx *db.Tx) (response string, found b
 		return "", false, err
 	case fingerprint != c.fingerprint:
 		return "", false, errKeyReused
+	case response == "":
+		return "", false, errForgotten
 	}
 	return response, true, nil
 }
@@ -61,6 +64,23 @@ func (c keyUse) seal(s *identity.Sealer, response string) (string, error) {
 func (c keyUse) open(s *identity.Sealer, stored string) (string, error) {
 	response, err := s.Open(c.place(), stored)
 	return string(response), err
+}
+
+// ForgetAnswers empties the stored answers that name somebody by one of these ids and addresses, and those that a user among
+// them asked for. Their keys stay, so that a repeat is not taken for a new request: it is answered with errForgotten.
+func ForgetAnswers(ctx context.Context, tx *db.Tx, names []string) error {
+	escape := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		_, err := tx.Exec(ctx, `UPDATE idempotency SET response = ''
+			WHERE response <> '' AND (response LIKE $1 ESCAPE '\' OR principal LIKE $2 ESCAPE '\')`, "%"+escape.Replace(name)+"%", "%/"+escape.Replace(name))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ForgetKeys deletes idempotency keys that are past their life. It is meant to run every hour or so.

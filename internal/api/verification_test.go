@@ -398,7 +398,21 @@ func TestErasure(t *testing.T) {
 		b, _ := newKYC(t, d)
 		ada, bob := b.documented("Erased"), b.documented("Kept")
 		erase := func(id string) error {
-			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return kyc.Erase(ctx, tx, id, 5) })
+			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				known, err := kyc.Erase(ctx, tx, id, 5)
+				return errors.Join(err, ForgetAnswers(ctx, tx, known))
+			})
+		}
+		// Answers that are kept for repeated requests name them, by id and by address.
+		payer := []string{"POST", "/api/user/payer/create", `{"user_id":"` + bob + `","name":"E","company_type":"employer","payroll_invoice_currency":"EUR","website":"https://example.com","email":"erased@example.com","occupation":"x"}`, "Idempotency-Key", "payer"}
+		pay := func(user string) []string {
+			return []string{"POST", "/api/user/distribution", `{"user_id":"` + user + `","symbol":"BTC","distribution_type":"crypto","distribution_data":` + btcData + `}`, "Idempotency-Key", "dst" + user}
+		}
+		do := func(r []string) reply { return b.do(r[0], r[1], r[2], r[3:]...) }
+		for _, r := range [][]string{payer, pay(ada), pay(bob)} {
+			if got := do(r); got.status != 200 {
+				t.Fatalf("%v: %d %s", r, got.status, got.text)
+			}
 		}
 		ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+ada+`"}`)
 		if err := erase(ada); !errors.Is(err, kyc.ErrProcessing) {
@@ -421,6 +435,18 @@ func TestErasure(t *testing.T) {
 			t.Errorf("%d rows are left", left)
 		}
 		b.wants(409, "invalid_state", "POST", "/api/user/document/upload", encode(upload(ada, "passport", "front", "DE", scan64(900, 640, 9))))
+
+		for _, r := range [][]string{pay(ada), payer} {
+			if got := do(r); got.status != 404 || !strings.Contains(got.text, "erased") {
+				t.Errorf("repeated: %v: %d %s", r, got.status, got.text)
+			}
+		}
+		if got := do(pay(bob)); got.status != 200 || got.header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("another one's, repeated: %d %s", got.status, got.text)
+		}
+		if n := b.count("SELECT COUNT(*) FROM idempotency WHERE response LIKE '%" + ada + "%' OR response LIKE '%erased@%'"); n != 0 {
+			t.Errorf("%d answers name who was erased", n)
+		}
 
 		// Nothing names who was erased, and nobody else is touched.
 		detail, text := ask[members](b, "GET", "/api/user/detail?user_id="+ada, "")

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/stipend/stipend/internal/api"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/kyc"
@@ -224,10 +225,19 @@ also empties the profile, the companies' copies of it, their mails and destinati
 refuses while a verification or a pay run of theirs is open, and before --years have passed since the last one. It cannot be undone.`
 }
 
+// erase forgets a subject, and the answers kept for repeated requests that name it.
+func erase(ctx context.Context, tx *db.Tx, subject string, years int) error {
+	known, err := kyc.Erase(ctx, tx, subject, years)
+	if err != nil {
+		return err
+	}
+	return api.ForgetAnswers(ctx, tx, known)
+}
+
 // Run erases in one transaction.
 func (c EraseCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
-		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return kyc.Erase(ctx, tx, c.Subject, c.Years) })
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return erase(ctx, tx, c.Subject, c.Years) })
 		if err == nil {
 			fmt.Fprintln(std.Out, "Erased for good.")
 		}

@@ -80,7 +80,7 @@ func TestTheContractIsComplete(t *testing.T) {
 				ids(pointer, name, member)
 			}
 		case string:
-			named := strings.HasSuffix(name, "_id") && name != "request_id" && name != "client_id" && name != "tax_id" && !strings.HasPrefix(name, "external_") || name == "external_company_id"
+			named := strings.HasSuffix(name, "_id") && name != "request_id" && name != "client_id" && name != "tax_id" && name != "payer_id" && !strings.HasPrefix(name, "external_") || name == "external_company_id"
 			if named && v != "" && !id.MatchString(v) {
 				t.Errorf("%s: an example shows the id %s in %s, which is none", pointer, v, name)
 			}

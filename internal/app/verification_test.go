@@ -57,9 +57,9 @@ func TestErasureKeepsTheBooks(t *testing.T) {
 	d := newDoor(t, boot(t, dbtest.SQLite(t)))
 	worker := d.seed.Workers[0]
 	keep := 0
-	erase := func(want error) {
+	forget := func(want error) {
 		t.Helper()
-		err := d.s.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return kyc.Erase(ctx, tx, worker.UserID, keep) })
+		err := d.s.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return erase(ctx, tx, worker.UserID, keep) })
 		if !errors.Is(err, want) {
 			t.Errorf("erase: %v, want %v", err, want)
 		}
@@ -68,24 +68,24 @@ func TestErasureKeepsTheBooks(t *testing.T) {
 		return strings.Contains(d.ok("GET", "/api/company/workers", "").text, worker.Email)
 	}
 	made := d.payTwo("100.00")
-	erase(kyc.ErrUnpaid)
+	forget(kyc.ErrUnpaid)
 	d.deposit(made.PayrollID, "exact", "")
 	before := d.fulfilled(made.PayrollID)
 	keep = 5
-	erase(kyc.ErrRetention)
+	forget(kyc.ErrRetention)
 	years := func(n int) {
 		for range n {
 			d.advance(365 * 24 * time.Hour)
 		}
 	}
 	years(4)
-	erase(kyc.ErrRetention)
+	forget(kyc.ErrRetention)
 	if !known() {
 		t.Error("a refused erasure forgot somebody")
 	}
 	years(2)
 	for range 2 {
-		erase(nil)
+		forget(nil)
 	}
 	if known() {
 		t.Error("the worker is still named")

@@ -29,61 +29,63 @@ var (
 // paid; their ledger and payments stay, under the id alone.
 //
 // It refuses while a verification, a funding account or a pay run is open, and within so many years of the last pay run that pays the user. A
-// subject that is nobody is fault.NotFoundErr; erasing twice is fine. It cannot be undone.
-func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) error {
+// subject that is nobody is fault.NotFoundErr; erasing twice is fine. It cannot be undone. It returns the ids and addresses under
+// which a user was known, by which packages above find what they keep.
+func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known []string, err error) {
 	c, err := selectCase(ctx, tx, subjectID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	switch c.State {
 	case Initiated, InReview, Submitted, OwnersPending:
-		return ErrProcessing
+		return nil, ErrProcessing
 	}
-	known, err := eraseSubject(ctx, tx, subjectID)
+	found, err := eraseSubject(ctx, tx, subjectID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !strings.HasPrefix(subjectID, "usr_") {
-		if !known {
-			return fault.NotFoundErr
+		if !found {
+			return nil, fault.NotFoundErr
 		}
-		return nil
+		return nil, nil
 	}
 	return eraseUser(ctx, tx, subjectID, years)
 }
 
-func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) error {
+func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known []string, err error) {
 	switch open, err := funding.HasOpen(ctx, tx, userID); {
 	case err != nil:
-		return err
+		return nil, err
 	case open:
-		return ErrAccount
+		return nil, ErrAccount
 	}
 	user, err := identity.EraseUser(ctx, tx, userID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	companies, err := recipient.Erase(ctx, tx, userID, user.Email)
+	companies, known, err := recipient.Erase(ctx, tx, userID, user.Email)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, company := range companies {
 		open, last, err := payroll.Payments(ctx, tx, company, userID)
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case open > 0:
-			return ErrUnpaid
+			return nil, ErrUnpaid
 		case !last.IsZero() && last.AddDate(years, 0, 0).After(tx.Now()):
-			return ErrRetention
+			return nil, ErrRetention
 		}
 	}
 	if user.Email != "" {
 		for _, company := range append(companies, user.CompanyID, "") { // mails on nobody's behalf, too
 			if err := mail.Erase(ctx, tx, company, user.Email); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return errors.Join(distribution.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID), account.Erase(ctx, tx, userID))
+	known = append(known, userID, user.Email)
+	return known, errors.Join(distribution.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID), account.Erase(ctx, tx, userID))
 }

@@ -9,7 +9,10 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"runtime/debug"
 	"strings"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/stipend/stipend/internal/fault"
 )
@@ -37,17 +40,20 @@ type Image struct {
 // Legible is the least number of pixels at the shorter side of a picture in which a document can be read.
 const Legible = 600
 
-// Intake reads images that strangers send. It decodes few at a time, so that its memory is bounded: as many times
-// maxImageMemory as it has slots, and what the requests themselves hold.
+// Intake reads images that strangers send. Its memory is bounded: it decodes few at a time, and together they need
+// maxImageMemory at most, so small ones go side by side and two of the largest one after the other. Before it is an image's
+// turn, nothing of it is held but the text that the request brought.
 type Intake struct {
-	slots  chan struct{}
-	decode func([]byte) (Image, error)
+	slots   chan struct{}
+	memory  *semaphore.Weighted
+	minSide int
+	rewrite func([]byte, header) (Image, error) // a variable so that tests can look into it
 }
 
 // NewIntake makes an intake that decodes so many images at a time and refuses those whose shorter side has fewer than minSide
 // pixels: Legible where somebody will look at them.
 func NewIntake(atOnce, minSide int) *Intake {
-	return &Intake{slots: make(chan struct{}, atOnce), decode: func(data []byte) (Image, error) { return rewrite(data, minSide) }}
+	return &Intake{make(chan struct{}, atOnce), semaphore.NewWeighted(maxImageMemory), minSide, rewrite}
 }
 
 // Read takes an image in base64 (standard alphabet, padded, without line breaks or a data: prefix) and writes it anew. What
@@ -61,6 +67,12 @@ func (in *Intake) Read(ctx context.Context, text string) (Image, error) {
 	if text == "" || strings.ContainsAny(text, "\r\n") {
 		return Image{}, notBase64
 	}
+	select {
+	case in.slots <- struct{}{}:
+		defer func() { <-in.slots }()
+	case <-ctx.Done():
+		return Image{}, ctx.Err()
+	}
 	data, err := base64.StdEncoding.Strict().DecodeString(text)
 	switch {
 	case err != nil:
@@ -68,14 +80,23 @@ func (in *Intake) Read(ctx context.Context, text string) (Image, error) {
 	case len(data) > maxImageBytes:
 		return Image{}, ErrTooLarge
 	}
-	select {
-	case in.slots <- struct{}{}:
-		defer func() { <-in.slots }()
-	case <-ctx.Done():
-		return Image{}, ctx.Err()
+	h, err := in.header(data)
+	if err != nil {
+		return Image{}, err
 	}
-	return in.decode(data)
+	if err := in.memory.Acquire(ctx, h.memory); err != nil {
+		return Image{}, err
+	}
+	defer in.memory.Release(h.memory)
+	img, err := in.rewrite(data, h)
+	if h.memory > collectAbove {
+		debug.FreeOSMemory() // before the next one allocates as much: the collector would wait until the heap has doubled
+	}
+	return img, err
 }
+
+// collectAbove is how many bytes a picture takes after which waiting for the collector would cost more than asking it.
+const collectAbove = 32 << 20
 
 var notBase64 = ErrImage.Detailf("base64_image is the file in base64: standard alphabet, padded, without line breaks or a data: prefix.")
 
@@ -87,21 +108,25 @@ type header struct {
 	orientation   int // of Exif, 1 to 8
 }
 
+// header reads what a file says of itself, and refuses what is too large or too small.
+func (in *Intake) header(data []byte) (header, error) {
+	h, err := readHeader(data)
+	switch {
+	case err != nil:
+		return h, err
+	case h.width > maxImagePixels/max(h.height, 1):
+		return h, ErrImage.Detailf("The image has more than 40 megapixels.")
+	case min(h.width, h.height) < in.minSide:
+		return h, ErrImage.Detailf("The image is too small to read: its shorter side has less than %d pixels.", in.minSide)
+	case h.memory > maxImageMemory:
+		return h, ErrImage.Detailf("The image takes too much memory to read. Send it with fewer pixels, or as a plain JPEG.")
+	}
+	return h, nil
+}
+
 // rewrite decodes an image and encodes its pixels. Whatever else the file held is gone: metadata, comments, thumbnails, and
 // what followed the end.
-func rewrite(data []byte, minSide int) (Image, error) {
-	h, err := readHeader(data)
-	if err != nil {
-		return Image{}, err
-	}
-	switch {
-	case h.width > maxImagePixels/max(h.height, 1):
-		return Image{}, ErrImage.Detailf("The image has more than 40 megapixels.")
-	case min(h.width, h.height) < minSide:
-		return Image{}, ErrImage.Detailf("The image is too small to read: its shorter side has less than %d pixels.", minSide)
-	case h.memory > maxImageMemory:
-		return Image{}, ErrImage.Detailf("The image takes too much memory to read. Send it with fewer pixels, or as a plain JPEG.")
-	}
+func rewrite(data []byte, h header) (Image, error) {
 	decode := jpeg.Decode
 	if h.png {
 		decode = png.Decode

@@ -223,14 +223,24 @@ func TestTransparentImagesLieOnWhite(t *testing.T) {
 	}
 }
 
-// However many send images, no more than the slots are decoded at a time, and who gives up waiting leaves the line.
+// However many send images, no more than the slots are decoded at a time, no more than fit into the memory for all, and who
+// gives up waiting leaves the line.
 func TestFewImagesAreDecodedAtATime(t *testing.T) {
-	const slots, senders = 2, 7
-	in := NewIntake(slots, Legible)
+	small, large := asPNG(picture(2, 2)), pngOf(7300, 5400, 8, 6, 0)
+	t.Run("small", func(t *testing.T) { decodeAtOnce(t, 2, small) })
+	t.Run("large", func(t *testing.T) { decodeAtOnce(t, 1, large) })
+}
+
+// decodeAtOnce has an intake of two slots read a file many times at once, and wants so many of them decoded together.
+func decodeAtOnce(t *testing.T, most int, file []byte) {
+	t.Helper()
+	const senders = 7
+	text := base64.StdEncoding.EncodeToString(file)
+	in := NewIntake(2, 1)
 	entered, leave := make(chan int, senders), make(chan struct{})
 	var mu sync.Mutex
 	now := 0
-	in.decode = func([]byte) (Image, error) {
+	in.rewrite = func([]byte, header) (Image, error) {
 		mu.Lock()
 		now++
 		entered <- now
@@ -244,30 +254,30 @@ func TestFewImagesAreDecodedAtATime(t *testing.T) {
 	var wg sync.WaitGroup
 	for range senders {
 		wg.Go(func() {
-			if _, err := in.Read(t.Context(), "AAAA"); err != nil {
+			if _, err := in.Read(t.Context(), text); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	for i := range senders {
-		if n := <-entered; n > slots {
+		if n := <-entered; n > most {
 			t.Errorf("%d at a time", n)
 		}
-		if i == slots-1 {
+		if i == most-1 {
 			if len(entered) > 0 {
-				t.Error("more decode than there are slots")
+				t.Error("more decode than there is room for")
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if _, err := in.Read(ctx, "AAAA"); !errors.Is(err, context.Canceled) {
+			if _, err := in.Read(ctx, text); !errors.Is(err, context.Canceled) {
 				t.Errorf("waits although nobody waits for it: %v", err)
 			}
 		}
-		if i >= slots-1 {
+		if i >= most-1 {
 			leave <- struct{}{}
 		}
 	}
-	for range slots - 1 {
+	for range most - 1 {
 		leave <- struct{}{}
 	}
 	wg.Wait()
@@ -281,7 +291,11 @@ func TestAnImageNeedsBoundedMemory(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		img, err := rewrite(file, Legible)
+		h, err := NewIntake(1, Legible).header(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := rewrite(file, h)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +317,11 @@ func FuzzImage(f *testing.F) {
 	f.Add(sized(jpg, 60000, 60000, 0xc2))
 	f.Add(pngOf(24, 17, 16, 6, 1))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		img, err := rewrite(file, 1)
+		h, err := NewIntake(1, 1).header(file)
+		var img Image
+		if err == nil {
+			img, err = rewrite(file, h)
+		}
 		if err != nil {
 			if !errors.Is(err, ErrImage) || img.JPEG != nil {
 				t.Fatalf("%v", err)

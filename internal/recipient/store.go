@@ -498,25 +498,32 @@ func selectInvitations(ctx context.Context, tx *db.Tx, p InvitationsParams) (Sli
 }
 
 // Erase lets every company that pays a user, or invited them, know them by their id only, and pay them no more. email is the
-// address that the user had. It returns the companies.
-func Erase(ctx context.Context, tx *db.Tx, userID, email string) ([]string, error) {
-	companies, err := companiesOf(ctx, tx, userID)
-	if err != nil {
-		return nil, err
+// address that the user had. It returns the companies, and the ids and addresses under which they knew the user.
+func Erase(ctx context.Context, tx *db.Tx, userID, email string) (companies, known []string, err error) {
+	if companies, err = companiesOf(ctx, tx, userID); err != nil {
+		return nil, nil, err
 	}
 	for _, company := range companies {
-		_, err := tx.Exec(ctx, `UPDATE recipients SET name = recipient_id, name_key = recipient_id, first_name = '', last_name = '', email = '', email_key = '',
+		rows, err := tx.Query(ctx, "SELECT recipient_id, email FROM recipients WHERE company_id = $1 AND user_id = $2", company, userID)
+		pairs, err := db.Collect(rows, err, func(r *db.Rows) (pair [2]string, err error) { return pair, r.Scan(&pair[0], &pair[1]) })
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, pair := range pairs {
+			known = append(known, pair[:]...)
+		}
+		_, err = tx.Exec(ctx, `UPDATE recipients SET name = recipient_id, name_key = recipient_id, first_name = '', last_name = '', email = '', email_key = '',
 				external_id = '', details = '', onboarded = FALSE, status = 'inactive', version = version + 1, updated_at = $3
 			WHERE company_id = $1 AND user_id = $2`, company, userID, db.Micros(tx.Now()))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		roster.Changed(tx, company, userID)
 		_, err = tx.Exec(ctx, `UPDATE invitations SET email = '', email_key = invitation_id
 			WHERE company_id = $1 AND state <> 'sent' AND (user_id = $2 OR email_key = $3 AND email_key <> '')`, company, userID, key(email))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return companies, nil
+	return companies, known, nil
 }

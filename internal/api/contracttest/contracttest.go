@@ -28,7 +28,7 @@ type Contract struct {
 	problem    *jsonschema.Schema
 
 	mu   sync.Mutex
-	seen map[string]map[int]bool // statuses by operation
+	seen map[string]bool // what operations have answered: "create-payroll 200", "create-payroll 404 not_found"
 }
 
 // ErrBehind says that an operation refused in a way that its list of codes does not have.
@@ -92,7 +92,7 @@ func Open(document []byte) (*Contract, error) {
 	if err := compiler.AddResource("contract.json", whole); err != nil {
 		return nil, err
 	}
-	c := &Contract{mux: http.NewServeMux(), operations: map[string]*operation{}, seen: map[string]map[int]bool{}}
+	c := &Contract{mux: http.NewServeMux(), operations: map[string]*operation{}, seen: map[string]bool{}}
 	if c.problem, err = compiler.Compile("contract.json#/components/schemas/Problem"); err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (c *Contract) Check(r *http.Request, sent []byte, status int, header http.H
 	if a == nil {
 		return fmt.Errorf("%w: %s answers the undocumented status %d: %.300s", ErrBehind, o.id, status, body)
 	}
-	c.note(o.id, status)
+	c.note(o.id, status, "")
 	var problems []error
 	for name := range header {
 		if !slices.Contains(own, name) && !slices.Contains(a.headers, name) {
@@ -195,7 +195,10 @@ func (c *Contract) Check(r *http.Request, sent []byte, status int, header http.H
 	}
 	if status >= 400 {
 		var p struct{ Code string }
-		if json.Unmarshal(body, &p) == nil && p.Code != "" && !slices.Contains(a.codes, p.Code) {
+		if json.Unmarshal(body, &p) == nil && p.Code != "" {
+			c.note(o.id, status, p.Code)
+		}
+		if p.Code != "" && !slices.Contains(a.codes, p.Code) {
 			problems = append(problems, fmt.Errorf("%w: %s answers %d with the undocumented code %s", ErrBehind, o.id, status, p.Code))
 		}
 	}
@@ -241,24 +244,35 @@ func dropNulls(v any) {
 	}
 }
 
-func (c *Contract) note(id string, status int) {
+func (c *Contract) note(id string, status int, code string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.seen[id] == nil {
-		c.seen[id] = map[int]bool{}
-	}
-	c.seen[id][status] = true
+	c.seen[answerName(id, status, code)] = true
 }
 
-// Unseen lists what the document promises and nobody has answered yet, as "operation status", in order.
+func answerName(id string, status int, code string) string {
+	return strings.TrimSpace(id + " " + strconv.Itoa(status) + " " + code)
+}
+
+// Unseen lists what the document promises and nobody has answered yet, in order: "operation status", and for errors "operation
+// status code".
 func (c *Contract) Unseen() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var list []string
 	for _, o := range c.operations {
-		for status := range o.answers {
-			if !c.seen[o.id][status] {
-				list = append(list, o.id+" "+strconv.Itoa(status))
+		for status, a := range o.answers {
+			names := []string{answerName(o.id, status, "")}
+			if len(a.codes) > 0 {
+				names = names[:0]
+			}
+			for _, code := range a.codes {
+				names = append(names, answerName(o.id, status, code))
+			}
+			for _, name := range names {
+				if !c.seen[name] {
+					list = append(list, name)
+				}
 			}
 		}
 	}
