@@ -114,6 +114,7 @@ var reference = map[string]string{
 	"sign_in_attempts":    "counts tries of passwords and codes, before anybody is known",
 	"second_factors":      "a person's own, whomever they act for",
 	"account_links":       "found by the digest of the token in a mail; there is no account yet, or it is a person's",
+	"member_invitations":  "its key starts with the company, but the link in a mail carries a token only",
 	"recovery_codes":      "a person's own, whomever they act for",
 	"access_tokens":       "found by the digest of the secret that a request carries; the row says which company",
 	"members":             "its key starts with the company, but sign-in asks which companies a person belongs to",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base32"
 	"errors"
+	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
@@ -105,5 +106,58 @@ func deleteLinks(ctx context.Context, tx *db.Tx, p Purpose, email string) error 
 
 func deleteEndedLinks(ctx context.Context, tx *db.Tx) error {
 	_, err := tx.Exec(ctx, "DELETE FROM account_links WHERE expires_at <= $1", db.Micros(tx.Now()))
+	return err
+}
+
+func selectMembers(ctx context.Context, tx *db.Tx, companyID string) ([]Member, error) {
+	rows, err := tx.Query(ctx, `SELECT m.user_id, u.first_name, u.last_name, u.email, m.role, COALESCE(f.confirmed_at, 0) <> 0
+		FROM members m JOIN users u ON u.user_id = m.user_id LEFT JOIN second_factors f ON f.user_id = m.user_id
+		WHERE m.company_id = $1 ORDER BY m.created_at, m.user_id`, companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (m Member, err error) {
+		var first, last string
+		err = r.Scan(&m.UserID, &first, &last, &m.Email, &m.Role, &m.Factor)
+		m.Name = strings.TrimSpace(first + " " + last)
+		return m, err
+	})
+}
+
+func insertInvitation(ctx context.Context, tx *db.Tx, v Invitation, digest, by string) error {
+	return tx.Insert(ctx, "member_invitations", []string{"company_id", "invitation_id", "digest", "email", "email_key", "role", "invited_by", "created_at", "expires_at"},
+		[][]any{{v.CompanyID, v.ID, digest, v.Email, identity.EmailKey(v.Email), v.Role, by, db.Micros(tx.Now()), db.Micros(v.Expires)}})
+}
+
+func selectInvitations(ctx context.Context, tx *db.Tx, companyID string) ([]Invitation, error) {
+	rows, err := tx.Query(ctx, `SELECT invitation_id, email, role, expires_at FROM member_invitations
+		WHERE company_id = $1 AND expires_at > $2 ORDER BY created_at, invitation_id`, companyID, db.Micros(tx.Now()))
+	return db.Collect(rows, err, func(r *db.Rows) (Invitation, error) {
+		v := Invitation{CompanyID: companyID}
+		var expires int64
+		err := r.Scan(&v.ID, &v.Email, &v.Role, &expires)
+		v.Expires = db.Time(expires)
+		return v, err
+	})
+}
+
+func selectInvitation(ctx context.Context, tx *db.Tx, digest string) (v Invitation, err error) {
+	var expires int64
+	err = tx.QueryRow(ctx, "SELECT company_id, invitation_id, email, role, expires_at FROM member_invitations WHERE digest = $1 AND expires_at > $2",
+		digest, db.Micros(tx.Now())).Scan(&v.CompanyID, &v.ID, &v.Email, &v.Role, &expires)
+	v.Expires = db.Time(expires)
+	return v, missing(err)
+}
+
+// deleteInvitation says fault.NotFoundErr for one that is gone, so that of two who answer it one does.
+func deleteInvitation(ctx context.Context, tx *db.Tx, companyID, id string) error {
+	n, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE company_id = $1 AND invitation_id = $2 AND expires_at > $3", companyID, id, db.Micros(tx.Now()))
+	if err == nil && n == 0 {
+		return fault.NotFoundErr
+	}
+	return err
+}
+
+// deleteInvitations deletes those of an address, and those that have ended.
+func deleteInvitations(ctx context.Context, tx *db.Tx, companyID, email string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE company_id = $1 AND (email_key = $2 OR expires_at <= $3)",
+		companyID, identity.EmailKey(email), db.Micros(tx.Now()))
 	return err
 }

@@ -289,17 +289,37 @@ func (u User) CheckPassword(password string) (bool, error) {
 // Member is a user's standing in a company they sign in for.
 type Member struct{ CompanyID, UserID, Role string }
 
-// The roles of members. Who has another one, such as viewer, may look and change nothing.
+// The roles of members. A viewer, and who has a role that is unknown here, may look and change nothing.
 const (
 	RoleOwner     = "owner"
 	RoleAdmin     = "admin"
 	RoleDeveloper = "developer"
+	RoleViewer    = "viewer"
 )
 
 // Manages says whether a role may change what programs may do for a company: its apps, keys and webhooks, and grants to apps
 // of others.
 func Manages(role string) bool {
 	return role == RoleOwner || role == RoleAdmin || role == RoleDeveloper
+}
+
+// Administers says whether a role may change who acts for a company, and approve that its money moves.
+func Administers(role string) bool { return role == RoleOwner || role == RoleAdmin }
+
+// DeleteMember ends a membership. Sessions and grants are the caller's to end.
+func DeleteMember(ctx context.Context, tx *db.Tx, companyID, userID string) error {
+	return deleteMember(ctx, tx, companyID, userID)
+}
+
+// RevokeGrants takes back what a user has allowed apps to do for a company.
+func RevokeGrants(ctx context.Context, tx *db.Tx, companyID, userID string) error {
+	return revokeGrants(ctx, tx, companyID, userID)
+}
+
+// NextCompanyVersion gives the company's next version to a change of what belongs to it, and keeps other such changes waiting until
+// the commit.
+func NextCompanyVersion(ctx context.Context, tx *db.Tx, companyID string) (int64, error) {
+	return nextVersion(ctx, tx, companyID)
 }
 
 // AddMember lets a user act for a company by signing in. Adding one again changes the role.

@@ -98,6 +98,27 @@ func upsertMember(ctx context.Context, tx *db.Tx, m Member) error {
 	return err
 }
 
+func deleteMember(ctx context.Context, tx *db.Tx, companyID, userID string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM members WHERE company_id = $1 AND user_id = $2", companyID, userID)
+	return err
+}
+
+func revokeGrants(ctx context.Context, tx *db.Tx, companyID, userID string) error {
+	tx.Notify(NoticeRevoked)
+	if _, err := tx.Exec(ctx, "DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND used_at = 0", companyID, userID); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $3 WHERE company_id = $1 AND user_id = $2 AND revoked_at = 0",
+		companyID, userID, db.Micros(tx.Now()))
+	return err
+}
+
+func nextVersion(ctx context.Context, tx *db.Tx, companyID string) (version int64, err error) {
+	err = tx.QueryRow(ctx, "UPDATE companies SET version = version + 1, updated_at = $2 WHERE company_id = $1 RETURNING version",
+		companyID, db.Micros(tx.Now())).Scan(&version)
+	return version, missing(err)
+}
+
 func selectMemberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error) {
 	rows, err := tx.Query(ctx, "SELECT company_id, role FROM members WHERE user_id = $1 ORDER BY created_at, company_id", userID)
 	return db.Collect(rows, err, func(r *db.Rows) (Member, error) {

@@ -101,6 +101,8 @@ func known(data any) []string {
 		return append([]string{d.Name, d.App, d.Company}, d.Scopes...)
 	case WebhookDisabledData:
 		return []string{d.Company, d.Endpoint, "2030-01-02 03:04 UTC"}
+	case MemberInvitedData:
+		return []string{d.Company, "https://pay.example.com/join/tok", "2030-01-02 03:04 UTC"}
 	case SignUpData:
 		return []string{"https://pay.example.com/sign-up/tok", "2030-01-02 03:04 UTC"}
 	case AccountExistsData:

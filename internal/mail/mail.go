@@ -45,6 +45,7 @@ const (
 	SignUp             = "sign_up"             // SignUpData
 	AccountExists      = "account_exists"      // AccountExistsData
 	PasswordReset      = "password_reset"      // PasswordResetData
+	MemberInvited      = "member_invited"      // MemberInvitedData
 )
 
 // The data of the templates. Everything is for people to read: names, amounts with their currency, masked account numbers.
@@ -122,6 +123,14 @@ type (
 		Expires time.Time
 	}
 
+	// MemberInvitedData asks somebody to act for a company.
+	MemberInvitedData struct {
+		Company string
+		Role    string // owner, admin, developer or viewer
+		Token   string // of the link /join/{token}
+		Expires time.Time
+	}
+
 	// AccountChangedData warns a person that the way they sign in was changed, perhaps not by them.
 	AccountChangedData struct {
 		Name   string
@@ -136,6 +145,7 @@ type linked interface{ link() string }
 func (d InvitationData) link() string    { return "/invitation/" + d.Token }
 func (d SignUpData) link() string        { return "/sign-up/" + d.Token }
 func (d PasswordResetData) link() string { return "/password/" + d.Token }
+func (d MemberInvitedData) link() string { return "/join/" + d.Token }
 func (AccountExistsData) link() string   { return "/sign-in" }
 
 // The values of AccountChangedData.Change.
@@ -179,6 +189,7 @@ var dataOf = map[string]reflect.Type{
 	SignUp:             reflect.TypeFor[SignUpData](),
 	AccountExists:      reflect.TypeFor[AccountExistsData](),
 	PasswordReset:      reflect.TypeFor[PasswordResetData](),
+	MemberInvited:      reflect.TypeFor[MemberInvitedData](),
 }
 
 // Message is one mail to be sent, by a job, after its transaction commits.

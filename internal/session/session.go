@@ -68,6 +68,9 @@ func (s Session) Principal() identity.Principal {
 // Manages says whether the person may change what belongs to the company.
 func (s Session) Manages() bool { return s.Company.ID != "" && identity.Manages(s.Role) }
 
+// Administers says whether the person may change who acts for the company.
+func (s Session) Administers() bool { return s.Company.ID != "" && identity.Administers(s.Role) }
+
 // Start signs a user in and returns the token of the new session, which is not kept.
 func Start(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
 	token = identity.NewSessionToken()

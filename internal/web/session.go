@@ -104,7 +104,7 @@ func (c *call) admitted(ctx context.Context, tx *db.Tx, rt route, h handler) (vi
 		return view{}, errFormToken
 	case rt.access >= member && c.session.Company.ID == "":
 		return view{}, errNoCompany
-	case rt.access >= manager && !c.session.Manages():
+	case rt.access >= manager && !c.session.Manages(), rt.access >= administrator && !c.session.Administers():
 		return view{}, errRole
 	case needs != passwordOnly:
 		return view{redirect: c.factorFirst()}, nil

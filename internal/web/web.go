@@ -95,6 +95,9 @@ func New(d Deps) http.Handler {
 		if rt.sandbox && s.Env != identity.Sandbox || rt.decides && !s.decides() || rt.simulated && !s.simulates() {
 			continue
 		}
+		if rt.access == nobody {
+			panic("web: " + rt.method + " " + rt.path + " does not say who may come")
+		}
 		s.mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w.(*answer), r, rt) })
 	}
 	s.mux.HandleFunc("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) { s.serveAsset(w.(*answer), r) })
@@ -118,10 +121,12 @@ const (
 type access int
 
 const (
-	anyone  access = iota
-	person         // somebody who is signed in
-	member         // and acts for a company
-	manager        // in a role that may change what programs do for it
+	nobody        access = iota // who may come was forgotten to say
+	anyone                      // also who is not signed in
+	person                      // somebody who is signed in
+	member                      // and acts for a company: owners, administrators, developers and viewers
+	manager                     // in a role that may change what programs do for it: all but viewers
+	administrator               // in one that may change who acts for it and approve that money moves: owners and administrators
 )
 
 // What a route asks of a second factor. Acting for a seeded company needs none.

@@ -121,8 +121,8 @@ func form() []route {
 		return view{page: "test", title: "A form <b>", data: value}, err
 	}
 	return []route{
-		{method: "GET", path: "/test", kind: read, personal: true, handler: show},
-		{method: "POST", path: "/test", kind: write, personal: true, again: show, handler: func(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+		{method: "GET", path: "/test", kind: read, access: anyone, personal: true, handler: show},
+		{method: "POST", path: "/test", kind: write, access: anyone, personal: true, again: show, handler: func(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 			if err := db.SetSetting(ctx, tx, "day", c.form.Get("test_day")); err != nil {
 				return view{}, err
 			}

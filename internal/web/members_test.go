@@ -1,0 +1,263 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// Every page is for the roles that the table names, and for nobody else.
+func TestEveryPageForEveryRole(t *testing.T) {
+	x := hire(t, sqlite(t), account.Roles...)
+	x.write(func(ctx context.Context, tx *db.Tx) (err error) { // somebody who acts for no company
+		sealer, err := identity.NewSealer(make([]byte, 32))
+		if err == nil {
+			_, err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{Password: password, Profile: identity.Profile{Email: "alone@acme.example"}})
+		}
+		return err
+	})
+	may := map[access][]string{
+		anyone:        {"", "alone", identity.RoleViewer, identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
+		person:        {"alone", identity.RoleViewer, identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
+		member:        {identity.RoleViewer, identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
+		manager:       {identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
+		administrator: {identity.RoleAdmin, identity.RoleOwner},
+	}
+	for _, role := range may[anyone] {
+		v := webtest.NewVisitor(t, x.url)
+		if role != "" {
+			v = x.signIn(role)
+		}
+		for _, rt := range routes {
+			path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(strings.TrimSuffix(rt.path, "{$}"), "none")
+			if rt.decides || rt.simulated || rt.access == anyone || strings.HasSuffix(path, "/leave") || strings.HasPrefix(path, "/sign-out") {
+				continue
+			}
+			var got webtest.Visit
+			if rt.method == http.MethodGet {
+				got = v.Get(path)
+			} else {
+				got = v.Post(path, url.Values{"form_token": {formToken(v.Cookie("stipend_session"))}})
+			}
+			refused := got.Status == 403 && (strings.Contains(got.Text, "<code>role_required</code>") || strings.Contains(got.Text, "<code>not_a_member</code>")) ||
+				got.Status == 303 && strings.HasPrefix(got.Location(), "/sign-in") ||
+				got.Status == 403 && role == "" // a stream of events leads nowhere
+			if allowed := slices.Contains(may[rt.access], role); allowed == refused || got.Status >= 500 {
+				t.Errorf("%s %s by %q: %d to %q; may: %v", rt.method, path, role, got.Status, got.Location(), allowed)
+			}
+		}
+	}
+}
+
+func TestMembers(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := hire(t, d, "owner", "admin", "developer")
+		x.known = true
+		openHouse(t, x.house, Deps{DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID}})
+		owner, admin, developer := x.signIn("owner"), x.signIn("admin"), x.signIn("developer")
+		if page := developer.Get("/settings/members"); page.Status != 200 || strings.Contains(page.Text, "/role\"") || strings.Contains(page.Text, `name="email"`) || !strings.Contains(page.Text, "admin@acme.example") {
+			t.Errorf("a developer may change something:\n%s", page.Text)
+		}
+		invite := func(v *webtest.Visitor, email, role string) webtest.Visit {
+			t.Helper()
+			return v.Submit(v.Get("/settings/members"), "/settings/members", "email", email, "role", role)
+		}
+		for _, role := range []string{"", "king"} {
+			if got := invite(owner, "new@acme.example", role); got.Status != 422 || !strings.Contains(got.Text, "role-problem") {
+				t.Errorf("role %q: %d", role, got.Status)
+			}
+		}
+		if got := invite(admin, "new@acme.example", "owner"); got.Status != 403 {
+			t.Errorf("an administrator makes an owner: %d", got.Status)
+		}
+		if got := invite(admin, "Developer@acme.example", "viewer"); got.Status != 409 && got.Status != 422 {
+			t.Errorf("a member is invited: %d", got.Status)
+		}
+
+		// Somebody without an account gets one; the first link ends with the second.
+		invite(admin, "new@acme.example", "admin")
+		first := x.follow("new@acme.example", mail.MemberInvited)
+		clock.Advance(1e9)
+		invite(admin, "new@acme.example", "developer")
+		path := x.follow("new@acme.example", mail.MemberInvited)
+		v := webtest.NewVisitor(t, x.url)
+		if got := v.Get(first); got.Status != 404 {
+			t.Errorf("a replaced invitation: %d", got.Status)
+		}
+		page := v.Get(path)
+		if got := v.Submit(page, path, "first_name", "Grace", "last_name", "", "new_password", "x"); got.Status != 422 || !strings.Contains(got.Text, "last_name-problem") || !strings.Contains(got.Text, "new_password-problem") {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		if got := v.Submit(page, path, "first_name", "Grace", "last_name", "Hopper", "new_password", "wire of eleven inches"); got.Location() != "/account" {
+			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+		if page := v.Get("/account"); !strings.Contains(page.Text, "<dd>developer</dd>") || !strings.Contains(page.Text, "Grace Hopper") {
+			t.Errorf("%s", page.Text)
+		}
+		if got := v.Get(path); got.Status != 404 {
+			t.Errorf("a second time: %d", got.Status)
+		}
+
+		// Somebody with an account signs in to it; another's account does not do.
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			return account.Invite(ctx, tx, account.By{CompanyID: x.other.ID, UserID: "usr_x", Role: identity.RoleOwner}, "developer@acme.example", "viewer", "en")
+		})
+		x.posted("")
+		var other []mail.Kept
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			other, _, err = mail.List(ctx, tx, x.other.ID, 0, 1)
+			return err
+		}); err != nil || len(other) != 1 {
+			t.Fatalf("%v, %d mails", err, len(other))
+		}
+		path = regexp.MustCompile(`/join/\S+`).FindString(other[0].Text)
+		if page := owner.Get(path); !strings.Contains(page.Text, "for another address") || strings.Contains(page.Text, `action="`+path+`"`) {
+			t.Errorf("%s", page.Text)
+		}
+		if got := owner.Post(path, url.Values{"form_token": {formToken(owner.Cookie("stipend_session"))}}); !strings.HasPrefix(got.Location(), "/sign-in") {
+			t.Errorf("another's account: %d to %q", got.Status, got.Location())
+		}
+		if got := developer.Post(path, url.Values{}); got.Status != 403 {
+			t.Errorf("a form of nobody: %d", got.Status)
+		}
+		if got := developer.Submit(developer.Get(path), path); got.Location() != "/account" {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		if page := developer.Get("/account"); !strings.Contains(page.Text, "<dd>Zenith</dd>") || !strings.Contains(page.Text, "<dd>viewer</dd>") {
+			t.Errorf("%s", page.Text)
+		}
+
+		// Roles and memberships end at once, with what they allowed.
+		grant := func(role string) string {
+			t.Helper()
+			var token string
+			x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+				app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: x.other.ID, Name: "Books", Scopes: identity.AllScopes()})
+				if err == nil {
+					_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{CompanyID: x.company.ID, AppID: app.ID, UserID: x.users[role].ID, Scopes: identity.AllScopes()})
+				}
+				return err
+			})
+			return token
+		}
+		change := func(v *webtest.Visitor, role, to string) webtest.Visit {
+			t.Helper()
+			action := "/settings/members/" + x.users[role].ID
+			if to == "" {
+				return v.Post(action+"/remove", url.Values{"form_token": {formToken(v.Cookie("stipend_session"))}})
+			}
+			return v.Post(action+"/role", url.Values{"form_token": {formToken(v.Cookie("stipend_session"))}, "role": {to}})
+		}
+		token := grant("developer")
+		if got := change(admin, "developer", "admin"); got.Status != 303 || !x.opens("Bearer", token) {
+			t.Errorf("%d; may the app still: %v", got.Status, x.opens("Bearer", token))
+		}
+		if got := change(admin, "developer", "viewer"); got.Status != 303 || x.opens("Bearer", token) {
+			t.Errorf("%d; a viewer's app may act", got.Status)
+		}
+		for what, got := range map[string]webtest.Visit{
+			"an administrator changes an owner": change(admin, "owner", "viewer"), "removes one": change(admin, "owner", ""), "becomes one": change(admin, "admin", "owner"),
+			"a viewer changes": change(developer, "admin", "viewer"),
+		} {
+			if got.Status != 403 {
+				t.Errorf("%s: %d", what, got.Status)
+			}
+		}
+		for what, got := range map[string]webtest.Visit{
+			"is demoted": change(owner, "owner", "admin"), "is removed": change(owner, "owner", ""), "leaves": owner.Submit(owner.Get("/settings/members"), "/settings/members/leave"),
+		} {
+			if got.Status != 409 || !strings.Contains(got.Text, "last_owner") {
+				t.Errorf("the last owner %s: %d", what, got.Status)
+			}
+		}
+		token = grant("admin")
+		if got := change(owner, "admin", ""); got.Status != 303 || in(admin) || x.opens("Bearer", token) {
+			t.Errorf("%d; in: %v, the app may: %v", got.Status, in(admin), x.opens("Bearer", token))
+		}
+		if page := x.signIn("admin").Get("/settings/members"); page.Status != 403 {
+			t.Errorf("who was removed looks: %d", page.Status)
+		}
+		change(owner, "developer", "owner")
+		if got := owner.Submit(owner.Get("/settings/members"), "/settings/members/leave"); got.Status != 303 || in(owner) {
+			t.Errorf("one of two owners cannot leave: %d", got.Status)
+		}
+		var changes []db.Change
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			changes, err = db.Changes(ctx, tx, x.company.ID, x.company.ID)
+			return err
+		}); err != nil || len(changes) != 8 {
+			t.Errorf("%v, %d changes in the history: %+v", err, len(changes), changes)
+		}
+	})
+}
+
+// Of two who go at once one stays: there is always an owner.
+func TestTheLastOwnerStays(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := hire(t, d, "owner", "admin")
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			return x.hires(ctx, tx, x.company, "admin", identity.RoleOwner)
+		})
+		left := make(chan error)
+		for _, who := range []string{"owner", "admin"} {
+			go func() {
+				left <- d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+					return account.RemoveMember(ctx, tx, account.By{CompanyID: x.company.ID, UserID: x.users[who].ID, Role: identity.RoleOwner}, x.users[who].ID)
+				})
+			}()
+		}
+		if a, b := <-left, <-left; (a == nil) == (b == nil) || x.count("SELECT COUNT(*) FROM members WHERE company_id = '"+x.company.ID+"'") != 1 {
+			t.Errorf("%v, %v", a, b)
+		}
+	})
+}
+
+func TestInvitationsHaveALimit(t *testing.T) {
+	x := hire(t, sqlite(t), "owner")
+	v := x.signIn("owner")
+	invite := func(i int) webtest.Visit {
+		return v.Submit(v.Get("/settings/members"), "/settings/members", "email", fmt.Sprintf("p%d@acme.example", i), "role", "viewer")
+	}
+	for i := range account.MaxInvitations {
+		if got := invite(i); got.Status != 303 {
+			t.Fatalf("%d: %d", i, got.Status)
+		}
+	}
+	if got := invite(account.MaxInvitations); got.Status != 409 {
+		t.Errorf("one more: %d", got.Status)
+	}
+	page := v.Get("/settings/members")
+	v.Submit(page, find(t, page, `action="([^"]*/withdraw)"`))
+	if got := invite(account.MaxInvitations); got.Status != 303 {
+		t.Errorf("after one was withdrawn: %d", got.Status)
+	}
+}
+
+func TestMembersInABrowser(t *testing.T) {
+	x := hire(t, sqlite(t), "owner", "viewer").reopen()
+	openHouse(t, x.house, Deps{DB: x.d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID}})
+	b := webtest.Start(t)
+	p := b.Open(x.url+"/settings/members", webtest.Look{NoScript: true})
+	p.Fill("#email", "owner@acme.example")
+	p.Fill("#password", password)
+	p.Send("main button")
+	p.Fill("#email", "new@acme.example")
+	p.Send(`form[action="/settings/members"] button`)
+	if !strings.Contains(p.Text(), "new@acme.example") {
+		t.Errorf("at %s:\n%s", p.Path(), p.Text())
+	}
+	b.Check(x.url + "/settings/members")
+	b.Open(x.url+x.follow("new@acme.example", mail.MemberInvited), webtest.Look{Width: 320}).Audit()
+}
