@@ -1189,6 +1189,10 @@ func (s *ClaimPayment) encodeFields(e *jx.Encoder) {
 		e.Bool(s.InTime)
 	}
 	{
+		e.FieldStart("method")
+		s.Method.Encode(e)
+	}
+	{
 		e.FieldStart("status")
 		s.Status.Encode(e)
 	}
@@ -1198,7 +1202,7 @@ func (s *ClaimPayment) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfClaimPayment = [9]string{
+var jsonFieldsNameOfClaimPayment = [10]string{
 	0: "amount",
 	1: "confirmations",
 	2: "confirmations_required",
@@ -1206,8 +1210,9 @@ var jsonFieldsNameOfClaimPayment = [9]string{
 	4: "deposit_id",
 	5: "first_seen",
 	6: "in_time",
-	7: "status",
-	8: "tx_hash",
+	7: "method",
+	8: "status",
+	9: "tx_hash",
 }
 
 // Decode decodes ClaimPayment from json.
@@ -1303,8 +1308,18 @@ func (s *ClaimPayment) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"in_time\"")
 			}
-		case "status":
+		case "method":
 			requiredBitSet[0] |= 1 << 7
+			if err := func() error {
+				if err := s.Method.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"method\"")
+			}
+		case "status":
+			requiredBitSet[1] |= 1 << 0
 			if err := func() error {
 				if err := s.Status.Decode(d); err != nil {
 					return err
@@ -1314,7 +1329,7 @@ func (s *ClaimPayment) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"status\"")
 			}
 		case "tx_hash":
-			requiredBitSet[1] |= 1 << 0
+			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
 				v, err := d.Str()
 				s.TxHash = string(v)
@@ -1336,7 +1351,7 @@ func (s *ClaimPayment) Decode(d *jx.Decoder) error {
 	var failures []validate.FieldError
 	for i, mask := range [2]uint8{
 		0b11111111,
-		0b00000001,
+		0b00000011,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -1378,6 +1393,46 @@ func (s *ClaimPayment) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *ClaimPayment) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes ClaimPaymentMethod as json.
+func (s ClaimPaymentMethod) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes ClaimPaymentMethod from json.
+func (s *ClaimPaymentMethod) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode ClaimPaymentMethod to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch ClaimPaymentMethod(v) {
+	case ClaimPaymentMethodBitcoin:
+		*s = ClaimPaymentMethodBitcoin
+	case ClaimPaymentMethodLightning:
+		*s = ClaimPaymentMethodLightning
+	default:
+		*s = ClaimPaymentMethod(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s ClaimPaymentMethod) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *ClaimPaymentMethod) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -1470,6 +1525,14 @@ func (s *ClaimQuote) encodeFields(e *jx.Encoder) {
 		s.FundingDetails.Encode(e)
 	}
 	{
+		e.FieldStart("lightning_invoice")
+		e.Str(s.LightningInvoice)
+	}
+	{
+		e.FieldStart("payment_uri")
+		e.Str(s.PaymentURI)
+	}
+	{
 		e.FieldStart("quote_id")
 		e.Str(s.QuoteID)
 	}
@@ -1491,7 +1554,7 @@ func (s *ClaimQuote) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfClaimQuote = [13]string{
+var jsonFieldsNameOfClaimQuote = [15]string{
 	0:  "checkout_url",
 	1:  "claim_id",
 	2:  "denomination_amount",
@@ -1500,11 +1563,13 @@ var jsonFieldsNameOfClaimQuote = [13]string{
 	5:  "funding_amount",
 	6:  "funding_currency",
 	7:  "funding_details",
-	8:  "quote_id",
-	9:  "rate",
-	10: "status",
-	11: "valid_from",
-	12: "valid_to",
+	8:  "lightning_invoice",
+	9:  "payment_uri",
+	10: "quote_id",
+	11: "rate",
+	12: "status",
+	13: "valid_from",
+	14: "valid_to",
 }
 
 // Decode decodes ClaimQuote from json.
@@ -1608,8 +1673,32 @@ func (s *ClaimQuote) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"funding_details\"")
 			}
-		case "quote_id":
+		case "lightning_invoice":
 			requiredBitSet[1] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.LightningInvoice = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"lightning_invoice\"")
+			}
+		case "payment_uri":
+			requiredBitSet[1] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.PaymentURI = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"payment_uri\"")
+			}
+		case "quote_id":
+			requiredBitSet[1] |= 1 << 2
 			if err := func() error {
 				v, err := d.Str()
 				s.QuoteID = string(v)
@@ -1621,7 +1710,7 @@ func (s *ClaimQuote) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"quote_id\"")
 			}
 		case "rate":
-			requiredBitSet[1] |= 1 << 1
+			requiredBitSet[1] |= 1 << 3
 			if err := func() error {
 				v, err := d.Str()
 				s.Rate = string(v)
@@ -1633,7 +1722,7 @@ func (s *ClaimQuote) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"rate\"")
 			}
 		case "status":
-			requiredBitSet[1] |= 1 << 2
+			requiredBitSet[1] |= 1 << 4
 			if err := func() error {
 				if err := s.Status.Decode(d); err != nil {
 					return err
@@ -1643,7 +1732,7 @@ func (s *ClaimQuote) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"status\"")
 			}
 		case "valid_from":
-			requiredBitSet[1] |= 1 << 3
+			requiredBitSet[1] |= 1 << 5
 			if err := func() error {
 				v, err := json.DecodeDateTime(d)
 				s.ValidFrom = v
@@ -1655,7 +1744,7 @@ func (s *ClaimQuote) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"valid_from\"")
 			}
 		case "valid_to":
-			requiredBitSet[1] |= 1 << 4
+			requiredBitSet[1] |= 1 << 6
 			if err := func() error {
 				v, err := json.DecodeDateTime(d)
 				s.ValidTo = v
@@ -1677,7 +1766,7 @@ func (s *ClaimQuote) Decode(d *jx.Decoder) error {
 	var failures []validate.FieldError
 	for i, mask := range [2]uint8{
 		0b11111111,
-		0b00011111,
+		0b01111111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.

@@ -412,9 +412,11 @@ type ClaimPayment struct {
 	FirstSeen time.Time `json:"first_seen"`
 	// Whether it was first seen while its quote held.
 	InTime bool `json:"in_time"`
+	// How it was paid.
+	Method ClaimPaymentMethod `json:"method"`
 	// State of the object.
 	Status ClaimPaymentStatus `json:"status"`
-	// Id of the transaction on the chain; empty until there is one.
+	// The transaction, or over Lightning the payment hash.
 	TxHash string `json:"tx_hash"`
 }
 
@@ -451,6 +453,11 @@ func (s *ClaimPayment) GetFirstSeen() time.Time {
 // GetInTime returns the value of InTime.
 func (s *ClaimPayment) GetInTime() bool {
 	return s.InTime
+}
+
+// GetMethod returns the value of Method.
+func (s *ClaimPayment) GetMethod() ClaimPaymentMethod {
+	return s.Method
 }
 
 // GetStatus returns the value of Status.
@@ -498,6 +505,11 @@ func (s *ClaimPayment) SetInTime(val bool) {
 	s.InTime = val
 }
 
+// SetMethod sets the value of Method.
+func (s *ClaimPayment) SetMethod(val ClaimPaymentMethod) {
+	s.Method = val
+}
+
 // SetStatus sets the value of Status.
 func (s *ClaimPayment) SetStatus(val ClaimPaymentStatus) {
 	s.Status = val
@@ -506,6 +518,48 @@ func (s *ClaimPayment) SetStatus(val ClaimPaymentStatus) {
 // SetTxHash sets the value of TxHash.
 func (s *ClaimPayment) SetTxHash(val string) {
 	s.TxHash = val
+}
+
+// How it was paid.
+type ClaimPaymentMethod string
+
+const (
+	ClaimPaymentMethodBitcoin   ClaimPaymentMethod = "bitcoin"
+	ClaimPaymentMethodLightning ClaimPaymentMethod = "lightning"
+)
+
+// AllValues returns all ClaimPaymentMethod values.
+func (ClaimPaymentMethod) AllValues() []ClaimPaymentMethod {
+	return []ClaimPaymentMethod{
+		ClaimPaymentMethodBitcoin,
+		ClaimPaymentMethodLightning,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s ClaimPaymentMethod) MarshalText() ([]byte, error) {
+	switch s {
+	case ClaimPaymentMethodBitcoin:
+		return []byte(s), nil
+	case ClaimPaymentMethodLightning:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *ClaimPaymentMethod) UnmarshalText(data []byte) error {
+	switch ClaimPaymentMethod(data) {
+	case ClaimPaymentMethodBitcoin:
+		*s = ClaimPaymentMethodBitcoin
+		return nil
+	case ClaimPaymentMethodLightning:
+		*s = ClaimPaymentMethodLightning
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // State of the object.
@@ -589,6 +643,12 @@ type ClaimQuote struct {
 	FundingCurrency string `json:"funding_currency"`
 	// Where the money goes.
 	FundingDetails FundingDetails `json:"funding_details"`
+	// BOLT 11 payment request over the funding amount, valid as long as the quote; empty where Lightning
+	// is not offered, or the invoice is not made yet, or something came for the quote.
+	LightningInvoice string `json:"lightning_invoice"`
+	// Link by which a wallet pays the quote (BIP 321), over Lightning too where there is an invoice; empty
+	// once something came for the quote, or it has ended.
+	PaymentURI string `json:"payment_uri"`
 	// Id of the quote.
 	QuoteID string `json:"quote_id"`
 	// One whole funding currency in the denomination currency, as decimal text.
@@ -639,6 +699,16 @@ func (s *ClaimQuote) GetFundingCurrency() string {
 // GetFundingDetails returns the value of FundingDetails.
 func (s *ClaimQuote) GetFundingDetails() FundingDetails {
 	return s.FundingDetails
+}
+
+// GetLightningInvoice returns the value of LightningInvoice.
+func (s *ClaimQuote) GetLightningInvoice() string {
+	return s.LightningInvoice
+}
+
+// GetPaymentURI returns the value of PaymentURI.
+func (s *ClaimQuote) GetPaymentURI() string {
+	return s.PaymentURI
 }
 
 // GetQuoteID returns the value of QuoteID.
@@ -704,6 +774,16 @@ func (s *ClaimQuote) SetFundingCurrency(val string) {
 // SetFundingDetails sets the value of FundingDetails.
 func (s *ClaimQuote) SetFundingDetails(val FundingDetails) {
 	s.FundingDetails = val
+}
+
+// SetLightningInvoice sets the value of LightningInvoice.
+func (s *ClaimQuote) SetLightningInvoice(val string) {
+	s.LightningInvoice = val
+}
+
+// SetPaymentURI sets the value of PaymentURI.
+func (s *ClaimQuote) SetPaymentURI(val string) {
+	s.PaymentURI = val
 }
 
 // SetQuoteID sets the value of QuoteID.
@@ -955,7 +1035,8 @@ type ClaimStatus struct {
 	SettlementCurrency string `json:"settlement_currency"`
 	// State of the object.
 	Status ClaimStatusStatus `json:"status"`
-	// The transaction that completed the payment; before that the newest, or empty.
+	// The transaction that completed the payment, over Lightning its payment hash; before that the newest,
+	// or empty.
 	TxHash string `json:"tx_hash"`
 	// All transactions that pay it, by first sight.
 	TxHashes []string `json:"tx_hashes"`
@@ -1383,7 +1464,8 @@ type ClaimSummary struct {
 	SettlementCurrency string `json:"settlement_currency"`
 	// State of the object.
 	Status ClaimSummaryStatus `json:"status"`
-	// The transaction that completed the payment; before that the newest, or empty.
+	// The transaction that completed the payment, over Lightning its payment hash; before that the newest,
+	// or empty.
 	TxHash string `json:"tx_hash"`
 	// When it last changed, UTC.
 	Updated time.Time `json:"updated"`

@@ -507,6 +507,17 @@ func (s *ClaimPayment) Validate() error {
 
 	var failures []validate.FieldError
 	if err := func() error {
+		if err := s.Method.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "method",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if err := s.Status.Validate(); err != nil {
 			return err
 		}
@@ -521,6 +532,17 @@ func (s *ClaimPayment) Validate() error {
 		return &validate.Error{Fields: failures}
 	}
 	return nil
+}
+
+func (s ClaimPaymentMethod) Validate() error {
+	switch s {
+	case "bitcoin":
+		return nil
+	case "lightning":
+		return nil
+	default:
+		return errors.Errorf("invalid value: %v", s)
+	}
 }
 
 func (s ClaimPaymentStatus) Validate() error {

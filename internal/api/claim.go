@@ -42,6 +42,8 @@ type (
 		Status               string         `json:"status" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled"`
 		Exception            string         `json:"exception" enum:"none,overpaid,late,within_tolerance"`
 		CheckoutURL          string         `json:"checkout_url"`
+		LightningInvoice     string         `json:"lightning_invoice"`
+		PaymentURI           string         `json:"payment_uri"`
 	}
 
 	claimGet struct {
@@ -58,7 +60,7 @@ type (
 		Status               string `json:"status" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled"`
 		Exception            string `json:"exception" enum:"none,overpaid,late,within_tolerance"`
 		Reverted             bool   `json:"reverted"`
-		TxHash               string `json:"tx_hash" doc:"The transaction that completed the payment; before that the newest, or empty."`
+		TxHash               string `json:"tx_hash" doc:"The transaction that completed the payment, over Lightning its payment hash; before that the newest, or empty."`
 		DenominationCurrency string `json:"denomination_currency"`
 		DenominationAmount   string `json:"denomination_amount" doc:"The claim's amount, as decimal text."`
 		FundingCurrency      string `json:"funding_currency"`
@@ -82,10 +84,11 @@ type (
 
 	claimPayment struct {
 		DepositID             string `json:"deposit_id"`
+		Method                string `json:"method" enum:"bitcoin,lightning" doc:"How it was paid."`
 		Status                string `json:"status" enum:"seen,confirmed,reverted,replaced,evicted"`
 		Currency              string `json:"currency"`
 		Amount                string `json:"amount" doc:"As decimal text." example:"0.00240000"`
-		TxHash                string `json:"tx_hash"`
+		TxHash                string `json:"tx_hash" doc:"The transaction, or over Lightning the payment hash."`
 		InTime                bool   `json:"in_time"`
 		FirstSeen             Time   `json:"first_seen"`
 		Confirmations         int64  `json:"confirmations"`
@@ -162,6 +165,7 @@ func (c *call) showClaimQuote(m *claim.Claim) *claimQuote {
 		DenominationCurrency: string(q.Due.Asset()), FundingCurrency: string(q.Funding.Asset()), DenominationAmount: q.Due.String(),
 		FundingAmount: q.Funding.String(), FundingDetails: fundingDetails{q.Address, q.Network},
 		Status: string(m.State), Exception: string(m.Exception), CheckoutURL: c.Claim.CheckoutURL(m.ID),
+		LightningInvoice: m.Invoice, PaymentURI: m.PaymentURI(),
 	}
 }
 
@@ -193,7 +197,7 @@ func getClaimStatus(ctx context.Context, tx *db.Tx, c *call, in *claimGet) (*cla
 	seen := map[string]bool{}
 	for i, p := range d.Payments {
 		out.Payments[i] = claimPayment{
-			DepositID: p.ID, Status: string(p.State), Currency: string(p.Amount.Asset()), Amount: p.Amount.String(), TxHash: p.TxID, InTime: p.Timely,
+			DepositID: p.ID, Method: p.Chain, Status: string(p.State), Currency: string(p.Amount.Asset()), Amount: p.Amount.String(), TxHash: p.TxID, InTime: p.Timely,
 			FirstSeen: Time(p.FirstSeen), Confirmations: p.Confirmations, ConfirmationsRequired: p.Wanted,
 		}
 		if p.State.Live() && !seen[p.TxID] {

@@ -39,6 +39,7 @@ import (
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/kyc/sumsub"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
@@ -69,16 +70,17 @@ type Service struct {
 	log    *slog.Logger
 	holder string // of leases
 
-	db      *db.DB
-	funding *funding.Service
-	sealer  *identity.Sealer
-	kyc     *kyc.Service
-	policy  delivery.Policy // where webhooks may be sent
-	source  chain.Source
-	sim     *sim.Chain // nil on a real chain
-	rates   *rates.Refresher
-	watcher *chain.Watcher
-	metrics *metrics
+	db        *db.DB
+	funding   *funding.Service
+	sealer    *identity.Sealer
+	kyc       *kyc.Service
+	policy    delivery.Policy // where webhooks may be sent
+	source    chain.Source
+	sim       *sim.Chain // nil on a real chain
+	rates     *rates.Refresher
+	watcher   *chain.Watcher
+	lightning *lightning.Service // nil where it is not switched on
+	metrics   *metrics
 
 	listener net.Listener // of the faces
 	servers  []*http.Server
@@ -167,6 +169,12 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	claims := &claim.Service{
 		Watched: s.checkWatched, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, SpreadBps: s.cfg.SpreadBps,
 		Validity: s.cfg.ClaimValidity, PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims),
+	}
+	if s.lightning, err = s.cfg.lightning(); err != nil {
+		return err
+	}
+	if s.lightning != nil {
+		s.lightning.Sealer, claims.Lightning = s.sealer, s.lightning
 	}
 	s.rates = s.refresher()
 
@@ -291,6 +299,9 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 		return err
 	}
 	table := jobs(pay, claims, engine, look, wallet.Opener{Verified: s.cfg.Env == Production}, s.funding, s.kyc)
+	if s.lightning != nil {
+		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle}
+	}
 	if s.cfg.Env == Sandbox {
 		table[payroll.JobRelease] = job.Entry{Tx: withFailures(pay.Release)}
 	}
@@ -333,6 +344,9 @@ func (s *Service) startWatcher(ctx, background context.Context) {
 	s.work.Go(func() { s.watch(background) })
 	if s.sim != nil {
 		s.work.Go(func() { s.mine(background) })
+	}
+	if s.lightning != nil {
+		s.work.Go(func() { s.watchLightning(background) })
 	}
 }
 

@@ -86,6 +86,13 @@ type Config struct {
 	// given any more. The sandbox's clock jumps, so there it is off unless set.
 	BlindLimit time.Duration `default:"0" env:"STIPEND_BLIND_LIMIT" group:"Bitcoin" placeholder:"DURATION" help:"How long the chain may go unwatched before quotes are refused. Default: 10m in production, never in the sandbox."`
 
+	// LndURL switches payments over Lightning on. Every process needs to know; the macaroon is for those that speak to the node.
+	LndURL string `env:"STIPEND_LND_URL" group:"Lightning" placeholder:"URL" help:"REST interface of an LND node, https://host:8080, over which claims can be paid too. Default: claims are paid on the chain only."`
+	// LndMacaroonFile is the node's token; workers and watchers need it.
+	LndMacaroonFile string `env:"STIPEND_LND_MACAROON_FILE" group:"Lightning" placeholder:"FILE" help:"Macaroon with invoices:read, invoices:write and info:read. Default: none."`
+	// LndTLSCertFile is what the node is recognised by.
+	LndTLSCertFile string `env:"STIPEND_LND_TLS_CERT_FILE" group:"Lightning" placeholder:"FILE" help:"Certificate of the node, tls.cert; nothing else is trusted then. Default: what the system trusts."`
+
 	// FundingStripeKey switches on funding accounts at Stripe. Empty: the sandbox's own bank, and none in production.
 	FundingStripeKey string `env:"STIPEND_FUNDING_STRIPE_KEY" group:"Banking" placeholder:"KEY" help:"Secret key of the Stripe account whose bank transfers become funding accounts. Default: none. Better given by environment than as a flag."`
 	// FundingStripeURL is Stripe's interface, or a stand-in for it.
@@ -261,6 +268,9 @@ func (c Config) Check() error {
 		bad("--sumsub-token needs --sumsub-secret and --sumsub-webhook-secret: requests and callbacks are signed with them")
 	}
 
+	if _, err := c.lightning(); err != nil {
+		bad("%w", err)
+	}
 	problems = append(problems, c.checkKeys()...)
 	if _, err := c.webhookPolicy(); err != nil {
 		bad("--webhook-allow: %w", err)

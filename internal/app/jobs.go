@@ -15,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
@@ -29,6 +30,8 @@ import (
 //
 //	who enqueues                     kind                who listens
 //	chain: an output to us changed   chain.output        deposit
+//	claim: to be paid over Lightning lightning.invoice   lightning: make it at the node, or end it there
+//	lightning: an invoice is paid    lightning.paid      deposit
 //	deposit: money for an object     deposit.changed     payroll: fund; claim: follow
 //	quote: a claim's price has ended quote.expired       claim: follow
 //	claim: waits for confirmations   claim.monitor       claim: follow, or give up
@@ -55,6 +58,7 @@ import (
 func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look distribution.Screening, open wallet.Opener, accounts *funding.Service, who *kyc.Service) job.Table {
 	return job.Table{
 		chain.JobOutput:       {Tx: deposit.OutputChanged},
+		lightning.JobPaid:     {Tx: deposit.InvoicePaid},
 		deposit.JobChanged:    {Tx: byObject(pay.Fund, claims.Follow)},
 		quote.JobExpired:      {Tx: claims.QuoteExpired},
 		claim.JobMonitor:      {Tx: claims.Monitor},

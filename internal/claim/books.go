@@ -5,10 +5,11 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// position is what the ledger holds for a claim. The first eight are sums that came about by bookings; what could not be
+// position is what the ledger holds for a claim. The first nine are sums that came about by bookings; what could not be
 // taken back after a reorganisation, because it had been paid out, is owed by the company.
 type position struct {
-	wallet    money.Amount // confirmed money in the wallet (1000)
+	wallet    money.Amount // confirmed money: in the wallet (1000), and
+	channels  money.Amount // of that: in the channels of the Lightning node (1001)
 	suspense  money.Amount // of that: waits, because it is not enough or came late (2600)
 	excess    money.Amount // of that: too much, or given back; the payer's (2400)
 	shortfall money.Amount // absorbed by the house (5030)
@@ -22,7 +23,7 @@ type position struct {
 
 func nothing(funding, settle money.Asset) position {
 	f, s := money.Zero(funding), money.Zero(settle)
-	return position{wallet: f, suspense: f, excess: f, shortfall: f, exchanged: f, merchant: s, revenue: s, owedMerchant: s, owedPayer: f}
+	return position{wallet: f, channels: f, suspense: f, excess: f, shortfall: f, exchanged: f, merchant: s, revenue: s, owedMerchant: s, owedPayer: f}
 }
 
 // books is what has to be booked for a claim: nothing before something is confirmed; then all of it waits, until it is
@@ -30,7 +31,7 @@ func nothing(funding, settle money.Asset) position {
 func (f *facts) books(t tally) (p position, err error) {
 	c := f.c
 	p = nothing(c.Funding, c.SettleIn)
-	p.wallet = t.confirmed
+	p.wallet, p.channels = t.confirmed, t.channels
 	switch {
 	case c.Refunding:
 		p.excess = t.confirmed
@@ -84,7 +85,15 @@ func (c *Claim) move(from, to position, funds, refunds money.Amount) ([]ledger.L
 			lines = append(lines, ledger.Debit(code, dim, d))
 		}
 	}
-	change(ledger.HotWallet, "", false, from.wallet, to.wallet)
+	coins := func(p position) money.Amount {
+		var in money.Amount
+		if err == nil {
+			in, err = p.wallet.Sub(p.channels)
+		}
+		return in
+	}
+	change(ledger.HotWallet, "", false, coins(from), coins(to))
+	change(ledger.ChannelBalance, "", false, from.channels, to.channels)
 	change(ledger.SuspenseLate, c.ID, true, from.suspense, to.suspense)
 	change(ledger.Shortfall, c.ID, false, from.shortfall, to.shortfall)
 	change(ledger.FXPosition, "", true, from.exchanged, to.exchanged)

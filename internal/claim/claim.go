@@ -20,6 +20,8 @@
 //     was booked and what should be. So no sum is booked twice, and each can be taken back.
 //   - All of a payer's money is accounted for: what pays the claim is the merchant's (2200), what came too late or is not
 //     enough waits (2600), what is too much is owed to the payer (2400). None of it is revenue.
+//   - A claim that is paid over Lightning is paid by a deposit like any other, confirmed from the start. What comes both ways is
+//     too much, and the payer's.
 //   - A merchant may cancel and refund; nobody can make an address stop being watched.
 package claim
 
@@ -30,6 +32,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/quote"
 )
@@ -124,7 +127,9 @@ type Claim struct {
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 
-	Quote *quote.Quote // the newest
+	Quote   *quote.Quote // the newest
+	Payable bool         // the newest price holds, and nothing came for it
+	Invoice string       // BOLT 11, by which it can be paid then; "" for none, or none yet
 
 	feeBps int64
 	booked position
@@ -162,6 +167,8 @@ type Service struct {
 	SpreadBps int64
 	Validity  time.Duration // of a price
 	BaseURL   string        // before the path of the checkout
+	// Lightning makes invoices; nil where claims are paid on the chain only.
+	Lightning *lightning.Service
 	// PerMinute and MaxOpen bound the claims of one company; 0 switches a limit off. Requests that are decided at the same
 	// moment may pass together.
 	PerMinute, MaxOpen int64

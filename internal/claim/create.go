@@ -74,8 +74,13 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		}
 		return Claim{}, err
 	}
-	c.Quote = &q
+	c.Quote, c.Payable = &q, true
 	insertClaim(tx, &c)
+	if s.Lightning != nil {
+		if err := s.invoice(tx, &c, q); err != nil {
+			return Claim{}, err
+		}
+	}
 	db.History(tx, c.CompanyID, c.ID, c.Version, "", string(c.State), "created")
 	return c, s.emitCreated(tx, &c)
 }

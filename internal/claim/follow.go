@@ -130,6 +130,9 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 	if c.State == Invalid && was.State != Invalid {
 		c.InvalidAt = tx.Now()
 	}
+	if err := s.offer(ctx, tx, f); err != nil {
+		return err
+	}
 	if c.same(&was) {
 		return nil
 	}
@@ -328,7 +331,11 @@ func (s *Service) renew(ctx context.Context, tx *db.Tx, c *Claim, late bool) (Cl
 	if err := s.ask(ctx, tx, f); err != nil {
 		return *c, err
 	}
-	return *c, s.conclude(ctx, tx, f)
+	if err := s.conclude(ctx, tx, f); err != nil {
+		return *c, err
+	}
+	err = s.show(ctx, tx, f)
+	return *c, err
 }
 
 // Cancel ends a claim for which nothing has come. Its address stays watched: what still comes is kept for the payer.
@@ -365,6 +372,9 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	c.State, c.CancelledAt = Cancelled, tx.Now()
 	v, err := f.judge()
 	if err != nil {
+		return *c, err
+	}
+	if err := s.offer(ctx, tx, f); err != nil {
 		return *c, err
 	}
 	return *c, s.step(ctx, tx, c, &was, v)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/quote"
 )
@@ -61,6 +62,7 @@ func (f *facts) covered(c quote.Coverage) (bool, money.Amount, error) {
 // tally counts the deposits.
 type tally struct {
 	seen, confirmed, taken, uncounted money.Amount // of the chain; confirmed; paying the claim; confirmed and not in time
+	channels                          money.Amount // of what is confirmed: what came over Lightning
 	counted                           bool         // anything was seen in time
 	lateTaken                         bool         // a late deposit pays the claim
 	full, sure                        bool         // what was seen covers the claim; what is confirmed does
@@ -71,7 +73,7 @@ type tally struct {
 
 func (f *facts) tally() (t tally, err error) {
 	none := money.Zero(f.c.Funding)
-	t = tally{seen: none, confirmed: none, taken: none, uncounted: none, short: none}
+	t = tally{seen: none, confirmed: none, channels: none, taken: none, uncounted: none, short: none}
 	cover := quote.Cover(f.c.Amount, f.c.Funding)
 	add := func(to *money.Amount, x money.Amount) {
 		if err == nil {
@@ -87,6 +89,9 @@ func (f *facts) tally() (t tally, err error) {
 			add(&t.seen, d.Amount)
 			if confirmed {
 				add(&t.confirmed, d.Amount)
+				if d.Chain == lightning.Chain {
+					add(&t.channels, d.Amount)
+				}
 			}
 			t.newest = d.TxID
 			id, rate, counts := f.counts(d)

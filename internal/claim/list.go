@@ -54,7 +54,7 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, com
 	if err != nil {
 		return Detail{}, err
 	}
-	return detail(ctx, tx, c)
+	return s.detail(ctx, tx, c)
 }
 
 // Open reads a claim for its payer, who has nothing but its id. An id is as good as a key: it is shown to the payer only.
@@ -63,12 +63,15 @@ func (s *Service) Open(ctx context.Context, tx *db.Tx, claimID string) (Detail, 
 	if err != nil {
 		return Detail{}, err
 	}
-	return detail(ctx, tx, c)
+	return s.detail(ctx, tx, c)
 }
 
-func detail(ctx context.Context, tx *db.Tx, c *Claim) (Detail, error) {
+func (s *Service) detail(ctx context.Context, tx *db.Tx, c *Claim) (Detail, error) {
 	f, err := gather(ctx, tx, c)
 	if err != nil {
+		return Detail{}, err
+	}
+	if err := s.show(ctx, tx, f); err != nil {
 		return Detail{}, err
 	}
 	t, err := f.tally()

@@ -16,7 +16,7 @@ import (
 
 const claimColumns = `company_id, claim_id, payer_id, description, return_url, state, exception, reverted, version, denom_asset, denom,
 	fee, fee_bps, funding_asset, settle_asset, address, network, tolerance_bps, confirmations, late_policy, grace_seconds, tx_hash, seen,
-	wallet, suspense, excess, shortfall, exchanged, merchant, revenue, owed_merchant, owed_payer, refunded, refunding,
+	wallet, channels, suspense, excess, shortfall, exchanged, merchant, revenue, owed_merchant, owed_payer, refunded, refunding,
 	cancelled_at, invalid_at, created_at, updated_at`
 
 var claimRows = db.InsertGroup(42, "claims", strings.FieldsFunc(claimColumns, func(r rune) bool { return strings.ContainsRune(", \n\t", r) })...)
@@ -27,7 +27,7 @@ func insertClaim(tx *db.Tx, c *Claim) {
 		c.CompanyID, c.ID, c.PayerID, c.Description, c.ReturnURL, string(c.State), string(c.Exception), c.Reverted, c.Version,
 		string(c.Amount.Asset()), c.Amount.Units(), c.Fee.Units(), c.feeBps, string(c.Funding), string(c.SettleIn), c.Address, c.Network,
 		c.Policy.ToleranceBps, c.Policy.Confirmations, string(c.Policy.Late), c.Policy.GraceSeconds, c.TxHash, c.Seen.Units(),
-		b.wallet.Units(), b.suspense.Units(), b.excess.Units(), b.shortfall.Units(), b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(),
+		b.wallet.Units(), b.channels.Units(), b.suspense.Units(), b.excess.Units(), b.shortfall.Units(), b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(),
 		b.owedMerchant.Units(), b.owedPayer.Units(), c.Refunded.Units(), c.Refunding,
 		micros(c.CancelledAt), micros(c.InvalidAt), db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt),
 	})
@@ -36,11 +36,11 @@ func insertClaim(tx *db.Tx, c *Claim) {
 func scanClaim(scan func(...any) error) (Claim, error) {
 	var c Claim
 	var state, exception, late, denom, funding, settle string
-	var amount, fee, seen, wallet, suspense, excess, shortfall, exchanged, merchant, revenue, owedMerchant, owedPayer, refunded int64
+	var amount, fee, seen, wallet, channels, suspense, excess, shortfall, exchanged, merchant, revenue, owedMerchant, owedPayer, refunded int64
 	var cancelled, invalid, created, updated int64
 	err := scan(&c.CompanyID, &c.ID, &c.PayerID, &c.Description, &c.ReturnURL, &state, &exception, &c.Reverted, &c.Version, &denom, &amount,
 		&fee, &c.feeBps, &funding, &settle, &c.Address, &c.Network, &c.Policy.ToleranceBps, &c.Policy.Confirmations, &late, &c.Policy.GraceSeconds,
-		&c.TxHash, &seen, &wallet, &suspense, &excess, &shortfall, &exchanged, &merchant, &revenue, &owedMerchant, &owedPayer, &refunded,
+		&c.TxHash, &seen, &wallet, &channels, &suspense, &excess, &shortfall, &exchanged, &merchant, &revenue, &owedMerchant, &owedPayer, &refunded,
 		&c.Refunding, &cancelled, &invalid, &created, &updated)
 	if err != nil {
 		return c, err
@@ -50,7 +50,7 @@ func scanClaim(scan func(...any) error) (Claim, error) {
 	c.Amount, c.Fee = money.New(money.Asset(denom), amount), money.New(money.Asset(denom), fee)
 	c.Seen, c.Refunded = money.New(c.Funding, seen), money.New(c.Funding, refunded)
 	c.booked = position{
-		wallet: money.New(c.Funding, wallet), suspense: money.New(c.Funding, suspense), excess: money.New(c.Funding, excess),
+		wallet: money.New(c.Funding, wallet), channels: money.New(c.Funding, channels), suspense: money.New(c.Funding, suspense), excess: money.New(c.Funding, excess),
 		shortfall: money.New(c.Funding, shortfall), exchanged: money.New(c.Funding, exchanged),
 		merchant: money.New(c.SettleIn, merchant), revenue: money.New(c.SettleIn, revenue),
 		owedMerchant: money.New(c.SettleIn, owedMerchant), owedPayer: money.New(c.Funding, owedPayer),
@@ -97,11 +97,11 @@ func update(ctx context.Context, tx *db.Tx, c *Claim, from State) error {
 	b := &c.booked
 	n, err := tx.Exec(ctx, `UPDATE claims SET state = $1, exception = $2, reverted = $3, tx_hash = $4, seen = $5, wallet = $6, suspense = $7,
 		excess = $8, shortfall = $9, exchanged = $10, merchant = $11, revenue = $12, owed_merchant = $13, owed_payer = $14, refunded = $15,
-		refunding = $16, cancelled_at = $17, invalid_at = $18, updated_at = $19, version = version + 1
-		WHERE company_id = $20 AND claim_id = $21 AND version = $22 AND state = $23`,
+		refunding = $16, cancelled_at = $17, invalid_at = $18, updated_at = $19, channels = $20, version = version + 1
+		WHERE company_id = $21 AND claim_id = $22 AND version = $23 AND state = $24`,
 		string(c.State), string(c.Exception), c.Reverted, c.TxHash, c.Seen.Units(), b.wallet.Units(), b.suspense.Units(),
 		b.excess.Units(), b.shortfall.Units(), b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(), b.owedMerchant.Units(),
-		b.owedPayer.Units(), c.Refunded.Units(), c.Refunding, micros(c.CancelledAt), micros(c.InvalidAt), db.Micros(c.UpdatedAt),
+		b.owedPayer.Units(), c.Refunded.Units(), c.Refunding, micros(c.CancelledAt), micros(c.InvalidAt), db.Micros(c.UpdatedAt), b.channels.Units(),
 		c.CompanyID, c.ID, c.Version, string(from))
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ type Code string
 // The chart of accounts.
 const (
 	HotWallet         Code = "1000" // asset: coins in the hot wallet
+	ChannelBalance    Code = "1001" // asset: what came over Lightning, in the channels of the node
 	ColdWallet        Code = "1005"
 	OtherWallets      Code = "1006"
 	Bank              Code = "1020"
@@ -54,7 +55,7 @@ const (
 const Shortfall = ShortfallAbsorbed
 
 var names = map[Code]string{
-	HotWallet: "Hot wallet", ColdWallet: "Cold wallet", OtherWallets: "Other wallets", Bank: "Bank", Exchange: "Exchange",
+	HotWallet: "Hot wallet", ChannelBalance: "Lightning channel balance", ColdWallet: "Cold wallet", OtherWallets: "Other wallets", Bank: "Bank", Exchange: "Exchange",
 	ClearingDeposits: "Deposits in clearing", ContraDeposits: "Contra: unconfirmed deposits", DueFromCustomer: "Due from customer",
 	CompanyFunds: "Company funds", Escrow: "Payroll escrow", PayeePayable: "Payee payable", OutputPayable: "Payout payable",
 	MerchantPayable: "Merchant payable", InTransit: "Payouts in transit", RefundPayable: "Refunds payable",

@@ -118,11 +118,9 @@ func place(id string) identity.Place {
 	return identity.Place{Table: "lightning_invoices", Column: "preimage", Row: id}
 }
 
-// Ask orders an invoice, which a job then makes. What was asked for the same object before is not wanted any more.
-func (s *Service) Ask(ctx context.Context, tx *db.Tx, o Order) error {
-	if err := End(ctx, tx, o.CompanyID, o.ObjectID); err != nil {
-		return err
-	}
+// Ask orders an invoice, which a job then makes. What was asked for the same object before is for [End]. With too little time
+// left for a payment nothing is ordered.
+func (s *Service) Ask(tx *db.Tx, o Order) error {
 	if o.ExpiresAt.Sub(tx.Now()) < shortest {
 		return nil
 	}

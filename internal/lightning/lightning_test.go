@@ -57,7 +57,10 @@ func (b *bench) ask(quoteID string) {
 	b.t.Helper()
 	b.clock.Advance(time.Second)
 	b.write(func(ctx context.Context, tx *db.Tx) error {
-		return b.s.Ask(ctx, tx, lightning.Order{CompanyID: company, ObjectID: object, QuoteID: quoteID, Amount: money.New(money.BTC, 5_000),
+		if err := lightning.End(ctx, tx, company, object); err != nil {
+			return err
+		}
+		return b.s.Ask(tx, lightning.Order{CompanyID: company, ObjectID: object, QuoteID: quoteID, Amount: money.New(money.BTC, 5_000),
 			Memo: "Order 7", ExpiresAt: tx.Now().Add(15 * time.Minute)})
 	})
 }

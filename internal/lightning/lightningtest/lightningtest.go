@@ -220,6 +220,21 @@ func (n *Node) Count(state lightning.NodeState) (count int) {
 	return count
 }
 
+// State is where the invoice of a payment request stands.
+func (n *Node) State(request string) lightning.NodeState {
+	r, err := lightning.Decode(request)
+	if err != nil {
+		return ""
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.expire()
+	if i := n.invoices[r.Hash]; i != nil {
+		return i.state
+	}
+	return ""
+}
+
 // Errors of Pay, which are the payer's wallet's.
 var (
 	ErrNoInvoice = errors.New("lightningtest: the payee knows of no such invoice, or takes no money for it any more")

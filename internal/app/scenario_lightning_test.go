@@ -1,0 +1,241 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/lightning/lightningtest"
+)
+
+// Claims that can be paid over Lightning too, seen from outside, with a node that answers as LND does.
+func TestLightning(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		node := lightningtest.Start(t)
+		s := boot(t, url, func(c *Config) {
+			c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0
+			c.LndURL, c.LndMacaroonFile, c.LndTLSCertFile = node.URL(), file(t, "invoices.macaroon", node.Macaroon), file(t, "tls.cert", node.Certificate)
+		})
+		for _, c := range []struct {
+			name string
+			run  func(*door, *lightningtest.Node)
+		}{
+			{"paid", lightningPaid},
+			{"a little more", lightningOverpaid},
+			{"the node is down at the creation", lightningDownAtCreation},
+			{"both ways at once", lightningBothWays},
+			{"begun on the chain", lightningBegunOnChain},
+			{"a new price", lightningNewPrice},
+			{"paid in time, heard of late", lightningHeardLate},
+			{"cancelled, and paid all the same", lightningCancelled},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				d := newDoor(t, s)
+				c.run(d, node)
+				d.checkBooks()
+			})
+		}
+		if node.Refused() > 0 {
+			t.Errorf("%d calls without the right macaroon", node.Refused())
+		}
+	})
+}
+
+func file(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (d *door) claimStatus(id string) object {
+	d.Helper()
+	return d.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(d)
+}
+
+// invoiceOf waits until a claim shows an invoice, which must ask for an amount.
+func (d *door) invoiceOf(id string, sats int64) (request string) {
+	d.Helper()
+	eventually(d.T, 20*time.Second, "an invoice is shown", func() bool {
+		quote := d.claimStatus(id)["quote"].(object)
+		request = quote["lightning_invoice"].(string)
+		if request != "" && !strings.HasSuffix(quote["payment_uri"].(string), "&lightning="+request) {
+			d.Errorf("the link is %v", quote["payment_uri"])
+		}
+		return request != ""
+	})
+	if r, err := lightning.Decode(request); err != nil || r.Msat != sats*1000 || r.Network != "regtest" {
+		d.Fatalf("the invoice is %+v, %v; want %d sat", r, err, sats)
+	}
+	return request
+}
+
+// noInvoice waits until a claim shows none and the node takes no money for the one that was shown.
+func (d *door) noInvoice(n *lightningtest.Node, id, request string) {
+	d.Helper()
+	eventually(d.T, 20*time.Second, "the invoice is withdrawn", func() bool {
+		return d.claimStatus(id)["quote"].(object)["lightning_invoice"] == "" && n.State(request) == lightning.Canceled
+	})
+	if err := n.Pay(d.Context(), request); err == nil {
+		d.Error("an invoice that was withdrawn could be paid")
+	}
+}
+
+func (d *door) payInvoice(n *lightningtest.Node, request string) {
+	d.Helper()
+	if err := n.Pay(d.Context(), request); err != nil {
+		d.Fatal(err)
+	}
+}
+
+func restart(d *door, n *lightningtest.Node) {
+	d.Helper()
+	if err := n.Restart(); err != nil {
+		d.Fatal(err)
+	}
+}
+
+func lightningPaid(d *door, n *lightningtest.Node) {
+	had, coins, channels := d.merchant(), d.balance(ledger.HotWallet, "").Units(), d.balance(ledger.ChannelBalance, "").Units()
+	id := d.claimOf("100.00")["claim_id"].(string)
+	request := d.invoiceOf(id, 200_000)
+	d.payInvoice(n, request)
+	v := d.claimIs(id, "paid", "none")
+	r, _ := lightning.Decode(request)
+	payments := v["payments"].([]any)
+	if len(payments) != 1 || v["tx_hash"] != r.Hash.String() || v["due_amount"] != "0.00" || v["received_amount"] != "0.00200000" {
+		d.Fatalf("%v", v)
+	}
+	if p := payments[0].(object); p["method"] != "lightning" || p["status"] != "confirmed" || p["in_time"] != true || p["tx_hash"] != v["tx_hash"] {
+		d.Errorf("%v", p)
+	}
+	if q := v["quote"].(object); q["lightning_invoice"] != "" || q["payment_uri"] != "" {
+		d.Errorf("a paid claim can be paid: %v", q)
+	}
+	if d.merchant()-had != 99_00 || d.balance(ledger.ChannelBalance, "").Units()-channels != 200_000 || d.balance(ledger.HotWallet, "").Units() != coins {
+		d.Errorf("the merchant has %d cents more, the channels %d sat", d.merchant()-had, d.balance(ledger.ChannelBalance, "").Units()-channels)
+	}
+	eventually(d.T, 10*time.Second, "the payment is told", func() bool {
+		got := d.told(id)
+		return len(got) == 1 && got[0] == "paid"
+	})
+}
+
+func lightningOverpaid(d *door, n *lightningtest.Node) {
+	had := d.merchant()
+	id := d.claimOf("100.00")["claim_id"].(string)
+	if err := n.PayMsat(d.invoiceOf(id, 200_000), 200_100_999); err != nil {
+		d.Fatal(err)
+	}
+	v := d.claimIs(id, "paid", "overpaid")
+	if v["refundable_amount"] != "0.00000100" || d.merchant()-had != 99_00 || d.balance(ledger.RefundPayable, id).Units() != 100 {
+		d.Errorf("%v", v)
+	}
+}
+
+func lightningDownAtCreation(d *door, n *lightningtest.Node) {
+	n.Stop()
+	made := d.claimOf("100.00")
+	if made["lightning_invoice"] != "" || strings.Contains(made["payment_uri"].(string), "lightning") {
+		d.Errorf("%v", made)
+	}
+	restart(d, n)
+	n.LoseAnswers(1)
+	d.payInvoice(n, d.invoiceOf(made["claim_id"].(string), 200_000))
+	d.claimIs(made["claim_id"].(string), "paid", "none")
+}
+
+// What comes on the chain while the payment over Lightning is not heard of pays the claim; the other is the payer's.
+func lightningBothWays(d *door, n *lightningtest.Node) {
+	had := d.merchant()
+	id := d.claimOf("100.00")["claim_id"].(string)
+	request := d.invoiceOf(id, 200_000)
+	n.Stop()
+	d.payInvoice(n, request)
+	d.payClaim(id, "exact", "")
+	d.claimIs(id, "paid", "none")
+	restart(d, n)
+	v := d.claimIs(id, "paid", "overpaid")
+	if v["refundable_amount"] != "0.00200000" || d.balance(ledger.RefundPayable, id).Units() != 200_000 || d.merchant()-had != 99_00 {
+		d.Errorf("%v", v)
+	}
+}
+
+// Who began on the chain is not asked for the whole again; the rest has a price and an invoice of its own.
+func lightningBegunOnChain(d *door, n *lightningtest.Node) {
+	had := d.merchant()
+	id := d.claimOf("100.00")["claim_id"].(string)
+	request := d.invoiceOf(id, 200_000)
+	d.payClaim(id, "under", "")
+	d.claimIs(id, "partially_paid", "none")
+	d.noInvoice(n, id, request)
+	d.advance(16 * time.Minute)
+	d.claimIs(id, "underpaid", "none")
+	d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`)
+	d.payInvoice(n, d.invoiceOf(id, 20_000))
+	v := d.claimIs(id, "paid", "none")
+	if len(v["tx_hashes"].([]any)) != 2 || d.merchant()-had != 99_00 {
+		d.Errorf("%v", v)
+	}
+}
+
+func lightningNewPrice(d *door, n *lightningtest.Node) {
+	id := d.claimOf("100.00")["claim_id"].(string)
+	old := d.invoiceOf(id, 200_000)
+	if again := d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`).read(d); again["lightning_invoice"] != old {
+		d.Errorf("an active price has another invoice: %v", again["lightning_invoice"])
+	}
+	d.advance(16 * time.Minute)
+	d.claimIs(id, "expired", "none")
+	d.noInvoice(n, id, old)
+	d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`)
+	request := d.invoiceOf(id, 200_000)
+	if request == old {
+		d.Error("the new price has the old invoice")
+	}
+	d.payInvoice(n, request)
+	d.claimIs(id, "paid", "none")
+}
+
+// The node took the money while the price held, so it is in time, whenever the service hears of it.
+func lightningHeardLate(d *door, n *lightningtest.Node) {
+	had := d.merchant()
+	id := d.claimOf("100.00")["claim_id"].(string)
+	request := d.invoiceOf(id, 200_000)
+	n.Stop()
+	d.payInvoice(n, request)
+	d.advance(16 * time.Minute)
+	d.claimIs(id, "expired", "none")
+	restart(d, n)
+	if v := d.claimIs(id, "paid", "none"); d.merchant()-had != 99_00 {
+		d.Errorf("%v", v)
+	}
+}
+
+func lightningCancelled(d *door, n *lightningtest.Node) {
+	cancel := func(id string) {
+		d.ok("POST", "/api/merchant/claim/cancel", `{"claim_id":"`+id+`"}`)
+	}
+	id := d.claimOf("100.00")["claim_id"].(string)
+	request := d.invoiceOf(id, 200_000)
+	cancel(id)
+	d.noInvoice(n, id, request)
+
+	id = d.claimOf("100.00")["claim_id"].(string)
+	request = d.invoiceOf(id, 200_000)
+	n.Stop()
+	cancel(id)
+	d.payInvoice(n, request)
+	restart(d, n)
+	d.claimIs(id, "paid_late", "late")
+	if got := d.balance(ledger.SuspenseLate, id).Units(); got != 200_000 {
+		d.Errorf("%d sat wait for a decision", got)
+	}
+}

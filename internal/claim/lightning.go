@@ -1,0 +1,84 @@
+package claim
+
+import (
+	"context"
+	"net/url"
+	"slices"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/quote"
+)
+
+// offer lets a claim be paid over Lightning where that is switched on: one invoice for the newest price as long as it holds and
+// nothing came for it, and none otherwise. So a payer who began to pay on the chain is not asked for the whole again.
+func (s *Service) offer(ctx context.Context, tx *db.Tx, f *facts) error {
+	if s.Lightning == nil {
+		return nil
+	}
+	c := f.c
+	all, err := lightning.ForObject(ctx, tx, c.CompanyID, c.ID)
+	if err != nil {
+		return err
+	}
+	wanted := f.payable()
+	offered := slices.ContainsFunc(all, func(i lightning.Invoice) bool {
+		return i.QuoteID == f.last.ID && (i.State == lightning.Wanted || i.State == lightning.Asked || i.State == lightning.Paid)
+	})
+	if wanted && offered {
+		return nil
+	}
+	if err := lightning.End(ctx, tx, c.CompanyID, c.ID); err != nil || !wanted {
+		return err
+	}
+	return s.invoice(tx, c, f.last)
+}
+
+// payable says that the newest price can be paid as a whole.
+func (f *facts) payable() bool {
+	if f.c.State != AwaitingPayment && f.c.State != PartiallyPaid || f.last.State != quote.StateActive || !f.now.Before(f.last.ValidTo) {
+		return false
+	}
+	for _, d := range f.deposits {
+		if d.QuoteID == f.last.ID && d.State.Live() {
+			return false
+		}
+	}
+	return true
+}
+
+// invoice orders the invoice of a price.
+func (s *Service) invoice(tx *db.Tx, c *Claim, q quote.Quote) error {
+	return s.Lightning.Ask(tx, lightning.Order{
+		CompanyID: c.CompanyID, ObjectID: c.ID, QuoteID: q.ID, Amount: q.Funding, Memo: c.Description, ExpiresAt: q.ValidTo,
+	})
+}
+
+// show says how a payer can pay now.
+func (s *Service) show(ctx context.Context, tx *db.Tx, f *facts) error {
+	c := f.c
+	if c.Payable = f.payable(); s.Lightning == nil || !c.Payable {
+		return nil
+	}
+	all, err := lightning.ForObject(ctx, tx, c.CompanyID, c.ID)
+	if err != nil {
+		return err
+	}
+	if i, ok := lightning.Current(all, f.last.ID); ok {
+		c.Invoice = i.Request
+	}
+	return nil
+}
+
+// PaymentURI is the link by which a wallet pays the newest price (BIP 321): to the claim's address, or over Lightning where
+// there is an invoice. Once something came, or the price has ended, there is none.
+func (c *Claim) PaymentURI() string {
+	if !c.Payable {
+		return ""
+	}
+	link := "bitcoin:" + c.Quote.Address + "?amount=" + c.Quote.Funding.String()
+	if c.Invoice != "" {
+		link += "&lightning=" + url.QueryEscape(c.Invoice)
+	}
+	return link
+}
