@@ -32,6 +32,14 @@ test-lnd: ## run the tests of Lightning against two real nodes with a channel; t
 	@tools/install.sh btcd lnd
 	@go test -count=1 -tags lnd -run LND ./internal/lightning
 
+.PHONY: test-core
+test-core: ## run the tests of the chain against a node of Bitcoin Core's kind: STIPEND_TEST_BITCOIND=/path/to/bitcoind, or Debian's bitcoin-knots
+	@[ -n "$$STIPEND_TEST_BITCOIND" ] || tools/install.sh core
+	@tools/install.sh btcd postgres
+	@STIPEND_TEST_BITCOIND="$${STIPEND_TEST_BITCOIND:-$(CURDIR)/.tools/core/bitcoind}" go test -count=1 \
+		-run '^(TestSource|TestWatcher|TestANodeThatIsDown|TestARestoredBackupPaysNobodyTwice|TestKilledAtAnyMomentEverybodyIsPaidOnce)$$/^core$$' \
+		./internal/chain ./internal/app ./cmd/stipend; status=$$?; tools/postgres-stop.sh; exit $$status
+
 .PHONY: race
 race: ## run all tests under the race detector; needs a C compiler
 	@tools/install.sh btcd postgres chromium axe contract webhooks oauth

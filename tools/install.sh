@@ -3,6 +3,7 @@
 #
 #   btcd         a Bitcoin node, for the tests that speak to a real one
 #   lnd          a Lightning node, for `make test-lnd` alone: building it takes seven minutes of one processor
+#   core         a Bitcoin node of Bitcoin Core's kind, for `make test-core` alone: bitcoin-knots from Debian unstable
 #   postgres     a PostgreSQL server, for the half of every store test that runs on it
 #   chromium     a browser, for the tests that look at pages
 #   axe          axe-core, which finds what keeps people from using a page
@@ -13,7 +14,7 @@
 #
 # Everything goes to .tools/, except PostgreSQL and Chromium when this runs as root on a Debian system: then they are the
 # system's packages.
-# Usage: tools/install.sh [btcd] [lnd] [postgres] [chromium] [axe] [lint] [contract] [webhooks]
+# Usage: tools/install.sh [btcd] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks]
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.tools
@@ -53,6 +54,37 @@ lnd() {
 npm_install() {
 	mkdir -p "$tools/npm"
 	npm install --prefix "$tools/npm" --save-exact --ignore-scripts --no-audit --no-fund "$1" >&2
+}
+
+# core unpacks Debian unstable's bitcoin-knots, and every library that it needs, into a directory of its own: nothing of the
+# system changes, and root is not needed. apt checks signatures. Unstable moves, so there is no version here; make test does
+# not depend on it.
+core() {
+	[ -x "$tools/core/bitcoind" ] && return
+	keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+	{ command -v apt-get && command -v dpkg-deb; } >/dev/null && [ -e $keyring ] || {
+		say "no Debian, whose packages bring a node: set STIPEND_TEST_BITCOIND to a bitcoind of your own"
+		exit 1
+	}
+	say "fetching bitcoin-knots from Debian unstable"
+	apt=$tools/core/apt
+	mkdir -p "$apt/lists/partial" "$apt/archives/partial"
+	: >"$apt/status"
+	echo "deb [signed-by=$keyring] https://deb.debian.org/debian sid main" >"$apt/sources.list"
+	set -- -o Dir::State="$apt" -o Dir::State::lists="$apt/lists" -o Dir::State::status="$apt/status" -o Dir::Cache="$apt" \
+		-o Dir::Cache::archives="$apt/archives" -o Dir::Etc::sourcelist="$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null \
+		-o Dir::Etc::preferencesparts=/dev/null -o Debug::NoLocking=1 -o APT::Sandbox::User=
+	apt-get "$@" update >&2
+	apt-get "$@" install -y --no-install-recommends --download-only bitcoin-knots systemd-standalone-sysusers >&2
+	for package in "$apt"/archives/*.deb; do
+		dpkg-deb -x "$package" "$tools/core/root"
+	done
+	loader=$(find "$tools"/core/root/usr/lib/*-linux-gnu -name 'ld-linux*' | head -n 1)
+	printf '#!/bin/sh\nexec "%s" --library-path "%s" "%s" "$@"\n' "$loader" "$(dirname "$loader")" "$tools/core/root/usr/bin/bitcoind" >"$tools/core/start"
+	chmod +x "$tools/core/start"
+	say "$("$tools/core/start" -version | head -n 1)"
+	rm -r "$apt"
+	mv "$tools/core/start" "$tools/core/bitcoind"
 }
 
 has_postgres() {
@@ -182,6 +214,7 @@ for tool; do
 	case $tool in
 	btcd) go_tool btcd github.com/btcsuite/btcd "$btcd_version" ;;
 	lnd) lnd ;;
+	core) core ;;
 	lint) go_tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint "$lint_version" ;;
 	postgres) postgres ;;
 	contract) contract ;;

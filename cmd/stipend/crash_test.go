@@ -36,44 +36,48 @@ const (
 // next process goes on. In the end the chain itself, not our tables, says that every payee was paid once for each payroll.
 func TestKilledAtAnyMomentEverybodyIsPaidOnce(t *testing.T) {
 	binary := build(t)
-	dbtest.RunURL(t, func(t *testing.T, url string) {
-		w := &world{t: t, binary: binary, url: url, node: btcdtest.Start(t), paid: map[string]bool{}, created: map[int]payroll{}}
-		w.start(time.Hour)
-		for range payees {
-			w.payees = append(w.payees, w.addPayee())
-		}
-		w.kill()
-		for round := range crashes {
-			life := mathrand.N(longestLife)
-			t.Logf("life %d ends after %s", round, life)
-			w.start(life)
-			look := time.NewTicker(20 * time.Millisecond)
-			for w.alive() && w.step(round) == nil {
-				<-look.C
-			}
-			look.Stop()
-			w.kill()
-		}
-		w.start(time.Hour)
-		look := time.NewTicker(100 * time.Millisecond)
-		defer look.Stop()
-		for deadline := time.Now().Add(patience); ; <-look.C {
-			if err := w.step(crashes - 1); err != nil {
-				t.Fatal(err)
-			}
-			if w.fulfilled() {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("not everybody was paid after %s:\n%s", patience, w.unpaid())
-			}
-		}
-		w.verify()
-		w.kill()
-		if out, err := exec.Command(binary, "ledger", "check", "--database-url", url).CombinedOutput(); err != nil {
-			t.Errorf("stipend ledger check: %v\n%s", err, out)
-		}
+	btcdtest.Each(t, func(t *testing.T, node func(testing.TB) *btcdtest.Node) {
+		dbtest.RunURL(t, func(t *testing.T, url string) { killedAtAnyMoment(t, binary, url, node(t)) })
 	})
+}
+
+func killedAtAnyMoment(t *testing.T, binary, url string, node *btcdtest.Node) {
+	w := &world{t: t, binary: binary, url: url, node: node, paid: map[string]bool{}, created: map[int]payroll{}}
+	w.start(time.Hour)
+	for range payees {
+		w.payees = append(w.payees, w.addPayee())
+	}
+	w.kill()
+	for round := range crashes {
+		life := mathrand.N(longestLife)
+		t.Logf("life %d ends after %s", round, life)
+		w.start(life)
+		look := time.NewTicker(20 * time.Millisecond)
+		for w.alive() && w.step(round) == nil {
+			<-look.C
+		}
+		look.Stop()
+		w.kill()
+	}
+	w.start(time.Hour)
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for deadline := time.Now().Add(patience); ; <-look.C {
+		if err := w.step(crashes - 1); err != nil {
+			t.Fatal(err)
+		}
+		if w.fulfilled() {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not everybody was paid after %s:\n%s", patience, w.unpaid())
+		}
+	}
+	w.verify()
+	w.kill()
+	if out, err := exec.Command(binary, "ledger", "check", "--database-url", url).CombinedOutput(); err != nil {
+		t.Errorf("stipend ledger check: %v\n%s", err, out)
+	}
 }
 
 // build makes the program that a user runs.

@@ -18,9 +18,13 @@ import (
 // A database that comes back from a backup does not know what was paid since, nor which addresses were given out. It finds
 // out from the chain, pays nobody a second time and gives no address to a second owner.
 func TestARestoredBackupPaysNobodyTwice(t *testing.T) {
+	btcdtest.Each(t, restoredBackup)
+}
+
+func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 	dir := t.TempDir()
 	data, backup := filepath.Join(dir, "data"), filepath.Join(dir, "backup")
-	w := &world{t: t, binary: build(t), url: "sqlite:" + filepath.Join(data, "stipend.db"), node: btcdtest.Start(t), paid: map[string]bool{}, created: map[int]payroll{}}
+	w := &world{t: t, binary: build(t), url: "sqlite:" + filepath.Join(data, "stipend.db"), node: node(t), paid: map[string]bool{}, created: map[int]payroll{}}
 	w.start(time.Hour)
 	for range payees {
 		w.payees = append(w.payees, w.addPayee())

@@ -250,13 +250,13 @@ func (s *Service) openChain() error {
 		s.source = s.sim
 		return nil
 	}
-	client, err := newClient(s.cfg.BitcoinRPC, s.cfg.BitcoinNetwork)
+	client, err := newClient(s.cfg.BitcoinRPC, s.cfg.BitcoinCookie, s.cfg.BitcoinNetwork)
 	s.source = client
 	return err
 }
 
-func newClient(rpc, network string) (*bitcoin.Client, error) {
-	return bitcoin.NewClient(bitcoin.Options{URL: rpc, Network: network})
+func newClient(rpc, cookie, network string) (*bitcoin.Client, error) {
+	return bitcoin.NewClient(bitcoin.Options{URL: rpc, CookieFile: cookie, Network: network})
 }
 
 // never is the age at which a price grows old where the clock jumps.

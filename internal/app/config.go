@@ -72,6 +72,8 @@ type Config struct {
 
 	// BitcoinRPC is a Bitcoin Core node with its credentials. Empty: the simulated chain, sandbox only.
 	BitcoinRPC string `name:"bitcoin-rpc" env:"STIPEND_BITCOIN_RPC" group:"Bitcoin" placeholder:"URL" help:"Bitcoin Core node, http://user:password@host:port. Default: a simulated chain (sandbox only)."`
+	// BitcoinCookie is the file in which a Bitcoin Core node on this machine writes its credentials, anew at each start.
+	BitcoinCookie string `env:"STIPEND_BITCOIN_COOKIE" group:"Bitcoin" placeholder:"FILE" help:"Cookie file of a Bitcoin Core node on this machine (.cookie in its data directory), in place of a user and password in the URL."`
 	// BitcoinNetwork must be the node's. Empty: regtest in the sandbox, bitcoin in production.
 	BitcoinNetwork string `enum:",bitcoin,testnet,signet,regtest" env:"STIPEND_BITCOIN_NETWORK" group:"Bitcoin" default:"" placeholder:"NET" help:"bitcoin, testnet, signet or regtest. Default: regtest in the sandbox, bitcoin in production."`
 	// BitcoinXPub is the account's public key (BIP 84). It is enough to give out addresses.

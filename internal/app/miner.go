@@ -19,7 +19,7 @@ type miner struct {
 }
 
 func newMiner(rpc string) (*miner, error) {
-	node, err := newClient(rpc, "regtest")
+	node, err := newClient(rpc, "", "regtest")
 	if err != nil {
 		return nil, err
 	}

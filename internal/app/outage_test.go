@@ -201,8 +201,11 @@ func fill(t *testing.T, d *db.DB, full bool) {
 // A node that is down stops nobody from starting or reading; it stops new addresses, because nobody would see them paid. All
 // goes on by itself when the node is there. One that goes away later stops new prices after a while.
 func TestANodeThatIsDown(t *testing.T) {
-	node := btcdtest.Start(t)
-	proxy := newCable(t, node.URL())
+	btcdtest.Each(t, nodeThatIsDown)
+}
+
+func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
+	proxy := newCable(t, start(t).URL())
 	proxy.cut()
 	s := boot(t, dbtest.SQLite(t), func(c *Config) { c.BitcoinRPC, c.BlindLimit = proxy.url(), 10*time.Minute })
 	d := newDoor(t, s)

@@ -95,6 +95,7 @@ type PayoutsPaidCmd struct {
 	Storage
 	BitcoinRPC     string `name:"bitcoin-rpc" env:"STIPEND_BITCOIN_RPC" placeholder:"URL" help:"Bitcoin Core node, http://user:password@host:port. Default: the simulated chain."`
 	BitcoinNetwork string `default:"bitcoin" enum:"bitcoin,testnet,signet,regtest" env:"STIPEND_BITCOIN_NETWORK" placeholder:"NET" help:"The node's network (${default})."`
+	BitcoinCookie  string `name:"bitcoin-cookie" env:"STIPEND_BITCOIN_COOKIE" placeholder:"FILE" help:"The node's cookie file, in place of a user and password in the URL."`
 	Output         string `arg:"" help:"Id of the output (out_…), from: stipend payouts queued."`
 	TxID           string `name:"txid" required:"" help:"Transaction that paid it, from: stipend payouts status."`
 }
@@ -111,7 +112,7 @@ func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
 		var source chain.Source = sim.New(d)
 		if c.BitcoinRPC != "" {
-			client, err := newClient(c.BitcoinRPC, c.BitcoinNetwork)
+			client, err := newClient(c.BitcoinRPC, c.BitcoinCookie, c.BitcoinNetwork)
 			if err != nil {
 				return err
 			}

@@ -20,18 +20,17 @@ func (l simLab) Source() chain.Source { return l.Chain }
 func onSim(_ *testing.T, d *db.DB) chaintest.Lab { return simLab{sim.New(d)} }
 
 // onNode gives all subtests of a test one node: starting one takes longer than they do.
-func onNode(t *testing.T) chaintest.Factory {
-	start := sync.OnceValue(func() *btcdtest.Node { return btcdtest.Start(t) })
-	return func(*testing.T, *db.DB) chaintest.Lab { return start() }
+func onNode(t *testing.T, start func(testing.TB) *btcdtest.Node) chaintest.Factory {
+	once := sync.OnceValue(func() *btcdtest.Node { return start(t) })
+	return func(*testing.T, *db.DB) chaintest.Lab { return once() }
 }
 
 func TestSource(t *testing.T) {
 	t.Run("sim", func(t *testing.T) {
 		dbtest.Run(t, func(t *testing.T, d *db.DB) { chaintest.Run(t, d, onSim) })
 	})
-	t.Run("btcd", func(t *testing.T) {
-		node := onNode(t)
-		chaintest.Run(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)}), node)
+	btcdtest.Each(t, func(t *testing.T, start func(testing.TB) *btcdtest.Node) {
+		chaintest.Run(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)}), onNode(t, start))
 	})
 }
 
@@ -39,8 +38,8 @@ func TestWatcher(t *testing.T) {
 	t.Run("sim", func(t *testing.T) {
 		dbtest.Run(t, func(t *testing.T, d *db.DB) { chaintest.RunWatcher(t, d, onSim) })
 	})
-	t.Run("btcd", func(t *testing.T) {
-		node := onNode(t)
+	btcdtest.Each(t, func(t *testing.T, start func(testing.TB) *btcdtest.Node) {
+		node := onNode(t, start)
 		dbtest.Run(t, func(t *testing.T, d *db.DB) { chaintest.RunWatcher(t, d, node) })
 	})
 }

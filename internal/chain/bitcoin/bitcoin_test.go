@@ -6,7 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/btcsuite/btcd/chainhash/v2"
@@ -238,5 +241,40 @@ func TestWrongNetwork(t *testing.T) {
 	}
 	if _, _, err := c.Tip(t.Context()); !errors.Is(err, bitcoin.ErrWrongNetwork) {
 		t.Error(err)
+	}
+}
+
+// A node that writes a cookie file writes another at its next start; the client goes on by itself.
+func TestTheCookieIsReadAnew(t *testing.T) {
+	file := filepath.Join(t.TempDir(), ".cookie")
+	var accepted atomic.Value
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user+":"+password != accepted.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = io.WriteString(w, `{"result":7,"error":null}`)
+	}))
+	t.Cleanup(node.Close)
+	c, err := bitcoin.NewClient(bitcoin.Options{URL: node.URL, CookieFile: file, Network: "regtest"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var height int
+	if err := c.Call(t.Context(), &height, "getblockcount"); err == nil || !strings.Contains(err.Error(), "cookie") {
+		t.Errorf("without a cookie: %v", err)
+	}
+	for _, cookie := range []string{"__cookie__:first", "__cookie__:second"} {
+		accepted.Store(cookie)
+		if err := os.WriteFile(file, []byte(cookie), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Call(t.Context(), &height, "getblockcount"); err != nil || height != 7 {
+			t.Errorf("%s: %d %v", cookie, height, err)
+		}
+	}
+	accepted.Store("__cookie__:third")
+	if err := c.Call(t.Context(), &height, "getblockcount"); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("an old cookie: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -29,6 +30,9 @@ type Options struct {
 	User     string
 	Password string
 	Network  string // "bitcoin", "testnet", "signet" or "regtest"
+
+	// CookieFile holds "user:password", which the node writes anew at each of its starts. It takes the place of User and Password.
+	CookieFile string
 
 	// FeeFloor is the fee rate used when the node has no estimate, in satoshi per virtual byte. Default 2: above the relay
 	// minimum, so that a transaction is at least passed on.
@@ -108,7 +112,11 @@ func (c *Client) Call(ctx context.Context, result any, method string, params ...
 	if err != nil {
 		return fmt.Errorf("bitcoin: %s: %w", method, err)
 	}
-	req.SetBasicAuth(c.o.User, c.o.Password)
+	user, password, err := c.credentials()
+	if err != nil {
+		return fmt.Errorf("bitcoin: %s: %w", method, err)
+	}
+	req.SetBasicAuth(user, password)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.o.HTTP.Do(req)
 	if err != nil {
@@ -139,6 +147,22 @@ func (c *Client) Call(ctx context.Context, result any, method string, params ...
 		return fmt.Errorf("bitcoin: %s: unexpected answer: %w", method, err)
 	}
 	return nil
+}
+
+// credentials are read anew for each question: the node may have been restarted.
+func (c *Client) credentials() (user, password string, err error) {
+	if c.o.CookieFile == "" {
+		return c.o.User, c.o.Password, nil
+	}
+	text, err := os.ReadFile(c.o.CookieFile)
+	if err != nil {
+		return "", "", fmt.Errorf("the node's cookie: %w", err)
+	}
+	user, password, ok := strings.Cut(strings.TrimSpace(string(text)), ":")
+	if !ok {
+		return "", "", fmt.Errorf("the node's cookie: %s does not hold user:password", c.o.CookieFile)
+	}
+	return user, password, nil
 }
 
 // call is Call on a node whose network is known to be right. The codes given mean chain.ErrNotFound.

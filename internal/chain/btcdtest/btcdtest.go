@@ -1,6 +1,8 @@
-// Package btcdtest runs a real Bitcoin node, btcd on a private regtest chain, for tests.
+// Package btcdtest runs a real Bitcoin node on a private regtest chain, for tests: btcd, and Bitcoin Core or a node derived from
+// it where there is one.
 //
-// The node is the binary .tools/bin/btcd of the project, which is installed at the first use. The harness mines by building
+// btcd is the binary .tools/bin/btcd of the project, which is installed at the first use. Core is the binary that STIPEND_TEST_BITCOIND
+// names; see [Each]. The harness mines by building
 // blocks itself, so that it decides what each holds: a fork is a longer row of blocks on an older one, handed to the node as
 // a peer's would be. It owns the coins of the first blocks and pays anybody from them.
 package btcdtest
@@ -48,6 +50,7 @@ type Node struct {
 
 	dir, rpc, peer string
 	binary         string
+	core           bool
 	keys           *bitcoin.Signer
 	home           []byte // script of the miner's address
 	homeAddr       string
@@ -61,21 +64,39 @@ type Node struct {
 	salt   int64
 }
 
+// Each runs f with the start of btcd and, where STIPEND_TEST_BITCOIND names the binary of a Bitcoin Core, with that one's.
+func Each(t *testing.T, f func(t *testing.T, start func(testing.TB) *Node)) {
+	t.Helper()
+	t.Run("btcd", func(t *testing.T) { f(t, Start) })
+	if binary := os.Getenv("STIPEND_TEST_BITCOIND"); binary != "" {
+		t.Run("core", func(t *testing.T) {
+			f(t, func(t testing.TB) *Node {
+				t.Helper()
+				n, err := start(t, binary, true)
+				if err != nil {
+					t.Fatalf("%s: %v", binary, err)
+				}
+				return n
+			})
+		})
+	}
+}
+
 // Start installs btcd if need be, starts a node and mines until it takes every kind of transaction. It stops with the test.
 func Start(t testing.TB) *Node {
 	t.Helper()
-	n, err := start(t)
+	binary, err := install(t.Context())
+	var n *Node
+	if err == nil {
+		n, err = start(t, binary, false)
+	}
 	if err != nil {
 		t.Fatalf("btcd: %v", err)
 	}
 	return n
 }
 
-func start(t testing.TB) (*Node, error) {
-	binary, err := install(t.Context())
-	if err != nil {
-		return nil, err
-	}
+func start(t testing.TB, binary string, core bool) (*Node, error) {
 	xprv, err := bitcoin.MasterFromSeed(bytes.Repeat([]byte{7}, 32), network)
 	if err != nil {
 		return nil, err
@@ -93,7 +114,7 @@ func start(t testing.TB) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		dir: t.TempDir(), binary: binary, keys: keys, home: script, homeAddr: addr,
+		dir: t.TempDir(), binary: binary, core: core, keys: keys, home: script, homeAddr: addr,
 		paid: map[string][]chain.WalletCoin{},
 	}
 	if n.rpc, err = freeAddress(); err != nil {
@@ -151,8 +172,17 @@ func freeAddress() (string, error) {
 }
 
 func (n *Node) run(ctx context.Context) error {
-	cmd := exec.Command(n.binary, "--regtest", "--configfile=/dev/null", "--datadir="+n.dir, "--logdir="+n.dir,
-		"--rpcuser=u", "--rpcpass=p", "--notls", "--rpclisten="+n.rpc, "--listen="+n.peer, "--nodnsseed", "--txindex", "--debuglevel=warn")
+	args := []string{"--regtest", "--configfile=/dev/null", "--datadir=" + n.dir, "--logdir=" + n.dir,
+		"--rpcuser=u", "--rpcpass=p", "--notls", "--rpclisten=" + n.rpc, "--listen=" + n.peer, "--nodnsseed", "--txindex", "--debuglevel=warn"}
+	if n.core {
+		_, port, err := net.SplitHostPort(n.rpc)
+		if err != nil {
+			return err
+		}
+		args = []string{"-regtest", "-conf=/dev/null", "-datadir=" + n.dir, "-server", "-rpcuser=u", "-rpcpassword=p", "-rpcport=" + port,
+			"-listen=0", "-dnsseed=0", "-txindex", "-disablewallet", "-persistmempool=0", "-printtoconsole=0"}
+	}
+	cmd := exec.Command(n.binary, args...)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
@@ -358,7 +388,8 @@ func (n *Node) hand(ctx context.Context, block string) error {
 	if err := n.Call(ctx, &refusal, "submitblock", block); err != nil {
 		return err
 	}
-	if refusal != nil {
+	// Core tells of blocks that it keeps, but has already or does not build on now.
+	if refusal != nil && (!n.core || *refusal != "duplicate" && *refusal != "inconclusive") {
 		return fmt.Errorf("submitblock: %s", *refusal)
 	}
 	return nil
