@@ -115,6 +115,8 @@ var reference = map[string]string{
 	"second_factors":      "a person's own, whomever they act for",
 	"account_links":       "found by the digest of the token in a mail; there is no account yet, or it is a person's",
 	"member_invitations":  "its key starts with the company, but the link in a mail carries a token only",
+	"passkeys":            "a person's own, whomever they act for",
+	"passkey_challenges":  "found by its digest; who signs in is not known yet",
 	"recovery_codes":      "a person's own, whomever they act for",
 	"access_tokens":       "found by the digest of the secret that a request carries; the row says which company",
 	"members":             "its key starts with the company, but sign-in asks which companies a person belongs to",

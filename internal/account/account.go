@@ -1,6 +1,6 @@
 // Package account owns how people come to have an account at the pages, and prove that it is theirs: sign-up of a business and
 // reset of a password, both by a link in a mail; the authenticator that shows one-time codes (RFC 6238), and the recovery codes
-// for the day when it is lost. It owns, too, who may become and stay a member of a company, and in which role; the rows of
+// for the day when it is lost; and passkeys (WebAuthn), of which only public keys are stored. It owns, too, who may become and stay a member of a company, and in which role; the rows of
 // members themselves are package identity's.
 //
 // Whoever asks for a link learns nothing about who has an account: answers and their time are the same, as a job looks it up. A

@@ -198,7 +198,7 @@ func Remove(ctx context.Context, tx *db.Tx, u Person) error {
 	if err != nil || !has {
 		return err
 	}
-	if err := Erase(ctx, tx, u.ID); err != nil {
+	if err := errors.Join(deleteFactor(ctx, tx, u.ID), deleteRecoveryCodes(ctx, tx, u.ID)); err != nil {
 		return err
 	}
 	return u.notify(ctx, tx, mail.FactorRemoved)
@@ -206,7 +206,7 @@ func Remove(ctx context.Context, tx *db.Tx, u Person) error {
 
 // Erase deletes what is known of how a person comes in.
 func Erase(ctx context.Context, tx *db.Tx, userID string) error {
-	return errors.Join(deleteFactor(ctx, tx, userID), deleteRecoveryCodes(ctx, tx, userID))
+	return errors.Join(deleteFactor(ctx, tx, userID), deleteRecoveryCodes(ctx, tx, userID), deletePasskeys(ctx, tx, userID))
 }
 
 func newRecoveryCodes(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {

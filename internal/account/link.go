@@ -178,7 +178,9 @@ func SignUp(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, b 
 	return u, c, identity.AddMember(ctx, tx, identity.Member{CompanyID: c.ID, UserID: u.ID, Role: identity.RoleOwner})
 }
 
-// Forget deletes links that have ended.
+// Forget deletes links and questions to devices that have ended.
 func Forget(ctx context.Context, d *db.DB) error {
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return deleteEndedLinks(ctx, tx) })
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return errors.Join(deleteEndedLinks(ctx, tx), deleteEndedChallenges(ctx, tx))
+	})
 }

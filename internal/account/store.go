@@ -3,8 +3,11 @@ package account
 import (
 	"context"
 	"encoding/base32"
+	"encoding/json"
 	"errors"
 	"strings"
+
+	"github.com/go-webauthn/webauthn/webauthn"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
@@ -159,5 +162,82 @@ func deleteInvitation(ctx context.Context, tx *db.Tx, companyID, id string) erro
 func deleteInvitations(ctx context.Context, tx *db.Tx, companyID, email string) error {
 	_, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE company_id = $1 AND (email_key = $2 OR expires_at <= $3)",
 		companyID, identity.EmailKey(email), db.Micros(tx.Now()))
+	return err
+}
+
+func selectPasskeys(ctx context.Context, tx *db.Tx, userID string) ([]Passkey, error) {
+	rows, err := tx.Query(ctx, "SELECT passkey_id, name, data, created_at, last_used_at FROM passkeys WHERE user_id = $1 ORDER BY created_at, passkey_id", userID)
+	return db.Collect(rows, err, func(r *db.Rows) (k Passkey, err error) {
+		var data string
+		var created, used int64
+		if err := r.Scan(&k.ID, &k.Name, &data, &created, &used); err != nil {
+			return k, err
+		}
+		k.Created = db.Time(created)
+		if used != 0 {
+			k.LastUsed = db.Time(used)
+		}
+		return k, json.Unmarshal([]byte(data), &k.stored)
+	})
+}
+
+// insertPasskey says whether it is new: a device's credential is one person's.
+func insertPasskey(ctx context.Context, tx *db.Tx, userID string, k Passkey) (bool, error) {
+	data, err := json.Marshal(k.stored)
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.Exec(ctx, `INSERT INTO passkeys (user_id, passkey_id, credential_id, name, data, created_at, last_used_at)
+		VALUES ($1, $2, $3, $4, $5, $6, 0) ON CONFLICT DO NOTHING`, userID, k.ID, credentialID(k.stored), k.Name, string(data), db.Micros(tx.Now()))
+	return n == 1, err
+}
+
+// usePasskey keeps the device's count of signatures, which tells a copy.
+func usePasskey(ctx context.Context, tx *db.Tx, userID string, c webauthn.Credential) error {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "UPDATE passkeys SET data = $3, last_used_at = $4 WHERE user_id = $1 AND credential_id = $2",
+		userID, credentialID(c), string(data), db.Micros(tx.Now()))
+	return err
+}
+
+func updatePasskey(ctx context.Context, tx *db.Tx, userID, id, name string) error {
+	n, err := tx.Exec(ctx, "UPDATE passkeys SET name = $3 WHERE user_id = $1 AND passkey_id = $2", userID, id, name)
+	return changed(n, err)
+}
+
+func deletePasskey(ctx context.Context, tx *db.Tx, userID, id string) error {
+	n, err := tx.Exec(ctx, "DELETE FROM passkeys WHERE user_id = $1 AND passkey_id = $2", userID, id)
+	return changed(n, err)
+}
+
+func deletePasskeys(ctx context.Context, tx *db.Tx, userID string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM passkeys WHERE user_id = $1", userID)
+	return err
+}
+
+// changed is fault.NotFoundErr where nothing was.
+func changed(n int64, err error) error {
+	if err == nil && n == 0 {
+		return fault.NotFoundErr
+	}
+	return err
+}
+
+func insertChallenge(ctx context.Context, tx *db.Tx, digest, userID, data string) error {
+	return tx.Insert(ctx, "passkey_challenges", []string{"digest", "user_id", "data", "expires_at"},
+		[][]any{{digest, userID, data, db.Micros(tx.Now().Add(challengeLife))}})
+}
+
+func deleteChallenge(ctx context.Context, tx *db.Tx, digest string) (userID, data string, err error) {
+	err = tx.QueryRow(ctx, "DELETE FROM passkey_challenges WHERE digest = $1 AND expires_at > $2 RETURNING user_id, data",
+		digest, db.Micros(tx.Now())).Scan(&userID, &data)
+	return userID, data, missing(err)
+}
+
+func deleteEndedChallenges(ctx context.Context, tx *db.Tx) error {
+	_, err := tx.Exec(ctx, "DELETE FROM passkey_challenges WHERE expires_at <= $1", db.Micros(tx.Now()))
 	return err
 }

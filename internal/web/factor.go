@@ -40,11 +40,20 @@ func (c *call) needs(ctx context.Context, tx *db.Tx, rt route) (factor, error) {
 	case rt.access >= member:
 		return rt.factor, nil
 	}
-	has, err := account.HasFactor(ctx, tx, c.session.User.ID)
-	if !has {
+	codes, keys, err := c.ways(ctx, tx)
+	if !codes && !keys {
 		return passwordOnly, err
 	}
 	return rt.factor, err
+}
+
+// ways are how the reader can show a second factor.
+func (c *call) ways(ctx context.Context, tx *db.Tx) (codes, keys bool, err error) {
+	if codes, err = account.HasFactor(ctx, tx, c.session.User.ID); err != nil {
+		return false, false, err
+	}
+	all, err := account.Passkeys(ctx, tx, c.session.User.ID)
+	return codes, len(all) > 0, err
 }
 
 // mayMoveMoney says whether the reader may let an app move money for a company: not with a password alone.
@@ -84,12 +93,13 @@ func (c *call) reads(u identity.User) account.Person {
 }
 
 type codePage struct {
-	Next  string
-	Field field
+	Next            string
+	Field           field
+	Codes, Passkeys bool // what the reader can show
 }
 
-func (c *call) codePage(page, title string) view {
-	return view{page: page, title: c.text(title), data: codePage{Next: c.next(), Field: c.field(field{Name: "code", Autocomplete: "one-time-code", Required: true, Most: 40})}}
+func (c *call) codePage(page, title string, codes, keys bool) view {
+	return view{page: page, title: c.text(title), data: codePage{Next: c.next(), Codes: codes, Passkeys: keys && c.passkeys() != nil, Field: c.field(field{Name: "code", Autocomplete: "one-time-code", Required: true, Most: 40})}}
 }
 
 // tryCode takes a code that was posted. That it is wrong is no error here: the try must be counted.
@@ -126,7 +136,7 @@ func showCode(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil || !some {
 		return view{redirect: signInPath(c.next())}, err
 	}
-	return c.codePage("code", "code.title"), nil
+	return c.codePage("code", "code.title", true, false), nil
 }
 
 // signInCode takes the second factor and begins the session, which is a new one.
@@ -164,14 +174,14 @@ func signInCode(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 
 // showProof asks for the second factor again, before something grave. Who has none is shown how to get one.
 func showProof(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	has, err := account.HasFactor(ctx, tx, c.session.User.ID)
+	codes, keys, err := c.ways(ctx, tx)
 	if err != nil {
 		return view{}, err
 	}
-	if !has {
+	if !codes && !keys {
 		return view{redirect: "/account/factor?" + url.Values{"next": {c.next()}}.Encode()}, nil
 	}
-	return c.codePage("proof", "proof.title"), nil
+	return c.codePage("proof", "proof.title", codes, keys), nil
 }
 
 // prove takes the second factor of who is signed in.

@@ -8,6 +8,8 @@ var routes = []route{
 	{method: "POST", path: "/sign-in", kind: steps, access: anyone, personal: true, handler: signIn, again: showSignIn},
 	{method: "GET", path: "/sign-in/code", kind: read, access: anyone, personal: true, handler: showCode},
 	{method: "POST", path: "/sign-in/code", kind: steps, access: anyone, personal: true, handler: signInCode, again: showCode},
+	{method: "POST", path: "/sign-in/passkey", kind: write, access: anyone, personal: true, handler: beginPasskeySignIn},
+	{method: "POST", path: "/sign-in/passkey/answer", kind: steps, access: anyone, personal: true, handler: signInByPasskey, again: showSignIn},
 	{method: "GET", path: "/sign-up", kind: plain, access: anyone, handler: showSignUp},
 	{method: "POST", path: "/sign-up", kind: steps, access: anyone, personal: true, handler: askSignUp, again: showSignUp},
 	{method: "GET", path: "/sign-up/sent", kind: plain, access: anyone, handler: showSignUpSent},
@@ -32,6 +34,12 @@ var routes = []route{
 	{method: "POST", path: "/account/factor/confirm", kind: write, access: person, personal: true, handler: confirmFactor, again: showFactor},
 	{method: "POST", path: "/account/factor/recovery", kind: write, access: person, factor: freshFactor, personal: true, handler: renewRecovery},
 	{method: "POST", path: "/account/factor/remove", kind: write, access: person, factor: freshFactor, personal: true, handler: removeFactor},
+
+	{method: "GET", path: "/account/passkeys", kind: read, access: person, personal: true, handler: showPasskeys},
+	{method: "POST", path: "/account/passkeys", kind: steps, access: person, personal: true, handler: addPasskey, again: showPasskeys},
+	{method: "POST", path: "/account/passkeys/begin", kind: write, access: person, factor: freshFactor, personal: true, handler: beginPasskey},
+	{method: "POST", path: "/account/passkeys/{id}/rename", kind: write, access: person, personal: true, handler: renamePasskey},
+	{method: "POST", path: "/account/passkeys/{id}/remove", kind: write, access: person, factor: freshFactor, personal: true, handler: removePasskey},
 
 	{method: "GET", path: "/account/apps", kind: read, access: person, personal: true, handler: showConnected},
 	{method: "POST", path: "/account/apps/disconnect", kind: write, access: person, personal: true, handler: disconnect},

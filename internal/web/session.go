@@ -143,8 +143,9 @@ func samePath(next string) string {
 }
 
 type signInPage struct {
-	Next   string
-	Fields []field
+	Next     string
+	Fields   []field
+	Passkeys bool // whether one can be used here
 }
 
 // next is where the reader wanted to go.
@@ -161,7 +162,7 @@ func showSignIn(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil || signedIn && c.problem == nil {
 		return view{redirect: c.next()}, err
 	}
-	return view{page: "sign_in", title: c.text("sign_in.title"), data: signInPage{Next: c.next(), Fields: []field{
+	return view{page: "sign_in", title: c.text("sign_in.title"), data: signInPage{Next: c.next(), Passkeys: c.passkeys() != nil, Fields: []field{
 		c.field(field{Name: "email", Type: "email", Autocomplete: "username", Required: true, Most: 254}),
 		c.field(field{Name: "password", Type: "password", Autocomplete: "current-password", Required: true, Most: 1024}),
 	}}}, nil

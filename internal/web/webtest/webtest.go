@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
 )
 
@@ -215,6 +216,21 @@ func Evaluate[T any](p *Page, script string) T {
 		p.t.Fatalf("%s: %v", p.look, err)
 	}
 	return v
+}
+
+// Authenticator gives the tab a device that makes and shows passkeys, as if a finger lay on it all the time.
+func (p *Page) Authenticator() {
+	p.t.Helper()
+	p.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, webauthn.Enable, webauthn.EnableParams{})
+		if err == nil {
+			_, err = cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
+				Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
+				HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
+			}})
+		}
+		return err
+	}))
 }
 
 // Fill types text into an input.

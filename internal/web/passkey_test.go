@@ -1,0 +1,112 @@
+package web
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// A passkey is made, signs in without a password, counts as a second factor, works once for each question, and is removed.
+func TestPasskeysInABrowser(t *testing.T) {
+	x := hire(t, sqlite(t), "admin", "viewer").reopen()
+	b := webtest.Start(t)
+	p := b.Open(x.url+"/sign-in", webtest.Look{})
+	p.Authenticator()
+	p.Fill("#email", "admin@acme.example")
+	p.Fill("#password", password)
+	p.Send("main button")
+	p.Do(chromedp.Navigate(x.url + "/account/passkeys"))
+	p.Audit()
+	p.Send(`form[action="/account/passkeys/begin"] button`)
+	p.Audit()
+	others := x.signIn("viewer")
+	if got := others.Post("/account/passkeys", url.Values{
+		"form_token": {formToken(others.Cookie("stipend_session"))}, "passkey_name": {"Mine"}, "credential": {webtest.Evaluate[string](p, kept)},
+	}); got.Status != 422 || x.count("SELECT COUNT(*) FROM passkeys") != 0 {
+		t.Errorf("another's device is added: %d", got.Status)
+	}
+	p.Do(chromedp.Navigate(x.url + "/account/passkeys"))
+	p.Send(`form[action="/account/passkeys/begin"] button`)
+	p.Send("main button")
+	if p.Path() != "/account/passkeys" || !strings.Contains(p.Text(), "My device") {
+		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
+	}
+	p.Audit()
+
+	p.Do(chromedp.Navigate(x.url + "/account"))
+	p.Send(`form[action="/sign-out"] button`)
+	p.Audit()
+	p.Send(`form[action="/sign-in/passkey"] button`)
+	p.Send("main button")
+	if p.Path() != "/account" || !strings.Contains(p.Text(), "admin@acme.example") {
+		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
+	}
+	if n := x.count("SELECT COUNT(*) FROM sessions WHERE factor_at <> 0"); n != 1 || x.count("SELECT COUNT(*) FROM sessions") != 2 {
+		t.Errorf("%d sessions have shown a second factor", n)
+	}
+
+	// An answer is taken once, whoever brings it; and a broken one never.
+	p.Do(chromedp.Navigate(x.url + "/account"))
+	p.Send(`form[action="/sign-out"] button`)
+	p.Send(`form[action="/sign-in/passkey"] button`)
+	credential := webtest.Evaluate[string](p, kept)
+	v := webtest.NewVisitor(t, x.url)
+	send := func(text string) webtest.Visit {
+		t.Helper()
+		return v.Post("/sign-in/passkey/answer", url.Values{"credential": {text}})
+	}
+	for what, text := range map[string]string{"nothing": "", "another passkey": strings.Replace(credential, `"id":"`, `"id":"AA`, 1)} {
+		if got := send(text); got.Status != 422 || in(v) {
+			t.Errorf("%s: %d", what, got.Status)
+		}
+	}
+	if got := send(credential); got.Status != 303 || !in(v) {
+		t.Fatalf("the answer: %d\n%s", got.Status, got.Text)
+	}
+	v = webtest.NewVisitor(t, x.url)
+	if got := send(credential); got.Status != 422 || in(v) {
+		t.Errorf("a second time: %d", got.Status)
+	}
+	p.Do(chromedp.Navigate(x.url + "/sign-in"))
+	p.Send(`form[action="/sign-in/passkey"] button`)
+	p.Send("main button")
+	p.Do(chromedp.Navigate(x.url + "/account/passkeys"))
+	p.Send(`form[action$="/remove"] button`)
+	if !strings.Contains(p.Text(), "You have no passkey.") {
+		t.Errorf("at %s:\n%s", p.Path(), p.Text())
+	}
+	p.Quiet()
+}
+
+// kept is the device's answer to a page, which is not sent.
+const kept = `new Promise(done => {
+	const form = document.querySelector("form[data-passkey]");
+	form.submit = () => done(form.elements.credential.value);
+	form.requestSubmit();
+})`
+
+// A question to a device ends by itself; and at the number of a machine there is none.
+func TestQuestionsToDevicesEnd(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := hire(t, d, "admin")
+		if got := x.do("POST", "/sign-in/passkey", "next=/account"); got.status != 409 {
+			t.Errorf("without a name: %d", got.status)
+		}
+		x.reopen()
+		if got := x.do("POST", "/sign-in/passkey", "next=/account"); got.status != 200 || !strings.Contains(got.text, "data-passkey=") || !strings.Contains(got.text, "JavaScript") {
+			t.Errorf("%d\n%s", got.status, got.text)
+		}
+		clock.Advance(5 * time.Minute)
+		if err := account.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM passkey_challenges") != 0 {
+			t.Errorf("what has ended is kept: %v", err)
+		}
+	})
+}
