@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	neturl "net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -225,18 +226,36 @@ type writer func(text string)
 
 func (w writer) Write(b []byte) (int, error) { w(string(b)); return len(b), nil }
 
-// checkEvents looks for changes of what partners hear of that left no event of the same version, and for events out of order.
+// toldBy are the things whose changes another's event tells, by the prefix of their ids: parts of something that partners know.
+// Never are states that must have an event of their own all the same.
+var toldBy = map[string]*struct {
+	event string // that tells it
+	never []string
+}{
+	"dep": {"payroll.funding_reverted, or the payroll's payroll.status_update", []string{"seen"}},
+	"dst": {"distribution.changed, of whose destination it is", nil},
+	"hit": {"the hold that it puts on a payroll or payment; whom a list names is told to nobody", nil},
+	"out": {"user.payment_status_update, of its payment", nil},
+	"pob": {"user.payment_status_update, of the payments in the batch", nil},
+	"pyr": {"nothing: only the owner changes payers, and has the answer", nil},
+	"quo": {"payroll.quote_refreshed, or the payroll's payroll.status_update", []string{"expired"}},
+	"ver": {"user.kyc_status_update or company.kyb_status_update, of who is verified", nil},
+}
+
+// checkEvents looks for changes that left no event of the same version, and for events out of order.
 func checkEvents(t *testing.T, s *Service) {
 	t.Helper()
 	err := s.db.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT h.object_id, h.version, h.to_state FROM history h
-			LEFT JOIN events e ON e.company_id = h.company_id AND e.object_id = h.object_id AND e.sequence = h.version
-			WHERE e.event_id IS NULL AND (SUBSTR(h.object_id, 1, 4) IN ('prl_', 'pmt_', 'rec_') OR SUBSTR(h.object_id, 1, 4) = 'quo_' AND h.to_state = 'expired')`)
+			WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.object_id = h.object_id AND e.sequence = h.version)`)
 		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
 			var object, to string
 			var version int64
 			err = r.Scan(&object, &version, &to)
-			t.Errorf("%s became %q, version %d, and no event says so", object, to, version)
+			prefix, _, _ := strings.Cut(object, "_")
+			if told := toldBy[prefix]; told == nil || slices.Contains(told.never, to) {
+				t.Errorf("%s became %q, version %d, and no event says so", object, to, version)
+			}
 			return none, err
 		})
 		if err != nil {

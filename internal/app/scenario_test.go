@@ -51,5 +51,6 @@ func TestScenarios(t *testing.T) {
 				d.checkBooks()
 			})
 		}
+		checkEvents(t, s)
 	})
 }

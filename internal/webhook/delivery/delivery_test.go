@@ -91,6 +91,7 @@ func (w *world) endpoint(url string, events ...string) (e delivery.Endpoint, sec
 		e, secret, err = w.setup.Create(ctx, tx, w.by, delivery.Params{URL: &url, Events: &events})
 		return err
 	})
+	everything.secret(secret)
 	return e, secret
 }
 
@@ -176,6 +177,7 @@ func newReceiver(t *testing.T, clock *dbtest.Clock) *receiver {
 			return
 		}
 		g := got{header: req.Header.Clone(), body: body, at: clock.Now()}
+		everything.add(g)
 		if err := json.Unmarshal(body, &g.event); err != nil {
 			t.Errorf("not JSON: %s", body)
 		}
@@ -291,6 +293,7 @@ func TestRotation(t *testing.T) {
 			_, fresh, err = w.setup.Rotate(ctx, tx, w.by, e.ID, time.Hour)
 			return err
 		})
+		everything.secret(fresh)
 		w.emit("payroll.created", "prl_1", 1)
 		w.drain()
 		clock.Advance(time.Hour)

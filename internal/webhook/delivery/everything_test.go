@@ -1,0 +1,125 @@
+package delivery_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/stipend/stipend/internal/webhook/delivery"
+)
+
+// everything is what all receivers of this package's tests got: the libraries that others wrote accept each delivery of it.
+var everything received
+
+type received struct {
+	mu         sync.Mutex
+	secrets    map[string]bool
+	deliveries []sample
+}
+
+type sample struct {
+	ID        string `json:"webhook-id"`
+	Timestamp string `json:"webhook-timestamp"`
+	Signature string `json:"webhook-signature"`
+	Body      string `json:"body"`
+	Secret    string `json:"secret"` // by which Go's library accepts it
+}
+
+func (r *received) secret(s string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.secrets == nil {
+		r.secrets = map[string]bool{}
+	}
+	r.secrets[s] = true
+}
+
+func (r *received) add(g got) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deliveries = append(r.deliveries, sample{
+		ID: g.header.Get(delivery.HeaderID), Timestamp: g.header.Get(delivery.HeaderTimestamp), Signature: g.header.Get(delivery.HeaderSignature), Body: string(g.body),
+	})
+}
+
+// verify has Go's library and npm's look at each delivery. How old one is counts as at its own time: the tests take their time.
+func (r *received) verify() error {
+	if len(r.deliveries) == 0 {
+		return nil
+	}
+	var verifiers []*standardwebhooks.Webhook
+	secrets := slices.Collect(maps.Keys(r.secrets))
+	for _, s := range secrets {
+		verifier, err := standardwebhooks.NewWebhook(s)
+		if err != nil {
+			return err
+		}
+		verifiers = append(verifiers, verifier)
+	}
+	for i := range r.deliveries {
+		d := &r.deliveries[i]
+		header := map[string][]string{delivery.HeaderID: {d.ID}, delivery.HeaderTimestamp: {d.Timestamp}, delivery.HeaderSignature: {d.Signature}}
+		by := slices.IndexFunc(verifiers, func(v *standardwebhooks.Webhook) bool {
+			return v.VerifyIgnoringTimestamp([]byte(d.Body), header) == nil
+		})
+		if by < 0 {
+			return fmt.Errorf("the Go library accepts it by no secret: %+v", *d)
+		}
+		d.Secret = secrets[by]
+		verifiers[0], verifiers[by], secrets[0], secrets[by] = verifiers[by], verifiers[0], secrets[by], secrets[0] // the next is likely by the same
+	}
+	scratch, err := os.MkdirTemp("", "deliveries-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	text, err := json.Marshal(r.deliveries)
+	if err != nil {
+		return err
+	}
+	data, script := filepath.Join(scratch, "deliveries.json"), filepath.Join(scratch, "verify.mjs")
+	modules, err := filepath.Abs("../../../.tools/npm/webhooks")
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string][]byte{data: text, script: []byte(verifyAll)} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			return err
+		}
+	}
+	out, err := exec.Command("node", script, modules, data).CombinedOutput()
+	if want := fmt.Sprintf("%d", len(r.deliveries)); err != nil || strings.TrimSpace(string(out)) != want {
+		return fmt.Errorf("the npm library accepted not all of %s (tools/install.sh webhooks installs it): %v %.500s", want, err, out)
+	}
+	return nil
+}
+
+const verifyAll = `import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+const { Webhook } = createRequire(process.argv[2] + "/")("standardwebhooks");
+let accepted = 0;
+for (const d of JSON.parse(readFileSync(process.argv[3], "utf8"))) {
+  Date.now = () => Number(d["webhook-timestamp"]) * 1000;
+  new Webhook(d.secret).verify(d.body, d);
+  accepted++;
+}
+console.log(accepted);
+`
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := everything.verify(); err != nil {
+		fmt.Println("FAIL:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
