@@ -141,16 +141,20 @@ func (c *demoClient) makePayee(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return path[strings.LastIndexByte(path, '/')+1:], c.giveDestination(ctx, path)
+}
+
+// giveDestination has a recipient, whose path this is, paid at a new address.
+func (c *demoClient) giveDestination(ctx context.Context, path string) error {
 	wallet, err := newWallet("regtest")
 	if err != nil {
-		return "", err
+		return err
 	}
 	address, err := wallet.Deriver().Address(chain.External, 0)
 	if err != nil {
-		return "", err
+		return err
 	}
-	err = c.post(ctx, path+"/distribution", map[string]any{"symbol": "BTC", "distribution_data": map[string]string{"address": address}}, nil)
-	return path[strings.LastIndexByte(path, '/')+1:], err
+	return c.post(ctx, path+"/distribution", map[string]any{"symbol": "BTC", "distribution_data": map[string]string{"address": address}}, nil)
 }
 
 // made is a payroll that a trigger works on.

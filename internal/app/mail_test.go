@@ -1,0 +1,128 @@
+package app
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
+	"golang.org/x/oauth2"
+
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// postman is a mail server that takes everything.
+type postman struct {
+	mu    sync.Mutex
+	mails map[string][]string // by address
+}
+
+type postmanSession struct {
+	*postman
+	to []string
+}
+
+func (s *postmanSession) Mail(string, *smtp.MailOptions) error { return nil }
+func (s *postmanSession) Rcpt(to string, _ *smtp.RcptOptions) error {
+	s.to = append(s.to, to)
+	return nil
+}
+func (s *postmanSession) Reset()        { s.to = nil }
+func (s *postmanSession) Logout() error { return nil }
+func (s *postmanSession) Data(r io.Reader) error {
+	text, err := io.ReadAll(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, to := range s.to {
+		s.mails[to] = append(s.mails[to], string(text))
+	}
+	return err
+}
+
+// got says whether a mail to an address ("" is any) came, whose subject has some words in it, as text and as HTML.
+func (o *postman) got(to, subject string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for address, mails := range o.mails {
+		for _, m := range mails {
+			head, body, _ := strings.Cut(m, "\r\n\r\n")
+			head = strings.ReplaceAll(head, "\r\n ", " ") // a long line is folded
+			if (to == "" || to == address) && strings.Contains(head, "Subject: ") && strings.Contains(head, subject) &&
+				strings.Contains(body, "text/plain") && strings.Contains(body, "text/html") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Each mail comes from what it tells of, as text and HTML, over a real SMTP connection. The mail of a returned payment has a test
+// of its own beside its template, since no rail of the sandbox sends anything back.
+func TestMailsArriveBySMTP(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &postman{mails: map[string][]string{}}
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &postmanSession{postman: o}, nil }))
+	server.Domain = "localhost"
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(l) }()
+	t.Cleanup(func() { server.Close(); <-done })
+
+	s := boot(t, dbtest.SQLite(t), func(c *Config) { c.SMTPURL, c.MailFrom = "smtp://"+l.Addr().String(), "pay@example.com" })
+	d := newDoor(t, s)
+	c := Client{BaseURL: s.Ready().BaseURL}.open()
+
+	invited, err := c.invite(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.makeVerified(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var payee struct {
+		ID string `json:"recipient_id"`
+	}
+	at := "/api/company/" + s.Ready().Seed.CompanyID + "/recipients/"
+	if err := c.post(t.Context(), at+"create", map[string]string{"first_name": "Ada", "last_name": "Example", "country": "GB", "email": "ada@example.com"}, &payee); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.giveDestination(t.Context(), at+payee.ID); err != nil {
+		t.Fatal(err)
+	}
+	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }))
+	defer gone.Close()
+	var endpoint struct {
+		ID string `json:"webhook_id"`
+	}
+	if err := c.post(t.Context(), "/api/webhooks", map[string]any{"url": gone.URL}, &endpoint); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.post(t.Context(), "/api/webhooks/"+endpoint.ID+"/test", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	seed := s.Ready().Seed
+	app := oauth2.Config{ClientID: seed.ClientID, RedirectURL: seed.RedirectURI, Scopes: []string{"c_company_worker_list"},
+		Endpoint: oauth2.Endpoint{AuthURL: s.Ready().AuthURL + "/authorize"}}
+	agree(t, webtest.NewVisitor(t, s.Ready().AuthURL), seed.Admin, app.AuthCodeURL("state", oauth2.S256ChallengeOption(oauth2.GenerateVerifier())))
+	made := d.payTwo("100.00")
+	d.deposit(made.PayrollID, "exact", "")
+
+	for _, wanted := range []struct{ to, subject string }{
+		{invited, "invites you to get paid"},
+		{"", "Your identity was confirmed"},
+		{"ada@example.com", "A payment destination was added"},
+		{"", "was switched off"},
+		{seed.Admin.Email, "was connected to your account"},
+		{seed.Workers[0].Email, "has paid you"},
+	} {
+		eventually(t, 2*time.Minute, "mail "+wanted.subject, func() bool { return o.got(wanted.to, wanted.subject) })
+	}
+}
