@@ -27,6 +27,11 @@ test: ## run all tests on both databases (PKG=./internal/money/... narrows them)
 	@tools/install.sh btcd postgres chromium axe contract webhooks oauth
 	@go test -count=1 $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
+.PHONY: screenshots
+screenshots: ## take the pictures of docs/pages.md again, from a running sandbox in Chromium
+	@tools/install.sh chromium axe
+	@go test -count=1 -run TestPayrollInABrowser ./internal/app -args -screenshots=$(CURDIR)/docs/images
+
 .PHONY: test-lnd
 test-lnd: ## run the tests of Lightning against two real nodes with a channel; the first run builds lnd, minutes
 	@tools/install.sh btcd lnd

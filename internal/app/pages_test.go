@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/csv"
+	"flag"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -256,10 +257,31 @@ func TestPayrollByFile(t *testing.T) {
 	})
 }
 
+// screenshots is a directory for the pictures of docs/pages.md; without it none are taken.
+var screenshots = flag.String("screenshots", "", "write the pictures of the documentation to this directory")
+
+// picture keeps what a page shows for the documentation.
+func (o *office) picture(p *webtest.Page, name string) {
+	o.Helper()
+	if *screenshots == "" {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), p.Picture(), 0o644); err != nil { //nolint:gosec // for everybody to read
+		o.Fatal(err)
+	}
+}
+
 // The whole way of a pay run in a browser: typed without scripts, paid and followed live with them; and one from a file.
 func TestPayrollInABrowser(t *testing.T) {
 	o := openOffice(t, dbtest.SQLite(t))
 	seed, base := o.d.seed, o.s.Ready().BaseURL
+	if *screenshots != "" { // something to look at
+		for _, amount := range []string{"1250.00", "980.50"} {
+			made := o.d.payTwo(amount)
+			o.d.deposit(made.PayrollID, "over", "")
+			o.d.fulfilled(made.PayrollID)
+		}
+	}
 	b := webtest.Start(t)
 	p := b.Open(base+"/payrolls/new", webtest.Look{NoScript: true, Width: 320})
 	p.Fill("#email", seed.Admin.Email)
@@ -277,7 +299,9 @@ func TestPayrollInABrowser(t *testing.T) {
 	b.Check(base + "/payrolls/import")
 	b.Check(base + fund)
 
+	o.picture(b.Open(base+"/overview", webtest.Look{Width: 960}), "overview")
 	live := b.Open(base+fund, webtest.Look{})
+	o.picture(b.Open(base+fund, webtest.Look{Width: 960}), "fund")
 	live.Send(".simulate button")
 	eventually(t, 90*time.Second, "the page shows that all is there", func() bool {
 		return strings.Contains(live.Text(), "No money is asked for any more")

@@ -178,13 +178,15 @@ func (u User) Open(s *Sealer) (User, error) {
 }
 
 // ActingUser is the user that a request means: the one whose session or token it carries, who need not be named; with
-// an API key, a user that its company created. A company may not act for those who only accepted its invitation: their
+// an API key, or somebody signed in who acts for a company (whose role the pages look at), a user that the company created. A company may not act for those who only accepted its invitation: their
 // profile and their destinations are theirs. Anybody else is fault.NotFoundErr, and a key that names nobody
 // ErrUserRequired.
 func ActingUser(ctx context.Context, tx *db.Tx, by Principal, requested string) (User, error) {
 	switch {
 	case by.UserID != "" && (requested == "" || requested == by.UserID):
 		return selectUser(ctx, tx, "user_id", by.UserID)
+	case by.Kind == KindSession && by.CompanyID != "":
+		return selectCompanyUser(ctx, tx, by.CompanyID, requested)
 	case by.UserID != "" || by.CompanyID == "":
 		return User{}, fault.NotFoundErr
 	case requested == "":

@@ -242,6 +242,25 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id st
 	return v, ErrState.Detailf("The invoice is paid, in full or in part, and stays.")
 }
 
+// OfCompany pages the invoices that were written by people who were acting for the principal's company, newest first, without their
+// content, and says how many there are in all.
+func OfCompany(ctx context.Context, tx *db.Tx, by identity.Principal, f Filter) ([]Invoice, int64, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return nil, 0, err
+	}
+	return list(ctx, tx, "company_id <> '' AND company_id = $1", company, f)
+}
+
+// OneOfCompany reads one of them.
+func OneOfCompany(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Invoice, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return Invoice{}, err
+	}
+	return findOfCompany(ctx, tx, company, id)
+}
+
 // Detail reads an invoice with its content.
 func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID, id string) (Invoice, error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)
@@ -270,7 +289,7 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, 
 	if err != nil {
 		return nil, 0, err
 	}
-	return list(ctx, tx, user.ID, f)
+	return list(ctx, tx, "user_id = $1", user.ID, f)
 }
 
 // Named finds the invoices that a pay run names, by id. Those that nobody has are missing.

@@ -88,9 +88,18 @@ func update(ctx context.Context, tx *db.Tx, v *Invoice, from Status) error {
 	return nil
 }
 
-func list(ctx context.Context, tx *db.Tx, userID string, f Filter) (found []Invoice, total int64, err error) {
-	where := []string{"user_id = $1"}
-	args := []any{userID}
+func findOfCompany(ctx context.Context, tx *db.Tx, companyID, id string) (Invoice, error) {
+	v, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM invoices WHERE company_id = $1 AND invoice_id = $2", companyID, id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Invoice{}, ErrNotFound
+	}
+	return v, err
+}
+
+// list pages the invoices of one owner: owner is user_id = $1, or company_id = $1.
+func list(ctx context.Context, tx *db.Tx, owner, id string, f Filter) (found []Invoice, total int64, err error) {
+	where := []string{owner}
+	args := []any{id}
 	add := func(condition string, values ...any) {
 		for _, value := range values {
 			args = append(args, value)

@@ -3,9 +3,11 @@ package payroll
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/quote"
 )
@@ -43,6 +45,22 @@ func (s *Service) Troubles(ctx context.Context, tx *db.Tx, by identity.Principal
 		return nil, err
 	}
 	return troubles(ctx, tx, company)
+}
+
+// Paid is what arrived at payees of the payrolls of one day, in one currency.
+type Paid struct {
+	Day    time.Time
+	Volume money.Amount
+}
+
+// PaidByDay sums up the company's fulfilled payments by the day (UTC) on which their payrolls were made, from an instant on, the
+// oldest first.
+func (s *Service) PaidByDay(ctx context.Context, tx *db.Tx, by identity.Principal, from time.Time) ([]Paid, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return nil, err
+	}
+	return paidByDay(ctx, tx, company, from)
 }
 
 // Head reads one payroll of the company with its quote, but without its payments, outputs and timeline.

@@ -188,6 +188,22 @@ func troubles(ctx context.Context, tx *db.Tx, companyID string) ([]Trouble, erro
 	})
 }
 
+const day = int64(24 * time.Hour / time.Microsecond)
+
+func paidByDay(ctx context.Context, tx *db.Tx, companyID string, from time.Time) ([]Paid, error) {
+	rows, err := tx.Query(ctx, `SELECT p.created_at / $1, p.currency, CAST(SUM(m.amount) AS BIGINT) FROM payrolls p
+		JOIN payments m ON m.company_id = p.company_id AND m.payroll_id = p.payroll_id
+		WHERE p.company_id = $2 AND p.created_at >= $3 AND m.state = 'fulfilled'
+		GROUP BY p.created_at / $1, p.currency ORDER BY 1, 2`, day, companyID, db.Micros(from))
+	return db.Collect(rows, err, func(r *db.Rows) (p Paid, err error) {
+		var at, sum int64
+		var currency string
+		err = r.Scan(&at, &currency, &sum)
+		p.Day, p.Volume = db.Time(at*day).UTC(), money.New(money.Asset(currency), sum)
+		return p, err
+	})
+}
+
 func (p *Payroll) scanPayment(scan func(...any) error) (Payment, error) {
 	m := Payment{PayrollID: p.ID}
 	var state string

@@ -20,6 +20,7 @@ type overviewPage struct {
 	Balances  []balanceShown
 	Attention []cell // what somebody should do, each with the way there
 	Recent    table
+	Charts    []chart
 }
 
 // balanceShown is what a company has in one currency.
@@ -45,6 +46,9 @@ func showOverview(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	}
 	recent, _, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{PerPage: recentShown})
 	if err != nil {
+		return view{}, err
+	}
+	if p.Charts, err = c.paidCharts(ctx, tx); err != nil {
 		return view{}, err
 	}
 	p.Recent = c.payrollTable(c.text("overview.recent"), recent)

@@ -249,5 +249,3 @@ func cancelPayroll(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	p, err := c.Payroll.Cancel(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
 	return view{redirect: payrollPath(p.ID)}, err
 }
-
-func recipientPath(id string) string { return "/recipients/" + id }

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"regexp"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/recipient"
 )
+
+// amount is a plain number, which may be negative without being a formula.
+var amount = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
 // sheet writes rows as CSV that a spreadsheet opens without running anything in it.
 func sheet(name string, rows [][]string) (*file, error) {
@@ -17,7 +21,9 @@ func sheet(name string, rows [][]string) (*file, error) {
 	for _, row := range rows {
 		safe := make([]string, len(row))
 		for i, text := range row {
-			safe[i] = recipient.SafeCell(text)
+			if safe[i] = text; !amount.MatchString(text) {
+				safe[i] = recipient.SafeCell(text)
+			}
 		}
 		_ = w.Write(safe) // errors are kept for Flush
 	}

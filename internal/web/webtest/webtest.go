@@ -25,8 +25,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long a page may take in all. Nothing waits for it to pass.
-const patience = 2 * time.Minute
+// patience is how long a browser may take in all. Nothing waits for it to pass.
+const patience = 5 * time.Minute
 
 // programs are the names that Chromium goes by.
 var programs = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
@@ -271,6 +271,16 @@ func (p *Page) Path() string {
 func (p *Page) Text() string {
 	p.t.Helper()
 	return Evaluate[string](p, "document.body.innerText")
+}
+
+// Picture is what the window shows, as PNG.
+func (p *Page) Picture() []byte {
+	p.t.Helper()
+	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return png
 }
 
 // finding is what axe-core says against a page.

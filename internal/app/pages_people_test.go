@@ -1,0 +1,205 @@
+package app
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// A recipient is added, given a bank account by the fields that its country asks for, paid in two parts, and no more.
+func TestRecipientPages(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openOffice(t, database)
+		seed := o.d.seed
+		page := o.says(o.Get("/recipients?search=love&status=active&role=contractor&recipient_type=user&sort_by=name&country=us"), "Ada Lovelace", "ada@sandbox.example", "1 to 1 of 1")
+		o.silent(page, "Grace Hopper")
+		o.says(o.Get("/recipients?search=nobody-of-this-name"), "There is no such recipient.")
+
+		form := o.says(o.Get("/recipients/new"), "Two letters, such as US or BR.")
+		for problem, pairs := range map[string][]string{
+			"country-problem":    {"first_name", "Joan", "last_name", "Clarke"},
+			"first_name-problem": {"country", "US"},
+			"firm-problem":       {"recipient_type", "company", "country", "US"},
+		} {
+			if got := o.Submit(form, "/recipients/new", pairs...); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="`+problem+`"`) {
+				t.Errorf("%v: %d, no %s in\n%s", pairs, got.Status, problem, got.Text)
+			}
+		}
+		made := o.Submit(form, "/recipients/new", "first_name", "Joan", "last_name", "<i>Clarke", "country", "us", "external_id", "e-7")
+		at := made.Location()
+		if made.Status != http.StatusSeeOther || !strings.HasPrefix(at, "/recipients/rec_") {
+			t.Fatalf("%d to %q\n%s", made.Status, at, made.Text)
+		}
+		o.says(o.Get(at), "Joan &lt;i&gt;Clarke", "waits for a destination", "There is no destination yet", "e-7")
+
+		o.says(o.Get(at+"/destinations/new"), `<option value="BTC">`, `<option value="USD">`)
+		o.says(o.Get(at+"/destinations/new?symbol=USD"), `<option value="fedwire">`)
+		form = o.says(o.Get(at+"/destinations/new?symbol=USD&d.rail=ach"), "Account number", "Such as 110000000.", `name="d.address.city"`)
+		bank := []string{
+			"d.account_holder_name", "Joan Clarke", "d.account_holder_type", "individual", "d.routing_number", "110000000", "d.account_number", "000123456789",
+			"d.account_type", "checking", "d.address.address_line1", "1 Example Street", "d.address.city", "Springfield", "d.address.state", "IL",
+			"d.address.postal_code", "62701", "d.address.country", "US",
+		}
+		wrong := o.Submit(form, at+"/destinations/new", append(bank, "d.routing_number", "12", "d.address.city", "")...)
+		for _, want := range []string{`id="d.routing_number-problem"`, `id="d.address.city-problem"`, `value="000123456789"`} {
+			if wrong.Status != http.StatusUnprocessableEntity || !strings.Contains(wrong.Text, want) {
+				t.Errorf("%d, no %s in\n%s", wrong.Status, want, wrong.Text)
+			}
+		}
+		if got := o.Submit(form, at+"/destinations/new", bank...); got.Location() != at {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+		page = o.says(o.Get(at), "active", "USD ••••6789", "100\u00a0%", "added", "somebody at these pages")
+		o.silent(page, "000123456789")
+
+		form = o.Get(at + "/destinations/new?symbol=BTC")
+		if got := o.Submit(form, at+"/destinations/new", "d.address", "bcrt1qnonsense"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="d.address-problem"`) {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		address := o.address()
+		if got := o.Submit(form, at+"/destinations/new", "d.address", address); got.Location() != at {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+		page = o.says(o.Get(at), "BTC "+address[:6], "Remove BTC")
+		_, shares := webtest.Form(t, page.Text, at+"/allocations")
+		for name := range shares {
+			if strings.HasPrefix(name, "a.") {
+				shares.Set(name, "60")
+			}
+		}
+		if got := o.Post(at+"/allocations", shares); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, "must be 100 together") {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		part := "40"
+		for name := range shares {
+			if strings.HasPrefix(name, "a.") {
+				shares.Set(name, part)
+				part = "60"
+			}
+		}
+		if got := o.Post(at+"/allocations", shares); got.Location() != at {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		o.says(o.Get(at), "part changed", "60\u00a0%", "40\u00a0%")
+
+		o.Submit(o.Get(at), at+"/deactivate")
+		o.says(o.Get(at), "inactive", "Pay this recipient again")
+		o.silent(o.Get("/payrolls/new"), "Clarke")
+		o.Submit(o.Get(at), at+"/reactivate")
+		o.says(o.Get("/payrolls/new"), "Clarke")
+
+		// Somebody who may only look cannot send money elsewhere.
+		o.role("viewer")
+		for path, form := range map[string]url.Values{at + "/allocations": shares, at + "/deactivate": shares, at + "/destinations/new": shares} {
+			if got := o.Post(path, form); got.Status != http.StatusForbidden {
+				t.Errorf("a viewer at %s: %d", path, got.Status)
+			}
+		}
+		o.silent(o.says(o.Get(at), "Joan"), "Add a destination", "Stop paying")
+		o.role("admin")
+		if got := o.Get("/recipients/" + seed.CompanyID); got.Status != http.StatusNotFound {
+			t.Errorf("%d", got.Status)
+		}
+	})
+}
+
+// address is a fresh one that payees could have.
+func (o *office) address() string {
+	o.Helper()
+	all, err := seedAddresses(o.s.cfg.BitcoinNetwork, 9)
+	if err != nil {
+		o.Fatal(err)
+	}
+	return all[8]
+}
+
+func TestInvitationPages(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openOffice(t, database)
+		page := o.says(o.Get("/invitations"), "There is no such invitation.")
+		if got := o.Submit(page, "/invitations", "email", "no address"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="email-problem"`) {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		o.Submit(page, "/invitations", "email", "joan@example.com")
+		o.says(o.Get("/invitations?status=sent"), "joan@example.com", "0 of 3 times")
+		for range 3 {
+			o.Submit(o.Get("/invitations"), "/invitations/resend")
+		}
+		page = o.says(o.Get("/invitations"), "3 of 3 times")
+		o.silent(page, "Send again")
+		o.Submit(page, "/invitations/revoke")
+		o.says(o.Get("/invitations?status=revoked"), "withdrawn or declined")
+	})
+}
+
+// What a payroll had too much is the company's, on its statement, in a file and in a picture; a wallet then pays with it.
+func TestWalletAndInvoicePages(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openOffice(t, database)
+		ada := o.d.seed.Workers[0].UserID
+		o.says(o.Get("/wallets"), "The company has no balance yet.", "Nothing has moved the balance.")
+		for range 2 {
+			made := o.d.create(pays("", "1000", ada))
+			o.d.deposit(made.PayrollID, "over", "")
+			o.d.fulfilled(made.PayrollID)
+		}
+		page := o.says(o.Get("/wallets?asset=BTC&since=2020-01-01"), "more came for a payroll than it took", "1 to 2 of 2", "<svg", "Balance in BTC over time", "0.00404000\u00a0BTC")
+		o.silent(o.Get("/wallets?asset=EUR"), "1 to 2 of 2")
+		o.says(o.Get("/wallets/statement.csv"), "payroll_surplus,", ",0.00202000,BTC,0.00404000,payroll,")
+		o.Submit(page, "/wallets", "asset", "BTC")
+		eventually(t, 60*time.Second, "the wallet is in use", func() bool { return strings.Contains(o.Get("/wallets").Text, "in use") })
+		preview := o.says(o.Submit(o.says(o.Get("/payrolls/new"), "From the balance: 0.00404000\u00a0BTC"), "/payrolls/new", "amount."+ada, "100", "funding_method", o.wallet()), "From the company’s balance")
+		paid := o.Submit(preview, "/payrolls")
+		o.d.fulfilled(strings.TrimPrefix(paid.Location(), "/payrolls/"))
+		o.says(o.Get("/wallets"), "a payroll was paid from the balance", "\u2212")
+		o.says(o.Get("/wallets/statement.csv"), ",-0.00202000,BTC,")
+		o.says(o.Get("/overview"), "Paid to payees in USD, by month", "2,100.00\u00a0USD", "<rect")
+
+		o.says(o.Get("/invoices"), "There is no such invoice.")
+		payer := o.d.ok("POST", "/api/user/payer/create", `{"user_id":"`+ada+`","name":"Northwind","company_type":"client","payroll_invoice_currency":"USD"}`).read(t)["external_company_id"].(string)
+		id := o.d.ok("POST", "/api/user/invoice/create", `{"user_id":"`+ada+`","external_company_id":"`+payer+`","items":[{"description":"Work <b>","unit_price":100}],"notes":"Thanks"}`).read(t)["invoice_id"].(string)
+		o.says(o.Get("/invoices?status=sent"), "/invoices/"+id, "Ada Lovelace", "100.00\u00a0USD")
+		o.silent(o.Get("/invoices?status=paid"), id)
+		o.says(o.Get("/invoices/"+id), "Work &lt;b&gt;", "Thanks", "100.00\u00a0USD")
+		if got := o.Get("/invoices/inv_00000000000000000000000000"); got.Status != http.StatusNotFound {
+			t.Errorf("%d", got.Status)
+		}
+	})
+}
+
+// wallet is the id of the company's wallet.
+func (o *office) wallet() string {
+	o.Helper()
+	at := strings.Index(o.Get("/wallets").Text, "<code>wal_")
+	if at < 0 {
+		o.Fatal("no wallet")
+	}
+	id, _, _ := strings.Cut(o.Get("/wallets").Text[at+len("<code>"):], "<")
+	return id
+}
+
+func TestPeoplePagesInABrowser(t *testing.T) {
+	o := openOffice(t, dbtest.SQLite(t))
+	seed, base := o.d.seed, o.s.Ready().BaseURL
+	b := webtest.Start(t)
+	p := b.Open(base+"/recipients", webtest.Look{NoScript: true, Width: 320})
+	p.Fill("#email", seed.Admin.Email)
+	p.Fill("#password", seed.Admin.Password)
+	p.Send("main button")
+	p.Do(chromedp.Navigate(base + "/invitations"))
+	p.Fill("#email", "joan@example.com")
+	p.Send("main form[method=post] button")
+	for _, path := range []string{
+		"/recipients", "/recipients/new", "/recipients/" + seed.Recipients[0].RecipientID, "/recipients/" + seed.Recipients[0].RecipientID + "/destinations/new?symbol=USD&d.rail=ach",
+		"/invitations", "/wallets", "/invoices",
+	} {
+		b.Check(base + path)
+	}
+}

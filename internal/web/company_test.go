@@ -1,0 +1,61 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/identity"
+)
+
+// world is a simulated one that nobody moves.
+type world struct{}
+
+func (world) Deposit(context.Context, identity.Principal, string, string, string) (string, error) {
+	return "", errInternal
+}
+
+func (world) Advance(context.Context, time.Duration) (time.Time, error) {
+	return time.Time{}, errInternal
+}
+
+// Production has no forms that move the world, even where somebody hands it one.
+func TestTheWorldIsMovedInSandboxesOnly(t *testing.T) {
+	d := sqlite(t)
+	for env, want := range map[identity.Environment]int{identity.Sandbox: http.StatusSeeOther, identity.Production: http.StatusNotFound} {
+		h := New(Deps{DB: d, Env: env, Sandbox: world{}, Now: time.Now})
+		for _, path := range []string{"/sandbox/clock", "/payrolls/prl_1/sandbox/deposit"} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("seconds=900"))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%s %s: %d, want %d", env, path, w.Code, want)
+			}
+		}
+	}
+}
+
+// Numbers are written as readers do, and programs get them plain.
+func TestNumbersByLanguage(t *testing.T) {
+	for tag, want := range map[string]string{
+		"en": "1,234,567.50 1,234 12 \u22120.05", "es": "1.234.567,50 1234 12 \u22120,05", "pt": "1.234.567,50 1.234 12 \u22120,05",
+		"fr": "1\u202f234\u202f567,50 1\u202f234 12 \u22120,05",
+	} {
+		c := &call{lang: language{tag: tag}}
+		var all []string
+		for _, plain := range []string{"1234567.50", "1234", "12", "-0.05"} {
+			all = append(all, c.number(plain))
+		}
+		if got := strings.Join(all, " "); got != want {
+			t.Errorf("%s: %q, want %q", tag, got, want)
+		}
+	}
+	f, err := sheet("x.csv", [][]string{{"=1+1", "-5.00", "-5+1", "@x", "5", "plain"}})
+	if err != nil || string(f.data) != "'=1+1,-5.00,'-5+1,'@x,5,plain\n" {
+		t.Errorf("%v %q", err, f.data)
+	}
+}

@@ -1,0 +1,213 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/recipient"
+)
+
+// stateOf reads what the history kept of a destination, zero where it kept nothing.
+func stateOf(text json.RawMessage) (d distribution.Distribution) {
+	var s distribution.State
+	if len(text) == 0 || json.Unmarshal(text, &s) != nil {
+		return d
+	}
+	var data struct {
+		Address string `json:"address"`
+	}
+	if s.Kind == distribution.Crypto {
+		_ = json.Unmarshal(s.Data, &data) // one without an address has no hint
+	}
+	return distribution.Distribution{Kind: s.Kind, Symbol: s.Symbol, Network: s.Network, Data: s.Data, Address: data.Address, Allocation: s.Allocation}
+}
+
+// setup is what destinations depend on in this installation.
+func (c *call) setup() distribution.Setup {
+	return distribution.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName}
+}
+
+type destinationPage struct {
+	Path   string
+	Name   string
+	Choose []field // what is to be chosen first
+	Symbol string
+	Rail   string
+	Fields []field
+	Asks   bool // the fields are there
+}
+
+const (
+	dataPrefix = "d." // of the inputs that are members of distribution_data
+	railKey    = "rail"
+)
+
+// chosen is a value of the form, or of the address before there is one.
+func (c *call) chosen(name string) string {
+	if c.form != nil {
+		return c.form.Get(name)
+	}
+	return c.query(name)
+}
+
+// showNewDestination asks where a payee is paid: first the currency, then what a destination in it consists of.
+func showNewDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	owner, err := recipient.Owner(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
+	if err != nil {
+		return view{}, err
+	}
+	p := destinationPage{Path: recipientPath(owner.ID), Name: owner.Name, Symbol: c.chosen("symbol"), Rail: c.chosen(dataPrefix + railKey)}
+	title := c.text("destination.new", owner.Name)
+	var symbols []option
+	for _, a := range money.All() {
+		if a.IsCrypto() && distribution.Payable(a) || !a.IsCrypto() && slices.Contains(distribution.Countries(a), owner.Country) {
+			symbols = append(symbols, option{Value: string(a), Label: string(a), Selected: string(a) == p.Symbol})
+		}
+	}
+	if p.Symbol == "" {
+		p.Choose = []field{{Name: "symbol", Label: c.text("destination.currency"), Type: "select", Options: symbols}}
+		return view{page: "destination", title: title, data: p}, nil
+	}
+	need, err := distribution.Required(ctx, tx, c.setup(), c.session.Principal(), owner.ID, p.Symbol)
+	if err != nil {
+		return view{}, err
+	}
+	p.Asks = true
+	c.labels = map[string]string{}
+	for _, f := range need.Fields {
+		if f.Key == railKey && p.Rail == "" {
+			p.Asks, f.Required = false, true
+			p.Choose = []field{c.destinationField(f, dataPrefix+railKey, "")}
+			return view{page: "destination", title: title, data: p}, nil
+		}
+		if f.Key == railKey || f.DependsOn != nil && f.DependsOn.Field == railKey && f.DependsOn.Value != p.Rail {
+			continue
+		}
+		only := ""
+		if f.DependsOn != nil && f.DependsOn.Field != railKey {
+			only = f.DependsOn.Value
+		}
+		if f.Type == "group" {
+			for _, sub := range f.Fields {
+				p.Fields = append(p.Fields, c.destinationField(sub, dataPrefix+f.Key+"."+sub.Key, only))
+			}
+			continue
+		}
+		p.Fields = append(p.Fields, c.destinationField(f, dataPrefix+f.Key, only))
+	}
+	return view{page: "destination", title: title, data: p}, nil
+}
+
+// destinationField is an input for a member of distribution_data, with its example. only is the choice with which it is asked for.
+func (c *call) destinationField(f distribution.Field, name, only string) field {
+	in := field{Name: name, Label: f.Label, Required: f.Required && only == "", Most: f.MaxLength, Autocomplete: "off"}
+	if key := "bank." + f.Key; c.has(key) {
+		in.Label = c.text(key)
+	}
+	c.labels = merged(c.labels, name, in.Label)
+	switch f.Type {
+	case "select":
+		in.Type = "select"
+		if !f.Required || only != "" {
+			in.Options = []option{{Value: "", Label: c.text("form.choose")}}
+		}
+		for _, o := range f.Options {
+			in.Options = append(in.Options, option{Value: o.Value, Label: cmp.Or(o.Label, o.Value)})
+		}
+	case "email":
+		in.Type = "email"
+	case "date":
+		in.Type = "date"
+	}
+	in = c.field(in)
+	var hints []string
+	if f.Example != "" && f.Type != "select" {
+		hints = append(hints, c.text("destination.example", f.Example))
+	}
+	if only != "" {
+		hints = append(hints, c.text("destination.only", only))
+	} else if !f.Required {
+		hints = append(hints, c.text("destination.optional"))
+	}
+	in.Hint = strings.Join(hints, " ")
+	return in
+}
+
+func merged(m map[string]string, key, value string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
+}
+
+// createDestination adds a destination to a payee.
+func createDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	id := c.r.PathValue("id")
+	data := map[string]any{}
+	for name := range c.form {
+		key, isData := strings.CutPrefix(name, dataPrefix)
+		value := strings.TrimSpace(c.form.Get(name))
+		if !isData || value == "" {
+			continue
+		}
+		group, sub, inGroup := strings.Cut(key, ".")
+		if !inGroup {
+			data[key] = value
+			continue
+		}
+		members, _ := data[group].(map[string]any)
+		if members == nil {
+			members = map[string]any{}
+			data[group] = members
+		}
+		members[sub] = value
+	}
+	text, err := json.Marshal(data)
+	if err != nil {
+		return view{}, err
+	}
+	_, err = distribution.Create(ctx, tx, c.setup(), c.session.Principal(), distribution.CreateParams{OwnerID: id, Symbol: c.form.Get("symbol"), Data: text})
+	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound && f.Kind != fault.Unavailable {
+		if len(f.Fields) == 0 {
+			return view{}, f.At("body", "")
+		}
+		return view{}, renamed(f, func(pointer string) string {
+			if member, ofData := strings.CutPrefix(pointer, "/distribution_data/"); ofData {
+				return "/" + dataPrefix + strings.ReplaceAll(member, "/", ".")
+			}
+			return pointer
+		})
+	}
+	return view{redirect: recipientPath(id)}, err
+}
+
+// setAllocations shares a payee's payments out over their destinations.
+func setAllocations(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	id := c.r.PathValue("id")
+	var shares []distribution.Share
+	for name := range c.form {
+		if d, ok := strings.CutPrefix(name, "a."); ok {
+			shares = append(shares, distribution.Share{DistributionID: d, Allocation: json.Number(cmp.Or(strings.TrimSpace(c.form.Get(name)), "0"))})
+		}
+	}
+	slices.SortFunc(shares, func(a, b distribution.Share) int { return strings.Compare(a.DistributionID, b.DistributionID) })
+	_, err := distribution.SetAllocations(ctx, tx, c.session.Principal(), id, shares)
+	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound {
+		return view{}, (&fault.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
+	}
+	return view{redirect: recipientPath(id)}, err
+}
+
+// deleteDestination removes a destination that takes no part of any payment.
+func deleteDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	id := c.r.PathValue("id")
+	return view{redirect: recipientPath(id)}, distribution.Delete(ctx, tx, c.session.Principal(), id, c.form.Get("distribution_id"))
+}
