@@ -294,17 +294,18 @@ func (rt route) describe() string {
 // codes are those with which an operation can refuse, in the order of their statuses: what every such route checks, and
 // what its handler can come to (codes.go).
 func (rt route) codes(reg huma.Registry, in *input) []string {
-	can := map[string]bool{
-		errVersion.Code: true, errMisdirected.Code: true, errInternal.Code: true, errRetryLater.Code: true,
-	}
+	can := map[string]bool{errVersion.Code: true, errMisdirected.Code: true}
 	add := func(codes ...string) {
 		for _, code := range codes {
 			can[code] = true
 		}
 	}
 	if rt.handler.run != nil {
-		add("storage_unavailable")
+		add(errInternal.Code, errRetryLater.Code, "storage_unavailable")
 		add(strings.Fields(handlerCodes[rt.name])...)
+	}
+	if rt.path == "/readyz" {
+		add(errRetryLater.Code)
 	}
 	if rt.scope != public {
 		add(errToken.Code, errDuplicate.Code, errRateLimited.Code)
@@ -335,6 +336,9 @@ func (rt route) codes(reg huma.Registry, in *input) []string {
 		add(errMalformed.Code, errDuplicate.Code, errTooLarge.Code, errMediaType.Code, "unknown_field", "invalid_type")
 		bodyCodes(reg, reg.Schema(in.typ.Field(in.body).Type, true, in.typ.Name()+"Body"), add)
 	}
+	for _, code := range strings.Fields(blockers[rt.name]) {
+		delete(can, code)
+	}
 	var all []string
 	for _, e := range explanations {
 		if can[e.Code] {
@@ -343,6 +347,13 @@ func (rt route) codes(reg huma.Registry, in *input) []string {
 	}
 	return all
 }
+
+// blockers are the codes that an operation never answers with, although its code mentions them: it lists them in its answer, as
+// what would stand in the way.
+var blockers = map[string]string{"preview-payroll": previewed, "quote-vendor-payroll": previewed}
+
+const previewed = "company_frozen external_id_conflict insufficient_balance invalid_state amount_not_positive amount_precision amount_too_small " +
+	"country_not_supported currency_not_supported no_distribution recipient_inactive rate_unavailable"
 
 // bodyCodes are those with which the reader refuses values of a schema.
 func bodyCodes(reg huma.Registry, s *huma.Schema, add func(...string)) {
