@@ -1,0 +1,98 @@
+package delivery
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+// What it costs to look at a queue, and to write down how attempts went, does not grow with what waits in it, also where the
+// database has not learnt yet how much that is. PostgreSQL counts the rows that a transaction reads.
+func TestABacklogIsNotRead(t *testing.T) {
+	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pending, most = 20_000, 1000
+	write := func(f func(context.Context, *db.Tx) error) {
+		t.Helper()
+		if err := d.Write(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var e Endpoint
+	write(func(ctx context.Context, tx *db.Tx) (err error) {
+		url := "https://hooks.example.com/"
+		by := identity.Principal{Kind: identity.KindAPIKey, CompanyID: "com_1"}
+		e, _, err = Setup{Sealer: sealer}.Create(ctx, tx, by, Params{URL: &url})
+		return err
+	})
+	write(func(ctx context.Context, tx *db.Tx) error {
+		now := db.Micros(tx.Now())
+		if _, err := tx.Exec(ctx, `INSERT INTO events (company_id, event_id, object_id, sequence, name, data, created_at, position)
+			SELECT 'com_1', 'evt_' || i, 'prl_' || i, 1, 'payroll.created', '{}', CAST($1 AS BIGINT), i FROM generate_series(1, CAST($2 AS BIGINT)) AS i`,
+			now, int64(pending)); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id, object_id, state, tries, attempts, next_at,
+				error, http_status, created_at, updated_at)
+			SELECT 'com_1', CAST($1 AS TEXT), i, 'evt_' || i, 'prl_' || i, 'pending', 0, 0, CAST($2 AS BIGINT), '', 0, CAST($2 AS BIGINT), CAST($2 AS BIGINT)
+			FROM generate_series(1, CAST($3 AS BIGINT)) AS i`, e.ID, now, int64(pending))
+		wake(tx, "com_1", e.ID)
+		return err
+	})
+	for round := range 3 {
+		write(func(ctx context.Context, tx *db.Tx) error {
+			read := func() (rows int64) {
+				if err := tx.QueryRow(ctx, "SELECT seq_tup_read + COALESCE(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'webhook_deliveries'").Scan(&rows); err != nil {
+					t.Fatal(err)
+				}
+				return rows
+			}
+			q := &queue{companyID: "com_1", endpointID: e.ID, holder: "me"}
+			var taken, left bool
+			claim(tx, q.companyID, q.endpointID, q.holder, leaseFor, &taken)
+			if err := tx.Flush(ctx); err != nil {
+				return err
+			}
+			l := look{now: tx.Now(), pushed: map[int64]int64{}}
+			dues, err := dueDeliveries(ctx, tx, q.companyID, q.endpointID, batchSize)
+			if err != nil {
+				return err
+			}
+			if err := l.order(ctx, tx, q, dues); err != nil {
+				return err
+			}
+			var results []result
+			for i, d := range dues {
+				r := result{due: d, answer: answer{sentAt: tx.Now(), status: 200}}
+				switch i % 3 {
+				case 0:
+					succeeded(tx, q, r)
+				case 1:
+					r.fail = failTimeout
+					failed(tx, q, r, Pending, db.Micros(tx.Now().Add(time.Minute)))
+				default:
+					push(tx, q, d.position, db.Micros(tx.Now().Add(time.Minute)))
+				}
+				results = append(results, r)
+			}
+			addAttempts(tx, q, results)
+			hold(tx, q, leaseFor)
+			leave(tx, q, int64(round)+1, true, &left)
+			if err := tx.Flush(ctx); err != nil {
+				return err
+			}
+			if n := read(); n > most || !taken || len(dues) != batchSize {
+				t.Errorf("round %d: %d rows read of %d for %d deliveries, taken %v", round, n, pending, len(dues), taken)
+			}
+			wake(tx, "com_1", e.ID)
+			return nil
+		})
+	}
+}
