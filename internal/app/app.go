@@ -303,7 +303,7 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle}
 	}
 	if s.cfg.Env == Sandbox {
-		table[payroll.JobRelease] = job.Entry{Tx: withFailures(pay.Release)}
+		table[payroll.JobRelease] = job.Entry{Tx: engine.Released(withFailures(pay.Release))}
 	}
 	mailer, err := s.mailer()
 	if err != nil {

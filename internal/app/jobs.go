@@ -37,9 +37,9 @@ import (
 //	claim: waits for confirmations   claim.monitor       claim: follow, or give up
 //	webhook: an endpoint stopped     webhook.clear       webhook: cancel or delete what it left
 //	webhook: a range to send again   webhook.replay      webhook: add it to the queue
-//	payroll: received                payroll.release     payroll: release, which queues outputs
+//	payroll: received                payroll.release     payroll: release, which queues outputs; payout pays them at once or
 //	payroll: created                 payroll.expire      payroll: give up waiting for money
-//	payout: outputs queued           payout.prepare      payout: choose coins, sign, store
+//	payout: outputs stay queued      payout.prepare      payout: choose coins, sign, store
 //	payout: prepared                 payout.send         payout: broadcast the stored bytes
 //	payout: sent, but unconfirmed    payout.nudge        payout: look again, raise the fee
 //	chain: our transaction changed   chain.tx            payout: confirm
@@ -64,7 +64,7 @@ func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look 
 		claim.JobMonitor:      {Tx: claims.Monitor},
 		delivery.JobClear:     {Tx: delivery.Clear},
 		delivery.JobReplay:    {Tx: delivery.HandleReplay},
-		payroll.JobRelease:    {Tx: pay.Release},
+		payroll.JobRelease:    {Tx: out.Released(pay.Release)},
 		payroll.JobExpire:     {Tx: pay.Expire},
 		payout.JobPrepare:     {Tx: out.Prepare},
 		payout.JobSend:        {Net: out.Send},

@@ -414,6 +414,9 @@ func (t *Tx) Defer(g *Group, item any) {
 	t.deferred[g] = append(t.deferred[g], item)
 }
 
+// Deferred is what the transaction has left for the commit under a group, by all functions that share it.
+func (t *Tx) Deferred(g *Group) []any { return t.deferred[g] }
+
 // Notify tells the listeners of a topic in this process, once the transaction is committed, that there is news.
 func (t *Tx) Notify(topic string) {
 	if !slices.Contains(t.notices, topic) {

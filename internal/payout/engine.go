@@ -123,8 +123,8 @@ type Changed struct {
 // errRaced makes a job run again: somebody changed the same row, so what was decided may be stale.
 var errRaced = errors.New("payout: the row changed meanwhile")
 
-// Add queues outputs at their release, in the release's own transaction. It gives each an ID where it has
-// none; the release credits 2110 of that dimension by the same amount. Destinations are snapshots: later
+// Add queues outputs at their release, in the release's own transaction, and keeps them until its commit. It gives each an ID
+// where it has none; the release credits 2110 of that dimension by the same amount. Destinations are snapshots: later
 // changes of a payee's distribution do not reach them.
 func Add(tx *db.Tx, outs []Output) error {
 	bitcoinOf := map[string]bool{}
@@ -147,12 +147,11 @@ func Add(tx *db.Tx, outs []Output) error {
 			o.Destination = []byte("{}")
 		}
 		o.State, o.Version, o.QueuedAt, o.UpdatedAt = Queued, 1, tx.Now(), tx.Now()
-		addOutput(tx, *o)
+		addOutput(tx, o)
 		db.History(tx, o.CompanyID, o.ID, 1, "", string(Queued), "")
 	}
 	for company := range bitcoinOf {
 		addQueue(tx, company)
-		lookAt(tx, company, time.Time{})
 	}
 	return nil
 }

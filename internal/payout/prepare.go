@@ -3,6 +3,7 @@ package payout
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
@@ -86,7 +87,84 @@ func (e *Engine) Prepare(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if plan.Paid < len(outs) || len(waiting) == e.c.MaxOutputs {
 		lookAt(tx, companyID, tx.Now())
 	}
-	return e.commit(ctx, tx, companyID, outs[:plan.Paid], recipients, wallet, coins, plan)
+	b, err := e.sign(ctx, tx, companyID, outs[:plan.Paid], recipients, wallet, coins, plan)
+	if err != nil {
+		return err
+	}
+	return assign(ctx, tx, outs[:plan.Paid], b.ID, b.TxID)
+}
+
+// Released is a release of payrolls that pays what it has queued in its own transaction, where nothing stands against it: no
+// older payout waits, nothing is paused or held, the fee is known and fair, every address is good and the wallet has the coins.
+// Then each output is written once, as prepared. Whatever is left is the queue's, and Prepare looks at it as ever.
+func (e *Engine) Released(release job.TxHandler) job.TxHandler {
+	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
+		if err := release(ctx, tx, j); err != nil {
+			return err
+		}
+		return e.payAdded(ctx, tx, j.CompanyID)
+	}
+}
+
+func (e *Engine) payAdded(ctx context.Context, tx *db.Tx, companyID string) error {
+	waiting := added(tx, companyID)
+	if len(waiting) == 0 {
+		return nil
+	}
+	if err := lockWallet(ctx, tx, e.c.Chain); err != nil {
+		return err
+	}
+	q, err := lockQueue(ctx, tx, companyID)
+	if err != nil && !errors.Is(err, db.ErrNoRows) { // without a row this is the company's first payout
+		return err
+	}
+	older, err := queue(ctx, tx, companyID, 1)
+	if err != nil || len(older) > 0 || q.held != "" {
+		return err
+	}
+	if why, err := Paused(ctx, tx); err != nil || why != "" {
+		return err
+	}
+	rate, fresh, err := feeRate(ctx, tx, e.c.Chain, e.c.FeeMaxAge)
+	if err != nil || !fresh || rate > e.c.MaxFeeRate {
+		return err
+	}
+	for some := range slices.Chunk(waiting, e.c.MaxOutputs) {
+		outs, recipients := make([]Output, len(some)), make([]onchain.Recipient, len(some))
+		for i, o := range some {
+			script, reason := e.script(*o)
+			if reason != "" {
+				return nil
+			}
+			outs[i], recipients[i] = *o, onchain.Recipient{Script: script, Amount: o.Amount.Units()}
+		}
+		wallet, coins, err := e.coins(ctx, tx)
+		if err != nil {
+			return err
+		}
+		plan := onchain.Compose(recipients, coins, rate)
+		if plan.Paid < len(outs) || !e.reasonable(plan.Fee, plan.Value) {
+			return nil
+		}
+		b, err := e.sign(ctx, tx, companyID, outs, recipients, wallet, coins, plan)
+		if err != nil {
+			return err
+		}
+		place(tx, some, b.ID, b.TxID)
+	}
+	return nil
+}
+
+// script is what an output is paid to, or the reason why no transaction can ever pay it.
+func (e *Engine) script(o Output) (script []byte, reason string) {
+	script, err := bitcoin.AddressScript(o.Address, e.c.Source.Network())
+	switch {
+	case err != nil:
+		return nil, ReasonBadAddress
+	case o.Amount.Units() < onchain.Dust(script):
+		return nil, ReasonDust
+	}
+	return script, ""
 }
 
 // payable sorts out the outputs that no transaction can ever pay: they fail, the others go on.
@@ -95,14 +173,7 @@ func (e *Engine) payable(ctx context.Context, tx *db.Tx, waiting []Output) ([]Ou
 	recipients := make([]onchain.Recipient, 0, len(waiting))
 	var refused []Output
 	for _, o := range waiting {
-		script, err := bitcoin.AddressScript(o.Address, e.c.Source.Network())
-		reason := ""
-		switch {
-		case err != nil:
-			reason = ReasonBadAddress
-		case o.Amount.Units() < onchain.Dust(script):
-			reason = ReasonDust
-		}
+		script, reason := e.script(o)
 		if reason == "" {
 			outs = append(outs, o)
 			recipients = append(recipients, onchain.Recipient{Script: script, Amount: o.Amount.Units()})
@@ -153,19 +224,19 @@ func (e *Engine) reasonable(fee, value int64) bool {
 	return fee <= e.c.SmallFee || fee <= value/10_000*e.c.MaxFeeShare+value%10_000*e.c.MaxFeeShare/10_000
 }
 
-// commit reserves, signs, stores and books one batch.
-func (e *Engine) commit(ctx context.Context, tx *db.Tx, companyID string, outs []Output, recipients []onchain.Recipient,
+// sign reserves the coins of one batch, signs, stores and books it. The caller puts the outputs into it.
+func (e *Engine) sign(ctx context.Context, tx *db.Tx, companyID string, outs []Output, recipients []onchain.Recipient,
 	wallet []chain.WalletCoin, coins []onchain.Coin, plan onchain.Plan,
-) error {
+) (Batch, error) {
 	b := Batch{CompanyID: companyID, ID: tx.NewID("pob"), Chain: e.c.Chain, State: Prepared, Value: plan.Value, Fee: plan.Fee, Version: 1}
 	var change []byte
 	if plan.Change > 0 {
 		var err error
 		if b.change, err = e.c.Pool.TakeChange(ctx, tx, companyID, b.ID); err != nil {
-			return err
+			return b, err
 		}
 		if change, err = bitcoin.AddressScript(b.change, e.c.Source.Network()); err != nil {
-			return err
+			return b, err
 		}
 	}
 	points := make([]chain.Outpoint, len(plan.Inputs))
@@ -174,37 +245,34 @@ func (e *Engine) commit(ctx context.Context, tx *db.Tx, companyID string, outs [
 		points[i] = wallet[n].Outpoint
 	}
 	if err := chain.Reserve(ctx, tx, e.c.Chain, points, b.ID); err != nil {
-		return err
+		return b, err
 	}
 	unsigned, err := onchain.Build(plan, recipients, coins, change)
 	if err != nil {
-		return err
+		return b, err
 	}
 	raw, txid, err := e.c.Signer.Sign(unsigned, b.inputs)
 	if err != nil {
-		return err
+		return b, err
 	}
 	b.TxID = txid
 	if err := insertBatch(ctx, tx, b); err != nil {
-		return err
+		return b, err
 	}
 	t := Transaction{CompanyID: companyID, TxID: txid, BatchID: b.ID, Raw: raw, Fee: plan.Fee, VSize: plan.VSize,
 		pack: plan.Package, ancestors: plan.Ancestors + 1}
 	if err := insertTransaction(ctx, tx, t); err != nil {
-		return err
-	}
-	if err := assign(ctx, tx, outs, b.ID, txid); err != nil {
-		return err
+		return b, err
 	}
 	if err := ledger.Post(tx, sending(b, outs)); err != nil {
-		return err
+		return b, err
 	}
 	if err := chain.WatchTx(ctx, tx, e.c.Chain, txid, companyID, b.ID, e.c.Confirmations); err != nil {
-		return err
+		return b, err
 	}
 	send(tx, companyID, txid, tx.Now())
 	e.nudge(tx, b)
-	return nil
+	return b, nil
 }
 
 // sending is the journal of a batch that leaves: what was owed to the payees, and the miner's fee from the

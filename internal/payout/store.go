@@ -1,11 +1,13 @@
 package payout
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,9 +23,20 @@ const (
 )
 
 var (
-	outputRows = db.InsertGroup(40, "outputs", "company_id", "output_id", "payroll_id", "payment_id", "distribution_id",
-		"rail", "asset", "amount", "input_asset", "input_amount", "address", "destination", "state", "reason", "held",
-		"batch_id", "txid", "vout", "version", "queued_at", "updated_at")
+	// Added outputs wait for the commit as they are, so that who pays them before it saves a second write of each.
+	outputRows = db.NewGroup(40, func(ctx context.Context, tx *db.Tx, items []any) error {
+		rows := make([][]any, len(items))
+		waiting := map[string]bool{}
+		for i, item := range items {
+			o := item.(*Output)
+			rows[i] = outputRow(o)
+			if o.Rail == RailBitcoin && o.State == Queued && !waiting[o.CompanyID] {
+				waiting[o.CompanyID] = true
+				lookAt(tx, o.CompanyID, time.Time{})
+			}
+		}
+		return tx.Insert(ctx, "outputs", strings.Split(strings.Join(strings.Fields(outputColumns), ""), ","), rows)
+	})
 	bankRows  = db.InsertGroup(41, "payout_bank_queue", "company_id", "output_id", "asset", "amount", "file_id", "queued_at")
 	queueRows = db.NewGroup(42, func(ctx context.Context, tx *db.Tx, items []any) error {
 		seen := make(map[string]bool, len(items))
@@ -33,7 +46,7 @@ var (
 				continue
 			}
 			seen[company] = true
-			if _, err := tx.Exec(ctx, `INSERT INTO payout_queues (company_id, held, held_since, wake_at, version)
+			if err := tx.Later(ctx, nil, `INSERT INTO payout_queues (company_id, held, held_since, wake_at, version)
 				VALUES ($1, '', 0, 0, 0) ON CONFLICT (company_id) DO NOTHING`, company); err != nil {
 				return err
 			}
@@ -42,14 +55,33 @@ var (
 	})
 )
 
-func addOutput(tx *db.Tx, o Output) {
-	now := db.Micros(tx.Now())
-	tx.Defer(outputRows, []any{o.CompanyID, o.ID, o.PayrollID, o.PaymentID, o.DistributionID, string(o.Rail),
-		string(o.Amount.Asset()), o.Amount.Units(), string(o.Input.Asset()), o.Input.Units(), o.Address, string(o.Destination),
-		string(Queued), "", false, "", "", int64(0), int64(1), now, now})
+func addOutput(tx *db.Tx, o *Output) {
+	tx.Defer(outputRows, o)
 	if o.Rail == RailBank {
-		tx.Defer(bankRows, []any{o.CompanyID, o.ID, string(o.Amount.Asset()), o.Amount.Units(), "", now})
+		tx.Defer(bankRows, []any{o.CompanyID, o.ID, string(o.Amount.Asset()), o.Amount.Units(), "", db.Micros(o.QueuedAt)})
 	}
+}
+
+// outputRow is an output by outputColumns.
+func outputRow(o *Output) []any {
+	return []any{o.CompanyID, o.ID, o.PayrollID, o.PaymentID, o.DistributionID, string(o.Rail),
+		string(o.Amount.Asset()), o.Amount.Units(), string(o.Input.Asset()), o.Input.Units(), o.Address, string(o.Destination),
+		string(o.State), o.Reason, o.Held, o.BatchID, o.TxID, int64(o.Vout), o.Version, db.Micros(o.QueuedAt), db.Micros(o.UpdatedAt)}
+}
+
+// added is the outputs of a company that this transaction has added and not yet written, that the network can be paid with,
+// in the order of the queue.
+func added(tx *db.Tx, companyID string) []*Output {
+	var outs []*Output
+	for _, item := range tx.Deferred(outputRows) {
+		if o := item.(*Output); o.CompanyID == companyID && o.Rail == RailBitcoin && o.State == Queued {
+			outs = append(outs, o)
+		}
+	}
+	slices.SortFunc(outs, func(a, b *Output) int {
+		return cmp.Or(a.QueuedAt.Compare(b.QueuedAt), strings.Compare(a.ID, b.ID))
+	})
+	return outs
 }
 
 func addQueue(tx *db.Tx, companyID string) { tx.Defer(queueRows, companyID) }
@@ -123,33 +155,36 @@ func outputsOfBatch(ctx context.Context, tx *db.Tx, companyID, batchID string) (
 // assign moves queued outputs into a batch, each at its position. It fails when any of them is not queued
 // any more, so that no transaction pays what another one took.
 func assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string) error {
-	first := 0
-	for _, n := range db.Chunks(len(outs), 32) {
-		args := make([]any, 0, 3*n+3)
-		values := make([]string, n)
-		for i, o := range outs[first : first+n] {
-			values[i] = fmt.Sprintf("($%d, $%d, CAST($%d AS BIGINT))", len(args)+1, len(args)+2, len(args)+3)
-			args = append(args, o.CompanyID, o.ID, int64(first+i))
-		}
-		args = append(args, batchID, txid, db.Micros(tx.Now()))
-		// The company comes with each id, so that SQLite looks outputs up by their key rather than the whole queue through for
-		// each of them.
-		changed, err := tx.Exec(ctx, `WITH v (company_id, output_id, vout) AS (VALUES `+strings.Join(values, ",")+fmt.Sprintf(`)
-			UPDATE outputs SET state = 'prepared', reason = '', batch_id = $%d, txid = $%d, vout = v.vout, version = version + 1, updated_at = $%d
+	rows := make([][]any, len(outs))
+	for i, o := range outs {
+		rows[i] = []any{o.CompanyID, o.ID, int64(i)}
+		db.History(tx, o.CompanyID, o.ID, o.Version+1, string(Queued), string(Prepared), "")
+	}
+	moved := int64(0)
+	// The company comes with each id, so that SQLite looks outputs up by their key rather than the whole queue through for
+	// each of them.
+	for values, args := range tx.Values(rows, 4) {
+		n, err := tx.Exec(ctx, `WITH v (company_id, output_id, vout) AS (`+values+`)
+			UPDATE outputs SET state = 'prepared', reason = '', batch_id = $1, txid = $2, vout = v.vout, version = version + 1, updated_at = $3
 			FROM v WHERE outputs.company_id = v.company_id AND outputs.output_id = v.output_id
-				AND state = 'queued' AND NOT held AND rail = 'bitcoin'`, 3*n+1, 3*n+2, 3*n+3), args...)
+				AND state = 'queued' AND NOT held AND rail = 'bitcoin'`, append([]any{batchID, txid, db.Micros(tx.Now())}, args...)...)
 		if err != nil {
 			return err
 		}
-		if changed != int64(n) {
-			return ErrProcessing
-		}
-		first += n
+		moved += n
 	}
-	for _, o := range outs {
-		db.History(tx, o.CompanyID, o.ID, o.Version+1, string(Queued), string(Prepared), "")
+	if moved != int64(len(outs)) {
+		return ErrProcessing
 	}
 	return nil
+}
+
+// place puts added outputs into a batch before they are written, each at its position.
+func place(tx *db.Tx, outs []*Output, batchID, txid string) {
+	for i, o := range outs {
+		o.State, o.BatchID, o.TxID, o.Vout, o.Version = Prepared, batchID, txid, uint32(i), o.Version+1
+		db.History(tx, o.CompanyID, o.ID, o.Version, string(Queued), string(Prepared), "")
+	}
 }
 
 // moveOne is the guarded change of one output. It reports whether the output was in state from.
@@ -196,6 +231,9 @@ func moveOutputs(ctx context.Context, tx *db.Tx, b Batch, to State, txid, reason
 // setHeld takes the queued outputs of a payroll out of the queue's sight, or back. The others carry the mark as well, lest
 // they leave when they are queued again: corrected after a failure, or after a proven conflict. Only the queued ones count.
 func setHeld(ctx context.Context, tx *db.Tx, companyID, payrollID string, held bool) (int64, error) {
+	if err := tx.Flush(ctx); err != nil { // some may have been added by who shares this commit
+		return 0, err
+	}
 	if _, err := tx.Exec(ctx, `UPDATE outputs SET held = $3, version = version + 1, updated_at = $4
 		WHERE company_id = $1 AND payroll_id = $2 AND state <> 'queued' AND held <> $3`,
 		companyID, payrollID, held, db.Micros(tx.Now())); err != nil {

@@ -280,6 +280,42 @@ func (p *Payroll) movePayments(ctx context.Context, tx *db.Tx, from, to State) (
 	return moved, err
 }
 
+// moveThese takes the payments that were read, which are all of a payroll in a state, to another.
+func (p *Payroll) moveThese(ctx context.Context, tx *db.Tx, these []Payment, from, to State) error {
+	received, released, fulfilled := flags(to)
+	rows, err := tx.Query(ctx, `UPDATE payments SET state = $1, version = version + 1, received = $2, released = $3, fulfilled = $4,
+		divided = $5, reason = '' WHERE company_id = $6 AND payroll_id = $7 AND state = $8 RETURNING payment_id, version`,
+		string(to), received, released, fulfilled, released, p.CompanyID, p.ID, string(from))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	versions := make(map[string]int64, len(these))
+	for rows.Next() {
+		var id string
+		var version int64
+		if err := rows.Scan(&id, &version); err != nil {
+			return err
+		}
+		versions[id] = version
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if len(versions) != len(these) {
+		return errChangedByTwin
+	}
+	for i := range these {
+		m := &these[i]
+		if m.Version++; versions[m.ID] != m.Version {
+			return errChangedByTwin
+		}
+		m.State, m.Reason, m.divided = to, "", released
+		m.Received, m.Released, m.Fulfilled = received, released, fulfilled
+	}
+	return nil
+}
+
 // movePayment takes one payment on from the version that was read.
 func (p *Payroll) movePayment(ctx context.Context, tx *db.Tx, m *Payment, to State, reason string) error {
 	m.Received, m.Released, m.Fulfilled = flags(to)
