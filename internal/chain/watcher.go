@@ -45,7 +45,7 @@ type place struct {
 	hash   string
 }
 
-// Step does one thing: connects the next block, takes back one that left the chain, or, at the tip, looks through the
+// Step does one thing: connects the next block, or several when there are, takes back one that left the chain, or, at the tip, looks through the
 // mempool. It says whether there was something to do, so that a caller repeats it until there is not, and then waits.
 //
 // The first step starts at the node's tip: nothing older can pay an address that was not yet given out.
@@ -103,24 +103,39 @@ func (w *Watcher) Step(ctx context.Context) (progressed bool, err error) {
 		}
 		return true, w.disconnect(ctx, at, cursor{at.height - 1, parent})
 	}
-	next, err := w.src.BlockHash(ctx, at.height+1)
-	if errors.Is(err, ErrNotFound) {
-		return true, nil // the chain moved while we looked
+	blocks, err := w.following(ctx, at, height)
+	if err != nil || len(blocks) == 0 {
+		return err == nil, err // without any the chain moved while we looked
 	}
-	if err != nil {
-		return false, err
+	return true, w.connect(ctx, at, blocks)
+}
+
+// Blocks that one step connects when it catches up: no more than so many, and no more after so many transactions.
+const (
+	catchUpBlocks = 16
+	catchUpTxs    = 2000
+)
+
+// following reads the next blocks of the chain, each upon the one before, up to a height.
+func (w *Watcher) following(ctx context.Context, at cursor, upTo int64) ([]Block, error) {
+	var blocks []Block
+	for txs := 0; at.height < upTo && len(blocks) < catchUpBlocks && txs < catchUpTxs; {
+		hash, err := w.src.BlockHash(ctx, at.height+1)
+		var b Block
+		if err == nil {
+			b, err = w.src.Block(ctx, hash)
+		}
+		if errors.Is(err, ErrNotFound) || err == nil && b.Prev != at.hash {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		blocks = append(blocks, b)
+		txs += len(b.Txs)
+		at = cursor{at.height + 1, b.Hash}
 	}
-	b, err := w.src.Block(ctx, next)
-	if errors.Is(err, ErrNotFound) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if b.Prev != at.hash {
-		return true, nil
-	}
-	return true, w.connect(ctx, at, b)
+	return blocks, nil
 }
 
 // Sync steps until there is nothing to do.
@@ -149,28 +164,33 @@ func (w *Watcher) start(ctx context.Context, tip cursor) error {
 	})
 }
 
-func (w *Watcher) connect(ctx context.Context, from cursor, b Block) error {
-	to := cursor{from.height + 1, b.Hash}
+func (w *Watcher) connect(ctx context.Context, from cursor, blocks []Block) error {
+	to := from
 	err := w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if ok, err := moveCursor(ctx, tx, w.name, from, to); err != nil || !ok {
-			return err
-		}
-		if err := insertBlock(ctx, tx, w.name, to); err != nil {
-			return err
-		}
+		to = from
 		n := news{chain: w.name}
-		if err := w.record(ctx, tx, &n, b.Txs, place(to)); err != nil {
-			return err
-		}
-		if err := w.confirm(ctx, tx, &n, to.height); err != nil {
-			return err
+		for _, b := range blocks {
+			at := to
+			to = cursor{at.height + 1, b.Hash}
+			if ok, err := moveCursor(ctx, tx, w.name, at, to); err != nil || !ok {
+				return err
+			}
+			if err := insertBlock(ctx, tx, w.name, to); err != nil {
+				return err
+			}
+			if err := w.record(ctx, tx, &n, b.Txs, place(to)); err != nil {
+				return err
+			}
+			if err := w.confirm(ctx, tx, &n, to.height); err != nil {
+				return err
+			}
 		}
 		n.enqueue(tx)
 		return prune(ctx, tx, w.name, to.height)
 	})
 	if err == nil {
 		clear(w.missing)
-		w.log.DebugContext(ctx, "block connected", "height", to.height, "hash", to.hash)
+		w.log.DebugContext(ctx, "blocks connected", "blocks", len(blocks), "height", to.height, "hash", to.hash)
 	}
 	return err
 }

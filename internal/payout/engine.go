@@ -148,7 +148,6 @@ func Add(tx *db.Tx, outs []Output) error {
 		}
 		o.State, o.Version, o.QueuedAt, o.UpdatedAt = Queued, 1, tx.Now(), tx.Now()
 		addOutput(tx, o)
-		db.History(tx, o.CompanyID, o.ID, 1, "", string(Queued), "")
 	}
 	for company := range bitcoinOf {
 		addQueue(tx, company)

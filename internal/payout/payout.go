@@ -10,6 +10,8 @@
 //	  │       prepared, sent → in_doubt
 //	  └───────────────────────────┘  only with proof that nothing was paid
 //
+// An output begins as queued, or as prepared when its release pays it at once (see [Engine.Released]).
+//
 // What holds for all of it:
 //
 //   - Write ahead. Inputs, signed bytes, txid, ledger journal and the outputs' state are committed

@@ -94,9 +94,13 @@ func (e *Engine) Prepare(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return assign(ctx, tx, outs[:plan.Paid], b.ID, b.TxID)
 }
 
-// Released is a release of payrolls that pays what it has queued in its own transaction, where nothing stands against it: no
-// older payout waits, nothing is paused or held, the fee is known and fair, every address is good and the wallet has the coins.
-// Then each output is written once, as prepared. Whatever is left is the queue's, and Prepare looks at it as ever.
+// worthItsOwn is how many outputs are enough for a transaction of their own. Fewer wait in the queue for Prepare, which pays
+// those of several payrolls together.
+const worthItsOwn = 50
+
+// Released is a release of payrolls that pays what it adds in its own transaction, where nothing stands against it: there are
+// enough of them, no older payout waits, nothing is paused or held, the fee is known and fair, every address is good and the
+// wallet has the coins. Then each output is written once and begins as prepared. Whatever is left is the queue's.
 func (e *Engine) Released(release job.TxHandler) job.TxHandler {
 	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
 		if err := release(ctx, tx, j); err != nil {
@@ -108,7 +112,7 @@ func (e *Engine) Released(release job.TxHandler) job.TxHandler {
 
 func (e *Engine) payAdded(ctx context.Context, tx *db.Tx, companyID string) error {
 	waiting := added(tx, companyID)
-	if len(waiting) == 0 {
+	if len(waiting) < worthItsOwn {
 		return nil
 	}
 	if err := lockWallet(ctx, tx, e.c.Chain); err != nil {
@@ -150,7 +154,7 @@ func (e *Engine) payAdded(ctx context.Context, tx *db.Tx, companyID string) erro
 		if err != nil {
 			return err
 		}
-		place(tx, some, b.ID, b.TxID)
+		place(some, b.ID, b.TxID)
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ var (
 		for i, item := range items {
 			o := item.(*Output)
 			rows[i] = outputRow(o)
+			db.History(tx, o.CompanyID, o.ID, o.Version, "", string(o.State), "")
 			if o.Rail == RailBitcoin && o.State == Queued && !waiting[o.CompanyID] {
 				waiting[o.CompanyID] = true
 				lookAt(tx, o.CompanyID, time.Time{})
@@ -180,10 +181,9 @@ func assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string)
 }
 
 // place puts added outputs into a batch before they are written, each at its position.
-func place(tx *db.Tx, outs []*Output, batchID, txid string) {
+func place(outs []*Output, batchID, txid string) {
 	for i, o := range outs {
-		o.State, o.BatchID, o.TxID, o.Vout, o.Version = Prepared, batchID, txid, uint32(i), o.Version+1
-		db.History(tx, o.CompanyID, o.ID, o.Version, string(Queued), string(Prepared), "")
+		o.State, o.BatchID, o.TxID, o.Vout = Prepared, batchID, txid, uint32(i)
 	}
 }
 
