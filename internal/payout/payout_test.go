@@ -177,6 +177,13 @@ func (w *world) fund(sats ...int64) {
 // release queues amounts to fresh addresses of payees, as a payroll's release does, books included.
 func (w *world) release(amounts ...int64) []payout.Output {
 	w.t.Helper()
+	outs := w.unqueued(amounts...)
+	w.queue(outs)
+	return outs
+}
+
+func (w *world) unqueued(amounts ...int64) []payout.Output {
+	w.t.Helper()
 	outs := make([]payout.Output, len(amounts))
 	for i, n := range amounts {
 		addr, err := w.payee.Address(0, w.payees)
@@ -185,13 +192,12 @@ func (w *world) release(amounts ...int64) []payout.Output {
 		outs[i] = payout.Output{CompanyID: company, PayrollID: payroll, PaymentID: fmt.Sprintf("pay_%d", i), Rail: payout.RailBitcoin,
 			Amount: money.New(money.BTC, n), Input: money.New(money.USD, n/20), Address: addr}
 	}
-	w.queue(outs)
 	return outs
 }
 
 func (w *world) queue(outs []payout.Output) {
 	w.t.Helper()
-	w.write(func(_ context.Context, tx *db.Tx) error {
+	release := func(_ context.Context, tx *db.Tx, _ job.Job) error {
 		if err := payout.Add(tx, outs); err != nil {
 			return err
 		}
@@ -203,6 +209,9 @@ func (w *world) queue(outs []payout.Output) {
 		}
 		return ledger.Post(tx, ledger.Journal{CompanyID: outs[0].CompanyID, SourceType: "test", SourceID: tx.NewID("rel"), Purpose: "release",
 			Lines: append(lines, ledger.Debit(ledger.HotWallet, "", sum))})
+	}
+	w.write(func(ctx context.Context, tx *db.Tx) error {
+		return w.engine.Released(release)(ctx, tx, job.Job{CompanyID: outs[0].CompanyID})
 	})
 }
 

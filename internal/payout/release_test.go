@@ -1,0 +1,126 @@
+package payout_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// crowd is the amounts of a release that is worth a transaction of its own.
+func crowd() []int64 {
+	amounts := make([]int64, 60)
+	for i := range amounts {
+		amounts[i] = 10_000 + int64(i)
+	}
+	return amounts
+}
+
+func (w *world) all(want payout.State) []payout.Output {
+	w.t.Helper()
+	outs := w.outputs()
+	for _, o := range outs {
+		if o.State != want {
+			w.t.Fatalf("output %s is %s (%s), want %s", o.ID, o.State, o.Reason, want)
+		}
+	}
+	return outs
+}
+
+func TestManyAreSignedByTheirRelease(t *testing.T) {
+	run(t, func(w *world) {
+		w.fund(5_000_000)
+		w.release(crowd()...)
+		outs := w.all(payout.Prepared)
+		places := map[uint32]bool{}
+		for _, o := range outs {
+			places[o.Vout] = true
+			if o.TxID == "" || o.TxID != outs[0].TxID || w.balance(ledger.OutputPayable, o.ID) != 0 {
+				t.Fatalf("not in the one transaction, or still owed: %+v", o)
+			}
+			var changes []db.Change
+			w.must(w.d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+				changes, err = db.Changes(ctx, tx, company, o.ID)
+				return err
+			}))
+			if len(changes) != 1 || changes[0].From != "" || changes[0].To != string(payout.Prepared) || changes[0].Version != o.Version {
+				t.Fatalf("the history of version %d: %+v", o.Version, changes)
+			}
+		}
+		if len(places) != len(outs) {
+			t.Fatalf("%d places for %d outputs", len(places), len(outs))
+		}
+		w.watch()
+		w.all(payout.Sent)
+		w.mine(1)
+		for _, o := range w.all(payout.Fulfilled) {
+			if got := w.received(o.TxID, o.Address); got != o.Amount.Units() {
+				t.Fatalf("%s got %d, want %d", o.Address, got, o.Amount.Units())
+			}
+		}
+		if w.node.calls != 1 {
+			t.Fatalf("%d broadcasts", w.node.calls)
+		}
+	})
+}
+
+func TestAReleaseLeavesToTheQueueWhatItCannotPay(t *testing.T) {
+	run(t, func(w *world) {
+		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "a drill") })
+		w.fund(5_000_000)
+		w.release(crowd()...)
+		w.all(payout.Queued)
+		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })
+		w.release(crowd()...) // older ones wait
+		w.all(payout.Queued)
+		w.watch()
+		w.all(payout.Sent)
+		w.mine(1)
+
+		w.node.rate = 500
+		w.must(w.engine.RefreshFees(w.ctx, w.d))
+		w.release(crowd()...)
+		if outs := w.outputs(); slices.ContainsFunc(outs, func(o payout.Output) bool { return o.State == payout.Prepared }) {
+			t.Fatal("signed at a fee above the cap")
+		}
+		w.node.rate = 5
+		w.must(w.engine.RefreshFees(w.ctx, w.d))
+		w.watch()
+		w.mine(1)
+		w.all(payout.Fulfilled)
+	})
+}
+
+func TestAReleaseThatTheWalletCannotPayWaitsWhole(t *testing.T) {
+	run(t, func(w *world) {
+		w.fund(300_000) // half of what is owed
+		w.release(crowd()...)
+		w.all(payout.Queued)
+		w.watch() // the queue pays the oldest as far as it goes
+		w.fund(2_000_000)
+		w.clock.Advance(2 * time.Minute)
+		w.watch()
+		w.mine(1)
+		w.all(payout.Fulfilled)
+	})
+}
+
+func TestOneBadAddressAmongManyFailsAlone(t *testing.T) {
+	run(t, func(w *world) {
+		w.fund(5_000_000)
+		outs := w.unqueued(crowd()...)
+		outs[7].Address = "nobody"
+		w.queue(outs)
+		w.all(payout.Queued)
+		w.watch()
+		for _, o := range w.outputs() {
+			if want := map[bool]payout.State{true: payout.Failed, false: payout.Sent}[o.Address == "nobody"]; o.State != want {
+				t.Fatalf("%s is %s, want %s", o.Address, o.State, want)
+			}
+		}
+	})
+}
