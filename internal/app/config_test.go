@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/lightning/lightningtest"
 )
 
 func defaults(t *testing.T) Config {
@@ -173,5 +174,37 @@ func TestNewKeysAreProductionKeys(t *testing.T) {
 	}
 	if a, err := d.Address(0, 0); err != nil || !strings.HasPrefix(a, "bc1q") {
 		t.Errorf("first address %q, %v", a, err)
+	}
+}
+
+// Lightning is all or nothing, and nothing is looked for in a process that speaks to no node.
+func TestLightningIsSetUpWhole(t *testing.T) {
+	node := lightningtest.Start(t)
+	whole := func() Config {
+		c := defaults(t)
+		c.LndURL, c.LndMacaroonFile, c.LndTLSCertFile = node.URL(), file(t, "m", node.Macaroon), file(t, "c", node.Certificate)
+		return c
+	}
+	if err := whole().Check(); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[string]func(*Config){
+		"--lnd-url is missing":           func(c *Config) { c.LndURL = "" },
+		"--lnd-macaroon-file is missing": func(c *Config) { c.LndMacaroonFile = "" },
+		"--lnd-macaroon-file: open":      func(c *Config) { c.LndMacaroonFile += "x" },
+		"--lnd-tls-cert-file: open":      func(c *Config) { c.LndTLSCertFile += "x" },
+		"certificate is not PEM":         func(c *Config) { c.LndTLSCertFile = c.LndMacaroonFile },
+		"must be like https://":          func(c *Config) { c.LndURL = "http" + strings.TrimPrefix(c.LndURL, "https") },
+	} {
+		c := whole()
+		change(&c)
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	c := whole()
+	c.Roles, c.LndMacaroonFile, c.LndTLSCertFile = []string{RoleAPI}, "", ""
+	if err := c.Check(); err != nil {
+		t.Errorf("a process that only serves requests: %v", err)
 	}
 }

@@ -78,8 +78,7 @@ func (s *Service) followLightning(ctx context.Context) error {
 		case <-tick.C:
 			if held, err := job.Lease(ctx, s.db, "watcher.lightning", s.holder, leaseFor); err != nil || !held {
 				stop()
-				<-done
-				return err
+				return errors.Join(err, <-done)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-// Package deposit is money coming in: every output that pays an address which was given out for an object (a payroll or a
+// Package deposit is money coming in: every paid Lightning invoice, and every output that pays an address which was given out for an object (a payroll or a
 // claim), from its first sight to its confirmations and, where the chain takes it back, back again.
 //
 //	seen → confirmed → reverted → confirmed

@@ -295,6 +295,19 @@ func (p *Pair) Pay(ctx context.Context, request string) error {
 	return err
 }
 
+// Withdrawn says that the payee takes no money for a payment request any more.
+func (p *Pair) Withdrawn(ctx context.Context, request string) bool {
+	r, err := lightning.Decode(request)
+	if err != nil {
+		return false
+	}
+	var a struct {
+		State lightning.NodeState `json:"state"`
+	}
+	err = p.Payee.call(ctx, &a, http.MethodGet, "/v1/invoice/"+r.Hash.String(), nil)
+	return err == nil && a.State == lightning.Canceled
+}
+
 // until repeats f until it succeeds, or patience is at its end.
 func until(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
