@@ -28,7 +28,7 @@ const module = "github.com/stipend/stipend"
 // stands above. A package in a subdirectory lives on its parent's floor unless it is listed.
 var floors = [][]string{
 	{"internal/fault"},
-	{"internal/money"},
+	{"internal/money", "internal/limit"},
 	{"internal/db"},
 	{"internal/job", "internal/ledger"},
 	{"internal/mail"},

@@ -5,15 +5,13 @@ import (
 	"crypto/sha256"
 	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/limit"
 )
 
 // credential takes scheme and credential from the request; identity knows what they mean.
@@ -122,56 +120,12 @@ func permit(by identity.Principal, scope identity.Scope) error {
 	return errScope.Detailf("The credential lacks the scope %s.", scope).Set("scope", scope)
 }
 
-// limiter bounds the requests of each credential: so many a second sustained, ten seconds' worth at once.
-type limiter struct {
-	perSecond float64 // 0 switches off
-	burst     int
-
-	mu      sync.Mutex
-	buckets map[string]*rate.Limiter
-	swept   time.Time
-}
-
+// burstSeconds is how many seconds' worth of requests a credential may make at once.
 const burstSeconds = 10
 
-func newLimiter(perSecond float64) *limiter {
-	return &limiter{perSecond: perSecond, burst: int(math.Ceil(perSecond * burstSeconds)), buckets: map[string]*rate.Limiter{}}
-}
-
-// take counts one request of who, and writes into h where its credential stands.
-func (l *limiter) take(now time.Time, who string, h http.Header) error {
-	if l.perSecond <= 0 {
-		return nil
-	}
-	l.mu.Lock()
-	if now.Sub(l.swept) > burstSeconds*time.Second {
-		// A full bucket is as good as none, so the map holds only who asked in the last seconds.
-		for k, b := range l.buckets {
-			if b.TokensAt(now) >= float64(l.burst) {
-				delete(l.buckets, k)
-			}
-		}
-		l.swept = now
-	}
-	b := l.buckets[who]
-	if b == nil {
-		b = rate.NewLimiter(rate.Limit(l.perSecond), l.burst)
-		l.buckets[who] = b
-	}
-	allowed := b.AllowN(now, 1)
-	tokens := b.TokensAt(now)
-	l.mu.Unlock()
-
-	tokens = max(0, tokens)
-	h.Set("RateLimit-Policy", strconv.Itoa(l.burst)+";w="+strconv.Itoa(burstSeconds))
-	h.Set("RateLimit-Limit", strconv.Itoa(l.burst))
-	h.Set("RateLimit-Remaining", strconv.Itoa(int(tokens)))
-	h.Set("RateLimit-Reset", strconv.Itoa(int(math.Ceil((float64(l.burst)-tokens)/l.perSecond))))
-	if allowed {
-		return nil
-	}
-	wait := max(1, int(math.Ceil((1-tokens)/l.perSecond)))
-	return errRateLimited.Set("retry_after", strconv.Itoa(wait))
+// perCredential bounds the requests of each credential; 0 a second switches it off.
+func perCredential(perSecond float64) *limit.Limiter {
+	return limit.New(perSecond, int(math.Ceil(perSecond*burstSeconds)))
 }
 
 // flights knows which idempotency keys are being worked on in this process.

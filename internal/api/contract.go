@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/limit"
 )
 
 // document is the contract in its two spellings.
@@ -308,7 +309,7 @@ func (rt route) codes(reg huma.Registry, in *input) []string {
 		add(errRetryLater.Code)
 	}
 	if rt.scope != public {
-		add(errToken.Code, errDuplicate.Code, errRateLimited.Code)
+		add(errToken.Code, errDuplicate.Code, limit.ErrTooMany.Code)
 		if rt.scope != anyScope {
 			add(errScope.Code)
 		}

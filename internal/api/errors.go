@@ -33,7 +33,6 @@ var (
 	errMediaType   = fault.New(fault.Unsupported, "unsupported_media_type", "Send the body as application/json.")
 	errKeyReused   = fault.New(fault.Invalid, "idempotency_key_reused", "This Idempotency-Key was used for another request.")
 	errInProgress  = fault.New(fault.Conflict, "idempotency_in_progress", "A request with this Idempotency-Key is still running.")
-	errRateLimited = fault.New(fault.RateLimited, "rate_limited", "Too many requests with this credential.")
 	errRetryLater  = fault.New(fault.Unavailable, "retry_later", "The service could not finish in time. Try again.")
 	errInternal    = fault.New(fault.Internal, "internal", "Something went wrong in the service. It has been noted under this request id.")
 	errNotATime    = fault.New(fault.Invalid, "invalid_parameter", "The value is a time in RFC 3339, such as 2026-01-31T00:00:00Z, or a date.")

@@ -36,6 +36,7 @@ import (
 	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/limit"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/vendor"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -207,8 +208,8 @@ type server struct {
 	Deps
 	mux           *http.ServeMux
 	methods       []string // every method that any route has
-	reads, writes *limiter
-	tokens        *limiter // of the endpoints of OAuth, by address
+	reads, writes *limit.Limiter
+	tokens        *limit.Limiter // of the endpoints of OAuth, by address
 	principals    principals
 	flights       flights
 	twinWait      time.Duration
@@ -227,7 +228,7 @@ func newServer(d Deps, table []route) *server {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &server{
-		Deps: d, mux: http.NewServeMux(), reads: newLimiter(d.Reads), writes: newLimiter(d.Writes), tokens: tokenRequests(),
+		Deps: d, mux: http.NewServeMux(), reads: perCredential(d.Reads), writes: perCredential(d.Writes), tokens: tokenRequests(),
 		flights: flights{running: map[keyUse]chan struct{}{}}, twinWait: twinWait,
 		bodies: newBodies(),
 	}
@@ -455,7 +456,7 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 				return err
 			}
 			w.principal = c.by.ID
-			if err := limits.take(s.Now(), c.by.ID, w.Header()); err != nil {
+			if err := limits.Take(s.Now(), c.by.ID, w.Header()); err != nil {
 				return err
 			}
 			if rt.scope != anyScope {

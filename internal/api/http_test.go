@@ -20,6 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/limit"
 )
 
 // The routes that the mechanism is tried with.
@@ -579,7 +580,7 @@ func TestEveryCodeIsExplained(t *testing.T) {
 		seen[e.Code] = true
 	}
 	for _, f := range []*fault.Fault{errMalformed, errKeyRequired, errKeyInvalid, errDuplicate, errVersion, errToken, errScope, errMethod,
-		errMisdirected, errTooLarge, errMediaType, errKeyReused, errInProgress, errRateLimited, errRetryLater, errInternal, errNoSuchRoute} {
+		errMisdirected, errTooLarge, errMediaType, errKeyReused, errInProgress, limit.ErrTooMany, errRetryLater, errInternal, errNoSuchRoute} {
 		if e := explanationOf[f.Code]; e.Status != statusOf(f) {
 			t.Errorf("%s is %d here and %d on its page", f.Code, statusOf(f), e.Status)
 		}

@@ -16,11 +16,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
-	"golang.org/x/time/rate"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/limit"
 	"github.com/stipend/stipend/internal/oauth"
 )
 
@@ -82,9 +82,7 @@ const (
 )
 
 // tokenRequests is how often one address may ask: 30 times a minute.
-func tokenRequests() *limiter {
-	return &limiter{perSecond: 0.5, burst: 30, buckets: map[string]*rate.Limiter{}}
-}
+func tokenRequests() *limit.Limiter { return limit.New(0.5, 30) }
 
 func (s *server) mountOAuth() {
 	s.mount("POST", exchangePath, s.serveOAuth(exchangePath, s.exchange))
@@ -110,7 +108,7 @@ func (s *server) serveOAuth(route string, do func(context.Context, *db.Tx, map[s
 		if err != nil {
 			host = r.RemoteAddr
 		}
-		if err := s.tokens.take(s.Now(), host, http.Header{}); err != nil {
+		if err := s.tokens.Take(s.Now(), host, http.Header{}); err != nil {
 			if f, ok := fault.As(err); ok {
 				w.Header().Set("Retry-After", retryAfter(f))
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/limit"
 	"github.com/stipend/stipend/internal/oauth"
 )
 
@@ -28,7 +29,7 @@ const callback = "https://app.example.com/back?from=stipend"
 func runConsent(t *testing.T, f func(*consent, *dbtest.Clock)) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		c := &consent{bench: newBench(t, d, func(own *Deps) { own.BaseURL, own.AuthURL = "https://api.example.com", "https://pay.example.com" })}
-		c.server.tokens.burst, c.server.tokens.perSecond = 1000, 1000
+		c.server.tokens = limit.New(1000, 1000)
 		sealer, err := identity.NewSealer(make([]byte, 32))
 		if err != nil {
 			t.Fatal(err)

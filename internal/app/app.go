@@ -509,7 +509,7 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service, claims *clai
 			Ready: s.checkReady, Observe: s.metrics.observe,
 		}
 		pages := web.Deps{
-			DB: s.db, Payroll: pay, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
+			DB: s.db, Payroll: pay, Claims: claims, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
 			Observe: s.metrics.observe, Done: s.ending,
 			Contract: identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps},
 		}

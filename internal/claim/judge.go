@@ -68,6 +68,7 @@ type tally struct {
 	full, sure                        bool         // what was seen covers the claim; what is confirmed does
 	short                             money.Amount // what the house absorbs of what is confirmed
 	left                              money.Amount // of the amount: what nothing seen covers
+	room                              money.Amount // the same at the newest price
 	completed, newest                 string       // transactions
 }
 
@@ -135,6 +136,9 @@ func (f *facts) tally() (t tally, err error) {
 	}
 	if err == nil {
 		t.left, err = cover.Remaining("")
+	}
+	if err == nil {
+		t.room, err = cover.Room(f.last.ID, f.price(f.last.Rate))
 	}
 	return t, err
 }

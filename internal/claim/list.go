@@ -41,6 +41,7 @@ type Payment struct {
 type Detail struct {
 	Claim
 	Due      money.Amount // of the amount, what nothing seen in time covers
+	Rest     money.Amount // the same at the newest price: what is still to be sent
 	Payments []Payment    // by first sight, those that were replaced or forgotten included
 }
 
@@ -51,15 +52,6 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, com
 		return Detail{}, err
 	}
 	c, err := find(ctx, tx, company, claimID)
-	if err != nil {
-		return Detail{}, err
-	}
-	return s.detail(ctx, tx, c)
-}
-
-// Open reads a claim for its payer, who has nothing but its id. An id is as good as a key: it is shown to the payer only.
-func (s *Service) Open(ctx context.Context, tx *db.Tx, claimID string) (Detail, error) {
-	c, err := findAny(ctx, tx, claimID)
 	if err != nil {
 		return Detail{}, err
 	}
@@ -78,7 +70,7 @@ func (s *Service) detail(ctx context.Context, tx *db.Tx, c *Claim) (Detail, erro
 	if err != nil {
 		return Detail{}, err
 	}
-	d := Detail{Claim: *c, Due: t.left, Payments: make([]Payment, len(f.deposits))}
+	d := Detail{Claim: *c, Due: t.left, Rest: t.room, Payments: make([]Payment, len(f.deposits))}
 	for i, one := range f.deposits {
 		out, err := chain.GetOutput(ctx, tx, one.Chain, one.Outpoint)
 		if err != nil && !errors.Is(err, chain.ErrUnknown) {

@@ -152,10 +152,15 @@ func (c *call) depositTable(ctx context.Context, tx *db.Tx, p payroll.Payroll) (
 // refreshPrice asks for a price for what is still due, and applies money that came late.
 func refreshPrice(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	p, _, err := c.Payroll.Refresh(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
+	return view{redirect: payrollPath(p.ID) + "/fund"}, shownAbove(err)
+}
+
+// shownAbove makes a refusal a problem of the form, which is then shown again. What is not there, or not now, has a page of its own.
+func shownAbove(err error) error {
 	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound && f.Kind != fault.Unavailable {
-		return view{}, f.At("body", "")
+		return f.At("body", "")
 	}
-	return view{redirect: payrollPath(p.ID) + "/fund"}, err
+	return err
 }
 
 // clockSteps are how far the sandbox's clock can be moved at once.

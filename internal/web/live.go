@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -23,7 +24,12 @@ const (
 var errStreams = fault.New(fault.Unavailable, "retry_later", "Too many pages are kept up to date at the moment. Reload this one by hand.")
 
 // stream sends the part "live" of a page as a server-sent event, now and whenever it has changed. Who may see it is asked each time.
+// Whoever does not ask for events gets the part once, and is told when it has not changed since.
 func (s *server) stream(w *answer, c *call, rt route) {
+	if !strings.Contains(c.r.Header.Get("Accept"), "text/event-stream") {
+		s.poll(w, c, rt)
+		return
+	}
 	select {
 	case s.streams <- struct{}{}:
 		defer func() { <-s.streams }()
@@ -87,6 +93,33 @@ func (s *server) stream(w *answer, c *call, rt route) {
 			}
 		}
 	}
+}
+
+// poll sends the part as it is now, to each reader of a page once a second at most.
+func (s *server) poll(w *answer, c *call, rt route) {
+	if err := s.polls.Take(s.Now(), c.from().String()+" "+c.r.URL.Path, w.Header()); err != nil {
+		s.refuse(w, c.r, err)
+		return
+	}
+	body, err := s.livePart(c, rt)
+	if err == nil && body == nil {
+		err = errFormToken
+	}
+	if err != nil {
+		s.refuse(w, c.r, err)
+		return
+	}
+	sum := sha256.Sum256(body)
+	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	h := w.Header()
+	h.Set("ETag", tag)
+	if c.r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; and a reader that left needs no part
 }
 
 // livePart makes the part of the page as it is now, nil for somebody who is no longer signed in.

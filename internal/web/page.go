@@ -168,6 +168,7 @@ type shown struct {
 	c           *call
 	Title, Lang string
 	Wide        bool   // the page has tables
+	Bare        bool   // it stands within another one
 	Live        string // the path of its stream
 	Data        any
 }
@@ -221,7 +222,7 @@ func render(c *call, v view) ([]byte, error) {
 	if v.part != "" {
 		part = v.part
 	}
-	err := page.ExecuteTemplate(&b, part, shown{c: c, Title: v.title, Lang: c.lang.tag, Wide: v.wide, Live: v.live, Data: v.data})
+	err := page.ExecuteTemplate(&b, part, shown{c: c, Title: v.title, Lang: c.lang.tag, Wide: v.wide, Bare: v.bare, Live: v.live, Data: v.data})
 	return b.Bytes(), err
 }
 

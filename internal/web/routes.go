@@ -116,6 +116,10 @@ var routes = []route{
 	{method: "GET", path: "/authorize", kind: read, access: anyone, personal: true, handler: showConsent},
 	{method: "POST", path: "/authorize", kind: write, access: anyone, personal: true, handler: decide},
 
+	{method: "GET", path: "/pay/{claim}", kind: read, access: anyone, personal: true, handler: showCheckout},
+	{method: "GET", path: "/pay/{claim}/live", kind: stream, access: anyone, personal: true, handler: showCheckout},
+	{method: "POST", path: "/pay/{claim}/price", kind: write, access: anyone, personal: true, handler: renewCheckout, again: showCheckout},
+
 	{method: "GET", path: "/invitation/{token}", kind: read, access: anyone, personal: true, handler: showInvitation},
 	{method: "POST", path: "/invitation/{token}/accept", kind: write, access: anyone, personal: true, handler: acceptInvitation, again: showInvitation},
 	{method: "POST", path: "/invitation/{token}/decline", kind: write, access: anyone, personal: true, handler: declineInvitation},

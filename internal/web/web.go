@@ -13,7 +13,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"mime"
@@ -27,10 +26,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/limit"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/session"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -46,6 +47,8 @@ type Deps struct {
 	BaseURL, AuthURL string
 	// Payroll makes and reads pay runs.
 	Payroll *payroll.Service
+	// Claims are paid at checkouts.
+	Claims *claim.Service
 	// Webhooks is what endpoints are registered with.
 	Webhooks delivery.Setup
 	// Sealer seals personal data at rest.
@@ -84,7 +87,7 @@ func New(d Deps) http.Handler {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &server{Deps: d, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), hashing: make(chan struct{}, hashesAtOnce), streams: make(chan struct{}, streamsAtOnce)}
+	s := &server{Deps: d, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), hashing: make(chan struct{}, hashesAtOnce), streams: make(chan struct{}, streamsAtOnce), polls: limit.New(1, 60)}
 	for _, text := range []string{d.BaseURL, d.AuthURL} {
 		if u, err := url.Parse(text); err == nil && text != "" {
 			// Behind a proxy the Host may be another than the browser's.
@@ -175,9 +178,11 @@ type view struct {
 	away     string // an app's registered address; the rest is then empty
 	file     *file  // to be kept by the reader; the rest is then empty
 	cookie   *http.Cookie
-	wide     bool   // it has tables
-	live     string // the path of the stream that keeps a part of it up to date
-	formsTo  string // a scheme to which a form of the page may lead on, besides home
+	wide     bool     // it has tables
+	bare     bool     // it stands within another page
+	frames   []string // the origins whose pages may show it within them
+	live     string   // the path of the stream that keeps a part of it up to date
+	formsTo  string   // a scheme to which a form of the page may lead on, besides home
 }
 
 // file is an answer that is no page.
@@ -204,8 +209,9 @@ type server struct {
 	Deps
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
-	hashing chan struct{} // a place for each password that is being checked
-	streams chan struct{} // and for each live part of a page
+	hashing chan struct{}  // a place for each password that is being checked
+	streams chan struct{}  // and for each live part of a page
+	polls   *limit.Limiter // of the live parts that are asked for again and again
 }
 
 // decides says whether people decide verifications here.
@@ -248,9 +254,22 @@ func (a *answer) WriteHeader(status int) {
 // Unwrap lets http.ResponseController reach the connection.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// policy lets a page load its own files, and send its forms home or also where %s says. Nothing of it runs in another page's
-// frame.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self'%s; frame-ancestors 'none'; base-uri 'none'"
+// policy lets a page load its own files, send its forms home or also where it says, hear from home where a part of it is kept up to
+// date, and stand within other pages only where it names them.
+func (v view) policy() string {
+	forms, frames, connect := "'self'", "'none'", ""
+	if v.formsTo != "" {
+		forms += " " + v.formsTo + ":"
+	}
+	if len(v.frames) > 0 {
+		frames = strings.Join(v.frames, " ")
+	}
+	if v.live != "" {
+		connect = "; connect-src 'self'"
+	}
+	return "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action " + forms +
+		"; frame-ancestors " + frames + "; base-uri 'none'" + connect
+}
 
 // ServeHTTP gives every request its id, its headers and a net under it.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -259,7 +278,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := &answer{ResponseWriter: w, id: "req_" + hex.EncodeToString(random[:])}
 	h := w.Header()
 	h.Set("X-Request-Id", a.id)
-	h.Set("Content-Security-Policy", fmt.Sprintf(policy, ""))
+	h.Set("Content-Security-Policy", view{}.policy())
+	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -320,7 +340,11 @@ func (s *server) serve(w *answer, r *http.Request, rt route) {
 		})
 		v.status = int(f.Kind)
 		if f.Kind == fault.RateLimited {
-			w.Header().Set("Retry-After", strconv.Itoa(int(session.Window.Seconds())))
+			wait := f.Meta["retry_after"]
+			if wait == "" {
+				wait = strconv.Itoa(int(session.Window.Seconds()))
+			}
+			w.Header().Set("Retry-After", wait)
 		}
 	}
 	if err != nil {
@@ -465,7 +489,9 @@ func (s *server) refuse(w *answer, r *http.Request, err error) {
 	if allow := f.Meta["allow"]; allow != "" {
 		h.Set("Allow", allow)
 	}
-	if f.Kind == fault.Unavailable {
+	if wait := f.Meta["retry_after"]; wait != "" {
+		h.Set("Retry-After", wait)
+	} else if f.Kind == fault.Unavailable {
 		h.Set("Retry-After", "5")
 	}
 	c := s.call(w, r)
@@ -500,11 +526,9 @@ func (s *server) show(w *answer, c *call, v view) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if v.live != "" {
-		h.Set("Content-Security-Policy", fmt.Sprintf(policy, "")+"; connect-src 'self'")
-	}
-	if v.formsTo != "" {
-		h.Set("Content-Security-Policy", fmt.Sprintf(policy, " "+v.formsTo+":"))
+	h.Set("Content-Security-Policy", v.policy())
+	if len(v.frames) > 0 {
+		h.Del("X-Frame-Options") // which cannot name them
 	}
 	if v.status == 0 {
 		v.status = http.StatusOK

@@ -1,8 +1,12 @@
-// Keeps the part of a page with data-live up to date, and offers to copy what is marked with data-copy.
+// Keeps the part of a page with data-live up to date, counts down to the instants marked with data-until, and offers to copy what
+// is marked with data-copy.
 "use strict";
 
 const part = document.querySelector("[data-live]");
 const told = document.querySelector("[data-told]");
+const ahead = part?.dataset.now ? Date.parse(part.dataset.now) - Date.now() : 0; // of the service's clock
+const pollEvery = 5000; // where streams do not come through
+const toldFor = 5000; // what was copied, before the state is shown again
 
 // offer lets each value marked with data-copy be copied.
 function offer(root) {
@@ -11,22 +15,67 @@ function offer(root) {
 		button.addEventListener("click", async () => {
 			await navigator.clipboard.writeText(button.dataset.copy);
 			told.textContent = button.dataset.copied;
+			setTimeout(() => { told.textContent = told.dataset.now; }, toldFor);
 		});
 	}
 }
 
+// count shows minutes and seconds. They are seen only: what must be heard is told when a minute or five are left.
+function count() {
+	for (const clock of document.querySelectorAll("[data-until]")) {
+		const left = Math.max(0, Math.floor((Date.parse(clock.dataset.until) - Date.now() - ahead) / 1000));
+		clock.textContent = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+	}
+}
+
+function show(body) {
+	const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
+	const opened = part.querySelector("details")?.open;
+	part.innerHTML = body;
+	offer(part);
+	count();
+	if (opened && part.querySelector("details")) part.querySelector("details").open = true;
+	if (focused) document.getElementById(focused)?.focus();
+	const now = part.querySelector("[data-says]")?.dataset.says;
+	if (now && told.dataset.now !== now) {
+		told.dataset.now = now;
+		told.textContent = now;
+	}
+}
+
+let tag = "";
+
+// poll asks for the part once in a while, and gets it only when it has changed.
+async function poll() {
+	try {
+		const answer = await fetch(part.dataset.live, tag ? { headers: { "If-None-Match": tag } } : {});
+		if (answer.ok) {
+			tag = answer.headers.get("ETag");
+			show(await answer.text());
+		}
+	} catch {
+		// The network is away for the moment.
+	}
+	setTimeout(poll, pollEvery);
+}
+
 offer(document);
 if (part) {
+	if (part.dataset.now) {
+		count();
+		setInterval(count, 1000);
+	}
 	const stream = new EventSource(part.dataset.live);
+	let heard = false;
 	stream.addEventListener("message", (news) => {
-		const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
-		part.innerHTML = news.data;
-		offer(part);
-		if (focused) document.getElementById(focused)?.focus();
-		const now = part.querySelector("[data-says]")?.dataset.says;
-		if (now && told.dataset.now !== now) {
-			told.dataset.now = now;
-			told.textContent = now;
-		}
+		heard = true;
+		show(news.data);
 	});
+	// The first event comes at once. Where none does, something on the way holds streams back or refuses them.
+	setTimeout(() => {
+		if (!heard) {
+			stream.close();
+			poll();
+		}
+	}, pollEvery);
 }

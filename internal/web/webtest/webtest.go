@@ -131,6 +131,8 @@ type Page struct {
 	look  Look
 	mu    sync.Mutex
 	hosts map[string]bool
+	// received is what came over the network, in bytes, headers included.
+	received float64
 	// complaints are the browser's own
 	complaints []string
 }
@@ -183,6 +185,8 @@ func (p *Page) hear(ev any) {
 		if u, err := url.Parse(ev.Request.URL); err == nil && u.Scheme != "data" {
 			p.hosts[u.Host] = true
 		}
+	case *network.EventLoadingFinished:
+		p.received += ev.EncodedDataLength
 	case *log.EventEntryAdded:
 		if s := ev.Entry.Source; s == log.EntrySourceSecurity || s == log.EntrySourceJavascript {
 			p.complaints = append(p.complaints, ev.Entry.Text)
@@ -281,6 +285,24 @@ func (p *Page) Picture() []byte {
 		p.t.Fatal(err)
 	}
 	return png
+}
+
+// Received is how many bytes the page has taken in all, headers and files included.
+func (p *Page) Received() int64 {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return int64(p.received)
+}
+
+// Shot is a picture (PNG) of a part of the page.
+func (p *Page) Shot(selector string) []byte {
+	p.t.Helper()
+	picture, err := chromedp.Run(p.ctx, chromedp.Screenshot(selector))
+	if err != nil {
+		p.t.Fatalf("%s: picture of %s: %v", p.look, selector, err)
+	}
+	return picture
 }
 
 // finding is what axe-core says against a page.

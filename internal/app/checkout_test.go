@@ -1,0 +1,204 @@
+package app
+
+import (
+	"bytes"
+	"image/png"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/makiuchi-d/gozxing"
+	"github.com/makiuchi-d/gozxing/qrcode"
+
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// customer is somebody who has nothing but the link of a checkout, beside the merchant's program.
+type customer struct {
+	*office
+	shop *door
+}
+
+func openCheckout(t *testing.T, database string) *customer {
+	t.Helper()
+	s := boot(t, database, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
+	shop := newDoor(t, s)
+	shop.ok("POST", "/api/merchant/settings", `{"origins":["https://shop.example","https://other.example:8443"]}`)
+	return &customer{&office{t, webtest.NewVisitor(t, s.Ready().BaseURL), s, shop}, shop}
+}
+
+// claim makes a claim over 100 USD for what nobody should run.
+func (p *customer) claim() (id, path string) {
+	p.Helper()
+	made := p.shop.ok("POST", claimPath, `{"payer_id":"customer-1","amount":100,"denomination_currency":"USD","funding_currency":"BTC",`+
+		`"description":"Tea <script>alert(1)</script>","return_url":"https://shop.example/order/7"}`).read(p.shop)
+	return made["claim_id"].(string), strings.TrimPrefix(made["checkout_url"].(string), p.s.Ready().BaseURL)
+}
+
+func TestCheckout(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		p := openCheckout(t, database)
+		const company = "Sandbox Company"
+
+		// What to pay, to whom, until when; nothing of the merchant's runs, and only its own pages may show it within them.
+		id, path := p.claim()
+		address := p.shop.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(p.shop)["quote"].(object)["funding_details"].(object)["address"].(string)
+		page := p.says(p.Get(path), "Pay "+company, "Waiting for your payment", "0.00200000\u00a0BTC", "100.00\u00a0USD", "1 BTC = 50,000 USD", "<span>"+address[:4]+"</span>",
+			`href="bitcoin:`+address+`?amount=0.00200000"`, "Tea &lt;script&gt;alert(1)&lt;/script&gt;", "Test network regtest", `href="https://shop.example/order/7"`, "minutes left")
+		p.silent(page, "<script>alert", "Get a new price")
+		if got := page.Header.Get("Content-Security-Policy"); !strings.Contains(got, "frame-ancestors https://shop.example https://other.example:8443;") || page.Header.Get("X-Frame-Options") != "" {
+			t.Errorf("framed by %q", got)
+		}
+		if got := page.Header.Get("Set-Cookie"); got != "" || page.Header.Get("X-Robots-Tag") != "noindex" {
+			t.Errorf("cookie %q, robots %q", got, page.Header.Get("X-Robots-Tag"))
+		}
+		if got := p.Get("/sign-in").Header; got.Get("X-Frame-Options") != "DENY" || !strings.Contains(got.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+			t.Errorf("the rest is framed by %q", got)
+		}
+		p.silent(p.says(p.Get(path+"?embed=1"), "0.00200000"), "<header>")
+		p.says(p.Get(path+"?lang=es"), "Pagar a "+company, "0,00200000\u00a0BTC", "Esperando su pago")
+		for _, missing := range []string{"/pay/clm_00000000000000000000000000", "/pay/nonsense", "/pay/" + id + "x"} {
+			if got := p.Get(missing); got.Status != http.StatusNotFound {
+				t.Errorf("%s: %d", missing, got.Status)
+			}
+		}
+
+		// A part: the rest is asked for, at the same address.
+		p.shop.payClaim(id, "under", "0.0005")
+		p.shop.claimIs(id, "partially_paid", "none")
+		p.says(p.Get(path), "A part has come", "Still to be sent", "0.00150000\u00a0BTC", `href="bitcoin:`+address+`?amount=0.00150000"`)
+		// Nothing more in time: no price, and nothing to be sent, until the payer gets a new one for the rest.
+		p.shop.advance(16 * time.Minute)
+		p.shop.claimIs(id, "underpaid", "none")
+		page = p.says(p.Get(path), "Not enough came in time", "Get a new price")
+		p.silent(page, "Send exactly", "bitcoin:"+address)
+		if got := p.Submit(page, path+"/price"); got.Location() != path {
+			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+		p.says(p.Get(path), "A part has come", "0.00150000\u00a0BTC", "minutes left")
+		txid := p.shop.payClaim(id, "exact", "")
+		p.shop.claimIs(id, "paid", "none")
+		page = p.says(p.Get(path), "Paid. Thank you. "+company, "Receipt", txid, "Back to "+company, "0.00200000\u00a0BTC", "confirmed")
+		p.silent(page, "bitcoin:", "Get a new price")
+		if got := p.Post(path+"/price", nil); got.Status != http.StatusConflict || !strings.Contains(got.Text, "Receipt") {
+			t.Errorf("a new price for what is paid: %d\n%s", got.Status, got.Text)
+		}
+
+		id, path = p.claim()
+		p.shop.payClaim(id, "over", "0.003")
+		p.shop.claimIs(id, "paid", "overpaid")
+		p.says(p.Get(path), "You sent 0.00100000\u00a0BTC more than is due", "Received", "0.00300000\u00a0BTC")
+
+		id, path = p.claim()
+		p.shop.payClaim(id, "late", "")
+		p.shop.claimIs(id, "paid_late", "late")
+		p.silent(p.says(p.Get(path), "Your payment came late. It is safe.", "after the price had ended"), "bitcoin:", "Get a new price")
+
+		id, path = p.claim()
+		p.shop.ok("POST", "/api/merchant/claim/cancel", `{"claim_id":"`+id+`"}`)
+		p.silent(p.says(p.Get(path), "has cancelled this payment. Do not send anything."), "bitcoin:", "Get a new price")
+
+		id, path = p.claim()
+		p.shop.advance(16 * time.Minute)
+		p.shop.claimIs(id, "expired", "none")
+		p.silent(p.says(p.Get(path), "Do not send anything at the old price", "Get a new price"), "bitcoin:")
+	})
+}
+
+// A reader whose stream does not come through asks again and again: it is told when nothing has changed, and to wait when it asks
+// more than once a second.
+func TestCheckoutIsPolled(t *testing.T) {
+	p := openCheckout(t, dbtest.SQLite(t))
+	_, path := p.claim()
+	_, other := p.claim()
+	ask := func(path, tag string) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", p.s.Ready().BaseURL+path+"/live", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tag != "" {
+			r.Header.Set("If-None-Match", tag)
+		}
+		got, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Body.Close()
+		return got
+	}
+	first := ask(path, "")
+	if tag := first.Header.Get("ETag"); first.StatusCode != http.StatusOK || tag == "" {
+		t.Fatalf("%d, tag %q", first.StatusCode, tag)
+	}
+	if got := ask(path, first.Header.Get("ETag")); got.StatusCode != http.StatusNotModified {
+		t.Errorf("unchanged: %d", got.StatusCode)
+	}
+	var last *http.Response
+	for range 200 { // the sixty that may come at once, and what refills meanwhile
+		if last = ask(path, ""); last.StatusCode == http.StatusTooManyRequests {
+			break
+		}
+	}
+	if last.StatusCode != http.StatusTooManyRequests || last.Header.Get("Retry-After") == "" {
+		t.Errorf("the last of many: %d, Retry-After %q", last.StatusCode, last.Header.Get("Retry-After"))
+	}
+	if got := ask(other, ""); got.StatusCode != http.StatusOK {
+		t.Errorf("another claim: %d", got.StatusCode)
+	}
+}
+
+func TestCheckoutInABrowser(t *testing.T) {
+	p := openCheckout(t, dbtest.SQLite(t))
+	base := p.s.Ready().BaseURL
+	id, path := p.claim()
+	b := webtest.Start(t)
+	b.Check(base + path)
+	// Without scripts the page says the same, loads itself anew, and offers no button that would do nothing.
+	still := b.Open(base+path, webtest.Look{NoScript: true, Width: 320})
+	if text := still.Text(); !strings.Contains(text, "0.00200000") || !strings.Contains(text, "minutes left") || strings.Contains(text, "Copy") {
+		t.Errorf("without scripts: %s", text)
+	}
+
+	tab := b.Open(base+path, webtest.Look{})
+	// A camera reads the code: it is what the link says.
+	link := webtest.Evaluate[string](tab, `document.querySelector("#wallet").href`)
+	if got := readQR(t, tab.Shot(".qr")); got != link || !strings.HasSuffix(link, "?amount=0.00200000") {
+		t.Errorf("the code says %q, the link %q", got, link)
+	}
+	if got := webtest.Evaluate[string](tab, `document.querySelector(".clock").textContent`); !strings.Contains(got, ":") {
+		t.Errorf("nothing counts down: %q", got)
+	}
+	// All of it, files included, is small enough for a slow line.
+	if got := tab.Received(); got > 60_000 {
+		t.Errorf("the page takes %d bytes, want 60,000 at most", got)
+	}
+	// It notices the payment by itself.
+	p.shop.payClaim(id, "exact", "")
+	tab.Do(chromedp.Poll[chromedp.Void](`document.querySelector("[data-told]").textContent.startsWith("Paid.")`))
+	tab.Audit()
+	id, path = p.claim()
+	p.shop.payClaim(id, "late", "")
+	p.shop.claimIs(id, "paid_late", "late")
+	b.Open(base+path, webtest.Look{Width: 320, Dark: true}).Audit()
+}
+
+// readQR decodes the picture of a code as a wallet's camera does.
+func readQR(t *testing.T, picture []byte) string {
+	t.Helper()
+	img, err := png.Decode(bytes.NewReader(picture))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bitmap, err := gozxing.NewBinaryBitmapFromImage(img)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := qrcode.NewQRCodeReader().Decode(bitmap, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.GetText()
+}
