@@ -164,7 +164,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	pool := chain.NewPool(s.db, chainName, deriver)
 	pay := &payroll.Service{
 		Watched: s.checkQuotable, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork,
-		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown,
+		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production,
 	}
 	claims := &claim.Service{
 		Watched: s.checkWatched, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, SpreadBps: s.cfg.SpreadBps,

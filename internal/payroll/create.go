@@ -84,6 +84,9 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := company.Active(); err != nil {
 		return Payroll{}, err
 	}
+	if s.VerifiedOnly && company.KYBStatus != identity.KYCApproved {
+		return Payroll{}, ErrUnverified
+	}
 	if t.externalID != "" {
 		id, err := findExternal(ctx, tx, company.ID, t.externalID)
 		if err != nil {

@@ -237,6 +237,8 @@ type Service struct {
 	// and leaves before anybody looks. It counts from the change, and only for payees who were paid before. Zero waits for
 	// nothing.
 	CoolDown time.Duration
+	// VerifiedOnly refuses companies whose verification is not approved: whoever signed up by themselves pays nobody before that.
+	VerifiedOnly bool
 	// Watched refuses while the chain goes unwatched, and with it every new price: a payment would not be seen in time.
 	// Nil refuses nothing.
 	Watched func(ctx context.Context, tx *db.Tx) error
@@ -258,6 +260,7 @@ var (
 	ErrState         = fault.New(fault.Conflict, "invalid_state", "The payroll's state does not allow this.")
 	ErrQuoteLocked   = fault.New(fault.Conflict, "quote_locked", "The quote is fully paid and waits for confirmations, so it cannot be replaced.")
 	ErrExternalID    = fault.New(fault.Conflict, "external_id_conflict", "A payroll with this external_id exists already.")
+	ErrUnverified    = fault.New(fault.Forbidden, "kyc_required", "A company pays people once its verification is approved. Complete that first.")
 	ErrNoFunds       = fault.New(fault.Conflict, "insufficient_balance", "The company's balance does not cover this payroll.")
 	errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The payroll changed at the same moment. Try again.")
 )
