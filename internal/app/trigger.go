@@ -65,7 +65,7 @@ var triggers = map[string]trigger{
 	"invitation.expired":          {"invites a worker and lets the invitation end (moves the clock by 14 days)", outliveInvitation},
 	"invoice.created":             {"creates a user and a payer, and writes an invoice", func(ctx context.Context, c *demoClient) error { return writeInvoice(ctx, c, false) }},
 	"invoice.status_update":       {"drafts an invoice and sends it", func(ctx context.Context, c *demoClient) error { return writeInvoice(ctx, c, true) }},
-	"payroll.funding_reverted":    {"creates a payroll and pays it in a block that is thrown out again", payrollThen(pay("reorged"))},
+	"payroll.funding_reverted":    {"creates a payroll and pays it in a block that is thrown out again", revertFunding},
 	"payroll.created":             {"creates a payroll", payrollThen()},
 	"payroll.funding_detected":    {"creates a payroll and pays it", payrollThen(pay("exact"))},
 	"payroll.status_update":       {"creates a payroll and pays it", payrollThen(pay("exact"))},
@@ -191,6 +191,21 @@ func payrollThen(steps ...func(context.Context, *demoClient, made) error) func(c
 func pay(kind string) func(context.Context, *demoClient, made) error {
 	return func(ctx context.Context, c *demoClient, p made) error {
 		return c.post(ctx, "/api/sandbox/deposit", map[string]string{"payroll_id": p.PayrollID, "kind": kind}, nil)
+	}
+}
+
+// revertFunding has a payment taken back after it was counted. Where the block is thrown out before the service has counted it there
+// is nothing to take back, so it tries with another payroll.
+func revertFunding(ctx context.Context, c *demoClient) error {
+	for {
+		err := payrollThen(pay("reorged"), func(ctx context.Context, c *demoClient, p made) error {
+			short, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			return c.awaitEvent(short, "payroll.funding_reverted", p.PayrollID)
+		})(ctx, c)
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
 	}
 }
 
