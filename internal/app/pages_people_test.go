@@ -1,8 +1,14 @@
 package app
 
 import (
+	"bytes"
+	"errors"
+	"image"
+	"image/png"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -202,4 +208,58 @@ func TestPeoplePagesInABrowser(t *testing.T) {
 	} {
 		b.Check(base + path)
 	}
+}
+
+// A company tells of itself and its owner, hands documents in with a camera or from a file, and is verified.
+func TestVerificationInABrowser(t *testing.T) {
+	o := openOffice(t, dbtest.SQLite(t))
+	base, at := o.s.Ready().BaseURL, "/company/verification"
+	page := o.says(o.Get(at), "not begun", "Nothing has been handed in yet.", `capture="environment"`)
+	if got := o.Submit(page, at, "country", "", "incorporation_date", "2999-01-01"); got.Status != http.StatusUnprocessableEntity ||
+		!strings.Contains(got.Text, `id="country-problem"`) || !strings.Contains(got.Text, `id="incorporation_date-problem"`) {
+		t.Errorf("%d\n%s", got.Status, got.Text)
+	}
+	if got := o.Submit(page, at, "name", "Acme Approved", "registration_number", "HRB 1", "incorporation_date", "2020-01-31", "street_address", "1 Example Street", "city", "Springfield"); got.Location() != at {
+		t.Fatalf("%d\n%s", got.Status, got.Text)
+	}
+	page = o.says(o.Get(at), "documents are awaited", "the certificate of incorporation", `value="HRB 1"`)
+	if got := o.Submit(page, at+"/owners", "first_name", "Joan", "last_name", "Approved", "date_of_birth", "1980-01-31", "owner_country", "us", "ownership_percentage", "101"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="ownership_percentage-problem"`) {
+		t.Errorf("%d\n%s", got.Status, got.Text)
+	}
+	if got := o.Submit(page, at+"/owners", "first_name", "Joan", "last_name", "Approved", "date_of_birth", "1980-01-31", "owner_country", "us", "ownership_percentage", "62.5", "control", "yes"); got.Location() != at {
+		t.Fatalf("%d\n%s", got.Status, got.Text)
+	}
+	o.says(o.Get(at), "Joan Approved", "62.50\u00a0%")
+
+	picture := filepath.Join(t.TempDir(), "paper.png")
+	var data bytes.Buffer
+	if err := errors.Join(png.Encode(&data, image.NewGray(image.Rect(0, 0, 8, 8))), os.WriteFile(picture, data.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	b := webtest.Start(t)
+	p := b.Open(base+at, webtest.Look{NoScript: true, Width: 320})
+	p.Fill("#email", o.d.seed.Admin.Email)
+	p.Fill("#password", o.d.seed.Admin.Password)
+	p.Send("main button")
+	const send = "form[enctype='multipart/form-data'] button"
+	p.Send(send)
+	if !strings.Contains(p.Text(), "Choose a file") {
+		t.Errorf("at %s:\n%s", p.Path(), p.Text())
+	}
+	for _, paper := range []string{"certificate_of_incorporation", "shareholder_register"} {
+		p.Do(chromedp.Navigate(base + at))
+		webtest.Evaluate[string](p, "document.querySelector('#doc_type').value = '"+paper+"'")
+		p.Do(chromedp.SetUploadFiles("#image", []string{picture}))
+		p.Send(send)
+		if p.Path() != at {
+			t.Fatalf("at %s:\n%s", p.Path(), p.Text())
+		}
+	}
+	page = o.says(o.Get(at), "certificate of incorporation", "register of shareholders", "Have the company verified")
+	o.silent(page, "What is still missing")
+	b.Check(base + at)
+	if got := o.Submit(page, at+"/start"); got.Location() != at {
+		t.Fatalf("%d\n%s", got.Status, got.Text)
+	}
+	eventually(t, 60*time.Second, "the company waits for its owner", func() bool { return strings.Contains(o.Get(at).Text, "waits for the verification of owners") })
 }

@@ -74,7 +74,8 @@ func (p CompanyProfile) lacking() (lacks []string) {
 
 // Onboarding is how far a company's verification is.
 type Onboarding struct {
-	State     State // "" before the company told anything
+	Profile   CompanyProfile // what the company told of itself
+	State     State          // "" before the company told anything
 	Reasons   []string
 	Missing   []string // what a verification still lacks
 	Owners    []Owner
@@ -426,6 +427,9 @@ func (s *Service) OnboardingOf(ctx context.Context, tx *db.Tx, companyID string)
 		return o, err
 	}
 	o.State, o.Reasons = c.State, c.Reasons
+	if o.Profile, err = s.companyProfile(ctx, tx, companyID); err != nil {
+		return o, err
+	}
 	profile, papers, err := s.companyLacks(ctx, tx, companyID)
 	if err != nil {
 		return o, err

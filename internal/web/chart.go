@@ -15,6 +15,7 @@ import (
 type chart struct {
 	Title      string
 	When, What string // the headings of the figures
+	Read       string // leads to the figures
 	Points     []point
 	Bars       bool
 }
@@ -102,7 +103,7 @@ func (c *call) paidCharts(ctx context.Context, tx *db.Tx) ([]chart, error) {
 	months := strings.Fields(c.text("time.months"))
 	var all []chart
 	for _, a := range order {
-		ch := chart{Title: c.text("overview.chart", string(a)), When: c.text("overview.month"), What: c.text("overview.paid"), Bars: true}
+		ch := chart{Title: c.text("overview.chart", string(a)), When: c.text("overview.month"), What: c.text("overview.paid"), Read: c.text("chart.figures"), Bars: true}
 		for i, sum := range sums[a] {
 			at := first.AddDate(0, i, 0)
 			ch.Points = append(ch.Points, point{Label: fmt.Sprintf("%s %d", months[at.Month()-1], at.Year()), Value: sum.Units(), Text: c.money(sum)})

@@ -90,6 +90,12 @@ var routes = []route{
 	{method: "POST", path: "/wallets", kind: write, access: manager, factor: provenFactor, personal: true, handler: requestWallet, again: showWallets},
 	{method: "GET", path: "/wallets/statement.csv", kind: read, access: member, personal: true, handler: walletCSV},
 
+	{method: "GET", path: companyPath, kind: read, access: member, personal: true, verifies: true, handler: showCompany},
+	{method: "POST", path: companyPath, kind: write, access: manager, factor: provenFactor, personal: true, verifies: true, handler: tellOfCompany, again: showCompany},
+	{method: "POST", path: companyPath + "/documents", kind: steps, access: manager, factor: provenFactor, personal: true, verifies: true, limit: imageFormLimit, handler: handIn, again: showCompany},
+	{method: "POST", path: companyPath + "/owners", kind: write, access: manager, factor: provenFactor, personal: true, verifies: true, handler: addOwner, again: showCompany},
+	{method: "POST", path: companyPath + "/start", kind: write, access: manager, factor: provenFactor, personal: true, verifies: true, handler: startVerification, again: showCompany},
+
 	{method: "GET", path: "/settings/api", kind: read, access: member, personal: true, handler: showApps},
 	{method: "POST", path: "/settings/api", kind: write, access: manager, factor: provenFactor, personal: true, handler: registerApp, again: showApps},
 	{method: "GET", path: "/settings/api/{app}", kind: read, access: member, personal: true, handler: showApp},

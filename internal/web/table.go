@@ -190,7 +190,7 @@ type section struct {
 
 // sections are the parts of the company's pages.
 var sections = []struct{ key, path string }{
-	{"overview.title", "/overview"}, {"payrolls.title", "/payrolls"}, {"recipients.title", "/recipients"}, {"invoices.title", "/invoices"}, {"wallets.title", "/wallets"},
+	{"overview.title", "/overview"}, {"payrolls.title", "/payrolls"}, {"recipients.title", "/recipients"}, {"invoices.title", "/invoices"}, {"wallets.title", "/wallets"}, {"kyb.title", companyPath},
 }
 
 // Sections is the menu of whoever acts for a company.

@@ -103,7 +103,7 @@ func (c *call) balanceChart(ctx context.Context, tx *db.Tx, f wallet.Filter) (ch
 		return chart{}, err
 	}
 	slices.Reverse(all)
-	ch := chart{Title: c.text("wallet.chart", f.Currency), When: c.text("step.at"), What: c.text("wallet.balance")}
+	ch := chart{Title: c.text("wallet.chart", f.Currency), When: c.text("step.at"), What: c.text("wallet.balance"), Read: c.text("chart.figures")}
 	for _, t := range all {
 		ch.Points = append(ch.Points, point{Label: c.instant(t.At), Value: t.Balance.Units(), Text: c.money(t.Balance)})
 	}

@@ -95,7 +95,7 @@ func New(d Deps) http.Handler {
 		}
 	}
 	for _, rt := range routes {
-		if rt.sandbox && s.Env != identity.Sandbox || rt.decides && !s.decides() || rt.simulated && !s.simulates() {
+		if rt.verifies && s.KYC == nil || rt.sandbox && s.Env != identity.Sandbox || rt.decides && !s.decides() || rt.simulated && !s.simulates() {
 			continue
 		}
 		if rt.access == nobody {
@@ -159,6 +159,8 @@ type route struct {
 	sandbox bool
 	// decides marks pages that need Deps.KYC.
 	decides bool
+	// verifies marks pages that need Deps.KYC, whoever decides.
+	verifies bool
 	// simulated marks forms that move the simulated world.
 	simulated bool
 }
