@@ -78,7 +78,8 @@ func (s *Service) followLightning(ctx context.Context) error {
 		case <-tick.C:
 			if held, err := job.Lease(ctx, s.db, "watcher.lightning", s.holder, leaseFor); err != nil || !held {
 				stop()
-				return errors.Join(err, <-done)
+				_ = <-done // it was told to stop
+				return err
 			}
 		}
 	}
