@@ -26,6 +26,7 @@ func run() int {
 		kong.Description("Stipend pays people: a company funds one pay run in Bitcoin, and every payee gets their part where they asked for it."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.UsageOnError(),
+		kong.Vars{"version": app.About()},
 	)
 	args := os.Args[1:]
 	if len(args) == 0 {

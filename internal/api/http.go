@@ -319,7 +319,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.note(r, a, s.Now().Sub(start))
 	}()
 	switch {
-	case len(s.Hosts) > 0 && !slices.Contains(s.Hosts, r.Host):
+	case !Serves(s.Hosts, r):
 		s.refuse(a, errMisdirected)
 	case !slices.ContainsFunc(r.Header["Api-Version"], func(v string) bool { return v != Version }):
 		if p := r.URL.Path; p == "" || p[0] != '/' || path.Clean(p) != strings.TrimSuffix(p, "/") && p != "/" {
@@ -330,6 +330,18 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.refuse(a, errVersion.At("header", "Api-Version"))
 	}
+}
+
+// Serves says whether a request is for one of the hosts that are served, or for any when there are none. Whether the process
+// is well may be asked by any name: balancers ask by its address.
+func Serves(hosts []string, r *http.Request) bool {
+	if len(hosts) == 0 || r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+		return true
+	}
+	bare := func(host string) string {
+		return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(host), ":443"), ":80")
+	}
+	return slices.ContainsFunc(hosts, func(h string) bool { return bare(h) == bare(r.Host) })
 }
 
 // note writes the one log line of a request.

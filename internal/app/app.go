@@ -15,6 +15,8 @@ import (
 	"net"
 	"net/http"
 	netmail "net/mail"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +84,7 @@ type Service struct {
 	lightning *lightning.Service // nil where it is not switched on
 	metrics   *metrics
 
+	data     *os.File     // locked while this process serves an embedded database
 	listener net.Listener // of the faces
 	servers  []*http.Server
 	ready    Ready
@@ -136,6 +139,9 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Service, error) 
 
 // start does what Start says, in the order in which parts need each other.
 func (s *Service) start(ctx, background context.Context) (err error) {
+	if err := s.takeData(); err != nil {
+		return err
+	}
 	if s.db, err = db.Open(ctx, db.Options{URL: s.cfg.URL(), AdjustableClock: s.cfg.Env == Sandbox}); err != nil {
 		return err
 	}
@@ -207,6 +213,25 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 		})
 	}
 	return s.listen(ctx, pay, claims)
+}
+
+// takeData makes sure that no other process serves the same embedded database: they would not hear of each other's work. Commands
+// that only open it are welcome.
+func (s *Service) takeData() error {
+	path, embedded := strings.CutPrefix(s.cfg.URL(), "sqlite:")
+	if !embedded {
+		return nil
+	}
+	path = strings.TrimPrefix(path, "//")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	f, taken, err := lockFile(path + ".serving")
+	if taken {
+		return fmt.Errorf("another process serves %s already; stop it, choose another --data-dir, or use PostgreSQL, which several processes share", path)
+	}
+	s.data = f
+	return err
 }
 
 // intake reads images of documents. A sandbox has nobody who would look at them: it takes pictures from one pixel on, so that
@@ -499,8 +524,12 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service, claims *clai
 		s.ready.Seed = &seed
 	}
 	if s.cfg.Has(RoleAPI) {
+		proxies, err := prefixes(s.cfg.TrustedProxies)
+		if err != nil {
+			return err
+		}
 		deps := api.Deps{
-			BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
+			BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Hosts: s.cfg.hosts(),
 			Webhooks: delivery.Setup{Sealer: s.sealer, Policy: s.policy},
 
 			DB: s.db, Payroll: pay, Claim: claims, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
@@ -519,7 +548,7 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service, claims *clai
 			deps.TryKey = s.ready.Seed.APIKey
 			pages.SeededCompanies = []string{s.ready.Seed.CompanyID}
 		}
-		s.serve(s.listener, faces(api.New(deps), web.New(pages)))
+		s.serve(s.listener, clients(proxies, faces(deps.Hosts, api.New(deps), web.New(pages))))
 	}
 	if s.cfg.MetricsListen != "" {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.MetricsListen)
@@ -536,11 +565,11 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service, claims *clai
 var ofAPI = []string{"api", "oauth2", "docs", "openapi.json", "openapi.yaml", "healthz", "readyz", "callbacks", ".well-known"}
 
 // faces puts both faces behind one address.
-func faces(api, pages http.Handler) http.Handler {
+func faces(hosts []string, data, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		if slices.Contains(ofAPI, first) {
-			api.ServeHTTP(w, r)
+		if slices.Contains(ofAPI, first) || !api.Serves(hosts, r) { // it refuses other hosts
+			data.ServeHTTP(w, r)
 			return
 		}
 		pages.ServeHTTP(w, r)
@@ -617,6 +646,9 @@ func (s *Service) stop(ctx context.Context) error {
 	}
 	if s.db != nil {
 		problems = append(problems, s.db.Close())
+	}
+	if s.data != nil {
+		problems = append(problems, s.data.Close())
 	}
 	s.log.Info("stopped")
 	return errors.Join(problems...)

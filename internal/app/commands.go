@@ -12,7 +12,9 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/alecthomas/kong"
 	"github.com/stipend/stipend/internal/api"
+
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/kyc"
@@ -28,18 +30,19 @@ type Streams struct {
 
 // CLI is the command line.
 type CLI struct {
-	Serve     ServeCmd     `cmd:"" help:"Run the service. Without any flag: a whole sandbox on this machine."`
-	Demo      DemoCmd      `cmd:"" help:"Show one pay run from creation to the last payout, live, in the terminal."`
-	Listen    ListenCmd    `cmd:"" help:"Forward a sandbox's events to a program on this machine, signed like webhooks."`
-	Trigger   TriggerCmd   `cmd:"" help:"Make an event happen in a sandbox, for real. Without a name: lists the events."`
-	Migrate   MigrateCmd   `cmd:"" help:"Bring the database's schema up to this program's. serve does it too."`
-	Ledger    LedgerCmd    `cmd:"" help:"Examine the books."`
-	Payouts   PayoutsCmd   `cmd:"" help:"Stop all payouts, let them go on, see how they stand."`
-	Screening ScreeningCmd `cmd:"" help:"Sanctions lists: how current they are, whom they hold up, and what was decided."`
-	Restored  RestoredCmd  `cmd:"" help:"Make a database that was restored from a backup safe to serve again."`
-	Erase     EraseCmd     `cmd:"" help:"Destroy the documents and tax ids of a person or company for good, and whatever names a person."`
-	Keys      KeysCmd      `cmd:"" help:"Make and show keys."`
-	Version   VersionCmd   `cmd:"" help:"Print the version."`
+	Serve       ServeCmd         `cmd:"" help:"Run the service. Without any flag: a whole sandbox on this machine."`
+	Demo        DemoCmd          `cmd:"" help:"Show one pay run from creation to the last payout, live, in the terminal."`
+	Listen      ListenCmd        `cmd:"" help:"Forward a sandbox's events to a program on this machine, signed like webhooks."`
+	Trigger     TriggerCmd       `cmd:"" help:"Make an event happen in a sandbox, for real. Without a name: lists the events."`
+	Migrate     MigrateCmd       `cmd:"" help:"Bring the database's schema up to this program's. serve does it too."`
+	Ledger      LedgerCmd        `cmd:"" help:"Examine the books."`
+	Payouts     PayoutsCmd       `cmd:"" help:"Stop all payouts, let them go on, see how they stand."`
+	Screening   ScreeningCmd     `cmd:"" help:"Sanctions lists: how current they are, whom they hold up, and what was decided."`
+	Restored    RestoredCmd      `cmd:"" help:"Make a database that was restored from a backup safe to serve again."`
+	Erase       EraseCmd         `cmd:"" help:"Destroy the documents and tax ids of a person or company for good, and whatever names a person."`
+	Keys        KeysCmd          `cmd:"" help:"Make and show keys."`
+	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
+	Version     VersionCmd       `cmd:"" help:"Print the version."`
 }
 
 // ServeCmd runs the service.
@@ -250,8 +253,13 @@ type VersionCmd struct{}
 
 // Run prints the version of the program, of the interface and of Go.
 func (VersionCmd) Run(std Streams) error {
-	fmt.Fprintf(std.Out, "stipend %s (interface 2.0, %s, %s/%s)\n", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintln(std.Out, About())
 	return nil
+}
+
+// About is the version of the program, of the interface and of Go.
+func About() string {
+	return fmt.Sprintf("stipend %s (interface 2.0, %s, %s/%s)", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // Version is the version that the Go tool stamped into the program.

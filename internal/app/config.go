@@ -50,6 +50,9 @@ type Config struct {
 	// AuthURL is the address of the authorization page. It may be another name for the same service.
 	AuthURL string `env:"STIPEND_AUTH_URL" group:"Addresses" placeholder:"URL" help:"Public address of the authorization page. Default: the base URL."`
 
+	// TrustedProxies are your own proxies, whose word about a client's address is taken. Nobody else's is.
+	TrustedProxies []string `env:"STIPEND_TRUSTED_PROXIES" group:"Addresses" placeholder:"CIDR" help:"Networks of your own proxies, such as 10.2.0.0/24: requests from them are limited by the client's address in X-Forwarded-For. Default: none."`
+
 	// Env is sandbox or production. It is part of every credential: one environment's keys are unknown to the other.
 	Env string `default:"sandbox" enum:"sandbox,production" env:"STIPEND_ENV" group:"Service" placeholder:"ENV" help:"sandbox (default) or production."`
 	// Roles is what this process does. All processes of a service share one database; only api needs to be reachable, and
@@ -274,6 +277,9 @@ func (c Config) Check() error {
 		bad("%w", err)
 	}
 	problems = append(problems, c.checkKeys()...)
+	if _, err := prefixes(c.TrustedProxies); err != nil {
+		bad("--trusted-proxies: %w", err)
+	}
 	if _, err := c.webhookPolicy(); err != nil {
 		bad("--webhook-allow: %w", err)
 	}
@@ -302,14 +308,21 @@ func (c Config) Check() error {
 // webhookPolicy says which addresses webhooks may be sent to.
 func (c Config) webhookPolicy() (delivery.Policy, error) {
 	p := delivery.Policy{Loopback: c.Env == Sandbox}
-	for _, text := range c.WebhookAllow {
+	var err error
+	p.Allowed, err = prefixes(c.WebhookAllow)
+	return p, err
+}
+
+// prefixes reads networks.
+func prefixes(texts []string) (all []netip.Prefix, err error) {
+	for _, text := range texts {
 		n, err := netip.ParsePrefix(strings.TrimSpace(text))
 		if err != nil {
-			return p, errors.New("want networks such as 10.1.0.0/16 or fd12:3456::/48")
+			return nil, errors.New("want networks such as 10.1.0.0/16 or fd12:3456::/48")
 		}
-		p.Allowed = append(p.Allowed, n.Masked())
+		all = append(all, n.Masked())
 	}
-	return p, nil
+	return all, nil
 }
 
 // checkMail is about the worker only: it is the one that writes mails.

@@ -1,0 +1,21 @@
+//go:build unix
+
+package app
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// lockFile takes a file for this process alone, until it is closed or the process ends. taken says that another has it.
+func lockFile(path string) (f *os.File, taken bool, err error) {
+	if f, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return nil, false, err
+	}
+	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, errors.Is(err, syscall.EWOULDBLOCK), err
+	}
+	return f, false, nil
+}

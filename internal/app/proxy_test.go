@@ -1,0 +1,122 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/db/dbtest"
+)
+
+// Whoever is asked by a proxy of its own counts the client that the proxy names, and nothing that the client could have written.
+func TestLimitsCountClientsBehindTrustedProxies(t *testing.T) {
+	ask := func(d *door, forwarded ...string) int {
+		d.Helper()
+		req, err := http.NewRequestWithContext(d.Context(), http.MethodPost, d.s.Ready().BaseURL+"/oauth2/token", strings.NewReader("grant_type=authorization_code"))
+		if err != nil {
+			d.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header["X-Forwarded-For"] = forwarded
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			d.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	behind := newDoor(t, boot(t, dbtest.SQLite(t), func(c *Config) { c.TrustedProxies = []string{"127.0.0.0/8", "::1/128", "10.2.0.0/16"} }))
+	for i := range 30 {
+		if got := ask(behind, fmt.Sprintf("6.6.6.%d, 1.2.3.4", i)); got == http.StatusTooManyRequests {
+			t.Fatalf("request %d is refused", i)
+		}
+	}
+	for _, same := range [][]string{{"1.2.3.4"}, {"8.8.8.8, 1.2.3.4"}, {"8.8.8.8", "1.2.3.4"}, {"1.2.3.4, 10.2.0.7"}, {"1.2.3.4:5678"}, {"nonsense, 1.2.3.4"}, {"::ffff:1.2.3.4"}} {
+		if got := ask(behind, same...); got != http.StatusTooManyRequests {
+			t.Errorf("%q is another client: %d", same, got)
+		}
+	}
+	for _, other := range [][]string{{"1.2.3.5"}, {"1.2.3.4, 1.2.3.5"}, {"1.2.3.4, nonsense"}, nil, {"[2001:db8::1]"}} {
+		if got := ask(behind, other...); got == http.StatusTooManyRequests {
+			t.Errorf("%q is the same client", other)
+		}
+	}
+	alone := newDoor(t, boot(t, dbtest.SQLite(t)))
+	for i := range 31 {
+		if got := ask(alone, fmt.Sprintf("6.6.6.%d", i)); (got == http.StatusTooManyRequests) != (i == 30) {
+			t.Errorf("without a proxy, request %d: %d", i, got)
+		}
+	}
+}
+
+// With a public address, requests for other hosts are refused on every face; whether the process is well may be asked by any.
+func TestOnlyItsOwnHostIsServed(t *testing.T) {
+	s := boot(t, dbtest.SQLite(t), func(c *Config) { c.BaseURL, c.AuthURL = "https://pay.example.com", "https://login.example.com:8443" })
+	get := func(host, path string) *httptest.ResponseRecorder {
+		t.Helper()
+		req := httptest.NewRequest(http.MethodGet, path, nil)
+		req.Host = host
+		w := httptest.NewRecorder()
+		s.servers[0].Handler.ServeHTTP(w, req)
+		return w
+	}
+	for _, path := range []string{"/api/currencies", "/sign-in", "/", "/docs", "/nothing"} {
+		for _, host := range []string{"evil.example", "pay.example.com.evil.example", "login.example.com", "pay.example.com:8080", ""} {
+			if w := get(host, path); w.Code != http.StatusMisdirectedRequest || !strings.Contains(w.Body.String(), `"misdirected"`) || strings.Contains(w.Body.String(), "evil") {
+				t.Errorf("%s at %q: %d %.200s", path, host, w.Code, w.Body)
+			}
+		}
+		for _, host := range []string{"pay.example.com", "PAY.example.com:443", "login.example.com:8443"} {
+			if w := get(host, path); w.Code == http.StatusMisdirectedRequest {
+				t.Errorf("%s at %q is refused", path, host)
+			}
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if w := get("10.0.0.7:8080", path); w.Code != http.StatusOK {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
+
+// Two processes on one embedded database would not hear of each other; commands beside the one that serves are no trouble.
+func TestAnEmbeddedDatabaseIsServedOnce(t *testing.T) {
+	url := dbtest.SQLite(t)
+	s := boot(t, url)
+	c := defaults(t)
+	c.DatabaseURL, c.Listen, c.MetricsListen = url, "127.0.0.1:0", ""
+	if twin, err := Start(t.Context(), c, NewLogger(t.Output(), "error")); err == nil || !strings.Contains(err.Error(), "another process serves "+strings.TrimPrefix(url, "sqlite:")) {
+		t.Errorf("a second process: %v %v", twin, err)
+	}
+	var out bytes.Buffer
+	for _, run := range []func() error{
+		func() error { return LedgerCheckCmd{c.Storage}.Run(t.Context(), Streams{Out: &out}) },
+		func() error { return PayoutsPauseCmd{c.Storage, "a test"}.Run(t.Context(), Streams{Out: &out}) },
+		func() error { return ScreeningStatusCmd{c.Storage}.Run(t.Context(), Streams{Out: &out}) },
+	} {
+		if err := run(); err != nil {
+			t.Errorf("beside the service: %v", err)
+		}
+	}
+	if !strings.Contains(out.String(), "sandbox, published") {
+		t.Errorf("%s", out.String())
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	boot(t, url)
+	other := defaults(t)
+	other.DataDir = filepath.Join(t.TempDir(), "new", "directory")
+	other.Listen, other.MetricsListen = "127.0.0.1:0", ""
+	fresh, err := Start(t.Context(), other, NewLogger(t.Output(), "error"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fresh.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
