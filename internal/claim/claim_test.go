@@ -1,0 +1,543 @@
+package claim_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/btcdtest"
+	"github.com/stipend/stipend/internal/chain/chaintest"
+	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+const (
+	network  = "regtest"
+	validity = 15 * time.Minute
+
+	full = 200_000 // satoshis of 100 USD at 50,000
+)
+
+// What payers do, on the simulated chain and on a real node, on both engines.
+func TestPayers(t *testing.T) {
+	t.Run("sim", func(t *testing.T) {
+		dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) { payers(t, d, clock, simLab{sim.New(d)}) })
+	})
+	t.Run("btcd", func(t *testing.T) {
+		start := sync.OnceValue(func() *btcdtest.Node { return btcdtest.Start(t) })
+		dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) { payers(t, d, clock, start()) })
+	})
+}
+
+// simLab is the simulated chain as a lab.
+type simLab struct{ *sim.Chain }
+
+func (l simLab) Source() chain.Source { return l.Chain }
+
+func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
+	till := newTill(t, d, clock, lab)
+	for _, c := range []struct {
+		name string
+		play func(*sale)
+		end  claim.State
+		what claim.Exception
+		told string // the states that the merchant is told of
+		want books
+	}{
+		{"exactly", func(s *sale) {
+			s.pay(full)
+			s.is(claim.Confirming)
+			s.mine(1)
+		}, claim.Paid, claim.None, "confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		{"a second before the end, mined long after", func(s *sale) {
+			s.after(validity - time.Second)
+			s.pay(full)
+			s.after(40 * time.Minute)
+			s.is(claim.Confirming)
+			s.mine(1)
+		}, claim.Paid, claim.None, "confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		{"half a percent too little, and then the rest", func(s *sale) {
+			s.pay(199_000)
+			s.is(claim.PartiallyPaid)
+			s.mine(1)
+			s.books(books{suspense: 199_000})
+			s.pay(1_000)
+			s.mine(1)
+		}, claim.Paid, claim.None, "partially_paid confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		{"less than dust too little", func(s *sale) {
+			s.pay(full - 200)
+			s.mine(1)
+		}, claim.Paid, claim.WithinTolerance, "confirming paid", books{merchant: 99_00, revenue: 1_00, shortfall: 200}},
+		{"too little", func(s *sale) {
+			s.pay(150_000)
+			s.mine(1)
+			s.after(validity)
+		}, claim.Underpaid, claim.None, "partially_paid underpaid", books{suspense: 150_000}},
+		{"too little, and the rest at a new price", func(s *sale) {
+			s.pay(150_000)
+			s.mine(1)
+			s.after(validity)
+			if c := s.refresh(); c.Quote.Funding.Units() != 50_000 || c.Quote.Due != money.New(money.USD, 25_00) || c.State != claim.PartiallyPaid {
+				s.Errorf("a refresh asks for %s BTC for %s USD, %s", c.Quote.Funding, c.Quote.Due, c.State)
+			}
+			s.pay(50_000)
+			s.mine(1)
+		}, claim.Paid, claim.None, "partially_paid underpaid partially_paid confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		{"too much", func(s *sale) {
+			s.pay(205_000)
+			s.mine(1)
+		}, claim.Paid, claim.Overpaid, "confirming paid", books{merchant: 99_00, revenue: 1_00, excess: 5_000}},
+		{"ten times too much", func(s *sale) {
+			s.pay(10 * full)
+			s.mine(1)
+		}, claim.Paid, claim.Overpaid, "confirming paid", books{merchant: 99_00, revenue: 1_00, excess: 9 * full}},
+		{"in two transactions", func(s *sale) {
+			s.pay(80_000)
+			s.pay(120_000)
+			s.mine(1)
+		}, claim.Paid, claim.None, "partially_paid confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		{"in two outputs of one transaction", func(s *sale) {
+			s.send(chain.Output{Address: s.address, Amount: 80_000}, chain.Output{Address: s.address, Amount: 120_000})
+			s.mine(1)
+		}, claim.Paid, claim.None, "confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		{"twice", func(s *sale) {
+			s.pay(full)
+			s.mine(1)
+			s.is(claim.Paid)
+			s.pay(full)
+			s.mine(1)
+		}, claim.Paid, claim.Overpaid, "confirming paid", books{merchant: 99_00, revenue: 1_00, excess: full}},
+		{"after the end of the price", func(s *sale) {
+			s.after(validity)
+			s.is(claim.Expired)
+			s.pay(full)
+			s.is(claim.Expired)
+			s.mine(1)
+		}, claim.PaidLate, claim.Late, "expired paid_late", books{suspense: full}},
+		{"months later", func(s *sale) {
+			s.after(100 * 24 * time.Hour)
+			s.pay(full)
+			s.mine(1)
+		}, claim.PaidLate, claim.Late, "expired paid_late", books{suspense: full}},
+		{"late, and the merchant takes it", func(s *sale) {
+			s.after(validity)
+			s.pay(full)
+			s.mine(1)
+			s.refresh()
+		}, claim.Paid, claim.Late, "expired paid_late paid", books{merchant: 99_00, revenue: 1_00}},
+		{"late and too little, and the rest in time", func(s *sale) {
+			s.after(validity)
+			s.pay(150_000)
+			s.mine(1)
+			if c := s.refresh(); c.Quote.Funding.Units() != 50_000 || c.State != claim.PartiallyPaid {
+				s.Errorf("a refresh asks for %s BTC, %s", c.Quote.Funding, c.State)
+			}
+			s.pay(50_000)
+			s.mine(1)
+		}, claim.Paid, claim.Late, "expired paid_late partially_paid confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		{"after the merchant cancelled", func(s *sale) {
+			s.cancel()
+			s.pay(full)
+			s.is(claim.Cancelled)
+			s.mine(1)
+		}, claim.PaidLate, claim.Late, "cancelled paid_late", books{suspense: full}},
+		{"with the fee raised", func(s *sale) {
+			old := s.pay(full)
+			next := s.replace(old, chain.Output{Address: s.address, Amount: full})
+			s.is(claim.Confirming)
+			s.mine(1)
+			if c := s.look(); c.TxHash != next {
+				s.Errorf("paid by %s, want the replacement %s", c.TxHash, next)
+			}
+		}, claim.Paid, claim.None, "confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		{"with the fee raised after the end of the price", func(s *sale) {
+			old := s.pay(full)
+			s.after(2 * validity)
+			s.replace(old, chain.Output{Address: s.address, Amount: full})
+			s.is(claim.Confirming)
+			s.mine(1)
+		}, claim.Paid, claim.None, "confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		{"and takes it back", func(s *sale) {
+			s.replace(s.pay(full))
+			s.is(claim.AwaitingPayment)
+			s.mine(1)
+		}, claim.AwaitingPayment, claim.None, "confirming awaiting_payment", books{}},
+		{"and takes it back after the end of the price", func(s *sale) {
+			txid := s.pay(full)
+			s.after(validity)
+			s.replace(txid)
+			s.mine(1)
+		}, claim.Expired, claim.None, "confirming expired", books{}},
+		{"and the mempool forgets it", func(s *sale) {
+			s.evict(s.pay(full))
+		}, claim.AwaitingPayment, claim.None, "confirming awaiting_payment", books{}},
+		{"a part, and the mempool forgets the other", func(s *sale) {
+			s.pay(80_000)
+			s.mine(1)
+			s.evict(s.pay(120_000))
+		}, claim.PartiallyPaid, claim.None, "partially_paid confirming partially_paid", books{suspense: 80_000}},
+		{"and a reorganisation takes it out", func(s *sale) {
+			s.pay(full)
+			s.mine(1)
+			s.is(claim.Paid)
+			s.reorg(1)
+			if c := s.is(claim.Confirming); !c.Reverted {
+				s.Errorf("nobody is told that it was paid")
+			}
+			s.books(books{})
+			s.mine(1)
+		}, claim.Paid, claim.None, "confirming paid confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		{"too much, and a reorganisation takes it out for good", func(s *sale) {
+			txid := s.pay(250_000)
+			s.mine(1)
+			s.is(claim.Paid)
+			s.after(validity)
+			s.reorg(1)
+			s.evict(txid)
+		}, claim.Expired, claim.None, "confirming paid confirming expired", books{}},
+		{"several claims in one transaction", func(s *sale) {
+			a, b := s.till.open(s.T), s.till.open(s.T)
+			s.send(chain.Output{Address: a.address, Amount: full}, chain.Output{Address: s.address, Amount: full}, chain.Output{Address: b.address, Amount: full - 50_000})
+			s.mine(1)
+			a.is(claim.Paid)
+			b.is(claim.PartiallyPaid)
+			b.books(books{suspense: full - 50_000, merchant: 2 * 99_00, revenue: 2 * 1_00})
+			s.merchant += 99_00
+			s.revenue += 1_00
+		}, claim.Paid, claim.None, "confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		{"dust", func(s *sale) {
+			s.dust(chain.Output{Address: s.address, Amount: 293})
+			s.is(claim.AwaitingPayment)
+			s.after(validity)
+		}, claim.Expired, claim.None, "expired", books{}},
+		{"and no block takes it for a day", func(s *sale) {
+			s.pay(full)
+			s.after(validity + claim.MonitorFor)
+			s.is(claim.Invalid)
+			s.mine(1)
+		}, claim.PaidLate, claim.Late, "confirming invalid paid_late", books{suspense: full}},
+		{"on another network", func(s *sale) {
+			if !strings.HasPrefix(s.address, "bcrt1") || s.look().Network != network {
+				s.Errorf("the address %s does not say that it is of %s", s.address, network)
+			}
+			s.after(validity) // what is paid elsewhere never comes
+		}, claim.Expired, claim.None, "expired", books{}},
+		{"late, where that is taken at the new price", func(s *sale) {
+			s.after(validity)
+			s.pay(full)
+			s.mine(1)
+		}, claim.Paid, claim.Late, "expired paid_late paid", books{merchant: 99_00, revenue: 1_00}},
+		{"late, where that is given back", func(s *sale) {
+			s.after(validity)
+			s.pay(full)
+			s.mine(1)
+		}, claim.PaidLate, claim.Late, "expired paid_late", books{excess: full}},
+		{"where nobody waits for a block", func(s *sale) {
+			s.pay(full)
+			s.is(claim.Paid)
+			s.books(books{}) // the books wait all the same
+			s.mine(1)
+		}, claim.Paid, claim.None, "paid", books{merchant: 99_00, revenue: 1_00}},
+		{"where nobody waits for a block, and takes it back", func(s *sale) {
+			s.replace(s.pay(full))
+		}, claim.AwaitingPayment, claim.None, "paid awaiting_payment", books{}},
+		{"within the grace after the end", func(s *sale) {
+			s.after(validity + 30*time.Second)
+			s.pay(full)
+			s.mine(1)
+		}, claim.Paid, claim.Late, "expired confirming paid", books{merchant: 99_00, revenue: 1_00}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			till.policy(t, c.name)
+			s := till.open(t)
+			c.play(s)
+			last := s.is(c.end)
+			if last.Exception != c.what {
+				s.Errorf("the exception is %s, want %s", last.Exception, c.what)
+			}
+			s.books(c.want)
+			if got := s.told(); got != c.told {
+				s.Errorf("the merchant was told of %q, want %q", got, c.told)
+			}
+			till.checkBooks(t)
+		})
+	}
+}
+
+// till is a merchant whose chain is under the test's hand.
+type till struct {
+	d       *db.DB
+	clock   *dbtest.Clock
+	lab     chaintest.Lab
+	watcher *chain.Watcher
+	jobs    *job.Runner
+	claims  *claim.Service
+	company string
+	by      identity.Principal
+}
+
+func newTill(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) *till {
+	t.Helper()
+	const ever = 10_000 * time.Hour
+	r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
+	if err := r.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	pool := chain.NewPool(d, network, chaintest.Wallet(t, d).Deriver())
+	claims := &claim.Service{Pool: pool, ChainName: network, Network: network, Validity: validity, BaseURL: "https://pay.example.com"}
+	x := &till{d: d, clock: clock, lab: lab, watcher: chain.NewWatcher(d, network, lab.Source(), log), claims: claims}
+	x.jobs = job.NewRunner(d, job.Table{
+		chain.JobOutput: {Tx: deposit.OutputChanged}, deposit.JobChanged: {Tx: claims.Follow},
+		quote.JobExpired: {Tx: claims.QuoteExpired}, claim.JobMonitor: {Tx: claims.Monitor},
+	}, nil, log)
+	x.write(t, func(ctx context.Context, tx *db.Tx) error {
+		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Shop", Country: "US", Email: "shop@example.com", FeeBps: 100})
+		x.company = c.ID
+		x.by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_1", CompanyID: c.ID, Scopes: identity.AllScopes()}
+		return err
+	})
+	x.settle(t)
+	return x
+}
+
+// policy sets what the names of the cases tell.
+func (x *till) policy(t *testing.T, name string) {
+	t.Helper()
+	late, confirmations, grace := "manual", int64(1), int64(0)
+	switch {
+	case strings.HasSuffix(name, "taken at the new price"):
+		late = "requote"
+	case strings.HasSuffix(name, "given back"):
+		late = "refund"
+	case strings.HasPrefix(name, "where nobody waits"):
+		confirmations = 0
+	case strings.HasPrefix(name, "within the grace"):
+		grace = 60
+	}
+	x.write(t, func(ctx context.Context, tx *db.Tx) error {
+		_, err := x.claims.ChangeSettings(ctx, tx, x.by, "", claim.Change{Late: &late, Confirmations: &confirmations, GraceSeconds: &grace})
+		return err
+	})
+}
+
+func (x *till) write(t *testing.T, f func(context.Context, *db.Tx) error) {
+	t.Helper()
+	if err := x.d.Write(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settle lets the watcher catch up, prices end and all news be heard.
+func (x *till) settle(t *testing.T) {
+	t.Helper()
+	_, err := quote.ExpireDue(t.Context(), x.d, nil)
+	if err := errors.Join(x.watcher.Sync(t.Context()), err, x.jobs.Drain(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (x *till) checkBooks(t *testing.T) {
+	t.Helper()
+	if err := x.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		r, err := ledger.Check(ctx, tx)
+		if len(r.Problems) > 0 {
+			t.Error(r.Problems)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// books are balances of a claim; of the merchant and of revenue, what the claim brought.
+type books struct{ suspense, excess, shortfall, merchant, revenue int64 }
+
+// sale is a claim over 100 USD that is under way.
+type sale struct {
+	*testing.T
+	till              *till
+	id, address       string
+	merchant, revenue int64 // before it
+}
+
+func (x *till) open(t *testing.T) *sale {
+	t.Helper()
+	s := &sale{T: t, till: x}
+	s.merchant, s.revenue = s.balance(ledger.MerchantPayable, "", money.USD), s.balance(ledger.FeeRevenue, "", money.USD)
+	x.write(t, func(ctx context.Context, tx *db.Tx) error {
+		c, err := x.claims.Create(ctx, tx, x.by, claim.CreateParams{PayerID: "customer", AmountText: "100", Currency: "USD"})
+		s.id, s.address = c.ID, c.Address
+		return err
+	})
+	return s
+}
+
+func (s *sale) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.till.settle(s.T)
+}
+
+func (s *sale) pay(sats int64) string {
+	s.Helper()
+	return s.send(chain.Output{Address: s.address, Amount: sats})
+}
+
+func (s *sale) send(outputs ...chain.Output) string {
+	s.Helper()
+	txid, err := s.till.lab.PayAll(s.Context(), outputs...)
+	s.must(err)
+	return txid
+}
+
+// dust pays what no node passes on: only a miner can bring it.
+func (s *sale) dust(o chain.Output) {
+	s.Helper()
+	miner, ok := s.till.lab.(*btcdtest.Node)
+	if !ok {
+		if _, err := s.till.lab.PayAll(s.Context(), o); err == nil {
+			s.Errorf("dust was passed on")
+		}
+		return
+	}
+	raw, _, err := miner.Sign(o)
+	s.must(err)
+	s.must(miner.MineTx(s.Context(), raw))
+}
+
+func (s *sale) replace(txid string, outputs ...chain.Output) string {
+	s.Helper()
+	next, err := s.till.lab.Replace(s.Context(), txid, outputs...)
+	s.must(err)
+	return next
+}
+
+func (s *sale) evict(txid string) { s.Helper(); s.must(s.till.lab.Evict(s.Context(), txid)) }
+func (s *sale) mine(n int)        { s.Helper(); s.must(s.till.lab.Mine(s.Context(), n)) }
+func (s *sale) reorg(depth int)   { s.Helper(); s.must(s.till.lab.Reorg(s.Context(), depth)) }
+
+func (s *sale) after(d time.Duration) {
+	s.Helper()
+	s.till.clock.Advance(d)
+	s.must(nil)
+}
+
+func (s *sale) look() (c claim.Detail) {
+	s.Helper()
+	if err := s.till.d.Read(s.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		c, err = s.till.claims.Get(ctx, tx, s.till.by, "", s.id)
+		return err
+	}); err != nil {
+		s.Fatal(err)
+	}
+	return c
+}
+
+func (s *sale) is(want claim.State) claim.Detail {
+	s.Helper()
+	c := s.look()
+	if c.State != want {
+		s.Fatalf("the claim is %s, want %s; %+v", c.State, want, c.Payments)
+	}
+	return c
+}
+
+func (s *sale) refresh() (c claim.Claim) {
+	s.Helper()
+	s.till.write(s.T, func(ctx context.Context, tx *db.Tx) (err error) {
+		c, err = s.till.claims.Refresh(ctx, tx, s.till.by, "", s.id)
+		return err
+	})
+	return c
+}
+
+func (s *sale) cancel() {
+	s.Helper()
+	s.till.write(s.T, func(ctx context.Context, tx *db.Tx) error {
+		_, err := s.till.claims.Cancel(ctx, tx, s.till.by, "", s.id)
+		return err
+	})
+}
+
+func (s *sale) balance(code ledger.Code, dim string, asset money.Asset) int64 {
+	s.Helper()
+	var a money.Amount
+	if err := s.till.d.Read(s.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		a, err = ledger.Balance(ctx, tx, s.till.company, code, dim, asset)
+		return err
+	}); err != nil {
+		s.Fatal(err)
+	}
+	return a.Units()
+}
+
+func (s *sale) books(want books) {
+	s.Helper()
+	got := books{
+		suspense: s.balance(ledger.SuspenseLate, s.id, money.BTC), excess: s.balance(ledger.RefundPayable, s.id, money.BTC),
+		shortfall: s.balance(ledger.Shortfall, s.id, money.BTC),
+		merchant:  s.balance(ledger.MerchantPayable, "", money.USD) - s.merchant, revenue: s.balance(ledger.FeeRevenue, "", money.USD) - s.revenue,
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(books{})); diff != "" {
+		s.Errorf("the books (-want +got):\n%s", diff)
+	}
+	if owed := s.balance(ledger.ClearingDeposits, s.id, money.BTC); owed != 0 {
+		s.Errorf("%d sat stand in clearing", owed)
+	}
+}
+
+// told are the states that the events of the claim tell, in order. Each has its twin for the payment.
+func (s *sale) told() string {
+	s.Helper()
+	states := map[string][]string{}
+	s.till.write(s.T, func(ctx context.Context, tx *db.Tx) error {
+		for {
+			placed, err := webhook.Place(ctx, tx, 1000)
+			if err != nil || len(placed) == 0 {
+				return err
+			}
+		}
+	})
+	if err := s.till.d.Read(s.Context(), func(ctx context.Context, tx *db.Tx) error {
+		all, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: s.till.company, ObjectID: s.id, Limit: 100})
+		for _, e := range all {
+			text := string(e.Data)
+			_, rest, _ := strings.Cut(text, `"status":"`)
+			status, _, _ := strings.Cut(rest, `"`)
+			if e.Name != claim.EventStatus || strings.Contains(text, `"previous_status"`) {
+				states[e.Name] = append(states[e.Name], status)
+			}
+		}
+		return err
+	}); err != nil {
+		s.Fatal(err)
+	}
+	if made := s.look().CreatedAt; s.till.clock.Now().Sub(made) < webhook.Kept && !slices.Equal(states[claim.EventCreated], []string{"awaiting_payment"}) {
+		s.Errorf("claim.created is told %v", states[claim.EventCreated])
+	}
+	if !slices.Equal(states[claim.EventStatus], states[claim.EventPayment]) {
+		s.Errorf("the claim's events tell %v, the payment's %v", states[claim.EventStatus], states[claim.EventPayment])
+	}
+	return strings.Join(states[claim.EventStatus], " ")
+}
