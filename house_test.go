@@ -56,6 +56,7 @@ var sideways = map[string]string{
 	"internal/invoice → internal/payer":          "an invoice is written to a payer, who cannot be deleted while it is being paid",
 	"internal/payroll → internal/deposit":        "a pay run counts the money that came in for it",
 	"internal/distribution → internal/recipient": "who owns a destination, and may change it, is a payee's matter",
+	"internal/claim → internal/payout":           "refunds and settlements are paid by the engine that pays everybody",
 	"internal/claim → internal/quote":            "a claim asks for its price and accepts it in its own transaction",
 	"internal/claim → internal/deposit":          "a claim counts the money that came in for it",
 	"internal/claim → internal/payer":            "a claim may name one of the merchant's payers",

@@ -44,7 +44,7 @@ type options struct {
 	stock int // payrolls that are there already, for the measurement that wants them
 
 	overHTTP, line, books, crowd bool // what to measure
-	hooks                        bool // likewise
+	hooks, checkout              bool // likewise
 }
 
 func main() {
@@ -56,7 +56,7 @@ func main() {
 	payees := flag.Int("payees", 10, "payees of a payroll where many clients create them")
 	seconds := flag.Float64("seconds", 3, "length of each measurement of throughput")
 	stock := flag.Int("stock", 1_000_000, "payrolls that the database has already, for the last measurement over HTTP; 0 leaves it out")
-	parts := flag.String("parts", "service,line,webhooks,lists,ledger", "what to measure")
+	parts := flag.String("parts", "service,claims,line,webhooks,lists,ledger", "what to measure")
 	profile := flag.String("profile", "", "file to write a CPU profile of this process to")
 	flag.Parse()
 	o := options{
@@ -64,6 +64,7 @@ func main() {
 		stock: *stock, overHTTP: strings.Contains(*parts, "service"), line: strings.Contains(*parts, "line"), books: strings.Contains(*parts, "ledger"), crowd: strings.Contains(*parts, "lists"),
 	}
 	o.hooks = strings.Contains(*parts, "webhooks")
+	o.checkout = strings.Contains(*parts, "claims")
 	var err error
 	if o.sizes, err = numbers(*sizes); err != nil {
 		log.Fatalf("-sizes: %v", err)
@@ -115,7 +116,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	}
 	defer os.RemoveAll(dir)
 	var binary string
-	if o.overHTTP {
+	if o.overHTTP || o.checkout {
 		if binary, err = build(ctx, dir); err != nil {
 			return err
 		}
@@ -139,6 +140,11 @@ func measure(ctx context.Context, out io.Writer, o options, engine, binary, dir 
 	b := bench{options: o, out: out, engine: engine, databases: databases}
 	if o.overHTTP {
 		if err := b.service(ctx, binary); err != nil {
+			return err
+		}
+	}
+	if o.checkout {
+		if err := b.claims(ctx, binary); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,8 @@ func (p *process) forgetPeak() {
 // start runs the service as an operator would, with its limits on requests off.
 func start(ctx context.Context, binary, database string) (*process, error) {
 	cmd := exec.CommandContext(ctx, binary, "serve", "--json", "--listen", "127.0.0.1:0", "--metrics-listen", "",
-		"--data-dir", filepath.Dir(binary), "--database-url", database, "--reads-per-second", "0", "--writes-per-second", "0", "--log-level", "error")
+		"--data-dir", filepath.Dir(binary), "--database-url", database, "--reads-per-second", "0", "--writes-per-second", "0",
+		"--claims-per-minute", "0", "--open-claims", "0", "--log-level", "error")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Stderr = os.Stderr
@@ -230,8 +231,8 @@ func newClient(url string, most int) *client {
 
 var errNotYet = errors.New("not yet")
 
-func (c *client) post(ctx context.Context, by company, key string, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+createPath, bytes.NewReader(body))
+func (c *client) post(ctx context.Context, by company, path, key string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -259,7 +260,7 @@ func (c *client) post(ctx context.Context, by company, key string, body []byte) 
 func newKey() string { return "bnc_" + strings.ToLower(rand.Text()) }
 
 func (c *client) create(ctx context.Context, by company, body []byte) error {
-	return c.post(ctx, by, newKey(), body)
+	return c.post(ctx, by, createPath, newKey(), body)
 }
 
 // ready waits for the first payroll to be accepted: at its very start the service has no price yet.
@@ -285,4 +286,6 @@ func (c *client) repeatable(ctx context.Context, by company, payees int) (repeat
 	return r, r.send(ctx, c)
 }
 
-func (r repeat) send(ctx context.Context, c *client) error { return c.post(ctx, r.by, r.key, r.body) }
+func (r repeat) send(ctx context.Context, c *client) error {
+	return c.post(ctx, r.by, createPath, r.key, r.body)
+}

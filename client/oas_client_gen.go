@@ -517,6 +517,14 @@ type Invoker interface {
 	//
 	// GET /api/company/recipients
 	ListRecipients(ctx context.Context, params ListRecipientsParams) (*RecipientPage, error)
+	// ListSettlements invokes list-settlements operation.
+	//
+	// Settlements of the company, newest first.
+	//
+	// Scope: `c_company_workers_pay`.
+	//
+	// GET /api/merchant/settlements
+	ListSettlements(ctx context.Context, params ListSettlementsParams) (*SettlementPage, error)
 	// ListUserDistributionChanges invokes list-user-distribution-changes operation.
 	//
 	// Who changed a user's destinations, and how.
@@ -677,6 +685,19 @@ type Invoker interface {
 	//
 	// POST /api/company/payroll/quote/refresh
 	RefreshPayrollQuote(ctx context.Context, request *PayrollRefBody) (*PayrollRefreshed, error)
+	// RefundClaim invokes refund-claim operation.
+	//
+	// Offer the payer of a claim what is theirs; shows the link once.
+	//
+	// Where more came than was due, the payer is offered the excess. Where a claim was not paid in time or
+	// in full, this decides that all of it goes back. Give the payer the `refund_url`: there they name an
+	// address, once. Another offer ends one that was not accepted; an offer ends after 90 days, and what
+	// is owed stays owed.
+	//
+	// Scope: `c_company_workers_pay`.
+	//
+	// POST /api/merchant/claim/refund
+	RefundClaim(ctx context.Context, request *ClaimRefBody) (*ClaimRefunded, error)
 	// RequestWallet invokes request-wallet operation.
 	//
 	// Ask for a wallet in a currency.
@@ -807,6 +828,19 @@ type Invoker interface {
 	//
 	// PATCH /api/user/distribution/allocations
 	SetUserAllocations(ctx context.Context, request *UserAllocationsBody) (*UserAllocationsUpdated, error)
+	// SettleClaims invokes settle-claims operation.
+	//
+	// Take what claims have brought.
+	//
+	// Moves it to the company's wallet at once, where it can fund payrolls; bitcoin is paid to the
+	// `settlement_address`, where the merchant settings name one.
+	//
+	// Scope: `c_company_workers_pay`.
+	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+	//
+	// POST /api/merchant/settlements
+	SettleClaims(ctx context.Context, request *SettleBody) (*Settlement, error)
 	// TestWebhook invokes test-webhook operation.
 	//
 	// Send a webhook endpoint the event webhook.test.
@@ -5586,6 +5620,105 @@ func (c *Client) sendListRecipients(ctx context.Context, params ListRecipientsPa
 	return result, nil
 }
 
+// ListSettlements invokes list-settlements operation.
+//
+// Settlements of the company, newest first.
+//
+// Scope: `c_company_workers_pay`.
+//
+// GET /api/merchant/settlements
+func (c *Client) ListSettlements(ctx context.Context, params ListSettlementsParams) (*SettlementPage, error) {
+	res, err := c.sendListSettlements(ctx, params)
+	return res, err
+}
+
+func (c *Client) sendListSettlements(ctx context.Context, params ListSettlementsParams) (res *SettlementPage, err error) {
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/merchant/settlements"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	q := uri.NewQueryEncoder()
+	{
+		// Encode "company_id" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "company_id",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.CompanyID.Get(); ok {
+				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "page" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "page",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.Page.Get(); ok {
+				return e.EncodeValue(conv.Int64ToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "per_page" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "per_page",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.PerPage.Get(); ok {
+				return e.EncodeValue(conv.Int64ToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	u.RawQuery = q.Values().Encode()
+
+	r, err := ht.NewRequest(ctx, "GET", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeListSettlementsResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
 // ListUserDistributionChanges invokes list-user-distribution-changes operation.
 //
 // Who changed a user's destinations, and how.
@@ -6013,6 +6146,23 @@ func (c *Client) sendListWalletTransactions(ctx context.Context, params ListWall
 		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
 			if val, ok := params.CompanyID.Get(); ok {
 				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "account" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "account",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.Account.Get(); ok {
+				return e.EncodeValue(conv.StringToString(string(val)))
 			}
 			return nil
 		}); err != nil {
@@ -7164,6 +7314,68 @@ func (c *Client) sendRefreshPayrollQuote(ctx context.Context, request *PayrollRe
 	return result, nil
 }
 
+// RefundClaim invokes refund-claim operation.
+//
+// Offer the payer of a claim what is theirs; shows the link once.
+//
+// Where more came than was due, the payer is offered the excess. Where a claim was not paid in time or
+// in full, this decides that all of it goes back. Give the payer the `refund_url`: there they name an
+// address, once. Another offer ends one that was not accepted; an offer ends after 90 days, and what
+// is owed stays owed.
+//
+// Scope: `c_company_workers_pay`.
+//
+// POST /api/merchant/claim/refund
+func (c *Client) RefundClaim(ctx context.Context, request *ClaimRefBody) (*ClaimRefunded, error) {
+	res, err := c.sendRefundClaim(ctx, request)
+	return res, err
+}
+
+func (c *Client) sendRefundClaim(ctx context.Context, request *ClaimRefBody) (res *ClaimRefunded, err error) {
+	// Validate request before sending.
+	if err := func() error {
+		if err := request.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		return res, errors.Wrap(err, "validate")
+	}
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/merchant/claim/refund"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	r, err := ht.NewRequest(ctx, "POST", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+	if err := encodeRefundClaimRequest(request, r); err != nil {
+		return res, errors.Wrap(err, "encode request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeRefundClaimResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
 // RequestWallet invokes request-wallet operation.
 //
 // Ask for a wallet in a currency.
@@ -8072,6 +8284,68 @@ func (c *Client) sendSetUserAllocations(ctx context.Context, request *UserAlloca
 	}()
 
 	result, err := decodeSetUserAllocationsResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// SettleClaims invokes settle-claims operation.
+//
+// Take what claims have brought.
+//
+// Moves it to the company's wallet at once, where it can fund payrolls; bitcoin is paid to the
+// `settlement_address`, where the merchant settings name one.
+//
+// Scope: `c_company_workers_pay`.
+//
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+//
+// POST /api/merchant/settlements
+func (c *Client) SettleClaims(ctx context.Context, request *SettleBody) (*Settlement, error) {
+	res, err := c.sendSettleClaims(ctx, request)
+	return res, err
+}
+
+func (c *Client) sendSettleClaims(ctx context.Context, request *SettleBody) (res *Settlement, err error) {
+	// Validate request before sending.
+	if err := func() error {
+		if err := request.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		return res, errors.Wrap(err, "validate")
+	}
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/merchant/settlements"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	r, err := ht.NewRequest(ctx, "POST", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+	if err := encodeSettleClaimsRequest(request, r); err != nil {
+		return res, errors.Wrap(err, "encode request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeSettleClaimsResponse(resp)
 	if err != nil {
 		return res, errors.Wrap(err, "decode response")
 	}

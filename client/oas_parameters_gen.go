@@ -352,6 +352,16 @@ type ListRecipientsParams struct {
 	PerPage OptInt64 `json:",omitempty,omitzero"`
 }
 
+// ListSettlementsParams is parameters of list-settlements operation.
+type ListSettlementsParams struct {
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:",omitempty,omitzero"`
+	// Counts from 1.
+	Page OptInt64 `json:",omitempty,omitzero"`
+	// At most 100; more is read as 100.
+	PerPage OptInt64 `json:",omitempty,omitzero"`
+}
+
 // ListUserDistributionChangesParams is parameters of list-user-distribution-changes operation.
 type ListUserDistributionChangesParams struct {
 	// May be absent with a user's own token.
@@ -398,6 +408,8 @@ type ListUserPayersParams struct {
 type ListWalletTransactionsParams struct {
 	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
 	CompanyID OptString `json:",omitempty,omitzero"`
+	// Available: the balance; claims: what merchant claims have brought, before it is settled.
+	Account OptListWalletTransactionsAccount `json:",omitempty,omitzero"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency OptString `json:",omitempty,omitzero"`
 	// Booked at this time or later.

@@ -452,6 +452,20 @@ func encodeRefreshPayrollQuoteRequest(
 	return nil
 }
 
+func encodeRefundClaimRequest(
+	req *ClaimRefBody,
+	r *http.Request,
+) error {
+	const contentType = "application/json"
+	e := new(jx.Encoder)
+	{
+		req.Encode(e)
+	}
+	encoded := e.Bytes()
+	ht.SetBody(r, bytes.NewReader(encoded), contentType)
+	return nil
+}
+
 func encodeRequestWalletRequest(
 	req *WalletRequestBody,
 	r *http.Request,
@@ -622,6 +636,20 @@ func encodeSetRecipientAllocationsRequest(
 
 func encodeSetUserAllocationsRequest(
 	req *UserAllocationsBody,
+	r *http.Request,
+) error {
+	const contentType = "application/json"
+	e := new(jx.Encoder)
+	{
+		req.Encode(e)
+	}
+	encoded := e.Bytes()
+	ht.SetBody(r, bytes.NewReader(encoded), contentType)
+	return nil
+}
+
+func encodeSettleClaimsRequest(
+	req *SettleBody,
 	r *http.Request,
 ) error {
 	const contentType = "application/json"

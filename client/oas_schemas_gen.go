@@ -993,6 +993,162 @@ func (s *ClaimRefBody) SetCompanyID(val OptString) {
 	s.CompanyID = val
 }
 
+// Ref: #/components/schemas/ClaimRefunded
+type ClaimRefunded struct {
+	// What the payer is owed, as decimal text; sending it is paid of it.
+	Amount string `json:"amount"`
+	// The page where the payer pays.
+	CheckoutURL string `json:"checkout_url"`
+	// Id of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// When the link ends, UTC.
+	ExpiresAt time.Time `json:"expires_at"`
+	// Id of the refund.
+	RefundID string `json:"refund_id"`
+	// The link for the payer, which works once. It is shown this once.
+	RefundURL string `json:"refund_url"`
+	// State of the object.
+	Status ClaimRefundedStatus `json:"status"`
+}
+
+// GetAmount returns the value of Amount.
+func (s *ClaimRefunded) GetAmount() string {
+	return s.Amount
+}
+
+// GetCheckoutURL returns the value of CheckoutURL.
+func (s *ClaimRefunded) GetCheckoutURL() string {
+	return s.CheckoutURL
+}
+
+// GetClaimID returns the value of ClaimID.
+func (s *ClaimRefunded) GetClaimID() string {
+	return s.ClaimID
+}
+
+// GetCurrency returns the value of Currency.
+func (s *ClaimRefunded) GetCurrency() string {
+	return s.Currency
+}
+
+// GetExpiresAt returns the value of ExpiresAt.
+func (s *ClaimRefunded) GetExpiresAt() time.Time {
+	return s.ExpiresAt
+}
+
+// GetRefundID returns the value of RefundID.
+func (s *ClaimRefunded) GetRefundID() string {
+	return s.RefundID
+}
+
+// GetRefundURL returns the value of RefundURL.
+func (s *ClaimRefunded) GetRefundURL() string {
+	return s.RefundURL
+}
+
+// GetStatus returns the value of Status.
+func (s *ClaimRefunded) GetStatus() ClaimRefundedStatus {
+	return s.Status
+}
+
+// SetAmount sets the value of Amount.
+func (s *ClaimRefunded) SetAmount(val string) {
+	s.Amount = val
+}
+
+// SetCheckoutURL sets the value of CheckoutURL.
+func (s *ClaimRefunded) SetCheckoutURL(val string) {
+	s.CheckoutURL = val
+}
+
+// SetClaimID sets the value of ClaimID.
+func (s *ClaimRefunded) SetClaimID(val string) {
+	s.ClaimID = val
+}
+
+// SetCurrency sets the value of Currency.
+func (s *ClaimRefunded) SetCurrency(val string) {
+	s.Currency = val
+}
+
+// SetExpiresAt sets the value of ExpiresAt.
+func (s *ClaimRefunded) SetExpiresAt(val time.Time) {
+	s.ExpiresAt = val
+}
+
+// SetRefundID sets the value of RefundID.
+func (s *ClaimRefunded) SetRefundID(val string) {
+	s.RefundID = val
+}
+
+// SetRefundURL sets the value of RefundURL.
+func (s *ClaimRefunded) SetRefundURL(val string) {
+	s.RefundURL = val
+}
+
+// SetStatus sets the value of Status.
+func (s *ClaimRefunded) SetStatus(val ClaimRefundedStatus) {
+	s.Status = val
+}
+
+// State of the object.
+type ClaimRefundedStatus string
+
+const (
+	ClaimRefundedStatusOffered   ClaimRefundedStatus = "offered"
+	ClaimRefundedStatusAccepted  ClaimRefundedStatus = "accepted"
+	ClaimRefundedStatusPaid      ClaimRefundedStatus = "paid"
+	ClaimRefundedStatusWithdrawn ClaimRefundedStatus = "withdrawn"
+)
+
+// AllValues returns all ClaimRefundedStatus values.
+func (ClaimRefundedStatus) AllValues() []ClaimRefundedStatus {
+	return []ClaimRefundedStatus{
+		ClaimRefundedStatusOffered,
+		ClaimRefundedStatusAccepted,
+		ClaimRefundedStatusPaid,
+		ClaimRefundedStatusWithdrawn,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s ClaimRefundedStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case ClaimRefundedStatusOffered:
+		return []byte(s), nil
+	case ClaimRefundedStatusAccepted:
+		return []byte(s), nil
+	case ClaimRefundedStatusPaid:
+		return []byte(s), nil
+	case ClaimRefundedStatusWithdrawn:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *ClaimRefundedStatus) UnmarshalText(data []byte) error {
+	switch ClaimRefundedStatus(data) {
+	case ClaimRefundedStatusOffered:
+		*s = ClaimRefundedStatusOffered
+		return nil
+	case ClaimRefundedStatusAccepted:
+		*s = ClaimRefundedStatusAccepted
+		return nil
+	case ClaimRefundedStatusPaid:
+		*s = ClaimRefundedStatusPaid
+		return nil
+	case ClaimRefundedStatusWithdrawn:
+		*s = ClaimRefundedStatusWithdrawn
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
 // Ref: #/components/schemas/ClaimStatus
 type ClaimStatus struct {
 	// The page where the payer pays.
@@ -7608,6 +7764,47 @@ func (s *ListUserInvoicesStatus) UnmarshalText(data []byte) error {
 	}
 }
 
+type ListWalletTransactionsAccount string
+
+const (
+	ListWalletTransactionsAccountAvailable ListWalletTransactionsAccount = "available"
+	ListWalletTransactionsAccountClaims    ListWalletTransactionsAccount = "claims"
+)
+
+// AllValues returns all ListWalletTransactionsAccount values.
+func (ListWalletTransactionsAccount) AllValues() []ListWalletTransactionsAccount {
+	return []ListWalletTransactionsAccount{
+		ListWalletTransactionsAccountAvailable,
+		ListWalletTransactionsAccountClaims,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s ListWalletTransactionsAccount) MarshalText() ([]byte, error) {
+	switch s {
+	case ListWalletTransactionsAccountAvailable:
+		return []byte(s), nil
+	case ListWalletTransactionsAccountClaims:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *ListWalletTransactionsAccount) UnmarshalText(data []byte) error {
+	switch ListWalletTransactionsAccount(data) {
+	case ListWalletTransactionsAccountAvailable:
+		*s = ListWalletTransactionsAccountAvailable
+		return nil
+	case ListWalletTransactionsAccountClaims:
+		*s = ListWalletTransactionsAccountClaims
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
 type ListWebhookDeliveriesStatus string
 
 const (
@@ -9689,6 +9886,52 @@ func (o OptListUserInvoicesStatus) Get() (v ListUserInvoicesStatus, ok bool) {
 
 // Or returns value if set, or given parameter if does not.
 func (o OptListUserInvoicesStatus) Or(d ListUserInvoicesStatus) ListUserInvoicesStatus {
+	if v, ok := o.Get(); ok {
+		return v
+	}
+	return d
+}
+
+// NewOptListWalletTransactionsAccount returns new OptListWalletTransactionsAccount with value set to v.
+func NewOptListWalletTransactionsAccount(v ListWalletTransactionsAccount) OptListWalletTransactionsAccount {
+	return OptListWalletTransactionsAccount{
+		Value: v,
+		Set:   true,
+	}
+}
+
+// OptListWalletTransactionsAccount is optional ListWalletTransactionsAccount.
+type OptListWalletTransactionsAccount struct {
+	Value ListWalletTransactionsAccount
+	Set   bool
+}
+
+// IsSet returns true if OptListWalletTransactionsAccount was set.
+func (o OptListWalletTransactionsAccount) IsSet() bool { return o.Set }
+
+// Reset unsets value.
+func (o *OptListWalletTransactionsAccount) Reset() {
+	var v ListWalletTransactionsAccount
+	o.Value = v
+	o.Set = false
+}
+
+// SetTo sets value to v.
+func (o *OptListWalletTransactionsAccount) SetTo(v ListWalletTransactionsAccount) {
+	o.Set = true
+	o.Value = v
+}
+
+// Get returns value and boolean that denotes whether value was set.
+func (o OptListWalletTransactionsAccount) Get() (v ListWalletTransactionsAccount, ok bool) {
+	if !o.Set {
+		return v, false
+	}
+	return o.Value, true
+}
+
+// Or returns value if set, or given parameter if does not.
+func (o OptListWalletTransactionsAccount) Or(d ListWalletTransactionsAccount) ListWalletTransactionsAccount {
 	if v, ok := o.Get(); ok {
 		return v
 	}
@@ -17068,6 +17311,216 @@ func (s *SandboxPaid) SetTxHash(val string) {
 	s.TxHash = val
 }
 
+// Ref: #/components/schemas/SettleBody
+type SettleBody struct {
+	// All that there is, when absent.
+	Amount OptDecimal `json:"amount"`
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:"company_id"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+}
+
+// GetAmount returns the value of Amount.
+func (s *SettleBody) GetAmount() OptDecimal {
+	return s.Amount
+}
+
+// GetCompanyID returns the value of CompanyID.
+func (s *SettleBody) GetCompanyID() OptString {
+	return s.CompanyID
+}
+
+// GetCurrency returns the value of Currency.
+func (s *SettleBody) GetCurrency() string {
+	return s.Currency
+}
+
+// SetAmount sets the value of Amount.
+func (s *SettleBody) SetAmount(val OptDecimal) {
+	s.Amount = val
+}
+
+// SetCompanyID sets the value of CompanyID.
+func (s *SettleBody) SetCompanyID(val OptString) {
+	s.CompanyID = val
+}
+
+// SetCurrency sets the value of Currency.
+func (s *SettleBody) SetCurrency(val string) {
+	s.Currency = val
+}
+
+// Ref: #/components/schemas/Settlement
+type Settlement struct {
+	// Empty: the company's wallet.
+	Address string `json:"address"`
+	// As decimal text.
+	Amount string `json:"amount"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Id of the settlement.
+	SettlementID string `json:"settlement_id"`
+	// State of the object.
+	Status SettlementStatus `json:"status"`
+	// Id of the transaction on the chain; empty until there is one.
+	TxHash string `json:"tx_hash"`
+	// When it last changed, UTC.
+	Updated time.Time `json:"updated"`
+}
+
+// GetAddress returns the value of Address.
+func (s *Settlement) GetAddress() string {
+	return s.Address
+}
+
+// GetAmount returns the value of Amount.
+func (s *Settlement) GetAmount() string {
+	return s.Amount
+}
+
+// GetCreated returns the value of Created.
+func (s *Settlement) GetCreated() time.Time {
+	return s.Created
+}
+
+// GetCurrency returns the value of Currency.
+func (s *Settlement) GetCurrency() string {
+	return s.Currency
+}
+
+// GetSettlementID returns the value of SettlementID.
+func (s *Settlement) GetSettlementID() string {
+	return s.SettlementID
+}
+
+// GetStatus returns the value of Status.
+func (s *Settlement) GetStatus() SettlementStatus {
+	return s.Status
+}
+
+// GetTxHash returns the value of TxHash.
+func (s *Settlement) GetTxHash() string {
+	return s.TxHash
+}
+
+// GetUpdated returns the value of Updated.
+func (s *Settlement) GetUpdated() time.Time {
+	return s.Updated
+}
+
+// SetAddress sets the value of Address.
+func (s *Settlement) SetAddress(val string) {
+	s.Address = val
+}
+
+// SetAmount sets the value of Amount.
+func (s *Settlement) SetAmount(val string) {
+	s.Amount = val
+}
+
+// SetCreated sets the value of Created.
+func (s *Settlement) SetCreated(val time.Time) {
+	s.Created = val
+}
+
+// SetCurrency sets the value of Currency.
+func (s *Settlement) SetCurrency(val string) {
+	s.Currency = val
+}
+
+// SetSettlementID sets the value of SettlementID.
+func (s *Settlement) SetSettlementID(val string) {
+	s.SettlementID = val
+}
+
+// SetStatus sets the value of Status.
+func (s *Settlement) SetStatus(val SettlementStatus) {
+	s.Status = val
+}
+
+// SetTxHash sets the value of TxHash.
+func (s *Settlement) SetTxHash(val string) {
+	s.TxHash = val
+}
+
+// SetUpdated sets the value of Updated.
+func (s *Settlement) SetUpdated(val time.Time) {
+	s.Updated = val
+}
+
+// Ref: #/components/schemas/SettlementPage
+type SettlementPage struct {
+	// The items of this page.
+	Data []Settlement `json:"data"`
+	// Where the page stands in its list.
+	Meta Meta `json:"meta"`
+}
+
+// GetData returns the value of Data.
+func (s *SettlementPage) GetData() []Settlement {
+	return s.Data
+}
+
+// GetMeta returns the value of Meta.
+func (s *SettlementPage) GetMeta() Meta {
+	return s.Meta
+}
+
+// SetData sets the value of Data.
+func (s *SettlementPage) SetData(val []Settlement) {
+	s.Data = val
+}
+
+// SetMeta sets the value of Meta.
+func (s *SettlementPage) SetMeta(val Meta) {
+	s.Meta = val
+}
+
+// State of the object.
+type SettlementStatus string
+
+const (
+	SettlementStatusProcessing SettlementStatus = "processing"
+	SettlementStatusCompleted  SettlementStatus = "completed"
+)
+
+// AllValues returns all SettlementStatus values.
+func (SettlementStatus) AllValues() []SettlementStatus {
+	return []SettlementStatus{
+		SettlementStatusProcessing,
+		SettlementStatusCompleted,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s SettlementStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case SettlementStatusProcessing:
+		return []byte(s), nil
+	case SettlementStatusCompleted:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *SettlementStatus) UnmarshalText(data []byte) error {
+	switch SettlementStatus(data) {
+	case SettlementStatusProcessing:
+		*s = SettlementStatusProcessing
+		return nil
+	case SettlementStatusCompleted:
+		*s = SettlementStatusCompleted
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
 // Ref: #/components/schemas/Succeeded
 type Succeeded struct {
 	// True: it was done.
@@ -19160,6 +19613,8 @@ func (s *VendorUploadBody) SetCompanyID(val OptString) {
 type WalletBalance struct {
 	// What pay runs can be funded with.
 	Available decimal.Decimal `json:"available"`
+	// What merchant claims have brought, before it is settled.
+	Claims decimal.Decimal `json:"claims"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
 	// What is set aside for pay runs that are not released yet.
@@ -19173,6 +19628,11 @@ type WalletBalance struct {
 // GetAvailable returns the value of Available.
 func (s *WalletBalance) GetAvailable() decimal.Decimal {
 	return s.Available
+}
+
+// GetClaims returns the value of Claims.
+func (s *WalletBalance) GetClaims() decimal.Decimal {
+	return s.Claims
 }
 
 // GetCurrency returns the value of Currency.
@@ -19198,6 +19658,11 @@ func (s *WalletBalance) GetWalletID() string {
 // SetAvailable sets the value of Available.
 func (s *WalletBalance) SetAvailable(val decimal.Decimal) {
 	s.Available = val
+}
+
+// SetClaims sets the value of Claims.
+func (s *WalletBalance) SetClaims(val decimal.Decimal) {
+	s.Claims = val
 }
 
 // SetCurrency sets the value of Currency.
@@ -19500,7 +19965,7 @@ func (s *WalletRequestedStatus) UnmarshalText(data []byte) error {
 type WalletTransaction struct {
 	// Negative where money went out.
 	Amount decimal.Decimal `json:"amount"`
-	// The available balance in this currency after it.
+	// The account's balance in this currency after it.
 	Balance decimal.Decimal `json:"balance"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`

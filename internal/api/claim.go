@@ -115,6 +115,46 @@ type (
 		CheckoutURL string `json:"checkout_url"`
 	}
 
+	claimRefunded struct {
+		RefundID    string `json:"refund_id"`
+		ClaimID     string `json:"claim_id"`
+		Status      string `json:"status" enum:"offered,accepted,paid,withdrawn"`
+		Currency    string `json:"currency"`
+		Amount      string `json:"amount" doc:"What the payer is owed, as decimal text; sending it is paid of it." example:"0.00005000"`
+		RefundURL   string `json:"refund_url" doc:"The link for the payer, which works once. It is shown this once."`
+		ExpiresAt   Time   `json:"expires_at" doc:"When the link ends, UTC."`
+		CheckoutURL string `json:"checkout_url"`
+	}
+
+	settleInput struct{ Body settleBody }
+
+	settleBody struct {
+		CompanyID string  `json:"company_id,omitempty" maxLength:"64"`
+		Currency  string  `json:"currency" maxLength:"10"`
+		Amount    Decimal `json:"amount,omitempty" doc:"All that there is, when absent."`
+	}
+
+	settlement struct {
+		SettlementID string `json:"settlement_id"`
+		Status       string `json:"status" enum:"processing,completed"`
+		Currency     string `json:"currency"`
+		Amount       string `json:"amount" doc:"As decimal text." example:"0.00198000"`
+		Address      string `json:"address" doc:"Empty: the company's wallet."`
+		TxHash       string `json:"tx_hash"`
+		Created      Time   `json:"created"`
+		Updated      Time   `json:"updated"`
+	}
+
+	settlementList struct {
+		CompanyID string `query:"company_id"`
+		paging
+	}
+
+	settlementPage struct {
+		Data []settlement `json:"data"`
+		Meta meta         `json:"meta"`
+	}
+
 	merchantSettingsGet struct {
 		CompanyID string `query:"company_id"`
 	}
@@ -228,6 +268,45 @@ func listClaims(ctx context.Context, tx *db.Tx, c *call, in *claimList) (*claimP
 	out := &claimPage{Data: make([]ClaimSummary, len(all)), Meta: in.meta(total)}
 	for i := range all {
 		out.Data[i] = c.summarizeClaim(&all[i])
+	}
+	return out, nil
+}
+
+func refundClaim(ctx context.Context, tx *db.Tx, c *call, in *claimRefInput) (*claimRefunded, error) {
+	r, token, err := c.Claim.Refund(ctx, tx, c.by, c.company, in.Body.ClaimID)
+	if err != nil {
+		return nil, err
+	}
+	return &claimRefunded{
+		RefundID: r.ID, ClaimID: r.ClaimID, Status: string(r.State), Currency: string(r.Amount.Asset()), Amount: r.Amount.String(),
+		RefundURL: c.Claim.RefundURL(r.ClaimID, token), ExpiresAt: Time(r.ExpiresAt), CheckoutURL: c.Claim.CheckoutURL(r.ClaimID),
+	}, nil
+}
+
+func settleClaims(ctx context.Context, tx *db.Tx, c *call, in *settleInput) (*settlement, error) {
+	x, err := c.Claim.Settle(ctx, tx, c.by, c.company, in.Body.Currency, string(in.Body.Amount))
+	if err != nil {
+		return nil, err
+	}
+	out := showSettlement(x)
+	return &out, nil
+}
+
+func showSettlement(x claim.Settlement) settlement {
+	return settlement{
+		SettlementID: x.ID, Status: string(x.State), Currency: string(x.Amount.Asset()), Amount: x.Amount.String(), Address: x.Address,
+		TxHash: x.TxHash, Created: Time(x.CreatedAt), Updated: Time(x.UpdatedAt),
+	}
+}
+
+func listSettlements(ctx context.Context, tx *db.Tx, c *call, in *settlementList) (*settlementPage, error) {
+	all, total, err := c.Claim.Settlements(ctx, tx, c.by, c.company, in.Page, in.size())
+	if err != nil {
+		return nil, err
+	}
+	out := &settlementPage{Data: make([]settlement, len(all)), Meta: in.meta(total)}
+	for i, x := range all {
+		out.Data[i] = showSettlement(x)
 	}
 	return out, nil
 }

@@ -76,7 +76,7 @@ func newWhole(t testing.TB, d *db.DB) *bench {
 // again, since a route that forgets the mark would not be missed.
 var keysOnly = []string{
 	"onboard-company", "add-ubo", "initiate-ubo-kyc", "upload-company-document", "initiate-kyb", "request-wallet",
-	"change-merchant-settings", "create-webhook", "update-webhook", "delete-webhook", "rotate-webhook-secret", "test-webhook", "disable-webhook", "enable-webhook",
+	"change-merchant-settings", "settle-claims", "create-webhook", "update-webhook", "delete-webhook", "rotate-webhook-secret", "test-webhook", "disable-webhook", "enable-webhook",
 	"redeliver-webhook-range", "redeliver-webhook",
 }
 

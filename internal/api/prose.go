@@ -108,6 +108,8 @@ var abouts = map[string]string{
 	"create-claim":                  "The quote holds for 15 minutes, at an address that is this claim's for ever. Show the payer the `checkout_url`, or the address and the amount.",
 	"refresh-claim-quote":           "A quote that is still active is answered as it is; an expired one is replaced at the present rate, for what is still due, at the same address. Money that came late is taken first, at the present rate; when it is enough, the claim is paid and its last quote is answered.",
 	"cancel-claim":                  "Possible while nothing has come. The address stays watched, and what still comes is kept for the payer.",
+	"refund-claim":                  "Where more came than was due, the payer is offered the excess. Where a claim was not paid in time or in full, this decides that all of it goes back. Give the payer the `refund_url`: there they name an address, once. Another offer ends one that was not accepted; an offer ends after 90 days, and what is owed stays owed.",
+	"settle-claims":                 "Moves it to the company's wallet at once, where it can fund payrolls; bitcoin is paid to the `settlement_address`, where the merchant settings name one.",
 	"change-merchant-settings":      "Members that are absent stay as they are. A change holds for claims made after it.",
 	"get-contract":                  "OpenAPI 3.1.",
 }
@@ -123,6 +125,7 @@ var requestExamples = map[string]string{
 	"sandbox-bank-deposit":          `{"funding_account_id":"fac_06gf58g6w2y1gp9sf76hca02rw","amount":100.00,"currency":"EUR","reference":"TRF-2026-0917"}`,
 	"sandbox-deposit":               `{"payroll_id":"prl_06gf58g6w2pq0pzjvm15cwn7n4","kind":"exact"}`,
 	"create-claim":                  `{"payer_id":"customer-4711","amount":120.00,"denomination_currency":"EUR","funding_currency":"BTC","description":"Order 17"}`,
+	"settle-claims":                 `{"currency":"BTC"}`,
 	"change-merchant-settings":      `{"tolerance_bps":50,"confirmations":1,"late_policy":"requote"}`,
 }
 

@@ -38,10 +38,12 @@ type (
 		Status    string  `json:"status" enum:",pending,in_progress,completed,rejected" doc:"Of the request for the wallet; empty where none was asked for."`
 		Available Decimal `json:"available" doc:"What pay runs can be funded with."`
 		Reserved  Decimal `json:"reserved" doc:"What is set aside for pay runs that are not released yet."`
+		Claims    Decimal `json:"claims" doc:"What merchant claims have brought, before it is settled."`
 	}
 
 	walletTransactions struct {
 		CompanyID string    `query:"company_id"`
+		Account   string    `query:"account" enum:"available,claims" default:"available" doc:"available: the balance; claims: what merchant claims have brought, before it is settled."`
 		Currency  string    `query:"currency" maxLength:"10"`
 		From      time.Time `query:"from" doc:"Booked at this time or later."`
 		To        time.Time `query:"to" doc:"Booked before this time."`
@@ -59,7 +61,7 @@ type (
 		Description   string  `json:"description"`
 		Currency      string  `json:"currency"`
 		Amount        Decimal `json:"amount" doc:"Negative where money went out."`
-		Balance       Decimal `json:"balance" doc:"The available balance in this currency after it."`
+		Balance       Decimal `json:"balance" doc:"The account's balance in this currency after it."`
 		SourceType    string  `json:"source_type"`
 		SourceID      string  `json:"source_id"`
 		PayrollID     string  `json:"payroll_id"`
@@ -83,14 +85,14 @@ func listWallets(ctx context.Context, tx *db.Tx, c *call, _ *walletList) (*walle
 	}
 	out := &walletBalances{make([]walletBalance, len(all))}
 	for i, b := range all {
-		out.Wallets[i] = walletBalance{b.ID, string(b.Currency), string(b.State), amount(b.Available), amount(b.Reserved)}
+		out.Wallets[i] = walletBalance{b.ID, string(b.Currency), string(b.State), amount(b.Available), amount(b.Reserved), amount(b.Claims)}
 	}
 	return out, nil
 }
 
 func listTransactions(ctx context.Context, tx *db.Tx, c *call, in *walletTransactions) (*walletTransactionPage, error) {
 	all, total, err := wallet.Transactions(ctx, tx, c.by, c.company, wallet.Filter{
-		Currency: in.Currency, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
+		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
 	})
 	if err != nil {
 		return nil, err

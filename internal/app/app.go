@@ -319,7 +319,7 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if err := engine.RefreshFees(ctx, s.db); err != nil {
 		s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
 	}
-	look, err := s.startScreening(ctx, background, pay)
+	look, err := s.startScreening(ctx, background, pay, claims)
 	if err != nil {
 		return err
 	}
@@ -334,7 +334,7 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if err != nil {
 		return err
 	}
-	runner := job.NewRunner(s.db, table, s.periodic(engine), s.log)
+	runner := job.NewRunner(s.db, table, s.periodic(engine, claims), s.log)
 	s.work.Go(func() { runner.Run(background) })
 	hooks := delivery.NewSender(delivery.Options{DB: s.db, Sealer: s.sealer, Env: s.cfg.Env, Policy: s.policy, Log: s.log})
 	s.work.Go(func() { hooks.Run(background) })

@@ -35,6 +35,7 @@ import (
 //	deposit: money for an object     deposit.changed     payroll: fund; claim: follow
 //	quote: a claim's price has ended quote.expired       claim: follow
 //	claim: waits for confirmations   claim.monitor       claim: follow, or give up
+//	claim: a refund is accepted      claim.refund        claim: screen the address, queue an output
 //	webhook: an endpoint stopped     webhook.clear       webhook: cancel or delete what it left
 //	webhook: a range to send again   webhook.replay      webhook: add it to the queue
 //	payroll: received                payroll.release     payroll: release, which queues outputs; payout pays them at once or
@@ -44,7 +45,7 @@ import (
 //	payout: sent, but unconfirmed    payout.nudge        payout: look again, raise the fee
 //	chain: our transaction changed   chain.tx            payout: confirm
 //	chain: others spent our coin     chain.stranger      payout: stop everything
-//	payout: an output's state moved  payout.changed      payroll: settle
+//	payout: an output's state moved  payout.changed      payroll: settle; claim: refunds and settlements
 //	kyc: a case is complete          kyc.submit          kyc: give it to the provider
 //	kyc: a case may have moved       kyc.check           kyc: ask the provider
 //	distribution: all is allocated   recipient.activate  recipient
@@ -62,6 +63,7 @@ func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look 
 		deposit.JobChanged:    {Tx: byObject(pay.Fund, claims.Follow)},
 		quote.JobExpired:      {Tx: claims.QuoteExpired},
 		claim.JobMonitor:      {Tx: claims.Monitor},
+		claim.JobRefund:       {Tx: claims.Send},
 		delivery.JobClear:     {Tx: delivery.Clear},
 		delivery.JobReplay:    {Tx: delivery.HandleReplay},
 		payroll.JobRelease:    {Tx: out.Released(pay.Release)},
@@ -71,7 +73,7 @@ func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look 
 		payout.JobNudge:       {Tx: out.Nudge},
 		chain.JobTx:           {Tx: out.Confirm},
 		chain.JobStranger:     {Tx: out.Stranger},
-		payout.JobChanged:     {Tx: pay.Settle},
+		payout.JobChanged:     {Tx: byPayout(pay.Settle, claims.PayoutChanged)},
 		kyc.JobSubmit:         {Net: who.Submit},
 		kyc.JobCheck:          {Net: who.Check},
 		recipient.JobActivate: {Tx: recipient.HandleActivate},
@@ -81,6 +83,20 @@ func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look 
 		funding.JobOpen:       {Net: accounts.HandleOpen},
 		recipient.JobRefresh:  {Tx: recipient.HandleRefresh},
 		account.JobLink:       {Tx: account.HandleLink},
+	}
+}
+
+// byPayout hands news of a payout on to whom it is paid for. Whatever is no claim's and no settlement's is a payroll's.
+func byPayout(payrolls, claims job.TxHandler) job.TxHandler {
+	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
+		var in payout.Changed
+		if err := j.Decode(&in); err != nil {
+			return err
+		}
+		if claim.Pays(in.PayrollID) {
+			return claims(ctx, tx, j)
+		}
+		return payrolls(ctx, tx, j)
 	}
 }
 
@@ -99,7 +115,7 @@ func byObject(payrolls, claims job.TxHandler) job.TxHandler {
 }
 
 // periodic is what happens by the clock, on one process at a time.
-func (s *Service) periodic(out *payout.Engine) []job.Periodic {
+func (s *Service) periodic(out *payout.Engine, claims *claim.Service) []job.Periodic {
 	return append(out.Periodic(s.db),
 		job.Periodic{Name: "webhooks.prune", Every: time.Hour, Run: func(ctx context.Context) error { return delivery.Prune(ctx, s.db) }},
 		job.Periodic{Name: "rates.refresh", Every: 20 * time.Second, Run: s.rates.Refresh},
@@ -109,6 +125,7 @@ func (s *Service) periodic(out *payout.Engine) []job.Periodic {
 			_, err := quote.ExpireDue(ctx, s.db, watchedUntil)
 			return err
 		}},
+		job.Periodic{Name: "claims.settle", Every: 10 * time.Minute, Run: func(ctx context.Context) error { return claims.SettleDue(ctx, s.db) }},
 		job.Periodic{Name: "oauth.forget_codes", Every: time.Hour, Run: func(ctx context.Context) error { return oauth.ForgetCodes(ctx, s.db) }},
 		job.Periodic{Name: "sessions.forget", Every: time.Hour, Run: func(ctx context.Context) error { return session.Forget(ctx, s.db) }},
 		job.Periodic{Name: "account.forget_links", Every: time.Hour, Run: func(ctx context.Context) error { return account.Forget(ctx, s.db) }},

@@ -1,9 +1,15 @@
 package app
 
 import (
+	"context"
+	"errors"
+	"path"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 )
@@ -21,6 +27,9 @@ func TestClaims(t *testing.T) {
 			{"too much", claimOverpaid},
 			{"late, and taken at the new price", claimLate},
 			{"cancelled, and paid all the same", claimCancelled},
+			{"too much, and given back", claimRefunded},
+			{"late, and given back", claimGivenBack},
+			{"settled", claimSettled},
 			{"refusals", claimRefusals},
 			{"merchant settings", merchantSettings},
 		} {
@@ -238,4 +247,122 @@ func merchantSettings(d *door) {
 	late := d.claimOf("100.00")["claim_id"].(string)
 	d.payClaim(late, "late", "")
 	d.claimIs(late, "paid", "late")
+}
+
+// accept is what the page behind a refund's link does.
+func (d *door) accept(id, link, address string) error {
+	d.Helper()
+	service := &claim.Service{ChainName: chainName, Network: "regtest"}
+	return d.s.db.Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
+		_, err := service.Accept(ctx, tx, id, path.Base(link), address)
+		return err
+	})
+}
+
+func claimRefunded(d *door) {
+	id := d.claimOf("100.00")["claim_id"].(string)
+	ref := `{"claim_id":"` + id + `"}`
+	d.refused(409, "invalid_state", "POST", "/api/merchant/claim/refund", ref)
+	d.payClaim(id, "exact", "0.0025")
+	d.claimIs(id, "paid", "overpaid")
+	old := d.ok("POST", "/api/merchant/claim/refund", ref).read(d)
+	link := d.ok("POST", "/api/merchant/claim/refund", ref).read(d)
+	url := link["refund_url"].(string)
+	if link["amount"] != "0.00050000" || link["status"] != "offered" || !strings.HasPrefix(url, d.s.Ready().BaseURL+"/pay/"+id+"/refund/") {
+		d.Errorf("%v", link)
+	}
+	if n := d.count("SELECT COUNT(*) FROM claim_refunds WHERE token_digest = $1", path.Base(url)); n != 0 {
+		d.Errorf("the link's secret is stored")
+	}
+	home := d.s.sim.Home()
+	if err := d.accept(id, old["refund_url"].(string), home); !errors.Is(err, claim.ErrLink) {
+		d.Errorf("a link that another took the place of: %v", err)
+	}
+	for _, bad := range []string{"", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "nonsense"} {
+		if err := d.accept(id, url, bad); err == nil {
+			d.Errorf("the address %q was taken", bad)
+		}
+	}
+	own := d.claimOf("10.00")["funding_details"].(object)["address"].(string)
+	if err := d.accept(id, url, own); err == nil {
+		d.Errorf("an address of the service itself was taken")
+	}
+	if err := d.accept(id, url, home); err != nil {
+		d.Fatal(err)
+	}
+	if err := d.accept(id, url, home); !errors.Is(err, claim.ErrLink) {
+		d.Errorf("a link that was used: %v", err)
+	}
+	eventually(d.T, 60*time.Second, "the payer has the excess", func() bool {
+		v := d.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(d)
+		return v["status"] == "paid" && v["refunded_amount"] == "0.00050000" && v["refundable_amount"] == "0.00000000"
+	})
+	if got := d.balance(ledger.RefundPayable, id); !got.IsZero() {
+		d.Errorf("%s BTC are still owed to the payer", got)
+	}
+	got := d.count("SELECT amount FROM outputs WHERE payroll_id = $1", id)
+	if got >= 50_000 || got < 48_000 { // the payer bears the miner's fee
+		d.Errorf("the payer got %d sat", got)
+	}
+	d.refused(409, "invalid_state", "POST", "/api/merchant/claim/refund", ref)
+}
+
+func claimGivenBack(d *door) {
+	had := d.merchant()
+	id := d.claimOf("100.00")["claim_id"].(string)
+	d.payClaim(id, "late", "")
+	d.claimIs(id, "paid_late", "late")
+	link := d.ok("POST", "/api/merchant/claim/refund", `{"claim_id":"`+id+`"}`).read(d)
+	if link["amount"] != "0.00200000" || !d.balance(ledger.SuspenseLate, id).IsZero() {
+		d.Errorf("%v", link)
+	}
+	d.refused(409, "invalid_state", "POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`)
+	if err := d.accept(id, link["refund_url"].(string), d.s.sim.Home()); err != nil {
+		d.Fatal(err)
+	}
+	d.claimIs(id, "refunded", "none")
+	if d.merchant() != had {
+		d.Errorf("the merchant has %d cents of a claim that was given back", d.merchant()-had)
+	}
+}
+
+func claimSettled(d *door) {
+	const path = "/api/merchant/settlements"
+	id := d.claimOf("100.00")["claim_id"].(string)
+	d.payClaim(id, "exact", "")
+	d.claimIs(id, "paid", "none")
+	brought, funds := d.merchant(), d.balanceIn(ledger.CompanyFunds, "", "USD").Units()
+	d.refused(409, "insufficient_balance", "POST", path, `{"currency":"USD","amount":999999.00}`)
+	d.refused(422, "amount_precision", "POST", path, `{"currency":"USD","amount":1.001}`)
+	if v := d.ok("POST", path, `{"currency":"USD","amount":1.00}`).read(d); v["status"] != "completed" || v["amount"] != "1.00" || v["address"] != "" {
+		d.Errorf("%v", v)
+	}
+	d.ok("POST", path, `{"currency":"USD"}`)
+	if got := d.balanceIn(ledger.CompanyFunds, "", "USD").Units(); got != funds+brought || d.merchant() != 0 {
+		d.Errorf("the wallet has %d cents more, want %d", got-funds, brought)
+	}
+	lines := d.ok("GET", "/api/wallets/transactions?account=claims&currency=USD&per_page=3", "").read(d)["data"].([]any)
+	kinds := ""
+	for _, l := range lines {
+		kinds += l.(object)["type"].(string) + " "
+	}
+	if kinds != "settlement settlement claim_payment " {
+		d.Errorf("the statement of what claims brought: %v", lines)
+	}
+
+	// In bitcoin, to an address of the merchant's.
+	settings := "/api/merchant/settings"
+	d.ok("POST", settings, `{"settlement_currency":"BTC","settlement_address":"`+d.s.sim.Home()+`"}`)
+	defer d.ok("POST", settings, `{"settlement_currency":"","settlement_address":""}`)
+	id = d.claimOf("100.00")["claim_id"].(string)
+	d.payClaim(id, "exact", "")
+	d.claimIs(id, "paid", "none")
+	out := d.ok("POST", path, `{"currency":"BTC","amount":0.0015}`).read(d)
+	if out["status"] != "processing" {
+		d.Errorf("%v", out)
+	}
+	eventually(d.T, 60*time.Second, "the address is paid", func() bool {
+		newest := d.ok("GET", path, "").read(d)["data"].([]any)[0].(object)
+		return newest["settlement_id"] == out["settlement_id"] && newest["status"] == "completed" && newest["tx_hash"] != ""
+	})
 }

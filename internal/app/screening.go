@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/payroll"
@@ -24,7 +25,7 @@ const listsEvery = 30 * time.Second
 const settingLists = "screening.lists"
 
 // startScreening reads the lists, without which nothing starts, and goes on reading what changes.
-func (s *Service) startScreening(ctx, background context.Context, pay *payroll.Service) (distribution.Screening, error) {
+func (s *Service) startScreening(ctx, background context.Context, pay *payroll.Service, claims *claim.Service) (distribution.Screening, error) {
 	lists := screening.New(screening.Options{Paths: s.cfg.SanctionsList, Threshold: s.cfg.SanctionsThreshold, MaxAge: s.cfg.maxListAge()})
 	look := distribution.Screening{Lists: lists, Sealer: s.sealer}
 	if _, err := lists.Load(); err != nil {
@@ -34,6 +35,10 @@ func (s *Service) startScreening(ctx, background context.Context, pay *payroll.S
 		return look, err
 	}
 	pay.Screen = look.Screen
+	claims.Screen = func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {
+		held, err := lists.Screen(ctx, tx, companyID, []screening.Subject{{ID: subjectID, Addresses: []string{address}}})
+		return held[subjectID], err
+	}
 	if len(s.cfg.SanctionsList) > 0 {
 		s.work.Go(func() { s.followLists(background, lists) })
 	}

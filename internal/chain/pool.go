@@ -133,6 +133,12 @@ func (p *Pool) take(ctx context.Context, tx *db.Tx, branch uint32, companyID, ob
 	return "", last
 }
 
+// Ours says that an address was given out by the wallet.
+func Ours(ctx context.Context, tx *db.Tx, chainName, address string) (bool, error) {
+	found, err := addressesOf(ctx, tx, chainName, []string{address})
+	return len(found) > 0, err
+}
+
 // checkFollowed refuses while the chain has no cursor: a new watcher begins at the tip of its first look, so it would miss
 // what is paid in a block before that.
 func (p *Pool) checkFollowed(ctx context.Context, tx *db.Tx) error {

@@ -74,12 +74,13 @@ const (
 	maxDescription = 500
 )
 
-// The jobs of this package. Their payload is [Named].
+// The jobs of this package.
 const (
-	JobMonitor = "claim.monitor" // a claim that still confirms: look whether it ever will
+	JobMonitor = "claim.monitor" // a claim that still confirms: look whether it ever will; payload [Named]
+	JobRefund  = "claim.refund"  // a refund was accepted: send it
 )
 
-// Named is the payload of this package's jobs.
+// Named is the payload of a job about a claim.
 type Named struct {
 	ClaimID string `json:"claim_id"`
 }
@@ -138,8 +139,14 @@ type Claim struct {
 // Received is the confirmed money that came for the claim.
 func (c *Claim) Received() money.Amount { return c.booked.wallet }
 
-// Refundable is what the payer may have back of what was too much.
-func (c *Claim) Refundable() money.Amount { return c.booked.excess }
+// Refundable is what is the payer's: too much, or given back, and not with the payer yet.
+func (c *Claim) Refundable() money.Amount {
+	left, err := c.booked.excess.Sub(c.Refunded)
+	if err != nil || left.Sign() < 0 { // a reorganisation took back what had been paid back
+		return money.Zero(c.Funding)
+	}
+	return left
+}
 
 // Policy is how a merchant takes payments.
 type Policy struct {
@@ -172,6 +179,9 @@ type Service struct {
 	// PerMinute and MaxOpen bound the claims of one company; 0 switches a limit off. Requests that are decided at the same
 	// moment may pass together.
 	PerMinute, MaxOpen int64
+	// Screen says that money may not go to an address, for a subject of the company: it is on a sanctions list. Nil holds
+	// nothing.
+	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (held bool, err error)
 	// Watched refuses while the chain goes unwatched, and with it every new price: a payment would not be seen in time.
 	// Nil refuses nothing.
 	Watched func(ctx context.Context, tx *db.Tx) error

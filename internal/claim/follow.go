@@ -45,7 +45,7 @@ func (s *Service) Monitor(ctx context.Context, tx *db.Tx, j job.Job) error {
 
 // look brings a claim to where its facts say that it belongs. An id that is no claim's is none of its business.
 func (s *Service) look(ctx context.Context, tx *db.Tx, companyID, id string) error {
-	c, err := find(ctx, tx, companyID, id)
+	c, err := take(ctx, tx, companyID, id)
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (s *Service) look(ctx context.Context, tx *db.Tx, companyID, id string) err
 
 // gather reads the facts.
 func gather(ctx context.Context, tx *db.Tx, c *Claim) (*facts, error) {
-	f := &facts{c: c, now: tx.Now(), quotes: map[string]quote.Quote{}}
+	f := &facts{c: c, was: *c, now: tx.Now(), quotes: map[string]quote.Quote{}}
 	var err error
 	if f.deposits, err = deposit.ForObject(ctx, tx, c.CompanyID, c.ID); err != nil {
 		return nil, err
@@ -102,8 +102,7 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 	if err := f.keepPrice(ctx, tx, v.enough); err != nil {
 		return err
 	}
-	c := f.c
-	was := *c
+	c, was := f.c, &f.was
 	funds, refunds := money.Zero(c.SettleIn), money.Zero(c.Funding)
 	if c.booked.merchant.Sign() > 0 {
 		if funds, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.MerchantPayable, "", c.SettleIn); err != nil {
@@ -133,13 +132,14 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 	if err := s.offer(ctx, tx, f); err != nil {
 		return err
 	}
-	if c.same(&was) {
+	if c.same(was) {
 		return nil
 	}
-	if err := s.step(ctx, tx, c, &was, v); err != nil {
+	confirming := c.State == Confirming && was.State != Confirming
+	if err := s.step(ctx, tx, f, v); err != nil {
 		return err
 	}
-	if c.State == Confirming && was.State != Confirming {
+	if confirming {
 		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobMonitor, Payload: Named{c.ID}, RunAt: f.last.ValidTo.Add(MonitorFor)})
 	}
 	return ledger.Post(tx, ledger.Journal{
@@ -154,12 +154,14 @@ func (c *Claim) same(was *Claim) bool {
 }
 
 // step writes the claim's next version with its history row and its events.
-func (s *Service) step(ctx context.Context, tx *db.Tx, c, was *Claim, v verdict) error {
+func (s *Service) step(ctx context.Context, tx *db.Tx, f *facts, v verdict) error {
+	c, was := f.c, f.was
+	f.was = *c
 	if err := update(ctx, tx, c, was.State); err != nil {
 		return err
 	}
-	db.History(tx, c.CompanyID, c.ID, c.Version, string(was.State), string(c.State), reason(c, was))
-	return s.emitStatus(tx, c, was, v)
+	db.History(tx, c.CompanyID, c.ID, c.Version, string(was.State), string(c.State), reason(c, &was))
+	return s.emitStatus(tx, c, &was, v)
 }
 
 func reason(c, was *Claim) string {
@@ -288,7 +290,7 @@ func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal,
 	if err != nil {
 		return Claim{}, err
 	}
-	c, err := find(ctx, tx, company, claimID)
+	c, err := take(ctx, tx, company, claimID)
 	if err != nil {
 		return Claim{}, err
 	}
@@ -297,7 +299,7 @@ func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal,
 
 // Renew is Refresh for the payer, who may ask for a new price, and not decide about money that came late.
 func (s *Service) Renew(ctx context.Context, tx *db.Tx, claimID string) (Claim, error) {
-	c, err := findAny(ctx, tx, claimID)
+	c, err := takeAny(ctx, tx, claimID)
 	if err != nil {
 		return Claim{}, err
 	}
@@ -345,7 +347,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err != nil {
 		return Claim{}, err
 	}
-	c, err := find(ctx, tx, company, claimID)
+	c, err := take(ctx, tx, company, claimID)
 	if err != nil {
 		return Claim{}, err
 	}
@@ -368,7 +370,6 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := quote.Cancel(ctx, tx, c.CompanyID, c.ID); err != nil {
 		return *c, err
 	}
-	was := *c
 	c.State, c.CancelledAt = Cancelled, tx.Now()
 	v, err := f.judge()
 	if err != nil {
@@ -377,7 +378,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := s.offer(ctx, tx, f); err != nil {
 		return *c, err
 	}
-	return *c, s.step(ctx, tx, c, &was, v)
+	return *c, s.step(ctx, tx, f, v)
 }
 
 var errAddress = fault.New(fault.Invalid, "address_invalid", "This is no address of the network that the service pays on.")

@@ -12,6 +12,7 @@ import (
 // facts is all that is known of a claim at one instant.
 type facts struct {
 	c        *Claim
+	was      Claim // as it is stored
 	now      time.Time
 	deposits []deposit.Deposit // by first sight
 	quotes   map[string]quote.Quote

@@ -58,6 +58,15 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, com
 	return s.detail(ctx, tx, c)
 }
 
+// takeAny is take for the payer.
+func takeAny(ctx context.Context, tx *db.Tx, claimID string) (*Claim, error) {
+	c, err := findAny(ctx, tx, claimID)
+	if err != nil {
+		return nil, err
+	}
+	return take(ctx, tx, c.CompanyID, c.ID)
+}
+
 func (s *Service) detail(ctx context.Context, tx *db.Tx, c *Claim) (Detail, error) {
 	f, err := gather(ctx, tx, c)
 	if err != nil {

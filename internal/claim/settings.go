@@ -36,6 +36,8 @@ type Settings struct {
 	PayoutAddress string // where the merchant's bitcoin goes; "" is the company's wallet
 	Version       int64  // 0 before the first change
 	UpdatedAt     time.Time
+
+	settledAt time.Time // by the schedule
 }
 
 // Change are the settings that a request gives; nil leaves one alone.

@@ -78,6 +78,12 @@ func find(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error) 
 	return one(tx.QueryRow(ctx, "SELECT "+claimColumns+" FROM claims WHERE company_id = $1 AND claim_id = $2", companyID, id))
 }
 
+// take is find for a transaction that goes on to write: others wait to write the claim until it ends, so what is read is the last
+// word.
+func take(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error) {
+	return one(tx.QueryRow(ctx, "UPDATE claims SET version = version WHERE company_id = $1 AND claim_id = $2 RETURNING "+claimColumns, companyID, id))
+}
+
 // findAny reads a claim of whatever company, for the payer, who has nothing but its id.
 func findAny(ctx context.Context, tx *db.Tx, id string) (*Claim, error) {
 	return one(tx.QueryRow(ctx, "SELECT "+claimColumns+" FROM claims WHERE claim_id = $1", id))
@@ -223,4 +229,104 @@ func saveSettings(ctx context.Context, tx *db.Tx, s Settings) error {
 		return errChangedByTwin
 	}
 	return err
+}
+
+const refundColumns = `refund_id, state, asset, amount, fee, token_digest, address, output_id, txid, version, expires_at, created_at`
+
+// refunds are those of a claim, oldest first.
+func refunds(ctx context.Context, tx *db.Tx, c *Claim) ([]Refund, error) {
+	rows, err := tx.Query(ctx, "SELECT "+refundColumns+" FROM claim_refunds WHERE company_id = $1 AND claim_id = $2 ORDER BY refund_id", c.CompanyID, c.ID)
+	return db.Collect(rows, err, func(rows *db.Rows) (Refund, error) {
+		r := Refund{CompanyID: c.CompanyID, ClaimID: c.ID}
+		var state, asset string
+		var amount, fee, expires, created int64
+		err := rows.Scan(&r.ID, &state, &asset, &amount, &fee, &r.digest, &r.Address, &r.outputID, &r.TxHash, &r.Version, &expires, &created)
+		r.State, r.Amount, r.Fee = RefundState(state), money.New(money.Asset(asset), amount), money.New(money.Asset(asset), fee)
+		r.ExpiresAt, r.CreatedAt = db.Time(expires), db.Time(created)
+		return r, err
+	})
+}
+
+func insertRefund(ctx context.Context, tx *db.Tx, r Refund) error {
+	_, err := tx.Exec(ctx, "INSERT INTO claim_refunds (company_id, claim_id, "+refundColumns+", updated_at) VALUES "+db.Placeholders(1, 15, 1),
+		r.CompanyID, r.ClaimID, r.ID, string(r.State), string(r.Amount.Asset()), r.Amount.Units(), r.Fee.Units(), r.digest, r.Address, r.outputID,
+		r.TxHash, r.Version, db.Micros(r.ExpiresAt), db.Micros(r.CreatedAt), db.Micros(tx.Now()))
+	if db.IsUnique(err) {
+		return errChangedByTwin
+	}
+	return err
+}
+
+func updateRefund(ctx context.Context, tx *db.Tx, r *Refund, from RefundState) error {
+	n, err := tx.Exec(ctx, `UPDATE claim_refunds SET state = $1, amount = $2, fee = $3, address = $4, output_id = $5, txid = $6, updated_at = $7,
+		version = version + 1 WHERE company_id = $8 AND claim_id = $9 AND refund_id = $10 AND version = $11 AND state = $12`,
+		string(r.State), r.Amount.Units(), r.Fee.Units(), r.Address, r.outputID, r.TxHash, db.Micros(tx.Now()),
+		r.CompanyID, r.ClaimID, r.ID, r.Version, string(from))
+	if err == nil && n != 1 {
+		return errChangedByTwin
+	}
+	r.Version++
+	return err
+}
+
+const settlementColumns = "company_id, settlement_id, state, asset, amount, address, output_id, txid, version, created_at, updated_at"
+
+func scanSettlement(scan func(...any) error) (x Settlement, err error) {
+	var state, asset string
+	var amount, created, updated int64
+	err = scan(&x.CompanyID, &x.ID, &state, &asset, &amount, &x.Address, &x.outputID, &x.TxHash, &x.Version, &created, &updated)
+	x.State, x.Amount = SettlementState(state), money.New(money.Asset(asset), amount)
+	x.CreatedAt, x.UpdatedAt = db.Time(created), db.Time(updated)
+	return x, err
+}
+
+func insertSettlement(ctx context.Context, tx *db.Tx, x Settlement) error {
+	_, err := tx.Exec(ctx, "INSERT INTO settlements ("+settlementColumns+") VALUES "+db.Placeholders(1, 11, 1),
+		x.CompanyID, x.ID, string(x.State), string(x.Amount.Asset()), x.Amount.Units(), x.Address, x.outputID, x.TxHash, x.Version,
+		db.Micros(x.CreatedAt), db.Micros(x.UpdatedAt))
+	return err
+}
+
+func findSettlement(ctx context.Context, tx *db.Tx, companyID, id string) (Settlement, error) {
+	return scanSettlement(tx.QueryRow(ctx, "SELECT "+settlementColumns+" FROM settlements WHERE company_id = $1 AND settlement_id = $2", companyID, id).Scan)
+}
+
+func updateSettlement(ctx context.Context, tx *db.Tx, x *Settlement, from SettlementState) error {
+	n, err := tx.Exec(ctx, `UPDATE settlements SET state = $1, txid = $2, updated_at = $3, version = version + 1
+		WHERE company_id = $4 AND settlement_id = $5 AND version = $6 AND state = $7`,
+		string(x.State), x.TxHash, db.Micros(tx.Now()), x.CompanyID, x.ID, x.Version, string(from))
+	if err == nil && n != 1 {
+		return errChangedByTwin
+	}
+	x.Version++
+	return err
+}
+
+func listSettlements(ctx context.Context, tx *db.Tx, companyID string, limit int, offset int64) (found []Settlement, total int64, err error) {
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM settlements WHERE company_id = $1", companyID).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	rows, err := tx.Query(ctx, "SELECT "+settlementColumns+" FROM settlements WHERE company_id = $1 ORDER BY settlement_id DESC LIMIT $2 OFFSET $3",
+		companyID, int64(limit), offset)
+	found, err = db.Collect(rows, err, func(r *db.Rows) (Settlement, error) { return scanSettlement(r.Scan) })
+	return found, total, err
+}
+
+// scheduled is a read across companies: those that are settled by the clock.
+func scheduled(ctx context.Context, tx *db.Tx) ([]Settings, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id, schedule, payout_address, settled_at FROM merchant_settings WHERE schedule <> 'manual'")
+	return db.Collect(rows, err, func(r *db.Rows) (s Settings, err error) {
+		var schedule string
+		var settled int64
+		err = r.Scan(&s.CompanyID, &schedule, &s.PayoutAddress, &settled)
+		s.Schedule, s.settledAt = Schedule(schedule), db.Time(settled)
+		return s, err
+	})
+}
+
+// noteSettled says whether this is the first settlement since the one that the settings know.
+func noteSettled(ctx context.Context, tx *db.Tx, s Settings) (bool, error) {
+	n, err := tx.Exec(ctx, "UPDATE merchant_settings SET settled_at = $1 WHERE company_id = $2 AND schedule = $3 AND payout_address = $4 AND settled_at = $5",
+		db.Micros(tx.Now()), s.CompanyID, string(s.Schedule), s.PayoutAddress, db.Micros(s.settledAt))
+	return n == 1, err
 }

@@ -500,6 +500,12 @@ func setFeeRate(ctx context.Context, tx *db.Tx, chainName string, rate int64) er
 	return db.SetSetting(ctx, tx, settingFees+chainName, fmt.Sprintf("%d %d", rate, db.Micros(tx.Now())))
 }
 
+// FeeRate is the fee rate, in sat/vB, that a transaction would be made with now; 0 while none is known.
+func FeeRate(ctx context.Context, tx *db.Tx, chainName string) (int64, error) {
+	rate, _, err := feeRate(ctx, tx, chainName, 0)
+	return rate, err
+}
+
 // feeRate is the last fee rate that a node told; false when there is none that is fresh enough.
 func feeRate(ctx context.Context, tx *db.Tx, chainName string, limit time.Duration) (int64, bool, error) {
 	v, err := db.Setting(ctx, tx, settingFees+chainName)

@@ -74,6 +74,7 @@ type Balance struct {
 	Wallet                 // the zero Wallet where none was asked for; Currency is always set
 	Available money.Amount // to fund pay runs with
 	Reserved  money.Amount // set aside for pay runs that are not released yet
+	Claims    money.Amount // what merchant claims have brought, before it is settled
 }
 
 type openPayload struct {
@@ -194,7 +195,7 @@ func Balances(ctx context.Context, tx *db.Tx, by identity.Principal, companyID s
 	of := func(a money.Asset) *Balance {
 		if _, ok := at[a]; !ok {
 			at[a] = len(all)
-			all = append(all, Balance{Wallet: Wallet{CompanyID: company, Currency: a}, Available: money.Zero(a), Reserved: money.Zero(a)})
+			all = append(all, Balance{Wallet: Wallet{CompanyID: company, Currency: a}, Available: money.Zero(a), Reserved: money.Zero(a), Claims: money.Zero(a)})
 		}
 		return &all[at[a]]
 	}
@@ -207,6 +208,8 @@ func Balances(ctx context.Context, tx *db.Tx, by identity.Principal, companyID s
 			of(h.Balance.Asset()).Available = h.Balance
 		case ledger.Escrow:
 			of(h.Balance.Asset()).Reserved = h.Balance
+		case ledger.MerchantPayable:
+			of(h.Balance.Asset()).Claims = h.Balance
 		default: // what is owed to others is not the company's
 		}
 	}
@@ -220,6 +223,9 @@ const (
 	PayrollCancelled = "payroll_cancelled" // what a cancelled pay run had received
 	FundingReverted  = "funding_reverted"  // the chain took back what had come in
 	BankDeposit      = "bank_deposit"      // a transfer to a funding account
+	ClaimPayment     = "claim_payment"     // a claim was paid
+	ClaimReverted    = "claim_reverted"    // the chain took a claim's payment back
+	Settlement       = "settlement"        // what claims had brought was moved to the wallet, or paid out
 )
 
 // Transaction is one line of a company's statement.
@@ -229,7 +235,7 @@ type Transaction struct {
 	Description string
 	Amount      money.Amount // negative: it went out
 	Balance     money.Amount // after it
-	SourceType  string       // what it was for: payroll, bank_deposit …
+	SourceType  string       // what it was for: payroll, claim, bank_deposit …
 	SourceID    string
 	PayrollID   string // "" where no pay run is concerned
 	DepositID   string // "" where no deposit is concerned
@@ -238,13 +244,14 @@ type Transaction struct {
 
 // Filter chooses and pages transactions.
 type Filter struct {
+	Claims   bool      // of what claims have brought, instead of the available balance
 	Currency string    // "" means every one
 	From, To time.Time // in [From, To); zero is open
 	Page     int       // from 1
 	PerPage  int
 }
 
-// Transactions is the statement of the company's available balance, newest first, with the number of lines in all.
+// Transactions is the statement of the company's available balance, or of what claims have brought, newest first, with the number of lines in all.
 func Transactions(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) ([]Transaction, int64, error) {
 	company, err := by.Company(companyID)
 	if err != nil {
@@ -258,7 +265,11 @@ func Transactions(ctx context.Context, tx *db.Tx, by identity.Principal, company
 		}
 		p.Asset = asset
 	}
-	entries, total, err := ledger.Statement(ctx, tx, company, ledger.CompanyFunds, p)
+	account := ledger.CompanyFunds
+	if f.Claims {
+		account = ledger.MerchantPayable
+	}
+	entries, total, err := ledger.Statement(ctx, tx, company, account, p)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -288,6 +299,13 @@ func explain(e ledger.Entry) Transaction {
 		default:
 			t.Type, t.Description = PayrollSurplus, "A deposit for payroll "+e.SourceID+" was more than it took"
 		}
+	case "claim":
+		t.Type, t.Description = ClaimPayment, "Claim "+e.SourceID+" was paid"
+		if e.Amount.Sign() < 0 {
+			t.Type, t.Description = ClaimReverted, "The payment of claim "+e.SourceID+" is no longer in the chain"
+		}
+	case Settlement:
+		t.Type, t.Description = Settlement, "Settlement "+e.SourceID+" of what claims had brought"
 	case BankDeposit:
 		t.Type, t.DepositID, t.Description = BankDeposit, e.SourceID, "A bank transfer to a funding account"
 	default:

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+const (
+	claimPath = "/api/merchant/claim/create"
+
+	paidAtOnce = 1_000 // claims that one block pays
+)
+
+// openClaims are the numbers of open claims whose watching is compared.
+var openClaims = []int{1_000, 100_000}
+
+func (c company) claim() []byte {
+	return fmt.Appendf(nil, `{"company_id":%q,"payer_id":"customer","amount":100.00,"denomination_currency":"USD","funding_currency":"BTC"}`, c.id)
+}
+
+// claims measures merchant claims: creating them over HTTP, and what a block costs.
+func (b *bench) claims(ctx context.Context, binary string) error {
+	if err := b.createClaims(ctx, binary); err != nil {
+		return err
+	}
+	return b.claimBlocks(ctx)
+}
+
+// createClaims has many clients create claims, in many companies and all in one, beside the floor: the same rows by bare SQL,
+// each request a commit of its own.
+func (b *bench) createClaims(ctx context.Context, binary string) error {
+	address, err := b.databases("claims")
+	if err != nil {
+		return err
+	}
+	most := slices.Max(b.clients)
+	w, err := seed(ctx, address, 1, most, 1)
+	if err != nil {
+		return fmt.Errorf("seed: %w", err)
+	}
+	service, err := start(ctx, binary, address)
+	if err != nil {
+		return err
+	}
+	defer service.stop()
+	own, merchant := newClient(service.url, most), w.companies[0]
+	if err := own.ready(ctx, merchant); err != nil {
+		return err
+	}
+	one, err := capture(ctx, address, func() ([]byte, error) {
+		return merchant.claim(), own.post(ctx, merchant, claimPath, newKey(), merchant.claim())
+	})
+	if err != nil {
+		return fmt.Errorf("model of a claim: %w", err)
+	}
+	bare, err := b.databases("claims_floor")
+	if err != nil {
+		return err
+	}
+	least, err := startFloor(ctx, bare)
+	if err != nil {
+		return err
+	}
+	defer least.stop()
+	least.use(one)
+	floor := newClient(least.url, most)
+
+	t := newTable(b.out, fmt.Sprintf("%s: claims a second (%d rows each)", b.engine, one.rows()),
+		"clients", "many companies", "p50", "p99", "one company", "p50", "p99", "floor", "p50", "p99", "many of the floor", "one of the floor")
+	for _, n := range b.clients {
+		b.say("%d clients create claims", n)
+		in := func(companies int, c *client) func(int) error {
+			return func(i int) error {
+				by := w.companies[i%companies]
+				return c.post(ctx, by, claimPath, newKey(), by.claim())
+			}
+		}
+		var flows [3]flow
+		for i, f := range []func(int) error{in(n, own), in(1, own), in(n, floor)} {
+			if flows[i], err = throughput(n, b.span, f); err != nil {
+				return err
+			}
+		}
+		many, single, low := flows[0], flows[1], flows[2]
+		t.row(n, many.rate, many.p50, many.p99, single.rate, single.p50, single.p99, low.rate, low.p50, low.p99,
+			ratio(many.rate, low.rate), ratio(single.rate, low.rate))
+	}
+	return t.end()
+}
+
+// till is a merchant inside this process, like line.
+type till struct {
+	*line
+	claims *claim.Service
+}
+
+func newTill(ctx context.Context, database string) (*till, error) {
+	l, err := newLine(ctx, database, 1)
+	if err != nil {
+		return nil, err
+	}
+	x := &till{line: l, claims: &claim.Service{Pool: l.pay.Pool, ChainName: lineChain, Network: lineNetwork, Validity: 24 * time.Hour}}
+	x.match = job.NewRunner(l.d, job.Table{chain.JobOutput: {Tx: deposit.OutputChanged}, deposit.JobChanged: {Tx: x.claims.Follow}}, nil, slog.New(slog.DiscardHandler))
+	return x, nil
+}
+
+func (x *till) open(ctx context.Context) (c claim.Claim, err error) {
+	err = x.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		c, err = x.claims.Create(ctx, tx, x.by, claim.CreateParams{PayerID: "customer", AmountText: "100.00", Currency: "USD"})
+		return err
+	})
+	return c, err
+}
+
+// openMany opens claims from many callers, as requests do, so that they share commits.
+func (x *till) openMany(ctx context.Context, n int) ([]claim.Claim, error) {
+	all := make([]claim.Claim, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 32)
+	for i := range all {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			all[i], errs[i] = x.open(ctx)
+		})
+	}
+	wg.Wait()
+	i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
+	if i >= 0 {
+		return nil, errs[i]
+	}
+	return all, nil
+}
+
+// announce gives all events their places, as the service does before it sends them.
+func (x *till) announce(ctx context.Context) error {
+	for {
+		var placed []webhook.Placed
+		if err := x.d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			placed, err = webhook.Place(ctx, tx, 1_000)
+			return err
+		}); err != nil || len(placed) == 0 {
+			return err
+		}
+	}
+}
+
+// claimBlocks measures a block that pays many claims, and whether a block costs more where many claims are open.
+func (b *bench) claimBlocks(ctx context.Context) error {
+	database, err := b.databases("claim_blocks")
+	if err != nil {
+		return err
+	}
+	x, err := newTill(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer x.d.Close()
+	b.say("%d claims paid by one block", paidAtOnce)
+	t := newTable(b.out, fmt.Sprintf("%s: one block pays %d claims of one merchant", b.engine, paidAtOnce),
+		"seen in the mempool", "block matched and credited", "announced", "block in all")
+	for range 3 {
+		seen, matched, announced, err := x.payBlock(ctx)
+		if err != nil {
+			return err
+		}
+		t.row(seen, matched, announced, matched+announced)
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	one, err := capture(ctx, database, func() ([]byte, error) { _, err := x.open(ctx); return nil, err })
+	if err != nil {
+		return fmt.Errorf("model of a claim: %w", err)
+	}
+	t = newTable(b.out, b.engine+": a block of 1,000 payments to others, watched", "open claims", "p50", "p99", "of the first")
+	var first, filled = time.Duration(0), 0
+	for _, n := range openClaims {
+		b.say("%d claims are open", n)
+		if err := fillFrom(ctx, database, one, filled, n); err != nil {
+			return fmt.Errorf("fill: %w", err)
+		}
+		filled = n
+		var looks []time.Duration
+		for i := range 21 {
+			took, err := x.foreignBlock(ctx)
+			if err != nil {
+				return err
+			}
+			if i > 0 { // the first one warms up
+				looks = append(looks, took)
+			}
+		}
+		s := spreadOf(looks)
+		if first == 0 {
+			first = s.p50
+		}
+		t.row(n, s.p50, s.p99, ratio(s.p50.Seconds(), first.Seconds()))
+	}
+	return t.end()
+}
+
+// payBlock opens claims, pays them all and says how long the service took to see that, to book what one block confirms, and to
+// announce it.
+func (x *till) payBlock(ctx context.Context) (seen, matched, announced time.Duration, err error) {
+	all, err := x.openMany(ctx, paidAtOnce)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	outs := make([]chain.Output, len(all))
+	for i, c := range all {
+		outs[i] = chain.Output{Address: c.Address, Amount: c.Quote.Funding.Units()}
+	}
+	if err := x.send(ctx, outs); err != nil {
+		return 0, 0, 0, err
+	}
+	if seen, err = x.look(ctx); err != nil {
+		return seen, 0, 0, err
+	}
+	if err := x.announce(ctx); err != nil {
+		return seen, 0, 0, err
+	}
+	if err := x.chain.Mine(ctx, 1); err != nil {
+		return seen, 0, 0, err
+	}
+	if matched, err = x.look(ctx); err != nil {
+		return seen, matched, 0, err
+	}
+	began := time.Now()
+	if err := x.announce(ctx); err != nil {
+		return seen, matched, 0, err
+	}
+	announced = time.Since(began)
+	return seen, matched, announced, x.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for _, c := range all {
+			now, err := x.claims.Get(ctx, tx, x.by, "", c.ID)
+			if err == nil && now.State != claim.Paid {
+				err = fmt.Errorf("claim %s is %s after its payment", c.ID, now.State)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// send pays outputs, some of them by each transaction.
+func (x *till) send(ctx context.Context, outs []chain.Output) error {
+	const outputsOfOne = 25 // the simulated payer pays a fixed fee
+	for batch := range slices.Chunk(outs, outputsOfOne) {
+		if _, err := x.chain.PayAll(ctx, batch...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foreignBlock says how long the watcher looks at a block that pays nobody here.
+func (x *till) foreignBlock(ctx context.Context) (time.Duration, error) {
+	outs := make([]chain.Output, 1_000)
+	for i := range outs {
+		outs[i] = chain.Output{Address: x.chain.Home(), Amount: 10_000}
+	}
+	if err := x.send(ctx, outs); err != nil {
+		return 0, err
+	}
+	if err := x.chain.Mine(ctx, 1); err != nil {
+		return 0, err
+	}
+	return x.look(ctx)
+}

@@ -1,0 +1,362 @@
+package claim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// A refund goes to an address that the payer names, never to where the money came from: that may be an exchange's. The merchant
+// offers it by a link, which works once:
+//
+//	offered → accepted → paid
+//	   └→ withdrawn: another offer took its place
+//
+// An offer that ran out stays as it is; the money stays the payer's, and can be offered again.
+
+// RefundState is where a refund stands.
+type RefundState string
+
+// The states of a refund.
+const (
+	RefundOffered   RefundState = "offered"
+	RefundAccepted  RefundState = "accepted" // the payer named an address; the payout is on its way
+	RefundPaid      RefundState = "paid"     // confirmed
+	RefundWithdrawn RefundState = "withdrawn"
+)
+
+const (
+	// RefundLife is how long an offer can be accepted.
+	RefundLife = 90 * 24 * time.Hour
+
+	// refundLater is how long a refund waits that cannot be sent now.
+	refundLater = 10 * time.Minute
+
+	// refundSize is the size in vbytes of a transaction that pays one refund, which the payer bears.
+	refundSize = 141
+	// leastRefund is the least that every kind of address can be paid.
+	leastRefund = 546
+)
+
+// What a payer may be told.
+var (
+	ErrNothing   = fault.New(fault.Conflict, "invalid_state", "There is nothing to give back for this claim.")
+	ErrLink      = fault.New(fault.NotFound, "not_found", "This link does not work any more. Ask the merchant for another one.")
+	ErrRefundDue = fault.New(fault.Conflict, "already_processing", "A refund of this claim is already being paid out.")
+
+	errTooLittle = fault.New(fault.Conflict, "amount_too_small", "What could be given back is less than sending it costs.")
+)
+
+type refundPayload struct {
+	ClaimID  string `json:"claim_id"`
+	RefundID string `json:"refund_id"`
+}
+
+// Refund is what a payer gets back.
+type Refund struct {
+	CompanyID, ClaimID, ID string
+	State                  RefundState
+	Amount                 money.Amount // what the payer is owed
+	Fee                    money.Amount // of it, what sending costs; known once an address is
+	Address                string
+	TxHash                 string
+	Version                int64
+	ExpiresAt, CreatedAt   time.Time
+
+	digest   string
+	outputID string
+}
+
+// Refund offers the payer of a claim what is too much; where the claim was not paid in time or not in full, the merchant thereby
+// decides to give back all that came (L26). It gives the token of the link, which is kept nowhere. Another offer takes the
+// place of one that was not accepted.
+func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Refund, string, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return Refund{}, "", err
+	}
+	account, err := identity.CompanyByID(ctx, tx, company)
+	if err != nil {
+		return Refund{}, "", err
+	}
+	if err := account.Active(); err != nil {
+		return Refund{}, "", err
+	}
+	c, err := take(ctx, tx, company, claimID)
+	if err != nil {
+		return Refund{}, "", err
+	}
+	if (c.State == PaidLate || c.State == Underpaid) && !c.Refunding {
+		f, err := gather(ctx, tx, c)
+		if err != nil {
+			return Refund{}, "", err
+		}
+		if err := s.giveBack(ctx, tx, f); err != nil {
+			return Refund{}, "", err
+		}
+		if err := tx.Flush(ctx); err != nil { // so that the balance below is the one after it
+			return Refund{}, "", err
+		}
+	}
+	all, err := refunds(ctx, tx, c)
+	if err != nil {
+		return Refund{}, "", err
+	}
+	owed, err := ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, c.ID, c.Funding)
+	if err != nil {
+		return Refund{}, "", err
+	}
+	if owed.IsZero() {
+		for _, r := range all {
+			if r.State == RefundAccepted {
+				return Refund{}, "", ErrRefundDue
+			}
+		}
+		return Refund{}, "", ErrNothing
+	}
+	for i := range all {
+		if all[i].State == RefundOffered {
+			if err := all[i].move(ctx, tx, RefundWithdrawn); err != nil {
+				return Refund{}, "", err
+			}
+		}
+	}
+	token := identity.NewLinkToken()
+	r := Refund{
+		CompanyID: c.CompanyID, ClaimID: c.ID, ID: tx.NewID("ref"), State: RefundOffered, Amount: owed, Fee: money.Zero(c.Funding),
+		Version: 1, ExpiresAt: tx.Now().Add(RefundLife), CreatedAt: tx.Now(), digest: identity.LinkDigest(token),
+	}
+	if err := insertRefund(ctx, tx, r); err != nil {
+		return Refund{}, "", err
+	}
+	db.History(tx, r.CompanyID, r.ID, r.Version, "", string(r.State), "offered by "+by.ID)
+	return r, token, nil
+}
+
+// RefundURL is the page where a payer accepts an offer.
+func (s *Service) RefundURL(claimID, token string) string {
+	return s.CheckoutURL(claimID) + "/refund/" + token
+}
+
+// Offer is the refund that a link offers, with its claim. ErrLink says that there is none, none any more, or that it ran out.
+func (s *Service) Offer(ctx context.Context, tx *db.Tx, claimID, token string) (Refund, Claim, error) {
+	c, err := findAny(ctx, tx, claimID)
+	if err != nil {
+		return Refund{}, Claim{}, ErrLink
+	}
+	r, err := offered(ctx, tx, c, token)
+	return r, *c, err
+}
+
+func offered(ctx context.Context, tx *db.Tx, c *Claim, token string) (Refund, error) {
+	digest := identity.LinkDigest(token)
+	if digest == "" {
+		return Refund{}, ErrLink
+	}
+	all, err := refunds(ctx, tx, c)
+	if err != nil {
+		return Refund{}, err
+	}
+	for _, r := range all {
+		if r.digest == digest && r.State == RefundOffered && tx.Now().Before(r.ExpiresAt) {
+			return r, nil
+		}
+	}
+	return Refund{}, ErrLink
+}
+
+// Accept names the address that a refund goes to. The link has done its work then.
+func (s *Service) Accept(ctx context.Context, tx *db.Tx, claimID, token, address string) (Refund, error) {
+	c, err := takeAny(ctx, tx, claimID)
+	if err != nil {
+		return Refund{}, ErrLink
+	}
+	r, err := offered(ctx, tx, c, token)
+	if err != nil {
+		return Refund{}, err
+	}
+	if r.Address, err = s.payableTo(ctx, tx, address); err != nil {
+		return Refund{}, err
+	}
+	if r.Fee, err = s.refundFee(ctx, tx); err != nil {
+		return Refund{}, err
+	}
+	if r.Amount.Units()-r.Fee.Units() < leastRefund {
+		return Refund{}, errTooLittle
+	}
+	if err := r.move(ctx, tx, RefundAccepted); err != nil {
+		return Refund{}, err
+	}
+	job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: refundPayload{r.ClaimID, r.ID}})
+	return r, nil
+}
+
+// refundFee is what the payer bears of the miner's fee.
+func (s *Service) refundFee(ctx context.Context, tx *db.Tx) (money.Amount, error) {
+	rate, err := payout.FeeRate(ctx, tx, s.ChainName)
+	return money.New(money.BTC, rate*refundSize), err
+}
+
+// Send gives an accepted refund to the engine that pays everybody (job claim.refund), as much as is owed by now (L27). An address
+// that is on a sanctions list, or a fee that eats the refund, makes it wait.
+func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in refundPayload
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	c, err := take(ctx, tx, j.CompanyID, in.ClaimID)
+	if err != nil {
+		return err
+	}
+	all, err := refunds(ctx, tx, c)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(r Refund) bool { return r.ID == in.RefundID })
+	if i < 0 || all[i].State != RefundAccepted || all[i].outputID != "" {
+		return nil
+	}
+	r := &all[i]
+	if s.Screen != nil {
+		held, err := s.Screen(ctx, tx, r.CompanyID, r.ID, r.Address)
+		if err != nil {
+			return err
+		}
+		if held {
+			job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
+			return nil
+		}
+	}
+	// What is owed may have grown since, and a reorganisation may have taken from it.
+	if r.Amount, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, c.ID, c.Funding); err != nil {
+		return err
+	}
+	if r.Fee, err = s.refundFee(ctx, tx); err != nil {
+		return err
+	}
+	net, err := r.Amount.Sub(r.Fee)
+	if err != nil {
+		return err
+	}
+	if net.Units() < leastRefund {
+		job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
+		return nil
+	}
+	r.outputID = tx.NewID("out")
+	if err := r.move(ctx, tx, RefundAccepted); err != nil {
+		return err
+	}
+	if err := ledger.Post(tx, ledger.Journal{
+		CompanyID: r.CompanyID, SourceType: "claim", SourceID: c.ID, Purpose: "refund:" + r.ID,
+		Lines: []ledger.Line{
+			ledger.Debit(ledger.RefundPayable, c.ID, r.Amount),
+			ledger.Credit(ledger.OutputPayable, r.outputID, net),
+			ledger.Credit(ledger.NetworkFee, "refund", r.Fee), // of what the house pays the miner
+		},
+	}); err != nil {
+		return err
+	}
+	return payout.Add(tx, []payout.Output{{
+		CompanyID: r.CompanyID, ID: r.outputID, PayrollID: c.ID, PaymentID: r.ID, Rail: payout.RailBitcoin, Amount: net, Input: r.Amount, Address: r.Address,
+	}})
+}
+
+// payableTo checks an address that money shall leave to: one of the network, and not one of the service's own.
+func (s *Service) payableTo(ctx context.Context, tx *db.Tx, address string) (string, error) {
+	normal, err := bitcoin.NormalAddress(address, s.Network)
+	if err != nil {
+		return "", errAddress.At("body", "/address")
+	}
+	ours, err := chain.Ours(ctx, tx, s.ChainName, normal)
+	if err != nil {
+		return "", err
+	}
+	if ours {
+		return "", errAddress.Detailf("This address belongs to the service itself. Name one of a wallet of yours.").At("body", "/address")
+	}
+	return normal, nil
+}
+
+// Refunds are the refunds of a claim, oldest first.
+func (s *Service) Refunds(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) ([]Refund, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return nil, err
+	}
+	c, err := find(ctx, tx, company, claimID)
+	if err != nil {
+		return nil, err
+	}
+	return refunds(ctx, tx, c)
+}
+
+// PayoutChanged looks what became of the payouts of a claim's refunds, or of a settlement (job payout.changed).
+func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in payout.Changed
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	if isSettlement(in.PayrollID) {
+		return followSettlement(ctx, tx, j.CompanyID, in.PayrollID)
+	}
+	c, err := take(ctx, tx, j.CompanyID, in.PayrollID)
+	if err != nil {
+		return err
+	}
+	all, err := refunds(ctx, tx, c)
+	if err != nil {
+		return err
+	}
+	back := money.Zero(c.Funding)
+	for i := range all {
+		r := &all[i]
+		if r.outputID == "" {
+			continue
+		}
+		o, err := payout.Get(ctx, tx, r.CompanyID, r.outputID)
+		if err != nil {
+			return err
+		}
+		to := RefundAccepted
+		if o.State == payout.Fulfilled {
+			to = RefundPaid
+			if back, err = back.Add(r.Amount); err != nil {
+				return err
+			}
+		}
+		if to == r.State && o.TxID == r.TxHash {
+			continue
+		}
+		r.TxHash = o.TxID
+		if err := r.move(ctx, tx, to); err != nil {
+			return err
+		}
+	}
+	f, err := gather(ctx, tx, c)
+	if err != nil {
+		return err
+	}
+	c.Refunded = back
+	return s.conclude(ctx, tx, f)
+}
+
+// move writes a refund's next version over the very one that was read.
+func (r *Refund) move(ctx context.Context, tx *db.Tx, to RefundState) error {
+	from := r.State
+	r.State = to
+	if err := updateRefund(ctx, tx, r, from); err != nil {
+		return err
+	}
+	db.History(tx, r.CompanyID, r.ID, r.Version, string(from), string(to), "")
+	return nil
+}
