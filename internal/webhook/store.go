@@ -85,13 +85,12 @@ func selectEvents(ctx context.Context, tx *db.Tx, p ListParams, filter Filter, a
 		}
 		fmt.Fprintf(&where, " AND "+condition, binds...)
 	}
+	and("position > 0") // as the index says it
 	switch {
 	case !p.Newest:
 		and("position > $%d", after)
 	case after > 0:
-		and("position > 0 AND position < $%d", after)
-	default:
-		and("position > 0")
+		and("position < $%d", after)
 	}
 	and("created_at >= $%d", db.Micros(p.From))
 	if !p.To.IsZero() {
