@@ -78,7 +78,9 @@ func (s *Service) followLightning(ctx context.Context) error {
 		case <-tick.C:
 			if held, err := job.Lease(ctx, s.db, "watcher.lightning", s.holder, leaseFor); err != nil || !held {
 				stop()
-				_ = <-done // it was told to stop
+				if ended := <-done; err == nil && !errors.Is(ended, context.Canceled) {
+					err = ended
+				}
 				return err
 			}
 		}
