@@ -557,7 +557,7 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 			}
 			var replayed bool
 			out, replayed, err = s.once(ctx, once, rt.handler, run)
-			if replayed {
+			if replayed && err == nil {
 				w.Header().Set("Idempotent-Replayed", "true")
 			}
 		case direct:
