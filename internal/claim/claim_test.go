@@ -541,3 +541,63 @@ func (s *sale) told() string {
 	}
 	return strings.Join(states[claim.EventStatus], " ")
 }
+
+// What a merchant took out before the chain took the payment back is owed, and paid off by what comes next for the claim.
+func TestTakenBackAfterItWasSettled(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		till := newTill(t, d, clock, simLab{sim.New(d)})
+		s := till.open(t)
+		txid := s.pay(full)
+		s.mine(1)
+		s.is(claim.Paid)
+		till.write(t, func(ctx context.Context, tx *db.Tx) error {
+			x, err := till.claims.Settle(ctx, tx, till.by, "", "USD", "")
+			if x.Amount != money.New(money.USD, 99_00) || x.State != claim.Completed {
+				t.Errorf("settled %s, %s", x.Amount, x.State)
+			}
+			return err
+		})
+		s.reorg(1)
+		s.evict(txid)
+		s.is(claim.AwaitingPayment)
+		s.books(books{})
+		if owed := s.balance(ledger.DueFromCustomer, "", money.USD); owed != 99_00 {
+			t.Errorf("the company owes %d cents, want 9900", owed)
+		}
+		s.pay(full)
+		s.mine(1)
+		s.is(claim.Paid)
+		s.books(books{revenue: 1_00})
+		if owed := s.balance(ledger.DueFromCustomer, "", money.USD); owed != 0 {
+			t.Errorf("the company still owes %d cents", owed)
+		}
+		till.checkBooks(t)
+	})
+}
+
+func TestLimits(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		till := newTill(t, d, clock, simLab{sim.New(d)})
+		till.claims.PerMinute, till.claims.MaxOpen = 2, 3
+		create := func(want error) {
+			t.Helper()
+			err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := till.claims.Create(ctx, tx, till.by, claim.CreateParams{PayerID: "customer", AmountText: "100", Currency: "USD"})
+				return err
+			})
+			if !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+		create(nil)
+		create(nil)
+		create(claim.ErrTooOften)
+		clock.Advance(time.Minute)
+		create(nil)
+		clock.Advance(time.Minute)
+		create(claim.ErrTooManyOpen)
+		clock.Advance(validity)
+		till.settle(t) // they expire
+		create(nil)
+	})
+}
