@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
 	"github.com/stipend/stipend/internal/api"
 
 	"github.com/stipend/stipend/internal/chain"
