@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -32,6 +33,9 @@ func (c company) claim() []byte {
 // claims measures merchant claims: creating them over HTTP, and what a block costs.
 func (b *bench) claims(ctx context.Context, binary string) error {
 	if err := b.createClaims(ctx, binary); err != nil {
+		return err
+	}
+	if err := b.showCheckout(ctx, binary); err != nil {
 		return err
 	}
 	return b.claimBlocks(ctx)
@@ -281,4 +285,43 @@ func (x *till) foreignBlock(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	return x.look(ctx)
+}
+
+// showCheckout loads a claim's checkout on a slow phone.
+func (b *bench) showCheckout(ctx context.Context, binary string) error {
+	address, err := b.databases("checkout")
+	if err != nil {
+		return err
+	}
+	w, err := seed(ctx, address, 1, 1, 1)
+	if err != nil {
+		return fmt.Errorf("seed: %w", err)
+	}
+	service, err := start(ctx, binary, address)
+	if err != nil {
+		return err
+	}
+	defer service.stop()
+	own, merchant := newClient(service.url, 1), w.companies[0]
+	if err := own.ready(ctx, merchant); err != nil {
+		return err
+	}
+	var made struct {
+		CheckoutURL string `json:"checkout_url"`
+	}
+	answer, err := own.ask(ctx, merchant, claimPath, newKey(), merchant.claim())
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, &made); err != nil {
+		return err
+	}
+	b.say("a slow phone loads the checkout")
+	p, err := paint(ctx, made.CheckoutURL)
+	if err != nil {
+		return err
+	}
+	t := newTable(b.out, b.engine+": the checkout on a slow phone (4 times slower, 1.6 Mbit/s, 150 ms)", "first content", "bytes in all")
+	t.row(p.first, fmt.Sprintf("%.1f kB", float64(p.bytes)/1000))
+	return t.end()
 }

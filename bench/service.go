@@ -232,28 +232,34 @@ func newClient(url string, most int) *client {
 var errNotYet = errors.New("not yet")
 
 func (c *client) post(ctx context.Context, by company, path, key string, body []byte) error {
+	_, err := c.ask(ctx, by, path, key, body)
+	return err
+}
+
+// ask is post, with the answer.
+func (c *client) ask(ctx context.Context, by company, path, key string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.Header.Set("Authorization", "Basic "+by.credential)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", key)
 	res, err := c.http.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case res.StatusCode == http.StatusServiceUnavailable:
-		return fmt.Errorf("%w: %s", errNotYet, answer)
+		return nil, fmt.Errorf("%w: %s", errNotYet, answer)
 	case res.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s: %.500s", res.Status, answer)
+		return nil, fmt.Errorf("%s: %.500s", res.Status, answer)
 	}
-	return nil
+	return answer, nil
 }
 
 // newKey is an idempotency key in the form of an id, so that the floor can make new ones from it in the same way.

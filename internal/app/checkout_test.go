@@ -91,6 +91,7 @@ func TestCheckout(t *testing.T) {
 		p.shop.payClaim(id, "over", "0.003")
 		p.shop.claimIs(id, "paid", "overpaid")
 		p.says(p.Get(path), "You sent 0.00100000\u00a0BTC more than is due", "Received", "0.00300000\u00a0BTC")
+		p.refunded(id, path)
 
 		id, path = p.claim()
 		p.shop.payClaim(id, "late", "")
@@ -106,6 +107,31 @@ func TestCheckout(t *testing.T) {
 		p.shop.claimIs(id, "expired", "none")
 		p.silent(p.says(p.Get(path), "Do not send anything at the old price", "Get a new price"), "bitcoin:")
 	})
+}
+
+// refunded has a payer take back what was too much, by the link that the merchant gives.
+func (p *customer) refunded(id, path string) {
+	p.Helper()
+	offer := p.shop.ok("POST", "/api/merchant/claim/refund", `{"claim_id":"`+id+`"}`).read(p.shop)
+	link := strings.TrimPrefix(offer["refund_url"].(string), p.s.Ready().BaseURL)
+	p.says(p.Get(path), "0.00100000\u00a0BTC can be sent back to you")
+	page := p.says(p.Get(link), "Get your money back", "0.00100000\u00a0BTC")
+	if got := p.Submit(page, link+"/check", "address", "nonsense"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `aria-invalid="true"`) {
+		p.Errorf("nonsense for an address: %d\n%s", got.Status, got.Text)
+	}
+	own := p.shop.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(p.shop)["quote"].(object)["funding_details"].(object)["address"].(string)
+	if got := p.Submit(page, link+"/check", "address", own); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, "belongs to the service itself") {
+		p.Errorf("an address of the service: %d\n%s", got.Status, got.Text)
+	}
+	const address = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
+	sure := p.says(p.Submit(page, link+"/check", "address", " "+strings.ToUpper(address)), "Is this your address?", "<span>bcrt</span><span>1qw5</span>", "You get")
+	if got := p.Submit(sure, link); got.Location() != path {
+		p.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
+	}
+	if got := p.Get(link); got.Status != http.StatusNotFound {
+		p.Errorf("the link works again: %d", got.Status)
+	}
+	eventually(p.T, 30*time.Second, "the refund arrives", func() bool { return strings.Contains(p.Get(path).Text, "was sent back to you, to "+address) })
 }
 
 // A reader whose stream does not come through asks again and again: it is told when nothing has changed, and to wait when it asks

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
@@ -13,6 +14,7 @@ type Checkout struct {
 	Detail
 	Merchant string
 	Origins  []string // where the merchant may show the page within one of its own
+	Refunds  []Refund // those that stand, oldest first
 }
 
 // Checkout reads a claim for its payer, who has nothing but its id. An id is as good as a key: it is shown to the payer only.
@@ -29,8 +31,15 @@ func (s *Service) Checkout(ctx context.Context, tx *db.Tx, claimID string) (Chec
 	if err != nil {
 		return Checkout{}, err
 	}
+	back, err := refunds(ctx, tx, c)
+	if err != nil {
+		return Checkout{}, err
+	}
+	back = slices.DeleteFunc(back, func(r Refund) bool {
+		return r.State == RefundWithdrawn || r.State == RefundOffered && !tx.Now().Before(r.ExpiresAt)
+	})
 	d, err := s.detail(ctx, tx, c)
-	return Checkout{d, company.Name, settings.Origins}, err
+	return Checkout{d, company.Name, settings.Origins, back}, err
 }
 
 // Waits says that the claim waits for money, as far as is known.

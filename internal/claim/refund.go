@@ -175,9 +175,9 @@ func offered(ctx context.Context, tx *db.Tx, c *Claim, token string) (Refund, er
 	return Refund{}, ErrLink
 }
 
-// Accept names the address that a refund goes to. The link has done its work then.
-func (s *Service) Accept(ctx context.Context, tx *db.Tx, claimID, token, address string) (Refund, error) {
-	c, err := takeAny(ctx, tx, claimID)
+// Check says what an address would get of a refund, and that it can be paid; nothing is decided by it.
+func (s *Service) Check(ctx context.Context, tx *db.Tx, claimID, token, address string) (Refund, error) {
+	c, err := findAny(ctx, tx, claimID)
 	if err != nil {
 		return Refund{}, ErrLink
 	}
@@ -191,14 +191,31 @@ func (s *Service) Accept(ctx context.Context, tx *db.Tx, claimID, token, address
 	if r.Fee, err = s.refundFee(ctx, tx); err != nil {
 		return Refund{}, err
 	}
-	if r.Amount.Units()-r.Fee.Units() < leastRefund {
+	if r.Net().Units() < leastRefund {
 		return Refund{}, errTooLittle
+	}
+	return r, nil
+}
+
+// Accept names the address that a refund goes to. The link has done its work then.
+func (s *Service) Accept(ctx context.Context, tx *db.Tx, claimID, token, address string) (Refund, error) {
+	if _, err := takeAny(ctx, tx, claimID); err != nil {
+		return Refund{}, ErrLink
+	}
+	r, err := s.Check(ctx, tx, claimID, token, address)
+	if err != nil {
+		return Refund{}, err
 	}
 	if err := r.move(ctx, tx, RefundAccepted); err != nil {
 		return Refund{}, err
 	}
 	job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: refundPayload{r.ClaimID, r.ID}})
 	return r, nil
+}
+
+// Net is what arrives of a refund.
+func (r Refund) Net() money.Amount {
+	return money.New(r.Amount.Asset(), r.Amount.Units()-r.Fee.Units())
 }
 
 // refundFee is what the payer bears of the miner's fee.

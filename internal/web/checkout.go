@@ -4,6 +4,7 @@ import (
 	"context"
 	"html/template"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/claim"
@@ -39,7 +40,7 @@ type checkoutPage struct {
 	UntilISO string
 	Left     string
 	Received string
-	Excess   string // owed to the payer
+	Back     []cell // money that goes back to the payer, or could
 	At       cell   // when it was paid
 	Payments table
 }
@@ -93,13 +94,77 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if received := open.Received(); received.Sign() > 0 {
 		p.Received = c.money(received)
 	}
-	if excess := open.Refundable(); excess.Sign() > 0 && !open.Refunding {
-		p.Excess = c.text("checkout.owed", c.money(excess), open.Merchant)
-	}
+	p.Back = c.goesBack(open)
 	return view{
 		page: "checkout", title: c.text("checkout.title", open.Merchant), live: c.url(checkoutPath(c, "/live")), data: p,
 		frames: open.Origins, bare: p.Embedded,
 	}, nil
+}
+
+// goesBack says what a payer gets back, or could have: the transaction stands below it.
+func (c *call) goesBack(open claim.Checkout) (all []cell) {
+	for _, r := range open.Refunds {
+		switch r.State {
+		case claim.RefundOffered:
+			all = append(all, cell{Text: c.text("checkout.offered", c.money(r.Amount))})
+		case claim.RefundAccepted:
+			all = append(all, cell{Text: c.text("checkout.sending", c.money(r.Net()), r.Address)})
+		case claim.RefundPaid:
+			all = append(all, cell{Text: c.text("checkout.sent", c.money(r.Net()), r.Address), Lines: []cell{code(r.TxHash)}})
+		case claim.RefundWithdrawn: // as if it had not been
+		}
+	}
+	if excess := open.Refundable(); excess.Sign() > 0 && len(all) == 0 && !open.Refunding {
+		all = append(all, cell{Text: c.text("checkout.owed", c.money(excess), open.Merchant)})
+	}
+	return all
+}
+
+// refundPage is where a payer says where money goes back to.
+type refundPage struct {
+	claim.Refund
+	Merchant         string
+	Path             string
+	Yours, Fee, Gets string
+	Until, UntilISO  string
+	Groups           []string
+	Where            field
+}
+
+// showRefund asks where to.
+func showRefund(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	r, _, err := c.Claims.Offer(ctx, tx, c.r.PathValue("claim"), c.r.PathValue("token"))
+	if err != nil {
+		return view{}, err
+	}
+	return c.refund(ctx, tx, "refund", r)
+}
+
+// checkRefund shows the address once more, with what it gets.
+func checkRefund(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	r, err := c.Claims.Check(ctx, tx, c.r.PathValue("claim"), c.r.PathValue("token"), strings.TrimSpace(c.form.Get("address")))
+	if err != nil {
+		return view{}, shownAbove(err)
+	}
+	return c.refund(ctx, tx, "refund_check", r)
+}
+
+func (c *call) refund(ctx context.Context, tx *db.Tx, page string, r claim.Refund) (view, error) {
+	open, err := c.Claims.Checkout(ctx, tx, r.ClaimID)
+	if err != nil {
+		return view{}, err
+	}
+	return view{page: page, title: c.text(strings.ReplaceAll(page, "_", ".") + ".title"), data: refundPage{
+		Refund: r, Merchant: open.Merchant, Path: "/pay/" + r.ClaimID + "/refund/" + c.r.PathValue("token"),
+		Yours: c.money(r.Amount), Fee: c.money(r.Fee), Gets: c.money(r.Net()), Groups: groups(r.Address),
+		Until: c.instant(r.ExpiresAt), UntilISO: stamp(r.ExpiresAt), Where: c.field(field{Name: "address", Required: true, Most: 100}),
+	}}, nil
+}
+
+// acceptRefund takes the address. The page of the claim then says how far the money is.
+func acceptRefund(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	r, err := c.Claims.Accept(ctx, tx, c.r.PathValue("claim"), c.r.PathValue("token"), strings.TrimSpace(c.form.Get("address")))
+	return view{redirect: "/pay/" + r.ClaimID}, shownAbove(err)
 }
 
 // embedded says that the page is to stand within another one: without a head of its own.

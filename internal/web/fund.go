@@ -157,7 +157,7 @@ func refreshPrice(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // shownAbove makes a refusal a problem of the form, which is then shown again. What is not there, or not now, has a page of its own.
 func shownAbove(err error) error {
-	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound && f.Kind != fault.Unavailable {
+	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound && f.Kind != fault.Unavailable && len(f.Fields) == 0 {
 		return f.At("body", "")
 	}
 	return err

@@ -125,6 +125,9 @@ var routes = []route{
 	{method: "GET", path: "/pay/{claim}", kind: read, access: anyone, personal: true, handler: showCheckout},
 	{method: "GET", path: "/pay/{claim}/live", kind: stream, access: anyone, personal: true, handler: showCheckout},
 	{method: "POST", path: "/pay/{claim}/price", kind: write, access: anyone, personal: true, handler: renewCheckout, again: showCheckout},
+	{method: "GET", path: "/pay/{claim}/refund/{token}", kind: read, access: anyone, personal: true, handler: showRefund},
+	{method: "POST", path: "/pay/{claim}/refund/{token}", kind: write, access: anyone, personal: true, handler: acceptRefund, again: showRefund},
+	{method: "POST", path: "/pay/{claim}/refund/{token}/check", kind: look, access: anyone, personal: true, handler: checkRefund, again: showRefund},
 
 	{method: "GET", path: "/invitation/{token}", kind: read, access: anyone, personal: true, handler: showInvitation},
 	{method: "POST", path: "/invitation/{token}/accept", kind: write, access: anyone, personal: true, handler: acceptInvitation, again: showInvitation},
