@@ -15,7 +15,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stipend/stipend/internal/api"
-
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/kyc"

@@ -266,7 +266,7 @@ func (o *office) picture(p *webtest.Page, name string) {
 	if *screenshots == "" {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), p.Picture(), 0o644); err != nil { //nolint:gosec // for everybody to read
+	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), p.Picture(), 0o644); err != nil {
 		o.Fatal(err)
 	}
 }

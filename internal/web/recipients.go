@@ -219,7 +219,7 @@ func (c *call) changeTable(ctx context.Context, tx *db.Tx, by identity.Principal
 		if now.Symbol == "" {
 			now = before
 		}
-		part := ""
+		var part string
 		switch {
 		case before.Symbol == "":
 			part = strconv.Itoa(after.Allocation) + "\u00a0%"
