@@ -28,9 +28,9 @@ test: ## run all tests on both databases (PKG=./internal/money/... narrows them)
 	@go test -count=1 $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
 .PHONY: screenshots
-screenshots: ## take the pictures of docs/pages.md again, from a running sandbox in Chromium
+screenshots: ## take the pictures of docs/ again, from a running sandbox in Chromium
 	@tools/install.sh chromium axe
-	@go test -count=1 -run TestPayrollInABrowser ./internal/app -args -screenshots=$(CURDIR)/docs/images
+	@go test -count=1 -run 'TestPayrollInABrowser|TestCheckoutInABrowser' ./internal/app -args -screenshots=$(CURDIR)/docs/images
 
 .PHONY: test-lnd
 test-lnd: ## run the tests of Lightning against two real nodes with a channel; the first run builds lnd, minutes

@@ -196,6 +196,7 @@ func TestCheckoutInABrowser(t *testing.T) {
 	if got := webtest.Evaluate[string](tab, `document.querySelector(".clock").textContent`); !strings.Contains(got, ":") {
 		t.Errorf("nothing counts down: %q", got)
 	}
+	p.picture(tab, "checkout")
 	// All of it, files included, is small enough for a slow line.
 	if got := tab.Received(); got > 60_000 {
 		t.Errorf("the page takes %d bytes, want 60,000 at most", got)

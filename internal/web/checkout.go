@@ -32,6 +32,7 @@ type checkoutPage struct {
 	Done     bool // this is the receipt
 	Amount   string
 	Plain    string // the same, to be copied
+	Worth    string // the same in the merchant's currency
 	Groups   []string
 	Pay      template.URL  // for a wallet
 	QR       template.HTML // the same, for a camera
@@ -61,7 +62,7 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	switch {
 	case open.Asks() && left > 0:
 		p.Sends, p.Part = true, open.State == claim.PartiallyPaid
-		p.Amount, p.Plain = c.money(open.Rest), open.Rest.String()
+		p.Amount, p.Plain, p.Worth = c.money(open.Rest), open.Rest.String(), c.money(open.Due)
 		p.Until, p.UntilISO, p.Left = c.instant(q.ValidTo), stamp(q.ValidTo), c.left(left)
 		link := open.Link()
 		p.Pay = template.URL(link) //nolint:gosec // an address, an amount and an invoice of ours
