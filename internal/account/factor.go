@@ -204,9 +204,13 @@ func Remove(ctx context.Context, tx *db.Tx, u Person) error {
 	return u.notify(ctx, tx, mail.FactorRemoved)
 }
 
-// Erase deletes what is known of how a person comes in.
-func Erase(ctx context.Context, tx *db.Tx, userID string) error {
-	return errors.Join(deleteFactor(ctx, tx, userID), deleteRecoveryCodes(ctx, tx, userID), deletePasskeys(ctx, tx, userID))
+// Erase deletes what is known of how a person comes in, and the links and invitations that wait for the address that they had.
+func Erase(ctx context.Context, tx *db.Tx, userID, email string) error {
+	err := errors.Join(deleteFactor(ctx, tx, userID), deleteRecoveryCodes(ctx, tx, userID), deletePasskeys(ctx, tx, userID))
+	if email == "" || err != nil {
+		return err
+	}
+	return errors.Join(deleteLinks(ctx, tx, ToSignUp, email), deleteLinks(ctx, tx, ToReset, email), deleteInvitationsOf(ctx, tx, email))
 }
 
 func newRecoveryCodes(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {

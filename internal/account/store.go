@@ -165,6 +165,12 @@ func deleteInvitations(ctx context.Context, tx *db.Tx, companyID, email string) 
 	return err
 }
 
+// deleteInvitationsOf deletes those of an address, whichever company sent them.
+func deleteInvitationsOf(ctx context.Context, tx *db.Tx, email string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE email_key = $1", identity.EmailKey(email))
+	return err
+}
+
 func selectPasskeys(ctx context.Context, tx *db.Tx, userID string) ([]Passkey, error) {
 	rows, err := tx.Query(ctx, "SELECT passkey_id, name, data, created_at, last_used_at FROM passkeys WHERE user_id = $1 ORDER BY created_at, passkey_id", userID)
 	return db.Collect(rows, err, func(r *db.Rows) (k Passkey, err error) {
@@ -213,8 +219,12 @@ func deletePasskey(ctx context.Context, tx *db.Tx, userID, id string) error {
 	return changed(n, err)
 }
 
+// deletePasskeys deletes a person's passkeys, and what their devices are asked at the moment.
 func deletePasskeys(ctx context.Context, tx *db.Tx, userID string) error {
-	_, err := tx.Exec(ctx, "DELETE FROM passkeys WHERE user_id = $1", userID)
+	if _, err := tx.Exec(ctx, "DELETE FROM passkeys WHERE user_id = $1", userID); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "DELETE FROM passkey_challenges WHERE user_id = $1", userID)
 	return err
 }
 

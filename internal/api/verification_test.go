@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	accounts "github.com/stipend/stipend/internal/account"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/fault"
@@ -419,6 +420,13 @@ func TestErasure(t *testing.T) {
 			t.Errorf("under way: %v", err)
 		}
 		ask[members](b, "POST", "/api/sandbox/kyc", `{"user_id":"`+ada+`","result":"approved"}`)
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			by := accounts.By{CompanyID: b.company, UserID: bob, Role: identity.RoleOwner}
+			job := job.Job{ID: "job_1", Payload: []byte(`{"purpose":"sign_up","email":"erased@example.com"}`)}
+			return errors.Join(accounts.Invite(ctx, tx, by, "Erased@example.com", identity.RoleViewer, "en"), accounts.HandleLink(ctx, tx, job))
+		}); err != nil {
+			t.Fatal(err)
+		}
 		for range 2 {
 			if err := erase(ada); err != nil {
 				t.Fatal(err)
@@ -435,6 +443,12 @@ func TestErasure(t *testing.T) {
 			t.Errorf("%d rows are left", left)
 		}
 		b.wants(409, "invalid_state", "POST", "/api/user/document/upload", encode(upload(ada, "passport", "front", "DE", scan64(900, 640, 9))))
+
+		for _, table := range []string{"mails WHERE LOWER(address)", "member_invitations WHERE LOWER(email)", "account_links WHERE LOWER(email)"} {
+			if n := b.count("SELECT COUNT(*) FROM " + table + " LIKE 'erased@%'"); n != 0 {
+				t.Errorf("%d of %s", n, table)
+			}
+		}
 
 		for _, r := range [][]string{pay(ada), payer} {
 			if got := do(r); got.status != 404 || !strings.Contains(got.text, "erased") {

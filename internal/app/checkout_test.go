@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"image/png"
 	"net/http"
 	"strings"
@@ -132,6 +133,43 @@ func (p *customer) refunded(id, path string) {
 		p.Errorf("the link works again: %d", got.Status)
 	}
 	eventually(p.T, 30*time.Second, "the refund arrives", func() bool { return strings.Contains(p.Get(path).Text, "was sent back to you, to "+address) })
+}
+
+// One address has some of the live parts of a process, and what it does not use any more it has again.
+func TestLiveCheckoutsOfOneReader(t *testing.T) {
+	p := openCheckout(t, dbtest.SQLite(t))
+	_, path := p.claim()
+	follow := func() (status int, leave func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.s.Ready().BaseURL+path+"/live", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", "text/event-stream")
+		got, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.StatusCode, func() { cancel(); got.Body.Close() }
+	}
+	var last func()
+	for i := range 32 {
+		status, leave := follow()
+		defer leave()
+		if last = leave; status != http.StatusOK {
+			t.Fatalf("reader %d: %d", i+1, status)
+		}
+	}
+	status, leave := follow()
+	if leave(); status != http.StatusServiceUnavailable {
+		t.Fatalf("one too many: %d", status)
+	}
+	last()
+	eventually(t, 30*time.Second, "there is a place again", func() bool {
+		status, leave := follow()
+		defer leave()
+		return status == http.StatusOK
+	})
 }
 
 // A reader whose stream does not come through asks again and again: it is told when nothing has changed, and to wait when it asks

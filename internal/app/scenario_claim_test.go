@@ -228,6 +228,9 @@ func merchantSettings(d *door) {
 	}
 	d.refused(422, "invalid_parameter", "POST", path, `{"confirmations":3}`)
 	d.refused(422, "address_invalid", "POST", path, `{"settlement_address":"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}`)
+	own := d.claimOf("100.00")["funding_details"].(map[string]any)["address"].(string)
+	d.refused(422, "address_invalid", "POST", path, `{"settlement_address":"`+own+`"}`)
+	d.refused(422, "address_invalid", "POST", path, `{"settlement_address":"`+strings.ToUpper(own)+`"}`)
 	d.refused(422, "invalid_parameter", "POST", path, `{"origins":["https://shop.example/path"]}`)
 	d.ok("POST", path, `{"tolerance_bps":100,"confirmations":0,"late_policy":"requote","settlement_currency":"BTC","origins":["https://shop.example"]}`)
 	if v := d.ok("POST", path, `{"late_grace_seconds":5}`).read(d); v["confirmations"] != 0.0 || v["late_policy"] != "requote" || v["tolerance_bps"] != 100.0 ||

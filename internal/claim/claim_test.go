@@ -575,6 +575,33 @@ func TestTakenBackAfterItWasSettled(t *testing.T) {
 	})
 }
 
+// While a refund waits to be sent, what it will pay is not offered a second time: it takes all that is owed by then.
+func TestOneRefundAtATime(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		world := sim.New(d)
+		till := newTill(t, d, clock, simLab{world})
+		s := till.open(t)
+		s.pay(full + 50_000)
+		s.mine(1)
+		s.is(claim.Paid)
+		till.write(t, func(ctx context.Context, tx *db.Tx) error {
+			_, token, err := till.claims.Refund(ctx, tx, till.by, "", s.id)
+			if err != nil {
+				return err
+			}
+			_, err = till.claims.Accept(ctx, tx, s.id, token, world.Home())
+			return err
+		})
+		err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, _, err := till.claims.Refund(ctx, tx, till.by, "", s.id)
+			return err
+		})
+		if !errors.Is(err, claim.ErrRefundDue) {
+			t.Errorf("offered again: %v", err)
+		}
+	})
+}
+
 func TestLimits(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		till := newTill(t, d, clock, simLab{sim.New(d)})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/fault"
@@ -382,6 +381,3 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 }
 
 var errAddress = fault.New(fault.Invalid, "address_invalid", "This is no address of the network that the service pays on.")
-
-// checkAddress says that an address can be paid on a network.
-func checkAddress(text, network string) bool { return bitcoin.ValidateAddress(text, network) == nil }

@@ -54,6 +54,8 @@ var (
 	ErrLink      = fault.New(fault.NotFound, "not_found", "This link does not work any more. Ask the merchant for another one.")
 	ErrRefundDue = fault.New(fault.Conflict, "already_processing", "A refund of this claim is already being paid out.")
 
+	errOwnAddress = errAddress.Detailf("This address belongs to the service itself. Name one of a wallet of yours.")
+
 	errTooLittle = fault.New(fault.Conflict, "amount_too_small", "What could be given back is less than sending it costs.")
 )
 
@@ -116,12 +118,12 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err != nil {
 		return Refund{}, "", err
 	}
-	if owed.IsZero() {
-		for _, r := range all {
-			if r.State == RefundAccepted {
-				return Refund{}, "", ErrRefundDue
-			}
+	for _, r := range all { // one that was not sent yet takes all that is owed by then
+		if r.State == RefundAccepted && (r.outputID == "" || owed.IsZero()) {
+			return Refund{}, "", ErrRefundDue
 		}
+	}
+	if owed.IsZero() {
 		return Refund{}, "", ErrNothing
 	}
 	for i := range all {
@@ -295,13 +297,10 @@ func (s *Service) payableTo(ctx context.Context, tx *db.Tx, address string) (str
 		return "", errAddress.At("body", "/address")
 	}
 	ours, err := chain.Ours(ctx, tx, s.ChainName, normal)
-	if err != nil {
-		return "", err
+	if err == nil && ours {
+		err = errOwnAddress.At("body", "/address")
 	}
-	if ours {
-		return "", errAddress.Detailf("This address belongs to the service itself. Name one of a wallet of yours.").At("body", "/address")
-	}
-	return normal, nil
+	return normal, err
 }
 
 // Refunds are the refunds of a claim, oldest first.

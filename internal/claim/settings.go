@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
@@ -89,6 +91,15 @@ func (s *Service) ChangeSettings(ctx context.Context, tx *db.Tx, by identity.Pri
 	if err := now.apply(change, s.Network); err != nil {
 		return now, err
 	}
+	if now.PayoutAddress != "" {
+		ours, err := chain.Ours(ctx, tx, s.ChainName, now.PayoutAddress)
+		if err != nil {
+			return now, err
+		}
+		if ours {
+			return now, errOwnAddress.At("body", "/settlement_address")
+		}
+	}
 	now.UpdatedAt = tx.Now()
 	if err := saveSettings(ctx, tx, now); err != nil {
 		return now, err
@@ -117,10 +128,14 @@ func (s *Settings) apply(change Change, network string) error {
 	choose(&list, "settlement_currency", &s.SettleIn, change.SettleIn, "", money.BTC)
 	choose(&list, "settlement_schedule", &s.Schedule, change.Schedule, Manual, Daily, Weekly)
 	if a := change.PayoutAddress; a != nil {
-		if *a != "" && !checkAddress(*a, network) {
-			list.Add(errAddress.Code, "/settlement_address", errAddress.Detail)
-		}
 		s.PayoutAddress = *a
+		if *a != "" {
+			normal, err := bitcoin.NormalAddress(*a, network)
+			if err != nil {
+				list.Add(errAddress.Code, "/settlement_address", errAddress.Detail)
+			}
+			s.PayoutAddress = normal
+		}
 	}
 	if change.Origins != nil {
 		if len(change.Origins) > maxOrigins {

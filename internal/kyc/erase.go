@@ -80,12 +80,10 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known 
 		}
 	}
 	if user.Email != "" {
-		for _, company := range append(companies, user.CompanyID, "") { // mails on nobody's behalf, too
-			if err := mail.Erase(ctx, tx, company, user.Email); err != nil {
-				return nil, err
-			}
+		if err := mail.Erase(ctx, tx, user.Email); err != nil {
+			return nil, err
 		}
 	}
 	known = append(known, userID, user.Email)
-	return known, errors.Join(distribution.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID), account.Erase(ctx, tx, userID))
+	return known, errors.Join(distribution.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID), account.Erase(ctx, tx, userID, user.Email))
 }

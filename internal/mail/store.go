@@ -88,11 +88,21 @@ func list(ctx context.Context, tx *db.Tx, companyID string, offset, limit int) (
 	return mails, total, err
 }
 
-// Erase empties the mails of a company that were written to an address. One that waits is not sent any more.
-func Erase(ctx context.Context, tx *db.Tx, companyID, address string) error {
-	_, err := tx.Exec(ctx, `UPDATE mails SET address = '', data = '', subject = '', body_text = '', body_html = '',
-			reason = CASE WHEN state = 'queued' THEN 'erased' ELSE reason END, ended_at = CASE WHEN state = 'queued' THEN $3 ELSE ended_at END,
-			state = CASE WHEN state = 'queued' THEN 'refused' ELSE state END
-		WHERE company_id = $1 AND address = $2`, companyID, address, db.Micros(tx.Now()))
-	return err
+// Erase empties the mails that were written to an address, on whoever's behalf: a read across companies. One that waits is not sent
+// any more.
+func Erase(ctx context.Context, tx *db.Tx, address string) error {
+	rows, err := tx.Query(ctx, "SELECT company_id, mail_id FROM mails WHERE LOWER(address) = LOWER($1)", address)
+	all, err := db.Collect(rows, err, func(r *db.Rows) (m row, err error) { return m, r.Scan(&m.companyID, &m.id) })
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		if _, err := tx.Exec(ctx, `UPDATE mails SET address = '', data = '', subject = '', body_text = '', body_html = '',
+				reason = CASE WHEN state = 'queued' THEN 'erased' ELSE reason END, ended_at = CASE WHEN state = 'queued' THEN $3 ELSE ended_at END,
+				state = CASE WHEN state = 'queued' THEN 'refused' ELSE state END
+			WHERE company_id = $1 AND mail_id = $2`, m.companyID, m.id, db.Micros(tx.Now())); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -240,18 +240,23 @@ type throttle struct {
 	account bool // an account, else a network address
 }
 
-// throttles are what an attempt counts for, always in the order in which their rows are written: two attempts that share both
-// never wait for each other. Who has one IPv6 address has the 2⁶⁴ beside it. Kinds of attempts count apart.
-func throttles(kind, email string, from netip.Addr) []throttle {
+// Network is what counts as one network address: who has one IPv6 address has the 2⁶⁴ beside it.
+func Network(from netip.Addr) netip.Addr {
 	from = from.Unmap().WithZone("")
 	if from.Is6() {
 		if p, err := from.Prefix(64); err == nil {
 			from = p.Addr()
 		}
 	}
+	return from
+}
+
+// throttles are what an attempt counts for, always in the order in which their rows are written: two attempts that share both
+// never wait for each other. Kinds of attempts count apart.
+func throttles(kind, email string, from netip.Addr) []throttle {
 	all := []throttle{
 		{hash(kind + "account " + strings.ToLower(norm.NFC.String(strings.TrimSpace(email)))), true},
-		{hash(kind + "address " + from.String()), false},
+		{hash(kind + "address " + Network(from).String()), false},
 	}
 	if all[0].digest > all[1].digest {
 		all[0], all[1] = all[1], all[0]

@@ -213,14 +213,17 @@ type factorPage struct {
 func showFactor(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	u := c.session.User
 	p := factorPage{Next: c.next(), Needed: c.form.Get("next") != "" || c.r.URL.Query().Get("next") != ""}
-	var err error
-	if p.On, err = account.HasFactor(ctx, tx, u.ID); err != nil {
+	codes, keys, err := c.ways(ctx, tx)
+	if err != nil {
 		return view{}, err
 	}
-	if p.On {
+	if p.On = codes; p.On {
 		left, err := account.RecoveryLeft(ctx, tx, u.ID)
 		p.Left = strconv.FormatInt(left, 10)
 		return view{page: "factor", title: c.text("factor.title"), data: p}, err
+	}
+	if keys && !c.session.ProvenFreshly(c.now) { // the secret of another factor would be a way round the passkey
+		return view{page: "factor", title: c.text("factor.title"), data: p}, nil
 	}
 	e, err := account.Enrolling(ctx, tx, c.Sealer, u)
 	switch {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/url"
 	"regexp"
 	"strings"
@@ -72,6 +73,32 @@ func (x *staff) password(role string) (*webtest.Visitor, webtest.Visit) {
 		x.Fatalf("%d to %q", got.Status, got.Location())
 	}
 	return v, v.Follow(got)
+}
+
+// Who knows a password alone sets up no authenticator beside a passkey: it would be a way round it.
+func TestAPasskeyGuardsTheOtherFactor(t *testing.T) {
+	x := hire(t, sqlite(t), "admin").guard()
+	v := x.signIn("admin")
+	page := v.Submit(v.Get("/account/factor"), "/account/factor/begin")
+	page = v.Follow(page)
+	phone := authenticator{x, find(t, page, `<code>([A-Z2-7]{32})</code>`)}
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		return tx.Insert(ctx, "passkeys", []string{"user_id", "passkey_id", "credential_id", "name", "data", "created_at", "last_used_at"},
+			[][]any{{x.users["admin"].ID, "psk_1", "one", "Phone", "{}", int64(1), int64(0)}})
+	})
+	for what, got := range map[string]webtest.Visit{
+		"begin": v.Submit(v.Get("/account/factor"), "/account/factor/begin"), "confirm": v.Submit(page, "/account/factor/confirm", "code", phone.code()),
+	} {
+		if got.Location() != "/account/proof?next=%2Faccount%2Ffactor" {
+			t.Errorf("%s: %d to %q", what, got.Status, got.Location())
+		}
+	}
+	if strings.Contains(v.Get("/account/factor").Text, phone.key) {
+		t.Error("the key of an authenticator is shown without the passkey")
+	}
+	if n := x.count("SELECT COUNT(*) FROM second_factors WHERE confirmed_at <> 0"); n != 0 {
+		t.Errorf("%d authenticators", n)
+	}
 }
 
 // Nobody makes keys for a company with a password alone; whoever may is led to a second factor and back.

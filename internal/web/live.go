@@ -7,21 +7,51 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/session"
 )
 
 const (
 	streamsAtOnce = 256              // of one process
+	streamsEach   = 32               // of them, from one network address
 	streamLife    = 10 * time.Minute // a browser then opens another one by itself
 	lookEvery     = 2 * time.Second
 	beatEvery     = 15 * time.Second // so that a reader who is gone is noticed
 )
 
 var errStreams = fault.New(fault.Unavailable, "retry_later", "Too many pages are kept up to date at the moment. Reload this one by hand.")
+
+// streams are the live parts that are open, by where their readers are: so nobody alone takes the places of all.
+type streams struct {
+	mu  sync.Mutex
+	all int
+	of  map[netip.Addr]int
+}
+
+// enter takes a place for a reader, if there is one. Call leave when the reader has gone.
+func (s *streams) enter(from netip.Addr) (leave func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= streamsAtOnce || s.of[from] >= streamsEach {
+		return nil, false
+	}
+	s.all++
+	s.of[from]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all--
+		if s.of[from]--; s.of[from] == 0 {
+			delete(s.of, from)
+		}
+	}, true
+}
 
 // stream sends the part "live" of a page as a server-sent event, now and whenever it has changed. Who may see it is asked each time.
 // Whoever does not ask for events gets the part once, and is told when it has not changed since.
@@ -30,13 +60,12 @@ func (s *server) stream(w *answer, c *call, rt route) {
 		s.poll(w, c, rt)
 		return
 	}
-	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
-	default:
+	leave, ok := s.streams.enter(session.Network(c.from()))
+	if !ok {
 		s.refuse(w, c.r, errStreams)
 		return
 	}
+	defer leave()
 	body, err := s.livePart(c, rt)
 	if err != nil {
 		s.refuse(w, c.r, err)
@@ -97,7 +126,7 @@ func (s *server) stream(w *answer, c *call, rt route) {
 
 // poll sends the part as it is now, to each reader of a page once a second at most.
 func (s *server) poll(w *answer, c *call, rt route) {
-	if err := s.polls.Take(s.Now(), c.from().String()+" "+c.r.URL.Path, w.Header()); err != nil {
+	if err := s.polls.Take(s.Now(), session.Network(c.from()).String()+" "+c.r.URL.Path, w.Header()); err != nil {
 		s.refuse(w, c.r, err)
 		return
 	}

@@ -18,6 +18,17 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
+// Nobody has a large form read who may not send it.
+func TestLargeFormsOfStrangersAreNotRead(t *testing.T) {
+	x := hire(t, sqlite(t), "admin", "viewer")
+	if got := x.do("POST", "/payrolls/import", "anything", "Content-Type", "text/plain"); got.status != 303 {
+		t.Errorf("a stranger: %d", got.status)
+	}
+	if got := x.signIn("viewer").Post("/payrolls/import", url.Values{"csv": {strings.Repeat("x", draftLimit)}}); got.Status != 403 {
+		t.Errorf("a viewer: %d", got.Status)
+	}
+}
+
 // Every page is for the roles that the table names, and for nobody else.
 func TestEveryPageForEveryRole(t *testing.T) {
 	x := hire(t, sqlite(t), account.Roles...)

@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"context"
-	"net"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -18,20 +17,23 @@ import (
 const mailsShown = 50
 
 // here says whether the reader sits at the machine of a sandbox that is for this machine only. Behind a proxy everybody seems to,
-// so the address at which browsers find the pages must be of this machine as well.
+// so the address at which browsers find the pages must be of this machine as well, and the one that was asked for: neither a proxy
+// that says so itself, nor a page elsewhere whose name was made to lead here, reads what is for who sits here.
 func (c *call) here() bool {
 	u, err := url.Parse(c.BaseURL)
 	if err != nil || c.Env != identity.Sandbox {
 		return false
 	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	home := u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
-	from, _, err := net.SplitHostPort(c.r.RemoteAddr)
-	if err != nil || !home {
-		return false
-	}
-	ip, err = netip.ParseAddr(from)
-	return err == nil && ip.IsLoopback()
+	asked := url.URL{Host: c.r.Host}
+	from := url.URL{Host: c.r.RemoteAddr}
+	forwarded := slices.ContainsFunc([]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host"}, func(name string) bool { return c.r.Header.Get(name) != "" })
+	return isHome(u.Hostname()) && isHome(asked.Hostname()) && isHome(from.Hostname()) && !forwarded
+}
+
+// isHome says whether a name is this machine's own, wherever it is looked up.
+func isHome(name string) bool {
+	ip, err := netip.ParseAddr(name)
+	return name == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 type mailShown struct {

@@ -30,8 +30,8 @@ var routes = []route{
 	{method: "GET", path: "/account/proof", kind: read, access: person, personal: true, handler: showProof},
 	{method: "POST", path: "/account/proof", kind: steps, access: person, personal: true, handler: prove, again: showProof},
 	{method: "GET", path: "/account/factor", kind: read, access: person, personal: true, handler: showFactor},
-	{method: "POST", path: "/account/factor/begin", kind: write, access: person, personal: true, handler: beginFactor},
-	{method: "POST", path: "/account/factor/confirm", kind: write, access: person, personal: true, handler: confirmFactor, again: showFactor},
+	{method: "POST", path: "/account/factor/begin", kind: write, access: person, factor: freshFactor, personal: true, handler: beginFactor},
+	{method: "POST", path: "/account/factor/confirm", kind: write, access: person, factor: freshFactor, personal: true, handler: confirmFactor, again: showFactor},
 	{method: "POST", path: "/account/factor/recovery", kind: write, access: person, factor: freshFactor, personal: true, handler: renewRecovery},
 	{method: "POST", path: "/account/factor/remove", kind: write, access: person, factor: freshFactor, personal: true, handler: removeFactor},
 

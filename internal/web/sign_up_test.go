@@ -262,6 +262,12 @@ func TestTheOutboxOfASandbox(t *testing.T) {
 	if got := webtest.NewVisitor(t, x.url).Get("/sandbox/mails").Text; strings.Contains(got, "Ours") || strings.Contains(got, "Theirs") || !strings.Contains(got, "Nobody") {
 		t.Errorf("%s", got)
 	}
+	// Neither through a proxy, nor by a foreign name that leads here.
+	for what, header := range map[string][2]string{"a proxy": {"X-Forwarded-For", "192.0.2.1"}, "a foreign name": {"Host", "mails.example"}} {
+		if got := x.do("GET", "/sandbox/mails", "", header[0], header[1]); got.status != 303 {
+			t.Errorf("by %s: %d", what, got.status)
+		}
+	}
 	openHouse(t, x.house, Deps{DB: x.d, Env: identity.Production})
 	if got := x.do("GET", "/sandbox/mails", ""); got.status != 404 {
 		t.Errorf("in production: %d", got.status)

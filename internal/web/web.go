@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"slices"
@@ -87,7 +88,7 @@ func New(d Deps) http.Handler {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &server{Deps: d, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), hashing: make(chan struct{}, hashesAtOnce), streams: make(chan struct{}, streamsAtOnce), polls: limit.New(1, 60)}
+	s := &server{Deps: d, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), hashing: make(chan struct{}, hashesAtOnce), streams: streams{of: map[netip.Addr]int{}}, polls: limit.New(1, 60)}
 	for _, text := range []string{d.BaseURL, d.AuthURL} {
 		if u, err := url.Parse(text); err == nil && text != "" {
 			// Behind a proxy the Host may be another than the browser's.
@@ -212,7 +213,7 @@ type server struct {
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
 	hashing chan struct{}  // a place for each password that is being checked
-	streams chan struct{}  // and for each live part of a page
+	streams streams        // the live parts of pages
 	polls   *limit.Limiter // of the live parts that are asked for again and again
 }
 
@@ -388,6 +389,12 @@ func (s *server) run(w *answer, c *call, rt route) (v view, err error) {
 		return err
 	}
 	if rt.kind == look || rt.kind == write || rt.kind == steps {
+		if rt.limit > formLimit { // who may not come sends nothing large, either
+			v, err := c.admitted(c.r.Context(), nil, rt, func(context.Context, *db.Tx, *call) (view, error) { return view{}, nil })
+			if err != nil || v.redirect != "" {
+				return v, err
+			}
+		}
 		if err := c.readForm(w, max(rt.limit, formLimit)); err != nil {
 			return v, err
 		}

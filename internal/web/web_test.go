@@ -98,7 +98,9 @@ func (h *house) do(method, path, form string, headers ...string) reply {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
+		if r.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
 	}
 	got, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
