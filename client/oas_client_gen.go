@@ -764,6 +764,16 @@ type Invoker interface {
 	//
 	// POST /api/sandbox/deposit
 	SandboxDeposit(ctx context.Context, request *SandboxDepositBody) (*SandboxPaid, error)
+	// SandboxFeeRate invokes sandbox-fee-rate operation.
+	//
+	// Set the fee that the simulated chain asks for; payouts wait while it is above 150.
+	//
+	// Takes any credential, whatever its scopes.
+	//
+	// Exists in the sandbox only.
+	//
+	// POST /api/sandbox/fee-rate
+	SandboxFeeRate(ctx context.Context, request *SandboxFeeBody) (*SandboxFee, error)
 	// SandboxKyb invokes sandbox-kyb operation.
 	//
 	// Decide the verification of the company, or of an owner.
@@ -7797,6 +7807,65 @@ func (c *Client) sendSandboxDeposit(ctx context.Context, request *SandboxDeposit
 	}()
 
 	result, err := decodeSandboxDepositResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// SandboxFeeRate invokes sandbox-fee-rate operation.
+//
+// Set the fee that the simulated chain asks for; payouts wait while it is above 150.
+//
+// Takes any credential, whatever its scopes.
+//
+// Exists in the sandbox only.
+//
+// POST /api/sandbox/fee-rate
+func (c *Client) SandboxFeeRate(ctx context.Context, request *SandboxFeeBody) (*SandboxFee, error) {
+	res, err := c.sendSandboxFeeRate(ctx, request)
+	return res, err
+}
+
+func (c *Client) sendSandboxFeeRate(ctx context.Context, request *SandboxFeeBody) (res *SandboxFee, err error) {
+	// Validate request before sending.
+	if err := func() error {
+		if err := request.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		return res, errors.Wrap(err, "validate")
+	}
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/sandbox/fee-rate"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	r, err := ht.NewRequest(ctx, "POST", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+	if err := encodeSandboxFeeRateRequest(request, r); err != nil {
+		return res, errors.Wrap(err, "encode request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeSandboxFeeRateResponse(resp)
 	if err != nil {
 		return res, errors.Wrap(err, "decode response")
 	}

@@ -90,6 +90,7 @@ const (
 	SandboxBankDepositOperation               OperationName = "SandboxBankDeposit"
 	SandboxClockOperation                     OperationName = "SandboxClock"
 	SandboxDepositOperation                   OperationName = "SandboxDeposit"
+	SandboxFeeRateOperation                   OperationName = "SandboxFeeRate"
 	SandboxKybOperation                       OperationName = "SandboxKyb"
 	SandboxKycOperation                       OperationName = "SandboxKyc"
 	SandboxMailsOperation                     OperationName = "SandboxMails"

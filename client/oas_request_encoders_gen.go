@@ -564,6 +564,20 @@ func encodeSandboxDepositRequest(
 	return nil
 }
 
+func encodeSandboxFeeRateRequest(
+	req *SandboxFeeBody,
+	r *http.Request,
+) error {
+	const contentType = "application/json"
+	e := new(jx.Encoder)
+	{
+		req.Encode(e)
+	}
+	encoded := e.Bytes()
+	ht.SetBody(r, bytes.NewReader(encoded), contentType)
+	return nil
+}
+
 func encodeSandboxKybRequest(
 	req *SandboxKYBBody,
 	r *http.Request,

@@ -16632,6 +16632,50 @@ func (s *SandboxFailureBody) SetSubpayrollID(val string) {
 	s.SubpayrollID = val
 }
 
+// Ref: #/components/schemas/SandboxFee
+type SandboxFee struct {
+	// What it asked for before.
+	PreviousSatPerVbyte int64 `json:"previous_sat_per_vbyte"`
+	// The fee that the chain asks for, in satoshis per virtual byte.
+	SatPerVbyte int64 `json:"sat_per_vbyte"`
+}
+
+// GetPreviousSatPerVbyte returns the value of PreviousSatPerVbyte.
+func (s *SandboxFee) GetPreviousSatPerVbyte() int64 {
+	return s.PreviousSatPerVbyte
+}
+
+// GetSatPerVbyte returns the value of SatPerVbyte.
+func (s *SandboxFee) GetSatPerVbyte() int64 {
+	return s.SatPerVbyte
+}
+
+// SetPreviousSatPerVbyte sets the value of PreviousSatPerVbyte.
+func (s *SandboxFee) SetPreviousSatPerVbyte(val int64) {
+	s.PreviousSatPerVbyte = val
+}
+
+// SetSatPerVbyte sets the value of SatPerVbyte.
+func (s *SandboxFee) SetSatPerVbyte(val int64) {
+	s.SatPerVbyte = val
+}
+
+// Ref: #/components/schemas/SandboxFeeBody
+type SandboxFeeBody struct {
+	// The fee that the chain asks for, in satoshis per virtual byte.
+	SatPerVbyte int64 `json:"sat_per_vbyte"`
+}
+
+// GetSatPerVbyte returns the value of SatPerVbyte.
+func (s *SandboxFeeBody) GetSatPerVbyte() int64 {
+	return s.SatPerVbyte
+}
+
+// SetSatPerVbyte sets the value of SatPerVbyte.
+func (s *SandboxFeeBody) SetSatPerVbyte(val int64) {
+	s.SatPerVbyte = val
+}
+
 // Ref: #/components/schemas/SandboxKYB
 type SandboxKYB struct {
 	// Id of the company.

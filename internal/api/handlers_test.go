@@ -40,6 +40,10 @@ func (*toySandbox) Advance(_ context.Context, by time.Duration) (time.Time, erro
 	return dbtest.Epoch.Add(by), nil
 }
 
+func (*toySandbox) FeeRate(_ context.Context, _ identity.Principal, rate int64) (int64, error) {
+	return rate - 1, nil
+}
+
 func (s *toySandbox) PayoutFailure(_ context.Context, _ *db.Tx, _ identity.Principal, id string) error {
 	s.failed = id
 	return nil
@@ -219,6 +223,9 @@ func TestReferenceAndSandbox(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	if _, text := ask[members](b, "POST", "/api/sandbox/clock", `{"advance_seconds":60}`); text != `{"now":"2026-01-15T12:01:00Z"}` {
+		t.Errorf("%s", text)
+	}
+	if _, text := ask[members](b, "POST", "/api/sandbox/fee-rate", `{"sat_per_vbyte":200}`); text != `{"sat_per_vbyte":200,"previous_sat_per_vbyte":199}` {
 		t.Errorf("%s", text)
 	}
 	ask[members](b, "POST", "/api/sandbox/payout-failure", `{"subpayroll_id":"pmt_1"}`)

@@ -213,6 +213,8 @@ var routes = []route{
 		name: "sandbox-bank-deposit", summary: "Let a transfer arrive on a funding account"},
 	{method: "POST", path: "/api/sandbox/clock", scope: anyScope, kind: direct, handler: handle(advanceClock), sandbox: true,
 		name: "sandbox-clock", summary: "Move the service's clock forward"},
+	{method: "POST", path: "/api/sandbox/fee-rate", scope: anyScope, kind: direct, handler: handle(setFeeRate), sandbox: true,
+		name: "sandbox-fee-rate", summary: "Set the fee that the simulated chain asks for; payouts wait while it is above 150"},
 	{method: "POST", path: "/api/sandbox/payout-failure", scope: anyScope, kind: write, handler: handle(failPayout), sandbox: true,
 		name: "sandbox-payout-failure", summary: "Make the payouts of a payment fail"},
 	{method: "GET", path: "/api/sandbox/mails", scope: anyScope, kind: read, handler: handle(listKeptMails), sandbox: true,

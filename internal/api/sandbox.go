@@ -17,6 +17,9 @@ type Sandbox interface {
 	Deposit(ctx context.Context, by identity.Principal, objectID, kind, amount string) (txid string, err error)
 	// Advance moves the service's clock forward, in its own transaction, and returns the new time.
 	Advance(ctx context.Context, by time.Duration) (time.Time, error)
+	// FeeRate has the simulated chain ask for so many satoshis per virtual byte, in its own transactions, and says what it asked
+	// for before.
+	FeeRate(ctx context.Context, by identity.Principal, rate int64) (before int64, err error)
 	// PayoutFailure makes the payouts of a payment fail. It returns fault.NotFoundErr for another company's.
 	PayoutFailure(ctx context.Context, tx *db.Tx, by identity.Principal, subpayrollID string) error
 }
@@ -46,6 +49,17 @@ type (
 
 	sandboxClock struct {
 		Now Time `json:"now"`
+	}
+
+	sandboxFeeInput struct{ Body sandboxFeeBody }
+
+	sandboxFeeBody struct {
+		Rate int64 `json:"sat_per_vbyte" minimum:"1" maximum:"1000000"`
+	}
+
+	sandboxFee struct {
+		Rate   int64 `json:"sat_per_vbyte"`
+		Before int64 `json:"previous_sat_per_vbyte"`
 	}
 
 	sandboxFailureInput struct{ Body sandboxFailureBody }
@@ -98,6 +112,14 @@ func advanceClock(ctx context.Context, _ *db.Tx, c *call, in *sandboxClockInput)
 		return nil, err
 	}
 	return &sandboxClock{Time(now)}, nil
+}
+
+func setFeeRate(ctx context.Context, _ *db.Tx, c *call, in *sandboxFeeInput) (*sandboxFee, error) {
+	before, err := c.Sandbox.FeeRate(ctx, c.by, in.Body.Rate)
+	if err != nil {
+		return nil, err
+	}
+	return &sandboxFee{in.Body.Rate, before}, nil
 }
 
 func failPayout(ctx context.Context, tx *db.Tx, c *call, in *sandboxFailureInput) (*sandboxFailure, error) {

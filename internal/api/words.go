@@ -333,9 +333,11 @@ var words = map[string]word{
 	"errors":  {"All problems of the request, in order, at most 100. `code` and `detail` repeat the first. Empty when no place in the request is at fault.", ``},
 
 	// The sandbox.
-	"kind":            {"Which kind.", ``},
-	"advance_seconds": {"How far the service's clock moves forward, in seconds.", `60`},
-	"now":             {"The service's time now, UTC.", ``},
+	"kind":                   {"Which kind.", ``},
+	"sat_per_vbyte":          {"The fee that the chain asks for, in satoshis per virtual byte.", `200`},
+	"previous_sat_per_vbyte": {"What it asked for before.", `2`},
+	"advance_seconds":        {"How far the service's clock moves forward, in seconds.", `60`},
+	"now":                    {"The service's time now, UTC.", ``},
 }
 
 // exampleTime is the instant of examples.

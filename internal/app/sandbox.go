@@ -232,6 +232,21 @@ func (x *sandbox) advanceTo(ctx context.Context, at time.Time) error {
 	return err
 }
 
+// FeeRate changes what the simulated chain asks for, for every company, and tells the engine, which would ask within a
+// minute; payouts of the principal's company that wait for a lower fee are looked at now.
+func (x *sandbox) FeeRate(ctx context.Context, by identity.Principal, rate int64) (before int64, err error) {
+	if x.s.sim == nil {
+		return 0, errNotSimulated
+	}
+	if before, err = x.s.sim.SetFeeRate(ctx, rate); err != nil {
+		return 0, err
+	}
+	return before, x.s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		payout.Look(tx, by.CompanyID)
+		return payout.SetFeeRate(ctx, tx, chainName, rate)
+	})
+}
+
 // settingFailures are the payments of a payroll whose payouts shall fail, separated by spaces.
 func settingFailures(payrollID string) string { return "sandbox.payout_failure." + payrollID }
 

@@ -18,10 +18,11 @@ import (
 func TestClaims(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		s := boot(t, url, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
-		for _, c := range []struct {
+		type scenario struct {
 			name string
 			run  func(*door)
-		}{
+		}
+		all, ran := []scenario{
 			{"paid exactly", claimPaid},
 			{"underpaid, then refreshed and paid", claimUnderpaid},
 			{"too much", claimOverpaid},
@@ -32,12 +33,17 @@ func TestClaims(t *testing.T) {
 			{"settled", claimSettled},
 			{"refusals", claimRefusals},
 			{"merchant settings", merchantSettings},
-		} {
+		}, 0
+		for _, c := range all {
 			t.Run(c.name, func(t *testing.T) {
+				ran++
 				d := newDoor(t, s)
 				c.run(d)
 				d.checkBooks()
 			})
+		}
+		if needed := checkEvents(t, s); ran == len(all) {
+			checkNeeded(t, needed, ofClaims)
 		}
 	})
 }

@@ -21,10 +21,11 @@ func TestLightning(t *testing.T) {
 			c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0
 			c.LndURL, c.LndMacaroonFile, c.LndTLSCertFile = node.URL(), file(t, "invoices.macaroon", node.Macaroon), file(t, "tls.cert", node.Certificate)
 		})
-		for _, c := range []struct {
+		type scenario struct {
 			name string
 			run  func(*door, *lightningtest.Node)
-		}{
+		}
+		all, ran := []scenario{
 			{"paid", lightningPaid},
 			{"a little more", lightningOverpaid},
 			{"the node is down at the creation", lightningDownAtCreation},
@@ -33,12 +34,17 @@ func TestLightning(t *testing.T) {
 			{"a new price", lightningNewPrice},
 			{"paid in time, heard of late", lightningHeardLate},
 			{"cancelled, and paid all the same", lightningCancelled},
-		} {
+		}, 0
+		for _, c := range all {
 			t.Run(c.name, func(t *testing.T) {
+				ran++
 				d := newDoor(t, s)
 				c.run(d, node)
 				d.checkBooks()
 			})
+		}
+		if needed := checkEvents(t, s); ran == len(all) {
+			checkNeeded(t, needed, ofLightning)
 		}
 		if node.Refused() > 0 {
 			t.Errorf("%d calls without the right macaroon", node.Refused())

@@ -73,7 +73,17 @@ var triggers = map[string]trigger{
 	"payroll.funding_late":        {"creates a payroll and pays it too late (moves the clock)", payrollThen(pay("late"))},
 	"payroll.quote_expired":       {"creates a payroll and lets its quote end (moves the clock)", payrollThen(outlive)},
 	"payroll.quote_refreshed":     {"creates a payroll, lets its quote end and asks for another (moves the clock)", payrollThen(outlive, refresh)},
+	"payout.delayed":              {"pays a payroll while the simulated chain asks for more than payouts may cost (for every company, for some seconds)", delayPayout},
+	"claim.created":               {"creates a claim", claimThen()},
+	"claim.status_update":         {"creates a claim and pays it", claimThen(payClaim)},
+	"claim.quote_expired":         {"creates a claim and lets its quote end (moves the clock)", claimThen(outliveClaim)},
+	"claim.quote_refreshed":       {"creates a claim, lets its quote end and asks for another (moves the clock)", claimThen(outliveClaim, refreshClaim)},
 	"webhook.test":                {"has the first endpoint of the company tested", pingFirst},
+}
+
+// untriggered are the events that a sandbox cannot make, and why.
+var untriggered = map[string]string{
+	"payout.returned": "no bank sends money back yet, so nothing makes this event",
 }
 
 // Run makes the event happen, waits for it and prints it.
@@ -86,7 +96,10 @@ func (cmd TriggerCmd) Run(ctx context.Context, std Streams) error {
 		if cmd.List || cmd.Event == "" {
 			return nil
 		}
-		return fmt.Errorf("%s cannot be triggered; the list says what can", cmd.Event)
+		if why := untriggered[cmd.Event]; why != "" {
+			return fmt.Errorf("%s cannot be triggered: %s", cmd.Event, why)
+		}
+		return fmt.Errorf("%s is no event that can be triggered; the list says what can", cmd.Event)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, cmd.Timeout, errors.New("the event did not come within --timeout"))
 	defer cancel()
@@ -98,17 +111,26 @@ func (cmd TriggerCmd) Run(ctx context.Context, std Streams) error {
 	if err := t.do(ctx, api); err != nil {
 		return err
 	}
+	body, err := api.awaitNext(ctx, after, cmd.Event)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.Out, "%s\n", body)
+	return nil
+}
+
+// awaitNext waits for the first event of a name behind one that was seen.
+func (c *demoClient) awaitNext(ctx context.Context, after, name string) (json.RawMessage, error) {
 	tick := time.NewTicker(listenEvery)
 	defer tick.Stop()
 	for {
-		page, err := api.eventsAfter(ctx, after, cmd.Event)
+		page, err := c.eventsAfter(ctx, after, name)
 		if err == nil && len(page.Data) > 0 {
-			fmt.Fprintf(std.Out, "%s\n", page.Data[0])
-			return nil
+			return page.Data[0], nil
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
+			return nil, errors.Join(context.Cause(ctx), err)
 		case <-tick.C:
 		}
 	}
@@ -209,23 +231,98 @@ func revertFunding(ctx context.Context, c *demoClient) error {
 	}
 }
 
+// delayedRate is above what payouts may cost, in sat/vB.
+const delayedRate = 1_000
+
+// delayPayout has a payout find the chain too dear, and gives the chain its fee back.
+func delayPayout(ctx context.Context, c *demoClient) (err error) {
+	after, err := c.newestEvent(ctx)
+	if err != nil {
+		return err
+	}
+	var fee struct {
+		Before int64 `json:"previous_sat_per_vbyte"`
+	}
+	set := func(ctx context.Context, rate int64) error {
+		return c.post(ctx, "/api/sandbox/fee-rate", map[string]int64{"sat_per_vbyte": rate}, &fee)
+	}
+	if err := set(ctx, delayedRate); err != nil {
+		return err
+	}
+	before := fee.Before
+	defer func() { // also when it took too long
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		err = errors.Join(err, set(ctx, before))
+	}()
+	if err := payrollThen(pay("exact"))(ctx, c); err != nil {
+		return err
+	}
+	_, err = c.awaitNext(ctx, after, "payout.delayed")
+	return err
+}
+
+// madeClaim is a claim that a trigger works on.
+type madeClaim struct {
+	ID   string    `json:"claim_id"`
+	From time.Time `json:"valid_from"`
+	To   time.Time `json:"valid_to"`
+}
+
+// claimThen creates a claim and does the steps with it.
+func claimThen(steps ...func(context.Context, *demoClient, madeClaim) error) func(context.Context, *demoClient) error {
+	return func(ctx context.Context, c *demoClient) error {
+		var made madeClaim
+		if err := c.post(ctx, "/api/merchant/claim/create", map[string]any{
+			"payer_id": "trigger", "amount": json.Number("100.00"), "denomination_currency": "USD", "funding_currency": "BTC",
+		}, &made); err != nil {
+			return err
+		}
+		for _, step := range steps {
+			if err := step(ctx, c, made); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func payClaim(ctx context.Context, c *demoClient, made madeClaim) error {
+	return c.post(ctx, "/api/sandbox/deposit", map[string]string{"claim_id": made.ID, "kind": "exact"}, nil)
+}
+
+func outliveClaim(ctx context.Context, c *demoClient, made madeClaim) error {
+	if err := c.outliveQuote(ctx, made.From, made.To); err != nil {
+		return err
+	}
+	return c.awaitEvent(ctx, "claim.quote_expired", made.ID)
+}
+
+func refreshClaim(ctx context.Context, c *demoClient, made madeClaim) error {
+	return c.post(ctx, "/api/merchant/claim/quote/refresh", map[string]string{"claim_id": made.ID}, nil)
+}
+
 func outlive(ctx context.Context, c *demoClient, p made) error {
-	seconds := int64(p.Quote.To.Sub(p.Quote.From)/time.Second) + 1
-	if err := c.post(ctx, "/api/sandbox/clock", map[string]int64{"advance_seconds": seconds}, nil); err != nil {
+	if err := c.outliveQuote(ctx, p.Quote.From, p.Quote.To); err != nil {
 		return err
 	}
 	return c.awaitEvent(ctx, "payroll.quote_expired", p.PayrollID)
 }
 
-// awaitEvent waits until an event of a payroll is there.
-func (c *demoClient) awaitEvent(ctx context.Context, name, payrollID string) error {
+// outliveQuote moves the clock by as long as a quote is held.
+func (c *demoClient) outliveQuote(ctx context.Context, from, to time.Time) error {
+	return c.post(ctx, "/api/sandbox/clock", map[string]int64{"advance_seconds": int64(to.Sub(from)/time.Second) + 1}, nil)
+}
+
+// awaitEvent waits until an event of a payroll or a claim is there.
+func (c *demoClient) awaitEvent(ctx context.Context, name, objectID string) error {
 	tick := time.NewTicker(listenEvery)
 	defer tick.Stop()
 	for {
 		var page eventPage
 		err := c.get(ctx, "/api/events?order=desc&limit=100&name="+name, &page)
 		for _, body := range page.Data {
-			if bytes.Contains(body, []byte(payrollID)) {
+			if bytes.Contains(body, []byte(objectID)) {
 				return nil
 			}
 		}

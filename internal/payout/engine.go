@@ -98,8 +98,13 @@ func (e *Engine) RefreshFees(ctx context.Context, d *db.DB) error {
 		return fmt.Errorf("fee rate: %w", err)
 	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return setFeeRate(ctx, tx, e.c.Chain, max(rate, 1))
+		return SetFeeRate(ctx, tx, e.c.Chain, rate)
 	})
+}
+
+// SetFeeRate stores what the nodes of a chain ask for at present, in sat/vB.
+func SetFeeRate(ctx context.Context, tx *db.Tx, chainName string, rate int64) error {
+	return setFeeRate(ctx, tx, chainName, max(rate, 1))
 }
 
 type (
@@ -186,6 +191,9 @@ func Correct(ctx context.Context, tx *db.Tx, companyID, outputID, address string
 	changed(tx, []Output{o})
 	return nil
 }
+
+// Look has a company's queue looked at now, rather than when it is due.
+func Look(tx *db.Tx, companyID string) { lookAt(tx, companyID, time.Time{}) }
 
 func lookAt(tx *db.Tx, companyID string, at time.Time) {
 	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobPrepare, Payload: prepareJob{companyID}, RunAt: at})

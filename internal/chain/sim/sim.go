@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -37,6 +38,9 @@ const (
 	premineValue = 50_000_00000000 / premineCoins
 	// fee is what a payment of the faucet pays; a replacement adds as much.
 	fee = 1_000
+	// calmFee is what the chain asks for until it is told otherwise, in sat/vB.
+	calmFee    = 2
+	settingFee = "sim.fee_rate"
 )
 
 // Chain is the simulated chain of a database. All values on one database are the same chain. Safe for concurrent use.
@@ -517,5 +521,31 @@ func (c *Chain) Broadcast(ctx context.Context, raw []byte) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error { return accept(ctx, tx, raw) })
 }
 
-// FeeRate implements chain.Source.
-func (c *Chain) FeeRate(context.Context) (int64, error) { return 2, nil }
+// FeeRate implements chain.Source: what [Chain.SetFeeRate] last said, else calmFee.
+func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
+	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		rate, err = feeRate(ctx, tx)
+		return err
+	})
+	return rate, err
+}
+
+// SetFeeRate is the demand for space in blocks: from now on the chain asks for this many sat/vB, and it says what it asked for
+// before. The mempool keeps what it has, and blocks take all of it.
+func (c *Chain) SetFeeRate(ctx context.Context, rate int64) (before int64, err error) {
+	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if before, err = feeRate(ctx, tx); err != nil {
+			return err
+		}
+		return db.SetSetting(ctx, tx, settingFee, strconv.FormatInt(rate, 10))
+	})
+	return before, err
+}
+
+func feeRate(ctx context.Context, tx *db.Tx) (int64, error) {
+	text, err := db.Setting(ctx, tx, settingFee)
+	if err != nil || text == "" {
+		return calmFee, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
