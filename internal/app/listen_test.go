@@ -250,6 +250,8 @@ var toldBy = map[string]*struct {
 	"pob":        {"user.payment_status_update, of the payments in the batch", nil, ofScenarios},
 	"pyr":        {"nothing: only the owner changes payers, and has the answer", nil, ofTriggers},
 	"quo":        {"the quote_refreshed or status_update of the payroll or claim", []string{"expired"}, ofScenarios},
+	"ref":        {"claim.status_update, once money is set aside or paid; an offer and its end are the merchant's own, who has the answer", nil, ofClaims},
+	"stl":        {"nothing: the merchant asks for settlements, and the list of them tells where each stands", nil, ofClaims},
 	"ver":        {"user.kyc_status_update or company.kyb_status_update, of who is verified", nil, ofTriggers},
 }
 
