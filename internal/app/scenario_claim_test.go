@@ -1,10 +1,10 @@
 package app
 
 import (
-	"slices"
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
