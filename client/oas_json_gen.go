@@ -13415,12 +13415,16 @@ func (s *MerchantSettings) encodeFields(e *jx.Encoder) {
 		s.SettlementSchedule.Encode(e)
 	}
 	{
+		e.FieldStart("support_email")
+		e.Str(s.SupportEmail)
+	}
+	{
 		e.FieldStart("tolerance_bps")
 		e.Int64(s.ToleranceBps)
 	}
 }
 
-var jsonFieldsNameOfMerchantSettings = [9]string{
+var jsonFieldsNameOfMerchantSettings = [10]string{
 	0: "company_id",
 	1: "confirmations",
 	2: "late_grace_seconds",
@@ -13429,7 +13433,8 @@ var jsonFieldsNameOfMerchantSettings = [9]string{
 	5: "settlement_address",
 	6: "settlement_currency",
 	7: "settlement_schedule",
-	8: "tolerance_bps",
+	8: "support_email",
+	9: "tolerance_bps",
 }
 
 // Decode decodes MerchantSettings from json.
@@ -13541,8 +13546,20 @@ func (s *MerchantSettings) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"settlement_schedule\"")
 			}
-		case "tolerance_bps":
+		case "support_email":
 			requiredBitSet[1] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.SupportEmail = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"support_email\"")
+			}
+		case "tolerance_bps":
+			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
 				v, err := d.Int64()
 				s.ToleranceBps = int64(v)
@@ -13564,7 +13581,7 @@ func (s *MerchantSettings) Decode(d *jx.Decoder) error {
 	var failures []validate.FieldError
 	for i, mask := range [2]uint8{
 		0b11111111,
-		0b00000001,
+		0b00000011,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -13672,6 +13689,12 @@ func (s *MerchantSettingsBody) encodeFields(e *jx.Encoder) {
 		}
 	}
 	{
+		if s.SupportEmail.Set {
+			e.FieldStart("support_email")
+			s.SupportEmail.Encode(e)
+		}
+	}
+	{
 		if s.ToleranceBps.Set {
 			e.FieldStart("tolerance_bps")
 			s.ToleranceBps.Encode(e)
@@ -13679,7 +13702,7 @@ func (s *MerchantSettingsBody) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfMerchantSettingsBody = [9]string{
+var jsonFieldsNameOfMerchantSettingsBody = [10]string{
 	0: "company_id",
 	1: "confirmations",
 	2: "late_grace_seconds",
@@ -13688,7 +13711,8 @@ var jsonFieldsNameOfMerchantSettingsBody = [9]string{
 	5: "settlement_address",
 	6: "settlement_currency",
 	7: "settlement_schedule",
-	8: "tolerance_bps",
+	8: "support_email",
+	9: "tolerance_bps",
 }
 
 // Decode decodes MerchantSettingsBody from json.
@@ -13787,6 +13811,16 @@ func (s *MerchantSettingsBody) Decode(d *jx.Decoder) error {
 				return nil
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"settlement_schedule\"")
+			}
+		case "support_email":
+			if err := func() error {
+				s.SupportEmail.Reset()
+				if err := s.SupportEmail.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"support_email\"")
 			}
 		case "tolerance_bps":
 			if err := func() error {

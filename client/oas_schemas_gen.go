@@ -7893,6 +7893,8 @@ type MerchantSettings struct {
 	SettlementCurrency string `json:"settlement_currency"`
 	// When the merchant's money is paid out by itself.
 	SettlementSchedule MerchantSettingsSettlementSchedule `json:"settlement_schedule"`
+	// Whom payers may write to, as the checkout shows it; empty for nobody.
+	SupportEmail string `json:"support_email"`
 	// How much too little still counts as paid, in hundredths of a percent.
 	ToleranceBps int64 `json:"tolerance_bps"`
 }
@@ -7935,6 +7937,11 @@ func (s *MerchantSettings) GetSettlementCurrency() string {
 // GetSettlementSchedule returns the value of SettlementSchedule.
 func (s *MerchantSettings) GetSettlementSchedule() MerchantSettingsSettlementSchedule {
 	return s.SettlementSchedule
+}
+
+// GetSupportEmail returns the value of SupportEmail.
+func (s *MerchantSettings) GetSupportEmail() string {
+	return s.SupportEmail
 }
 
 // GetToleranceBps returns the value of ToleranceBps.
@@ -7982,6 +7989,11 @@ func (s *MerchantSettings) SetSettlementSchedule(val MerchantSettingsSettlementS
 	s.SettlementSchedule = val
 }
 
+// SetSupportEmail sets the value of SupportEmail.
+func (s *MerchantSettings) SetSupportEmail(val string) {
+	s.SupportEmail = val
+}
+
 // SetToleranceBps sets the value of ToleranceBps.
 func (s *MerchantSettings) SetToleranceBps(val int64) {
 	s.ToleranceBps = val
@@ -8006,6 +8018,8 @@ type MerchantSettingsBody struct {
 	SettlementCurrency OptString `json:"settlement_currency"`
 	// When the merchant's money is paid out by itself.
 	SettlementSchedule OptMerchantSettingsBodySettlementSchedule `json:"settlement_schedule"`
+	// Whom payers may write to, as the checkout shows it; empty for nobody.
+	SupportEmail OptString `json:"support_email"`
 	// How much too little still counts as paid, in hundredths of a percent.
 	ToleranceBps OptInt64 `json:"tolerance_bps"`
 }
@@ -8048,6 +8062,11 @@ func (s *MerchantSettingsBody) GetSettlementCurrency() OptString {
 // GetSettlementSchedule returns the value of SettlementSchedule.
 func (s *MerchantSettingsBody) GetSettlementSchedule() OptMerchantSettingsBodySettlementSchedule {
 	return s.SettlementSchedule
+}
+
+// GetSupportEmail returns the value of SupportEmail.
+func (s *MerchantSettingsBody) GetSupportEmail() OptString {
+	return s.SupportEmail
 }
 
 // GetToleranceBps returns the value of ToleranceBps.
@@ -8093,6 +8112,11 @@ func (s *MerchantSettingsBody) SetSettlementCurrency(val OptString) {
 // SetSettlementSchedule sets the value of SettlementSchedule.
 func (s *MerchantSettingsBody) SetSettlementSchedule(val OptMerchantSettingsBodySettlementSchedule) {
 	s.SettlementSchedule = val
+}
+
+// SetSupportEmail sets the value of SupportEmail.
+func (s *MerchantSettingsBody) SetSupportEmail(val OptString) {
+	s.SupportEmail = val
 }
 
 // SetToleranceBps sets the value of ToleranceBps.

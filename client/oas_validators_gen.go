@@ -3839,6 +3839,36 @@ func (s *MerchantSettingsBody) Validate() error {
 		})
 	}
 	if err := func() error {
+		if value, ok := s.SupportEmail.Get(); ok {
+			if err := func() error {
+				if err := (validate.String{
+					MinLength:     0,
+					MinLengthSet:  false,
+					MaxLength:     254,
+					MaxLengthSet:  true,
+					Email:         false,
+					Hostname:      false,
+					Regex:         nil,
+					MinNumeric:    0,
+					MinNumericSet: false,
+					MaxNumeric:    0,
+					MaxNumericSet: false,
+				}).Validate(string(value)); err != nil {
+					return errors.Wrap(err, "string")
+				}
+				return nil
+			}(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "support_email",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if value, ok := s.ToleranceBps.Get(); ok {
 			if err := func() error {
 				if err := (validate.Int{

@@ -170,6 +170,7 @@ type (
 		SettlementCurrency *string  `json:"settlement_currency,omitempty" maxLength:"10" doc:"BTC, or empty: each claim's own currency."`
 		SettlementSchedule *string  `json:"settlement_schedule,omitempty" enum:"manual,daily,weekly"`
 		SettlementAddress  *string  `json:"settlement_address,omitempty" maxLength:"100" doc:"Where the merchant's bitcoin is paid to; empty is the company's wallet."`
+		SupportEmail       *string  `json:"support_email,omitempty" maxLength:"254" doc:"Whom payers may write to, as the checkout shows it; empty for nobody."`
 		Origins            []string `json:"origins,omitempty" maxItems:"10"`
 	}
 
@@ -182,6 +183,7 @@ type (
 		SettlementCurrency string   `json:"settlement_currency" doc:"BTC, or empty: each claim's own currency."`
 		SettlementSchedule string   `json:"settlement_schedule" enum:"manual,daily,weekly"`
 		SettlementAddress  string   `json:"settlement_address" doc:"Empty is the company's wallet."`
+		SupportEmail       string   `json:"support_email" doc:"Whom payers may write to, as the checkout shows it; empty for nobody."`
 		Origins            []string `json:"origins"`
 	}
 )
@@ -323,7 +325,8 @@ func changeMerchantSettings(ctx context.Context, tx *db.Tx, c *call, in *merchan
 	b := &in.Body
 	s, err := c.Claim.ChangeSettings(ctx, tx, c.by, c.company, claim.Change{
 		ToleranceBps: b.ToleranceBps, Confirmations: b.Confirmations, GraceSeconds: b.LateGraceSeconds, Late: b.LatePolicy,
-		SettleIn: b.SettlementCurrency, Schedule: b.SettlementSchedule, PayoutAddress: b.SettlementAddress, Origins: b.Origins,
+		SettleIn: b.SettlementCurrency, Schedule: b.SettlementSchedule, PayoutAddress: b.SettlementAddress, SupportEmail: b.SupportEmail,
+		Origins: b.Origins,
 	})
 	if err != nil {
 		return nil, err
@@ -334,7 +337,7 @@ func changeMerchantSettings(ctx context.Context, tx *db.Tx, c *call, in *merchan
 func showSettings(s claim.Settings) *merchantSettings {
 	return &merchantSettings{
 		CompanyID: s.CompanyID, ToleranceBps: s.ToleranceBps, Confirmations: s.Confirmations, LatePolicy: string(s.Late), LateGraceSeconds: s.GraceSeconds,
-		SettlementCurrency: string(s.SettleIn), SettlementSchedule: string(s.Schedule), SettlementAddress: s.PayoutAddress,
+		SettlementCurrency: string(s.SettleIn), SettlementSchedule: string(s.Schedule), SettlementAddress: s.PayoutAddress, SupportEmail: s.SupportEmail,
 		Origins: append([]string{}, s.Origins...),
 	}
 }

@@ -152,6 +152,7 @@ var words = map[string]word{
 	"late_grace_seconds":               {"For how long after its end a price still holds.", `0`},
 	"settlement_currency":              {"What the merchant gets.", `"BTC"`},
 	"settlement_schedule":              {"When the merchant's money is paid out by itself.", `"manual"`},
+	"support_email":                    {"Whom payers may write to.", `"help@shop.example"`},
 	"settlement_address":               {"Where the merchant's bitcoin is paid to.", `""`},
 	"origins":                          {"Where the checkout may be embedded and may lead back to: https:// and a host.", `["https://shop.example"]`},
 	"first_seen":                       {"When it was first seen, UTC.", ``},

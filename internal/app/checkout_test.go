@@ -27,7 +27,7 @@ func openCheckout(t *testing.T, database string) *customer {
 	t.Helper()
 	s := boot(t, database, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
 	shop := newDoor(t, s)
-	shop.ok("POST", "/api/merchant/settings", `{"origins":["https://shop.example","https://other.example:8443"]}`)
+	shop.ok("POST", "/api/merchant/settings", `{"origins":["https://shop.example","https://other.example:8443"],"support_email":"help@shop.example"}`)
 	return &customer{&office{t, webtest.NewVisitor(t, s.Ready().BaseURL), s, shop}, shop}
 }
 
@@ -48,7 +48,7 @@ func TestCheckout(t *testing.T) {
 		id, path := p.claim()
 		address := p.shop.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(p.shop)["quote"].(object)["funding_details"].(object)["address"].(string)
 		page := p.says(p.Get(path), "Pay "+company, "Waiting for your payment", "0.00200000\u00a0BTC", "100.00\u00a0USD", "1 BTC = 50,000 USD", "<span>"+address[:4]+"</span>",
-			`href="bitcoin:`+address+`?amount=0.00200000"`, "Tea &lt;script&gt;alert(1)&lt;/script&gt;", "Test network regtest", `href="https://shop.example/order/7"`, "minutes left")
+			`href="bitcoin:`+address+`?amount=0.00200000"`, "Tea &lt;script&gt;alert(1)&lt;/script&gt;", "Test network regtest", `href="https://shop.example/order/7"`, "minutes left", `href="mailto:help@shop.example"`)
 		p.silent(page, "<script>alert", "Get a new price")
 		if got := page.Header.Get("Content-Security-Policy"); !strings.Contains(got, "frame-ancestors https://shop.example https://other.example:8443;") || page.Header.Get("X-Frame-Options") != "" {
 			t.Errorf("framed by %q", got)

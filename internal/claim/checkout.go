@@ -13,6 +13,7 @@ import (
 type Checkout struct {
 	Detail
 	Merchant string
+	Support  string   // the address that payers may write to, "" for none
 	Origins  []string // where the merchant may show the page within one of its own
 	Refunds  []Refund // those that stand, oldest first
 }
@@ -39,7 +40,7 @@ func (s *Service) Checkout(ctx context.Context, tx *db.Tx, claimID string) (Chec
 		return r.State == RefundWithdrawn || r.State == RefundOffered && !tx.Now().Before(r.ExpiresAt)
 	})
 	d, err := s.detail(ctx, tx, c)
-	return Checkout{d, company.Name, settings.Origins, back}, err
+	return Checkout{d, company.Name, settings.SupportEmail, settings.Origins, back}, err
 }
 
 // Waits says that the claim waits for money, as far as is known.

@@ -36,6 +36,7 @@ type Settings struct {
 	Origins       []string    // https://shop.example: where the checkout may be embedded, and may lead back to
 	Schedule      Schedule
 	PayoutAddress string // where the merchant's bitcoin goes; "" is the company's wallet
+	SupportEmail  string // whom payers may write to, as the checkout shows it; "" for nobody
 	Version       int64  // 0 before the first change
 	UpdatedAt     time.Time
 
@@ -46,6 +47,7 @@ type Settings struct {
 type Change struct {
 	ToleranceBps, Confirmations, GraceSeconds *int64
 	Late, SettleIn, Schedule, PayoutAddress   *string
+	SupportEmail                              *string
 	Origins                                   []string // nil leaves them alone
 }
 
@@ -136,6 +138,9 @@ func (s *Settings) apply(change Change, network string) error {
 			}
 			s.PayoutAddress = normal
 		}
+	}
+	if e := change.SupportEmail; e != nil {
+		s.SupportEmail = identity.Email(&list, "/support_email", *e, false)
 	}
 	if change.Origins != nil {
 		if len(change.Origins) > maxOrigins {

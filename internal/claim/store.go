@@ -204,9 +204,9 @@ func loadSettings(ctx context.Context, tx *db.Tx, companyID string) (Settings, e
 	s := Settings{CompanyID: companyID}
 	var late, settle, origins, schedule string
 	var updated int64
-	err := tx.QueryRow(ctx, `SELECT tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins, schedule, payout_address, version, updated_at
+	err := tx.QueryRow(ctx, `SELECT tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins, schedule, payout_address, support_email, version, updated_at
 		FROM merchant_settings WHERE company_id = $1`, companyID).Scan(&s.ToleranceBps, &s.Confirmations, &late, &s.GraceSeconds, &settle, &origins,
-		&schedule, &s.PayoutAddress, &s.Version, &updated)
+		&schedule, &s.PayoutAddress, &s.SupportEmail, &s.Version, &updated)
 	if err != nil {
 		return s, err
 	}
@@ -218,13 +218,13 @@ func loadSettings(ctx context.Context, tx *db.Tx, companyID string) (Settings, e
 // saveSettings writes the next version over the very one that was read.
 func saveSettings(ctx context.Context, tx *db.Tx, s Settings) error {
 	n, err := tx.Exec(ctx, `INSERT INTO merchant_settings (company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins,
-		schedule, payout_address, version, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+		schedule, payout_address, support_email, version, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (company_id) DO UPDATE SET tolerance_bps = excluded.tolerance_bps, confirmations = excluded.confirmations,
 		late_policy = excluded.late_policy, grace_seconds = excluded.grace_seconds, settle_in = excluded.settle_in, origins = excluded.origins,
-		schedule = excluded.schedule, payout_address = excluded.payout_address, version = excluded.version, updated_at = excluded.updated_at
+		schedule = excluded.schedule, payout_address = excluded.payout_address, support_email = excluded.support_email, version = excluded.version, updated_at = excluded.updated_at
 		WHERE merchant_settings.version = excluded.version - 1`,
 		s.CompanyID, s.ToleranceBps, s.Confirmations, string(s.Late), s.GraceSeconds, string(s.SettleIn), writeOrigins(s.Origins),
-		string(s.Schedule), s.PayoutAddress, s.Version+1, db.Micros(s.UpdatedAt))
+		string(s.Schedule), s.PayoutAddress, s.SupportEmail, s.Version+1, db.Micros(s.UpdatedAt))
 	if err == nil && n != 1 {
 		return errChangedByTwin
 	}
