@@ -26,6 +26,7 @@ var samples = map[string][]any{
 	AppConnected:    {AppConnectedData{"Ada", "Ledger", "Acme", []string{"read payrolls"}, at}, AppConnectedData{App: "Ledger", At: at}},
 	WebhookDisabled: {WebhookDisabledData{"Acme", "https://hooks.example.com/in", at}},
 	SignUp:          {SignUpData{"tok", at}},
+	MemberInvited:   {MemberInvitedData{"Acme", "developer", "tok", at}},
 	AccountExists:   {AccountExistsData{"Ada"}},
 	PasswordReset:   {PasswordResetData{"Ada", "tok", at}},
 	AccountChanged: {
