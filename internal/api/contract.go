@@ -337,9 +337,6 @@ func (rt route) codes(reg huma.Registry, in *input) []string {
 		add(errMalformed.Code, errDuplicate.Code, errTooLarge.Code, errMediaType.Code, "unknown_field", "invalid_type")
 		bodyCodes(reg, reg.Schema(in.typ.Field(in.body).Type, true, in.typ.Name()+"Body"), add)
 	}
-	for _, code := range strings.Fields(blockers[rt.name]) {
-		delete(can, code)
-	}
 	var all []string
 	for _, e := range explanations {
 		if can[e.Code] {
@@ -348,13 +345,6 @@ func (rt route) codes(reg huma.Registry, in *input) []string {
 	}
 	return all
 }
-
-// blockers are the codes that an operation never answers with, although its code mentions them: it lists them in its answer, as
-// what would stand in the way.
-var blockers = map[string]string{"preview-payroll": previewed, "quote-vendor-payroll": previewed}
-
-const previewed = "company_frozen external_id_conflict insufficient_balance invalid_state amount_not_positive amount_precision amount_too_small " +
-	"country_not_supported currency_not_supported no_distribution recipient_inactive rate_unavailable"
 
 // bodyCodes are those with which the reader refuses values of a schema.
 func bodyCodes(reg huma.Registry, s *huma.Schema, add func(...string)) {

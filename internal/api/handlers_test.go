@@ -15,10 +15,13 @@ import (
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
 )
@@ -32,7 +35,23 @@ func (paper) Address(branch, index uint32) (string, error) {
 
 type toySandbox struct{ failed string }
 
+// Deposit refuses what the real one refuses, by what the ids say.
 func (*toySandbox) Deposit(_ context.Context, _ identity.Principal, payrollID, kind, amount string) (string, error) {
+	if amount != "" {
+		a, err := money.Parse(money.BTC, amount)
+		if err == nil && a.Sign() <= 0 {
+			err = money.ErrNotPositive
+		}
+		if f, refused := fault.As(err); refused {
+			return "", f.At("body", "/amount")
+		}
+	}
+	switch payrollID {
+	case "prl_nobodys":
+		return "", fault.NotFoundErr
+	case "prl_paid":
+		return "", payroll.ErrState
+	}
 	return payrollID + "/" + kind + "/" + amount, nil
 }
 
@@ -45,6 +64,12 @@ func (*toySandbox) FeeRate(_ context.Context, _ identity.Principal, rate int64) 
 }
 
 func (s *toySandbox) PayoutFailure(_ context.Context, _ *db.Tx, _ identity.Principal, id string) error {
+	switch id {
+	case "pmt_nobodys":
+		return fault.NotFoundErr
+	case "pmt_under_way":
+		return payout.ErrProcessing
+	}
 	s.failed = id
 	return nil
 }

@@ -60,14 +60,15 @@ type (
 )
 
 type bench struct {
-	t       testing.TB
-	db      *db.DB
-	server  *server
-	key     string
-	company string
-	runs    atomic.Int64
-	hold    chan struct{} // when set, the handler waits for it
-	started chan struct{}
+	t        testing.TB
+	db       *db.DB
+	server   *server
+	key      string
+	company  string
+	refusals int // requests of [bench.refuses]
+	runs     atomic.Int64
+	hold     chan struct{} // when set, the handler waits for it
+	started  chan struct{}
 }
 
 func (b *bench) routes() []route {

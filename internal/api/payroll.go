@@ -237,7 +237,8 @@ func showQuote(q *quote.Quote) *payrollQuote {
 }
 
 func refreshQuote(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) (*payrollRefreshed, error) {
-	p, quotes, err := c.Payroll.Refresh(ctx, tx, c.by, in.Body.PayrollID)
+	// The books only move what they hold, and what is due was checked when the payroll was made.
+	p, quotes, err := c.Payroll.Refresh(ctx, tx, c.by, in.Body.PayrollID) //never:amount_precision amount_too_small insufficient_balance
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +250,7 @@ func refreshQuote(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) 
 }
 
 func cancelPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) (*payrollCancelled, error) {
-	p, err := c.Payroll.Cancel(ctx, tx, c.by, in.Body.PayrollID)
+	p, err := c.Payroll.Cancel(ctx, tx, c.by, in.Body.PayrollID) //never:amount_too_large insufficient_balance, what came was counted when it came
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +259,8 @@ func cancelPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput)
 
 // previewPayroll is a POST that only reads: it takes the body of create and has no effect.
 func previewPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateInput) (*payrollPreview, error) {
-	v, err := c.Payroll.Preview(ctx, tx, c.by, in.Body.params(c.company))
+	// What would stand in the way is in its answer.
+	v, err := c.Payroll.Preview(ctx, tx, c.by, in.Body.params(c.company)) //never:company_frozen external_id_conflict insufficient_balance invalid_state amount_not_positive amount_precision amount_too_small country_not_supported currency_not_supported no_distribution recipient_inactive rate_unavailable
 	if err != nil {
 		return nil, err
 	}

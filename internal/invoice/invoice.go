@@ -104,7 +104,7 @@ type Item struct {
 }
 
 // Due is what is still owed.
-func (v Invoice) Due() (money.Amount, error) { return v.Total.Sub(v.Paid) }
+func (v Invoice) Due() (money.Amount, error) { return v.Total.Sub(v.Paid) } //never:amount_too_large, neither is below zero
 
 // Payable says whether a pay run may take the invoice.
 func (v Invoice) Payable() bool { return v.Status == Sent || v.Status == PartiallyPaid }

@@ -110,7 +110,8 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		if id := person.r.ExternalID; row.Status == ImportValid && id != "" {
 			if before, twice := first[id]; twice {
 				row.Status = ImportFailed
-				row.Problems = []fault.Field{{Code: ErrExternalID.Code, Pointer: "external_id", Message: fmt.Sprintf("Row %d has the same external_id.", before)}}
+				// The row says so; the import as a whole goes on.
+				row.Problems = []fault.Field{{Code: ErrExternalID.Code, Pointer: "external_id", Message: fmt.Sprintf("Row %d has the same external_id.", before)}} //never:external_id_conflict
 			} else {
 				first[id] = number
 			}

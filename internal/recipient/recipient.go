@@ -257,7 +257,7 @@ func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Pa
 	if id == "" {
 		return Payee{}, fault.NotFoundErr
 	}
-	u, err := identity.ActingUser(ctx, tx, by, id)
+	u, err := identity.ActingUser(ctx, tx, by, id) //never:missing_field, somebody is named
 	if err != nil {
 		return Payee{}, err
 	}

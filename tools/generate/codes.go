@@ -32,12 +32,27 @@ type source struct {
 	bodies   map[types.Object]body
 	types    []*types.Named
 	codes    map[string]bool
+	nevers   map[place]*never
+}
+
+// place is a line of the source.
+type place struct {
+	file string
+	line int
+}
+
+// never is a remark at the end of a line, "//never:code code, and why": what is mentioned in this line, and all that it calls, does not
+// come to these codes here. It says what no reading of the code shows, such as that a stored amount is never too large. A remark that
+// takes nothing away fails, and so does a test that gets such a code after all: the contract does not have it.
+type never struct {
+	codes map[string]bool // with whether the remark took it away
 }
 
 // body is a piece of code with the package that it is in.
 type body struct {
 	node ast.Node
 	info *types.Info
+	fset *token.FileSet
 	// store says that it reads rows: what money finds wrong there is the service's own mistake, not the client's.
 	store bool
 }
@@ -51,13 +66,14 @@ func load(dir string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src := &source{packages: all, bodies: map[types.Object]body{}, codes: map[string]bool{}}
+	src := &source{packages: all, bodies: map[types.Object]body{}, codes: map[string]bool{}, nevers: map[place]*never{}}
 	for _, p := range all {
 		for _, e := range p.Errors {
 			return nil, e
 		}
 		for _, f := range p.Syntax {
 			store := filepath.Base(p.Fset.Position(f.Pos()).Filename) == "store.go"
+			src.readNevers(p.Fset, f)
 			for _, d := range f.Decls {
 				src.declare(p, d, store)
 			}
@@ -73,7 +89,7 @@ func (src *source) declare(p *packages.Package, d ast.Decl, store bool) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
 		if d.Body != nil {
-			src.bodies[p.TypesInfo.Defs[d.Name]] = body{d.Body, p.TypesInfo, store}
+			src.bodies[p.TypesInfo.Defs[d.Name]] = body{d.Body, p.TypesInfo, p.Fset, store}
 		}
 	case *ast.GenDecl:
 		for _, spec := range d.Specs {
@@ -87,7 +103,7 @@ func (src *source) declare(p *packages.Package, d ast.Decl, store bool) {
 					continue
 				}
 				for i, name := range spec.Names {
-					src.bodies[p.TypesInfo.Defs[name]] = body{spec.Values[min(i, len(spec.Values)-1)], p.TypesInfo, store}
+					src.bodies[p.TypesInfo.Defs[name]] = body{spec.Values[min(i, len(spec.Values)-1)], p.TypesInfo, p.Fset, store}
 					if p.PkgPath == apiPath && name.Name == "explanations" {
 						src.readCodes(spec.Values[0])
 					}
@@ -108,6 +124,37 @@ func (src *source) readCodes(list ast.Expr) {
 	}
 }
 
+func (src *source) readNevers(fset *token.FileSet, f *ast.File) {
+	for _, group := range f.Comments {
+		for _, c := range group.List {
+			list, ok := strings.CutPrefix(c.Text, "//never:")
+			if !ok {
+				continue
+			}
+			list, _, _ = strings.Cut(list, ",")
+			n := &never{map[string]bool{}}
+			for _, code := range strings.Fields(list) {
+				n.codes[code] = false
+			}
+			at := fset.Position(c.Pos())
+			src.nevers[place{at.Filename, at.Line}] = n
+		}
+	}
+}
+
+// unused names the remarks that took nothing away.
+func (src *source) unused() (list []string) {
+	for at, n := range src.nevers {
+		for code, used := range n.codes {
+			if !used {
+				list = append(list, fmt.Sprintf("%s:%d: never:%s takes nothing away", at.file, at.line, code))
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 func stringOf(e ast.Expr) (string, bool) {
 	lit, ok := e.(*ast.BasicLit)
 	if !ok || lit.Kind != token.STRING {
@@ -118,9 +165,26 @@ func stringOf(e ast.Expr) (string, bool) {
 }
 
 // reach collects the codes that a piece of code, and all that it calls or names, can come to. It follows every mention, so
-// it may name a code too many, never one too few.
+// it may name a code too many, and one too few only where a remark says so.
 func (src *source) reach(at body, seen map[types.Object]bool, codes map[string]bool) {
 	ast.Inspect(at.node, func(n ast.Node) bool {
+		if n == nil {
+			return true
+		}
+		seen, codes := seen, codes
+		if p := at.fset.Position(n.Pos()); src.nevers[place{p.Filename, p.Line}] != nil {
+			remark, all := src.nevers[place{p.Filename, p.Line}], codes
+			seen, codes = maps.Clone(seen), map[string]bool{} // what is seen here only is not yet seen without the remark
+			defer func() {
+				for code := range codes {
+					if _, ok := remark.codes[code]; ok {
+						remark.codes[code] = true
+					} else {
+						all[code] = true
+					}
+				}
+			}()
+		}
 		switch n := n.(type) {
 		case *ast.BasicLit:
 			if text, ok := stringOf(n); ok && src.codes[text] {
@@ -187,7 +251,7 @@ func (src *source) handlerCodes() map[string][]string {
 					return true
 				}
 				codes := map[string]bool{}
-				src.reach(body{handler, p.TypesInfo, false}, map[types.Object]bool{}, codes)
+				src.reach(body{handler, p.TypesInfo, p.Fset, false}, map[types.Object]bool{}, codes)
 				found[name] = slices.Sorted(maps.Keys(codes))
 				return true
 			})
@@ -220,13 +284,16 @@ func codesFile(dir string) ([]byte, error) {
 		return nil, err
 	}
 	found := src.handlerCodes()
+	if unused := src.unused(); len(unused) > 0 {
+		return nil, fmt.Errorf("%s", strings.Join(unused, "\n"))
+	}
 	var b bytes.Buffer
 	b.WriteString(`// Code generated by tools/generate; DO NOT EDIT.
 
 package api
 
 // handlerCodes are the codes with which the handler of an operation can refuse, by the operation's name: every code that
-// its code, and all that this calls, mentions.
+// its code, and all that this calls, mentions, less what a remark in the code takes away.
 var handlerCodes = map[string]string{
 `)
 	for _, name := range slices.Sorted(maps.Keys(found)) {

@@ -39,7 +39,7 @@ var (
 	ErrTooMany  = fault.New(fault.Conflict, "invalid_state", "A company has at most 10 webhook endpoints. Delete one first.")
 	ErrKeyOnly  = fault.New(fault.Forbidden, "insufficient_scope", "Webhook endpoints are managed with an API key of the company itself.")
 	ErrDisabled = fault.New(fault.Conflict, "invalid_state", "The endpoint is disabled. Enable it first.")
-	errRaced    = fault.New(fault.Conflict, "invalid_state", "The endpoint was changed at the same moment. Read it and try again.")
+	errRaced    = fault.New(fault.Unavailable, "retry_later", "The endpoint changed at the same moment. Try again.")
 )
 
 // The states of an endpoint. Throttled is an enabled one that is paused because of what its receiver answered.
@@ -105,7 +105,7 @@ func (s Setup) apply(e *Endpoint, p Params) error {
 		e.URL = *p.URL
 	}
 	if p.Description != nil {
-		e.Description = identity.Line(&problems, "/description", *p.Description, 0, maxDescription)
+		e.Description = identity.Line(&problems, "/description", *p.Description, 0, maxDescription) //never:missing_field, it may be empty
 	}
 	if p.Events != nil {
 		for i, name := range *p.Events {
