@@ -87,6 +87,7 @@ var handlerCodes = map[string]string{
 	"sandbox-bank-deposit":                "amount_not_positive amount_precision amount_too_large currency_not_supported invalid_parameter invalid_state invalid_type missing_field not_found",
 	"sandbox-clock":                       "invalid_parameter",
 	"sandbox-deposit":                     "amount_not_positive amount_precision amount_too_large invalid_parameter invalid_state invalid_type missing_field not_found retry_later",
+	"sandbox-fee-rate":                    "invalid_state",
 	"sandbox-kyb":                         "invalid_state not_found retry_later",
 	"sandbox-kyc":                         "invalid_state missing_field not_found retry_later",
 	"sandbox-mails":                       "",

@@ -295,7 +295,7 @@ func (rt route) describe() string {
 // codes are those with which an operation can refuse, in the order of their statuses: what every such route checks, and
 // what its handler can come to (codes.go).
 func (rt route) codes(reg huma.Registry, in *input) []string {
-	can := map[string]bool{errVersion.Code: true, errMisdirected.Code: true}
+	can := map[string]bool{errVersion.Code: true, errMisdirected.Code: !forAnyHost(rt.path)}
 	add := func(codes ...string) {
 		for _, code := range codes {
 			can[code] = true

@@ -96,7 +96,9 @@ func TestEachOperationRefusesAlike(t *testing.T) {
 	}
 	for _, o := range all {
 		want(o, b.sent(plain, o, ids, header("Api-Version", "1.0")), 400, "unsupported_version")
-		want(o, b.sent(elsewhere, o, ids, nothing), 421, "misdirected")
+		if !forAnyHost(o.path) {
+			want(o, b.sent(elsewhere, o, ids, nothing), 421, "misdirected")
+		}
 		if o.handler.run == nil {
 			continue
 		}

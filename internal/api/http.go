@@ -332,10 +332,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// forAnyHost says whether a path answers under whatever name it is asked: load balancers know none.
+func forAnyHost(path string) bool { return path == "/healthz" || path == "/readyz" }
+
 // Serves says whether a request is for one of the hosts that are served, or for any when there are none. Whether the process
 // is well may be asked by any name: balancers ask by its address.
 func Serves(hosts []string, r *http.Request) bool {
-	if len(hosts) == 0 || r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+	if len(hosts) == 0 || forAnyHost(r.URL.Path) {
 		return true
 	}
 	bare := func(host string) string {
