@@ -351,6 +351,8 @@ func TestSandboxControlsRefuse(t *testing.T) {
 			refused(409, "invalid_state", "", "deposit", deposit("prl_paid", "")),
 			refused(422, "amount_not_positive", "/amount", "deposit", deposit("prl_1", `,"amount":0`)),
 			refused(422, "amount_precision", "/amount", "deposit", deposit("prl_1", `,"amount":0.000000001`)),
+			refused(409, "invalid_state", "", "fee-rate", `{"sat_per_vbyte":7}`),
+			refused(422, "invalid_parameter", "/sat_per_vbyte", "fee-rate", `{"sat_per_vbyte":0}`),
 			refused(422, "invalid_parameter", "/advance_seconds", "clock", `{"advance_seconds":0}`),
 			refusal{404, "not_found", "", "GET", "/api/sandbox/mails?company_id=com_another", "", ""},
 		)

@@ -60,6 +60,9 @@ func (*toySandbox) Advance(_ context.Context, by time.Duration) (time.Time, erro
 }
 
 func (*toySandbox) FeeRate(_ context.Context, _ identity.Principal, rate int64) (int64, error) {
+	if rate == 7 {
+		return 0, payroll.ErrState // as a sandbox that follows a real node
+	}
 	return rate - 1, nil
 }
 
