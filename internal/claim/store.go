@@ -101,7 +101,7 @@ func one(r db.Row) (*Claim, error) {
 func update(ctx context.Context, tx *db.Tx, c *Claim, from State) error {
 	c.UpdatedAt = tx.Now()
 	b := &c.booked
-	n, err := tx.Exec(ctx, `UPDATE claims SET state = $1, exception = $2, reverted = $3, tx_hash = $4, seen = $5, wallet = $6, suspense = $7,
+	err := tx.One(ctx, errChangedByTwin, `UPDATE claims SET state = $1, exception = $2, reverted = $3, tx_hash = $4, seen = $5, wallet = $6, suspense = $7,
 		excess = $8, shortfall = $9, exchanged = $10, merchant = $11, revenue = $12, owed_merchant = $13, owed_payer = $14, refunded = $15,
 		refunding = $16, cancelled_at = $17, invalid_at = $18, updated_at = $19, channels = $20, version = version + 1
 		WHERE company_id = $21 AND claim_id = $22 AND version = $23 AND state = $24`,
@@ -109,14 +109,8 @@ func update(ctx context.Context, tx *db.Tx, c *Claim, from State) error {
 		b.excess.Units(), b.shortfall.Units(), b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(), b.owedMerchant.Units(),
 		b.owedPayer.Units(), c.Refunded.Units(), c.Refunding, micros(c.CancelledAt), micros(c.InvalidAt), db.Micros(c.UpdatedAt), b.channels.Units(),
 		c.CompanyID, c.ID, c.Version, string(from))
-	if err != nil {
-		return err
-	}
-	if n != 1 {
-		return errChangedByTwin
-	}
 	c.Version++
-	return nil
+	return err
 }
 
 func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) (found []Claim, total int64, err error) {

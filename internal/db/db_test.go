@@ -234,3 +234,44 @@ func TestTooManyTransactionsAreToldToComeBack(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAStatementThatChangesNothingUndoesItsTransaction(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		lost := fault.New(fault.Conflict, "lost", "Somebody else was first.")
+		for _, after := range []func(context.Context, *db.Tx) error{
+			func(context.Context, *db.Tx) error { return nil },
+			func(ctx context.Context, tx *db.Tx) error {
+				_, err := db.Setting(ctx, tx, "any")
+				return err
+			},
+			func(ctx context.Context, tx *db.Tx) error {
+				_, _ = db.Setting(ctx, tx, "any") // whoever overlooks the answer cannot commit either
+				return nil
+			},
+		} {
+			err := d.Write(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+				if err := db.SetSetting(ctx, tx, "before", "x"); err != nil {
+					return err
+				}
+				if err := tx.One(ctx, lost, "UPDATE settings SET value = 'y' WHERE key = $1", "none"); err != nil {
+					return err
+				}
+				return after(ctx, tx)
+			})
+			if !errors.Is(err, lost) {
+				t.Errorf("the transaction ended with %v", err)
+			}
+			err = d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+				var n int64
+				err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM settings WHERE key = 'before'").Scan(&n)
+				if n != 0 {
+					t.Error("what the transaction wrote is there")
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

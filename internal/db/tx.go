@@ -119,6 +119,16 @@ func (t *Tx) Later(ctx context.Context, refused func(error) error, query string,
 	return t.conn.later(ctx, refused, query, args)
 }
 
+// One runs a statement that has to change one row, and answers instead when it does not. On PostgreSQL it may travel with a later
+// statement; what is against it then shows there, or before the commit, and nothing is committed.
+func (t *Tx) One(ctx context.Context, instead error, query string, args ...any) error {
+	if t.readOnly {
+		return errors.New("db: a write in a read-only transaction")
+	}
+	t.execs++
+	return t.conn.one(ctx, instead, query, args)
+}
+
 // Statement is a statement with its arguments, and how many rows it changed once it has run.
 type Statement struct {
 	Query   string
@@ -442,7 +452,7 @@ func (t *Tx) Flush(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return t.conn.settle(ctx)
 }
 
 // mark and rewind drop what a failed function left for the commit.
@@ -466,6 +476,8 @@ type conn interface {
 	execAll(ctx context.Context, all []*Statement) error
 	query(ctx context.Context, query string, args []any) (*Rows, error)
 	later(ctx context.Context, refused func(error) error, query string, args []any) error
+	one(ctx context.Context, instead error, query string, args []any) error
+	settle(ctx context.Context) error // what one was called for is certain
 	insert(ctx context.Context, table string, columns []string, rows [][]any) error
 }
 
@@ -515,6 +527,8 @@ type pgConn struct {
 	c       *pgxpool.Conn
 	waiting *pgx.Batch
 	refused map[int]func(error) error // what the error of a statement that waits means, by its place
+	single  map[int]error             // what it means that a statement that waits does not change one row, by its place
+	broken  error                     // that meaning once it is so: whatever comes then, nothing may be committed
 }
 
 // waitForConnection is how long a transaction waits for one. Whoever waits longer is better told to come back: a queue that
@@ -538,15 +552,24 @@ func beginPostgres(ctx context.Context, pool *pgxpool.Pool, begin string) (*pgCo
 
 // flush sends what waits. All but the last few statements have answered well when it returns without an error.
 func (p *pgConn) flush(ctx context.Context, unread int) (results pgx.BatchResults, err error) {
-	results, n, refused := p.c.SendBatch(ctx, p.waiting), p.waiting.Len(), p.refused
-	p.waiting, p.refused = &pgx.Batch{}, nil
+	if p.broken != nil {
+		return nil, p.broken
+	}
+	results, n, refused, single := p.c.SendBatch(ctx, p.waiting), p.waiting.Len(), p.refused, p.single
+	p.waiting, p.refused, p.single = &pgx.Batch{}, nil, nil
 	for i := range n - unread {
-		if _, err := results.Exec(); err != nil {
+		tag, err := results.Exec()
+		if err != nil {
 			_ = results.Close() // the same error
 			if explain := refused[i]; explain != nil {
 				err = explain(err)
 			}
 			return nil, err
+		}
+		if instead := single[i]; instead != nil && tag.RowsAffected() != 1 {
+			_ = results.Close() // nothing of it counts any more
+			p.broken = instead
+			return nil, instead
 		}
 	}
 	return results, nil
@@ -616,7 +639,7 @@ func (p *pgConn) execAll(ctx context.Context, all []*Statement) error {
 }
 
 func (p *pgConn) query(ctx context.Context, query string, args []any) (*Rows, error) {
-	if p.waiting.Len() == 0 {
+	if p.waiting.Len() == 0 && p.broken == nil {
 		rows, err := p.c.Query(ctx, query, args...)
 		return &Rows{pgx: rows}, err
 	}
@@ -642,6 +665,30 @@ func (p *pgConn) later(_ context.Context, refused func(error) error, query strin
 	}
 	p.waiting.Queue(query, args...)
 	return nil
+}
+
+func (p *pgConn) one(_ context.Context, instead error, query string, args []any) error {
+	if p.single == nil {
+		p.single = map[int]error{}
+	}
+	p.single[p.waiting.Len()] = instead
+	p.waiting.Queue(query, args...)
+	return nil
+}
+
+// settle reads the counts before the commit is sent: it must not travel with what may forbid it.
+func (p *pgConn) settle(ctx context.Context) error {
+	if p.broken != nil {
+		return p.broken
+	}
+	if len(p.single) == 0 {
+		return nil
+	}
+	results, err := p.flush(ctx, 0)
+	if err != nil {
+		return err
+	}
+	return results.Close()
 }
 
 // insert is one statement, with an array for each column, which waits; so a violation shows with a later statement or the commit.
@@ -767,6 +814,16 @@ func (c sqliteConn) later(ctx context.Context, refused func(error) error, query 
 	}
 	return err
 }
+
+func (c sqliteConn) one(ctx context.Context, instead error, query string, args []any) error {
+	n, err := c.exec(ctx, query, args)
+	if err == nil && n != 1 {
+		err = instead
+	}
+	return err
+}
+
+func (c sqliteConn) settle(context.Context) error { return nil }
 
 // insert takes statements of few rows: the driver's cost of a bind grows with their number.
 func (c sqliteConn) insert(ctx context.Context, table string, columns []string, rows [][]any) error {

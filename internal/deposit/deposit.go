@@ -335,12 +335,8 @@ func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []D
 
 // step writes the next version of a deposit.
 func step(ctx context.Context, tx *db.Tx, from State, d *Deposit, reason string) error {
-	moved, err := update(ctx, tx, *d)
-	if err != nil {
+	if err := update(ctx, tx, *d); err != nil {
 		return err
-	}
-	if !moved {
-		return errChangedByTwin
 	}
 	d.Version++
 	db.History(tx, d.CompanyID, d.ID, d.Version, string(from), string(d.State), reason)

@@ -22,11 +22,10 @@ func insert(ctx context.Context, tx *db.Tx, d Deposit) (bool, error) {
 }
 
 // update writes what may change of a deposit, over the very version that was read.
-func update(ctx context.Context, tx *db.Tx, d Deposit) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE deposits SET state = $1, quote_id = $2, timely = $3, first_seen = $4, replaced_by = $5, version = version + 1
+func update(ctx context.Context, tx *db.Tx, d Deposit) error {
+	return tx.One(ctx, errChangedByTwin, `UPDATE deposits SET state = $1, quote_id = $2, timely = $3, first_seen = $4, replaced_by = $5, version = version + 1
 		WHERE company_id = $6 AND deposit_id = $7 AND version = $8`,
 		string(d.State), d.QuoteID, d.Timely, db.Micros(d.FirstSeen), d.ReplacedBy, d.CompanyID, d.ID, d.Version)
-	return n == 1, err
 }
 
 // find answers db.ErrNoRows for an output without a deposit.

@@ -2,7 +2,8 @@
 //
 // A job is a row, inserted by the transaction that needs it. A runner claims due rows by moving run_at past
 // a lease (one guarded statement, so two runners never hold one job), runs the handler, and deletes the row:
-// for a [TxHandler] in the transaction of the effect itself, for a [NetHandler] afterwards. A failed job comes back
+// for a [TxHandler] in the transaction of the effect itself, for a [NetHandler] afterwards. Jobs that work inside a transaction
+// share one; when one of them fails, each has one of its own. A failed job comes back
 // with growing delay, and is parked for a person after maxAttempts; it is never dropped.
 //
 // Handlers are level-triggered: a job says which object to look at, not what happened to it, so running one
@@ -10,6 +11,8 @@
 package job
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -18,6 +21,7 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,7 +51,7 @@ func (j Job) Decode(v any) error {
 	return nil
 }
 
-// TxHandler works inside one transaction, in which the job is completed too.
+// TxHandler works inside one transaction, in which the job is completed too, and other jobs may be.
 type TxHandler func(ctx context.Context, tx *db.Tx, j Job) error
 
 // NetHandler may talk to the network; it opens its own transactions, and may run again after a crash.
@@ -73,6 +77,7 @@ const (
 	lease       = 45 * time.Second
 	claimSize   = 64
 	parallel    = 32
+	shared      = 32 // jobs of one transaction
 	pollEvery   = 250 * time.Millisecond
 	maxAttempts = 20
 	maxBackoff  = time.Hour
@@ -188,21 +193,79 @@ func (r *Runner) runDue(ctx context.Context) (int, error) {
 		first error
 		slots = make(chan struct{}, parallel)
 	)
-	for _, j := range jobs {
+	run := func(jobs []Job) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if err := r.runOne(ctx, j); err != nil {
+			if err := r.runAll(ctx, jobs); err != nil {
 				mu.Lock()
 				if first == nil {
-					first = fmt.Errorf("job %s %s: %w", j.Kind, j.ID, err)
+					first = err
 				}
 				mu.Unlock()
 			}
 		})
 	}
+	var inside []Job
+	for i, j := range jobs {
+		if r.table[j.Kind].Tx != nil {
+			inside = append(inside, j)
+		} else {
+			run(jobs[i : i+1])
+		}
+	}
+	// Jobs about one object are neighbours in this order, and so in one transaction rather than in two that wait for each other.
+	slices.SortFunc(inside, func(a, b Job) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.CompanyID, b.CompanyID), bytes.Compare(a.Payload, b.Payload), cmp.Compare(a.ID, b.ID))
+	})
+	for some := range slices.Chunk(inside, shared) {
+		run(some)
+	}
 	wg.Wait()
 	return len(jobs), first
+}
+
+// runAll runs jobs in one transaction or, when that fails, one by one: so a bad one never spoils its neighbours. It returns the
+// first error.
+func (r *Runner) runAll(ctx context.Context, jobs []Job) (first error) {
+	if len(jobs) > 1 && r.together(ctx, jobs) == nil {
+		return nil
+	}
+	for _, j := range jobs {
+		if err := r.runOne(ctx, j); err != nil && first == nil {
+			first = fmt.Errorf("job %s %s: %w", j.Kind, j.ID, err)
+		}
+	}
+	return first
+}
+
+// together completes jobs and runs their handlers in one transaction.
+func (r *Runner) together(ctx context.Context, jobs []Job) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, lease/3)
+	defer cancel()
+	defer recoverTo(&err)
+	return r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		mine, err := completeAll(ctx, tx, jobs)
+		if err != nil {
+			return err
+		}
+		for _, j := range jobs {
+			if !mine[j.ID] {
+				continue // another runner took it over when the lease ran out
+			}
+			if err := r.table[j.Kind].Tx(ctx, tx, j); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// recoverTo makes an error of a panic.
+func recoverTo(err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+	}
 }
 
 func (r *Runner) runOne(ctx context.Context, j Job) error {
@@ -225,11 +288,7 @@ func (r *Runner) runOne(ctx context.Context, j Job) error {
 }
 
 func (r *Runner) handle(ctx context.Context, j Job) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-		}
-	}()
+	defer recoverTo(&err)
 	e := r.table[j.Kind]
 	if e.Net != nil {
 		if err := e.Net(ctx, r.d, j); err != nil {

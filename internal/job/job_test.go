@@ -128,3 +128,35 @@ func TestALeaseHasOneHolder(t *testing.T) {
 		}
 	})
 }
+
+func TestABadJobDoesNotSpoilThoseThatShareItsTransaction(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
+		enqueue(t, d, 40, "good")
+		enqueue(t, d, 1, "bad")
+		broken := errors.New("broken")
+		write := func(result error) job.Entry {
+			return job.Entry{Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
+				return errors.Join(db.SetSetting(ctx, tx, j.ID, j.Kind), result)
+			}}
+		}
+		r := job.NewRunner(d, job.Table{"good": write(nil), "bad": write(broken)}, nil, slog.New(slog.DiscardHandler))
+		if err := r.Drain(context.Background()); !errors.Is(err, broken) {
+			t.Error(err)
+		}
+		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+			var good, bad int64
+			err := tx.QueryRow(ctx, "SELECT SUM(CASE WHEN value = 'good' THEN 1 ELSE 0 END), SUM(CASE WHEN value = 'bad' THEN 1 ELSE 0 END) FROM settings").Scan(&good, &bad)
+			if good != 40 || bad != 0 {
+				t.Errorf("%d good jobs and %d bad ones left what they wrote", good, bad)
+			}
+			due, parked, waiting := job.Waiting(ctx, tx)
+			if due != 1 || parked != 0 {
+				t.Errorf("%d due, %d parked", due, parked)
+			}
+			return errors.Join(err, waiting)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}

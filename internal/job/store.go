@@ -37,6 +37,27 @@ func complete(ctx context.Context, tx *db.Tx, j Job) (mine bool, err error) {
 	return n == 1, err
 }
 
+// completeAll is complete for many jobs: it says by their ids which of them were this runner's.
+func completeAll(ctx context.Context, tx *db.Tx, jobs []Job) (mine map[string]bool, err error) {
+	held := make([][]any, len(jobs))
+	for i, j := range jobs {
+		held[i] = []any{j.CompanyID, j.ID, int64(j.Attempt)}
+	}
+	mine = make(map[string]bool, len(jobs))
+	for values, args := range tx.Values(held, 1) {
+		rows, err := tx.Query(ctx, `WITH v (company_id, job_id, attempt) AS (`+values+`)
+			DELETE FROM jobs WHERE (company_id, job_id, attempt) IN (SELECT company_id, job_id, attempt FROM v) RETURNING job_id`, args...)
+		ids, err := db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			mine[id] = true
+		}
+	}
+	return mine, nil
+}
+
 func postpone(ctx context.Context, tx *db.Tx, j Job, to time.Time, park bool, why string) error {
 	if len(why) > 2000 {
 		why = why[:2000]
