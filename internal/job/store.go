@@ -32,30 +32,25 @@ func claim(ctx context.Context, tx *db.Tx, kinds []string) ([]Job, error) {
 	})
 }
 
+const completion = "DELETE FROM jobs WHERE company_id = $1 AND job_id = $2 AND attempt = $3"
+
 func complete(ctx context.Context, tx *db.Tx, j Job) (mine bool, err error) {
-	n, err := tx.Exec(ctx, "DELETE FROM jobs WHERE company_id = $1 AND job_id = $2 AND attempt = $3", j.CompanyID, j.ID, j.Attempt)
+	n, err := tx.Exec(ctx, completion, j.CompanyID, j.ID, j.Attempt)
 	return n == 1, err
 }
 
 // completeAll is complete for many jobs: it says by their ids which of them were this runner's.
-func completeAll(ctx context.Context, tx *db.Tx, jobs []Job) (mine map[string]bool, err error) {
-	held := make([][]any, len(jobs))
+func completeAll(ctx context.Context, tx *db.Tx, jobs []Job) (map[string]bool, error) {
+	all := make([]*db.Statement, len(jobs))
 	for i, j := range jobs {
-		held[i] = []any{j.CompanyID, j.ID, int64(j.Attempt)}
+		all[i] = &db.Statement{Query: completion, Args: []any{j.CompanyID, j.ID, j.Attempt}}
 	}
-	mine = make(map[string]bool, len(jobs))
-	for values, args := range tx.Values(held, 1) {
-		rows, err := tx.Query(ctx, `WITH v (company_id, job_id, attempt) AS (`+values+`)
-			DELETE FROM jobs WHERE (company_id, job_id, attempt) IN (SELECT company_id, job_id, attempt FROM v) RETURNING job_id`, args...)
-		ids, err := db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range ids {
-			mine[id] = true
-		}
+	err := tx.ExecAll(ctx, all)
+	mine := make(map[string]bool, len(jobs))
+	for i, j := range jobs {
+		mine[j.ID] = all[i].Changed == 1
 	}
-	return mine, nil
+	return mine, err
 }
 
 func postpone(ctx context.Context, tx *db.Tx, j Job, to time.Time, park bool, why string) error {
