@@ -11,6 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/session"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
@@ -52,7 +54,10 @@ func hire(t *testing.T, d *db.DB, roles ...string) *staff {
 		}
 		return nil
 	})
-	openHouse(t, x.house, Deps{DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID, x.other.ID}})
+	openHouse(t, x.house, Deps{
+		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID, x.other.ID}, Payroll: &payroll.Service{Network: "regtest", ChainName: "regtest"},
+		KYC: &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(1, 1), Provider: kyc.Sandbox{}},
+	})
 	return x
 }
 
