@@ -24,6 +24,16 @@ const (
 	paints       = 7
 )
 
+// slowLine is the command of the protocol that every Chromium knows; its successor takes other parameters from version to version.
+var slowLine = cdp.Command[lineConditions, cdp.Empty]{Method: "Network.emulateNetworkConditions"}
+
+type lineConditions struct {
+	Offline bool    `json:"offline"`
+	Latency float64 `json:"latency"`            // ms
+	Down    float64 `json:"downloadThroughput"` // bytes a second
+	Up      float64 `json:"uploadThroughput"`
+}
+
 // painted is what a phone's user waits for.
 type painted struct {
 	first time.Duration // from the tap to the first content, median
@@ -70,9 +80,7 @@ func paintOnce(ctx context.Context, address string) (time.Duration, int64, error
 	slow := chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
 		if err == nil {
-			_, err = cdp.Call(ctx, t, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
-				MatchedNetworkConditions: []*network.Conditions{{Latency: phoneLatency, DownloadThroughput: phoneDown, UploadThroughput: phoneUp}},
-			})
+			_, err = cdp.Call(ctx, t, slowLine, lineConditions{Latency: phoneLatency, Down: phoneDown, Up: phoneUp})
 		}
 		if err == nil {
 			_, err = cdp.Call(ctx, t, emulation.SetCPUThrottlingRate, emulation.SetCPUThrottlingRateParams{Rate: phoneSlower})

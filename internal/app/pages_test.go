@@ -299,9 +299,11 @@ func TestPayrollInABrowser(t *testing.T) {
 	b.Check(base + "/payrolls/import")
 	b.Check(base + fund)
 
-	o.picture(b.Open(base+"/overview", webtest.Look{Width: 960}), "overview")
+	if *screenshots != "" {
+		o.picture(b.Open(base+"/overview", webtest.Look{Width: 960}), "overview")
+		o.picture(b.Open(base+fund, webtest.Look{Width: 960}), "fund")
+	}
 	live := b.Open(base+fund, webtest.Look{})
-	o.picture(b.Open(base+fund, webtest.Look{Width: 960}), "fund")
 	live.Send(".simulate button")
 	eventually(t, 90*time.Second, "the page shows that all is there", func() bool {
 		return strings.Contains(live.Text(), "No money is asked for any more")

@@ -43,11 +43,13 @@ function show(body) {
 	}
 }
 
+let polling = false;
 let tag = "";
 
 // poll asks for the part once in a while, and gets it only when it has changed.
 async function poll() {
 	try {
+		if (document.hidden) return;
 		const answer = await fetch(part.dataset.live, tag ? { headers: { "If-None-Match": tag } } : {});
 		if (answer.ok) {
 			tag = answer.headers.get("ETag");
@@ -55,8 +57,33 @@ async function poll() {
 		}
 	} catch {
 		// The network is away for the moment.
+	} finally {
+		setTimeout(poll, pollEvery);
 	}
-	setTimeout(poll, pollEvery);
+}
+
+let stream = null;
+
+// follow hears of changes as long as the page is looked at.
+function follow() {
+	stream?.close();
+	stream = null;
+	if (document.hidden || polling) return;
+	const mine = new EventSource(part.dataset.live);
+	stream = mine;
+	let heard = false;
+	mine.addEventListener("message", (news) => {
+		heard = true;
+		show(news.data);
+	});
+	// The first event comes at once. Where none does, something on the way holds streams back or refuses them.
+	setTimeout(() => {
+		if (!heard && stream === mine) {
+			mine.close();
+			polling = true;
+			poll();
+		}
+	}, pollEvery);
 }
 
 offer(document);
@@ -65,17 +92,7 @@ if (part) {
 		count();
 		setInterval(count, 1000);
 	}
-	const stream = new EventSource(part.dataset.live);
-	let heard = false;
-	stream.addEventListener("message", (news) => {
-		heard = true;
-		show(news.data);
-	});
-	// The first event comes at once. Where none does, something on the way holds streams back or refuses them.
-	setTimeout(() => {
-		if (!heard) {
-			stream.close();
-			poll();
-		}
-	}, pollEvery);
+	follow();
+	// A browser has few connections for each site, and every stream holds one: a page that nobody looks at lets go of it.
+	document.addEventListener("visibilitychange", follow);
 }

@@ -127,6 +127,7 @@ func (l Look) width() int {
 type Page struct {
 	t     testing.TB
 	ctx   context.Context
+	close context.CancelFunc
 	axe   string
 	look  Look
 	mu    sync.Mutex
@@ -142,7 +143,7 @@ func (b *Browser) Open(address string, look Look) *Page {
 	b.t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx)
 	b.t.Cleanup(cancel)
-	p := &Page{t: b.t, ctx: ctx, axe: b.axe, look: look, hosts: map[string]bool{}}
+	p := &Page{t: b.t, ctx: ctx, close: cancel, axe: b.axe, look: look, hosts: map[string]bool{}}
 	scheme := "light"
 	if look.Dark {
 		scheme = "dark"
@@ -175,6 +176,9 @@ func (b *Browser) Open(address string, look Look) *Page {
 	p.Do(chromedp.Navigate(address))
 	return p
 }
+
+// Close closes the tab, and with it the streams that its page holds: a browser has six connections for each site.
+func (p *Page) Close() { p.close() }
 
 // hear notes what a page asks for, and what the browser holds against it.
 func (p *Page) hear(ev any) {
@@ -361,6 +365,8 @@ var Looks = []Look{{}, {Dark: true}, {Width: 320}, {Width: 320, Dark: true}}
 func (b *Browser) Check(address string) {
 	b.t.Helper()
 	for _, look := range Looks {
-		b.Open(address, look).Audit()
+		p := b.Open(address, look)
+		p.Audit()
+		p.Close()
 	}
 }
