@@ -15190,6 +15190,39 @@ func (s *OptPayerUpdateBodyPayrollInvoiceCurrency) UnmarshalJSON(data []byte) er
 	return s.Decode(d)
 }
 
+// Encode encodes PayrollApproval as json.
+func (o OptPayrollApproval) Encode(e *jx.Encoder) {
+	if !o.Set {
+		return
+	}
+	o.Value.Encode(e)
+}
+
+// Decode decodes PayrollApproval from json.
+func (o *OptPayrollApproval) Decode(d *jx.Decoder) error {
+	if o == nil {
+		return errors.New("invalid: unable to decode OptPayrollApproval to nil")
+	}
+	o.Set = true
+	if err := o.Value.Decode(d); err != nil {
+		return err
+	}
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s OptPayrollApproval) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *OptPayrollApproval) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
 // Encode encodes PayrollQuote as json.
 func (o OptPayrollQuote) Encode(e *jx.Encoder) {
 	if !o.Set {
@@ -18524,6 +18557,119 @@ func (s *PayoutOutputStatus) UnmarshalJSON(data []byte) error {
 }
 
 // Encode implements json.Marshaler.
+func (s *PayrollApproval) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *PayrollApproval) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("given")
+		e.Int64(s.Given)
+	}
+	{
+		e.FieldStart("needed")
+		e.Int64(s.Needed)
+	}
+}
+
+var jsonFieldsNameOfPayrollApproval = [2]string{
+	0: "given",
+	1: "needed",
+}
+
+// Decode decodes PayrollApproval from json.
+func (s *PayrollApproval) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode PayrollApproval to nil")
+	}
+	var requiredBitSet [1]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "given":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Int64()
+				s.Given = int64(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"given\"")
+			}
+		case "needed":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				v, err := d.Int64()
+				s.Needed = int64(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"needed\"")
+			}
+		default:
+			return d.Skip()
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode PayrollApproval")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [1]uint8{
+		0b00000011,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfPayrollApproval) {
+					name = jsonFieldsNameOfPayrollApproval[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *PayrollApproval) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *PayrollApproval) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
 func (s *PayrollCancelled) Encode(e *jx.Encoder) {
 	e.ObjStart()
 	s.encodeFields(e)
@@ -19279,6 +19425,12 @@ func (s *PayrollDetail) Encode(e *jx.Encoder) {
 // encodeFields encodes fields.
 func (s *PayrollDetail) encodeFields(e *jx.Encoder) {
 	{
+		if s.Approval.Set {
+			e.FieldStart("approval")
+			s.Approval.Encode(e)
+		}
+	}
+	{
 		e.FieldStart("company_id")
 		e.Str(s.CompanyID)
 	}
@@ -19321,6 +19473,10 @@ func (s *PayrollDetail) encodeFields(e *jx.Encoder) {
 	{
 		e.FieldStart("funding_state")
 		s.FundingState.Encode(e)
+	}
+	{
+		e.FieldStart("hold_reason")
+		e.Str(s.HoldReason)
 	}
 	{
 		e.FieldStart("payees")
@@ -19370,26 +19526,28 @@ func (s *PayrollDetail) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfPayrollDetail = [19]string{
-	0:  "company_id",
-	1:  "created",
-	2:  "currency",
-	3:  "deposits",
-	4:  "external_id",
-	5:  "fees",
-	6:  "funded_amount",
-	7:  "funding_currency",
-	8:  "funding_method",
-	9:  "funding_state",
-	10: "payees",
-	11: "payments",
-	12: "payroll_id",
-	13: "quote",
-	14: "status",
-	15: "timeline",
-	16: "total_input_in_input_currency",
-	17: "updated",
-	18: "volume_input_in_input_currency",
+var jsonFieldsNameOfPayrollDetail = [21]string{
+	0:  "approval",
+	1:  "company_id",
+	2:  "created",
+	3:  "currency",
+	4:  "deposits",
+	5:  "external_id",
+	6:  "fees",
+	7:  "funded_amount",
+	8:  "funding_currency",
+	9:  "funding_method",
+	10: "funding_state",
+	11: "hold_reason",
+	12: "payees",
+	13: "payments",
+	14: "payroll_id",
+	15: "quote",
+	16: "status",
+	17: "timeline",
+	18: "total_input_in_input_currency",
+	19: "updated",
+	20: "volume_input_in_input_currency",
 }
 
 // Decode decodes PayrollDetail from json.
@@ -19401,8 +19559,18 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 
 	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
 		switch string(k) {
+		case "approval":
+			if err := func() error {
+				s.Approval.Reset()
+				if err := s.Approval.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"approval\"")
+			}
 		case "company_id":
-			requiredBitSet[0] |= 1 << 0
+			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
 				v, err := d.Str()
 				s.CompanyID = string(v)
@@ -19414,7 +19582,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"company_id\"")
 			}
 		case "created":
-			requiredBitSet[0] |= 1 << 1
+			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
 				v, err := json.DecodeDateTime(d)
 				s.Created = v
@@ -19426,7 +19594,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"created\"")
 			}
 		case "currency":
-			requiredBitSet[0] |= 1 << 2
+			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
 				v, err := d.Str()
 				s.Currency = string(v)
@@ -19438,7 +19606,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"currency\"")
 			}
 		case "deposits":
-			requiredBitSet[0] |= 1 << 3
+			requiredBitSet[0] |= 1 << 4
 			if err := func() error {
 				s.Deposits = make([]PayrollDeposit, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -19456,7 +19624,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"deposits\"")
 			}
 		case "external_id":
-			requiredBitSet[0] |= 1 << 4
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				v, err := d.Str()
 				s.ExternalID = string(v)
@@ -19468,7 +19636,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"external_id\"")
 			}
 		case "fees":
-			requiredBitSet[0] |= 1 << 5
+			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.Fees = v
@@ -19480,7 +19648,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"fees\"")
 			}
 		case "funded_amount":
-			requiredBitSet[0] |= 1 << 6
+			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.FundedAmount = v
@@ -19492,7 +19660,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"funded_amount\"")
 			}
 		case "funding_currency":
-			requiredBitSet[0] |= 1 << 7
+			requiredBitSet[1] |= 1 << 0
 			if err := func() error {
 				v, err := d.Str()
 				s.FundingCurrency = string(v)
@@ -19504,7 +19672,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"funding_currency\"")
 			}
 		case "funding_method":
-			requiredBitSet[1] |= 1 << 0
+			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
 				v, err := d.Str()
 				s.FundingMethod = string(v)
@@ -19516,7 +19684,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"funding_method\"")
 			}
 		case "funding_state":
-			requiredBitSet[1] |= 1 << 1
+			requiredBitSet[1] |= 1 << 2
 			if err := func() error {
 				if err := s.FundingState.Decode(d); err != nil {
 					return err
@@ -19525,8 +19693,20 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"funding_state\"")
 			}
+		case "hold_reason":
+			requiredBitSet[1] |= 1 << 3
+			if err := func() error {
+				v, err := d.Str()
+				s.HoldReason = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"hold_reason\"")
+			}
 		case "payees":
-			requiredBitSet[1] |= 1 << 2
+			requiredBitSet[1] |= 1 << 4
 			if err := func() error {
 				v, err := d.Int64()
 				s.Payees = int64(v)
@@ -19538,7 +19718,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"payees\"")
 			}
 		case "payments":
-			requiredBitSet[1] |= 1 << 3
+			requiredBitSet[1] |= 1 << 5
 			if err := func() error {
 				s.Payments = make([]PaymentDetail, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -19556,7 +19736,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"payments\"")
 			}
 		case "payroll_id":
-			requiredBitSet[1] |= 1 << 4
+			requiredBitSet[1] |= 1 << 6
 			if err := func() error {
 				v, err := d.Str()
 				s.PayrollID = string(v)
@@ -19578,7 +19758,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"quote\"")
 			}
 		case "status":
-			requiredBitSet[1] |= 1 << 6
+			requiredBitSet[2] |= 1 << 0
 			if err := func() error {
 				if err := s.Status.Decode(d); err != nil {
 					return err
@@ -19588,7 +19768,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"status\"")
 			}
 		case "timeline":
-			requiredBitSet[1] |= 1 << 7
+			requiredBitSet[2] |= 1 << 1
 			if err := func() error {
 				s.Timeline = make([]PayrollStep, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -19606,7 +19786,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"timeline\"")
 			}
 		case "total_input_in_input_currency":
-			requiredBitSet[2] |= 1 << 0
+			requiredBitSet[2] |= 1 << 2
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.TotalInputInInputCurrency = v
@@ -19618,7 +19798,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"total_input_in_input_currency\"")
 			}
 		case "updated":
-			requiredBitSet[2] |= 1 << 1
+			requiredBitSet[2] |= 1 << 3
 			if err := func() error {
 				v, err := json.DecodeDateTime(d)
 				s.Updated = v
@@ -19630,7 +19810,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"updated\"")
 			}
 		case "volume_input_in_input_currency":
-			requiredBitSet[2] |= 1 << 2
+			requiredBitSet[2] |= 1 << 4
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.VolumeInputInInputCurrency = v
@@ -19651,9 +19831,9 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [3]uint8{
-		0b11111111,
-		0b11011111,
-		0b00000111,
+		0b11111110,
+		0b01111111,
+		0b00011111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -19932,6 +20112,10 @@ func (s *PayrollPreview) Encode(e *jx.Encoder) {
 // encodeFields encodes fields.
 func (s *PayrollPreview) encodeFields(e *jx.Encoder) {
 	{
+		e.FieldStart("approvals_needed")
+		e.Int64(s.ApprovalsNeeded)
+	}
+	{
 		e.FieldStart("blockers")
 		e.ArrStart()
 		for _, elem := range s.Blockers {
@@ -19985,17 +20169,18 @@ func (s *PayrollPreview) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfPayrollPreview = [10]string{
-	0: "blockers",
-	1: "currency",
-	2: "fees",
-	3: "funding_amount",
-	4: "funding_currency",
-	5: "funding_method",
-	6: "payments",
-	7: "rate",
-	8: "total_input_in_input_currency",
-	9: "volume_input_in_input_currency",
+var jsonFieldsNameOfPayrollPreview = [11]string{
+	0:  "approvals_needed",
+	1:  "blockers",
+	2:  "currency",
+	3:  "fees",
+	4:  "funding_amount",
+	5:  "funding_currency",
+	6:  "funding_method",
+	7:  "payments",
+	8:  "rate",
+	9:  "total_input_in_input_currency",
+	10: "volume_input_in_input_currency",
 }
 
 // Decode decodes PayrollPreview from json.
@@ -20007,8 +20192,20 @@ func (s *PayrollPreview) Decode(d *jx.Decoder) error {
 
 	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
 		switch string(k) {
-		case "blockers":
+		case "approvals_needed":
 			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Int64()
+				s.ApprovalsNeeded = int64(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"approvals_needed\"")
+			}
+		case "blockers":
+			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
 				s.Blockers = make([]Wrong, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -20026,7 +20223,7 @@ func (s *PayrollPreview) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"blockers\"")
 			}
 		case "currency":
-			requiredBitSet[0] |= 1 << 1
+			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
 				v, err := d.Str()
 				s.Currency = string(v)
@@ -20038,7 +20235,7 @@ func (s *PayrollPreview) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"currency\"")
 			}
 		case "fees":
-			requiredBitSet[0] |= 1 << 2
+			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.Fees = v
@@ -20060,7 +20257,7 @@ func (s *PayrollPreview) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"funding_amount\"")
 			}
 		case "funding_currency":
-			requiredBitSet[0] |= 1 << 4
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				v, err := d.Str()
 				s.FundingCurrency = string(v)
@@ -20072,7 +20269,7 @@ func (s *PayrollPreview) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"funding_currency\"")
 			}
 		case "funding_method":
-			requiredBitSet[0] |= 1 << 5
+			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
 				v, err := d.Str()
 				s.FundingMethod = string(v)
@@ -20084,7 +20281,7 @@ func (s *PayrollPreview) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"funding_method\"")
 			}
 		case "payments":
-			requiredBitSet[0] |= 1 << 6
+			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
 				s.Payments = make([]PreviewItem, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -20112,7 +20309,7 @@ func (s *PayrollPreview) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"rate\"")
 			}
 		case "total_input_in_input_currency":
-			requiredBitSet[1] |= 1 << 0
+			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.TotalInputInInputCurrency = v
@@ -20124,7 +20321,7 @@ func (s *PayrollPreview) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"total_input_in_input_currency\"")
 			}
 		case "volume_input_in_input_currency":
-			requiredBitSet[1] |= 1 << 1
+			requiredBitSet[1] |= 1 << 2
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.VolumeInputInInputCurrency = v
@@ -20145,8 +20342,8 @@ func (s *PayrollPreview) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [2]uint8{
-		0b01110111,
-		0b00000011,
+		0b11101111,
+		0b00000110,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.

@@ -10192,6 +10192,52 @@ func (o OptPayerUpdateBodyPayrollInvoiceCurrency) Or(d PayerUpdateBodyPayrollInv
 	return d
 }
 
+// NewOptPayrollApproval returns new OptPayrollApproval with value set to v.
+func NewOptPayrollApproval(v PayrollApproval) OptPayrollApproval {
+	return OptPayrollApproval{
+		Value: v,
+		Set:   true,
+	}
+}
+
+// OptPayrollApproval is optional PayrollApproval.
+type OptPayrollApproval struct {
+	Value PayrollApproval
+	Set   bool
+}
+
+// IsSet returns true if OptPayrollApproval was set.
+func (o OptPayrollApproval) IsSet() bool { return o.Set }
+
+// Reset unsets value.
+func (o *OptPayrollApproval) Reset() {
+	var v PayrollApproval
+	o.Value = v
+	o.Set = false
+}
+
+// SetTo sets value to v.
+func (o *OptPayrollApproval) SetTo(v PayrollApproval) {
+	o.Set = true
+	o.Value = v
+}
+
+// Get returns value and boolean that denotes whether value was set.
+func (o OptPayrollApproval) Get() (v PayrollApproval, ok bool) {
+	if !o.Set {
+		return v, false
+	}
+	return o.Value, true
+}
+
+// Or returns value if set, or given parameter if does not.
+func (o OptPayrollApproval) Or(d PayrollApproval) PayrollApproval {
+	if v, ok := o.Get(); ok {
+		return v
+	}
+	return d
+}
+
 // NewOptPayrollQuote returns new OptPayrollQuote with value set to v.
 func NewOptPayrollQuote(v PayrollQuote) OptPayrollQuote {
 	return OptPayrollQuote{
@@ -12364,6 +12410,34 @@ func (s *PayoutOutputStatus) UnmarshalText(data []byte) error {
 	}
 }
 
+// Ref: #/components/schemas/PayrollApproval
+type PayrollApproval struct {
+	// Members who did.
+	Given int64 `json:"given"`
+	// Members who must approve it before it is released, beside the member who made it.
+	Needed int64 `json:"needed"`
+}
+
+// GetGiven returns the value of Given.
+func (s *PayrollApproval) GetGiven() int64 {
+	return s.Given
+}
+
+// GetNeeded returns the value of Needed.
+func (s *PayrollApproval) GetNeeded() int64 {
+	return s.Needed
+}
+
+// SetGiven sets the value of Given.
+func (s *PayrollApproval) SetGiven(val int64) {
+	s.Given = val
+}
+
+// SetNeeded sets the value of Needed.
+func (s *PayrollApproval) SetNeeded(val int64) {
+	s.Needed = val
+}
+
 // Ref: #/components/schemas/PayrollCancelled
 type PayrollCancelled struct {
 	// Id of the payroll.
@@ -12721,6 +12795,8 @@ func (s *PayrollDepositStatus) UnmarshalText(data []byte) error {
 
 // Ref: #/components/schemas/PayrollDetail
 type PayrollDetail struct {
+	// Absent unless it waits for members to approve it, or some did.
+	Approval OptPayrollApproval `json:"approval"`
 	// Id of the company.
 	CompanyID string `json:"company_id"`
 	// When it was created, UTC.
@@ -12742,6 +12818,8 @@ type PayrollDetail struct {
 	FundingMethod string `json:"funding_method"`
 	// How far the funding has come.
 	FundingState PayrollDetailFundingState `json:"funding_state"`
+	// Why it is on hold; empty when it is not.
+	HoldReason string `json:"hold_reason"`
 	// Number of payees.
 	Payees int64 `json:"payees"`
 	// The payments, one for each payee.
@@ -12760,6 +12838,11 @@ type PayrollDetail struct {
 	Updated time.Time `json:"updated"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
 	VolumeInputInInputCurrency decimal.Decimal `json:"volume_input_in_input_currency"`
+}
+
+// GetApproval returns the value of Approval.
+func (s *PayrollDetail) GetApproval() OptPayrollApproval {
+	return s.Approval
 }
 
 // GetCompanyID returns the value of CompanyID.
@@ -12812,6 +12895,11 @@ func (s *PayrollDetail) GetFundingState() PayrollDetailFundingState {
 	return s.FundingState
 }
 
+// GetHoldReason returns the value of HoldReason.
+func (s *PayrollDetail) GetHoldReason() string {
+	return s.HoldReason
+}
+
 // GetPayees returns the value of Payees.
 func (s *PayrollDetail) GetPayees() int64 {
 	return s.Payees
@@ -12855,6 +12943,11 @@ func (s *PayrollDetail) GetUpdated() time.Time {
 // GetVolumeInputInInputCurrency returns the value of VolumeInputInInputCurrency.
 func (s *PayrollDetail) GetVolumeInputInInputCurrency() decimal.Decimal {
 	return s.VolumeInputInInputCurrency
+}
+
+// SetApproval sets the value of Approval.
+func (s *PayrollDetail) SetApproval(val OptPayrollApproval) {
+	s.Approval = val
 }
 
 // SetCompanyID sets the value of CompanyID.
@@ -12905,6 +12998,11 @@ func (s *PayrollDetail) SetFundingMethod(val string) {
 // SetFundingState sets the value of FundingState.
 func (s *PayrollDetail) SetFundingState(val PayrollDetailFundingState) {
 	s.FundingState = val
+}
+
+// SetHoldReason sets the value of HoldReason.
+func (s *PayrollDetail) SetHoldReason(val string) {
+	s.HoldReason = val
 }
 
 // SetPayees sets the value of Payees.
@@ -13143,6 +13241,8 @@ func (s *PayrollPage) SetMeta(val Meta) {
 
 // Ref: #/components/schemas/PayrollPreview
 type PayrollPreview struct {
+	// Members who must approve it before it is released; 0 while its total is within the company's limit.
+	ApprovalsNeeded int64 `json:"approvals_needed"`
 	// Why creating it would be refused; empty when it would not.
 	Blockers []Wrong `json:"blockers"`
 	// Currency: its code, one of GET /api/currencies.
@@ -13165,6 +13265,11 @@ type PayrollPreview struct {
 	TotalInputInInputCurrency decimal.Decimal `json:"total_input_in_input_currency"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
 	VolumeInputInInputCurrency decimal.Decimal `json:"volume_input_in_input_currency"`
+}
+
+// GetApprovalsNeeded returns the value of ApprovalsNeeded.
+func (s *PayrollPreview) GetApprovalsNeeded() int64 {
+	return s.ApprovalsNeeded
 }
 
 // GetBlockers returns the value of Blockers.
@@ -13215,6 +13320,11 @@ func (s *PayrollPreview) GetTotalInputInInputCurrency() decimal.Decimal {
 // GetVolumeInputInInputCurrency returns the value of VolumeInputInInputCurrency.
 func (s *PayrollPreview) GetVolumeInputInInputCurrency() decimal.Decimal {
 	return s.VolumeInputInInputCurrency
+}
+
+// SetApprovalsNeeded sets the value of ApprovalsNeeded.
+func (s *PayrollPreview) SetApprovalsNeeded(val int64) {
+	s.ApprovalsNeeded = val
 }
 
 // SetBlockers sets the value of Blockers.

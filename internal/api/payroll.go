@@ -82,6 +82,7 @@ type (
 		FundingAmount   *Decimal      `json:"funding_amount,omitzero" doc:"At the present rate; absent while none is known."`
 		Rate            *Decimal      `json:"rate,omitzero"`
 		Payments        []previewItem `json:"payments"`
+		Approvals       int64         `json:"approvals_needed" doc:"Members who must approve it before it is released; 0 while its total is within the company's limit."`
 		Blockers        []wrong       `json:"blockers" doc:"Why creating it would be refused; empty when it would not."`
 	}
 
@@ -140,9 +141,16 @@ type (
 	payrollDetail struct {
 		PayrollSummary
 		FundedAmount Decimal          `json:"funded_amount" doc:"Confirmed, in the funding currency."`
+		HoldReason   string           `json:"hold_reason" doc:"Why it is on hold; empty when it is not."`
+		Approval     *payrollApproval `json:"approval,omitzero" doc:"Absent unless it waits for members to approve it, or some did."`
 		Payments     []paymentDetail  `json:"payments"`
 		Deposits     []payrollDeposit `json:"deposits"`
 		Timeline     []payrollStep    `json:"timeline"`
+	}
+
+	payrollApproval struct {
+		Needed int64 `json:"needed" doc:"Members who must approve it before it is released, beside the member who made it." example:"2"`
+		Given  int64 `json:"given" doc:"Members who did." example:"1"`
 	}
 
 	paymentDetail struct {
@@ -270,7 +278,7 @@ func previewPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateIn
 func showPreview(v payroll.Preview) *payrollPreview {
 	out := &payrollPreview{
 		Currency: string(v.Currency), FundingMethod: v.FundingMethod, FundingCurrency: string(v.FundingCurrency),
-		Fees: amount(v.Fees), Volume: amount(v.Volume), Total: amount(v.Total),
+		Fees: amount(v.Fees), Volume: amount(v.Volume), Total: amount(v.Total), Approvals: v.Approvals,
 		Payments: make([]previewItem, len(v.Items)), Blockers: make([]wrong, len(v.Blockers)),
 	}
 	if v.Funding.Asset() != "" {
@@ -332,6 +340,12 @@ func getPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollGet) (*payro
 	out := &payrollDetail{
 		PayrollSummary: summarize(&p), FundedAmount: amount(p.Escrow),
 		Payments: make([]paymentDetail, len(p.Payments)), Timeline: make([]payrollStep, len(p.Timeline)),
+	}
+	if p.State == payroll.OnHold {
+		out.HoldReason = p.HoldReason
+	}
+	if p.Approval.Needed > 0 {
+		out.Approval = &payrollApproval{p.Approval.Needed, int64(len(p.Approval.By))}
 	}
 	for i := range p.Payments {
 		out.Payments[i] = showPayment(&p.Payments[i])

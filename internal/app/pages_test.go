@@ -135,7 +135,7 @@ func TestCompanyPagesInABrowser(t *testing.T) {
 	if p.Path() != "/overview" {
 		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
 	}
-	for _, path := range []string{"/overview", "/payrolls", "/payrolls/" + made.PayrollID, "/payrolls/" + waiting.PayrollID} {
+	for _, path := range []string{"/overview", "/payrolls", "/settings/approvals", "/payrolls/" + made.PayrollID, "/payrolls/" + waiting.PayrollID} {
 		b.Check(base + path)
 	}
 }

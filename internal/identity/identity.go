@@ -327,6 +327,11 @@ func NextCompanyVersion(ctx context.Context, tx *db.Tx, companyID string) (int64
 // AddMember lets a user act for a company by signing in. Adding one again changes the role.
 func AddMember(ctx context.Context, tx *db.Tx, m Member) error { return upsertMember(ctx, tx, m) }
 
+// Administrators are the user ids of a company's members in a role that [Administers].
+func Administrators(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
+	return selectAdministrators(ctx, tx, companyID)
+}
+
 // Memberships are the companies a user signs in for, oldest first.
 func Memberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error) {
 	return selectMemberships(ctx, tx, userID)

@@ -119,6 +119,11 @@ func nextVersion(ctx context.Context, tx *db.Tx, companyID string) (version int6
 	return version, missing(err)
 }
 
+func selectAdministrators(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
+	rows, err := tx.Query(ctx, "SELECT user_id FROM members WHERE company_id = $1 AND role IN ($2, $3) ORDER BY user_id", companyID, RoleOwner, RoleAdmin)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
 func selectMemberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error) {
 	rows, err := tx.Query(ctx, "SELECT company_id, role FROM members WHERE user_id = $1 ORDER BY created_at, company_id", userID)
 	return db.Collect(rows, err, func(r *db.Rows) (Member, error) {

@@ -13,7 +13,7 @@ import (
 )
 
 // Cancel ends a payroll of which nothing was released: one that is not fully funded yet, or
-// one that the company's balance paid and the release has not taken yet. Money that it has
+// one that the company's balance paid and the release has not taken yet, or one that waits for an approval. Money that it has
 // received, late money included, becomes the company's balance (L46), and so does what
 // still comes. Cancelling twice is fine.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
@@ -34,7 +34,12 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		if p.FundingMethod == MethodCrypto {
 			return *p, ErrState.Detailf("This payroll is funded and about to be released.")
 		}
-		return *p, p.giveBack(ctx, tx)
+		return *p, p.giveBack(ctx, tx, "")
+	case OnHold:
+		if !p.awaitsApproval() {
+			return *p, ErrState.Detailf("This payroll is on hold, and cannot be cancelled.")
+		}
+		return *p, p.withdraw(ctx, tx, "")
 	default:
 		return *p, ErrState.Detailf("Only a payroll that is not fully funded yet can be cancelled; this one is %s.", from)
 	}
@@ -42,20 +47,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err != nil {
 		return *p, err
 	}
-	for i := range f.receipts {
-		r := &f.receipts[i]
-		if !r.live || r.escrow.IsZero() && r.suspense.IsZero() {
-			continue
-		}
-		lines, err := r.free(p.ID)
-		if err != nil {
-			return *p, err
-		}
-		if err := f.post(ctx, tx, r, "cancel", lines); err != nil {
-			return *p, err
-		}
-	}
-	if err := quote.Cancel(ctx, tx, p.CompanyID, p.ID); err != nil {
+	if err := f.freeAll(ctx, tx); err != nil {
 		return *p, err
 	}
 	p.State, p.Escrow = Cancelled, money.Zero(p.FundingCurrency)
@@ -65,20 +57,39 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return *p, p.moveAll(ctx, tx, Pending, Cancelled, "")
 }
 
+// freeAll gives the company what its payroll has received, and ends the price.
+func (f *funding) freeAll(ctx context.Context, tx *db.Tx) error {
+	for i := range f.receipts {
+		r := &f.receipts[i]
+		if !r.live || r.escrow.IsZero() && r.suspense.IsZero() {
+			continue
+		}
+		lines, err := r.free(f.p.ID)
+		if err != nil {
+			return err
+		}
+		if err := f.post(ctx, tx, r, "cancel", lines); err != nil {
+			return err
+		}
+	}
+	return quote.Cancel(ctx, tx, f.p.CompanyID, f.p.ID)
+}
+
 // giveBack ends a payroll that the company's balance paid and that is not released yet: the
 // balance has its money again.
-func (p *Payroll) giveBack(ctx context.Context, tx *db.Tx) error {
+func (p *Payroll) giveBack(ctx context.Context, tx *db.Tx, reason string) error {
+	from := p.State
 	if err := ledger.Post(tx, ledger.Journal{
 		CompanyID: p.CompanyID, SourceType: eventSourceType, SourceID: p.ID, Purpose: "cancel",
 		Lines: []ledger.Line{ledger.Debit(ledger.Escrow, p.ID, p.Escrow), ledger.Credit(ledger.CompanyFunds, "", p.Escrow)},
 	}); err != nil {
 		return err
 	}
-	p.State, p.Escrow = Cancelled, money.Zero(p.FundingCurrency)
-	if err := p.step(ctx, tx, Received, EventStatus, ""); err != nil {
+	p.State, p.HeldFrom, p.HoldReason, p.Escrow = Cancelled, "", "", money.Zero(p.FundingCurrency)
+	if err := p.step(ctx, tx, from, EventStatus, reason); err != nil {
 		return err
 	}
-	return p.moveAll(ctx, tx, Received, Cancelled, "")
+	return p.moveAll(ctx, tx, Received, Cancelled, reason)
 }
 
 // Expire ends the wait of a payroll for which nothing came in thirty days (job

@@ -97,6 +97,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		}
 	}
 	p := t.payroll(tx)
+	p.CreatedBy = maker(by)
 	if params.Key != "" {
 		if first, err := keepKey(ctx, tx, p, params.Key); err != nil {
 			return Payroll{}, err
@@ -265,6 +266,11 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 	if v.Total.Sign() > 0 {
 		if err := s.previewFunding(ctx, tx, company.ID, &v, &list); err != nil {
 			return v, err
+		}
+		if above, err := over(ctx, tx, company.ID, v.Total); err != nil {
+			return v, err
+		} else if above {
+			v.Approvals = approvalsNeeded(maker(by))
 		}
 	}
 	v.Blockers = list.Fields()

@@ -73,6 +73,12 @@ func (s *Service) Head(ctx context.Context, tx *db.Tx, by identity.Principal, pa
 	if err != nil {
 		return Payroll{}, err
 	}
+	if p.Approval, err = p.approval(ctx, tx); err != nil {
+		return *p, err
+	}
+	if !p.awaitsApproval() && len(p.Approval.By) == 0 {
+		p.Approval = Approval{}
+	}
 	if p.FundingMethod == MethodCrypto {
 		q, err := quote.Last(ctx, tx, p.CompanyID, p.ID, p.FundingCurrency)
 		switch {

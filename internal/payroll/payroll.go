@@ -97,7 +97,10 @@ const (
 	ReasonCoolDown      = "destination_changed"    // the payee's destination is new; it is paid when the change is old enough
 	ReasonReverted      = "funding_reverted"       // a reorg removed the funding
 	ReasonFrozen        = "company_frozen"
-	ReasonReview        = screening.Reason // somebody must look at the payee, or at the company, before anything is paid
+	ReasonApproval      = "approval_required" // its total is above the company's limit: a second member must approve it
+	ReasonApproved      = "approved"          // a step: a member approved it
+	ReasonDeclined      = "approval_declined" // a member declined it
+	ReasonReview        = screening.Reason    // somebody must look at the payee, or at the company, before anything is paid
 )
 
 // Job kinds that this package listens to or produces.
@@ -155,9 +158,11 @@ type Payroll struct {
 	Address         string
 	Network         string
 	ToleranceBps    int64
+	CreatedBy       string // user id of the member who made it at a page, "" when an app did
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 
+	Approval Approval     // by Head and Get, while it waits for one or when somebody gave one
 	Quote    *quote.Quote // the quote in force or the last one; nil when funded by wallet
 	Payments []Payment    // by Get only
 	Timeline []Step       // by Get only
@@ -209,6 +214,7 @@ type Preview struct {
 	Total           money.Amount
 	Funding         money.Amount // at the present rate; zero Amount when no rate is known
 	Rate            money.Rate   // zero when none is needed or known
+	Approvals       int64        // members who must approve it before it is released, beside who makes it
 	Items           []Item
 	Blockers        []fault.Field // empty when Create would succeed
 }

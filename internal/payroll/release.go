@@ -56,6 +56,11 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	if company.Active() != nil {
 		return p.hold(ctx, tx, ReasonFrozen)
 	}
+	if may, err := p.mayMove(ctx, tx); err != nil {
+		return err
+	} else if !may {
+		return p.hold(ctx, tx, ReasonApproval)
+	}
 	waiting, err := p.payments(ctx, tx, Received)
 	if err != nil {
 		return err

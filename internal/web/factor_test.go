@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/session"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
@@ -296,4 +297,42 @@ func TestFactorPagesInABrowser(t *testing.T) {
 	p.Audit()
 	p.Send(`form[action="/account/factor/recovery"] button`)
 	p.Audit()
+}
+
+// Whoever makes or approves a payroll, or changes the limit, has shown the second factor lately. The draft of a payroll is not lost by it:
+// the answer is its page, and leads nowhere.
+func TestMoneyNeedsAFreshFactor(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := hire(t, d, "owner")
+		openHouse(t, x.house, Deps{DB: d, Env: identity.Sandbox, Payroll: &payroll.Service{}})
+		v := x.signIn("owner")
+		phone, _ := x.enrol(v, "/overview")
+		post := func(path string, pairs ...string) webtest.Visit {
+			form := url.Values{"form_token": {formToken(v.Cookie("stipend_session"))}}
+			for i := 0; i < len(pairs); i += 2 {
+				form.Set(pairs[i], pairs[i+1])
+			}
+			return v.Post(path, form)
+		}
+		confirm := []string{"draft", `{"items":[]}`, "key", "k", "seen", "1.00"}
+		if got := post("/payrolls", confirm...); got.Status != 422 {
+			t.Errorf("freshly proven: %d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+		clock.Advance(session.Fresh)
+		if got := post("/payrolls", confirm...); got.Status != 403 || got.Location() != "" {
+			t.Errorf("%d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+		for path, page := range map[string]string{
+			"/payrolls/prl_1/approve": "/payrolls/prl_1", "/payrolls/prl_1/decline": "/payrolls/prl_1",
+			"/settings/approvals": "/settings/approvals", "/settings/approvals/remove": "/settings/approvals", "/settings/approvals/answer": "/settings/approvals",
+		} {
+			if got := post(path); got.Status != 303 || got.Location() != proofPath(page) {
+				t.Errorf("%s: %d to %q", path, got.Status, got.Location())
+			}
+		}
+		v.Submit(v.Get(proofPath("/payrolls")), "/account/proof", "code", phone.code())
+		if got := post("/payrolls/prl_1/approve"); got.Status != 404 {
+			t.Errorf("%d to %q", got.Status, got.Location())
+		}
+	})
 }

@@ -30,6 +30,7 @@ const (
 
 var (
 	errChangedPreview = fault.New(fault.Conflict, "preview_changed", "The total has changed since it was shown. Look at it again, and confirm.")
+	errFactorFirst    = fault.New(fault.Forbidden, "factor_needed", "Show your second factor first; then confirm here.")
 	errNobody         = fault.New(fault.Invalid, "nobody_to_pay", "Type an amount beside at least one payee.")
 )
 
@@ -184,6 +185,8 @@ type previewPage struct {
 	Rate, Method                 string
 	Payments                     table
 	More                         string
+	Proof                        string // where to show the second factor, "" when that is not asked
+	Approvals                    string
 }
 
 // preview shows what a draft would do. When it could not be made it refuses, with what stands in its way; at gives the field for a
@@ -230,6 +233,12 @@ func (c *call) preview(ctx context.Context, tx *db.Tx, d draft, at func(i int, m
 		}
 		p.Payments.Rows = append(p.Payments.Rows, []cell{who, c.amount(it.Amount), c.amount(it.Fee), outs})
 	}
+	if !c.showedFactor() {
+		p.Proof = c.url(proofPath("/payrolls"))
+	}
+	if v.Approvals > 0 {
+		p.Approvals = c.text("preview.approval")
+	}
 	if len(v.Items) > previewShown {
 		p.More = c.text("preview.more", c.count(int64(previewShown)), c.count(int64(len(v.Items))))
 	}
@@ -259,11 +268,20 @@ func (c *call) ofDraft() (d draft, err error) {
 	return d, nil
 }
 
-// createPayroll makes the pay run that was confirmed. Sent twice, it is the same one.
+// showedFactor says whether the reader has shown a second factor lately, or need not.
+func (c *call) showedFactor() bool {
+	return !c.guarded(c.session.Company.ID) || c.session.ProvenFreshly(c.now)
+}
+
+// createPayroll makes the pay run that was confirmed. Sent twice, it is the same one. It asks for a fresh second factor itself: the
+// route would lead away from the page, and with it from the draft.
 func createPayroll(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	d, err := c.ofDraft()
 	if err != nil {
 		return view{}, err
+	}
+	if !c.showedFactor() {
+		return view{}, errFactorFirst.At("body", "")
 	}
 	params := d.params()
 	params.Key = c.form.Get("key")

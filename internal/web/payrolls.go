@@ -97,6 +97,7 @@ type payrollPage struct {
 	Incomplete             bool // some payments need somebody
 	StatementCSV, AsPDF    string
 	ExternalID, HoldReason string
+	Approval               approvalShown
 }
 
 // showPayroll is one pay run: what it costs, where it stands, and what became of each payment.
@@ -126,6 +127,9 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if p.HoldReason != "" {
 		v.HoldReason = c.word("reason", p.HoldReason)
 	}
+	if v.Approval, err = c.approval(ctx, tx, p); err != nil {
+		return view{}, err
+	}
 	page := c.page()
 	first := min((page-1)*paymentsShown, len(p.Payments))
 	part := p.Payments[first:min(first+paymentsShown, len(p.Payments))]
@@ -145,6 +149,8 @@ func cancellable(p payroll.Payroll) bool {
 		return true
 	case payroll.Received:
 		return p.FundingMethod != payroll.MethodCrypto
+	case payroll.OnHold:
+		return p.HoldReason == payroll.ReasonApproval
 	}
 	return false
 }

@@ -59,6 +59,8 @@ var routes = []route{
 	{method: "POST", path: "/payrolls/{id}/sandbox/deposit", kind: steps, access: manager, personal: true, simulated: true, handler: simulateDeposit, again: showFunding},
 	{method: "POST", path: "/sandbox/clock", kind: steps, access: manager, personal: true, simulated: true, handler: advanceClock},
 	{method: "GET", path: "/payrolls/{id}/statement.pdf", kind: read, access: member, personal: true, handler: payrollPDF},
+	{method: "POST", path: "/payrolls/{id}/approve", kind: write, access: administrator, factor: freshFactor, personal: true, handler: approvePayroll},
+	{method: "POST", path: "/payrolls/{id}/decline", kind: write, access: administrator, factor: freshFactor, personal: true, handler: declinePayroll},
 	{method: "POST", path: "/payrolls/{id}/cancel", kind: write, access: manager, factor: provenFactor, personal: true, handler: cancelPayroll},
 	{method: "GET", path: "/settings/members", kind: read, access: member, personal: true, handler: showMembers},
 	{method: "POST", path: "/settings/members", kind: write, access: administrator, factor: provenFactor, personal: true, handler: inviteMember, again: showMembers},
@@ -95,6 +97,11 @@ var routes = []route{
 	{method: "POST", path: companyPath + "/documents", kind: steps, access: manager, factor: provenFactor, personal: true, verifies: true, limit: imageFormLimit, handler: handIn, again: showCompany},
 	{method: "POST", path: companyPath + "/owners", kind: write, access: manager, factor: provenFactor, personal: true, verifies: true, handler: addOwner, again: showCompany},
 	{method: "POST", path: companyPath + "/start", kind: write, access: manager, factor: provenFactor, personal: true, verifies: true, handler: startVerification, again: showCompany},
+
+	{method: "GET", path: approvalsPath, kind: read, access: member, personal: true, handler: showApprovals},
+	{method: "POST", path: approvalsPath, kind: write, access: administrator, factor: freshFactor, personal: true, handler: setLimit, again: showApprovals},
+	{method: "POST", path: approvalsPath + "/remove", kind: write, access: administrator, factor: freshFactor, personal: true, handler: removeLimit},
+	{method: "POST", path: approvalsPath + "/answer", kind: write, access: administrator, factor: freshFactor, personal: true, handler: answerLimit},
 
 	{method: "GET", path: "/settings/api", kind: read, access: member, personal: true, handler: showApps},
 	{method: "POST", path: "/settings/api", kind: write, access: manager, factor: provenFactor, personal: true, handler: registerApp, again: showApps},

@@ -1,0 +1,153 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// colleague signs in somebody who acts for the sandbox's company, too. They get their role from setRole.
+func (o *office) colleague() (v *webtest.Visitor, setRole func(role string)) {
+	o.Helper()
+	const email, password = "second@sandbox.example", "wire of eleven inches"
+	var user identity.User
+	setRole = func(role string) {
+		o.Helper()
+		if err := o.s.db.Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return identity.AddMember(ctx, tx, identity.Member{CompanyID: o.d.seed.CompanyID, UserID: user.ID, Role: role})
+		}); err != nil {
+			o.Fatal(err)
+		}
+	}
+	if err := o.s.db.Write(o.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		sealer, err := identity.NewSealer(make([]byte, 32))
+		if err == nil {
+			user, err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{Password: password, Profile: identity.Profile{Email: email, FirstName: "Katherine", LastName: "Johnson"}})
+		}
+		return err
+	}); err != nil {
+		o.Fatal(err)
+	}
+	setRole(identity.RoleAdmin)
+	v = webtest.NewVisitor(o.T, o.s.Ready().BaseURL)
+	if got := v.Submit(v.Get("/sign-in"), "/sign-in", "email", email, "password", password); got.Status != http.StatusSeeOther {
+		o.Fatalf("sign in: %d\n%s", got.Status, got.Text)
+	}
+	return v, setRole
+}
+
+// waits is the page of a payroll above the limit, once it is funded and held.
+func (o *office) waits(id string) webtest.Visit {
+	o.Helper()
+	o.d.until(id, "on hold", func(v scene) bool { return v.Status == "on_hold" })
+	got := o.d.ok("GET", "/api/company/payrolls/"+id, "").read(o.T)
+	if got["hold_reason"] != "approval_required" || got["approval"] == nil {
+		o.Errorf("%v, %v", got["hold_reason"], got["approval"])
+	}
+	return o.says(o.Get("/payrolls/"+id), "waits for the approval of a second person", "above the limit that the company set")
+}
+
+// Above the company's limit nobody alone has a payroll paid, whether it was made at the page or by an app, and nobody alone loosens
+// the limit.
+func TestTwoPersonApproval(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openOffice(t, database)
+		ada, limits := o.d.seed.Workers[0].UserID, "/settings/approvals"
+		page := o.says(o.Get(limits), "There is no limit")
+		if got := o.Submit(page, limits, "limit", "500", "limit_currency", "USD"); got.Status != http.StatusConflict || !strings.Contains(got.Text, "Invite a second one first") {
+			t.Errorf("alone: %d\n%s", got.Status, got.Text)
+		}
+		other, setRole := o.colleague()
+		for _, bad := range []string{"", "-1", "x", "1.001"} {
+			if got := o.Submit(page, limits, "limit", bad, "limit_currency", "USD"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="limit-problem"`) {
+				t.Errorf("%q: %d\n%s", bad, got.Status, got.Text)
+			}
+		}
+		if got := o.Submit(page, limits, "limit", "500", "limit_currency", "USD"); got.Location() != limits {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+		o.says(o.Get(limits), "<strong>500.00\u00a0USD</strong>")
+
+		// An app's payroll needs two members.
+		if got := o.d.ok("POST", "/api/company/payroll/preview", pays("", "1000", ada)).read(t); got["approvals_needed"].(float64) != 2 {
+			t.Errorf("%v", got["approvals_needed"])
+		}
+		made := o.d.create(pays("", "1000", ada))
+		at := "/payrolls/" + made.PayrollID
+		o.d.deposit(made.PayrollID, "exact", "")
+		page = o.says(o.waits(made.PayrollID), "Approvals: 0 of 2.")
+		o.says(o.Get("/overview"), "waits for the approval of a second person")
+		if got := o.Submit(page, at+"/approve"); got.Location() != at {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+		page = o.says(o.waits(made.PayrollID), "Approvals: 1 of 2.", "made it or approved it already")
+		o.silent(page, at+"/approve")
+		_, form := webtest.Form(t, page.Text, at+"/decline")
+		if got := o.Post(at+"/approve", form); got.Location() != at {
+			t.Errorf("a second time: %d", got.Status)
+		}
+		o.says(o.waits(made.PayrollID), "Approvals: 1 of 2.")
+		theirs := other.Get(at)
+		setRole(identity.RoleDeveloper)
+		o.silent(other.Get(at), at+"/approve")
+		if got := other.Submit(theirs, at+"/approve"); got.Status != http.StatusForbidden {
+			t.Errorf("a developer approves: %d", got.Status)
+		}
+		setRole(identity.RoleAdmin)
+		if got := other.Submit(theirs, at+"/approve"); got.Location() != at {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		o.d.fulfilled(made.PayrollID)
+		o.says(o.Get(at), "Approvals: 2 of 2.", "Katherine Johnson", "approved by a second person")
+
+		// What is within the limit waits for nobody; what is declined gives its money back.
+		small := o.d.create(pays("", "100", ada))
+		o.d.deposit(small.PayrollID, "exact", "")
+		o.d.fulfilled(small.PayrollID)
+		declined := o.d.create(pays("", "1000", ada))
+		o.d.deposit(declined.PayrollID, "exact", "")
+		o.waits(declined.PayrollID)
+		at = "/payrolls/" + declined.PayrollID
+		if got := other.Submit(other.Get(at), at+"/decline"); got.Location() != at {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		o.says(o.Get(at), "a second person declined it", "nobody is paid by it")
+		o.d.wantFunds(2_020_000)
+
+		// A member's own, paid from the balance, needs another one.
+		preview := o.says(o.Submit(o.Get("/payrolls/new"), "/payrolls/new", "amount."+ada, "600"), "an owner or administrator other than you approves it")
+		at = o.Submit(preview, "/payrolls").Location()
+		at = strings.TrimSuffix(at, "/fund")
+		id := strings.TrimPrefix(at, "/payrolls/")
+		o.d.deposit(id, "exact", "")
+		page = o.says(o.waits(id), "Approvals: 0 of 1.")
+		o.silent(page, at+"/approve")
+		_, form = webtest.Form(t, page.Text, at+"/decline")
+		if got := o.Post(at+"/approve", form); got.Status != http.StatusForbidden || !strings.Contains(got.Text, "second_person_required") {
+			t.Errorf("the maker approves: %d\n%s", got.Status, got.Text)
+		}
+		other.Submit(other.Get(at), at+"/approve")
+		o.d.fulfilled(id)
+
+		// The limit goes up, or away, with two.
+		o.Submit(o.Get(limits), limits, "limit", "1000000", "limit_currency", "USD")
+		page = o.says(o.Get(limits), "<strong>500.00\u00a0USD</strong>", "wants the limit to be 1,000,000.00\u00a0USD")
+		_, form = webtest.Form(t, page.Text, limits+"/answer")
+		form.Set("answer", "yes")
+		if got := o.Post(limits+"/answer", form); got.Status != http.StatusForbidden {
+			t.Errorf("alone: %d", got.Status)
+		}
+		_, form = webtest.Form(t, other.Get(limits).Text, limits+"/answer")
+		form.Set("answer", "yes")
+		other.Post(limits+"/answer", form)
+		o.says(o.Get(limits), "<strong>1,000,000.00\u00a0USD</strong>")
+		other.Submit(other.Get(limits), limits+"/remove")
+		o.says(o.Get(limits), "<strong>1,000,000.00\u00a0USD</strong>", "wants no limit", "Agree to the change")
+	})
+}
