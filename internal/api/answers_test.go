@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/limit"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/oauth"
@@ -123,6 +124,98 @@ func TestAClaimFromPriceToCancellation(t *testing.T) {
 			}
 		}
 		b.refuses(refused(409, "invalid_state", "/quote/refresh"))
+	})
+}
+
+// What is too much of a payment is offered back by one link at a time, and not while it is being paid out.
+func TestAClaimIsRefundedOnce(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newWhole(t, d)
+		claim, _ := ask[members](b, "POST", claimPath+"/create", oneClaim("100"))
+		id := claim["claim_id"].(string)
+		ref := `{"claim_id":"` + id + `"}`
+		refused := func(code string) refusal {
+			return refusal{409, code, "", "POST", claimPath + "/refund", ref, ""}
+		}
+		b.refuses(refused("invalid_state"))
+
+		b.set("UPDATE claims SET state = 'paid', exception = 'overpaid', excess = 5000")
+		b.bring(ledger.RefundPayable, id, money.New(money.BTC, 5_000))
+		if got, text := ask[members](b, "GET", claimPath+"/status?claim_id="+id, ""); got["refundable_amount"] != "0.00005000" {
+			t.Errorf("%s", text)
+		}
+		offer := func() members {
+			t.Helper()
+			got, text := ask[members](b, "POST", claimPath+"/refund", ref)
+			link, _ := got["refund_url"].(string)
+			if got["status"] != "offered" || got["claim_id"] != id || got["currency"] != "BTC" || got["amount"] != "0.00005000" ||
+				!strings.HasPrefix(link, "https://pay.example.com/pay/"+id+"/refund/") {
+				t.Errorf("%s", text)
+			}
+			return got
+		}
+		first, second := offer(), offer()
+		if first["refund_id"] == second["refund_id"] || first["refund_url"] == second["refund_url"] {
+			t.Errorf("an offer that was replaced came again: %v", second)
+		}
+		if n := b.count("SELECT COUNT(*) FROM claim_refunds WHERE state = 'offered'"); n != 1 {
+			t.Errorf("%d offers can be accepted", n)
+		}
+		b.set("UPDATE claim_refunds SET state = 'accepted' WHERE state = 'offered'")
+		b.refuses(refused("already_processing"))
+	})
+}
+
+// What claims have brought is settled once, to the wallet or to an address that is worth a payout.
+func TestClaimsAreSettled(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newWhole(t, d)
+		const path = "/api/merchant/settlements"
+		settle := func(currency, amount string) string { return `{"currency":"` + currency + `"` + amount + `}` }
+		refused := func(status int, code, pointer, body string) refusal {
+			return refusal{status, code, pointer, "POST", path, body, ""}
+		}
+		b.bring(ledger.MerchantPayable, "", money.New(money.USD, 99_00))
+		b.bring(ledger.MerchantPayable, "", money.New(money.BTC, 20_000))
+		b.refuses(
+			refused(422, "amount_not_positive", "/amount", settle("USD", `,"amount":0`)),
+			refused(422, "amount_precision", "/amount", settle("USD", `,"amount":1.001`)),
+			refused(422, "amount_too_large", "/amount", settle("USD", `,"amount":99999999999999999999`)),
+			refused(409, "insufficient_balance", "", settle("USD", `,"amount":99.01`)),
+			refused(409, "insufficient_balance", "", settle("EUR", "")),
+		)
+		for _, c := range []struct{ given, amount string }{{`,"amount":9`, "9.00"}, {"", "90.00"}} { // a part, then all that is left
+			if got, text := ask[members](b, "POST", path, settle("USD", c.given)); got["status"] != "completed" || got["amount"] != c.amount || got["address"] != "" {
+				t.Errorf("%s", text)
+			}
+		}
+		b.refuses(refused(409, "insufficient_balance", "", settle("USD", "")))
+
+		settings, text := ask[members](b, "POST", "/api/merchant/settings", `{"settlement_address":"`+btcAddress+`","support_email":""}`)
+		if settings["settlement_address"] != btcAddress || settings["support_email"] != "" {
+			t.Errorf("%s", text)
+		}
+		b.refuses(refused(422, "amount_too_small", "/amount", settle("BTC", `,"amount":0.00009999`)))
+		if got, text := ask[members](b, "POST", path, settle("BTC", "")); got["status"] != "processing" || got["amount"] != "0.00020000" || got["address"] != btcAddress {
+			t.Errorf("%s", text)
+		}
+		if all, text := ask[members](b, "GET", path, ""); len(all["data"].([]any)) != 3 {
+			t.Errorf("%s", text)
+		}
+		b.checkBooks()
+	})
+}
+
+// bring books what came for claims to an account of the company's.
+func (b *bench) bring(code ledger.Code, dim string, a money.Amount) {
+	b.t.Helper()
+	from := ledger.HotWallet
+	if a.Asset() != money.BTC {
+		from = ledger.FXPosition
+	}
+	b.write(func(_ context.Context, tx *db.Tx) error {
+		return ledger.Post(tx, ledger.Journal{CompanyID: b.company, SourceType: "claim", SourceID: string(code) + string(a.Asset()), Purpose: "credit",
+			Lines: []ledger.Line{ledger.Debit(from, "", a), ledger.Credit(code, dim, a)}})
 	})
 }
 

@@ -276,7 +276,8 @@ func listClaims(ctx context.Context, tx *db.Tx, c *call, in *claimList) (*claimP
 }
 
 func refundClaim(ctx context.Context, tx *db.Tx, c *call, in *claimRefInput) (*claimRefunded, error) {
-	r, token, err := c.Claim.Refund(ctx, tx, c.by, c.company, in.Body.ClaimID)
+	// The books only move what they hold, and what came was counted when it came.
+	r, token, err := c.Claim.Refund(ctx, tx, c.by, c.company, in.Body.ClaimID) //never:amount_too_large insufficient_balance
 	if err != nil {
 		return nil, err
 	}

@@ -140,7 +140,7 @@ func (s *Settings) apply(change Change, network string) error {
 		}
 	}
 	if e := change.SupportEmail; e != nil {
-		s.SupportEmail = identity.Email(&list, "/support_email", *e, false)
+		s.SupportEmail = identity.Email(&list, "/support_email", *e, false) //never:missing_field, it may be empty
 	}
 	if change.Origins != nil {
 		if len(change.Origins) > maxOrigins {
