@@ -25,7 +25,7 @@ build: ## build bin/stipend, one static binary
 .PHONY: test
 test: ## run all tests on both databases (PKG=./internal/money/... narrows them); installs what is missing
 	@tools/install.sh btcd postgres chromium axe contract webhooks oauth
-	@go test -count=1 $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
+	@go test -count=1 -timeout 30m $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
 .PHONY: screenshots
 screenshots: ## take the pictures of docs/ again, from a running sandbox in Chromium
