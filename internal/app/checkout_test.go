@@ -190,7 +190,7 @@ func TestCheckoutIsPolled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got.Body.Close()
+		defer got.Body.Close()
 		return got.StatusCode, got.Header
 	}
 	status, header := ask(path, "")
