@@ -150,7 +150,8 @@ func TestLiveCheckoutsOfOneReader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return got.StatusCode, func() { cancel(); got.Body.Close() }
+		t.Cleanup(func() { got.Body.Close() })
+		return got.StatusCode, cancel
 	}
 	var last func()
 	for i := range 32 {
