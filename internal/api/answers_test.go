@@ -378,7 +378,12 @@ func TestVerificationsThatAreRefused(t *testing.T) {
 			_, err := kyc.Erase(ctx, tx, owner, 5)
 			return err
 		})
-		b.refuses(refused(409, "invalid_state", "", at+"/documents", encode(page)), refusal{409, "invalid_state", "", "GET", "/api/company", "", ""})
+		b.refuses(refused(409, "invalid_state", "", at+"/documents", encode(page)))
+		// Of who was erased, the company still says what they own.
+		_, text := ask[members](b, "GET", "/api/company", "")
+		if !strings.Contains(text, owner) || strings.Contains(text, "Lovelace") {
+			b.t.Errorf("an owner was erased: %s", text)
+		}
 	})
 }
 

@@ -29,7 +29,7 @@ var handlerCodes = map[string]string{
 	"enable-webhook":                      "insufficient_scope not_found retry_later",
 	"export-recipients":                   "invalid_parameter not_found",
 	"get-claim-status":                    "not_found",
-	"get-company":                         "invalid_state not_found",
+	"get-company":                         "not_found",
 	"get-funding-terms":                   "not_found",
 	"get-merchant-settings":               "not_found",
 	"get-payroll":                         "not_found",
