@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	neturl "net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -148,6 +149,17 @@ func TestListenOutlivesARestart(t *testing.T) {
 		receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- r.Header.Get("webhook-id") }))
 		defer receiver.Close()
 		first := start()
+		// The events of the seed are placed in the list a moment after the service is ready. One that comes after them is
+		// placed behind them, so once it is there, whoever starts to listen hears of none of them.
+		own := Client{BaseURL: first.Ready().BaseURL}.open()
+		marker, err := own.makeRecipient(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 30*time.Second, "the events before the listener are placed", func() bool {
+			page, err := own.eventsAfter(t.Context(), "", "recipient.created")
+			return err == nil && slices.ContainsFunc(page.Data, func(body json.RawMessage) bool { return strings.Contains(string(body), path.Base(marker)) })
+		})
 		ctx, stop := context.WithCancel(t.Context())
 		ready, said := make(chan struct{}), make(chan string, 100)
 		var done sync.WaitGroup
