@@ -30,7 +30,7 @@ var floors = [][]string{
 	{"internal/fault"},
 	{"internal/money", "internal/limit"},
 	{"internal/db"},
-	{"internal/job", "internal/ledger"},
+	{"internal/job", "internal/ledger", "internal/requests"},
 	{"internal/mail"},
 	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/rail", "internal/identity", "internal/screening"},
 	{"internal/oauth", "internal/session"},

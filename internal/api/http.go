@@ -38,6 +38,7 @@ import (
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/limit"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/requests"
 	"github.com/stipend/stipend/internal/vendor"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
@@ -78,7 +79,9 @@ type Deps struct {
 	Ready func(context.Context) error
 	// Observe is told of every request that a route answered, for metrics.
 	Observe func(method, route string, status int, took time.Duration)
-	Log     *slog.Logger
+	// Requests notes what programs ask, for their companies; nil notes nothing.
+	Requests *requests.Log
+	Log      *slog.Logger
 }
 
 // New makes the face.
@@ -274,8 +277,11 @@ type answer struct {
 	server    *server
 	requestID string
 	route     string
-	principal string
-	code      string // of the error answer
+	by        identity.Principal // who asked, where that was known
+	reads     bool               // the route changes nothing
+	body      []byte             // what was sent
+	sent      []byte             // what a write or a refusal answered
+	code      string             // of the error answer
 	status    int
 	size      int
 }
@@ -352,6 +358,13 @@ func (s *server) note(r *http.Request, a *answer, took time.Duration) {
 	if s.Observe != nil && a.route != "" {
 		s.Observe(r.Method, a.route, a.status, took)
 	}
+	if a.by.CompanyID != "" {
+		s.Requests.Add(requests.Entry{
+			At: s.Now().Add(-took), Took: took, CompanyID: a.by.CompanyID, AppID: a.by.AppID, Credential: a.by.ID, RequestID: a.requestID,
+			Method: r.Method, Route: a.route, URL: r.URL.RequestURI(), Status: a.status, Code: a.code, Reads: a.reads,
+			IdempotencyKey: r.Header.Get("Idempotency-Key"), Replayed: a.Header().Get("Idempotent-Replayed") != "", Body: a.body, Answer: a.sent,
+		})
+	}
 	level := slog.LevelInfo
 	if a.status >= 500 {
 		level = slog.LevelError
@@ -360,7 +373,7 @@ func (s *server) note(r *http.Request, a *answer, took time.Duration) {
 		return
 	}
 	s.Log.LogAttrs(r.Context(), level, "request", slog.String("request_id", a.requestID), slog.String("method", r.Method),
-		slog.String("route", a.route), slog.Int("status", a.status), slog.String("code", a.code), slog.String("principal", a.principal),
+		slog.String("route", a.route), slog.Int("status", a.status), slog.String("code", a.code), slog.String("principal", a.by.ID),
 		slog.Int("bytes", a.size), slog.Duration("took", took))
 }
 
@@ -399,7 +412,7 @@ func (s *server) refuse(w *answer, err error) {
 		h.Set("Allow", allow)
 	}
 	status, body := render(forBody(f), w.requestID)
-	w.code = f.Code
+	w.code, w.sent = f.Code, requests.Kept(body)
 	send(w, status, body)
 }
 
@@ -470,7 +483,7 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 			if c.by, err = s.authenticate(ctx, r.Header); err != nil {
 				return err
 			}
-			w.principal = c.by.ID
+			w.by = c.by
 			if err := limits.Take(s.Now(), c.by.ID, w.Header()); err != nil {
 				return err
 			}
@@ -505,6 +518,7 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 		if err != nil {
 			return err
 		}
+		w.body = requests.Kept(body)
 		v := reflect.New(in.typ)
 		var problems fault.List
 		if in.body >= 0 && body != nil {
@@ -569,13 +583,16 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 		if err != nil {
 			return err
 		}
+		if rt.kind != read {
+			w.sent = requests.Kept(out)
+		}
 		if out != nil {
 			send(w, http.StatusOK, out)
 		}
 		return nil
 	}
 	return func(w *answer, r *http.Request) {
-		w.route = rt.path
+		w.route, w.reads = rt.path, rt.kind == read
 		if err := serve(w, r); err != nil {
 			s.refuse(w, err)
 		}

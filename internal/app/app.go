@@ -47,6 +47,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/recipient/roster"
+	"github.com/stipend/stipend/internal/requests"
 	"github.com/stipend/stipend/internal/vendor"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/web"
@@ -83,6 +84,7 @@ type Service struct {
 	watcher   *chain.Watcher
 	lightning *lightning.Service // nil where it is not switched on
 	metrics   *metrics
+	requests  *requests.Log
 
 	data     *os.File     // locked while this process serves an embedded database
 	listener net.Listener // of the faces
@@ -148,6 +150,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	if err := s.db.Migrate(ctx); err != nil {
 		return err
 	}
+	s.requests = requests.New(s.db, time.Now, s.log)
 	key, err := parseDataKey(s.cfg.DataKey)
 	if err != nil {
 		return err
@@ -212,7 +215,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 			}
 		})
 	}
-	return s.listen(ctx, pay, claims)
+	return s.listen(ctx, background, pay, claims)
 }
 
 // takeData makes sure that no other process serves the same embedded database: they would not hear of each other's work. Commands
@@ -518,7 +521,7 @@ func (s *Service) open(ctx context.Context) (err error) {
 }
 
 // listen serves the faces and the metrics.
-func (s *Service) listen(ctx context.Context, pay *payroll.Service, claims *claim.Service) error {
+func (s *Service) listen(ctx, background context.Context, pay *payroll.Service, claims *claim.Service) error {
 	if s.cfg.Env == Sandbox {
 		seed := sandboxSeed()
 		s.ready.Seed = &seed
@@ -535,8 +538,9 @@ func (s *Service) listen(ctx context.Context, pay *payroll.Service, claims *clai
 			DB: s.db, Payroll: pay, Claim: claims, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
 			KYC: s.kyc, Funding: s.funding, Vendor: &vendor.Service{Payroll: pay, Sealer: s.sealer, Intake: s.kyc.Intake},
 			Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
-			Ready: s.checkReady, Observe: s.metrics.observe,
+			Ready: s.checkReady, Observe: s.metrics.observe, Requests: s.requests,
 		}
+		s.work.Go(func() { s.requests.Run(background) })
 		pages := web.Deps{
 			DB: s.db, Payroll: pay, Claims: claims, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
 			Observe: s.metrics.observe, Done: s.ending,

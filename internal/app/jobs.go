@@ -21,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/quote"
 	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/requests"
 	"github.com/stipend/stipend/internal/session"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -118,6 +119,7 @@ func byObject(payrolls, claims job.TxHandler) job.TxHandler {
 func (s *Service) periodic(out *payout.Engine, claims *claim.Service) []job.Periodic {
 	return append(out.Periodic(s.db),
 		job.Periodic{Name: "webhooks.prune", Every: time.Hour, Run: func(ctx context.Context) error { return delivery.Prune(ctx, s.db) }},
+		job.Periodic{Name: "requests.prune", Every: time.Hour, Run: func(ctx context.Context) error { return requests.Prune(ctx, s.db) }},
 		job.Periodic{Name: "rates.refresh", Every: 20 * time.Second, Run: s.rates.Refresh},
 		job.Periodic{Name: "funding.collect", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Collect(ctx, s.db) }},
 		job.Periodic{Name: "funding.review", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Review(ctx, s.db) }},

@@ -105,6 +105,8 @@ var routes = []route{
 
 	{method: "GET", path: "/settings/api", kind: read, access: member, personal: true, handler: showApps},
 	{method: "POST", path: "/settings/api", kind: write, access: manager, factor: provenFactor, personal: true, handler: registerApp, again: showApps},
+	{method: "GET", path: requestsPath, kind: read, access: member, personal: true, handler: showRequests},
+	{method: "GET", path: requestsPath + "/{ref}", kind: read, access: member, personal: true, handler: showRequest},
 	{method: "GET", path: "/settings/api/{app}", kind: read, access: member, personal: true, handler: showApp},
 	{method: "POST", path: "/settings/api/{app}/secret", kind: write, access: manager, factor: provenFactor, personal: true, handler: rotateSecret},
 	{method: "POST", path: "/settings/api/{app}/keys", kind: write, access: manager, factor: provenFactor, personal: true, handler: issueKey},

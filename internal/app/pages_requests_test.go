@@ -1,0 +1,72 @@
+package app
+
+import (
+	"html"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db/dbtest"
+)
+
+// linesOf waits until the log of requests has what was asked.
+func (o *office) linesOf(requestID string) {
+	o.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(o.Get("/settings/api/requests?request_id="+requestID).Text, "<tbody"); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			o.Fatalf("the request %s is not in the log", requestID)
+		}
+	}
+}
+
+// What programs ask is shown to the company, without what is personal, and can be sent again as it stands.
+func TestRequestLog(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openOffice(t, database)
+		worker := o.s.Ready().Seed.Workers[0].UserID
+		body := pays(`"external_id":"canary-reference","note_canary":"canary@private.example",`, "12.50", worker)
+		o.d.refused(http.StatusUnprocessableEntity, "unknown_field", "POST", createPath, body, "Idempotency-Key", "the-key-of-the-canary")
+		body = pays(`"external_id":"canary-reference",`, "12.50", worker)
+		o.d.ok("POST", createPath, body, "Idempotency-Key", "the-key-of-the-canary", "X-Request-Id", "made")
+		o.d.ok("POST", createPath, body, "Idempotency-Key", "the-key-of-the-canary", "X-Request-Id", "again")
+		o.d.ok("GET", "/api/company/workers?email=canary%40private.example", "", "X-Request-Id", "last")
+		o.linesOf("last")
+
+		list := o.says(o.Get("/settings/api/requests"), "GET /api/company/workers?email=…", "422 unknown_field", "POST "+createPath, "Answered again", "Sandbox")
+		link := regexp.MustCompile(`href="(/settings/api/requests/[^"?]+)"`)
+		made := link.FindStringSubmatch(o.Get("/settings/api/requests?request_id=made").Text)
+		if again := o.says(o.Get("/settings/api/requests?outcome=replayed"), "Answered again"); made == nil || len(link.FindAllString(again.Text, -1)) != 1 {
+			t.Fatalf("%v\n%s", made, again.Text)
+		}
+		if refused := o.Get("/settings/api/requests?outcome=refused&route=" + createPath); len(link.FindAllString(refused.Text, -1)) != 1 {
+			t.Errorf("refused:\n%s", refused.Text)
+		}
+		page := o.says(o.Get(made[1]), "made", worker, "12.50", "payroll_id", "the-…nary", "curl -X POST", "$IDEMPOTENCY_KEY", "external_id")
+		o.silent(list, "canary")
+		o.silent(page, "canary", "Ada") // the payee's name is in no answer, and the reference is the company's own
+		o.says(o.Get(link.FindStringSubmatch(o.Get("/settings/api/requests?outcome=refused").Text)[1]), "/note_canary", "unknown_field")
+
+		// What the command sends is the request again, for whoever has the credential.
+		command := regexp.MustCompile(`(?s)data-copy="(curl[^"]*)"`).FindStringSubmatch(page.Text)
+		if command == nil {
+			t.Fatal("no command")
+		}
+		text := html.UnescapeString(command[1])
+		sent := regexp.MustCompile(`(?s)^curl -X POST '(http://[^']+)' \\\n  -H "Authorization: Basic \$STIPEND_TOKEN" \\\n  -H "Idempotency-Key: \$IDEMPOTENCY_KEY" \\\n  -H 'Content-Type: application/json' \\\n  --data '([^']+)'$`).FindStringSubmatch(text)
+		if sent == nil || sent[1] != o.s.Ready().BaseURL+createPath {
+			t.Fatalf("%s", text)
+		}
+		o.d.ok("POST", createPath, sent[2], "Idempotency-Key", "another")
+
+		// Another company sees none of it.
+		_, other := o.d.stranger()
+		other.ok("GET", "/api/company/workers", "", "X-Request-Id", "theirs")
+		o.d.ok("GET", "/api/company/workers", "", "X-Request-Id", "ours")
+		o.linesOf("ours")
+		if got := o.Get("/settings/api/requests?request_id=theirs"); strings.Contains(got.Text, "<tbody") {
+			t.Errorf("the request of another company is shown:\n%s", got.Text)
+		}
+	})
+}
