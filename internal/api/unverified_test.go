@@ -16,8 +16,7 @@ func TestACompanyIsVerifiedBeforeItPays(t *testing.T) {
 		body := `{"currency":"USD","to_pay":[{"user_id":"` + b.payable(`"first_name":"Ada","last_name":"Lovelace"`) + `","amount_fiat":12.50}]}`
 		b.wants(403, "kyc_required", "POST", "/api/company/payroll/create", body, "Idempotency-Key", "one")
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			_, err := identity.SetKYBStatus(ctx, tx, b.company, identity.KYCApproved)
-			return err
+			return identity.SetKYBStatus(ctx, tx, b.company, identity.KYCApproved)
 		})
 		ask[members](b, "POST", "/api/company/payroll/create", body, "Idempotency-Key", "two")
 	})

@@ -101,7 +101,7 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner recipient
 		}
 	}
 	if by.CompanyID != "" {
-		if err := webhook.Emit(tx, webhook.Event{CompanyID: by.CompanyID, Name: "distribution.changed", ObjectID: owner.ID, Sequence: version, Data: e}); err != nil {
+		if err := webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: by.CompanyID, Name: "distribution.changed", ObjectID: owner.ID, Data: e}); err != nil {
 			return err
 		}
 	}

@@ -292,24 +292,25 @@ func moveCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
 	return insertCompanyUser(ctx, tx, old)
 }
 
-// SetKYCStatus notes where a user's verification stands and returns the user's new version, or says fault.NotFoundErr.
-func SetKYCStatus(ctx context.Context, tx *db.Tx, userID, status string) (version int64, err error) {
-	err = tx.QueryRow(ctx, "UPDATE users SET kyc_status = $2, version = version + 1, updated_at = $3 WHERE user_id = $1 RETURNING version",
-		userID, status, db.Micros(tx.Now())).Scan(&version)
-	return version, missing(err)
+// SetKYCStatus notes where a user's verification stands, or says fault.NotFoundErr.
+func SetKYCStatus(ctx context.Context, tx *db.Tx, userID, status string) error {
+	return changed(tx.Exec(ctx, "UPDATE users SET kyc_status = $2, version = version + 1, updated_at = $3 WHERE user_id = $1",
+		userID, status, db.Micros(tx.Now())))
 }
 
-// SetKYBStatus notes where a company's verification stands and returns the company's new version, or says fault.NotFoundErr.
-func SetKYBStatus(ctx context.Context, tx *db.Tx, companyID, status string) (version int64, err error) {
-	err = tx.QueryRow(ctx, "UPDATE companies SET kyb_status = $2, version = version + 1, updated_at = $3 WHERE company_id = $1 RETURNING version",
-		companyID, status, db.Micros(tx.Now())).Scan(&version)
-	return version, missing(err)
+// SetKYBStatus notes where a company's verification stands, or says fault.NotFoundErr.
+func SetKYBStatus(ctx context.Context, tx *db.Tx, companyID, status string) error {
+	return changed(tx.Exec(ctx, "UPDATE companies SET kyb_status = $2, version = version + 1, updated_at = $3 WHERE company_id = $1",
+		companyID, status, db.Micros(tx.Now())))
 }
 
 // SetCompanyDetails changes what a company is called and where it is found, or says fault.NotFoundErr.
 func SetCompanyDetails(ctx context.Context, tx *db.Tx, c Company) error {
-	n, err := tx.Exec(ctx, `UPDATE companies SET name = $2, email = $3, website = $4, country = $5, version = version + 1, updated_at = $6
-		WHERE company_id = $1`, c.ID, c.Name, c.Email, c.Website, c.Country, db.Micros(tx.Now()))
+	return changed(tx.Exec(ctx, `UPDATE companies SET name = $2, email = $3, website = $4, country = $5, version = version + 1, updated_at = $6
+		WHERE company_id = $1`, c.ID, c.Name, c.Email, c.Website, c.Country, db.Micros(tx.Now())))
+}
+
+func changed(n int64, err error) error {
 	if err == nil && n == 0 {
 		return fault.NotFoundErr
 	}

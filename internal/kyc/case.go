@@ -317,25 +317,23 @@ func (s *Service) tell(ctx context.Context, tx *db.Tx, from State, c Case) error
 		if public == identity.KYCNotStarted {
 			return nil // what a company prepares changes nothing, and takes no earlier agreement away
 		}
-		version, err := identity.SetKYBStatus(ctx, tx, c.CompanyID, public)
-		if err != nil {
+		if err := identity.SetKYBStatus(ctx, tx, c.CompanyID, public); err != nil {
 			return err
 		}
-		return webhook.Emit(tx, webhook.Event{
-			CompanyID: c.CompanyID, Name: "company.kyb_status_update", ObjectID: c.CompanyID, Sequence: version,
+		return webhook.EmitNext(ctx, tx, webhook.Event{
+			CompanyID: c.CompanyID, Name: "company.kyb_status_update", ObjectID: c.CompanyID,
 			Data: map[string]any{"company_id": c.CompanyID, "status": public, "state": c.State, "reasons": notNil(c.Reasons)},
 		})
 	}
 	if from != "" && from.Public() == public {
 		return nil
 	}
-	version, err := identity.SetKYCStatus(ctx, tx, c.SubjectID, public)
-	if err != nil {
+	if err := identity.SetKYCStatus(ctx, tx, c.SubjectID, public); err != nil {
 		return err
 	}
 	if c.CompanyID != "" {
-		if err := webhook.Emit(tx, webhook.Event{
-			CompanyID: c.CompanyID, Name: "user.kyc_status_update", ObjectID: c.SubjectID, Sequence: version,
+		if err := webhook.EmitNext(ctx, tx, webhook.Event{
+			CompanyID: c.CompanyID, Name: "user.kyc_status_update", ObjectID: c.SubjectID,
 			Data: map[string]any{"user_id": c.SubjectID, "status": public, "reasons": notNil(c.Reasons)},
 		}); err != nil {
 			return err

@@ -272,7 +272,7 @@ func (e *Engine) hold(ctx context.Context, tx *db.Tx, companyID string, q queueS
 	if reason != heldFee && reason != heldFunds {
 		return nil
 	}
-	return webhook.Emit(tx, webhook.Event{CompanyID: companyID, Name: EventDelayed, ObjectID: companyID, Sequence: q.version + 1,
+	return webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: companyID, Name: EventDelayed, ObjectID: companyID,
 		Data: map[string]any{"reason": reason, "waiting": n, "amount": sats(sum), "currency": money.BTC, "since": since}})
 }
 

@@ -179,7 +179,7 @@ func move(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id s
 		}
 		if moved {
 			db.History(tx, r.CompanyID, r.ID, r.Version, old.Status, r.Status, "by the company")
-			return r, emit(tx, "recipient.status_update", r)
+			return r, emit(ctx, tx, "recipient.status_update", r)
 		}
 	}
 }

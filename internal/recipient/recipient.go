@@ -111,7 +111,7 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		return Recipient{}, err
 	}
 	db.History(tx, r.CompanyID, r.ID, r.Version, "", r.Status, "created")
-	return r, emit(tx, "recipient.created", r)
+	return r, created(tx, r)
 }
 
 func detailsOf(r Recipient) identity.Place {
@@ -180,11 +180,23 @@ type event struct {
 	Status         string `json:"status"`
 }
 
-func emit(tx *db.Tx, name string, r Recipient) error {
-	return webhook.Emit(tx, webhook.Event{
-		CompanyID: r.CompanyID, Name: name, ObjectID: r.ID, Sequence: r.Version,
+// created tells of a recipient whom no event has told of yet.
+func created(tx *db.Tx, r Recipient) error {
+	e := told("recipient.created", r)
+	e.Sequence = r.Version
+	return webhook.Emit(tx, e)
+}
+
+// emit tells of a recipient, a person perhaps, of whom other events may have told: of destinations, or of a verification.
+func emit(ctx context.Context, tx *db.Tx, name string, r Recipient) error {
+	return webhook.EmitNext(ctx, tx, told(name, r))
+}
+
+func told(name string, r Recipient) webhook.Event {
+	return webhook.Event{
+		CompanyID: r.CompanyID, Name: name, ObjectID: r.ID,
 		Data: event{r.ID, r.Type, r.RelationshipID, r.CompanyID, r.ExternalID, r.Status},
-	})
+	}
 }
 
 // AddWorker links a user to a company as a worker with a login. Linking one again takes over what changed in the
@@ -209,7 +221,7 @@ func AddWorker(ctx context.Context, tx *db.Tx, companyID, userID, role string) (
 	}
 	if added {
 		db.History(tx, companyID, r.ID, r.Version, "", r.Status, "linked")
-		if err := emit(tx, "recipient.created", r); err != nil {
+		if err := emit(ctx, tx, "recipient.created", r); err != nil {
 			return Recipient{}, err
 		}
 	}
@@ -302,7 +314,7 @@ func Activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	if r.Status == Active {
 		Screen(tx, r.CompanyID, r.ID)
 	}
-	return emit(tx, "recipient.status_update", r)
+	return emit(ctx, tx, "recipient.status_update", r)
 }
 
 // ActivateEverywhere does what Activate does for every company that pays the payee: for the principal's at once,

@@ -65,7 +65,7 @@ func review(ctx context.Context, tx *db.Tx, companyID, id string, guard func(con
 		}
 		if moved {
 			db.History(tx, r.CompanyID, r.ID, r.Version, old.Status, r.Status, screening.Reason)
-			return emit(tx, "recipient.status_update", r)
+			return emit(ctx, tx, "recipient.status_update", r)
 		}
 	}
 }

@@ -44,13 +44,14 @@ func CreateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 	if err != nil {
 		return identity.User{}, err
 	}
-	if _, err := AddWorker(ctx, tx, company, u.ID, Contractor); err != nil {
-		return identity.User{}, err
-	}
-	return u, webhook.Emit(tx, webhook.Event{
+	if err := webhook.Emit(tx, webhook.Event{
 		CompanyID: company, Name: "user.create_user", ObjectID: u.ID, Sequence: u.Version,
 		Data: userEvent{u.ID, company, u.Email, "worker", u.KYCStatus},
-	})
+	}); err != nil {
+		return identity.User{}, err
+	}
+	_, err = AddWorker(ctx, tx, company, u.ID, Contractor)
+	return u, err
 }
 
 // UpdateUser changes the profile of a user that the principal may act for, and has every company that pays the user

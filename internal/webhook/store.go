@@ -16,6 +16,15 @@ func insertEvent(tx *db.Tx, id string, e Event, data string) {
 	tx.Defer(eventRows, []any{e.CompanyID, id, e.ObjectID, e.Sequence, e.Name, data, db.Micros(tx.Now())})
 }
 
+// nextSequence keeps other events of the object waiting until the commit. What was emitted before the object had a counter counts.
+func nextSequence(ctx context.Context, tx *db.Tx, companyID, objectID string) (next int64, err error) {
+	err = tx.QueryRow(ctx, `INSERT INTO event_sequences (company_id, object_id, sequence)
+		SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), COALESCE(MAX(sequence), 1) + 1 FROM events WHERE company_id = $1 AND object_id = $2
+		ON CONFLICT (company_id, object_id) DO UPDATE SET sequence = event_sequences.sequence + 1
+		RETURNING sequence`, companyID, objectID).Scan(&next)
+	return next, err
+}
+
 // settingHead is the last position that was given out.
 const settingHead = "webhook.position"
 
@@ -31,12 +40,21 @@ func moveHead(ctx context.Context, tx *db.Tx, to int64) error {
 	return err
 }
 
-// placeAfter orders by instant, and what one transaction wrote by sequence: an object's events never change places.
+// placeAfter orders by instant, but never an event before an earlier one of its object: of two transactions the one that began
+// first may commit last. So what comes before the oldest is placed with them.
 func placeAfter(ctx context.Context, tx *db.Tx, head int64, limit int) ([]Placed, error) {
-	rows, err := tx.Query(ctx, `UPDATE events SET position = CAST($1 AS BIGINT) + n.place
-		FROM (SELECT company_id, event_id, ROW_NUMBER() OVER (ORDER BY created_at, sequence, event_id) AS place
-			FROM (SELECT company_id, event_id, created_at, sequence FROM events WHERE position = 0
-				ORDER BY created_at, sequence, event_id LIMIT $2) AS oldest) AS n
+	rows, err := tx.Query(ctx, `WITH oldest AS (
+			SELECT company_id, object_id, sequence, event_id, created_at FROM events WHERE position = 0
+			ORDER BY created_at, sequence, event_id LIMIT $2
+		), chosen AS (
+			SELECT company_id, object_id, sequence, event_id, created_at FROM oldest
+			UNION SELECT e.company_id, e.object_id, e.sequence, e.event_id, e.created_at FROM oldest JOIN events AS e
+				ON e.company_id = oldest.company_id AND e.object_id = oldest.object_id AND e.sequence < oldest.sequence AND e.position = 0
+		), timed AS (
+			SELECT company_id, sequence, event_id, MAX(created_at) OVER (PARTITION BY company_id, object_id ORDER BY sequence) AS since FROM chosen
+		)
+		UPDATE events SET position = CAST($1 AS BIGINT) + n.place
+		FROM (SELECT company_id, event_id, ROW_NUMBER() OVER (ORDER BY since, sequence, event_id) AS place FROM timed) AS n
 		WHERE events.company_id = n.company_id AND events.event_id = n.event_id
 		RETURNING events.company_id, events.event_id, events.object_id, events.name, events.sequence, events.position, events.data, events.created_at`,
 		head, int64(limit))

@@ -25,7 +25,7 @@ type Event struct {
 	CompanyID string
 	Name      string // "payroll.created"
 	ObjectID  string
-	Sequence  int64 // the object's version after the change; one event per object, name and sequence
+	Sequence  int64 // the object's version after the change, or given by [EmitNext]; one event per object, name and sequence
 	Data      any   // the event's data, written as JSON
 }
 
@@ -60,6 +60,15 @@ const NoticeNew = "webhook.new"
 func Emit(tx *db.Tx, e Event) error {
 	_, err := EmitID(tx, e)
 	return err
+}
+
+// EmitNext is Emit for an object whose changes several rows tell of, each with a version of its own: a person, a recipient, a
+// company. It gives the event the object's next sequence. What makes such an object may emit its first event with sequence 1.
+func EmitNext(ctx context.Context, tx *db.Tx, e Event) (err error) {
+	if e.Sequence, err = nextSequence(ctx, tx, e.CompanyID, e.ObjectID); err != nil {
+		return err
+	}
+	return Emit(tx, e)
 }
 
 // EmitID is Emit for who must know the event's id.
