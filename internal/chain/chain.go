@@ -30,9 +30,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/stipend/stipend/internal/fault"
-
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/money"
 )
 
 // MaxReorg is how many blocks a Watcher can take back. A deeper reorganisation stops it with [ErrTooDeep]: that is no longer
@@ -82,7 +82,7 @@ var (
 // The answers of one moment agree with each other only as far as the node's do; a caller that needs more compares Tip before
 // and after. Errors other than ErrNotFound and ErrRejected mean that nothing is known: a failed Broadcast may have succeeded.
 type Source interface {
-	// Network is "bitcoin", "testnet", "signet" or "regtest".
+	// Network is "bitcoin", "testnet", "signet" or "regtest", or the name of a network of accounts (package evm).
 	Network() string
 	// Tip is the last block of the best chain.
 	Tip(ctx context.Context) (height int64, hash string, err error)
@@ -97,8 +97,14 @@ type Source interface {
 	// Broadcast hands a signed transaction to the network. A transaction that the node already has, in its mempool or in a
 	// block, is a success. ErrRejected means a rule refused it; any other error leaves it open.
 	Broadcast(ctx context.Context, raw []byte) error
-	// FeeRate is what a transaction should pay to be mined soon, at least 1.
-	FeeRate(ctx context.Context) (satPerVByte int64, err error)
+	// FeeRate is what a transaction should pay to be mined soon, at least 1: satoshi per virtual byte, or wei per unit of gas.
+	FeeRate(ctx context.Context) (rate int64, err error)
+}
+
+// Waiter is a Source whose Mempool may leave out transactions that still wait, such as those that do not fit into the next block.
+type Waiter interface {
+	// Waits says whether the node still has a transaction that is in no block.
+	Waits(ctx context.Context, txid string) (bool, error)
 }
 
 // Outpoint names an output by its transaction and its place there.
@@ -107,20 +113,27 @@ type Outpoint struct {
 	Vout uint32 `json:"vout"`
 }
 
-// Output is what a transaction pays. Address is empty for scripts that have none.
+// Output is what a transaction pays. Address is empty for scripts that have none. Asset is empty for Bitcoin.
 type Output struct {
 	Vout    uint32
 	Address string
 	Amount  int64
+	Asset   money.Asset
 }
 
-// Tx is a transaction as the chain carries it. Inputs are empty for a coinbase.
+// Tx is a transaction as the chain carries it. Inputs are empty for a coinbase. Raw is not told by every source.
+//
+// On a network of accounts the one input is the nonce of the account From, which can be spent once as a coin can. Fee, in units of
+// the network's own coin, is known of what is in a block, and so is Failed: executed without any effect but its fee.
 type Tx struct {
 	ID       string
 	Raw      []byte
 	Inputs   []Outpoint
 	Outputs  []Output
 	Coinbase bool
+	From     string
+	Fee      int64
+	Failed   bool
 }
 
 // Block is a block with everything in it. Height is -1 where the source cannot tell it from the block.
@@ -177,6 +190,7 @@ type WatchedOutput struct {
 	Address    string
 	Branch     uint32
 	Amount     int64
+	Asset      money.Asset
 	State      State
 	Height     int64
 	BlockHash  string
@@ -188,11 +202,12 @@ type WatchedOutput struct {
 	ReplacedBy string
 	Spend      SpendState
 	SpentBy    string
+	Pace       int64 // of the chain's blocks, see [Watcher]
 }
 
 // WatchedTx is a transaction of our own. In state conflicted, ConflictedBy is the rival, Height is the rival's block (zero
 // while it is in the mempool only) and Confirmed says that the rival has the wanted depth: before that, our transaction may
-// still win.
+// still win. Fee and Failed are those of [Tx], while it is mined.
 type WatchedTx struct {
 	TxID         string
 	CompanyID    string
@@ -203,6 +218,8 @@ type WatchedTx struct {
 	Wanted       int64
 	Confirmed    bool
 	ConflictedBy string
+	Fee          int64
+	Failed       bool
 }
 
 // WalletCoin is a coin that our keys can spend. Unconfirmed is the number of our own unmined transactions that it rests on,

@@ -25,9 +25,13 @@ const rangeSize = 200
 //
 // Ranges of indexes are taken ahead, outside the transactions that need an address, so that requests do not queue for one
 // row. An index whose transaction is undone stays unused.
+//
+// One wallet may serve several chains whose addresses are alike. Then an address belongs to its object on all of them: what is
+// paid there is that object's, whichever of the chains the payer chose.
 type Pool struct {
 	d      *db.DB
 	name   string
+	chains []string
 	keys   Deriver
 	refill chan struct{}
 	// followed is set once the chain is known to have a watcher's cursor; it never loses it again.
@@ -39,9 +43,13 @@ type Pool struct {
 
 type indexRange struct{ next, end int64 }
 
-// NewPool makes a pool of the chain's addresses. It works at once; Start makes it fast.
-func NewPool(d *db.DB, name string, keys Deriver) *Pool {
-	return &Pool{d: d, name: name, keys: keys, refill: make(chan struct{}, 1)}
+// NewPool makes a pool of the chain's addresses. It works at once; Start makes it fast. With chains named, the pool is theirs
+// together, and name is that of the wallet only.
+func NewPool(d *db.DB, name string, keys Deriver, chains ...string) *Pool {
+	if len(chains) == 0 {
+		chains = []string{name}
+	}
+	return &Pool{d: d, name: name, chains: chains, keys: keys, refill: make(chan struct{}, 1)}
 }
 
 // Start takes the first ranges, and more whenever they run low, until ctx ends.
@@ -127,7 +135,9 @@ func (p *Pool) take(ctx context.Context, tx *db.Tx, branch uint32, companyID, ob
 			last = err
 			continue
 		}
-		insertAddress(tx, p.name, address{addr, companyID, objectID, int64(branch), index})
+		for _, name := range p.chains {
+			insertAddress(tx, name, address{addr, companyID, objectID, int64(branch), index})
+		}
 		return addr, nil
 	}
 	return "", last
@@ -145,12 +155,14 @@ func (p *Pool) checkFollowed(ctx context.Context, tx *db.Tx) error {
 	if p.followed.Load() {
 		return nil
 	}
-	_, ok, err := loadCursor(ctx, tx, p.name)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return ErrNotFollowed
+	for _, name := range p.chains {
+		_, _, ok, err := loadCursor(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return ErrNotFollowed
+		}
 	}
 	p.followed.Store(true)
 	return nil

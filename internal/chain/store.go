@@ -1,11 +1,13 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
 )
 
 // lookup runs a query that ends in "IN" for many keys; $1 is the chain.
@@ -35,27 +37,32 @@ type cursor struct {
 }
 
 // loadCursor says false when the chain was never watched.
-func loadCursor(ctx context.Context, tx *db.Tx, chain string) (c cursor, ok bool, err error) {
-	err = tx.QueryRow(ctx, `SELECT height, hash FROM chain_cursors WHERE chain = $1`, chain).Scan(&c.height, &c.hash)
+func loadCursor(ctx context.Context, tx *db.Tx, chain string) (c cursor, pace int64, ok bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT height, hash, pace FROM chain_cursors WHERE chain = $1`, chain).Scan(&c.height, &c.hash, &pace)
 	if errors.Is(err, db.ErrNoRows) {
-		return c, false, nil
+		return c, 0, false, nil
 	}
-	return c, err == nil, err
+	return c, pace, err == nil, err
+}
+
+func setPace(ctx context.Context, tx *db.Tx, chain string, pace int64) error {
+	_, err := tx.Exec(ctx, `UPDATE chain_cursors SET pace = $2 WHERE chain = $1`, chain, pace)
+	return err
 }
 
 // Tip is the last block that the watcher of the chain has connected; height -1 before its first step.
 func Tip(ctx context.Context, tx *db.Tx, chainName string) (height int64, hash string, err error) {
-	c, ok, err := loadCursor(ctx, tx, chainName)
+	c, _, ok, err := loadCursor(ctx, tx, chainName)
 	if err != nil || !ok {
 		return -1, "", err
 	}
 	return c.height, c.hash, nil
 }
 
-func startCursor(ctx context.Context, tx *db.Tx, chain string, last []cursor) (bool, error) {
+func startCursor(ctx context.Context, tx *db.Tx, chain string, pace int64, last []cursor) (bool, error) {
 	tip := last[len(last)-1]
-	n, err := tx.Exec(ctx, `INSERT INTO chain_cursors (chain, height, hash, updated) VALUES ($1, $2, $3, $4) ON CONFLICT (chain) DO NOTHING`,
-		chain, tip.height, tip.hash, db.Micros(tx.Now()))
+	n, err := tx.Exec(ctx, `INSERT INTO chain_cursors (chain, height, hash, updated, pace) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (chain) DO NOTHING`,
+		chain, tip.height, tip.hash, db.Micros(tx.Now()), pace)
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -148,18 +155,19 @@ type output struct {
 	own       bool
 	state     State
 	depth     int64
+	pays      Output
 }
 
 // silent says that nobody waits for news of the output: it is our own change.
 func (o output) silent() bool { return o.own && o.branch == int64(Change) }
 
-const outputColumns = `txid, vout, company_id, branch, own, state, depth`
+const outputColumns = `txid, vout, company_id, branch, own, state, depth, address, amount, asset`
 
 func scanOutput(r *db.Rows) (o output, err error) {
 	var vout int64
-	var state string
-	err = r.Scan(&o.TxID, &vout, &o.companyID, &o.branch, &o.own, &state, &o.depth)
-	o.Vout, o.state = uint32(vout), State(state)
+	var state, asset string
+	err = r.Scan(&o.TxID, &vout, &o.companyID, &o.branch, &o.own, &state, &o.depth, &o.pays.Address, &o.pays.Amount, &asset)
+	o.Vout, o.state, o.pays.Asset = uint32(vout), State(state), money.Asset(asset)
 	return o, err
 }
 
@@ -172,18 +180,18 @@ func outputsOf(ctx context.Context, tx *db.Tx, chain string, txids []string) (ma
 	return m, err
 }
 
-func insertOutput(ctx context.Context, tx *db.Tx, chain string, o output, a address, amount int64, coinbase bool, at place, want int64, spentBy spend) error {
+func insertOutput(ctx context.Context, tx *db.Tx, chain string, o output, a address, coinbase bool, at place, want int64, spentBy spend) error {
 	spendState := Available
 	if spentBy.txid != "" {
 		spendState = Spent
 	}
 	return tx.Insert(ctx, "chain_outputs", []string{"chain", "txid", "vout", "company_id", "object_id", "address", "branch", "idx", "amount",
 		"own", "coinbase", "state", "height", "block_hash", "first_seen", "want_confirmations", "confirmed", "replaced_by",
-		"spend_state", "reserved_by", "spent_by", "spent_height", "depth"},
+		"spend_state", "reserved_by", "spent_by", "spent_height", "depth", "asset"},
 		[][]any{{
-			chain, o.TxID, int64(o.Vout), a.companyID, a.objectID, a.address, a.branch, a.index, amount,
+			chain, o.TxID, int64(o.Vout), a.companyID, a.objectID, a.address, a.branch, a.index, o.pays.Amount,
 			o.own, coinbase, string(o.state), at.height, at.hash, db.Micros(tx.Now()), want, false, "",
-			string(spendState), "", spentBy.txid, spentBy.height, o.depth,
+			string(spendState), "", spentBy.txid, spentBy.height, o.depth, string(o.pays.Asset),
 		}})
 }
 
@@ -280,13 +288,13 @@ func unspendOutputs(ctx context.Context, tx *db.Tx, chain, by string) error {
 func GetOutput(ctx context.Context, tx *db.Tx, chainName string, o Outpoint) (WatchedOutput, error) {
 	w := WatchedOutput{Outpoint: o}
 	var branch, firstSeen, tip int64
-	var state, spend string
+	var state, spend, asset string
 	err := tx.QueryRow(ctx, `SELECT o.company_id, o.object_id, o.address, o.branch, o.amount, o.state, o.height, o.block_hash, o.first_seen,
-		o.want_confirmations, o.confirmed, o.coinbase, o.replaced_by, o.spend_state, o.spent_by, COALESCE(c.height, 0)
+		o.want_confirmations, o.confirmed, o.coinbase, o.replaced_by, o.spend_state, o.spent_by, COALESCE(c.height, 0), COALESCE(c.pace, 1), o.asset
 		FROM chain_outputs o LEFT JOIN chain_cursors c ON c.chain = o.chain WHERE o.chain = $1 AND o.txid = $2 AND o.vout = $3`,
 		chainName, o.TxID, int64(o.Vout)).
 		Scan(&w.CompanyID, &w.ObjectID, &w.Address, &branch, &w.Amount, &state, &w.Height, &w.BlockHash, &firstSeen,
-			&w.Wanted, &w.Confirmed, &w.Coinbase, &w.ReplacedBy, &spend, &w.SpentBy, &tip)
+			&w.Wanted, &w.Confirmed, &w.Coinbase, &w.ReplacedBy, &spend, &w.SpentBy, &tip, &w.Pace, &asset)
 	if errors.Is(err, db.ErrNoRows) {
 		return WatchedOutput{}, ErrUnknown
 	}
@@ -294,6 +302,7 @@ func GetOutput(ctx context.Context, tx *db.Tx, chainName string, o Outpoint) (Wa
 		return WatchedOutput{}, err
 	}
 	w.Branch, w.State, w.Spend, w.FirstSeen = uint32(branch), State(state), SpendState(spend), db.Time(firstSeen)
+	w.Asset = cmp.Or(money.Asset(asset), money.BTC)
 	if w.State == Mined {
 		w.Depth = tip - w.Height + 1
 	}
@@ -407,9 +416,7 @@ func scanOwn(r *db.Rows) (t ownTx, err error) {
 // The coins reserved under objectID are taken to be its inputs, so that a rival is noticed even if ours never shows.
 // Watching it again changes nothing.
 func WatchTx(ctx context.Context, tx *db.Tx, chainName, txid, companyID, objectID string, confirmations int64) error {
-	_, err := tx.Exec(ctx, `INSERT INTO chain_txs (chain, txid, company_id, object_id, state, height, want_confirmations, confirmed, conflicted_by, created)
-		VALUES ($1, $2, $3, $4, 'watched', 0, $5, FALSE, '', $6) ON CONFLICT (chain, txid) DO NOTHING`,
-		chainName, txid, companyID, objectID, max(confirmations, 1), db.Micros(tx.Now()))
+	err := watchTx(ctx, tx, chainName, txid, companyID, objectID, confirmations)
 	if err != nil || objectID == "" {
 		return err
 	}
@@ -426,14 +433,29 @@ func WatchTx(ctx context.Context, tx *db.Tx, chainName, txid, companyID, objectI
 	return insertSpends(ctx, tx, chainName, txid, inputs, 0)
 }
 
+// WatchNonce is WatchTx for a transaction that spends the nonce of an account.
+func WatchNonce(ctx context.Context, tx *db.Tx, chainName, txid, companyID, objectID string, confirmations int64, nonce Outpoint) error {
+	if err := watchTx(ctx, tx, chainName, txid, companyID, objectID, confirmations); err != nil {
+		return err
+	}
+	return insertSpends(ctx, tx, chainName, txid, []Outpoint{nonce}, 0)
+}
+
+func watchTx(ctx context.Context, tx *db.Tx, chainName, txid, companyID, objectID string, confirmations int64) error {
+	_, err := tx.Exec(ctx, `INSERT INTO chain_txs (chain, txid, company_id, object_id, state, height, want_confirmations, confirmed, conflicted_by, created)
+		VALUES ($1, $2, $3, $4, 'watched', 0, $5, FALSE, '', $6) ON CONFLICT (chain, txid) DO NOTHING`,
+		chainName, txid, companyID, objectID, max(confirmations, 1), db.Micros(tx.Now()))
+	return err
+}
+
 // GetTx is a watched transaction as it stands; ErrUnknown when it is not one.
 func GetTx(ctx context.Context, tx *db.Tx, chainName, txid string) (WatchedTx, error) {
 	w := WatchedTx{TxID: txid}
 	var state string
 	var tip int64
-	err := tx.QueryRow(ctx, `SELECT t.company_id, t.object_id, t.state, t.height, t.want_confirmations, t.confirmed, t.conflicted_by, COALESCE(c.height, 0)
+	err := tx.QueryRow(ctx, `SELECT t.company_id, t.object_id, t.state, t.height, t.want_confirmations, t.confirmed, t.conflicted_by, COALESCE(c.height, 0), t.fee, t.failed
 		FROM chain_txs t LEFT JOIN chain_cursors c ON c.chain = t.chain WHERE t.chain = $1 AND t.txid = $2`, chainName, txid).
-		Scan(&w.CompanyID, &w.ObjectID, &state, &w.Height, &w.Wanted, &w.Confirmed, &w.ConflictedBy, &tip)
+		Scan(&w.CompanyID, &w.ObjectID, &state, &w.Height, &w.Wanted, &w.Confirmed, &w.ConflictedBy, &tip, &w.Fee, &w.Failed)
 	if errors.Is(err, db.ErrNoRows) {
 		return WatchedTx{}, ErrUnknown
 	}
@@ -456,9 +478,9 @@ func ownTxsOf(ctx context.Context, tx *db.Tx, chain string, txids []string) (map
 	return m, err
 }
 
-func placeTx(ctx context.Context, tx *db.Tx, chain string, t ownTx, to State, height int64) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE chain_txs SET state = $4, height = $5, conflicted_by = '', confirmed = FALSE
-		WHERE chain = $1 AND txid = $2 AND state = $3`, chain, t.txid, string(t.state), string(to), height)
+func placeTx(ctx context.Context, tx *db.Tx, chain string, t ownTx, to State, height int64, as Tx) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE chain_txs SET state = $4, height = $5, conflicted_by = '', confirmed = FALSE, fee = $6, failed = $7
+		WHERE chain = $1 AND txid = $2 AND state = $3`, chain, t.txid, string(t.state), string(to), height, as.Fee, as.Failed)
 	return n == 1, err
 }
 
@@ -470,7 +492,8 @@ func conflictTx(ctx context.Context, tx *db.Tx, chain, txid, by string, height i
 }
 
 func unmineTxs(ctx context.Context, tx *db.Tx, chain string, height int64) ([]ownTx, error) {
-	rows, err := tx.Query(ctx, `UPDATE chain_txs SET state = CASE WHEN state = 'mined' THEN 'seen' ELSE state END, height = 0, confirmed = FALSE
+	rows, err := tx.Query(ctx, `UPDATE chain_txs SET state = CASE WHEN state = 'mined' THEN 'seen' ELSE state END, height = 0, confirmed = FALSE,
+		fee = 0, failed = FALSE
 		WHERE chain = $1 AND state IN ('mined', 'conflicted') AND height = $2 RETURNING `+ownColumns, chain, height)
 	return db.Collect(rows, err, scanOwn)
 }

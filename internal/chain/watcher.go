@@ -20,10 +20,14 @@ const scanSize = 500
 
 // Watcher follows one chain. Several watchers of one chain do no harm: each step is a compare-and-set on the cursor, and the
 // loser looks again.
+//
+// A chain has a pace: how many of its blocks stand for one of Bitcoin's where confirmations are counted. It is kept with the
+// cursor, for those who count.
 type Watcher struct {
 	d    *db.DB
 	name string
 	src  Source
+	pace int64
 	log  *slog.Logger
 
 	mu sync.Mutex
@@ -34,9 +38,14 @@ type Watcher struct {
 	missing map[string]bool
 }
 
-// NewWatcher makes a watcher of the chain called name, the key of all its rows.
+// NewWatcher makes a watcher of the chain called name, the key of all its rows, whose pace is 1.
 func NewWatcher(d *db.DB, name string, src Source, log *slog.Logger) *Watcher {
-	return &Watcher{d: d, name: name, src: src, log: log.With("chain", name), known: map[string]bool{}, missing: map[string]bool{}}
+	return NewPacedWatcher(d, name, src, 1, log)
+}
+
+// NewPacedWatcher makes a watcher of a chain with another pace.
+func NewPacedWatcher(d *db.DB, name string, src Source, pace int64, log *slog.Logger) *Watcher {
+	return &Watcher{d: d, name: name, src: src, pace: max(pace, 1), log: log.With("chain", name), known: map[string]bool{}, missing: map[string]bool{}}
 }
 
 // place is where a transaction is: in a block, or at height 0 in the mempool.
@@ -67,8 +76,9 @@ func (w *Watcher) Step(ctx context.Context) (progressed bool, err error) {
 	var kept bool
 	var expected []string
 	var due bool
+	var pace int64
 	err = w.d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		if at, started, err = loadCursor(ctx, tx, w.name); err != nil || !started {
+		if at, pace, started, err = loadCursor(ctx, tx, w.name); err != nil || !started {
 			return err
 		}
 		if parent, kept, err = blockAt(ctx, tx, w.name, at.height-1); err != nil {
@@ -82,6 +92,9 @@ func (w *Watcher) Step(ctx context.Context) (progressed bool, err error) {
 	})
 	if err != nil {
 		return false, err
+	}
+	if started && pace != w.pace {
+		return true, w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return setPace(ctx, tx, w.name, w.pace) })
 	}
 	height, hash, err := w.src.Tip(ctx)
 	if err != nil {
@@ -159,7 +172,7 @@ func (w *Watcher) start(ctx context.Context, tip cursor) error {
 	}
 	last = append(last, tip)
 	return w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		_, err := startCursor(ctx, tx, w.name, last)
+		_, err := startCursor(ctx, tx, w.name, w.pace, last)
 		return err
 	})
 }
@@ -253,7 +266,13 @@ func (w *Watcher) scan(ctx context.Context, at cursor, expected []string, due bo
 	}
 	var gone []string
 	missing := map[string]bool{}
+	waiter, _ := w.src.(Waiter)
 	for _, id := range expected {
+		if waiter != nil && !present[id] {
+			if present[id], err = waiter.Waits(ctx, id); err != nil {
+				return false, err
+			}
+		}
 		switch {
 		case present[id]:
 		case w.missing[id]:
@@ -323,6 +342,9 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at p
 	paid, ids, prevs := map[string]bool{}, make([]string, 0, len(txs)), map[string]bool{}
 	for _, t := range txs {
 		ids = append(ids, t.ID)
+		if t.From != "" {
+			paid[t.From] = true
+		}
 		for _, o := range t.Outputs {
 			if o.Address != "" {
 				paid[o.Address] = true
@@ -372,10 +394,18 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at p
 		mine, isOwn := own[t.ID]
 		interesting := isOwn
 		if isOwn && mine.state != state && mine.state != Mined {
-			if ok, err := placeTx(ctx, tx, w.name, mine, state, at.height); err != nil {
+			if ok, err := placeTx(ctx, tx, w.name, mine, state, at.height, t); err != nil {
 				return err
 			} else if ok {
 				n.txs(mine)
+			}
+		}
+		if account, ours := addresses[t.From]; ours && !isOwn && t.From != "" {
+			interesting = true
+			for _, in := range t.Inputs {
+				if !slices.ContainsFunc(rivals[in], func(s spend) bool { return s.txid == t.ID }) {
+					n.stranger(t.ID, account.companyID)
+				}
 			}
 		}
 		depth := int64(0)
@@ -400,11 +430,15 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at p
 				continue
 			}
 			interesting = true
-			row := output{Outpoint: Outpoint{t.ID, o.Vout}, companyID: a.companyID, branch: a.branch, own: isOwn, state: state, depth: depth}
+			row := output{Outpoint: Outpoint{t.ID, o.Vout}, companyID: a.companyID, branch: a.branch, own: isOwn, state: state, depth: depth, pays: o}
 			was, met := outputs[row.Outpoint]
+			// What a contract pays may differ from one block to another: then it is another output, and the first never comes.
+			for ; met && (was.pays.Address != o.Address || was.pays.Amount != o.Amount || was.pays.Asset != o.Asset); was, met = outputs[row.Outpoint] {
+				row.Vout += 1 << 16
+			}
 			switch {
 			case !met:
-				want := int64(DefaultConfirmations)
+				want := DefaultConfirmations * w.pace
 				if row.silent() {
 					want = 1
 				}
@@ -415,7 +449,7 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at p
 				if s := spenders[row.Outpoint]; len(s) > 0 {
 					by = s[len(s)-1]
 				}
-				if err := insertOutput(ctx, tx, w.name, row, a, o.Amount, t.Coinbase, at, want, by); err != nil {
+				if err := insertOutput(ctx, tx, w.name, row, a, t.Coinbase, at, want, by); err != nil {
 					return err
 				}
 			case was.state == state || was.state == Mined:

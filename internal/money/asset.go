@@ -14,6 +14,7 @@ const (
 	KWD  Asset = "KWD"
 	BTC  Asset = "BTC"
 	ETH  Asset = "ETH"
+	POL  Asset = "POL"
 	USDC Asset = "USDC"
 	USDT Asset = "USDT"
 )
@@ -27,7 +28,7 @@ type assetInfo struct {
 // Fiat exponents are ISO 4217 minor units. A crypto exponent is what is booked, at most 9: ETH in gwei.
 var assets = func() map[Asset]assetInfo {
 	m := map[Asset]assetInfo{
-		"BTC": {8, true}, "LTC": {8, true}, "BCH": {8, true}, "ETH": {9, true}, "SOL": {9, true},
+		"BTC": {8, true}, "LTC": {8, true}, "BCH": {8, true}, "ETH": {9, true}, "POL": {9, true}, "SOL": {9, true},
 		"USDC": {6, true}, "USDT": {6, true}, "DAI": {6, true}, "XRP": {6, true}, "XLM": {7, true},
 	}
 	for exponent, codes := range map[int][]Asset{

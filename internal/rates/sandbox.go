@@ -9,7 +9,7 @@ import (
 )
 
 // sandboxCrypto is dollars for one unit.
-const sandboxCrypto = `BTC 50000 ETH 2500 LTC 80 BCH 400 SOL 100 USDC 1 USDT 1 DAI 1 XRP 0.5 XLM 0.1`
+const sandboxCrypto = `BTC 50000 ETH 2500 POL 0.5 LTC 80 BCH 400 SOL 100 USDC 1 USDT 1 DAI 1 XRP 0.5 XLM 0.1`
 
 // sandboxFiat is units for one dollar.
 const sandboxFiat = `AED 3.6725 AFN 70 ALL 92 AMD 390 ANG 1.79 AOA 850 ARS 900 AUD 1.5 AWG 1.79 AZN 1.7 BAM 1.8 BBD 2 BDT 110

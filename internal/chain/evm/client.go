@@ -1,0 +1,698 @@
+package evm
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// What stops a Client whose node is not what it was told.
+var (
+	ErrWrongNetwork = errors.New("evm: the node is on another network")
+	ErrWrongToken   = errors.New("evm: the contract is not the token that it should be")
+)
+
+// Options say where the node is. URL and Network are required.
+type Options struct {
+	URL     string // http://host:port or https://host/path; a user and password in it are sent along
+	Network Network
+	// HTTP is the client to use. Default: one with a timeout of a minute, which a large block may need.
+	HTTP *http.Client
+}
+
+// Node is a view of a network by which payouts are made: a chain.Source, and the state of accounts.
+type Node interface {
+	chain.Source
+	// Of is the network.
+	Of() Network
+	// State is an account as the last block left it, and the price of gas.
+	State(ctx context.Context, account string) (State, error)
+	// Estimate says what calls would need, each by itself, if an account made them now.
+	Estimate(ctx context.Context, from string, calls []Call) ([]Estimate, error)
+}
+
+// State is an account at one block.
+type State struct {
+	Height  int64
+	Nonce   uint64                // the next that a block can take
+	Holds   map[money.Asset]int64 // of the native coin and of each token, in booked units
+	BaseFee int64                 // wei per gas that the next block asks for
+	Tip     int64                 // wei per gas beyond it
+}
+
+// Estimate is what a call would need.
+type Estimate struct {
+	Gas uint64
+	// Refusal is why the call would fail whatever it is given; "" when it would not.
+	Refusal string
+}
+
+// Client is a Node over the JSON-RPC of a node. The node's chain id and the decimals of the tokens are compared with the network's
+// before the first answer is believed: ErrWrongNetwork, ErrWrongToken.
+type Client struct {
+	o       Options
+	user    *url.Userinfo
+	checked atomic.Bool
+
+	mu      sync.Mutex
+	pending map[string]chain.Tx // what the last look at the mempool found
+}
+
+// NewClient prepares a client; it does not call the node.
+func NewClient(o Options) (*Client, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, errors.New("evm: the node's URL must be like http://127.0.0.1:8545")
+	}
+	for i, t := range o.Network.Tokens {
+		a, err := ParseAddress(t.Contract)
+		if err != nil {
+			return nil, fmt.Errorf("evm: contract of %s on %s: %w", t.Asset, o.Network.Name, err)
+		}
+		o.Network.Tokens[i].Contract = a.String()
+	}
+	c := &Client{user: u.User}
+	u.User = nil
+	o.URL = u.String()
+	if o.HTTP == nil {
+		o.HTTP = &http.Client{Timeout: time.Minute}
+	}
+	c.o = o
+	return c, nil
+}
+
+// Error is a refusal by the node.
+type Error struct {
+	Method  string          `json:"-"`
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("evm: %s: %s (code %d)", e.Method, e.Message, e.Code)
+}
+
+const (
+	codeNoMethod = -32601
+	codeRevert   = 3
+
+	// maxAnswer bounds an answer: the receipts of a full block, with room.
+	maxAnswer = 64 << 20
+	// mostUnits bounds what one output is believed to pay: two million ETH, two milliard USDC.
+	mostUnits = 2_100_000_000_000_000
+	// batchSize is how many questions go into one request.
+	batchSize = 50
+)
+
+type question struct {
+	Version string `json:"jsonrpc"`
+	ID      int    `json:"id"`
+	Method  string `json:"method"`
+	Params  []any  `json:"params"`
+}
+
+type reply struct {
+	ID     int             `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  *Error          `json:"error"`
+}
+
+// ask is one thing asked of the node, and its answer: result points to where it goes.
+type ask struct {
+	method string
+	params []any
+	result any
+	err    *Error
+}
+
+// Call asks the node one thing and decodes the result. A refusal by the node is an *Error.
+func (c *Client) Call(ctx context.Context, result any, method string, params ...any) error {
+	a := []ask{{method: method, params: params, result: result}}
+	if err := c.together(ctx, a); err != nil {
+		return err
+	}
+	if a[0].err != nil {
+		return a[0].err
+	}
+	return nil
+}
+
+// together asks several things at once. A refusal stays with its question.
+func (c *Client) together(ctx context.Context, asks []ask) error {
+	for some := range slices.Chunk(asks, batchSize) {
+		if err := c.post(ctx, some); err != nil {
+			return fmt.Errorf("evm: %s: %w", some[0].method, err)
+		}
+	}
+	return nil
+}
+
+func (c *Client) post(ctx context.Context, asks []ask) error {
+	questions := make([]question, len(asks))
+	for i, a := range asks {
+		if a.params == nil {
+			a.params = []any{}
+		}
+		questions[i] = question{"2.0", i + 1, a.method, a.params}
+	}
+	var out any = questions
+	if len(questions) == 1 {
+		out = questions[0]
+	}
+	body, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.URL, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if c.user != nil {
+		password, _ := c.user.Password()
+		req.SetBasicAuth(c.user.Username(), password)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := c.o.HTTP.Do(req)
+	if err != nil {
+		var refused *url.Error // its text has the address, and with it a provider's key
+		if errors.As(err, &refused) {
+			err = refused.Err
+		}
+		return err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	if err != nil {
+		return err
+	}
+	if len(text) > maxAnswer {
+		return errors.New("the answer is too long")
+	}
+	replies := make([]reply, 1)
+	if len(asks) == 1 {
+		err = json.Unmarshal(text, &replies[0])
+	} else {
+		err = json.Unmarshal(text, &replies)
+	}
+	if err != nil {
+		return fmt.Errorf("status %d, and no answer of JSON-RPC: %w", res.StatusCode, err)
+	}
+	answered := 0
+	for _, r := range replies {
+		if r.ID < 1 || r.ID > len(asks) {
+			if r.Error != nil {
+				return fmt.Errorf("%s (code %d)", r.Error.Message, r.Error.Code)
+			}
+			return errors.New("an answer to nothing that was asked")
+		}
+		a := &asks[r.ID-1]
+		answered++
+		if r.Error != nil {
+			r.Error.Method = a.method
+			a.err = r.Error
+			continue
+		}
+		if a.result == nil {
+			continue
+		}
+		if err := json.Unmarshal(r.Result, a.result); err != nil {
+			return fmt.Errorf("%s: unexpected answer: %w", a.method, err)
+		}
+	}
+	if answered != len(asks) {
+		return fmt.Errorf("%d answers to %d questions", answered, len(asks))
+	}
+	return nil
+}
+
+// check compares the node with the network, once.
+func (c *Client) check(ctx context.Context) error {
+	if c.checked.Load() {
+		return nil
+	}
+	var id hexInt
+	asks := []ask{{method: "eth_chainId", result: &id}}
+	decimals := make([]hexInt, len(c.o.Network.Tokens))
+	for i, t := range c.o.Network.Tokens {
+		asks = append(asks, ask{method: "eth_call", params: []any{map[string]string{"to": t.Contract, "data": hexOf(selectDecimals)}, "latest"}, result: &decimals[i]})
+	}
+	if err := c.together(ctx, asks); err != nil {
+		return err
+	}
+	if asks[0].err != nil {
+		return asks[0].err
+	}
+	if id.Uint64() != c.o.Network.ChainID || !id.IsUint64() {
+		return fmt.Errorf("%w: its chain id is %s, and %s has %d", ErrWrongNetwork, id.String(), c.o.Network.Name, c.o.Network.ChainID)
+	}
+	for i, t := range c.o.Network.Tokens {
+		if err := asks[i+1].err; err != nil {
+			return fmt.Errorf("%w: %s on %s at %s: %w", ErrWrongToken, t.Asset, c.o.Network.Name, t.Contract, err)
+		}
+		if want := int64(t.Asset.Exponent()); !decimals[i].IsInt64() || decimals[i].Int64() != want {
+			return fmt.Errorf("%w: %s on %s at %s has %s decimals, not %d", ErrWrongToken, t.Asset, c.o.Network.Name, t.Contract, decimals[i].String(), want)
+		}
+	}
+	c.checked.Store(true)
+	return nil
+}
+
+// get is Call on a node that is known to be right. An answer of null is chain.ErrNotFound.
+func (c *Client) get(ctx context.Context, result any, method string, params ...any) error {
+	if err := c.check(ctx); err != nil {
+		return err
+	}
+	var raw json.RawMessage
+	if err := c.Call(ctx, &raw, method, params...); err != nil {
+		return err
+	}
+	if len(raw) == 0 || string(raw) == "null" {
+		return fmt.Errorf("%w: %s", chain.ErrNotFound, method)
+	}
+	if err := json.Unmarshal(raw, result); err != nil {
+		return fmt.Errorf("evm: %s: unexpected answer: %w", method, err)
+	}
+	return nil
+}
+
+// hexInt is a number as nodes write it.
+type hexInt struct{ big.Int }
+
+func (h *hexInt) UnmarshalJSON(b []byte) error {
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return err
+	}
+	digits, ok := strings.CutPrefix(text, "0x")
+	if digits == "" {
+		digits = "0"
+	}
+	if _, done := h.SetString(digits, 16); !ok || !done || len(digits) > 64 {
+		return fmt.Errorf("%.20q is not a number", text)
+	}
+	return nil
+}
+
+func hexOf(b []byte) string { return "0x" + hex.EncodeToString(b) }
+
+func hexNumber(n int64) string { return "0x" + strconv.FormatInt(n, 16) }
+
+// hexBytes is a row of bytes as nodes write it.
+type hexBytes []byte
+
+func (h *hexBytes) UnmarshalJSON(b []byte) (err error) {
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return err
+	}
+	digits, ok := strings.CutPrefix(text, "0x")
+	if !ok {
+		return fmt.Errorf("%.20q is not a row of bytes", text)
+	}
+	*h, err = hex.DecodeString(digits)
+	return err
+}
+
+type wireTx struct {
+	Hash      string   `json:"hash"`
+	BlockHash string   `json:"blockHash"`
+	From      string   `json:"from"`
+	To        string   `json:"to"`
+	Nonce     hexInt   `json:"nonce"`
+	Value     hexInt   `json:"value"`
+	Input     hexBytes `json:"input"`
+}
+
+type wireReceipt struct {
+	Hash     string  `json:"transactionHash"`
+	Status   *hexInt `json:"status"`
+	GasUsed  hexInt  `json:"gasUsed"`
+	GasPrice hexInt  `json:"effectiveGasPrice"`
+	L1Fee    *hexInt `json:"l1Fee"` // what some networks take beside the gas
+	Logs     []struct {
+		Address string   `json:"address"`
+		Topics  []string `json:"topics"`
+		Data    hexBytes `json:"data"`
+		Removed bool     `json:"removed"`
+	} `json:"logs"`
+}
+
+type wireHead struct {
+	Number  hexInt  `json:"number"`
+	Hash    string  `json:"hash"`
+	Parent  string  `json:"parentHash"`
+	Time    hexInt  `json:"timestamp"`
+	BaseFee *hexInt `json:"baseFeePerGas"`
+}
+
+type wireBlock struct {
+	wireHead
+	Txs []wireTx `json:"transactions"`
+}
+
+// spelled is an address in its one spelling, "" for none.
+func spelled(text string) string {
+	a, err := ParseAddress(strings.ToLower(text))
+	if err != nil {
+		return ""
+	}
+	return a.String()
+}
+
+// called is whom a transaction calls, unless it creates a contract and calls nobody.
+func called(text string) (to Address, creates bool) {
+	to, err := ParseAddress(strings.ToLower(text))
+	return to, err != nil
+}
+
+// tx reads a transaction: as it was executed, or with no receipt what it would do.
+func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
+	t := chain.Tx{ID: w.Hash, From: spelled(w.From)}
+	if t.From != "" && w.Nonce.IsUint64() {
+		t.Inputs = []chain.Outpoint{NonceOf(t.From, w.Nonce.Uint64())}
+	}
+	to, creates := called(w.To)
+	n := c.o.Network
+	call := Call{To: to, Value: &w.Value.Int, Data: w.Input}
+	_, token := n.asset(to.String())
+	add := func(vout uint32, to string, amount *big.Int, asset money.Asset) {
+		// More than there is of any asset is a token that lies, and no amount that could be booked.
+		if to != "" && amount.Sign() > 0 && amount.IsInt64() && amount.Int64() <= mostUnits {
+			t.Outputs = append(t.Outputs, chain.Output{Vout: vout, Address: to, Amount: amount.Int64(), Asset: asset})
+		}
+	}
+	if r == nil {
+		if to, amount, ok := n.Moves(call); ok && !creates {
+			vout := uint32(0)
+			if !token {
+				vout = NativeVout
+			}
+			add(vout, to.String(), big.NewInt(amount.Units()), amount.Asset())
+		}
+		return t, nil
+	}
+	if r.Status == nil || !r.GasUsed.IsUint64() {
+		return t, fmt.Errorf("evm: the receipt of %s has no status", w.Hash)
+	}
+	cost := new(big.Int).Mul(&r.GasUsed.Int, &r.GasPrice.Int)
+	if r.L1Fee != nil {
+		cost.Add(cost, &r.L1Fee.Int)
+	}
+	cost.Add(cost, big.NewInt(gwei-1))
+	if cost = Gwei(cost); !cost.IsInt64() {
+		return t, fmt.Errorf("evm: the fee of %s is out of range", w.Hash)
+	}
+	t.Fee = cost.Int64()
+	if t.Failed = r.Status.Sign() == 0; t.Failed {
+		return t, nil
+	}
+	wantTo, want, transfer := n.Moves(call)
+	moved := !token || !transfer
+	vout := uint32(0)
+	for _, l := range r.Logs {
+		asset, ours := n.asset(spelled(l.Address))
+		if !ours || l.Removed || len(l.Topics) != 3 || l.Topics[0] != topicTransfer || len(l.Data) != 32 || len(l.Topics[2]) != 66 {
+			continue
+		}
+		to, units := spelled("0x"+l.Topics[2][26:]), new(big.Int).SetBytes(l.Data)
+		add(vout, to, units, asset)
+		vout++
+		moved = moved || to == wantTo.String() && asset == want.Asset() && units.Cmp(big.NewInt(want.Units())) == 0
+	}
+	// A token may answer "no" to a transfer and let the transaction stand.
+	t.Failed = !moved
+	if !creates {
+		add(NativeVout, to.String(), Gwei(&w.Value.Int), n.Native)
+	}
+	return t, nil
+}
+
+// Network implements chain.Source.
+func (c *Client) Network() string { return c.o.Network.Name }
+
+// Of implements Node.
+func (c *Client) Of() Network { return c.o.Network }
+
+// Tip implements chain.Source.
+func (c *Client) Tip(ctx context.Context) (int64, string, error) {
+	var b wireHead
+	err := c.get(ctx, &b, "eth_getBlockByNumber", "latest", false)
+	return b.Number.Int64(), b.Hash, err
+}
+
+// BlockHash implements chain.Source.
+func (c *Client) BlockHash(ctx context.Context, height int64) (string, error) {
+	var b wireHead
+	err := c.get(ctx, &b, "eth_getBlockByNumber", hexNumber(height), false)
+	return b.Hash, err
+}
+
+// Block implements chain.Source.
+func (c *Client) Block(ctx context.Context, hash string) (chain.Block, error) {
+	if err := c.check(ctx); err != nil {
+		return chain.Block{}, err
+	}
+	var b *wireBlock
+	var receipts []wireReceipt
+	asks := []ask{
+		{method: "eth_getBlockByHash", params: []any{hash, true}, result: &b},
+		{method: "eth_getBlockReceipts", params: []any{hash}, result: &receipts},
+	}
+	if err := c.together(ctx, asks); err != nil {
+		return chain.Block{}, err
+	}
+	if b == nil && asks[0].err == nil {
+		return chain.Block{}, fmt.Errorf("%w: block %s", chain.ErrNotFound, hash)
+	}
+	for _, a := range asks {
+		if a.err != nil {
+			return chain.Block{}, a.err
+		}
+	}
+	if b.Hash != hash {
+		return chain.Block{}, fmt.Errorf("evm: asked for block %s, got %s", hash, b.Hash)
+	}
+	if len(receipts) != len(b.Txs) {
+		return chain.Block{}, fmt.Errorf("evm: block %s has %d transactions and %d receipts", hash, len(b.Txs), len(receipts))
+	}
+	out := chain.Block{Height: b.Number.Int64(), Hash: b.Hash, Prev: b.Parent, Time: time.Unix(b.Time.Int64(), 0).UTC()}
+	for i, w := range b.Txs {
+		if receipts[i].Hash != w.Hash {
+			return chain.Block{}, fmt.Errorf("evm: receipt %d of block %s is another transaction's", i, hash)
+		}
+		t, err := c.tx(w, &receipts[i])
+		if err != nil {
+			return chain.Block{}, err
+		}
+		out.Txs = append(out.Txs, t)
+	}
+	return out, nil
+}
+
+// Mempool implements chain.Source: what the node would put into the next block, or nothing from a node that does not say.
+func (c *Client) Mempool(ctx context.Context) ([]string, error) {
+	var b wireBlock
+	err := c.get(ctx, &b, "eth_getBlockByNumber", "pending", true)
+	var refusal *Error
+	if err != nil && !errors.Is(err, chain.ErrNotFound) && !errors.As(err, &refusal) {
+		return nil, err
+	}
+	pending := make(map[string]chain.Tx, len(b.Txs))
+	ids := make([]string, 0, len(b.Txs))
+	for _, w := range b.Txs {
+		t, err := c.tx(w, nil)
+		if err != nil {
+			return nil, err
+		}
+		pending[t.ID] = t
+		ids = append(ids, t.ID)
+	}
+	c.mu.Lock()
+	c.pending = pending
+	c.mu.Unlock()
+	return ids, nil
+}
+
+// Waits implements chain.Waiter.
+func (c *Client) Waits(ctx context.Context, txid string) (bool, error) {
+	var w wireTx
+	err := c.get(ctx, &w, "eth_getTransactionByHash", txid)
+	if errors.Is(err, chain.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && w.BlockHash == "", err
+}
+
+// Tx implements chain.Source; like a Bitcoin node with an index, it knows mined transactions too.
+func (c *Client) Tx(ctx context.Context, txid string) (chain.Tx, error) {
+	c.mu.Lock()
+	t, known := c.pending[txid]
+	c.mu.Unlock()
+	if known {
+		return t, nil
+	}
+	var w wireTx
+	if err := c.get(ctx, &w, "eth_getTransactionByHash", txid); err != nil {
+		return chain.Tx{}, err
+	}
+	if w.Hash != txid {
+		return chain.Tx{}, fmt.Errorf("evm: asked for transaction %s, got %s", txid, w.Hash)
+	}
+	if w.BlockHash == "" {
+		return c.tx(w, nil)
+	}
+	var r wireReceipt
+	if err := c.get(ctx, &r, "eth_getTransactionReceipt", txid); err != nil {
+		return chain.Tx{}, err
+	}
+	return c.tx(w, &r)
+}
+
+// Broadcast implements chain.Source.
+func (c *Client) Broadcast(ctx context.Context, raw []byte) error {
+	err := c.get(ctx, new(string), "eth_sendRawTransaction", hexOf(raw))
+	var refusal *Error
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	text := strings.ToLower(refusal.Message)
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
+	}
+	switch {
+	case has("already known", "known transaction", "already imported", "alreadyknown", "already exists"):
+		return nil
+	case has("nonce too low", "nonce is too low", "nonce has already been used", "replacement", "underpriced to replace"):
+		// The nonce is taken: by this very transaction, mined long ago or waiting, or by a rival. No verdict but the first.
+		if _, found := c.Tx(ctx, ID(raw)); found == nil {
+			return nil
+		}
+		return err
+	case has("txpool is full", "pool is full", "limit", "timeout", "header not found", "syncing", "internal error"):
+		return err
+	}
+	return fmt.Errorf("%w: %w", chain.ErrRejected, err)
+}
+
+// FeeRate implements chain.Source: wei per unit of gas.
+func (c *Client) FeeRate(ctx context.Context) (int64, error) {
+	base, tip, _, err := c.fees(ctx)
+	return max(base+tip, 1), err
+}
+
+func (c *Client) fees(ctx context.Context) (base, tip, height int64, err error) {
+	if err := c.check(ctx); err != nil {
+		return 0, 0, 0, err
+	}
+	var b wireHead
+	var t hexInt
+	asks := []ask{
+		{method: "eth_getBlockByNumber", params: []any{"latest", false}, result: &b},
+		{method: "eth_maxPriorityFeePerGas", result: &t},
+	}
+	if err := c.together(ctx, asks); err != nil {
+		return 0, 0, 0, err
+	}
+	for _, a := range asks {
+		if a.err != nil {
+			return 0, 0, 0, a.err
+		}
+	}
+	if b.BaseFee == nil || !b.BaseFee.IsInt64() || !t.IsInt64() {
+		return 0, 0, 0, errors.New("evm: the node's price of gas is out of range")
+	}
+	return b.BaseFee.Int64(), t.Int64(), b.Number.Int64(), nil
+}
+
+// State implements Node.
+func (c *Client) State(ctx context.Context, account string) (State, error) {
+	base, tip, height, err := c.fees(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	who, err := ParseAddress(account)
+	if err != nil {
+		return State{}, err
+	}
+	at := hexNumber(height)
+	n := c.o.Network
+	var nonce, native hexInt
+	tokens := make([]hexInt, len(n.Tokens))
+	asks := []ask{
+		{method: "eth_getTransactionCount", params: []any{account, at}, result: &nonce},
+		{method: "eth_getBalance", params: []any{account, at}, result: &native},
+	}
+	for i, t := range n.Tokens {
+		data := hexOf(slices.Concat(selectBalance, make([]byte, 12), who[:]))
+		asks = append(asks, ask{method: "eth_call", params: []any{map[string]string{"to": t.Contract, "data": data}, at}, result: &tokens[i]})
+	}
+	if err := c.together(ctx, asks); err != nil {
+		return State{}, err
+	}
+	for _, a := range asks {
+		if a.err != nil {
+			return State{}, a.err
+		}
+	}
+	s := State{Height: height, Nonce: nonce.Uint64(), BaseFee: base, Tip: tip, Holds: map[money.Asset]int64{n.Native: within(Gwei(&native.Int))}}
+	for i, t := range n.Tokens {
+		s.Holds[t.Asset] = within(&tokens[i].Int)
+	}
+	return s, nil
+}
+
+// within is a balance as far as it can be booked: more than that is never spent at once.
+func within(n *big.Int) int64 {
+	if !n.IsInt64() {
+		return 1<<63 - 1
+	}
+	return n.Int64()
+}
+
+// Estimate implements Node.
+func (c *Client) Estimate(ctx context.Context, from string, calls []Call) ([]Estimate, error) {
+	if err := c.check(ctx); err != nil {
+		return nil, err
+	}
+	gas := make([]hexInt, len(calls))
+	asks := make([]ask, len(calls))
+	for i, call := range calls {
+		params := map[string]string{"from": from, "to": call.To.String(), "value": "0x" + call.Value.Text(16)}
+		if len(call.Data) > 0 {
+			params["data"] = hexOf(call.Data)
+		}
+		asks[i] = ask{method: "eth_estimateGas", params: []any{params}, result: &gas[i]}
+	}
+	if err := c.together(ctx, asks); err != nil {
+		return nil, err
+	}
+	all := make([]Estimate, len(calls))
+	for i, a := range asks {
+		switch {
+		case a.err == nil:
+			all[i].Gas = gas[i].Uint64()
+		case a.err.Code == codeRevert || strings.Contains(strings.ToLower(a.err.Message), "revert"):
+			all[i].Refusal = a.err.Message
+		default:
+			return nil, a.err
+		}
+	}
+	return all, nil
+}

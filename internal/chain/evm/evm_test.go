@@ -1,0 +1,242 @@
+package evm_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"math/big"
+	"testing"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/chaintest"
+	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/chain/evmtest"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// The accounts of the phrase "test test … junk", which every developer's tool for these networks knows.
+const (
+	phraseSeed = "9dfc3c64c2f8bede1533b6a79f8570e5943e0b8fd1cf77107adf7b72cef42185d564a3aee24cab43f80e3c4538087d70fc824eabbad596a23c97b6ee8322ccc0"
+	firstOfAll = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+	secondOf   = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+)
+
+func signer(t *testing.T) *evm.Signer {
+	t.Helper()
+	seed, err := hex.DecodeString(phraseSeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	xprv, err := evm.MasterFromSeed(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := evm.ParseXPriv(xprv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAddressesAreThoseOfOtherWallets(t *testing.T) {
+	s := signer(t)
+	public, err := evm.ParseXPub(s.Deriver().XPub())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{firstOfAll, secondOf} {
+		for _, d := range []*evm.Deriver{s.Deriver(), public} {
+			if got, err := d.Address(chain.External, uint32(i)); err != nil || got != want {
+				t.Errorf("address %d: %s, %v; want %s", i, got, err, want)
+			}
+		}
+	}
+	for _, bad := range []string{"", "0x", "f39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266", firstOfAll + "00"} {
+		if _, err := evm.ParseAddress(bad); !errors.Is(err, evm.ErrAddress) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if _, err := evm.ParseXPub("xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi"); err == nil {
+		t.Error("a private key passed for a public one")
+	}
+}
+
+// The bytes are what they say, whoever reads them: what was signed is read back, with its signer, and no other bytes are.
+func TestTransactionsAreReadAsTheyWereSigned(t *testing.T) {
+	s := signer(t)
+	to, err := evm.ParseAddress(secondOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, err := evm.Lookup(evm.Ethereum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, amount := range []money.Amount{money.New(money.ETH, 1), money.New(money.ETH, 2_100_000_000_000_000), money.New(money.USDC, 1_500_000)} {
+		call, err := network.Pay(to, amount)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, nonce := range []uint64{0, 1, 127, 128, 1 << 40} {
+			want := evm.Tx{ChainID: network.ChainID, Nonce: nonce, Tip: 1, MaxFee: 30_000_000_000, Gas: 65_000, Call: call}
+			raw, txid, err := s.Sign(want, chain.External, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, from, err := evm.Decode(raw)
+			if err != nil || from.String() != firstOfAll || evm.ID(raw) != txid || got.Nonce != nonce || got.MaxFee != want.MaxFee {
+				t.Fatalf("%+v by %s: %v", got, from, err)
+			}
+			if who, moved, ok := network.Moves(got.Call); !ok || who != to || moved != amount {
+				t.Fatalf("moves %s %s to %s", moved, moved.Asset(), who)
+			}
+			for i := range raw {
+				if _, _, err := evm.Decode(raw[:i]); err == nil {
+					t.Fatalf("%d of %d bytes were read", i, len(raw))
+				}
+			}
+			if _, _, err := evm.Decode(append(raw, 0)); err == nil {
+				t.Fatal("a byte too many was read")
+			}
+		}
+	}
+	if _, err := network.Pay(to, money.New(money.BTC, 1)); err == nil {
+		t.Error("bitcoins on Ethereum")
+	}
+	if got := evm.Cost(21_000, 1); got != 1 {
+		t.Errorf("21,000 wei cost %d gwei, want 1: a fee is rounded up", got)
+	}
+	if got := evm.Wei(3); got.Cmp(big.NewInt(3_000_000_000)) != 0 {
+		t.Errorf("3 gwei are %s wei", got)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte{2, 0xc0})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		tx, _, err := evm.Decode(raw)
+		if err == nil && (tx.Value == nil || tx.Tip < 0 || tx.MaxFee < 0) {
+			t.Fatalf("%+v", tx)
+		}
+	})
+}
+
+func TestSourceAndWatcherOnARealNode(t *testing.T) {
+	node := evmtest.Start(t)
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		// On one engine with the token that answers nothing, on the other with the one that does.
+		asset := money.USDC
+		if d.Engine() == db.SQLite {
+			asset = money.USDT
+		}
+		lab := func(t *testing.T, _ *db.DB) chaintest.Lab { return node.Lab(t, asset) }
+		chaintest.Run(t, d, lab)
+		chaintest.RunWatcher(t, d, lab)
+	})
+}
+
+// What a node shows of a block, beyond what all chains have in common.
+func TestWhatABlockOfAccountsSays(t *testing.T) {
+	node := evmtest.Start(t)
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := func() chain.Tx {
+		t.Helper()
+		must(node.Mine(ctx, 1))
+		_, hash, err := node.Tip(ctx)
+		must(err)
+		b, err := node.Block(ctx, hash)
+		must(err)
+		if len(b.Txs) != 1 {
+			t.Fatalf("%d transactions", len(b.Txs))
+		}
+		return b.Txs[0]
+	}
+	to := secondOf
+	t.Run("the coin itself", func(t *testing.T) {
+		lab := node.Lab(t, money.ETH)
+		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 12_345})
+		must(err)
+		tx := last()
+		if want := (chain.Output{Vout: evm.NativeVout, Address: to, Amount: 12_345, Asset: money.ETH}); len(tx.Outputs) != 1 || tx.Outputs[0] != want || tx.Failed || tx.Fee <= 0 {
+			t.Fatalf("%+v", tx)
+		}
+	})
+	t.Run("a token that answers nothing", func(t *testing.T) {
+		lab := node.Lab(t, money.USDT)
+		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 7})
+		must(err)
+		if tx := last(); len(tx.Outputs) != 1 || tx.Outputs[0] != (chain.Output{Address: to, Amount: 7, Asset: money.USDT}) || tx.Failed {
+			t.Fatalf("%+v", tx)
+		}
+	})
+	for asset, why := range map[money.Asset]string{money.USDC: "fails", "DAI": "answers no"} {
+		t.Run("a transfer that "+why, func(t *testing.T) {
+			lab := node.Lab(t, asset)
+			must(node.Blacklist(ctx, asset, to, true))
+			_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 9})
+			must(err)
+			if tx := last(); !tx.Failed || len(tx.Outputs) != 0 || tx.Fee <= 0 || len(tx.Inputs) != 1 {
+				t.Fatalf("%+v", tx)
+			}
+			must(node.Blacklist(ctx, asset, to, false))
+		})
+	}
+	t.Run("an account and what calls would need", func(t *testing.T) {
+		lab := node.Lab(t, money.USDC)
+		hot, err := lab.Keys().Deriver().Hot()
+		must(err)
+		must(node.Fund(ctx, hot, 5_000_000_000, 3_000_000))
+		s, err := node.State(ctx, hot)
+		must(err)
+		if s.Nonce != 0 || s.Holds[money.ETH] != 5_000_000_000 || s.Holds[money.USDC] != 3_000_000 || s.Holds[money.USDT] != 3_000_000 || s.BaseFee <= 0 {
+			t.Fatalf("%+v", s)
+		}
+		good, err := evm.ParseAddress(to)
+		must(err)
+		var calls []evm.Call
+		for _, amount := range []money.Amount{money.New(money.USDC, 5), money.New(money.ETH, 5), money.New(money.USDC, 4_000_000)} {
+			call, err := node.Of().Pay(good, amount)
+			must(err)
+			calls = append(calls, call)
+		}
+		all, err := node.Estimate(ctx, hot, calls)
+		must(err)
+		if all[0].Gas < 30_000 || all[1].Gas < 21_000 || all[0].Refusal != "" || all[2].Refusal == "" {
+			t.Fatalf("%+v", all)
+		}
+	})
+	t.Run("another network, and another token", func(t *testing.T) {
+		other := node.Of()
+		other.ChainID++
+		c, err := evm.NewClient(evm.Options{URL: node.URL, Network: other})
+		must(err)
+		if _, _, err := c.Tip(ctx); !errors.Is(err, evm.ErrWrongNetwork) {
+			t.Errorf("chain id: %v", err)
+		}
+		other = node.Of()
+		other.Tokens = []evm.Token{{Asset: money.USDC, Contract: node.Payer.String()}}
+		if c, err = evm.NewClient(evm.Options{URL: node.URL, Network: other}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.Tip(ctx); !errors.Is(err, evm.ErrWrongToken) {
+			t.Errorf("token: %v", err)
+		}
+	})
+	t.Run("a node that is gone", func(t *testing.T) {
+		node.Set(evmtest.LostBefore)
+		defer node.Set(evmtest.Fine)
+		if _, _, err := node.Tip(ctx); err == nil || errors.Is(err, chain.ErrNotFound) || errors.Is(err, chain.ErrRejected) {
+			t.Errorf("tip: %v", err)
+		}
+		if err := node.Broadcast(ctx, []byte{2}); err == nil || errors.Is(err, chain.ErrRejected) {
+			t.Errorf("broadcast: %v", err)
+		}
+	})
+}

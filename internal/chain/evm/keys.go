@@ -1,0 +1,173 @@
+package evm
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/btcsuite/btcd/btcutil/v2/hdkeychain"
+	"github.com/btcsuite/btcd/chaincfg/v2"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+
+	"github.com/stipend/stipend/internal/chain"
+)
+
+// accountDepth is how deep the key of an account lies: m / 44' / 60' / 0'.
+const accountDepth = 3
+
+// Deriver makes the addresses of one account (BIP 44) from its public key. It cannot spend. They are the same on every network.
+// Safe for concurrent use.
+type Deriver struct {
+	account  string
+	branches [2]*hdkeychain.ExtendedKey
+}
+
+// Signer signs for one account. Safe for concurrent use.
+type Signer struct {
+	deriver  *Deriver
+	branches [2]*hdkeychain.ExtendedKey
+}
+
+// ParseXPub reads the extended public key of the account m/44'/60'/0', an xpub.
+func ParseXPub(s string) (*Deriver, error) {
+	key, err := parseKey(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case key.IsPrivate():
+		return nil, errors.New("evm: this is a private key; give the account's public one")
+	case key.Depth() != accountDepth:
+		return nil, fmt.Errorf("evm: the extended public key has depth %d; want an account's key, m/44'/60'/0', of depth %d", key.Depth(), accountDepth)
+	}
+	return newDeriver(key)
+}
+
+// ParseXPriv reads an extended private key, an xprv: that of the account, or a master key, whose account is then used.
+func ParseXPriv(s string) (*Signer, error) {
+	key, err := parseKey(s)
+	if err != nil {
+		return nil, err
+	}
+	if !key.IsPrivate() {
+		return nil, errors.New("evm: this is a public key; signing needs the private one")
+	}
+	if key.Depth() == 0 {
+		if key, err = Account(key); err != nil {
+			return nil, err
+		}
+	}
+	if key.Depth() != accountDepth {
+		return nil, fmt.Errorf("evm: the extended private key has depth %d; want a master key (0) or an account's key (%d)", key.Depth(), accountDepth)
+	}
+	public, err := key.Neuter()
+	if err != nil {
+		return nil, fmt.Errorf("evm: public key: %w", err)
+	}
+	d, err := newDeriver(public)
+	if err != nil {
+		return nil, err
+	}
+	branches, err := deriveBranches(key)
+	if err != nil {
+		return nil, err
+	}
+	return &Signer{deriver: d, branches: branches}, nil
+}
+
+// Account derives m/44'/60'/0' from a master key.
+func Account(master *hdkeychain.ExtendedKey) (key *hdkeychain.ExtendedKey, err error) {
+	key = master
+	for _, i := range []uint32{44, 60, 0} {
+		if key, err = key.Derive(hdkeychain.HardenedKeyStart + i); err != nil {
+			return nil, fmt.Errorf("evm: derive account: %w", err)
+		}
+	}
+	return key, nil
+}
+
+// MasterFromSeed is the extended private master key of a seed.
+func MasterFromSeed(seed []byte) (string, error) {
+	key, err := hdkeychain.NewMaster(seed, &chaincfg.MainNetParams)
+	if err != nil {
+		return "", fmt.Errorf("evm: master key: %w", err)
+	}
+	return key.String(), nil
+}
+
+func parseKey(s string) (*hdkeychain.ExtendedKey, error) {
+	key, err := hdkeychain.NewKeyFromString(s)
+	if err != nil || !key.IsForNet(&chaincfg.MainNetParams) {
+		// The error of the library may repeat the key.
+		return nil, errors.New("evm: this is not an extended key, an xpub or xprv")
+	}
+	return key, nil
+}
+
+func newDeriver(account *hdkeychain.ExtendedKey) (*Deriver, error) {
+	branches, err := deriveBranches(account)
+	if err != nil {
+		return nil, err
+	}
+	return &Deriver{account: account.String(), branches: branches}, nil
+}
+
+func deriveBranches(account *hdkeychain.ExtendedKey) (branches [2]*hdkeychain.ExtendedKey, err error) {
+	for _, b := range []uint32{chain.External, chain.Change} {
+		if branches[b], err = account.Derive(b); err != nil {
+			return branches, fmt.Errorf("evm: derive branch %d: %w", b, err)
+		}
+		// The library keeps the public key of a private one when it first needs it, without a lock: let it do so now.
+		if _, err = branches[b].Derive(0); err != nil {
+			return branches, fmt.Errorf("evm: derive branch %d: %w", b, err)
+		}
+	}
+	return branches, nil
+}
+
+// XPub is the account's extended public key.
+func (d *Deriver) XPub() string { return d.account }
+
+// Address is that at an index of a branch.
+func (d *Deriver) Address(branch, index uint32) (string, error) {
+	if branch > chain.Change || index >= hdkeychain.HardenedKeyStart {
+		return "", fmt.Errorf("evm: no address at branch %d, index %d", branch, index)
+	}
+	key, err := d.branches[branch].Derive(index)
+	if err != nil {
+		return "", fmt.Errorf("evm: derive %d/%d: %w", branch, index, err)
+	}
+	compressed, err := key.ECPubKey()
+	if err != nil {
+		return "", fmt.Errorf("evm: derive %d/%d: %w", branch, index, err)
+	}
+	public, err := secp256k1.ParsePubKey(compressed.SerializeCompressed())
+	if err != nil {
+		return "", fmt.Errorf("evm: derive %d/%d: %w", branch, index, err)
+	}
+	return addressOf(public).String(), nil
+}
+
+// Hot is the address that payouts leave from and deposits are swept to: the first of the change branch.
+func (d *Deriver) Hot() (string, error) { return d.Address(chain.Change, 0) }
+
+// Deriver makes the addresses that the signer can spend from.
+func (s *Signer) Deriver() *Deriver { return s.deriver }
+
+// Sign signs a transaction by the key at an index of a branch.
+func (s *Signer) Sign(t Tx, branch, index uint32) (raw []byte, txid string, err error) {
+	if branch > chain.Change || index >= hdkeychain.HardenedKeyStart {
+		return nil, "", fmt.Errorf("evm: no key at branch %d, index %d", branch, index)
+	}
+	key, err := s.branches[branch].Derive(index)
+	if err != nil {
+		return nil, "", fmt.Errorf("evm: derive %d/%d: %w", branch, index, err)
+	}
+	private, err := key.ECPrivKey()
+	if err != nil {
+		return nil, "", fmt.Errorf("evm: derive %d/%d: %w", branch, index, err)
+	}
+	defer private.Zero()
+	own := secp256k1.PrivKeyFromBytes(private.Serialize())
+	defer own.Zero()
+	raw, txid = t.sign(own)
+	return raw, txid, nil
+}

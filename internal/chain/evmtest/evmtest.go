@@ -1,0 +1,515 @@
+// Package evmtest runs a real node of an Ethereum-like network on the loopback, for tests: anvil, which mines when it is told.
+//
+// The binary is that of the npm package @foundry-rs/anvil-linux-amd64 in .tools/anvil, which tools/install.sh brings. On the
+// network are two tokens whose source and code are in the directory contracts: a USDC that behaves as ERC-20 asks, and a USDT whose
+// transfer answers nothing. [Lab] is the node under a test's hand, as package chaintest wants it. Between the node and who asks it
+// stands a line that can be cut.
+package evmtest
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/money"
+)
+
+//go:embed contracts/*.hex
+var contracts embed.FS
+
+// ChainID is that of every node of a test.
+const ChainID = 31337
+
+// Line is how the line to the node behaves.
+type Line int32
+
+// The lines.
+const (
+	Fine       Line = iota
+	LostBefore      // nothing reaches the node
+	LostAfter       // the node hears and does, but its answer is lost
+)
+
+// Node is a running anvil.
+type Node struct {
+	*evm.Client
+	// URL is where the node answers, over a line that [Node.Set] cuts.
+	URL string
+	// Payer is a contract that pays many at once out of what it holds.
+	Payer evm.Address
+
+	direct *evm.Client // past the line
+	line   atomic.Int32
+	labs   atomic.Int64
+}
+
+// Start starts a node, deploys the tokens and connects as network "base". It stops with the test.
+func Start(t testing.TB, flags ...string) *Node {
+	t.Helper()
+	n, err := start(t, flags)
+	if err != nil {
+		t.Fatalf("anvil: %v", err)
+	}
+	return n
+}
+
+func start(t testing.TB, flags []string) (*Node, error) {
+	binary, err := install(t.Context())
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	cmd := exec.Command(binary, append([]string{"--port", strconv.Itoa(port), "--chain-id", strconv.Itoa(ChainID), "--no-mining", "--silent"}, flags...)...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir)
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	base := "http://127.0.0.1:" + strconv.Itoa(port)
+	n := &Node{}
+	network, err := evm.Lookup(evm.Base)
+	if err != nil {
+		return nil, err
+	}
+	network.ChainID, network.Tokens, network.Pace = ChainID, nil, 1
+	if n.direct, err = evm.NewClient(evm.Options{URL: base, Network: network}); err != nil {
+		return nil, err
+	}
+	for up := false; !up; time.Sleep(10 * time.Millisecond) {
+		up = n.direct.Call(t.Context(), nil, "eth_chainId") == nil
+		if cmd.ProcessState != nil || t.Context().Err() != nil {
+			return nil, fmt.Errorf("the node does not answer:\n%s", output.String())
+		}
+	}
+	addresses := map[string]evm.Address{}
+	for _, name := range []string{"token", "quiettoken", "politetoken", "payer"} {
+		if addresses[name], err = n.deploy(t.Context(), name); err != nil {
+			return nil, err
+		}
+	}
+	n.Payer = addresses["payer"]
+	network.Tokens = []evm.Token{
+		{Asset: money.USDC, Contract: addresses["token"].String()}, {Asset: money.USDT, Contract: addresses["quiettoken"].String()},
+		{Asset: "DAI", Contract: addresses["politetoken"].String()},
+	}
+	if n.direct, err = evm.NewClient(evm.Options{URL: base, Network: network}); err != nil {
+		return nil, err
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.pass(w, r, base) }))
+	t.Cleanup(server.Close)
+	n.URL = server.URL
+	network.Tokens = slices.Clone(network.Tokens)
+	n.Client, err = evm.NewClient(evm.Options{URL: n.URL, Network: network})
+	return n, err
+}
+
+// pass hands a request on, as the line is.
+func (n *Node) pass(w http.ResponseWriter, r *http.Request, base string) {
+	line := Line(n.line.Load())
+	cut := func() {
+		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			c.Close()
+		}
+	}
+	if line == LostBefore {
+		cut()
+		return
+	}
+	req, err := http.NewRequestWithContext(context.WithoutCancel(r.Context()), http.MethodPost, base, r.Body)
+	if err != nil {
+		cut()
+		return
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil || line == LostAfter {
+		if err == nil {
+			_, _ = io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+		}
+		cut()
+		return
+	}
+	defer res.Body.Close()
+	w.WriteHeader(res.StatusCode)
+	_, _ = io.Copy(w, res.Body)
+}
+
+// Set changes the line.
+func (n *Node) Set(l Line) { n.line.Store(int32(l)) }
+
+// install returns the binary, which tools/install.sh brings where it is missing.
+func install(ctx context.Context) (string, error) {
+	_, here, _, _ := runtime.Caller(0)
+	root := filepath.Join(filepath.Dir(here), "..", "..", "..")
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil { // built with -trimpath
+		if root, err = os.Getwd(); err != nil {
+			return "", err
+		}
+		for {
+			if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+				break
+			}
+			if root == filepath.Dir(root) {
+				return "", errors.New("the test does not run inside the project")
+			}
+			root = filepath.Dir(root)
+		}
+	}
+	binary := filepath.Join(root, ".tools", "anvil", "node_modules", "@foundry-rs", "anvil-linux-amd64", "bin", "anvil")
+	if _, err := os.Stat(binary); err == nil {
+		return binary, nil
+	}
+	if out, err := exec.CommandContext(ctx, filepath.Join(root, "tools", "install.sh"), "anvil").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("tools/install.sh anvil: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// deployer is an account of anvil's own, which it signs for.
+const deployer = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+
+func (n *Node) deploy(ctx context.Context, name string) (a evm.Address, err error) {
+	code, err := contracts.ReadFile("contracts/" + name + ".hex")
+	if err != nil {
+		return a, err
+	}
+	var txid string
+	if err := n.direct.Call(ctx, &txid, "eth_sendTransaction", map[string]string{"from": deployer, "data": "0x" + strings.TrimSpace(string(code))}); err != nil {
+		return a, err
+	}
+	if err := n.Mine(ctx, 1); err != nil {
+		return a, err
+	}
+	var receipt struct {
+		Contract string `json:"contractAddress"`
+	}
+	if err := n.direct.Call(ctx, &receipt, "eth_getTransactionReceipt", txid); err != nil {
+		return a, err
+	}
+	return evm.ParseAddress(strings.ToLower(receipt.Contract))
+}
+
+// Mine adds blocks; the first takes what waits.
+func (n *Node) Mine(ctx context.Context, blocks int) error {
+	return n.direct.Call(ctx, nil, "anvil_mine", "0x"+strconv.FormatInt(int64(blocks), 16))
+}
+
+// Evict has the node forget a transaction that waits.
+func (n *Node) Evict(ctx context.Context, txid string) error {
+	return n.direct.Call(ctx, nil, "anvil_dropTransaction", txid)
+}
+
+// Reorg replaces the last blocks by one more empty ones; their transactions wait again.
+func (n *Node) Reorg(ctx context.Context, depth int) error {
+	height, _, err := n.direct.Tip(ctx)
+	if err != nil {
+		return err
+	}
+	var raws []string
+	for _, at := range append(heights(height, depth), "pending") {
+		var b struct {
+			Txs []string `json:"transactions"`
+		}
+		if err := n.direct.Call(ctx, &b, "eth_getBlockByNumber", at, false); err != nil {
+			return err
+		}
+		for _, txid := range b.Txs {
+			var raw string
+			if err := n.direct.Call(ctx, &raw, "eth_getRawTransactionByHash", txid); err != nil {
+				return fmt.Errorf("%s in block %s: %w", txid, at, err)
+			}
+			raws = append(raws, raw)
+		}
+	}
+	if err := n.direct.Call(ctx, nil, "anvil_dropAllTransactions"); err != nil {
+		return err
+	}
+	if err := n.direct.Call(ctx, nil, "anvil_reorg", depth, []any{}); err != nil {
+		return err
+	}
+	if err := n.Mine(ctx, 1); err != nil {
+		return err
+	}
+	for _, raw := range raws {
+		if err := n.direct.Call(ctx, nil, "eth_sendRawTransaction", raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func heights(tip int64, depth int) (all []string) {
+	for h := tip - int64(depth) + 1; h <= tip; h++ {
+		all = append(all, "0x"+strconv.FormatInt(h, 16))
+	}
+	return all
+}
+
+// Fund gives an account coins and tokens out of nothing: so much of the native coin in gwei, and of every token.
+func (n *Node) Fund(ctx context.Context, account string, native, tokens int64) error {
+	if err := n.direct.Call(ctx, nil, "anvil_setBalance", account, "0x"+evm.Wei(native).Text(16)); err != nil {
+		return err
+	}
+	if tokens == 0 {
+		return nil
+	}
+	for _, t := range n.Of().Tokens {
+		if err := n.send(ctx, t.Contract, "40c10f19", account, tokens); err != nil { // mint(address,uint256)
+			return err
+		}
+	}
+	return nil
+}
+
+// Blacklist has every transfer of a token to an account fail, or not any more.
+func (n *Node) Blacklist(ctx context.Context, asset money.Asset, account string, on bool) error {
+	contract, _ := n.Of().Contract(asset)
+	flag := int64(0)
+	if on {
+		flag = 1
+	}
+	return n.send(ctx, contract.String(), "358d4c72", account, flag) // block_(address,bool)
+}
+
+// send calls a function of an account and a number, and mines it.
+func (n *Node) send(ctx context.Context, contract, selector, account string, number int64) error {
+	who, err := evm.ParseAddress(account)
+	if err != nil {
+		return err
+	}
+	data := make([]byte, 68)
+	sel, _ := hex.DecodeString(selector)
+	copy(data, sel)
+	copy(data[16:], who[:])
+	binary.BigEndian.PutUint64(data[60:], uint64(number))
+	var txid string
+	if err := n.direct.Call(ctx, &txid, "eth_sendTransaction", map[string]string{"from": deployer, "to": contract, "data": "0x" + hex.EncodeToString(data)}); err != nil {
+		return err
+	}
+	if err := n.Mine(ctx, 1); err != nil {
+		return err
+	}
+	var receipt struct {
+		Status string `json:"status"`
+	}
+	if err := n.direct.Call(ctx, &receipt, "eth_getTransactionReceipt", txid); err != nil || receipt.Status != "0x1" {
+		return fmt.Errorf("call of %s failed: %w", selector, err)
+	}
+	return nil
+}
+
+// BaseFee sets what the next block asks for, in wei per unit of gas.
+func (n *Node) BaseFee(ctx context.Context, wei int64) error {
+	return n.direct.Call(ctx, nil, "anvil_setNextBlockBaseFeePerGas", "0x"+strconv.FormatInt(wei, 16))
+}
+
+// Paid says what each address got of an asset in the blocks of the best chain, by how many transfers.
+func (n *Node) Paid(ctx context.Context, asset money.Asset) (amounts map[string]int64, times map[string]int, err error) {
+	amounts, times = map[string]int64{}, map[string]int{}
+	height, _, err := n.direct.Tip(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for h := range height {
+		hash, err := n.direct.BlockHash(ctx, h+1)
+		if err != nil {
+			return nil, nil, err
+		}
+		b, err := n.direct.Block(ctx, hash)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, t := range b.Txs {
+			for _, o := range t.Outputs {
+				if o.Asset == asset {
+					amounts[o.Address] += o.Amount
+					times[o.Address]++
+				}
+			}
+		}
+	}
+	return amounts, times, nil
+}
+
+// Lab is a node under a test's hand, with a payer and a wallet of its own. What it pays is of one asset.
+type Lab struct {
+	*Node
+	asset  money.Asset
+	payer  *evm.Signer
+	from   string
+	wallet *evm.Signer
+	sent   map[string]sent
+}
+
+// sent is a transaction of the lab's payer.
+type sent struct {
+	tx  evm.Tx
+	raw []byte
+}
+
+// Lab opens a lab that pays an asset.
+func (n *Node) Lab(t testing.TB, asset money.Asset) *Lab {
+	t.Helper()
+	id := n.labs.Add(1)
+	l := &Lab{Node: n, asset: asset, payer: signer(t, 2*id), wallet: signer(t, 2*id+1), sent: map[string]sent{}}
+	var err error
+	if l.from, err = l.payer.Deriver().Hot(); err == nil {
+		err = n.Fund(t.Context(), l.from, 1_000_000_000_000, 1_000_000_000_000)
+	}
+	if err == nil {
+		err = n.Fund(t.Context(), n.Payer.String(), 0, 1_000_000_000_000)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func signer(t testing.TB, id int64) *evm.Signer {
+	t.Helper()
+	xprv, err := evm.MasterFromSeed(binary.BigEndian.AppendUint64([]byte("a wallet of a test"), uint64(id)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := evm.ParseXPriv(xprv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Source implements chaintest.Lab.
+func (l *Lab) Source() chain.Source { return l.Client }
+
+// Keys is the lab's wallet: deposits go to it, and its hot account pays.
+func (l *Lab) Keys() *evm.Signer { return l.wallet }
+
+// Wallet implements chaintest.AccountLab.
+func (l *Lab) Wallet() chain.Deriver { return l.wallet.Deriver() }
+
+// PayAll implements chaintest.Lab: one output by a plain transfer, several by the contract that pays many.
+func (l *Lab) PayAll(ctx context.Context, outputs ...chain.Output) (string, error) {
+	var nonce hexCount
+	if err := l.direct.Call(ctx, &nonce, "eth_getTransactionCount", l.from, "pending"); err != nil {
+		return "", err
+	}
+	return l.pay(ctx, uint64(nonce), 2_000_000_000, outputs)
+}
+
+type hexCount uint64
+
+func (h *hexCount) UnmarshalJSON(b []byte) error {
+	n, err := strconv.ParseUint(strings.Trim(string(b), `"`), 0, 64)
+	*h = hexCount(n)
+	return err
+}
+
+func (l *Lab) call(outputs []chain.Output) (evm.Call, error) {
+	network := l.Of()
+	if len(outputs) == 0 {
+		to, err := evm.ParseAddress(l.from)
+		return evm.Call{To: to, Value: new(big.Int)}, err
+	}
+	if len(outputs) == 1 {
+		to, err := evm.ParseAddress(outputs[0].Address)
+		if err != nil {
+			return evm.Call{}, err
+		}
+		return network.Pay(to, money.New(l.asset, outputs[0].Amount))
+	}
+	contract, ok := network.Contract(l.asset)
+	if !ok {
+		return evm.Call{}, fmt.Errorf("the contract pays tokens, not %s", l.asset)
+	}
+	word := func(b []byte) []byte { return append(make([]byte, 32-len(b)), b...) }
+	number := func(n int64) []byte { return word(big.NewInt(n).Bytes()) }
+	sel, _ := hex.DecodeString("95ecdced") // pay(address,address[],uint256[])
+	data := slices.Concat(sel, word(contract[:]), number(96), number(int64(96+32+32*len(outputs))), number(int64(len(outputs))))
+	for _, o := range outputs {
+		to, err := evm.ParseAddress(o.Address)
+		if err != nil {
+			return evm.Call{}, err
+		}
+		data = append(data, word(to[:])...)
+	}
+	data = append(data, number(int64(len(outputs)))...)
+	for _, o := range outputs {
+		data = append(data, number(o.Amount)...)
+	}
+	return evm.Call{To: l.Payer, Value: new(big.Int), Data: data}, nil
+}
+
+func (l *Lab) pay(ctx context.Context, nonce uint64, tip int64, outputs []chain.Output) (string, error) {
+	call, err := l.call(outputs)
+	if err != nil {
+		return "", err
+	}
+	tx := evm.Tx{ChainID: ChainID, Nonce: nonce, Tip: tip, MaxFee: 100_000_000_000 + tip, Gas: 300_000, Call: call}
+	raw, txid, err := l.payer.Sign(tx, chain.Change, 0)
+	if err != nil {
+		return "", err
+	}
+	l.sent[txid] = sent{tx, raw}
+	return txid, l.direct.Broadcast(ctx, raw)
+}
+
+// Replace implements chaintest.Lab.
+func (l *Lab) Replace(ctx context.Context, txid string, outputs ...chain.Output) (string, error) {
+	old, ok := l.sent[txid]
+	if !ok {
+		return "", fmt.Errorf("%s is not the lab's", txid)
+	}
+	return l.pay(ctx, old.tx.Nonce, 100*old.tx.Tip, outputs)
+}
+
+// Again implements chaintest.AccountLab.
+func (l *Lab) Again(ctx context.Context, txid string) error {
+	return l.direct.Broadcast(ctx, l.sent[txid].raw)
+}
+
+// Own implements chaintest.AccountLab: a payment signed by the wallet's hot account.
+func (l *Lab) Own(ctx context.Context, nonce uint64, tip int64, to chain.Output) (raw []byte, txid string, spends chain.Outpoint, err error) {
+	hot, err := l.wallet.Deriver().Hot()
+	if err != nil {
+		return nil, "", spends, err
+	}
+	call, err := l.call([]chain.Output{to})
+	if err != nil {
+		return nil, "", spends, err
+	}
+	raw, txid, err = l.wallet.Sign(evm.Tx{ChainID: ChainID, Nonce: nonce, Tip: tip, MaxFee: 100_000_000_000 + tip, Gas: 100_000, Call: call}, chain.Change, 0)
+	return raw, txid, evm.NonceOf(hot, nonce), err
+}
