@@ -41,6 +41,8 @@ type options struct {
 	payees  int           // of a payroll, where many clients create them
 	span    time.Duration // of each measurement of throughput
 
+	endpoints []int // of webhooks
+
 	stock int // payrolls that are there already, for the measurement that wants them
 
 	overHTTP, line, books, crowd bool // what to measure
@@ -55,6 +57,7 @@ func main() {
 	clients := flag.String("clients", "8,32", "clients at once")
 	payees := flag.Int("payees", 10, "payees of a payroll where many clients create them")
 	seconds := flag.Float64("seconds", 3, "length of each measurement of throughput")
+	endpoints := flag.String("endpoints", "1,100,1000", "endpoints that webhooks are delivered to")
 	stock := flag.Int("stock", 1_000_000, "payrolls that the database has already, for the last measurement over HTTP; 0 leaves it out")
 	parts := flag.String("parts", "service,claims,line,webhooks,lists,ledger", "what to measure")
 	profile := flag.String("profile", "", "file to write a CPU profile of this process to")
@@ -71,6 +74,9 @@ func main() {
 	}
 	if o.clients, err = numbers(*clients); err != nil {
 		log.Fatalf("-clients: %v", err)
+	}
+	if o.endpoints, err = numbers(*endpoints); err != nil {
+		log.Fatalf("-endpoints: %v", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

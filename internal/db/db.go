@@ -64,7 +64,7 @@ type DB struct {
 	engine    Engine
 	opt       Options
 	writer    *sql.DB // SQLite: the committer's connection, and one for migrations
-	readers   *sql.DB // SQLite: many
+	readers   readers // SQLite: many
 	pool      *pgxpool.Pool
 	queue     chan *request
 	busy      atomic.Int64 // committers at work
@@ -127,11 +127,11 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
 	d.statements = statementCache{}
-	if d.readers, err = open("query_only(1)"); err != nil {
+	from, err := open("query_only(1)")
+	if err != nil {
 		return err
 	}
-	d.readers.SetMaxOpenConns(8)
-	d.readers.SetMaxIdleConns(8)
+	d.readers.open(from)
 	return nil
 }
 
@@ -183,7 +183,7 @@ func (d *DB) Close() error {
 		d.pool.Close()
 		return nil
 	}
-	return errors.Join(d.writerConn.Close(), d.readers.Close(), d.writer.Close())
+	return errors.Join(d.writerConn.Close(), d.readers.close(), d.writer.Close())
 }
 
 // Ping says whether the database answers.
@@ -229,12 +229,12 @@ func (d *DB) Read(ctx context.Context, fn func(context.Context, *Tx) error) erro
 		defer p.end(ctx)
 		return d.readWith(ctx, p, fn)
 	}
-	stx, err := d.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	r, err := d.readers.begin(ctx)
 	if err != nil {
 		return classify(err)
 	}
-	defer func() { _ = stx.Rollback() }()
-	return d.readWith(ctx, sqliteConn{stx}, fn)
+	defer d.readers.end(r)
+	return d.readWith(ctx, sqliteConn{prepared{r.conn, r.statements}}, fn)
 }
 
 func (d *DB) readWith(ctx context.Context, c conn, fn func(context.Context, *Tx) error) error {

@@ -155,6 +155,35 @@ func TestReadsDoNotWrite(t *testing.T) {
 	})
 }
 
+// A read that was cancelled, or whose statement is wrong, leaves its connection for the next one; after Close there is none.
+func TestReadsThatEndBadlyLeaveTheirConnections(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		for i := range 40 {
+			ctx, cancel := context.WithCancel(t.Context())
+			if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+				var n int64
+				if i%2 == 0 {
+					return tx.QueryRow(ctx, "SELECT nothing FROM nowhere").Scan(&n)
+				}
+				cancel()
+				return tx.QueryRow(ctx, "SELECT COUNT(*) FROM settings").Scan(&n)
+			}); err == nil {
+				t.Fatal("a read that could not end well did")
+			}
+			cancel()
+		}
+		if err := d.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Ping(t.Context()); err == nil {
+			t.Error("a closed database was read")
+		}
+	})
+}
+
 func TestManyRowsAndFewGoInAlike(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()

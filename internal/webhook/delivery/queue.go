@@ -27,7 +27,8 @@ var schedule = []time.Duration{
 }
 
 const (
-	perEndpoint = 8                // requests at once to one endpoint
+	perEndpoint = 8                // requests at once to one endpoint that answers; one that does not has one
+	crowd       = 256              // requests under way in all, from which on each endpoint has one
 	batchSize   = 64               // deliveries that are read at once
 	noteSize    = 32               // results that are written down at once; what a killed process had not written down is sent again
 	placeSize   = 500              // events that are placed in one transaction
@@ -42,10 +43,9 @@ const (
 	// An object's later events wait for the first attempts of an earlier one that failed: for two hours and a half.
 	patience = 5
 	// A receiver that failed more often in a row than one event has attempts is down, not picky. Then all of an object's events
-	// keep their order, and a few requests now and then find out when it is up again.
+	// keep their order, and a request now and then finds out when it is up again.
 	downAfter  = 10
 	downPause  = 30 * time.Second
-	probeSize  = 4
 	throttling = 5 * time.Second // the first pause after 429, 502 or 504; it doubles
 )
 
@@ -75,6 +75,8 @@ type Sender struct {
 	client *client
 	wake   chan struct{}
 	looks  chan struct{} // a place for each look under way
+
+	underway atomic.Int64 // requests
 
 	mu      sync.Mutex
 	active  map[[2]string]bool // endpoints that this process works on
@@ -215,7 +217,8 @@ type queue struct {
 	failures                               int64 // in a row
 	failingSince, pausedUntil, lastSuccess int64
 
-	lost bool // another process holds it now, or it was disabled or deleted
+	width int  // requests at once: one more with each success up to perEndpoint, and one again when there was no answer
+	lost  bool // another process holds it now, or it was disabled or deleted
 }
 
 // claim starts work on queues that are due and that nobody works on.
@@ -245,7 +248,7 @@ func (s *Sender) claim(ctx context.Context) (int, error) {
 	taken := make([]bool, len(keys))
 	queues := make([]*queue, len(keys))
 	for i, k := range keys {
-		queues[i] = &queue{companyID: k[0], endpointID: k[1], holder: rand.Text()}
+		queues[i] = &queue{companyID: k[0], endpointID: k[1], holder: rand.Text(), width: 1}
 	}
 	err := s.DB.Write(ctx, func(_ context.Context, tx *db.Tx) error {
 		for i, q := range queues {
@@ -342,23 +345,22 @@ func (s *Sender) look(ctx context.Context, q *queue) (l look, err error) {
 		if q.pausedUntil > db.Micros(l.now) {
 			return nil
 		}
-		size := batchSize
-		if q.failures > 0 {
-			size = probeSize
-		}
-		dues, err := dueDeliveries(ctx, tx, q.companyID, q.endpointID, size)
+		dues, err := dueDeliveries(ctx, tx, q.companyID, q.endpointID, batchSize)
 		if err != nil || len(dues) == 0 {
 			return err
 		}
 		if l.secrets, err = e.secrets(s.Sealer, l.now); err != nil {
 			return err
 		}
-		return l.order(ctx, tx, q, dues)
+		if err = l.order(ctx, tx, q, dues); q.failures > 0 {
+			l.chains = l.chains[:min(len(l.chains), 1)] // what did not answer well shows first that it does
+		}
+		return err
 	})
 	return l, err
 }
 
-// blocker is an earlier event of an object, which failed and waits.
+// blocker is an earlier event of an object, which failed and waits, or is due after others.
 type blocker struct{ position, tries, nextAt int64 }
 
 // order groups deliveries by object, in the order of the events, and finds those that must wait for an earlier one.
@@ -366,13 +368,15 @@ func (l *look) order(ctx context.Context, tx *db.Tx, q *queue, dues []due) error
 	slices.SortFunc(dues, func(a, b due) int { return int(a.position - b.position) })
 	var objects []string
 	chains := map[string][]due{}
+	now := map[int64]bool{}
 	for _, d := range dues {
+		now[d.position] = true
 		if chains[d.ObjectID] == nil {
 			objects = append(objects, d.ObjectID)
 		}
 		chains[d.ObjectID] = append(chains[d.ObjectID], d)
 	}
-	first, err := waiting(ctx, tx, q.companyID, q.endpointID, objects)
+	first, err := waiting(ctx, tx, q.companyID, q.endpointID, objects, now)
 	if err != nil {
 		return err
 	}
@@ -433,38 +437,45 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l look) (left bool, err 
 	}
 	var failures atomic.Int64 // in a row
 	failures.Store(q.failures)
-	var senders sync.WaitGroup
-	for range min(perEndpoint, len(l.chains)) {
-		senders.Go(func() {
-			for chain := range chains {
-				for _, d := range chain {
-					if stopped() {
-						return
-					}
-					a := s.client.send(context.WithoutCancel(ctx), l.endpoint.URL, d.EventID, d.event.Body(s.Env), l.secrets)
-					results <- result{d, a, l.endpoint.URL}
-					if a.fail == "" {
-						failures.Store(0)
-						continue
-					}
-					if failures.Add(1) > downAfter || pauses(a) || a.status == 410 {
-						paused.Do(func() { close(stop) })
-					}
-					break
+	c := crew{sender: s, width: q.width}
+	c.work = func() {
+		for chain := range chains {
+			for _, d := range chain {
+				if stopped() {
+					return
 				}
+				a := s.attempt(context.WithoutCancel(ctx), l, d)
+				results <- result{d, a, l.endpoint.URL}
+				if a.fail == "" {
+					failures.Store(0)
+					c.answered(len(chains))
+					continue
+				}
+				if failures.Add(1) > downAfter || pauses(a) || a.status == 410 {
+					paused.Do(func() { close(stop) })
+				}
+				if a.status == 0 {
+					c.silent()
+				}
+				break
 			}
-		})
+			if c.tooMany() {
+				return
+			}
+		}
 	}
+	c.begin(len(l.chains))
 	go func() {
-		senders.Wait()
+		c.senders.Wait()
 		close(results)
 	}()
 
 	pushed := l.pushed
 	var some []result
-	flush := time.NewTicker(flushEvery)
-	defer flush.Stop()
-	renewed := s.Wall()
+	flush := time.NewTimer(flushEvery) // while there are results
+	flush.Stop()
+	renew := time.NewTicker(renewEvery)
+	defer renew.Stop()
 	write := func(last bool) {
 		if err == nil && !q.lost {
 			left, err = s.note(context.WithoutCancel(ctx), q, l.endpoint.wakes, some, pushed, last)
@@ -472,24 +483,87 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l look) (left bool, err 
 		if err != nil || q.lost {
 			paused.Do(func() { close(stop) })
 		}
-		some, pushed, renewed = nil, nil, s.Wall()
+		some, pushed = nil, nil
+		flush.Stop()
 	}
 	for {
 		select {
 		case r, more := <-results:
 			if !more {
+				q.width = c.width
 				write(true)
 				return left, err
 			}
-			if some = append(some, r); len(some) == noteSize {
+			switch some = append(some, r); len(some) {
+			case 1:
+				flush.Reset(flushEvery)
+			case noteSize:
 				write(false)
 			}
 		case <-flush.C:
-			if len(some) > 0 || s.Wall().Sub(renewed) > renewEvery {
-				write(false)
-			}
+			write(false)
+		case <-renew.C:
+			write(false)
 		}
 	}
+}
+
+// attempt sends one delivery.
+func (s *Sender) attempt(ctx context.Context, l look, d due) answer {
+	s.underway.Add(1)
+	defer s.underway.Add(-1)
+	return s.client.send(ctx, l.endpoint.URL, d.EventID, d.event.Body(s.Env), l.secrets)
+}
+
+// crew are those who send to one endpoint: as many as it is known to answer. What hangs holds one connection and one request's
+// memory, whatever waits for it. When there are many requests in all, an endpoint has one as well: more would not be faster.
+type crew struct {
+	sender  *Sender
+	work    func()
+	senders sync.WaitGroup
+
+	mu    sync.Mutex
+	width int // senders that may work
+	at    int // that do
+}
+
+// begin starts the first senders, of whom each takes what nobody has taken yet.
+func (c *crew) begin(chains int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.grow(chains)
+}
+
+func (c *crew) grow(chains int) {
+	for ; chains > 0 && c.at < c.width && (c.at == 0 || c.sender.underway.Load() < crowd); chains-- {
+		c.at++
+		c.senders.Go(c.work)
+	}
+}
+
+// answered lets one more sender work, if there is work.
+func (c *crew) answered(chains int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.width = min(c.width+1, perEndpoint)
+	c.grow(chains)
+}
+
+func (c *crew) silent() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.width = 1
+}
+
+// tooMany says that a sender has to stop, since others go on.
+func (c *crew) tooMany() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at > c.width {
+		c.at--
+		return true
+	}
+	return false
 }
 
 // pauses says whether an answer asks to leave the receiver alone for a while.

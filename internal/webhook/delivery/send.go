@@ -53,8 +53,8 @@ func newClient(p Policy, limit time.Duration, wall func() time.Time, roots *tls.
 				ForceAttemptHTTP2:      true,
 				DisableCompression:     true, // a small answer must stay small
 				MaxResponseHeaderBytes: 16 << 10,
-				MaxIdleConnsPerHost:    perEndpoint,
-				MaxIdleConns:           1024,
+				MaxIdleConnsPerHost:    crowd, // many endpoints may be of one host
+				MaxIdleConns:           4 * crowd,
 				IdleConnTimeout:        30 * time.Second,
 			},
 		}

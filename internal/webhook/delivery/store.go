@@ -269,17 +269,18 @@ func dueDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string,
 	})
 }
 
-// waiting are the deliveries of objects that have failed and wait for their next attempt, the first of each object.
-func waiting(ctx context.Context, tx *db.Tx, companyID, endpointID string, objects []string) (map[string]blocker, error) {
+// waiting are the deliveries of objects that have failed and wait for their next attempt, the first of each object but for those
+// that are chosen now.
+func waiting(ctx context.Context, tx *db.Tx, companyID, endpointID string, objects []string, chosen map[int64]bool) (map[string]blocker, error) {
 	first := map[string]blocker{}
-	for list, ids := range tx.In(objects, 4) {
+	for list, ids := range tx.In(objects, 3) {
 		rows, err := tx.Query(ctx, `SELECT object_id, position, tries, next_at FROM webhook_deliveries
-			WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND tries > 0 AND next_at > $3 AND object_id IN `+list+
-			` ORDER BY position`, append([]any{companyID, endpointID, db.Micros(tx.Now())}, ids...)...)
+			WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND tries > 0 AND object_id IN `+list+
+			` ORDER BY position`, append([]any{companyID, endpointID}, ids...)...)
 		if _, err = db.Collect(rows, err, func(r *db.Rows) (b blocker, err error) {
 			var object string
 			err = r.Scan(&object, &b.position, &b.tries, &b.nextAt)
-			if _, known := first[object]; !known {
+			if _, known := first[object]; !known && !chosen[b.position] {
 				first[object] = b
 			}
 			return b, err
@@ -296,9 +297,9 @@ func push(tx *db.Tx, q *queue, position, to int64) {
 		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND next_at > 0 AND next_at < $4`, q.companyID, q.endpointID, position, to)
 }
 
-// pullForward makes everything that waits due: the receiver answers again.
+// pullForward makes everything that waits due, in the order of the events: the receiver answers again.
 func pullForward(tx *db.Tx, q *queue) {
-	later(tx, `UPDATE webhook_deliveries SET next_at = $3
+	later(tx, `UPDATE webhook_deliveries SET next_at = created_at
 		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at > $3`, q.companyID, q.endpointID, db.Micros(tx.Now()))
 }
 
