@@ -167,6 +167,9 @@ const (
 	KYCApproved   = "approved"
 )
 
+// KYBApproved is the state of a company that is verified.
+const KYBApproved = "approved"
+
 // Open returns the user with the details that are sealed at rest.
 func (u User) Open(s *Sealer) (User, error) {
 	if u.sealed == "" { // erased
@@ -355,7 +358,22 @@ type NewApp struct {
 // CreateApp registers an app and returns its client secret, which is not kept.
 func CreateApp(ctx context.Context, tx *db.Tx, env Environment, n NewApp) (app App, secret string, err error) {
 	var problems fault.List
-	name := Line(&problems, "/name", n.Name, 1, 100)
+	name := norm.NFKC.String(Line(&problems, "/name", n.Name, 1, 100))
+	if err := problems.Err(); err != nil {
+		return App{}, "", err
+	}
+	publisher, err := CompanyByID(ctx, tx, n.CompanyID)
+	if err != nil {
+		return App{}, "", err
+	}
+	CheckAppName(&problems, name, publisher)
+	taken, err := likeAnother(ctx, tx, n.CompanyID, Skeleton(name), true)
+	if err != nil {
+		return App{}, "", err
+	}
+	if taken {
+		problems.Add(CodeTaken, "/name", "A verified company has an app whose name looks like this one.")
+	}
 	if err := problems.Err(); err != nil {
 		return App{}, "", err
 	}

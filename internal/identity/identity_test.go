@@ -354,6 +354,13 @@ func TestProfileRules(t *testing.T) {
 
 func TestRedirectURIs(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		var company identity.Company
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			company, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US", Email: "office@acme.example"})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
 		for _, c := range []struct {
 			uri, env string
 			ok       bool
@@ -372,7 +379,7 @@ func TestRedirectURIs(t *testing.T) {
 			{"/cb", identity.Sandbox, false},
 		} {
 			err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				_, _, err := identity.CreateApp(ctx, tx, c.env, identity.NewApp{CompanyID: "com_1", Name: "App", RedirectURI: c.uri})
+				_, _, err := identity.CreateApp(ctx, tx, c.env, identity.NewApp{CompanyID: company.ID, Name: "App", RedirectURI: c.uri})
 				return err
 			})
 			if c.ok != (err == nil) || !c.ok && !errors.Is(err, identity.ErrRedirectURI) {
@@ -504,4 +511,83 @@ func TestEmailAndPhone(t *testing.T) {
 			t.Errorf("%s in %s: %q %+v", c.number, c.country, p.PhoneNumber, problems.Fields())
 		}
 	}
+}
+
+// Passwords that were found in breaches are refused, whole and with something around them; those that nobody guesses are not.
+func TestBreachedPasswordsAreRefused(t *testing.T) {
+	for password, refused := range map[string]bool{
+		"bhrh0h2oof6xbqjeh":       true, // was found as it is
+		"BHRH0H2OOF6XBQJEH":       true,
+		"!!Butterfly1987":         true, // a word that was found, with little around it
+		"Manchester.2024!":        true,
+		"passwordpassword":        true,
+		"ada.lovelace.1815":       true, // the account's own name
+		"horsebatterystaple":      false,
+		"seven tiny purple boats": false,
+		"kq8#vP2!xLw9zr":          false,
+	} {
+		var problems fault.List
+		identity.CheckNewPassword(&problems, "/password", password, "ada.lovelace@example.com")
+		if err := problems.Err(); (err != nil) != refused {
+			t.Errorf("%q: %v", password, err)
+		}
+	}
+}
+
+// An app cannot be called what people would take for the service, for a company that they trust, or for an app of a verified
+// publisher; whoever is that company can.
+func TestNamesThatLookAlike(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		publishers := map[string]identity.Company{}
+		write := func(fn func(ctx context.Context, tx *db.Tx) error) error { return d.Write(t.Context(), fn) }
+		for _, name := range []string{"Stripe", "Acme", "Verified Books"} {
+			if err := write(func(ctx context.Context, tx *db.Tx) (err error) {
+				status := identity.KYBApproved
+				if name == "Acme" {
+					status = ""
+				}
+				publishers[name], err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: name, Country: "US", Email: "office@example.com", KYBStatus: status})
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range []struct{ publisher, name, code string }{
+			{"Verified Books", "Climate Ledger 10", ""},
+			{"Acme", "Stipend", identity.CodeReserved},
+			{"Stripe", "Stipend", identity.CodeReserved},
+			{"Acme", "5t1pend Support", identity.CodeReserved},
+			{"Acme", "S t i p e n d", identity.CodeReserved},
+			{"Acme", "Ｓｔｉｐｅｎｄ", identity.CodeReserved},
+			{"Acme", "Ѕтірепԁ", identity.CodeReserved}, // Cyrillic throughout
+			{"Acme", "Stipеnd", identity.CodeMixedScripts},
+			{"Acme", "Stripe", identity.CodeReserved},
+			{"Acme", "Śtrípé", identity.CodeReserved},
+			{"Acme", "Sync for PayPaI", identity.CodeReserved},
+			{"Acme", "Αpple", identity.CodeMixedScripts}, // a Greek letter
+			{"Acme", "APPLE", identity.CodeReserved},
+			{"Acme", "Apple orchard wages", ""},
+			{"Stripe", "Stripe", ""},
+			{"Acme", "CIimate Iedger lO", identity.CodeTaken},
+			{"Verified Books", "Climate Ledger 10", ""},
+			{"Acme", "Зарплата 2026", ""},
+			{"Acme", "給料 Payroll", ""},
+			{"Acme", "Μισθοί", ""},
+			{"Acme", "Books & more", ""},
+		} {
+			err := write(func(ctx context.Context, tx *db.Tx) error {
+				_, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: publishers[c.publisher].ID, Name: c.name})
+				return err
+			})
+			got := ""
+			if f, ok := fault.As(err); ok {
+				got = f.Code
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if got != c.code {
+				t.Errorf("%q by %s: %q, want %q", c.name, c.publisher, got, c.code)
+			}
+		}
+	})
 }

@@ -133,8 +133,16 @@ func selectMemberships(ctx context.Context, tx *db.Tx, userID string) ([]Member,
 }
 
 func insertApp(ctx context.Context, tx *db.Tx, a App) error {
-	return tx.Insert(ctx, "apps", []string{"company_id", "app_id", "name", "client_id", "secret_digest", "redirect_uri", "scopes", "status", "created_at"},
-		[][]any{{a.CompanyID, a.ID, a.Name, a.ClientID, a.secretDigest, a.RedirectURI, a.Scopes.String(), "active", db.Micros(tx.Now())}})
+	return tx.Insert(ctx, "apps", []string{"company_id", "app_id", "name", "client_id", "secret_digest", "redirect_uri", "scopes", "status", "created_at", "look"},
+		[][]any{{a.CompanyID, a.ID, a.Name, a.ClientID, a.secretDigest, a.RedirectURI, a.Scopes.String(), "active", db.Micros(tx.Now()), Skeleton(a.Name)}})
+}
+
+// likeAnother says whether another company has an app with a skeleton, or another verified one.
+func likeAnother(ctx context.Context, tx *db.Tx, companyID, look string, verified bool) (bool, error) {
+	var n int
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM apps a JOIN companies c ON c.company_id = a.company_id
+		WHERE a.look = $1 AND a.look <> '' AND a.company_id <> $2 AND a.status = 'active' AND (NOT $3 OR c.kyb_status = 'approved')`, look, companyID, verified).Scan(&n)
+	return n > 0, err
 }
 
 func selectApp(ctx context.Context, tx *db.Tx, clientID string) (App, error) {

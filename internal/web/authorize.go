@@ -31,6 +31,7 @@ func when(t time.Time) string {
 type consentPage struct {
 	App, Publisher, Website, Registered string
 	Verified                            bool   // the publisher, as a company
+	Alike                               bool   // another publisher has an app of nearly the same name
 	Back                                string // the host that gets the answer
 	Email                               string
 	Companies                           []option // for which the user may allow it
@@ -107,9 +108,12 @@ func showConsent(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		return view{}, err
 	}
 	p := consentPage{
-		App: r.App.Name, Publisher: publisher.Name, Website: publisher.Website, Verified: publisher.KYBStatus == "approved",
+		App: r.App.Name, Publisher: publisher.Name, Website: publisher.Website, Verified: publisher.KYBStatus == identity.KYBApproved,
 		Registered: r.App.Created.UTC().Format(time.DateOnly), Back: to.Host, Email: c.session.User.Email,
 		Groups: c.scopeGroups(r.Scopes), Again: c.r.URL.RequestURI(),
+	}
+	if p.Alike, err = identity.LooksLikeAnother(ctx, tx, r.App); err != nil {
+		return view{}, err
 	}
 	if p.Companies, err = c.grantsFor(ctx, tx, r.Scopes); err != nil {
 		return view{}, err

@@ -131,6 +131,33 @@ func TestConsent(t *testing.T) {
 	})
 }
 
+// Who is asked by an app is told when another publisher has one of nearly the same name, and nobody has checked this one.
+func TestConsentTellsOfLookAlikes(t *testing.T) {
+	x := hire(t, sqlite(t), "owner")
+	app, _ := x.register(callback, identity.CompanyDetail)
+	v := x.signIn("owner")
+	const told = "Another publisher has an app with nearly the same name."
+	if got := v.Get(authorizePath(app)); got.Status != 200 || strings.Contains(got.Text, told) {
+		t.Fatalf("%d\n%s", got.Status, got.Text)
+	}
+	if got := v.Submit(v.Get("/settings/api"), "/settings/api", "name", "BOOK5 b", "scopes", "c_company_detail"); got.Status != 200 {
+		t.Fatalf("%d\n%s", got.Status, got.Text)
+	}
+	if got := v.Get(authorizePath(app)); !strings.Contains(got.Text, told) {
+		t.Errorf("nothing is told:\n%s", got.Text)
+	}
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE companies SET kyb_status = 'approved' WHERE company_id = $1", x.other.ID)
+		return err
+	})
+	if got := v.Get(authorizePath(app)); strings.Contains(got.Text, told) {
+		t.Error("a verified publisher is doubted")
+	}
+	if got := v.Submit(v.Get("/settings/api"), "/settings/api", "name", "B00KS B", "scopes", "c_company_detail"); got.Status != 422 || !strings.Contains(got.Text, `id="name-problem"`) {
+		t.Errorf("a name of a verified company's app: %d\n%s", got.Status, got.Text)
+	}
+}
+
 // What an app may hear goes back to it; what it may not is a page, before anybody signs in.
 func TestAsksThatAreWrong(t *testing.T) {
 	x := hire(t, sqlite(t), "admin")

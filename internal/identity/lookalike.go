@@ -1,0 +1,121 @@
+package identity
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+)
+
+// What the name of an app may not look like. A person who is asked to let it act for them reads the name first.
+const (
+	CodeMixedScripts = "name_mixed_scripts"
+	CodeReserved     = "name_reserved"
+	CodeTaken        = "name_taken" // of a verified publisher
+)
+
+// house is a name that no app has: it would speak for this service.
+const house = "stipend"
+
+// trusted are names that people trust with money or accounts. Only a company of that name has apps with it, once it is verified:
+// not as a word of the app's name and, where they are words of everyday language, not as all of it.
+var (
+	trustedWords = skeletons(`adyen airwallex alipay americanexpress amex barclays binance bitpay bitstamp blackrock braintree citibank
+		coinbase deutschebank facebook fireblocks github google gusto hsbc instagram intuit kraken mastercard metamask microsoft openai paychex
+		payoneer paypal paytm plaid quickbooks remitly revolut salesforce santander shopify skrill stripe telegram tether venmo wechat
+		wellsfargo westernunion whatsapp xero zapier zelle`)
+	trustedNames = skeletons(`adp amazon apple chase circle deel gemini ledger mercury oracle ramp rippling ripple sap slack square visa wise workday`)
+)
+
+func skeletons(text string) map[string]bool {
+	all := map[string]bool{}
+	for w := range strings.FieldsSeq(text) {
+		all[Skeleton(w)] = true
+	}
+	return all
+}
+
+// alike are characters that look like Latin letters or like each other, beside those that Unicode itself takes for the same
+// (fullwidth ones, those with accents, mathematical ones). A skeleton has what stands on the right.
+var alike = strings.NewReplacer(
+	// Cyrillic
+	"а", "a", "в", "b", "с", "c", "ԁ", "d", "е", "e", "ѐ", "e", "ё", "e", "ғ", "f", "ԍ", "g", "һ", "h", "н", "h", "і", "i", "ї", "i", "ј", "j", "к", "k",
+	"ӏ", "l", "м", "m", "п", "n", "о", "o", "р", "p", "ԛ", "q", "г", "r", "ѕ", "s", "т", "t", "ц", "u", "ѵ", "v", "ԝ", "w", "х", "x", "у", "y", "ү", "y", "з", "3", "ь", "b",
+	// Greek
+	"α", "a", "β", "b", "ϲ", "c", "ε", "e", "η", "n", "ι", "i", "κ", "k", "ν", "v", "ο", "o", "ρ", "p", "σ", "o", "τ", "t", "υ", "u", "χ", "x", "γ", "y", "ω", "w", "ζ", "z", "μ", "u",
+	// Armenian
+	"օ", "o", "ո", "n", "ս", "u", "հ", "h", "ց", "g", "զ", "q", "ա", "w", "տ", "s",
+	// Latin itself
+	"ı", "i", "ł", "l", "ø", "o", "đ", "d", "ɑ", "a", "ɡ", "g", "ħ", "h", "ŧ", "t", "æ", "ae", "œ", "oe", "ß", "ss", "ʟ", "l", "ꜱ", "s", "ᴘ", "p", "ᴛ", "t",
+	"0", "o", "1", "l", "|", "l", "!", "l", "i", "l", "3", "e", "4", "a", "5", "s", "7", "t", "8", "b", "@", "a", "$", "s", "€", "e", "rn", "m", "vv", "w", "cl", "d",
+)
+
+// Skeleton is what a name looks like at a glance: two names with one skeleton are easily taken for each other. It is for
+// comparisons only.
+func Skeleton(name string) string {
+	folded := strings.ToLower(norm.NFKC.String(strings.ToLower(norm.NFKC.String(name))))
+	var b strings.Builder
+	for _, r := range norm.NFKD.String(folded) {
+		if !unicode.Is(unicode.Mn, r) && !unicode.IsSpace(r) && !unicode.Is(unicode.Cf, r) {
+			b.WriteRune(r)
+		}
+	}
+	// Once for what looks like letters, once for letters that look like others together.
+	text := alike.Replace(alike.Replace(b.String()))
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return -1
+	}, text)
+}
+
+// scripts are those that a word is looked through for; the first is that of the reserved names.
+var scripts = []*unicode.RangeTable{unicode.Latin, unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Cherokee, unicode.Georgian, unicode.Hebrew, unicode.Arabic, unicode.Coptic}
+
+// mixesScripts says whether a word has letters of two scripts that people do not write together.
+func mixesScripts(name string) bool {
+	for word := range strings.FieldsFuncSeq(norm.NFKC.String(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.Is(unicode.Mn, r) }) {
+		seen := map[int]bool{}
+		for _, r := range word {
+			if i := slices.IndexFunc(scripts, func(s *unicode.RangeTable) bool { return unicode.Is(s, r) }); i >= 0 {
+				seen[i] = true
+			}
+		}
+		if len(seen) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// CheckAppName notes at /name what people could take an app of a publisher for that it is not.
+func CheckAppName(problems *fault.List, name string, publisher Company) {
+	if mixesScripts(name) {
+		problems.Add(CodeMixedScripts, "/name", "A word has letters of one script only.")
+		return
+	}
+	look := Skeleton(name)
+	if strings.Contains(look, Skeleton(house)) {
+		problems.Add(CodeReserved, "/name", "This name looks like that of the service itself.")
+		return
+	}
+	kept := trustedNames[look] || trustedWords[look]
+	for _, word := range strings.Fields(name) {
+		kept = kept || trustedWords[Skeleton(word)]
+	}
+	own := publisher.KYBStatus == KYBApproved && strings.Contains(Skeleton(publisher.Name), look)
+	if kept && !own {
+		problems.Add(CodeReserved, "/name", "This name looks like that of a company that people know. It is kept for that company, once it is verified.")
+	}
+}
+
+// LooksLikeAnother says whether an app could be taken for one of another publisher.
+func LooksLikeAnother(ctx context.Context, tx *db.Tx, a App) (bool, error) {
+	return likeAnother(ctx, tx, a.CompanyID, Skeleton(a.Name), false)
+}

@@ -1,0 +1,45 @@
+// Command passwords makes internal/identity/breached.txt.gz of a list of passwords that were found in breaches, a JSON array of texts
+// on its standard input:
+//
+//	npm pack @zxcvbn-ts/language-common && tar xzf zxcvbn-ts-language-common-*.tgz
+//	go run ./tools/passwords <package/src/passwords.json >internal/identity/breached.txt.gz
+//
+// Passwords are kept in lower case, whole where they are long enough to be chosen here, and else as the word within the digits
+// and signs at their ends.
+package main
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"log"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+func main() {
+	var all []string
+	if err := json.NewDecoder(os.Stdin).Decode(&all); err != nil {
+		log.Fatal(err)
+	}
+	kept := map[string]bool{}
+	for _, password := range all {
+		password = strings.ToLower(password)
+		word := strings.TrimFunc(password, func(r rune) bool { return !unicode.IsLetter(r) })
+		kept[password] = len(password) >= 12
+		kept[word] = kept[word] || len(word) >= 4
+	}
+	maps.DeleteFunc(kept, func(_ string, keep bool) bool { return !keep })
+	z, err := gzip.NewWriterLevel(os.Stdout, gzip.BestCompression)
+	if err == nil {
+		_, err = z.Write([]byte(strings.Join(slices.Sorted(maps.Keys(kept)), "\n")))
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
