@@ -13,6 +13,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/btcdtest"
+	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
 // A database that comes back from a backup does not know what was paid since, nor which addresses were given out. It finds
@@ -108,6 +109,56 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 		t.Errorf("the address %s has two owners", got)
 	}
 	w.until("and it is paid", func() bool { return w.step(2) == nil && w.detail(w.created[2]).Status == "fulfilled" })
+	w.stop()
+	w.command("ledger", "check")
+}
+
+// A standby that was behind takes the place of a database that lost its machine just after everybody was paid, for the first time
+// at all. The service goes on with it by itself, and waits for a person before it pays what the standby says is unpaid.
+func TestAPromotedStandbyPaysNobodyTwice(t *testing.T) {
+	servers, err := dbtest.StartFailover(t.Context(), "stipend")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer servers.Close()
+	w := &world{t: t, binary: build(t), url: servers.URL("stipend"), node: btcdtest.Start(t), paid: map[string]bool{}, created: map[int]payroll{}}
+	w.start(time.Hour)
+	for range payees {
+		w.payees = append(w.payees, w.addPayee())
+	}
+	w.until("the payroll is created and paid into the mempool", func() bool { return w.fund(0) == nil })
+	for range 3 { // coins to pay it again with
+		if _, err := w.node.PayAll(t.Context(), chain.Output{Address: w.created[0].Quote.Details.Address, Amount: 100_000_000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := servers.Cut(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.until("everybody is paid", func() bool { return w.step(0) == nil && w.fulfilled() })
+	before := w.onChain()
+	if err := servers.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the service goes on with the standby, which does not know that anybody is paid", func() bool {
+		var d detail
+		return w.mine() == nil && w.call(http.MethodGet, "/api/company/payrolls/"+w.created[0].PayrollID, "", nil, &d) == nil && d.Status == "released"
+	})
+	w.until("the payments that it does not know are found", func() bool {
+		status := w.command("payouts", "status")
+		return w.mine() == nil && strings.Contains(status, "replaced") && strings.Contains(status, "not known here:")
+	})
+	for range 10 {
+		if err := w.mine(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status := w.command("payouts", "status"); !strings.Contains(status, "paused") || !strings.Contains(status, "queued  3\n") {
+		t.Errorf("payouts that may have been made must wait for a person, but:\n%s", status)
+	}
+	if after := w.onChain(); !maps.Equal(after, before) {
+		t.Errorf("the payees got %v before the failover, and %v after it", before, after)
+	}
 	w.stop()
 	w.command("ledger", "check")
 }

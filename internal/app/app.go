@@ -150,6 +150,13 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	if err := s.db.Migrate(ctx); err != nil {
 		return err
 	}
+	// The server is noted before anything can be paid, and lost with another that takes its place.
+	if err := s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := payout.MayLeave(ctx, tx, s.log)
+		return err
+	}); err != nil {
+		return err
+	}
 	s.requests = requests.New(s.db, time.Now, s.log)
 	key, err := parseDataKey(s.cfg.DataKey)
 	if err != nil {

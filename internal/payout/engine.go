@@ -238,6 +238,21 @@ const (
 	heldFunds  = "insufficient_funds"
 )
 
+// MayLeave says why no payout may leave, or "". Whoever lets one leave asks in the same transaction: also when this is the first
+// since another server took the database's place. Payments that the old server knew of may be missing then; the outside shows
+// them, and a person compares.
+func MayLeave(ctx context.Context, tx *db.Tx, log *slog.Logger) (why string, err error) {
+	switch replaced, err := db.Replaced(ctx, tx); {
+	case err != nil:
+		return "", err
+	case replaced:
+		log.ErrorContext(ctx, "the database server was replaced; payouts are paused")
+		why = "the database server was replaced by another; see which payouts left that it does not know before they go on"
+		return why, SetPaused(ctx, tx, why)
+	}
+	return Paused(ctx, tx)
+}
+
 // hold lets a company's queue wait and schedules one later look, however many jobs ask for it. The company
 // hears of it once per reason when the reason is the network's or the wallet's.
 func (e *Engine) hold(ctx context.Context, tx *db.Tx, companyID string, q queueState, reason string, rate int64) error {

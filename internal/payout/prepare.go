@@ -35,17 +35,7 @@ func (e *Engine) Prepare(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if len(waiting) == 0 {
 		return nil
 	}
-	switch replaced, err := db.Replaced(ctx, tx); {
-	case err != nil:
-		return err
-	case replaced:
-		// Payments that the old server knew of may be missing here. The chain shows them, and a person compares.
-		e.c.Log.ErrorContext(ctx, "the database server was replaced; payouts are paused")
-		if err := SetPaused(ctx, tx, "the database server was replaced by another; see which payouts left that it does not know before they go on"); err != nil {
-			return err
-		}
-	}
-	switch why, err := Paused(ctx, tx); {
+	switch why, err := MayLeave(ctx, tx, e.c.Log); {
 	case err != nil:
 		return err
 	case why != "":

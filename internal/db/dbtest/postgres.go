@@ -56,6 +56,8 @@ type Server struct {
 	PID int    `json:"pid"`
 	Dir string `json:"dir"` // everything it owns
 
+	who      *syscall.Credential // whom it runs as; nil: as ourselves
+	durable  bool
 	template string
 	users    *os.File // the shared lock, held open until the process ends
 }
@@ -207,6 +209,13 @@ func (s *Server) admin(ctx context.Context, sql string) error {
 //
 // Durable is for measurements: the server then writes through to disk as a production server does. Tests do without.
 func Start(ctx context.Context, root string, durable bool) (*Server, error) {
+	return launch(ctx, root, durable, initCluster)
+}
+
+// filler puts a cluster into a server's directory before it starts.
+type filler func(ctx context.Context, s *Server, run func(name string, args ...string) *exec.Cmd) error
+
+func launch(ctx context.Context, root string, durable bool, fill filler) (*Server, error) {
 	who, err := unprivileged()
 	if err != nil {
 		return nil, err
@@ -219,10 +228,10 @@ func Start(ctx context.Context, root string, durable bool) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Dir: dir}
+	s := &Server{Dir: dir, who: who, durable: durable}
 	s.URL = (&url.URL{Scheme: "postgres", User: url.User("stipend"), Path: "/postgres",
 		RawQuery: url.Values{"host": {dir}, "port": {"5432"}}.Encode()}).String()
-	if err := s.start(ctx, root, who, durable); err != nil {
+	if err := s.start(ctx, root, fill); err != nil {
 		err = fmt.Errorf("%w\n%s", err, tail(filepath.Join(dir, "log")))
 		s.remove()
 		return nil, err
@@ -230,13 +239,25 @@ func Start(ctx context.Context, root string, durable bool) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, root string, who *syscall.Credential, durable bool) error {
+// initCluster makes an empty cluster.
+func initCluster(_ context.Context, s *Server, run func(name string, args ...string) *exec.Cmd) error {
+	cmd := run("initdb", "-D", s.data(), "-U", "stipend", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("initdb: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
+
+// start runs a server in a directory of its own, on the data that fill puts there.
+func (s *Server) start(ctx context.Context, root string, fill filler) error {
 	bin, err := binaries(root, s.Dir)
 	if err != nil {
 		return err
 	}
-	if who != nil {
-		if err := os.Chown(s.Dir, int(who.Uid), int(who.Gid)); err != nil {
+	if s.who != nil {
+		if err := os.Chown(s.Dir, int(s.who.Uid), int(s.who.Gid)); err != nil {
 			return err
 		}
 	}
@@ -251,19 +272,17 @@ func (s *Server) start(ctx context.Context, root string, who *syscall.Credential
 		// Files, not pipes: `go test` waits for whoever holds its own output open.
 		cmd.Stdout, cmd.Stderr = log, log
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TZ=UTC", "LC_ALL=C"}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: who}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: s.who}
 		return cmd
 	}
-	data := filepath.Join(s.Dir, "data")
-	initdb := run("initdb", "-D", data, "-U", "stipend", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
-	if err := initdb.Run(); err != nil {
-		return fmt.Errorf("initdb: %w", err)
+	if err := fill(ctx, s, run); err != nil {
+		return err
 	}
 	settings := []string{"listen_addresses=", "unix_socket_directories=" + s.Dir, "port=5432", "max_connections=300", "shared_buffers=128MB"}
-	if !durable {
+	if !s.durable {
 		settings = append(settings, "fsync=off", "full_page_writes=off", "synchronous_commit=off", "autovacuum=off")
 	}
-	args := []string{"-D", data}
+	args := []string{"-D", s.data()}
 	for _, setting := range settings {
 		args = append(args, "-c", setting)
 	}
