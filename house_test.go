@@ -37,7 +37,7 @@ var floors = [][]string{
 	{"internal/account"},
 	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/claim", "internal/invoice", "internal/wallet", "internal/funding"},
 	{"internal/kyc"},
-	{"internal/vendor"},
+	{"internal/vendor", "internal/withdrawal"},
 	{"internal/api", "internal/web"},
 	{"internal/app"},
 	{"cmd/stipend"},
@@ -98,7 +98,7 @@ var (
 )
 
 // noFloats are the packages in which an amount could pass through a float unseen.
-var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/claim", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice", "internal/funding", "internal/lightning"}
+var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/claim", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice", "internal/funding", "internal/lightning", "internal/withdrawal"}
 
 // reference are the tables and indexes whose first key is not the company: they are shared by all companies, small or
 // owned by the process, and copied to every node where rows are spread by company.

@@ -52,6 +52,16 @@ type Invoker interface {
 	//
 	// POST /api/company/payroll/cancel
 	CancelPayroll(ctx context.Context, request *PayrollRefBody) (*PayrollCancelled, error)
+	// CancelWithdrawal invokes cancel-withdrawal operation.
+	//
+	// Cancel a withdrawal that has not gone yet.
+	//
+	// Scope: `c_company_workers_pay`.
+	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+	//
+	// POST /api/wallets/withdrawals/cancel
+	CancelWithdrawal(ctx context.Context, request *WithdrawalCancelBody) (*WithdrawalAnswer, error)
 	// ChangeMerchantSettings invokes change-merchant-settings operation.
 	//
 	// Change how the company takes payments.
@@ -359,6 +369,14 @@ type Invoker interface {
 	//
 	// GET /api/user/payer/detail
 	GetUserPayer(ctx context.Context, params GetUserPayerParams) (*PayerDetail, error)
+	// GetWalletStatement invokes get-wallet-statement operation.
+	//
+	// A period of the balance in one currency: opening, every transaction, closing.
+	//
+	// Scope: `c_company_detail`.
+	//
+	// GET /api/wallets/statement
+	GetWalletStatement(ctx context.Context, params GetWalletStatementParams) (*WalletStatement, error)
 	// GetWebhook invokes get-webhook operation.
 	//
 	// One webhook endpoint.
@@ -375,6 +393,14 @@ type Invoker interface {
 	//
 	// GET /api/webhooks/{webhook_id}/deliveries/{event_id}
 	GetWebhookDelivery(ctx context.Context, params GetWebhookDeliveryParams) (*DeliveryDetail, error)
+	// GetWithdrawal invokes get-withdrawal operation.
+	//
+	// One withdrawal.
+	//
+	// Scope: `c_company_detail`.
+	//
+	// GET /api/wallets/withdrawals/{withdrawal_id}
+	GetWithdrawal(ctx context.Context, params GetWithdrawalParams) (*WithdrawalAnswer, error)
 	// ImportRecipients invokes import-recipients operation.
 	//
 	// Create recipients from a CSV file.
@@ -589,6 +615,23 @@ type Invoker interface {
 	//
 	// GET /api/webhooks
 	ListWebhooks(ctx context.Context, params ListWebhooksParams) (*WebhookAll, error)
+	// ListWithdrawalDestinations invokes list-withdrawal-destinations operation.
+	//
+	// Where the company can take its balance to; they are added on the page /wallets/withdrawals, with a
+	// second factor.
+	//
+	// Scope: `c_company_detail`.
+	//
+	// GET /api/wallets/destinations
+	ListWithdrawalDestinations(ctx context.Context, params ListWithdrawalDestinationsParams) (*WithdrawalDestinations, error)
+	// ListWithdrawals invokes list-withdrawals operation.
+	//
+	// Withdrawals of the company, newest first.
+	//
+	// Scope: `c_company_detail`.
+	//
+	// GET /api/wallets/withdrawals
+	ListWithdrawals(ctx context.Context, params ListWithdrawalsParams) (*WithdrawalPage, error)
 	// ListWorkers invokes list-workers operation.
 	//
 	// Workers of the company.
@@ -937,6 +980,16 @@ type Invoker interface {
 	//
 	// POST /api/vendor/payroll/documents
 	UploadVendorDocument(ctx context.Context, request *VendorUploadBody) (*VendorDocument, error)
+	// Withdraw invokes withdraw operation.
+	//
+	// Take money out of the balance, to a destination of the company's own.
+	//
+	// Scope: `c_company_workers_pay`.
+	//
+	// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+	//
+	// POST /api/wallets/withdraw
+	Withdraw(ctx context.Context, request *WithdrawBody) (*WithdrawalAnswer, error)
 }
 
 // Client implements OAS client.
@@ -1168,6 +1221,65 @@ func (c *Client) sendCancelPayroll(ctx context.Context, request *PayrollRefBody)
 	}()
 
 	result, err := decodeCancelPayrollResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// CancelWithdrawal invokes cancel-withdrawal operation.
+//
+// Cancel a withdrawal that has not gone yet.
+//
+// Scope: `c_company_workers_pay`.
+//
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+//
+// POST /api/wallets/withdrawals/cancel
+func (c *Client) CancelWithdrawal(ctx context.Context, request *WithdrawalCancelBody) (*WithdrawalAnswer, error) {
+	res, err := c.sendCancelWithdrawal(ctx, request)
+	return res, err
+}
+
+func (c *Client) sendCancelWithdrawal(ctx context.Context, request *WithdrawalCancelBody) (res *WithdrawalAnswer, err error) {
+	// Validate request before sending.
+	if err := func() error {
+		if err := request.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		return res, errors.Wrap(err, "validate")
+	}
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/wallets/withdrawals/cancel"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	r, err := ht.NewRequest(ctx, "POST", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+	if err := encodeCancelWithdrawalRequest(request, r); err != nil {
+		return res, errors.Wrap(err, "encode request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeCancelWithdrawalResponse(resp)
 	if err != nil {
 		return res, errors.Wrap(err, "decode response")
 	}
@@ -3781,6 +3893,170 @@ func (c *Client) sendGetUserPayer(ctx context.Context, params GetUserPayerParams
 	return result, nil
 }
 
+// GetWalletStatement invokes get-wallet-statement operation.
+//
+// A period of the balance in one currency: opening, every transaction, closing.
+//
+// Scope: `c_company_detail`.
+//
+// GET /api/wallets/statement
+func (c *Client) GetWalletStatement(ctx context.Context, params GetWalletStatementParams) (*WalletStatement, error) {
+	res, err := c.sendGetWalletStatement(ctx, params)
+	return res, err
+}
+
+func (c *Client) sendGetWalletStatement(ctx context.Context, params GetWalletStatementParams) (res *WalletStatement, err error) {
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/wallets/statement"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	q := uri.NewQueryEncoder()
+	{
+		// Encode "company_id" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "company_id",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.CompanyID.Get(); ok {
+				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "account" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "account",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.Account.Get(); ok {
+				return e.EncodeValue(conv.StringToString(string(val)))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "currency" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "currency",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			return e.EncodeValue(conv.StringToString(params.Currency))
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "from" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "from",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.From.Get(); ok {
+				return e.EncodeValue(conv.DateTimeToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "to" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "to",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.To.Get(); ok {
+				return e.EncodeValue(conv.DateTimeToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "page" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "page",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.Page.Get(); ok {
+				return e.EncodeValue(conv.Int64ToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "per_page" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "per_page",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.PerPage.Get(); ok {
+				return e.EncodeValue(conv.Int64ToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	u.RawQuery = q.Values().Encode()
+
+	r, err := ht.NewRequest(ctx, "GET", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeGetWalletStatementResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
 // GetWebhook invokes get-webhook operation.
 //
 // One webhook endpoint.
@@ -3919,6 +4195,89 @@ func (c *Client) sendGetWebhookDelivery(ctx context.Context, params GetWebhookDe
 	}()
 
 	result, err := decodeGetWebhookDeliveryResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// GetWithdrawal invokes get-withdrawal operation.
+//
+// One withdrawal.
+//
+// Scope: `c_company_detail`.
+//
+// GET /api/wallets/withdrawals/{withdrawal_id}
+func (c *Client) GetWithdrawal(ctx context.Context, params GetWithdrawalParams) (*WithdrawalAnswer, error) {
+	res, err := c.sendGetWithdrawal(ctx, params)
+	return res, err
+}
+
+func (c *Client) sendGetWithdrawal(ctx context.Context, params GetWithdrawalParams) (res *WithdrawalAnswer, err error) {
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [2]string
+	pathParts[0] = "/api/wallets/withdrawals/"
+	{
+		// Encode "withdrawal_id" parameter.
+		e := uri.NewPathEncoder(uri.PathEncoderConfig{
+			Param:   "withdrawal_id",
+			Style:   uri.PathStyleSimple,
+			Explode: false,
+		})
+		if err := func() error {
+			return e.EncodeValue(conv.StringToString(params.WithdrawalID))
+		}(); err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		encoded, err := e.Result()
+		if err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		pathParts[1] = encoded
+	}
+	uri.AddPathParts(u, pathParts[:]...)
+
+	q := uri.NewQueryEncoder()
+	{
+		// Encode "company_id" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "company_id",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.CompanyID.Get(); ok {
+				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	u.RawQuery = q.Values().Encode()
+
+	r, err := ht.NewRequest(ctx, "GET", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeGetWithdrawalResponse(resp)
 	if err != nil {
 		return res, errors.Wrap(err, "decode response")
 	}
@@ -6591,6 +6950,171 @@ func (c *Client) sendListWebhooks(ctx context.Context, params ListWebhooksParams
 	return result, nil
 }
 
+// ListWithdrawalDestinations invokes list-withdrawal-destinations operation.
+//
+// Where the company can take its balance to; they are added on the page /wallets/withdrawals, with a
+// second factor.
+//
+// Scope: `c_company_detail`.
+//
+// GET /api/wallets/destinations
+func (c *Client) ListWithdrawalDestinations(ctx context.Context, params ListWithdrawalDestinationsParams) (*WithdrawalDestinations, error) {
+	res, err := c.sendListWithdrawalDestinations(ctx, params)
+	return res, err
+}
+
+func (c *Client) sendListWithdrawalDestinations(ctx context.Context, params ListWithdrawalDestinationsParams) (res *WithdrawalDestinations, err error) {
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/wallets/destinations"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	q := uri.NewQueryEncoder()
+	{
+		// Encode "company_id" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "company_id",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.CompanyID.Get(); ok {
+				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	u.RawQuery = q.Values().Encode()
+
+	r, err := ht.NewRequest(ctx, "GET", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeListWithdrawalDestinationsResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// ListWithdrawals invokes list-withdrawals operation.
+//
+// Withdrawals of the company, newest first.
+//
+// Scope: `c_company_detail`.
+//
+// GET /api/wallets/withdrawals
+func (c *Client) ListWithdrawals(ctx context.Context, params ListWithdrawalsParams) (*WithdrawalPage, error) {
+	res, err := c.sendListWithdrawals(ctx, params)
+	return res, err
+}
+
+func (c *Client) sendListWithdrawals(ctx context.Context, params ListWithdrawalsParams) (res *WithdrawalPage, err error) {
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/wallets/withdrawals"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	q := uri.NewQueryEncoder()
+	{
+		// Encode "company_id" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "company_id",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.CompanyID.Get(); ok {
+				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "page" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "page",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.Page.Get(); ok {
+				return e.EncodeValue(conv.Int64ToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "per_page" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "per_page",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.PerPage.Get(); ok {
+				return e.EncodeValue(conv.Int64ToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	u.RawQuery = q.Values().Encode()
+
+	r, err := ht.NewRequest(ctx, "GET", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeListWithdrawalsResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
 // ListWorkers invokes list-workers operation.
 //
 // Workers of the company.
@@ -9111,6 +9635,65 @@ func (c *Client) sendUploadVendorDocument(ctx context.Context, request *VendorUp
 	}()
 
 	result, err := decodeUploadVendorDocumentResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// Withdraw invokes withdraw operation.
+//
+// Take money out of the balance, to a destination of the company's own.
+//
+// Scope: `c_company_workers_pay`.
+//
+// Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.
+//
+// POST /api/wallets/withdraw
+func (c *Client) Withdraw(ctx context.Context, request *WithdrawBody) (*WithdrawalAnswer, error) {
+	res, err := c.sendWithdraw(ctx, request)
+	return res, err
+}
+
+func (c *Client) sendWithdraw(ctx context.Context, request *WithdrawBody) (res *WithdrawalAnswer, err error) {
+	// Validate request before sending.
+	if err := func() error {
+		if err := request.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		return res, errors.Wrap(err, "validate")
+	}
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/wallets/withdraw"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	r, err := ht.NewRequest(ctx, "POST", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+	if err := encodeWithdrawRequest(request, r); err != nil {
+		return res, errors.Wrap(err, "encode request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeWithdrawResponse(resp)
 	if err != nil {
 		return res, errors.Wrap(err, "decode response")
 	}

@@ -183,6 +183,24 @@ type GetUserPayerParams struct {
 	ExternalCompanyID string
 }
 
+// GetWalletStatementParams is parameters of get-wallet-statement operation.
+type GetWalletStatementParams struct {
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:",omitempty,omitzero"`
+	// Available: the balance; claims: what merchant claims have brought, before it is settled.
+	Account OptGetWalletStatementAccount `json:",omitempty,omitzero"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string
+	// Booked at this time or later; the beginning of the month when absent.
+	From OptDateTime `json:",omitempty,omitzero"`
+	// Booked before this time; now when absent.
+	To OptDateTime `json:",omitempty,omitzero"`
+	// Counts from 1.
+	Page OptInt64 `json:",omitempty,omitzero"`
+	// At most 100; more is read as 100.
+	PerPage OptInt64 `json:",omitempty,omitzero"`
+}
+
 // GetWebhookParams is parameters of get-webhook operation.
 type GetWebhookParams struct {
 	// Id of the webhook endpoint.
@@ -195,6 +213,14 @@ type GetWebhookDeliveryParams struct {
 	WebhookID string
 	// Id of the event, the same in every delivery of it.
 	EventID string
+}
+
+// GetWithdrawalParams is parameters of get-withdrawal operation.
+type GetWithdrawalParams struct {
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:",omitempty,omitzero"`
+	// Id of the withdrawal.
+	WithdrawalID string
 }
 
 // ImportRecipientsParams is parameters of import-recipients operation.
@@ -450,6 +476,22 @@ type ListWebhookDeliveriesParams struct {
 type ListWebhooksParams struct {
 	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
 	CompanyID OptString `json:",omitempty,omitzero"`
+}
+
+// ListWithdrawalDestinationsParams is parameters of list-withdrawal-destinations operation.
+type ListWithdrawalDestinationsParams struct {
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:",omitempty,omitzero"`
+}
+
+// ListWithdrawalsParams is parameters of list-withdrawals operation.
+type ListWithdrawalsParams struct {
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:",omitempty,omitzero"`
+	// Counts from 1.
+	Page OptInt64 `json:",omitempty,omitzero"`
+	// At most 100; more is read as 100.
+	PerPage OptInt64 `json:",omitempty,omitzero"`
 }
 
 // ListWorkersParams is parameters of list-workers operation.

@@ -52,6 +52,20 @@ func encodeCancelPayrollRequest(
 	return nil
 }
 
+func encodeCancelWithdrawalRequest(
+	req *WithdrawalCancelBody,
+	r *http.Request,
+) error {
+	const contentType = "application/json"
+	e := new(jx.Encoder)
+	{
+		req.Encode(e)
+	}
+	encoded := e.Bytes()
+	ht.SetBody(r, bytes.NewReader(encoded), contentType)
+	return nil
+}
+
 func encodeChangeMerchantSettingsRequest(
 	req *MerchantSettingsBody,
 	r *http.Request,
@@ -790,6 +804,20 @@ func encodeUploadDocumentRequest(
 
 func encodeUploadVendorDocumentRequest(
 	req *VendorUploadBody,
+	r *http.Request,
+) error {
+	const contentType = "application/json"
+	e := new(jx.Encoder)
+	{
+		req.Encode(e)
+	}
+	encoded := e.Bytes()
+	ht.SetBody(r, bytes.NewReader(encoded), contentType)
+	return nil
+}
+
+func encodeWithdrawRequest(
+	req *WithdrawBody,
 	r *http.Request,
 ) error {
 	const contentType = "application/json"

@@ -5551,6 +5551,47 @@ func (s *FundingTerms) SetTermsVersion(val string) {
 	s.TermsVersion = val
 }
 
+type GetWalletStatementAccount string
+
+const (
+	GetWalletStatementAccountAvailable GetWalletStatementAccount = "available"
+	GetWalletStatementAccountClaims    GetWalletStatementAccount = "claims"
+)
+
+// AllValues returns all GetWalletStatementAccount values.
+func (GetWalletStatementAccount) AllValues() []GetWalletStatementAccount {
+	return []GetWalletStatementAccount{
+		GetWalletStatementAccountAvailable,
+		GetWalletStatementAccountClaims,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s GetWalletStatementAccount) MarshalText() ([]byte, error) {
+	switch s {
+	case GetWalletStatementAccountAvailable:
+		return []byte(s), nil
+	case GetWalletStatementAccountClaims:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *GetWalletStatementAccount) UnmarshalText(data []byte) error {
+	switch GetWalletStatementAccount(data) {
+	case GetWalletStatementAccountAvailable:
+		*s = GetWalletStatementAccountAvailable
+		return nil
+	case GetWalletStatementAccountClaims:
+		*s = GetWalletStatementAccountClaims
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
 // Ref: #/components/schemas/HealthAnswer
 type HealthAnswer struct {
 	// Ok of a process that runs, ready of one that can do its work.
@@ -9358,6 +9399,52 @@ func (o OptFieldDependency) Get() (v FieldDependency, ok bool) {
 
 // Or returns value if set, or given parameter if does not.
 func (o OptFieldDependency) Or(d FieldDependency) FieldDependency {
+	if v, ok := o.Get(); ok {
+		return v
+	}
+	return d
+}
+
+// NewOptGetWalletStatementAccount returns new OptGetWalletStatementAccount with value set to v.
+func NewOptGetWalletStatementAccount(v GetWalletStatementAccount) OptGetWalletStatementAccount {
+	return OptGetWalletStatementAccount{
+		Value: v,
+		Set:   true,
+	}
+}
+
+// OptGetWalletStatementAccount is optional GetWalletStatementAccount.
+type OptGetWalletStatementAccount struct {
+	Value GetWalletStatementAccount
+	Set   bool
+}
+
+// IsSet returns true if OptGetWalletStatementAccount was set.
+func (o OptGetWalletStatementAccount) IsSet() bool { return o.Set }
+
+// Reset unsets value.
+func (o *OptGetWalletStatementAccount) Reset() {
+	var v GetWalletStatementAccount
+	o.Value = v
+	o.Set = false
+}
+
+// SetTo sets value to v.
+func (o *OptGetWalletStatementAccount) SetTo(v GetWalletStatementAccount) {
+	o.Set = true
+	o.Value = v
+}
+
+// Get returns value and boolean that denotes whether value was set.
+func (o OptGetWalletStatementAccount) Get() (v GetWalletStatementAccount, ok bool) {
+	if !o.Set {
+		return v, false
+	}
+	return o.Value, true
+}
+
+// Or returns value if set, or given parameter if does not.
+func (o OptGetWalletStatementAccount) Or(d GetWalletStatementAccount) GetWalletStatementAccount {
 	if v, ok := o.Get(); ok {
 		return v
 	}
@@ -20139,6 +20226,118 @@ func (s *WalletRequestedStatus) UnmarshalText(data []byte) error {
 	}
 }
 
+// Ref: #/components/schemas/WalletStatement
+type WalletStatement struct {
+	// When the period ended: opening_balance + total_in − total_out.
+	ClosingBalance decimal.Decimal `json:"closing_balance"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// The transactions of the page, oldest first.
+	Data []WalletTransaction `json:"data"`
+	// When the period begins, UTC.
+	From time.Time `json:"from"`
+	// Where the page stands in its list.
+	Meta Meta `json:"meta"`
+	// When the period began.
+	OpeningBalance decimal.Decimal `json:"opening_balance"`
+	// When it ends, UTC.
+	To time.Time `json:"to"`
+	// What came in.
+	TotalIn decimal.Decimal `json:"total_in"`
+	// What went out, as a positive number.
+	TotalOut decimal.Decimal `json:"total_out"`
+}
+
+// GetClosingBalance returns the value of ClosingBalance.
+func (s *WalletStatement) GetClosingBalance() decimal.Decimal {
+	return s.ClosingBalance
+}
+
+// GetCurrency returns the value of Currency.
+func (s *WalletStatement) GetCurrency() string {
+	return s.Currency
+}
+
+// GetData returns the value of Data.
+func (s *WalletStatement) GetData() []WalletTransaction {
+	return s.Data
+}
+
+// GetFrom returns the value of From.
+func (s *WalletStatement) GetFrom() time.Time {
+	return s.From
+}
+
+// GetMeta returns the value of Meta.
+func (s *WalletStatement) GetMeta() Meta {
+	return s.Meta
+}
+
+// GetOpeningBalance returns the value of OpeningBalance.
+func (s *WalletStatement) GetOpeningBalance() decimal.Decimal {
+	return s.OpeningBalance
+}
+
+// GetTo returns the value of To.
+func (s *WalletStatement) GetTo() time.Time {
+	return s.To
+}
+
+// GetTotalIn returns the value of TotalIn.
+func (s *WalletStatement) GetTotalIn() decimal.Decimal {
+	return s.TotalIn
+}
+
+// GetTotalOut returns the value of TotalOut.
+func (s *WalletStatement) GetTotalOut() decimal.Decimal {
+	return s.TotalOut
+}
+
+// SetClosingBalance sets the value of ClosingBalance.
+func (s *WalletStatement) SetClosingBalance(val decimal.Decimal) {
+	s.ClosingBalance = val
+}
+
+// SetCurrency sets the value of Currency.
+func (s *WalletStatement) SetCurrency(val string) {
+	s.Currency = val
+}
+
+// SetData sets the value of Data.
+func (s *WalletStatement) SetData(val []WalletTransaction) {
+	s.Data = val
+}
+
+// SetFrom sets the value of From.
+func (s *WalletStatement) SetFrom(val time.Time) {
+	s.From = val
+}
+
+// SetMeta sets the value of Meta.
+func (s *WalletStatement) SetMeta(val Meta) {
+	s.Meta = val
+}
+
+// SetOpeningBalance sets the value of OpeningBalance.
+func (s *WalletStatement) SetOpeningBalance(val decimal.Decimal) {
+	s.OpeningBalance = val
+}
+
+// SetTo sets the value of To.
+func (s *WalletStatement) SetTo(val time.Time) {
+	s.To = val
+}
+
+// SetTotalIn sets the value of TotalIn.
+func (s *WalletStatement) SetTotalIn(val decimal.Decimal) {
+	s.TotalIn = val
+}
+
+// SetTotalOut sets the value of TotalOut.
+func (s *WalletStatement) SetTotalOut(val decimal.Decimal) {
+	s.TotalOut = val
+}
+
 // Ref: #/components/schemas/WalletTransaction
 type WalletTransaction struct {
 	// Negative where money went out.
@@ -21037,6 +21236,482 @@ func (s *WebhookUpdateBody) SetEvents(val []string) {
 // SetURL sets the value of URL.
 func (s *WebhookUpdateBody) SetURL(val OptString) {
 	s.URL = val
+}
+
+// Ref: #/components/schemas/WithdrawBody
+type WithdrawBody struct {
+	// In the destination's currency.
+	Amount decimal.Decimal `json:"amount"`
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:"company_id"`
+	// Id of a destination of the company's own.
+	DestinationID string `json:"destination_id"`
+	// The partner's own reference, unique in the company; up to 255 characters.
+	ExternalID OptString `json:"external_id"`
+}
+
+// GetAmount returns the value of Amount.
+func (s *WithdrawBody) GetAmount() decimal.Decimal {
+	return s.Amount
+}
+
+// GetCompanyID returns the value of CompanyID.
+func (s *WithdrawBody) GetCompanyID() OptString {
+	return s.CompanyID
+}
+
+// GetDestinationID returns the value of DestinationID.
+func (s *WithdrawBody) GetDestinationID() string {
+	return s.DestinationID
+}
+
+// GetExternalID returns the value of ExternalID.
+func (s *WithdrawBody) GetExternalID() OptString {
+	return s.ExternalID
+}
+
+// SetAmount sets the value of Amount.
+func (s *WithdrawBody) SetAmount(val decimal.Decimal) {
+	s.Amount = val
+}
+
+// SetCompanyID sets the value of CompanyID.
+func (s *WithdrawBody) SetCompanyID(val OptString) {
+	s.CompanyID = val
+}
+
+// SetDestinationID sets the value of DestinationID.
+func (s *WithdrawBody) SetDestinationID(val string) {
+	s.DestinationID = val
+}
+
+// SetExternalID sets the value of ExternalID.
+func (s *WithdrawBody) SetExternalID(val OptString) {
+	s.ExternalID = val
+}
+
+// Ref: #/components/schemas/WithdrawalAnswer
+type WithdrawalAnswer struct {
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's
+	// decimals.
+	Amount decimal.Decimal `json:"amount"`
+	// How many of them have.
+	ApprovalsGiven int64 `json:"approvals_given"`
+	// Owners or administrators who must approve it while it awaits approval, 0 otherwise.
+	ApprovalsNeeded int64 `json:"approvals_needed"`
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// What is shown of the destination.
+	Destination string `json:"destination"`
+	// Id of a destination of the company's own.
+	DestinationID string `json:"destination_id"`
+	// The partner's own reference, unique in the company; up to 255 characters.
+	ExternalID string `json:"external_id"`
+	// Why it waits, or ended as it did; empty otherwise.
+	Reason string `json:"reason"`
+	// State of the object.
+	Status WithdrawalAnswerStatus `json:"status"`
+	// Id of the transaction on the chain; empty until there is one.
+	TxHash string `json:"tx_hash"`
+	// When it last changed, UTC.
+	Updated time.Time `json:"updated"`
+	// Id of the withdrawal.
+	WithdrawalID string `json:"withdrawal_id"`
+}
+
+// GetAmount returns the value of Amount.
+func (s *WithdrawalAnswer) GetAmount() decimal.Decimal {
+	return s.Amount
+}
+
+// GetApprovalsGiven returns the value of ApprovalsGiven.
+func (s *WithdrawalAnswer) GetApprovalsGiven() int64 {
+	return s.ApprovalsGiven
+}
+
+// GetApprovalsNeeded returns the value of ApprovalsNeeded.
+func (s *WithdrawalAnswer) GetApprovalsNeeded() int64 {
+	return s.ApprovalsNeeded
+}
+
+// GetCompanyID returns the value of CompanyID.
+func (s *WithdrawalAnswer) GetCompanyID() string {
+	return s.CompanyID
+}
+
+// GetCreated returns the value of Created.
+func (s *WithdrawalAnswer) GetCreated() time.Time {
+	return s.Created
+}
+
+// GetCurrency returns the value of Currency.
+func (s *WithdrawalAnswer) GetCurrency() string {
+	return s.Currency
+}
+
+// GetDestination returns the value of Destination.
+func (s *WithdrawalAnswer) GetDestination() string {
+	return s.Destination
+}
+
+// GetDestinationID returns the value of DestinationID.
+func (s *WithdrawalAnswer) GetDestinationID() string {
+	return s.DestinationID
+}
+
+// GetExternalID returns the value of ExternalID.
+func (s *WithdrawalAnswer) GetExternalID() string {
+	return s.ExternalID
+}
+
+// GetReason returns the value of Reason.
+func (s *WithdrawalAnswer) GetReason() string {
+	return s.Reason
+}
+
+// GetStatus returns the value of Status.
+func (s *WithdrawalAnswer) GetStatus() WithdrawalAnswerStatus {
+	return s.Status
+}
+
+// GetTxHash returns the value of TxHash.
+func (s *WithdrawalAnswer) GetTxHash() string {
+	return s.TxHash
+}
+
+// GetUpdated returns the value of Updated.
+func (s *WithdrawalAnswer) GetUpdated() time.Time {
+	return s.Updated
+}
+
+// GetWithdrawalID returns the value of WithdrawalID.
+func (s *WithdrawalAnswer) GetWithdrawalID() string {
+	return s.WithdrawalID
+}
+
+// SetAmount sets the value of Amount.
+func (s *WithdrawalAnswer) SetAmount(val decimal.Decimal) {
+	s.Amount = val
+}
+
+// SetApprovalsGiven sets the value of ApprovalsGiven.
+func (s *WithdrawalAnswer) SetApprovalsGiven(val int64) {
+	s.ApprovalsGiven = val
+}
+
+// SetApprovalsNeeded sets the value of ApprovalsNeeded.
+func (s *WithdrawalAnswer) SetApprovalsNeeded(val int64) {
+	s.ApprovalsNeeded = val
+}
+
+// SetCompanyID sets the value of CompanyID.
+func (s *WithdrawalAnswer) SetCompanyID(val string) {
+	s.CompanyID = val
+}
+
+// SetCreated sets the value of Created.
+func (s *WithdrawalAnswer) SetCreated(val time.Time) {
+	s.Created = val
+}
+
+// SetCurrency sets the value of Currency.
+func (s *WithdrawalAnswer) SetCurrency(val string) {
+	s.Currency = val
+}
+
+// SetDestination sets the value of Destination.
+func (s *WithdrawalAnswer) SetDestination(val string) {
+	s.Destination = val
+}
+
+// SetDestinationID sets the value of DestinationID.
+func (s *WithdrawalAnswer) SetDestinationID(val string) {
+	s.DestinationID = val
+}
+
+// SetExternalID sets the value of ExternalID.
+func (s *WithdrawalAnswer) SetExternalID(val string) {
+	s.ExternalID = val
+}
+
+// SetReason sets the value of Reason.
+func (s *WithdrawalAnswer) SetReason(val string) {
+	s.Reason = val
+}
+
+// SetStatus sets the value of Status.
+func (s *WithdrawalAnswer) SetStatus(val WithdrawalAnswerStatus) {
+	s.Status = val
+}
+
+// SetTxHash sets the value of TxHash.
+func (s *WithdrawalAnswer) SetTxHash(val string) {
+	s.TxHash = val
+}
+
+// SetUpdated sets the value of Updated.
+func (s *WithdrawalAnswer) SetUpdated(val time.Time) {
+	s.Updated = val
+}
+
+// SetWithdrawalID sets the value of WithdrawalID.
+func (s *WithdrawalAnswer) SetWithdrawalID(val string) {
+	s.WithdrawalID = val
+}
+
+// State of the object.
+type WithdrawalAnswerStatus string
+
+const (
+	WithdrawalAnswerStatusPending          WithdrawalAnswerStatus = "pending"
+	WithdrawalAnswerStatusAwaitingApproval WithdrawalAnswerStatus = "awaiting_approval"
+	WithdrawalAnswerStatusOnHold           WithdrawalAnswerStatus = "on_hold"
+	WithdrawalAnswerStatusProcessing       WithdrawalAnswerStatus = "processing"
+	WithdrawalAnswerStatusCompleted        WithdrawalAnswerStatus = "completed"
+	WithdrawalAnswerStatusReturned         WithdrawalAnswerStatus = "returned"
+	WithdrawalAnswerStatusFailed           WithdrawalAnswerStatus = "failed"
+	WithdrawalAnswerStatusDeclined         WithdrawalAnswerStatus = "declined"
+	WithdrawalAnswerStatusCancelled        WithdrawalAnswerStatus = "cancelled"
+)
+
+// AllValues returns all WithdrawalAnswerStatus values.
+func (WithdrawalAnswerStatus) AllValues() []WithdrawalAnswerStatus {
+	return []WithdrawalAnswerStatus{
+		WithdrawalAnswerStatusPending,
+		WithdrawalAnswerStatusAwaitingApproval,
+		WithdrawalAnswerStatusOnHold,
+		WithdrawalAnswerStatusProcessing,
+		WithdrawalAnswerStatusCompleted,
+		WithdrawalAnswerStatusReturned,
+		WithdrawalAnswerStatusFailed,
+		WithdrawalAnswerStatusDeclined,
+		WithdrawalAnswerStatusCancelled,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s WithdrawalAnswerStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case WithdrawalAnswerStatusPending:
+		return []byte(s), nil
+	case WithdrawalAnswerStatusAwaitingApproval:
+		return []byte(s), nil
+	case WithdrawalAnswerStatusOnHold:
+		return []byte(s), nil
+	case WithdrawalAnswerStatusProcessing:
+		return []byte(s), nil
+	case WithdrawalAnswerStatusCompleted:
+		return []byte(s), nil
+	case WithdrawalAnswerStatusReturned:
+		return []byte(s), nil
+	case WithdrawalAnswerStatusFailed:
+		return []byte(s), nil
+	case WithdrawalAnswerStatusDeclined:
+		return []byte(s), nil
+	case WithdrawalAnswerStatusCancelled:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *WithdrawalAnswerStatus) UnmarshalText(data []byte) error {
+	switch WithdrawalAnswerStatus(data) {
+	case WithdrawalAnswerStatusPending:
+		*s = WithdrawalAnswerStatusPending
+		return nil
+	case WithdrawalAnswerStatusAwaitingApproval:
+		*s = WithdrawalAnswerStatusAwaitingApproval
+		return nil
+	case WithdrawalAnswerStatusOnHold:
+		*s = WithdrawalAnswerStatusOnHold
+		return nil
+	case WithdrawalAnswerStatusProcessing:
+		*s = WithdrawalAnswerStatusProcessing
+		return nil
+	case WithdrawalAnswerStatusCompleted:
+		*s = WithdrawalAnswerStatusCompleted
+		return nil
+	case WithdrawalAnswerStatusReturned:
+		*s = WithdrawalAnswerStatusReturned
+		return nil
+	case WithdrawalAnswerStatusFailed:
+		*s = WithdrawalAnswerStatusFailed
+		return nil
+	case WithdrawalAnswerStatusDeclined:
+		*s = WithdrawalAnswerStatusDeclined
+		return nil
+	case WithdrawalAnswerStatusCancelled:
+		*s = WithdrawalAnswerStatusCancelled
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
+}
+
+// Ref: #/components/schemas/WithdrawalCancelBody
+type WithdrawalCancelBody struct {
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:"company_id"`
+	// Id of the withdrawal.
+	WithdrawalID string `json:"withdrawal_id"`
+}
+
+// GetCompanyID returns the value of CompanyID.
+func (s *WithdrawalCancelBody) GetCompanyID() OptString {
+	return s.CompanyID
+}
+
+// GetWithdrawalID returns the value of WithdrawalID.
+func (s *WithdrawalCancelBody) GetWithdrawalID() string {
+	return s.WithdrawalID
+}
+
+// SetCompanyID sets the value of CompanyID.
+func (s *WithdrawalCancelBody) SetCompanyID(val OptString) {
+	s.CompanyID = val
+}
+
+// SetWithdrawalID sets the value of WithdrawalID.
+func (s *WithdrawalCancelBody) SetWithdrawalID(val string) {
+	s.WithdrawalID = val
+}
+
+// Ref: #/components/schemas/WithdrawalDestination
+type WithdrawalDestination struct {
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Id of a destination of the company's own.
+	DestinationID string `json:"destination_id"`
+	// What of it is shown, to tell it from others.
+	Hint string `json:"hint"`
+	// The company's name for it.
+	Label string `json:"label"`
+	// How money gets there.
+	Rail string `json:"rail"`
+	// Money can go there from then on, UTC.
+	ReadyAt time.Time `json:"ready_at"`
+}
+
+// GetCreated returns the value of Created.
+func (s *WithdrawalDestination) GetCreated() time.Time {
+	return s.Created
+}
+
+// GetCurrency returns the value of Currency.
+func (s *WithdrawalDestination) GetCurrency() string {
+	return s.Currency
+}
+
+// GetDestinationID returns the value of DestinationID.
+func (s *WithdrawalDestination) GetDestinationID() string {
+	return s.DestinationID
+}
+
+// GetHint returns the value of Hint.
+func (s *WithdrawalDestination) GetHint() string {
+	return s.Hint
+}
+
+// GetLabel returns the value of Label.
+func (s *WithdrawalDestination) GetLabel() string {
+	return s.Label
+}
+
+// GetRail returns the value of Rail.
+func (s *WithdrawalDestination) GetRail() string {
+	return s.Rail
+}
+
+// GetReadyAt returns the value of ReadyAt.
+func (s *WithdrawalDestination) GetReadyAt() time.Time {
+	return s.ReadyAt
+}
+
+// SetCreated sets the value of Created.
+func (s *WithdrawalDestination) SetCreated(val time.Time) {
+	s.Created = val
+}
+
+// SetCurrency sets the value of Currency.
+func (s *WithdrawalDestination) SetCurrency(val string) {
+	s.Currency = val
+}
+
+// SetDestinationID sets the value of DestinationID.
+func (s *WithdrawalDestination) SetDestinationID(val string) {
+	s.DestinationID = val
+}
+
+// SetHint sets the value of Hint.
+func (s *WithdrawalDestination) SetHint(val string) {
+	s.Hint = val
+}
+
+// SetLabel sets the value of Label.
+func (s *WithdrawalDestination) SetLabel(val string) {
+	s.Label = val
+}
+
+// SetRail sets the value of Rail.
+func (s *WithdrawalDestination) SetRail(val string) {
+	s.Rail = val
+}
+
+// SetReadyAt sets the value of ReadyAt.
+func (s *WithdrawalDestination) SetReadyAt(val time.Time) {
+	s.ReadyAt = val
+}
+
+// Ref: #/components/schemas/WithdrawalDestinations
+type WithdrawalDestinations struct {
+	// The company's own, oldest first.
+	Destinations []WithdrawalDestination `json:"destinations"`
+}
+
+// GetDestinations returns the value of Destinations.
+func (s *WithdrawalDestinations) GetDestinations() []WithdrawalDestination {
+	return s.Destinations
+}
+
+// SetDestinations sets the value of Destinations.
+func (s *WithdrawalDestinations) SetDestinations(val []WithdrawalDestination) {
+	s.Destinations = val
+}
+
+// Ref: #/components/schemas/WithdrawalPage
+type WithdrawalPage struct {
+	// The items of this page.
+	Data []WithdrawalAnswer `json:"data"`
+	// Where the page stands in its list.
+	Meta Meta `json:"meta"`
+}
+
+// GetData returns the value of Data.
+func (s *WithdrawalPage) GetData() []WithdrawalAnswer {
+	return s.Data
+}
+
+// GetMeta returns the value of Meta.
+func (s *WithdrawalPage) GetMeta() Meta {
+	return s.Meta
+}
+
+// SetData sets the value of Data.
+func (s *WithdrawalPage) SetData(val []WithdrawalAnswer) {
+	s.Data = val
+}
+
+// SetMeta sets the value of Meta.
+func (s *WithdrawalPage) SetMeta(val Meta) {
+	s.Meta = val
 }
 
 // Ref: #/components/schemas/WorkerItem

@@ -164,6 +164,7 @@ var explanations = []explanation{
 	{"user_exists", 409, "The company has this user already", "A user of the company has this email address. The answer names it.", "Use the existing user, or another address."},
 	{"allocation_not_zero", 409, "The allocation is not zero", "A destination that receives a share cannot be deleted.", "Move its share to other destinations first, then delete it."},
 	{"resend_limit_reached", 409, "The resend limit is reached", "An invitation can be sent again three times at most.", "Create a new invitation after the old one has ended, or tell the person another way."},
+	{"destination_cooling", 409, "The destination is new", "Money can go to a new destination when its cool-down has passed, so that somebody notices one that nobody meant.", "Wait until its ready_at, which the list of destinations shows."},
 	{"already_processing", 409, "It is already being processed", "The same thing has been started and is not finished.", "Wait for its outcome; read the object to see it."},
 	{"payer_deleted", 409, "The payer is deleted", "The payer was deleted and cannot be used.", "Use another payer."},
 	{"quote_locked", 409, "The quote is locked", "The quote is paid in full and waits for confirmations, so its price cannot change.", "Wait for the confirmations."},

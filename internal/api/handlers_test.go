@@ -15,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
@@ -24,6 +25,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 // paper stands for a wallet: its addresses need not be payable here.
@@ -97,6 +99,7 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *bench {
 		pool := chain.NewPool(d, "regtest", paper{})
 		own.Payroll = &payroll.Service{Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute}
 		own.Claim = &claim.Service{Pool: pool, ChainName: "regtest", Network: "regtest", Validity: 15 * time.Minute, BaseURL: "https://pay.example.com"}
+		own.Withdrawal = &withdrawal.Service{Setup: distribution.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}}
 		if change != nil {
 			change(own)
 		}

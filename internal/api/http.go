@@ -41,6 +41,7 @@ import (
 	"github.com/stipend/stipend/internal/requests"
 	"github.com/stipend/stipend/internal/vendor"
 	"github.com/stipend/stipend/internal/webhook/delivery"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 // Version is the version of the interface, sent with every answer.
@@ -51,6 +52,8 @@ type Deps struct {
 	DB      *db.DB
 	Payroll *payroll.Service
 	Claim   *claim.Service
+	// Withdrawal takes companies' money out.
+	Withdrawal *withdrawal.Service
 	// Webhooks says which endpoints may be registered, and seals their secrets.
 	Webhooks delivery.Setup
 	// BaseURL is the address that clients use, AuthURL the one of the page on which users agree; without a slash at the end.

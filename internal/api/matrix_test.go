@@ -75,7 +75,7 @@ func newWhole(t testing.TB, d *db.DB) *bench {
 // keysOnly are the operations of a company for itself: its onboarding, its wallets, its webhook endpoints. They stand here
 // again, since a route that forgets the mark would not be missed.
 var keysOnly = []string{
-	"onboard-company", "add-ubo", "initiate-ubo-kyc", "upload-company-document", "initiate-kyb", "request-wallet",
+	"onboard-company", "add-ubo", "initiate-ubo-kyc", "upload-company-document", "initiate-kyb", "request-wallet", "withdraw", "cancel-withdrawal",
 	"change-merchant-settings", "settle-claims", "create-webhook", "update-webhook", "delete-webhook", "rotate-webhook-secret", "test-webhook", "disable-webhook", "enable-webhook",
 	"redeliver-webhook-range", "redeliver-webhook",
 }

@@ -99,10 +99,14 @@ func listTransactions(ctx context.Context, tx *db.Tx, c *call, in *walletTransac
 	}
 	out := &walletTransactionPage{Data: make([]walletTransaction, len(all)), Meta: in.meta(total)}
 	for i, t := range all {
-		out.Data[i] = walletTransaction{
-			TransactionID: t.ID, Type: t.Type, Description: t.Description, Currency: string(t.Amount.Asset()), Amount: amount(t.Amount),
-			Balance: amount(t.Balance), SourceType: t.SourceType, SourceID: t.SourceID, PayrollID: t.PayrollID, DepositID: t.DepositID, Created: Time(t.At),
-		}
+		out.Data[i] = showTransaction(t)
 	}
 	return out, nil
+}
+
+func showTransaction(t wallet.Transaction) walletTransaction {
+	return walletTransaction{
+		TransactionID: t.ID, Type: t.Type, Description: t.Description, Currency: string(t.Amount.Asset()), Amount: amount(t.Amount),
+		Balance: amount(t.Balance), SourceType: t.SourceType, SourceID: t.SourceID, PayrollID: t.PayrollID, DepositID: t.DepositID, Created: Time(t.At),
+	}
 }

@@ -35,6 +35,8 @@ var words = map[string]word{
 	"vendor_id":           {"Id of the vendor, a recipient.", `"rec_06gf58g6w2tn3zzsvyjtccxcc8"`},
 	"payer_id":            {"Id of the payer (`pyr_…`), or the merchant's own reference for its customer.", `"pyr_06gf58g6w1sd2bmncbk8f913rm"`},
 	"wallet_id":           {"Id of the company's wallet in one currency.", `"wal_06gf58g6w0aychq170kks701q0"`},
+	"withdrawal_id":       {"Id of the withdrawal.", `"wdr_06gf58g6w0aychq170kks701q0"`},
+	"destination_id":      {"Id of a destination of the company's own.", `"dst_06gf58g6w1zrmrgar2qn4p0wcw"`},
 	"transaction_id":      {"Id of the transaction.", `"jrn_06gf58g6w23xf7hs63s9x5j7sc"`},
 	"webhook_id":          {"Id of the webhook endpoint.", `"whk_06gf58g6w2messfavdnba8x1fm"`},
 	"endpoint_id":         {"Id of the webhook endpoint.", `"whk_06gf58g6w2messfavdnba8x1fm"`},

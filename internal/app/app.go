@@ -52,6 +52,7 @@ import (
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/web"
 	"github.com/stipend/stipend/internal/webhook/delivery"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 // chainName is the key of the Bitcoin chain's rows.
@@ -186,6 +187,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 		Watched: s.checkWatched, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, SpreadBps: s.cfg.SpreadBps,
 		Validity: s.cfg.ClaimValidity, PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims),
 	}
+	take := &withdrawal.Service{Setup: s.setup(), CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production}
 	if s.lightning, err = s.cfg.lightning(); err != nil {
 		return err
 	}
@@ -207,7 +209,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 		s.startWatcher(ctx, background)
 	}
 	if s.cfg.Has(RoleWorker) {
-		if err := s.startWorker(ctx, background, pool, pay, claims); err != nil {
+		if err := s.startWorker(ctx, background, pool, pay, claims, take); err != nil {
 			return err
 		}
 	}
@@ -222,7 +224,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 			}
 		})
 	}
-	return s.listen(ctx, background, pay, claims)
+	return s.listen(ctx, background, pay, claims, take)
 }
 
 // takeData makes sure that no other process serves the same embedded database: they would not hear of each other's work. Commands
@@ -313,7 +315,7 @@ func (s *Service) setup() distribution.Setup {
 }
 
 // startWorker runs jobs. The first prices and fees are fetched before anything is served, where that is possible.
-func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool, pay *payroll.Service, claims *claim.Service) error {
+func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool, pay *payroll.Service, claims *claim.Service, take *withdrawal.Service) error {
 	signer, err := bitcoin.ParseXPriv(s.cfg.BitcoinXPrv, s.cfg.BitcoinNetwork)
 	if err != nil {
 		return err
@@ -329,11 +331,11 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if err := engine.RefreshFees(ctx, s.db); err != nil {
 		s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
 	}
-	look, err := s.startScreening(ctx, background, pay, claims)
+	look, err := s.startScreening(ctx, background, pay, claims, take)
 	if err != nil {
 		return err
 	}
-	table := jobs(pay, claims, engine, look, wallet.Opener{Verified: s.cfg.Env == Production}, s.funding, s.kyc)
+	table := jobs(pay, claims, engine, look, wallet.Opener{Verified: s.cfg.Env == Production}, take, s.funding, s.kyc)
 	if s.lightning != nil {
 		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle}
 	}
@@ -528,7 +530,7 @@ func (s *Service) open(ctx context.Context) (err error) {
 }
 
 // listen serves the faces and the metrics.
-func (s *Service) listen(ctx, background context.Context, pay *payroll.Service, claims *claim.Service) error {
+func (s *Service) listen(ctx, background context.Context, pay *payroll.Service, claims *claim.Service, take *withdrawal.Service) error {
 	if s.cfg.Env == Sandbox {
 		seed := sandboxSeed()
 		s.ready.Seed = &seed
@@ -542,14 +544,14 @@ func (s *Service) listen(ctx, background context.Context, pay *payroll.Service, 
 			BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Hosts: s.cfg.hosts(),
 			Webhooks: delivery.Setup{Sealer: s.sealer, Policy: s.policy},
 
-			DB: s.db, Payroll: pay, Claim: claims, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
+			DB: s.db, Payroll: pay, Claim: claims, Withdrawal: take, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
 			KYC: s.kyc, Funding: s.funding, Vendor: &vendor.Service{Payroll: pay, Sealer: s.sealer, Intake: s.kyc.Intake},
 			Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
 			Ready: s.checkReady, Observe: s.metrics.observe, Requests: s.requests,
 		}
 		s.work.Go(func() { s.requests.Run(background) })
 		pages := web.Deps{
-			DB: s.db, Payroll: pay, Claims: claims, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
+			DB: s.db, Payroll: pay, Claims: claims, Withdrawals: take, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
 			Observe: s.metrics.observe, Done: s.ending,
 			Contract: identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps},
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/stipend/stipend/internal/session"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/webhook/delivery"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 // jobs is the map of what starts what: kind of job → who listens. With the table of routes it is the whole of it.
@@ -46,18 +47,19 @@ import (
 //	payout: sent, but unconfirmed    payout.nudge        payout: look again, raise the fee
 //	chain: our transaction changed   chain.tx            payout: confirm
 //	chain: others spent our coin     chain.stranger      payout: stop everything
-//	payout: an output's state moved  payout.changed      payroll: settle; claim: refunds and settlements
+//	payout: an output's state moved  payout.changed      payroll: settle; claim: refunds and settlements; withdrawal
 //	kyc: a case is complete          kyc.submit          kyc: give it to the provider
 //	kyc: a case may have moved       kyc.check           kyc: ask the provider
 //	distribution: all is allocated   recipient.activate  recipient
 //	recipient, distribution: changed recipient.screen    distribution: look for the payee on the sanctions lists
 //	recipient: an invitation is sent invitation.expire   recipient: end it after 14 days
 //	wallet: asked for                wallet.open         wallet: decide, or wait for the company's verification
+//	withdrawal: made, or decided     withdrawal.look     withdrawal: queue an output, or say what stands in the way
 //	funding: an account is asked for funding.open        funding: ask the bank
 //	whoever writes to a person       mail.send           mail, on a runner of its own
 //	account: a link is asked for     account.link        account: write to the address
 //	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
-func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look distribution.Screening, open wallet.Opener, accounts *funding.Service, who *kyc.Service) job.Table {
+func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look distribution.Screening, open wallet.Opener, take *withdrawal.Service, accounts *funding.Service, who *kyc.Service) job.Table {
 	return job.Table{
 		chain.JobOutput:       {Tx: deposit.OutputChanged},
 		lightning.JobPaid:     {Tx: deposit.InvoicePaid},
@@ -74,21 +76,23 @@ func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look 
 		payout.JobNudge:       {Tx: out.Nudge},
 		chain.JobTx:           {Tx: out.Confirm},
 		chain.JobStranger:     {Tx: out.Stranger},
-		payout.JobChanged:     {Tx: byPayout(pay.Settle, claims.PayoutChanged)},
+		payout.JobChanged:     {Tx: byPayout(pay.Settle, claims.PayoutChanged, take.PayoutChanged)},
 		kyc.JobSubmit:         {Net: who.Submit},
 		kyc.JobCheck:          {Net: who.Check},
 		recipient.JobActivate: {Tx: recipient.HandleActivate},
 		recipient.JobExpire:   {Tx: recipient.HandleExpire},
 		recipient.JobScreen:   {Tx: look.Look},
 		wallet.JobOpen:        {Tx: open.Open},
+		withdrawal.JobLook:    {Tx: take.Look},
 		funding.JobOpen:       {Net: accounts.HandleOpen},
 		recipient.JobRefresh:  {Tx: recipient.HandleRefresh},
 		account.JobLink:       {Tx: account.HandleLink},
 	}
 }
 
-// byPayout hands news of a payout on to whom it is paid for. Whatever is no claim's and no settlement's is a payroll's.
-func byPayout(payrolls, claims job.TxHandler) job.TxHandler {
+// byPayout hands news of a payout on to whom it is paid for. Whatever is no claim's, settlement's or withdrawal's is
+// a payroll's.
+func byPayout(payrolls, claims, withdrawals job.TxHandler) job.TxHandler {
 	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
 		var in payout.Changed
 		if err := j.Decode(&in); err != nil {
@@ -96,6 +100,9 @@ func byPayout(payrolls, claims job.TxHandler) job.TxHandler {
 		}
 		if claim.Pays(in.PayrollID) {
 			return claims(ctx, tx, j)
+		}
+		if withdrawal.Pays(in.PayrollID) {
+			return withdrawals(ctx, tx, j)
 		}
 		return payrolls(ctx, tx, j)
 	}

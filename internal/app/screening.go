@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/recipient"
 	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 // listsEvery is how often a worker looks whether the files of the sanctions lists have changed.
@@ -25,7 +26,7 @@ const listsEvery = 30 * time.Second
 const settingLists = "screening.lists"
 
 // startScreening reads the lists, without which nothing starts, and goes on reading what changes.
-func (s *Service) startScreening(ctx, background context.Context, pay *payroll.Service, claims *claim.Service) (distribution.Screening, error) {
+func (s *Service) startScreening(ctx, background context.Context, pay *payroll.Service, claims *claim.Service, take *withdrawal.Service) (distribution.Screening, error) {
 	lists := screening.New(screening.Options{Paths: s.cfg.SanctionsList, Threshold: s.cfg.SanctionsThreshold, MaxAge: s.cfg.maxListAge()})
 	look := distribution.Screening{Lists: lists, Sealer: s.sealer}
 	if _, err := lists.Load(); err != nil {
@@ -34,7 +35,7 @@ func (s *Service) startScreening(ctx, background context.Context, pay *payroll.S
 	if err := s.noteLists(ctx, lists); err != nil {
 		return look, err
 	}
-	pay.Screen = look.Screen
+	pay.Screen, take.Screen = look.Screen, look.Screen
 	claims.Screen = func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {
 		held, err := lists.Screen(ctx, tx, companyID, []screening.Subject{{ID: subjectID, Addresses: []string{address}}})
 		return held[subjectID], err
@@ -221,6 +222,9 @@ func decideHit(ctx context.Context, tx *db.Tx, id string, to screening.State, by
 		return h, blocked, err
 	}
 	if err := recipient.Restore(ctx, tx, h.CompanyID, h.SubjectID); err != nil {
+		return h, false, err
+	}
+	if err := withdrawal.Reviewed(ctx, tx, h.CompanyID); err != nil {
 		return h, false, err
 	}
 	return h, false, payroll.Reviewed(ctx, tx, h.CompanyID, h.SubjectID)

@@ -420,8 +420,5 @@ func Required(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal
 	if err != nil {
 		return Requirement{}, err
 	}
-	if fields := setup.cryptoFields(money.Asset(currency)); fields != nil {
-		return Requirement{Currency: currency, Country: owner.Country, Fields: fields}, nil
-	}
-	return Fields(currency, owner.Country)
+	return setup.RequiredIn(currency, owner.Country)
 }

@@ -32,11 +32,33 @@ type Entry struct {
 type Period struct {
 	Asset    money.Asset // "" means every asset
 	From, To time.Time   // booked in [From, To); zero is open
+	Oldest   bool        // the oldest first, rather than the newest
 	Limit    int
 	Offset   int64
 }
 
-// Statement lists what moved a liability account of a company, newest first, each entry with the balance that it left, and
+// Totals are what a period did to an account in one asset.
+type Totals struct {
+	Opening money.Amount // before it
+	In, Out money.Amount // gained and lost in it, each journal by what it did in all; neither is negative
+	Count   int64        // journals
+}
+
+// Closing is the balance after the period.
+func (t Totals) Closing() (money.Amount, error) {
+	sum, err := t.Opening.Add(t.In)
+	if err != nil {
+		return sum, err
+	}
+	return sum.Sub(t.Out)
+}
+
+// Sum totals a liability account of a company over a period, whose Asset must be set.
+func Sum(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (Totals, error) {
+	return totals(ctx, tx, companyID, c, p)
+}
+
+// Statement lists what moved a liability account of a company, newest first unless the period says otherwise, each entry with the balance that it left, and
 // says how many entries there are in all. The balance counts what was booked before the period, too.
 func Statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) ([]Entry, int64, error) {
 	return statement(ctx, tx, companyID, c, p)

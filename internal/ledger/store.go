@@ -139,13 +139,35 @@ const entries = `(SELECT l.journal_id, l.asset, j.source_type, j.source_id, j.pu
 	WHERE l.company_id = $1 AND l.code = $2 AND ($3 = '' OR l.asset = $3)
 	GROUP BY l.journal_id, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at HAVING SUM(l.amount) <> 0) e`
 
-func statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (found []Entry, total int64, err error) {
-	from, to := int64(math.MinInt64), int64(math.MaxInt64)
+// bounds are a period's, in microseconds.
+func (p Period) bounds() (from, to int64) {
+	from, to = math.MinInt64, math.MaxInt64
 	if !p.From.IsZero() {
 		from = db.Micros(p.From)
 	}
 	if !p.To.IsZero() {
 		to = db.Micros(p.To)
+	}
+	return from, to
+}
+
+func totals(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (t Totals, err error) {
+	from, to := p.bounds()
+	var opening, in, out int64
+	err = tx.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(CASE WHEN booked_at < $4 THEN amount ELSE 0 END), 0) AS BIGINT),
+		CAST(COALESCE(SUM(CASE WHEN booked_at >= $4 AND amount > 0 THEN amount ELSE 0 END), 0) AS BIGINT),
+		CAST(COALESCE(SUM(CASE WHEN booked_at >= $4 AND amount < 0 THEN -amount ELSE 0 END), 0) AS BIGINT),
+		CAST(COALESCE(SUM(CASE WHEN booked_at >= $4 THEN 1 ELSE 0 END), 0) AS BIGINT)
+		FROM `+entries+" WHERE booked_at < $5", companyID, string(c), string(p.Asset), from, to).Scan(&opening, &in, &out, &t.Count)
+	t.Opening, t.In, t.Out = money.New(p.Asset, opening), money.New(p.Asset, in), money.New(p.Asset, out)
+	return t, err
+}
+
+func statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (found []Entry, total int64, err error) {
+	from, to := p.bounds()
+	order := "booked_at DESC, journal_id DESC, asset"
+	if p.Oldest {
+		order = "booked_at, journal_id, asset"
 	}
 	args := []any{companyID, string(c), string(p.Asset), from, to}
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+entries+" WHERE booked_at >= $4 AND booked_at < $5", args...).Scan(&total); err != nil {
@@ -153,7 +175,7 @@ func statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Perio
 	}
 	rows, err := tx.Query(ctx, `SELECT journal_id, asset, source_type, source_id, purpose, booked_at, CAST(amount AS BIGINT), CAST(balance AS BIGINT)
 		FROM (SELECT e.*, SUM(amount) OVER (PARTITION BY asset ORDER BY booked_at, journal_id) AS balance FROM `+entries+`) s
-		WHERE booked_at >= $4 AND booked_at < $5 ORDER BY booked_at DESC, journal_id DESC, asset LIMIT $6 OFFSET $7`,
+		WHERE booked_at >= $4 AND booked_at < $5 ORDER BY `+order+" LIMIT $6 OFFSET $7",
 		append(args, int64(p.Limit), p.Offset)...)
 	found, err = db.Collect(rows, err, func(r *db.Rows) (e Entry, err error) {
 		var asset string

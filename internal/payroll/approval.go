@@ -69,7 +69,7 @@ func (s *Service) SetLimit(ctx context.Context, tx *db.Tx, by identity.Principal
 	if err != nil {
 		return err
 	}
-	approvers, err := approvers(ctx, tx, by)
+	approvers, err := Approvers(ctx, tx, by)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *Service) AnswerLimit(ctx context.Context, tx *db.Tx, by identity.Princi
 	if err != nil {
 		return err
 	}
-	approvers, err := approvers(ctx, tx, by)
+	approvers, err := Approvers(ctx, tx, by)
 	if err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func noteLimit(tx *db.Tx, by identity.Principal, version int64, what string, amo
 	db.History(tx, by.CompanyID, by.CompanyID, version, "", "", fmt.Sprintf("approval limit: %s %s by %s", what, shown, by.UserID))
 }
 
-// approvers are the user ids of those who may approve money of a company, or ErrApprover when who asks is none of them.
-func approvers(ctx context.Context, tx *db.Tx, by identity.Principal) ([]string, error) {
+// Approvers are the user ids of those who may approve money of a company, or ErrApprover when who asks is none of them.
+func Approvers(ctx context.Context, tx *db.Tx, by identity.Principal) ([]string, error) {
 	if by.Kind != identity.KindSession || by.UserID == "" {
 		return nil, ErrApprover
 	}
@@ -143,25 +143,25 @@ func approvers(ctx context.Context, tx *db.Tx, by identity.Principal) ([]string,
 	return all, err
 }
 
-// maker is the member who makes a payroll at a page, "" for a program, whomever it acts for.
-func maker(by identity.Principal) string {
+// Maker is the member who makes a payroll at a page, "" for a program, whomever it acts for.
+func Maker(by identity.Principal) string {
 	if by.Kind == identity.KindSession {
 		return by.UserID
 	}
 	return ""
 }
 
-// approvalsNeeded is how many members must approve what a maker makes, without regard to the limit.
-func approvalsNeeded(maker string) int64 {
+// ApprovalsNeeded is how many members must approve what a maker makes, without regard to the limit. A maker of "" is a program.
+func ApprovalsNeeded(maker string) int64 {
 	if maker != "" {
 		return needsOfPersons
 	}
 	return needsOfPrograms
 }
 
-// over says whether a total is above the company's limit. One in another currency is compared at the present rate, and is above it
+// AboveLimit says whether a total is above the company's limit. One in another currency is compared at the present rate, and is above it
 // while there is none.
-func over(ctx context.Context, tx *db.Tx, companyID string, total money.Amount) (bool, error) {
+func AboveLimit(ctx context.Context, tx *db.Tx, companyID string, total money.Amount) (bool, error) {
 	limit, err := findLimit(ctx, tx, companyID)
 	if err != nil || limit.Amount.Asset() == "" {
 		return false, err
@@ -179,7 +179,7 @@ func over(ctx context.Context, tx *db.Tx, companyID string, total money.Amount) 
 
 // mayMove says whether a payroll may be released: it is not above the limit, or has its approvals.
 func (p *Payroll) mayMove(ctx context.Context, tx *db.Tx) (bool, error) {
-	above, err := over(ctx, tx, p.CompanyID, p.Total)
+	above, err := AboveLimit(ctx, tx, p.CompanyID, p.Total)
 	if err != nil || !above {
 		return !above, err
 	}
@@ -189,7 +189,7 @@ func (p *Payroll) mayMove(ctx context.Context, tx *db.Tx) (bool, error) {
 
 // approval counts the approvals of those who may still give them.
 func (p *Payroll) approval(ctx context.Context, tx *db.Tx) (Approval, error) {
-	a := Approval{Needed: approvalsNeeded(p.CreatedBy)}
+	a := Approval{Needed: ApprovalsNeeded(p.CreatedBy)}
 	given, err := p.approvedBy(ctx, tx)
 	if err != nil || len(given) == 0 {
 		return a, err
@@ -209,7 +209,7 @@ func awaiting(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID s
 	if err != nil {
 		return nil, err
 	}
-	if _, err := approvers(ctx, tx, by); err != nil {
+	if _, err := Approvers(ctx, tx, by); err != nil {
 		return p, err
 	}
 	if !p.awaitsApproval() {

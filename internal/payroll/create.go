@@ -97,7 +97,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		}
 	}
 	p := t.payroll(tx)
-	p.CreatedBy = maker(by)
+	p.CreatedBy = Maker(by)
 	if params.Key != "" {
 		if first, err := keepKey(ctx, tx, p, params.Key); err != nil {
 			return Payroll{}, err
@@ -267,10 +267,10 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 		if err := s.previewFunding(ctx, tx, company.ID, &v, &list); err != nil {
 			return v, err
 		}
-		if above, err := over(ctx, tx, company.ID, v.Total); err != nil {
+		if above, err := AboveLimit(ctx, tx, company.ID, v.Total); err != nil {
 			return v, err
 		} else if above {
-			v.Approvals = approvalsNeeded(maker(by))
+			v.Approvals = ApprovalsNeeded(Maker(by))
 		}
 	}
 	v.Blockers = list.Fields()

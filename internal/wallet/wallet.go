@@ -226,6 +226,8 @@ const (
 	ClaimPayment     = "claim_payment"     // a claim was paid
 	ClaimReverted    = "claim_reverted"    // the chain took a claim's payment back
 	Settlement       = "settlement"        // what claims had brought was moved to the wallet, or paid out
+	Withdrawal       = "withdrawal"        // the company took it out
+	WithdrawalUndone = "withdrawal_undone" // what it took out did not leave, or came back
 )
 
 // Transaction is one line of a company's statement.
@@ -306,6 +308,11 @@ func explain(e ledger.Entry) Transaction {
 		}
 	case Settlement:
 		t.Type, t.Description = Settlement, "Settlement "+e.SourceID+" of what claims had brought"
+	case Withdrawal:
+		t.Type, t.Description = Withdrawal, "Withdrawal "+e.SourceID
+		if e.Amount.Sign() > 0 {
+			t.Type, t.Description = WithdrawalUndone, "Withdrawal "+e.SourceID+" did not leave, or came back"
+		}
 	case BankDeposit:
 		t.Type, t.DepositID, t.Description = BankDeposit, e.SourceID, "A bank transfer to a funding account"
 	default:

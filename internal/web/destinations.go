@@ -35,8 +35,9 @@ func (c *call) setup() distribution.Setup {
 }
 
 type destinationPage struct {
-	Path   string
-	Name   string
+	Path   string  // below which destinations are made
+	Back   string  // the page that shows them, Path where it is ""
+	Name   string  // of that page
 	Choose []field // what is to be chosen first
 	Symbol string
 	Rail   string
@@ -64,10 +65,16 @@ func showNewDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		return view{}, err
 	}
 	p := destinationPage{Path: recipientPath(owner.ID), Name: owner.Name, Symbol: c.chosen("symbol"), Rail: c.chosen(dataPrefix + railKey)}
-	title := c.text("destination.new", owner.Name)
+	return c.askDestination(p, c.text("destination.new", owner.Name), owner.Country, func(symbol string) (distribution.Requirement, error) {
+		return distribution.Required(ctx, tx, c.setup(), c.session.Principal(), owner.ID, symbol)
+	})
+}
+
+// askDestination asks for the currency, and then for what a destination in it consists of, in a country.
+func (c *call) askDestination(p destinationPage, title, country string, required func(symbol string) (distribution.Requirement, error)) (view, error) {
 	var symbols []option
 	for _, a := range money.All() {
-		if a.IsCrypto() && distribution.Payable(a) || !a.IsCrypto() && slices.Contains(distribution.Countries(a), owner.Country) {
+		if a.IsCrypto() && distribution.Payable(a) || !a.IsCrypto() && slices.Contains(distribution.Countries(a), country) {
 			symbols = append(symbols, option{Value: string(a), Label: string(a), Selected: string(a) == p.Symbol})
 		}
 	}
@@ -75,7 +82,7 @@ func showNewDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		p.Choose = []field{{Name: "symbol", Label: c.text("destination.currency"), Type: "select", Options: symbols}}
 		return view{page: "destination", title: title, data: p}, nil
 	}
-	need, err := distribution.Required(ctx, tx, c.setup(), c.session.Principal(), owner.ID, p.Symbol)
+	need, err := required(p.Symbol)
 	if err != nil {
 		return view{}, err
 	}
@@ -148,9 +155,8 @@ func merged(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// createDestination adds a destination to a payee.
-func createDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	id := c.r.PathValue("id")
+// destinationData is the distribution_data of a posted form.
+func (c *call) destinationData() ([]byte, error) {
 	data := map[string]any{}
 	for name := range c.form {
 		key, isData := strings.CutPrefix(name, dataPrefix)
@@ -170,23 +176,35 @@ func createDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		}
 		members[sub] = value
 	}
-	text, err := json.Marshal(data)
+	return json.Marshal(data)
+}
+
+// createDestination adds a destination to a payee.
+func createDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	id := c.r.PathValue("id")
+	text, err := c.destinationData()
 	if err != nil {
 		return view{}, err
 	}
 	_, err = distribution.Create(ctx, tx, c.setup(), c.session.Principal(), distribution.CreateParams{OwnerID: id, Symbol: c.form.Get("symbol"), Data: text})
-	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound && f.Kind != fault.Unavailable {
-		if len(f.Fields) == 0 {
-			return view{}, f.At("body", "")
-		}
-		return view{}, renamed(f, func(pointer string) string {
-			if member, ofData := strings.CutPrefix(pointer, "/distribution_data/"); ofData {
-				return "/" + dataPrefix + strings.ReplaceAll(member, "/", ".")
-			}
-			return pointer
-		})
+	return view{redirect: recipientPath(id)}, atDestination(err)
+}
+
+// atDestination has what is wrong with a destination stand at the inputs of its form.
+func atDestination(err error) error {
+	f, ok := fault.As(err)
+	if !ok || f.Kind == fault.NotFound || f.Kind == fault.Unavailable || f.Kind == fault.Forbidden {
+		return err
 	}
-	return view{redirect: recipientPath(id)}, err
+	if len(f.Fields) == 0 {
+		return f.At("body", "")
+	}
+	return renamed(f, func(pointer string) string {
+		if member, ofData := strings.CutPrefix(pointer, "/distribution_data/"); ofData {
+			return "/" + dataPrefix + strings.ReplaceAll(member, "/", ".")
+		}
+		return pointer
+	})
 }
 
 // setAllocations shares a payee's payments out over their destinations.

@@ -36,6 +36,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/session"
 	"github.com/stipend/stipend/internal/webhook/delivery"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 // Deps is what the face stands on. DB, Env and Now are required.
@@ -50,6 +51,8 @@ type Deps struct {
 	Payroll *payroll.Service
 	// Claims are paid at checkouts.
 	Claims *claim.Service
+	// Withdrawals take companies' money out.
+	Withdrawals *withdrawal.Service
 	// Webhooks is what endpoints are registered with.
 	Webhooks delivery.Setup
 	// Sealer seals personal data at rest.

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+const ownAddress = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
+
+// vault names a bitcoin address of the company's own.
+func (o *office) vault() {
+	o.Helper()
+	const at = "/wallets/destinations/new"
+	page := o.says(o.Get(at+"?symbol=BTC"), "Name of the destination", "Check each line twice")
+	if got := o.Submit(page, at, "d.address", "nowhere"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="d.address-problem"`) {
+		o.Fatalf("%d\n%s", got.Status, got.Text)
+	}
+	if got := o.Submit(page, at, "label", "Vault <b>", "d.address", ownAddress); got.Location() != "/wallets/withdrawals" {
+		o.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
+	}
+}
+
+// Money that is left over is taken out at the page to an address of the company's own, and arrives; above the limit it waits for a
+// second person, and what a member may not do is not done.
+func TestWithdrawalPages(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openOffice(t, database)
+		const at = "/wallets/withdrawals"
+		o.says(o.Get("/wallets"), `href="`+at+`"`)
+		o.silent(o.says(o.Get(at), "Nothing has been taken out.", "There is none yet."), `name="amount"`)
+		o.vault()
+		made := o.d.create(pays("", "1000", o.d.seed.Workers[0].UserID))
+		o.d.deposit(made.PayrollID, "over", "")
+		o.d.fulfilled(made.PayrollID)
+
+		page := o.says(o.Get(at), "Vault &lt;b&gt; BTC bcrt1q…t080", `name="amount"`)
+		for amount, problem := range map[string]string{"": "plain number", "0": "more than 0", "0.000001": "less than can be paid", "1": "does not cover"} {
+			if got := o.Submit(page, at+"/check", "amount", amount); got.Status < 400 || got.Status > 499 || !strings.Contains(got.Text, `id="amount-problem"`) || !strings.Contains(got.Text, problem) {
+				t.Errorf("%q: %d\n%s", amount, got.Status, got.Text)
+			}
+		}
+		check := o.says(o.Submit(page, at+"/check", "amount", "0.001"), "0.00100000\u00a0BTC", "0.00102000\u00a0BTC", "cannot be called back")
+		o.silent(check, "waits until a second person")
+		first := o.Submit(check, at)
+		if again := o.Submit(check, at); !strings.HasPrefix(first.Location(), at+"/wdr_") || again.Location() != first.Location() {
+			t.Fatalf("%q, then %q", first.Location(), again.Location())
+		}
+		eventually(t, 60*time.Second, "the withdrawal arrives", func() bool { return strings.Contains(o.Get(first.Location()).Text, ">arrived") })
+		o.says(o.Get(first.Location()), "<code>", "on its way")
+		o.d.wantFunds(102_000)
+		o.says(o.Get("/wallets"), "the company took it out")
+
+		// With a limit, a second person approves; who may only look, or writes programs, takes nothing.
+		other, setRole := o.colleague()
+		if got := o.Submit(o.Get("/settings/approvals"), "/settings/approvals", "limit", "1", "limit_currency", "USD"); got.Location() != "/settings/approvals" {
+			t.Fatalf("%d", got.Status)
+		}
+		check = o.says(o.Submit(o.Get(at), at+"/check", "amount", "0.001"), "waits until a second person has approved it")
+		mine := o.Submit(check, at).Location()
+		eventually(t, 60*time.Second, "it waits", func() bool { return strings.Contains(o.Get(mine).Text, "Approvals: 0 of 1.") })
+		own := o.Get(mine)
+		o.silent(own, mine+"/approve")
+		_, form := webtest.Form(t, own.Text, mine+"/cancel")
+		if got := o.Post(mine+"/approve", form); got.Status != http.StatusForbidden || !strings.Contains(got.Text, "second_person_required") {
+			t.Errorf("the maker approves: %d\n%s", got.Status, got.Text)
+		}
+		theirs := other.Get(mine)
+		setRole(identity.RoleDeveloper)
+		o.silent(other.Get(at), `name="amount"`, "destinations/new")
+		for path, send := range map[string]string{mine + "/approve": mine + "/approve", mine + "/cancel": mine + "/cancel"} {
+			if got := other.Submit(theirs, path); got.Status != http.StatusForbidden {
+				t.Errorf("a developer at %s: %d", send, got.Status)
+			}
+		}
+		setRole(identity.RoleAdmin)
+		if got := other.Submit(theirs, mine+"/approve"); got.Location() != mine {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		eventually(t, 60*time.Second, "the second one arrives", func() bool { return strings.Contains(o.Get(mine).Text, ">arrived") })
+		o.d.wantFunds(2_000)
+		report, err := o.s.checkLedger(t.Context())
+		if err != nil || len(report.Problems) > 0 {
+			t.Errorf("%v %v", err, report.Problems)
+		}
+	})
+}
+
+func TestWithdrawalPagesInABrowser(t *testing.T) {
+	o := openOffice(t, dbtest.SQLite(t))
+	seed, base := o.d.seed, o.s.Ready().BaseURL
+	o.vault()
+	made := o.d.create(pays("", "1000", seed.Workers[0].UserID))
+	o.d.deposit(made.PayrollID, "over", "")
+	o.d.fulfilled(made.PayrollID)
+	b := webtest.Start(t)
+	p := b.Open(base+"/wallets/withdrawals", webtest.Look{Width: 320})
+	p.Fill("#email", seed.Admin.Email)
+	p.Fill("#password", seed.Admin.Password)
+	p.Send("main button")
+	p.Fill("#amount", "0.001")
+	p.Send(`form[action$="/check"] button`)
+	p.Audit()
+	p.Send("main button")
+	b.Check(base + p.Path())
+	b.Check(base + "/wallets/withdrawals")
+	b.Check(base + "/wallets/destinations/new?symbol=BTC")
+}

@@ -1,0 +1,183 @@
+package withdrawal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+const destinationColumns = "destination_id, asset, label, snapshot, status, created_by, ready_at, version, created_at"
+
+func insertDestination(ctx context.Context, tx *db.Tx, d Destination) error {
+	snapshot, err := d.snapshot()
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "INSERT INTO company_destinations (company_id, "+destinationColumns+`, updated_at)
+		VALUES ($1, $2, $3, $4, $5, 'active', $6, $7, $8, $9, $9)`,
+		d.CompanyID, d.ID, string(d.To.Symbol), d.Label, string(snapshot), d.CreatedBy, db.Micros(d.ReadyAt), d.version, db.Micros(d.CreatedAt))
+	return err
+}
+
+func scanDestination(companyID string, scan func(...any) error) (Destination, error) {
+	d := Destination{CompanyID: companyID}
+	var asset, snapshot, status string
+	var ready, created int64
+	if err := scan(&d.ID, &asset, &d.Label, &snapshot, &status, &d.CreatedBy, &ready, &d.version, &created); err != nil {
+		return Destination{}, err
+	}
+	d.Removed, d.ReadyAt, d.CreatedAt = status == "removed", db.Time(ready), db.Time(created)
+	return d, json.Unmarshal([]byte(snapshot), &d.To)
+}
+
+// findDestination is one of a company's, also a removed one; without an ID when there is none.
+func findDestination(ctx context.Context, tx *db.Tx, companyID, id string) (Destination, error) {
+	d, err := scanDestination(companyID, tx.QueryRow(ctx, "SELECT "+destinationColumns+
+		" FROM company_destinations WHERE company_id = $1 AND destination_id = $2", companyID, id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Destination{}, nil
+	}
+	return d, err
+}
+
+func destinations(ctx context.Context, tx *db.Tx, companyID string) ([]Destination, error) {
+	rows, err := tx.Query(ctx, "SELECT "+destinationColumns+` FROM company_destinations
+		WHERE company_id = $1 AND status = 'active' ORDER BY created_at, destination_id`, companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (Destination, error) { return scanDestination(companyID, r.Scan) })
+}
+
+func removeDestination(ctx context.Context, tx *db.Tx, d Destination) error {
+	n, err := tx.Exec(ctx, `UPDATE company_destinations SET status = 'removed', version = version + 1, updated_at = $4
+		WHERE company_id = $1 AND destination_id = $2 AND version = $3 AND status = 'active'`, d.CompanyID, d.ID, d.version, db.Micros(tx.Now()))
+	if err == nil && n != 1 {
+		return errTwin
+	}
+	return err
+}
+
+const columns = `withdrawal_id, destination_id, asset, amount, status, reason, output_id, tx_hash, external_id, request_key, created_by,
+	version, created_at, updated_at`
+
+func insert(ctx context.Context, tx *db.Tx, w Withdrawal) error {
+	n, err := tx.Exec(ctx, "INSERT INTO withdrawals (company_id, "+columns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, '', $7, '', $8, $9, $10, $11, $12, $12) ON CONFLICT DO NOTHING`,
+		w.CompanyID, w.ID, w.Destination.ID, string(w.Amount.Asset()), w.Amount.Units(), string(w.State), w.outputID, w.ExternalID, w.key,
+		w.CreatedBy, w.Version, db.Micros(w.CreatedAt))
+	if err == nil && n != 1 {
+		return errTwin // another with this key or external id was quicker
+	}
+	return err
+}
+
+func scan(companyID string, scan func(...any) error) (Withdrawal, error) {
+	w := Withdrawal{CompanyID: companyID}
+	var asset, state string
+	var amount, created, updated int64
+	err := scan(&w.ID, &w.Destination.ID, &asset, &amount, &state, &w.Reason, &w.outputID, &w.TxHash, &w.ExternalID, &w.key, &w.CreatedBy,
+		&w.Version, &created, &updated)
+	w.Amount, w.State, w.CreatedAt, w.UpdatedAt = money.New(money.Asset(asset), amount), State(state), db.Time(created), db.Time(updated)
+	return w, err
+}
+
+// one completes a withdrawal with its destination.
+func one(ctx context.Context, tx *db.Tx, companyID string, row db.Row) (w Withdrawal, err error) {
+	if w, err = scan(companyID, row.Scan); err != nil {
+		if errors.Is(err, db.ErrNoRows) {
+			err = ErrNotFound
+		}
+		return Withdrawal{}, err
+	}
+	w.Destination, err = findDestination(ctx, tx, companyID, w.Destination.ID)
+	return w, err
+}
+
+func find(ctx context.Context, tx *db.Tx, companyID, id string) (Withdrawal, error) {
+	return one(ctx, tx, companyID, tx.QueryRow(ctx, "SELECT "+columns+" FROM withdrawals WHERE company_id = $1 AND withdrawal_id = $2", companyID, id))
+}
+
+// take reads a withdrawal to decide about it, and keeps its row for the rest of the transaction.
+func take(ctx context.Context, tx *db.Tx, companyID, id string) (Withdrawal, error) {
+	return one(ctx, tx, companyID, tx.QueryRow(ctx, `UPDATE withdrawals SET version = version
+		WHERE company_id = $1 AND withdrawal_id = $2 RETURNING `+columns, companyID, id))
+}
+
+func selectWhere(ctx context.Context, tx *db.Tx, companyID, where string, args ...any) ([]Withdrawal, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM withdrawals WHERE company_id = $1 AND "+where, append([]any{companyID}, args...)...)
+	return db.Collect(rows, err, func(r *db.Rows) (Withdrawal, error) { return scan(companyID, r.Scan) })
+}
+
+func missing(w Withdrawal, err error) (Withdrawal, error) {
+	if errors.Is(err, ErrNotFound) {
+		return Withdrawal{}, nil
+	}
+	return w, err
+}
+
+func byKey(ctx context.Context, tx *db.Tx, companyID, key string) (Withdrawal, error) {
+	return missing(one(ctx, tx, companyID, tx.QueryRow(ctx, "SELECT "+columns+
+		" FROM withdrawals WHERE company_id = $1 AND request_key = $2 AND request_key <> ''", companyID, key)))
+}
+
+func byExternalID(ctx context.Context, tx *db.Tx, companyID, externalID string) (Withdrawal, error) {
+	return missing(one(ctx, tx, companyID, tx.QueryRow(ctx, "SELECT "+columns+
+		" FROM withdrawals WHERE company_id = $1 AND external_id = $2 AND external_id <> ''", companyID, externalID)))
+}
+
+func list(ctx context.Context, tx *db.Tx, companyID string, limit int, offset int64) (some []Withdrawal, total int64, err error) {
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM withdrawals WHERE company_id = $1", companyID).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	some, err = selectWhere(ctx, tx, companyID, "TRUE ORDER BY created_at DESC, withdrawal_id DESC LIMIT $2 OFFSET $3", int64(limit), offset)
+	if err != nil {
+		return nil, 0, err
+	}
+	known := map[string]Destination{}
+	for i := range some {
+		w := &some[i]
+		if _, ok := known[w.Destination.ID]; !ok {
+			if known[w.Destination.ID], err = findDestination(ctx, tx, companyID, w.Destination.ID); err != nil {
+				return nil, 0, err
+			}
+		}
+		w.Destination = known[w.Destination.ID]
+	}
+	return some, total, nil
+}
+
+// update is the guarded change of a withdrawal: from the state and version that were read.
+func update(ctx context.Context, tx *db.Tx, w *Withdrawal, from State) error {
+	n, err := tx.Exec(ctx, `UPDATE withdrawals SET status = $4, reason = $5, tx_hash = $6, version = version + 1, updated_at = $7
+		WHERE company_id = $1 AND withdrawal_id = $2 AND version = $3 AND status = $8`,
+		w.CompanyID, w.ID, w.Version, string(w.State), w.Reason, w.TxHash, db.Micros(tx.Now()), string(from))
+	if err == nil && n != 1 {
+		return errTwin
+	}
+	w.Version++
+	w.UpdatedAt = tx.Now()
+	return err
+}
+
+// sumBefore is what other withdrawals of the same asset have taken since an instant, up to this one.
+func sumBefore(ctx context.Context, tx *db.Tx, w *Withdrawal, since time.Time) (money.Amount, error) {
+	var units int64
+	err := tx.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM withdrawals
+		WHERE company_id = $1 AND asset = $2 AND created_at > $3 AND ($5 = '' OR created_at < $4 OR created_at = $4 AND withdrawal_id < $5)
+			AND status IN ('pending', 'awaiting_approval', 'on_hold', 'processing', 'completed')`,
+		w.CompanyID, string(w.Amount.Asset()), db.Micros(since), db.Micros(w.CreatedAt), w.ID).Scan(&units)
+	return money.New(w.Amount.Asset(), units), err
+}
+
+func keepApproval(ctx context.Context, tx *db.Tx, w Withdrawal, userID string) (first bool, err error) {
+	n, err := tx.Exec(ctx, `INSERT INTO withdrawal_approvals (company_id, withdrawal_id, user_id, at) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (company_id, withdrawal_id, user_id) DO NOTHING`, w.CompanyID, w.ID, userID, db.Micros(tx.Now()))
+	return n == 1, err
+}
+
+func approvedBy(ctx context.Context, tx *db.Tx, w *Withdrawal) ([]string, error) {
+	rows, err := tx.Query(ctx, "SELECT user_id FROM withdrawal_approvals WHERE company_id = $1 AND withdrawal_id = $2 ORDER BY user_id", w.CompanyID, w.ID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}

@@ -1,0 +1,521 @@
+// Package withdrawal takes a company's money out of its balance, to a destination of the company's own.
+//
+// A destination is an address or a bank account. An owner or administrator who has just shown a second factor names it on a page,
+// every owner and administrator is told by mail, and it serves when a cool-down has passed: whoever steals a login, or a key, can
+// take money nowhere else before somebody notices. Programs choose among the destinations that are there; they add none.
+//
+//	pending ─┬→ processing → completed, and back where a reorganisation takes the payout out
+//	  ↑ ↓    │       ├→ failed    it could not be paid; the balance has it again
+//	on_hold, │       └→ returned  the bank sent it back; the balance has it again
+//	awaiting_approval → declined
+//	  (all before processing) → cancelled
+//
+// What holds for all of it:
+//
+//   - The money leaves the available balance (2000) when the withdrawal is made, and is owed to its output (2110) from then on. So
+//     two withdrawals, or a withdrawal and a pay run, never take the same money.
+//   - Above the company's limit it needs approvals as a pay run does. What was taken out in the last 24 hours counts along, so that
+//     many small ones are no way around it.
+//   - The destination is compared with the sanctions lists before the money goes, not only when it was named.
+//   - Whoever removes a destination cancels what still waits to go there.
+//   - The payout is made by the engine that pays everybody, and only followed here.
+package withdrawal
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payroll"
+)
+
+// State is where a withdrawal stands.
+type State string
+
+// The states of a withdrawal.
+const (
+	Pending          State = "pending"           // made, and looked at next
+	AwaitingApproval State = "awaiting_approval" // above the company's limit
+	OnHold           State = "on_hold"           // for its reason
+	Processing       State = "processing"        // with the engine that pays
+	Completed        State = "completed"
+	Returned         State = "returned"
+	Failed           State = "failed"
+	Declined         State = "declined"
+	Cancelled        State = "cancelled"
+)
+
+// States are all of them.
+var States = []State{Pending, AwaitingApproval, OnHold, Processing, Completed, Returned, Failed, Declined, Cancelled}
+
+// Why a withdrawal waits or has ended.
+const (
+	ReasonApproval = "approval_required"
+	ReasonReview   = "under_review"     // somebody compares the destination with a sanctions list
+	ReasonRelease  = "release_review"   // it is above what leaves without two operators
+	ReasonFrozen   = "company_frozen"   // the company may do nothing at present
+	ReasonRemoved  = "destination_gone" // its destination was removed while it waited
+)
+
+// JobLook has a withdrawal looked at that has not gone yet (payload {withdrawal_id}).
+const JobLook = "withdrawal.look"
+
+const (
+	// SourceType names withdrawals in the ledger.
+	SourceType = "withdrawal"
+
+	prefix = "wdr"
+
+	// lookLater is how long a withdrawal waits between two looks while something stands in its way that ends by itself.
+	lookLater = 10 * time.Minute
+	// countedFor is how long a withdrawal counts towards the company's limit.
+	countedFor = 24 * time.Hour
+	// leastBitcoin is what a payout in bitcoin is worth its fee from, in sat.
+	leastBitcoin = 10_000
+)
+
+// What a caller may be told.
+var (
+	ErrNotFound   = fault.New(fault.NotFound, "not_found", "There is no such withdrawal.")
+	ErrBalance    = fault.New(fault.Conflict, "insufficient_balance", "The balance does not cover this.")
+	ErrState      = fault.New(fault.Conflict, "invalid_state", "The withdrawal is on its way or has ended; nothing can be changed about it.")
+	ErrCooling    = fault.New(fault.Conflict, "destination_cooling", "This destination is new. Money can go there when its cool-down has passed.")
+	ErrExternalID = fault.New(fault.Conflict, "external_id_conflict", "The company has a withdrawal with this external_id already.")
+	errLeast      = fault.New(fault.Invalid, "amount_too_small", "The amount is below the least that is paid out.")
+	errTo         = fault.New(fault.NotFound, "not_found", "The company has no such destination.")
+	errTwin       = fault.New(fault.Unavailable, "retry_later", "The withdrawal changed at the same moment. Try again.")
+)
+
+// Service makes withdrawals and brings them on their way.
+type Service struct {
+	// Setup is what destinations are checked by.
+	Setup distribution.Setup
+	// CoolDown is how long after it was named a destination serves; 0 or less is at once.
+	CoolDown time.Duration
+	// VerifiedOnly refuses companies whose verification is not approved.
+	VerifiedOnly bool
+	// Screen compares destinations with the sanctions lists; it says who is held. Required where withdrawals are looked at.
+	Screen func(ctx context.Context, tx *db.Tx, companyID string, all []distribution.Whom) (held map[string]bool, err error)
+	// Released says whether an amount may leave without two operators, or has them. Nil: everything may.
+	Released func(ctx context.Context, tx *db.Tx, companyID, withdrawalID string, amount money.Amount) (bool, error)
+}
+
+// Withdrawal is what a company takes out.
+type Withdrawal struct {
+	CompanyID, ID        string
+	Destination          Destination // as it was when the withdrawal was read
+	Amount               money.Amount
+	State                State
+	Reason               string
+	TxHash               string
+	ExternalID           string
+	CreatedBy            string // the member who asked for it, "" for a program
+	Approval             payroll.Approval
+	Version              int64
+	CreatedAt, UpdatedAt time.Time
+
+	outputID, key string
+}
+
+// Params is a wanted withdrawal.
+type Params struct {
+	CompanyID     string
+	DestinationID string
+	AmountText    string
+	ExternalID    string // the company's own name for it, "" for none
+	Key           string // of the form that asks; sent twice, it is one withdrawal. "" for none
+}
+
+type look struct {
+	WithdrawalID string `json:"withdrawal_id"`
+}
+
+// Pays says that payouts for an object are this package's.
+func Pays(objectID string) bool { return strings.HasPrefix(objectID, prefix+"_") }
+
+// acting is the company that a principal acts for, when it may move money now.
+func (s *Service) acting(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (identity.Company, error) {
+	id, err := by.Company(companyID)
+	if err != nil {
+		return identity.Company{}, err
+	}
+	company, err := identity.CompanyByID(ctx, tx, id)
+	if err != nil {
+		return company, err
+	}
+	if err := company.Active(); err != nil {
+		return company, err
+	}
+	if s.VerifiedOnly && company.KYBStatus != identity.KYCApproved {
+		return company, payroll.ErrUnverified
+	}
+	return company, nil
+}
+
+// Create takes an amount out of the balance. What then happens to it is for [Service.Look]. A member who asks must be an owner or
+// administrator; that they have just shown a second factor is the caller's to see to.
+func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Withdrawal, error) {
+	w, err := s.plan(ctx, tx, by, p)
+	if err != nil || w.ID != "" {
+		return w, err
+	}
+	w.ID, w.outputID = tx.NewID(prefix), tx.NewID("out")
+	if err := insert(ctx, tx, w); err != nil {
+		return w, err
+	}
+	db.History(tx, w.CompanyID, w.ID, w.Version, "", string(w.State), "requested by "+by.ID)
+	w.enqueue(tx, time.Time{})
+	return w, w.post(tx, "withdraw", ledger.Debit(ledger.CompanyFunds, "", w.Amount), ledger.Credit(ledger.OutputPayable, w.outputID, w.Amount))
+}
+
+// Check says what Create would make, or why it would not. Approval.Needed is 0 where it would wait for none.
+func (s *Service) Check(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Withdrawal, error) {
+	w, err := s.plan(ctx, tx, by, p)
+	if err != nil {
+		return w, err
+	}
+	may, err := w.mayMove(ctx, tx)
+	if may {
+		w.Approval = payroll.Approval{}
+	}
+	return w, err
+}
+
+// plan is the wanted withdrawal without its id, or the one that its key has made.
+func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Withdrawal, error) {
+	company, err := s.acting(ctx, tx, by, p.CompanyID)
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	if by.Kind == identity.KindSession {
+		if _, err := payroll.Approvers(ctx, tx, by); err != nil {
+			return Withdrawal{}, err
+		}
+	}
+	if p.Key != "" {
+		if made, err := byKey(ctx, tx, company.ID, p.Key); err != nil || made.ID != "" {
+			return made, err
+		}
+	}
+	to, err := findDestination(ctx, tx, company.ID, p.DestinationID)
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	switch {
+	case to.ID == "" || to.Removed:
+		return Withdrawal{}, errTo.At("body", "/destination_id")
+	case tx.Now().Before(to.ReadyAt):
+		return Withdrawal{}, ErrCooling.Detailf("Money can go to this destination from %s on.", to.ReadyAt.UTC().Format(time.RFC3339)).At("body", "/destination_id")
+	}
+	asset := to.To.Symbol
+	var list fault.List
+	amount, err := money.Parse(asset, p.AmountText)
+	if err == nil && amount.Sign() <= 0 {
+		err = money.ErrNotPositive
+	}
+	if err != nil {
+		if err := list.AddErr(err, "/amount"); err != nil {
+			return Withdrawal{}, err
+		}
+		return Withdrawal{}, list.Err()
+	}
+	if asset == money.BTC && amount.Units() < leastBitcoin {
+		return Withdrawal{}, errLeast.Detailf("An address is paid %s BTC at least.", money.New(money.BTC, leastBitcoin)).At("body", "/amount")
+	}
+	balance, err := ledger.Balance(ctx, tx, company.ID, ledger.CompanyFunds, "", asset)
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	if amount.Cmp(balance) > 0 {
+		return Withdrawal{}, ErrBalance.Detailf("The balance is %s %s.", balance, asset).At("body", "/amount")
+	}
+	if p.ExternalID != "" {
+		if other, err := byExternalID(ctx, tx, company.ID, p.ExternalID); err != nil {
+			return Withdrawal{}, err
+		} else if other.ID != "" {
+			return Withdrawal{}, ErrExternalID.Set("withdrawal_id", other.ID)
+		}
+	}
+	return Withdrawal{
+		CompanyID: company.ID, Destination: to, Amount: amount, State: Pending, ExternalID: p.ExternalID, CreatedBy: payroll.Maker(by),
+		Version: 1, CreatedAt: tx.Now(), UpdatedAt: tx.Now(), key: p.Key,
+	}, nil
+}
+
+func (w *Withdrawal) post(tx *db.Tx, purpose string, lines ...ledger.Line) error {
+	return ledger.Post(tx, ledger.Journal{CompanyID: w.CompanyID, SourceType: SourceType, SourceID: w.ID, Purpose: purpose, Lines: lines})
+}
+
+func (w *Withdrawal) enqueue(tx *db.Tx, at time.Time) {
+	job.Enqueue(tx, job.New{CompanyID: w.CompanyID, Kind: JobLook, Payload: look{w.ID}, RunAt: at})
+}
+
+// waits says that nothing was given to the engine yet.
+func (w *Withdrawal) waits() bool {
+	return w.State == Pending || w.State == AwaitingApproval || w.State == OnHold
+}
+
+// move is a guarded change of state.
+func (w *Withdrawal) move(ctx context.Context, tx *db.Tx, to State, reason, why string) error {
+	from := w.State
+	w.State, w.Reason = to, reason
+	if err := update(ctx, tx, w, from); err != nil {
+		return err
+	}
+	if why == "" {
+		why = reason
+	}
+	db.History(tx, w.CompanyID, w.ID, w.Version, string(from), string(to), why)
+	return nil
+}
+
+// hold lets a withdrawal wait for a reason, and looks again later.
+func (w *Withdrawal) hold(ctx context.Context, tx *db.Tx, reason string) error {
+	w.enqueue(tx, tx.Now().Add(lookLater))
+	if w.State == OnHold && w.Reason == reason {
+		return nil
+	}
+	return w.move(ctx, tx, OnHold, reason, "")
+}
+
+// Look brings a withdrawal on its way, or says what stands in it (job withdrawal.look). All that may stand in the way is looked at
+// each time, so nothing that leads here goes around any of it.
+func (s *Service) Look(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in look
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	w, err := take(ctx, tx, j.CompanyID, in.WithdrawalID)
+	if err != nil || !w.waits() {
+		return err
+	}
+	company, err := identity.CompanyByID(ctx, tx, w.CompanyID)
+	if err != nil {
+		return err
+	}
+	if company.Active() != nil {
+		return w.hold(ctx, tx, ReasonFrozen)
+	}
+	if w.Destination.Removed {
+		return w.giveUp(ctx, tx, Cancelled, ReasonRemoved, "")
+	}
+	switch may, err := w.mayMove(ctx, tx); {
+	case err != nil:
+		return err
+	case !may && w.State == AwaitingApproval:
+		return nil
+	case !may:
+		return w.move(ctx, tx, AwaitingApproval, ReasonApproval, "")
+	}
+	held, err := s.Screen(ctx, tx, w.CompanyID, []distribution.Whom{w.Destination.whom(company)})
+	if err != nil {
+		return err
+	}
+	if len(held) > 0 && (held[w.Destination.ID] || held[w.CompanyID]) {
+		return w.hold(ctx, tx, ReasonReview)
+	}
+	if s.Released != nil {
+		if may, err := s.Released(ctx, tx, w.CompanyID, w.ID, w.Amount); err != nil {
+			return err
+		} else if !may {
+			return w.hold(ctx, tx, ReasonRelease)
+		}
+	}
+	to := w.Destination.To
+	snapshot, err := w.Destination.snapshot()
+	if err != nil {
+		return err
+	}
+	if err := w.move(ctx, tx, Processing, "", "given to the rail"); err != nil {
+		return err
+	}
+	return payout.Add(tx, []payout.Output{{
+		CompanyID: w.CompanyID, ID: w.outputID, PayrollID: w.ID, PaymentID: w.ID, DistributionID: to.ID, Rail: payout.Rail(to.Rail),
+		Amount: w.Amount, Input: w.Amount, Address: to.Address, Destination: snapshot,
+	}})
+}
+
+// Again has a withdrawal looked at now: somebody decided about what it waits for.
+func Again(tx *db.Tx, companyID, withdrawalID string) {
+	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobLook, Payload: look{withdrawalID}})
+}
+
+// Reviewed has the withdrawals of a company looked at that wait for a review that has ended.
+func Reviewed(ctx context.Context, tx *db.Tx, companyID string) error {
+	held, err := selectWhere(ctx, tx, companyID, "status = 'on_hold' AND reason = 'under_review' ORDER BY created_at, withdrawal_id")
+	for _, w := range held {
+		Again(tx, companyID, w.ID)
+	}
+	return err
+}
+
+// mayMove says whether a withdrawal is within the company's limit, or has its approvals.
+func (w *Withdrawal) mayMove(ctx context.Context, tx *db.Tx) (bool, error) {
+	before, err := sumBefore(ctx, tx, w, w.CreatedAt.Add(-countedFor))
+	if err != nil {
+		return false, err
+	}
+	total, err := w.Amount.Add(before)
+	if err != nil {
+		return false, err
+	}
+	above, err := payroll.AboveLimit(ctx, tx, w.CompanyID, total)
+	if err != nil || !above {
+		return !above, err
+	}
+	err = w.approval(ctx, tx)
+	return int64(len(w.Approval.By)) >= w.Approval.Needed, err
+}
+
+// approval counts the approvals of those who may still give them.
+func (w *Withdrawal) approval(ctx context.Context, tx *db.Tx) error {
+	w.Approval = payroll.Approval{Needed: payroll.ApprovalsNeeded(w.CreatedBy)}
+	given, err := approvedBy(ctx, tx, w)
+	if err != nil || len(given) == 0 {
+		return err
+	}
+	may, err := identity.Administrators(ctx, tx, w.CompanyID)
+	for _, id := range given {
+		if id != w.CreatedBy && slices.Contains(may, id) {
+			w.Approval.By = append(w.Approval.By, id)
+		}
+	}
+	return err
+}
+
+// Approve is a member's word that a withdrawal that waits for it may go. Saying it twice is fine. That the member has just shown a
+// second factor is the caller's to see to.
+func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Withdrawal, error) {
+	if _, err := payroll.Approvers(ctx, tx, by); err != nil {
+		return Withdrawal{}, err
+	}
+	w, err := take(ctx, tx, by.CompanyID, id)
+	switch {
+	case err != nil:
+		return w, err
+	case w.State != AwaitingApproval:
+		return w, ErrState
+	case w.CreatedBy == by.UserID:
+		return w, payroll.ErrOwnPayroll
+	}
+	first, err := keepApproval(ctx, tx, w, by.UserID)
+	if err != nil || !first {
+		return w, err
+	}
+	if err := w.move(ctx, tx, AwaitingApproval, ReasonApproval, "approved by "+by.UserID); err != nil {
+		return w, err
+	}
+	w.enqueue(tx, time.Time{})
+	return w, nil
+}
+
+// Decline ends a withdrawal that waits for an approval; the balance has its money again.
+func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Withdrawal, error) {
+	if _, err := payroll.Approvers(ctx, tx, by); err != nil {
+		return Withdrawal{}, err
+	}
+	w, err := take(ctx, tx, by.CompanyID, id)
+	switch {
+	case err != nil:
+		return w, err
+	case w.State != AwaitingApproval:
+		return w, ErrState
+	}
+	return w, w.giveUp(ctx, tx, Declined, "", "declined by "+by.UserID)
+}
+
+// Cancel ends a withdrawal that has not gone yet; the balance has its money again. One that is cancelled already is that.
+func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Withdrawal, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	w, err := take(ctx, tx, company, id)
+	switch {
+	case err != nil:
+		return w, err
+	case w.State == Cancelled:
+		return w, nil
+	case !w.waits():
+		return w, ErrState
+	}
+	return w, w.giveUp(ctx, tx, Cancelled, "", "cancelled by "+by.ID)
+}
+
+// giveUp ends a withdrawal and gives the balance what is still owed to its output.
+func (w *Withdrawal) giveUp(ctx context.Context, tx *db.Tx, to State, reason, why string) error {
+	if err := w.move(ctx, tx, to, reason, why); err != nil {
+		return err
+	}
+	if err := tx.Flush(ctx); err != nil { // so that the balance counts what this commit has posted
+		return err
+	}
+	owed, err := ledger.Balance(ctx, tx, w.CompanyID, ledger.OutputPayable, w.outputID, w.Amount.Asset())
+	if err != nil {
+		return err
+	}
+	return w.post(tx, "give_back", //never:amount_too_large insufficient_balance, since what is given back is what is owed
+		ledger.Debit(ledger.OutputPayable, w.outputID, owed), ledger.Credit(ledger.CompanyFunds, "", owed))
+}
+
+// PayoutChanged looks what became of a withdrawal's payout (job payout.changed).
+func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in payout.Changed
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	w, err := take(ctx, tx, j.CompanyID, in.PayrollID)
+	if err != nil || w.State != Processing && w.State != Completed {
+		return err
+	}
+	o, err := payout.Get(ctx, tx, w.CompanyID, w.outputID)
+	if err != nil {
+		return err
+	}
+	hash := w.TxHash
+	w.TxHash = o.TxID
+	to := Processing
+	switch o.State {
+	case payout.Fulfilled:
+		to = Completed
+	case payout.Returned:
+		return w.giveUp(ctx, tx, Returned, o.Reason, "the bank sent it back")
+	case payout.Failed:
+		return w.giveUp(ctx, tx, Failed, o.Reason, "it could not be paid")
+	}
+	if to == w.State && hash == w.TxHash {
+		return nil
+	}
+	return w.move(ctx, tx, to, "", "the payout is "+string(o.State))
+}
+
+// Get reads one withdrawal, or says ErrNotFound.
+func Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Withdrawal, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	w, err := find(ctx, tx, company, id)
+	if err != nil {
+		return w, err
+	}
+	return w, w.approval(ctx, tx)
+}
+
+// List pages a company's withdrawals, newest first, and says how many there are in all.
+func List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page, perPage int) ([]Withdrawal, int64, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return nil, 0, err
+	}
+	return list(ctx, tx, company, perPage, int64(max(page, 1)-1)*int64(perPage))
+}
