@@ -18286,6 +18286,14 @@ func (s *PayoutOutput) encodeFields(e *jx.Encoder) {
 		e.Str(s.OutputID)
 	}
 	{
+		e.FieldStart("rate")
+		json.EncodeDecimal(e, s.Rate)
+	}
+	{
+		e.FieldStart("rate_base")
+		e.Str(s.RateBase)
+	}
+	{
 		e.FieldStart("reason")
 		e.Str(s.Reason)
 	}
@@ -18307,17 +18315,19 @@ func (s *PayoutOutput) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfPayoutOutput = [10]string{
-	0: "address",
-	1: "distribution_id",
-	2: "input_currency",
-	3: "output_currency",
-	4: "output_id",
-	5: "reason",
-	6: "status",
-	7: "tx_hash",
-	8: "volume_input_in_input_currency",
-	9: "volume_output_in_output_currency",
+var jsonFieldsNameOfPayoutOutput = [12]string{
+	0:  "address",
+	1:  "distribution_id",
+	2:  "input_currency",
+	3:  "output_currency",
+	4:  "output_id",
+	5:  "rate",
+	6:  "rate_base",
+	7:  "reason",
+	8:  "status",
+	9:  "tx_hash",
+	10: "volume_input_in_input_currency",
+	11: "volume_output_in_output_currency",
 }
 
 // Decode decodes PayoutOutput from json.
@@ -18389,8 +18399,32 @@ func (s *PayoutOutput) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"output_id\"")
 			}
-		case "reason":
+		case "rate":
 			requiredBitSet[0] |= 1 << 5
+			if err := func() error {
+				v, err := json.DecodeDecimal(d)
+				s.Rate = v
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"rate\"")
+			}
+		case "rate_base":
+			requiredBitSet[0] |= 1 << 6
+			if err := func() error {
+				v, err := d.Str()
+				s.RateBase = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"rate_base\"")
+			}
+		case "reason":
+			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
 				v, err := d.Str()
 				s.Reason = string(v)
@@ -18402,7 +18436,7 @@ func (s *PayoutOutput) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"reason\"")
 			}
 		case "status":
-			requiredBitSet[0] |= 1 << 6
+			requiredBitSet[1] |= 1 << 0
 			if err := func() error {
 				if err := s.Status.Decode(d); err != nil {
 					return err
@@ -18412,7 +18446,7 @@ func (s *PayoutOutput) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"status\"")
 			}
 		case "tx_hash":
-			requiredBitSet[0] |= 1 << 7
+			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
 				v, err := d.Str()
 				s.TxHash = string(v)
@@ -18424,7 +18458,7 @@ func (s *PayoutOutput) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"tx_hash\"")
 			}
 		case "volume_input_in_input_currency":
-			requiredBitSet[1] |= 1 << 0
+			requiredBitSet[1] |= 1 << 2
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.VolumeInputInInputCurrency = v
@@ -18436,7 +18470,7 @@ func (s *PayoutOutput) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"volume_input_in_input_currency\"")
 			}
 		case "volume_output_in_output_currency":
-			requiredBitSet[1] |= 1 << 1
+			requiredBitSet[1] |= 1 << 3
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.VolumeOutputInOutputCurrency = v
@@ -18458,7 +18492,7 @@ func (s *PayoutOutput) Decode(d *jx.Decoder) error {
 	var failures []validate.FieldError
 	for i, mask := range [2]uint8{
 		0b11111111,
-		0b00000011,
+		0b00001111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.

@@ -4056,7 +4056,7 @@ type DistributionCreated struct {
 	DistributionID string `json:"distribution_id"`
 	// Whether this service pays such a destination out. Where it is false, a destination is checked and
 	// kept all the same, and a payroll that names a payee while one has an allocation is refused with
-	// `currency_not_supported`. Bitcoin is paid by payrolls that are funded in BTC.
+	// `currency_not_supported`.
 	Payable bool `json:"payable"`
 	// Id of the recipient.
 	RecipientID string `json:"recipient_id"`
@@ -4252,7 +4252,7 @@ type DistributionItem struct {
 	Network string `json:"network"`
 	// Whether this service pays such a destination out. Where it is false, a destination is checked and
 	// kept all the same, and a payroll that names a payee while one has an allocation is refused with
-	// `currency_not_supported`. Bitcoin is paid by payrolls that are funded in BTC.
+	// `currency_not_supported`.
 	Payable bool `json:"payable"`
 	// Id of the recipient.
 	RecipientID string `json:"recipient_id"`
@@ -12301,6 +12301,12 @@ type PayoutOutput struct {
 	OutputCurrency string `json:"output_currency"`
 	// Id of one output of a payment: the share that goes to one destination.
 	OutputID string `json:"output_id"`
+	// The price at which the output was exchanged when it was released: of one whole unit of rate_base, in
+	// the other of its two currencies. 0 where nothing was exchanged, or where the payroll was funded at
+	// several prices.
+	Rate decimal.Decimal `json:"rate"`
+	// The currency that rate is the price of, one of the two; empty where nothing was exchanged.
+	RateBase string `json:"rate_base"`
 	// Why it is in this state; empty where the state says it all.
 	Reason string `json:"reason"`
 	// State of the object.
@@ -12336,6 +12342,16 @@ func (s *PayoutOutput) GetOutputCurrency() string {
 // GetOutputID returns the value of OutputID.
 func (s *PayoutOutput) GetOutputID() string {
 	return s.OutputID
+}
+
+// GetRate returns the value of Rate.
+func (s *PayoutOutput) GetRate() decimal.Decimal {
+	return s.Rate
+}
+
+// GetRateBase returns the value of RateBase.
+func (s *PayoutOutput) GetRateBase() string {
+	return s.RateBase
 }
 
 // GetReason returns the value of Reason.
@@ -12386,6 +12402,16 @@ func (s *PayoutOutput) SetOutputCurrency(val string) {
 // SetOutputID sets the value of OutputID.
 func (s *PayoutOutput) SetOutputID(val string) {
 	s.OutputID = val
+}
+
+// SetRate sets the value of Rate.
+func (s *PayoutOutput) SetRate(val decimal.Decimal) {
+	s.Rate = val
+}
+
+// SetRateBase sets the value of RateBase.
+func (s *PayoutOutput) SetRateBase(val string) {
+	s.RateBase = val
 }
 
 // SetReason sets the value of Reason.
@@ -16434,7 +16460,7 @@ type RequiredFields struct {
 	Currency string `json:"currency"`
 	// Whether this service pays such a destination out. Where it is false, a destination is checked and
 	// kept all the same, and a payroll that names a payee while one has an allocation is refused with
-	// `currency_not_supported`. Bitcoin is paid by payrolls that are funded in BTC.
+	// `currency_not_supported`.
 	Payable bool `json:"payable"`
 	// The members that `distribution_data` needs, in the order in which a form shows them.
 	RequiredFields []RequiredField `json:"required_fields"`
@@ -18723,7 +18749,7 @@ type UserDistributionCreated struct {
 	DistributionID string `json:"distribution_id"`
 	// Whether this service pays such a destination out. Where it is false, a destination is checked and
 	// kept all the same, and a payroll that names a payee while one has an allocation is refused with
-	// `currency_not_supported`. Bitcoin is paid by payrolls that are funded in BTC.
+	// `currency_not_supported`.
 	Payable bool `json:"payable"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
@@ -18830,7 +18856,7 @@ type UserDistributionItem struct {
 	Network string `json:"network"`
 	// Whether this service pays such a destination out. Where it is false, a destination is checked and
 	// kept all the same, and a payroll that names a payee while one has an allocation is refused with
-	// `currency_not_supported`. Bitcoin is paid by payrolls that are funded in BTC.
+	// `currency_not_supported`.
 	Payable bool `json:"payable"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`

@@ -182,6 +182,8 @@ type (
 		OutputCurrency string  `json:"output_currency"`
 		VolumeInput    Decimal `json:"volume_input_in_input_currency"`
 		VolumeOutput   Decimal `json:"volume_output_in_output_currency"`
+		RateBase       string  `json:"rate_base" doc:"The currency that rate is the price of, one of the two; empty where nothing was exchanged." example:"BTC"`
+		Rate           Decimal `json:"rate" doc:"The price at which the output was exchanged when it was released: of one whole unit of rate_base, in the other of its two currencies. 0 where nothing was exchanged, or where the payroll was funded at several prices."`
 		Address        string  `json:"address"`
 		TxHash         string  `json:"tx_hash"`
 	}
@@ -374,7 +376,7 @@ func showOutput(o *payout.Output) payoutOutput {
 	return payoutOutput{
 		OutputID: o.ID, DistributionID: o.DistributionID, Status: string(o.State), Reason: o.Reason,
 		InputCurrency: string(o.Input.Asset()), OutputCurrency: string(o.Amount.Asset()), VolumeInput: amount(o.Input), VolumeOutput: amount(o.Amount),
-		Address: o.Address, TxHash: o.TxID,
+		RateBase: string(o.Rate.Base()), Rate: Decimal(o.Rate.String()), Address: o.Address, TxHash: o.TxID,
 	}
 }
 

@@ -328,7 +328,7 @@ var words = map[string]word{
 	"distribution_data": {"The destination itself: the members that GET /api/user/distribution/fields lists for the currency and country; for crypto `address`, and `network`, `tag` or `transfer_memo` where the currency needs them.", `{"address":"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}`},
 	"allocation":        {"Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.", `100`},
 	"allocations":       {"The new shares, 1 to 3, totalling 100. A destination that is not named gets 0.", ``},
-	"payable":           {"Whether this service pays such a destination out. Where it is false, a destination is checked and kept all the same, and a payroll that names a payee while one has an allocation is refused with `currency_not_supported`. Bitcoin is paid by payrolls that are funded in BTC.", `true`},
+	"payable":           {"Whether this service pays such a destination out. Where it is false, a destination is checked and kept all the same, and a payroll that names a payee while one has an allocation is refused with `currency_not_supported`.", `true`},
 	"required_fields":   {"The members that `distribution_data` needs, in the order in which a form shows them.", `[]`},
 
 	// Errors.

@@ -182,6 +182,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	pay := &payroll.Service{
 		Watched: s.checkQuotable, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork,
 		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production,
+		FX: desk(s.cfg.Env),
 	}
 	claims := &claim.Service{
 		Watched: s.checkWatched, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, SpreadBps: s.cfg.SpreadBps,
@@ -207,6 +208,11 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	claims.BaseURL = s.ready.BaseURL
 	if s.cfg.Has(RoleWatcher) {
 		s.startWatcher(ctx, background)
+		if s.sim != nil {
+			if err := s.stockHouse(ctx, pool); err != nil {
+				return fmt.Errorf("stock the sandbox: %w", err)
+			}
+		}
 	}
 	if s.cfg.Has(RoleWorker) {
 		if err := s.startWorker(ctx, background, pool, pay, claims, take); err != nil {

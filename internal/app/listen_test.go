@@ -254,6 +254,7 @@ var toldBy = map[string]*struct {
 }{
 	"dep":        {"payroll.funding_reverted, or the payroll's payroll.status_update", []string{"seen"}, ofScenarios},
 	"dep of clm": {"claim.status_update, of the claim whose figures it changes", nil, ofClaims},
+	"dep of fx":  {"nothing: the house's own coins are no company's", nil, ofTriggers},
 	"dst":        {"distribution.changed, of whose destination it is", nil, ofTriggers},
 	"hit":        {"the hold that it puts on a payroll or payment; whom a list names is told to nobody", nil, ofScenarios},
 	"lni":        {"claim.status_update, of the claim that it pays; before that it is a part of the claim's quote", nil, ofLightning},
@@ -282,8 +283,8 @@ func checkEvents(t *testing.T, s *Service) (needed map[string]bool) {
 			var version int64
 			err = r.Scan(&object, &version, &to, &paid)
 			prefix, _, _ := strings.Cut(object, "_")
-			if strings.HasPrefix(paid, "clm_") {
-				prefix = "dep of clm"
+			if of, _, _ := strings.Cut(paid, "_"); of == "clm" || of == "fx" {
+				prefix = "dep of " + of
 			}
 			needed[prefix] = true
 			if told := toldBy[prefix]; told == nil || slices.Contains(told.never, to) {

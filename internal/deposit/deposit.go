@@ -20,8 +20,9 @@
 //     its merchant chose.
 //
 // When a deposit changes, the job [JobChanged] says which object to look at. The object's package books what a confirmed
-// deposit means to it (L03b, L20 to L25, L30, L31), reading [ForObject]. This package books confirmed money to suspense itself
-// (L43) where no object expects it, and dust, which costs more to spend than it is worth and wakes nobody.
+// deposit means to it (L03b, L20 to L25, L30, L31), reading [ForObject]. This package books confirmed money itself where no object
+// expects it: to suspense (L43), dust too, which costs more to spend than it is worth and wakes nobody; and what comes to an
+// address of the house's own ([ledger.House]) to what the house owns.
 package deposit
 
 import (
@@ -361,11 +362,15 @@ func book(tx *db.Tx, d Deposit, from State) error {
 		errs = append(errs, post("cleared", ledger.ContraDeposits, ledger.ClearingDeposits, d.ID, d.ID))
 	}
 	if !d.expected() {
+		purpose, account, dim := "unknown", ledger.SuspenseUnknown, d.ID // L43
+		if d.CompanyID == ledger.House {
+			purpose, account, dim = "inventory", ledger.FXPosition, ""
+		}
 		switch {
-		case d.State == Confirmed && from != Confirmed: // L43
-			errs = append(errs, post("unknown", ledger.HotWallet, ledger.SuspenseUnknown, "", d.ID))
+		case d.State == Confirmed && from != Confirmed:
+			errs = append(errs, post(purpose, ledger.HotWallet, account, "", dim))
 		case d.State != Confirmed && from == Confirmed:
-			errs = append(errs, post("unknown_reverted", ledger.SuspenseUnknown, ledger.HotWallet, d.ID, ""))
+			errs = append(errs, post(purpose+"_reverted", account, ledger.HotWallet, dim, ""))
 		}
 		return errors.Join(errs...)
 	}

@@ -3,7 +3,8 @@
 // A journal is one business fact, unique by company, source and purpose. Its lines balance per asset, or it is
 // not posted. Lines are never changed; a mistake is corrected by a journal the other way round. The accounts that
 // must not be overdrawn (see [Guarded]) keep a balance row that the posting changes in the same transaction;
-// the house's own accounts are lines only, so that no two payrolls wait for one row.
+// the house's own accounts are lines only, so that no two payrolls wait for one row. What the house owns of each asset is
+// added up from them when somebody asks (see [Own]).
 package ledger
 
 import (
@@ -79,6 +80,13 @@ func (c Code) Guarded() bool {
 
 // creditNormal says that an account holds what it is credited: liabilities, equity, revenue.
 func (c Code) creditNormal() bool { return c == ContraDeposits || c >= "2000" && c < "5000" }
+
+// own says that an account tells what the house owns and has at hand: its equity, revenue and expense, and, taken off them, what
+// of it is at exchanges.
+func (c Code) own() bool { return c >= FXPosition || c == Exchange }
+
+// House stands for the company in journals that concern the house alone.
+const House = "house"
 
 // ErrInsufficient is an overdraft refused.
 var ErrInsufficient = fault.New(fault.Conflict, "insufficient_balance", "The balance does not cover this.")
@@ -194,9 +202,17 @@ func flush(ctx context.Context, tx *db.Tx, items []any) error {
 	journals := make([][]any, 0, len(items))
 	var lines [][]any
 	deltas := map[balanceKey]money.Amount{}
+	var moves [][]any
 	for _, item := range items {
 		p := item.(posting)
 		j := p.j
+		own, err := j.own()
+		if err != nil {
+			return err
+		}
+		for _, x := range own {
+			moves = append(moves, []any{j.CompanyID, p.id, string(x.Asset()), x.Units()})
+		}
 		journals = append(journals, []any{j.CompanyID, p.id, j.SourceType, j.SourceID, j.Purpose, db.Micros(tx.Now())})
 		for i, l := range j.Lines {
 			a := l.Amount.Asset()
@@ -216,7 +232,7 @@ func flush(ctx context.Context, tx *db.Tx, items []any) error {
 			deltas[k] = d
 		}
 	}
-	if err := insertJournals(ctx, tx, journals, lines); err != nil {
+	if err := insertJournals(ctx, tx, journals, lines, moves); err != nil {
 		return err
 	}
 	keys := make([]balanceKey, 0, len(deltas))
@@ -241,6 +257,54 @@ func flush(ctx context.Context, tx *db.Tx, items []any) error {
 	return takeBalances(ctx, tx, less, deltas)
 }
 
+// own is what a journal adds to what the house owns, of each asset that it changes.
+func (j Journal) own() ([]money.Amount, error) {
+	var sums []money.Amount
+	for _, l := range j.Lines {
+		if !l.Code.own() {
+			continue
+		}
+		i := slices.IndexFunc(sums, func(x money.Amount) bool { return x.Asset() == l.Amount.Asset() })
+		if i < 0 {
+			i, sums = len(sums), append(sums, money.Zero(l.Amount.Asset()))
+		}
+		var err error
+		if sums[i], err = sums[i].Sub(l.signed()); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(sums, money.Amount.IsZero), nil
+}
+
+// Own is what the house itself owns of some assets and has at hand: what wallets and banks hold less what is owed to companies,
+// payees and payers, by the books. What is at an exchange is owned too, but not at hand. It is below 0 where the house would have
+// to bring some before it could pay everybody. What the same transaction has posted counts once it was flushed.
+func Own(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.Asset]money.Amount, error) {
+	return own(ctx, tx, assets)
+}
+
+// TakeOwn is Own for who is going to pay out of it: it writes what is posted so far, and keeps everybody else who calls it for
+// one of these assets waiting until the transaction ends. It adds up what was booked since the last time.
+func TakeOwn(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.Asset]money.Amount, error) {
+	if err := tx.Flush(ctx); err != nil {
+		return nil, err
+	}
+	assets = slices.Clone(assets)
+	slices.Sort(assets) // every transaction takes the rows in one order
+	assets = slices.Compact(assets)
+	for _, a := range assets {
+		if err := fold(ctx, tx, a); err != nil {
+			return nil, err
+		}
+	}
+	return own(ctx, tx, assets)
+}
+
+// Owned lists what the house owns and has at hand, of every asset that it ever had to do with.
+func Owned(ctx context.Context, tx *db.Tx) (map[money.Asset]money.Amount, error) {
+	return own(ctx, tx, nil)
+}
+
 // Balance is what an account holds on its normal side: a liability's credits less its debits, an asset's or
 // expense's debits less its credits. Journals of the same transaction count once it was flushed.
 func Balance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (money.Amount, error) {
@@ -260,6 +324,15 @@ func Balance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim strin
 	return money.New(a, units), nil
 }
 
+// Total is Balance over all dimensions of an account that is not guarded.
+func Total(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset) (money.Amount, error) {
+	units, err := sumAccount(ctx, tx, companyID, c, a)
+	if c.creditNormal() {
+		units = -units
+	}
+	return money.New(a, units), err
+}
+
 // TrialLine is the total of an account in one asset.
 type TrialLine struct {
 	Code  Code
@@ -275,7 +348,8 @@ type Report struct {
 }
 
 // Check proves the books from the rows: every journal balances per asset and has lines, every guarded balance, 0 where
-// none is kept, is the sum of its lines and not below 0, and the trial balance of each asset is 0.
+// none is kept, is the sum of its lines and not below 0, what the house owns is what its accounts say, and the trial balance
+// of each asset is 0.
 func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 	var r Report
 	problems, err := findProblems(ctx, tx)
@@ -289,9 +363,21 @@ func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 	if r.Trial, err = trial(ctx, tx); err != nil {
 		return r, err
 	}
-	sums := map[money.Asset]int64{}
+	sums, house := map[money.Asset]int64{}, map[money.Asset]int64{}
 	for _, l := range r.Trial {
 		sums[l.Debit.Asset()] += l.Debit.Units()
+		if l.Code.own() {
+			house[l.Debit.Asset()] -= l.Debit.Units()
+		}
+	}
+	owned, err := Owned(ctx, tx)
+	if err != nil {
+		return r, err
+	}
+	for a := range sums {
+		if has, ok := owned[a]; house[a] != 0 && !ok || ok && has.Units() != house[a] {
+			r.Problems = append(r.Problems, fmt.Sprintf("the house's %s are %s by its accounts, and counted as %s", a, money.New(a, house[a]), has))
+		}
 	}
 	for a, sum := range sums {
 		if sum != 0 {

@@ -10,11 +10,73 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-func insertJournals(ctx context.Context, tx *db.Tx, journals, lines [][]any) error {
+func insertJournals(ctx context.Context, tx *db.Tx, journals, lines, moves [][]any) error {
 	if err := tx.Insert(ctx, "ledger_journals", []string{"company_id", "journal_id", "source_type", "source_id", "purpose", "booked_at"}, journals); err != nil {
 		return err
 	}
-	return tx.Insert(ctx, "ledger_lines", []string{"company_id", "journal_id", "line", "code", "dim", "asset", "amount"}, lines)
+	if err := tx.Insert(ctx, "ledger_lines", []string{"company_id", "journal_id", "line", "code", "dim", "asset", "amount"}, lines); err != nil || len(moves) == 0 {
+		return err
+	}
+	return tx.Insert(ctx, "ledger_house_moves", []string{"company_id", "journal_id", "asset", "amount"}, moves)
+}
+
+// own reads what is counted and what was booked since; no assets means all.
+func own(ctx context.Context, tx *db.Tx, assets []money.Asset) (map[money.Asset]money.Amount, error) {
+	all := map[money.Asset]money.Amount{}
+	read := func(in string, args []any) error {
+		where := ""
+		if in != "" {
+			where = " WHERE asset IN " + in
+		}
+		rows, err := tx.Query(ctx, `SELECT asset, CAST(SUM(amount) AS BIGINT) FROM (
+			SELECT asset, balance AS amount FROM ledger_house`+where+` UNION ALL SELECT asset, amount FROM ledger_house_moves`+where+`) x
+			GROUP BY asset`, args...)
+		some, err := db.Collect(rows, err, func(r *db.Rows) (money.Amount, error) {
+			var asset string
+			var units int64
+			err := r.Scan(&asset, &units)
+			return money.New(money.Asset(asset), units), err
+		})
+		for _, x := range some {
+			all[x.Asset()] = x
+		}
+		return err
+	}
+	if len(assets) == 0 {
+		return all, read("", nil)
+	}
+	ids := make([]string, len(assets))
+	for i, a := range assets {
+		ids[i], all[a] = string(a), money.Zero(a)
+	}
+	for in, args := range tx.In(ids, 1) {
+		if err := read(in, args); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// fold takes the row of what the house owns of an asset and adds what was booked since the last time. The row comes first: who
+// waits for it sees what its holder has added, and no move is counted twice.
+func fold(ctx context.Context, tx *db.Tx, a money.Asset) error {
+	if _, err := tx.Exec(ctx, `INSERT INTO ledger_house (asset, balance) VALUES ($1, 0)
+		ON CONFLICT (asset) DO UPDATE SET balance = ledger_house.balance`, string(a)); err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, "DELETE FROM ledger_house_moves WHERE asset = $1 RETURNING amount", string(a))
+	moves, err := db.Collect(rows, err, func(r *db.Rows) (units int64, err error) { return units, r.Scan(&units) })
+	if err != nil || len(moves) == 0 {
+		return err
+	}
+	sum := money.Zero(a)
+	for _, units := range moves {
+		if sum, err = sum.Add(money.New(a, units)); err != nil {
+			return err
+		}
+	}
+	_, err = tx.Exec(ctx, "UPDATE ledger_house SET balance = balance + $2 WHERE asset = $1", string(a), sum.Units())
+	return err
 }
 
 // addBalances raises balances, making the rows that are missing.
@@ -69,6 +131,12 @@ func guardedBalance(ctx context.Context, tx *db.Tx, companyID string, c Code, di
 func sumLines(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (units int64, err error) {
 	err = tx.QueryRow(ctx, "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM ledger_lines WHERE company_id = $1 AND code = $2 AND dim = $3 AND asset = $4",
 		companyID, string(c), dim, string(a)).Scan(&units)
+	return units, err
+}
+
+func sumAccount(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset) (units int64, err error) {
+	err = tx.QueryRow(ctx, "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM ledger_lines WHERE company_id = $1 AND code = $2 AND asset = $3",
+		companyID, string(c), string(a)).Scan(&units)
 	return units, err
 }
 

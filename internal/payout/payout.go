@@ -104,6 +104,7 @@ type Output struct {
 	Rail           Rail
 	Amount         money.Amount    // what the destination gets
 	Input          money.Amount    // what it was worth in the payroll's currency
+	Rate           money.Rate      // the price at which Input became Amount; zero where nothing was exchanged, or at several prices
 	Address        string          // bitcoin: the address at release
 	Destination    json.RawMessage // the whole destination as it stood at release
 	State          State

@@ -67,7 +67,8 @@ func addOutput(tx *db.Tx, o *Output) {
 func outputRow(o *Output) []any {
 	return []any{o.CompanyID, o.ID, o.PayrollID, o.PaymentID, o.DistributionID, string(o.Rail),
 		string(o.Amount.Asset()), o.Amount.Units(), string(o.Input.Asset()), o.Input.Units(), o.Address, string(o.Destination),
-		string(o.State), o.Reason, o.Held, o.BatchID, o.TxID, int64(o.Vout), o.Version, db.Micros(o.QueuedAt), db.Micros(o.UpdatedAt)}
+		string(o.State), o.Reason, o.Held, o.BatchID, o.TxID, int64(o.Vout), o.Version, db.Micros(o.QueuedAt), db.Micros(o.UpdatedAt),
+		string(o.Rate.Base()), rateText(o.Rate)}
 }
 
 // added is the outputs of a company that this transaction has added and not yet written, that the network can be paid with,
@@ -88,7 +89,15 @@ func added(tx *db.Tx, companyID string) []*Output {
 func addQueue(tx *db.Tx, companyID string) { tx.Defer(queueRows, companyID) }
 
 const outputColumns = `company_id, output_id, payroll_id, payment_id, distribution_id, rail, asset, amount,
-	input_asset, input_amount, address, destination, state, reason, held, batch_id, txid, vout, version, queued_at, updated_at`
+	input_asset, input_amount, address, destination, state, reason, held, batch_id, txid, vout, version, queued_at, updated_at,
+	rate_base, rate`
+
+func rateText(r money.Rate) string {
+	if r.IsZero() {
+		return ""
+	}
+	return r.String()
+}
 
 func scanOutput(r *db.Rows) (Output, error) {
 	var (
@@ -97,13 +106,22 @@ func scanOutput(r *db.Rows) (Output, error) {
 		amount, worth, vout     int64
 		queued, updated         int64
 		railName, state, reason string
+		base, rate              string
 	)
 	err := r.Scan(&o.CompanyID, &o.ID, &o.PayrollID, &o.PaymentID, &o.DistributionID, &railName, &asset, &amount,
-		&input, &worth, &o.Address, &dest, &state, &reason, &o.Held, &o.BatchID, &o.TxID, &vout, &o.Version, &queued, &updated)
+		&input, &worth, &o.Address, &dest, &state, &reason, &o.Held, &o.BatchID, &o.TxID, &vout, &o.Version, &queued, &updated, &base, &rate)
 	o.Rail, o.State, o.Reason = Rail(railName), State(state), reason
 	o.Amount, o.Input = money.New(money.Asset(asset), amount), money.New(money.Asset(input), worth)
 	o.Destination, o.Vout = json.RawMessage(dest), uint32(vout)
 	o.QueuedAt, o.UpdatedAt = db.Time(queued), db.Time(updated)
+	if err != nil || rate == "" {
+		return o, err
+	}
+	quoted := asset // a price is between what went in and what comes out
+	if base == asset {
+		quoted = input
+	}
+	o.Rate, err = money.ParseRate(money.Asset(base), money.Asset(quoted), rate)
 	return o, err
 }
 

@@ -26,7 +26,7 @@ type idPayload struct {
 
 // work reads what the plan needs, one query per table, and plans. Problems of the request
 // are in list.
-func work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams, list *fault.List) (plan, identity.Company, error) {
+func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams, list *fault.List) (plan, identity.Company, error) {
 	var err error
 	if p.CompanyID, err = by.Company(p.CompanyID); err != nil {
 		return plan{}, identity.Company{}, err
@@ -61,7 +61,54 @@ func work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams
 	}
 	t, err := newPlan(*p, company, held, named, payees, all, list)
 	t.named = named
-	return t, company, err
+	if err != nil || !list.Empty() {
+		return t, company, err
+	}
+	return t, company, s.checkExchange(ctx, tx, t, list)
+}
+
+// checkExchange notes the items that the house could not exchange now into what their payees are paid in. What can be exchanged
+// is decided anew at the release; this keeps companies from funding what would have to wait.
+func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *fault.List) error {
+	owings := make([]owing, len(t.items))
+	for i := range t.items {
+		owings[i] = owing{net: t.items[i].Amount, shares: t.items[i].Shares}
+	}
+	e := escrow{held: money.Zero(t.funding), total: t.total}
+	room, err := s.FX.Look(ctx, tx, e.exchanged(owings)...)
+	if err != nil || room == nil {
+		return err
+	}
+	prices := map[money.Asset]money.Rate{}
+	for i, o := range owings {
+		var outputs []due
+		for _, share := range o.shares {
+			asset := share.Distribution.Symbol
+			out := due{share: share, amount: share.Amount}
+			if asset != t.currency && asset != t.funding && room.Bounds(asset) {
+				if _, known := prices[asset]; !known {
+					if prices[asset], err = price(ctx, tx, t.currency, asset); err != nil {
+						return err
+					}
+				}
+				if out.amount, err = prices[asset].Convert(share.Amount, money.Floor); err != nil {
+					return err
+				}
+			} else if asset != t.currency {
+				out.amount = money.Zero(asset) // taken from what the company brings, or bounded by nothing
+			}
+			outputs = append(outputs, out)
+		}
+		problem, err := e.exchange(outputs, room)
+		if err != nil {
+			return err
+		}
+		if problem != "" {
+			list.Add("currency_not_supported", fmt.Sprintf("/to_pay/%d/user_id", i), fmt.Sprintf(
+				"The service cannot exchange this much %s into what the payee is paid in now. Pay less, fund the payroll in the payee's currency, or try again later.", t.funding))
+		}
+	}
+	return nil
 }
 
 // Create makes a payroll with its payments. One that is funded on chain has a quote and
@@ -74,7 +121,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		}
 	}
 	var list fault.List
-	t, company, err := work(ctx, tx, by, &params, &list)
+	t, company, err := s.work(ctx, tx, by, &params, &list)
 	if err != nil {
 		return Payroll{}, err
 	}
@@ -236,7 +283,7 @@ func (s *Service) balanceDue(ctx context.Context, tx *db.Tx, total money.Amount,
 // Create fail is in its blockers, all at once.
 func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Preview, error) {
 	var list fault.List
-	t, company, err := work(ctx, tx, by, &params, &list)
+	t, company, err := s.work(ctx, tx, by, &params, &list)
 	if err != nil {
 		return Preview{}, err
 	}

@@ -31,8 +31,10 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	return list(ctx, tx, company, f)
 }
 
-// Trouble is how many payments of a payroll are in a state that somebody has to look at: ActionRequired or Returned.
+// Trouble is how many payments of a payroll are in a state that somebody has to look at: ActionRequired or Returned, or OnHold
+// because the house cannot exchange what they need.
 type Trouble struct {
+	CompanyID string // by WaitingForExchange only
 	PayrollID string
 	State     State
 	Payments  int64

@@ -36,6 +36,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/quote"
@@ -93,6 +94,7 @@ const (
 	ReasonNoDestination = "no_distribution"        // the payee has no destination any more
 	ReasonInactive      = "recipient_inactive"     // the payee was deactivated before release
 	ReasonNoRail        = "currency_not_supported" // no rail carries the destination's asset
+	ReasonConversion    = "conversion_unavailable" // the house does not own enough of the destination's asset now; it is paid when it does
 	ReasonPayoutFailed  = "payout_failed"          // a destination refused the payout
 	ReasonCoolDown      = "destination_changed"    // the payee's destination is new; it is paid when the change is old enough
 	ReasonReverted      = "funding_reverted"       // a reorg removed the funding
@@ -243,6 +245,8 @@ type Service struct {
 	// and leaves before anybody looks. It counts from the change, and only for payees who were paid before. Zero waits for
 	// nothing.
 	CoolDown time.Duration
+	// FX says how much the house can exchange into what payees are paid in.
+	FX fx.Desk
 	// VerifiedOnly refuses companies whose verification is not approved: whoever signed up by themselves pays nobody before that.
 	VerifiedOnly bool
 	// Watched refuses while the chain goes unwatched, and with it every new price: a payment would not be seen in time.

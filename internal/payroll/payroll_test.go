@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
@@ -52,7 +53,7 @@ func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *house {
 	t.Helper()
 	chaintest.Follow(t, d, "regtest")
 	h := &house{t: t, d: d, clock: clock}
-	h.s = &Service{Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute}
+	h.s = &Service{Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, FX: fx.Desk{Open: true}}
 	const ever = 100_000 * time.Hour
 	r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
 	if err := r.Refresh(t.Context()); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/ledger"
@@ -119,12 +120,9 @@ func destinations(p recipient.Payee, all map[string][]distribution.Distribution)
 
 var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)
 
-// carried says whether a rail exists for every destination. Bitcoin is paid only out of bitcoins that the company brought: the
-// wallet on the chain is one for all companies, and nobody's payees are paid with what belongs to another.
-func carried(used []distribution.Distribution, funding money.Asset) bool {
-	return !slices.ContainsFunc(used, func(d distribution.Distribution) bool {
-		return !distribution.Payable(d.Symbol) || d.Symbol == money.BTC && funding != money.BTC
-	})
+// carried says whether a rail exists for every destination.
+func carried(used []distribution.Distribution) bool {
+	return !slices.ContainsFunc(used, func(d distribution.Distribution) bool { return !distribution.Payable(d.Symbol) })
 }
 
 // method is how a payroll is funded: as asked, or the company's way, or by the chain.
@@ -302,8 +300,8 @@ func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]reci
 	switch {
 	case owner == "":
 		list.Add("no_distribution", at(member), "This payee has no payment destination yet. Add a distribution first.")
-	case !carried(used, cmp.Or(t.funding, money.BTC)): // an unknown funding is a problem of its own
-		list.Add("currency_not_supported", at(member), "This payee wants to be paid in an asset that this installation does not pay out, or not from this funding: Bitcoin is paid by payrolls that are funded in BTC.")
+	case !carried(used):
+		list.Add("currency_not_supported", at(member), "This payee wants to be paid in an asset that this installation does not pay out.")
 	}
 	it.Owner = owner
 }
@@ -433,6 +431,7 @@ type due struct {
 	payment int // index into the owings
 	share   Share
 	amount  money.Amount // what the destination gets
+	rate    money.Rate   // the price at which it was exchanged; zero where it was not
 	dim     string       // the output's id, and the dimension of what is owed to it
 }
 
@@ -445,12 +444,14 @@ type allocation struct {
 }
 
 // allocate divides escrow over payments. rates has the present price between the payroll's
-// currency and each other asset that is paid out but not funded in. newID names outputs.
+// currency and each other asset that is paid out but not funded in, room what the house can
+// exchange into each asset. newID names outputs.
 //
 // What is paid in the funding asset is taken out of it, without exchange. All else, fees
 // included, is sold into the payroll's currency; the fraction of a unit that no conversion
-// carries is booked as rounding, so that each asset balances.
-func allocate(e escrow, payments []owing, fees money.Amount, rates map[money.Asset]money.Rate, newID func() string) (allocation, error) {
+// carries is booked as rounding, so that each asset balances. A payment for which there is no
+// room stays owed to its payee in the payroll's currency.
+func allocate(e escrow, payments []owing, fees money.Amount, rates map[money.Asset]money.Rate, room *fx.Room, newID func() string) (allocation, error) {
 	currency, funding := e.total.Asset(), e.held.Asset()
 	a := allocation{problems: map[int]string{}}
 	kept := money.Zero(funding)  // leaves escrow as it is
@@ -468,9 +469,19 @@ func allocate(e escrow, payments []owing, fees money.Amount, rates map[money.Ass
 		if werr != nil {
 			return a, werr
 		}
+		if problem == "" {
+			if problem, werr = e.exchange(outputs, room); werr != nil {
+				return a, werr
+			}
+		}
 		if problem != "" {
 			a.problems[i] = problem
 			outputs = nil
+			if !e.released && funding != currency {
+				if err := room.Owe(p.net); err != nil {
+					return a, err
+				}
+			}
 		}
 		owed := p.net
 		for _, out := range outputs {
@@ -547,6 +558,36 @@ func allocate(e escrow, payments []owing, fees money.Amount, rates map[money.Ass
 	return a, nil
 }
 
+// exchange takes what a payment's outputs need out of the room, and says ReasonConversion where there is too little. What
+// stayed owed to the payee after an earlier release was sold to the house then, and is owed no more once it is exchanged.
+func (e escrow) exchange(outputs []due, room *fx.Room) (problem string, err error) {
+	currency, funding := e.total.Asset(), e.held.Asset()
+	var need []money.Amount
+	freed := money.Zero(currency)
+	for _, out := range outputs {
+		switch asset := out.amount.Asset(); {
+		case asset == funding && !e.released: // comes out of escrow as it is
+		case asset != currency:
+			need = append(need, out.amount)
+			if e.released && funding != currency {
+				if freed, err = freed.Add(out.share.Amount); err != nil {
+					return "", err
+				}
+			}
+		case funding == currency: // likewise
+		case e.released:
+			need = append(need, money.Zero(currency)) // counted as owed already
+		default:
+			need = append(need, out.amount)
+		}
+	}
+	ok, err := room.Take(need...)
+	if err != nil || !ok {
+		return ReasonConversion, err
+	}
+	return "", room.Owe(freed.Neg())
+}
+
 // outputs works out what a payment's destinations get. A share that is too small to leave
 // on its rail goes with the payment's largest; when even that is too small, the payment
 // needs action.
@@ -559,11 +600,11 @@ func (p owing) outputs(index int, e escrow, rates map[money.Asset]money.Rate) ([
 		outputs := make([]due, len(shares))
 		small := -1
 		for i, s := range shares {
-			amount, err := payable(s, e, rates)
+			amount, rate, err := payable(s, e, rates)
 			if err != nil {
 				return nil, "", err
 			}
-			outputs[i] = due{payment: index, share: s, amount: amount}
+			outputs[i] = due{payment: index, share: s, amount: amount, rate: rate}
 			if tooSmall(amount) && small < 0 {
 				small = i
 			}
@@ -589,20 +630,22 @@ func (p owing) outputs(index int, e escrow, rates map[money.Asset]money.Rate) ([
 	}
 }
 
-// payable is a share in its destination's asset, rounded down.
-func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount, error) {
+// payable is a share in its destination's asset, rounded down, and the price at which it was exchanged.
+func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount, money.Rate, error) {
 	asset := s.Distribution.Symbol
 	switch {
 	case asset == s.Amount.Asset():
-		return s.Amount, nil
+		return s.Amount, money.Rate{}, nil
 	case asset == e.held.Asset() && !e.released:
-		return e.worth(s.Amount)
+		amount, err := e.worth(s.Amount)
+		return amount, e.rate, err
 	}
 	rate, ok := rates[asset]
 	if !ok {
-		return money.Amount{}, fmt.Errorf("payroll: no rate for %s", asset)
+		return money.Amount{}, rate, fmt.Errorf("payroll: no rate for %s", asset)
 	}
-	return rate.Convert(s.Amount, money.Floor)
+	amount, err := rate.Convert(s.Amount, money.Floor)
+	return amount, rate, err
 }
 
 func tooSmall(x money.Amount) bool {

@@ -215,7 +215,7 @@ func TestTheWorkedRelease(t *testing.T) {
 			{paymentID: "pmt_a", net: usd(600_00), shares: []Share{{dest(money.BTC, 100), usd(600_00)}}},
 			{paymentID: "pmt_b", net: usd(400_00), shares: []Share{{dest(money.EUR, 100), usd(400_00)}}},
 		},
-		usd(10_00), map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.92")}, counter())
+		usd(10_00), map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.92")}, nil, counter())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 		if funding == money.BTC && rapid.Bool().Draw(t, "one rate") {
 			e.rate = price
 		}
-		a, err := allocate(e, payments, fee, prices, counter())
+		a, err := allocate(e, payments, fee, prices, nil, counter())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +301,7 @@ func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 			}
 		}
 		e.released = true
-		again, err := allocate(e, payments, usd(0), map[money.Asset]money.Rate{money.EUR: prices[money.EUR], money.JPY: prices[money.JPY], money.BTC: price}, counter())
+		again, err := allocate(e, payments, usd(0), map[money.Asset]money.Rate{money.EUR: prices[money.EUR], money.JPY: prices[money.JPY], money.BTC: price}, nil, counter())
 		if err != nil || len(again.release) > 0 {
 			t.Fatalf("a second release books %v, %v", again.release, err)
 		}

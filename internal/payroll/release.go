@@ -112,8 +112,8 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	return p.concludePayments(ctx, tx)
 }
 
-// retry releases the payments that needed action for want of a destination, or waited for a new one to grow old or for a review
-// to end, each from what the first release left owed to the payee, at the present rates.
+// retry releases the payments that needed action for want of a destination, or waited for a new one to grow old, for a review to
+// end or for the house to own what they are paid in, each from what the first release left owed to the payee, at the present rates.
 func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	waiting, err := p.payments(ctx, tx, ActionRequired)
 	if err != nil {
@@ -181,8 +181,12 @@ func (s *Service) divide(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 	if err != nil {
 		return nil, err
 	}
+	room, err := s.FX.Take(ctx, tx, e.exchanged(owings)...)
+	if err != nil {
+		return nil, err
+	}
 	r := &release{p: p, of: map[string][]payout.Output{}}
-	if r.lines, err = allocate(e, owings, fees, prices, func() string { return tx.NewID("out") }); err != nil {
+	if r.lines, err = allocate(e, owings, fees, prices, room, func() string { return tx.NewID("out") }); err != nil {
 		return nil, err
 	}
 	r.outputs = make([]payout.Output, len(r.lines.outputs))
@@ -195,7 +199,7 @@ func (s *Service) divide(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 		}
 		o := payout.Output{
 			CompanyID: p.CompanyID, ID: d.dim, PayrollID: p.ID, PaymentID: m.ID, DistributionID: to.ID, Rail: payout.Rail(to.Rail),
-			Amount: d.amount, Input: d.share.Amount, Address: to.Address, Destination: snapshot,
+			Amount: d.amount, Input: d.share.Amount, Rate: d.rate, Address: to.Address, Destination: snapshot,
 		}
 		r.outputs[i] = o
 		r.of[m.ID] = append(r.of[m.ID], o)
@@ -252,7 +256,7 @@ func (s *Service) owings(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 			o.problem = ReasonInactive
 		case len(used) == 0:
 			o.problem = ReasonNoDestination
-		case !carried(used, p.FundingCurrency):
+		case !carried(used):
 			o.problem = ReasonNoRail
 		case fresh:
 			o.problem = ReasonCoolDown
@@ -266,6 +270,47 @@ func (s *Service) owings(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 	return owings, nil
 }
 
+// WaitingForExchange lists the payrolls of all companies with payments that the house could not exchange, the oldest first.
+func WaitingForExchange(ctx context.Context, tx *db.Tx) ([]Trouble, error) {
+	return waitingForExchange(ctx, tx)
+}
+
+// Exchange releases anew what the house could not exchange. It belongs to no request: run it now and then.
+func Exchange(ctx context.Context, d *db.DB) error {
+	var waiting []Trouble
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		waiting, err = WaitingForExchange(ctx, tx)
+		return err
+	}); err != nil || len(waiting) == 0 {
+		return err
+	}
+	return d.Write(ctx, func(_ context.Context, tx *db.Tx) error {
+		for _, w := range waiting {
+			job.Enqueue(tx, job.New{CompanyID: w.CompanyID, Kind: JobRelease, Payload: idPayload{w.PayrollID}})
+		}
+		return nil
+	})
+}
+
+// exchanged lists the assets into which a release exchanges, each once.
+func (e escrow) exchanged(owings []owing) []money.Asset {
+	currency, funding := e.total.Asset(), e.held.Asset()
+	var assets []money.Asset
+	for _, o := range owings {
+		for _, s := range o.shares {
+			switch asset := s.Distribution.Symbol; {
+			case asset == funding && !e.released, asset == currency && funding == currency, slices.Contains(assets, asset):
+			default:
+				assets = append(assets, asset)
+			}
+		}
+	}
+	if len(assets) > 0 && funding != currency && !slices.Contains(assets, currency) {
+		assets = append(assets, currency) // what stays owed counts against it
+	}
+	return assets
+}
+
 // prices reads the present price of every asset that is paid out by exchange. A crypto
 // asset is the base of its price, so that no digits are lost.
 func (p *Payroll) prices(ctx context.Context, tx *db.Tx, owings []owing, e escrow) (map[money.Asset]money.Rate, error) {
@@ -276,11 +321,7 @@ func (p *Payroll) prices(ctx context.Context, tx *db.Tx, owings []owing, e escro
 			if _, known := prices[asset]; known || asset == p.Currency || asset == p.FundingCurrency && !e.released {
 				continue
 			}
-			base, in := p.Currency, asset
-			if asset.IsCrypto() {
-				base, in = in, base
-			}
-			rate, err := rates.Latest(ctx, tx, base, in)
+			rate, err := price(ctx, tx, p.Currency, asset)
 			if err != nil {
 				return nil, err
 			}
@@ -288,6 +329,14 @@ func (p *Payroll) prices(ctx context.Context, tx *db.Tx, owings []owing, e escro
 		}
 	}
 	return prices, nil
+}
+
+// price is the present price between a payroll's currency and another asset.
+func price(ctx context.Context, tx *db.Tx, currency, asset money.Asset) (money.Rate, error) {
+	if asset.IsCrypto() {
+		return rates.Latest(ctx, tx, asset, currency)
+	}
+	return rates.Latest(ctx, tx, currency, asset)
 }
 
 func (r *release) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
@@ -299,7 +348,7 @@ func (r *release) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
 // stop takes a payment that cannot be paid now out of the run.
 func (r *release) stop(ctx context.Context, tx *db.Tx, m *Payment, problem string) error {
 	from, to := m.State, ActionRequired
-	if problem == ReasonCoolDown || problem == ReasonReview {
+	if problem == ReasonCoolDown || problem == ReasonReview || problem == ReasonConversion {
 		to = OnHold
 	}
 	if err := r.p.movePayment(ctx, tx, m, to, problem); err != nil {

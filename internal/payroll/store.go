@@ -188,6 +188,16 @@ func troubles(ctx context.Context, tx *db.Tx, companyID string) ([]Trouble, erro
 	})
 }
 
+// waitingForExchange are the payrolls, whoever's they are, with payments that the house could not exchange, the oldest first.
+func waitingForExchange(ctx context.Context, tx *db.Tx) ([]Trouble, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, COUNT(*) FROM payments
+		WHERE state = 'on_hold' AND reason = 'conversion_unavailable' GROUP BY company_id, payroll_id ORDER BY payroll_id LIMIT 1000`)
+	return db.Collect(rows, err, func(r *db.Rows) (t Trouble, err error) {
+		t.State = OnHold
+		return t, r.Scan(&t.CompanyID, &t.PayrollID, &t.Payments)
+	})
+}
+
 const day = int64(24 * time.Hour / time.Microsecond)
 
 func paidByDay(ctx context.Context, tx *db.Tx, companyID string, from time.Time) ([]Paid, error) {

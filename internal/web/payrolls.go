@@ -201,6 +201,9 @@ func (c *call) paymentTable(part []payroll.Payment, names map[string]string) tab
 // output is what a destination gets, and how that stands.
 func (c *call) output(o payout.Output) cell {
 	s := cell{Text: c.text("output.to", c.money(o.Amount), destinationHint(o)), Lines: []cell{{Text: c.word("output.state", string(o.State))}}}
+	if !o.Rate.IsZero() {
+		s.Lines = append(s.Lines, cell{Text: c.text("payroll.rate.is", string(o.Rate.Base()), c.number(o.Rate.String()), string(o.Rate.Quote()))})
+	}
 	if o.Reason != "" {
 		s.Lines = append(s.Lines, cell{Text: c.word("reason", o.Reason)})
 	}
