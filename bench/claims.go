@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -82,6 +83,8 @@ func (b *bench) createClaims(ctx context.Context, binary string) error {
 
 	t := newTable(b.out, fmt.Sprintf("%s: claims a second (%d rows each)", b.engine, one.rows()),
 		"clients", "many companies", "p50", "p99", "one company", "p50", "p99", "floor", "p50", "p99", "many of the floor", "one of the floor")
+	work := newTable(b.out, "", "clients", "many companies: service", "database", "client", "one company: service", "database", "client", "floor: server and client", "database",
+		"floor by many", "floor by one")
 	for _, n := range b.clients {
 		b.say("%d clients create claims", n)
 		in := func(companies int, c *client) func(int) error {
@@ -90,17 +93,77 @@ func (b *bench) createClaims(ctx context.Context, binary string) error {
 				return c.post(ctx, by, claimPath, newKey(), by.claim())
 			}
 		}
-		var flows [3]flow
-		for i, f := range []func(int) error{in(n, own), in(1, own), in(n, floor)} {
-			if flows[i], err = throughput(n, b.span, f); err != nil {
-				return err
-			}
+		flows, err := b.inTurns(n, service.pid, in(n, own), in(1, own), in(n, floor))
+		if err != nil {
+			return err
 		}
 		many, single, low := flows[0], flows[1], flows[2]
 		t.row(n, many.rate, many.p50, many.p99, single.rate, single.p50, single.p99, low.rate, low.p50, low.p99,
 			ratio(many.rate, low.rate), ratio(single.rate, low.rate))
+		work.row(n, many.each(0), many.each(1), many.each(2), single.each(0), single.each(1), single.each(2), low.each(2), low.each(1),
+			ratio(float64(low.each()), float64(many.each())), ratio(float64(low.each()), float64(single.each())))
 	}
-	return t.end()
+	if err := t.end(); err != nil {
+		return err
+	}
+	fmt.Fprintf(b.out, "\nprocessors' time for each claim\n")
+	return work.end()
+}
+
+// turns is how often flows take turns, so that what else the machine does falls on all of them.
+const turns = 4
+
+// worn is a flow with what it cost the service, the database's server, and this process, in which clients and floor are.
+type worn struct {
+	flow
+	n    int
+	work [3]time.Duration
+}
+
+// each is what one of them cost in some of the processes, or in all.
+func (w worn) each(of ...int) micros {
+	if len(of) == 0 {
+		of = []int{0, 1, 2}
+	}
+	var sum time.Duration
+	for _, i := range of {
+		sum += w.work[i]
+	}
+	return micros(sum / time.Duration(max(w.n, 1)))
+}
+
+// inTurns is throughput for several flows, each in some pieces, one after the other.
+func (b *bench) inTurns(n, service int, all ...func(client int) error) ([]worn, error) {
+	now := func() [3]time.Duration {
+		return [3]time.Duration{worked(service), workedAll(b.server), worked(os.Getpid())}
+	}
+	flows := make([]worn, len(all))
+	took, lasted := make([][]time.Duration, len(all)), make([]time.Duration, len(all))
+	for turn := range turns {
+		for i, f := range all {
+			if turn == 0 {
+				if _, _, err := stream(n, b.span/6, f); err != nil {
+					return nil, err
+				}
+			}
+			before := now()
+			some, elapsed, err := stream(n, b.span/turns, f)
+			if err != nil {
+				return nil, err
+			}
+			for j, w := range now() {
+				flows[i].work[j] += w - before[j]
+			}
+			took[i] = append(took[i], some...)
+			lasted[i] += elapsed
+		}
+	}
+	for i := range flows {
+		flows[i].n = len(took[i])
+		flows[i].rate = float64(len(took[i])) / lasted[i].Seconds()
+		flows[i].spread = spreadOf(took[i])
+	}
+	return flows, nil
 }
 
 // till is a merchant inside this process, like line.

@@ -138,12 +138,12 @@ func run(ctx context.Context, out io.Writer, o options) error {
 
 // measure runs the parts on one engine.
 func measure(ctx context.Context, out io.Writer, o options, engine, binary, dir string) error {
-	databases, stop, err := provision(ctx, engine, dir)
+	databases, server, stop, err := provision(ctx, engine, dir)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	b := bench{options: o, out: out, engine: engine, databases: databases}
+	b := bench{options: o, out: out, engine: engine, databases: databases, server: server}
 	if o.overHTTP {
 		if err := b.service(ctx, binary); err != nil {
 			return err
@@ -181,6 +181,7 @@ type bench struct {
 	out       io.Writer
 	engine    string
 	databases func(name string) (string, error)
+	server    int // the process of the database's server; 0 where there is none
 
 	world      *world
 	own, floor *client
@@ -392,21 +393,22 @@ func (b *bench) ledger(ctx context.Context) error {
 	return t.end()
 }
 
-// provision makes a place for databases that write through to disk, and a function that makes one of them.
-func provision(ctx context.Context, engine, dir string) (database func(name string) (string, error), stop func(), err error) {
+// provision makes a place for databases that write through to disk, and a function that makes one of them. pid is that of their
+// server, if they have one.
+func provision(ctx context.Context, engine, dir string) (database func(name string) (string, error), pid int, stop func(), err error) {
 	switch engine {
 	case "sqlite":
 		return func(name string) (string, error) {
 			return "sqlite:" + filepath.Join(dir, name, "stipend.db"), nil
-		}, func() {}, nil
+		}, 0, func() {}, nil
 	case "postgres":
 		server, err := dbtest.Start(ctx, ".", true)
 		if err != nil {
-			return nil, nil, fmt.Errorf("no PostgreSQL: %w (make tools gets one)", err)
+			return nil, 0, nil, fmt.Errorf("no PostgreSQL: %w (make tools gets one)", err)
 		}
-		return func(name string) (string, error) { return server.Database(ctx, name) }, server.Stop, nil
+		return func(name string) (string, error) { return server.Database(ctx, name) }, server.PID, server.Stop, nil
 	}
-	return nil, nil, fmt.Errorf("-engines: there is no %q", engine)
+	return nil, 0, nil, fmt.Errorf("-engines: there is no %q", engine)
 }
 
 type spread struct{ p50, p99, max time.Duration }
@@ -423,13 +425,18 @@ type flow struct {
 
 // throughput runs f in n clients at once for a while, after a short run that does not count.
 func throughput(n int, span time.Duration, f func(client int) error) (flow, error) {
-	if _, err := stream(n, span/6, f); err != nil {
+	if _, _, err := stream(n, span/6, f); err != nil {
 		return flow{}, err
 	}
-	return stream(n, span, f)
+	every, elapsed, err := stream(n, span, f)
+	if err != nil {
+		return flow{}, err
+	}
+	return flow{float64(len(every)) / elapsed.Seconds(), spreadOf(every)}, nil
 }
 
-func stream(n int, span time.Duration, f func(client int) error) (flow, error) {
+// stream says how long each run took, and how long all lasted.
+func stream(n int, span time.Duration, f func(client int) error) (every []time.Duration, elapsed time.Duration, err error) {
 	var failed atomic.Pointer[error]
 	took := make([][]time.Duration, n)
 	began := time.Now()
@@ -447,12 +454,10 @@ func stream(n int, span time.Duration, f func(client int) error) (flow, error) {
 		})
 	}
 	all.Wait()
-	elapsed := time.Since(began)
 	if err := failed.Load(); err != nil {
-		return flow{}, *err
+		return nil, 0, *err
 	}
-	every := slices.Concat(took...)
-	return flow{float64(len(every)) / elapsed.Seconds(), spreadOf(every)}, nil
+	return slices.Concat(took...), time.Since(began), nil
 }
 
 // micros is a duration that prints as microseconds.

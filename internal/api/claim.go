@@ -188,12 +188,18 @@ type (
 	}
 )
 
-func createClaim(ctx context.Context, tx *db.Tx, c *call, in *claimCreateInput) (*claimQuote, error) {
+func (in *claimCreateInput) params(c *call) claim.CreateParams {
 	b := &in.Body
-	made, err := c.Claim.Create(ctx, tx, c.by, claim.CreateParams{
+	return claim.CreateParams{
 		CompanyID: c.company, PayerID: b.PayerID, AmountText: string(b.Amount), Currency: b.DenominationCurrency, Funding: b.FundingCurrency,
 		Description: b.Description, ReturnURL: b.ReturnURL,
-	})
+	}
+}
+
+func claimKeys(c *call, in *claimCreateInput) []db.Ahead { return in.params(c).Keys() }
+
+func createClaim(ctx context.Context, tx *db.Tx, c *call, in *claimCreateInput) (*claimQuote, error) {
+	made, err := c.Claim.Create(ctx, tx, c.by, in.params(c))
 	if err != nil {
 		return nil, err
 	}

@@ -149,6 +149,8 @@ type handler struct {
 	before func(ctx context.Context, c *call, in any) error
 	// replayed adapts a stored answer to being sent again.
 	replayed func(string) string
+	// ahead says what run will look up, so that requests which share a transaction read it together.
+	ahead func(c *call, in any) []db.Ahead
 	// secret marks an answer that holds a secret: it is sealed where it is stored to be sent again.
 	secret bool
 }
@@ -206,6 +208,12 @@ func handle[In, Out any](fn func(context.Context, *db.Tx, *call, *In) (*Out, err
 // after adds work to a handler that runs before its transaction.
 func after[In any](before func(context.Context, *call, *In) error, h handler) handler {
 	h.before = func(ctx context.Context, c *call, in any) error { return before(ctx, c, in.(*In)) }
+	return h
+}
+
+// knowing adds to a handler what it will look up.
+func knowing[In any](ahead func(*call, *In) []db.Ahead, h handler) handler {
+	h.ahead = func(c *call, in any) []db.Ahead { return ahead(c, in.(*In)) }
 	return h
 }
 
@@ -560,6 +568,10 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 			}
 			return json.Marshal(out)
 		}
+		var ahead []db.Ahead
+		if rt.handler.ahead != nil {
+			ahead = rt.handler.ahead(c, v.Interface())
+		}
 		var out []byte
 		switch rt.kind {
 		case read:
@@ -572,11 +584,11 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 				err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 					out, err = run(ctx, tx)
 					return err
-				})
+				}, ahead...)
 				break
 			}
 			var replayed bool
-			out, replayed, err = s.once(ctx, once, rt.handler, run)
+			out, replayed, err = s.once(ctx, once, rt.handler, run, ahead)
 			if replayed && err == nil {
 				w.Header().Set("Idempotent-Replayed", "true")
 			}
@@ -622,7 +634,7 @@ func (c *call) actFor(field reflect.Value) error {
 }
 
 // once runs a write at most once for its key. A failed run leaves the key free.
-func (s *server) once(ctx context.Context, c keyUse, h handler, run func(context.Context, *db.Tx) ([]byte, error)) (out []byte, replayed bool, err error) {
+func (s *server) once(ctx context.Context, c keyUse, h handler, run func(context.Context, *db.Tx) ([]byte, error), ahead []db.Ahead) (out []byte, replayed bool, err error) {
 	leave, err := s.flights.enter(ctx, c, s.twinWait)
 	if err != nil {
 		return nil, false, err
@@ -656,7 +668,7 @@ func (s *server) once(ctx context.Context, c keyUse, h handler, run func(context
 		}
 		c.store(tx, keep)
 		return nil
-	})
+	}, append(ahead, answers.Key(c.ahead()))...)
 	return out, replayed, err
 }
 

@@ -153,7 +153,7 @@ var routes = []route{
 	{method: "POST", path: "/api/vendor/payroll", scope: identity.CompanyWorkersPay, kind: write, handler: handle(createVendorPayroll), keyed: true,
 		name: "create-vendor-payroll", summary: "Pay vendors, each against an uploaded invoice"},
 
-	{method: "POST", path: "/api/merchant/claim/create", scope: identity.CompanyWorkersPay, kind: write, handler: handle(createClaim),
+	{method: "POST", path: "/api/merchant/claim/create", scope: identity.CompanyWorkersPay, kind: write, handler: knowing(claimKeys, handle(createClaim)),
 		name: "create-claim", summary: "Create a claim, and a price at which it can be paid"},
 	{method: "POST", path: "/api/merchant/claim/quote/refresh", scope: identity.CompanyWorkersPay, kind: write, handler: handle(refreshClaimQuote),
 		name: "refresh-claim-quote", summary: "Refresh an expired quote of a claim"},

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -23,27 +22,59 @@ type keyUse struct {
 	principal, route, key, fingerprint string
 }
 
+// answers are what is stored under keys.
+var answers = db.NewLookup(func(tx *db.Tx, keys []keyUse, found func(keyUse, kept)) (all []db.Question) {
+	rows := make([][]any, len(keys))
+	for i, k := range keys {
+		rows[i] = []any{k.principal, k.route, k.key}
+	}
+	for values, args := range tx.Values(rows, 1) {
+		// One look into the index for each: a join is planned for a small table, and would go on to read all of a large one.
+		all = append(all, db.Question{Query: "WITH k (principal, route, key) AS (" + values + `) SELECT principal, route, key,
+			(SELECT fingerprint FROM idempotency i WHERE i.principal = k.principal AND i.route = k.route AND i.key = k.key),
+			(SELECT response FROM idempotency i WHERE i.principal = k.principal AND i.route = k.route AND i.key = k.key),
+			(SELECT created_at FROM idempotency i WHERE i.principal = k.principal AND i.route = k.route AND i.key = k.key) FROM k`, Args: args, Row: func(r *db.Rows) error {
+			var c keyUse
+			var fingerprint, response *string
+			var created *int64
+			err := r.Scan(&c.principal, &c.route, &c.key, &fingerprint, &response, &created)
+			if err == nil && created != nil {
+				found(c, kept{*fingerprint, *response, *created})
+			}
+			return err
+		}})
+	}
+	return all
+})
+
+// kept is a stored answer with the request that it answered.
+type kept struct {
+	fingerprint, response string
+	created               int64
+}
+
+// ahead is the key to look up, whatever was sent under it.
+func (c keyUse) ahead() keyUse {
+	c.fingerprint = ""
+	return c
+}
+
 // replay finds the stored answer for a key, and whether there is one. Another request under the same key is refused.
 func (c keyUse) replay(ctx context.Context, tx *db.Tx) (response string, found bool, err error) {
-	var fingerprint string
-	var created int64
-	err = tx.QueryRow(ctx, `SELECT fingerprint, response, created_at FROM idempotency
-		WHERE principal = $1 AND route = $2 AND key = $3`, c.principal, c.route, c.key).Scan(&fingerprint, &response, &created)
+	a, found, err := answers.Get(ctx, tx, c.ahead())
 	switch {
-	case errors.Is(err, db.ErrNoRows):
-		return "", false, nil
-	case err != nil:
+	case err != nil || !found:
 		return "", false, err
-	case created <= db.Micros(tx.Now().Add(-keyLife)):
+	case a.created <= db.Micros(tx.Now().Add(-keyLife)):
 		_, err = tx.Exec(ctx, `DELETE FROM idempotency WHERE principal = $1 AND route = $2 AND key = $3 AND created_at = $4`,
-			c.principal, c.route, c.key, created)
+			c.principal, c.route, c.key, a.created)
 		return "", false, err
-	case fingerprint != c.fingerprint:
+	case a.fingerprint != c.fingerprint:
 		return "", false, errKeyReused
-	case response == "":
+	case a.response == "":
 		return "", false, errForgotten
 	}
-	return response, true, nil
+	return a.response, true, nil
 }
 
 // store records the answer. It is written with the effect: if another process was faster, the commit fails on the

@@ -39,7 +39,20 @@ type Pool struct {
 
 	mu   sync.Mutex
 	free [2][]indexRange
+
+	// made are external addresses whose keys were worked out before anybody asked: that takes longer than all else of giving one
+	// out, and transactions that share a commit run one after another.
+	made chan made
+	more chan struct{}
 }
+
+type made struct {
+	address string
+	index   int64
+}
+
+// madeAhead is how many they are at most.
+const madeAhead = 64
 
 type indexRange struct{ next, end int64 }
 
@@ -49,7 +62,9 @@ func NewPool(d *db.DB, name string, keys Deriver, chains ...string) *Pool {
 	if len(chains) == 0 {
 		chains = []string{name}
 	}
-	return &Pool{d: d, name: name, chains: chains, keys: keys, refill: make(chan struct{}, 1)}
+	return &Pool{d: d, name: name, chains: chains, keys: keys, refill: make(chan struct{}, 1),
+		made: make(chan made, madeAhead), more: make(chan struct{}, 1),
+	}
 }
 
 // Start takes the first ranges, and more whenever they run low, until ctx ends.
@@ -57,6 +72,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	if err := p.fill(ctx); err != nil {
 		return err
 	}
+	go p.makeAhead(ctx)
 	go func() {
 		for {
 			select {
@@ -74,6 +90,35 @@ func (p *Pool) Start(ctx context.Context) error {
 		}
 	}()
 	return nil
+}
+
+// makeAhead keeps addresses ready once the first was asked for, until ctx ends.
+func (p *Pool) makeAhead(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.more:
+		}
+		for ctx.Err() == nil && len(p.made) < madeAhead {
+			index, ok := p.next(External)
+			if !ok {
+				break // whoever takes the next one asks again
+			}
+			addr, err := p.derive(External, index)
+			if err != nil {
+				continue // this index has no key, or there is none left, which Take tells
+			}
+			p.made <- made{addr, index}
+		}
+	}
+}
+
+func (p *Pool) derive(branch uint32, index int64) (string, error) {
+	if index > math.MaxInt32 {
+		return "", fmt.Errorf("chain %s: branch %d has no addresses left", p.name, branch)
+	}
+	return p.keys.Address(branch, uint32(index))
 }
 
 func (p *Pool) fill(ctx context.Context) error {
@@ -120,27 +165,48 @@ func (p *Pool) take(ctx context.Context, tx *db.Tx, branch uint32, companyID, ob
 	if err := p.checkFollowed(ctx, tx); err != nil {
 		return "", err
 	}
+	if branch == External {
+		wake(p.more)
+		select {
+		case m := <-p.made:
+			p.give(tx, address{m.address, companyID, objectID, int64(branch), m.index})
+			return m.address, nil
+		default:
+		}
+	}
 	// One index in 2^127 has no key; the next one does.
 	var last error
 	for range 3 {
-		index, err := p.index(ctx, tx, branch)
-		if err != nil {
-			return "", err
+		index, ok := p.next(branch)
+		if !ok {
+			var err error
+			if index, err = reserveIndexes(ctx, tx, p.name, branch, 1); err != nil {
+				return "", err
+			}
 		}
-		if index > math.MaxInt32 {
-			return "", fmt.Errorf("chain %s: branch %d has no addresses left", p.name, branch)
-		}
-		addr, err := p.keys.Address(branch, uint32(index))
+		addr, err := p.derive(branch, index)
 		if err != nil {
 			last = err
 			continue
 		}
-		for _, name := range p.chains {
-			insertAddress(tx, name, address{addr, companyID, objectID, int64(branch), index})
-		}
+		p.give(tx, address{addr, companyID, objectID, int64(branch), index})
 		return addr, nil
 	}
 	return "", last
+}
+
+func (p *Pool) give(tx *db.Tx, a address) {
+	for _, name := range p.chains {
+		insertAddress(tx, name, a)
+	}
+}
+
+// wake tells whoever listens, unless it was told already.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // Ours says that an address was given out by the wallet.
@@ -168,15 +234,15 @@ func (p *Pool) checkFollowed(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-func (p *Pool) index(ctx context.Context, tx *db.Tx, branch uint32) (int64, error) {
+// next is an index of those that were taken ahead, if there is one.
+func (p *Pool) next(branch uint32) (index int64, ok bool) {
 	p.mu.Lock()
 	left := int64(0)
-	index := int64(-1)
 	ranges := p.free[branch]
 	for len(ranges) > 0 && ranges[0].next == ranges[0].end {
 		ranges = ranges[1:]
 	}
-	if len(ranges) > 0 {
+	if ok = len(ranges) > 0; ok {
 		index = ranges[0].next
 		ranges[0].next++
 	}
@@ -186,13 +252,7 @@ func (p *Pool) index(ctx context.Context, tx *db.Tx, branch uint32) (int64, erro
 	p.free[branch] = ranges
 	p.mu.Unlock()
 	if left < rangeSize/2 {
-		select {
-		case p.refill <- struct{}{}:
-		default:
-		}
+		wake(p.refill)
 	}
-	if index >= 0 {
-		return index, nil
-	}
-	return reserveIndexes(ctx, tx, p.name, branch, 1)
+	return index, ok
 }

@@ -28,6 +28,15 @@ type CreateParams struct {
 	ReturnURL   string
 }
 
+// Keys are what Create will look up.
+func (p CreateParams) Keys() []db.Ahead {
+	all := []db.Ahead{identity.CompanyKey(p.CompanyID), merchants.Key(p.CompanyID), rates.Key(money.BTC)}
+	if a := money.Asset(p.Currency); a != money.USD && a != money.BTC {
+		all = append(all, rates.Key(a))
+	}
+	return all
+}
+
 // Create makes a claim with its price and its address. Everything that is wrong with the request is told at once.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (Claim, error) {
 	companyID, err := by.Company(p.CompanyID)

@@ -2,7 +2,6 @@ package claim
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -67,8 +66,8 @@ func SettingsOf(ctx context.Context, tx *db.Tx, by identity.Principal, companyID
 // settingsOf has the defaults for a company that decided nothing: nothing is forgiven beyond what its contract says, nothing
 // unconfirmed is taken, nothing late is touched, nobody else's page shows the checkout.
 func settingsOf(ctx context.Context, tx *db.Tx, company identity.Company) (Settings, error) {
-	s, err := loadSettings(ctx, tx, company.ID)
-	if errors.Is(err, db.ErrNoRows) {
+	s, found, err := merchants.Get(ctx, tx, company.ID)
+	if err == nil && !found {
 		return Settings{
 			CompanyID: company.ID, Schedule: Manual,
 			Policy: Policy{ToleranceBps: company.ToleranceBps, Confirmations: 1, Late: LateManual},

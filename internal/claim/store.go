@@ -194,20 +194,26 @@ func insertApplied(ctx context.Context, tx *db.Tx, c *Claim, depositID string, r
 	return err
 }
 
-func loadSettings(ctx context.Context, tx *db.Tx, companyID string) (Settings, error) {
-	s := Settings{CompanyID: companyID}
-	var late, settle, origins, schedule string
-	var updated int64
-	err := tx.QueryRow(ctx, `SELECT tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins, schedule, payout_address, support_email, version, updated_at
-		FROM merchant_settings WHERE company_id = $1`, companyID).Scan(&s.ToleranceBps, &s.Confirmations, &late, &s.GraceSeconds, &settle, &origins,
-		&schedule, &s.PayoutAddress, &s.SupportEmail, &s.Version, &updated)
-	if err != nil {
-		return s, err
+var merchants = db.NewLookup(func(tx *db.Tx, companies []string, found func(string, Settings)) (all []db.Question) {
+	for in, args := range tx.In(companies, 1) {
+		all = append(all, db.Question{Query: `SELECT company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins, schedule,
+			payout_address, support_email, version, updated_at FROM merchant_settings WHERE company_id IN ` + in, Args: args, Row: func(r *db.Rows) error {
+			var s Settings
+			var late, settle, origins, schedule string
+			var updated int64
+			err := r.Scan(&s.CompanyID, &s.ToleranceBps, &s.Confirmations, &late, &s.GraceSeconds, &settle, &origins,
+				&schedule, &s.PayoutAddress, &s.SupportEmail, &s.Version, &updated)
+			if err != nil {
+				return err
+			}
+			s.Late, s.SettleIn, s.Schedule, s.UpdatedAt = LatePolicy(late), money.Asset(settle), Schedule(schedule), db.Time(updated)
+			s.Origins, err = readOrigins(origins)
+			found(s.CompanyID, s)
+			return err
+		}})
 	}
-	s.Late, s.SettleIn, s.Schedule, s.UpdatedAt = LatePolicy(late), money.Asset(settle), Schedule(schedule), db.Time(updated)
-	s.Origins, err = readOrigins(origins)
-	return s, err
-}
+	return all
+})
 
 // saveSettings writes the next version over the very one that was read.
 func saveSettings(ctx context.Context, tx *db.Tx, s Settings) error {

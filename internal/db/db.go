@@ -239,7 +239,7 @@ func (d *DB) Read(ctx context.Context, fn func(context.Context, *Tx) error) erro
 
 func (d *DB) readWith(ctx context.Context, c conn, fn func(context.Context, *Tx) error) error {
 	tx := &Tx{db: d, conn: c, readOnly: true}
-	if err := tx.start(ctx); err != nil {
+	if err := tx.start(ctx, nil); err != nil {
 		return classify(err)
 	}
 	return classify(fn(ctx, tx))

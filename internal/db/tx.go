@@ -30,29 +30,31 @@ type Tx struct {
 	now      time.Time
 	readOnly bool
 	execs    int // statements that changed rows, so that a failed function is known to have left traces
+	began    int // how many of them there were when the function at work began
 	deferred map[*Group][]any
 	notices  []string
+	looked   map[Ahead]any // what lookups found
 }
 
-// start fixes the instant of the transaction.
-func (t *Tx) start(ctx context.Context) error {
-	now := t.db.opt.Clock()
+// start fixes the instant of the transaction, and looks up what is known ahead.
+func (t *Tx) start(ctx context.Context, ahead []Ahead) error {
+	t.now = t.db.opt.Clock().UTC().Truncate(time.Microsecond)
+	questions := t.questions(ahead)
 	if t.db.opt.AdjustableClock {
-		var offset string
-		switch err := t.QueryRow(ctx, "SELECT value FROM settings WHERE key = $1", clockOffset).Scan(&offset); {
-		case errors.Is(err, ErrNoRows):
-		case err != nil:
-			return err
-		default:
+		questions = append(questions, Question{"SELECT value FROM settings WHERE key = $1", []any{clockOffset}, func(r *Rows) error {
+			var offset string
+			if err := r.Scan(&offset); err != nil {
+				return err
+			}
 			micros, err := strconv.ParseInt(offset, 10, 64)
 			if err != nil {
 				return fmt.Errorf("settings.%s: %w", clockOffset, err)
 			}
-			now = now.Add(time.Duration(micros) * time.Microsecond)
-		}
+			t.now = t.now.Add(time.Duration(micros) * time.Microsecond)
+			return nil
+		}})
 	}
-	t.now = now.UTC().Truncate(time.Microsecond)
-	return nil
+	return t.Ask(ctx, questions)
 }
 
 const clockOffset = "clock_offset"
@@ -475,6 +477,7 @@ type conn interface {
 	exec(ctx context.Context, query string, args []any) (int64, error)
 	execAll(ctx context.Context, all []*Statement) error
 	query(ctx context.Context, query string, args []any) (*Rows, error)
+	ask(ctx context.Context, all []Question) error
 	later(ctx context.Context, refused func(error) error, query string, args []any) error
 	one(ctx context.Context, instead error, query string, args []any) error
 	settle(ctx context.Context) error // what one was called for is certain
@@ -656,6 +659,29 @@ func (p *pgConn) query(ctx context.Context, query string, args []any) (*Rows, er
 	return &Rows{pgx: rows, batch: results}, nil
 }
 
+func (p *pgConn) ask(ctx context.Context, all []Question) error {
+	for some := range slices.Chunk(all, mostWaiting) {
+		for _, q := range some {
+			p.waiting.Queue(q.Query, q.Args...)
+		}
+		results, err := p.flush(ctx, len(some))
+		if err != nil {
+			return err
+		}
+		for i := 0; i < len(some) && err == nil; i++ {
+			rows, failed := results.Query()
+			err = some[i].read(&Rows{pgx: rows}, failed)
+		}
+		if closed := results.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (p *pgConn) later(_ context.Context, refused func(error) error, query string, args []any) error {
 	if refused != nil {
 		if p.refused == nil {
@@ -805,6 +831,15 @@ func (c sqliteConn) query(ctx context.Context, query string, args []any) (*Rows,
 		return nil, err
 	}
 	return &Rows{sql: rows}, nil
+}
+
+func (c sqliteConn) ask(ctx context.Context, all []Question) error {
+	for _, q := range all {
+		if err := q.read(c.query(ctx, q.Query, q.Args)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c sqliteConn) later(ctx context.Context, refused func(error) error, query string, args []any) error {

@@ -32,10 +32,11 @@ const (
 )
 
 type request struct {
-	ctx  context.Context
-	fn   func(context.Context, *Tx) error
-	err  error
-	done chan struct{}
+	ctx   context.Context
+	fn    func(context.Context, *Tx) error
+	ahead []Ahead
+	err   error
+	done  chan struct{}
 }
 
 // panicked carries a panic of a write function back to its own caller.
@@ -54,8 +55,10 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value,
 // connections and unique violations found at the commit are retried a few times, then ErrRetryLater. A connection lost
 // during the commit itself is ErrRetryLater at once: what became of it is unknown, so fn is not run again. The caller's cancellation is
 // heeded until fn starts, not after: a commit is never abandoned half-way.
-func (d *DB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
-	r := &request{ctx: ctx, fn: fn, done: make(chan struct{})}
+//
+// What fn will look up may be said ahead: then it is read together with what the others want.
+func (d *DB) Write(ctx context.Context, fn func(context.Context, *Tx) error, ahead ...Ahead) error {
+	r := &request{ctx: ctx, fn: fn, ahead: ahead, done: make(chan struct{})}
 	select {
 	case d.queue <- r:
 	case <-ctx.Done():
@@ -185,13 +188,18 @@ func (d *DB) attempt(batch []*request) error {
 	}
 	defer end()
 	tx := &Tx{db: d, conn: c}
-	if err := tx.start(ctx); err != nil {
+	var ahead []Ahead
+	for _, r := range batch {
+		ahead = append(ahead, r.ahead...)
+	}
+	if err := tx.start(ctx, ahead); err != nil {
 		return err
 	}
 	written := false
 	for _, r := range batch {
 		r.err = nil
 		mark, execs := tx.mark(), tx.execs
+		tx.began = execs
 		// The function keeps its caller's values (request id, trace) but not its cancellation.
 		fctx, stop := context.WithTimeout(context.WithoutCancel(r.ctx), batchLimit)
 		r.err = runSafely(fctx, tx, r.fn)

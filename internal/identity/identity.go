@@ -142,6 +142,9 @@ func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error
 	return c, insertCompany(ctx, tx, c)
 }
 
+// CompanyKey is for who knows before a transaction that it will ask for a company.
+func CompanyKey(id string) db.Ahead { return companies.Key(id) }
+
 // CompanyByID reads a company, or says fault.NotFoundErr.
 func CompanyByID(ctx context.Context, tx *db.Tx, id string) (Company, error) {
 	return selectCompany(ctx, tx, id)

@@ -18,19 +18,28 @@ func insertCompany(ctx context.Context, tx *db.Tx, c Company) error {
 			c.FeeBps, c.PremiumBps, c.ToleranceBps, c.Version, now, now}})
 }
 
-func selectCompany(ctx context.Context, tx *db.Tx, id string) (Company, error) {
-	c := Company{ID: id}
-	var created int64
-	err := tx.QueryRow(ctx, `SELECT name, email, website, country, status, kyb_status, funding_method,
-			fee_bps, premium_bps, tolerance_bps, version, created_at
-		FROM companies WHERE company_id = $1`, id).
-		Scan(&c.Name, &c.Email, &c.Website, &c.Country, &c.Status, &c.KYBStatus, &c.FundingMethod,
-			&c.FeeBps, &c.PremiumBps, &c.ToleranceBps, &c.Version, &created)
-	if err != nil {
-		return Company{}, missing(err)
+var companies = db.NewLookup(func(tx *db.Tx, ids []string, found func(string, Company)) (all []db.Question) {
+	for in, args := range tx.In(ids, 1) {
+		all = append(all, db.Question{Query: `SELECT company_id, name, email, website, country, status, kyb_status, funding_method,
+			fee_bps, premium_bps, tolerance_bps, version, created_at FROM companies WHERE company_id IN ` + in, Args: args, Row: func(r *db.Rows) error {
+			var c Company
+			var created int64
+			err := r.Scan(&c.ID, &c.Name, &c.Email, &c.Website, &c.Country, &c.Status, &c.KYBStatus, &c.FundingMethod,
+				&c.FeeBps, &c.PremiumBps, &c.ToleranceBps, &c.Version, &created)
+			c.Created = db.Time(created)
+			found(c.ID, c)
+			return err
+		}})
 	}
-	c.Created = db.Time(created)
-	return c, nil
+	return all
+})
+
+func selectCompany(ctx context.Context, tx *db.Tx, id string) (Company, error) {
+	c, found, err := companies.Get(ctx, tx, id)
+	if err == nil && !found {
+		err = fault.NotFoundErr
+	}
+	return c, err
 }
 
 // insertUser leaves it to the unique index to decide a race of two sign-ups.

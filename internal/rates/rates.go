@@ -18,7 +18,6 @@ package rates
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -58,6 +57,9 @@ type Stored struct {
 	ValidTo    time.Time
 }
 
+// Key is for who knows before a transaction that it will ask for the price of an asset.
+func Key(a money.Asset) db.Ahead { return prices.Key(a) }
+
 // Latest is the price of one whole base in quote. It answers ErrUnavailable when either side has no price or an old one.
 func Latest(ctx context.Context, tx *db.Tx, base, quote money.Asset) (money.Rate, error) {
 	if base == quote {
@@ -85,8 +87,8 @@ func inDollars(ctx context.Context, tx *db.Tx, a money.Asset) (money.Rate, error
 	if a == money.USD {
 		return money.ParseRate(money.USD, money.USD, "1")
 	}
-	s, err := load(ctx, tx, a)
-	if errors.Is(err, db.ErrNoRows) || err == nil && !tx.Now().Before(s.ValidTo) {
+	s, found, err := prices.Get(ctx, tx, a)
+	if err == nil && (!found || !tx.Now().Before(s.ValidTo)) {
 		return money.Rate{}, ErrUnavailable.Set("currency", string(a))
 	}
 	return s.Rate, err

@@ -9,9 +9,20 @@ import (
 
 const storedColumns = "asset, rate, sources, observed_at, valid_to"
 
-func load(ctx context.Context, tx *db.Tx, a money.Asset) (Stored, error) {
-	return scanStored(tx.QueryRow(ctx, "SELECT "+storedColumns+" FROM rates WHERE asset = $1", string(a)))
-}
+var prices = db.NewLookup(func(tx *db.Tx, assets []money.Asset, found func(money.Asset, Stored)) (all []db.Question) {
+	names := make([]string, len(assets))
+	for i, a := range assets {
+		names[i] = string(a)
+	}
+	for in, args := range tx.In(names, 1) {
+		all = append(all, db.Question{Query: "SELECT " + storedColumns + " FROM rates WHERE asset IN " + in, Args: args, Row: func(r *db.Rows) error {
+			s, err := scanStored(r)
+			found(s.Rate.Base(), s)
+			return err
+		}})
+	}
+	return all
+})
 
 func loadAll(ctx context.Context, tx *db.Tx) (map[money.Asset]Stored, error) {
 	rows, err := tx.Query(ctx, "SELECT "+storedColumns+" FROM rates")
