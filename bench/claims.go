@@ -135,7 +135,7 @@ func (w worn) each(of ...int) micros {
 // inTurns is throughput for several flows, each in some pieces, one after the other.
 func (b *bench) inTurns(n, service int, all ...func(client int) error) ([]worn, error) {
 	now := func() [3]time.Duration {
-		return [3]time.Duration{worked(service), workedAll(b.server), worked(os.Getpid())}
+		return [3]time.Duration{workOf(service), workOfAll(b.server), workOf(os.Getpid())}
 	}
 	flows := make([]worn, len(all))
 	took, lasted := make([][]time.Duration, len(all)), make([]time.Duration, len(all))

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// worked is how long processors have worked for a process; 0 where the system does not say. Unlike a rate it changes little with
+// workOf is how long processors have worked for a process; 0 where the system does not say. Unlike a rate it changes little with
 // what else the machine does.
-func worked(pid int) time.Duration {
+func workOf(pid int) time.Duration {
 	own, _ := readStat(fmt.Sprintf("/proc/%d/stat", pid))
 	return own.worked
 }
 
-// workedAll is worked for a process and its children.
-func workedAll(pid int) time.Duration {
+// workOfAll is workOf for a process and its children.
+func workOfAll(pid int) time.Duration {
 	if pid == 0 {
 		return 0
 	}
-	sum := worked(pid)
+	sum := workOf(pid)
 	all, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range all {
 		if s, err := readStat(path); err == nil && s.parent == pid {
