@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -429,6 +430,18 @@ func (t *Tx) Defer(g *Group, item any) {
 // Deferred is what the transaction has left for the commit under a group, by all functions that share it.
 func (t *Tx) Deferred(g *Group) []any { return t.deferred[g] }
 
+// Take takes back what the transaction has left under a group since there were from of them, for a function that sees to it itself.
+func (t *Tx) Take(g *Group, from int) []any {
+	items := t.deferred[g]
+	if from > len(items) {
+		from = 0 // what was there then has been written
+	}
+	if from < len(items) {
+		t.deferred[g] = items[:from:from]
+	}
+	return items[from:]
+}
+
 // Notify tells the listeners of a topic in this process, once the transaction is committed, that there is news.
 func (t *Tx) Notify(topic string) {
 	if !slices.Contains(t.notices, topic) {
@@ -437,24 +450,31 @@ func (t *Tx) Notify(topic string) {
 }
 
 // Flush writes what was deferred, for a function that must read it back.
-func (t *Tx) Flush(ctx context.Context) error {
-	for len(t.deferred) > 0 {
-		groups := make([]*Group, 0, len(t.deferred))
+func (t *Tx) Flush(ctx context.Context) error { return t.flush(ctx, math.MaxInt) }
+
+// FlushBefore is Flush for what is written before a group: it may leave more under the group.
+func (t *Tx) FlushBefore(ctx context.Context, g *Group) error { return t.flush(ctx, g.order) }
+
+func (t *Tx) flush(ctx context.Context, before int) error {
+	for {
+		var first *Group
 		for g := range t.deferred {
-			groups = append(groups, g)
+			if g.order < before && (first == nil || g.order < first.order) {
+				first = g
+			}
 		}
-		slices.SortFunc(groups, func(a, b *Group) int { return a.order - b.order })
-		g := groups[0]
-		items := t.deferred[g]
-		delete(t.deferred, g)
+		if first == nil {
+			return t.conn.settle(ctx)
+		}
+		items := t.deferred[first]
+		delete(t.deferred, first)
 		if len(items) == 0 {
 			continue
 		}
-		if err := g.run(ctx, t, items); err != nil {
+		if err := first.run(ctx, t, items); err != nil {
 			return err
 		}
 	}
-	return t.conn.settle(ctx)
 }
 
 // mark and rewind drop what a failed function left for the commit.

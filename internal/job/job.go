@@ -3,8 +3,8 @@
 // A job is a row, inserted by the transaction that needs it. A runner claims due rows by moving run_at past
 // a lease (one guarded statement, so two runners never hold one job), runs the handler, and deletes the row:
 // for a [TxHandler] in the transaction of the effect itself, for a [NetHandler] afterwards. Jobs that work inside a transaction
-// share one; when one of them fails, each has one of its own. A failed job comes back
-// with growing delay, and is parked for a person after maxAttempts; it is never dropped.
+// share one, and what they ask for follows in it, so that a chain of them is one commit; when one of them fails, each has a
+// transaction of its own and is followed later. A failed job comes back with growing delay, and is parked for a person after maxAttempts; it is never dropped.
 //
 // Handlers are level-triggered: a job says which object to look at, not what happened to it, so running one
 // twice, late or out of order is harmless.
@@ -75,6 +75,7 @@ type Periodic struct {
 
 const (
 	lease       = 45 * time.Second
+	alone       = lease - 5*time.Second // for a job that has a transaction of its own
 	claimSize   = 64
 	parallel    = 32
 	shared      = 32 // jobs of one transaction
@@ -225,40 +226,79 @@ func (r *Runner) runDue(ctx context.Context) (int, error) {
 	return len(jobs), first
 }
 
-// runAll runs jobs in one transaction or, when that fails, one by one: so a bad one never spoils its neighbours. It returns the
+// runAll runs jobs that work inside a transaction in one or, when that fails, one by one: so a bad one never spoils its neighbours. It returns the
 // first error.
 func (r *Runner) runAll(ctx context.Context, jobs []Job) (first error) {
-	if len(jobs) > 1 && r.together(ctx, jobs) == nil {
-		return nil
+	if r.table[jobs[0].Kind].Tx != nil {
+		followed, err := r.together(ctx, jobs)
+		if err == nil {
+			return nil
+		}
+		if len(jobs) == 1 && !followed {
+			return r.failed(ctx, jobs[0], err)
+		}
 	}
 	for _, j := range jobs {
 		if err := r.runOne(ctx, j); err != nil && first == nil {
-			first = fmt.Errorf("job %s %s: %w", j.Kind, j.ID, err)
+			first = err
 		}
 	}
 	return first
 }
 
-// together completes jobs and runs their handlers in one transaction.
-func (r *Runner) together(ctx context.Context, jobs []Job) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, lease/3)
+// together completes jobs and runs their handlers, and those of the jobs that they ask for, in one transaction. When it fails,
+// followed says that it was at work on the latter.
+func (r *Runner) together(ctx context.Context, jobs []Job) (followed bool, err error) {
+	limit := lease / 3
+	if len(jobs) == 1 {
+		limit = alone
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer recoverTo(&err)
-	return r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err = r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		followed = false // this may run more than once
 		mine, err := completeAll(ctx, tx, jobs)
 		if err != nil {
 			return err
 		}
+		var todo []Job
 		for _, j := range jobs {
-			if !mine[j.ID] {
-				continue // another runner took it over when the lease ran out
+			if mine[j.ID] { // or another runner took it over when the lease ran out
+				todo = append(todo, j)
 			}
+		}
+		return r.chain(ctx, tx, todo, &followed)
+	})
+	return followed, err
+}
+
+// chain runs jobs, then those that they asked for, stage by stage. A kind runs in one stage: what asks for itself again has its
+// turn later, so that a transaction ends.
+func (r *Runner) chain(ctx context.Context, tx *db.Tx, todo []Job, followed *bool) error {
+	ran := map[string]bool{}
+	for len(todo) > 0 {
+		mark := len(tx.Deferred(jobRows))
+		for _, j := range todo {
+			ran[j.Kind] = true
 			if err := r.table[j.Kind].Tx(ctx, tx, j); err != nil {
 				return err
 			}
 		}
-		return nil
-	})
+		if err := tx.FlushBefore(ctx, jobRows); err != nil { // which may ask for more; and what follows finds it as if it were committed
+			return err
+		}
+		todo = todo[:0]
+		takeNew(tx, mark, func(j Job) bool {
+			if r.table[j.Kind].Tx == nil || ran[j.Kind] || len(todo) == shared {
+				return false
+			}
+			todo = append(todo, j)
+			return true
+		})
+		*followed = *followed || len(todo) > 0
+	}
+	return nil
 }
 
 // recoverTo makes an error of a panic.
@@ -269,12 +309,16 @@ func recoverTo(err *error) {
 }
 
 func (r *Runner) runOne(ctx context.Context, j Job) error {
-	ctx, cancel := context.WithTimeout(ctx, lease-5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, alone)
 	defer cancel()
-	err := r.handle(ctx, j)
-	if err == nil {
-		return nil
+	if err := r.handle(ctx, j); err != nil {
+		return r.failed(ctx, j, err)
 	}
+	return nil
+}
+
+// failed postpones a job, and returns why.
+func (r *Runner) failed(ctx context.Context, j Job, err error) error {
 	level := slog.LevelWarn
 	if j.Attempt >= maxAttempts {
 		level = slog.LevelError
@@ -282,8 +326,10 @@ func (r *Runner) runOne(ctx context.Context, j Job) error {
 	r.log.Log(ctx, level, "job failed", "kind", j.Kind, "job_id", j.ID, "company_id", j.CompanyID, "attempt", j.Attempt, "error", err)
 	delay := min(time.Second<<min(j.Attempt-1, 30), maxBackoff)
 	delay += mathrand.N(delay/4 + 1) //nolint:gosec // jitter, not a secret
-	return errors.Join(err, r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return postpone(ctx, tx, j, tx.Now().Add(delay), j.Attempt >= maxAttempts, err.Error())
+	why := err.Error()
+	err = fmt.Errorf("job %s %s: %w", j.Kind, j.ID, err)
+	return errors.Join(err, r.d.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx *db.Tx) error {
+		return postpone(ctx, tx, j, tx.Now().Add(delay), j.Attempt >= maxAttempts, why)
 	}))
 }
 

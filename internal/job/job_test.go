@@ -160,3 +160,71 @@ func TestABadJobDoesNotSpoilThoseThatShareItsTransaction(t *testing.T) {
 		}
 	})
 }
+
+// What a job asks for is done in its transaction. When that fails, the job itself is done all the same, and what it asked for comes
+// back on its own.
+func TestAChainIsOneTransactionUnlessItFails(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		broken := errors.New("broken")
+		fail := false
+		runs := map[string]int{}
+		then := func(next string) job.Entry {
+			return job.Entry{Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
+				runs[j.Kind]++
+				db.History(tx, j.CompanyID, j.Kind, int64(runs[j.Kind]), "", j.Kind, "")
+				if next != "" {
+					job.Enqueue(tx, job.New{CompanyID: "com_1", Kind: next, Payload: map[string]string{"id": "x"}})
+				}
+				if j.Kind == "third" {
+					var before int64
+					if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM history WHERE object_id = 'second'").Scan(&before); err != nil || before == 0 {
+						return errors.Join(err, errors.New("what asked for it has left nothing"))
+					}
+					if fail {
+						return broken
+					}
+				}
+				return nil
+			}}
+		}
+		r := job.NewRunner(d, job.Table{"first": then("second"), "second": then("third"), "third": then("")}, nil, slog.New(slog.DiscardHandler))
+		commits := 0
+		d.OnNotice("job.due", func() { commits++ })
+		enqueue(t, d, 1, "first")
+		commits = 0
+		if err := r.Drain(t.Context()); err != nil || runs["second"] != 1 || runs["third"] != 1 {
+			t.Errorf("%v, %v", runs, err)
+		}
+		if commits != 1 {
+			t.Errorf("%d commits of jobs that were asked for, want 1", commits)
+		}
+		fail = true
+		enqueue(t, d, 1, "first")
+		if err := r.Drain(t.Context()); !errors.Is(err, broken) {
+			t.Errorf("%v", err)
+		}
+		fail = false
+		clock.Advance(time.Minute)
+		if err := r.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			var done [3]int64
+			for i, kind := range []string{"first", "second", "third"} {
+				if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM history WHERE object_id = $1", kind).Scan(&done[i]); err != nil {
+					return err
+				}
+			}
+			if done != [3]int64{2, 2, 2} {
+				t.Errorf("done %v, want each twice", done)
+			}
+			due, parked, err := job.Waiting(ctx, tx)
+			if due != 0 || parked != 0 {
+				t.Errorf("%d due, %d parked", due, parked)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+}

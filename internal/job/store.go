@@ -13,6 +13,17 @@ func insert(tx *db.Tx, companyID, kind string, payload []byte, at time.Time) {
 	tx.Defer(jobRows, []any{companyID, tx.NewID("job"), kind, string(payload), db.Micros(at)})
 }
 
+// takeNew takes those jobs that are to be run at once, and that taken wants, out of what the transaction has asked for since mark.
+func takeNew(tx *db.Tx, mark int, taken func(Job) bool) {
+	for _, item := range tx.Take(jobRows, mark) {
+		row := item.([]any)
+		j := Job{CompanyID: row[0].(string), ID: row[1].(string), Kind: row[2].(string), Payload: []byte(row[3].(string)), Attempt: 1}
+		if row[4].(int64) > db.Micros(tx.Now()) || !taken(j) {
+			tx.Defer(jobRows, row)
+		}
+	}
+}
+
 // claim leases due jobs. Two runners that pick the same row meet in the UPDATE: the second finds run_at moved.
 func claim(ctx context.Context, tx *db.Tx, kinds []string) ([]Job, error) {
 	args := []any{db.Micros(tx.Now().Add(lease)), db.Micros(tx.Now()), claimSize}
