@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,5 +95,32 @@ func TestABacklogIsNotRead(t *testing.T) {
 			wake(tx, "com_1", e.ID)
 			return nil
 		})
+	}
+}
+
+// SQLite counts no rows; it says by which index it would find those that wait.
+func TestABacklogIsNotReadBySQLite(t *testing.T) {
+	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
+	if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		for _, n := range []int{1, 8, 64} {
+			args := make([]any, 2+n)
+			for i := range args {
+				args[i] = "x"
+			}
+			rows, err := tx.Query(ctx, "EXPLAIN QUERY PLAN "+waitingOf(db.Placeholders(1, n, 3)), args...)
+			plan, err := db.Collect(rows, err, func(r *db.Rows) (line string, err error) {
+				var id, parent, unused int64
+				return line, r.Scan(&id, &parent, &unused, &line)
+			})
+			if err != nil {
+				return err
+			}
+			if len(plan) != 1 || !strings.Contains(plan[0], "webhook_deliveries_retried (company_id=? AND endpoint_id=? AND object_id=?)") {
+				t.Errorf("%d objects: %q", n, plan)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -274,9 +274,7 @@ func dueDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string,
 func waiting(ctx context.Context, tx *db.Tx, companyID, endpointID string, objects []string, chosen map[int64]bool) (map[string]blocker, error) {
 	first := map[string]blocker{}
 	for list, ids := range tx.In(objects, 3) {
-		rows, err := tx.Query(ctx, `SELECT object_id, position, tries, next_at FROM webhook_deliveries
-			WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND tries > 0 AND object_id IN `+list+
-			` ORDER BY position`, append([]any{companyID, endpointID}, ids...)...)
+		rows, err := tx.Query(ctx, waitingOf(list), append([]any{companyID, endpointID}, ids...)...)
 		if _, err = db.Collect(rows, err, func(r *db.Rows) (b blocker, err error) {
 			var object string
 			err = r.Scan(&object, &b.position, &b.tries, &b.nextAt)
@@ -289,6 +287,12 @@ func waiting(ctx context.Context, tx *db.Tx, companyID, endpointID string, objec
 		}
 	}
 	return first, nil
+}
+
+// waitingOf asks in the order of the index that has them: in that of their positions alone SQLite would read the whole queue.
+func waitingOf(objects string) string {
+	return `SELECT object_id, position, tries, next_at FROM webhook_deliveries
+		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND tries > 0 AND object_id IN ` + objects + ` ORDER BY object_id, position`
 }
 
 // push moves a delivery behind an earlier one of its object, if it is still pending: nothing else has a next attempt.
