@@ -155,6 +155,11 @@ var reference = map[string]string{
 	"sim_txs":         "the simulated chain, sandbox only",
 	"sim_outputs":     "the simulated chain, sandbox only",
 
+	"sim_evm_blocks":   "the simulated networks, sandbox only",
+	"sim_evm_txs":      "the simulated networks, sandbox only",
+	"sim_evm_accounts": "the simulated networks, sandbox only",
+	"sim_evm_balances": "the simulated networks, sandbox only",
+
 	"events":            "its keys start with the company, but placing asks what is new, and pruning what is old, whoever's it is",
 	"webhook_endpoints": "its key starts with the company, but workers ask whose queue is due",
 

@@ -36,7 +36,8 @@ type Lab interface {
 	Reorg(ctx context.Context, depth int) error
 }
 
-// AccountLab is a chain of accounts under the test's hand. What it pays has places from 0 on and is of one asset.
+// AccountLab is a chain of accounts under the test's hand. What it pays has places from 0 on and is of one asset. One that has a
+// method PaysOne cannot pay several with one transaction.
 type AccountLab interface {
 	Lab
 	// Wallet is a fresh key, so that tests on one chain do not meet each other's addresses.

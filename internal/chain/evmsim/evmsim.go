@@ -1,0 +1,601 @@
+// Package evmsim is a network of accounts that lives in the database: what the sandbox has in place of Ethereum and the networks
+// like it.
+//
+// Its transactions are real ones, whose signatures are checked; what they can do is what the service does and is paid by: move the
+// network's own coin, and call transfer of its tokens. Any other call fails, and costs its gas. Blocks have hashes and can be
+// reorganised. [Chain] is both an evm.Node and the hand that moves it: it pays from a faucet, mines, replaces and evicts on
+// request.
+//
+// Never for money: everybody can have the faucet's key.
+package evmsim
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+const (
+	// Gas of what can be done.
+	gasPay      = 21_000
+	gasTransfer = 52_000
+	// calmFee is what a block asks for until it is told otherwise, in wei per unit of gas; tip is beyond it.
+	calmFee = 1_000_000_000
+	calmTip = 100_000_000
+	// after is how many blocks follow one that is not empty.
+	after = 12
+)
+
+// Chain is a simulated network of a database. All values of one name on one database are the same network. Safe for concurrent use.
+type Chain struct {
+	d       *db.DB
+	network evm.Network
+	faucet  *evm.Signer
+	home    string // the faucet's address
+
+	mu    sync.Mutex // one change at a time in this process
+	begun bool
+}
+
+// New gives access to a simulated network of a database. It is created at the first use.
+func New(d *db.DB, network evm.Network) *Chain {
+	seed := sha256.Sum256([]byte("faucet of the simulated networks of accounts"))
+	xprv, err := evm.MasterFromSeed(seed[:])
+	if err != nil {
+		panic(err) // a constant
+	}
+	faucet, err := evm.ParseXPriv(xprv)
+	if err != nil {
+		panic(err)
+	}
+	home, err := faucet.Deriver().Hot()
+	if err != nil {
+		panic(err)
+	}
+	return &Chain{d: d, network: network, faucet: faucet, home: home}
+}
+
+// write runs a change of the network, which it begins if need be.
+func (c *Chain) write(ctx context.Context, fn func(context.Context, *db.Tx) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		switch _, err := tip(ctx, tx, c.network.Name); {
+		case errors.Is(err, chain.ErrNotFound):
+			if err := insertBlock(ctx, tx, c.network.Name, block{hash: c.hash(tx), height: 0, mined: tx.Now()}); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		}
+		return fn(ctx, tx)
+	})
+}
+
+func (c *Chain) read(ctx context.Context, fn func(context.Context, *db.Tx) error) error {
+	c.mu.Lock()
+	begun := c.begun
+	c.mu.Unlock()
+	if !begun {
+		if err := c.write(ctx, func(context.Context, *db.Tx) error { return nil }); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.begun = true
+		c.mu.Unlock()
+	}
+	return c.d.Read(ctx, fn)
+}
+
+// hash is a block's, by chance.
+func (c *Chain) hash(tx *db.Tx) string {
+	sum := sha256.Sum256([]byte(c.network.Name + tx.NewID("blk")))
+	return "0x" + hex.EncodeToString(sum[:])
+}
+
+// Mine adds n blocks; the first takes what waits and can be executed.
+func (c *Chain) Mine(ctx context.Context, n int) error {
+	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for i := range n {
+			if err := c.mine(ctx, tx, i > 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Settle mines a block where somebody waits for one: for a transaction, or for confirmations.
+func (c *Chain) Settle(ctx context.Context) error {
+	due := false
+	err := c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		ids, err := waitingIDs(ctx, tx, c.network.Name)
+		if due = len(ids) > 0; err != nil || due {
+			return err
+		}
+		busy, err := lastBusy(ctx, tx, c.network.Name)
+		if err != nil || busy == 0 {
+			return err
+		}
+		b, err := tip(ctx, tx, c.network.Name)
+		due = b.height < busy+after
+		return err
+	})
+	if err != nil || !due {
+		return err
+	}
+	return c.Mine(ctx, 1)
+}
+
+func (c *Chain) mine(ctx context.Context, tx *db.Tx, empty bool) error {
+	prev, err := tip(ctx, tx, c.network.Name)
+	if err != nil {
+		return err
+	}
+	b := block{hash: c.hash(tx), prev: prev.hash, height: prev.height + 1, mined: tx.Now().Truncate(time.Second)}
+	if err := insertBlock(ctx, tx, c.network.Name, b); err != nil || empty {
+		return err
+	}
+	txs, err := waiting(ctx, tx, c.network.Name)
+	if err != nil {
+		return err
+	}
+	base, err := baseFee(ctx, tx, c.network.Name)
+	if err != nil {
+		return err
+	}
+	for i, t := range txs {
+		if err := c.execute(ctx, tx, t, b, int64(i), base); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// execute takes a transaction into a block, if its turn has come and it pays enough.
+func (c *Chain) execute(ctx context.Context, tx *db.Tx, t stored, b block, place, base int64) error {
+	name := c.network.Name
+	nonce, err := nonceOf(ctx, tx, name, t.sender)
+	if err != nil || nonce != t.tx.Nonce || t.tx.MaxFee < base {
+		return err
+	}
+	gas, to, moved, can := c.effect(t.tx.Call)
+	price := min(t.tx.MaxFee, base+t.tx.Tip)
+	if gas > t.tx.Gas {
+		gas, can = t.tx.Gas, false
+	}
+	t.fee, t.state, t.block = evm.Cost(gas, price), "mined", b.hash
+	if can && t.sender != c.home {
+		holds, err := balance(ctx, tx, name, t.sender, moved.Asset())
+		if err != nil {
+			return err
+		}
+		if moved.Asset() == c.network.Native {
+			holds -= t.fee
+		}
+		can = holds >= moved.Units()
+	}
+	t.failed = !can
+	if err := put(ctx, tx, name, t, place); err != nil {
+		return err
+	}
+	if err := setNonce(ctx, tx, name, t.sender, nonce+1); err != nil {
+		return err
+	}
+	return c.move(ctx, tx, t, to, moved, 1)
+}
+
+// effect is what a call uses and moves; false when it fails whoever makes it.
+func (c *Chain) effect(call evm.Call) (gas uint64, to evm.Address, moved money.Amount, can bool) {
+	gas = gasTransfer
+	if len(call.Data) == 0 {
+		gas = gasPay
+	}
+	to, moved, can = c.network.Moves(call)
+	if len(call.Data) == 0 && call.Value.Sign() == 0 {
+		return gas, call.To, money.Zero(c.network.Native), true
+	}
+	return gas, to, moved, can
+}
+
+// move books what an executed transaction did; sign -1 takes it back.
+func (c *Chain) move(ctx context.Context, tx *db.Tx, t stored, to evm.Address, moved money.Amount, sign int64) error {
+	name := c.network.Name
+	if t.sender != c.home {
+		if err := add(ctx, tx, name, t.sender, c.network.Native, -sign*t.fee); err != nil {
+			return err
+		}
+	}
+	if t.failed || moved.IsZero() {
+		return nil
+	}
+	if t.sender != c.home {
+		if err := add(ctx, tx, name, t.sender, moved.Asset(), -sign*moved.Units()); err != nil {
+			return err
+		}
+	}
+	return add(ctx, tx, name, to.String(), moved.Asset(), sign*moved.Units())
+}
+
+// Reorg replaces the last blocks by one more empty ones. The transactions of the old blocks wait again, for the next Mine. The
+// first block cannot be replaced.
+func (c *Chain) Reorg(ctx context.Context, depth int) error {
+	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for range depth {
+			b, err := tip(ctx, tx, c.network.Name)
+			if err != nil {
+				return err
+			}
+			if b.height == 0 {
+				return errors.New("evmsim: the chain is too short")
+			}
+			txs, err := inBlock(ctx, tx, c.network.Name, b.hash)
+			if err != nil {
+				return err
+			}
+			for _, t := range slices.Backward(txs) {
+				_, to, moved, _ := c.effect(t.tx.Call)
+				if err := c.move(ctx, tx, t, to, moved, -1); err != nil {
+					return err
+				}
+				if err := setNonce(ctx, tx, c.network.Name, t.sender, t.tx.Nonce); err != nil {
+					return err
+				}
+				t.state, t.block, t.failed, t.fee = "mempool", "", false, 0
+				if err := put(ctx, tx, c.network.Name, t, 0); err != nil {
+					return err
+				}
+			}
+			if err := deactivate(ctx, tx, c.network.Name, b.hash); err != nil {
+				return err
+			}
+		}
+		for range depth + 1 {
+			if err := c.mine(ctx, tx, true); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Fund gives an account something out of nothing.
+func (c *Chain) Fund(ctx context.Context, account string, amount money.Amount) error {
+	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return add(ctx, tx, c.network.Name, account, amount.Asset(), amount.Units())
+	})
+}
+
+// Pay sends an amount from the faucet, as anybody would; it waits for a block.
+func (c *Chain) Pay(ctx context.Context, address string, amount money.Amount) (txid string, err error) {
+	to, err := evm.ParseAddress(address)
+	if err != nil {
+		return "", err
+	}
+	call, err := c.network.Pay(to, amount)
+	if err != nil {
+		return "", err
+	}
+	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		nonce, err := nonceOf(ctx, tx, c.network.Name, c.home)
+		if err != nil {
+			return err
+		}
+		for { // past what waits already
+			taken, err := rival(ctx, tx, c.network.Name, c.home, nonce)
+			if err != nil {
+				return err
+			}
+			if len(taken) == 0 {
+				break
+			}
+			nonce++
+		}
+		txid, err = c.pay(ctx, tx, nonce, calmTip, call)
+		return err
+	})
+	return txid, err
+}
+
+func (c *Chain) pay(ctx context.Context, tx *db.Tx, nonce uint64, tip int64, call evm.Call) (txid string, err error) {
+	raw, txid, err := c.faucet.Sign(evm.Tx{ChainID: c.network.ChainID, Nonce: nonce, Tip: tip, MaxFee: 1 << 60, Gas: gasTransfer, Call: call}, chain.Change, 0)
+	if err != nil {
+		return "", err
+	}
+	return txid, c.accept(ctx, tx, raw)
+}
+
+// Replace puts a payment of the faucet that waits aside, by another of the same nonce that pays nobody.
+func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Output) (newTxID string, err error) {
+	to, err := evm.ParseAddress(c.home)
+	if err != nil {
+		return "", err
+	}
+	call := evm.Call{To: to, Value: new(big.Int)}
+	if len(outputs) > 0 {
+		if to, err = evm.ParseAddress(outputs[0].Address); err != nil {
+			return "", err
+		}
+		if call, err = c.network.Pay(to, money.New(outputs[0].Asset, outputs[0].Amount)); err != nil {
+			return "", err
+		}
+	}
+	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		old, err := loadTx(ctx, tx, c.network.Name, txid)
+		if err != nil {
+			return err
+		}
+		if old.state != "mempool" || old.sender != c.home {
+			return fmt.Errorf("evmsim: %s is no payment of the faucet that waits", txid)
+		}
+		// The tip must grow by a tenth, and the most that is paid with it.
+		if err := c.drop(ctx, tx, old); err != nil {
+			return err
+		}
+		newTxID, err = c.pay(ctx, tx, old.tx.Nonce, 2*old.tx.Tip, call)
+		return err
+	})
+	return newTxID, err
+}
+
+func (c *Chain) drop(ctx context.Context, tx *db.Tx, t stored) error {
+	t.state = "dropped"
+	return put(ctx, tx, c.network.Name, t, 0)
+}
+
+// Evict makes the network forget a transaction that waits.
+func (c *Chain) Evict(ctx context.Context, txid string) error {
+	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		t, err := loadTx(ctx, tx, c.network.Name, txid)
+		if err == nil && t.state != "mempool" {
+			err = fmt.Errorf("evmsim: %s does not wait", txid)
+		}
+		if err != nil {
+			return err
+		}
+		return c.drop(ctx, tx, t)
+	})
+}
+
+// errNonce is no verdict: the transaction may have been mined long ago.
+var errNonce = errors.New("evmsim: the nonce is taken")
+
+// accept takes a transaction as a node does: chain.ErrRejected when a rule is against it.
+func (c *Chain) accept(ctx context.Context, tx *db.Tx, raw []byte) error {
+	name := c.network.Name
+	t, from, err := evm.Decode(raw)
+	if err != nil {
+		return fmt.Errorf("%w: %w", chain.ErrRejected, err)
+	}
+	s := stored{txid: evm.ID(raw), sender: from.String(), tx: t, raw: raw, state: "mempool"}
+	switch known, err := loadTx(ctx, tx, name, s.txid); {
+	case err == nil && known.txid != "":
+		return nil
+	case !errors.Is(err, chain.ErrNotFound):
+		return err
+	}
+	gas, _, _, _ := c.effect(t.Call)
+	switch {
+	case t.ChainID != c.network.ChainID:
+		return fmt.Errorf("%w: chain id %d", chain.ErrRejected, t.ChainID)
+	case t.Gas < min(gas, gasPay):
+		return fmt.Errorf("%w: intrinsic gas too low", chain.ErrRejected)
+	case t.Tip > t.MaxFee:
+		return fmt.Errorf("%w: the tip is higher than the most to be paid", chain.ErrRejected)
+	}
+	nonce, err := nonceOf(ctx, tx, name, s.sender)
+	if err != nil {
+		return err
+	}
+	if t.Nonce < nonce {
+		return errNonce
+	}
+	if s.sender != c.home {
+		holds, err := balance(ctx, tx, name, s.sender, c.network.Native)
+		if err != nil {
+			return err
+		}
+		if need := evm.Cost(t.Gas, t.MaxFee) + evm.Gwei(t.Value).Int64(); holds < need {
+			return fmt.Errorf("%w: insufficient funds for gas and value: has %d gwei, may need %d", chain.ErrRejected, holds, need)
+		}
+	}
+	rivals, err := rival(ctx, tx, name, s.sender, t.Nonce)
+	if err != nil {
+		return err
+	}
+	for _, r := range rivals {
+		if t.Tip < r.tx.Tip+r.tx.Tip/10 || t.MaxFee < r.tx.MaxFee+r.tx.MaxFee/10 {
+			return errNonce
+		}
+		if err := c.drop(ctx, tx, r); err != nil {
+			return err
+		}
+	}
+	return put(ctx, tx, name, s, 0)
+}
+
+// Network implements chain.Source.
+func (c *Chain) Network() string { return c.network.Name }
+
+// Of implements evm.Node.
+func (c *Chain) Of() evm.Network { return c.network }
+
+// Tip implements chain.Source.
+func (c *Chain) Tip(ctx context.Context) (height int64, hash string, err error) {
+	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		b, err := tip(ctx, tx, c.network.Name)
+		height, hash = b.height, b.hash
+		return err
+	})
+	return height, hash, err
+}
+
+// BlockHash implements chain.Source.
+func (c *Chain) BlockHash(ctx context.Context, height int64) (hash string, err error) {
+	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		b, err := blockAt(ctx, tx, c.network.Name, height)
+		hash = b.hash
+		return err
+	})
+	return hash, err
+}
+
+// Block implements chain.Source.
+func (c *Chain) Block(ctx context.Context, hash string) (out chain.Block, err error) {
+	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		b, err := blockOf(ctx, tx, c.network.Name, hash)
+		if err != nil {
+			return err
+		}
+		out = chain.Block{Height: b.height, Hash: b.hash, Prev: b.prev, Time: b.mined}
+		txs, err := inBlock(ctx, tx, c.network.Name, hash)
+		for _, t := range txs {
+			out.Txs = append(out.Txs, c.show(t))
+		}
+		return err
+	})
+	return out, err
+}
+
+// show is a transaction as a watcher wants it.
+func (c *Chain) show(t stored) chain.Tx {
+	out := chain.Tx{ID: t.txid, Raw: t.raw, From: t.sender, Inputs: []chain.Outpoint{evm.NonceOf(t.sender, t.tx.Nonce)}, Fee: t.fee, Failed: t.failed}
+	_, to, moved, can := c.effect(t.tx.Call)
+	if !can || t.failed || moved.IsZero() {
+		return out
+	}
+	vout := uint32(0)
+	if moved.Asset() == c.network.Native {
+		vout = evm.NativeVout
+	}
+	out.Outputs = []chain.Output{{Vout: vout, Address: to.String(), Amount: moved.Units(), Asset: moved.Asset()}}
+	return out
+}
+
+// Mempool implements chain.Source.
+func (c *Chain) Mempool(ctx context.Context) (ids []string, err error) {
+	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		ids, err = waitingIDs(ctx, tx, c.network.Name)
+		return err
+	})
+	return ids, err
+}
+
+// Raw is a transaction's bytes, whatever became of it.
+func (c *Chain) Raw(ctx context.Context, txid string) (raw []byte, err error) {
+	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		raw, err = rawOf(ctx, tx, c.network.Name, txid)
+		return err
+	})
+	return raw, err
+}
+
+// Tx implements chain.Source; it knows mined transactions too.
+func (c *Chain) Tx(ctx context.Context, txid string) (out chain.Tx, err error) {
+	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		t, err := loadTx(ctx, tx, c.network.Name, txid)
+		if err == nil {
+			out = c.show(t)
+		}
+		return err
+	})
+	return out, err
+}
+
+// Broadcast implements chain.Source.
+func (c *Chain) Broadcast(ctx context.Context, raw []byte) error {
+	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error { return c.accept(ctx, tx, raw) })
+}
+
+// FeeRate implements chain.Source: what [Chain.SetFeeRate] last said, else calmFee.
+func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
+	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		rate, err = baseFee(ctx, tx, c.network.Name)
+		return err
+	})
+	return rate + calmTip, err
+}
+
+// SetFeeRate is the demand for space in blocks: from now on they ask for so many wei per unit of gas, and take nothing below it.
+func (c *Chain) SetFeeRate(ctx context.Context, wei int64) (before int64, err error) {
+	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if before, err = baseFee(ctx, tx, c.network.Name); err != nil {
+			return err
+		}
+		return db.SetSetting(ctx, tx, settingFee+c.network.Name, strconv.FormatInt(wei, 10))
+	})
+	return before, err
+}
+
+const settingFee = "sim.base_fee."
+
+func baseFee(ctx context.Context, tx *db.Tx, network string) (int64, error) {
+	text, err := db.Setting(ctx, tx, settingFee+network)
+	if err != nil || text == "" {
+		return calmFee, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// State implements evm.Node.
+func (c *Chain) State(ctx context.Context, account string) (s evm.State, err error) {
+	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		b, err := tip(ctx, tx, c.network.Name)
+		if err != nil {
+			return err
+		}
+		s = evm.State{Height: b.height, Tip: calmTip, Holds: map[money.Asset]int64{}}
+		if s.Nonce, err = nonceOf(ctx, tx, c.network.Name, account); err != nil {
+			return err
+		}
+		if s.BaseFee, err = baseFee(ctx, tx, c.network.Name); err != nil {
+			return err
+		}
+		assets := []money.Asset{c.network.Native}
+		for _, t := range c.network.Tokens {
+			assets = append(assets, t.Asset)
+		}
+		for _, a := range assets {
+			if s.Holds[a], err = balance(ctx, tx, c.network.Name, account, a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return s, err
+}
+
+// Estimate implements evm.Node.
+func (c *Chain) Estimate(ctx context.Context, from string, calls []evm.Call) ([]evm.Estimate, error) {
+	all := make([]evm.Estimate, len(calls))
+	err := c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for i, call := range calls {
+			gas, _, moved, can := c.effect(call)
+			all[i] = evm.Estimate{Gas: gas}
+			if can {
+				holds, err := balance(ctx, tx, c.network.Name, from, moved.Asset())
+				if err != nil {
+					return err
+				}
+				can = from == c.home || holds >= moved.Units()
+			}
+			if !can {
+				all[i].Refusal = "execution reverted"
+			}
+		}
+		return nil
+	})
+	return all, err
+}
