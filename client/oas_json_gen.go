@@ -4429,6 +4429,14 @@ func (s *CurrencyItem) encodeFields(e *jx.Encoder) {
 		e.Int64(s.Decimals)
 	}
 	{
+		e.FieldStart("funding_networks")
+		e.ArrStart()
+		for _, elem := range s.FundingNetworks {
+			e.Str(elem)
+		}
+		e.ArrEnd()
+	}
+	{
 		e.FieldStart("minimum")
 		json.EncodeDecimal(e, s.Minimum)
 	}
@@ -4454,14 +4462,15 @@ func (s *CurrencyItem) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfCurrencyItem = [7]string{
+var jsonFieldsNameOfCurrencyItem = [8]string{
 	0: "countries",
 	1: "decimals",
-	2: "minimum",
-	3: "networks",
-	4: "payable",
-	5: "symbol",
-	6: "type",
+	2: "funding_networks",
+	3: "minimum",
+	4: "networks",
+	5: "payable",
+	6: "symbol",
+	7: "type",
 }
 
 // Decode decodes CurrencyItem from json.
@@ -4505,8 +4514,28 @@ func (s *CurrencyItem) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"decimals\"")
 			}
-		case "minimum":
+		case "funding_networks":
 			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				s.FundingNetworks = make([]string, 0)
+				if err := d.Arr(func(d *jx.Decoder) error {
+					var elem string
+					v, err := d.Str()
+					elem = string(v)
+					if err != nil {
+						return err
+					}
+					s.FundingNetworks = append(s.FundingNetworks, elem)
+					return nil
+				}); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"funding_networks\"")
+			}
+		case "minimum":
+			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.Minimum = v
@@ -4518,7 +4547,7 @@ func (s *CurrencyItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"minimum\"")
 			}
 		case "networks":
-			requiredBitSet[0] |= 1 << 3
+			requiredBitSet[0] |= 1 << 4
 			if err := func() error {
 				s.Networks = make([]string, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -4538,7 +4567,7 @@ func (s *CurrencyItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"networks\"")
 			}
 		case "payable":
-			requiredBitSet[0] |= 1 << 4
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				v, err := d.Bool()
 				s.Payable = bool(v)
@@ -4550,7 +4579,7 @@ func (s *CurrencyItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"payable\"")
 			}
 		case "symbol":
-			requiredBitSet[0] |= 1 << 5
+			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
 				v, err := d.Str()
 				s.Symbol = string(v)
@@ -4562,7 +4591,7 @@ func (s *CurrencyItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"symbol\"")
 			}
 		case "type":
-			requiredBitSet[0] |= 1 << 6
+			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
 				if err := s.Type.Decode(d); err != nil {
 					return err
@@ -4581,7 +4610,7 @@ func (s *CurrencyItem) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b01111111,
+		0b11111111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -18892,6 +18921,12 @@ func (s *PayrollCreateBody) encodeFields(e *jx.Encoder) {
 		}
 	}
 	{
+		if s.FundingNetwork.Set {
+			e.FieldStart("funding_network")
+			s.FundingNetwork.Encode(e)
+		}
+	}
+	{
 		e.FieldStart("to_pay")
 		e.ArrStart()
 		for _, elem := range s.ToPay {
@@ -18901,13 +18936,14 @@ func (s *PayrollCreateBody) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfPayrollCreateBody = [6]string{
+var jsonFieldsNameOfPayrollCreateBody = [7]string{
 	0: "company_id",
 	1: "currency",
 	2: "external_id",
 	3: "funding_currency",
 	4: "funding_method",
-	5: "to_pay",
+	5: "funding_network",
+	6: "to_pay",
 }
 
 // Decode decodes PayrollCreateBody from json.
@@ -18969,8 +19005,18 @@ func (s *PayrollCreateBody) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"funding_method\"")
 			}
+		case "funding_network":
+			if err := func() error {
+				s.FundingNetwork.Reset()
+				if err := s.FundingNetwork.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"funding_network\"")
+			}
 		case "to_pay":
-			requiredBitSet[0] |= 1 << 5
+			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
 				s.ToPay = make([]ToPayItem, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -18997,7 +19043,7 @@ func (s *PayrollCreateBody) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b00100000,
+		0b01000000,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -32307,6 +32353,12 @@ func (s *VendorPayrollBody) encodeFields(e *jx.Encoder) {
 		}
 	}
 	{
+		if s.FundingNetwork.Set {
+			e.FieldStart("funding_network")
+			s.FundingNetwork.Encode(e)
+		}
+	}
+	{
 		e.FieldStart("to_pay")
 		e.ArrStart()
 		for _, elem := range s.ToPay {
@@ -32316,13 +32368,14 @@ func (s *VendorPayrollBody) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfVendorPayrollBody = [6]string{
+var jsonFieldsNameOfVendorPayrollBody = [7]string{
 	0: "company_id",
 	1: "currency",
 	2: "external_id",
 	3: "funding_currency",
 	4: "funding_method",
-	5: "to_pay",
+	5: "funding_network",
+	6: "to_pay",
 }
 
 // Decode decodes VendorPayrollBody from json.
@@ -32384,8 +32437,18 @@ func (s *VendorPayrollBody) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"funding_method\"")
 			}
+		case "funding_network":
+			if err := func() error {
+				s.FundingNetwork.Reset()
+				if err := s.FundingNetwork.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"funding_network\"")
+			}
 		case "to_pay":
-			requiredBitSet[0] |= 1 << 5
+			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
 				s.ToPay = make([]VendorItem, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -32412,7 +32475,7 @@ func (s *VendorPayrollBody) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b00100000,
+		0b01000000,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -32683,6 +32746,12 @@ func (s *VendorQuoteBody) encodeFields(e *jx.Encoder) {
 		}
 	}
 	{
+		if s.FundingNetwork.Set {
+			e.FieldStart("funding_network")
+			s.FundingNetwork.Encode(e)
+		}
+	}
+	{
 		e.FieldStart("to_pay")
 		e.ArrStart()
 		for _, elem := range s.ToPay {
@@ -32692,12 +32761,13 @@ func (s *VendorQuoteBody) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfVendorQuoteBody = [5]string{
+var jsonFieldsNameOfVendorQuoteBody = [6]string{
 	0: "company_id",
 	1: "currency",
 	2: "funding_currency",
 	3: "funding_method",
-	4: "to_pay",
+	4: "funding_network",
+	5: "to_pay",
 }
 
 // Decode decodes VendorQuoteBody from json.
@@ -32749,8 +32819,18 @@ func (s *VendorQuoteBody) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"funding_method\"")
 			}
+		case "funding_network":
+			if err := func() error {
+				s.FundingNetwork.Reset()
+				if err := s.FundingNetwork.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"funding_network\"")
+			}
 		case "to_pay":
-			requiredBitSet[0] |= 1 << 4
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				s.ToPay = make([]VendorQuoteItem, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -32777,7 +32857,7 @@ func (s *VendorQuoteBody) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b00010000,
+		0b00100000,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.

@@ -2738,6 +2738,8 @@ type CurrencyItem struct {
 	Countries []string `json:"countries"`
 	// Decimals that amounts of the currency have at most.
 	Decimals int64 `json:"decimals"`
+	// Those on which a payroll can be funded in the currency, beside Bitcoin, which has one.
+	FundingNetworks []string `json:"funding_networks"`
 	// The least that can be paid out to one destination.
 	Minimum decimal.Decimal `json:"minimum"`
 	// Those that a destination can name, of a crypto currency.
@@ -2758,6 +2760,11 @@ func (s *CurrencyItem) GetCountries() []string {
 // GetDecimals returns the value of Decimals.
 func (s *CurrencyItem) GetDecimals() int64 {
 	return s.Decimals
+}
+
+// GetFundingNetworks returns the value of FundingNetworks.
+func (s *CurrencyItem) GetFundingNetworks() []string {
+	return s.FundingNetworks
 }
 
 // GetMinimum returns the value of Minimum.
@@ -2793,6 +2800,11 @@ func (s *CurrencyItem) SetCountries(val []string) {
 // SetDecimals sets the value of Decimals.
 func (s *CurrencyItem) SetDecimals(val int64) {
 	s.Decimals = val
+}
+
+// SetFundingNetworks sets the value of FundingNetworks.
+func (s *CurrencyItem) SetFundingNetworks(val []string) {
+	s.FundingNetworks = val
 }
 
 // SetMinimum sets the value of Minimum.
@@ -12626,6 +12638,9 @@ type PayrollCreateBody struct {
 	FundingCurrency OptString `json:"funding_currency"`
 	// Crypto, wallet, or the id of a wallet; the company's own method when absent.
 	FundingMethod OptString `json:"funding_method"`
+	// On which network, where the funding currency is on several: one of its funding_networks in GET
+	// /api/currencies.
+	FundingNetwork OptString `json:"funding_network"`
 	// Who gets how much: 1 to 10,000 payees.
 	ToPay []ToPayItem `json:"to_pay"`
 }
@@ -12653,6 +12668,11 @@ func (s *PayrollCreateBody) GetFundingCurrency() OptString {
 // GetFundingMethod returns the value of FundingMethod.
 func (s *PayrollCreateBody) GetFundingMethod() OptString {
 	return s.FundingMethod
+}
+
+// GetFundingNetwork returns the value of FundingNetwork.
+func (s *PayrollCreateBody) GetFundingNetwork() OptString {
+	return s.FundingNetwork
 }
 
 // GetToPay returns the value of ToPay.
@@ -12683,6 +12703,11 @@ func (s *PayrollCreateBody) SetFundingCurrency(val OptString) {
 // SetFundingMethod sets the value of FundingMethod.
 func (s *PayrollCreateBody) SetFundingMethod(val OptString) {
 	s.FundingMethod = val
+}
+
+// SetFundingNetwork sets the value of FundingNetwork.
+func (s *PayrollCreateBody) SetFundingNetwork(val OptString) {
+	s.FundingNetwork = val
 }
 
 // SetToPay sets the value of ToPay.
@@ -19625,6 +19650,8 @@ type VendorPayrollBody struct {
 	// How the payroll is funded: `crypto` by a quote, `wallet` from the company's balance, or the id of
 	// one wallet.
 	FundingMethod OptString `json:"funding_method"`
+	// Network on which it is paid in.
+	FundingNetwork OptString `json:"funding_network"`
 	// Who gets how much: 1 to 10,000 payees.
 	ToPay []VendorItem `json:"to_pay"`
 }
@@ -19652,6 +19679,11 @@ func (s *VendorPayrollBody) GetFundingCurrency() OptString {
 // GetFundingMethod returns the value of FundingMethod.
 func (s *VendorPayrollBody) GetFundingMethod() OptString {
 	return s.FundingMethod
+}
+
+// GetFundingNetwork returns the value of FundingNetwork.
+func (s *VendorPayrollBody) GetFundingNetwork() OptString {
+	return s.FundingNetwork
 }
 
 // GetToPay returns the value of ToPay.
@@ -19682,6 +19714,11 @@ func (s *VendorPayrollBody) SetFundingCurrency(val OptString) {
 // SetFundingMethod sets the value of FundingMethod.
 func (s *VendorPayrollBody) SetFundingMethod(val OptString) {
 	s.FundingMethod = val
+}
+
+// SetFundingNetwork sets the value of FundingNetwork.
+func (s *VendorPayrollBody) SetFundingNetwork(val OptString) {
+	s.FundingNetwork = val
 }
 
 // SetToPay sets the value of ToPay.
@@ -19776,6 +19813,8 @@ type VendorQuoteBody struct {
 	// How the payroll is funded: `crypto` by a quote, `wallet` from the company's balance, or the id of
 	// one wallet.
 	FundingMethod OptString `json:"funding_method"`
+	// Network on which it is paid in.
+	FundingNetwork OptString `json:"funding_network"`
 	// Who gets how much: 1 to 10,000 payees.
 	ToPay []VendorQuoteItem `json:"to_pay"`
 }
@@ -19798,6 +19837,11 @@ func (s *VendorQuoteBody) GetFundingCurrency() OptString {
 // GetFundingMethod returns the value of FundingMethod.
 func (s *VendorQuoteBody) GetFundingMethod() OptString {
 	return s.FundingMethod
+}
+
+// GetFundingNetwork returns the value of FundingNetwork.
+func (s *VendorQuoteBody) GetFundingNetwork() OptString {
+	return s.FundingNetwork
 }
 
 // GetToPay returns the value of ToPay.
@@ -19823,6 +19867,11 @@ func (s *VendorQuoteBody) SetFundingCurrency(val OptString) {
 // SetFundingMethod sets the value of FundingMethod.
 func (s *VendorQuoteBody) SetFundingMethod(val OptString) {
 	s.FundingMethod = val
+}
+
+// SetFundingNetwork sets the value of FundingNetwork.
+func (s *VendorQuoteBody) SetFundingNetwork(val OptString) {
+	s.FundingNetwork = val
 }
 
 // SetToPay sets the value of ToPay.

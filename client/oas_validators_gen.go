@@ -1436,6 +1436,17 @@ func (s *CurrencyItem) Validate() error {
 		})
 	}
 	if err := func() error {
+		if s.FundingNetworks == nil {
+			return errors.New("nil is invalid value")
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "funding_networks",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if s.Networks == nil {
 			return errors.New("nil is invalid value")
 		}
@@ -6079,6 +6090,36 @@ func (s *PayrollCreateBody) Validate() error {
 	}(); err != nil {
 		failures = append(failures, validate.FieldError{
 			Name:  "funding_method",
+			Error: err,
+		})
+	}
+	if err := func() error {
+		if value, ok := s.FundingNetwork.Get(); ok {
+			if err := func() error {
+				if err := (validate.String{
+					MinLength:     0,
+					MinLengthSet:  false,
+					MaxLength:     20,
+					MaxLengthSet:  true,
+					Email:         false,
+					Hostname:      false,
+					Regex:         nil,
+					MinNumeric:    0,
+					MinNumericSet: false,
+					MaxNumeric:    0,
+					MaxNumericSet: false,
+				}).Validate(string(value)); err != nil {
+					return errors.Wrap(err, "string")
+				}
+				return nil
+			}(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "funding_network",
 			Error: err,
 		})
 	}
@@ -11150,6 +11191,36 @@ func (s *VendorPayrollBody) Validate() error {
 		})
 	}
 	if err := func() error {
+		if value, ok := s.FundingNetwork.Get(); ok {
+			if err := func() error {
+				if err := (validate.String{
+					MinLength:     0,
+					MinLengthSet:  false,
+					MaxLength:     20,
+					MaxLengthSet:  true,
+					Email:         false,
+					Hostname:      false,
+					Regex:         nil,
+					MinNumeric:    0,
+					MinNumericSet: false,
+					MaxNumeric:    0,
+					MaxNumericSet: false,
+				}).Validate(string(value)); err != nil {
+					return errors.Wrap(err, "string")
+				}
+				return nil
+			}(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "funding_network",
+			Error: err,
+		})
+	}
+	if err := func() error {
 		if s.ToPay == nil {
 			return errors.New("nil is invalid value")
 		}
@@ -11337,6 +11408,36 @@ func (s *VendorQuoteBody) Validate() error {
 	}(); err != nil {
 		failures = append(failures, validate.FieldError{
 			Name:  "funding_method",
+			Error: err,
+		})
+	}
+	if err := func() error {
+		if value, ok := s.FundingNetwork.Get(); ok {
+			if err := func() error {
+				if err := (validate.String{
+					MinLength:     0,
+					MinLengthSet:  false,
+					MaxLength:     20,
+					MaxLengthSet:  true,
+					Email:         false,
+					Hostname:      false,
+					Regex:         nil,
+					MinNumeric:    0,
+					MinNumericSet: false,
+					MaxNumeric:    0,
+					MaxNumericSet: false,
+				}).Validate(string(value)); err != nil {
+					return errors.Wrap(err, "string")
+				}
+				return nil
+			}(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}(); err != nil {
+		failures = append(failures, validate.FieldError{
+			Name:  "funding_network",
 			Error: err,
 		})
 	}

@@ -21,6 +21,7 @@ type (
 		ToPay           []toPayItem `json:"to_pay" minItems:"1" maxItems:"10000"`
 		FundingMethod   string      `json:"funding_method,omitempty" maxLength:"64" doc:"crypto, wallet, or the id of a wallet; the company's own method when absent."`
 		FundingCurrency string      `json:"funding_currency,omitempty" maxLength:"10"`
+		FundingNetwork  string      `json:"funding_network,omitempty" maxLength:"20" doc:"On which network, where the funding currency is on several: one of its funding_networks in GET /api/currencies."`
 		Currency        string      `json:"currency,omitempty" maxLength:"10" doc:"What amount_fiat is in."`
 		ExternalID      string      `json:"external_id,omitempty" maxLength:"255" doc:"The partner's reference, unique in the company."`
 	}
@@ -215,7 +216,7 @@ type (
 // params is the wire's payroll in the domain's words.
 func (b *payrollCreateBody) params(company string) payroll.CreateParams {
 	p := payroll.CreateParams{
-		CompanyID: company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, Currency: b.Currency,
+		CompanyID: company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, FundingNetwork: b.FundingNetwork, Currency: b.Currency,
 		ExternalID: b.ExternalID, ToPay: make([]payroll.Payee, len(b.ToPay)),
 	}
 	for i := range b.ToPay {

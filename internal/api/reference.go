@@ -34,6 +34,7 @@ type (
 		Minimum   Decimal  `json:"minimum" doc:"The least that can be paid out to one destination."`
 		Payable   bool     `json:"payable" doc:"Whether this service pays the currency out to those destinations."`
 		Networks  []string `json:"networks" doc:"Those that a destination can name, of a crypto currency."`
+		Funding   []string `json:"funding_networks" doc:"Those on which a payroll can be funded in the currency, beside Bitcoin, which has one."`
 		Countries []string `json:"countries" doc:"Of payees who can have a bank destination in the currency. A crypto currency is for payees of every country, and lists none."`
 	}
 )
@@ -55,6 +56,7 @@ func listCurrencies(_ context.Context, _ *db.Tx, c *call, _ *none) (*currencyLis
 	out := &currencyList{make([]currencyItem, len(all))}
 	for i, a := range all {
 		item := currencyItem{Symbol: string(a), Type: "fiat", Decimals: a.Exponent(), Minimum: amount(payroll.Minimum(a)), Networks: []string{}}
+		item.Funding = append([]string{}, c.Payroll.Accounts.On(a)...)
 		if a.IsCrypto() {
 			item.Type, item.Networks = "crypto", append(item.Networks, c.setup().Networks(a)...)
 		}

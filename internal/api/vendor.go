@@ -16,6 +16,7 @@ type (
 		ToPay           []vendorQuoteItem `json:"to_pay" minItems:"1" maxItems:"1000"`
 		FundingMethod   string            `json:"funding_method,omitempty" maxLength:"64"`
 		FundingCurrency string            `json:"funding_currency,omitempty" maxLength:"10"`
+		FundingNetwork  string            `json:"funding_network,omitempty" maxLength:"20"`
 		Currency        string            `json:"currency,omitempty" maxLength:"10" doc:"What amount_fiat is in."`
 	}
 
@@ -49,6 +50,7 @@ type (
 		ToPay           []vendorItem `json:"to_pay" minItems:"1" maxItems:"1000"`
 		FundingMethod   string       `json:"funding_method,omitempty" maxLength:"64"`
 		FundingCurrency string       `json:"funding_currency,omitempty" maxLength:"10"`
+		FundingNetwork  string       `json:"funding_network,omitempty" maxLength:"20"`
 		Currency        string       `json:"currency,omitempty" maxLength:"10" doc:"What amount_fiat is in."`
 		ExternalID      string       `json:"external_id,omitempty" maxLength:"255" doc:"The partner's reference, unique in the company."`
 	}
@@ -86,7 +88,7 @@ type (
 func quoteVendors(ctx context.Context, tx *db.Tx, c *call, in *vendorQuoteInput) (*payrollPreview, error) {
 	b := &in.Body
 	p := vendor.Params{
-		CreateParams: payroll.CreateParams{CompanyID: c.company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, Currency: b.Currency},
+		CreateParams: payroll.CreateParams{CompanyID: c.company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, FundingNetwork: b.FundingNetwork, Currency: b.Currency},
 		Items:        make([]vendor.Item, len(b.ToPay)),
 	}
 	for i, it := range b.ToPay {
@@ -117,7 +119,7 @@ func createVendorPayroll(ctx context.Context, tx *db.Tx, c *call, in *vendorPayr
 	b := &in.Body
 	p := vendor.Params{
 		CreateParams: payroll.CreateParams{
-			CompanyID: c.company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, Currency: b.Currency, ExternalID: b.ExternalID,
+			CompanyID: c.company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, FundingNetwork: b.FundingNetwork, Currency: b.Currency, ExternalID: b.ExternalID,
 		},
 		Items: make([]vendor.Item, len(b.ToPay)),
 	}

@@ -110,6 +110,8 @@ var words = map[string]word{
 	"total_input_in_input_currency":    {"Volume and fees together, in the payroll's currency: what the company pays.", `1263.01`},
 	"funding_method":                   {"How the payroll is funded: `crypto` by a quote, `wallet` from the company's balance, or the id of one wallet.", `"crypto"`},
 	"funding_currency":                 {"Currency that is paid in.", `"BTC"`},
+	"funding_network":                  {"Network on which it is paid in.", `"base"`},
+	"funding_networks":                 {"Networks of accounts on which a payroll can be funded in the currency.", `["base"]`},
 	"funding_amount":                   {"What must be paid in, in the funding currency.", `0.02526020`},
 	"funded_amount":                    {"What has come in and is confirmed, in the funding currency.", `0`},
 	"funding_details":                  {"Where the money goes.", ``},

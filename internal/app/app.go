@@ -81,8 +81,9 @@ type Service struct {
 	policy    delivery.Policy // where webhooks may be sent
 	source    chain.Source
 	sim       *sim.Chain // nil on a real chain
+	evms      []accountChain
+	accounts  chain.Accounts
 	rates     *rates.Refresher
-	watcher   *chain.Watcher
 	lightning *lightning.Service // nil where it is not switched on
 	metrics   *metrics
 	requests  *requests.Log
@@ -96,8 +97,8 @@ type Service struct {
 
 	end      context.CancelFunc // of everything in the background
 	work     sync.WaitGroup
-	mining   sync.Mutex   // the simulated miner's pause
-	watched  atomic.Int64 // an instant up to which the chain was seen, in microseconds, see checkWatched
+	mining   sync.Mutex // the simulated miner's pause
+	watched  sync.Map   // by chain: an instant up to which it was seen, see checkChain
 	failed   chan error
 	stopOnce sync.Once
 	stopErr  error
@@ -174,13 +175,16 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	if err := s.openChain(); err != nil {
 		return err
 	}
+	if err := s.openAccounts(ctx); err != nil {
+		return err
+	}
 	deriver, err := bitcoin.ParseXPub(s.cfg.BitcoinXPub, s.cfg.BitcoinNetwork)
 	if err != nil {
 		return err
 	}
 	pool := chain.NewPool(s.db, chainName, deriver)
 	pay := &payroll.Service{
-		Watched: s.checkQuotable, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork,
+		Watched: s.checkQuotable, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts,
 		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production,
 		FX: desk(s.cfg.Env),
 	}
@@ -223,6 +227,11 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	if s.cfg.Has(RoleAPI) {
 		if err := pool.Start(background); err != nil {
 			return err
+		}
+		if s.accounts.Pool != nil {
+			if err := s.accounts.Pool.Start(background); err != nil {
+				return err
+			}
 		}
 		s.work.Go(func() {
 			if err := roster.Warm(background, s.db); err != nil && background.Err() == nil {
@@ -378,13 +387,26 @@ func (s *Service) mailer() (*mail.Mailer, error) {
 	return m, err
 }
 
-// startWatcher follows the chain and, where it is simulated, finds its blocks. The first look is taken before anything is
+// simulatedEvery is how often a simulated network of accounts is looked at.
+const simulatedEvery = 250 * time.Millisecond
+
+// startWatcher follows the chains and, where they are simulated, finds their blocks. The first look is taken before anything is
 // served, where the node answers: until there was one, no address is given out.
 func (s *Service) startWatcher(ctx, background context.Context) {
-	s.watcher = chain.NewWatcher(s.db, chainName, s.source, s.log)
-	_, err := s.watcher.Step(ctx)
-	s.trouble(ctx, "the chain cannot be watched", err)
-	s.work.Go(func() { s.watch(background) })
+	all := []*follower{{chain: chainName, watcher: chain.NewWatcher(s.db, chainName, s.source, s.log), every: s.cfg.PollInterval}}
+	for _, a := range s.evms {
+		f := &follower{chain: a.network.Name, watcher: chain.NewPacedWatcher(s.db, a.network.Name, a.node, a.network.Pace, s.log), every: s.cfg.PollInterval}
+		if a.sim != nil {
+			f.every = simulatedEvery
+			s.work.Go(func() { s.settle(background, a) })
+		}
+		all = append(all, f)
+	}
+	for _, f := range all {
+		_, err := f.watcher.Step(ctx)
+		s.trouble(ctx, "the chain "+f.chain+" cannot be watched", err)
+		s.work.Go(func() { s.watch(background, f) })
+	}
 	if s.sim != nil {
 		s.work.Go(func() { s.mine(background) })
 	}
@@ -394,7 +416,7 @@ func (s *Service) startWatcher(ctx, background context.Context) {
 }
 
 // watch steps the watcher while this process holds the lease. Two watchers would do no harm, only double work.
-func (s *Service) watch(ctx context.Context) {
+func (s *Service) watch(ctx context.Context, f *follower) {
 	var leased time.Time
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -404,54 +426,54 @@ func (s *Service) watch(ctx context.Context) {
 			return
 		case <-pause.C:
 		}
-		pause.Reset(s.cfg.PollInterval)
+		pause.Reset(f.every)
 		if time.Since(leased) > leaseFor/3 {
-			held, err := job.Lease(ctx, s.db, "watcher."+chainName, s.holder, leaseFor)
+			held, err := job.Lease(ctx, s.db, "watcher."+f.chain, s.holder, leaseFor)
 			if err != nil || !held {
 				s.trouble(ctx, "the watcher's lease", err)
 				continue
 			}
 			leased = time.Now()
 		}
-		if err := s.look(ctx); err != nil {
+		if err := s.look(ctx, f); err != nil {
 			if errors.Is(err, chain.ErrTooDeep) {
 				s.fail(err)
 				return
 			}
-			s.trouble(ctx, "the chain cannot be watched", err)
+			s.trouble(ctx, "the chain "+f.chain+" cannot be watched", err)
 		}
 	}
 }
 
 // look steps to the tip, at most for a while, and notes the instant up to which everything was seen.
-func (s *Service) look(ctx context.Context) error {
+func (s *Service) look(ctx context.Context, f *follower) error {
 	began := time.Now()
 	for time.Since(began) < leaseFor/3 {
 		seen, err := s.db.Now(ctx)
 		if err != nil {
 			return err
 		}
-		progressed, err := s.watcher.Step(ctx)
+		progressed, err := f.watcher.Step(ctx)
 		if err != nil {
 			return err
 		}
 		if !progressed {
-			return s.noteWatched(ctx, seen)
+			return s.noteWatched(ctx, f, seen)
 		}
 	}
 	return nil
 }
 
 // noteWatched writes the instant down, not more often than quotes expire.
-func (s *Service) noteWatched(ctx context.Context, seen time.Time) error {
-	if last := s.metrics.watched.Load(); seen.Sub(db.Time(last)) < 2*time.Second {
+func (s *Service) noteWatched(ctx context.Context, f *follower, seen time.Time) error {
+	if seen.Sub(f.noted) < 2*time.Second {
 		return nil
 	}
 	err := s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return db.SetSetting(ctx, tx, settingWatched, strconv.FormatInt(db.Micros(seen), 10))
+		return db.SetSetting(ctx, tx, settingWatched(f.chain), strconv.FormatInt(db.Micros(seen), 10))
 	})
 	if err == nil {
-		s.metrics.watched.Store(db.Micros(seen))
+		f.noted = seen
 	}
 	return err
 }
@@ -459,26 +481,27 @@ func (s *Service) noteWatched(ctx context.Context, seen time.Time) error {
 // errBlind refuses a price that nobody could see being paid.
 var errBlind = fault.New(fault.Unavailable, "retry_later", "The blockchain is not being watched at the moment, so no price can be held. Try again in some minutes.")
 
-// checkWatched refuses while the chain has gone unwatched for too long. Its answer may be a few seconds old.
+// checkWatched is checkChain for Bitcoin's.
 func (s *Service) checkWatched(ctx context.Context, tx *db.Tx) error {
+	return s.checkChain(ctx, tx, chainName)
+}
+
+// checkChain refuses while a chain has gone unwatched for too long. Its answer may be a few seconds old.
+func (s *Service) checkChain(ctx context.Context, tx *db.Tx, name string) error {
 	limit := s.cfg.BlindLimit
-	if limit <= 0 || tx.Now().Sub(db.Time(s.watched.Load())) < limit/2 {
+	last, _ := s.watched.Load(name)
+	if seen, _ := last.(time.Time); limit <= 0 || tx.Now().Sub(seen) < limit/2 {
 		return nil
 	}
-	at, err := watchedUntil(ctx, tx)
+	at, err := watchedUntil(name)(ctx, tx)
 	if err != nil {
 		return err
 	}
 	if tx.Now().Sub(at) > limit {
 		return errBlind
 	}
-	s.watched.Store(db.Micros(at))
+	s.watched.Store(name, at)
 	return nil
-}
-
-func parseMicros(text string) (time.Time, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	return db.Time(n), err
 }
 
 // mine is the simulated miner: one block each interval, whoever of the processes holds the lease.
@@ -574,7 +597,7 @@ func (s *Service) listen(ctx, background context.Context, pay *payroll.Service, 
 		if err != nil {
 			return err
 		}
-		s.serve(l, s.metrics.handler(s.db))
+		s.serve(l, s.metrics.handler(s.db, s.chains()))
 		s.ready.MetricsURL = "http://" + l.Addr().String() + "/metrics"
 	}
 	return nil
@@ -605,6 +628,15 @@ func (s *Service) serve(l net.Listener, h http.Handler) {
 			s.fail(err)
 		}
 	})
+}
+
+// chains are the keys of all that are followed.
+func (s *Service) chains() []string {
+	all := []string{chainName}
+	for _, a := range s.evms {
+		all = append(all, a.network.Name)
+	}
+	return all
 }
 
 // checkReady says why no requests should be sent here.

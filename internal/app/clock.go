@@ -53,9 +53,9 @@ func (s *Service) noteSkew(skew time.Duration) {
 }
 
 // checkQuotable refuses while a price could not be held: the clocks disagree, or the chain goes unwatched.
-func (s *Service) checkQuotable(ctx context.Context, tx *db.Tx) error {
+func (s *Service) checkQuotable(ctx context.Context, tx *db.Tx, network string) error {
 	if time.Duration(s.metrics.skew.Load()).Abs() > maxSkew {
 		return errSkewed
 	}
-	return s.checkWatched(ctx, tx)
+	return s.checkChain(ctx, tx, s.chainOf(network))
 }

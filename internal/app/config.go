@@ -17,6 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
@@ -90,6 +91,8 @@ type Config struct {
 	// BlindLimit is how long the chain may go unwatched, for want of a node or of a process that watches, before no price is
 	// given any more. The sandbox's clock jumps, so there it is off unless set.
 	BlindLimit time.Duration `default:"0" env:"STIPEND_BLIND_LIMIT" group:"Bitcoin" placeholder:"DURATION" help:"How long the chain may go unwatched before quotes are refused. Default: 10m in production, never in the sandbox."`
+
+	EVM
 
 	// LndURL switches payments over Lightning on. Every process needs to know; the macaroon is for those that speak to the node.
 	LndURL string `env:"STIPEND_LND_URL" group:"Lightning" placeholder:"URL" help:"REST interface of an LND node, https://host:8080, over which claims can be paid too. Default: claims are paid on the chain only."`
@@ -197,6 +200,15 @@ func (c Config) complete() Config {
 		}
 	}
 	if c.Env == Sandbox {
+		switch {
+		case len(c.EVMSimulated) == 1 && c.EVMSimulated[0] == "none":
+			c.EVMSimulated = nil
+		case len(c.EVMSimulated) == 0 && len(c.EVMRPC) == 0:
+			c.EVMSimulated = []string{evm.Base}
+		}
+		if c.EVMXPrv == "" && c.EVMXPub == "" {
+			c.EVMXPrv = sandboxEVMXPrv()
+		}
 		if c.BitcoinXPrv == "" && c.BitcoinXPub == "" {
 			c.BitcoinXPrv = sandboxXPrv()
 		}
@@ -210,6 +222,9 @@ func (c Config) complete() Config {
 	if c.BitcoinXPub == "" && c.BitcoinXPrv != "" {
 		// A broken private key is Check's to report, in its own words.
 		c.BitcoinXPub, _ = neuter(c.BitcoinXPrv)
+	}
+	if c.EVMXPub == "" && c.EVMXPrv != "" {
+		c.EVMXPub = neuterEVM(c.EVMXPrv)
 	}
 	c.BaseURL = strings.TrimRight(c.BaseURL, "/")
 	c.AuthURL = strings.TrimRight(c.AuthURL, "/")
@@ -277,6 +292,7 @@ func (c Config) Check() error {
 		bad("%w", err)
 	}
 	problems = append(problems, c.checkKeys()...)
+	problems = append(problems, c.checkEVM()...)
 	if _, err := prefixes(c.TrustedProxies); err != nil {
 		bad("--trusted-proxies: %w", err)
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -131,10 +132,7 @@ func (s *Service) periodic(out *payout.Engine, claims *claim.Service) []job.Peri
 		job.Periodic{Name: "funding.collect", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Collect(ctx, s.db) }},
 		job.Periodic{Name: "funding.review", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Review(ctx, s.db) }},
 		job.Periodic{Name: "payroll.exchange", Every: time.Minute, Run: func(ctx context.Context) error { return payroll.Exchange(ctx, s.db) }},
-		job.Periodic{Name: "quotes.expire", Every: 5 * time.Second, Run: func(ctx context.Context) error {
-			_, err := quote.ExpireDue(ctx, s.db, watchedUntil)
-			return err
-		}},
+		job.Periodic{Name: "quotes.expire", Every: 5 * time.Second, Run: s.expireQuotes},
 		job.Periodic{Name: "claims.settle", Every: 10 * time.Minute, Run: func(ctx context.Context) error { return claims.SettleDue(ctx, s.db) }},
 		job.Periodic{Name: "oauth.forget_codes", Every: time.Hour, Run: func(ctx context.Context) error { return oauth.ForgetCodes(ctx, s.db) }},
 		job.Periodic{Name: "sessions.forget", Every: time.Hour, Run: func(ctx context.Context) error { return session.Forget(ctx, s.db) }},
@@ -144,14 +142,12 @@ func (s *Service) periodic(out *payout.Engine, claims *claim.Service) []job.Peri
 	)
 }
 
-// settingWatched is up to which instant the chain has been looked at, in microseconds.
-const settingWatched = "chain.watched." + chainName
-
-// watchedUntil is that instant. Before the first look it is the beginning of time: no quote expires unseen.
-func watchedUntil(ctx context.Context, tx *db.Tx) (time.Time, error) {
-	text, err := db.Setting(ctx, tx, settingWatched)
-	if err != nil || text == "" {
-		return time.Time{}, err
+// expireQuotes expires what nobody paid in time, as far as each chain has been seen.
+func (s *Service) expireQuotes(ctx context.Context) error {
+	_, err := quote.ExpireDue(ctx, s.db, s.cfg.BitcoinNetwork, watchedUntil(chainName))
+	for _, n := range s.accounts.Networks {
+		_, failed := quote.ExpireDue(ctx, s.db, n.Name, watchedUntil(n.Name))
+		err = errors.Join(err, failed)
 	}
-	return parseMicros(text)
+	return err
 }

@@ -22,7 +22,6 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.HistogramVec
-	watched  atomic.Int64 // see noteWatched
 	skew     atomic.Int64 // nanoseconds, see followClock
 }
 
@@ -46,15 +45,18 @@ func (m *metrics) observe(method, route string, status int, took time.Duration) 
 }
 
 // handler serves the figures at /metrics.
-func (m *metrics) handler(d *db.DB) http.Handler {
-	m.registry.MustRegister(rows{d})
+func (m *metrics) handler(d *db.DB, chains []string) http.Handler {
+	m.registry.MustRegister(rows{d, chains})
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 	return mux
 }
 
 // rows are figures that stand in the database, read when they are asked for.
-type rows struct{ d *db.DB }
+type rows struct {
+	d      *db.DB
+	chains []string
+}
 
 var (
 	descDue     = prometheus.NewDesc("stipend_jobs_waiting", "Jobs that are not done, those for later included.", nil, nil)
@@ -83,11 +85,13 @@ func (r rows) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(descDue, prometheus.GaugeValue, float64(due))
 		ch <- prometheus.MustNewConstMetric(descParked, prometheus.GaugeValue, float64(parked))
-		if height, _, err := chain.Tip(ctx, tx, chainName); err == nil {
-			ch <- prometheus.MustNewConstMetric(descHeight, prometheus.GaugeValue, float64(height), chainName)
-		}
-		if at, err := watchedUntil(ctx, tx); err == nil && !at.IsZero() {
-			ch <- prometheus.MustNewConstMetric(descWatched, prometheus.GaugeValue, float64(at.UnixMicro())/1e6, chainName)
+		for _, name := range r.chains {
+			if height, _, err := chain.Tip(ctx, tx, name); err == nil {
+				ch <- prometheus.MustNewConstMetric(descHeight, prometheus.GaugeValue, float64(height), name)
+			}
+			if at, err := watchedUntil(name)(ctx, tx); err == nil && !at.IsZero() {
+				ch <- prometheus.MustNewConstMetric(descWatched, prometheus.GaugeValue, float64(at.UnixMicro())/1e6, name)
+			}
 		}
 		lists, err := listsInUse(ctx, tx)
 		for _, l := range lists {

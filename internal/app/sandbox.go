@@ -10,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/api"
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
@@ -71,23 +72,24 @@ func (x *sandbox) find(ctx context.Context, tx *db.Tx, by identity.Principal, id
 // Deposit pays a payroll or a claim of the principal's company as kind says, or with an amount of its own ("" for none), and
 // says by which transaction.
 func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, kind, amount string) (txid string, err error) {
-	if x.s.sim == nil {
-		return "", errNotSimulated
-	}
 	if !slices.Contains([]string{depositExact, depositUnder, depositOver, depositLate, depositReplaced, depositReorged}, kind) {
 		return "", fault.New(fault.Invalid, "invalid_parameter", "kind is one of exact, under, over, late, replaced, reorged.").At("body", "/kind")
 	}
 	var p payable
-	var sats int64
+	var due money.Amount
 	err = x.s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if p, err = x.find(ctx, tx, by, objectID); err != nil {
 			return err
 		}
-		sats, err = depositAmount(ctx, tx, p, kind, amount)
+		due, err = depositAmount(ctx, tx, p, kind, amount)
 		return err
 	})
 	if err != nil {
 		return "", err
+	}
+	hand := x.hand(p.quote.Network)
+	if hand == nil {
+		return "", errNotSimulated
 	}
 
 	// A replacement and a reorganisation need the chain to stand still meanwhile.
@@ -106,7 +108,7 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 			return "", err
 		}
 	}
-	if txid, err = x.s.sim.Pay(ctx, p.address, sats); err != nil {
+	if txid, err = hand.Pay(ctx, p.address, due); err != nil {
 		return "", err
 	}
 	switch kind {
@@ -114,11 +116,11 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 		if err := x.await(ctx, p, txid, func(o chain.WatchedOutput) bool { return true }); err != nil {
 			return "", err
 		}
-		if _, err := x.s.sim.Replace(ctx, txid); err != nil {
+		if _, err := hand.Replace(ctx, txid); err != nil {
 			return "", errors.Join(errMined, err)
 		}
 	case depositReorged:
-		if err := x.s.sim.Mine(ctx, 1); err != nil {
+		if err := hand.Mine(ctx, 1); err != nil {
 			return "", err
 		}
 		var depth int64
@@ -128,32 +130,61 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 		}); err != nil {
 			return "", err
 		}
-		if err := x.s.sim.Reorg(ctx, int(max(depth, 1))); err != nil {
+		if err := hand.Reorg(ctx, int(max(depth, 1))); err != nil {
 			return "", err
 		}
 	}
 	return txid, nil
 }
 
-// depositAmount is what the kind means for a payroll or a claim, in satoshis.
-func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount string) (int64, error) {
-	if p.quote == nil || p.address == "" {
-		return 0, errNoQuote
+// hand moves a simulated chain.
+type hand interface {
+	Pay(ctx context.Context, address string, amount money.Amount) (txid string, err error)
+	Replace(ctx context.Context, txid string, outputs ...chain.Output) (newTxID string, err error)
+	Mine(ctx context.Context, n int) error
+	Reorg(ctx context.Context, depth int) error
+}
+
+// bitcoinHand is that of the simulated Bitcoin chain.
+type bitcoinHand struct{ *sim.Chain }
+
+func (h bitcoinHand) Pay(ctx context.Context, address string, amount money.Amount) (string, error) {
+	return h.Chain.Pay(ctx, address, amount.Units())
+}
+
+// hand is that of a network, nil where it is real.
+func (x *sandbox) hand(network string) hand {
+	for _, a := range x.s.evms {
+		if a.network.Name == network {
+			if a.sim == nil {
+				return nil
+			}
+			return a.sim
+		}
 	}
+	if x.s.sim == nil {
+		return nil
+	}
+	return bitcoinHand{x.s.sim}
+}
+
+// depositAmount is what the kind means for a payroll or a claim.
+func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount string) (money.Amount, error) {
+	if p.quote == nil || p.address == "" {
+		return money.Amount{}, errNoQuote
+	}
+	asset := p.quote.Funding.Asset()
 	if amount != "" {
-		a, err := money.Parse(money.BTC, amount)
-		if err != nil {
-			return 0, err
+		a, err := money.Parse(asset, amount)
+		if err == nil && a.Sign() <= 0 {
+			err = fault.New(fault.Invalid, "amount_not_positive", "The amount must be more than 0.").At("body", "/amount")
 		}
-		if a.Sign() <= 0 {
-			return 0, fault.New(fault.Invalid, "amount_not_positive", "The amount must be more than 0.").At("body", "/amount")
-		}
-		return a.Units(), nil
+		return a, err
 	}
 	due := p.quote.Funding.Units()
 	all, err := deposit.ForObject(ctx, tx, p.companyID, p.id)
 	if err != nil {
-		return 0, err
+		return money.Amount{}, err
 	}
 	for _, d := range all {
 		if d.State.Live() && d.QuoteID == p.quote.ID {
@@ -161,15 +192,15 @@ func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount strin
 		}
 	}
 	if due <= 0 {
-		return 0, errNothingDue
+		return money.Amount{}, errNothingDue
 	}
 	switch kind {
 	case depositUnder:
-		return due - due/10, nil
+		due -= due / 10
 	case depositOver:
-		return due + due/10, nil
+		due += due / 10
 	}
-	return due, nil
+	return money.New(asset, due), nil
 }
 
 // await waits until the watcher has seen an output of the payment that is as wanted.
@@ -179,7 +210,8 @@ func (x *sandbox) await(ctx context.Context, p payable, txid string, wanted func
 	for {
 		done := false
 		err := x.s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			outs, err := chain.OutputsOf(ctx, tx, chainName, p.companyID, p.id)
+			name := x.s.chainOf(p.quote.Network)
+			outs, err := chain.OutputsOf(ctx, tx, name, p.companyID, p.id)
 			if err != nil {
 				return err
 			}
@@ -187,7 +219,7 @@ func (x *sandbox) await(ctx context.Context, p payable, txid string, wanted func
 				if at.TxID != txid {
 					continue
 				}
-				o, err := chain.GetOutput(ctx, tx, chainName, at)
+				o, err := chain.GetOutput(ctx, tx, name, at)
 				if err != nil {
 					return err
 				}

@@ -137,6 +137,24 @@ func addressesOf(ctx context.Context, tx *db.Tx, chain string, addresses []strin
 	return m, err
 }
 
+// Adopt gives networks that share a wallet the addresses of each other, so that a payment on one that was added later is not lost.
+// What a network has already stays.
+func Adopt(ctx context.Context, tx *db.Tx, networks []string) error {
+	for _, to := range networks {
+		for _, from := range networks {
+			if from == to {
+				continue
+			}
+			if _, err := tx.Exec(ctx, `INSERT INTO chain_addresses (chain, address, company_id, object_id, branch, idx, created)
+				SELECT CAST($1 AS TEXT), a.address, a.company_id, a.object_id, a.branch, a.idx, a.created FROM chain_addresses a WHERE a.chain = $2
+				AND NOT EXISTS (SELECT 1 FROM chain_addresses b WHERE b.chain = $1 AND b.address = a.address)`, to, from); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // reserveIndexes takes the next n indexes of a branch and returns the first.
 func reserveIndexes(ctx context.Context, tx *db.Tx, chain string, branch uint32, n int64) (first int64, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO chain_pools (chain, branch, next) VALUES ($1, $2, $3)

@@ -349,7 +349,7 @@ func (x *till) write(t *testing.T, f func(context.Context, *db.Tx) error) {
 // settle lets the watcher catch up, prices end and all news be heard.
 func (x *till) settle(t *testing.T) {
 	t.Helper()
-	_, err := quote.ExpireDue(t.Context(), x.d, nil)
+	_, err := quote.ExpireDue(t.Context(), x.d, network, nil)
 	if err := errors.Join(x.watcher.Sync(t.Context()), err, x.jobs.Drain(t.Context())); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@
 //     instant. A replacement by the same payer that pays no less keeps the first sight of what it replaces. Confirmation
 //     never re-prices it.
 //   - While a deposit waits for confirmations it stands in clearing (L02, taken back by L03a) and is available to nobody.
-//   - How many confirmations are wanted grows with the value at stake: that of the object or of all its deposits together,
+//   - How many confirmations are wanted grows with the value at stake, and with the pace of the chain's blocks: that of the object or of all its deposits together,
 //     whichever is more, so that cutting a payment into pieces lowers nothing. A claim's quote names its own number, which
 //     its merchant chose.
 //
@@ -49,9 +49,6 @@ const JobChanged = "deposit.changed"
 
 // EventDetected is the event of a payroll's deposit that was seen.
 const EventDetected = "payroll.funding_detected"
-
-// Dust is the least that nodes relay to an address of the kind we give out, in satoshis; less is dust.
-const Dust = 294
 
 // Changed is the payload of JobChanged.
 type Changed struct {
@@ -177,8 +174,8 @@ func stateOf(out chain.WatchedOutput, from State) State {
 func record(ctx context.Context, tx *db.Tx, chainName string, out chain.WatchedOutput) error {
 	d := Deposit{
 		ID: tx.NewID("dep"), CompanyID: out.CompanyID, Chain: chainName, Outpoint: out.Outpoint, ObjectID: out.ObjectID,
-		Address: out.Address, Amount: money.New(money.BTC, out.Amount), Version: 1, Dust: out.Amount < Dust, FirstSeen: out.FirstSeen,
-		Wanted: chain.DefaultConfirmations, ReplacedBy: out.ReplacedBy,
+		Address: out.Address, Amount: money.New(out.Asset, out.Amount), Version: 1, Dust: out.Amount < chain.Dust(out.Asset), FirstSeen: out.FirstSeen,
+		Wanted: chain.DefaultConfirmations * out.Pace, ReplacedBy: out.ReplacedBy,
 	}
 	others, err := others(ctx, tx, d)
 	if err != nil {
@@ -197,6 +194,7 @@ func record(ctx context.Context, tx *db.Tx, chainName string, out chain.WatchedO
 		if d.Wanted, err = wanted(ctx, tx, q, d, others); err != nil {
 			return err
 		}
+		d.Wanted *= out.Pace
 		if err := chain.RequireConfirmations(ctx, tx, chainName, d.Outpoint, d.Wanted); err != nil {
 			return err
 		}
@@ -362,15 +360,16 @@ func book(tx *db.Tx, d Deposit, from State) error {
 		errs = append(errs, post("cleared", ledger.ContraDeposits, ledger.ClearingDeposits, d.ID, d.ID))
 	}
 	if !d.expected() {
+		wallet, where := ledger.WalletOf(d.Amount.Asset(), d.Chain)
 		purpose, account, dim := "unknown", ledger.SuspenseUnknown, d.ID // L43
 		if d.CompanyID == ledger.House {
 			purpose, account, dim = "inventory", ledger.FXPosition, ""
 		}
 		switch {
 		case d.State == Confirmed && from != Confirmed:
-			errs = append(errs, post(purpose, ledger.HotWallet, account, "", dim))
+			errs = append(errs, post(purpose, wallet, account, where, dim))
 		case d.State != Confirmed && from == Confirmed:
-			errs = append(errs, post(purpose+"_reverted", account, ledger.HotWallet, dim, ""))
+			errs = append(errs, post(purpose+"_reverted", account, wallet, dim, where))
 		}
 		return errors.Join(errs...)
 	}

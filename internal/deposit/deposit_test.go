@@ -457,8 +457,8 @@ func TestWhatNobodyExpectsGoesToSuspense(t *testing.T) {
 
 func TestDustWakesNobody(t *testing.T) {
 	run(t, func(t *testing.T, h *house) {
-		h.output("tx1", 0, "prl_1", Dust-1)
-		h.output("tx2", 0, "prl_1", Dust)
+		h.output("tx1", 0, "prl_1", chain.Dust(money.BTC)-1)
+		h.output("tx2", 0, "prl_1", chain.Dust(money.BTC))
 		for _, txid := range []string{"tx1", "tx2"} {
 			h.sync(txid, 0)
 			h.chain(txid, "mined", true, "")
@@ -467,7 +467,7 @@ func TestDustWakesNobody(t *testing.T) {
 		if all := h.deposits("prl_1"); len(all) != 1 || all[0].TxID != "tx2" {
 			t.Errorf("%+v", all)
 		}
-		if got := h.balance(ledger.HotWallet, ""); got != Dust-1 {
+		if got := h.balance(ledger.HotWallet, ""); got != chain.Dust(money.BTC)-1 {
 			t.Errorf("the wallet's dust is booked as %d", got)
 		}
 		if n := h.count("SELECT COUNT(*) FROM events"); n != 1 {

@@ -389,3 +389,12 @@ func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 
 // ErrWrong is a Report with problems, as an error.
 var ErrWrong = errors.New("the books are not right")
+
+// WalletOf is the account of what the service holds of an asset on a chain, with its dimension. Bitcoin has its own; what else is
+// on chains is kept apart by chain.
+func WalletOf(asset money.Asset, chain string) (Code, string) {
+	if asset == money.BTC {
+		return HotWallet, ""
+	}
+	return OtherWallets, chain
+}

@@ -14,6 +14,7 @@ import (
 // taken back from where it had gone.
 type receipt struct {
 	deposit string
+	chain   string     // on which it came
 	price   string     // id of the quote, or of the deposit itself when it was applied late
 	rate    money.Rate // funding asset in the payroll's currency; zero while in suspense
 	live    bool
@@ -42,9 +43,9 @@ func cover(total money.Amount, asset money.Asset, receipts []receipt) (quote.Cov
 }
 
 // newReceipt is the blank of a deposit.
-func newReceipt(deposit string, amount money.Amount) receipt {
+func newReceipt(deposit, chain string, amount money.Amount) receipt {
 	none := money.Zero(amount.Asset())
-	return receipt{deposit: deposit, amount: amount, escrow: none, surplus: none, suspense: none, repaid: none, owed: none}
+	return receipt{deposit: deposit, chain: chain, amount: amount, escrow: none, surplus: none, suspense: none, repaid: none, owed: none}
 }
 
 // book decides where a confirmed deposit goes and gives the journal's lines. What an
@@ -73,8 +74,9 @@ func (r *receipt) book(payroll string, open bool, room money.Amount) ([]ledger.L
 	if r.surplus, err = rest.Sub(r.suspense); err != nil {
 		return nil, err
 	}
+	wallet, dim := ledger.WalletOf(r.amount.Asset(), r.chain)
 	return []ledger.Line{
-		ledger.Debit(ledger.HotWallet, "", r.amount),
+		ledger.Debit(wallet, dim, r.amount),
 		ledger.Credit(ledger.DueFromCustomer, "", r.repaid),
 		ledger.Credit(ledger.Escrow, payroll, r.escrow),
 		ledger.Credit(ledger.SuspenseLate, payroll, r.suspense),
@@ -137,12 +139,13 @@ func (r *receipt) reverse(payroll string, divided bool, available money.Amount) 
 			return nil, err
 		}
 	}
+	wallet, dim := ledger.WalletOf(r.amount.Asset(), r.chain)
 	lines := []ledger.Line{
 		ledger.Debit(ledger.Escrow, payroll, fromEscrow),
 		ledger.Debit(ledger.CompanyFunds, "", fromFunds),
 		ledger.Debit(ledger.SuspenseLate, payroll, r.suspense),
 		ledger.Debit(ledger.DueFromCustomer, "", owed),
-		ledger.Credit(ledger.HotWallet, "", r.amount),
+		ledger.Credit(wallet, dim, r.amount),
 	}
 	r.live, r.turn = false, r.turn+1
 	r.escrow, r.surplus, r.suspense, r.repaid, r.owed = none, none, none, none, owed

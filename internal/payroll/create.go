@@ -59,7 +59,7 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	if err != nil {
 		return plan{}, company, err
 	}
-	t, err := newPlan(*p, company, held, named, payees, all, list)
+	t, err := newPlan(*p, company, held, s.Accounts, named, payees, all, list)
 	t.named = named
 	if err != nil || !list.Empty() {
 		return t, company, err
@@ -156,7 +156,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return Payroll{}, err
 	}
 	if t.method == MethodCrypto {
-		err = s.createOnChain(ctx, tx, p)
+		err = s.createOnChain(ctx, tx, p, t.network)
 	} else {
 		err = s.createFromBalance(ctx, tx, p)
 	}
@@ -200,15 +200,20 @@ func (t *plan) payroll(tx *db.Tx) *Payroll {
 	return p
 }
 
-func (s *Service) createOnChain(ctx context.Context, tx *db.Tx, p *Payroll) error {
-	if err := s.checkWatched(ctx, tx); err != nil {
+// createOnChain waits for money on a network: one of accounts, or "" for Bitcoin's.
+func (s *Service) createOnChain(ctx context.Context, tx *db.Tx, p *Payroll, network string) error {
+	pool := s.Accounts.Pool
+	if network == "" {
+		pool, network = s.Pool, s.Network
+	}
+	if err := s.checkWatched(ctx, tx, network); err != nil {
 		return err
 	}
-	address, err := s.Pool.Take(ctx, tx, p.CompanyID, p.ID)
+	address, err := pool.Take(ctx, tx, p.CompanyID, p.ID)
 	if err != nil {
 		return err
 	}
-	p.Address, p.Network = address, s.Network
+	p.Address, p.Network = address, network
 	q, err := s.price(ctx, tx, p, p.Total)
 	if err != nil {
 		return err
@@ -333,7 +338,7 @@ func (s *Service) previewFunding(ctx context.Context, tx *db.Tx, companyID strin
 		return list.AddErr(err, "/funding_currency")
 	}
 	if v.FundingMethod == MethodCrypto {
-		if v.Funding.Units() < quote.MinPayroll {
+		if v.Funding.Cmp(quote.Least(v.FundingCurrency, false)) < 0 {
 			list.Add(quote.ErrTooSmall.Code, "/to_pay", quote.ErrTooSmall.Detail)
 		}
 		return nil

@@ -74,6 +74,11 @@ func look(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
 	if f.receipts, err = p.receipts(ctx, tx); err != nil {
 		return nil, err
 	}
+	for i := range f.receipts {
+		if at := slices.IndexFunc(f.deposits, func(d deposit.Deposit) bool { return d.ID == f.receipts[i].deposit }); at >= 0 {
+			f.receipts[i].chain = f.deposits[at].Chain
+		}
+	}
 	return f, f.readQuotes(ctx, tx)
 }
 
@@ -147,7 +152,7 @@ func (f *funding) credit(ctx context.Context, tx *db.Tx, d deposit.Deposit) erro
 	p := f.p
 	i := slices.IndexFunc(f.receipts, func(r receipt) bool { return r.deposit == d.ID })
 	if i < 0 {
-		f.receipts = append(f.receipts, newReceipt(d.ID, d.Amount))
+		f.receipts = append(f.receipts, newReceipt(d.ID, d.Chain, d.Amount))
 		i = len(f.receipts) - 1
 	}
 	r := &f.receipts[i]
@@ -337,7 +342,7 @@ func (s *Service) ask(ctx context.Context, tx *db.Tx, f *funding) (quote.Quote, 
 		return quote.Quote{}, err
 	}
 	if f.last.State != quote.StateActive { // an active one is given again as it is
-		if err := s.checkWatched(ctx, tx); err != nil {
+		if err := s.checkWatched(ctx, tx, f.p.Network); err != nil {
 			return quote.Quote{}, err
 		}
 	}

@@ -117,6 +117,7 @@ type CreateParams struct {
 	ToPay           []Payee
 	FundingMethod   string // "" takes the company's own
 	FundingCurrency string // "" is BTC for crypto, the payroll's currency for wallet
+	FundingNetwork  string // of crypto that several networks carry; "" is the only one
 	Currency        string // "" is USD
 	ExternalID      string // unique per company when given
 	// Key makes a form that is sent again harmless: Create answers the payroll that the key has made already. "" is none; programs
@@ -235,6 +236,7 @@ type Service struct {
 	Pool          *chain.Pool
 	ChainName     string
 	Network       string
+	Accounts      chain.Accounts // networks of accounts, on which payrolls can be funded too
 	SpreadBps     int64
 	QuoteValidity time.Duration
 	// AutoRequote is the largest late deposit, in payroll currency units of USD or its
@@ -251,17 +253,17 @@ type Service struct {
 	VerifiedOnly bool
 	// Watched refuses while the chain goes unwatched, and with it every new price: a payment would not be seen in time.
 	// Nil refuses nothing.
-	Watched func(ctx context.Context, tx *db.Tx) error
+	Watched func(ctx context.Context, tx *db.Tx, network string) error
 	// Screen says which payees may not be paid now, and whether the company may not pay, by its id; see
 	// [distribution.Screening]. Nil screens nobody.
 	Screen func(ctx context.Context, tx *db.Tx, companyID string, whom []distribution.Whom) (held map[string]bool, err error)
 }
 
-func (s *Service) checkWatched(ctx context.Context, tx *db.Tx) error {
+func (s *Service) checkWatched(ctx context.Context, tx *db.Tx, network string) error {
 	if s.Watched == nil {
 		return nil
 	}
-	return s.Watched(ctx, tx)
+	return s.Watched(ctx, tx, network)
 }
 
 // What a caller may be told.

@@ -6,7 +6,9 @@ import (
 	"math/bits"
 	"regexp"
 	"slices"
+	"strings"
 
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/fx"
@@ -23,7 +25,6 @@ import (
 const (
 	basisPoints = 10_000 // of the whole
 	maxFeeBps   = basisPoints
-	dustSats    = 294 // smaller P2WPKH outputs are not relayed
 	maxText     = 500 // characters of a description and the like
 	maxExternal = 255
 )
@@ -32,6 +33,7 @@ const (
 type plan struct {
 	currency, funding   money.Asset
 	method              string
+	network             string // of accounts, that a payroll is funded on; "" is Bitcoin's
 	externalID          string
 	volume, fees, total money.Amount
 	items               []Item
@@ -132,7 +134,7 @@ func method(p CreateParams, c identity.Company) string {
 
 // terms settles how the payroll is denominated and funded; held is the currency of the wallet that the method names, ""
 // where the company has no such one. Problems go to list; ok says whether amounts can be read at all.
-func terms(p CreateParams, c identity.Company, held money.Asset, list *fault.List) (t plan, ok bool) {
+func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, list *fault.List) (t plan, ok bool) {
 	t.companyID, t.externalID, t.tolerance = c.ID, p.ExternalID, c.ToleranceBps
 	if len(p.ExternalID) > maxExternal {
 		list.Add("invalid_parameter", "/external_id", fmt.Sprintf("external_id has at most %d characters.", maxExternal))
@@ -147,6 +149,9 @@ func terms(p CreateParams, c identity.Company, held money.Asset, list *fault.Lis
 	}
 
 	t.method = method(p, c)
+	if t.method != MethodCrypto && p.FundingNetwork != "" {
+		list.Add("invalid_parameter", "/funding_network", "A network is named where a payroll is funded on a chain only.")
+	}
 	var fallback money.Asset
 	switch {
 	case t.method == MethodCrypto:
@@ -167,28 +172,45 @@ func terms(p CreateParams, c identity.Company, held money.Asset, list *fault.Lis
 		list.Add("invalid_parameter", "/funding_method", "funding_method is crypto, wallet, or the id of one of the company's wallets.")
 		return t, ok
 	}
-	if p.FundingCurrency == "" {
-		t.funding = fallback
-		return t, ok
-	}
-	a, known := money.Lookup(p.FundingCurrency)
+	a, known := money.Lookup(cmp.Or(p.FundingCurrency, string(fallback)))
+	on := accounts.On(a)
 	switch {
 	case !known:
 		list.Add("currency_not_supported", "/funding_currency", "The service does not know this currency; see GET /api/currencies.")
-	case t.method == MethodCrypto && a != money.BTC:
-		list.Add("currency_not_supported", "/funding_currency", "Payrolls are funded on chain in BTC.")
+	case t.method == MethodCrypto && a != money.BTC && len(on) == 0:
+		list.Add("currency_not_supported", "/funding_currency", "Payrolls are not funded in this currency on a chain; GET /api/currencies lists funding_networks of those in which they are.")
 	default:
 		t.funding = a
+		if t.method == MethodCrypto && a != money.BTC {
+			t.network = network(p.FundingNetwork, a, on, list)
+		} else if t.method == MethodCrypto && p.FundingNetwork != "" {
+			list.Add("invalid_parameter", "/funding_network", "Bitcoin has one network here; leave the member out.")
+		}
 	}
 	return t, ok
 }
 
+// network settles on which of several networks a payroll is funded.
+func network(asked string, a money.Asset, on []string, list *fault.List) string {
+	switch {
+	case slices.Contains(on, asked):
+		return asked
+	case asked == "" && len(on) == 1:
+		return on[0]
+	case asked == "":
+		list.Add("missing_field", "/funding_network", string(a)+" is on several networks; name one: "+strings.Join(on, ", ")+".")
+	default:
+		list.Add("invalid_parameter", "/funding_network", "Payrolls are funded in "+string(a)+" on: "+strings.Join(on, ", ")+".")
+	}
+	return ""
+}
+
 // newPlan applies every rule that needs no clock, rate or balance. Problems are noted all
 // at once; the plan is only whole when the list stays empty.
-func newPlan(p CreateParams, c identity.Company, held money.Asset, named map[string]invoice.Invoice, payees map[string]recipient.Payee,
+func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, named map[string]invoice.Invoice, payees map[string]recipient.Payee,
 	all map[string][]distribution.Distribution, list *fault.List,
 ) (plan, error) {
-	t, readable := terms(p, c, held, list)
+	t, readable := terms(p, c, held, accounts, list)
 	switch n := len(p.ToPay); {
 	case n == 0:
 		list.Add("missing_field", "/to_pay", "to_pay needs at least one item.")
@@ -687,8 +709,5 @@ func (p positions) lines() []ledger.Line {
 
 // Minimum is the least of an asset that can be paid out to one destination: its smallest unit, or what its chain relays.
 func Minimum(a money.Asset) money.Amount {
-	if a == money.BTC {
-		return money.New(a, dustSats)
-	}
-	return money.New(a, 1)
+	return money.New(a, chain.Dust(a))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
@@ -43,7 +44,7 @@ func planned(t *testing.T, p CreateParams, payees map[string]recipient.Payee, al
 	t.Helper()
 	p.CompanyID = contract.ID
 	var list fault.List
-	got, err := newPlan(p, contract, "", nil, payees, all, &list)
+	got, err := newPlan(p, contract, "", chain.Accounts{}, nil, payees, all, &list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +413,7 @@ func TestAReceiptIsUndoneExactly(t *testing.T) {
 				balances[string(l.Code)] += n
 			}
 		}
-		r := newReceipt("dep_1", sats(rapid.Int64Range(1, 1_000_000).Draw(t, "amount")))
+		r := newReceipt("dep_1", "bitcoin", sats(rapid.Int64Range(1, 1_000_000).Draw(t, "amount")))
 		for range rapid.IntRange(1, 6).Draw(t, "turns") {
 			r.late = rapid.Bool().Draw(t, "late")
 			post(must(r.book("prl_1", rapid.Bool().Draw(t, "open"), sats(rapid.Int64Range(0, 1_000_000).Draw(t, "room")))))

@@ -57,6 +57,21 @@ const (
 	RefreshWindow = time.Hour
 )
 
+// Least is what a claim, or another object, takes at least in an asset.
+func Least(asset money.Asset, claim bool) money.Amount {
+	switch {
+	case asset == money.BTC && claim:
+		return money.New(asset, MinClaim)
+	case asset == money.BTC:
+		return money.New(asset, MinPayroll)
+	case asset == money.ETH:
+		return money.New(asset, 400_000) // 0.0004 ETH
+	case asset.IsCrypto():
+		return money.New(asset, 1_000_000) // 1 USDC
+	}
+	return money.New(asset, 1)
+}
+
 // JobExpired tells the claim of a quote that ran out to look at itself. Its payload is [Expired].
 const JobExpired = "quote.expired"
 
@@ -173,12 +188,8 @@ func Make(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 	if err != nil {
 		return Quote{}, err
 	}
-	least := int64(MinPayroll)
-	if isClaim(p.ObjectID) {
-		least = MinClaim
-	}
-	if p.Funding == money.BTC && q.Funding.Units() < least {
-		return Quote{}, ErrTooSmall.Detailf("The amount comes to %s BTC; the least is %s BTC.", q.Funding, money.New(money.BTC, least))
+	if least := Least(p.Funding, isClaim(p.ObjectID)); q.Funding.Cmp(least) < 0 {
+		return Quote{}, ErrTooSmall.Detailf("The amount comes to %s %s; the least is %s %s.", q.Funding, p.Funding, least, p.Funding)
 	}
 	insertLater(tx, q)
 	return q, nil
@@ -356,10 +367,10 @@ func move(ctx context.Context, tx *db.Tx, q Quote, to State, reason string) (Quo
 // expireBatch is how many quotes one transaction expires, so that requests are never kept waiting for long.
 const expireBatch = 100
 
-// ExpireDue expires the active quotes whose time ran out, in small batches of one company each, and says how many. watched says
+// ExpireDue expires the active quotes of a network whose time ran out, in small batches of one company each, and says how many. watched says
 // up to which instant the chain has been looked at, so that a payment that was made in time is seen before its quote expires;
 // nil means up to now.
-func ExpireDue(ctx context.Context, d *db.DB, watched func(context.Context, *db.Tx) (time.Time, error)) (int, error) {
+func ExpireDue(ctx context.Context, d *db.DB, network string, watched func(context.Context, *db.Tx) (time.Time, error)) (int, error) {
 	total := 0
 	for {
 		var due []Quote
@@ -375,7 +386,7 @@ func ExpireDue(ctx context.Context, d *db.DB, watched func(context.Context, *db.
 				}
 			}
 			var err error
-			due, err = loadDue(ctx, tx, until, expireBatch)
+			due, err = loadDue(ctx, tx, network, until, expireBatch)
 			return err
 		})
 		if err != nil || len(due) == 0 {

@@ -334,7 +334,7 @@ func TestExpireDue(t *testing.T) {
 		write(t, d, func(ctx context.Context, tx *db.Tx) error { return Accept(ctx, tx, paid.CompanyID, paid.ID) })
 		expire := func(watched func(context.Context, *db.Tx) (time.Time, error)) int {
 			t.Helper()
-			got, err := ExpireDue(t.Context(), d, watched)
+			got, err := ExpireDue(t.Context(), d, params("prl_1").Network, watched)
 			if err != nil {
 				t.Fatal(err)
 			}

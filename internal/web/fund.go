@@ -54,7 +54,7 @@ func showFunding(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	}
 	v := fundingPage{
 		Payroll: p, Path: payrollPath(p.ID), State: c.word("payroll.funding", string(p.FundingState)), Open: p.State == payroll.Pending,
-		Total: c.money(p.Total), Network: p.Network, Test: p.Network != "bitcoin", Groups: groups(p.Address), Simulates: c.simulates() && c.session.Manages(),
+		Total: c.money(p.Total), Network: p.Network, Test: c.worthless(p.Network), Groups: groups(p.Address), Simulates: c.simulates() && c.session.Manages(),
 	}
 	v.Told = c.word("payroll.state", string(p.State)) + ": " + v.State
 	if q := p.Quote; q != nil && v.Open {
@@ -62,6 +62,9 @@ func showFunding(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		v.Until, v.UntilISO = c.instant(q.ValidTo), q.ValidTo.UTC().Format(time.RFC3339)
 		v.Rate = c.text("payroll.rate.is", string(q.Rate.Base()), c.number(q.Rate.String()), string(q.Rate.Quote()))
 		pay := "bitcoin:" + p.Address + "?amount=" + url.QueryEscape(q.Funding.String())
+		if n, ok := c.Payroll.Accounts.Network(p.Network); ok {
+			pay = n.URI(p.Address, q.Funding)
+		}
 		v.Pay = template.URL(pay) //nolint:gosec // an address and an amount of ours
 		if v.QR, err = qrCode(pay); err != nil {
 			return view{}, err
@@ -95,6 +98,14 @@ func showFunding(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		}
 	}
 	return view{page: "fund", title: c.text("fund.title", p.ID), wide: true, live: c.url(payrollPath(p.ID) + "/fund/live"), data: v}, nil
+}
+
+// worthless says that a network's coins are.
+func (c *call) worthless(network string) bool {
+	if n, ok := c.Payroll.Accounts.Network(network); ok {
+		return n.Test
+	}
+	return network != "bitcoin"
 }
 
 // groups cuts an address into pieces of four, which the eye can compare.

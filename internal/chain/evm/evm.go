@@ -217,6 +217,14 @@ func (n Network) Pay(to Address, amount money.Amount) (Call, error) {
 	return Call{To: contract, Value: new(big.Int), Data: data}, nil
 }
 
+// URI is what a wallet reads to pay an amount of one of the network's assets (EIP-681).
+func (n Network) URI(address string, amount money.Amount) string {
+	if contract, ok := n.Contract(amount.Asset()); ok {
+		return fmt.Sprintf("ethereum:%s@%d/transfer?address=%s&uint256=%d", contract, n.ChainID, address, amount.Units())
+	}
+	return fmt.Sprintf("ethereum:%s@%d?value=%s", address, n.ChainID, Wei(amount.Units()))
+}
+
 // Moves reads what a call means to pay, by its bytes alone: a transfer of a token's, or the coin that it carries. Nothing for
 // any other call.
 func (n Network) Moves(c Call) (to Address, amount money.Amount, ok bool) {

@@ -1,0 +1,263 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/chain/evmsim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// EVM is what can be set of the networks of accounts: Ethereum and those like it. Without any of it production has none, and a
+// sandbox simulates one.
+type EVM struct {
+	// EVMRPC are the nodes, by network. What has no node is not offered.
+	EVMRPC map[string]string `name:"evm-rpc" env:"STIPEND_EVM_RPC" group:"Ethereum and the like" mapsep:";" placeholder:"NETWORK=URL" help:"JSON-RPC of a node, by network: ethereum, base, polygon or arbitrum, such as base=http://127.0.0.1:8545; several are separated by semicolons. A network without is not offered."`
+	// EVMSimulated are the networks that a sandbox plays itself.
+	EVMSimulated []string `name:"evm-simulated" env:"STIPEND_EVM_SIMULATED" group:"Ethereum and the like" placeholder:"NETWORK" help:"Networks that a sandbox simulates: ethereum, base, polygon, arbitrum, or none. Default: base, where no node is set."`
+	// EVMXPub gives out addresses, the same on every network.
+	EVMXPub string `name:"evm-xpub" env:"STIPEND_EVM_XPUB" group:"Ethereum and the like" placeholder:"KEY" help:"Public account key (BIP 44, m/44'/60'/0') that addresses come from. Default: that of the private key."`
+	// EVMXPrv signs payouts and sweeps. Only a worker needs it.
+	EVMXPrv string `name:"evm-xprv" env:"STIPEND_EVM_XPRV" group:"Ethereum and the like" placeholder:"KEY" help:"Private account key that signs payouts; only the worker role needs it. Better given by environment than as a flag."`
+	// EVMChainID and EVMToken make a test network of a node. Production knows the real ones.
+	EVMChainID map[string]uint64 `name:"evm-chain-id" env:"STIPEND_EVM_CHAIN_ID" group:"Ethereum and the like" mapsep:";" placeholder:"NETWORK=N" help:"Chain id of a test network that a sandbox uses under a network's name, such as base=84532."`
+	EVMToken   map[string]string `name:"evm-token" env:"STIPEND_EVM_TOKEN" group:"Ethereum and the like" mapsep:";" placeholder:"NETWORK.ASSET=ADDRESS" help:"Contract of a token on a test network, such as base.USDC=0x….; what is not named is not there."`
+}
+
+// accountNetworks are the networks that a configuration offers, in the order of evm.Names.
+func (c Config) accountNetworks() ([]evm.Network, error) {
+	offered := slices.Clone(c.EVMSimulated)
+	for name := range c.EVMRPC {
+		offered = append(offered, name)
+	}
+	var all []evm.Network
+	for _, name := range evm.Names() {
+		if !slices.Contains(offered, name) {
+			continue
+		}
+		n, err := evm.Lookup(name)
+		if err != nil {
+			return nil, err
+		}
+		if c.Env == Sandbox && c.EVMRPC[name] == "" {
+			n.Pace = 1 // nobody reorganises it but who asks for it
+		}
+		if id, test := c.EVMChainID[name]; test {
+			n.ChainID, n.Tokens, n.Pace = id, nil, 1
+			for _, asset := range []money.Asset{money.USDC, money.USDT} {
+				if contract := c.EVMToken[name+"."+string(asset)]; contract != "" {
+					n.Tokens = append(n.Tokens, evm.Token{Asset: asset, Contract: contract})
+				}
+			}
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// checkEVM says what is wrong with the networks of accounts.
+func (c Config) checkEVM() []error {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	known := func(flag, name string) {
+		if !slices.Contains(evm.Names(), name) {
+			bad("%s: there is no network %q; there are %s", flag, name, strings.Join(evm.Names(), ", "))
+		}
+	}
+	for name, text := range c.EVMRPC {
+		known("--evm-rpc", name)
+		if u, err := url.Parse(text); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			bad("--evm-rpc of %s must be an http:// or https:// address", name)
+		}
+		if slices.Contains(c.EVMSimulated, name) {
+			bad("--evm-simulated: %s has a node already", name)
+		}
+	}
+	for _, name := range c.EVMSimulated {
+		known("--evm-simulated", name)
+	}
+	for name := range c.EVMChainID {
+		known("--evm-chain-id", name)
+	}
+	for key, contract := range c.EVMToken {
+		name, asset, ok := strings.Cut(key, ".")
+		if known("--evm-token", name); !ok || asset != string(money.USDC) && asset != string(money.USDT) {
+			bad("--evm-token is NETWORK.USDC or NETWORK.USDT, and not %q", key)
+		}
+		if _, err := evm.ParseAddress(contract); err != nil {
+			bad("--evm-token %s: %w", key, err)
+		}
+	}
+	if c.Env == Production {
+		if len(c.EVMSimulated) > 0 {
+			bad("--evm-simulated is for sandboxes")
+		}
+		if len(c.EVMChainID)+len(c.EVMToken) > 0 {
+			bad("--evm-chain-id and --evm-token are for sandboxes: production knows the real networks only")
+		}
+	}
+	if len(c.EVMRPC)+len(c.EVMSimulated) == 0 {
+		return problems
+	}
+	return append(problems, c.checkEVMKeys()...)
+}
+
+func (c Config) checkEVMKeys() []error {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	sandbox := sandboxEVMXPrv()
+	switch _, err := evm.ParseXPriv(c.EVMXPrv); {
+	case c.EVMXPrv == "":
+		if c.Has(RoleWorker) {
+			bad("--evm-xprv is missing: the worker role signs payouts with it")
+		}
+	case err != nil:
+		bad("--evm-xprv: %w", err)
+	}
+	d, err := evm.ParseXPub(c.EVMXPub)
+	switch {
+	case c.EVMXPub == "":
+		if c.EVMXPrv == "" {
+			bad("--evm-xpub is missing: funding addresses come from it")
+		}
+	case err != nil:
+		bad("--evm-xpub: %w", err)
+	case c.Env == Production && d.XPub() == neuterEVM(sandbox):
+		bad("--evm-xpub or --evm-xprv is the sandbox's, which everybody knows")
+	case c.EVMXPrv != "" && neuterEVM(c.EVMXPrv) != "" && neuterEVM(c.EVMXPrv) != d.XPub():
+		bad("--evm-xpub and --evm-xprv are not one pair: what is paid to the one's addresses could not be spent by the other")
+	}
+	return problems
+}
+
+// sandboxEVMXPrv is the master key of every sandbox.
+var sandboxEVMXPrv = sync.OnceValue(func() string {
+	seed := sha256.Sum256([]byte("stipend sandbox wallet of accounts"))
+	key, err := evm.MasterFromSeed(seed[:])
+	if err != nil {
+		panic(err) // the same on every machine, so a test would have seen it
+	}
+	return key
+})
+
+// neuterEVM is the public account key of a private one, "" of what is none.
+func neuterEVM(xprv string) string {
+	s, err := evm.ParseXPriv(xprv)
+	if err != nil {
+		return ""
+	}
+	return s.Deriver().XPub()
+}
+
+// accountChain is one network of accounts of a running process.
+type accountChain struct {
+	network evm.Network
+	node    evm.Node
+	sim     *evmsim.Chain // nil on a real network
+}
+
+// accountPool is the key of the one wallet that serves all networks of accounts.
+const accountPool = "evm"
+
+// openAccounts chooses the node of each network of accounts, or simulates it.
+func (s *Service) openAccounts(ctx context.Context) error {
+	networks, err := s.cfg.accountNetworks()
+	if err != nil || len(networks) == 0 {
+		return err
+	}
+	deriver, err := evm.ParseXPub(s.cfg.EVMXPub)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, n := range networks {
+		a := accountChain{network: n}
+		if rpc := s.cfg.EVMRPC[n.Name]; rpc != "" {
+			if a.node, err = evm.NewClient(evm.Options{URL: rpc, Network: n}); err != nil {
+				return err
+			}
+		} else {
+			a.sim = evmsim.New(s.db, n)
+			a.node = a.sim
+		}
+		s.evms = append(s.evms, a)
+		names = append(names, n.Name)
+		_, test := s.cfg.EVMChainID[n.Name]
+		s.accounts.Networks = append(s.accounts.Networks, chain.AccountNetwork{
+			Name: n.Name, Assets: n.Assets(), Test: test || a.sim != nil, URI: n.URI,
+		})
+	}
+	s.accounts.Pool = chain.NewPool(s.db, accountPool, deriver, names...)
+	// Addresses that were given out before a network was added are their objects' there, too.
+	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return chain.Adopt(ctx, tx, names)
+	})
+}
+
+// settle is the miner of a simulated network: it finds a block where somebody waits for one.
+func (s *Service) settle(ctx context.Context, a accountChain) {
+	tick := time.NewTicker(s.cfg.BlockInterval)
+	defer tick.Stop()
+	var leased time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if time.Since(leased) > leaseFor/3 {
+			held, err := job.Lease(ctx, s.db, "miner."+a.network.Name, s.holder, leaseFor)
+			if err != nil || !held {
+				s.trouble(ctx, "the miner's lease", err)
+				continue
+			}
+			leased = time.Now()
+		}
+		s.mining.Lock()
+		err := a.sim.Settle(ctx)
+		s.mining.Unlock()
+		s.trouble(ctx, "no block could be mined", err)
+	}
+}
+
+// follower watches one chain.
+type follower struct {
+	chain   string
+	watcher *chain.Watcher
+	every   time.Duration
+	noted   time.Time // up to which instant the chain is known to have been seen
+}
+
+// chainOf is the key of a network's rows: networks of accounts are their own, the other ones are Bitcoin's.
+func (s *Service) chainOf(network string) string {
+	if _, ok := s.accounts.Network(network); ok {
+		return network
+	}
+	return chainName
+}
+
+// settingWatched is up to which instant a chain has been looked at, in microseconds.
+func settingWatched(chain string) string { return "chain.watched." + chain }
+
+// watchedUntil is that instant. Before the first look it is the beginning of time: no quote expires unseen.
+func watchedUntil(chain string) func(ctx context.Context, tx *db.Tx) (time.Time, error) {
+	return func(ctx context.Context, tx *db.Tx) (time.Time, error) {
+		text, err := db.Setting(ctx, tx, settingWatched(chain))
+		if err != nil || text == "" {
+			return time.Time{}, err
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		return db.Time(n), err
+	}
+}

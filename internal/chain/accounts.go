@@ -1,0 +1,55 @@
+package chain
+
+import (
+	"slices"
+
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Accounts are the networks of accounts that an installation is paid on and pays on. One wallet serves them all: an address is the
+// same on each, and belongs to one object on each. The zero value is an installation without any.
+type Accounts struct {
+	Pool     *Pool
+	Networks []AccountNetwork // the one to prefer first
+}
+
+// AccountNetwork is one of them.
+type AccountNetwork struct {
+	Name   string // the key of its rows, too
+	Assets []money.Asset
+	Test   bool // what is paid there is worth nothing
+	// URI is what a payer's wallet reads to pay an amount to an address.
+	URI func(address string, amount money.Amount) string
+}
+
+// On names the networks that carry an asset.
+func (a Accounts) On(asset money.Asset) []string {
+	var names []string
+	for _, n := range a.Networks {
+		if slices.Contains(n.Assets, asset) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// Network is one of them by its name.
+func (a Accounts) Network(name string) (n AccountNetwork, ok bool) {
+	i := slices.IndexFunc(a.Networks, func(n AccountNetwork) bool { return n.Name == name })
+	if i < 0 {
+		return n, false
+	}
+	return a.Networks[i], true
+}
+
+// Dust is the least of an asset that is worth moving on its chain: of Bitcoin what nodes relay to an address of the kind we give
+// out, elsewhere what moving it would cost on a calm day.
+func Dust(asset money.Asset) int64 {
+	switch asset {
+	case money.BTC:
+		return 294
+	case money.ETH, money.POL, money.USDC, money.USDT:
+		return 10_000 // 0.00001 of a coin, 0.01 of a dollar
+	}
+	return 1
+}
