@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
@@ -52,7 +53,8 @@ func listRates(ctx context.Context, tx *db.Tx, _ *call, _ *none) (*rateList, err
 }
 
 func listCurrencies(_ context.Context, _ *db.Tx, c *call, _ *none) (*currencyList, error) {
-	all := money.All()
+	// A coin that only pays for gas is nobody's to name.
+	all := slices.DeleteFunc(money.All(), func(a money.Asset) bool { return a.IsCrypto() && len(c.setup().Networks(a)) == 0 })
 	out := &currencyList{make([]currencyItem, len(all))}
 	for i, a := range all {
 		item := currencyItem{Symbol: string(a), Type: "fiat", Decimals: a.Exponent(), Minimum: amount(payroll.Minimum(a)), Networks: []string{}}
