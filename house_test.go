@@ -36,7 +36,7 @@ var floors = [][]string{
 	{"internal/oauth", "internal/session", "internal/fx"},
 	{"internal/account"},
 	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/claim", "internal/invoice", "internal/wallet", "internal/funding"},
-	{"internal/kyc"},
+	{"internal/kyc", "internal/transfer"},
 	{"internal/vendor", "internal/withdrawal"},
 	{"internal/api", "internal/web"},
 	{"internal/app"},
@@ -98,7 +98,7 @@ var (
 )
 
 // noFloats are the packages in which an amount could pass through a float unseen.
-var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/claim", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice", "internal/funding", "internal/lightning", "internal/withdrawal", "internal/fx"}
+var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/claim", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice", "internal/funding", "internal/lightning", "internal/withdrawal", "internal/fx", "internal/transfer"}
 
 // reference are the tables and indexes whose first key is not the company: they are shared by all companies, small or
 // owned by the process, and copied to every node where rows are spread by company.
@@ -166,6 +166,10 @@ var reference = map[string]string{
 	"claims": "its key starts with the company, but the checkout page knows a claim's id only",
 	"quotes": "its keys start with the company, but expiry asks which have ended, whoever's they are",
 	"rates":  "a market price is the same for everybody",
+
+	"transfers":      "the bank says what came in, not for whom",
+	"transfer_names": "the bank says what came in, not for whom",
+	"payrolls":       "its keys start with the company, but who transfers money names a pay run by its id only",
 
 	"ledger_house":       "what the house owns, which is no company's",
 	"ledger_house_moves": "its key starts with the company, but what the house owns is added up over all of them",

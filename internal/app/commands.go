@@ -37,6 +37,7 @@ type CLI struct {
 	Migrate     MigrateCmd       `cmd:"" help:"Bring the database's schema up to this program's. serve does it too."`
 	Ledger      LedgerCmd        `cmd:"" help:"Examine the books."`
 	Payouts     PayoutsCmd       `cmd:"" help:"Stop all payouts, let them go on, see how they stand."`
+	Transfers   TransfersCmd     `cmd:"" help:"Money that came in at the bank: read its statements, and decide whose it is where they do not say."`
 	FX          FXCmd            `cmd:"" name:"fx" help:"What the house owns of each asset, and what may be exchanged into it."`
 	Screening   ScreeningCmd     `cmd:"" help:"Sanctions lists: how current they are, whom they hold up, and what was decided."`
 	Restored    RestoredCmd      `cmd:"" help:"Make a database that was restored from a backup safe to serve again."`

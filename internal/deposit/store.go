@@ -5,6 +5,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -48,10 +49,12 @@ func Unknown(ctx context.Context, tx *db.Tx, companyID string) ([]Deposit, error
 	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
 }
 
-// UnknownToAll is what Unknown is for all companies, those of forgotten addresses (chain.Nobody) included.
+// UnknownToAll is what Unknown is for all companies, those of forgotten addresses (chain.Nobody) included. What came to the house's
+// own address is its own.
 func UnknownToAll(ctx context.Context, tx *db.Tx, limit int) ([]Deposit, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM deposits
-		WHERE quote_id = '' AND state = 'confirmed' AND dust = FALSE ORDER BY first_seen DESC, txid, vout LIMIT $1`, int64(limit))
+		WHERE quote_id = '' AND state = 'confirmed' AND dust = FALSE AND company_id <> $2 ORDER BY first_seen DESC, txid, vout LIMIT $1`,
+		int64(limit), ledger.House)
 	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
 }
 

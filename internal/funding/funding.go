@@ -340,6 +340,12 @@ func (s *Service) read(ctx context.Context, tx *db.Tx, a Account) (Account, erro
 	return a, json.Unmarshal(text, &a.Details)
 }
 
+// ByNumber finds the account that has a number, an IBAN or routing number/account number, whoever's it is: a bank says where money
+// arrived, not for whom. It returns ErrNotFound.
+func ByNumber(ctx context.Context, tx *db.Tx, number string) (Account, error) {
+	return byNumber(ctx, tx, numberKey(number))
+}
+
 // Terms says which terms are in force, and which the owner accepted last: "" for none.
 func (s *Service) Terms(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (accepted string, at time.Time, err error) {
 	owner, err := identity.ActingOwner(ctx, tx, by, userID)

@@ -381,6 +381,55 @@ func (p Payment) Drop(ctx context.Context, tx *db.Tx, arrived money.Amount) erro
 	return v.move(ctx, tx, to, "payroll_ended")
 }
 
+// Open lists a user's invoices in a currency that are owed and in no pay run, the oldest first, without their content.
+func Open(ctx context.Context, tx *db.Tx, userID string, currency money.Asset) ([]Invoice, error) {
+	return open(ctx, tx, userID, currency)
+}
+
+// Receive counts money that the payer has transferred on an invoice, as far as it is due, and says how much that was. It returns
+// ErrState when the invoice is not owed, or is in a pay run.
+func Receive(ctx context.Context, tx *db.Tx, userID, id string, x money.Amount) (counted money.Amount, err error) {
+	v, err := find(ctx, tx, userID, id)
+	if err != nil {
+		return counted, err
+	}
+	if !v.Payable() {
+		return counted, ErrState
+	}
+	due, err := v.Due()
+	if err != nil {
+		return counted, err
+	}
+	to := PartiallyPaid
+	if counted = x; x.Cmp(due) >= 0 {
+		counted, to = due, Paid
+	}
+	if v.Paid, err = v.Paid.Add(counted); err != nil {
+		return counted, err
+	}
+	return counted, v.move(ctx, tx, to, "transfer_received")
+}
+
+// TakeBack says that money that was counted on an invoice is gone again. An invoice that is in a pay run by then keeps what it
+// counts: what is being paid cannot change.
+func TakeBack(ctx context.Context, tx *db.Tx, userID, id string, x money.Amount) error {
+	v, err := find(ctx, tx, userID, id)
+	if err != nil {
+		return err
+	}
+	if v.Status != Paid && v.Status != PartiallyPaid || v.Paid.Cmp(x) < 0 {
+		return nil
+	}
+	if v.Paid, err = v.Paid.Sub(x); err != nil {
+		return err
+	}
+	to := Sent
+	if v.Paid.Sign() > 0 {
+		to = PartiallyPaid
+	}
+	return v.move(ctx, tx, to, "transfer_returned")
+}
+
 // move takes an invoice on from the version that was read, with its history and its event.
 func (v *Invoice) move(ctx context.Context, tx *db.Tx, to Status, reason string) error {
 	from := v.Status

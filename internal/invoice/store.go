@@ -52,6 +52,12 @@ func countOf(ctx context.Context, tx *db.Tx, userID string) (n int64, err error)
 	return n, err
 }
 
+func open(ctx context.Context, tx *db.Tx, userID string, currency money.Asset) ([]Invoice, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM invoices WHERE user_id = $1 AND currency = $2 AND status IN ('sent', 'partially_paid')
+		ORDER BY created_at, invoice_id`, userID, string(currency))
+	return db.Collect(rows, err, func(r *db.Rows) (Invoice, error) { return scan(r.Scan) })
+}
+
 // named reads invoices by id, whoever's they are.
 func named(ctx context.Context, tx *db.Tx, ids []string) (map[string]Invoice, error) {
 	found := make(map[string]Invoice, len(ids))

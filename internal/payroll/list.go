@@ -31,6 +31,11 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	return list(ctx, tx, company, f)
 }
 
+// CompanyOf says whose a payroll is, "" when there is none of this id.
+func CompanyOf(ctx context.Context, tx *db.Tx, payrollID string) (string, error) {
+	return companyOf(ctx, tx, payrollID)
+}
+
 // Trouble is how many payments of a payroll are in a state that somebody has to look at: ActionRequired or Returned, or OnHold
 // because the house cannot exchange what they need.
 type Trouble struct {

@@ -188,6 +188,14 @@ func troubles(ctx context.Context, tx *db.Tx, companyID string) ([]Trouble, erro
 	})
 }
 
+func companyOf(ctx context.Context, tx *db.Tx, payrollID string) (company string, err error) {
+	err = tx.QueryRow(ctx, "SELECT company_id FROM payrolls WHERE payroll_id = $1", payrollID).Scan(&company)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return company, err
+}
+
 // waitingForExchange are the payrolls, whoever's they are, with payments that the house could not exchange, the oldest first.
 func waitingForExchange(ctx context.Context, tx *db.Tx) ([]Trouble, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, COUNT(*) FROM payments

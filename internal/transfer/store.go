@@ -1,0 +1,130 @@
+package transfer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+const columns = `transfer_id, bank_account, number, currency, amount, booked_on, debtor, debtor_account, lines, likeness, seen, state, reason,
+	owner_id, payer_id, invoice_id, invoice_part, payroll_id, version, created_at`
+
+// tail is the end of an account number: enough to tell it from others.
+func tail(number string) string {
+	if len(number) <= 4 {
+		return number
+	}
+	return "…" + number[len(number)-4:]
+}
+
+func insert(ctx context.Context, tx *db.Tx, t Transfer, names []string) error {
+	lines, err := json.Marshal(t.Lines)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "INSERT INTO transfers ("+columns+", updated_at) VALUES "+db.Placeholders(1, 21, 1),
+		t.ID, t.BankAccount, tail(t.Number), string(t.Amount.Asset()), t.Amount.Units(), t.BookedOn, t.Debtor, tail(t.DebtorAccount), string(lines), t.likeness,
+		t.seen, string(t.State), t.Reason, t.OwnerID, t.PayerID, t.InvoiceID, t.part.Units(), t.PayrollID, t.Version, db.Micros(t.CreatedAt), db.Micros(tx.Now())); err != nil {
+		return err
+	}
+	return insertNames(ctx, tx, t, names)
+}
+
+// insertNames keeps the names of a credit; one that another credit has got meanwhile is errChangedByTwin.
+func insertNames(ctx context.Context, tx *db.Tx, t Transfer, names []string) error {
+	for _, name := range names {
+		n, err := tx.Exec(ctx, `INSERT INTO transfer_names (bank_account, name, transfer_id) VALUES ($1, $2, $3)
+			ON CONFLICT (bank_account, name) DO UPDATE SET name = excluded.name WHERE transfer_names.transfer_id = excluded.transfer_id`,
+			t.BankAccount, name, t.ID)
+		if err != nil {
+			return err
+		}
+		if n != 1 {
+			return errChangedByTwin
+		}
+	}
+	return nil
+}
+
+func namesOf(ctx context.Context, tx *db.Tx, t Transfer) ([]string, error) {
+	rows, err := tx.Query(ctx, "SELECT name FROM transfer_names WHERE bank_account = $1 AND transfer_id = $2", t.BankAccount, t.ID)
+	return db.Collect(rows, err, func(r *db.Rows) (name string, err error) { return name, r.Scan(&name) })
+}
+
+func scan(scan func(...any) error) (t Transfer, err error) {
+	var currency, lines, state string
+	var amount, part, created int64
+	if err := scan(&t.ID, &t.BankAccount, &t.Number, &currency, &amount, &t.BookedOn, &t.Debtor, &t.DebtorAccount, &lines, &t.likeness, &t.seen, &state,
+		&t.Reason, &t.OwnerID, &t.PayerID, &t.InvoiceID, &part, &t.PayrollID, &t.Version, &created); err != nil {
+		return t, err
+	}
+	a := money.Asset(currency)
+	t.Amount, t.part, t.State, t.CreatedAt = money.New(a, amount), money.New(a, part), State(state), db.Time(created)
+	return t, json.Unmarshal([]byte(lines), &t.Lines)
+}
+
+func some(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Transfer, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM transfers WHERE "+where, args...)
+	return db.Collect(rows, err, func(r *db.Rows) (Transfer, error) { return scan(r.Scan) })
+}
+
+func find(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
+	t, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM transfers WHERE transfer_id = $1", id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return t, ErrNotFound
+	}
+	return t, err
+}
+
+// byNames is the credit that has one of these names, the zero Transfer where none has.
+func byNames(ctx context.Context, tx *db.Tx, account string, names []string) (Transfer, error) {
+	for in, args := range tx.In(names, 2) {
+		found, err := some(ctx, tx, `transfer_id IN (SELECT transfer_id FROM transfer_names WHERE bank_account = $1 AND name IN `+in+`)
+			ORDER BY created_at, transfer_id LIMIT 1`, append([]any{account}, args...)...)
+		if err != nil || len(found) > 0 {
+			return append(found, Transfer{})[0], err
+		}
+	}
+	return Transfer{}, nil
+}
+
+// alike are the credits on an account that say the same, in the order in which they were told.
+func alike(ctx context.Context, tx *db.Tx, account, likeness string) ([]Transfer, error) {
+	return some(ctx, tx, "bank_account = $1 AND likeness = $2 ORDER BY created_at, transfer_id", account, likeness)
+}
+
+// ofAmount are the latest credits of an amount on an account that are not gone back.
+func ofAmount(ctx context.Context, tx *db.Tx, account string, x money.Amount) ([]Transfer, error) {
+	return some(ctx, tx, "bank_account = $1 AND currency = $2 AND amount = $3 AND state <> 'returned' ORDER BY created_at DESC, transfer_id DESC LIMIT 100",
+		account, string(x.Asset()), x.Units())
+}
+
+func list(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, error) {
+	if all {
+		return some(ctx, tx, "created_at >= 0 ORDER BY created_at DESC, transfer_id DESC LIMIT $1", int64(limit))
+	}
+	return some(ctx, tx, "state = 'suspense' ORDER BY created_at, transfer_id LIMIT $1", int64(limit))
+}
+
+func setSeen(ctx context.Context, tx *db.Tx, t Transfer, seen string) error {
+	_, err := tx.Exec(ctx, "UPDATE transfers SET seen = $1 WHERE transfer_id = $2", seen, t.ID)
+	return err
+}
+
+// update writes what can change of a transfer as its next version, provided that nobody else has written one.
+func update(ctx context.Context, tx *db.Tx, t *Transfer, from State) error {
+	n, err := tx.Exec(ctx, `UPDATE transfers SET state = $1, reason = $2, owner_id = $3, payer_id = $4, invoice_id = $5, invoice_part = $6,
+		version = version + 1, updated_at = $7 WHERE transfer_id = $8 AND version = $9 AND state = $10`,
+		string(t.State), t.Reason, t.OwnerID, t.PayerID, t.InvoiceID, t.part.Units(), db.Micros(tx.Now()), t.ID, t.Version, string(from))
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return errChangedByTwin
+	}
+	t.Version++
+	return nil
+}

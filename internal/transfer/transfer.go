@@ -1,0 +1,426 @@
+// Package transfer is money that came in at the operator's bank: it reads the bank's statements and notifications, finds out whose
+// each credit is, and keeps what nobody can be found for until a person decides.
+//
+//	suspense → credited
+//	    └──→ returned ←── credited   the bank took it back, or the operator sent it back
+//
+// A credit is booked once, however often and by whichever message the bank tells of it (camt.054 at once, camt.053 at the end of
+// the day): by the bank's own names of it, and where a message has none, by all that it says. Equal credits of one message are
+// different ones.
+//
+// Whose it is: the owner of the funding account on whose number it was paid; otherwise the company or invoice whose id the payer
+// wrote. Everything else is in suspense (account 2500), with a reason. A credit that pays an open invoice of its owner, by the
+// invoice's id or number, or by the payer's name and the exact amount, is counted there; the money is the owner's balance in any
+// case. Nothing is guessed: where two fit, none is taken.
+package transfer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/invoice"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/rail/bank/iso20022"
+)
+
+// State is where a transfer stands.
+type State string
+
+// The states of a transfer.
+const (
+	Suspense State = "suspense" // whose it is must be found out
+	Credited State = "credited" // in its owner's balance
+	Returned State = "returned" // gone back to who sent it
+)
+
+// Why a transfer is in suspense, or what credited it.
+const (
+	ReasonUnknown   = "unknown"        // nothing says whose it is
+	ReasonAmbiguous = "ambiguous"      // the payer named several
+	ReasonCurrency  = "wrong_currency" // the account on which it was paid is in another currency
+	ReasonParts     = "parts_differ"   // a collective booking whose parts do not sum to it
+	ReasonAccount   = "account"        // credited: it was paid on its owner's funding account
+	ReasonReference = "reference"      // credited: the payer wrote whose it is
+	ReasonOperator  = "operator"       // a person decided
+	ReasonBank      = "bank"           // the bank's statement shows it
+)
+
+// What an operator may be told.
+var (
+	ErrNotFound      = fault.New(fault.NotFound, "not_found", "There is no such transfer.")
+	ErrState         = fault.New(fault.Conflict, "invalid_state", "The transfer is not in suspense any more.")
+	errOwner         = fault.New(fault.Invalid, "invalid_parameter", "There is no company or user of this id.")
+	errInvoice       = fault.New(fault.Conflict, "invalid_state", "The owner has no open invoice of this id in the transfer's currency.")
+	errMessage       = fault.New(fault.Invalid, "invalid_parameter", "Only booked statements (camt.053) and notifications (camt.054) are credited.")
+	errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The transfer changed at the same moment. Try again.")
+)
+
+// Transfer is one credit.
+type Transfer struct {
+	ID            string
+	BankAccount   string // the operator's
+	Number        string // on which it was paid, where the bank says so
+	Amount        money.Amount
+	BookedOn      string // 2026-01-31
+	Debtor        string
+	DebtorAccount string
+	Lines         []string // the payer's words
+	State         State
+	Reason        string
+	OwnerID       string // "" in suspense
+	PayerID       string // of the owner, "" where none was recognised
+	InvoiceID     string // that it pays, "" for none
+	PayrollID     string // that the payer named, "" for none
+	Version       int64
+	CreatedAt     time.Time
+
+	likeness, seen string
+	part           money.Amount // counted as paid on the invoice
+}
+
+// item is one line of a bank's message.
+type item struct {
+	Transfer
+	names  []string // the bank's own, each with its kind
+	kind   string   // of message
+	back   bool     // it takes an earlier credit back
+	reason string   // why it cannot be matched
+}
+
+// Summary says what a message brought.
+type Summary struct {
+	Credited, Suspense, Returned int      // new
+	Known                        int      // told before
+	Others                       int      // debits, announcements, and what package payout looks at: returns of our own payments
+	Problems                     []string // bookings that could not be read
+}
+
+// Import reads a statement or notification of the bank and books what is new. Reading the same again changes nothing.
+func Import(ctx context.Context, d *db.DB, in io.Reader) (Summary, error) {
+	var s Summary
+	var items []item
+	err := iso20022.ReadStatements(in, func(st *iso20022.Statement, e *iso20022.Entry) error {
+		switch {
+		case st.Message == iso20022.AccountReport:
+			return errMessage
+		case st.Account == "":
+			return fmt.Errorf("statement %s names no account", st.ID)
+		case e == nil:
+		case e.Err != nil: // the others stand
+			s.Problems = append(s.Problems, fmt.Sprintf("%s, %s %s: %v", st.Account, e.Reference, e.Servicer, e.Err))
+		default:
+			some := split(st, e)
+			if len(some) == 0 {
+				s.Others++
+			}
+			items = append(items, some...)
+		}
+		return nil
+	})
+	if err != nil {
+		return Summary{Problems: s.Problems}, err // a message is read as a whole or not at all
+	}
+	// What the bank names comes first: the rest is told by what it says, and must not be taken for one that is named below.
+	slices.SortStableFunc(items, func(a, b item) int { return min(len(b.names), 1) - min(len(a.names), 1) })
+	told := map[string]bool{} // by this message
+	for i := range items {
+		items[i].likeness = items[i].alike()
+		if err := items[i].importOne(ctx, d, told, &s); err != nil {
+			return s, fmt.Errorf("a booking of %s on %s: %w", items[i].BookedOn, items[i].BankAccount, err)
+		}
+	}
+	return s, nil
+}
+
+// split makes the credits of a booking, and what takes earlier ones back; none where it is neither.
+func split(st *iso20022.Statement, e *iso20022.Entry) []item {
+	back := !e.Credit && (e.Reversal || e.Type.Returned() || slices.ContainsFunc(e.Details, returned))
+	if !e.Final() || !back && (!e.Credit || e.Reversal || e.Type.Returned() || slices.ContainsFunc(e.Details, returned)) {
+		return nil
+	}
+	whole := item{back: back, kind: string(st.Message)}
+	whole.BankAccount, whole.Amount = compact(st.Account), e.Amount
+	whole.BookedOn = e.Booked.Format(time.DateOnly)
+	if e.Booked.IsZero() {
+		whole.BookedOn = e.Valued.Format(time.DateOnly)
+	}
+	name := func(it *item, kind, text string) {
+		if text = strings.TrimSpace(text); text != "" {
+			it.names = append(it.names, kind+" "+text)
+		}
+	}
+	if len(e.Details) <= 1 {
+		name(&whole, "booking", e.Servicer)
+		if len(e.Details) == 1 {
+			whole.describe(&e.Details[0])
+		}
+		return []item{whole}
+	}
+	var items []item
+	sum := money.Zero(e.Amount.Asset())
+	for i := range e.Details {
+		it := whole
+		it.names = nil
+		it.describe(&e.Details[i])
+		it.Amount = e.Details[i].Amount
+		items = append(items, it)
+		if it.Amount.Asset() != sum.Asset() || it.Amount.Sign() <= 0 {
+			sum = money.Amount{}
+			break
+		}
+		var err error
+		if sum, err = sum.Add(it.Amount); err != nil {
+			sum = money.Amount{}
+			break
+		}
+	}
+	if sum != e.Amount {
+		name(&whole, "booking", e.Servicer)
+		whole.reason = ReasonParts
+		return []item{whole}
+	}
+	return items
+}
+
+func returned(d iso20022.Detail) bool { return d.ReturnReason != "" || d.Type.Returned() }
+
+// describe takes what a bank says of one payment.
+func (it *item) describe(d *iso20022.Detail) {
+	for _, x := range []struct{ kind, text string }{{"servicer", d.Servicer}, {"uetr", d.UETR}, {"transaction", d.TransactionID}} {
+		if text := strings.TrimSpace(x.text); text != "" {
+			it.names = append(it.names, x.kind+" "+text)
+		}
+	}
+	it.Debtor, it.DebtorAccount = d.Debtor.Name, compact(d.Debtor.Account)
+	if d.UltimateDebtor != "" {
+		it.Debtor = d.UltimateDebtor
+	}
+	it.Number = compact(d.Creditor.Account)
+	it.Lines = slices.DeleteFunc(slices.Concat(d.Remittance, d.Creditors, []string{d.EndToEndID}), func(s string) bool { return strings.TrimSpace(s) == "" })
+}
+
+// alike is a digest of all that is said of a credit but the bank's own names: two messages about one credit say the same.
+func (it *item) alike() string {
+	h := sha256.New()
+	for _, part := range append([]string{it.BookedOn, string(it.Amount.Asset()), it.Amount.String(), strings.ToUpper(compact(it.Debtor)), it.DebtorAccount, it.Number},
+		compact(strings.Join(it.Lines, ""))) {
+		fmt.Fprintf(h, "%d %s\n", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func compact(s string) string { return strings.Join(strings.Fields(s), "") }
+
+// importOne books an item unless it is known, in a transaction of its own.
+func (it *item) importOne(ctx context.Context, d *db.DB, told map[string]bool, s *Summary) error {
+	var did Summary
+	for range 5 {
+		var id string
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			did = Summary{}
+			if it.back {
+				return it.takeBack(ctx, tx, &did)
+			}
+			id, err = it.book(ctx, tx, told, &did)
+			return err
+		})
+		if errors.Is(err, errChangedByTwin) {
+			continue // the twin has committed: reading anew finds its credit
+		}
+		told[id] = true
+		s.Credited, s.Suspense, s.Returned = s.Credited+did.Credited, s.Suspense+did.Suspense, s.Returned+did.Returned
+		s.Known, s.Others = s.Known+did.Known, s.Others+did.Others
+		return err
+	}
+	return errChangedByTwin
+}
+
+// book books a credit unless it is known, and gives its id.
+func (it *item) book(ctx context.Context, tx *db.Tx, told map[string]bool, s *Summary) (id string, err error) {
+	known, err := it.known(ctx, tx, told)
+	if err != nil {
+		return "", err
+	}
+	if known.ID != "" {
+		s.Known++
+		return known.ID, it.note(ctx, tx, known)
+	}
+	t := it.Transfer
+	t.ID, t.Version, t.CreatedAt, t.seen = tx.NewID("trf"), 1, tx.Now(), it.kind
+	t.part = money.Zero(t.Amount.Asset())
+	t.State, t.Reason = Suspense, it.reason
+	if it.reason == "" {
+		if err := t.match(ctx, tx); err != nil {
+			return "", err
+		}
+	}
+	if err := insert(ctx, tx, t, it.names); err != nil {
+		return "", err
+	}
+	db.History(tx, ledger.House, t.ID, t.Version, "", string(t.State), t.Reason)
+	if t.State == Suspense {
+		s.Suspense++
+		return t.ID, t.post(tx, "suspense", ledger.House,
+			ledger.Debit(ledger.Bank, t.BankAccount, t.Amount), ledger.Credit(ledger.SuspenseUnknown, t.ID, t.Amount))
+	}
+	s.Credited++
+	return t.ID, t.post(tx, "credit", t.OwnerID,
+		ledger.Debit(ledger.Bank, t.BankAccount, t.Amount), ledger.Credit(ledger.CompanyFunds, "", t.Amount))
+}
+
+// known finds the credit that an item tells of, if it is booked: by a name of the bank's, or as one that says the same, which this
+// message has not told of yet and which the bank has not named differently.
+func (it *item) known(ctx context.Context, tx *db.Tx, told map[string]bool) (Transfer, error) {
+	t, err := byNames(ctx, tx, it.BankAccount, it.names)
+	if err != nil || t.ID != "" {
+		return t, err
+	}
+	like, err := alike(ctx, tx, it.BankAccount, it.likeness)
+	if err != nil {
+		return t, err
+	}
+	for _, old := range like {
+		if told[old.ID] {
+			continue
+		}
+		names, err := namesOf(ctx, tx, old)
+		if err != nil {
+			return t, err
+		}
+		if !differ(names, it.names) {
+			return old, nil
+		}
+	}
+	return Transfer{}, nil
+}
+
+// differ says that two sets of names both have one of a kind, and not the same.
+func differ(a, b []string) bool {
+	for _, x := range a {
+		kind, _, _ := strings.Cut(x, " ")
+		for _, y := range b {
+			if other, _, _ := strings.Cut(y, " "); other == kind && x != y {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// note adds what an item says newly of a known credit: its names, and the kind of message.
+func (it *item) note(ctx context.Context, tx *db.Tx, t Transfer) error {
+	if err := insertNames(ctx, tx, t, it.names); err != nil {
+		return err
+	}
+	if slices.Contains(strings.Fields(t.seen), it.kind) {
+		return nil
+	}
+	return setSeen(ctx, tx, t, strings.TrimSpace(t.seen+" "+it.kind))
+}
+
+// takeBack books that an earlier credit is gone. One that is not known is none of ours: a payment of our own was returned, say.
+func (it *item) takeBack(ctx context.Context, tx *db.Tx, s *Summary) error {
+	t, err := it.original(ctx, tx)
+	switch {
+	case err != nil:
+		return err
+	case t.ID == "":
+		s.Others++
+		return nil
+	case t.State == Returned:
+		s.Known++
+		return nil
+	}
+	s.Returned++
+	return t.giveBack(ctx, tx, ReasonBank)
+}
+
+// original is the credit that an item takes back: the one of its names, or the only one of the amount that has its words.
+func (it *item) original(ctx context.Context, tx *db.Tx) (Transfer, error) {
+	t, err := byNames(ctx, tx, it.BankAccount, it.names)
+	if err != nil || t.ID != "" || len(it.Lines) == 0 {
+		return t, err
+	}
+	same, err := ofAmount(ctx, tx, it.BankAccount, it.Amount)
+	if err != nil {
+		return t, err
+	}
+	same = slices.DeleteFunc(same, func(old Transfer) bool {
+		return !slices.ContainsFunc(it.Lines, func(line string) bool { return slices.Contains(old.Lines, line) })
+	})
+	if len(same) != 1 {
+		return Transfer{}, nil
+	}
+	return same[0], nil
+}
+
+// giveBack takes a credit out of where it is: out of suspense, or out of its owner's balance as far as that goes; what the owner
+// has spent already is owed.
+func (t *Transfer) giveBack(ctx context.Context, tx *db.Tx, reason string) error {
+	from, owner := t.State, t.OwnerID
+	if from == Credited && t.part.Sign() > 0 {
+		if err := invoice.TakeBack(ctx, tx, t.OwnerID, t.InvoiceID, t.part); err != nil {
+			return err
+		}
+	}
+	if err := t.move(ctx, tx, Returned, reason); err != nil {
+		return err
+	}
+	if from == Suspense {
+		return t.post(tx, "return", ledger.House,
+			ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.BankAccount, t.Amount))
+	}
+	if err := tx.Flush(ctx); err != nil { // so that the balance is the one that this transaction leaves
+		return err
+	}
+	left, err := ledger.Balance(ctx, tx, owner, ledger.CompanyFunds, "", t.Amount.Asset())
+	if err != nil {
+		return err
+	}
+	taken := t.Amount
+	if owner != ledger.House && left.Cmp(taken) < 0 {
+		taken = left
+	}
+	owed, err := t.Amount.Sub(taken)
+	if err != nil {
+		return err
+	}
+	return t.post(tx, "return", owner, ledger.Debit(t.place(), "", taken), ledger.Debit(ledger.DueFromCustomer, "", owed),
+		ledger.Credit(ledger.Bank, t.BankAccount, t.Amount))
+}
+
+// place is the account of the books that has a credited transfer.
+func (t *Transfer) place() ledger.Code {
+	if t.OwnerID == ledger.House {
+		return ledger.FXPosition
+	}
+	return ledger.CompanyFunds
+}
+
+// source of the journals: the wallet's pages know it for a bank deposit.
+const source = "bank_deposit"
+
+func (t *Transfer) post(tx *db.Tx, purpose, owner string, lines ...ledger.Line) error {
+	return ledger.Post(tx, ledger.Journal{CompanyID: owner, SourceType: source, SourceID: t.ID, Purpose: purpose, Lines: lines})
+}
+
+// move takes a transfer on from the version that was read, with its history.
+func (t *Transfer) move(ctx context.Context, tx *db.Tx, to State, reason string) error {
+	from := t.State
+	t.State, t.Reason = to, reason
+	if err := update(ctx, tx, t, from); err != nil {
+		return err
+	}
+	db.History(tx, ledger.House, t.ID, t.Version, string(from), string(to), reason)
+	return nil
+}

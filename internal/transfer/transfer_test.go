@@ -1,0 +1,453 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/funding"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payer"
+)
+
+const pooled = "DE89370400440532013000" // the operator's account
+
+// bank is a company with a user who has a funding account in euros, a payer named Müller & Söhne GmbH, and whatever else a test
+// gives them. It writes what a bank would.
+type bank struct {
+	*testing.T
+	d       *db.DB
+	sealer  *identity.Sealer
+	by      identity.Principal
+	user    string
+	number  string // of the funding account
+	payer   string
+	message int
+}
+
+func run(t *testing.T, f func(b *bank)) {
+	t.Helper()
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		sealer, err := identity.NewSealer(bytes.Repeat([]byte{7}, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &bank{T: t, d: d, sealer: sealer}
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "DE"})
+			if err != nil {
+				return err
+			}
+			b.by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_1", CompanyID: c.ID, Scopes: identity.AllScopes()}
+			u, err := identity.CreateUser(ctx, tx, sealer, identity.NewUser{CompanyID: c.ID, Profile: identity.Profile{
+				Email: "ada@example.com", FirstName: "Ada", LastName: "Lovelace", Country: "DE"}})
+			if err != nil {
+				return err
+			}
+			b.user = u.ID
+			return identity.SetKYCStatus(ctx, tx, u.ID, identity.KYCApproved)
+		})
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			s := funding.Service{Bank: funding.Sandbox{}, Sealer: sealer}
+			a, err := s.Open(ctx, tx, b.by, b.user, "EUR", funding.TermsVersion)
+			b.number, b.payer = a.IBAN, tx.NewID("pyr")
+			if err != nil {
+				return err
+			}
+			_, err = payer.Ensure(ctx, tx, payer.Payer{OwnerID: b.user, ID: b.payer, Name: "Müller & Söhne GmbH", Currency: money.EUR, Type: "client", Status: "active"})
+			return err
+		})
+		if b.number == "" {
+			t.Fatal("the user has no account")
+		}
+		f(b)
+		b.read(func(ctx context.Context, tx *db.Tx) error {
+			report, err := ledger.Check(ctx, tx)
+			if len(report.Problems) > 0 {
+				t.Errorf("the books: %v", report.Problems)
+			}
+			return err
+		})
+	})
+}
+
+func (b *bank) write(f func(context.Context, *db.Tx) error) {
+	b.Helper()
+	if err := b.d.Write(b.Context(), f); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bank) read(f func(context.Context, *db.Tx) error) {
+	b.Helper()
+	if err := b.d.Read(b.Context(), f); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// bill writes an invoice of the user to the payer.
+func (b *bank) bill(number, amount string) (id string) {
+	b.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		v, err := invoice.Create(ctx, tx, b.sealer, b.by, invoice.CreateParams{UserID: b.user, PayerID: b.payer, Number: number,
+			Items: []invoice.Item{{Description: "work", Quantity: "1", UnitPrice: amount, TaxRate: "0"}}})
+		id = v.ID
+		return err
+	})
+	return id
+}
+
+// credit is a booking as a test needs it: its fields fill an entry of a statement.
+type credit struct {
+	amount, currency string // "" is EUR
+	debit, reversal  bool
+	to               string // the number paid on
+	from             string
+	words            string
+	servicer         string
+	parts            []credit
+	day              string
+}
+
+func text(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes everything
+	return b.String()
+}
+
+func (c credit) details() string {
+	cur := c.currency
+	if cur == "" {
+		cur = "EUR"
+	}
+	return fmt.Sprintf(`<TxDtls><Refs><AcctSvcrRef>%s</AcctSvcrRef><EndToEndId>NOTPROVIDED</EndToEndId></Refs><Amt Ccy="%s">%s</Amt>
+		<RltdPties><Dbtr><Pty><Nm>%s</Nm></Pty></Dbtr><DbtrAcct><Id><IBAN>FR7630006000011234567890189</IBAN></Id></DbtrAcct>
+		<CdtrAcct><Id><IBAN>%s</IBAN></Id></CdtrAcct></RltdPties><RmtInf><Ustrd>%s</Ustrd></RmtInf></TxDtls>`,
+		text(c.servicer), cur, c.amount, text(c.from), c.to, text(c.words))
+}
+
+func (c credit) entry() string {
+	cur, day := c.currency, c.day
+	if cur == "" {
+		cur = "EUR"
+	}
+	if day == "" {
+		day = "2026-03-02"
+	}
+	side := "CRDT"
+	if c.debit {
+		side = "DBIT"
+	}
+	details := c.details()
+	if c.parts != nil {
+		details = ""
+		for _, p := range c.parts {
+			details += p.details()
+		}
+	}
+	return fmt.Sprintf(`<Ntry><Amt Ccy="%s">%s</Amt><CdtDbtInd>%s</CdtDbtInd><RvslInd>%v</RvslInd><Sts><Cd>BOOK</Cd></Sts><BookgDt><Dt>%s</Dt></BookgDt>
+		<AcctSvcrRef>%s</AcctSvcrRef><NtryDtls>%s</NtryDtls></Ntry>`, cur, c.amount, side, c.reversal, day, text(c.servicer), details)
+}
+
+// says has the bank tell of credits, in a camt.053 or camt.054.
+func (b *bank) says(kind string, credits ...credit) Summary {
+	b.Helper()
+	b.message++
+	var entries strings.Builder
+	for _, c := range credits {
+		entries.WriteString(c.entry())
+	}
+	root, part := "BkToCstmrStmt", "Stmt"
+	if kind == "054" {
+		root, part = "BkToCstmrDbtCdtNtfctn", "Ntfctn"
+	}
+	s, err := Import(b.Context(), b.d, strings.NewReader(fmt.Sprintf(`<Document><%[1]s><GrpHdr><MsgId>%[3]d</MsgId><CreDtTm>2026-03-02T10:00:00Z</CreDtTm></GrpHdr>
+		<%[2]s><Id>%[3]d</Id><CreDtTm>2026-03-02T10:00:00Z</CreDtTm><Acct><Id><IBAN>%[4]s</IBAN></Id></Acct>%[5]s</%[2]s></%[1]s></Document>`,
+		root, part, b.message, pooled, entries.String())))
+	if err != nil || len(s.Problems) > 0 {
+		b.Fatal(err, s.Problems)
+	}
+	return s
+}
+
+func (b *bank) want(what string, got, want any) {
+	b.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		b.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// balance is what an owner has, in cents.
+func (b *bank) balance(owner string) int64 {
+	return b.account(owner, ledger.CompanyFunds, "", money.EUR)
+}
+
+func (b *bank) account(owner string, c ledger.Code, dim string, a money.Asset) (units int64) {
+	b.Helper()
+	b.read(func(ctx context.Context, tx *db.Tx) error {
+		x, err := ledger.Balance(ctx, tx, owner, c, dim, a)
+		units = x.Units()
+		return err
+	})
+	return units
+}
+
+func (b *bank) invoice(id string) (status invoice.Status, paid string) {
+	b.Helper()
+	b.read(func(ctx context.Context, tx *db.Tx) error {
+		found, err := invoice.Named(ctx, tx, []string{id})
+		status, paid = found[id].Status, found[id].Paid.String()
+		return err
+	})
+	return status, paid
+}
+
+func (b *bank) all() (all []Transfer) {
+	b.Helper()
+	b.read(func(ctx context.Context, tx *db.Tx) (err error) {
+		all, err = List(ctx, tx, true, 100)
+		return err
+	})
+	return all
+}
+
+func TestACreditOnAFundingAccountIsItsOwners(t *testing.T) {
+	run(t, func(b *bank) {
+		id := b.bill("2026-0042", "100.00")
+		c := credit{amount: "100.00", to: b.number, from: "Mueller", words: "Rechnung 2026-0042, danke", servicer: "S1"}
+		b.want("the first time", b.says("054", c), Summary{Credited: 1})
+		b.want("in the statement", b.says("053", c), Summary{Known: 1})
+		b.want("once more", b.says("053", c), Summary{Known: 1})
+		b.want("the balance", b.balance(b.user), 100_00)
+		status, paid := b.invoice(id)
+		b.want("the invoice", fmt.Sprint(status, paid), "paid100.00")
+		got := b.all()[0]
+		b.want("the transfer", fmt.Sprint(got.State, got.Reason, got.InvoiceID == id, got.PayerID == b.payer, got.DebtorAccount), "creditedaccounttrue true…0189")
+	})
+}
+
+// A bank that gives no references is told apart by what it says: equal credits of one message are several, those of another message
+// are the same.
+func TestCreditsWithoutReferencesAreCountedOnce(t *testing.T) {
+	run(t, func(b *bank) {
+		c := credit{amount: "5.00", to: b.number, from: "Eve", words: "fee"}
+		b.want("announced one by one", fmt.Sprint(b.says("054", c), b.says("054", c)), fmt.Sprint(Summary{Credited: 1}, Summary{Known: 1}))
+		b.want("two in the statement", b.says("053", c, c), Summary{Credited: 1, Known: 1})
+		b.want("again", b.says("053", c, c), Summary{Known: 2})
+		next := c
+		next.day = "2026-04-02"
+		b.want("the next month", b.says("053", next), Summary{Credited: 1})
+		named := c
+		named.servicer = "S9"
+		b.want("one of them named later", b.says("053", named), Summary{Known: 1})
+		other := c
+		other.servicer = "S10"
+		b.want("each of them named", b.says("053", named, other), Summary{Known: 2})
+		mixed := c
+		b.want("one that is named after one that is not", b.says("054", mixed, named, other), Summary{Credited: 1, Known: 2})
+		third := c
+		third.servicer = "S11"
+		b.want("and another", b.says("053", named, other, third), Summary{Known: 3})
+		b.want("the balance", b.balance(b.user), 20_00)
+	})
+}
+
+func TestPartsOfAnInvoiceAddUp(t *testing.T) {
+	run(t, func(b *bank) {
+		id := b.bill("2026-0001", "100.00")
+		status := func() string {
+			s, paid := b.invoice(id)
+			return fmt.Sprint(s, " ", paid)
+		}
+		b.says("053", credit{amount: "40.00", to: b.number, words: "2026-0001", servicer: "1"})
+		b.want("a part", status(), "partially_paid 40.00")
+		b.says("053", credit{amount: "70.00", to: b.number, words: strings.ToUpper(strings.ReplaceAll(id, "_", " ")), servicer: "2"})
+		b.want("more than the rest, by its id as banks write it", status(), "paid 100.00")
+		b.want("all is the owner's", b.balance(b.user), 110_00)
+
+		back := credit{amount: "70.00", debit: true, reversal: true, to: b.number, servicer: "2"}
+		b.want("taken back", b.says("053", back), Summary{Returned: 1})
+		b.want("taken back again", b.says("053", back), Summary{Known: 1})
+		b.want("a part again", status(), "partially_paid 40.00")
+		b.want("the balance", b.balance(b.user), 40_00)
+	})
+}
+
+func TestTheNameAndTheAmountTellTheInvoice(t *testing.T) {
+	run(t, func(b *bank) {
+		first, second, third := b.bill("A-1", "10.00"), b.bill("A-2", "20.00"), b.bill("A-3", "30.00")
+		twin := b.bill("A-4", "30.00")
+		pay := func(amount, from, words string) {
+			b.message += 100
+			b.says("053", credit{amount: amount, to: b.number, from: from, words: words, servicer: fmt.Sprint(b.message)})
+		}
+		pay("20.00", "MULLER & SOHNE GMBH", "thanks")
+		pay("10.00", "Somebody else", "thanks")
+		pay("30.00", "Müller & Söhne GmbH", "either of two")
+		pay("30.00", "", "A-3 A-4")
+		for id, want := range map[string]invoice.Status{first: invoice.Sent, second: invoice.Paid, third: invoice.Sent, twin: invoice.Sent} {
+			status, _ := b.invoice(id)
+			b.want(id, status, want)
+		}
+		b.want("the balance", b.balance(b.user), 90_00)
+	})
+}
+
+func TestWhatNobodyIsNamedForWaits(t *testing.T) {
+	run(t, func(b *bank) {
+		words := strings.ReplaceAll(b.by.CompanyID, "_", "")
+		id := b.bill("7", "50.00")
+		other := strings.ReplaceAll(id, "_", "")
+		for _, c := range []struct {
+			credit
+			reason, owner string
+		}{
+			{credit{amount: "1.00", words: "hello"}, ReasonUnknown, ""},
+			{credit{amount: "2.00", words: "for " + words + " please"}, ReasonReference, b.by.CompanyID},
+			{credit{amount: "3.00", words: words + " and " + other}, ReasonAmbiguous, ""},
+			{credit{amount: "4.00", words: "com" + strings.Repeat("0", 26)}, ReasonUnknown, ""},
+			{credit{amount: "5.00", currency: "USD", to: b.number}, ReasonCurrency, ""},
+			{credit{amount: "6.00", parts: []credit{{amount: "1.00", to: b.number}, {amount: "4.99", to: b.number}}}, ReasonParts, ""},
+			{credit{amount: "50.00", words: other}, ReasonReference, b.user},
+		} {
+			c.servicer = c.amount
+			b.says("053", c.credit)
+			got := b.all()[0]
+			b.want(c.amount+" "+c.words, fmt.Sprint(got.Reason, " ", got.OwnerID), c.reason+" "+c.owner)
+			if got.State == Suspense {
+				b.want("in suspense", b.account(ledger.House, ledger.SuspenseUnknown, got.ID, got.Amount.Asset()), got.Amount.Units())
+			}
+		}
+		b.want("the company's", b.balance(b.by.CompanyID), 2_00)
+		b.want("the user's", b.balance(b.user), 50_00)
+		status, _ := b.invoice(id)
+		b.want("the invoice that was named", status, invoice.Paid)
+		b.want("a booking of parts", b.says("053", credit{amount: "9.00", parts: []credit{
+			{amount: "4.00", to: b.number, servicer: "P1"}, {amount: "5.00", words: "?", servicer: "P2"}}}), Summary{Credited: 1, Suspense: 1})
+		b.want("what is no credit of ours", b.says("053", credit{amount: "9.00", debit: true, servicer: "D1"},
+			credit{amount: "9.00", reversal: true, servicer: "D2"}, credit{amount: "8.00", debit: true, reversal: true, servicer: "D3"}), Summary{Others: 3})
+	})
+}
+
+func TestAnOperatorDecides(t *testing.T) {
+	run(t, func(b *bank) {
+		id := b.bill("7", "10.00")
+		waiting := func(ref, amount string) string {
+			b.says("053", credit{amount: amount, words: ref, servicer: ref})
+			return b.all()[0].ID
+		}
+		try := func(f func(context.Context, *db.Tx) (Transfer, error)) error {
+			return b.d.Write(b.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := f(ctx, tx)
+				return err
+			})
+		}
+		assign := func(transfer, owner, invoice string) error {
+			return try(func(ctx context.Context, tx *db.Tx) (Transfer, error) {
+				return Assign(ctx, tx, transfer, owner, invoice)
+			})
+		}
+		first, second, third := waiting("x", "10.00"), waiting("y", "20.00"), waiting("z", "30.00")
+		for _, c := range []struct {
+			id, owner, invoice string
+			want               error
+		}{
+			{"trf_none", b.user, "", ErrNotFound},
+			{first, "com_none", "", errOwner},
+			{first, "usr_none", "", errOwner},
+			{first, b.by.CompanyID, id, errInvoice},
+			{first, b.user, id, nil},
+			{first, b.user, "", ErrState},
+			{third, ledger.House, "", nil},
+		} {
+			if err := assign(c.id, c.owner, c.invoice); !errors.Is(err, c.want) {
+				b.Errorf("%s to %s for %q: %v, want %v", c.id, c.owner, c.invoice, err, c.want)
+			}
+		}
+		status, _ := b.invoice(id)
+		b.want("the invoice", status, invoice.Paid)
+		b.want("the balance", b.balance(b.user), 10_00)
+		if err := try(func(ctx context.Context, tx *db.Tx) (Transfer, error) { return SendBack(ctx, tx, second) }); err != nil {
+			b.Error(err)
+		}
+		b.want("the statement shows that", b.says("053", credit{amount: "20.00", debit: true, reversal: true, servicer: "y"}), Summary{Known: 1})
+		b.want("at the bank", b.account(ledger.House, ledger.SuspenseUnknown, first, money.EUR)+b.account(ledger.House, ledger.SuspenseUnknown, second, money.EUR), 0)
+		b.read(func(ctx context.Context, tx *db.Tx) error {
+			own, err := ledger.Own(ctx, tx, money.EUR)
+			b.want("the house's own", own[money.EUR], "30.00")
+			waiting, err2 := List(ctx, tx, false, 10)
+			b.want("what waits", len(waiting), 0)
+			return errors.Join(err, err2)
+		})
+	})
+}
+
+// What its owner has spent by the time that a bank takes it back, they owe.
+func TestACreditThatWasSpentIsOwed(t *testing.T) {
+	run(t, func(b *bank) {
+		b.says("053", credit{amount: "10.00", to: b.number, words: "gift", servicer: "1"})
+		b.write(func(_ context.Context, tx *db.Tx) error {
+			x := money.New(money.EUR, 7_00)
+			return ledger.Post(tx, ledger.Journal{CompanyID: b.user, SourceType: "test", SourceID: "1", Purpose: "spend",
+				Lines: []ledger.Line{ledger.Debit(ledger.CompanyFunds, "", x), ledger.Credit(ledger.Escrow, "prl_1", x)}})
+		})
+		b.want("taken back, by its words", b.says("053", credit{amount: "10.00", debit: true, reversal: true, words: "gift", servicer: "R1"}), Summary{Returned: 1})
+		b.want("the balance", b.balance(b.user), 0)
+		b.want("owed", b.account(b.user, ledger.DueFromCustomer, "", money.EUR), 7_00)
+	})
+}
+
+// However a bank tells of what came in, in whatever order and how often: each credit is booked once, and the books balance.
+func TestWhateverABankSaysItIsCountedOnce(t *testing.T) {
+	run(t, func(b *bank) {
+		random := rand.New(rand.NewPCG(1, 2))
+		var credits []credit
+		var sum int64
+		for i := range 12 {
+			cents := 1 + random.Int64N(100_00)
+			sum += cents
+			c := credit{amount: money.New(money.EUR, cents).String(), words: fmt.Sprint("note ", random.IntN(3)), servicer: fmt.Sprint("S", i)}
+			if random.IntN(2) == 0 {
+				c.to = b.number
+			}
+			credits = append(credits, c)
+		}
+		for range 8 {
+			from := random.IntN(len(credits))
+			to := from + 1 + random.IntN(len(credits)-from)
+			b.says([]string{"053", "054"}[random.IntN(2)], credits[from:to]...)
+		}
+		random.Shuffle(len(credits), func(i, j int) { credits[i], credits[j] = credits[j], credits[i] })
+		b.says("053", credits...)
+		b.want("transfers", len(b.all()), len(credits))
+		b.read(func(ctx context.Context, tx *db.Tx) error {
+			report, err := ledger.Check(ctx, tx)
+			for _, l := range report.Trial {
+				if l.Code == ledger.Bank {
+					b.want("at the bank", l.Debit.Units(), sum)
+				}
+			}
+			return err
+		})
+	})
+}
+
+func TestAnAccountReportIsRefused(t *testing.T) {
+	run(t, func(b *bank) {
+		_, err := Import(b.Context(), b.d, strings.NewReader(`<Document><BkToCstmrAcctRpt><Rpt><Id>1</Id><Acct><Id><IBAN>`+pooled+`</IBAN></Id></Acct>`+
+			credit{amount: "1.00"}.entry()+`</Rpt></BkToCstmrAcctRpt></Document>`))
+		if !errors.Is(err, errMessage) || len(b.all()) != 0 {
+			b.Error(err)
+		}
+	})
+}
