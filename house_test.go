@@ -38,6 +38,7 @@ var floors = [][]string{
 	{"internal/quote", "internal/recipient", "internal/distribution", "internal/payer", "internal/deposit", "internal/payout", "internal/payroll", "internal/claim", "internal/invoice", "internal/wallet", "internal/funding"},
 	{"internal/kyc", "internal/transfer"},
 	{"internal/vendor", "internal/withdrawal"},
+	{"internal/operator"},
 	{"internal/api", "internal/web"},
 	{"internal/app"},
 	{"cmd/stipend"},
@@ -98,7 +99,7 @@ var (
 )
 
 // noFloats are the packages in which an amount could pass through a float unseen.
-var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/claim", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice", "internal/funding", "internal/lightning", "internal/withdrawal", "internal/fx", "internal/transfer"}
+var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/claim", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice", "internal/funding", "internal/lightning", "internal/withdrawal", "internal/fx", "internal/transfer", "internal/operator"}
 
 // reference are the tables and indexes whose first key is not the company: they are shared by all companies, small or
 // owned by the process, and copied to every node where rows are spread by company.
@@ -137,6 +138,12 @@ var reference = map[string]string{
 	"document_chunks": "a person's documents are theirs, whoever pays them",
 	"tax_ids":         "a person's documents are theirs, whoever pays them",
 	"verifications":   "a person is verified once, whoever pays them",
+
+	"operators":         "the house's own people, who belong to no company",
+	"operator_sessions": "found by the digest of the secret in a cookie; an operator acts for the house",
+	"operator_acts":     "what operators did, whoever's it was about",
+	"operator_requests": "what operators ask each other, whoever's it is about",
+	"reconciliations":   "the house's own: what was compared, over all companies",
 
 	"provider_callbacks": "a provider names its own cases, not companies",
 

@@ -149,6 +149,25 @@ type factor struct {
 
 // match finds the step that a code belongs to.
 func (f factor) match(s *identity.Sealer, userID, code string, at time.Time) (found int64, ok bool, err error) {
+	secret, err := s.Open(secretOf(userID), f.secret)
+	if err != nil {
+		return 0, false, err
+	}
+	return MatchCode(string(secret), code, at)
+}
+
+// NewSecret makes the secret of an authenticator, base32, and the address by which one takes it in.
+func NewSecret(issuer, name string) (secret, uri string, err error) {
+	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: name, Digits: digits})
+	if err != nil {
+		return "", "", err
+	}
+	return key.Secret(), key.URL(), nil
+}
+
+// MatchCode says whether a code is one of an authenticator's at a time, and of which step. Who takes it must see to it that neither
+// the step, nor one before it, is taken again.
+func MatchCode(secret, code string, at time.Time) (found int64, ok bool, err error) {
 	code = strings.Map(func(r rune) rune {
 		if r == ' ' || r == '-' {
 			return -1
@@ -158,13 +177,9 @@ func (f factor) match(s *identity.Sealer, userID, code string, at time.Time) (fo
 	if len(code) != digits.Length() {
 		return 0, false, nil
 	}
-	secret, err := s.Open(secretOf(userID), f.secret)
-	if err != nil {
-		return 0, false, err
-	}
 	now := at.Unix() / int64(step/time.Second)
 	for n := now - drift; n <= now+drift; n++ {
-		same, err := hotp.ValidateCustom(code, uint64(n), string(secret), hotp.ValidateOpts{Digits: digits})
+		same, err := hotp.ValidateCustom(code, uint64(n), secret, hotp.ValidateOpts{Digits: digits})
 		if err != nil {
 			return 0, false, err
 		}

@@ -43,6 +43,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
@@ -75,6 +76,7 @@ type Service struct {
 	holder string // of leases
 
 	db        *db.DB
+	operators *operator.Service
 	funding   *funding.Service
 	sealer    *identity.Sealer
 	kyc       *kyc.Service
@@ -193,6 +195,12 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 		Validity: s.cfg.ClaimValidity, PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims),
 	}
 	take := &withdrawal.Service{Setup: s.setup(), CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production}
+	limit, err := s.cfg.releaseLimit()
+	if err != nil {
+		return err
+	}
+	s.operators = &operator.Service{Sealer: s.sealer, Payroll: pay, Limit: limit}
+	pay.Released, take.Released = s.operators.Released, s.operators.Released
 	if s.lightning, err = s.cfg.lightning(); err != nil {
 		return err
 	}
@@ -580,7 +588,7 @@ func (s *Service) listen(ctx, background context.Context, pay *payroll.Service, 
 		}
 		s.work.Go(func() { s.requests.Run(background) })
 		pages := web.Deps{
-			DB: s.db, Payroll: pay, Claims: claims, Withdrawals: take, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
+			DB: s.db, Payroll: pay, Claims: claims, Withdrawals: take, Operators: s.operators, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
 			Observe: s.metrics.observe, Done: s.ending,
 			Contract: identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps},
 		}

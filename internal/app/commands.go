@@ -19,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
 )
 
@@ -39,6 +40,8 @@ type CLI struct {
 	Payouts     PayoutsCmd       `cmd:"" help:"Stop all payouts, let them go on, see how they stand."`
 	Transfers   TransfersCmd     `cmd:"" help:"Money that came in at the bank: read its statements, and decide whose it is where they do not say."`
 	FX          FXCmd            `cmd:"" name:"fx" help:"What the house owns of each asset, and what may be exchanged into it."`
+	Reconcile   ReconcileCmd     `cmd:"" help:"Compare the books with the chain and name each difference; exit code 1 if there is any."`
+	Operators   OperatorsCmd     `cmd:"" help:"The house's own people: add, list, reset, remove. They sign in at /operations."`
 	Screening   ScreeningCmd     `cmd:"" help:"Sanctions lists: how current they are, whom they hold up, and what was decided."`
 	Restored    RestoredCmd      `cmd:"" help:"Make a database that was restored from a backup safe to serve again."`
 	Erase       EraseCmd         `cmd:"" help:"Destroy the documents and tax ids of a person or company for good, and whatever names a person."`
@@ -192,7 +195,9 @@ func (c PayoutsPauseCmd) Run(ctx context.Context, std Streams) error {
 		return errors.New("--reason must say something")
 	}
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
-		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, c.Reason) })
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			return errors.Join(payout.SetPaused(ctx, tx, c.Reason), operator.AtTheMachine(ctx, tx, "payouts.pause", "", c.Reason))
+		})
 		if err == nil {
 			fmt.Fprintln(std.Out, "Payouts are paused. Nothing new leaves; what is broadcast already cannot be called back.")
 		}
@@ -208,7 +213,9 @@ type PayoutsResumeCmd struct {
 // Run takes the switch back.
 func (c PayoutsResumeCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
-		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			return errors.Join(payout.SetPaused(ctx, tx, ""), operator.AtTheMachine(ctx, tx, operator.Resume, "", "stipend payouts resume"))
+		})
 		if err == nil {
 			fmt.Fprintln(std.Out, "Payouts go on.")
 		}

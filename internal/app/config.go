@@ -134,6 +134,8 @@ type Config struct {
 	OpenClaims      int `default:"2000" env:"STIPEND_OPEN_CLAIMS" group:"Prices and limits" placeholder:"N" help:"Claims of one company that may wait for their payment (${default}); 0 switches the limit off."`
 	// CoolDown is how long the money of a payee who was paid before waits after its destination was changed.
 	CoolDown time.Duration `default:"0" env:"STIPEND_COOL_DOWN" group:"Prices and limits" placeholder:"DURATION" help:"How long a payment waits after its payee, paid before, got another destination; less than 0 switches it off. Default: 24h in production, off in the sandbox."`
+	// ReleaseLimit is above which total nothing leaves without two operators.
+	ReleaseLimit string `env:"STIPEND_RELEASE_LIMIT" group:"Prices and limits" placeholder:"AMOUNT" help:"Above this total, such as '50000 USD', no payroll and no withdrawal leaves before one operator has asked for it and another has agreed. Default: none."`
 	// SpreadBps is what the price of a quote stands above the market, in hundredths of a percent: it carries the risk of
 	// holding the price still for QuoteValidity.
 	SpreadBps int64 `default:"0" env:"STIPEND_SPREAD_BPS" group:"Prices and limits" placeholder:"BPS" help:"Spread of a quote over the market price, in hundredths of a percent (${default})."`
@@ -240,6 +242,9 @@ func (c Config) Check() error {
 
 	if c.Env != Sandbox && c.Env != Production {
 		bad("--env must be sandbox or production")
+	}
+	if _, err := c.releaseLimit(); err != nil {
+		bad("%w", err)
 	}
 	if len(c.Roles) == 0 {
 		bad("--roles must name at least one of api, worker, watcher")

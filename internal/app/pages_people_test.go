@@ -2,7 +2,9 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"image"
 	"image/png"
 	"net/http"
@@ -15,7 +17,11 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/rail/bank/iso20022"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -158,6 +164,13 @@ func TestWalletAndInvoicePages(t *testing.T) {
 		}
 		page := o.says(o.Get("/wallets?asset=BTC&since=2020-01-01"), "more came for a payroll than it took", "1 to 2 of 2", "<svg", "Balance in BTC over time", "0.00404000\u00a0BTC")
 		o.silent(o.Get("/wallets?asset=EUR"), "1 to 2 of 2")
+		if got := o.says(o.Get("/wallets/statement.pdf?asset=BTC"), "%PDF-1"); got.Header.Get("Content-Type") != "application/pdf" || !strings.Contains(got.Header.Get("Content-Disposition"), "statement-BTC-") {
+			t.Errorf("%v", got.Header)
+		}
+		if got := o.Get("/wallets/statement.xml?asset=BTC"); got.Status != http.StatusUnprocessableEntity {
+			t.Errorf("a camt.053 in bitcoin: %d", got.Status)
+		}
+		o.bankStatement()
 		o.says(o.Get("/wallets/statement.csv"), "payroll_surplus,", ",0.00202000,BTC,0.00404000,payroll,")
 		o.Submit(page, "/wallets", "asset", "BTC")
 		eventually(t, 60*time.Second, "the wallet is in use", func() bool { return strings.Contains(o.Get("/wallets").Text, "in use") })
@@ -178,6 +191,45 @@ func TestWalletAndInvoicePages(t *testing.T) {
 			t.Errorf("%d", got.Status)
 		}
 	})
+}
+
+// bankStatement fails the test unless the camt.053 of a balance in dollars says what the books do.
+func (o *office) bankStatement() {
+	o.Helper()
+	for i, cents := range []int64{100_00, 20_00} {
+		if err := o.s.db.Write(o.Context(), func(_ context.Context, tx *db.Tx) error {
+			a := money.New(money.USD, cents)
+			lines := []ledger.Line{ledger.Debit(ledger.Bank, "", a), ledger.Credit(ledger.CompanyFunds, "", a)}
+			if i == 1 {
+				lines = []ledger.Line{ledger.Debit(ledger.CompanyFunds, "", a), ledger.Credit(ledger.Bank, "", a)}
+			}
+			return ledger.Post(tx, ledger.Journal{CompanyID: o.d.seed.CompanyID, SourceType: "bank_deposit", SourceID: fmt.Sprint("rcp_", i), Purpose: "credit", Lines: lines})
+		}); err != nil {
+			o.Fatal(err)
+		}
+	}
+	o.says(o.Get("/wallets?asset=USD"), "camt.053 of USD")
+	var head iso20022.Statement
+	var entries []iso20022.Entry
+	if err := iso20022.ReadStatements(strings.NewReader(o.Get("/wallets/statement.xml?asset=USD").Text), func(s *iso20022.Statement, e *iso20022.Entry) error {
+		if e == nil {
+			head = *s
+		} else {
+			entries = append(entries, *e)
+		}
+		return nil
+	}); err != nil {
+		o.Fatal(err)
+	}
+	if len(entries) != 2 || !entries[0].Credit || entries[0].Amount != money.New(money.USD, 100_00) || entries[1].Credit || entries[1].Details[0].EndToEndID != "rcp_1" ||
+		len(head.Balances) != 2 || head.Balances[0].Amount != money.Zero(money.USD) || head.Balances[1].Amount != money.New(money.USD, 80_00) {
+		o.Errorf("%+v\n%+v", head, entries)
+	}
+	got := o.d.ok("GET", "/api/wallets/statement?currency=USD&per_page=1&page=2", "").read(o.T)
+	if got["opening_balance"] != 0.0 || got["total_in"] != 100.0 || got["total_out"] != 20.0 || got["closing_balance"] != 80.0 || len(got["data"].([]any)) != 1 {
+		o.Errorf("%v", got)
+	}
+	o.says(o.Get("/wallets/statement.pdf?asset=USD&lang=pt"), "%PDF-1")
 }
 
 // wallet is the id of the company's wallet.

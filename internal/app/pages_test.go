@@ -28,9 +28,9 @@ type office struct {
 }
 
 // openOffice signs the sandbox's administrator in.
-func openOffice(t *testing.T, database string) *office {
+func openOffice(t *testing.T, database string, change ...func(*Config)) *office {
 	t.Helper()
-	s := boot(t, database)
+	s := boot(t, database, change...)
 	o := &office{t, webtest.NewVisitor(t, s.Ready().BaseURL), s, newDoor(t, s)}
 	admin := s.Ready().Seed.Admin
 	if got := o.Submit(o.Get("/sign-in"), "/sign-in", "email", admin.Email, "password", admin.Password); got.Status != http.StatusSeeOther {

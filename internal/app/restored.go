@@ -8,7 +8,6 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/payout"
@@ -93,11 +92,9 @@ func (c PayoutsQueuedCmd) Run(ctx context.Context, std Streams) error {
 // PayoutsPaidCmd marks an output as paid.
 type PayoutsPaidCmd struct {
 	Storage
-	BitcoinRPC     string `name:"bitcoin-rpc" env:"STIPEND_BITCOIN_RPC" placeholder:"URL" help:"Bitcoin Core node, http://user:password@host:port. Default: the simulated chain."`
-	BitcoinNetwork string `default:"bitcoin" enum:"bitcoin,testnet,signet,regtest" env:"STIPEND_BITCOIN_NETWORK" placeholder:"NET" help:"The node's network (${default})."`
-	BitcoinCookie  string `name:"bitcoin-cookie" env:"STIPEND_BITCOIN_COOKIE" placeholder:"FILE" help:"The node's cookie file, in place of a user and password in the URL."`
-	Output         string `arg:"" help:"Id of the output (out_…), from: stipend payouts queued."`
-	TxID           string `name:"txid" required:"" help:"Transaction that paid it, from: stipend payouts status."`
+	asked
+	Output string `arg:"" help:"Id of the output (out_…), from: stipend payouts queued."`
+	TxID   string `name:"txid" required:"" help:"Transaction that paid it, from: stipend payouts status."`
 }
 
 // Help is the long form of the help.
@@ -110,13 +107,9 @@ else. Then the output is fulfilled, and the books say so. The node needs txindex
 // Run asks the node and marks.
 func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
-		var source chain.Source = sim.New(d)
-		if c.BitcoinRPC != "" {
-			client, err := newClient(c.BitcoinRPC, c.BitcoinCookie, c.BitcoinNetwork)
-			if err != nil {
-				return err
-			}
-			source = client
+		source, err := c.node(d)
+		if err != nil {
+			return err
 		}
 		t, err := source.Tx(ctx, c.TxID)
 		if err != nil {

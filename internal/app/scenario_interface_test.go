@@ -13,6 +13,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/screening"
 )
 
@@ -388,7 +389,7 @@ func sanctionedPayees(d *door) {
 	decide := func(hit string, to screening.State) {
 		d.Helper()
 		if err := d.s.db.Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
-			_, _, err := decideHit(ctx, tx, hit, to, "Officer", "compared the passports")
+			_, _, err := operator.DecideHit(ctx, tx, hit, to, "Officer", "compared the passports")
 			return err
 		}); err != nil {
 			d.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/recipient"
 	"github.com/stipend/stipend/internal/screening"
@@ -196,7 +197,7 @@ func (c decision) take(ctx context.Context, out io.Writer, to screening.State) e
 		var h screening.Hit
 		var blocked bool
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			h, blocked, err = decideHit(ctx, tx, c.Hit, to, c.By, c.Reason)
+			h, blocked, err = operator.DecideHit(ctx, tx, c.Hit, to, c.By, c.Reason)
 			return err
 		})
 		switch {
@@ -211,23 +212,6 @@ func (c decision) take(ctx context.Context, out io.Writer, to screening.State) e
 		}
 		return nil
 	})
-}
-
-// decideHit decides a hit and, when it was the last that stood in the way, lets its subject's payments go on.
-func decideHit(ctx context.Context, tx *db.Tx, id string, to screening.State, by, reason string) (h screening.Hit, blocked bool, err error) {
-	if h, err = screening.Decide(ctx, tx, id, to, by, reason); err != nil {
-		return h, false, err
-	}
-	if blocked, err = screening.Blocked(ctx, tx, h.CompanyID, h.SubjectID); err != nil || blocked {
-		return h, blocked, err
-	}
-	if err := recipient.Restore(ctx, tx, h.CompanyID, h.SubjectID); err != nil {
-		return h, false, err
-	}
-	if err := withdrawal.Reviewed(ctx, tx, h.CompanyID); err != nil {
-		return h, false, err
-	}
-	return h, false, payroll.Reviewed(ctx, tx, h.CompanyID, h.SubjectID)
 }
 
 // ScreeningClearCmd clears a hit.

@@ -598,3 +598,31 @@ func unconfirmedDue(ctx context.Context, tx *db.Tx, chain string, tip int64) (bo
 			AND height > 0 AND height <= $2 - want_confirmations + 1) due`, chain, tip).Scan(&n)
 	return n > 0, err
 }
+
+// Keeper is a Source that can say whether a coin is there: in a block, and spent by no block.
+type Keeper interface {
+	Source
+	// Coin is the amount of an unspent output, in satoshis; ErrNotFound when there is none.
+	Coin(ctx context.Context, o Outpoint) (sats int64, err error)
+}
+
+// Held is a coin of ours that a block has, and that no block spends.
+type Held struct {
+	Outpoint
+	CompanyID, ObjectID string
+	Amount              int64
+	Change              bool // of a transaction of our own
+	Confirmed           bool // deep enough for whoever expects it
+}
+
+// HeldCoins are all coins of ours, whatever they are reserved for.
+func HeldCoins(ctx context.Context, tx *db.Tx, chainName string) ([]Held, error) {
+	rows, err := tx.Query(ctx, `SELECT txid, vout, company_id, object_id, amount, branch, confirmed FROM chain_outputs
+		WHERE chain = $1 AND state = 'mined' AND (spend_state <> 'spent' OR spent_height = 0) ORDER BY txid, vout`, chainName)
+	return db.Collect(rows, err, func(r *db.Rows) (h Held, err error) {
+		var vout, branch int64
+		err = r.Scan(&h.TxID, &vout, &h.CompanyID, &h.ObjectID, &h.Amount, &branch, &h.Confirmed)
+		h.Vout, h.Change = uint32(vout), uint32(branch) == Change
+		return h, err
+	})
+}

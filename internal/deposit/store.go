@@ -67,3 +67,28 @@ func scan(r interface{ Scan(dest ...any) error }) (Deposit, error) {
 	d.Vout, d.Amount, d.State, d.FirstSeen = uint32(vout), money.New(money.Asset(asset), amount), State(state), db.Time(firstSeen)
 	return d, err
 }
+
+// Unbooked are coins that a block has, deep enough, and of which no deposit says so: their outpoints.
+func Unbooked(ctx context.Context, tx *db.Tx, chainName string) ([]chain.Outpoint, error) {
+	return outpoints(ctx, tx, `SELECT o.txid, o.vout FROM chain_outputs o LEFT JOIN deposits d
+			ON d.company_id = o.company_id AND d.chain = o.chain AND d.txid = o.txid AND d.vout = o.vout AND d.state = 'confirmed'
+		WHERE o.chain = $1 AND o.state = 'mined' AND o.confirmed = TRUE AND o.branch = $2 AND d.txid IS NULL ORDER BY o.txid, o.vout`,
+		chainName, int64(chain.External))
+}
+
+// Gone are deposits that are confirmed, and whose coin no block has any more: their outpoints.
+func Gone(ctx context.Context, tx *db.Tx, chainName string) ([]chain.Outpoint, error) {
+	return outpoints(ctx, tx, `SELECT d.txid, d.vout FROM deposits d LEFT JOIN chain_outputs o
+			ON o.chain = d.chain AND o.txid = d.txid AND o.vout = d.vout AND o.state = 'mined'
+		WHERE d.chain = $1 AND d.state = 'confirmed' AND o.txid IS NULL ORDER BY d.txid, d.vout`, chainName)
+}
+
+func outpoints(ctx context.Context, tx *db.Tx, query string, args ...any) ([]chain.Outpoint, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	return db.Collect(rows, err, func(r *db.Rows) (o chain.Outpoint, err error) {
+		var vout int64
+		err = r.Scan(&o.TxID, &vout)
+		o.Vout = uint32(vout)
+		return o, err
+	})
+}

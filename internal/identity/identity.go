@@ -282,8 +282,16 @@ var nobodysHash = sync.OnceValues(func() (string, error) {
 
 // CheckPassword says whether it is the user's password. It takes some 50 ms: call it outside a transaction.
 func (u User) CheckPassword(password string) (bool, error) {
-	hash := u.passwordHash
-	if hash == "" || u.ID == "" {
+	if u.ID == "" {
+		return CheckHash("", password)
+	}
+	return CheckHash(u.passwordHash, password)
+}
+
+// CheckHash says whether a password is that of a hash of HashPassword. That of "" is nobody's, which takes as long to find out.
+func CheckHash(hash, password string) (bool, error) {
+	known := hash != ""
+	if !known {
 		h, err := nobodysHash()
 		if err != nil {
 			return false, err
@@ -291,7 +299,7 @@ func (u User) CheckPassword(password string) (bool, error) {
 		hash = h
 	}
 	same, err := argon2id.ComparePasswordAndHash(password, hash)
-	return same && u.ID != "" && u.passwordHash != "", err
+	return same && known, err
 }
 
 // Member is a user's standing in a company they sign in for.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -253,4 +254,25 @@ func statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Perio
 		return e, err
 	})
 	return found, total, err
+}
+
+// OpenItem is what is left on an account of one company under one dimension.
+type OpenItem struct {
+	CompanyID, Dim string
+	Balance        money.Amount
+	Since          time.Time // of the first line
+}
+
+// OpenItems lists what is left on a liability account over all companies, the oldest first: for operators.
+func OpenItems(ctx context.Context, tx *db.Tx, c Code, limit int) ([]OpenItem, error) {
+	rows, err := tx.Query(ctx, `SELECT l.company_id, l.dim, l.asset, CAST(-SUM(l.amount) AS BIGINT), MIN(j.booked_at)
+		FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
+		WHERE l.code = $1 GROUP BY l.company_id, l.dim, l.asset HAVING SUM(l.amount) <> 0 ORDER BY MIN(j.booked_at), l.company_id, l.dim LIMIT $2`, string(c), int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (i OpenItem, err error) {
+		var asset string
+		var units, since int64
+		err = r.Scan(&i.CompanyID, &i.Dim, &asset, &units, &since)
+		i.Balance, i.Since = money.New(money.Asset(asset), units), db.Time(since)
+		return i, err
+	})
 }

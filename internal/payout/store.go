@@ -488,10 +488,18 @@ func Paused(ctx context.Context, tx *db.Tx) (why string, err error) {
 	return db.Setting(ctx, tx, settingPaused)
 }
 
-// SetPaused stops all payouts, of every company and process, and says why; without a reason it lets them go on. What is
-// already broadcast cannot be called back.
+// SetPaused stops all payouts, of every company and process, and says why; without a reason it lets them go on, and has every
+// queue that waited for that looked at. What is already broadcast cannot be called back.
 func SetPaused(ctx context.Context, tx *db.Tx, why string) error {
-	return db.SetSetting(ctx, tx, settingPaused, why)
+	if err := db.SetSetting(ctx, tx, settingPaused, why); err != nil || why != "" {
+		return err
+	}
+	rows, err := tx.Query(ctx, "SELECT company_id FROM payout_queues WHERE held = $1 ORDER BY company_id", heldPaused)
+	waiting, err := db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+	for _, company := range waiting {
+		Look(tx, company)
+	}
+	return err
 }
 
 // Counts is how many outputs are in each state, and in all: a picture for the operator, not a figure to decide on.
@@ -535,4 +543,61 @@ func feeRate(ctx context.Context, tx *db.Tx, chainName string, limit time.Durati
 		return 0, false, errors.Join(errors.New("setting "+settingFees+chainName), err)
 	}
 	return rate, tx.Now().Sub(db.Time(at)) <= limit, nil
+}
+
+// InStates lists outputs of all companies that are in one of some states, the longest first: for operators.
+func InStates(ctx context.Context, tx *db.Tx, limit int, states ...State) ([]Output, error) {
+	names := make([]string, len(states))
+	for i, s := range states {
+		names[i] = string(s)
+	}
+	var all []Output
+	for in, args := range tx.In(names, 1) {
+		some, err := selectOutputs(ctx, tx, "state IN "+in+fmt.Sprintf(" ORDER BY updated_at, company_id, output_id LIMIT %d", limit), args...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// HeldQueue is a company's payouts that wait for something that ends by itself, or by somebody.
+type HeldQueue struct {
+	CompanyID, Reason string
+	Since             time.Time
+}
+
+// HeldQueues lists them, the longest first: for operators.
+func HeldQueues(ctx context.Context, tx *db.Tx, limit int) ([]HeldQueue, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id, held, held_since FROM payout_queues WHERE held <> '' ORDER BY held_since, company_id LIMIT $1", int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (q HeldQueue, err error) {
+		var since int64
+		err = r.Scan(&q.CompanyID, &q.Reason, &since)
+		q.Since = db.Time(since)
+		return q, err
+	})
+}
+
+// Mismatched are batches of a chain of which the chain and the books tell differently: a transaction that is confirmed and not booked,
+// or booked and in no block. Both end by themselves where a job is only late.
+func Mismatched(ctx context.Context, tx *db.Tx, chainName string) (unbooked, gone []Transaction, err error) {
+	for _, q := range []struct {
+		found *[]Transaction
+		where string
+	}{
+		{&unbooked, `w.state = 'mined' AND w.confirmed = TRUE AND b.state NOT IN ('fulfilled', 'lost')`},
+		{&gone, `w.state <> 'mined' AND b.state = 'fulfilled' AND b.txid = t.txid`},
+	} {
+		rows, err := tx.Query(ctx, `SELECT t.company_id, t.txid, t.batch_id FROM payout_txs t
+			JOIN payout_batches b ON b.company_id = t.company_id AND b.batch_id = t.batch_id
+			JOIN chain_txs w ON w.chain = b.chain AND w.txid = t.txid
+			WHERE b.chain = $1 AND `+q.where+" ORDER BY t.company_id, t.txid", chainName)
+		if *q.found, err = db.Collect(rows, err, func(r *db.Rows) (t Transaction, err error) {
+			return t, r.Scan(&t.CompanyID, &t.TxID, &t.BatchID)
+		}); err != nil {
+			return nil, nil, err
+		}
+	}
+	return unbooked, gone, nil
 }

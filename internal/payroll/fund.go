@@ -552,7 +552,7 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	}
 	from, short := p.State, p.Shortfall
 	p.State, p.HeldFrom, p.Escrow, p.Shortfall, p.Rate = Pending, "", held, money.Zero(p.FundingCurrency), money.Rate{}
-	if p.HoldReason == ReasonFrozen || p.HoldReason == ReasonApproval { // the release finds that out for itself; other holds come back with the money
+	if p.HoldReason == ReasonFrozen || p.HoldReason == ReasonApproval || p.HoldReason == ReasonRelease { // the release finds that out for itself; other holds come back with the money
 		p.HoldReason = ""
 	}
 	p.FundingState = state

@@ -100,6 +100,7 @@ const (
 	ReasonReverted      = "funding_reverted"       // a reorg removed the funding
 	ReasonFrozen        = "company_frozen"
 	ReasonApproval      = "approval_required" // its total is above the company's limit: a second member must approve it
+	ReasonRelease       = "release_review"    // its total is above what leaves without two operators
 	ReasonApproved      = "approved"          // a step: a member approved it
 	ReasonDeclined      = "approval_declined" // a member declined it
 	ReasonReview        = screening.Reason    // somebody must look at the payee, or at the company, before anything is paid
@@ -251,6 +252,8 @@ type Service struct {
 	FX fx.Desk
 	// VerifiedOnly refuses companies whose verification is not approved: whoever signed up by themselves pays nobody before that.
 	VerifiedOnly bool
+	// Released says whether a total may be released without two operators, or has them. Nil: every one may.
+	Released func(ctx context.Context, tx *db.Tx, companyID, payrollID string, total money.Amount) (bool, error)
 	// Watched refuses while the chain goes unwatched, and with it every new price: a payment would not be seen in time.
 	// Nil refuses nothing.
 	Watched func(ctx context.Context, tx *db.Tx, network string) error

@@ -61,6 +61,13 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	} else if !may {
 		return p.hold(ctx, tx, ReasonApproval)
 	}
+	if s.Released != nil {
+		if may, err := s.Released(ctx, tx, p.CompanyID, p.ID, p.Total); err != nil {
+			return err
+		} else if !may {
+			return p.hold(ctx, tx, ReasonRelease)
+		}
+	}
 	waiting, err := p.payments(ctx, tx, Received)
 	if err != nil {
 		return err

@@ -487,3 +487,31 @@ func (p *Payroll) keepApproval(ctx context.Context, tx *db.Tx, userID string) (f
 		ON CONFLICT (company_id, payroll_id, user_id) DO NOTHING`, p.CompanyID, p.ID, userID, db.Micros(tx.Now()))
 	return n == 1, err
 }
+
+// Held is a payroll that is on hold, whoever's it is.
+type Held struct {
+	CompanyID, ID, Reason string
+	Total                 money.Amount
+	Since                 time.Time
+}
+
+// HeldToAll lists payrolls of all companies that are on hold, the longest first: for operators.
+func HeldToAll(ctx context.Context, tx *db.Tx, limit int) ([]Held, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, hold_reason, currency, total, updated_at FROM payrolls
+		WHERE state = 'on_hold' ORDER BY updated_at, payroll_id LIMIT $1`, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (h Held, err error) {
+		var currency string
+		var total, since int64
+		err = r.Scan(&h.CompanyID, &h.ID, &h.Reason, &currency, &total, &since)
+		h.Total, h.Since = money.New(money.Asset(currency), total), db.Time(since)
+		return h, err
+	})
+}
+
+// AwaitsRelease says whether a payroll is held because two operators must release it.
+func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, payrollID string) (bool, error) {
+	var n int64
+	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM payrolls WHERE company_id = $1 AND payroll_id = $2 AND state = 'on_hold' AND hold_reason = $3",
+		companyID, payrollID, ReasonRelease).Scan(&n)
+	return n == 1, err
+}

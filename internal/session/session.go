@@ -208,6 +208,30 @@ func AttemptCode(ctx context.Context, tx *db.Tx, userID string) (allowed bool, e
 	return n <= MaxAttempts, err
 }
 
+// AttemptOf takes one of the tries of a kind of accounts that this package does not know, and says false when there were too many,
+// for the account or from the address. Like [Attempt], it is committed before what was tried is looked at.
+func AttemptOf(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr) (allowed bool, err error) {
+	allowed = true
+	for _, throttle := range throttles(kind+" ", account, from) {
+		n, err := countAttempt(ctx, tx, throttle.digest)
+		if err != nil {
+			return false, err
+		}
+		allowed = allowed && n <= MaxAttempts
+	}
+	return allowed, nil
+}
+
+// SucceededOf gives back the try that a right one took.
+func SucceededOf(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr) error {
+	for _, throttle := range throttles(kind+" ", account, from) {
+		if err := returnAttempt(ctx, tx, throttle.digest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // MaxMails is how many mails may be asked for from one address within Window.
 const MaxMails = 30
 

@@ -207,7 +207,7 @@ func (s shown) Languages() []struct{ Tag, Name, URL string } {
 func (s shown) Session() *session.Session { return s.c.session }
 
 // FormToken proves that a form was made for who is signed in.
-func (s shown) FormToken() string { return formToken(s.c.token()) }
+func (s shown) FormToken() string { return s.c.formToken() }
 
 // Problems are what was wrong with the form, in order.
 func (s shown) Problems() []problem { return s.c.problems() }

@@ -35,41 +35,10 @@ func payrollPDF(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 }
 
 func (c *call) statementPDF(p payroll.Payroll, names map[string]string, now string) ([]byte, error) {
-	doc := fpdf.New("P", "mm", "A4", "")
-	doc.AddUTF8FontFromBytes("go", "", goregular.TTF)
-	doc.AddUTF8FontFromBytes("go", "B", gobold.TTF)
-	doc.SetMargins(pdfMargin, pdfMargin, pdfMargin)
-	doc.SetAutoPageBreak(true, 2*pdfMargin)
-	doc.SetTitle(c.text("payroll.title", p.ID), true)
-	doc.SetLang(c.lang.tag)
-	doc.AliasNbPages("")
-	doc.SetFooterFunc(func() {
-		doc.SetY(-pdfMargin)
-		doc.SetFont("go", "", 8)
-		doc.CellFormat(pdfWidth/2, pdfLine, "Stipend · "+p.ID+" · "+now, "", 0, "L", false, 0, "")
-		doc.CellFormat(pdfWidth/2, pdfLine, c.text("pdf.page", c.count(int64(doc.PageNo())), "{nb}"), "", 0, "R", false, 0, "")
-	})
-	doc.AddPage()
-	doc.SetFont("go", "B", 15)
-	doc.MultiCell(pdfWidth, 8, c.text("payroll.title", p.ID), "", "L", false)
-	doc.SetFont("go", "", 10)
-	doc.MultiCell(pdfWidth, pdfLine, c.session.Company.Name, "", "L", false)
-	if c.simulates() {
-		doc.MultiCell(pdfWidth, pdfLine, c.text("layout.sandbox"), "", "L", false)
-	}
-	doc.Ln(3)
-	for _, fact := range [][2]string{
+	doc := c.newPDF(c.text("payroll.title", p.ID), p.ID, now, [][2]string{
 		{"payroll.status", c.word("payroll.state", string(p.State))}, {"field.external_id", p.ExternalID}, {"payroll.created", c.instant(p.CreatedAt)},
 		{"payroll.payees", c.count(p.Count)}, {"payroll.volume", c.money(p.Volume)}, {"payroll.fees", c.money(p.Fees)}, {"payroll.total", c.money(p.Total)},
-	} {
-		if fact[1] != "" {
-			doc.SetFont("go", "", 10)
-			doc.CellFormat(45, pdfLine+1, c.text(fact[0]), "", 0, "L", false, 0, "")
-			doc.SetFont("go", "B", 10)
-			doc.MultiCell(pdfWidth-45, pdfLine+1, fact[1], "", "L", false)
-		}
-	}
-	doc.Ln(4)
+	})
 	const left, middle, right = 0.42, 0.22, 0.36 // of the width
 	row := func(style, payee, amount, state string) {
 		doc.SetFont("go", style, 9)
@@ -97,6 +66,43 @@ func (c *call) statementPDF(p payroll.Payroll, names map[string]string, now stri
 	var b bytes.Buffer
 	err := doc.Output(&b)
 	return b.Bytes(), err
+}
+
+// newPDF begins a document of the reader's company: title, facts by the keys of their names, and a foot on each page.
+func (c *call) newPDF(title, id, now string, facts [][2]string) *fpdf.Fpdf {
+	doc := fpdf.New("P", "mm", "A4", "")
+	doc.AddUTF8FontFromBytes("go", "", goregular.TTF)
+	doc.AddUTF8FontFromBytes("go", "B", gobold.TTF)
+	doc.SetMargins(pdfMargin, pdfMargin, pdfMargin)
+	doc.SetAutoPageBreak(true, 2*pdfMargin)
+	doc.SetTitle(title, true)
+	doc.SetLang(c.lang.tag)
+	doc.AliasNbPages("")
+	doc.SetFooterFunc(func() {
+		doc.SetY(-pdfMargin)
+		doc.SetFont("go", "", 8)
+		doc.CellFormat(pdfWidth/2, pdfLine, "Stipend · "+id+" · "+now, "", 0, "L", false, 0, "")
+		doc.CellFormat(pdfWidth/2, pdfLine, c.text("pdf.page", c.count(int64(doc.PageNo())), "{nb}"), "", 0, "R", false, 0, "")
+	})
+	doc.AddPage()
+	doc.SetFont("go", "B", 15)
+	doc.MultiCell(pdfWidth, 8, title, "", "L", false)
+	doc.SetFont("go", "", 10)
+	doc.MultiCell(pdfWidth, pdfLine, c.session.Company.Name, "", "L", false)
+	if c.simulates() {
+		doc.MultiCell(pdfWidth, pdfLine, c.text("layout.sandbox"), "", "L", false)
+	}
+	doc.Ln(3)
+	for _, fact := range facts {
+		if fact[1] != "" {
+			doc.SetFont("go", "", 10)
+			doc.CellFormat(45, pdfLine+1, c.text(fact[0]), "", 0, "L", false, 0, "")
+			doc.SetFont("go", "B", 10)
+			doc.MultiCell(pdfWidth-45, pdfLine+1, fact[1], "", "L", false)
+		}
+	}
+	doc.Ln(4)
+	return doc
 }
 
 // shorten cuts a text to a width.

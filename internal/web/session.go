@@ -61,9 +61,17 @@ func (c *call) token() string {
 // other site can read, and does not tell it.
 func formToken(token string) string { return identity.Digest("form of " + token) }
 
+// formToken is that of who is signed in on this page: the house's pages have a session of their own.
+func (c *call) formToken() string {
+	if c.operator != nil {
+		return formToken(c.operatorToken())
+	}
+	return formToken(c.token())
+}
+
 // proven says whether the posted form was made for this session.
 func (c *call) proven() bool {
-	return subtle.ConstantTimeCompare([]byte(c.form.Get("form_token")), []byte(formToken(c.token()))) == 1
+	return subtle.ConstantTimeCompare([]byte(c.form.Get("form_token")), []byte(c.formToken())) == 1
 }
 
 // find looks up who is signed in and says whether anybody is.
@@ -80,8 +88,11 @@ func (c *call) find(ctx context.Context, tx *db.Tx) (bool, error) {
 // admitted runs a handler for those who may come, and sends others to sign in, or to show a second factor, first. It looks at each
 // request, so a session or a role that was ended is gone at once.
 func (c *call) admitted(ctx context.Context, tx *db.Tx, rt route, h handler) (view, error) {
-	if rt.access == anyone {
+	switch rt.access {
+	case anyone:
 		return h(ctx, tx, c)
+	case operators:
+		return c.operates(ctx, tx, rt, h)
 	}
 	signedIn, needs := false, passwordOnly
 	look := func(ctx context.Context, tx *db.Tx) (err error) {

@@ -23,6 +23,7 @@ type walletsPage struct {
 	Statement table
 	Pager     pager
 	CSV       string
+	Files     []cell // of one currency
 	Chart     chart
 	Request   []field
 }
@@ -85,6 +86,7 @@ func showWallets(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	}
 	if len(balances) > 0 {
 		f.Currency = cmp.Or(f.Currency, string(balances[0].Currency))
+		p.Files = c.statementFiles(money.Asset(f.Currency))
 		if p.Chart, err = c.balanceChart(ctx, tx, f); err != nil {
 			return view{}, err
 		}

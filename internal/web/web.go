@@ -33,6 +33,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/limit"
+	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/session"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -51,6 +52,8 @@ type Deps struct {
 	Payroll *payroll.Service
 	// Claims are paid at checkouts.
 	Claims *claim.Service
+	// Operators are the house's own people. Nil: they have no pages here.
+	Operators *operator.Service
 	// Withdrawals take companies' money out.
 	Withdrawals *withdrawal.Service
 	// Webhooks is what endpoints are registered with.
@@ -99,7 +102,7 @@ func New(d Deps) http.Handler {
 		}
 	}
 	for _, rt := range routes {
-		if rt.verifies && s.KYC == nil || rt.sandbox && s.Env != identity.Sandbox || rt.decides && !s.decides() || rt.simulated && !s.simulates() {
+		if rt.verifies && s.KYC == nil || rt.sandbox && s.Env != identity.Sandbox || rt.decides && !s.decides() || rt.simulated && !s.simulates() || rt.house && s.Operators == nil {
 			continue
 		}
 		if rt.access == nobody {
@@ -134,6 +137,7 @@ const (
 	member                      // and acts for a company: owners, administrators, developers and viewers
 	manager                     // in a role that may change what programs do for it: all but viewers
 	administrator               // in one that may change who acts for it and approve that money moves: owners and administrators
+	operators                   // the house's own people, whom no company and no role makes
 )
 
 // What a route asks of a second factor. Acting for a seeded company needs none.
@@ -167,6 +171,8 @@ type route struct {
 	verifies bool
 	// simulated marks forms that move the simulated world.
 	simulated bool
+	// house marks the house's own pages, which need Deps.Operators.
+	house bool
 }
 
 // handler does what a route is for. It may run more than once, and touches nothing but its transaction, which is nil for
@@ -200,14 +206,15 @@ type file struct {
 // call is what a handler knows of its request.
 type call struct {
 	*server
-	r       *http.Request
-	id      string // of the request
-	lang    language
-	form    url.Values        // what was posted
-	problem *fault.Fault      // what was wrong with it
-	labels  map[string]string // of fields that have none of their own in the catalogs
-	session *session.Session  // who is signed in, once that was looked up
-	now     time.Time         // of the transaction that did
+	r        *http.Request
+	id       string // of the request
+	lang     language
+	form     url.Values        // what was posted
+	problem  *fault.Fault      // what was wrong with it
+	labels   map[string]string // of fields that have none of their own in the catalogs
+	session  *session.Session  // who is signed in, once that was looked up
+	operator *operator.Session // who of the house is, on its own pages
+	now      time.Time         // of the transaction that did
 }
 
 // server is the face at work.
@@ -358,6 +365,7 @@ func (s *server) serve(w *answer, r *http.Request, rt route) {
 		return
 	}
 	c.keepAlive()
+	c.keepOperatorAlive()
 	if v.cookie != nil {
 		http.SetCookie(w, v.cookie)
 	}

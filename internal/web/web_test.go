@@ -23,6 +23,7 @@ import (
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/web/webtest"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -64,6 +65,7 @@ func openHouse(t *testing.T, h *house, deps Deps, extra ...route) *house {
 	routes = append(slices.Clone(routes), extra...)
 	defer func() { routes = own }()
 	deps.Sealer, deps.Webhooks, deps.Now, deps.Log = sealer, delivery.Setup{Sealer: sealer}, h.wall, slog.New(slog.NewTextHandler(&h.log, nil))
+	deps.Operators = &operator.Service{Sealer: sealer}
 	deps.Withdrawals = &withdrawal.Service{Setup: distribution.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}}
 	s := httptest.NewUnstartedServer(nil)
 	address := "http://" + s.Listener.Addr().String()

@@ -181,3 +181,22 @@ func approvedBy(ctx context.Context, tx *db.Tx, w *Withdrawal) ([]string, error)
 	rows, err := tx.Query(ctx, "SELECT user_id FROM withdrawal_approvals WHERE company_id = $1 AND withdrawal_id = $2 ORDER BY user_id", w.CompanyID, w.ID)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
+
+// HeldToAll lists withdrawals of all companies that are on hold, the longest first: for operators. Their destinations have ids only.
+func HeldToAll(ctx context.Context, tx *db.Tx, limit int) ([]Withdrawal, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id, "+columns+` FROM withdrawals WHERE status = 'on_hold' ORDER BY updated_at, withdrawal_id LIMIT $1`, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (w Withdrawal, err error) {
+		var company string
+		w, err = scan("", func(dest ...any) error { return r.Scan(append([]any{&company}, dest...)...) })
+		w.CompanyID = company
+		return w, err
+	})
+}
+
+// AwaitsRelease says whether a withdrawal is held because two operators must release it.
+func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, id string) (bool, error) {
+	var n int64
+	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM withdrawals WHERE company_id = $1 AND withdrawal_id = $2 AND status = 'on_hold' AND reason = $3",
+		companyID, id, ReasonRelease).Scan(&n)
+	return n == 1, err
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/money"
 )
 
 // ErrWrongNetwork stops a Client whose node follows another network than it was told.
@@ -327,4 +328,19 @@ func satPerVByte(rate json.Number) (int64, bool) {
 		return 0, false
 	}
 	return sat.IntPart(), true
+}
+
+// Coin implements chain.Keeper.
+func (c *Client) Coin(ctx context.Context, o chain.Outpoint) (int64, error) {
+	var out *struct {
+		Value json.Number `json:"value"`
+	}
+	if err := c.Call(ctx, &out, "gettxout", o.TxID, o.Vout, false); err != nil {
+		return 0, err
+	}
+	if out == nil {
+		return 0, chain.ErrNotFound
+	}
+	a, err := money.Parse(money.BTC, out.Value.String())
+	return a.Units(), err
 }

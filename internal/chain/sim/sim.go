@@ -549,3 +549,12 @@ func feeRate(ctx context.Context, tx *db.Tx) (int64, error) {
 	}
 	return strconv.ParseInt(text, 10, 64)
 }
+
+// Coin implements chain.Keeper.
+func (c *Chain) Coin(ctx context.Context, o chain.Outpoint) (sats int64, err error) {
+	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		sats, err = minedCoin(ctx, tx, o)
+		return err
+	})
+	return sats, err
+}

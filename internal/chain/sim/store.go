@@ -225,3 +225,13 @@ func faucetCoins(ctx context.Context, tx *db.Tx, script string, total int64) ([]
 	}
 	return nil, fmt.Errorf("sim: the faucet has only %d of %d sat", have, total)
 }
+
+// minedCoin is the amount of an output in a block that no block spends.
+func minedCoin(ctx context.Context, tx *db.Tx, o chain.Outpoint) (sats int64, err error) {
+	err = tx.QueryRow(ctx, `SELECT o.amount FROM sim_outputs o JOIN sim_txs t ON t.txid = o.txid LEFT JOIN sim_txs s ON s.txid = o.spent_by
+		WHERE o.txid = $1 AND o.vout = $2 AND t.state = 'mined' AND (o.spent_by = '' OR s.state = 'mempool')`, o.TxID, int64(o.Vout)).Scan(&sats)
+	if errors.Is(err, db.ErrNoRows) {
+		return 0, chain.ErrNotFound
+	}
+	return sats, err
+}

@@ -1,0 +1,138 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/operator"
+)
+
+// releaseLimit reads ReleaseLimit, which is no limit where it is empty.
+func (c Config) releaseLimit() (money.Amount, error) {
+	if c.ReleaseLimit == "" {
+		return money.Amount{}, nil
+	}
+	number, symbol, _ := strings.Cut(strings.TrimSpace(c.ReleaseLimit), " ")
+	asset, known := money.Lookup(strings.TrimSpace(symbol))
+	if !known || asset.IsCrypto() {
+		return money.Amount{}, fmt.Errorf("--release-limit %q: say an amount and a currency, such as '50000 USD'", c.ReleaseLimit)
+	}
+	a, err := money.Parse(asset, number)
+	if err != nil || a.Sign() < 0 {
+		return money.Amount{}, errors.Join(fmt.Errorf("--release-limit %q: say an amount and a currency, such as '50000 USD'", c.ReleaseLimit), err)
+	}
+	return a, nil
+}
+
+// OperatorsCmd groups the commands about the house's own people.
+type OperatorsCmd struct {
+	Add    OperatorsAddCmd    `cmd:"" help:"Make an operator; shows the password and the authenticator's secret, once."`
+	List   OperatorsListCmd   `cmd:"" help:"List the operators."`
+	Reset  OperatorsResetCmd  `cmd:"" help:"Give an operator another password and secret, and end their sessions."`
+	Remove OperatorsRemoveCmd `cmd:"" help:"Remove an operator, and end their sessions."`
+}
+
+// armed is what commands need that make credentials.
+type armed struct {
+	Storage
+	DataKey string `env:"STIPEND_DATA_KEY" placeholder:"KEY" help:"The data key that serve has; the sandbox's when absent."`
+	Email   string `arg:"" help:"Email address of the operator."`
+}
+
+// make runs what makes credentials, and shows them.
+func (c armed) make(ctx context.Context, std Streams, what func(ctx context.Context, tx *db.Tx, s *identity.Sealer) (operator.Operator, operator.Credentials, error)) error {
+	key := sandboxDataKey()
+	if c.DataKey != "" {
+		var err error
+		if key, err = parseDataKey(c.DataKey); err != nil {
+			return err
+		}
+	}
+	sealer, err := identity.NewSealer(key)
+	if err != nil {
+		return err
+	}
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		var o operator.Operator
+		var made operator.Credentials
+		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			o, made, err = what(ctx, tx, sealer)
+			return err
+		}); err != nil {
+			return err
+		}
+		fmt.Fprintf(std.Out, "%s <%s> signs in at /operations.\nPassword       %s\nAuthenticator  %s\n               %s\nThis is shown once.\n", o.Name, o.Email, made.Password, made.Secret, made.URI)
+		return nil
+	})
+}
+
+// OperatorsAddCmd makes an operator.
+type OperatorsAddCmd struct {
+	armed
+	Name string `required:"" help:"Name, as others read it in what was done."`
+}
+
+// Run makes one.
+func (c OperatorsAddCmd) Run(ctx context.Context, std Streams) error {
+	if strings.TrimSpace(c.Name) == "" {
+		return errors.New("--name must say something")
+	}
+	return c.make(ctx, std, func(ctx context.Context, tx *db.Tx, s *identity.Sealer) (operator.Operator, operator.Credentials, error) {
+		return operator.Add(ctx, tx, s, c.Name, c.Email)
+	})
+}
+
+// OperatorsResetCmd gives an operator other credentials.
+type OperatorsResetCmd struct{ armed }
+
+// Run resets.
+func (c OperatorsResetCmd) Run(ctx context.Context, std Streams) error {
+	return c.make(ctx, std, func(ctx context.Context, tx *db.Tx, s *identity.Sealer) (operator.Operator, operator.Credentials, error) {
+		return operator.Reset(ctx, tx, s, c.Email)
+	})
+}
+
+// OperatorsRemoveCmd removes an operator.
+type OperatorsRemoveCmd struct {
+	Storage
+	Email string `arg:"" help:"Email address of the operator."`
+}
+
+// Run removes.
+func (c OperatorsRemoveCmd) Run(ctx context.Context, std Streams) error {
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return operator.Remove(ctx, tx, c.Email) })
+		if err == nil {
+			fmt.Fprintln(std.Out, "Removed.")
+		}
+		return err
+	})
+}
+
+// OperatorsListCmd lists the operators.
+type OperatorsListCmd struct{ Storage }
+
+// Run prints them.
+func (c OperatorsListCmd) Run(ctx context.Context, std Streams) error {
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+			all, err := operator.List(ctx, tx)
+			if err != nil {
+				return err
+			}
+			t := tabwriter.NewWriter(std.Out, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(t, "OPERATOR\tNAME\tEMAIL\tSINCE")
+			for _, o := range all {
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", o.ID, o.Name, o.Email, o.Created.Format(time.DateOnly))
+			}
+			return t.Flush()
+		})
+	})
+}

@@ -1,0 +1,311 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/operator"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// staffed is an operator that was made at the machine.
+type staffed struct {
+	*webtest.Visitor
+	email, password, secret string
+}
+
+// employ makes an operator as the command does, and does not sign them in.
+func employ(t *testing.T, s *Service, name string) *staffed {
+	t.Helper()
+	var out bytes.Buffer
+	c := OperatorsAddCmd{armed: armed{Storage: s.cfg.Storage, Email: strings.ToLower(name) + "@house.example"}, Name: name}
+	if err := c.Run(t.Context(), Streams{Out: &out}); err != nil {
+		t.Fatal(err)
+	}
+	said := func(what string) string {
+		return regexp.MustCompile(what + ` +(\S+)`).FindStringSubmatch(out.String())[1]
+	}
+	return &staffed{webtest.NewVisitor(t, s.Ready().BaseURL), c.Email, said("Password"), said("Authenticator")}
+}
+
+func (o *staffed) code(t *testing.T) string {
+	t.Helper()
+	code, err := totp.GenerateCode(o.secret, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
+}
+
+func (o *staffed) signIn(t *testing.T) *staffed {
+	t.Helper()
+	const at = "/operations/sign-in"
+	if got := o.Submit(o.Get(at), at, "email", o.email, "password", o.password, "code", o.code(t)); got.Location() != "/operations" {
+		t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
+	}
+	return o
+}
+
+// sends posts the first form of a page that leads to a path.
+func (o *staffed) sends(t *testing.T, page, path string, want int, pairs ...string) webtest.Visit {
+	t.Helper()
+	got := o.Submit(o.Get(page), path, pairs...)
+	if got.Status != want {
+		t.Fatalf("%s: %d to %q, want %d\n%s", path, got.Status, got.Location(), want, got.Text)
+	}
+	return got
+}
+
+var requestPath = regexp.MustCompile(`/operations/requests/oprq_\w+`)
+
+// Operators stop payouts alone and at once, and let them go on, or release what is above the house's limit, only two together. Nobody
+// of a company is one, and what each did is kept.
+func TestOperations(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		limit := func(c *Config) { c.ReleaseLimit = "500 USD" }
+		o := openOffice(t, database, limit)
+		ada := o.d.seed.Workers[0].UserID
+		const at = "/operations"
+		first, second := employ(t, o.s, "Katherine"), employ(t, o.s, "Dorothy")
+		wrong := first.Get(at + "/sign-in")
+		for _, pairs := range [][]string{
+			{"email", first.email, "password", first.password, "code", "000000"}, {"email", first.email, "password", "wire of eleven inches", "code", first.code(t)},
+			{"email", "nobody@house.example", "password", first.password, "code", first.code(t)}, {"email", o.d.seed.Admin.Email, "password", o.d.seed.Admin.Password, "code", first.code(t)},
+		} {
+			if got := first.Submit(wrong, at+"/sign-in", pairs...); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, "Something of this is wrong") {
+				t.Errorf("%v: %d\n%s", pairs[1], got.Status, got.Text)
+			}
+		}
+		first.signIn(t)
+		second.signIn(t)
+		if got := second.Submit(wrong, at+"/sign-in", "email", first.email, "password", first.password, "code", first.code(t)); got.Status != http.StatusUnprocessableEntity {
+			t.Errorf("a code that was used: %d", got.Status)
+		}
+
+		// A company's owner, with their own cookie under any name and their own form token, gets nowhere.
+		page := first.Get(at)
+		_, form := webtest.Form(t, page.Text, at+"/payouts/pause")
+		mine, theirs := o.Get("/settings/approvals"), form
+		_, own := webtest.Form(t, mine.Text, "/settings/approvals")
+		for _, path := range []string{at, at + "/acts", at + "/queues/in_doubt"} {
+			if got := o.Get(path); got.Location() != at+"/sign-in" {
+				t.Errorf("an owner at %s: %d", path, got.Status)
+			}
+		}
+		own.Set("reason", "mine now")
+		theirs.Set("reason", "mine now")
+		for name, values := range map[string]map[string][]string{"own": own, "stolen": theirs} {
+			if got := o.Post(at+"/payouts/pause", values); got.Location() != at+"/sign-in" {
+				t.Errorf("an owner posts with a form token, %s: %d", name, got.Status)
+			}
+		}
+		if why := o.paused(); why != "" {
+			t.Errorf("paused: %q", why)
+		}
+		// An operator is nobody in a company.
+		if got := first.Get("/overview"); !strings.HasPrefix(got.Location(), "/sign-in") {
+			t.Errorf("an operator at a company's page: %d", got.Status)
+		}
+
+		// Above the limit: one asks, and cannot agree; another one does.
+		made := o.d.create(pays("", "1000", ada))
+		o.d.deposit(made.PayrollID, "exact", "")
+		o.d.until(made.PayrollID, "on hold", func(v scene) bool { return v.Status == "on_hold" })
+		o.says(first.Get(at+"/queues/release"), made.PayrollID, "1,010.00\u00a0USD", "waits for a release")
+		first.sends(t, at+"/queues/release", at+"/requests", http.StatusUnprocessableEntity, "reason", " ")
+		first.sends(t, at+"/queues/release", at+"/requests", http.StatusSeeOther, "reason", "the company called")
+		first.sends(t, at+"/queues/release", at+"/requests", http.StatusConflict, "reason", "again")
+		page = o.says(first.Get(at), "the company called", "Katherine", "Above 500.00\u00a0USD nothing leaves")
+		request := requestPath.FindString(page.Text)
+		_, form = webtest.Form(t, page.Text, request)
+		form.Set("reason", "myself")
+		form.Set("answer", "yes")
+		if got := first.Post(request, form); got.Status != http.StatusForbidden || !strings.Contains(got.Text, "second_person_required") {
+			t.Errorf("alone: %d\n%s", got.Status, got.Text)
+		}
+		if got := o.d.ok("GET", "/api/company/payrolls/"+made.PayrollID, "").read(t); got["status"] != "on_hold" || got["hold_reason"] != "release_review" {
+			t.Errorf("%v %v", got["status"], got["hold_reason"])
+		}
+		second.sends(t, at, request, http.StatusSeeOther, "reason", "called back", "answer", "yes")
+		second.Post(request, form) // a second time
+		o.d.fulfilled(made.PayrollID)
+
+		// The switch: one stops all, at once, and a restart changes nothing; two let it go on.
+		first.sends(t, at, at+"/payouts/pause", http.StatusUnprocessableEntity, "reason", "")
+		first.sends(t, at, at+"/payouts/pause", http.StatusSeeOther, "reason", "a strange <b>payout</b>")
+		small := o.d.create(pays("", "100", ada))
+		o.d.deposit(small.PayrollID, "exact", "")
+		o.d.until(small.PayrollID, "released", func(v scene) bool { return v.Status == "released" })
+		eventually(t, 60*time.Second, "the queue waits", func() bool {
+			return strings.Contains(second.Get(at+"/queues/on_hold").Text, "payouts are paused")
+		})
+		o.says(second.Get(at), "a strange &lt;b&gt;payout&lt;/b&gt;", "Payouts are paused")
+		second.sends(t, at, at+"/requests", http.StatusSeeOther, "reason", "it was ours")
+		if err := o.s.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s := boot(t, database, limit, func(c *Config) { c.Listen = strings.TrimPrefix(o.s.Ready().BaseURL, "http://") })
+		o.s, o.d = s, newDoor(t, s)
+		if why := o.paused(); !strings.Contains(why, "strange") {
+			t.Errorf("after a restart: %q", why)
+		}
+		page = o.says(first.Get(at), "it was ours", "Dorothy")
+		request = requestPath.FindString(page.Text)
+		first.sends(t, at, request, http.StatusSeeOther, "reason", "looked at it", "answer", "yes")
+		if why := o.paused(); why != "" {
+			t.Errorf("still paused: %q", why)
+		}
+		o.d.fulfilled(small.PayrollID)
+
+		o.says(first.Get(at+"/acts"), "payouts stopped", "agreed that payouts go on", "asked for a release", "agreed to a release", "called back", "made an operator", "somebody at the machine")
+		if err := (OperatorsRemoveCmd{Storage: s.cfg.Storage, Email: first.email}).Run(t.Context(), Streams{Out: &bytes.Buffer{}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := first.Get(at); got.Location() != at+"/sign-in" {
+			t.Errorf("a removed operator: %d", got.Status)
+		}
+	})
+}
+
+// The books are compared with the wallet's coins and those with the node. Each difference is named, and one that says the coins are not
+// there stops payouts.
+func TestReconciliation(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openOffice(t, database)
+		node := sim.New(o.s.db)
+		compare := func() operator.Report {
+			t.Helper()
+			r, err := operator.Reconcile(t.Context(), o.s.db, chainName, node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		finds := func(kind, object string) {
+			t.Helper()
+			var r operator.Report
+			eventually(t, 30*time.Second, "a difference "+kind+" is found", func() bool {
+				r = compare()
+				return slices.ContainsFunc(r.Differences, func(d operator.Difference) bool {
+					return d.Kind == kind && strings.Contains(d.Object+d.Books, object)
+				})
+			})
+		}
+		set := func(statement string, args ...any) {
+			t.Helper()
+			if err := o.s.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				n, err := tx.Exec(ctx, statement, args...)
+				if err == nil && n == 0 {
+					err = errors.New("nothing was changed")
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		made := o.d.create(pays("", "1000", o.d.seed.Workers[0].UserID))
+		o.d.deposit(made.PayrollID, "over", "")
+		o.d.fulfilled(made.PayrollID)
+		waiting := o.d.create(pays("", "100", o.d.seed.Workers[0].UserID))
+		o.d.deposit(waiting.PayrollID, "under", "")
+		var out bytes.Buffer
+		eventually(t, 60*time.Second, "nothing differs", func() bool { r := compare(); return r.Clean() && r.Coins >= 2 })
+		if err := printReconciliation(&out, compare()); err != nil || !strings.Contains(out.String(), "Nothing differs.") {
+			t.Errorf("%v\n%s", err, out.String())
+		}
+
+		var held []chain.Held
+		if err := o.s.db.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			held, err = chain.HeldCoins(ctx, tx, chainName)
+			return err
+		}); err != nil || len(held) == 0 {
+			t.Fatal(err, len(held))
+		}
+		i := slices.IndexFunc(held, func(h chain.Held) bool { return !h.Change })
+		coin := held[i]
+		set("UPDATE deposits SET state = 'seen' WHERE txid = $1", coin.TxID)
+		finds(operator.DepositMissing, coin.TxID)
+		set("UPDATE deposits SET state = 'confirmed' WHERE txid = $1", coin.TxID)
+		set("UPDATE payout_batches SET state = 'sent' WHERE state = 'fulfilled'")
+		finds(operator.PayoutUnbooked, "")
+		set("UPDATE payout_batches SET state = 'fulfilled' WHERE state = 'sent'")
+		set("UPDATE ledger_lines SET amount = amount + 1 WHERE code = '1000'")
+		finds(operator.WalletTotal, "1000")
+		finds(operator.BooksWrong, "does not balance")
+		set("UPDATE ledger_lines SET amount = amount - 1 WHERE code = '1000'")
+		set("UPDATE sim_outputs SET amount = amount + 1 WHERE txid = $1 AND vout = $2", coin.TxID, int64(coin.Vout))
+		finds(operator.CoinAmount, coin.TxID)
+		if err := o.s.judge(t.Context(), compare()); err != nil || o.paused() != "" {
+			t.Errorf("%v, paused: %q", err, o.paused())
+		}
+		set("UPDATE sim_outputs SET amount = amount - 1, spent_by = 'elsewhere' WHERE txid = $1 AND vout = $2", coin.TxID, int64(coin.Vout))
+		finds(operator.CoinMissing, coin.TxID)
+		eventually(t, 30*time.Second, "payouts are stopped", func() bool {
+			if err := o.s.judge(t.Context(), compare()); err != nil {
+				t.Error(err)
+			}
+			return strings.Contains(o.paused(), coin.TxID)
+		})
+		first := employ(t, o.s, "Katherine").signIn(t)
+		o.says(first.Get("/operations/reconciliation"), "Comparisons")
+		eventually(t, 30*time.Second, "the page names it", func() bool {
+			compare()
+			return strings.Contains(first.Get("/operations/reconciliation").Text, "the node does not have this coin")
+		})
+	})
+}
+
+// paused is why payouts are, as the engine reads it.
+func (o *office) paused() (why string) {
+	o.Helper()
+	if err := o.s.db.Read(o.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		why, err = payout.Paused(ctx, tx)
+		return err
+	}); err != nil {
+		o.Fatal(err)
+	}
+	return why
+}
+
+func TestOperationsInABrowser(t *testing.T) {
+	o := openOffice(t, dbtest.SQLite(t), func(c *Config) { c.ReleaseLimit = "500 USD" })
+	first, base := employ(t, o.s, "Katherine"), o.s.Ready().BaseURL
+	made := o.d.create(pays("", "1000", o.d.seed.Workers[0].UserID))
+	o.d.deposit(made.PayrollID, "exact", "")
+	o.d.until(made.PayrollID, "on hold", func(v scene) bool { return v.Status == "on_hold" })
+	b := webtest.Start(t)
+	p := b.Open(base+"/operations/sign-in", webtest.Look{Width: 320})
+	p.Audit()
+	p.Fill("#email", first.email)
+	p.Fill("#password", first.password)
+	p.Fill("#code", first.code(t))
+	p.Send("main button")
+	if p.Path() != "/operations" {
+		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
+	}
+	p.Fill("#pause", "to see it")
+	p.Send(`form[action$="/pause"] button`)
+	p.Fill("#resume", "seen")
+	p.Send(`form[action$="/requests"] button`)
+	for _, path := range []string{"/operations", "/operations/queues/release", "/operations/acts", "/operations/reconciliation"} {
+		for _, look := range []webtest.Look{{Width: 320}, {Dark: true}} {
+			p := b.Open(base+path, look)
+			p.Audit()
+			p.Close()
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/operator"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+const (
+	// reconcileEvery is how often a worker compares.
+	reconcileEvery = time.Hour
+	// reconcileAgain and reconcileTries are for what differs because work is under way: a block came, and its jobs have not run.
+	reconcileAgain = 5 * time.Second
+	reconcileTries = 3
+)
+
+// errDiffers is a comparison that found differences.
+var errDiffers = errors.New("the books and the chain differ")
+
+// reconcile compares until nothing differs, or what does has stayed.
+func reconcile(ctx context.Context, d *db.DB, node chain.Keeper) (r operator.Report, err error) {
+	for range reconcileTries {
+		if r, err = operator.Reconcile(ctx, d, chainName, node); err != nil || r.Clean() {
+			return r, err
+		}
+		select {
+		case <-ctx.Done():
+			return r, ctx.Err()
+		case <-time.After(reconcileAgain):
+		}
+	}
+	return r, nil
+}
+
+// reconcileNow compares, where the node can be asked for coins.
+func (s *Service) reconcileNow(ctx context.Context) error {
+	node, ok := s.source.(chain.Keeper)
+	if !ok {
+		return nil
+	}
+	r, err := reconcile(ctx, s.db, node)
+	if err != nil {
+		return err
+	}
+	return s.judge(ctx, r)
+}
+
+// judge tells the log of what differs, and pauses payouts where a coin that we count on is not there, or the books
+// contradict themselves: what would be paid with cannot be trusted then.
+func (s *Service) judge(ctx context.Context, r operator.Report) error {
+	stop := ""
+	for _, d := range r.Differences {
+		s.log.ErrorContext(ctx, "the books and the chain differ", "kind", d.Kind, "object", d.Object, "books", d.Books, "world", d.World)
+		if d.Kind == operator.CoinMissing || d.Kind == operator.BooksWrong {
+			stop = "reconciliation " + r.ID + " found " + d.Kind + " " + d.Object
+		}
+	}
+	if stop == "" {
+		return nil
+	}
+	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if why, err := payout.Paused(ctx, tx); err != nil || why != "" {
+			return err
+		}
+		return errors.Join(payout.SetPaused(ctx, tx, stop), operator.AtTheMachine(ctx, tx, "payouts.pause", r.ID, stop))
+	})
+}
+
+// asked is the node that a command asks.
+type asked struct {
+	BitcoinRPC     string `name:"bitcoin-rpc" env:"STIPEND_BITCOIN_RPC" placeholder:"URL" help:"Bitcoin Core node, http://user:password@host:port. Default: the simulated chain."`
+	BitcoinNetwork string `default:"bitcoin" enum:"bitcoin,testnet,signet,regtest" env:"STIPEND_BITCOIN_NETWORK" placeholder:"NET" help:"The node's network (${default})."`
+	BitcoinCookie  string `name:"bitcoin-cookie" env:"STIPEND_BITCOIN_COOKIE" placeholder:"FILE" help:"The node's cookie file, in place of a user and password in the URL."`
+}
+
+// node is the Bitcoin node, or the chain that the database simulates.
+func (c asked) node(d *db.DB) (chain.Keeper, error) {
+	if c.BitcoinRPC == "" {
+		return sim.New(d), nil
+	}
+	return newClient(c.BitcoinRPC, c.BitcoinCookie, c.BitcoinNetwork)
+}
+
+// ReconcileCmd compares the books with the world.
+type ReconcileCmd struct {
+	Storage
+	asked
+}
+
+// Help is the long form of the help.
+func (ReconcileCmd) Help() string {
+	return `Each coin that the books rest on is asked for at the node, each deposit and payout is looked for in the chain, and what the coins are
+worth is compared with the hot wallet's account. Workers do the same every hour. The report is kept; operators read it at
+/operations/reconciliation. What is booked while the command runs may differ for seconds, so it looks three times.`
+}
+
+// Run prints the report and returns errDiffers when anything differs.
+func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		node, err := c.node(d)
+		if err != nil {
+			return err
+		}
+		r, err := reconcile(ctx, d, node)
+		if err != nil {
+			return err
+		}
+		return printReconciliation(std.Out, r)
+	})
+}
+
+func printReconciliation(w io.Writer, r operator.Report) error {
+	fmt.Fprintf(w, "%s: %d coins of %s, up to block %d.\n", r.ID, r.Coins, r.Total, r.Height)
+	if !r.Clean() {
+		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(t, "DIFFERENCE\tOBJECT\tBOOKS\tWORLD")
+		for _, d := range r.Differences {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", d.Kind, d.Object, d.Books, d.World)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	for _, text := range r.NotCompared {
+		fmt.Fprintf(w, "not compared: %s\n", text)
+	}
+	if !r.Clean() {
+		return errDiffers
+	}
+	fmt.Fprintln(w, "Nothing differs.")
+	return nil
+}

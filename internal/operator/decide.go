@@ -1,0 +1,184 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/withdrawal"
+)
+
+// What two operators do together.
+const (
+	Resume  = "payouts.resume"
+	Release = "release" // of a payroll or a withdrawal
+)
+
+// Request is what one operator asks for and another must agree to.
+type Request struct {
+	ID, Action, CompanyID, ObjectID, Reason string
+	AskedBy, Name                           string
+	AskedAt                                 time.Time
+	version                                 int64
+}
+
+// Requests are those that nobody has answered, oldest first.
+func Requests(ctx context.Context, tx *db.Tx) ([]Request, error) { return openRequests(ctx, tx) }
+
+func reasonOf(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return "", errReason.At("body", "")
+	}
+	return text[:min(len(text), 500)], nil
+}
+
+// Pause stops all payouts, at once, for every process on the database.
+func (s *Service) Pause(ctx context.Context, tx *db.Tx, by Session, reason string) error {
+	reason, err := reasonOf(reason)
+	if err != nil {
+		return err
+	}
+	if err := payout.SetPaused(ctx, tx, reason); err != nil {
+		return err
+	}
+	return note(ctx, tx, by.Operator, Act{Action: "payouts.pause", Reason: reason})
+}
+
+// Ask asks for something that two do together: that payouts go on, or that a payroll or withdrawal is released.
+func (s *Service) Ask(ctx context.Context, tx *db.Tx, by Session, action, companyID, objectID, reason string) error {
+	reason, err := reasonOf(reason)
+	if err != nil {
+		return err
+	}
+	switch action {
+	case Resume:
+		companyID, objectID = "", ""
+		if why, err := payout.Paused(ctx, tx); err != nil || why == "" {
+			return errors.Join(err, errIf(err == nil, errNothing))
+		}
+	case Release:
+		if waits, err := s.waitsForRelease(ctx, tx, companyID, objectID); err != nil || !waits {
+			return errors.Join(err, errIf(err == nil, errNothing))
+		}
+	default:
+		return fault.NotFoundErr
+	}
+	r := Request{ID: tx.NewID("oprq"), Action: action, CompanyID: companyID, ObjectID: objectID, Reason: reason, AskedBy: by.Operator.ID, AskedAt: tx.Now(), version: 1}
+	if first, err := insertRequest(ctx, tx, r); err != nil || !first {
+		return errors.Join(err, errIf(err == nil, ErrAsked))
+	}
+	return note(ctx, tx, by.Operator, Act{Action: action + ".ask", CompanyID: companyID, ObjectID: objectID, Reason: reason})
+}
+
+func errIf(is bool, err error) error {
+	if is {
+		return err
+	}
+	return nil
+}
+
+// waitsForRelease says whether an object is held because it is above the house's limit.
+func (s *Service) waitsForRelease(ctx context.Context, tx *db.Tx, companyID, objectID string) (bool, error) {
+	if withdrawal.Pays(objectID) {
+		return withdrawal.AwaitsRelease(ctx, tx, companyID, objectID)
+	}
+	return payroll.AwaitsRelease(ctx, tx, companyID, objectID)
+}
+
+// Answer agrees to what another operator asks for, and does it, or drops it. Whoever asked may only drop it.
+func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID string, yes bool, reason string) error {
+	reason, err := reasonOf(reason)
+	if err != nil {
+		return err
+	}
+	r, err := takeRequest(ctx, tx, requestID)
+	if err != nil {
+		return err
+	}
+	to, what := "dropped", ".drop"
+	if yes {
+		if r.AskedBy == by.Operator.ID {
+			return ErrSecondPerson
+		}
+		to, what = "agreed", ".agree"
+	}
+	if err := answer(ctx, tx, r, to, by.Operator.ID); err != nil {
+		return err
+	}
+	if err := note(ctx, tx, by.Operator, Act{Action: r.Action + what, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: reason}); err != nil || !yes {
+		return err
+	}
+	if r.Action == Resume {
+		return payout.SetPaused(ctx, tx, "")
+	}
+	if withdrawal.Pays(r.ObjectID) {
+		withdrawal.Again(tx, r.CompanyID, r.ObjectID)
+		return nil
+	}
+	return s.Payroll.Resume(ctx, tx, r.CompanyID, r.ObjectID)
+}
+
+// Released says whether an amount may leave: it is not above the house's limit, or two operators have released the object. What is in
+// another currency is compared at the present rate, and is above the limit while there is none.
+func (s *Service) Released(ctx context.Context, tx *db.Tx, companyID, objectID string, amount money.Amount) (bool, error) {
+	if s.Limit.Asset() == "" {
+		return true, nil
+	}
+	if amount.Asset() != s.Limit.Asset() {
+		_, worth, err := quote.Price(ctx, tx, amount, s.Limit.Asset(), 0)
+		if _, told := fault.As(err); err != nil && !told {
+			return false, err
+		}
+		if err != nil {
+			return agreed(ctx, tx, Release, companyID, objectID)
+		}
+		amount = worth
+	}
+	if amount.Cmp(s.Limit) <= 0 {
+		return true, nil
+	}
+	return agreed(ctx, tx, Release, companyID, objectID)
+}
+
+// DecideHit clears or confirms a hit of screening.
+func (s *Service) DecideHit(ctx context.Context, tx *db.Tx, by Session, hitID string, to screening.State, reason string) error {
+	reason, err := reasonOf(reason)
+	if err != nil {
+		return err
+	}
+	h, _, err := DecideHit(ctx, tx, hitID, to, by.Operator.Name, reason)
+	if errors.Is(err, screening.ErrNoHit) {
+		return ErrRequest
+	}
+	if err != nil {
+		return err
+	}
+	return note(ctx, tx, by.Operator, Act{Action: "hit." + string(to), CompanyID: h.CompanyID, ObjectID: h.ID, Reason: reason})
+}
+
+// DecideHit decides a hit and, when it was the last that stood in the way, lets what waited for its subject go on.
+func DecideHit(ctx context.Context, tx *db.Tx, id string, to screening.State, by, reason string) (h screening.Hit, blocked bool, err error) {
+	if h, err = screening.Decide(ctx, tx, id, to, by, reason); err != nil {
+		return h, false, err
+	}
+	if blocked, err = screening.Blocked(ctx, tx, h.CompanyID, h.SubjectID); err != nil || blocked {
+		return h, blocked, err
+	}
+	if err := recipient.Restore(ctx, tx, h.CompanyID, h.SubjectID); err != nil {
+		return h, false, err
+	}
+	if err := withdrawal.Reviewed(ctx, tx, h.CompanyID); err != nil {
+		return h, false, err
+	}
+	return h, false, payroll.Reviewed(ctx, tx, h.CompanyID, h.SubjectID)
+}

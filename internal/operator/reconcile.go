@@ -1,0 +1,203 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// Difference is one thing that the books and the world tell differently.
+type Difference struct {
+	Kind   string `json:"kind"`
+	Object string `json:"object"` // a coin, a transaction, an account
+	Books  string `json:"books"`  // what the books say
+	World  string `json:"world"`  // what the chain says
+}
+
+// The kinds of differences.
+const (
+	BooksWrong     = "books_wrong"     // the books contradict themselves
+	WalletTotal    = "wallet_total"    // the coins are worth more or less than the books hold
+	CoinMissing    = "coin_missing"    // the node does not have a coin that we count on
+	CoinAmount     = "coin_amount"     // the node has it with another amount
+	DepositMissing = "deposit_missing" // a coin came, and no deposit says so
+	DepositGone    = "deposit_gone"    // a deposit's coin is in no block
+	PayoutUnbooked = "payout_unbooked" // a payout is confirmed, and not in the books
+	PayoutGone     = "payout_gone"     // a payout is in the books, and in no block
+	Stranger       = "stranger"        // a transaction that is not ours spent our coins
+)
+
+// Report is what one comparison found.
+type Report struct {
+	ID          string       `json:"id"`
+	At          time.Time    `json:"at"`
+	Height      int64        `json:"height"` // of the chain, up to which was compared
+	Coins       int64        `json:"coins"`  // that the node was asked for
+	Total       string       `json:"total"`  // what they are worth
+	Differences []Difference `json:"differences"`
+	NotCompared []string     `json:"not_compared"` // accounts that hold something, with nothing to compare it to
+}
+
+// Clean says that nothing differs.
+func (r Report) Clean() bool { return len(r.Differences) == 0 }
+
+func (r *Report) differ(kind, object, books, world string) {
+	r.Differences = append(r.Differences, Difference{kind, object, books, world})
+}
+
+func btc(sats int64) string { return money.New(money.BTC, sats).String() + " BTC" }
+
+// Reconcile compares the books with the wallet's coins, and those with the node, coin by coin. It keeps its report.
+func Reconcile(ctx context.Context, d *db.DB, chainName string, node chain.Keeper) (Report, error) {
+	var r Report
+	var coins []chain.Held
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		r = Report{At: tx.Now()}
+		if r.Height, _, err = chain.Tip(ctx, tx, chainName); err != nil {
+			return err
+		}
+		if coins, err = chain.HeldCoins(ctx, tx, chainName); err != nil {
+			return err
+		}
+		return r.compareBooks(ctx, tx, chainName, coins)
+	}); err != nil {
+		return r, err
+	}
+	for _, c := range coins {
+		if err := r.compareCoin(ctx, d, chainName, node, c); err != nil {
+			return r, err
+		}
+	}
+	return r, d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		r.ID = tx.NewID("rcn")
+		text, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		return insertReport(ctx, tx, kept{r.ID, r.At, int64(len(r.Differences)), string(text)})
+	})
+}
+
+// compareBooks compares the books with what the watcher has seen, in one snapshot.
+func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, chainName string, coins []chain.Held) error {
+	check, err := ledger.Check(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, p := range check.Problems {
+		r.differ(BooksWrong, "", p, "")
+	}
+	var total int64
+	for _, c := range coins {
+		if c.Change || c.Confirmed { // what lies less deep is not booked yet
+			total += c.Amount
+		}
+	}
+	r.Total = btc(total)
+	booked := int64(0)
+	for _, l := range check.Trial {
+		switch {
+		case l.Code == ledger.HotWallet && l.Debit.Asset() == money.BTC:
+			booked = l.Debit.Units()
+		case l.Code >= ledger.HotWallet && l.Code < ledger.ClearingDeposits && !l.Debit.IsZero():
+			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s: %s %s", l.Code, l.Code.Name(), l.Debit, l.Debit.Asset()))
+		}
+	}
+	if booked != total {
+		r.differ(WalletTotal, string(ledger.HotWallet), btc(booked), btc(total))
+	}
+	missing, err := deposit.Unbooked(ctx, tx, chainName)
+	if err != nil {
+		return err
+	}
+	for _, o := range missing {
+		r.differ(DepositMissing, coin(o), "", "in a block")
+	}
+	gone, err := deposit.Gone(ctx, tx, chainName)
+	if err != nil {
+		return err
+	}
+	for _, o := range gone {
+		r.differ(DepositGone, coin(o), "confirmed", "")
+	}
+	unbooked, vanished, err := payout.Mismatched(ctx, tx, chainName)
+	if err != nil {
+		return err
+	}
+	for _, t := range unbooked {
+		r.differ(PayoutUnbooked, t.TxID, "batch "+t.BatchID+" of "+t.CompanyID+" is not fulfilled", "in a block")
+	}
+	for _, t := range vanished {
+		r.differ(PayoutGone, t.TxID, "batch "+t.BatchID+" of "+t.CompanyID+" is fulfilled", "in no block")
+	}
+	strangers, err := chain.Strangers(ctx, tx, chainName)
+	for _, s := range strangers {
+		r.differ(Stranger, s.TxID, "", "spent "+btc(s.Amount))
+	}
+	return err
+}
+
+func coin(o chain.Outpoint) string { return fmt.Sprintf("%s:%d", o.TxID, o.Vout) }
+
+// compareCoin asks the node for a coin. What the watcher has heard of meanwhile is no difference.
+func (r *Report) compareCoin(ctx context.Context, d *db.DB, chainName string, node chain.Keeper, c chain.Held) error {
+	r.Coins++
+	sats, err := node.Coin(ctx, c.Outpoint)
+	if err != nil && !errors.Is(err, chain.ErrNotFound) {
+		return err
+	}
+	if err == nil && sats == c.Amount {
+		return nil
+	}
+	if err == nil {
+		r.differ(CoinAmount, coin(c.Outpoint), btc(c.Amount), btc(sats))
+		return nil
+	}
+	_, top, err := node.Tip(ctx)
+	if err != nil {
+		return err
+	}
+	return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, seen, err := chain.Tip(ctx, tx, chainName)
+		if err != nil {
+			return err
+		}
+		now, err := chain.GetOutput(ctx, tx, chainName, c.Outpoint)
+		switch {
+		case err != nil:
+			return err
+		case now.State != chain.Mined || now.Spend == chain.Spent:
+			return nil
+		case seen != top:
+			r.NotCompared = append(r.NotCompared, "coin "+coin(c.Outpoint)+": the watcher is behind the node")
+			return nil
+		}
+		r.differ(CoinMissing, coin(c.Outpoint), btc(c.Amount), "")
+		return nil
+	})
+}
+
+// Reports are the last ones, newest first.
+func Reports(ctx context.Context, tx *db.Tx, limit int) ([]Report, error) {
+	all, err := reports(ctx, tx, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Report, len(all))
+	for i, k := range all {
+		if err := json.Unmarshal([]byte(k.text), &out[i]); err != nil {
+			return nil, err
+		}
+		out[i].ID = k.id
+	}
+	return out, nil
+}
