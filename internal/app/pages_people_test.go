@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +103,35 @@ func TestRecipientPages(t *testing.T) {
 		}
 		o.says(o.Get(at), "part changed", "60\u00a0%", "40\u00a0%")
 
+		// A destination is replaced after its old and new one were looked at, masked. What is confirmed is what was shown.
+		replace := regexp.MustCompile(`href="(/recipients/\w+/destinations/\w+/replace)">Replace USD`).FindStringSubmatch(o.Get(at).Text)
+		if replace == nil {
+			t.Fatalf("no way to replace the account:\n%s", o.Get(at).Text)
+		}
+		form = o.says(o.Get(replace[1]+"?d.rail=ach"), "In the place of USD ••••6789")
+		if got := o.Submit(form, replace[1]+"/check", append(bank, "d.routing_number", "12")...); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="d.routing_number-problem"`) {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		check := o.says(o.Submit(form, replace[1]+"/check", append(bank, "d.account_number", "000987654321")...), "USD ••••6789", "USD ••••4321", "Nothing has changed yet")
+		o.silent(check, "000987654321")
+		o.says(o.Get(at), "USD ••••6789")
+		_, draft := webtest.Form(t, check.Text, replace[1])
+		for where, change := range map[string]func(url.Values) string{
+			"a draft that was changed": func(v url.Values) string { v.Set("draft", v.Get("draft")[:40]); return replace[1] },
+			"the draft of another destination": func(url.Values) string {
+				return regexp.MustCompile(`dst_\w+`).ReplaceAllString(replace[1], "dst_00000000000000000000000000")
+			},
+		} {
+			form := maps.Clone(draft)
+			if got := o.Post(change(form), form); got.Status != http.StatusBadRequest {
+				t.Errorf("%s: %d", where, got.Status)
+			}
+		}
+		if got := o.Post(replace[1], draft); got.Location() != at {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+		o.silent(o.says(o.Get(at), "USD ••••4321", "replaced"), "000987654321")
+
 		o.Submit(o.Get(at), at+"/deactivate")
 		o.says(o.Get(at), "inactive", "Pay this recipient again")
 		o.silent(o.Get("/payrolls/new"), "Clarke")
@@ -109,7 +140,7 @@ func TestRecipientPages(t *testing.T) {
 
 		// Somebody who may only look cannot send money elsewhere.
 		o.role("viewer")
-		for path, form := range map[string]url.Values{at + "/allocations": shares, at + "/deactivate": shares, at + "/destinations/new": shares} {
+		for path, form := range map[string]url.Values{replace[1]: draft, replace[1] + "/check": draft, at + "/allocations": shares, at + "/deactivate": shares, at + "/destinations/new": shares} {
 			if got := o.Post(path, form); got.Status != http.StatusForbidden {
 				t.Errorf("a viewer at %s: %d", path, got.Status)
 			}

@@ -11,6 +11,7 @@
 package distribution
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -177,6 +178,19 @@ func Update(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, 
 	}
 	db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation), "updated")
 	return d, tell(ctx, tx, by, owner, version, mail.Replaced, change{&old, &d})
+}
+
+// Preview says what Update would do, masked, and changes nothing: a destination as it is, and as it would be.
+func Preview(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p UpdateParams) (old, changed Distribution, err error) {
+	owner, err := changeable(ctx, tx, by, p.OwnerID)
+	if err != nil {
+		return old, changed, err
+	}
+	if old, err = Get(ctx, tx, by, owner.ID, p.ID); err != nil {
+		return old, changed, err
+	}
+	changed, _, err = setup.checked(ctx, tx, CreateParams{Symbol: cmp.Or(p.Symbol, string(old.Symbol)), Kind: p.Kind, Data: p.Data}, owner.Country)
+	return old, changed, err
 }
 
 // checked is check with the one rule that needs the database: an address of the service's own is nobody's destination. Paying

@@ -57,7 +57,7 @@ func showCompany(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	}
 	p.Startable = p.Changeable && state != "not_started" && len(o.Missing) == 0
 	for _, r := range o.Reasons {
-		p.Reasons = append(p.Reasons, c.word("kyc.reason", r))
+		p.Reasons = append(p.Reasons, c.reason(r))
 	}
 	for _, m := range o.Missing {
 		p.Missing = append(p.Missing, c.word("kyb.missing", m))

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/recipient"
 )
@@ -35,9 +37,12 @@ func (c *call) setup() distribution.Setup {
 }
 
 type destinationPage struct {
-	Path   string  // below which destinations are made
-	Back   string  // the page that shows them, Path where it is ""
-	Name   string  // of that page
+	Path string // below which destinations are made
+	Back string // the page that shows them, Path where it is ""
+	Name string // of that page
+	// Replace is where a destination in place of Was is asked for and confirmed, "" for a further one.
+	Replace, Was string
+
 	Choose []field // what is to be chosen first
 	Symbol string
 	Rail   string
@@ -205,6 +210,77 @@ func atDestination(err error) error {
 		}
 		return pointer
 	})
+}
+
+// replacePath is where a destination of a payee is replaced.
+func replacePath(id, distributionID string) string {
+	return recipientPath(id) + "/destinations/" + distributionID + "/replace"
+}
+
+// showReplace asks for what stands in a destination's place, in its currency.
+func showReplace(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	owner, err := recipient.Owner(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
+	if err != nil {
+		return view{}, err
+	}
+	old, err := distribution.Get(ctx, tx, c.session.Principal(), owner.ID, c.r.PathValue("distribution"))
+	if err != nil {
+		return view{}, err
+	}
+	p := destinationPage{
+		Path: recipientPath(owner.ID), Replace: replacePath(owner.ID, old.ID), Was: destinationName(old), Name: owner.Name, Symbol: string(old.Symbol), Rail: c.chosen(dataPrefix + railKey),
+	}
+	return c.askDestination(p, c.text("destination.replace", owner.Name), owner.Country, func(symbol string) (distribution.Requirement, error) {
+		return distribution.Required(ctx, tx, c.setup(), c.session.Principal(), owner.ID, symbol)
+	})
+}
+
+type replacePage struct {
+	Path, Back, Name string
+	Before, After    string // masked
+	Part             string
+	Draft            string // what was typed, sealed
+}
+
+// checkReplace shows what is about to be replaced by what, masked, before anything is changed. What was typed comes back sealed, for
+// this reader and destination alone.
+func checkReplace(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	owner, err := recipient.Owner(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
+	if err != nil {
+		return view{}, err
+	}
+	data, err := c.destinationData()
+	if err != nil {
+		return view{}, err
+	}
+	before, after, err := distribution.Preview(ctx, tx, c.setup(), c.session.Principal(), distribution.UpdateParams{OwnerID: owner.ID, ID: c.r.PathValue("distribution"), Data: data})
+	if err != nil {
+		return view{}, atDestination(err)
+	}
+	draft, err := c.Sealer.Seal(c.draftPlace(), data)
+	if err != nil {
+		return view{}, err
+	}
+	return view{page: "replace", title: c.text("destination.replace", owner.Name), data: replacePage{
+		Path: replacePath(owner.ID, before.ID), Back: recipientPath(owner.ID), Name: owner.Name, Before: destinationName(before), After: destinationName(after),
+		Part: strconv.Itoa(before.Allocation) + "\u00a0%", Draft: draft,
+	}}, nil
+}
+
+// draftPlace is where a sealed destination belongs that nobody has confirmed yet.
+func (c *call) draftPlace() identity.Place {
+	return identity.Place{Table: "distributions", Column: "draft", Row: c.session.ID + "/" + c.r.PathValue("id") + "/" + c.r.PathValue("distribution")}
+}
+
+// replaceDestination puts what was confirmed in a destination's place.
+func replaceDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	id := c.r.PathValue("id")
+	data, err := c.Sealer.Open(c.draftPlace(), c.form.Get("draft"))
+	if err != nil {
+		return view{}, errForm
+	}
+	_, err = distribution.Update(ctx, tx, c.setup(), c.session.Principal(), distribution.UpdateParams{OwnerID: id, ID: c.r.PathValue("distribution"), Data: data})
+	return view{redirect: recipientPath(id)}, atDestination(err)
 }
 
 // setAllocations shares a payee's payments out over their destinations.

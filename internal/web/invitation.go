@@ -40,7 +40,7 @@ func showInvitation(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		p.State = "declined"
 	}
 	if v.State == recipient.InvitationSent {
-		p.Fields = c.profileFields()
+		p.Fields = c.profileFields(identity.Profile{})
 	}
 	return view{page: "invitation", title: c.text("invitation."+p.State+".title", v.CompanyName), data: p}, nil
 }
@@ -54,18 +54,18 @@ func showAsked(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	return view{page: "invitation", title: c.text("invitation.asked.title", v.CompanyName), data: invitationPage{Company: v.CompanyName, State: "asked"}}, nil
 }
 
-// profileFields are the inputs for a person's names, birth date and address.
-func (c *call) profileFields() []field {
+// profileFields are the inputs for a person's names, birth date and address, with what is known of them.
+func (c *call) profileFields(p identity.Profile) []field {
 	return []field{
-		c.field(field{Name: "first_name", Autocomplete: "given-name", Required: true, Most: 100}),
-		c.field(field{Name: "last_name", Autocomplete: "family-name", Required: true, Most: 100}),
-		c.field(field{Name: "date_of_birth", Type: "date", Autocomplete: "bday", Required: true}),
-		c.field(field{Name: "country", Type: "select", Autocomplete: "country", Required: true, Options: c.countries()}),
-		c.field(field{Name: "street_address", Autocomplete: "address-line1", Required: true, Most: 200}),
-		c.field(field{Name: "street_address_2", Autocomplete: "address-line2", Most: 200}),
-		c.field(field{Name: "city", Autocomplete: "address-level2", Required: true, Most: 100}),
-		c.field(field{Name: "state", Autocomplete: "address-level1", Most: 100}),
-		c.field(field{Name: "zip", Autocomplete: "postal-code", Most: 20}),
+		c.field(field{Name: "first_name", Value: p.FirstName, Autocomplete: "given-name", Required: true, Most: 100}),
+		c.field(field{Name: "last_name", Value: p.LastName, Autocomplete: "family-name", Required: true, Most: 100}),
+		c.field(field{Name: "date_of_birth", Value: p.DateOfBirth, Type: "date", Autocomplete: "bday", Required: true}),
+		c.field(field{Name: "country", Value: p.Country, Type: "select", Autocomplete: "country", Required: true, Options: c.countries()}),
+		c.field(field{Name: "street_address", Value: p.StreetAddress, Autocomplete: "address-line1", Required: true, Most: 200}),
+		c.field(field{Name: "street_address_2", Value: p.StreetAddress2, Autocomplete: "address-line2", Most: 200}),
+		c.field(field{Name: "city", Value: p.City, Autocomplete: "address-level2", Required: true, Most: 100}),
+		c.field(field{Name: "state", Value: p.State, Autocomplete: "address-level1", Most: 100}),
+		c.field(field{Name: "zip", Value: p.Zip, Autocomplete: "postal-code", Most: 20}),
 	}
 }
 

@@ -143,6 +143,10 @@ func (c *call) said(code, otherwise string, fields ...string) said {
 	if c.lang.tag == "en" {
 		return said{Text: otherwise}
 	}
+	// What the domain says differs from place to place; in other languages the pages say what is common to all of it.
+	if key := "fault." + code + ".else"; c.has(key) {
+		return said{Text: c.text(key)}
+	}
 	return said{otherwise, "en"}
 }
 

@@ -135,7 +135,7 @@ type recipientPage struct {
 	Destinations                                          table
 	Allocations                                           []field
 	Total                                                 said // what is wrong with the allocations together
-	Removable                                             []option
+	Removable, Replaceable                                []option
 	History                                               table
 	Stopped                                               bool
 }
@@ -170,6 +170,7 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	}
 	for _, d := range all {
 		p.Allocations = append(p.Allocations, c.field(field{Name: "a." + d.ID, Label: c.labels["a."+d.ID], Type: "number", Value: strconv.Itoa(d.Allocation), Most: 3}))
+		p.Replaceable = append(p.Replaceable, option{Value: replacePath(r.ID, d.ID), Label: destinationName(d)})
 		if d.Allocation == 0 {
 			p.Removable = append(p.Removable, option{Value: d.ID, Label: destinationName(d)})
 		}

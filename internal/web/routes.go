@@ -44,6 +44,12 @@ var routes = []route{
 	{method: "GET", path: "/account/apps", kind: read, access: person, personal: true, handler: showConnected},
 	{method: "POST", path: "/account/apps/disconnect", kind: write, access: person, personal: true, handler: disconnect},
 
+	{method: "GET", path: personPath, kind: read, access: person, personal: true, verifies: true, handler: showPerson},
+	{method: "POST", path: personPath + "/documents", kind: steps, access: person, factor: provenFactor, personal: true, verifies: true, limit: imageFormLimit, handler: handInOwn, again: showPerson},
+	{method: "POST", path: personPath + "/profile", kind: write, access: person, factor: provenFactor, personal: true, verifies: true, handler: tellOfOneself, again: showPerson},
+	{method: "POST", path: personPath + "/payer", kind: write, access: person, factor: provenFactor, personal: true, verifies: true, handler: tellOfPayer, again: showPerson},
+	{method: "POST", path: personPath + "/start", kind: write, access: person, factor: provenFactor, personal: true, verifies: true, handler: startOwn, again: showPerson},
+
 	{method: "GET", path: "/overview", kind: read, access: member, personal: true, handler: showOverview},
 	{method: "GET", path: "/payrolls", kind: read, access: member, personal: true, handler: listPayrolls},
 	{method: "GET", path: "/payrolls/new", kind: read, access: manager, factor: provenFactor, personal: true, handler: showNewPayroll},
@@ -80,6 +86,9 @@ var routes = []route{
 	{method: "GET", path: "/recipients/{id}/destinations/new", kind: read, access: manager, factor: freshFactor, personal: true, handler: showNewDestination},
 	{method: "POST", path: "/recipients/{id}/destinations/new", kind: write, access: manager, factor: freshFactor, personal: true, handler: createDestination, again: showNewDestination},
 	{method: "POST", path: "/recipients/{id}/destinations/delete", kind: write, access: manager, factor: freshFactor, personal: true, handler: deleteDestination, again: showRecipient},
+	{method: "GET", path: "/recipients/{id}/destinations/{distribution}/replace", kind: read, access: manager, factor: freshFactor, personal: true, handler: showReplace},
+	{method: "POST", path: "/recipients/{id}/destinations/{distribution}/replace/check", kind: look, access: manager, factor: freshFactor, personal: true, handler: checkReplace, again: showReplace},
+	{method: "POST", path: "/recipients/{id}/destinations/{distribution}/replace", kind: write, access: manager, factor: freshFactor, personal: true, handler: replaceDestination, again: showReplace},
 	{method: "POST", path: "/recipients/{id}/allocations", kind: write, access: manager, factor: freshFactor, personal: true, handler: setAllocations, again: showRecipient},
 	{method: "GET", path: "/invitations", kind: read, access: member, personal: true, handler: listInvitations},
 	{method: "POST", path: "/invitations", kind: write, access: manager, factor: provenFactor, personal: true, handler: invite, again: listInvitations},

@@ -271,6 +271,7 @@ func signOutEverywhere(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 }
 
 type accountPage struct {
+	Verifies                   bool // people can be verified here
 	Name, Email, Company, Role string
 	Companies                  []option
 }
@@ -278,7 +279,7 @@ type accountPage struct {
 // showAccount is who is signed in, for whom they act, and the way to the rest.
 func showAccount(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	s := c.session
-	p := accountPage{Name: s.User.Name(), Email: s.User.Email, Company: s.Company.Name, Role: c.role(s.Role)}
+	p := accountPage{Verifies: c.KYC != nil, Name: s.User.Name(), Email: s.User.Email, Company: s.Company.Name, Role: c.role(s.Role)}
 	for _, m := range s.Members {
 		company, err := identity.CompanyByID(ctx, tx, m.CompanyID)
 		if err != nil {

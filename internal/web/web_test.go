@@ -119,7 +119,10 @@ func (h *house) do(method, path, form string, headers ...string) reply {
 	return reply{got.StatusCode, got.Header, string(body)}
 }
 
-var errWrongDay = fault.New(fault.Invalid, "invalid_parameter", "This is no day of the calendar.")
+var (
+	errWrongDay = fault.New(fault.Invalid, "known_to_nobody", "This is no day of the calendar.")
+	errOddDay   = fault.New(fault.Invalid, "invalid_parameter", "A day of an even month is needed.")
+)
 
 // form is a page with a form whose post writes a setting.
 func form() []route {
@@ -138,6 +141,8 @@ func form() []route {
 				return view{}, errWrongDay.With(fault.Field{Code: "missing_field", Pointer: "/test_day", Message: "Required."})
 			case "wrong":
 				return view{}, errWrongDay.At("body", "/test_day")
+			case "odd":
+				return view{}, errOddDay.At("body", "/test_day")
 			case "broken":
 				return view{}, errors.New("a secret of the database")
 			case "panic":
@@ -243,6 +248,11 @@ func TestAFormIsPostedOnceAndShowsWhatIsWrong(t *testing.T) {
 		}
 		if got := h.do("POST", "/test?lang=es", `test_day=wrong`); !strings.Contains(got.text, `lang="en">This is no day of the calendar.`) {
 			t.Errorf("English is not marked as such:\n%s", got.text)
+		}
+		for lang, want := range map[string]string{"en": "A day of an even month is needed.", "fr": "Cette valeur n’est pas possible ici"} {
+			if got := h.do("POST", "/test?lang="+lang, `test_day=odd`); !strings.Contains(got.text, want) {
+				t.Errorf("no %q in\n%s", want, got.text)
+			}
 		}
 		h.close()
 		if text := h.log.String(); !strings.Contains(text, "route=/test") || strings.Contains(text, "2000-01-01") {

@@ -1,0 +1,135 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"image"
+	"image/png"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// mailed waits for a mail to an address and gives the link of a path in it. Those on no company's behalf are read at the machine.
+func (o *office) mailed(to, path string) (link string) {
+	o.Helper()
+	pattern := regexp.MustCompile(`href="(?:http://[^"/]+)?(` + path + `[^"]+)"`)
+	reader := webtest.NewVisitor(o.T, o.s.Ready().BaseURL)
+	eventually(o.T, 60*time.Second, "a mail to "+to, func() bool {
+		for _, got := range []webtest.Visit{reader.Get("/sandbox/mails"), o.Get("/sandbox/mails")} {
+			for _, mail := range strings.Split(got.Text, "<section>")[1:] {
+				if m := pattern.FindStringSubmatch(mail); m != nil && strings.Contains(mail, to) {
+					link = m[1]
+				}
+			}
+		}
+		return link != ""
+	})
+	return link
+}
+
+// A worker accepts an invitation, chooses a password, hands documents in by a camera or from a file, hears why one was not accepted,
+// hands it in again, and is verified.
+func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
+	o := openOffice(t, dbtest.SQLite(t))
+	base, at := o.s.Ready().BaseURL, "/account/verification"
+	const who, password = "ada@worker.example", "seven tiny purple boats"
+	o.Submit(o.Get("/invitations"), "/invitations", "email", who)
+	invitation := o.mailed(who, "/invitation/")
+
+	b := webtest.Start(t)
+	p := b.Open(base+invitation, webtest.Look{NoScript: true, Width: 320})
+	for _, f := range [][2]string{{"first_name", "Ada"}, {"last_name", "Byron"}, {"street_address", "1 Hidden Street"}, {"city", "New York"}, {"state", "NY"}, {"zip", "10001"}} {
+		p.Fill("#"+f[0], f[1])
+	}
+	webtest.Evaluate[string](p, "document.querySelector('#date_of_birth').value = '1990-12-10'; document.querySelector('#country').value = 'US'")
+	p.Send("form[action$='/accept'] button")
+	p.Send("main a[href^='/password']")
+	p.Fill("#email", who)
+	p.Send("main button")
+	p.Do(chromedp.Navigate(base + o.mailed(who, "/password/")))
+	p.Fill("#new_password", password)
+	p.Send("main button")
+	p.Do(chromedp.Navigate(base + at))
+	p.Fill("#email", who)
+	p.Fill("#password", password)
+	p.Send("main button")
+
+	tells := func(wants ...string) {
+		t.Helper()
+		text := p.Text()
+		for _, want := range wants {
+			if !strings.HasPrefix(p.Path(), at) || !strings.Contains(text, want) {
+				t.Fatalf("at %s, no %q in\n%s", p.Path(), want, text)
+			}
+		}
+	}
+	tells("not begun", "somebody who pays you", "a passport or another identity document")
+	p.Send("form[action$='/payer'] button")
+	tells("Fill this in.")
+	p.Fill("#payer_name", "Acme")
+	p.Send("form[action$='/payer'] button")
+	tells("picture of your face", "tax id")
+	if got := webtest.Evaluate[string](p, "[...document.querySelectorAll('input[type=file]')].map(i => i.getAttribute('capture')).join()"); got != "environment,user" {
+		t.Errorf("the cameras are %q", got)
+	}
+	b.Open(base+at, webtest.Look{Width: 320, Dark: true}).Audit()
+
+	picture := filepath.Join(t.TempDir(), "paper.png")
+	var data bytes.Buffer
+	if err := errors.Join(png.Encode(&data, image.NewGray(image.Rect(0, 0, 8, 8))), os.WriteFile(picture, data.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p.Send("#papers button")
+	tells("Choose a file")
+	hand := func() {
+		p.Do(chromedp.SetUploadFiles("#image", []string{picture}))
+		p.Send("#papers button")
+	}
+	webtest.Evaluate[string](p, "document.querySelector('#doc_type').value = 'drivers_license'")
+	hand()
+	tells("driving licence: the back")
+	webtest.Evaluate[string](p, "document.querySelector('#doc_type').value = 'drivers_license'; document.querySelector('#category').value = 'back'")
+	hand()
+	p.Do(chromedp.SetUploadFiles("#face", []string{picture}))
+	p.Send("#own-face button")
+	p.Fill("#tax_id", "000000000")
+	p.Send("#number button")
+	tells("This is not a tax id of this kind.")
+	webtest.Evaluate[string](p, "document.querySelector('#tax_id').value = '536904399'")
+	p.Send("#number button")
+	p.Send("form[action$='/start'] button")
+	tells("being looked at")
+	if strings.Contains(p.Text(), "536904399") {
+		t.Error("the tax id is shown")
+	}
+
+	// Whoever decides asks for something again, with a reason, and is content with it then.
+	v := webtest.NewVisitor(t, base)
+	user := regexp.MustCompile(`/sandbox/verifications/(usr_\w+)`).FindStringSubmatch(v.Get("/sandbox/verifications").Text)
+	if user == nil {
+		t.Fatal("nothing waits for a decision")
+	}
+	decide := func(result string) {
+		page := v.Get("/sandbox/verifications/" + user[1])
+		if got := v.Submit(page, "/sandbox/verifications/"+user[1], "result", result); got.Status != http.StatusSeeOther {
+			t.Fatalf("%s: %d\n%s", result, got.Status, got.Text)
+		}
+		p.Do(chromedp.Navigate(base + at))
+	}
+	decide("resubmission_required")
+	tells("something must be handed in again", "decided by hand in the sandbox")
+	hand()
+	p.Send("form[action$='/start'] button")
+	decide("approved")
+	tells("verified", "There is nothing to do.")
+}
