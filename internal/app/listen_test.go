@@ -256,6 +256,7 @@ var toldBy = map[string]*struct {
 	"dep of clm": {"claim.status_update, of the claim whose figures it changes", nil, ofClaims},
 	"dep of fx":  {"nothing: the house's own coins are no company's", nil, ofTriggers},
 	"dst":        {"distribution.changed, of whose destination it is", nil, ofTriggers},
+	"fx":         {"nothing: what the house may exchange is the operator's own matter", nil, ofScenarios},
 	"hit":        {"the hold that it puts on a payroll or payment; whom a list names is told to nobody", nil, ofScenarios},
 	"lni":        {"claim.status_update, of the claim that it pays; before that it is a part of the claim's quote", nil, ofLightning},
 	"merchant":   {"nothing: only the merchant changes its settings, and has the answer", nil, ofClaims},
@@ -265,6 +266,7 @@ var toldBy = map[string]*struct {
 	"quo":        {"the quote_refreshed or status_update of the payroll or claim", []string{"expired"}, ofScenarios},
 	"ref":        {"claim.status_update, once money is set aside or paid; an offer and its end are the merchant's own, who has the answer", nil, ofClaims},
 	"stl":        {"nothing: the merchant asks for settlements, and the list of them tells where each stands", nil, ofClaims},
+	"trf":        {"nothing: the balance that it is in, which GET /api/wallets and the funding account show", nil, ofScenarios},
 	"ver":        {"user.kyc_status_update or company.kyb_status_update, of who is verified", nil, ofTriggers},
 }
 

@@ -29,6 +29,7 @@ func TestScenarios(t *testing.T) {
 			{"reorganised after the release", reorgAfterRelease},
 			{"cancel, then deposit", cancelThenDeposit},
 			{"half to a bank", halfToBank},
+			{"paid out of what the house owns", paidOutOfTheHouse},
 			{"funded on a network of accounts", fundedOnANetworkOfAccounts},
 			{"same key again", sameKeyAgain},
 			{"same key at once", sameKeyAtOnce},

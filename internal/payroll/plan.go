@@ -580,36 +580,6 @@ func allocate(e escrow, payments []owing, fees money.Amount, rates map[money.Ass
 	return a, nil
 }
 
-// exchange takes what a payment's outputs need out of the room, and says ReasonConversion where there is too little. What
-// stayed owed to the payee after an earlier release was sold to the house then, and is owed no more once it is exchanged.
-func (e escrow) exchange(outputs []due, room *fx.Room) (problem string, err error) {
-	currency, funding := e.total.Asset(), e.held.Asset()
-	var need []money.Amount
-	freed := money.Zero(currency)
-	for _, out := range outputs {
-		switch asset := out.amount.Asset(); {
-		case asset == funding && !e.released: // comes out of escrow as it is
-		case asset != currency:
-			need = append(need, out.amount)
-			if e.released && funding != currency {
-				if freed, err = freed.Add(out.share.Amount); err != nil {
-					return "", err
-				}
-			}
-		case funding == currency: // likewise
-		case e.released:
-			need = append(need, money.Zero(currency)) // counted as owed already
-		default:
-			need = append(need, out.amount)
-		}
-	}
-	ok, err := room.Take(need...)
-	if err != nil || !ok {
-		return ReasonConversion, err
-	}
-	return "", room.Owe(freed.Neg())
-}
-
 // outputs works out what a payment's destinations get. A share that is too small to leave
 // on its rail goes with the payment's largest; when even that is too small, the payment
 // needs action.
@@ -627,7 +597,7 @@ func (p owing) outputs(index int, e escrow, rates map[money.Asset]money.Rate) ([
 				return nil, "", err
 			}
 			outputs[i] = due{payment: index, share: s, amount: amount, rate: rate}
-			if tooSmall(amount) && small < 0 {
+			if tooSmall(s.Distribution, amount) && small < 0 {
 				small = i
 			}
 		}
@@ -650,64 +620,4 @@ func (p owing) outputs(index int, e escrow, rates map[money.Asset]money.Rate) ([
 			return nil, "", err
 		}
 	}
-}
-
-// payable is a share in its destination's asset, rounded down, and the price at which it was exchanged.
-func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount, money.Rate, error) {
-	asset := s.Distribution.Symbol
-	switch {
-	case asset == s.Amount.Asset():
-		return s.Amount, money.Rate{}, nil
-	case asset == e.held.Asset() && !e.released:
-		amount, err := e.worth(s.Amount)
-		return amount, e.rate, err
-	}
-	rate, ok := rates[asset]
-	if !ok {
-		return money.Amount{}, rate, fmt.Errorf("payroll: no rate for %s", asset)
-	}
-	amount, err := rate.Convert(s.Amount, money.Floor)
-	return amount, rate, err
-}
-
-func tooSmall(x money.Amount) bool {
-	return x.Units() < Minimum(x.Asset()).Units()
-}
-
-// positions sums what conversions move through the trading account of each asset.
-type positions map[money.Asset]money.Amount
-
-// exchange sells from and buys to.
-func (p positions) exchange(from, to money.Amount) error {
-	for _, x := range [2]money.Amount{from.Neg(), to} {
-		sum, ok := p[x.Asset()]
-		if !ok {
-			sum = money.Zero(x.Asset())
-		}
-		sum, err := sum.Add(x)
-		if err != nil {
-			return err
-		}
-		p[x.Asset()] = sum
-	}
-	return nil
-}
-
-func (p positions) lines() []ledger.Line {
-	var lines []ledger.Line
-	for _, asset := range money.All() {
-		switch sum, ok := p[asset]; {
-		case !ok || sum.IsZero():
-		case sum.Sign() > 0:
-			lines = append(lines, ledger.Debit(ledger.FXPosition, "", sum))
-		default:
-			lines = append(lines, ledger.Credit(ledger.FXPosition, "", sum.Neg()))
-		}
-	}
-	return lines
-}
-
-// Minimum is the least of an asset that can be paid out to one destination: its smallest unit, or what its chain relays.
-func Minimum(a money.Asset) money.Amount {
-	return money.New(a, chain.Dust(a))
 }

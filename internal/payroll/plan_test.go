@@ -244,6 +244,33 @@ func TestTheWorkedRelease(t *testing.T) {
 	}
 }
 
+// What a chain does not relay to one kind of address it may relay to another.
+func TestDustGoesWithTheLargestShare(t *testing.T) {
+	for _, c := range []struct {
+		address string
+		cents   int64 // of 100, in bitcoin at 50,000 dollars: 20 sat each
+		want    string
+	}{
+		{"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 20, "BTC 0.00000400, EUR 0.73"},
+		{"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 14, "EUR 0.92"},
+		{"mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn", 20, "EUR 0.92"},
+		{"mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn", 28, "BTC 0.00000560, EUR 0.66"},
+	} {
+		to := dest(money.BTC, int(c.cents))
+		to.Address, to.Network = c.address, "regtest"
+		shares := must(split(usd(1_00), []distribution.Distribution{to, dest(money.EUR, 100-int(c.cents))}))
+		a := must(allocate(escrow{payroll: "prl_1", held: usd(1_00), total: usd(1_00)}, []owing{{paymentID: "pmt_1", net: usd(1_00), shares: shares}}, usd(0),
+			map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.92"), money.BTC: rate(money.BTC, money.USD, "50000")}, nil, counter()))
+		var got []string
+		for _, out := range a.outputs {
+			got = append(got, fmt.Sprintf("%s %s", out.amount.Asset(), out.amount))
+		}
+		if s := strings.Join(got, ", "); s != c.want {
+			t.Errorf("%d cents to %s: %s, want %s", c.cents, c.address, s, c.want)
+		}
+	}
+}
+
 func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		funding := rapid.SampledFrom([]money.Asset{money.BTC, money.USD}).Draw(t, "funding")
@@ -282,7 +309,7 @@ func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 		balanced(t, a.convert)
 		owed := map[int]money.Amount{}
 		for _, out := range a.outputs {
-			if tooSmall(out.amount) {
+			if tooSmall(out.share.Distribution, out.amount) {
 				t.Fatalf("an output of %s %s", out.amount, out.amount.Asset())
 			}
 			if _, ok := owed[out.payment]; !ok {
