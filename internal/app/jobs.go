@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/operator"
@@ -137,6 +138,7 @@ func (s *Service) periodic(out *payout.Engine, claims *claim.Service) []job.Peri
 		job.Periodic{Name: "claims.settle", Every: 10 * time.Minute, Run: func(ctx context.Context) error { return claims.SettleDue(ctx, s.db) }},
 		job.Periodic{Name: "oauth.forget_codes", Every: time.Hour, Run: func(ctx context.Context) error { return oauth.ForgetCodes(ctx, s.db) }},
 		job.Periodic{Name: "sessions.forget", Every: time.Hour, Run: func(ctx context.Context) error { return session.Forget(ctx, s.db) }},
+		job.Periodic{Name: "ledger.close_months", Every: time.Hour, Run: func(ctx context.Context) error { return ledger.CloseMonths(ctx, s.db) }},
 		job.Periodic{Name: "operators.reconcile", Every: reconcileEvery, Run: s.reconcileNow},
 		job.Periodic{Name: "operators.forget", Every: time.Hour, Run: func(ctx context.Context) error { return operator.Forget(ctx, s.db) }},
 		job.Periodic{Name: "account.forget_links", Every: time.Hour, Run: func(ctx context.Context) error { return account.Forget(ctx, s.db) }},

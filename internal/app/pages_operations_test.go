@@ -171,11 +171,24 @@ func TestOperations(t *testing.T) {
 		}
 		o.d.fulfilled(small.PayrollID)
 
-		o.says(first.Get(at+"/acts"), "payouts stopped", "agreed that payouts go on", "asked for a release", "agreed to a release", "called back", "made an operator", "somebody at the machine")
-		if err := (OperatorsRemoveCmd{Storage: s.cfg.Storage, Email: first.email}).Run(t.Context(), Streams{Out: &bytes.Buffer{}}); err != nil {
+		// A session is for looking after a quarter of an hour, and for nothing after an hour without use.
+		_, form = webtest.Form(t, second.Get(at).Text, at+"/payouts/pause")
+		form.Set("reason", "too late")
+		o.d.advance(16 * time.Minute)
+		o.says(second.Get(at), "To act, sign in again")
+		if got := second.Post(at+"/payouts/pause", form); got.Location() != at+"/sign-in" || o.paused() != "" {
+			t.Errorf("acting late: %d, paused: %q", got.Status, o.paused())
+		}
+		o.d.advance(61 * time.Minute)
+		if got := second.Get(at); got.Location() != at+"/sign-in" {
+			t.Errorf("an old session: %d", got.Status)
+		}
+		mary := employ(t, s, "Mary").signIn(t)
+		o.says(mary.Get(at+"/acts"), "payouts stopped", "agreed that payouts go on", "asked for a release", "agreed to a release", "called back", "made an operator", "somebody at the machine")
+		if err := (OperatorsRemoveCmd{Storage: s.cfg.Storage, Email: mary.email}).Run(t.Context(), Streams{Out: &bytes.Buffer{}}); err != nil {
 			t.Fatal(err)
 		}
-		if got := first.Get(at); got.Location() != at+"/sign-in" {
+		if got := mary.Get(at); got.Location() != at+"/sign-in" {
 			t.Errorf("a removed operator: %d", got.Status)
 		}
 	})

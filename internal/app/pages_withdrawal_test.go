@@ -8,6 +8,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -84,6 +85,15 @@ func TestWithdrawalPages(t *testing.T) {
 		}
 		eventually(t, 60*time.Second, "the second one arrives", func() bool { return strings.Contains(o.Get(mine).Text, ">arrived") })
 		o.d.wantFunds(2_000)
+
+		// When the month is over it is closed, and its files are there.
+		o.d.advance(32 * 24 * time.Hour)
+		if err := ledger.CloseMonths(t.Context(), o.s.db); err != nil {
+			t.Fatal(err)
+		}
+		admin := o.s.Ready().Seed.Admin
+		o.Submit(o.Get("/sign-in"), "/sign-in", "email", admin.Email, "password", admin.Password)
+		o.says(o.Get("/wallets?asset=BTC"), "Closed months in BTC", "0.00002000\u00a0BTC", "/wallets/statement.pdf?asset=BTC&amp;since=")
 		report, err := o.s.checkLedger(t.Context())
 		if err != nil || len(report.Problems) > 0 {
 			t.Errorf("%v %v", err, report.Problems)

@@ -276,3 +276,88 @@ func OpenItems(ctx context.Context, tx *db.Tx, c Code, limit int) ([]OpenItem, e
 		return i, err
 	})
 }
+
+// unclosedOf lists the companies that have journals, with the month after their last closed one, or that of their first journal.
+func unclosedOf(ctx context.Context, tx *db.Tx) ([]unclosed, error) {
+	rows, err := tx.Query(ctx, `SELECT j.company_id, MIN(j.booked_at), COALESCE((SELECT MAX(m.month) FROM month_closes m WHERE m.company_id = j.company_id), '')
+		FROM ledger_journals j GROUP BY j.company_id ORDER BY j.company_id`)
+	return db.Collect(rows, err, func(r *db.Rows) (u unclosed, err error) {
+		var first int64
+		var last string
+		if err := r.Scan(&u.company, &first, &last); err != nil {
+			return u, err
+		}
+		u.from = monthOf(db.Time(first))
+		if last != "" {
+			var m Month
+			if err := m.set(last); err != nil {
+				return u, err
+			}
+			u.from = m.End
+		}
+		return u, nil
+	})
+}
+
+func closeMonth(ctx context.Context, tx *db.Tx, companyID string, month time.Time) error {
+	_, err := tx.Exec(ctx, `INSERT INTO month_closes (company_id, month, code, asset, balance, closed_at)
+		SELECT l.company_id, $2, l.code, l.asset, CAST(SUM(l.amount) AS BIGINT), $4
+		FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
+		WHERE l.company_id = $1 AND j.booked_at < $3 GROUP BY l.company_id, l.code, l.asset
+		ON CONFLICT (company_id, month, code, asset) DO NOTHING`,
+		companyID, month.Format(monthLayout), db.Micros(month.AddDate(0, 1, 0)), db.Micros(tx.Now()))
+	return err
+}
+
+func months(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset, limit int) ([]Month, error) {
+	rows, err := tx.Query(ctx, `SELECT month, balance, closed_at FROM month_closes
+		WHERE company_id = $1 AND code = $2 AND asset = $3 ORDER BY month DESC LIMIT $4`, companyID, string(c), string(a), int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (m Month, err error) {
+		var month string
+		var units, closed int64
+		if err := r.Scan(&month, &units, &closed); err != nil {
+			return m, err
+		}
+		if c.creditNormal() {
+			units = -units
+		}
+		m.Balance, m.ClosedAt = money.New(a, units), db.Time(closed)
+		return m, m.set(month)
+	})
+}
+
+// changedMonths compares the closed months from one on with the lines.
+func changedMonths(ctx context.Context, tx *db.Tx, since time.Time) (problems []string, err error) {
+	rows, err := tx.Query(ctx, "SELECT DISTINCT month FROM month_closes WHERE month >= $1 ORDER BY month", since.Format(monthLayout))
+	names, err := db.Collect(rows, err, func(r *db.Rows) (name string, err error) { return name, r.Scan(&name) })
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		var m Month
+		if err := m.set(name); err != nil {
+			return nil, err
+		}
+		rows, err := tx.Query(ctx, `SELECT c.company_id, c.code, c.asset FROM month_closes c LEFT JOIN (
+				SELECT l.company_id, l.code, l.asset, SUM(l.amount) AS total FROM ledger_lines l
+				JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
+				WHERE j.booked_at < $2 GROUP BY l.company_id, l.code, l.asset) t
+			ON t.company_id = c.company_id AND t.code = c.code AND t.asset = c.asset
+			WHERE c.month = $1 AND c.balance <> COALESCE(t.total, 0)
+			UNION ALL SELECT company_id, '', asset FROM month_closes WHERE month = $1 GROUP BY company_id, asset HAVING SUM(balance) <> 0
+			LIMIT 100`, name, db.Micros(m.End))
+		some, err := db.Collect(rows, err, func(r *db.Rows) (string, error) {
+			var company, code, asset string
+			err := r.Scan(&company, &code, &asset)
+			if code == "" {
+				return fmt.Sprintf("month %s of company %s does not add up to 0 in %s", name, company, asset), err
+			}
+			return fmt.Sprintf("account %s of company %s in %s is not what it was when month %s was closed", code, company, asset, name), err
+		})
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, some...)
+	}
+	return problems, nil
+}

@@ -26,6 +26,7 @@ type Difference struct {
 // The kinds of differences.
 const (
 	BooksWrong     = "books_wrong"     // the books contradict themselves
+	MonthChanged   = "month_changed"   // a month that is closed is not what it was
 	WalletTotal    = "wallet_total"    // the coins are worth more or less than the books hold
 	CoinMissing    = "coin_missing"    // the node does not have a coin that we count on
 	CoinAmount     = "coin_amount"     // the node has it with another amount
@@ -95,6 +96,13 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, chainName string, 
 	}
 	for _, p := range check.Problems {
 		r.differ(BooksWrong, "", p, "")
+	}
+	changed, err := ledger.CheckMonths(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, p := range changed {
+		r.differ(MonthChanged, "", p, "")
 	}
 	var total int64
 	for _, c := range coins {

@@ -69,3 +69,23 @@ func StatementOf(ctx context.Context, tx *db.Tx, by identity.Principal, companyI
 	}
 	return s, nil
 }
+
+// Month is what the available balance was when a month was over. Nothing changes it any more.
+type Month struct {
+	Begin, End time.Time
+	Closing    money.Amount
+}
+
+// Months are the closed months of the available balance in a currency, the last first: two years of them at most.
+func Months(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, currency money.Asset) ([]Month, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return nil, err
+	}
+	closed, err := ledger.Months(ctx, tx, company, ledger.CompanyFunds, currency, 24)
+	all := make([]Month, len(closed))
+	for i, m := range closed {
+		all[i] = Month{m.Begin, m.End, m.Balance}
+	}
+	return all, err
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"net/url"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -123,4 +124,19 @@ func (c *call) statementFiles(currency money.Asset) []cell {
 		files = append(files, cell{Text: c.text("wallet.iso", currency), Path: "/wallets/statement.xml?" + q.Encode()})
 	}
 	return files
+}
+
+// closedMonths are the months of a currency that are closed, each with its files.
+func (c *call) closedMonths(ctx context.Context, tx *db.Tx, currency money.Asset) (table, error) {
+	t := table{Caption: c.text("wallet.months", currency), Heads: c.heads("wallet.month", "wallet.closing#", "wallet.files")}
+	all, err := wallet.Months(ctx, tx, c.session.Principal(), "", currency)
+	for _, m := range all {
+		q := url.Values{"asset": {string(currency)}, "since": {m.Begin.Format(time.DateOnly)}, "until": {m.End.AddDate(0, 0, -1).Format(time.DateOnly)}}.Encode()
+		files := cell{Text: "CSV", Path: "/wallets/statement.csv?" + q, Lines: []cell{{Text: "PDF", Path: "/wallets/statement.pdf?" + q}}}
+		if !currency.IsCrypto() {
+			files.Lines = append(files.Lines, cell{Text: "camt.053", Path: "/wallets/statement.xml?" + q})
+		}
+		t.Rows = append(t.Rows, []cell{{Text: m.Begin.Format("2006-01")}, c.amount(m.Closing), files})
+	}
+	return t, err
 }

@@ -24,6 +24,7 @@ type walletsPage struct {
 	Pager     pager
 	CSV       string
 	Files     []cell // of one currency
+	Months    table  // of that currency
 	Chart     chart
 	Request   []field
 }
@@ -87,6 +88,9 @@ func showWallets(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if len(balances) > 0 {
 		f.Currency = cmp.Or(f.Currency, string(balances[0].Currency))
 		p.Files = c.statementFiles(money.Asset(f.Currency))
+		if p.Months, err = c.closedMonths(ctx, tx, money.Asset(f.Currency)); err != nil {
+			return view{}, err
+		}
 		if p.Chart, err = c.balanceChart(ctx, tx, f); err != nil {
 			return view{}, err
 		}

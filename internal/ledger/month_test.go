@@ -1,0 +1,96 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// A month that is over is closed once, with what each account held, and whoever changes its lines is found.
+func TestMonthsAreClosed(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		fund := func(source string, sats int64) {
+			t.Helper()
+			if err := post(d, source, "fund", ledger.Debit(ledger.HotWallet, "", money.New(money.BTC, sats)), ledger.Credit(ledger.CompanyFunds, "", money.New(money.BTC, sats))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read := func(f func(ctx context.Context, tx *db.Tx) error) {
+			t.Helper()
+			if err := d.Read(t.Context(), f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closed := func() (text string) {
+			t.Helper()
+			if err := ledger.CloseMonths(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			read(func(ctx context.Context, tx *db.Tx) error {
+				all, err := ledger.Months(ctx, tx, "com_1", ledger.CompanyFunds, money.BTC, 10)
+				for _, m := range all {
+					text += fmt.Sprint(m.Begin.Format("2006-01"), "=", m.Balance.Units(), " ")
+				}
+				return err
+			})
+			return text
+		}
+		var first time.Time
+		read(func(_ context.Context, tx *db.Tx) error {
+			first = tx.Now().UTC()
+			return nil
+		})
+		name := func(months int) string {
+			return time.Date(first.Year(), first.Month()+time.Month(months), 1, 0, 0, 0, 0, time.UTC).Format("2006-01")
+		}
+		begins := func(months int) time.Duration {
+			return time.Date(first.Year(), first.Month()+time.Month(months), 1, 0, 0, 0, 0, time.UTC).Sub(first)
+		}
+		fund("a", 5)
+		if got := closed(); got != "" {
+			t.Errorf("in the month itself: %s", got)
+		}
+		clock.Advance(begins(1) + 30*time.Minute) // it is over, and what began in it may still be on its way
+		fund("b", 7)
+		if got := closed(); got != "" {
+			t.Errorf("half an hour after: %s", got)
+		}
+		clock.Advance(time.Hour)
+		fund("c", 1)
+		for range 2 {
+			if got := closed(); got != name(0)+"=5 " {
+				t.Errorf("the first month: %s", got)
+			}
+		}
+		clock.Advance(begins(4) - begins(1))
+		if got := closed(); got != name(3)+"=13 "+name(2)+"=13 "+name(1)+"=13 "+name(0)+"=5 " {
+			t.Errorf("three at once: %s", got)
+		}
+		problems := func() (found []string) {
+			read(func(ctx context.Context, tx *db.Tx) (err error) {
+				found, err = ledger.CheckMonths(ctx, tx)
+				return err
+			})
+			return found
+		}
+		if got := problems(); len(got) != 0 {
+			t.Errorf("%v", got)
+		}
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE ledger_lines SET amount = amount + 1 WHERE code = '1000'")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := problems(); len(got) != 2 || !strings.Contains(got[0], "account 1000 of company com_1 in BTC is not what it was when month "+name(2)) {
+			t.Errorf("%v", got)
+		}
+	})
+}
