@@ -293,11 +293,37 @@ func TakeOwn(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.A
 	slices.Sort(assets) // every transaction takes the rows in one order
 	assets = slices.Compact(assets)
 	for _, a := range assets {
-		if err := fold(ctx, tx, a); err != nil {
-			return nil, err
+		for n := foldAtOnce; n == foldAtOnce; {
+			var err error
+			if n, err = fold(ctx, tx, a, foldAtOnce); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return own(ctx, tx, assets)
+}
+
+// Fold adds up what was booked, so that who takes out of what the house owns finds little left to add. It belongs to no request:
+// run it now and then.
+func Fold(ctx context.Context, d *db.DB) error {
+	var assets []money.Asset
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		assets, err = moved(ctx, tx)
+		return err
+	}); err != nil {
+		return err
+	}
+	for _, a := range assets {
+		for n := foldAtOnce; n == foldAtOnce; {
+			if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+				n, err = fold(ctx, tx, a, foldAtOnce)
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Owned lists what the house owns and has at hand, of every asset that it ever had to do with.

@@ -11,6 +11,78 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
+func TestWhatWasBookedIsAddedUp(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		const journals = 7
+		if err := d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
+			for i := range journals {
+				for _, a := range []money.Asset{money.BTC, money.USD} {
+					if err := Post(tx, Journal{CompanyID: "com_1", SourceType: "test", SourceID: fmt.Sprint(i, a), Purpose: "post", Lines: []Line{
+						Debit(HotWallet, "", money.New(a, 5)), Credit(FeeRevenue, "", money.New(a, 3)), Credit(CompanyFunds, "", money.New(a, 2)),
+					}}); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		check := func(left int64) {
+			t.Helper()
+			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				var n int64
+				if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM ledger_house_moves").Scan(&n); err != nil {
+					return err
+				}
+				own, err := Owned(ctx, tx)
+				if n != left || len(own) != 2 || own[money.BTC].Units() != 3*journals || own[money.USD].Units() != 3*journals {
+					t.Errorf("%d moves, want %d; the house owns %v", n, left, own)
+				}
+				report, err2 := Check(ctx, tx)
+				if err2 != nil || len(report.Problems) > 0 {
+					t.Errorf("the books: %v, %v", report.Problems, err2)
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(2 * journals)
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			if n, err := fold(ctx, tx, money.BTC, 4); n != 4 || err != nil {
+				return fmt.Errorf("%d of 4: %w", n, err)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		check(2*journals - 4)
+		for range 2 {
+			if err := Fold(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			check(0)
+		}
+		// A figure that is not that of the accounts is found.
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE ledger_house SET balance = balance + 1 WHERE asset = 'BTC'")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			report, err := Check(ctx, tx)
+			if len(report.Problems) != 1 {
+				t.Errorf("a wrong figure: %v", report.Problems)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // Two processes take out of what the house owns at the same time, while others book: each unit is taken once.
 func TestWhatTheHouseOwnsIsTakenOnce(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {

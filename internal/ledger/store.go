@@ -58,26 +58,40 @@ func own(ctx context.Context, tx *db.Tx, assets []money.Asset) (map[money.Asset]
 	return all, nil
 }
 
-// fold takes the row of what the house owns of an asset and adds what was booked since the last time. The row comes first: who
-// waits for it sees what its holder has added, and no move is counted twice.
-func fold(ctx context.Context, tx *db.Tx, a money.Asset) error {
+// foldAtOnce bounds what one statement reads.
+const foldAtOnce = 5_000
+
+// fold takes the row of what the house owns of an asset and adds what was booked since the last time, at most so many moves. The
+// row comes first: who waits for it sees what its holder has added, and no move is counted twice. It says how many there were.
+func fold(ctx context.Context, tx *db.Tx, a money.Asset, most int) (int, error) {
 	if _, err := tx.Exec(ctx, `INSERT INTO ledger_house (asset, balance) VALUES ($1, 0)
 		ON CONFLICT (asset) DO UPDATE SET balance = ledger_house.balance`, string(a)); err != nil {
-		return err
+		return 0, err
 	}
-	rows, err := tx.Query(ctx, "DELETE FROM ledger_house_moves WHERE asset = $1 RETURNING amount", string(a))
+	rows, err := tx.Query(ctx, `DELETE FROM ledger_house_moves WHERE (company_id, journal_id, asset) IN
+		(SELECT company_id, journal_id, asset FROM ledger_house_moves WHERE asset = $1 LIMIT $2) RETURNING amount`, string(a), int64(most))
 	moves, err := db.Collect(rows, err, func(r *db.Rows) (units int64, err error) { return units, r.Scan(&units) })
 	if err != nil || len(moves) == 0 {
-		return err
+		return 0, err
 	}
 	sum := money.Zero(a)
 	for _, units := range moves {
 		if sum, err = sum.Add(money.New(a, units)); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	_, err = tx.Exec(ctx, "UPDATE ledger_house SET balance = balance + $2 WHERE asset = $1", string(a), sum.Units())
-	return err
+	return len(moves), err
+}
+
+// moved are the assets of which something was booked since it was added up.
+func moved(ctx context.Context, tx *db.Tx) ([]money.Asset, error) {
+	rows, err := tx.Query(ctx, "SELECT DISTINCT asset FROM ledger_house_moves ORDER BY asset")
+	return db.Collect(rows, err, func(r *db.Rows) (a money.Asset, err error) {
+		var code string
+		err = r.Scan(&code)
+		return money.Asset(code), err
+	})
 }
 
 // addBalances raises balances, making the rows that are missing.
