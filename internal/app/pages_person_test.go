@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/pquerna/otp/totp"
 
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/web/webtest"
@@ -132,4 +133,52 @@ func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 	p.Send("form[action$='/start'] button")
 	decide("approved")
 	tells("verified", "There is nothing to do.")
+}
+
+// A business signs up, shows a second factor, registers an app, lets it act for the company, and its program calls the interface: all by
+// somebody without JavaScript on a narrow screen. The call is in the log then.
+func TestFromSignUpToTheFirstCallInABrowser(t *testing.T) {
+	o := openOffice(t, dbtest.SQLite(t))
+	base := o.s.Ready().BaseURL
+	const who = "grace@nano.example"
+	p := webtest.Start(t).Open(base+"/sign-up", webtest.Look{NoScript: true, Width: 320})
+	p.Fill("#email", who)
+	p.Send("main button")
+	p.Do(chromedp.Navigate(base + o.mailed(who, "/sign-up/")))
+	for _, f := range [][2]string{{"first_name", "Grace"}, {"last_name", "Hopper"}, {"company_name", "Nanosecond Ltd"}, {"country", "United S"}, {"new_password", "seven tiny purple boats"}} {
+		p.Fill("#"+f[0], f[1])
+	}
+	p.Send("main button")
+	p.Do(chromedp.Navigate(base + "/settings/api"))
+	p.Fill("#name", "Payroll robot")
+	webtest.Evaluate[string](p, "document.querySelector('#c_company_worker_list').checked = true; ''")
+	register := "form[action='/settings/api'] button"
+	p.Send(register)
+	p.Send("form[action='/account/factor/begin'] button")
+	code, err := totp.GenerateCode(regexp.MustCompile(`[A-Z2-7]{32}`).FindString(p.Text()), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Fill("#code", code)
+	p.Send("form[action='/account/factor/confirm'] button")
+	p.Send("main a[href='/settings/api']")
+	p.Fill("#name", "Payroll robot")
+	webtest.Evaluate[string](p, "document.querySelector('#c_company_worker_list').checked = true; ''")
+	p.Send(register)
+	p.Send("main a[href^='/settings/api/app_']")
+	p.Send("form[action$='/keys'] button")
+	key := regexp.MustCompile(`stp_sandbox_key_\w+`).FindString(p.Text())
+	if key == "" {
+		t.Fatalf("no key at %s:\n%s", p.Path(), p.Text())
+	}
+	program := o.d.as("Basic " + key)
+	program.ok("GET", "/api/company/workers", "", "X-Request-Id", "the-first-call")
+	program.refused(http.StatusForbidden, "insufficient_scope", "POST", createPath, pays("", "1", o.d.seed.Workers[0].UserID), "Idempotency-Key", "any")
+	eventually(t, 30*time.Second, "the call is in the log", func() bool {
+		p.Do(chromedp.Navigate(base + "/settings/api/requests"))
+		return strings.Contains(p.Text(), "GET /api/company/workers")
+	})
+	if text := p.Text(); !strings.Contains(text, "403 insufficient_scope") || strings.Contains(text, key) {
+		t.Errorf("%s", text)
+	}
 }

@@ -3,10 +3,12 @@ package app
 import (
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"flag"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +91,31 @@ func TestOverviewAndPayrolls(t *testing.T) {
 		}
 		if d := sheet.Header.Get("Content-Disposition"); !strings.HasPrefix(d, "attachment; filename=payroll-"+made.PayrollID+".csv") {
 			t.Errorf("Content-Disposition %q", d)
+		}
+
+		// The same for programs, and the month that it was in.
+		var statement struct {
+			PayrollID string `json:"payroll_id"`
+			Total     json.Number
+			Payments  []struct {
+				Payee, Description string
+				Amount             json.Number
+			}
+		}
+		text := o.says(o.Get("/payrolls/"+made.PayrollID+"/statement.json"), "payments").Text
+		if err := json.Unmarshal([]byte(text), &statement); err != nil || statement.PayrollID != made.PayrollID || statement.Total != "1656.40" ||
+			len(statement.Payments) != 2 || statement.Payments[0].Amount != "1600.00" || statement.Payments[0].Description != evil {
+			t.Errorf("%v\n%s", err, text)
+		}
+		month := regexp.MustCompile(`"created": "(\d{4}-\d{2})-`).FindStringSubmatch(text)
+		if month == nil {
+			t.Fatalf("no day in\n%s", text)
+		}
+		o.says(o.Get("/payrolls/month.csv?month="+month[1]), made.PayrollID, ",march,pending,2,1640.00,16.40,1656.40,USD", other.PayrollID)
+		o.says(o.Get("/payrolls/month.json?month="+month[1]), made.PayrollID, `"payrolls": 2,`, `"volume": 1715.50,`)
+		o.silent(o.Get("/payrolls/month.csv?month=2020-01"), made.PayrollID)
+		if got := o.Get("/payrolls/month.csv?month=march"); got.Status != http.StatusUnprocessableEntity {
+			t.Errorf("a month that is none: %d", got.Status)
 		}
 
 		// One is paid and arrives, the other is cancelled.

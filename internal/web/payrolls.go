@@ -30,6 +30,7 @@ type payrollsPage struct {
 	Filters  []field
 	Payrolls table
 	Pager    pager
+	Month    field
 }
 
 // listPayrolls are the pay runs of the company that the filters choose, the newest first.
@@ -47,7 +48,7 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	p := payrollsPage{Payrolls: c.payrollTable(c.text("payrolls.title"), all), Pager: c.pager(f.Page, f.PerPage, total), Filters: []field{
+	p := payrollsPage{Month: c.filter(field{Name: "month", Type: "month", Required: true, Most: 7}), Payrolls: c.payrollTable(c.text("payrolls.title"), all), Pager: c.pager(f.Page, f.PerPage, total), Filters: []field{
 		c.filter(field{Name: "status", Type: "select", Options: c.choices("payroll.state", payrollStates...)}),
 		c.filter(field{Name: "since", Type: "date"}),
 		c.filter(field{Name: "until", Type: "date"}),
