@@ -129,7 +129,7 @@ func seed(ctx context.Context, database string, most, companies, few int) (*worl
 			if err != nil {
 				return err
 			}
-			app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: made.ID, Name: "Bench", Scopes: identity.AllScopes()})
+			app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: made.ID, Name: "Bench " + rand.Text(), Scopes: identity.AllScopes()})
 			if err != nil {
 				return err
 			}

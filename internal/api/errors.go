@@ -191,6 +191,7 @@ var explanations = []explanation{
 	{"no_distribution", 422, "The payee has no destination", "Somebody in the list has no destination for the money.", "Add a destination for the payee that the pointer names."},
 	{"recipient_inactive", 422, "The recipient is not active", "Somebody in the list cannot be paid because the recipient is not active.", "Activate the recipient or leave it out."},
 	{"address_invalid", 422, "The address is not valid", "The crypto address fails its checksum or belongs to another network.", "Copy the whole address again and check its network."},
+	{"address_of_service", 422, "The address is the service's own", "The crypto address was given out by the service itself, so money sent there would not leave it.", "Name an address of a wallet of your own."},
 	{"iban_invalid", 422, "The IBAN is not valid", "The IBAN fails its check digits or has the wrong length for its country.", "Correct the IBAN."},
 	{"tax_id_invalid", 422, "The tax id is not valid", "The tax id does not have the form or the check digits of its type, or the country has no such type.", "Correct the tax id or its type; the message says which types there are."},
 	{"country_not_supported", 422, "The country is not supported", "The country is not served, or not a 2-letter ISO code.", "Use a supported ISO 3166-1 alpha-2 code."},

@@ -41,6 +41,8 @@ import (
 //	quote: a claim's price has ended quote.expired       claim: follow
 //	claim: waits for confirmations   claim.monitor       claim: follow, or give up
 //	claim: a refund is accepted      claim.refund        claim: screen the address, queue an output
+//	claim: an address is entered     claim.screen        claim: look for it on the sanctions lists
+//	claim: a settlement to pay out   claim.settle        claim: screen the address, queue an output
 //	webhook: an endpoint stopped     webhook.clear       webhook: cancel or delete what it left
 //	webhook: a range to send again   webhook.replay      webhook: add it to the queue
 //	payroll: received                payroll.release     payroll: release, which queues outputs; payout pays them at once or
@@ -70,6 +72,8 @@ func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look 
 		quote.JobExpired:      {Tx: claims.QuoteExpired},
 		claim.JobMonitor:      {Tx: claims.Monitor},
 		claim.JobRefund:       {Tx: claims.Send},
+		claim.JobScreen:       {Tx: claims.ScreenAddress},
+		claim.JobSettle:       {Tx: claims.SendSettlement},
 		delivery.JobClear:     {Tx: delivery.Clear},
 		delivery.JobReplay:    {Tx: delivery.HandleReplay},
 		payroll.JobRelease:    {Tx: out.Released(pay.Release)},

@@ -215,7 +215,9 @@ func claimRefusals(d *door) {
 	d.refused(404, "not_found", "POST", claimPath, ask(theirs, "10", "USD", ""))
 	d.refused(422, "amount_precision", "POST", claimPath, ask("a", "10.001", "USD", ""))
 	d.refused(422, "amount_not_positive", "POST", claimPath, ask("a", "0", "USD", ""))
-	d.refused(422, "amount_too_small", "POST", claimPath, ask("a", "0.99", "USD", "")) // 1,980 sat
+	d.refused(422, "amount_too_small", "POST", claimPath, ask("a", "0.99", "USD", ""))             // 1,980 sat
+	d.refused(422, "amount_too_large", "POST", claimPath, ask("a", "1050000000000.01", "USD", "")) // 21,000,000.0000002 BTC
+	d.refused(422, "amount_too_large", "POST", claimPath, ask("a", "21000001", "BTC", ""))
 	d.refused(422, "currency_not_supported", "POST", claimPath, ask("a", "10", "XXX", ""))
 	d.refused(422, "currency_not_supported", "POST", claimPath, ask("a", "10", "USD", `,"funding_currency":"EUR"`))
 	d.refused(422, "redirect_uri_invalid", "POST", claimPath, ask("a", "10", "USD", `,"return_url":"https://evil.example/"`))
@@ -236,8 +238,8 @@ func merchantSettings(d *door) {
 	d.refused(422, "invalid_parameter", "POST", path, `{"confirmations":3}`)
 	d.refused(422, "address_invalid", "POST", path, `{"settlement_address":"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}`)
 	own := d.claimOf("100.00")["funding_details"].(map[string]any)["address"].(string)
-	d.refused(422, "address_invalid", "POST", path, `{"settlement_address":"`+own+`"}`)
-	d.refused(422, "address_invalid", "POST", path, `{"settlement_address":"`+strings.ToUpper(own)+`"}`)
+	d.refused(422, "address_of_service", "POST", path, `{"settlement_address":"`+own+`"}`)
+	d.refused(422, "address_of_service", "POST", path, `{"settlement_address":"`+strings.ToUpper(own)+`"}`)
 	d.refused(422, "invalid_parameter", "POST", path, `{"origins":["https://shop.example/path"]}`)
 	d.ok("POST", path, `{"tolerance_bps":100,"confirmations":0,"late_policy":"requote","settlement_currency":"BTC","origins":["https://shop.example"]}`)
 	if v := d.ok("POST", path, `{"late_grace_seconds":5}`).read(d); v["confirmations"] != 0.0 || v["late_policy"] != "requote" || v["tolerance_bps"] != 100.0 ||

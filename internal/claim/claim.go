@@ -78,6 +78,8 @@ const (
 const (
 	JobMonitor = "claim.monitor" // a claim that still confirms: look whether it ever will; payload [Named]
 	JobRefund  = "claim.refund"  // a refund was accepted: send it
+	JobScreen  = "claim.screen"  // an address for settlements was entered: look for it on the sanctions lists
+	JobSettle  = "claim.settle"  // a settlement is to be paid to an address: send it
 )
 
 // Named is the payload of a job about a claim.
@@ -176,8 +178,7 @@ type Service struct {
 	BaseURL   string        // before the path of the checkout
 	// Lightning makes invoices; nil where claims are paid on the chain only.
 	Lightning *lightning.Service
-	// PerMinute and MaxOpen bound the claims of one company; 0 switches a limit off. Requests that are decided at the same
-	// moment may pass together.
+	// PerMinute and MaxOpen bound the claims of one company; 0 switches a limit off.
 	PerMinute, MaxOpen int64
 	// Screen says that money may not go to an address, for a subject of the company: it is on a sanctions list. Nil holds
 	// nothing.

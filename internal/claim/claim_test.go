@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/btcdtest"
 	"github.com/stipend/stipend/internal/chain/chaintest"
 	"github.com/stipend/stipend/internal/chain/sim"
@@ -284,6 +285,7 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
 
 // till is a merchant whose chain is under the test's hand.
 type till struct {
+	keys    *bitcoin.Signer
 	d       *db.DB
 	clock   *dbtest.Clock
 	lab     chaintest.Lab
@@ -302,9 +304,10 @@ func newTill(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) *ti
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	pool := chain.NewPool(d, network, chaintest.Wallet(t, d).Deriver())
+	keys := chaintest.Wallet(t, d)
+	pool := chain.NewPool(d, network, keys.Deriver())
 	claims := &claim.Service{Pool: pool, ChainName: network, Network: network, Validity: validity, BaseURL: "https://pay.example.com"}
-	x := &till{d: d, clock: clock, lab: lab, watcher: chain.NewWatcher(d, network, lab.Source(), log), claims: claims}
+	x := &till{d: d, keys: keys, clock: clock, lab: lab, watcher: chain.NewWatcher(d, network, lab.Source(), log), claims: claims}
 	x.jobs = job.NewRunner(d, job.Table{
 		chain.JobOutput: {Tx: deposit.OutputChanged}, deposit.JobChanged: {Tx: claims.Follow},
 		quote.JobExpired: {Tx: claims.QuoteExpired}, claim.JobMonitor: {Tx: claims.Monitor},

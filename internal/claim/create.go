@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,7 +79,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	}
 	q, err := quote.Make(ctx, tx, s.params(&c, c.Amount))
 	if err != nil {
-		if f, ok := fault.As(err); ok && errors.Is(err, quote.ErrTooSmall) {
+		if f, ok := fault.As(err); ok && (errors.Is(err, quote.ErrTooSmall) || errors.Is(err, money.ErrTooLarge)) {
 			return Claim{}, f.At("body", "/amount")
 		}
 		return Claim{}, err
@@ -161,26 +162,85 @@ func checkPayer(ctx context.Context, tx *db.Tx, by identity.Principal, companyID
 	return err
 }
 
+// inFlight is how many claims may be on their way to a commit at once, in all processes. Whoever is farther from a limit than that
+// need not wait for the others.
+const inFlight = 1024
+
+// checkLimits refuses what is committed or waits for this commit. Close to a limit it has the commit look again, where those
+// that were decided at the same moment are known.
 func (s *Service) checkLimits(ctx context.Context, tx *db.Tx, companyID string) error {
-	if s.PerMinute > 0 {
-		first, err := nthNewest(ctx, tx, companyID, s.PerMinute)
-		if err != nil {
-			return err
-		}
-		if again := first.Add(time.Minute); tx.Now().Before(again) {
-			return ErrTooOften.Detailf("A company may make %d claims a minute.", s.PerMinute).Set("retry_after", seconds(again.Sub(tx.Now())))
-		}
+	if s.PerMinute <= 0 && s.MaxOpen <= 0 {
+		return nil
 	}
-	if s.MaxOpen > 0 {
-		open, err := countOpen(ctx, tx, companyID, s.MaxOpen)
-		if err != nil {
+	limits := gate{s, companyID}
+	near, err := limits.check(ctx, tx, 1)
+	if err == nil && near {
+		tx.Defer(gates, limits)
+	}
+	return err
+}
+
+// gate is the company whose limits are looked at again with the commit.
+type gate struct {
+	s         *Service
+	companyID string
+}
+
+// gates come before the claims, and let one commit after the other through for each company.
+var gates = db.NewGroup(41, func(ctx context.Context, tx *db.Tx, items []any) error {
+	all := make([]gate, len(items))
+	for i, item := range items {
+		all[i] = item.(gate)
+	}
+	slices.SortFunc(all, func(a, b gate) int { return strings.Compare(a.companyID, b.companyID) }) // everybody waits in one order
+	all = slices.CompactFunc(all, func(a, b gate) bool { return a.companyID == b.companyID })
+	if err := closeGates(ctx, tx, all); err != nil {
+		return err
+	}
+	for _, g := range all {
+		if _, err := g.check(ctx, tx, 0); err != nil {
 			return err
-		}
-		if open >= s.MaxOpen {
-			return ErrTooManyOpen.Detailf("A company may have %d claims that wait for their payment. Cancel some, or wait until they expire.", s.MaxOpen).Set("retry_after", seconds(s.Validity))
 		}
 	}
 	return nil
+})
+
+// check refuses more claims than the limits allow, and says whether those in flight could pass one.
+func (g gate) check(ctx context.Context, tx *db.Tx, more int64) (near bool, err error) {
+	s, made := g.s, waitingClaims(tx, g.companyID)+more
+	if s.PerMinute > 0 {
+		wait, err := s.pause(ctx, tx, g.companyID, s.PerMinute-made+1)
+		if err != nil {
+			return false, err
+		}
+		if wait > 0 {
+			return false, ErrTooOften.Detailf("A company may make %d claims a minute.", s.PerMinute).Set("retry_after", seconds(wait))
+		}
+		if wait, err = s.pause(ctx, tx, g.companyID, s.PerMinute-made+1-inFlight); err != nil {
+			return false, err
+		}
+		near = wait > 0
+	}
+	if s.MaxOpen > 0 {
+		open, err := countOpen(ctx, tx, g.companyID, s.MaxOpen)
+		if err != nil {
+			return false, err
+		}
+		if open+made > s.MaxOpen {
+			return false, ErrTooManyOpen.Detailf("A company may have %d claims that wait for their payment. Cancel some, or wait until they expire.", s.MaxOpen).Set("retry_after", seconds(s.Validity))
+		}
+		near = near || open+made+inFlight > s.MaxOpen
+	}
+	return near, nil
+}
+
+// pause is how long until the n-th newest claim of a company is a minute old; a whole minute when there is no room for any.
+func (s *Service) pause(ctx context.Context, tx *db.Tx, companyID string, n int64) (time.Duration, error) {
+	if n <= 0 {
+		return time.Minute, nil
+	}
+	at, err := nthNewest(ctx, tx, companyID, n)
+	return max(0, at.Add(time.Minute).Sub(tx.Now())), err
 }
 
 // smallest is up to which value a payment may be taken before it is confirmed.

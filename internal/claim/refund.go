@@ -54,7 +54,7 @@ var (
 	ErrLink      = fault.New(fault.NotFound, "not_found", "This link does not work any more. Ask the merchant for another one.")
 	ErrRefundDue = fault.New(fault.Conflict, "already_processing", "A refund of this claim is already being paid out.")
 
-	errOwnAddress = errAddress.Detailf("This address belongs to the service itself. Name one of a wallet of yours.")
+	errOwnAddress = fault.New(fault.Invalid, "address_of_service", "This address belongs to the service itself. Name one of a wallet of yours.")
 
 	errTooLittle = fault.New(fault.Conflict, "amount_too_small", "What could be given back is less than sending it costs.")
 )
@@ -246,15 +246,13 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return nil
 	}
 	r := &all[i]
-	if s.Screen != nil {
-		held, err := s.Screen(ctx, tx, r.CompanyID, r.ID, r.Address)
-		if err != nil {
-			return err
-		}
-		if held {
-			job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
-			return nil
-		}
+	held, err := s.held(ctx, tx, r.CompanyID, r.ID, r.Address)
+	if err != nil {
+		return err
+	}
+	if held {
+		job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
+		return nil
 	}
 	// What is owed may have grown since, and a reorganisation may have taken from it.
 	if r.Amount, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, c.ID, c.Funding); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -99,6 +100,9 @@ func (s *Service) ChangeSettings(ctx context.Context, tx *db.Tx, by identity.Pri
 		}
 		if ours {
 			return now, errOwnAddress.At("body", "/settlement_address")
+		}
+		if change.PayoutAddress != nil {
+			job.Enqueue(tx, job.New{CompanyID: now.CompanyID, Kind: JobScreen, Payload: screenPayload{now.PayoutAddress}})
 		}
 	}
 	now.UpdatedAt = tx.Now()

@@ -2,12 +2,14 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
@@ -125,12 +127,64 @@ func (s *Service) settle(ctx context.Context, tx *db.Tx, settings Settings, amou
 	}); err != nil {
 		return x, err
 	}
-	if x.outputID == "" {
-		return x, nil
+	if x.outputID != "" {
+		job.Enqueue(tx, job.New{CompanyID: x.CompanyID, Kind: JobSettle, Payload: settlementPayload{x.ID}})
 	}
-	return x, payout.Add(tx, []payout.Output{{
-		CompanyID: x.CompanyID, ID: x.outputID, PayrollID: x.ID, PaymentID: x.ID, Rail: payout.RailBitcoin, Amount: amount, Input: amount, Address: x.Address,
+	return x, nil
+}
+
+type settlementPayload struct {
+	SettlementID string `json:"settlement_id"`
+}
+
+// SendSettlement gives a settlement to the engine that pays everybody (job claim.settle). While its address is on a sanctions list,
+// it waits.
+func (s *Service) SendSettlement(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in settlementPayload
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	x, err := findSettlement(ctx, tx, j.CompanyID, in.SettlementID)
+	if err != nil {
+		return err
+	}
+	if _, err := payout.Get(ctx, tx, x.CompanyID, x.outputID); !errors.Is(err, db.ErrNoRows) {
+		return err // it was sent
+	}
+	held, err := s.held(ctx, tx, x.CompanyID, x.Address, x.Address)
+	if err != nil {
+		return err
+	}
+	if held {
+		job.Enqueue(tx, job.New{CompanyID: x.CompanyID, Kind: JobSettle, Payload: in, RunAt: tx.Now().Add(refundLater)})
+		return nil
+	}
+	return payout.Add(tx, []payout.Output{{
+		CompanyID: x.CompanyID, ID: x.outputID, PayrollID: x.ID, PaymentID: x.ID, Rail: payout.RailBitcoin, Amount: x.Amount, Input: x.Amount, Address: x.Address,
 	}})
+}
+
+type screenPayload struct {
+	Address string `json:"address"`
+}
+
+// ScreenAddress looks for an address on the sanctions lists as soon as settlements are to go there (job claim.screen), so that
+// somebody can decide before money waits.
+func (s *Service) ScreenAddress(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in screenPayload
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	_, err := s.held(ctx, tx, j.CompanyID, in.Address, in.Address)
+	return err
+}
+
+// held says that money may not go to an address now.
+func (s *Service) held(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {
+	if s.Screen == nil {
+		return false, nil
+	}
+	return s.Screen(ctx, tx, companyID, subjectID, address)
 }
 
 // followSettlement looks what became of a settlement's payout.

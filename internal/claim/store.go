@@ -33,6 +33,31 @@ func insertClaim(tx *db.Tx, c *Claim) {
 	})
 }
 
+// waitingClaims is how many claims of a company this transaction has made.
+func waitingClaims(tx *db.Tx, companyID string) (n int64) {
+	for _, row := range tx.Deferred(claimRows) {
+		if row.([]any)[0] == companyID {
+			n++
+		}
+	}
+	return n
+}
+
+// closeGates waits until nobody else is about to commit claims of these companies, and lets nobody through before the commit.
+func closeGates(ctx context.Context, tx *db.Tx, all []gate) error {
+	rows := make([][]any, len(all))
+	for i, g := range all {
+		rows[i] = []any{g.companyID}
+	}
+	for values, args := range tx.Values(rows, 1) {
+		if _, err := tx.Exec(ctx, "INSERT INTO claim_gates (company_id) "+values+`
+			ON CONFLICT (company_id) DO UPDATE SET company_id = excluded.company_id`, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func scanClaim(scan func(...any) error) (Claim, error) {
 	var c Claim
 	var state, exception, late, denom, funding, settle string

@@ -101,23 +101,34 @@ func (d *DB) commitLoop() {
 	}
 }
 
-// A committer that starts while others are at work lets more writes come in first, for no longer than gatherFor: those whom the
-// last commit has answered are about to write again, and one commit for many costs little more than one for few.
+// A committer that starts while others are at work lets more writes come in first, for as long as a commit has lately taken and no
+// longer than gatherMost: those whom the last commit has answered are about to write again, and one commit for many costs little
+// more than one for few.
 const (
-	gatherFor  = 2 * time.Millisecond
-	gatherStep = 100 * time.Microsecond
-	gathered   = 24 // writes that are worth a commit of their own
+	gatherLeast = 2 * time.Millisecond
+	gatherMost  = 6 * time.Millisecond
+	gatherStep  = 200 * time.Microsecond
+	gathered    = 24 // writes that are worth a commit of their own
 )
 
 func (d *DB) gather() {
-	for waited := time.Duration(0); waited < gatherFor && d.busy.Load() > 0 && len(d.queue) < gathered; waited += gatherStep {
+	for waited, limit := time.Duration(0), min(max(gatherLeast, time.Duration(d.lately.Load())), gatherMost); waited < limit && d.busy.Load() > 0 &&
+		len(d.queue) < gathered; waited += gatherStep {
 		time.Sleep(gatherStep)
 	}
+}
+
+// note remembers how long commits take, the last few most of all.
+func (d *DB) note(took time.Duration) {
+	was := d.lately.Load()
+	d.lately.Store(was + (int64(took)-was)/4)
 }
 
 // serve takes everything that waits, up to maxBatch, and runs it.
 func (d *DB) serve(first *request) {
 	d.gather()
+	began := time.Now()
+	defer func() { d.note(time.Since(began)) }()
 	d.busy.Add(1)
 	defer d.busy.Add(-1)
 	batch := []*request{first}

@@ -181,7 +181,8 @@ func shorten(r money.Rate) (money.Rate, error) {
 	return money.ParseRate(r.Base(), r.Quote(), text[:end])
 }
 
-// Make holds a price for an object that has none yet in this asset. It answers ErrRateUnavailable and ErrTooSmall. The row
+// Make holds a price for an object that has none yet in this asset. It answers ErrRateUnavailable, ErrTooSmall and, where it comes to
+// more bitcoin than there can be, money.ErrTooLarge. The row
 // is written with the commit, so the same transaction does not read it back.
 func Make(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 	q, err := build(ctx, tx, p, 1)
@@ -195,6 +196,9 @@ func Make(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 	return q, nil
 }
 
+// mostBTC is all bitcoin that there will ever be, in satoshis.
+const mostBTC = 21_000_000_00_000_000
+
 func build(ctx context.Context, tx *db.Tx, p Params, number int64) (Quote, error) {
 	if p.Due.Sign() <= 0 {
 		return Quote{}, ErrTooSmall.Detailf("Nothing is due, so there is nothing to quote.")
@@ -202,6 +206,9 @@ func build(ctx context.Context, tx *db.Tx, p Params, number int64) (Quote, error
 	rate, funding, err := Price(ctx, tx, p.Due, p.Funding, p.SpreadBps)
 	if err != nil {
 		return Quote{}, err
+	}
+	if p.Funding == money.BTC && funding.Units() > mostBTC {
+		return Quote{}, money.ErrTooLarge.Detailf("The amount comes to %s BTC; there are never more than %s BTC.", funding, money.New(money.BTC, mostBTC))
 	}
 	now := tx.Now()
 	return Quote{

@@ -1,0 +1,251 @@
+package claim_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/quote"
+)
+
+// Requests that are decided at the same moment are counted together, whoever's transaction they are in.
+func TestLimitsHoldForClaimsThatAreMadeAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		perMinute, maxOpen int64
+		refused            error
+	}{
+		{"a minute", 7, 0, claim.ErrTooOften},
+		{"open", 0, 7, claim.ErrTooManyOpen},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+				till := newTill(t, d, clock, simLab{sim.New(d)})
+				till.claims.PerMinute, till.claims.MaxOpen = c.perMinute, c.maxOpen
+				var made atomic.Int64
+				var all sync.WaitGroup
+				for range 30 {
+					all.Go(func() {
+						err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+							_, err := till.claims.Create(ctx, tx, till.by, claim.CreateParams{PayerID: "customer", AmountText: "100", Currency: "USD"})
+							return err
+						})
+						switch {
+						case err == nil:
+							made.Add(1)
+						case !errors.Is(err, c.refused):
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				if made.Load() != 7 {
+					t.Errorf("%d claims were made, want 7", made.Load())
+				}
+			})
+		})
+	}
+}
+
+// payouts has the till pay out what it is asked to, by the engine that pays everybody.
+func (x *till) payouts(t *testing.T, c chain.Source) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	engine := payout.New(payout.Config{Chain: network, Source: c, Pool: x.claims.Pool, Signer: x.keys, Log: log, FeeMaxAge: 10_000 * time.Hour})
+	if err := engine.RefreshFees(t.Context(), x.d); err != nil {
+		t.Fatal(err)
+	}
+	table := engine.Jobs()
+	for kind, run := range map[string]job.TxHandler{
+		chain.JobOutput: deposit.OutputChanged, deposit.JobChanged: x.claims.Follow, quote.JobExpired: x.claims.QuoteExpired, claim.JobMonitor: x.claims.Monitor,
+		claim.JobRefund: x.claims.Send, claim.JobScreen: x.claims.ScreenAddress, claim.JobSettle: x.claims.SendSettlement, payout.JobChanged: x.claims.PayoutChanged,
+	} {
+		table[kind] = job.Entry{Tx: run}
+	}
+	x.jobs = job.NewRunner(x.d, table, nil, log)
+}
+
+func (x *till) settings(t *testing.T, c claim.Change) {
+	t.Helper()
+	x.write(t, func(ctx context.Context, tx *db.Tx) error {
+		_, err := x.claims.ChangeSettings(ctx, tx, x.by, "", c)
+		return err
+	})
+}
+
+func (x *till) settlements(t *testing.T) (all []claim.Settlement) {
+	t.Helper()
+	x.write(t, func(ctx context.Context, tx *db.Tx) (err error) {
+		all, _, err = x.claims.Settlements(ctx, tx, x.by, "", 1, 100)
+		return err
+	})
+	return all
+}
+
+// A schedule settles what there is, a day or a week after it did the last time, and nothing twice.
+func TestSettlementsKeepTheirSchedule(t *testing.T) {
+	for schedule, every := range map[string]time.Duration{"daily": 24 * time.Hour, "weekly": 7 * 24 * time.Hour} {
+		t.Run(schedule, func(t *testing.T) {
+			dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+				till := newTill(t, d, clock, simLab{sim.New(d)})
+				sell := func() {
+					s := till.open(t)
+					s.pay(full)
+					s.mine(1)
+					s.is(claim.Paid)
+				}
+				due := func(want int, why string) {
+					t.Helper()
+					if err := till.claims.SettleDue(t.Context(), d); err != nil {
+						t.Fatal(err)
+					}
+					if got := till.settlements(t); len(got) != want {
+						t.Fatalf("%s: %d settlements, want %d", why, len(got), want)
+					}
+				}
+				sell()
+				due(0, "by hand, as it is at first")
+				till.settings(t, claim.Change{Schedule: &schedule})
+				due(1, "at once when it is chosen")
+				if x := till.settlements(t)[0]; x.Amount != money.New(money.USD, 99_00) || x.State != claim.Completed {
+					t.Errorf("settled %s %s, %s", x.Amount, x.Amount.Asset(), x.State)
+				}
+				sell()
+				due(1, "its time has not come")
+				clock.Advance(every - time.Second)
+				due(1, "a second before")
+				clock.Advance(time.Second)
+				due(2, "in time")
+				due(2, "asked again")
+				clock.Advance(every)
+				due(2, "nothing came")
+				sell()
+				clock.Advance(every)
+				due(3, "the time after")
+				till.checkBooks(t)
+			})
+		})
+	}
+}
+
+// refund offers what a claim owes its payer, and names where to.
+func (s *sale) refund(to string) {
+	s.Helper()
+	s.till.write(s.T, func(ctx context.Context, tx *db.Tx) error {
+		_, token, err := s.till.claims.Refund(ctx, tx, s.till.by, "", s.id)
+		if err != nil {
+			return err
+		}
+		_, err = s.till.claims.Accept(ctx, tx, s.id, token, to)
+		return err
+	})
+	s.must(nil)
+}
+
+func (s *sale) refundIs(state claim.RefundState, refunded int64) claim.Refund {
+	s.Helper()
+	var all []claim.Refund
+	s.till.write(s.T, func(ctx context.Context, tx *db.Tx) (err error) {
+		all, err = s.till.claims.Refunds(ctx, tx, s.till.by, "", s.id)
+		return err
+	})
+	if c := s.look(); len(all) != 1 || all[0].State != state || c.Refunded.Units() != refunded {
+		s.Fatalf("refunds %+v, refunded %s; want one that is %s, and %d", all, c.Refunded, state, refunded)
+	}
+	return all[0]
+}
+
+// A payout of a refund that the chain takes back is owed again until it is in a block once more.
+func TestARefundThatTheChainTakesBack(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		world := sim.New(d)
+		till := newTill(t, d, clock, simLab{world})
+		till.payouts(t, world)
+		s := till.open(t)
+		s.pay(full + 50_000)
+		s.mine(6)
+		s.is(claim.Paid)
+		s.refund(world.Home())
+		s.refundIs(claim.RefundAccepted, 0)
+		s.mine(6)
+		paid := s.refundIs(claim.RefundPaid, 50_000)
+		s.reorg(6)
+		s.refundIs(claim.RefundAccepted, 0)
+		s.is(claim.Paid)
+		s.mine(7)
+		if again := s.refundIs(claim.RefundPaid, 50_000); again.TxHash != paid.TxHash {
+			t.Errorf("paid by %s, then by %s", paid.TxHash, again.TxHash)
+		}
+		till.checkBooks(t)
+	})
+}
+
+// While an address is on a sanctions list, neither a refund nor a settlement goes there; both go once somebody has cleared it.
+func TestMoneyThatSomebodyHasToLookAtWaits(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		world := sim.New(d)
+		till := newTill(t, d, clock, simLab{world})
+		till.payouts(t, world)
+		to := world.Home()
+		var held atomic.Bool
+		var asked atomic.Int64
+		held.Store(true)
+		till.claims.Screen = func(_ context.Context, _ *db.Tx, companyID, _, address string) (bool, error) {
+			asked.Add(1)
+			if companyID != till.company || address != to {
+				t.Errorf("asked about %s of %s", address, companyID)
+			}
+			return held.Load(), nil
+		}
+		inBTC := "BTC"
+		till.settings(t, claim.Change{SettleIn: &inBTC, PayoutAddress: &to})
+		till.settle(t)
+		if asked.Load() != 1 {
+			t.Errorf("the address was looked for %d times when it was entered, want once", asked.Load())
+		}
+		s := till.open(t)
+		s.pay(full + 50_000)
+		s.mine(6)
+		s.is(claim.Paid)
+		s.refund(to)
+		till.write(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := till.claims.Settle(ctx, tx, till.by, "", "BTC", "")
+			return err
+		})
+		for range 3 {
+			s.after(10 * time.Minute)
+			s.mine(6)
+		}
+		if r := s.refundIs(claim.RefundAccepted, 0); r.TxHash != "" {
+			t.Errorf("the refund went out in %s", r.TxHash)
+		}
+		if all := till.settlements(t); len(all) != 1 || all[0].State != claim.Processing || all[0].TxHash != "" {
+			t.Errorf("settlements: %+v", all)
+		}
+		held.Store(false)
+		s.after(10 * time.Minute)
+		s.mine(6)
+		s.refundIs(claim.RefundPaid, 50_000)
+		if all := till.settlements(t); len(all) != 1 || all[0].State != claim.Completed || all[0].TxHash == "" || all[0].Amount.Units() != 198_000 {
+			t.Errorf("settlements: %+v", all)
+		}
+		if left := s.balance(ledger.RefundPayable, s.id, money.BTC); left != 0 {
+			t.Errorf("%d satoshis are still owed", left)
+		}
+		till.checkBooks(t)
+	})
+}
