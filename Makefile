@@ -24,7 +24,7 @@ build: ## build bin/stipend, one static binary
 
 .PHONY: test
 test: ## run all tests on both databases (PKG=./internal/money/... narrows them); installs what is missing
-	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth
+	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth iso20022
 	@go test -count=1 -timeout 30m $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
 .PHONY: screenshots
@@ -47,7 +47,7 @@ test-core: ## run the tests of the chain against a node of Bitcoin Core's kind: 
 
 .PHONY: race
 race: ## run all tests under the race detector; needs a C compiler
-	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth
+	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth iso20022
 	@CGO_ENABLED=1 go test -race -count=1 $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
 .PHONY: lint

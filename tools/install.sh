@@ -11,11 +11,12 @@
 #   lint         golangci-lint
 #   contract     from npm: the linters of the contract and the generator of its TypeScript types (tools/npm)
 #   webhooks     the npm package standardwebhooks, whose verifier must accept what we sign; needs node and npm
+#   iso20022     schemas of ISO 20022 as Debian's libhbci4j-core-java has them, and xmllint, by which our messages are checked
 #   oauth        the npm packages openid-client and oauth4webapi, which must complete our authorization flow; needs node and npm
 #
 # Everything goes to .tools/, except PostgreSQL and Chromium when this runs as root on a Debian system: then they are the
 # system's packages.
-# Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks]
+# Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks] [iso20022]
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.tools
@@ -218,6 +219,27 @@ anvil() {
 	npm install --prefix "$tools/anvil" --no-save --ignore-scripts --no-audit --no-fund "@foundry-rs/anvil-$package@$anvil_version" >&2
 }
 
+# iso20022 takes the schemas out of Debian's package of a library for online banking; nothing of it is run. As root xmllint, and an
+# SFTP server that others wrote, become the system's packages.
+iso20022() {
+	if ! command -v xmllint >/dev/null || [ ! -x /usr/lib/openssh/sftp-server ]; then
+		apt libxml2-utils openssh-sftp-server || {
+			say "no xmllint or no SFTP server: install the packages libxml2-utils and openssh-sftp-server"
+			exit 1
+		}
+	fi
+	[ -s "$tools/iso20022/schemas.jar" ] && return
+	say "fetching the schemas of ISO 20022"
+	mkdir -p "$tools/iso20022"
+	(
+		cd "$tools/iso20022"
+		apt-get download libhbci4j-core-java >&2 || { apt-get update >&2 && apt-get download libhbci4j-core-java >&2; }
+		dpkg-deb -x libhbci4j-core-java_*.deb package
+		cp package/usr/share/java/hbci4j-core.jar schemas.jar
+		rm -r package libhbci4j-core-java_*.deb
+	)
+}
+
 # oauth has a directory of its own for the same reason.
 oauth() {
 	if ! command -v npm >/dev/null; then
@@ -231,7 +253,7 @@ oauth() {
 	npm install --prefix "$tools/npm/oauth" --no-save --ignore-scripts --no-audit --no-fund $oauth_packages >&2
 }
 
-[ $# -gt 0 ] || set -- btcd anvil postgres chromium axe lint contract webhooks
+[ $# -gt 0 ] || set -- btcd anvil postgres chromium axe lint contract webhooks iso20022
 for tool; do
 	case $tool in
 	btcd) go_tool btcd github.com/btcsuite/btcd "$btcd_version" ;;
@@ -245,6 +267,7 @@ for tool; do
 	axe) axe ;;
 	webhooks) webhooks ;;
 	oauth) oauth ;;
+	iso20022) iso20022 ;;
 	*)
 		say "no tool is called $tool"
 		exit 2

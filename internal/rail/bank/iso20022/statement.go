@@ -45,6 +45,7 @@ type Entry struct {
 	Booked    time.Time
 	Valued    time.Time
 	Type      Type
+	Batch     Batch // of payments that were ordered and booked together
 	Details   []Detail
 	Info      string
 	Err       error // what cannot be read of it: its amount, a date. The others stand.
@@ -62,6 +63,12 @@ type Type struct {
 
 // Returned says whether it is the return of an earlier payment.
 func (t Type) Returned() bool { return t.SubFamily == "RRTN" || t.SubFamily == "PRRT" }
+
+// Batch names the group of payments that a booking is of, by what its order called it.
+type Batch struct {
+	MessageID     string `xml:"MsgId,omitempty"`
+	PaymentInfoID string `xml:"PmtInfId,omitempty"`
+}
 
 // Detail is one payment of a booking.
 type Detail struct {
@@ -103,12 +110,12 @@ type Charge struct {
 // The shapes of the messages. They serve all versions from 02 on: where a version moved something, both places stand here.
 type (
 	account struct {
-		IBAN     string `xml:"Id>IBAN,omitempty"`
-		Other    string `xml:"Id>Othr>Id,omitempty"`
-		Currency string `xml:"Ccy,omitempty"`
-		Owner    string `xml:"Ownr>Nm,omitempty"`
-		BIC      string `xml:"Svcr>FinInstnId>BICFI,omitempty"`
-		OldBIC   string `xml:"Svcr>FinInstnId>BIC,omitempty"`
+		IBAN     *string `xml:"Id>IBAN"`
+		Other    *string `xml:"Id>Othr>Id"`
+		Currency string  `xml:"Ccy,omitempty"`
+		Owner    *string `xml:"Ownr>Nm"`
+		BIC      *string `xml:"Svcr>FinInstnId>BICFI"`
+		OldBIC   *string `xml:"Svcr>FinInstnId>BIC"`
 	}
 	balance struct {
 		Type   code   `xml:"Tp>CdOrPrtry"`
@@ -117,24 +124,24 @@ type (
 		Date   *date  `xml:"Dt"`
 	}
 	bookingType struct {
-		Domain    string `xml:"Domn>Cd,omitempty"`
-		Family    string `xml:"Domn>Fmly>Cd,omitempty"`
-		SubFamily string `xml:"Domn>Fmly>SubFmlyCd,omitempty"`
-		Own       string `xml:"Prtry>Cd,omitempty"`
+		Domain    *string `xml:"Domn>Cd"`
+		Family    *string `xml:"Domn>Fmly>Cd"`
+		SubFamily *string `xml:"Domn>Fmly>SubFmlyCd"`
+		Own       *string `xml:"Prtry>Cd"`
 	}
 	status struct {
 		Code string `xml:"Cd,omitempty"`
 		Text string `xml:",chardata"` // up to version 03
 	}
 	party struct {
-		Name  string `xml:"Nm,omitempty"` // up to version 03
-		Party string `xml:"Pty>Nm,omitempty"`
-		Agent string `xml:"Agt>FinInstnId>Nm,omitempty"`
+		Name  string  `xml:"Nm,omitempty"` // up to version 03
+		Party *string `xml:"Pty>Nm"`
+		Agent *string `xml:"Agt>FinInstnId>Nm"`
 	}
 	agent struct {
-		BIC    string `xml:"FinInstnId>BICFI,omitempty"`
-		OldBIC string `xml:"FinInstnId>BIC,omitempty"`
-		Member string `xml:"FinInstnId>ClrSysMmbId>MmbId,omitempty"`
+		BIC    *string `xml:"FinInstnId>BICFI"`
+		OldBIC *string `xml:"FinInstnId>BIC"`
+		Member *string `xml:"FinInstnId>ClrSysMmbId>MmbId"`
 	}
 	charge struct {
 		Amount Amount `xml:"Amt"`
@@ -155,6 +162,18 @@ type (
 		TransactionID string `xml:"TxId,omitempty"`
 		MandateID     string `xml:"MndtId,omitempty"`
 	}
+	remittance struct {
+		Free       []string     `xml:"Ustrd"`
+		Structured []structured `xml:"Strd"`
+	}
+	structured struct {
+		Reference *string  `xml:"CdtrRefInf>Ref"`
+		Free      []string `xml:"AddtlRmtInf"`
+	}
+	returned struct {
+		Reason *code    `xml:"Rsn"`
+		Info   []string `xml:"AddtlInf"`
+	}
 	transaction struct {
 		References *references  `xml:"Refs"`
 		Amount     *Amount      `xml:"Amt"`
@@ -169,11 +188,8 @@ type (
 		CreditorAt *account     `xml:"RltdPties>CdtrAcct"`
 		DebtorBank *agent       `xml:"RltdAgts>DbtrAgt"`
 		CreditBank *agent       `xml:"RltdAgts>CdtrAgt"`
-		Free       []string     `xml:"RmtInf>Ustrd"`
-		Structured []string     `xml:"RmtInf>Strd>CdtrRefInf>Ref"`
-		OldFree    []string     `xml:"RmtInf>Strd>AddtlRmtInf"`
-		Reason     *code        `xml:"RtrInf>Rsn"`
-		ReasonInfo []string     `xml:"RtrInf>AddtlInf"`
+		Remittance *remittance  `xml:"RmtInf"`
+		Return     *returned    `xml:"RtrInf"`
 		Info       string       `xml:"AddtlTxInf,omitempty"`
 	}
 )
@@ -294,7 +310,7 @@ func (r *reader) statement(s *Statement, fn func(*Statement, *Entry) error) erro
 		case "Acct":
 			var a account
 			err = r.decode(&a, e)
-			s.Account, s.Currency, s.Owner, s.Bank = a.number(), strings.TrimSpace(a.Currency), strings.TrimSpace(a.Owner), either(a.BIC, a.OldBIC)
+			s.Account, s.Currency, s.Owner, s.Bank = a.number(), strings.TrimSpace(a.Currency), said(a.Owner), either(said(a.BIC), said(a.OldBIC))
 		case "Bal":
 			if len(s.Balances) >= 100 {
 				return r.where(fmt.Errorf("%w: over 100 balances", ErrTooMuch))
@@ -406,7 +422,7 @@ func (r *reader) entry() (*Entry, error) {
 		case "AddtlNtryInf":
 			err = text(&e.Info)
 		case "NtryDtls":
-			transactions, err = r.details(transactions)
+			transactions, err = r.details(&e, transactions)
 		default:
 			err = r.skipWithin()
 		}
@@ -430,12 +446,22 @@ func (r *reader) entry() (*Entry, error) {
 // skipWithin passes over an element of an entry, whose size counts for the entry.
 func (r *reader) skipWithin() error { return r.where(r.d.Skip()) }
 
-func (r *reader) details(all []transaction) ([]transaction, error) {
+func (r *reader) details(of *Entry, all []transaction) ([]transaction, error) {
 	for {
 		r.unit()
 		start, ok, err := r.child()
 		if err != nil || !ok {
 			return all, err
+		}
+		if start.Name.Local == "Btch" {
+			var b Batch
+			if err := r.decode(&b, start); err != nil {
+				return all, err
+			}
+			if of.Batch == (Batch{}) {
+				of.Batch = Batch{word(b.MessageID), word(b.PaymentInfoID)}
+			}
+			continue
 		}
 		if start.Name.Local != "TxDtls" {
 			if err := r.skipWithin(); err != nil {
@@ -465,8 +491,20 @@ func (t *transaction) read(e *Entry, only bool, note func(error)) Detail {
 		UETR: word(refs.UETR), MandateID: word(refs.MandateID),
 		Credit: e.Credit, Type: e.Type,
 		Debtor: t.Debtor.read(t.DebtorAt, t.DebtorBank), Creditor: t.Creditor.read(t.CreditorAt, t.CreditBank), UltimateDebtor: t.Ultimate.name(),
-		Remittance: clean(append(t.Free, t.OldFree...)), Creditors: clean(t.Structured),
-		ReturnReason: t.Reason.value(), ReturnInfo: clean(t.ReasonInfo), Info: strings.TrimSpace(t.Info),
+		Info: strings.TrimSpace(t.Info),
+	}
+	if m := t.Remittance; m != nil {
+		free := m.Free
+		for _, s := range m.Structured {
+			free = append(free, s.Free...)
+			if ref := said(s.Reference); ref != "" {
+				d.Creditors = append(d.Creditors, ref)
+			}
+		}
+		d.Remittance = clean(free)
+	}
+	if back := t.Return; back != nil {
+		d.ReturnReason, d.ReturnInfo = back.Reason.value(), clean(back.Info)
 	}
 	if t.Side != "" {
 		d.Credit = strings.TrimSpace(t.Side) == "CRDT"
@@ -507,29 +545,45 @@ func (t *transaction) read(e *Entry, only bool, note func(error)) Detail {
 }
 
 func (t bookingType) read() Type {
-	return Type{strings.TrimSpace(t.Domain), strings.TrimSpace(t.Family), strings.TrimSpace(t.SubFamily), strings.TrimSpace(t.Own)}
+	return Type{said(t.Domain), said(t.Family), said(t.SubFamily), said(t.Own)}
 }
 
 func (a *account) number() string {
 	if a == nil {
 		return ""
 	}
-	return strings.ReplaceAll(either(a.IBAN, a.Other), " ", "")
+	return strings.ReplaceAll(either(said(a.IBAN), said(a.Other)), " ", "")
 }
 
 func (p *party) name() string {
 	if p == nil {
 		return ""
 	}
-	return either(either(p.Party, p.Name), p.Agent)
+	return either(either(said(p.Party), p.Name), said(p.Agent))
 }
 
 func (p *party) read(at *account, bank *agent) Party {
 	who := Party{Name: p.name(), Account: at.number()}
 	if bank != nil {
-		who.Bank = either(either(bank.BIC, bank.OldBIC), bank.Member)
+		who.Bank = either(either(said(bank.BIC), said(bank.OldBIC)), said(bank.Member))
 	}
 	return who
+}
+
+// said is a text that may be absent.
+func said(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return strings.TrimSpace(*s)
+}
+
+// some is the other way round.
+func some(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // word is a reference; banks write NOTPROVIDED where there is none.

@@ -87,6 +87,9 @@ func TestAStatementIsReadWhole(t *testing.T) {
 	if diff := cmp.Diff(credit, got.entries[0], same); diff != "" {
 		t.Error(diff)
 	}
+	if b := got.entries[1].Batch; b != (Batch{"STP1", "STP1-1"}) {
+		t.Errorf("a batch of %+v", b)
+	}
 	batch := got.entries[1].Details
 	if len(batch) != 2 || batch[0].Amount != eur(800_00) || batch[0].EndToEndID != "out_a" || batch[0].PaymentInfoID != "STP1-1" || batch[0].Credit ||
 		batch[1].Amount != eur(500_00) || len(batch[1].Charges) != 1 || batch[1].Charges[0] != (Charge{eur(20), false}) {

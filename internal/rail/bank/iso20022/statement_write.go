@@ -52,7 +52,7 @@ func WriteStatement(w io.Writer, s Statement) (*StatementWriter, error) {
 		}{instantText(s.From), instantText(s.To)})
 	}
 	at := accountOf(s.Account)
-	at.Currency, at.Owner, at.BIC = s.Currency, cut(s.Owner, 140), s.Bank
+	at.Currency, at.Owner, at.BIC = s.Currency, some(cut(s.Owner, 140)), some(s.Bank)
 	sw.put("Acct", at)
 	for _, b := range s.Balances {
 		side, amount := "CRDT", b.Amount
@@ -82,16 +82,27 @@ func (w *StatementWriter) Entry(e Entry) error {
 		Valued    *date         `xml:"ValDt"`
 		Servicer  string        `xml:"AcctSvcrRef,omitempty"`
 		Type      bookingType   `xml:"BkTxCd"`
-		Details   []transaction `xml:"NtryDtls>TxDtls"`
+		Details   *entryDetails `xml:"NtryDtls"`
 		Info      string        `xml:"AddtlNtryInf,omitempty"`
 	}{
 		Reference: cut(e.Reference, 35), Amount: AmountOf(e.Amount), Side: sideOf(e.Credit), Reversal: e.Reversal, Status: status{Code: e.Status},
 		Booked: dayOf(e.Booked), Valued: dayOf(e.Valued), Servicer: cut(e.Servicer, 35), Type: e.Type.shape(), Info: cut(e.Info, 500),
 	}
+	if e.Batch != (Batch{}) || len(e.Details) > 0 {
+		shape.Details = new(entryDetails)
+	}
+	if e.Batch != (Batch{}) {
+		shape.Details.Batch = &Batch{cut(e.Batch.MessageID, 35), cut(e.Batch.PaymentInfoID, 35)}
+	}
 	for _, d := range e.Details {
-		shape.Details = append(shape.Details, d.shape(e))
+		shape.Details.Payments = append(shape.Details.Payments, d.shape(e))
 	}
 	return w.out.EncodeElement(shape, xml.StartElement{Name: xml.Name{Local: "Ntry"}})
+}
+
+type entryDetails struct {
+	Batch    *Batch        `xml:"Btch"`
+	Payments []transaction `xml:"TxDtls"`
 }
 
 // Close ends the statement and the message.
@@ -146,17 +157,20 @@ func (d Detail) shape(e Entry) transaction {
 		}
 		t.Charges = []charges{list}
 	}
+	if len(d.Remittance)+len(d.Creditors) > 0 {
+		t.Remittance = new(remittance)
+	}
 	for _, line := range d.Remittance {
-		t.Free = append(t.Free, cut(line, 140))
+		t.Remittance.Free = append(t.Remittance.Free, cut(line, 140))
 	}
 	for _, ref := range d.Creditors {
-		t.Structured = append(t.Structured, cut(ref, 35))
+		t.Remittance.Structured = append(t.Remittance.Structured, structured{Reference: some(cut(ref, 35))})
 	}
 	if d.ReturnReason != "" {
-		t.Reason = &code{Code: cut(d.ReturnReason, 4)}
-	}
-	for _, line := range d.ReturnInfo {
-		t.ReasonInfo = append(t.ReasonInfo, cut(line, 105))
+		t.Return = &returned{Reason: &code{Code: cut(d.ReturnReason, 4)}}
+		for _, line := range d.ReturnInfo {
+			t.Return.Info = append(t.Return.Info, cut(line, 105))
+		}
 	}
 	return t
 }
@@ -166,7 +180,7 @@ func (t Type) shape() bookingType {
 	if t == (Type{}) {
 		t = Type{Domain: "XTND", Family: "NTAV", SubFamily: "NTAV"}
 	}
-	return bookingType(t)
+	return bookingType{some(t.Domain), some(t.Family), some(t.SubFamily), some(t.Own)}
 }
 
 func sideOf(credit bool) string {
@@ -180,7 +194,7 @@ func partyOf(name string) *party {
 	if name == "" {
 		return nil
 	}
-	return &party{Party: cut(name, 140)}
+	return &party{Party: some(cut(name, 140))}
 }
 
 func accountAt(number string) *account {
@@ -194,9 +208,9 @@ func accountAt(number string) *account {
 // accountOf tells an IBAN from another number by its form.
 func accountOf(number string) account {
 	if IsIBAN(number) {
-		return account{IBAN: number}
+		return account{IBAN: &number}
 	}
-	return account{Other: cut(number, 34)}
+	return account{Other: some(cut(number, 34))}
 }
 
 func agentOf(bank string) *agent {
@@ -204,9 +218,9 @@ func agentOf(bank string) *agent {
 	case bank == "":
 		return nil
 	case IsBIC(bank):
-		return &agent{BIC: bank}
+		return &agent{BIC: &bank}
 	}
-	return &agent{Member: cut(bank, 35)}
+	return &agent{Member: some(cut(bank, 35))}
 }
 
 // IsIBAN says whether a number has the form and the check digits of an IBAN.

@@ -1,0 +1,213 @@
+package iso20022
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+const namespaceStatus = "urn:iso:std:iso:20022:tech:xsd:pain.002.001.10"
+
+// Status is what a bank says of one order (pain.002): of all of it, of its group of payments, or of single ones.
+type Status struct {
+	ID       string // of the answer
+	Order    string // the file that it answers
+	Code     string // of the whole, "" when the bank speaks of payments only
+	Reasons  []Reason
+	Payments []PaymentStatus
+}
+
+// PaymentStatus is what a bank says of one payment.
+type PaymentStatus struct {
+	ID      string // end to end
+	Code    string
+	Reasons []Reason
+}
+
+// Reason is why: a code of ISO's list or the bank's own, and words.
+type Reason struct {
+	Code string
+	Info []string
+}
+
+// Meaning is what a status comes to.
+type Meaning int
+
+// The meanings.
+const (
+	Unknown  Meaning = iota // not said yet, or a code that nobody knows
+	Taken                   // the bank has it, and it is on its way
+	Paid                    // the money has left for good
+	Rejected                // it will not be paid
+	Mixed                   // some of it is rejected; the payments say which
+)
+
+// Means reads a status of the list of ISO 20022.
+func Means(code string) Meaning {
+	switch code {
+	case "RCVD", "ACTC", "ACCP", "ACSP", "ACWC", "ACWP", "ACFC", "PDNG", "PATC", "ACPD":
+		return Taken
+	case "ACSC", "ACCC":
+		return Paid
+	case "RJCT", "CANC":
+		return Rejected
+	case "PART":
+		return Mixed
+	}
+	return Unknown
+}
+
+type (
+	statusReason struct {
+		Code *code    `xml:"Rsn"`
+		Info []string `xml:"AddtlInf"`
+	}
+	statusGroup struct {
+		ID       string          `xml:"OrgnlPmtInfId"`
+		Payments []statusPayment `xml:"TxInfAndSts"`
+	}
+	statusPayment struct {
+		Instruction string         `xml:"OrgnlInstrId,omitempty"`
+		EndToEnd    string         `xml:"OrgnlEndToEndId,omitempty"`
+		Status      string         `xml:"TxSts,omitempty"`
+		Reasons     []statusReason `xml:"StsRsnInf"`
+	}
+)
+
+// ReadStatus reads a pain.002 message. A status of the group holds for the whole when the whole has none, since our files have one
+// group each.
+func ReadStatus(in io.Reader) (Status, error) {
+	r := newReader(in)
+	kind, err := r.open()
+	if err != nil {
+		return Status{}, err
+	}
+	if kind != StatusReport {
+		return Status{}, fmt.Errorf("iso20022: %.40q is no answer to an order", kind)
+	}
+	var s Status
+	for {
+		r.unit()
+		e, ok, err := r.child()
+		if err != nil {
+			return s, err
+		}
+		if !ok {
+			return s, r.end()
+		}
+		switch e.Name.Local {
+		case "GrpHdr":
+			var head struct {
+				ID string `xml:"MsgId"`
+			}
+			err = r.decode(&head, e)
+			s.ID = strings.TrimSpace(head.ID)
+		case "OrgnlGrpInfAndSts":
+			var whole struct {
+				Order   string         `xml:"OrgnlMsgId"`
+				Status  string         `xml:"GrpSts"`
+				Reasons []statusReason `xml:"StsRsnInf"`
+			}
+			err = r.decode(&whole, e)
+			s.Order, s.Code, s.Reasons = strings.TrimSpace(whole.Order), strings.TrimSpace(whole.Status), reasons(whole.Reasons)
+		case "OrgnlPmtInfAndSts":
+			err = r.group(&s)
+		default:
+			err = r.skipWithin()
+		}
+		if err != nil {
+			return s, r.where(err)
+		}
+	}
+}
+
+func (r *reader) group(s *Status) error {
+	for {
+		r.unit()
+		e, ok, err := r.child()
+		if err != nil || !ok {
+			return err
+		}
+		switch e.Name.Local {
+		case "PmtInfSts":
+			var status string
+			if err = r.decode(&status, e); err == nil && s.Code == "" {
+				s.Code = strings.TrimSpace(status)
+			}
+		case "StsRsnInf":
+			var why statusReason
+			if err = r.decode(&why, e); err == nil && len(s.Reasons) < 100 {
+				s.Reasons = append(s.Reasons, reasons([]statusReason{why})...)
+			}
+		case "TxInfAndSts":
+			if len(s.Payments) >= maxUnits {
+				return fmt.Errorf("%w: over %d payments in one answer", ErrTooMuch, maxUnits)
+			}
+			var p statusPayment
+			if err = r.decode(&p, e); err == nil {
+				s.Payments = append(s.Payments, PaymentStatus{ID: either(word(p.EndToEnd), word(p.Instruction)), Code: strings.TrimSpace(p.Status), Reasons: reasons(p.Reasons)})
+			}
+		default:
+			err = r.skipWithin()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func reasons(in []statusReason) []Reason {
+	var out []Reason
+	for _, r := range in {
+		if why := (Reason{Code: r.Code.value(), Info: clean(r.Info)}); why.Code != "" || len(why.Info) > 0 {
+			out = append(out, why)
+		}
+	}
+	return out
+}
+
+// Write makes the message, as pain.002.001.10.
+func (s Status) Write(created time.Time) ([]byte, error) {
+	if err := identifiers(s.ID, s.Order); err != nil {
+		return nil, err
+	}
+	var message struct {
+		XMLName xml.Name       `xml:"Document"`
+		Space   string         `xml:"xmlns,attr"`
+		ID      string         `xml:"CstmrPmtStsRpt>GrpHdr>MsgId"`
+		Created string         `xml:"CstmrPmtStsRpt>GrpHdr>CreDtTm"`
+		Order   string         `xml:"CstmrPmtStsRpt>OrgnlGrpInfAndSts>OrgnlMsgId"`
+		Name    string         `xml:"CstmrPmtStsRpt>OrgnlGrpInfAndSts>OrgnlMsgNmId"`
+		Status  string         `xml:"CstmrPmtStsRpt>OrgnlGrpInfAndSts>GrpSts,omitempty"`
+		Reasons []statusReason `xml:"CstmrPmtStsRpt>OrgnlGrpInfAndSts>StsRsnInf"`
+		Group   *statusGroup   `xml:"CstmrPmtStsRpt>OrgnlPmtInfAndSts"`
+	}
+	message.Space, message.ID, message.Created, message.Order, message.Name = namespaceStatus, s.ID, instantText(created), s.Order, "pain.001.001.09"
+	message.Status, message.Reasons = s.Code, shapeReasons(s.Reasons)
+	if len(s.Payments) > 0 {
+		message.Group = &statusGroup{ID: s.Order}
+	}
+	for _, p := range s.Payments {
+		message.Group.Payments = append(message.Group.Payments, statusPayment{EndToEnd: p.ID, Status: p.Code, Reasons: shapeReasons(p.Reasons)})
+	}
+	var out bytes.Buffer
+	out.WriteString(xml.Header)
+	e := xml.NewEncoder(&out)
+	e.Indent("", " ")
+	if err := e.Encode(message); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+func shapeReasons(in []Reason) []statusReason {
+	var out []statusReason
+	for _, r := range in {
+		out = append(out, statusReason{Code: &code{Code: r.Code}, Info: r.Info})
+	}
+	return out
+}
