@@ -52,7 +52,9 @@ func (c Calendar) check() error {
 
 func on(day time.Time, m time.Month, d int) bool { return day.Month() == m && day.Day() == d }
 
-func is(day, other time.Time) bool { return day.Year() == other.Year() && day.YearDay() == other.YearDay() }
+func is(day, other time.Time) bool {
+	return day.Year() == other.Year() && day.YearDay() == other.YearDay()
+}
 
 // nth says whether a day is the n-th of its weekday in a month; the last one for n = -1.
 func nth(day time.Time, m time.Month, w time.Weekday, n int) bool {
