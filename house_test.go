@@ -78,6 +78,7 @@ var (
 		"bench":                        "measures time, which is the machine's and not a transaction's",
 		"internal/identity/token.go":   "makes secrets, which must come from the system's randomness",
 		"internal/identity/subject.go": "makes keys, which must come from the system's randomness",
+		"internal/rail/bank/sftp.go":   "measures how long a bank's server takes",
 		"docs/samples":                 "shows a receiver, which compares a delivery's time with its own clock",
 		"internal/lightning":           "draws preimages, which must come from the system's randomness",
 		"internal/webhook/delivery":    "measures receivers, spreads attempts, and signs for clocks that are not the sandbox's",
@@ -169,6 +170,9 @@ var reference = map[string]string{
 
 	"events":            "its keys start with the company, but placing asks what is new, and pruning what is old, whoever's it is",
 	"webhook_endpoints": "its key starts with the company, but workers ask whose queue is due",
+
+	"bank_files":   "its key starts with the company, but a bank's answer names the number of a file, whoever's it is",
+	"bank_answers": "one file of a bank speaks of payments of many companies",
 
 	"claims": "its key starts with the company, but the checkout page knows a claim's id only",
 	"quotes": "its keys start with the company, but expiry asks which have ended, whoever's they are",

@@ -787,6 +787,16 @@ type Invoker interface {
 	//
 	// POST /api/sandbox/bank-deposit
 	SandboxBankDeposit(ctx context.Context, request *BankDepositBody) (*BankDeposited, error)
+	// SandboxBankReturn invokes sandbox-bank-return operation.
+	//
+	// Have the bank send the payouts of a payment back.
+	//
+	// Takes any credential, whatever its scopes.
+	//
+	// Exists in the sandbox only.
+	//
+	// POST /api/sandbox/bank-return
+	SandboxBankReturn(ctx context.Context, request *SandboxReturnBody) (*SandboxFailure, error)
 	// SandboxClock invokes sandbox-clock operation.
 	//
 	// Move the service's clock forward.
@@ -8213,6 +8223,65 @@ func (c *Client) sendSandboxBankDeposit(ctx context.Context, request *BankDeposi
 	}()
 
 	result, err := decodeSandboxBankDepositResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// SandboxBankReturn invokes sandbox-bank-return operation.
+//
+// Have the bank send the payouts of a payment back.
+//
+// Takes any credential, whatever its scopes.
+//
+// Exists in the sandbox only.
+//
+// POST /api/sandbox/bank-return
+func (c *Client) SandboxBankReturn(ctx context.Context, request *SandboxReturnBody) (*SandboxFailure, error) {
+	res, err := c.sendSandboxBankReturn(ctx, request)
+	return res, err
+}
+
+func (c *Client) sendSandboxBankReturn(ctx context.Context, request *SandboxReturnBody) (res *SandboxFailure, err error) {
+	// Validate request before sending.
+	if err := func() error {
+		if err := request.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		return res, errors.Wrap(err, "validate")
+	}
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/sandbox/bank-return"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	r, err := ht.NewRequest(ctx, "POST", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+	if err := encodeSandboxBankReturnRequest(request, r); err != nil {
+		return res, errors.Wrap(err, "encode request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeSandboxBankReturnResponse(resp)
 	if err != nil {
 		return res, errors.Wrap(err, "decode response")
 	}

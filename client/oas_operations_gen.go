@@ -93,6 +93,7 @@ const (
 	RevokeInvitationOperation                 OperationName = "RevokeInvitation"
 	RotateWebhookSecretOperation              OperationName = "RotateWebhookSecret"
 	SandboxBankDepositOperation               OperationName = "SandboxBankDeposit"
+	SandboxBankReturnOperation                OperationName = "SandboxBankReturn"
 	SandboxClockOperation                     OperationName = "SandboxClock"
 	SandboxDepositOperation                   OperationName = "SandboxDeposit"
 	SandboxFeeRateOperation                   OperationName = "SandboxFeeRate"

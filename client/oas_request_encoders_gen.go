@@ -550,6 +550,20 @@ func encodeSandboxBankDepositRequest(
 	return nil
 }
 
+func encodeSandboxBankReturnRequest(
+	req *SandboxReturnBody,
+	r *http.Request,
+) error {
+	const contentType = "application/json"
+	e := new(jx.Encoder)
+	{
+		req.Encode(e)
+	}
+	encoded := e.Bytes()
+	ht.SetBody(r, bytes.NewReader(encoded), contentType)
+	return nil
+}
+
 func encodeSandboxClockRequest(
 	req *SandboxClockBody,
 	r *http.Request,

@@ -17627,6 +17627,46 @@ func (s *SandboxPaid) SetTxHash(val string) {
 	s.TxHash = val
 }
 
+// Ref: #/components/schemas/SandboxReturnBody
+type SandboxReturnBody struct {
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:"company_id"`
+	// Code of the bank's reason, as its rail writes it: AC04, or R02 by ACH. Without one the bank chooses.
+	Reason OptString `json:"reason"`
+	// Id of one payment of a payroll: what one payee gets.
+	SubpayrollID string `json:"subpayroll_id"`
+}
+
+// GetCompanyID returns the value of CompanyID.
+func (s *SandboxReturnBody) GetCompanyID() OptString {
+	return s.CompanyID
+}
+
+// GetReason returns the value of Reason.
+func (s *SandboxReturnBody) GetReason() OptString {
+	return s.Reason
+}
+
+// GetSubpayrollID returns the value of SubpayrollID.
+func (s *SandboxReturnBody) GetSubpayrollID() string {
+	return s.SubpayrollID
+}
+
+// SetCompanyID sets the value of CompanyID.
+func (s *SandboxReturnBody) SetCompanyID(val OptString) {
+	s.CompanyID = val
+}
+
+// SetReason sets the value of Reason.
+func (s *SandboxReturnBody) SetReason(val OptString) {
+	s.Reason = val
+}
+
+// SetSubpayrollID sets the value of SubpayrollID.
+func (s *SandboxReturnBody) SetSubpayrollID(val string) {
+	s.SubpayrollID = val
+}
+
 // Ref: #/components/schemas/SettleBody
 type SettleBody struct {
 	// All that there is, when absent.

@@ -445,6 +445,8 @@ func TestSandboxControlsRefuse(t *testing.T) {
 			refused(404, "not_found", "", "kyb", `{"ubo_id":"ubo_nobody","result":"approved"}`),
 			refused(404, "not_found", "", "payout-failure", `{"subpayroll_id":"pmt_nobodys"}`),
 			refused(409, "already_processing", "", "payout-failure", `{"subpayroll_id":"pmt_under_way"}`),
+			refused(404, "not_found", "", "bank-return", `{"subpayroll_id":"pmt_nobodys"}`),
+			refused(409, "invalid_state", "", "bank-return", `{"subpayroll_id":"pmt_unpaid"}`),
 			refused(404, "not_found", "", "deposit", deposit("prl_nobodys", "")),
 			refused(409, "invalid_state", "", "deposit", deposit("prl_paid", "")),
 			refused(422, "amount_not_positive", "/amount", "deposit", deposit("prl_1", `,"amount":0`)),

@@ -141,7 +141,7 @@ func (b *badInput) sample(s schema) any {
 }
 
 // toys are the members that the simulated chain of these tests takes whatever they are.
-var toys = map[string]string{"sandbox-deposit": "payroll_id", "sandbox-payout-failure": "subpayroll_id"}
+var toys = map[string]string{"sandbox-deposit": "payroll_id", "sandbox-payout-failure": "subpayroll_id", "sandbox-bank-return": "subpayroll_id"}
 
 // known puts ids that exist in the place of those of the example.
 func (b *badInput) known(v any) any {

@@ -90,6 +90,7 @@ var handlerCodes = map[string]string{
 	"revoke-invitation":                   "company_frozen invalid_parameter invalid_state missing_field not_found",
 	"rotate-webhook-secret":               "insufficient_scope not_found retry_later",
 	"sandbox-bank-deposit":                "amount_not_positive amount_precision amount_too_large currency_not_supported invalid_parameter invalid_state invalid_type missing_field not_found",
+	"sandbox-bank-return":                 "invalid_state not_found",
 	"sandbox-clock":                       "invalid_parameter",
 	"sandbox-deposit":                     "amount_not_positive amount_precision amount_too_large invalid_parameter invalid_state invalid_type missing_field not_found retry_later",
 	"sandbox-fee-rate":                    "invalid_state",

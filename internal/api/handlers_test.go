@@ -79,6 +79,13 @@ func (s *toySandbox) PayoutFailure(_ context.Context, _ *db.Tx, _ identity.Princ
 	return nil
 }
 
+func (s *toySandbox) BankReturn(ctx context.Context, tx *db.Tx, by identity.Principal, id, _ string) error {
+	if id == "pmt_unpaid" {
+		return payroll.ErrState
+	}
+	return s.PayoutFailure(ctx, tx, by, id)
+}
+
 // newService is a bench with the real routes.
 func newService(t testing.TB, d *db.DB, change func(*Deps)) *bench {
 	t.Helper()
@@ -260,6 +267,7 @@ func TestReferenceAndSandbox(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	ask[members](b, "POST", "/api/sandbox/payout-failure", `{"subpayroll_id":"pmt_1"}`)
+	ask[members](b, "POST", "/api/sandbox/bank-return", `{"subpayroll_id":"pmt_1","reason":"AC04"}`)
 	live := newService(t, sqlite(t), func(d *Deps) { d.Env = identity.Production })
 	if got := live.do("POST", "/api/sandbox/clock", `{"advance_seconds":60}`, "Authorization", ""); got.status != 404 {
 		t.Errorf("production has sandbox routes: %d", got.status)

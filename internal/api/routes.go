@@ -229,6 +229,8 @@ var routes = []route{
 		name: "sandbox-fee-rate", summary: "Set the fee that the simulated chain asks for; payouts wait while it is above 150"},
 	{method: "POST", path: "/api/sandbox/payout-failure", scope: anyScope, kind: write, handler: handle(failPayout), sandbox: true,
 		name: "sandbox-payout-failure", summary: "Make the payouts of a payment fail"},
+	{method: "POST", path: "/api/sandbox/bank-return", scope: anyScope, kind: write, handler: handle(returnByBank), sandbox: true,
+		name: "sandbox-bank-return", summary: "Have the bank send the payouts of a payment back"},
 	{method: "GET", path: "/api/sandbox/mails", scope: anyScope, kind: read, handler: handle(listKeptMails), sandbox: true,
 		name: "sandbox-mails", summary: "Mails that were kept rather than sent, newest first"},
 	{method: "POST", path: "/api/sandbox/kyc", scope: anyScope, kind: write, handler: handle(decideKYC), sandbox: true,

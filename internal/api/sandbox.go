@@ -22,6 +22,9 @@ type Sandbox interface {
 	FeeRate(ctx context.Context, by identity.Principal, rate int64) (before int64, err error)
 	// PayoutFailure makes the payouts of a payment fail. It returns fault.NotFoundErr for another company's.
 	PayoutFailure(ctx context.Context, tx *db.Tx, by identity.Principal, subpayrollID string) error
+	// BankReturn has the bank send the payouts of a payment back, for a reason of its own when none is given. It returns
+	// fault.NotFoundErr for another company's.
+	BankReturn(ctx context.Context, tx *db.Tx, by identity.Principal, subpayrollID, reason string) error
 }
 
 type (
@@ -71,6 +74,14 @@ type (
 
 	sandboxFailure struct {
 		SubpayrollID string `json:"subpayroll_id"`
+	}
+
+	sandboxReturnInput struct{ Body sandboxReturnBody }
+
+	sandboxReturnBody struct {
+		CompanyID    string `json:"company_id,omitempty" maxLength:"64"`
+		SubpayrollID string `json:"subpayroll_id" maxLength:"64"`
+		Reason       string `json:"reason,omitempty" maxLength:"4" doc:"Code of the bank's reason, as its rail writes it: AC04, or R02 by ACH. Without one the bank chooses."`
 	}
 
 	sandboxMailList struct {
@@ -124,6 +135,13 @@ func setFeeRate(ctx context.Context, _ *db.Tx, c *call, in *sandboxFeeInput) (*s
 
 func failPayout(ctx context.Context, tx *db.Tx, c *call, in *sandboxFailureInput) (*sandboxFailure, error) {
 	if err := c.Sandbox.PayoutFailure(ctx, tx, c.by, in.Body.SubpayrollID); err != nil {
+		return nil, err
+	}
+	return &sandboxFailure{in.Body.SubpayrollID}, nil
+}
+
+func returnByBank(ctx context.Context, tx *db.Tx, c *call, in *sandboxReturnInput) (*sandboxFailure, error) {
+	if err := c.Sandbox.BankReturn(ctx, tx, c.by, in.Body.SubpayrollID, in.Body.Reason); err != nil {
 		return nil, err
 	}
 	return &sandboxFailure{in.Body.SubpayrollID}, nil

@@ -45,7 +45,9 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bankfile"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/recipient/roster"
 	"github.com/stipend/stipend/internal/requests"
@@ -89,6 +91,9 @@ type Service struct {
 	lightning *lightning.Service // nil where it is not switched on
 	metrics   *metrics
 	requests  *requests.Log
+
+	playedBank *bank.Sandbox // nil where a real one pays, and where no payouts are carried
+	bankFolder string        // of this process alone, to be removed; "" without one
 
 	data     *os.File     // locked while this process serves an embedded database
 	listener net.Listener // of the faces
@@ -365,11 +370,21 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if s.cfg.Env == Sandbox {
 		table[payroll.JobRelease] = job.Entry{Tx: engine.Released(withFailures(pay.Release))}
 	}
+	banker, err := s.banker()
+	if err != nil {
+		return err
+	}
+	table[payout.JobBank] = job.Entry{Tx: banker.Cut}
+	table[bankfile.JobSend] = job.Entry{Net: banker.Send}
+	table[bankfile.JobCollect] = job.Entry{Net: banker.Collect}
+	if s.playedBank != nil {
+		table[jobBankReturn] = job.Entry{Net: s.returnByBank(banker)}
+	}
 	mailer, err := s.mailer()
 	if err != nil {
 		return err
 	}
-	runner := job.NewRunner(s.db, table, s.periodic(engine, claims), s.log)
+	runner := job.NewRunner(s.db, table, append(s.periodic(engine, claims), banker.Periodic(s.db)...), s.log)
 	s.work.Go(func() { runner.Run(background) })
 	hooks := delivery.NewSender(delivery.Options{DB: s.db, Sealer: s.sealer, Env: s.cfg.Env, Policy: s.policy, Log: s.log})
 	s.work.Go(func() { hooks.Run(background) })
@@ -708,6 +723,9 @@ func (s *Service) stop(ctx context.Context) error {
 	}
 	if s.data != nil {
 		problems = append(problems, s.data.Close())
+	}
+	if s.bankFolder != "" {
+		problems = append(problems, os.RemoveAll(s.bankFolder))
 	}
 	s.log.Info("stopped")
 	return errors.Join(problems...)

@@ -108,6 +108,16 @@ type Config struct {
 	// FundingStripeCountry is where euro accounts are.
 	FundingStripeCountry string `default:"DE" enum:"BE,DE,ES,FR,IE,NL" env:"STIPEND_FUNDING_STRIPE_COUNTRY" group:"Banking" placeholder:"CC" help:"Country of euro funding accounts: BE, DE (default), ES, FR, IE or NL."`
 
+	// BankAccounts is the list of the house's accounts, from which banks pay. Empty: a sandbox's own, and in production payouts to bank
+	// accounts wait.
+	BankAccounts string `env:"STIPEND_BANK_ACCOUNTS" group:"Banking" placeholder:"FILE" help:"The accounts of the house that bank payouts leave from, as JSON. Default: the sandbox's own; in production payouts to banks wait."`
+	// BankDir is where files for the bank are left, and its answers found: one of BankDir and BankSFTP.
+	BankDir string `env:"STIPEND_BANK_DIR" group:"Banking" placeholder:"DIR" help:"Directory that is shared with the bank: files in out, answers in in."`
+	// BankSFTP is the same on a server.
+	BankSFTP            string `env:"STIPEND_BANK_SFTP" group:"Banking" placeholder:"URL" help:"The same on a server of the bank: sftp://user@host:22/directory."`
+	BankSFTPKeyFile     string `env:"STIPEND_BANK_SFTP_KEY_FILE" group:"Banking" placeholder:"FILE" help:"Private key of the user, in OpenSSH's format."`
+	BankSFTPHostKeyFile string `env:"STIPEND_BANK_SFTP_HOST_KEY_FILE" group:"Banking" placeholder:"FILE" help:"The one key that the server may show: a line of a public key or known_hosts file."`
+
 	// SumsubToken is the app token of the vendor that verifies people and companies, and the rest is what its dashboard shows.
 	// Without it the sandbox has a provider of its own, and production verifies nobody.
 	SumsubToken         string `env:"STIPEND_SUMSUB_TOKEN" group:"Verification" placeholder:"TOKEN" help:"App token of Sumsub. Default: the sandbox's own provider; in production nobody is verified."`
@@ -293,6 +303,9 @@ func (c Config) Check() error {
 		bad("--sumsub-token needs --sumsub-secret and --sumsub-webhook-secret: requests and callbacks are signed with them")
 	}
 
+	if _, _, err := c.bankDrop(); err != nil {
+		bad("%w", err)
+	}
 	if _, err := c.lightning(); err != nil {
 		bad("%w", err)
 	}

@@ -62,8 +62,7 @@ func (o *postman) got(to, subject string) bool {
 	return false
 }
 
-// Each mail comes from what it tells of, as text and HTML, over a real SMTP connection. The mail of a returned payment has a test
-// of its own beside its template, since no rail of the sandbox sends anything back.
+// Each mail comes from what it tells of, as text and HTML, over a real SMTP connection.
 func TestMailsArriveBySMTP(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -114,6 +113,19 @@ func TestMailsArriveBySMTP(t *testing.T) {
 	agree(t, webtest.NewVisitor(t, s.Ready().AuthURL), seed.Admin, app.AuthCodeURL("state", oauth2.S256ChallengeOption(oauth2.GenerateVerifier())))
 	made := d.payTwo("100.00")
 	d.deposit(made.PayrollID, "exact", "")
+	// Somebody whose account their bank has closed.
+	closed := at + "create"
+	if err := c.post(t.Context(), closed, map[string]string{"first_name": "Bea", "last_name": "Example", "country": "DE", "email": "bea@example.com"}, &payee); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.post(t.Context(), at+payee.ID+"/distribution", map[string]any{"symbol": "EUR", "distribution_data": map[string]string{
+		"account_holder_name": "Bea Example", "account_holder_type": "individual", "iban": germanIBAN("370400440990" + reasonNumber("AC04")),
+	}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := payTo(payee.ID, pay("exact"))(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
 
 	for _, wanted := range []struct{ to, subject string }{
 		{invited, "invites you to get paid"},
@@ -122,6 +134,7 @@ func TestMailsArriveBySMTP(t *testing.T) {
 		{"", "was switched off"},
 		{seed.Admin.Email, "was connected to your account"},
 		{seed.Workers[0].Email, "has paid you"},
+		{"bea@example.com", "came back"},
 	} {
 		eventually(t, 2*time.Minute, "mail "+wanted.subject, func() bool { return o.got(wanted.to, wanted.subject) })
 	}

@@ -30,6 +30,7 @@ var (
 	errNothingDue   = fault.New(fault.Conflict, "invalid_state", "It is already paid in full. Give an amount to pay more.")
 	errTooSlow      = fault.New(fault.Unavailable, "retry_later", "The chain did not show the payment in time. Look again; it may still come.")
 	errMined        = fault.New(fault.Conflict, "invalid_state", "A block took the payment before it could be replaced. Try again.")
+	errNotByBank    = fault.New(fault.Conflict, "invalid_state", "No bank has paid any of this payment, so none can send it back.")
 	errPaidOut      = fault.New(fault.Conflict, "already_processing", "This payment is already being paid out.")
 )
 
@@ -305,6 +306,29 @@ func (x *sandbox) PayoutFailure(ctx context.Context, tx *db.Tx, by identity.Prin
 		return err
 	}
 	return db.SetSetting(ctx, tx, key, strings.TrimSpace(known+" "+paymentID))
+}
+
+// BankReturn has the sandbox's bank send back what it paid of one payment.
+func (x *sandbox) BankReturn(ctx context.Context, tx *db.Tx, by identity.Principal, paymentID, reason string) error {
+	payrollID, err := payrollOf(ctx, tx, by.CompanyID, paymentID)
+	if err != nil {
+		return err
+	}
+	outs, err := payout.ForPayments(ctx, tx, by.CompanyID, payrollID, paymentID)
+	if err != nil {
+		return err
+	}
+	paid := 0
+	for _, o := range outs {
+		if o.Rail == payout.RailBank && o.State == payout.Fulfilled {
+			job.Enqueue(tx, job.New{CompanyID: by.CompanyID, Kind: jobBankReturn, Payload: bankReturn{o.ID, reason}})
+			paid++
+		}
+	}
+	if paid == 0 {
+		return errNotByBank
+	}
+	return nil
 }
 
 // breakOutputs points waiting outputs to an address that is none.

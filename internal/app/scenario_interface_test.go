@@ -163,6 +163,7 @@ func foreignCompany(d *door) {
 			{"POST", "/api/company/" + d.seed.CompanyID + "/recipients/create", `{"first_name":"A","last_name":"B","country":"US","email":"a@b.example"}`},
 			{"POST", "/api/sandbox/deposit", `{"payroll_id":"` + made.PayrollID + `","kind":"exact"}`},
 			{"POST", "/api/sandbox/payout-failure", `{"subpayroll_id":"` + payment + `"}`},
+			{"POST", "/api/sandbox/bank-return", `{"subpayroll_id":"` + payment + `"}`},
 		} {
 			headers := []string{"X-Request-Id", "same", "Idempotency-Key", ""}
 			if c[0] == "POST" {

@@ -74,16 +74,12 @@ var triggers = map[string]trigger{
 	"payroll.quote_expired":       {"creates a payroll and lets its quote end (moves the clock)", payrollThen(outlive)},
 	"payroll.quote_refreshed":     {"creates a payroll, lets its quote end and asks for another (moves the clock)", payrollThen(outlive, refresh)},
 	"payout.delayed":              {"pays a payroll while the simulated chain asks for more than payouts may cost (for every company, for some seconds)", delayPayout},
+	"payout.returned":             {"pays a payroll to a bank account, and has the bank send it back", returnPayout},
 	"claim.created":               {"creates a claim", claimThen()},
 	"claim.status_update":         {"creates a claim and pays it", claimThen(payClaim)},
 	"claim.quote_expired":         {"creates a claim and lets its quote end (moves the clock)", claimThen(outliveClaim)},
 	"claim.quote_refreshed":       {"creates a claim, lets its quote end and asks for another (moves the clock)", claimThen(outliveClaim, refreshClaim)},
 	"webhook.test":                {"has the first endpoint of the company tested", pingFirst},
-}
-
-// untriggered are the events that a sandbox cannot make, and why.
-var untriggered = map[string]string{
-	"payout.returned": "no bank sends money back yet, so nothing makes this event",
 }
 
 // Run makes the event happen, waits for it and prints it.
@@ -95,9 +91,6 @@ func (cmd TriggerCmd) Run(ctx context.Context, std Streams) error {
 		}
 		if cmd.List || cmd.Event == "" {
 			return nil
-		}
-		if why := untriggered[cmd.Event]; why != "" {
-			return fmt.Errorf("%s cannot be triggered: %s", cmd.Event, why)
 		}
 		return fmt.Errorf("%s is no event that can be triggered; the list says what can", cmd.Event)
 	}
@@ -195,6 +188,13 @@ func payrollThen(steps ...func(context.Context, *demoClient, made) error) func(c
 		if err != nil {
 			return err
 		}
+		return payTo(payee, steps...)(ctx, c)
+	}
+}
+
+// payTo creates a payroll of one payee and does the steps with it.
+func payTo(payee string, steps ...func(context.Context, *demoClient, made) error) func(context.Context, *demoClient) error {
+	return func(ctx context.Context, c *demoClient) error {
 		var p made
 		if err := c.post(ctx, "/api/company/payroll/create", map[string]any{
 			"currency": "USD", "to_pay": []map[string]any{{"user_id": payee, "amount_fiat": json.Number("100.00")}},
@@ -260,6 +260,40 @@ func delayPayout(ctx context.Context, c *demoClient) (err error) {
 	}
 	_, err = c.awaitNext(ctx, after, "payout.delayed")
 	return err
+}
+
+// returnPayout has a payee paid by a bank, and the bank send it back.
+func returnPayout(ctx context.Context, c *demoClient) error {
+	path, err := c.makeRecipient(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.post(ctx, path+"/distribution", map[string]any{"symbol": "GBP", "distribution_data": map[string]string{
+		"account_holder_name": "Ada Example", "account_holder_type": "individual", "sort_code": "200000", "account_number": "55779911",
+	}}, nil); err != nil {
+		return err
+	}
+	return payTo(path[strings.LastIndexByte(path, '/')+1:], pay("exact"), func(ctx context.Context, c *demoClient, p made) error {
+		for {
+			var detail struct {
+				Payments []struct {
+					ID     string `json:"subpayroll_id"`
+					Status string `json:"status"`
+				} `json:"payments"`
+			}
+			if err := c.get(ctx, "/api/company/payrolls/"+p.PayrollID, &detail); err != nil {
+				return err
+			}
+			if len(detail.Payments) == 1 && detail.Payments[0].Status == "fulfilled" {
+				return c.post(ctx, "/api/sandbox/bank-return", map[string]string{"subpayroll_id": detail.Payments[0].ID, "reason": "AC04"}, nil)
+			}
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	})(ctx, c)
 }
 
 // madeClaim is a claim that a trigger works on.

@@ -185,7 +185,9 @@ func Correct(ctx context.Context, tx *db.Tx, companyID, outputID, address string
 	if err := requeue(ctx, tx, o, address, destination); err != nil {
 		return err
 	}
-	if o.Rail == RailBitcoin {
+	if o.Rail == RailBank {
+		fileFor(tx, companyID)
+	} else {
 		lookAt(tx, companyID, time.Time{})
 	}
 	changed(tx, []Output{o})
@@ -198,6 +200,13 @@ func Look(tx *db.Tx, companyID string) { lookAt(tx, companyID, time.Time{}) }
 func lookAt(tx *db.Tx, companyID string, at time.Time) {
 	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobPrepare, Payload: prepareJob{companyID}, RunAt: at})
 }
+
+func fileFor(tx *db.Tx, companyID string) {
+	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobBank, Payload: prepareJob{companyID}})
+}
+
+// Announce tells whoever some outputs are paid for that they have moved.
+func Announce(tx *db.Tx, outs []Output) { changed(tx, outs) }
 
 func send(tx *db.Tx, companyID, txid string, at time.Time) {
 	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobSend, Payload: sendJob{txid}, RunAt: at})

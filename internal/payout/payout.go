@@ -79,8 +79,12 @@ const (
 	JobPrepare = "payout.prepare" // payload {company_id}: look at the company's queue
 	JobSend    = "payout.send"    // payload {txid}: broadcast these stored bytes
 	JobNudge   = "payout.nudge"   // payload {batch_id}: still unconfirmed? rebroadcast or raise the fee
+	JobBank    = "payout.bank"    // payload {company_id}: make files of what waits for a bank
 	JobChanged = "payout.changed" // payload {payroll_id, output_id}: somebody look; output_id is empty when several changed
 )
+
+// EventReturned tells a company that a bank sent a payout back.
+const EventReturned = "payout.returned"
 
 // EventDelayed tells a company that its payouts wait although they are released.
 const EventDelayed = "payout.delayed"

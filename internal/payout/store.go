@@ -31,14 +31,17 @@ var (
 			o := item.(*Output)
 			rows[i] = outputRow(o)
 			db.History(tx, o.CompanyID, o.ID, o.Version, "", string(o.State), "")
-			if o.Rail == RailBitcoin && o.State == Queued && !waiting[o.CompanyID] {
-				waiting[o.CompanyID] = true
-				lookAt(tx, o.CompanyID, time.Time{})
+			if key := o.CompanyID + " " + string(o.Rail); o.State == Queued && !waiting[key] {
+				waiting[key] = true
+				if o.Rail == RailBank {
+					fileFor(tx, o.CompanyID)
+				} else {
+					lookAt(tx, o.CompanyID, time.Time{})
+				}
 			}
 		}
 		return tx.Insert(ctx, "outputs", strings.Split(strings.Join(strings.Fields(outputColumns), ""), ","), rows)
 	})
-	bankRows  = db.InsertGroup(41, "payout_bank_queue", "company_id", "output_id", "asset", "amount", "file_id", "queued_at")
 	queueRows = db.NewGroup(42, func(ctx context.Context, tx *db.Tx, items []any) error {
 		seen := make(map[string]bool, len(items))
 		for _, item := range items {
@@ -58,9 +61,6 @@ var (
 
 func addOutput(tx *db.Tx, o *Output) {
 	tx.Defer(outputRows, o)
-	if o.Rail == RailBank {
-		tx.Defer(bankRows, []any{o.CompanyID, o.ID, string(o.Amount.Asset()), o.Amount.Units(), "", db.Micros(o.QueuedAt)})
-	}
 }
 
 // outputRow is an output by outputColumns.
@@ -275,12 +275,7 @@ func requeue(ctx context.Context, tx *db.Tx, o Output, address string, destinati
 		return ErrProcessing
 	}
 	db.History(tx, o.CompanyID, o.ID, o.Version+1, string(o.State), string(Queued), "destination corrected")
-	if o.Rail == RailBank {
-		_, err = tx.Exec(ctx, `INSERT INTO payout_bank_queue (company_id, output_id, asset, amount, file_id, queued_at)
-			VALUES ($1, $2, $3, $4, '', $5) ON CONFLICT (company_id, output_id) DO UPDATE SET file_id = '', queued_at = excluded.queued_at`,
-			o.CompanyID, o.ID, string(o.Amount.Asset()), o.Amount.Units(), db.Micros(tx.Now()))
-	}
-	return err
+	return nil
 }
 
 // paidBy are the places in a transaction at which it pays outputs of ours.

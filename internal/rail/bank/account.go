@@ -219,14 +219,18 @@ func FindNamed(texts ...string) (n Named, ok bool) {
 // ErrDestination says that a destination lacks what a bank needs.
 var ErrDestination = errors.New("the destination lacks what a bank needs")
 
-// Check says whether a payment can stand in a file of the account; ErrDestination when its destination is the reason.
-func (a Account) Check(p Payment) error {
-	t, err := a.transfer(p)
-	if err != nil {
-		return err
+// ErrTooLarge says that one payment is of more than a bank takes.
+var ErrTooLarge = errors.New("the payment is larger than a bank takes")
+
+// Check says whether a payment can stand in a file of the account: ErrDestination when its destination is the reason, ErrTooLarge
+// when its amount is.
+func (a Account) Check(now time.Time, p Payment) error {
+	if a.Format == FormatNACHA && p.Amount.Units() > nacha.MaxCents {
+		return ErrTooLarge
 	}
-	if a.Format == FormatNACHA && (!nacha.Routing(t.routing) || len(t.Creditor.Account) > 17) {
-		return ErrDestination
+	// A file of its own shows whatever could stand against it in a file of many, which one bad payment must not hold up.
+	if _, err := a.Make(1, now, []Payment{p}); err != nil {
+		return fmt.Errorf("%w: %w", ErrDestination, err)
 	}
 	return nil
 }

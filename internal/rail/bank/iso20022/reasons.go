@@ -1,5 +1,10 @@
 package iso20022
 
+import (
+	"maps"
+	"slices"
+)
+
 // meanings is what the codes of rejections and returns say, in short (ISO's external lists of status and return reasons).
 var meanings = map[string]string{
 	"AB05": "a bank on the way did not answer in time", "AB06": "a bank on the way did not answer in time", "AB08": "the creditor's bank is offline",
@@ -36,3 +41,6 @@ var meanings = map[string]string{
 
 // Says is what a reason of a rejection or a return says, in short; "" when nobody knows it.
 func Says(code string) string { return meanings[code] }
+
+// Reasons are all that are known, in their order.
+func Reasons() []string { return slices.Sorted(maps.Keys(meanings)) }

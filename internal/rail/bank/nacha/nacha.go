@@ -52,9 +52,11 @@ type Entry struct {
 	Cents   int64 // up to 99,999,999.99 dollars
 }
 
+// MaxCents is the largest amount of one entry.
+const MaxCents = 99_999_999_99
+
 // Limits of the records.
 const (
-	maxCents = 99_999_999_99
 	maxLines = 9_999
 	width    = 94
 )
@@ -134,8 +136,8 @@ func (f File) batches() ([]*batch, error) {
 	open := map[bool]*batch{}
 	for _, e := range f.Entries {
 		switch {
-		case e.Cents <= 0 || e.Cents > maxCents:
-			return nil, fmt.Errorf("nacha: entry %s is of %d cents; one can be of 1 to %d", e.ID, e.Cents, int64(maxCents))
+		case e.Cents <= 0 || e.Cents > MaxCents:
+			return nil, fmt.Errorf("nacha: entry %s is of %d cents; one can be of 1 to %d", e.ID, e.Cents, int64(MaxCents))
 		case !Routing(e.Routing):
 			return nil, fmt.Errorf("nacha: entry %s has no right routing number", e.ID)
 		case e.Account == "" || len(e.Account) > 17:
@@ -144,7 +146,7 @@ func (f File) batches() ([]*batch, error) {
 			return nil, fmt.Errorf("nacha: an entry's name %q has 1 to 15 characters", e.ID)
 		}
 		b := open[e.Company]
-		if b == nil || b.cents+e.Cents > maxCents || len(b.entries) >= maxLines {
+		if b == nil || b.cents+e.Cents > MaxCents || len(b.entries) >= maxLines {
 			b = &batch{company: e.Company}
 			open[e.Company] = b
 			all = append(all, b)

@@ -27,7 +27,7 @@ func entry(n int, cents int64) Entry {
 func TestOthersReadOurFiles(t *testing.T) {
 	saver, firm := entry(2, 7), entry(3, 100_00)
 	saver.Savings, firm.Company = true, true
-	b, err := file(entry(1, 1234_56), saver, firm, entry(4, maxCents), entry(5, maxCents)).Write()
+	b, err := file(entry(1, 1234_56), saver, firm, entry(4, MaxCents), entry(5, MaxCents)).Write()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +58,8 @@ func TestOthersReadOurFiles(t *testing.T) {
 	want := []line{
 		{"PPD", "22", "S0000012P00001", "100000001", name, 1234_56}, {"PPD", "32", "S0000012P00002", "100000002", name, 7}, {"PPD", "27", "S0000012B00001", "987654321", own, 1234_63},
 		{"CCD", "22", "S0000012P00003", "100000003", name, 100_00}, {"CCD", "27", "S0000012B00002", "987654321", own, 100_00},
-		{"PPD", "22", "S0000012P00004", "100000004", name, maxCents}, {"PPD", "27", "S0000012B00003", "987654321", own, maxCents},
-		{"PPD", "22", "S0000012P00005", "100000005", name, maxCents}, {"PPD", "27", "S0000012B00004", "987654321", own, maxCents},
+		{"PPD", "22", "S0000012P00004", "100000004", name, MaxCents}, {"PPD", "27", "S0000012B00003", "987654321", own, MaxCents},
+		{"PPD", "22", "S0000012P00005", "100000005", name, MaxCents}, {"PPD", "27", "S0000012B00004", "987654321", own, MaxCents},
 	}
 	if fmt.Sprint(lines) != fmt.Sprint(want) {
 		t.Errorf("got\n%v\nwant\n%v", lines, want)
@@ -81,7 +81,7 @@ func TestWhatNoBankTakesIsNotWritten(t *testing.T) {
 	for name, f := range map[string]File{
 		"nothing":           file(),
 		"an amount of 0":    change(func(e *Entry) { e.Cents = 0 }),
-		"too large":         change(func(e *Entry) { e.Cents = maxCents + 1 }),
+		"too large":         change(func(e *Entry) { e.Cents = MaxCents + 1 }),
 		"a routing number":  change(func(e *Entry) { e.Routing = "011000016" }),
 		"an account number": change(func(e *Entry) { e.Account = "123456789012345678" }),
 		"a name":            change(func(e *Entry) { e.ID = "1234567890123456" }),

@@ -1,0 +1,153 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	_ "time/tzdata" // cut-offs are in the bank's own zone, whatever the machine knows of zones
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/payout/bankfile"
+	"github.com/stipend/stipend/internal/rail/bank"
+)
+
+// bankDrop is where files for the bank are left, and from which accounts it pays; nil without one.
+func (c Config) bankDrop() (*bank.Drop, []bank.Account, error) {
+	if c.BankDir == "" && c.BankSFTP == "" {
+		if c.BankAccounts != "" {
+			return nil, nil, errors.New("--bank-accounts needs --bank-dir or --bank-sftp: where do its files go?")
+		}
+		return nil, nil, nil
+	}
+	if c.BankDir != "" && c.BankSFTP != "" {
+		return nil, nil, errors.New("--bank-dir and --bank-sftp are two places; choose one")
+	}
+	if c.BankAccounts == "" {
+		return nil, nil, errors.New("--bank-accounts is missing: nobody knows from which accounts the bank pays")
+	}
+	f, err := os.Open(c.BankAccounts)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--bank-accounts: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	accounts, err := bank.ReadAccounts(f)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--bank-accounts: %w", err)
+	}
+	if c.BankDir != "" {
+		drop, err := bank.OpenFolder(c.BankDir)
+		return drop, accounts, err
+	}
+	at, err := url.Parse(c.BankSFTP)
+	if err != nil || at.Scheme != "sftp" || at.User == nil || at.Hostname() == "" {
+		return nil, nil, errors.New("--bank-sftp must be sftp://user@host:22/directory")
+	}
+	s := bank.SFTP{Address: at.Host, User: at.User.Username(), Root: strings.TrimPrefix(at.Path, "/")}
+	if strings.HasPrefix(at.Path, "//") {
+		s.Root = strings.TrimPrefix(at.Path, "/") // sftp://host//srv is /srv on the server
+	}
+	if at.Port() == "" {
+		s.Address = net.JoinHostPort(at.Hostname(), "22")
+	}
+	for _, file := range []struct {
+		flag, name string
+		to         *[]byte
+	}{{"--bank-sftp-key-file", c.BankSFTPKeyFile, &s.Key}, {"--bank-sftp-host-key-file", c.BankSFTPHostKeyFile, &s.HostKey}} {
+		if file.name == "" {
+			return nil, nil, fmt.Errorf("%s is missing: a server of the bank is not trusted without", file.flag)
+		}
+		if *file.to, err = os.ReadFile(file.name); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", file.flag, err)
+		}
+	}
+	drop, err := bank.OpenSFTP(s)
+	return drop, accounts, err
+}
+
+// banker carries payouts to banks. A sandbox without a bank of its own has one that answers by itself.
+func (s *Service) banker() (*bankfile.Engine, error) {
+	drop, accounts, err := s.cfg.bankDrop()
+	if err != nil {
+		return nil, err
+	}
+	c := bankfile.Config{Drop: drop, Accounts: accounts, Sealer: s.sealer, Log: s.log, Reveal: func(snapshot json.RawMessage) (bankfile.Destination, error) {
+		var d distribution.Distribution
+		if err := json.Unmarshal(snapshot, &d); err != nil {
+			return bankfile.Destination{}, err
+		}
+		data, err := distribution.Reveal(s.sealer, d)
+		return bankfile.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
+	}}
+	if drop == nil && s.cfg.Env == Sandbox {
+		root, err := s.sandboxBank()
+		if err != nil {
+			return nil, err
+		}
+		if c.Drop, s.playedBank, err = bank.OpenSandbox(root); err != nil {
+			return nil, err
+		}
+		c.Accounts = bank.SandboxAccounts()
+		c.Play = func(ctx context.Context) error {
+			now, err := s.db.Now(ctx)
+			if err != nil {
+				return err
+			}
+			return s.playedBank.Take(now)
+		}
+	}
+	return bankfile.New(c), nil
+}
+
+// sandboxBank is the folder between the sandbox and its bank: beside an embedded database, else one of this process.
+func (s *Service) sandboxBank() (string, error) {
+	if path, embedded := strings.CutPrefix(s.cfg.URL(), "sqlite:"); embedded {
+		return strings.TrimPrefix(path, "//") + ".bank", nil
+	}
+	root, err := os.MkdirTemp("", "stipend-bank-")
+	s.bankFolder = root
+	return root, err
+}
+
+// jobBankReturn has the sandbox's bank send a payment back.
+const jobBankReturn = "sandbox.bank_return"
+
+type bankReturn struct {
+	OutputID string `json:"output_id"`
+	Reason   string `json:"reason"`
+}
+
+// returnByBank handles jobBankReturn.
+func (s *Service) returnByBank(engine *bankfile.Engine) job.NetHandler {
+	return func(ctx context.Context, d *db.DB, j job.Job) error {
+		var in bankReturn
+		if err := j.Decode(&in); err != nil {
+			return err
+		}
+		var at bankfile.Attempt
+		err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			at, err = bankfile.Latest(ctx, tx, j.CompanyID, in.OutputID)
+			return err
+		})
+		if errors.Is(err, db.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		now, err := d.Now(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.playedBank.Return(at.Number, at.Position, at.Amount, strings.HasSuffix(at.File, ".ach"), in.Reason, now); err != nil {
+			return err
+		}
+		return engine.Collect(ctx, d, j)
+	}
+}

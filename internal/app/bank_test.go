@@ -1,0 +1,173 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/rail/bank"
+)
+
+// germanIBAN is the IBAN of a bank and an account in Germany, whose digits are padded to eighteen.
+func germanIBAN(number string) string {
+	if len(number) < 18 {
+		number = number[:8] + strings.Repeat("0", 18-len(number)) + number[8:]
+	}
+	n, _ := new(big.Int).SetString(number+"131400", 10) // DE00
+	return fmt.Sprintf("DE%02d%s", 98-new(big.Int).Mod(n, big.NewInt(97)).Int64(), number)
+}
+
+// reasonNumber is how an account number asks the sandbox's bank for a reason of ISO's list.
+func reasonNumber(code string) string {
+	return fmt.Sprintf("%03d", slices.Index(bank.SandboxReasons(), code)+1)
+}
+
+// hire makes a payee with one bank account.
+func (d *door) hire(country, symbol, data string) (id string) {
+	d.Helper()
+	var made struct {
+		ID string `json:"recipient_id"`
+	}
+	at := "/api/company/" + d.seed.CompanyID + "/recipients/"
+	d.decode(d.ok("POST", at+"create", fmt.Sprintf(`{"first_name":"Ada","last_name":"Example","country":%q,"email":"%s@example.com","external_id":%q}`, country, freshKey(), freshKey())), &made)
+	d.ok("POST", at+made.ID+"/distribution", `{"symbol":"`+symbol+`","distribution_data":{"account_holder_name":"Ada Example","account_holder_type":"individual",`+data+`}}`)
+	return made.ID
+}
+
+func (d *door) decode(r response, to any) {
+	d.Helper()
+	if err := json.Unmarshal([]byte(r.text), to); err != nil {
+		d.Fatal(err)
+	}
+}
+
+func ach(number string) string {
+	return `"routing_number":"091000019","account_number":"` + number + `","account_type":"checking",
+		"address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}`
+}
+
+func iban(number string) string { return `"iban":"` + germanIBAN(number) + `"` }
+
+// A pay run to bank accounts in three currencies ends by itself in the sandbox: whoever can be paid is paid, and what the bank rejects
+// or sends back is owed again, to the cent, with its reason, an event and a mail.
+func TestPayoutsToBanks(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		s := boot(t, url)
+		d := newDoor(t, s)
+		payees := []struct{ id, status, reason string }{
+			{d.hire("DE", "EUR", iban("370400440532013000")), "fulfilled", ""},
+			{d.hire("DE", "EUR", iban("370400440990"+reasonNumber("AC04"))), "returned", "AC04"},
+			{d.hire("DE", "EUR", iban("370400440991"+reasonNumber("AC01"))), "action_required", "AC01"},
+			{d.hire("US", "USD", ach("12345678")), "fulfilled", ""},
+			{d.hire("US", "USD", ach("12990003")), "returned", "R03"},
+			{d.hire("US", "USD", ach("12991001")), "fulfilled", ""}, // and a notification of change
+			{d.hire("GB", "GBP", `"sort_code":"200000","account_number":"55779911"`), "fulfilled", ""},
+		}
+		var items []string
+		for _, p := range payees {
+			items = append(items, fmt.Sprintf(`{"user_id":%q,"amount_fiat":100.00}`, p.id))
+		}
+		made := d.create(`{"currency":"USD","to_pay":[` + strings.Join(items, ",") + `]}`)
+		d.deposit(made.PayrollID, "exact", "")
+		d.until(made.PayrollID, "it has ended", func(v scene) bool { return v.Status == "partially_fulfilled" })
+
+		type paid struct {
+			ID      string `json:"subpayroll_id"`
+			UserID  string `json:"user_id"`
+			Status  string `json:"status"`
+			Outputs []struct {
+				Volume   json.Number `json:"volume_output_in_output_currency"`
+				Currency string      `json:"output_currency"`
+			} `json:"outputs"`
+		}
+		var detail struct {
+			Payments []paid `json:"payments"`
+		}
+		d.decode(d.ok("GET", "/api/company/payrolls/"+made.PayrollID, ""), &detail)
+		by := map[string]paid{}
+		owed, left := map[money.Asset]money.Amount{}, map[money.Asset]money.Amount{}
+		for _, p := range detail.Payments {
+			by[p.UserID] = p
+			a, err := money.Parse(money.Asset(p.Outputs[0].Currency), p.Outputs[0].Volume.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := owed
+			if p.Status == "fulfilled" {
+				to = left
+			}
+			if _, has := to[a.Asset()]; !has {
+				to[a.Asset()] = money.Zero(a.Asset())
+			}
+			if to[a.Asset()], err = to[a.Asset()].Add(a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, p := range payees {
+			if got := by[p.id].Status; got != p.status {
+				t.Errorf("payee %d is %s, want %s", i, got, p.status)
+			}
+		}
+		// The books: what left the accounts is what the bank paid, what is owed is what it did not, and nothing is on its way.
+		for asset, want := range left {
+			if got := d.balanceIn(ledger.Bank, "sandbox", asset); got != want.Neg() {
+				t.Errorf("the account in %s holds %s, want %s", asset, got, want.Neg())
+			}
+		}
+		open := d.count(`SELECT CAST(COALESCE(SUM(balance), 0) AS BIGINT) FROM ledger_balances WHERE company_id = $1 AND code = '2110' AND dim IN
+			(SELECT output_id FROM outputs WHERE company_id = $1 AND payroll_id = $2)`, d.seed.CompanyID, made.PayrollID)
+		want := int64(0)
+		for _, a := range owed {
+			want += a.Units()
+		}
+		if open != want {
+			t.Errorf("%d are owed again, want %d", open, want)
+		}
+		if n := d.count(`SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM ledger_lines WHERE company_id = $1 AND code = '2300' AND dim LIKE 'bfl%'`, d.seed.CompanyID); n != 0 {
+			t.Errorf("%d are on their way for ever", n)
+		}
+		// Three files, one for each account, each with its number; and one change that the bank asks for.
+		if n := d.count("SELECT COUNT(DISTINCT number) FROM bank_files WHERE state = 'sent'"); n != 3 {
+			t.Errorf("%d files", n)
+		}
+		if n := d.count("SELECT COUNT(*) FROM bank_changes WHERE code = 'C01'"); n != 1 {
+			t.Errorf("%d changes asked for", n)
+		}
+		// One event for each return, with the bank's reason.
+		for i, p := range payees {
+			told := 0
+			d.inBooks(func(ctx context.Context, tx *db.Tx) error {
+				rows, err := tx.Query(ctx, "SELECT data FROM events WHERE company_id = $1 AND name = 'payout.returned'", d.seed.CompanyID)
+				all, err := db.Collect(rows, err, func(r *db.Rows) (text string, err error) { return text, r.Scan(&text) })
+				for _, text := range all {
+					if strings.Contains(text, by[p.id].ID) && strings.Contains(text, `"reason":"`+p.reason+`"`) {
+						told++
+					}
+				}
+				return err
+			})
+			if want := map[bool]int{true: 1}[p.status == "returned"]; told != want {
+				t.Errorf("payee %d: %d events of a return", i, told)
+			}
+		}
+		// What was paid can come back later: the payment is returned, once, and the pay run hears of it.
+		back := by[payees[0].id].ID
+		d.ok("POST", "/api/sandbox/bank-return", `{"subpayroll_id":"`+back+`","reason":"AC06"}`)
+		eventually(t, 30*time.Second, "it came back", func() bool {
+			d.decode(d.ok("GET", "/api/company/payrolls/"+made.PayrollID, ""), &detail)
+			return slices.ContainsFunc(detail.Payments, func(p paid) bool { return p.ID == back && p.Status == "returned" })
+		})
+		d.refused(409, "invalid_state", "POST", "/api/sandbox/bank-return", `{"subpayroll_id":"`+back+`"}`)
+		d.checkBooks()
+		checkEvents(t, s)
+	})
+}
