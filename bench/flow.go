@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/payout"
@@ -68,7 +69,7 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	if err := pool.Start(ctx); err != nil {
 		return nil, err
 	}
-	l.pay = &payroll.Service{Pool: pool, ChainName: lineChain, Network: lineNetwork, QuoteValidity: time.Hour}
+	l.pay = &payroll.Service{Pool: pool, ChainName: lineChain, Network: lineNetwork, QuoteValidity: time.Hour, FX: fx.Desk{Open: true}}
 	engine := payout.New(payout.Config{Chain: lineChain, Source: l.chain, Pool: pool, Signer: signer, Log: quiet, FeeMaxAge: never})
 	if err := engine.RefreshFees(ctx, d); err != nil {
 		return nil, err

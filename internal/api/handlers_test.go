@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
@@ -104,7 +105,7 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *bench {
 		own.Sealer, own.Sandbox = sealer, &toySandbox{}
 		own.KYC = &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(2, kyc.Legible), Provider: kyc.Sandbox{}}
 		pool := chain.NewPool(d, "regtest", paper{})
-		own.Payroll = &payroll.Service{Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute}
+		own.Payroll = &payroll.Service{Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, FX: fx.Desk{Open: true}}
 		own.Claim = &claim.Service{Pool: pool, ChainName: "regtest", Network: "regtest", Validity: 15 * time.Minute, BaseURL: "https://pay.example.com"}
 		own.Withdrawal = &withdrawal.Service{Setup: distribution.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}}
 		if change != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/payroll"
@@ -55,7 +56,7 @@ func hire(t *testing.T, d *db.DB, roles ...string) *staff {
 		return nil
 	})
 	openHouse(t, x.house, Deps{
-		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID, x.other.ID}, Payroll: &payroll.Service{Network: "regtest", ChainName: "regtest"},
+		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID, x.other.ID}, Payroll: &payroll.Service{Network: "regtest", ChainName: "regtest", FX: fx.Desk{Open: true}},
 		KYC: &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(1, 1), Provider: kyc.Sandbox{}},
 	})
 	return x
