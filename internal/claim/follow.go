@@ -63,16 +63,9 @@ func (s *Service) look(ctx context.Context, tx *db.Tx, companyID, id string) err
 
 // gather reads the facts.
 func gather(ctx context.Context, tx *db.Tx, c *Claim) (*facts, error) {
-	f := &facts{c: c, was: *c, now: tx.Now(), quotes: map[string]quote.Quote{}}
-	var err error
-	if f.deposits, err = deposit.ForObject(ctx, tx, c.CompanyID, c.ID); err != nil {
-		return nil, err
-	}
-	if f.applied, err = applied(ctx, tx, c); err != nil {
-		return nil, err
-	}
-	all, err := quote.ForObject(ctx, tx, c.CompanyID, c.ID)
-	if err != nil {
+	f := &facts{c: c, was: *c, now: tx.Now(), quotes: map[string]quote.Quote{}, applied: map[string]money.Rate{}}
+	var all []quote.Quote
+	if err := tx.Ask(ctx, []db.Question{deposit.Asked(c.CompanyID, c.ID, &f.deposits), appliedTo(c, f.applied), quote.Asked(c.CompanyID, c.ID, &all)}); err != nil {
 		return nil, err
 	}
 	for _, q := range all {

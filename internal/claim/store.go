@@ -183,27 +183,24 @@ func countOpen(ctx context.Context, tx *db.Tx, companyID string, limit int64) (n
 	return n, err
 }
 
-func applied(ctx context.Context, tx *db.Tx, c *Claim) (map[string]money.Rate, error) {
-	rows, err := tx.Query(ctx, "SELECT deposit_id, rate FROM claim_applied WHERE company_id = $1 AND claim_id = $2", c.CompanyID, c.ID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	all := map[string]money.Rate{}
-	for rows.Next() {
-		var id, text string
-		if err := rows.Scan(&id, &text); err != nil {
-			return nil, err
-		}
-		var rate money.Rate
-		if text != "" {
-			if rate, err = money.ParseRate(c.Funding, c.Amount.Asset(), text); err != nil {
-				return nil, err
+// appliedTo is the question which late deposits were taken for a claim, and at which rate.
+func appliedTo(c *Claim, all map[string]money.Rate) db.Question {
+	return db.Question{Query: "SELECT deposit_id, rate FROM claim_applied WHERE company_id = $1 AND claim_id = $2", Args: []any{c.CompanyID, c.ID},
+		Row: func(r *db.Rows) error {
+			var id, text string
+			if err := r.Scan(&id, &text); err != nil {
+				return err
 			}
-		}
-		all[id] = rate
-	}
-	return all, rows.Err()
+			var rate money.Rate
+			if text != "" {
+				var err error
+				if rate, err = money.ParseRate(c.Funding, c.Amount.Asset(), text); err != nil {
+					return err
+				}
+			}
+			all[id] = rate
+			return nil
+		}}
 }
 
 func insertApplied(ctx context.Context, tx *db.Tx, c *Claim, depositID string, rate money.Rate) error {

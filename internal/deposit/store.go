@@ -36,10 +36,20 @@ func find(ctx context.Context, tx *db.Tx, companyID, chainName string, at chain.
 }
 
 // ForObject is the deposits that an object expects, whatever their state, by first sight. Dust is none.
-func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) ([]Deposit, error) {
-	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM deposits
-		WHERE company_id = $1 AND object_id = $2 AND quote_id <> '' AND dust = FALSE ORDER BY first_seen, txid, vout`, companyID, objectID)
-	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
+func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all []Deposit, err error) {
+	err = tx.Ask(ctx, []db.Question{Asked(companyID, objectID, &all)})
+	return all, err
+}
+
+// Asked is the question of ForObject, for who asks others with it.
+func Asked(companyID, objectID string, all *[]Deposit) db.Question {
+	return db.Question{Query: "SELECT " + columns + ` FROM deposits
+		WHERE company_id = $1 AND object_id = $2 AND quote_id <> '' AND dust = FALSE ORDER BY first_seen, txid, vout`, Args: []any{companyID, objectID},
+		Row: func(r *db.Rows) error {
+			d, err := scan(r)
+			*all = append(*all, d)
+			return err
+		}}
 }
 
 // Unknown is the confirmed deposits of a company's addresses that no object expects, and that wait for a person; by first sight.

@@ -70,10 +70,19 @@ func InForce(ctx context.Context, tx *db.Tx, companyID, objectID string, funding
 }
 
 // ForObject is every quote of an object, newest first.
-func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) ([]Quote, error) {
-	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM quotes WHERE company_id = $1 AND object_id = $2
-		ORDER BY number DESC, funding_asset`, companyID, objectID)
-	return db.Collect(rows, err, func(r *db.Rows) (Quote, error) { return scan(r) })
+func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all []Quote, err error) {
+	err = tx.Ask(ctx, []db.Question{Asked(companyID, objectID, &all)})
+	return all, err
+}
+
+// Asked is the question of ForObject, for who asks others with it.
+func Asked(companyID, objectID string, all *[]Quote) db.Question {
+	return db.Question{Query: "SELECT " + columns + ` FROM quotes WHERE company_id = $1 AND object_id = $2
+		ORDER BY number DESC, funding_asset`, Args: []any{companyID, objectID}, Row: func(r *db.Rows) error {
+		q, err := scan(r)
+		*all = append(*all, q)
+		return err
+	}}
 }
 
 // countRefreshes counts the refreshes of an object since an instant and says when the first of them was.
