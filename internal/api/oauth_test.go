@@ -148,6 +148,9 @@ func TestACodeIsExchanged(t *testing.T) {
 			t.Errorf("%+v", less)
 		}
 		c.works(less.AccessToken, 403)
+		if r := c.do("GET", "/list?access_token="+less.AccessToken, "", "Authorization", ""); r.status != 401 {
+			t.Errorf("a token in an address, which would be in every log: %d %s", r.status, r.text)
+		}
 		verifier := strings.Repeat("v", 43)
 		sum := sha256.Sum256([]byte(verifier))
 		pkce := func(a *oauth.Ask) { a.Challenge, a.Method = base64.RawURLEncoding.EncodeToString(sum[:]), "S256" }

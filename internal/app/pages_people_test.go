@@ -291,6 +291,18 @@ func TestPeoplePagesInABrowser(t *testing.T) {
 	} {
 		b.Check(base + path)
 	}
+	replace := regexp.MustCompile(`href="(/recipients/\w+/destinations/\w+/replace)">Replace BTC`).FindStringSubmatch(o.Get("/recipients/" + seed.Recipients[0].RecipientID).Text)
+	if replace == nil {
+		t.Fatal("no destination can be replaced")
+	}
+	p = b.Open(base+replace[1], webtest.Look{Width: 320, Dark: true})
+	p.Audit()
+	webtest.Evaluate[string](p, "document.querySelector('[name=\"d.address\"]').value = '"+o.address()+"'")
+	p.Send("main form[action$='/check'] button")
+	if text := p.Text(); !strings.Contains(text, "Nothing has changed yet") {
+		t.Errorf("at %s:\n%s", p.Path(), text)
+	}
+	p.Audit()
 }
 
 // A company tells of itself and its owner, hands documents in with a camera or from a file, and is verified.

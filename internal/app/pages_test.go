@@ -162,7 +162,13 @@ func TestCompanyPagesInABrowser(t *testing.T) {
 	if p.Path() != "/overview" {
 		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
 	}
-	for _, path := range []string{"/overview", "/payrolls", "/settings/approvals", "/payrolls/" + made.PayrollID, "/payrolls/" + waiting.PayrollID} {
+	o.d.ok("GET", "/api/wallets", "", "X-Request-Id", "noted")
+	o.linesOf("noted")
+	noted := regexp.MustCompile(`href="(/settings/api/requests/[^"?]+)"`).FindStringSubmatch(o.Get("/settings/api/requests?route=" + createPath).Text)
+	if noted == nil {
+		t.Fatal("the payrolls' requests are not in the log")
+	}
+	for _, path := range []string{"/overview", "/payrolls", "/settings/api/requests", noted[1], "/settings/approvals", "/payrolls/" + made.PayrollID, "/payrolls/" + waiting.PayrollID} {
 		b.Check(base + path)
 	}
 }
