@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -13,9 +14,11 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/payout/bankfile"
 	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/transfer"
 )
 
 // bankDrop is where files for the bank are left, and from which accounts it pays; nil without one.
@@ -85,6 +88,14 @@ func (s *Service) banker() (*bankfile.Engine, error) {
 		data, err := distribution.Reveal(s.sealer, d)
 		return bankfile.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
 	}}
+	c.Credits = func(ctx context.Context, d *db.DB, statement io.Reader) ([]string, error) {
+		sum, err := transfer.Import(ctx, d, statement)
+		var refused *fault.Fault
+		if errors.As(err, &refused) {
+			return append(sum.Problems, refused.Error()), nil // reading it again would not help
+		}
+		return sum.Problems, err
+	}
 	if drop == nil && s.cfg.Env == Sandbox {
 		root, err := s.sandboxBank()
 		if err != nil {

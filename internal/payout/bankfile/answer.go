@@ -51,14 +51,9 @@ type fact struct {
 type said struct {
 	kind     string
 	facts    []fact
-	credits  []credit
+	credits  []string // what came in and is not ours that came back
 	problems []string
 	waits    bool // for what the bank says elsewhere; then it is read again, which does no harm
-}
-
-type credit struct {
-	statement *iso20022.Statement
-	entry     *iso20022.Entry
 }
 
 func (s *said) problem(format string, args ...any) {
@@ -111,7 +106,7 @@ func (e *Engine) collect(ctx context.Context, d *db.DB, name string) error {
 		return e.c.Drop.Done(ctx, name)
 	}
 	s := understand(body)
-	if err := e.apply(ctx, d, &s); err != nil {
+	if err := e.apply(ctx, d, body, &s); err != nil {
 		return err
 	}
 	a.Kind, a.Facts, a.Problems, a.Settled = s.kind, int64(len(s.facts)), s.problems, !s.waits
@@ -282,7 +277,7 @@ func (s *said) entry(st *iso20022.Statement, e *iso20022.Entry) {
 		}
 		s.facts = append(s.facts, f)
 	case e.Credit:
-		s.credits = append(s.credits, credit{st, e})
+		s.credits = append(s.credits, fmt.Sprintf("%s %s: %s", e.Amount, e.Amount.Asset(), what))
 	default:
 		s.problem("%s: %s %s left the account, and it is not known what for", what, e.Amount, e.Amount.Asset())
 	}
@@ -296,7 +291,7 @@ func either(a, b string) string {
 }
 
 // apply books what an answer says, file by file.
-func (e *Engine) apply(ctx context.Context, d *db.DB, s *said) error {
+func (e *Engine) apply(ctx context.Context, d *db.DB, body []byte, s *said) error {
 	var order []int64
 	of := map[int64][]fact{}
 	for _, f := range s.facts {
@@ -323,15 +318,15 @@ func (e *Engine) apply(ctx context.Context, d *db.DB, s *said) error {
 	if s.waits {
 		return nil
 	}
+	if len(s.credits) > 0 && e.c.Credits != nil {
+		problems, err := e.c.Credits(ctx, d, bytes.NewReader(body))
+		for _, p := range problems {
+			s.problem("%s", p)
+		}
+		return err
+	}
 	for _, c := range s.credits {
-		if e.c.Credit == nil {
-			s.problem("%s %s came in, and it is not known what for: entry %s of statement %s", c.entry.Amount, c.entry.Amount.Asset(),
-				either(c.entry.Reference, c.entry.Servicer), c.statement.ID)
-			continue
-		}
-		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return e.c.Credit(ctx, tx, c.statement, c.entry) }); err != nil {
-			return err
-		}
+		s.problem("%s came in, and it is not known what for", c)
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -40,7 +41,6 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/rail"
 	"github.com/stipend/stipend/internal/rail/bank"
-	"github.com/stipend/stipend/internal/rail/bank/iso20022"
 )
 
 // Job kinds of this package.
@@ -84,8 +84,9 @@ type Config struct {
 	Sealer   *identity.Sealer
 	// Reveal opens the destination as it stood at release.
 	Reveal func(snapshot json.RawMessage) (Destination, error)
-	// Credit is told of money that came in and is none of ours that came back; nil: a person is.
-	Credit func(ctx context.Context, tx *db.Tx, s *iso20022.Statement, e *iso20022.Entry) error
+	// Credits is given a statement that tells of money that came in, other than what came back of our own payments. It may be given the
+	// same one again, and says what a person should look at. nil: a person looks at all of it.
+	Credits func(ctx context.Context, d *db.DB, statement io.Reader) (problems []string, err error)
 	// Play has the other side of the drop work, where there is nobody but a played bank. nil: a real one.
 	Play  func(ctx context.Context) error
 	Retry time.Duration // of a file that cannot be handed over, at first; 5 s

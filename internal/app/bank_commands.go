@@ -1,0 +1,146 @@
+package app
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payout/bankfile"
+	"github.com/stipend/stipend/internal/rail/bank"
+)
+
+// BankCmd groups the commands about payouts by bank.
+type BankCmd struct {
+	Files   BankFilesCmd   `cmd:"" help:"List the files of payments, newest first: those that the bank has not got for certain, or all."`
+	Answers BankAnswersCmd `cmd:"" help:"List what the bank answered and needs a person, or all of it."`
+	Changes BankChangesCmd `cmd:"" help:"List what banks ask to be put right before the next payment."`
+	Arrived BankArrivedCmd `cmd:"" help:"Say that the bank has a file that is in doubt."`
+	Resend  BankResendCmd  `cmd:"" help:"Say that the bank has not got a file that is in doubt, and hand the same file over again."`
+}
+
+// BankFilesCmd lists files.
+type BankFilesCmd struct {
+	Storage
+	All   bool `help:"Also those that the bank has."`
+	Limit int  `default:"100" help:"At most so many (${default})."`
+}
+
+// Run prints them.
+func (c BankFilesCmd) Run(ctx context.Context, std Streams) error {
+	return c.readDB(ctx, func(ctx context.Context, tx *db.Tx) error {
+		files, err := bankfile.List(ctx, tx, !c.All, c.Limit)
+		for _, f := range files {
+			fmt.Fprintf(std.Out, "%-14s %-9s %6d payments %18s %s  of %s for %s  sha256 %s\n", f.Name, f.State, f.Payments, f.Total, f.Total.Asset(), f.CompanyID, f.Execute, f.Checksum)
+		}
+		return err
+	})
+}
+
+// readDB reads from a database that exists.
+func (s Storage) readDB(ctx context.Context, f func(context.Context, *db.Tx) error) error {
+	return s.withDB(ctx, func(ctx context.Context, d *db.DB) error { return d.Read(ctx, f) })
+}
+
+// BankAnswersCmd lists answers.
+type BankAnswersCmd struct {
+	Storage
+	All   bool `help:"Also those without a problem."`
+	Limit int  `default:"100" help:"At most so many (${default})."`
+}
+
+// Run prints them.
+func (c BankAnswersCmd) Run(ctx context.Context, std Streams) error {
+	return c.readDB(ctx, func(ctx context.Context, tx *db.Tx) error {
+		answers, err := bankfile.Answers(ctx, tx, !c.All, c.Limit)
+		for _, a := range answers {
+			state := "read"
+			if !a.Settled {
+				state = "waits"
+			}
+			fmt.Fprintf(std.Out, "%s  %-40s %-22s %s, %d facts\n", a.At.UTC().Format(time.RFC3339), a.Name, a.Kind, state, a.Facts)
+			for _, p := range a.Problems {
+				fmt.Fprintf(std.Out, "    %s\n", p)
+			}
+		}
+		return err
+	})
+}
+
+// BankChangesCmd lists what banks ask for.
+type BankChangesCmd struct {
+	Storage
+	DataKey string `env:"STIPEND_DATA_KEY" placeholder:"HEX" help:"Key of the stored secrets. Default: the sandbox's."`
+	Limit   int    `default:"100" help:"At most so many (${default})."`
+}
+
+// Run prints them.
+func (c BankChangesCmd) Run(ctx context.Context, std Streams) error {
+	if c.DataKey == "" {
+		c.DataKey = hex.EncodeToString(sandboxDataKey())
+	}
+	key, err := parseDataKey(c.DataKey)
+	if err != nil {
+		return err
+	}
+	sealer, err := identity.NewSealer(key)
+	if err != nil {
+		return err
+	}
+	return c.readDB(ctx, func(ctx context.Context, tx *db.Tx) error {
+		changes, err := bankfile.Changes(ctx, tx, c.Limit)
+		for _, n := range changes {
+			wanted, err := n.Wanted(sealer)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(std.Out, "%s  %s  %s  %s: %s\n", n.At.UTC().Format(time.RFC3339), bank.Position(n.Number, int(n.Position)), n.OutputID, n.Code, wanted)
+		}
+		return err
+	})
+}
+
+// BankArrivedCmd decides that a file arrived.
+type BankArrivedCmd struct {
+	Storage
+	File string `arg:"" help:"The file: S0000012, or 12."`
+}
+
+// Run decides it.
+func (c BankArrivedCmd) Run(ctx context.Context, std Streams) error {
+	return decide(ctx, std, c.Storage, c.File, bankfile.New(bankfile.Config{}).Arrived, "The bank has %s.\n")
+}
+
+// BankResendCmd decides that a file did not arrive.
+type BankResendCmd struct {
+	Storage
+	File string `arg:"" help:"The file: S0000012, or 12."`
+}
+
+// Help is the long form of the help.
+func (BankResendCmd) Help() string {
+	return `Ask the bank first. If it has the file after all, its payments are made twice, unless the bank finds that it knows the number.`
+}
+
+// Run decides it.
+func (c BankResendCmd) Run(ctx context.Context, std Streams) error {
+	return decide(ctx, std, c.Storage, c.File, bankfile.New(bankfile.Config{}).Resend, "%s is handed over again.\n")
+}
+
+func decide(ctx context.Context, std Streams, at Storage, file string, how func(context.Context, *db.Tx, int64) error, said string) error {
+	number, err := strconv.ParseInt(strings.TrimPrefix(strings.TrimSuffix(strings.TrimSuffix(file, ".xml"), ".ach"), "S"), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q is no file; want S0000012, or 12", file)
+	}
+	if err := at.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return how(ctx, tx, number) })
+	}); err != nil {
+		return err
+	}
+	fmt.Fprintf(std.Out, said, bank.Reference(number))
+	return nil
+}

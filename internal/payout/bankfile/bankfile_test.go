@@ -1,0 +1,326 @@
+package bankfile
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/rail/bank/iso20022"
+)
+
+const company = "com_1"
+
+// bench is an engine with a folder, and outputs that wait.
+type bench struct {
+	*testing.T
+	d    *db.DB
+	e    *Engine
+	root string
+}
+
+func newBench(t *testing.T, d *db.DB, outputs int) *bench {
+	t.Helper()
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{T: t, d: d, root: t.TempDir()}
+	drop, err := bank.OpenFolder(b.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.e = New(Config{Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer, Reveal: func(snapshot json.RawMessage) (Destination, error) {
+		return Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
+	}})
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		var outs []payout.Output
+		for i := range outputs {
+			o := payout.Output{CompanyID: company, ID: fmt.Sprintf("out_%d", i+1), PayrollID: "prl_1", PaymentID: fmt.Sprintf("pmt_%d", i+1), Rail: payout.RailBank,
+				Amount: money.New(money.EUR, int64(100*(i+1))), Input: money.New(money.EUR, 100),
+				Destination: json.RawMessage(`{"account_holder_name":"Ada","account_holder_type":"individual","iban":"DE89370400440532013000"}`)}
+			outs = append(outs, o)
+			if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe", Lines: []ledger.Line{
+				ledger.Debit(ledger.FXPosition, "", o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
+				return err
+			}
+		}
+		return payout.Add(tx, outs)
+	})
+	b.write(func(ctx context.Context, tx *db.Tx) error { return b.e.Cut(ctx, tx, job.Job{CompanyID: company}) })
+	return b
+}
+
+func (b *bench) write(f func(context.Context, *db.Tx) error) {
+	b.Helper()
+	if err := b.d.Write(b.Context(), f); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) file() (f File) {
+	b.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) (err error) { f, err = Find(ctx, tx, 1); return err })
+	return f
+}
+
+func (b *bench) send() {
+	b.Helper()
+	payload, _ := json.Marshal(sendJob{b.file().ID})
+	if err := b.e.Send(b.Context(), b.d, job.Job{CompanyID: company, Payload: payload}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// files is what the bank was ever shown.
+func (b *bench) files() int {
+	found, _ := filepath.Glob(filepath.Join(b.root, "*", "S*.xml"))
+	return len(found)
+}
+
+func (b *bench) state(output string) (o payout.Output) {
+	b.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) (err error) {
+		o, err = payout.Get(ctx, tx, company, output)
+		return err
+	})
+	return o
+}
+
+func (b *bench) is(file string, output payout.State) {
+	b.Helper()
+	if f, o := b.file(), b.state("out_1"); f.State != file || o.State != output {
+		b.Fatalf("the file is %s and its output %s; want %s and %s", f.State, o.State, file, output)
+	}
+}
+
+func (b *bench) balance(c ledger.Code, dim string) (a money.Amount) {
+	b.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) (err error) {
+		a, err = ledger.Balance(ctx, tx, company, c, dim, money.EUR)
+		return err
+	})
+	return a
+}
+
+// Wherever the program is killed while it hands a file over, the bank gets it once, and what cannot be known is in doubt.
+func TestAFileIsHandedOverOnceWhereverItIsKilled(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newBench(t, d, 2)
+		b.is(Prepared, payout.Prepared)
+		f := b.file()
+		body, err := f.Body(b.e.c.Sealer)
+		if err != nil || !bytes.Contains(body, []byte("S0000001P00002")) {
+			t.Fatalf("%v\n%s", err, body)
+		}
+		// Killed after a copy was staged, before anybody knew of it: the next one stages its own.
+		if err := b.e.c.Drop.Stage(t.Context(), f.Name, "lost", body); err != nil {
+			t.Fatal(err)
+		}
+		// Killed between the decision and the move.
+		if err := b.e.c.Drop.Stage(t.Context(), f.Name, "mine", body); err != nil {
+			t.Fatal(err)
+		}
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			ok, err := claim(ctx, tx, f, "mine")
+			if err == nil && !ok {
+				err = errors.New("not claimed")
+			}
+			return err
+		})
+		b.is(InDoubt, payout.Prepared)
+		if n := b.files(); n != 0 {
+			t.Fatalf("%d files", n)
+		}
+		b.send()
+		b.is(Sent, payout.Sent)
+		// Killed between the move and its record: again in doubt, and found where it is.
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE bank_files SET state = 'in_doubt' WHERE company_id = $1", company)
+			return err
+		})
+		b.send()
+		b.is(Sent, payout.Sent)
+		if n := b.files(); n != 1 {
+			t.Fatalf("%d files", n)
+		}
+		// The same, and the bank has taken it away: nobody knows, and nothing sends it again.
+		if err := os.Remove(filepath.Join(b.root, "out", f.Name)); err != nil {
+			t.Fatal(err)
+		}
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			if _, err := tx.Exec(ctx, "UPDATE outputs SET state = 'prepared' WHERE company_id = $1", company); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, "UPDATE bank_files SET state = 'in_doubt' WHERE company_id = $1", company)
+			return err
+		})
+		for range 3 {
+			b.send()
+		}
+		b.is(InDoubt, payout.InDoubt)
+		if n := b.files(); n != 0 {
+			t.Fatalf("the bank would pay %d files again", n)
+		}
+		// A person who has asked the bank decides; of another file there is nothing to decide.
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			if err := b.e.Resend(ctx, tx, 2); !errors.Is(err, ErrNoFile) {
+				t.Errorf("no file: %v", err)
+			}
+			return b.e.Resend(ctx, tx, 1)
+		})
+		b.send()
+		if got, err := os.ReadFile(filepath.Join(b.root, "out", f.Name)); err != nil || !bytes.Equal(got, body) {
+			t.Errorf("not the same file: %v", err)
+		}
+		b.is(Sent, payout.Sent)
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			if err := b.e.Arrived(ctx, tx, 1); !errors.Is(err, ErrNotInDoubt) {
+				t.Errorf("not in doubt: %v", err)
+			}
+			return nil
+		})
+	})
+}
+
+// statement leaves a statement of the bank and has it read.
+func (b *bench) statement(name string, entries ...iso20022.Entry) Answer {
+	b.Helper()
+	var out bytes.Buffer
+	w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: name, ID: name, Created: time.Unix(0, 0), Account: "1"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := w.Entry(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		b.Fatal(err)
+	}
+	return b.answer(name, out.Bytes())
+}
+
+func (b *bench) answer(name string, body []byte) (found Answer) {
+	b.Helper()
+	if err := os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	if err := b.e.Collect(b.Context(), b.d, job.Job{}); err != nil {
+		b.Fatal(err)
+	}
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		all, err := Answers(ctx, tx, false, 100)
+		for _, a := range all {
+			if a.Checksum == checksum(body) {
+				found = a
+			}
+		}
+		return err
+	})
+	return found
+}
+
+func eur(cents int64) money.Amount { return money.New(money.EUR, cents) }
+
+func debit(a money.Amount, name string) iso20022.Entry {
+	return iso20022.Entry{Reference: name, Amount: a, Batch: iso20022.Batch{MessageID: name}}
+}
+
+func one(id string, a money.Amount, credit bool, reason, kind string) iso20022.Entry {
+	t := iso20022.Type{Domain: "PMNT", Family: "ICDT", SubFamily: kind}
+	return iso20022.Entry{Reference: "e" + id, Amount: a, Credit: credit, Type: t,
+		Details: []iso20022.Detail{{EndToEndID: id, Amount: a, Credit: credit, Type: t, ReturnReason: reason}}}
+}
+
+// What the bank says is booked once, whichever file says it and however often; what makes no sense changes nothing.
+func TestWhatTheBankSaysIsBookedOnce(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newBench(t, d, 3) // of 1, 2 and 3 euros
+		b.send()
+		f := b.file()
+		if got := b.balance(ledger.InTransit, f.ID); got != eur(600) {
+			t.Fatalf("%s in transit", got)
+		}
+		// The debit comes before the bank says that it rejects one of them: it waits, and is read again.
+		if a := b.statement("early", debit(eur(400), "S0000001")); a.Settled || len(a.Problems) != 1 {
+			t.Errorf("%+v", a)
+		}
+		status, err := iso20022.Status{ID: "A1", Order: "S0000001", Code: "PART", Payments: []iso20022.PaymentStatus{
+			{ID: "S0000001P00002", Code: "RJCT", Reasons: []iso20022.Reason{{Code: "AC01"}}}, {ID: "S0000009P00001", Code: "RJCT"}}}.Write(time.Unix(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := b.answer("status", status); !a.Settled || len(a.Problems) != 1 { // it speaks of another file's payment too
+			t.Errorf("%+v", a)
+		}
+		if err := b.e.Collect(t.Context(), b.d, job.Job{}); err != nil {
+			t.Fatal(err)
+		}
+		for id, want := range map[string]payout.State{"out_1": payout.Fulfilled, "out_2": payout.Failed, "out_3": payout.Fulfilled} {
+			if o := b.state(id); o.State != want || want == payout.Failed && o.Reason != "AC01" {
+				t.Errorf("%s is %s %s, want %s", id, o.State, o.Reason, want)
+			}
+		}
+		check := func(house, transit, fees, owed1, owed2, owed3 int64) {
+			t.Helper()
+			got := []money.Amount{b.balance(ledger.Bank, "sandbox"), b.balance(ledger.InTransit, f.ID), b.balance(ledger.BankFee, "sandbox"),
+				b.balance(ledger.OutputPayable, "out_1"), b.balance(ledger.OutputPayable, "out_2"), b.balance(ledger.OutputPayable, "out_3")}
+			want := []money.Amount{eur(house), eur(transit), eur(fees), eur(owed1), eur(owed2), eur(owed3)}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("the books say %v, want %v", got, want)
+			}
+		}
+		check(-400, 0, 0, 0, 200, 0)
+		b.statement("again", debit(eur(400), "S0000001"), one("S0000001P00001", eur(100), false, "", "ESCT"))
+		check(-400, 0, 0, 0, 200, 0)
+		// A fee, once; and a payment that comes back, less what the bank kept.
+		b.statement("fee", one("S0000001P00001", eur(20), false, "", "CHRG"))
+		b.statement("fee again", one("S0000001P00001", eur(20), false, "", "CHRG"))
+		check(-420, 0, 20, 0, 200, 0)
+		back := one("S0000001P00003", eur(250), true, "AC04", "RRTN")
+		b.statement("back", back)
+		b.statement("back again", back)
+		check(-170, 0, 70, 0, 200, 300)
+		if o := b.state("out_3"); o.State != payout.Returned || o.Reason != "AC04" {
+			t.Errorf("%+v", o)
+		}
+		// None of this is understood, and none of it moves anything.
+		for i, e := range []iso20022.Entry{
+			one("S0000001P00002", eur(200), true, "AC04", "RRTN"), // it never left
+			one("S0000001P00001", eur(101), true, "AC04", "RRTN"), // more than was paid
+			one("S0000001P00009", eur(100), true, "AC04", "RRTN"),
+			one("S0000007P00001", eur(100), true, "AC04", "RRTN"),
+			one("X", eur(100), false, "", "ESCT"), debit(eur(999), "S0000001"),
+		} {
+			if a := b.statement(fmt.Sprintf("odd%d", i), e); len(a.Problems) != 1 {
+				t.Errorf("%d: %+v", i, a)
+			}
+		}
+		if a := b.answer("junk", []byte("junk")); len(a.Problems) != 1 {
+			t.Errorf("%+v", a)
+		}
+		check(-170, 0, 70, 0, 200, 300)
+		var n int64
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE name = 'payout.returned'").Scan(&n)
+		})
+		if n != 1 {
+			t.Errorf("%d events of a return", n)
+		}
+	})
+}
