@@ -30,6 +30,7 @@ import (
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/rail/bank/iso20022"
 )
 
@@ -148,6 +149,9 @@ func split(st *iso20022.Statement, e *iso20022.Entry) []item {
 	if !e.Final() || !back && (!e.Credit || e.Reversal || e.Type.Returned() || slices.ContainsFunc(e.Details, returned)) {
 		return nil
 	}
+	if slices.ContainsFunc(e.Details, ours) {
+		return nil
+	}
 	whole := item{back: back, kind: string(st.Message)}
 	whole.BankAccount, whole.Amount = compact(st.Account), e.Amount
 	whole.BookedOn = e.Booked.Format(time.DateOnly)
@@ -190,6 +194,12 @@ func split(st *iso20022.Statement, e *iso20022.Entry) []item {
 		return []item{whole}
 	}
 	return items
+}
+
+// ours says that a payment carries a name that we gave to one of our own: it came back, and package payout books it.
+func ours(d iso20022.Detail) bool {
+	_, is := bank.FindNamed(append([]string{d.EndToEndID, d.InstructionID, d.PaymentInfoID, d.MessageID, d.TransactionID, d.Servicer, d.Info}, d.Remittance...)...)
+	return is
 }
 
 func returned(d iso20022.Detail) bool { return d.ReturnReason != "" || d.Type.Returned() }

@@ -22,9 +22,9 @@ import (
 
 const pooled = "DE89370400440532013000" // the operator's account
 
-// bank is a company with a user who has a funding account in euros, a payer named Müller & Söhne GmbH, and whatever else a test
+// branch is a company with a user who has a funding account in euros, a payer named Müller & Söhne GmbH, and whatever else a test
 // gives them. It writes what a bank would.
-type bank struct {
+type branch struct {
 	*testing.T
 	d       *db.DB
 	sealer  *identity.Sealer
@@ -35,14 +35,14 @@ type bank struct {
 	message int
 }
 
-func run(t *testing.T, f func(b *bank)) {
+func run(t *testing.T, f func(b *branch)) {
 	t.Helper()
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		sealer, err := identity.NewSealer(bytes.Repeat([]byte{7}, 32))
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &bank{T: t, d: d, sealer: sealer}
+		b := &branch{T: t, d: d, sealer: sealer}
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "DE"})
 			if err != nil {
@@ -81,14 +81,14 @@ func run(t *testing.T, f func(b *bank)) {
 	})
 }
 
-func (b *bank) write(f func(context.Context, *db.Tx) error) {
+func (b *branch) write(f func(context.Context, *db.Tx) error) {
 	b.Helper()
 	if err := b.d.Write(b.Context(), f); err != nil {
 		b.Fatal(err)
 	}
 }
 
-func (b *bank) read(f func(context.Context, *db.Tx) error) {
+func (b *branch) read(f func(context.Context, *db.Tx) error) {
 	b.Helper()
 	if err := b.d.Read(b.Context(), f); err != nil {
 		b.Fatal(err)
@@ -96,7 +96,7 @@ func (b *bank) read(f func(context.Context, *db.Tx) error) {
 }
 
 // bill writes an invoice of the user to the payer.
-func (b *bank) bill(number, amount string) (id string) {
+func (b *branch) bill(number, amount string) (id string) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		v, err := invoice.Create(ctx, tx, b.sealer, b.by, invoice.CreateParams{UserID: b.user, PayerID: b.payer, Number: number,
@@ -160,7 +160,7 @@ func (c credit) entry() string {
 }
 
 // says has the bank tell of credits, in a camt.053 or camt.054.
-func (b *bank) says(kind string, credits ...credit) Summary {
+func (b *branch) says(kind string, credits ...credit) Summary {
 	b.Helper()
 	b.message++
 	var entries strings.Builder
@@ -180,7 +180,7 @@ func (b *bank) says(kind string, credits ...credit) Summary {
 	return s
 }
 
-func (b *bank) want(what string, got, want any) {
+func (b *branch) want(what string, got, want any) {
 	b.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		b.Errorf("%s: %v, want %v", what, got, want)
@@ -188,11 +188,11 @@ func (b *bank) want(what string, got, want any) {
 }
 
 // balance is what an owner has, in cents.
-func (b *bank) balance(owner string) int64 {
+func (b *branch) balance(owner string) int64 {
 	return b.account(owner, ledger.CompanyFunds, "", money.EUR)
 }
 
-func (b *bank) account(owner string, c ledger.Code, dim string, a money.Asset) (units int64) {
+func (b *branch) account(owner string, c ledger.Code, dim string, a money.Asset) (units int64) {
 	b.Helper()
 	b.read(func(ctx context.Context, tx *db.Tx) error {
 		x, err := ledger.Balance(ctx, tx, owner, c, dim, a)
@@ -202,7 +202,7 @@ func (b *bank) account(owner string, c ledger.Code, dim string, a money.Asset) (
 	return units
 }
 
-func (b *bank) invoice(id string) (status invoice.Status, paid string) {
+func (b *branch) invoice(id string) (status invoice.Status, paid string) {
 	b.Helper()
 	b.read(func(ctx context.Context, tx *db.Tx) error {
 		found, err := invoice.Named(ctx, tx, []string{id})
@@ -212,7 +212,7 @@ func (b *bank) invoice(id string) (status invoice.Status, paid string) {
 	return status, paid
 }
 
-func (b *bank) all() (all []Transfer) {
+func (b *branch) all() (all []Transfer) {
 	b.Helper()
 	b.read(func(ctx context.Context, tx *db.Tx) (err error) {
 		all, err = List(ctx, tx, true, 100)
@@ -222,7 +222,7 @@ func (b *bank) all() (all []Transfer) {
 }
 
 func TestACreditOnAFundingAccountIsItsOwners(t *testing.T) {
-	run(t, func(b *bank) {
+	run(t, func(b *branch) {
 		id := b.bill("2026-0042", "100.00")
 		c := credit{amount: "100.00", to: b.number, from: "Mueller", words: "Rechnung 2026-0042, danke", servicer: "S1"}
 		b.want("the first time", b.says("054", c), Summary{Credited: 1})
@@ -239,7 +239,7 @@ func TestACreditOnAFundingAccountIsItsOwners(t *testing.T) {
 // A bank that gives no references is told apart by what it says: equal credits of one message are several, those of another message
 // are the same.
 func TestCreditsWithoutReferencesAreCountedOnce(t *testing.T) {
-	run(t, func(b *bank) {
+	run(t, func(b *branch) {
 		c := credit{amount: "5.00", to: b.number, from: "Eve", words: "fee"}
 		b.want("announced one by one", fmt.Sprint(b.says("054", c), b.says("054", c)), fmt.Sprint(Summary{Credited: 1}, Summary{Known: 1}))
 		b.want("two in the statement", b.says("053", c, c), Summary{Credited: 1, Known: 1})
@@ -263,7 +263,7 @@ func TestCreditsWithoutReferencesAreCountedOnce(t *testing.T) {
 }
 
 func TestPartsOfAnInvoiceAddUp(t *testing.T) {
-	run(t, func(b *bank) {
+	run(t, func(b *branch) {
 		id := b.bill("2026-0001", "100.00")
 		status := func() string {
 			s, paid := b.invoice(id)
@@ -284,7 +284,7 @@ func TestPartsOfAnInvoiceAddUp(t *testing.T) {
 }
 
 func TestTheNameAndTheAmountTellTheInvoice(t *testing.T) {
-	run(t, func(b *bank) {
+	run(t, func(b *branch) {
 		first, second, third := b.bill("A-1", "10.00"), b.bill("A-2", "20.00"), b.bill("A-3", "30.00")
 		twin := b.bill("A-4", "30.00")
 		pay := func(amount, from, words string) {
@@ -304,7 +304,7 @@ func TestTheNameAndTheAmountTellTheInvoice(t *testing.T) {
 }
 
 func TestWhatNobodyIsNamedForWaits(t *testing.T) {
-	run(t, func(b *bank) {
+	run(t, func(b *branch) {
 		words := strings.ReplaceAll(b.by.CompanyID, "_", "")
 		id := b.bill("7", "50.00")
 		other := strings.ReplaceAll(id, "_", "")
@@ -335,12 +335,13 @@ func TestWhatNobodyIsNamedForWaits(t *testing.T) {
 		b.want("a booking of parts", b.says("053", credit{amount: "9.00", parts: []credit{
 			{amount: "4.00", to: b.number, servicer: "P1"}, {amount: "5.00", words: "?", servicer: "P2"}}}), Summary{Credited: 1, Suspense: 1})
 		b.want("what is no credit of ours", b.says("053", credit{amount: "9.00", debit: true, servicer: "D1"},
-			credit{amount: "9.00", reversal: true, servicer: "D2"}, credit{amount: "8.00", debit: true, reversal: true, servicer: "D3"}), Summary{Others: 3})
+			credit{amount: "9.00", reversal: true, servicer: "D2"}, credit{amount: "8.00", debit: true, reversal: true, servicer: "D3"},
+			credit{amount: "7.00", to: b.number, words: "S0000012P00003 came back", servicer: "D4"}), Summary{Others: 4})
 	})
 }
 
 func TestAnOperatorDecides(t *testing.T) {
-	run(t, func(b *bank) {
+	run(t, func(b *branch) {
 		id := b.bill("7", "10.00")
 		waiting := func(ref, amount string) string {
 			b.says("053", credit{amount: amount, words: ref, servicer: ref})
@@ -394,7 +395,7 @@ func TestAnOperatorDecides(t *testing.T) {
 
 // What its owner has spent by the time that a bank takes it back, they owe.
 func TestACreditThatWasSpentIsOwed(t *testing.T) {
-	run(t, func(b *bank) {
+	run(t, func(b *branch) {
 		b.says("053", credit{amount: "10.00", to: b.number, words: "gift", servicer: "1"})
 		b.write(func(_ context.Context, tx *db.Tx) error {
 			x := money.New(money.EUR, 7_00)
@@ -409,7 +410,7 @@ func TestACreditThatWasSpentIsOwed(t *testing.T) {
 
 // However a bank tells of what came in, in whatever order and how often: each credit is booked once, and the books balance.
 func TestWhateverABankSaysItIsCountedOnce(t *testing.T) {
-	run(t, func(b *bank) {
+	run(t, func(b *branch) {
 		random := rand.New(rand.NewPCG(1, 2))
 		var credits []credit
 		var sum int64
@@ -443,7 +444,7 @@ func TestWhateverABankSaysItIsCountedOnce(t *testing.T) {
 }
 
 func TestAnAccountReportIsRefused(t *testing.T) {
-	run(t, func(b *bank) {
+	run(t, func(b *branch) {
 		_, err := Import(b.Context(), b.d, strings.NewReader(`<Document><BkToCstmrAcctRpt><Rpt><Id>1</Id><Acct><Id><IBAN>`+pooled+`</IBAN></Id></Acct>`+
 			credit{amount: "1.00"}.entry()+`</Rpt></BkToCstmrAcctRpt></Document>`))
 		if !errors.Is(err, errMessage) || len(b.all()) != 0 {
