@@ -163,6 +163,8 @@ var reference = map[string]string{
 	"sim_txs":         "the simulated chain, sandbox only",
 	"sim_outputs":     "the simulated chain, sandbox only",
 
+	"payout_batches":   "its key starts with the company, but a nonce belongs to an account, whoever it pays",
+	"payout_nonces":    "an account of the house's wallet has one next nonce",
 	"sim_evm_blocks":   "the simulated networks, sandbox only",
 	"sim_evm_txs":      "the simulated networks, sandbox only",
 	"sim_evm_accounts": "the simulated networks, sandbox only",

@@ -150,12 +150,12 @@ func createDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributio
 	if err != nil {
 		return nil, err
 	}
-	return &distributionCreated{d.ID, d.OwnerID, string(d.Symbol), d.Allocation, "active", distribution.Payable(d.Symbol)}, nil
+	return &distributionCreated{d.ID, d.OwnerID, string(d.Symbol), d.Allocation, "active", c.setup().Payable(d.Symbol, d.Network)}, nil
 }
 
 // setup is what destinations depend on in this installation.
 func (c *call) setup() distribution.Setup {
-	return distribution.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName}
+	return distribution.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName, Accounts: c.Payroll.Accounts}
 }
 
 func deleteDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionDeleteInput) (*distributionDeleted, error) {
@@ -170,7 +170,7 @@ func listDistributions(ctx context.Context, tx *db.Tx, c *call, in *distribution
 	if err != nil {
 		return nil, err
 	}
-	return &distributionList{showDistributions(all)}, nil
+	return &distributionList{c.showDistributions(all)}, nil
 }
 
 func getDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionGet) (*distributionItem, error) {
@@ -178,7 +178,7 @@ func getDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionGe
 	if err != nil {
 		return nil, err
 	}
-	return new(showDistribution(d)), nil
+	return new(c.showDistribution(d)), nil
 }
 
 func updateDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionUpdateInput) (*distributionItem, error) {
@@ -188,7 +188,7 @@ func updateDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributio
 	if err != nil {
 		return nil, err
 	}
-	return new(showDistribution(d)), nil
+	return new(c.showDistribution(d)), nil
 }
 
 func getDistributionFields(ctx context.Context, tx *db.Tx, c *call, in *distributionFields) (*requiredFields, error) {
@@ -200,7 +200,7 @@ func setAllocations(ctx context.Context, tx *db.Tx, c *call, in *allocationsInpu
 	if err != nil {
 		return nil, err
 	}
-	return &allocationsUpdated{true, showDistributions(all)}, nil
+	return &allocationsUpdated{true, c.showDistributions(all)}, nil
 }
 
 func shares(allocations []allocation) []distribution.Share {
@@ -232,21 +232,21 @@ func distributionChanges(ctx context.Context, tx *db.Tx, c *call, ownerID string
 	return out, nil
 }
 
-func showDistributions(all []distribution.Distribution) []distributionItem {
+func (c *call) showDistributions(all []distribution.Distribution) []distributionItem {
 	shown := make([]distributionItem, len(all))
 	for i, d := range all {
-		shown[i] = showDistribution(d)
+		shown[i] = c.showDistribution(d)
 	}
 	return shown
 }
 
-func showDistribution(d distribution.Distribution) distributionItem {
+func (c *call) showDistribution(d distribution.Distribution) distributionItem {
 	data := jsontext.Value(d.Data)
 	if len(data) == 0 {
 		data = jsontext.Value("{}")
 	}
 	return distributionItem{
 		DistributionID: d.ID, RecipientID: d.OwnerID, Type: d.Kind, Symbol: string(d.Symbol), Network: d.Network, Address: d.Address,
-		Tag: d.Tag, TransferMemo: d.Memo, Data: data, Allocation: d.Allocation, Payable: distribution.Payable(d.Symbol), Created: Time(d.Created),
+		Tag: d.Tag, TransferMemo: d.Memo, Data: data, Allocation: d.Allocation, Payable: c.setup().Payable(d.Symbol, d.Network), Created: Time(d.Created),
 	}
 }

@@ -63,7 +63,7 @@ func listCurrencies(_ context.Context, _ *db.Tx, c *call, _ *none) (*currencyLis
 			item.Type, item.Networks = "crypto", append(item.Networks, c.setup().Networks(a)...)
 		}
 		item.Countries = append([]string{}, distribution.Countries(a)...)
-		item.Payable = distribution.Payable(a) && len(item.Networks)+len(item.Countries) > 0
+		item.Payable = c.setup().Payable(a, "") && len(item.Networks)+len(item.Countries) > 0
 		out.Currencies[i] = item
 	}
 	return out, nil

@@ -172,7 +172,7 @@ func createUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDis
 	if err != nil {
 		return nil, err
 	}
-	return &userDistributionCreated{d.ID, d.OwnerID, string(d.Symbol), d.Allocation, distribution.Payable(d.Symbol)}, nil
+	return &userDistributionCreated{d.ID, d.OwnerID, string(d.Symbol), d.Allocation, c.setup().Payable(d.Symbol, d.Network)}, nil
 }
 
 func updateUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDistributionUpdateInput) (*userDistributionItem, error) {
@@ -186,7 +186,7 @@ func updateUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDis
 	if err != nil {
 		return nil, err
 	}
-	return new(showUserDistribution(d)), nil
+	return new(c.showUserDistribution(d)), nil
 }
 
 func deleteUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDistributionDeleteInput) (*distributionDeleted, error) {
@@ -209,7 +209,7 @@ func setUserAllocations(ctx context.Context, tx *db.Tx, c *call, in *userAllocat
 	if err != nil {
 		return nil, err
 	}
-	return &userAllocationsUpdated{true, showUserDistributions(all)}, nil
+	return &userAllocationsUpdated{true, c.showUserDistributions(all)}, nil
 }
 
 func listUserDistributions(ctx context.Context, tx *db.Tx, c *call, in *userGet) (*userDistributionList, error) {
@@ -221,7 +221,7 @@ func listUserDistributions(ctx context.Context, tx *db.Tx, c *call, in *userGet)
 	if err != nil {
 		return nil, err
 	}
-	return &userDistributionList{showUserDistributions(all)}, nil
+	return &userDistributionList{c.showUserDistributions(all)}, nil
 }
 
 func getUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDistributionGet) (*userDistributionItem, error) {
@@ -233,7 +233,7 @@ func getUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDistri
 	if err != nil {
 		return nil, err
 	}
-	return new(showUserDistribution(d)), nil
+	return new(c.showUserDistribution(d)), nil
 }
 
 func listUserDistributionChanges(ctx context.Context, tx *db.Tx, c *call, in *userDistributionHistoryInput) (*distributionHistory, error) {
@@ -268,7 +268,7 @@ func (w wantedCurrency) requiredOf(ctx context.Context, tx *db.Tx, c *call, owne
 	if err != nil {
 		return nil, err
 	}
-	out := &requiredFields{r.Currency, r.Country, distribution.Payable(money.Asset(r.Currency)), make([]requiredField, len(r.Fields))}
+	out := &requiredFields{r.Currency, r.Country, c.setup().Payable(money.Asset(r.Currency), ""), make([]requiredField, len(r.Fields))}
 	for i, f := range r.Fields {
 		out.Fields[i] = requiredField{
 			Key: f.Key, Label: f.Label, Type: f.Type, Required: f.Required, MinLength: f.MinLength, MaxLength: f.MaxLength, Pattern: f.Pattern,
@@ -294,15 +294,15 @@ func options(all []distribution.Option) []fieldOption {
 	return shown
 }
 
-func showUserDistributions(all []distribution.Distribution) []userDistributionItem {
+func (c *call) showUserDistributions(all []distribution.Distribution) []userDistributionItem {
 	shown := make([]userDistributionItem, len(all))
 	for i, d := range all {
-		shown[i] = showUserDistribution(d)
+		shown[i] = c.showUserDistribution(d)
 	}
 	return shown
 }
 
-func showUserDistribution(d distribution.Distribution) userDistributionItem {
+func (c *call) showUserDistribution(d distribution.Distribution) userDistributionItem {
 	data := jsontext.Value(d.Data)
 	if len(data) == 0 {
 		data = jsontext.Value("{}")
@@ -310,6 +310,6 @@ func showUserDistribution(d distribution.Distribution) userDistributionItem {
 	return userDistributionItem{
 		DistributionID: d.ID, UserID: d.OwnerID, Address: d.Address, Symbol: string(d.Symbol), Tag: d.Tag, TransferMemo: d.Memo,
 		Type: d.Kind, Network: d.Network, Data: data, Allocation: d.Allocation,
-		Payable: distribution.Payable(d.Symbol), Created: Time(d.Created),
+		Payable: c.setup().Payable(d.Symbol, d.Network), Created: Time(d.Created),
 	}
 }

@@ -339,7 +339,7 @@ func (s *Service) refresher() *rates.Refresher {
 }
 
 func (s *Service) setup() distribution.Setup {
-	return distribution.Setup{Sealer: s.sealer, BitcoinNetwork: s.cfg.BitcoinNetwork, Chain: chainName}
+	return distribution.Setup{Sealer: s.sealer, BitcoinNetwork: s.cfg.BitcoinNetwork, Chain: chainName, Accounts: s.accounts}
 }
 
 // startWorker runs jobs. The first prices and fees are fetched before anything is served, where that is possible.
@@ -353,17 +353,27 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 		out.FeeMaxAge = never
 	}
 	engine := payout.New(out)
+	engines := payout.Engines{engine}
+	for _, a := range s.evms {
+		e, err := s.accountEngine(ctx, a)
+		if err != nil {
+			return err
+		}
+		engines = append(engines, e)
+	}
 	if err := s.rates.Refresh(ctx); err != nil {
 		s.log.Warn("some prices are missing", "error", err)
 	}
-	if err := engine.RefreshFees(ctx, s.db); err != nil {
-		s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
+	for _, e := range engines {
+		if err := e.RefreshFees(ctx, s.db); err != nil {
+			s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
+		}
 	}
 	look, err := s.startScreening(ctx, background, pay, claims, take)
 	if err != nil {
 		return err
 	}
-	table := jobs(pay, claims, engine, look, wallet.Opener{Verified: s.cfg.Env == Production}, take, s.funding, s.kyc)
+	table := jobs(pay, claims, engines, look, wallet.Opener{Verified: s.cfg.Env == Production}, take, s.funding, s.kyc)
 	if s.lightning != nil {
 		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle}
 	}
@@ -384,7 +394,7 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if err != nil {
 		return err
 	}
-	runner := job.NewRunner(s.db, table, append(s.periodic(engine, claims), banker.Periodic(s.db)...), s.log)
+	runner := job.NewRunner(s.db, table, append(s.periodic(engines, claims), banker.Periodic(s.db)...), s.log)
 	s.work.Go(func() { runner.Run(background) })
 	hooks := delivery.NewSender(delivery.Options{DB: s.db, Sealer: s.sealer, Env: s.cfg.Env, Policy: s.policy, Log: s.log})
 	s.work.Go(func() { hooks.Run(background) })

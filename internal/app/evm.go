@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
 )
 
 // EVM is what can be set of the networks of accounts: Ethereum and those like it. Without any of it production has none, and a
@@ -203,6 +204,37 @@ func (s *Service) openAccounts(ctx context.Context) error {
 	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return chain.Adopt(ctx, tx, names)
 	})
+}
+
+// gasOfSandbox is what the paying account of a simulated network begins with, in gwei.
+const gasOfSandbox = 100_000_000_000
+
+// accountEngine pays on a network of accounts.
+func (s *Service) accountEngine(ctx context.Context, a accountChain) (*payout.Engine, error) {
+	signer, err := evm.ParseXPriv(s.cfg.EVMXPrv)
+	if err != nil {
+		return nil, err
+	}
+	c := payout.AccountConfig{Node: a.node, Signer: signer, Log: s.log}
+	if a.sim != nil {
+		c.FeeMaxAge = never
+		hot, err := signer.Deriver().Hot()
+		if err != nil {
+			return nil, err
+		}
+		if state, err := a.sim.State(ctx, hot); err != nil {
+			return nil, err
+		} else if state.Holds[a.network.Native] == 0 {
+			if err := a.sim.Fund(ctx, hot, money.New(a.network.Native, gasOfSandbox)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	e, err := payout.NewAccount(c)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.Open(ctx, s.db)
 }
 
 // settle is the miner of a simulated network: it finds a block where somebody waits for one.

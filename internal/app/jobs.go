@@ -48,6 +48,7 @@ import (
 //	payroll: received                payroll.release     payroll: release, which queues outputs; payout pays them at once or
 //	payroll: created                 payroll.expire      payroll: give up waiting for money
 //	payout: outputs stay queued      payout.prepare      payout: choose coins, sign, store
+//	payout: so on accounts' networks payout.account      payout: ask the node, take nonces, sign, store
 //	payout: prepared                 payout.send         payout: broadcast the stored bytes
 //	payout: sent, but unconfirmed    payout.nudge        payout: look again, raise the fee
 //	chain: our transaction changed   chain.tx            payout: confirm
@@ -64,7 +65,7 @@ import (
 //	whoever writes to a person       mail.send           mail, on a runner of its own
 //	account: a link is asked for     account.link        account: write to the address
 //	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
-func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look distribution.Screening, open wallet.Opener, take *withdrawal.Service, accounts *funding.Service, who *kyc.Service) job.Table {
+func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look distribution.Screening, open wallet.Opener, take *withdrawal.Service, accounts *funding.Service, who *kyc.Service) job.Table {
 	return job.Table{
 		chain.JobOutput:       {Tx: deposit.OutputChanged},
 		lightning.JobPaid:     {Tx: deposit.InvoicePaid},
@@ -76,13 +77,14 @@ func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Engine, look 
 		claim.JobSettle:       {Tx: claims.SendSettlement},
 		delivery.JobClear:     {Tx: delivery.Clear},
 		delivery.JobReplay:    {Tx: delivery.HandleReplay},
-		payroll.JobRelease:    {Tx: out.Released(pay.Release)},
+		payroll.JobRelease:    {Tx: out[0].Released(pay.Release)},
 		payroll.JobExpire:     {Tx: pay.Expire},
-		payout.JobPrepare:     {Tx: out.Prepare},
-		payout.JobSend:        {Net: out.Send},
-		payout.JobNudge:       {Tx: out.Nudge},
-		chain.JobTx:           {Tx: out.Confirm},
-		chain.JobStranger:     {Tx: out.Stranger},
+		payout.JobPrepare:     {Tx: out[0].Prepare},
+		payout.JobAccount:     {Net: out.Net((*payout.Engine).PrepareAccount)},
+		payout.JobSend:        {Net: out.Net((*payout.Engine).Send)},
+		payout.JobNudge:       {Tx: out.Tx((*payout.Engine).Nudge)},
+		chain.JobTx:           {Tx: out.Tx((*payout.Engine).Confirm)},
+		chain.JobStranger:     {Tx: out.Tx((*payout.Engine).Stranger)},
 		payout.JobChanged:     {Tx: byPayout(pay.Settle, claims.PayoutChanged, take.PayoutChanged)},
 		kyc.JobSubmit:         {Net: who.Submit},
 		kyc.JobCheck:          {Net: who.Check},
@@ -130,8 +132,8 @@ func byObject(payrolls, claims job.TxHandler) job.TxHandler {
 }
 
 // periodic is what happens by the clock, on one process at a time.
-func (s *Service) periodic(out *payout.Engine, claims *claim.Service) []job.Periodic {
-	return append(out.Periodic(s.db),
+func (s *Service) periodic(out payout.Engines, claims *claim.Service) []job.Periodic {
+	return append(periodicOf(out, s.db),
 		job.Periodic{Name: "webhooks.prune", Every: time.Hour, Run: func(ctx context.Context) error { return delivery.Prune(ctx, s.db) }},
 		job.Periodic{Name: "requests.prune", Every: time.Hour, Run: func(ctx context.Context) error { return requests.Prune(ctx, s.db) }},
 		job.Periodic{Name: "rates.refresh", Every: 20 * time.Second, Run: s.rates.Refresh},
@@ -160,4 +162,11 @@ func (s *Service) expireQuotes(ctx context.Context) error {
 		err = errors.Join(err, failed)
 	}
 	return err
+}
+
+func periodicOf(out payout.Engines, d *db.DB) (all []job.Periodic) {
+	for _, e := range out {
+		all = append(all, e.Periodic(d)...)
+	}
+	return all
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -61,4 +62,60 @@ func fundedOnANetworkOfAccounts(d *door) {
 		}
 	}
 
+}
+
+// tokenPayee is somebody who is paid in an asset on the simulated network.
+func (d *door) tokenPayee(name, symbol, address string) string {
+	d.Helper()
+	made := d.ok("POST", "/api/company/"+d.seed.CompanyID+"/recipients/create", `{"first_name":"`+name+`","last_name":"Nonce","country":"GB"}`).read(d)
+	id := made["recipient_id"].(string)
+	got := d.ok("POST", "/api/company/"+d.seed.CompanyID+"/recipients/"+id+"/distribution",
+		`{"symbol":"`+symbol+`","distribution_data":{"network":"base","address":"`+address+`"}}`).read(d)
+	if got["payable"] != true {
+		d.Errorf("%v", got)
+	}
+	return id
+}
+
+// Payees are paid in dollar tokens out of a payroll that was funded in them: the deposit is brought to the account that pays, with
+// gas that the house sends, each payee gets one transaction, and the books say what it cost.
+func paidOnANetworkOfAccounts(d *door) {
+	first := d.tokenPayee("Una", "USDC", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
+	second := d.tokenPayee("Dua", "USDC", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359")
+	made := d.create(pays(`"funding_currency":"USDC",`, "75.00", first, second))
+	d.refused(422, "address_invalid", "POST", "/api/company/"+d.seed.CompanyID+"/recipients/"+first+"/distribution",
+		`{"symbol":"USDC","distribution_data":{"network":"base","address":"`+made.Quote.FundingDetails.Address+`"}}`)
+	d.deposit(made.PayrollID, "exact", "")
+	v := d.fulfilled(made.PayrollID)
+	hashes := map[string]bool{}
+	for _, p := range v.Payments {
+		for _, o := range p.Outputs {
+			if hashes[o.TxHash] = true; o.Currency != "USDC" || o.Volume != "75.000000" || len(o.TxHash) != 66 {
+				d.Errorf("%+v", o)
+			}
+		}
+	}
+	if len(hashes) != 2 {
+		d.Errorf("%d transactions paid 2 payees", len(hashes))
+	}
+	// Nothing is under way any more, and what the chain shows of the wallet is what the books say: every token, every gwei of gas.
+	eventually(d.T, 30*time.Second, "nothing is under way", func() bool {
+		return d.count(`SELECT COUNT(*) FROM payout_batches WHERE chain = 'base' AND state <> 'fulfilled'`) == 0 &&
+			d.count(`SELECT COUNT(*) FROM chain_outputs WHERE chain = 'base' AND asset = 'USDC' AND branch = 0 AND spend_state = 'available' AND state = 'mined'`) == 0
+	})
+	for asset, given := range map[money.Asset]int64{money.USDC: 0, money.ETH: gasOfSandbox} {
+		held := d.count(`SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM sim_evm_balances WHERE network = 'base' AND asset = $1
+			AND address IN (SELECT address FROM chain_addresses WHERE chain = 'base')`, string(asset))
+		booked := d.count(`SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM ledger_lines WHERE code = '1006' AND dim = 'base' AND asset = $1`, string(asset))
+		if held-given != booked {
+			d.Errorf("the wallet holds %d units of %s beyond what it was given, and the books say %d", held-given, asset, booked)
+		}
+	}
+	gas := d.count(`SELECT CAST(COALESCE(SUM(fee), 0) AS BIGINT) FROM payout_batches WHERE chain = 'base'`)
+	if gas <= 0 {
+		d.Errorf("gas of %d gwei was booked", gas)
+	}
+	if why := d.count(`SELECT COUNT(*) FROM settings WHERE key = 'payouts_paused' AND value <> ''`); why != 0 {
+		d.Error("payouts were paused")
+	}
 }

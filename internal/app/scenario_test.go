@@ -31,6 +31,7 @@ func TestScenarios(t *testing.T) {
 			{"half to a bank", halfToBank},
 			{"paid out of what the house owns", paidOutOfTheHouse},
 			{"funded on a network of accounts", fundedOnANetworkOfAccounts},
+			{"paid on a network of accounts", paidOnANetworkOfAccounts},
 			{"same key again", sameKeyAgain},
 			{"same key at once", sameKeyAtOnce},
 			{"same key elsewhere", sameKeyElsewhere},

@@ -231,6 +231,7 @@ type WalletCoin struct {
 	Branch      uint32
 	Index       uint32
 	Unconfirmed int64
+	Asset       money.Asset // empty for Bitcoin
 }
 
 // IsOwn says whether an address was given out by this service.

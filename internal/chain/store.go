@@ -137,6 +137,13 @@ func addressesOf(ctx context.Context, tx *db.Tx, chain string, addresses []strin
 	return m, err
 }
 
+// WatchAccount has a network's watcher know the account that a wallet pays from, the first of the change branch.
+func WatchAccount(ctx context.Context, tx *db.Tx, network, address, companyID string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO chain_addresses (chain, address, company_id, object_id, branch, idx, created)
+		VALUES ($1, $2, $3, '', $4, 0, $5) ON CONFLICT (chain, address) DO NOTHING`, network, address, companyID, int64(Change), db.Micros(tx.Now()))
+	return err
+}
+
 // Adopt gives networks that share a wallet the addresses of each other, so that a payment on one that was added later is not lost.
 // What a network has already stays.
 func Adopt(ctx context.Context, tx *db.Tx, networks []string) error {
@@ -370,13 +377,15 @@ func RequireConfirmations(ctx context.Context, tx *db.Tx, chainName string, o Ou
 // Coins are the coins that may be spent now, the largest first: confirmed ones, and the change of our own transactions even
 // before it is in a block.
 func Coins(ctx context.Context, tx *db.Tx, chainName string) ([]WalletCoin, error) {
-	rows, err := tx.Query(ctx, `SELECT txid, vout, address, amount, branch, idx, CASE WHEN state = 'mined' THEN 0 ELSE depth END
+	rows, err := tx.Query(ctx, `SELECT txid, vout, address, amount, branch, idx, CASE WHEN state = 'mined' THEN 0 ELSE depth END, asset
 		FROM chain_outputs WHERE chain = $1 AND spend_state = 'available' AND spent_height = 0
 		AND (state = 'mined' AND confirmed OR state IN ('seen', 'mined') AND own AND branch = $2 AND NOT coinbase)
 		ORDER BY amount DESC, txid, vout`, chainName, int64(Change))
 	return db.Collect(rows, err, func(r *db.Rows) (c WalletCoin, err error) {
 		var vout, branch, index int64
-		err = r.Scan(&c.TxID, &vout, &c.Address, &c.Amount, &branch, &index, &c.Unconfirmed)
+		var asset string
+		err = r.Scan(&c.TxID, &vout, &c.Address, &c.Amount, &branch, &index, &c.Unconfirmed, &asset)
+		c.Asset = money.Asset(asset)
 		c.Vout, c.Branch, c.Index = uint32(vout), uint32(branch), uint32(index)
 		return c, err
 	})

@@ -426,7 +426,8 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at p
 		}
 		for _, o := range t.Outputs {
 			a, ok := addresses[o.Address]
-			if !ok || o.Address == "" {
+			// What an account of ours sends to another is nobody's payment to us.
+			if !ok || o.Address == "" || isOwn && t.From != "" {
 				continue
 			}
 			interesting = true

@@ -14,7 +14,7 @@ func (s Setup) Own(ctx context.Context, tx *db.Tx, companyID, country, symbol st
 	if err != nil {
 		return Distribution{}, err
 	}
-	if !Payable(d.Symbol) {
+	if !s.Payable(d.Symbol, d.Network) {
 		return Distribution{}, ErrCurrency.At("body", "/symbol")
 	}
 	d.ID, d.OwnerID, d.Created = tx.NewID("dst"), companyID, tx.Now()

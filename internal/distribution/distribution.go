@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
@@ -79,10 +80,13 @@ type Distribution struct {
 	Created    time.Time       `json:"created"`
 }
 
-// Payable says whether this service pays an asset out: currencies of banks, and Bitcoin. A destination in another one is
-// checked and kept all the same, for the day when a rail carries it; until then no pay run takes its payee while it has an
-// allocation.
-func Payable(symbol money.Asset) bool { return !symbol.IsCrypto() || symbol == money.BTC }
+// Payable says whether this service pays an asset out on a network, or with "" on any: currencies of banks, Bitcoin, and what the
+// networks of accounts carry that it was set up with. A destination in another one is checked and kept all the same, for the day
+// when a rail carries it; until then no pay run takes its payee while it has an allocation.
+func (s Setup) Payable(symbol money.Asset, network string) bool {
+	on := s.Accounts.On(symbol)
+	return !symbol.IsCrypto() || symbol == money.BTC || slices.Contains(on, network) || network == "" && len(on) > 0
+}
 
 // Setup is what creating destinations depends on in an installation.
 type Setup struct {
@@ -92,6 +96,8 @@ type Setup struct {
 	BitcoinNetwork string
 	// Chain is the key under which the service's own addresses on that network are kept: nobody is paid to one of them.
 	Chain string
+	// Accounts are the networks of accounts that it pays on.
+	Accounts chain.Accounts
 }
 
 // CreateParams is a wanted destination.
@@ -197,10 +203,16 @@ func Preview(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal,
 // there would look like a deposit, and pay for another pay run.
 func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country string) (Distribution, []byte, error) {
 	d, clean, err := s.check(p, country)
-	if err != nil || d.Rail != RailBitcoin || s.Chain == "" {
+	name := s.Chain
+	if _, ok := s.Accounts.Network(d.Network); ok && d.Rail == RailEVM {
+		name = d.Network
+	} else if d.Rail != RailBitcoin {
+		name = ""
+	}
+	if err != nil || name == "" {
 		return d, clean, err
 	}
-	own, err := chain.IsOwn(ctx, tx, s.Chain, d.Address)
+	own, err := chain.IsOwn(ctx, tx, name, d.Address)
 	if err != nil {
 		return d, nil, err
 	}

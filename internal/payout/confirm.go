@@ -8,6 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
 )
 
 // Confirm listens to the chain's news about our own transactions and brings the batch in line with what the
@@ -38,6 +39,7 @@ func (e *Engine) Confirm(ctx context.Context, tx *db.Tx, j job.Job) error {
 // view is what the chain shows of a batch's transactions.
 type view struct {
 	confirmed *Transaction // has its confirmations
+	failed    *Transaction // has them, too, and moved nothing: proof that nobody was paid
 	present   bool         // one of them is in the mempool or in a block
 	newest    chain.State  // where the newest stands
 	dead      string       // why none of them can ever confirm, "" while one might
@@ -62,7 +64,13 @@ func (e *Engine) look(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 			return view{}, err
 		}
 		switch {
+		case w.State == chain.Mined && w.Confirmed && w.Failed:
+			family[i].Fee = w.Fee
+			v.failed, v.present = &family[i], true
 		case w.State == chain.Mined && w.Confirmed:
+			if e.acc != nil { // what it cost is known with its block
+				family[i].Fee = w.Fee
+			}
 			v.confirmed, v.present = &family[i], true
 		case w.State == chain.Mined || w.State == chain.Seen:
 			v.present = true
@@ -126,6 +134,8 @@ func (e *Engine) settle(ctx context.Context, tx *db.Tx, b Batch) (Batch, error) 
 		return b, e.lose(ctx, tx, &b, *v.confirmed)
 	case v.confirmed != nil:
 		return b, e.fulfil(ctx, tx, &b, *v.confirmed)
+	case v.failed != nil:
+		return b, e.refuse(ctx, tx, &b, *v.failed)
 	case v.dead != "":
 		return b, e.reopen(ctx, tx, &b, v.dead)
 	case v.present && b.State != Sent:
@@ -147,14 +157,11 @@ func (e *Engine) fulfil(ctx context.Context, tx *db.Tx, b *Batch, t Transaction)
 	case !ok:
 		return errRaced
 	}
-	lines := []ledger.Line{
-		ledger.Debit(ledger.InTransit, b.ID, sats(b.Value+booked)),
-		ledger.Credit(ledger.HotWallet, walletDim, sats(b.Value+t.Fee)),
-	}
+	lines := append(e.transit(ledger.Debit, *b, booked), e.wallet(ledger.Credit, *b, t.Fee)...)
 	if booked > t.Fee {
-		lines = append(lines, ledger.Credit(ledger.NetworkFee, source, sats(booked-t.Fee)))
+		lines = append(lines, ledger.Credit(ledger.NetworkFee, source, e.native(booked-t.Fee)))
 	} else {
-		lines = append(lines, ledger.Debit(ledger.NetworkFee, source, sats(t.Fee-booked)))
+		lines = append(lines, ledger.Debit(ledger.NetworkFee, source, e.native(t.Fee-booked)))
 	}
 	if err := e.post(tx, *b, "confirm", lines...); err != nil {
 		return err
@@ -168,6 +175,9 @@ func (e *Engine) fulfil(ctx context.Context, tx *db.Tx, b *Batch, t Transaction)
 		return err
 	}
 	changed(tx, outs)
+	if b.Purpose == purposeSweep {
+		return wakeAccounts(ctx, tx, Rail(b.Chain))
+	}
 	return nil
 }
 
@@ -180,8 +190,7 @@ func (e *Engine) revert(ctx context.Context, tx *db.Tx, b *Batch) error {
 		return errRaced
 	}
 	if err := e.post(tx, *b, "unconfirm",
-		ledger.Debit(ledger.HotWallet, walletDim, sats(b.Value+b.Fee)),
-		ledger.Credit(ledger.InTransit, b.ID, sats(b.Value+b.Fee))); err != nil {
+		append(e.wallet(ledger.Debit, *b, b.Fee), e.transit(ledger.Credit, *b, b.Fee)...)...); err != nil {
 		return err
 	}
 	outs, err := moveOutputs(ctx, tx, *b, Sent, b.TxID, "reorganisation")
@@ -208,10 +217,7 @@ func (e *Engine) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string)
 	if err != nil {
 		return err
 	}
-	lines := []ledger.Line{
-		ledger.Debit(ledger.InTransit, b.ID, sats(b.Value+b.Fee)),
-		ledger.Credit(ledger.NetworkFee, source, sats(b.Fee)),
-	}
+	lines := append(e.transit(ledger.Debit, *b, b.Fee), ledger.Credit(ledger.NetworkFee, source, e.native(b.Fee)))
 	for _, o := range outs {
 		lines = append(lines, ledger.Credit(ledger.OutputPayable, o.ID, o.Amount))
 	}
@@ -219,7 +225,11 @@ func (e *Engine) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string)
 		return err
 	}
 	e.c.Log.ErrorContext(ctx, "payout batch conflicted; its outputs are queued again", "company_id", b.CompanyID, "batch_id", b.ID, "txid", b.TxID)
-	lookAt(tx, b.CompanyID, tx.Now())
+	if e.acc != nil {
+		lookAtAccount(tx, b.CompanyID, Rail(b.Chain), tx.Now())
+	} else {
+		lookAt(tx, b.CompanyID, tx.Now())
+	}
 	changed(tx, outs)
 	return nil
 }
@@ -234,9 +244,8 @@ func (e *Engine) lose(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) e
 		return errRaced
 	}
 	if err := e.post(tx, *b, "lose",
-		ledger.Debit(ledger.ReorgLoss, b.ID, sats(b.Value)),
-		ledger.Debit(ledger.NetworkFee, source, sats(t.Fee)),
-		ledger.Credit(ledger.HotWallet, walletDim, sats(b.Value+t.Fee))); err != nil {
+		append(e.wallet(ledger.Credit, *b, t.Fee),
+			ledger.Debit(ledger.ReorgLoss, b.ID, money.New(b.Asset, e.value(*b))), ledger.Debit(ledger.NetworkFee, source, e.native(t.Fee)))...); err != nil {
 		return err
 	}
 	e.c.Log.ErrorContext(ctx, "a dead payout batch confirmed; payouts are paused", "company_id", b.CompanyID, "batch_id", b.ID, "txid", t.TxID)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
@@ -41,6 +42,7 @@ type Config struct {
 type Engine struct {
 	c    Config
 	rail rail.Rail
+	acc  *account // of a network of accounts; nil for Bitcoin
 }
 
 // New makes an engine. It panics without a chain, since nothing could ever be paid.
@@ -88,7 +90,12 @@ func (e *Engine) Jobs() job.Table {
 
 // Periodic is what the engine does by the clock: ask the node for the fee rate.
 func (e *Engine) Periodic(d *db.DB) []job.Periodic {
-	return []job.Periodic{{Name: "chain.fees", Every: time.Minute, Run: func(ctx context.Context) error { return e.RefreshFees(ctx, d) }}}
+	all := []job.Periodic{{Name: "chain.fees", Every: time.Minute, Run: func(ctx context.Context) error { return e.RefreshFees(ctx, d) }}}
+	if e.acc != nil {
+		all[0].Name, all[0].Every = "chain.fees."+e.c.Chain, 20*time.Second
+		all = append(all, job.Periodic{Name: "payout.sweep." + e.c.Chain, Every: sweepEvery, Run: func(ctx context.Context) error { return e.Sweep(ctx, d) }})
+	}
+	return all
 }
 
 // RefreshFees stores the node's present fee rate, at least 1 sat/vB. Without a fresh one nothing is prepared.
@@ -142,6 +149,7 @@ func Add(tx *db.Tx, outs []Output) error {
 		case o.Rail == RailBank:
 		case o.Rail == RailBitcoin && o.Amount.Asset() == money.BTC:
 			bitcoinOf[o.CompanyID] = true
+		case o.Rail.accounts() && o.Amount.Asset() != money.BTC && o.Amount.Asset().IsCrypto():
 		default:
 			return fmt.Errorf("payout: rail %q does not carry %s", o.Rail, o.Amount.Asset())
 		}
@@ -171,6 +179,9 @@ func Resume(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
 	n, err := setHeld(ctx, tx, companyID, payrollID, false)
 	if err == nil && n > 0 {
 		lookAt(tx, companyID, time.Time{})
+		for _, name := range evm.Names() {
+			lookAtAccount(tx, companyID, Rail(name), time.Time{})
+		}
 	}
 	return err
 }
@@ -185,10 +196,13 @@ func Correct(ctx context.Context, tx *db.Tx, companyID, outputID, address string
 	if err := requeue(ctx, tx, o, address, destination); err != nil {
 		return err
 	}
-	if o.Rail == RailBank {
+	switch {
+	case o.Rail == RailBank:
 		fileFor(tx, companyID)
-	} else {
+	case o.Rail == RailBitcoin:
 		lookAt(tx, companyID, time.Time{})
+	case o.Rail.accounts():
+		lookAtAccount(tx, companyID, o.Rail, time.Time{})
 	}
 	changed(tx, []Output{o})
 	return nil

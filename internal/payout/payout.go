@@ -34,9 +34,11 @@ package payout
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 )
@@ -49,6 +51,17 @@ const (
 	RailBitcoin Rail = "bitcoin"
 	RailBank    Rail = "bank"
 )
+
+// RailOf is by which way a destination is paid, by the form of its address and its network: each network of accounts has its own.
+func RailOf(form, network string) Rail {
+	if r := Rail(network); r.accounts() {
+		return r
+	}
+	return Rail(form)
+}
+
+// accounts says that the rail is a network of accounts: then it has that network's name.
+func (r Rail) accounts() bool { return slices.Contains(evm.Names(), string(r)) }
 
 // State is where an output or a batch stands.
 type State string
@@ -72,12 +85,14 @@ const (
 	ReasonBadAddress = "invalid_address"
 	ReasonDust       = "amount_below_dust"
 	ReasonConflict   = "input_conflict"
+	ReasonRefused    = "destination_refuses" // the token or the receiving contract fails every payment to the address
 )
 
 // Job kinds of this package.
 const (
 	JobPrepare = "payout.prepare" // payload {company_id}: look at the company's queue
 	JobSend    = "payout.send"    // payload {txid}: broadcast these stored bytes
+	JobAccount = "payout.account" // payload {chain}: look at the company's queue for a network of accounts
 	JobNudge   = "payout.nudge"   // payload {batch_id}: still unconfirmed? rebroadcast or raise the fee
 	JobBank    = "payout.bank"    // payload {company_id}: make files of what waits for a bank
 	JobChanged = "payout.changed" // payload {payroll_id, output_id}: somebody look; output_id is empty when several changed
@@ -130,13 +145,17 @@ type Batch struct {
 	Chain     string
 	State     State
 	TxID      string // the newest transaction, or the confirmed one
-	Value     int64  // sum of the outputs
-	Fee       int64  // fee booked for it so far (5000)
+	Value     int64  // sum of the outputs, or what an account's transaction moves
+	Fee       int64  // fee booked for it so far (5000), in units of the network's own coin
+	Asset     money.Asset
+	Purpose   string // of a transaction of an account: purposePayout, purposeSweep or purposeGas
 	Version   int64
 	CreatedAt time.Time
 	SentAt    time.Time // zero before the first acceptance
 	inputs    []chain.WalletCoin
-	change    string // address of the change, "" without
+	account   string // whose nonce an account's transaction takes
+	nonce     uint64
+	change    string // address of the change, or to which an account's transaction moves what is the house's; "" without
 }
 
 // Transaction is one signed transaction of a batch.

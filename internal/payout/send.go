@@ -11,6 +11,7 @@ import (
 	"github.com/btcsuite/btcd/wire/v2"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
@@ -42,7 +43,7 @@ func (e *Engine) Send(ctx context.Context, d *db.DB, j job.Job) error {
 		if err != nil {
 			return err
 		}
-		open = b.TxID == t.TxID && (b.State == Prepared || b.State == Sent || b.State == InDoubt)
+		open = b.Chain == e.c.Chain && b.TxID == t.TxID && (b.State == Prepared || b.State == Sent || b.State == InDoubt)
 		paused, err = Paused(ctx, tx)
 		return err
 	})
@@ -160,7 +161,7 @@ func (e *Engine) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string,
 	if err != nil {
 		return "", err
 	}
-	if b.State != Prepared && b.State != Sent && b.State != InDoubt {
+	if b.Chain != e.c.Chain || b.State != Prepared && b.State != Sent && b.State != InDoubt {
 		return "", ErrProcessing
 	}
 	old, err := transaction(ctx, tx, companyID, b.TxID)
@@ -171,6 +172,9 @@ func (e *Engine) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string,
 		return "", ErrProcessing
 	} else if err != nil && !errors.Is(err, chain.ErrUnknown) {
 		return "", err
+	}
+	if e.acc != nil {
+		return e.raise(ctx, tx, b, old, rate)
 	}
 	outs, err := outputsOfBatch(ctx, tx, companyID, batchID)
 	if err != nil {
@@ -234,6 +238,15 @@ func (e *Engine) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string,
 	return txid, nil
 }
 
+// stuck says that a transaction pays less than the network asks for now, and that raising its fee is worth it.
+func (e *Engine) stuck(t Transaction, b Batch, rate int64) bool {
+	if e.acc != nil {
+		signed, _, err := evm.Decode(t.Raw)
+		return err == nil && rate > signed.MaxFee
+	}
+	return rate*t.VSize > t.Fee && e.reasonable(rate*t.VSize, b.Value)
+}
+
 // changeHolder reserves the change that a bump makes disappear. It is not the batch's own name, which holds
 // inputs.
 func changeHolder(b Batch) string { return b.ID + ".change" }
@@ -252,7 +265,7 @@ func (e *Engine) Nudge(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if errors.Is(err, db.ErrNoRows) {
 		return nil
 	}
-	if err != nil {
+	if err != nil || b.Chain != e.c.Chain {
 		return err
 	}
 	if b, err = e.settle(ctx, tx, b); err != nil {
@@ -273,7 +286,7 @@ func (e *Engine) Nudge(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	if fresh && tx.Now().Sub(t.CreatedAt) >= e.c.BumpAfter && rate*t.VSize > t.Fee && e.reasonable(rate*t.VSize, b.Value) {
+	if fresh && tx.Now().Sub(t.CreatedAt) >= e.c.BumpAfter && e.stuck(t, b, rate) {
 		switch _, err := e.Bump(ctx, tx, b.CompanyID, b.ID, rate); {
 		case err == nil:
 			return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -31,13 +32,17 @@ var (
 			o := item.(*Output)
 			rows[i] = outputRow(o)
 			db.History(tx, o.CompanyID, o.ID, o.Version, "", string(o.State), "")
-			if key := o.CompanyID + " " + string(o.Rail); o.State == Queued && !waiting[key] {
+			switch key := o.CompanyID + " " + string(o.Rail); {
+			case o.State != Queued || waiting[key]:
+			case o.Rail == RailBank:
 				waiting[key] = true
-				if o.Rail == RailBank {
-					fileFor(tx, o.CompanyID)
-				} else {
-					lookAt(tx, o.CompanyID, time.Time{})
-				}
+				fileFor(tx, o.CompanyID)
+			case o.Rail == RailBitcoin:
+				waiting[key] = true
+				lookAt(tx, o.CompanyID, time.Time{})
+			case o.Rail.accounts():
+				waiting[key] = true
+				lookAtAccount(tx, o.CompanyID, o.Rail, time.Time{})
 			}
 		}
 		return tx.Insert(ctx, "outputs", strings.Split(strings.Join(strings.Fields(outputColumns), ""), ","), rows)
@@ -186,7 +191,7 @@ func assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string)
 		n, err := tx.Exec(ctx, `WITH v (company_id, output_id, vout) AS (`+values+`)
 			UPDATE outputs SET state = 'prepared', reason = '', batch_id = $1, txid = $2, vout = v.vout, version = version + 1, updated_at = $3
 			FROM v WHERE outputs.company_id = v.company_id AND outputs.output_id = v.output_id
-				AND state = 'queued' AND NOT held AND rail = 'bitcoin'`, append([]any{batchID, txid, db.Micros(tx.Now())}, args...)...)
+				AND state = 'queued' AND NOT held AND rail <> 'bank'`, append([]any{batchID, txid, db.Micros(tx.Now())}, args...)...)
 		if err != nil {
 			return err
 		}
@@ -353,16 +358,17 @@ func insertBatch(ctx context.Context, tx *db.Tx, b Batch) error {
 		return err
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO payout_batches
-		(company_id, batch_id, chain, state, txid, value, fee, inputs, change, version, created_at, sent_at)
-		VALUES ($1, $2, $3, 'prepared', $4, $5, $6, $7, $8, 1, $9, 0)`,
-		b.CompanyID, b.ID, b.Chain, b.TxID, b.Value, b.Fee, string(inputs), b.change, db.Micros(tx.Now()))
+		(company_id, batch_id, chain, state, txid, value, fee, inputs, change, version, created_at, sent_at, asset, purpose, account, nonce)
+		VALUES ($1, $2, $3, 'prepared', $4, $5, $6, $7, $8, 1, $9, 0, $10, $11, $12, $13)`,
+		b.CompanyID, b.ID, b.Chain, b.TxID, b.Value, b.Fee, string(inputs), b.change, db.Micros(tx.Now()),
+		string(cmp.Or(b.Asset, money.BTC)), cmp.Or(b.Purpose, purposePayout), b.account, int64(b.nonce))
 	if err == nil {
 		db.History(tx, b.CompanyID, b.ID, 1, "", string(Prepared), "")
 	}
 	return err
 }
 
-const batchColumns = "company_id, batch_id, chain, state, txid, value, fee, inputs, change, version, created_at, sent_at"
+const batchColumns = "company_id, batch_id, chain, state, txid, value, fee, inputs, change, version, created_at, sent_at, asset, purpose, account, nonce"
 
 func getBatch(ctx context.Context, tx *db.Tx, companyID, batchID string) (Batch, error) {
 	return scanBatch(tx.QueryRow(ctx, "SELECT "+batchColumns+" FROM payout_batches WHERE company_id = $1 AND batch_id = $2",
@@ -380,12 +386,16 @@ func scanBatch(row db.Row) (Batch, error) {
 	var (
 		b             Batch
 		state, inputs string
+		asset         string
 		created, sent int64
+		nonce         int64
 	)
-	err := row.Scan(&b.CompanyID, &b.ID, &b.Chain, &state, &b.TxID, &b.Value, &b.Fee, &inputs, &b.change, &b.Version, &created, &sent)
+	err := row.Scan(&b.CompanyID, &b.ID, &b.Chain, &state, &b.TxID, &b.Value, &b.Fee, &inputs, &b.change, &b.Version, &created, &sent,
+		&asset, &b.Purpose, &b.account, &nonce)
 	if err != nil {
 		return Batch{}, err
 	}
+	b.Asset, b.nonce = money.Asset(asset), uint64(nonce)
 	b.State, b.CreatedAt = State(state), db.Time(created)
 	if sent > 0 {
 		b.SentAt = db.Time(sent)
@@ -412,6 +422,60 @@ func moveBatch(ctx context.Context, tx *db.Tx, b *Batch, to State, txid string, 
 	b.State, b.TxID, b.Fee = to, txid, fee
 	b.Version++
 	return true, nil
+}
+
+// accountQueue is the head of a company's queue for a network of accounts, oldest first.
+func accountQueue(ctx context.Context, tx *db.Tx, companyID string, rail Rail, limit int) ([]Output, error) {
+	return selectOutputs(ctx, tx, `company_id = $1 AND rail = $2 AND state = 'queued' AND NOT held
+		ORDER BY queued_at, output_id LIMIT $3`, companyID, string(rail), int64(limit))
+}
+
+// wakeAccounts has the queues looked at that may have waited for what has come.
+func wakeAccounts(ctx context.Context, tx *db.Tx, rail Rail) error {
+	rows, err := tx.Query(ctx, "SELECT DISTINCT company_id FROM outputs WHERE rail = $1 AND state = 'queued' AND NOT held LIMIT 1000", string(rail))
+	companies, err := db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+	for _, id := range companies {
+		lookAtAccount(tx, id, rail, time.Time{})
+	}
+	return err
+}
+
+// lockNonce reads the next nonce of an account and keeps the row for the rest of the transaction; known says that one was used.
+func lockNonce(ctx context.Context, tx *db.Tx, chainName, account string) (next uint64, known bool, err error) {
+	var n int64
+	err = tx.QueryRow(ctx, `INSERT INTO payout_nonces (chain, account, next) VALUES ($1, $2, -1)
+		ON CONFLICT (chain, account) DO UPDATE SET next = payout_nonces.next RETURNING next`, chainName, account).Scan(&n)
+	return uint64(max(n, 0)), n >= 0, err
+}
+
+func setNonce(ctx context.Context, tx *db.Tx, chainName, account string, next uint64) error {
+	_, err := tx.Exec(ctx, `UPDATE payout_nonces SET next = $3 WHERE chain = $1 AND account = $2`, chainName, account, int64(next))
+	return err
+}
+
+// underWay is what transactions of an account move and may cost whose nonces no block had taken: of each asset, and of the network's
+// own coin for gas.
+func underWay(ctx context.Context, tx *db.Tx, chainName, account string, from uint64, native money.Asset) (map[money.Asset]int64, error) {
+	rows, err := tx.Query(ctx, `SELECT asset, CAST(SUM(value) AS BIGINT), CAST(SUM(fee) AS BIGINT) FROM payout_batches
+		WHERE chain = $1 AND account = $2 AND account <> '' AND nonce >= $3 GROUP BY asset`, chainName, account, int64(from))
+	sums := map[money.Asset]int64{}
+	_, err = db.Collect(rows, err, func(r *db.Rows) (struct{}, error) {
+		var asset string
+		var value, fee int64
+		err := r.Scan(&asset, &value, &fee)
+		sums[money.Asset(asset)] += value
+		sums[native] += fee
+		return struct{}{}, err
+	})
+	return sums, err
+}
+
+// busy says whether a transaction of an account, or one that brings it gas, is under way.
+func busy(ctx context.Context, tx *db.Tx, chainName, account string) (bool, error) {
+	var n int64
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM payout_batches WHERE company_id = $1 AND chain = $2 AND state IN ('prepared', 'sent', 'in_doubt')
+		AND (account = $3 OR purpose = 'gas' AND change = $3)`, ledger.House, chainName, account).Scan(&n)
+	return n > 0, err
 }
 
 func insertTransaction(ctx context.Context, tx *db.Tx, t Transaction) error {

@@ -33,6 +33,7 @@ const (
 type plan struct {
 	currency, funding   money.Asset
 	method              string
+	accounts            chain.Accounts
 	network             string // of accounts, that a payroll is funded on; "" is Bitcoin's
 	externalID          string
 	volume, fees, total money.Amount
@@ -123,8 +124,9 @@ func destinations(p recipient.Payee, all map[string][]distribution.Distribution)
 var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)
 
 // carried says whether a rail exists for every destination.
-func carried(used []distribution.Distribution) bool {
-	return !slices.ContainsFunc(used, func(d distribution.Distribution) bool { return !distribution.Payable(d.Symbol) })
+func carried(used []distribution.Distribution, accounts chain.Accounts) bool {
+	setup := distribution.Setup{Accounts: accounts}
+	return !slices.ContainsFunc(used, func(d distribution.Distribution) bool { return !setup.Payable(d.Symbol, d.Network) })
 }
 
 // method is how a payroll is funded: as asked, or the company's way, or by the chain.
@@ -135,7 +137,7 @@ func method(p CreateParams, c identity.Company) string {
 // terms settles how the payroll is denominated and funded; held is the currency of the wallet that the method names, ""
 // where the company has no such one. Problems go to list; ok says whether amounts can be read at all.
 func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, list *fault.List) (t plan, ok bool) {
-	t.companyID, t.externalID, t.tolerance = c.ID, p.ExternalID, c.ToleranceBps
+	t.companyID, t.externalID, t.tolerance, t.accounts = c.ID, p.ExternalID, c.ToleranceBps, accounts
 	if len(p.ExternalID) > maxExternal {
 		list.Add("invalid_parameter", "/external_id", fmt.Sprintf("external_id has at most %d characters.", maxExternal))
 	}
@@ -322,7 +324,7 @@ func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]reci
 	switch {
 	case owner == "":
 		list.Add("no_distribution", at(member), "This payee has no payment destination yet. Add a distribution first.")
-	case !carried(used):
+	case !carried(used, t.accounts):
 		list.Add("currency_not_supported", at(member), "This payee wants to be paid in an asset that this installation does not pay out.")
 	}
 	it.Owner = owner

@@ -205,7 +205,7 @@ func (s *Service) divide(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 			return nil, err
 		}
 		o := payout.Output{
-			CompanyID: p.CompanyID, ID: d.dim, PayrollID: p.ID, PaymentID: m.ID, DistributionID: to.ID, Rail: payout.Rail(to.Rail),
+			CompanyID: p.CompanyID, ID: d.dim, PayrollID: p.ID, PaymentID: m.ID, DistributionID: to.ID, Rail: payout.RailOf(to.Rail, to.Network),
 			Amount: d.amount, Input: d.share.Amount, Rate: d.rate, Address: to.Address, Destination: snapshot,
 		}
 		r.outputs[i] = o
@@ -263,7 +263,7 @@ func (s *Service) owings(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 			o.problem = ReasonInactive
 		case len(used) == 0:
 			o.problem = ReasonNoDestination
-		case !carried(used):
+		case !carried(used, s.Accounts):
 			o.problem = ReasonNoRail
 		case fresh:
 			o.problem = ReasonCoolDown

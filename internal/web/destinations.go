@@ -33,7 +33,7 @@ func stateOf(text json.RawMessage) (d distribution.Distribution) {
 
 // setup is what destinations depend on in this installation.
 func (c *call) setup() distribution.Setup {
-	return distribution.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName}
+	return distribution.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName, Accounts: c.Payroll.Accounts}
 }
 
 type destinationPage struct {
@@ -79,7 +79,7 @@ func showNewDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 func (c *call) askDestination(p destinationPage, title, country string, required func(symbol string) (distribution.Requirement, error)) (view, error) {
 	var symbols []option
 	for _, a := range money.All() {
-		if a.IsCrypto() && distribution.Payable(a) || !a.IsCrypto() && slices.Contains(distribution.Countries(a), country) {
+		if a.IsCrypto() && c.setup().Payable(a, "") || !a.IsCrypto() && slices.Contains(distribution.Countries(a), country) {
 			symbols = append(symbols, option{Value: string(a), Label: string(a), Selected: string(a) == p.Symbol})
 		}
 	}

@@ -196,7 +196,7 @@ func (c *call) destinationTable(all []distribution.Distribution) table {
 			network = strings.TrimSpace(d.Country + " " + d.Scheme)
 		}
 		where := cell{Text: destinationName(d)}
-		if !distribution.Payable(d.Symbol) {
+		if !c.setup().Payable(d.Symbol, d.Network) {
 			where.Lines = []cell{{Text: c.text("destination.unpaid"), Warn: true}}
 		}
 		t.Rows = append(t.Rows, []cell{where, {Text: network}, {Text: strconv.Itoa(d.Allocation) + "\u00a0%", Kind: "number"}, c.at(d.Created)})

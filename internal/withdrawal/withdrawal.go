@@ -339,7 +339,7 @@ func (s *Service) Look(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return err
 	}
 	return payout.Add(tx, []payout.Output{{
-		CompanyID: w.CompanyID, ID: w.outputID, PayrollID: w.ID, PaymentID: w.ID, DistributionID: to.ID, Rail: payout.Rail(to.Rail),
+		CompanyID: w.CompanyID, ID: w.outputID, PayrollID: w.ID, PaymentID: w.ID, DistributionID: to.ID, Rail: payout.RailOf(to.Rail, to.Network),
 		Amount: w.Amount, Input: w.Amount, Address: to.Address, Destination: snapshot,
 	}})
 }

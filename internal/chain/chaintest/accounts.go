@@ -46,7 +46,6 @@ func runAccounts(run func(name string, f func(b *bench))) {
 		if w := b.wantTx(txid, chain.Seen, false); w.Fee != 0 {
 			b.Errorf("a fee before the block: %+v", w)
 		}
-		b.want(txid, 0, chain.Seen, false)
 		b.must(b.lab.Evict(b.Context(), txid))
 		b.sync()
 		b.wantTx(txid, chain.Watched, false)

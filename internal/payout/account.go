@@ -1,0 +1,502 @@
+package payout
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/rail/onchain"
+	"github.com/stipend/stipend/internal/rates"
+)
+
+// This file pays on networks of accounts. What differs from Bitcoin:
+//
+//   - One transaction pays one output, out of the account that the wallet pays from. Its input is that account's next nonce, which
+//     is taken and stored with the bytes: whatever happens, no other payment ever has it, and a dearer transaction takes the place
+//     of a stuck one at the same nonce only.
+//   - What a transaction costs is known with its block. Until then the most that it can cost is booked.
+//   - A transaction can be in the chain and have failed. That is proof that nobody was paid: the output fails, and its fee is gone.
+//   - Deposits are at addresses of their own and must be brought to the paying account first ([Engine.Sweep]); tokens need gas for
+//     that, which the paying account sends there.
+
+// What a transaction of an account is for.
+const (
+	purposePayout = "payout" // pays an output
+	purposeSweep  = "sweep"  // brings a deposit to the paying account
+	purposeGas    = "gas"    // brings what a sweep will cost to where the deposit is
+)
+
+// AccountConfig is what an engine for one network of accounts needs. Zero limits take the default.
+type AccountConfig struct {
+	Node   evm.Node
+	Signer *evm.Signer
+	Log    *slog.Logger // nil: slog.Default
+
+	FeeMaxAge  time.Duration // age at which a price of gas is not trusted any more for a raise; 10 min
+	BumpAfter  time.Duration // age of an unconfirmed transaction before its fee is raised; 2 min
+	NudgeEvery time.Duration // how often one is looked at; 30 s
+	Retry      time.Duration // how often a held queue is looked at; 30 s
+}
+
+type account struct {
+	network evm.Network
+	node    evm.Node
+	signer  *evm.Signer
+	hot     string // the account that pays
+}
+
+// NewAccount makes the engine of a network of accounts, whose name is the chain's.
+func NewAccount(c AccountConfig) (*Engine, error) {
+	hot, err := c.Signer.Deriver().Hot()
+	if err != nil {
+		return nil, err
+	}
+	n := c.Node.Of()
+	orTime := func(v *time.Duration, def time.Duration) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	orTime(&c.FeeMaxAge, 10*time.Minute)
+	orTime(&c.BumpAfter, 2*time.Minute)
+	orTime(&c.NudgeEvery, 30*time.Second)
+	orTime(&c.Retry, 30*time.Second)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return &Engine{
+		c: Config{
+			Chain: n.Name, Source: c.Node, Log: c.Log.With("chain", n.Name), Confirmations: max(n.Pace, 1), ConflictDepth: 6 * max(n.Pace, 1),
+			MaxOutputs: 100, MaxFeeRate: n.MaxFee, MaxFeeShare: 300, FeeMaxAge: c.FeeMaxAge, BumpAfter: c.BumpAfter, NudgeEvery: c.NudgeEvery, Retry: c.Retry,
+		},
+		rail: onchain.Rail{Source: c.Node},
+		acc:  &account{network: n, node: c.Node, signer: c.Signer, hot: hot},
+	}, nil
+}
+
+// Open has the network's watcher know the account that pays, so that what others do with its key is noticed.
+func (e *Engine) Open(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return chain.WatchAccount(ctx, tx, e.c.Chain, e.acc.hot, ledger.House)
+	})
+}
+
+type accountJob struct {
+	Chain string `json:"chain"`
+}
+
+func lookAtAccount(tx *db.Tx, companyID string, rail Rail, at time.Time) {
+	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobAccount, Payload: accountJob{string(rail)}, RunAt: at})
+}
+
+// Engines are those of all chains. A job goes to all of them; it is for one.
+type Engines []*Engine
+
+// Net hands a job that speaks to the network to every engine.
+func (all Engines) Net(handle func(*Engine, context.Context, *db.DB, job.Job) error) job.NetHandler {
+	return func(ctx context.Context, d *db.DB, j job.Job) error {
+		var failed []error
+		for _, e := range all {
+			failed = append(failed, handle(e, ctx, d, j))
+		}
+		return errors.Join(failed...)
+	}
+}
+
+// Tx hands a job of one transaction to every engine.
+func (all Engines) Tx(handle func(*Engine, context.Context, *db.Tx, job.Job) error) job.TxHandler {
+	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
+		for _, e := range all {
+			if err := handle(e, ctx, tx, j); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// native is an amount of what fees are paid in.
+func (e *Engine) native(units int64) money.Amount {
+	if e.acc == nil {
+		return sats(units)
+	}
+	return money.New(e.acc.network.Native, units)
+}
+
+// value is what a batch takes out of the house: nothing where it only moves what is the house's already.
+func (e *Engine) value(b Batch) int64 {
+	if b.Purpose == purposeSweep || b.Purpose == purposeGas {
+		return 0
+	}
+	return b.Value
+}
+
+// sums are a batch's value and a fee: one amount where both are of one asset.
+func (e *Engine) sums(b Batch, fee int64) []money.Amount {
+	if b.Asset == e.native(0).Asset() {
+		return []money.Amount{e.native(e.value(b) + fee)}
+	}
+	return []money.Amount{money.New(b.Asset, e.value(b)), e.native(fee)}
+}
+
+type side func(ledger.Code, string, money.Amount) ledger.Line
+
+// transit are the lines of what a batch has on its way.
+func (e *Engine) transit(as side, b Batch, fee int64) (lines []ledger.Line) {
+	for _, a := range e.sums(b, fee) {
+		lines = append(lines, as(ledger.InTransit, b.ID, a))
+	}
+	return lines
+}
+
+// wallet are the lines of what it takes out of the wallet.
+func (e *Engine) wallet(as side, b Batch, fee int64) (lines []ledger.Line) {
+	for _, a := range e.sums(b, fee) {
+		code, dim := ledger.WalletOf(a.Asset(), b.Chain)
+		lines = append(lines, as(code, dim, a))
+	}
+	return lines
+}
+
+// wanted is a payment of the queue and what the network says of it.
+type wanted struct {
+	call     evm.Call
+	estimate evm.Estimate
+}
+
+// PrepareAccount looks at a company's queue for the network (job JobAccount): it asks the node what the payments need, and then
+// signs, stores and books them in one database transaction, each with the next nonce.
+func (e *Engine) PrepareAccount(ctx context.Context, d *db.DB, j job.Job) error {
+	var in accountJob
+	if err := j.Decode(&in); err != nil || e.acc == nil || in.Chain != e.c.Chain {
+		return err
+	}
+	var waiting []Output
+	var paused string
+	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		if paused, err = Paused(ctx, tx); err != nil {
+			return err
+		}
+		waiting, err = accountQueue(ctx, tx, j.CompanyID, Rail(e.c.Chain), e.c.MaxOutputs)
+		return err
+	})
+	if err != nil || len(waiting) == 0 {
+		return err
+	}
+	later := func(why string, more ...any) error {
+		e.c.Log.WarnContext(ctx, "payouts wait", append([]any{"company_id", j.CompanyID, "reason", why}, more...)...)
+		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			lookAtAccount(tx, j.CompanyID, Rail(e.c.Chain), tx.Now().Add(e.c.Retry))
+			return nil
+		})
+	}
+	if paused != "" {
+		return later(heldPaused)
+	}
+	var calls []evm.Call
+	var of []string
+	bad := map[string]bool{}
+	for _, o := range waiting {
+		to, err := evm.ParseAddress(o.Address)
+		var call evm.Call
+		if err == nil {
+			call, err = e.acc.network.Pay(to, o.Amount)
+		}
+		if err != nil {
+			bad[o.ID] = true
+			continue
+		}
+		calls, of = append(calls, call), append(of, o.ID)
+	}
+	state, err := e.acc.node.State(ctx, e.acc.hot)
+	var estimates []evm.Estimate
+	if err == nil {
+		estimates, err = e.acc.node.Estimate(ctx, e.acc.hot, calls)
+	}
+	if err != nil {
+		return later("the node does not answer", "error", err)
+	}
+	ready := map[string]wanted{}
+	for i, id := range of {
+		ready[id] = wanted{calls[i], estimates[i]}
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return e.prepareAccount(ctx, tx, j.CompanyID, state, ready, bad)
+	})
+}
+
+// purse is the paying account within one database transaction.
+type purse struct {
+	next  uint64
+	left  map[money.Asset]int64
+	price int64 // the most that a unit of gas may cost
+	tip   int64
+}
+
+// open takes the account's nonce and reckons what it has left. Why says what stops payments, "" when nothing does.
+func (e *Engine) open(ctx context.Context, tx *db.Tx, s evm.State) (p purse, why string, err error) {
+	next, known, err := lockNonce(ctx, tx, e.c.Chain, e.acc.hot)
+	if err != nil {
+		return p, "", err
+	}
+	switch why, err := Paused(ctx, tx); {
+	case err != nil:
+		return p, "", err
+	case why != "":
+		return p, heldPaused, nil
+	}
+	switch replaced, err := db.Replaced(ctx, tx); {
+	case err != nil:
+		return p, "", err
+	case replaced:
+		return p, heldPaused, SetPaused(ctx, tx, "the database server was replaced by another; see which payouts left that it does not know before they go on")
+	}
+	if next < s.Nonce {
+		if known {
+			e.c.Log.ErrorContext(ctx, "the paying account has made transactions that are not known here; payouts are paused", "nonce", s.Nonce, "known", next)
+			return p, heldPaused, SetPaused(ctx, tx, "the account "+e.acc.hot+" on "+e.c.Chain+" has made transactions that are not known here")
+		}
+		next = s.Nonce
+	}
+	if s.BaseFee+s.Tip > e.c.MaxFeeRate {
+		return p, heldFee, nil
+	}
+	spent, err := underWay(ctx, tx, e.c.Chain, e.acc.hot, s.Nonce, e.acc.network.Native)
+	if err != nil {
+		return p, "", err
+	}
+	p = purse{next: next, left: map[money.Asset]int64{}, price: 2*s.BaseFee + s.Tip, tip: s.Tip}
+	for asset, held := range s.Holds {
+		p.left[asset] = held - spent[asset]
+	}
+	return p, "", nil
+}
+
+// limit is the gas that a call is given: what the node reckons, and room for what changes until its block.
+func limit(gas uint64) uint64 { return gas + gas/4 + 5_000 }
+
+func (e *Engine) prepareAccount(ctx context.Context, tx *db.Tx, companyID string, s evm.State, ready map[string]wanted, bad map[string]bool) error {
+	p, why, err := e.open(ctx, tx, s)
+	if err != nil {
+		return err
+	}
+	rail := Rail(e.c.Chain)
+	hold := func(why string) error {
+		e.c.Log.WarnContext(ctx, "payouts wait", "company_id", companyID, "reason", why)
+		lookAtAccount(tx, companyID, rail, tx.Now().Add(e.c.Retry))
+		return nil
+	}
+	if why != "" {
+		return hold(why)
+	}
+	waiting, err := accountQueue(ctx, tx, companyID, rail, e.c.MaxOutputs)
+	if err != nil {
+		return err
+	}
+	first := p.next
+	for _, o := range waiting {
+		w, known := ready[o.ID]
+		reason := ""
+		switch {
+		case bad[o.ID]:
+			reason = ReasonBadAddress
+		case !known:
+			continue // added since: the next look is its own
+		}
+		asset, amount := o.Amount.Asset(), o.Amount.Units()
+		fee := evm.Cost(limit(w.estimate.Gas), p.price)
+		if reason == "" && p.left[asset] < amount {
+			why = heldFunds
+			break
+		}
+		if reason == "" && w.estimate.Refusal != "" {
+			reason = ReasonRefused
+		}
+		if reason != "" {
+			if ok, err := moveOne(ctx, tx, o, Queued, Failed, reason); err != nil || !ok {
+				return errors.Join(err, raced(ok))
+			}
+			changed(tx, []Output{o})
+			continue
+		}
+		need := fee
+		if asset == e.acc.network.Native {
+			need += amount
+		}
+		if p.left[e.acc.network.Native] < need {
+			why = heldFunds
+			break
+		}
+		if fair, err := e.fair(ctx, tx, fee/2, o.Amount); err != nil {
+			return err
+		} else if !fair {
+			why = heldFee
+			break
+		}
+		b := Batch{CompanyID: companyID, ID: tx.NewID("pob"), Chain: e.c.Chain, State: Prepared, Value: amount, Fee: fee, Version: 1, Asset: asset,
+			Purpose: purposePayout, account: e.acc.hot, nonce: p.next}
+		if err := e.signAccount(ctx, tx, &b, w.call, limit(w.estimate.Gas), p, chain.WalletCoin{Address: e.acc.hot, Branch: chain.Change}, []Output{o}); err != nil {
+			return err
+		}
+		if err := assign(ctx, tx, []Output{o}, b.ID, b.TxID); err != nil {
+			return err
+		}
+		p.next++
+		p.left[asset] -= amount
+		p.left[e.acc.network.Native] -= fee
+	}
+	if p.next != first {
+		if err := setNonce(ctx, tx, e.c.Chain, e.acc.hot, p.next); err != nil {
+			return err
+		}
+	}
+	switch {
+	case why != "":
+		return hold(why)
+	case len(waiting) == e.c.MaxOutputs:
+		lookAtAccount(tx, companyID, rail, tx.Now())
+	}
+	return nil
+}
+
+func raced(ok bool) error {
+	if ok {
+		return nil
+	}
+	return errRaced
+}
+
+// fair says whether a fee is worth paying for an amount: at most its share, or a dollar. Without a price for both there is only
+// the cap on the price of gas.
+func (e *Engine) fair(ctx context.Context, tx *db.Tx, fee int64, amount money.Amount) (bool, error) {
+	inDollars := func(a money.Amount) (money.Amount, error) {
+		rate, err := rates.Latest(ctx, tx, a.Asset(), money.USD)
+		if err != nil {
+			return money.Amount{}, err
+		}
+		return rate.Convert(a, money.Ceil)
+	}
+	cost, err := inDollars(e.native(fee))
+	var worth money.Amount
+	if err == nil {
+		worth, err = inDollars(amount)
+	}
+	if errors.Is(err, rates.ErrUnavailable) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	most, err := worth.Fraction(e.c.MaxFeeShare, 10_000, money.Floor)
+	return cost.Units() <= 100 || cost.Cmp(most) <= 0, err
+}
+
+// signAccount signs, stores and books a transaction of an account with the batch's nonce. The caller puts outputs into the batch.
+func (e *Engine) signAccount(ctx context.Context, tx *db.Tx, b *Batch, call evm.Call, gas uint64, p purse, by chain.WalletCoin, outs []Output) error {
+	by.Outpoint = evm.NonceOf(b.account, b.nonce)
+	b.inputs = []chain.WalletCoin{by}
+	raw, txid, err := e.acc.signer.Sign(evm.Tx{ChainID: e.acc.network.ChainID, Nonce: b.nonce, Tip: p.tip, MaxFee: p.price, Gas: gas, Call: call}, by.Branch, by.Index)
+	if err != nil {
+		return err
+	}
+	b.TxID = txid
+	if err := insertBatch(ctx, tx, *b); err != nil {
+		return err
+	}
+	if err := insertTransaction(ctx, tx, Transaction{CompanyID: b.CompanyID, TxID: txid, BatchID: b.ID, Raw: raw, Fee: b.Fee, VSize: int64(gas)}); err != nil {
+		return err
+	}
+	lines := append(e.transit(ledger.Credit, *b, b.Fee), ledger.Debit(ledger.NetworkFee, source, e.native(b.Fee)))
+	for _, o := range outs {
+		lines = append(lines, ledger.Debit(ledger.OutputPayable, o.ID, o.Amount))
+	}
+	if err := e.post(tx, *b, "send", lines...); err != nil {
+		return err
+	}
+	if err := chain.WatchNonce(ctx, tx, e.c.Chain, txid, b.CompanyID, b.ID, e.c.Confirmations, by.Outpoint); err != nil {
+		return err
+	}
+	send(tx, b.CompanyID, txid, tx.Now())
+	e.nudge(tx, *b)
+	return nil
+}
+
+// raise signs a transaction again with the same nonce and call, and a higher fee. Nodes take it in the place of the old one when
+// both of its prices are higher by a tenth.
+func (e *Engine) raise(ctx context.Context, tx *db.Tx, b Batch, old Transaction, rate int64) (string, error) {
+	signed, _, err := evm.Decode(old.Raw)
+	if err != nil {
+		return "", err
+	}
+	if rate > e.c.MaxFeeRate {
+		return "", ErrFeeTooHigh
+	}
+	signed.MaxFee = max(signed.MaxFee+signed.MaxFee/8+1, 2*rate)
+	signed.Tip += signed.Tip/8 + 1
+	if signed.Nonce != b.nonce || len(b.inputs) != 1 {
+		return "", errors.New("payout: a transaction of another nonce")
+	}
+	by := b.inputs[0]
+	raw, txid, err := e.acc.signer.Sign(signed, by.Branch, by.Index)
+	if err != nil {
+		return "", err
+	}
+	fee := evm.Cost(signed.Gas, signed.MaxFee)
+	if err := insertTransaction(ctx, tx, Transaction{CompanyID: b.CompanyID, TxID: txid, BatchID: b.ID, Replaces: old.TxID, Raw: raw, Fee: fee, VSize: old.VSize}); err != nil {
+		return "", err
+	}
+	more := fee - b.Fee
+	switch ok, err := moveBatch(ctx, tx, &b, b.State, txid, fee, "fee raised"); {
+	case err != nil:
+		return "", err
+	case !ok:
+		return "", errRaced
+	}
+	if _, err := moveOutputs(ctx, tx, b, b.State, txid, "fee raised"); err != nil {
+		return "", err
+	}
+	if err := e.post(tx, b, "bump", ledger.Debit(ledger.NetworkFee, source, e.native(more)), ledger.Credit(ledger.InTransit, b.ID, e.native(more))); err != nil {
+		return "", err
+	}
+	if err := chain.WatchNonce(ctx, tx, b.Chain, txid, b.CompanyID, b.ID, e.c.Confirmations, by.Outpoint); err != nil {
+		return "", err
+	}
+	send(tx, b.CompanyID, txid, tx.Now())
+	return txid, nil
+}
+
+// refuse ends a batch whose transaction is in the chain and moved nothing. Its fee is gone; its output needs somebody.
+func (e *Engine) refuse(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
+	booked := b.Fee
+	switch ok, err := moveBatch(ctx, tx, b, Dead, t.TxID, t.Fee, ReasonRefused); {
+	case err != nil:
+		return err
+	case !ok:
+		return errRaced
+	}
+	if err := chain.Unreserve(ctx, tx, b.Chain, b.ID); err != nil {
+		return err
+	}
+	outs, err := moveOutputs(ctx, tx, *b, Failed, t.TxID, ReasonRefused)
+	if err != nil {
+		return err
+	}
+	code, dim := ledger.WalletOf(e.acc.network.Native, b.Chain)
+	lines := append(e.transit(ledger.Debit, *b, booked), ledger.Credit(code, dim, e.native(t.Fee)), ledger.Credit(ledger.NetworkFee, source, e.native(booked-t.Fee)))
+	for _, o := range outs {
+		lines = append(lines, ledger.Credit(ledger.OutputPayable, o.ID, o.Amount))
+	}
+	if err := e.post(tx, *b, "refuse", lines...); err != nil {
+		return err
+	}
+	e.c.Log.ErrorContext(ctx, "a payout failed in its block", "company_id", b.CompanyID, "batch_id", b.ID, "txid", t.TxID, "purpose", b.Purpose)
+	changed(tx, outs)
+	return nil
+}
