@@ -1,0 +1,253 @@
+package payout_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evmtest"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// accountWorld is a paying account on a real node, and the payouts between them.
+type accountWorld struct {
+	*testing.T
+	d       *db.DB
+	clock   *dbtest.Clock
+	lab     *evmtest.Lab
+	hot     string
+	watcher *chain.Watcher
+	engine  *payout.Engine
+	runner  *job.Runner
+	payees  uint32
+}
+
+func (w *accountWorld) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func newAccountWorld(t *testing.T, d *db.DB, clock *dbtest.Clock, node *evmtest.Node) *accountWorld {
+	w := &accountWorld{T: t, d: d, clock: clock, lab: node.Lab(t, money.USDC)}
+	var err error
+	w.hot, err = w.lab.Keys().Deriver().Hot()
+	w.must(err)
+	w.must(node.Fund(t.Context(), w.hot, 1_000_000_000_000, 1_000_000_000))
+	log := slog.New(slog.DiscardHandler)
+	w.engine, err = payout.NewAccount(payout.AccountConfig{Node: node, Signer: w.lab.Keys(), Log: log})
+	w.must(err)
+	w.must(w.engine.Open(t.Context(), d))
+	all := payout.Engines{w.engine}
+	nothing := job.Entry{Tx: func(context.Context, *db.Tx, job.Job) error { return nil }}
+	w.runner = job.NewRunner(d, job.Table{
+		payout.JobAccount: {Net: all.Net((*payout.Engine).PrepareAccount)}, payout.JobSend: {Net: all.Net((*payout.Engine).Send)},
+		payout.JobNudge: {Tx: all.Tx((*payout.Engine).Nudge)}, chain.JobTx: {Tx: all.Tx((*payout.Engine).Confirm)},
+		chain.JobStranger: {Tx: all.Tx((*payout.Engine).Stranger)}, payout.JobChanged: nothing, chain.JobOutput: nothing,
+	}, nil, log)
+	w.watcher = chain.NewPacedWatcher(d, node.Of().Name, node, 1, log)
+	w.look()
+	return w
+}
+
+// look follows the chain and does what is due.
+func (w *accountWorld) look() {
+	w.Helper()
+	w.must(w.watcher.Sync(w.Context()))
+	w.must(w.runner.Drain(w.Context()))
+}
+
+// wait lets time pass, and does what is due then.
+func (w *accountWorld) wait(d time.Duration) {
+	w.Helper()
+	w.clock.Advance(d)
+	w.look()
+}
+
+// mine finds a block and looks at it.
+func (w *accountWorld) mine() {
+	w.Helper()
+	w.must(w.lab.Mine(w.Context(), 1))
+	w.look()
+}
+
+// owe queues an amount to a new payee and says to which address and output.
+func (w *accountWorld) owe(amount money.Amount) (address, id string) {
+	w.Helper()
+	address, err := w.lab.Wallet().Address(chain.External, 1_000+w.payees)
+	w.must(err)
+	w.payees++
+	w.must(w.d.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error {
+		outs := []payout.Output{{CompanyID: company, PayrollID: payroll, PaymentID: tx.NewID("pmt"), Rail: "base", Amount: amount, Input: amount, Address: address}}
+		if err := payout.Add(tx, outs); err != nil {
+			return err
+		}
+		id = outs[0].ID
+		code, dim := ledger.WalletOf(amount.Asset(), "base")
+		return ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: id, Purpose: "owe", Lines: []ledger.Line{
+			ledger.Debit(code, dim, amount), ledger.Credit(ledger.OutputPayable, id, amount),
+		}})
+	}))
+	return address, id
+}
+
+func (w *accountWorld) want(id string, state payout.State, reason string) (o payout.Output) {
+	w.Helper()
+	w.must(w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		o, err = payout.Get(ctx, tx, company, id)
+		return err
+	}))
+	if o.State != state || reason != "" && o.Reason != reason {
+		w.Fatalf("output %s is %s (%s), want %s (%s)", id, o.State, o.Reason, state, reason)
+	}
+	return o
+}
+
+// paid proves from the chain that an address got an amount by one transaction, or nothing.
+func (w *accountWorld) paid(address string, amount money.Amount) {
+	w.Helper()
+	got, times, err := w.lab.Paid(w.Context(), amount.Asset())
+	w.must(err)
+	want := 1
+	if amount.IsZero() {
+		want = 0
+	}
+	if got[address] != amount.Units() || times[address] != want {
+		w.Fatalf("%s got %d in %d transfers, want %d in %d", address, got[address], times[address], amount.Units(), want)
+	}
+}
+
+// Payouts on a real node, through what nodes and fees do. The chain proves each time that everybody was paid once.
+func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
+	node := evmtest.Start(t)
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newAccountWorld(t, d, clock, node)
+		usdc := func(n int64) money.Amount { return money.New(money.USDC, n) }
+
+		// Three assets, in the order of their nonces.
+		amounts := []money.Amount{usdc(5_000_000), money.New(money.ETH, 3_000_000), money.New(money.USDT, 7_000_000)}
+		var to, ids []string
+		for _, a := range amounts {
+			address, id := w.owe(a)
+			to, ids = append(to, address), append(ids, id)
+		}
+		w.look()
+		for _, id := range ids {
+			w.want(id, payout.Sent, "")
+		}
+		w.mine()
+		for i, a := range amounts {
+			w.want(ids[i], payout.Fulfilled, "")
+			w.paid(to[i], a)
+		}
+
+		// The block leaves the chain and the payment comes again, by the same bytes.
+		before := w.want(ids[2], payout.Fulfilled, "")
+		w.must(w.lab.Reorg(w.Context(), 1))
+		w.look()
+		w.want(ids[2], payout.Sent, "")
+		w.mine()
+		if after := w.want(ids[2], payout.Fulfilled, ""); after.TxID != before.TxID {
+			w.Errorf("paid again by %s", after.TxID)
+		}
+		w.paid(to[2], amounts[2])
+
+		// The node does not answer for a while.
+		node.Set(evmtest.LostBefore)
+		address, id := w.owe(usdc(1_000_000))
+		w.must(w.runner.Drain(w.Context()))
+		w.want(id, payout.Queued, "")
+		node.Set(evmtest.Fine)
+		w.clock.Advance(time.Minute)
+		w.must(w.engine.RefreshFees(w.Context(), d))
+		w.look()
+		w.want(id, payout.Sent, "")
+		w.mine()
+		w.want(id, payout.Fulfilled, "")
+		w.paid(address, usdc(1_000_000))
+
+		// Blocks grow dear after the payment was sent: it is replaced at its nonce, and one of the two is mined.
+		address, id = w.owe(usdc(2_000_000))
+		w.look()
+		first := w.want(id, payout.Sent, "")
+		w.must(node.BaseFee(w.Context(), 15_000_000_000))
+		w.mine()
+		w.want(id, payout.Sent, "")
+		w.must(w.engine.RefreshFees(w.Context(), d))
+		w.wait(3 * time.Minute)
+		second := w.want(id, payout.Sent, "")
+		if second.TxID == first.TxID {
+			w.Fatal("the fee was not raised")
+		}
+		w.mine()
+		w.want(id, payout.Fulfilled, "")
+		w.paid(address, usdc(2_000_000))
+
+		// A spike above the cap holds the queue.
+		w.must(node.BaseFee(w.Context(), 30_000_000_000))
+		w.mine()
+		address, id = w.owe(usdc(3_000_000))
+		w.look()
+		w.want(id, payout.Queued, "")
+		w.must(node.BaseFee(w.Context(), 1_000_000_000))
+		w.mine()
+		w.wait(time.Minute)
+		w.want(id, payout.Sent, "")
+		w.mine()
+		w.paid(address, usdc(3_000_000))
+
+		// A token refuses a payee: before anything is signed, and in the block.
+		address, id = w.owe(usdc(4_000_000))
+		w.must(node.Blacklist(w.Context(), money.USDC, address, true))
+		w.look()
+		w.want(id, payout.Failed, payout.ReasonRefused)
+		w.paid(address, usdc(0))
+		address, id = w.owe(usdc(4_500_000))
+		w.look()
+		w.must(w.lab.Evict(w.Context(), w.want(id, payout.Sent, "").TxID)) // lest the block that lists the payee pays it first
+		w.must(node.Blacklist(w.Context(), money.USDC, address, true))
+		w.wait(time.Minute) // forgotten by the node, it is sent again
+		w.mine()
+		w.want(id, payout.Failed, payout.ReasonRefused)
+		w.paid(address, usdc(0))
+
+		// More than the account holds waits, and is not a failure.
+		_, id = w.owe(usdc(900_000_000_000))
+		w.look()
+		w.want(id, payout.Queued, "")
+
+		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			report, err := ledger.Check(ctx, tx)
+			if len(report.Problems) > 0 {
+				t.Errorf("the books: %v", report.Problems)
+			}
+			if why, err := payout.Paused(ctx, tx); err != nil || why != "" {
+				t.Errorf("paused: %s, %v", why, err)
+			}
+			return err
+		}))
+
+		// Somebody else uses the key: everything stops.
+		state, err := node.State(t.Context(), w.hot)
+		w.must(err)
+		raw, _, _, err := w.lab.Own(t.Context(), state.Nonce, 2_000_000_000, chain.Output{Address: to[0], Amount: 1})
+		w.must(err)
+		w.must(node.Broadcast(t.Context(), raw))
+		w.mine()
+		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			why, err := payout.Paused(ctx, tx)
+			if why == "" {
+				t.Error("payouts go on although somebody else used the account")
+			}
+			return err
+		}))
+	})
+}
