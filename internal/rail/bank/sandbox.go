@@ -92,7 +92,6 @@ func (w wish) iso() string {
 // order is what the bank reads of a payment.
 type order struct {
 	id, account, name, trace string
-	part                     int
 	amount                   money.Amount
 }
 
