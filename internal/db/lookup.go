@@ -9,6 +9,15 @@ type Question struct {
 	Row   func(*Rows) error
 }
 
+// Collecting is a question whose rows go to the end of a list.
+func Collecting[T any](into *[]T, scan func(*Rows) (T, error), query string, args ...any) Question {
+	return Question{Query: query, Args: args, Row: func(r *Rows) error {
+		v, err := scan(r)
+		*into = append(*into, v)
+		return err
+	}}
+}
+
 // Ask runs queries that do not wait for each other's answers: on PostgreSQL in one round trip.
 func (t *Tx) Ask(ctx context.Context, all []Question) error {
 	if len(all) == 0 {

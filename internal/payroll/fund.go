@@ -67,11 +67,10 @@ func (s *Service) Fund(ctx context.Context, tx *db.Tx, j job.Job) error {
 
 func look(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
 	f := &funding{p: p, quotes: map[string]quote.Quote{}}
-	var err error
-	if f.deposits, err = deposit.ForObject(ctx, tx, p.CompanyID, p.ID); err != nil {
-		return nil, err
-	}
-	if f.receipts, err = p.receipts(ctx, tx); err != nil {
+	var quotes []quote.Quote
+	if err := tx.Ask(ctx, []db.Question{
+		deposit.Asked(p.CompanyID, p.ID, &f.deposits), p.askReceipts(&f.receipts), quote.Asked(p.CompanyID, p.ID, &quotes),
+	}); err != nil {
 		return nil, err
 	}
 	for i := range f.receipts {
@@ -79,21 +78,13 @@ func look(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
 			f.receipts[i].chain = f.deposits[at].Chain
 		}
 	}
-	return f, f.readQuotes(ctx, tx)
-}
-
-func (f *funding) readQuotes(ctx context.Context, tx *db.Tx) error {
-	all, err := quote.ForObject(ctx, tx, f.p.CompanyID, f.p.ID)
-	if err != nil {
-		return err
-	}
-	for _, q := range all {
+	for _, q := range quotes {
 		f.quotes[q.ID] = q
 		if q.Number > f.last.Number {
 			f.last = q
 		}
 	}
-	return nil
+	return f, nil
 }
 
 // divided says that a payroll's escrow has been released, or partly so.
@@ -108,22 +99,42 @@ func (p *Payroll) divided() bool {
 // settleReceipts books and reverses until each deposit's receipt agrees with its state.
 // Reversals come first, so that what they free is room for what is booked.
 func (f *funding) settleReceipts(ctx context.Context, tx *db.Tx) error {
-	p := f.p
 	confirmed := map[string]deposit.Deposit{}
 	for _, d := range f.deposits {
 		if d.State == deposit.Confirmed {
 			confirmed[d.ID] = d
 		}
 	}
+	var gone []*receipt
+	for i := range f.receipts {
+		if _, still := confirmed[f.receipts[i].deposit]; !still && f.receipts[i].live {
+			gone = append(gone, &f.receipts[i])
+		}
+	}
+	if len(gone) > 0 {
+		if err := f.reverse(ctx, tx, gone); err != nil {
+			return err
+		}
+	}
+	for _, d := range f.deposits {
+		if d.State != deposit.Confirmed {
+			continue
+		}
+		if err := f.credit(ctx, tx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reverse takes receipts back; what of them has become the company's own comes out of what is left of that.
+func (f *funding) reverse(ctx context.Context, tx *db.Tx, gone []*receipt) error {
+	p := f.p
 	available, err := ledger.Balance(ctx, tx, p.CompanyID, ledger.CompanyFunds, "", p.FundingCurrency)
 	if err != nil {
 		return err
 	}
-	for i := range f.receipts {
-		r := &f.receipts[i]
-		if _, still := confirmed[r.deposit]; still || !r.live {
-			continue
-		}
+	for _, r := range gone {
 		taken := smaller(r.surplus, available)
 		if available, err = available.Sub(taken); err != nil {
 			return err
@@ -133,14 +144,6 @@ func (f *funding) settleReceipts(ctx context.Context, tx *db.Tx) error {
 			return err
 		}
 		if err := f.post(ctx, tx, r, "reverse", lines); err != nil {
-			return err
-		}
-	}
-	for _, d := range f.deposits {
-		if d.State != deposit.Confirmed {
-			continue
-		}
-		if err := f.credit(ctx, tx, d); err != nil {
 			return err
 		}
 	}

@@ -132,19 +132,13 @@ func lock(ctx context.Context, tx *db.Tx, companyID, id string) error {
 // else has written one since it was read.
 func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {
 	p.UpdatedAt = tx.Now()
-	n, err := tx.Exec(ctx, `UPDATE payrolls SET state = $1, held_from = $2, hold_reason = $3, funding_state = $4, escrow = $5,
+	err := tx.One(ctx, errChangedByTwin, `UPDATE payrolls SET state = $1, held_from = $2, hold_reason = $3, funding_state = $4, escrow = $5,
 		shortfall = $6, rate = $7, updated_at = $8, version = version + 1
 		WHERE company_id = $9 AND payroll_id = $10 AND version = $11 AND state = $12`,
 		string(p.State), string(p.HeldFrom), p.HoldReason, string(p.FundingState), p.Escrow.Units(), p.Shortfall.Units(), rateText(p.Rate),
 		db.Micros(p.UpdatedAt), p.CompanyID, p.ID, p.Version, string(from))
-	if err != nil {
-		return err
-	}
-	if n != 1 {
-		return errChangedByTwin
-	}
 	p.Version++
-	return nil
+	return err
 }
 
 func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) (found []Payroll, total int64, err error) {
@@ -388,10 +382,13 @@ func (p *Payroll) paymentSteps(ctx context.Context, tx *db.Tx) ([]Step, error) {
 }
 
 // receipts reads what was booked for the deposits of a payroll.
-func (p *Payroll) receipts(ctx context.Context, tx *db.Tx) ([]receipt, error) {
-	rows, err := tx.Query(ctx, `SELECT deposit_id, price_id, rate, live, late, turn, amount, escrow, surplus, suspense, repaid, owed
-		FROM payroll_receipts WHERE company_id = $1 AND payroll_id = $2 ORDER BY deposit_id`, p.CompanyID, p.ID)
-	return db.Collect(rows, err, func(rows *db.Rows) (r receipt, err error) {
+func (p *Payroll) receipts(ctx context.Context, tx *db.Tx) (all []receipt, err error) {
+	err = tx.Ask(ctx, []db.Question{p.askReceipts(&all)})
+	return all, err
+}
+
+func (p *Payroll) askReceipts(into *[]receipt) db.Question {
+	return db.Collecting(into, func(rows *db.Rows) (r receipt, err error) {
 		var rate string
 		var amount, escrow, surplus, suspense, repaid, owed int64
 		if err := rows.Scan(&r.deposit, &r.price, &rate, &r.live, &r.late, &r.turn,
@@ -403,12 +400,13 @@ func (p *Payroll) receipts(ctx context.Context, tx *db.Tx) ([]receipt, error) {
 		r.suspense, r.repaid, r.owed = money.New(f, suspense), money.New(f, repaid), money.New(f, owed)
 		r.rate, err = readRate(f, p.Currency, rate)
 		return r, err
-	})
+	}, `SELECT deposit_id, price_id, rate, live, late, turn, amount, escrow, surplus, suspense, repaid, owed
+		FROM payroll_receipts WHERE company_id = $1 AND payroll_id = $2 ORDER BY deposit_id`, p.CompanyID, p.ID)
 }
 
 // saveReceipt writes a receipt's next turn, provided that nobody else has written it.
 func (p *Payroll) saveReceipt(ctx context.Context, tx *db.Tx, r *receipt) error {
-	n, err := tx.Exec(ctx, `INSERT INTO payroll_receipts (company_id, payroll_id, deposit_id, price_id, rate, live, late, turn,
+	return tx.One(ctx, errChangedByTwin, `INSERT INTO payroll_receipts (company_id, payroll_id, deposit_id, price_id, rate, live, late, turn,
 		amount, escrow, surplus, suspense, repaid, owed)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 		ON CONFLICT (company_id, payroll_id, deposit_id) DO UPDATE SET price_id = excluded.price_id, rate = excluded.rate,
@@ -417,13 +415,6 @@ func (p *Payroll) saveReceipt(ctx context.Context, tx *db.Tx, r *receipt) error 
 		WHERE payroll_receipts.turn = excluded.turn - 1`,
 		p.CompanyID, p.ID, r.deposit, r.price, rateText(r.rate), r.live, r.late, r.turn,
 		r.amount.Units(), r.escrow.Units(), r.surplus.Units(), r.suspense.Units(), r.repaid.Units(), r.owed.Units())
-	if err != nil {
-		return err
-	}
-	if n != 1 {
-		return errChangedByTwin
-	}
-	return nil
 }
 
 // Payments says how many payments of a payee are not at their end, in whatever pay runs of the company, and when the last pay run
