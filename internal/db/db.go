@@ -116,11 +116,11 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 	}
 	d.engine = SQLite
 	open := func(pragmas ...string) (*sql.DB, error) {
-		q := url.Values{"_pragma": append(pragmas, "busy_timeout(10000)", "foreign_keys(1)", "synchronous(FULL)", "cache_size(-65536)", "temp_store(MEMORY)")}
+		q := url.Values{"_pragma": append(pragmas, "busy_timeout(10000)", "foreign_keys(1)", "synchronous(FULL)", "temp_store(MEMORY)")}
 		return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	}
 	var err error
-	if d.writer, err = open("journal_mode(WAL)"); err != nil {
+	if d.writer, err = open("journal_mode(WAL)", "cache_size(-65536)"); err != nil {
 		return err
 	}
 	d.writer.SetMaxOpenConns(2)
@@ -128,7 +128,8 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
 	d.statements = statementCache{}
-	from, err := open("query_only(1)")
+	// What a reader has in its cache it forgets when somebody else commits. It needs no more than a transaction reads twice.
+	from, err := open("query_only(1)", "cache_size(-8192)")
 	if err != nil {
 		return err
 	}
