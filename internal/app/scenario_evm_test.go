@@ -31,7 +31,7 @@ func fundedOnANetworkOfAccounts(d *door) {
 	d.deposit(made.PayrollID, "under", "")
 	d.until(made.PayrollID, "a part is confirmed", func(v scene) bool { return v.FundingState == "partial" })
 	d.deposit(made.PayrollID, "over", "")
-	v := d.until(made.PayrollID, "released", func(v scene) bool { return v.Status == "released" })
+	v := d.until(made.PayrollID, "released", func(v scene) bool { return v.Status == "released" || v.Status == "fulfilled" })
 	if len(v.Deposits) != 2 || v.FundingState != "over" {
 		d.Errorf("%+v", v)
 	}
@@ -44,7 +44,7 @@ func fundedOnANetworkOfAccounts(d *door) {
 		d.Fatalf("%+v", q)
 	}
 	d.deposit(eth.PayrollID, "reorged", "")
-	d.until(eth.PayrollID, "released after the reorganisation", func(v scene) bool { return v.Status == "released" })
+	d.until(eth.PayrollID, "released after the reorganisation", func(v scene) bool { return v.Status == "released" || v.Status == "fulfilled" })
 	if got := wallet(money.ETH); got.Units() != 40_400_000 {
 		d.Errorf("the wallet has %s ETH", got)
 	}
