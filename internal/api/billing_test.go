@@ -153,7 +153,7 @@ func newBilling(t testing.TB, d *db.DB) *bench {
 func (b *bench) widen() {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
-		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "All", Scopes: identity.AllScopes()})
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "All of " + b.company, Scopes: identity.AllScopes()})
 		if err != nil {
 			return err
 		}

@@ -249,10 +249,10 @@ func TestReferenceAndSandbox(t *testing.T) {
 	if _, text := ask[members](b, "GET", "/api/rates", "", "Authorization", ""); !strings.Contains(text, `"base":"BTC"`) {
 		t.Errorf("%s", text)
 	}
-	if _, text := ask[members](b, "GET", "/api/currencies", "", "Authorization", ""); !strings.Contains(text, `{"symbol":"JPY","type":"fiat","decimals":0,"minimum":1,"payable":true,"networks":[],"countries":["JP"]}`) ||
-		!strings.Contains(text, `{"symbol":"BTC","type":"crypto","decimals":8,"minimum":0.00000294,"payable":true,"networks":["regtest"],"countries":[]}`) ||
-		!strings.Contains(text, `{"symbol":"USDT","type":"crypto","decimals":6,"minimum":0.000001,"payable":false,"networks":["ethereum","polygon","arbitrum","tron"],"countries":[]}`) ||
-		!strings.Contains(text, `"symbol":"EUR","type":"fiat","decimals":2,"minimum":0.01,"payable":true,"networks":[],"countries":["AD","AT",`) {
+	if _, text := ask[members](b, "GET", "/api/currencies", "", "Authorization", ""); !strings.Contains(text, `{"symbol":"JPY","type":"fiat","decimals":0,"minimum":1,"payable":true,"networks":[],"funding_networks":[],"countries":["JP"]}`) ||
+		!strings.Contains(text, `{"symbol":"BTC","type":"crypto","decimals":8,"minimum":0.00000294,"payable":true,"networks":["regtest"],"funding_networks":[],"countries":[]}`) ||
+		!strings.Contains(text, `{"symbol":"USDT","type":"crypto","decimals":6,"minimum":0.010000,"payable":false,"networks":["ethereum","polygon","arbitrum","tron"],"funding_networks":[],"countries":[]}`) ||
+		!strings.Contains(text, `"symbol":"EUR","type":"fiat","decimals":2,"minimum":0.01,"payable":true,"networks":[],"funding_networks":[],"countries":["AD","AT",`) {
 		t.Errorf("%s", text)
 	}
 	if own, text := ask[members](b, "GET", "/api/company", ""); own["company_id"] != b.company {

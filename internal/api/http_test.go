@@ -112,7 +112,7 @@ func newBench(t testing.TB, d *db.DB, change func(*Deps)) *bench {
 		if err != nil {
 			return err
 		}
-		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: c.ID, Name: "App",
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: c.ID, Name: "App of " + c.ID,
 			Scopes: identity.NewScopes(identity.CompanyWorkersPay, identity.CompanyDetail, identity.CompanyWorkerList, identity.CompanyWorkersInvite)})
 		if err != nil {
 			return err

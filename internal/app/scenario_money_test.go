@@ -257,14 +257,14 @@ func halfToBank(d *door) {
 		}
 		return o
 	}
-	v := d.until(made.PayrollID, "the Bitcoin half has arrived", func(v scene) bool { return half(v, "BTC").Status == "fulfilled" })
-	if o := half(v, "BTC"); o.Volume != "0.00200000" || o.TxHash == "" {
+	v := d.until(made.PayrollID, "both halves have arrived", func(v scene) bool { return v.Status == "fulfilled" })
+	if o := half(v, "BTC"); o.Volume != "0.00200000" || o.Status != "fulfilled" || o.TxHash == "" {
 		d.Errorf("%+v", o)
 	}
-	if o := half(v, "USD"); o.Volume != "100.00" || o.Status != "queued" || o.TxHash != "" {
+	if o := half(v, "USD"); o.Volume != "100.00" || o.Status != "fulfilled" || o.TxHash != "" {
 		d.Errorf("%+v", o)
 	}
-	if v.Status != "released" || len(v.Payments) != 1 || len(v.Payments[0].Outputs) != 2 || v.Payments[0].Status != "released" {
+	if len(v.Payments) != 1 || len(v.Payments[0].Outputs) != 2 || v.Payments[0].Status != "fulfilled" {
 		d.Errorf("%+v", v)
 	}
 }
