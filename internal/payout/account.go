@@ -246,17 +246,11 @@ func (e *Engine) open(ctx context.Context, tx *db.Tx, s evm.State) (p purse, why
 	if err != nil {
 		return p, "", err
 	}
-	switch why, err := Paused(ctx, tx); {
+	switch why, err := MayLeave(ctx, tx, e.c.Log); {
 	case err != nil:
 		return p, "", err
 	case why != "":
 		return p, heldPaused, nil
-	}
-	switch replaced, err := db.Replaced(ctx, tx); {
-	case err != nil:
-		return p, "", err
-	case replaced:
-		return p, heldPaused, SetPaused(ctx, tx, "the database server was replaced by another; see which payouts left that it does not know before they go on")
 	}
 	if next < s.Nonce {
 		if known {
