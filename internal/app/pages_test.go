@@ -365,3 +365,30 @@ func TestPayrollInABrowser(t *testing.T) {
 		t.Errorf("at %s:\n%s", p.Path(), p.Text())
 	}
 }
+
+// Somebody without a mouse signs in and pays people, and sees at each step where they are.
+func TestPayrollByKeyboardAlone(t *testing.T) {
+	o := openOffice(t, dbtest.SQLite(t))
+	seed := o.d.seed
+	p := webtest.Start(t).Open(o.s.Ready().BaseURL+"/payrolls/new", webtest.Look{})
+	p.Reach("#email")
+	p.Keys(seed.Admin.Email)
+	p.Reach("#password")
+	p.Keys(seed.Admin.Password)
+	p.Enter()
+	p.Reach("[id='amount." + seed.Workers[0].UserID + "']")
+	p.Keys("600.00")
+	p.Reach("main form[method=post] button")
+	p.Enter()
+	if !strings.Contains(p.Text(), "606.00\u00a0USD") {
+		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
+	}
+	p.Reach("main form[method=post] button")
+	p.Enter()
+	if !strings.HasSuffix(p.Path(), "/fund") {
+		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
+	}
+	p.Reach(".simulate button")
+	p.Enter()
+	o.d.fulfilled(strings.Split(p.Path(), "/")[2])
+}

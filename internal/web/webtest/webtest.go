@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // patience is how long a browser may take in all. Nothing waits for it to pass.
@@ -259,6 +261,38 @@ func (p *Page) Send(button string) {
 func (p *Page) Keys(keys string) {
 	p.t.Helper()
 	p.Do(chromedp.KeyEvent(keys))
+}
+
+// Reach goes from control to control, with the tabulator alone, until the one that a selector names has the focus. Whoever goes so
+// must see where they are: a control that does not look different from when it has no focus ends the test.
+func (p *Page) Reach(selector string) {
+	p.t.Helper()
+	for range 200 {
+		p.Keys(kb.Tab)
+		at := Evaluate[struct {
+			There, Seen bool
+			What        string
+		}](p, `(selector => {
+			const at = document.activeElement, s = getComputedStyle(at)
+			const seen = at === document.body || s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2 || s.boxShadow !== 'none'
+			return {There: at.matches(selector), Seen: seen, What: at.outerHTML.slice(0, 200)}
+		})(`+strconv.Quote(selector)+`)`)
+		if !at.Seen {
+			p.t.Fatalf("%s: at %s nobody sees that the focus is on %s", p.look, p.Path(), at.What)
+		}
+		if at.There {
+			return
+		}
+	}
+	p.t.Fatalf("%s: the tabulator does not lead to %s at %s", p.look, selector, p.Path())
+}
+
+// Enter presses the enter key on what has the focus, and waits for the page that follows.
+func (p *Page) Enter() {
+	p.t.Helper()
+	if _, err := chromedp.RunResponse(p.ctx, chromedp.KeyEvent(kb.Enter)); err != nil {
+		p.t.Fatalf("%s: enter: %v", p.look, err)
+	}
 }
 
 // Path is where the tab is now.
