@@ -91,6 +91,9 @@ func TestAClaimFromPriceToCancellation(t *testing.T) {
 
 		claim, _ := ask[members](b, "POST", claimPath+"/create", oneClaim("100000"))
 		id := claim["claim_id"].(string)
+		own := "bcrt1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qzf4jry"
+		b.set("UPDATE chain_addresses SET address = '" + own + "' WHERE object_id = '" + id + "'")
+		b.refuses(refusal{422, "address_of_service", "/settlement_address", "POST", "/api/merchant/settings", `{"settlement_address":"` + own + `"}`, ""})
 		ref, at := `{"claim_id":"`+id+`"}`, claimPath+"/status?claim_id="+id
 		if got, text := ask[members](b, "GET", at, ""); got["status"] != "awaiting_payment" || got["due_amount"] != "100000.00" || got["quote"].(members)["quote_id"] != claim["quote_id"] {
 			t.Errorf("%s", text)

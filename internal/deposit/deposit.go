@@ -342,6 +342,9 @@ func step(ctx context.Context, tx *db.Tx, from State, d *Deposit, reason string)
 	return nil
 }
 
+// inventory says that the money came to the house's own address. One that was given out and forgotten ([chain.Nobody]) has no object.
+func (d Deposit) inventory() bool { return d.CompanyID == ledger.House && d.ObjectID != "" }
+
 // book posts what a move means for the clearing tier and for suspense, and tells who has to know. A journal is named by the
 // version that it belongs to, so each move is booked once and a deposit may come and go any number of times.
 func book(tx *db.Tx, d Deposit, from State) error {
@@ -362,7 +365,7 @@ func book(tx *db.Tx, d Deposit, from State) error {
 	if !d.expected() {
 		wallet, where := ledger.WalletOf(d.Amount.Asset(), d.Chain)
 		purpose, account, dim := "unknown", ledger.SuspenseUnknown, d.ID // L43
-		if d.CompanyID == ledger.House {
+		if d.inventory() {
 			purpose, account, dim = "inventory", ledger.FXPosition, ""
 		}
 		switch {

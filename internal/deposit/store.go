@@ -63,7 +63,7 @@ func Unknown(ctx context.Context, tx *db.Tx, companyID string) ([]Deposit, error
 // own address is its own.
 func UnknownToAll(ctx context.Context, tx *db.Tx, limit int) ([]Deposit, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM deposits
-		WHERE quote_id = '' AND state = 'confirmed' AND dust = FALSE AND company_id <> $2 ORDER BY first_seen DESC, txid, vout LIMIT $1`,
+		WHERE quote_id = '' AND state = 'confirmed' AND dust = FALSE AND NOT (company_id = $2 AND object_id <> '') ORDER BY first_seen DESC, txid, vout LIMIT $1`,
 		int64(limit), ledger.House)
 	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
 }

@@ -53,7 +53,7 @@ func readPayments(text string, d *draft) (lines []int, err error) {
 		}
 		var broken *csv.ParseError
 		if errors.As(err, &broken) {
-			list.Add("invalid_csv", "/file", fmt.Sprintf("Line %d cannot be read: look for quotes that do not match.", broken.StartLine))
+			list.Add("line_unreadable", "/file", fmt.Sprintf("Line %d cannot be read: look for quotes that do not match.", broken.StartLine))
 			return nil, list.Err()
 		}
 		if err != nil {
@@ -65,7 +65,7 @@ func readPayments(text string, d *draft) (lines []int, err error) {
 			return nil, list.Err()
 		}
 		if len(record) != len(header) {
-			list.Add("invalid_csv", atRow(line, ""), fmt.Sprintf("The line has %d fields, the header %d.", len(record), len(header)))
+			list.Add("line_unreadable", atRow(line, ""), fmt.Sprintf("The line has %d fields, the header %d.", len(record), len(header)))
 			continue
 		}
 		it, problem := readPayment(header, record)
