@@ -331,6 +331,15 @@ func TestSettingsInABrowser(t *testing.T) {
 	b.Check(x.url + hook)
 	b.Check(x.url + hook + "/redeliver")
 	b.Check(x.url + hook + "/deliveries?status=failed&events=nothing")
+	for _, shown := range []string{"/keys", "/secret"} { // pages that show a secret, once
+		once := b.Open(x.url+app, webtest.Look{Width: 320, Dark: true})
+		once.Send("form[action='" + app + shown + "'] button")
+		if !strings.Contains(once.Text(), "_sandbox_") {
+			t.Errorf("no secret at %s:\n%s", once.Path(), once.Text())
+		}
+		once.Audit()
+		once.Close()
+	}
 	p = b.Open(x.url+hook+"/redeliver", webtest.Look{NoScript: true})
 	p.Send("main button")
 	if p.Path() != hook+"/deliveries" {
