@@ -41,7 +41,7 @@ func moveHead(ctx context.Context, tx *db.Tx, to int64) error {
 }
 
 // placeAfter orders by instant, but never an event before an earlier one of its object: of two transactions the one that began
-// first may commit last. So what comes before the oldest is placed with them.
+// first may commit last. So where more than limit wait, what comes before the oldest is placed with them.
 func placeAfter(ctx context.Context, tx *db.Tx, head int64, limit int) ([]Placed, error) {
 	rows, err := tx.Query(ctx, `WITH oldest AS (
 			SELECT company_id, object_id, sequence, event_id, created_at FROM events WHERE position = 0
@@ -50,6 +50,7 @@ func placeAfter(ctx context.Context, tx *db.Tx, head int64, limit int) ([]Placed
 			SELECT company_id, object_id, sequence, event_id, created_at FROM oldest
 			UNION SELECT e.company_id, e.object_id, e.sequence, e.event_id, e.created_at FROM oldest JOIN events AS e
 				ON e.company_id = oldest.company_id AND e.object_id = oldest.object_id AND e.sequence < oldest.sequence AND e.position = 0
+			WHERE (SELECT COUNT(*) FROM oldest) = $2
 		), timed AS (
 			SELECT company_id, sequence, event_id, MAX(created_at) OVER (PARTITION BY company_id, object_id ORDER BY sequence) AS since FROM chosen
 		)
