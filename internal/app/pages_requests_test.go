@@ -14,11 +14,9 @@ import (
 // linesOf waits until the log of requests has what was asked.
 func (o *office) linesOf(requestID string) {
 	o.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(o.Get("/settings/api/requests?request_id="+requestID).Text, "<tbody"); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			o.Fatalf("the request %s is not in the log", requestID)
-		}
-	}
+	eventually(o.T, 20*time.Second, "the request "+requestID+" is in the log", func() bool {
+		return strings.Contains(o.Get("/settings/api/requests?request_id="+requestID).Text, "<tbody")
+	})
 }
 
 // What programs ask is shown to the company, without what is personal, and can be sent again as it stands.
