@@ -74,6 +74,7 @@ type world struct {
 	runner  *job.Runner
 	mu      sync.Mutex
 	changed []payout.Changed
+	funded  []string // the addresses that fund paid, in its order
 	payee   *bitcoin.Deriver
 	payees  uint32
 }
@@ -170,6 +171,7 @@ func (w *world) fund(sats ...int64) {
 		})
 		_, err := w.node.Pay(w.ctx, addr, n)
 		w.must(err)
+		w.funded = append(w.funded, addr)
 	}
 	w.mine(chain.DefaultConfirmations)
 }
@@ -634,14 +636,28 @@ func TestOnlyAConfirmedConflictReopensAPayout(t *testing.T) {
 	})
 }
 
+// index finds an address of the wallet: the pool makes some ahead, so the first that it gives need not have the first index.
+func (w *world) index(address string) uint32 {
+	w.t.Helper()
+	for i := range uint32(1_000) {
+		at, err := w.signer.Deriver().Address(chain.External, i)
+		w.must(err)
+		if at == address {
+			return i
+		}
+	}
+	w.t.Fatalf("%s is not of the wallet", address)
+	return 0
+}
+
 // rival spends the first coin of a signed transaction back to the wallet, as somebody else with the keys would.
-// The coin is the wallet's first address.
+// The coin lies at the first address that was funded.
 func (w *world) rival(signed []byte, amount int64) []byte {
 	w.t.Helper()
 	var ours wire.MsgTx
 	w.must(ours.Deserialize(bytes.NewReader(signed)))
-	own, err := w.signer.Deriver().Address(chain.External, 0)
-	w.must(err)
+	own := w.funded[0]
+	index := w.index(own)
 	script, err := bitcoin.AddressScript(own, "regtest")
 	w.must(err)
 	coin := ours.TxIn[0].PreviousOutPoint
@@ -649,7 +665,7 @@ func (w *world) rival(signed []byte, amount int64) []byte {
 	tx.AddTxIn(wire.NewTxIn(&coin, nil, nil))
 	tx.AddTxOut(wire.NewTxOut(amount-5_000, script))
 	raw, _, err := w.signer.Sign(tx, []chain.WalletCoin{{Outpoint: chain.Outpoint{TxID: coin.Hash.String(), Vout: coin.Index},
-		Address: own, Amount: amount, Branch: chain.External, Index: 0}})
+		Address: own, Amount: amount, Branch: chain.External, Index: index}})
 	w.must(err)
 	return raw
 }
