@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -167,6 +168,47 @@ func TestPayoutsToBanks(t *testing.T) {
 			return slices.ContainsFunc(detail.Payments, func(p paid) bool { return p.ID == back && p.Status == "returned" })
 		})
 		d.refused(409, "invalid_state", "POST", "/api/sandbox/bank-return", `{"subpayroll_id":"`+back+`"}`)
+		d.checkBooks()
+
+		// Once the details are put right each goes out again, once, to the same output: at another bank account, given by three
+		// requests at once; in a new destination that takes the place of the old one, over the chain; and as they were, but entered again.
+		at := func(i int) string {
+			return "/api/company/" + d.seed.CompanyID + "/recipients/" + payees[i].id + "/distribution"
+		}
+		correct := func(i int, data string) {
+			own := d.ok("GET", at(i), "").read(t)["distributions"].([]any)[0].(object)["distribution_id"].(string)
+			d.ok("POST", at(i)+"/update", `{"distribution_id":"`+own+`","distribution_data":{"account_holder_name":"Ada Example","account_holder_type":"individual",`+data+`}}`)
+		}
+		var all sync.WaitGroup
+		for n := range 3 {
+			all.Go(func() { correct(1, iban(fmt.Sprintf("3704004405320130%02d", n+1))) })
+		}
+		all.Wait()
+		old := d.ok("GET", at(2), "").read(t)["distributions"].([]any)[0].(object)["distribution_id"].(string)
+		added := d.ok("POST", at(2), `{"symbol":"BTC","distribution_data":{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}}`).read(t)["distribution_id"].(string)
+		d.ok("PATCH", at(2)+"/allocations", `{"allocations":[{"distribution_id":"`+added+`","allocation":100},{"distribution_id":"`+old+`","allocation":0}]}`)
+		correct(4, ach("12345679"))
+		correct(0, iban("370400440532013000"))
+		correct(3, ach("12345670")) // was paid, and stays so
+		last := d.fulfilled(made.PayrollID)
+		for _, p := range last.Payments {
+			if len(p.Outputs) != 1 {
+				t.Errorf("%d outputs of %s", len(p.Outputs), p.ID)
+			}
+		}
+		for i, want := range map[int][2]int64{0: {2, 1}, 1: {2, 1}, 2: {1, 0}, 3: {1, 1}, 4: {2, 1}} {
+			const ofPayment = "FROM bank_payments WHERE output_id = (SELECT output_id FROM outputs WHERE payment_id = $1)"
+			payment := by[payees[i].id].ID
+			if got := [2]int64{d.count("SELECT COUNT(*) "+ofPayment, payment), d.count("SELECT COUNT(*) "+ofPayment+" AND state = 'paid'", payment)}; got != want {
+				t.Errorf("payee %d: %d orders, %d of them arrived; want %v", i, got[0], got[1], want)
+			}
+		}
+		if n := d.count("SELECT COUNT(*) FROM payout_batches WHERE state = 'fulfilled' AND chain = 'bitcoin'"); n != 1 {
+			t.Errorf("%d transactions of payouts, want the one to payee 2", n)
+		}
+		if n := d.count("SELECT COUNT(*) FROM ledger_balances WHERE company_id = $1 AND code IN ('2100', '2110') AND balance <> 0", d.seed.CompanyID); n != 0 {
+			t.Errorf("%d payees are still owed something", n)
+		}
 		d.checkBooks()
 		checkEvents(t, s)
 	})

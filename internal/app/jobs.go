@@ -59,6 +59,7 @@ import (
 //	distribution: all is allocated   recipient.activate  recipient
 //	recipient, distribution: changed recipient.screen    distribution: look for the payee on the sanctions lists
 //	recipient: an invitation is sent invitation.expire   recipient: end it after 14 days
+//	recipient, distribution: changed recipient.payable   payroll: release anew what waits for the payee
 //	wallet: asked for                wallet.open         wallet: decide, or wait for the company's verification
 //	withdrawal: made, or decided     withdrawal.look     withdrawal: queue an output, or say what stands in the way
 //	funding: an account is asked for funding.open        funding: ask the bank
@@ -91,6 +92,7 @@ func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look 
 		recipient.JobActivate: {Tx: recipient.HandleActivate},
 		recipient.JobExpire:   {Tx: recipient.HandleExpire},
 		recipient.JobScreen:   {Tx: look.Look},
+		recipient.JobPayable:  {Tx: payroll.Payable},
 		wallet.JobOpen:        {Tx: open.Open},
 		withdrawal.JobLook:    {Tx: take.Look},
 		funding.JobOpen:       {Net: accounts.HandleOpen},

@@ -338,7 +338,8 @@ func breakOutputs(ctx context.Context, tx *db.Tx, outs []payout.Output) error {
 		if o.Rail != payout.RailBitcoin || o.State != payout.Queued {
 			continue
 		}
-		if err := payout.Correct(ctx, tx, o.CompanyID, o.ID, badAddress, o.Destination); err != nil {
+		o.Address = badAddress
+		if err := payout.Correct(ctx, tx, o); err != nil {
 			return err
 		}
 		broken++
@@ -361,7 +362,8 @@ func withFailures(release job.TxHandler) job.TxHandler {
 		if err := j.Decode(&in); err != nil {
 			return err
 		}
-		wanted, err := db.Setting(ctx, tx, settingFailures(in.PayrollID))
+		key := settingFailures(in.PayrollID)
+		wanted, err := db.Setting(ctx, tx, key)
 		if err != nil || wanted == "" {
 			return err
 		}
@@ -370,6 +372,13 @@ func withFailures(release job.TxHandler) job.TxHandler {
 		}
 		outs, err := payout.ForPayments(ctx, tx, j.CompanyID, in.PayrollID, strings.Fields(wanted)...)
 		if err != nil || len(outs) == 0 {
+			return err
+		}
+		// A payment fails once: what its payee is paid with another destination goes through.
+		left := slices.DeleteFunc(strings.Fields(wanted), func(id string) bool {
+			return slices.ContainsFunc(outs, func(o payout.Output) bool { return o.PaymentID == id })
+		})
+		if err := db.SetSetting(ctx, tx, key, strings.Join(left, " ")); err != nil {
 			return err
 		}
 		if err := breakOutputs(ctx, tx, outs); err != nil && !errors.Is(err, errPaidOut) {

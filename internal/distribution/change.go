@@ -95,8 +95,8 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner recipient
 			return err
 		}
 	}
-	if action == mail.Added || action == mail.Replaced {
-		if err := recipient.ScreenEverywhere(ctx, tx, by, owner); err != nil {
+	if added := action == mail.Added || action == mail.Replaced; added || moves {
+		if err := recipient.Moved(ctx, tx, by, owner, added, moves); err != nil {
 			return err
 		}
 	}

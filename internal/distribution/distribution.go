@@ -356,6 +356,15 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id s
 	return tell(ctx, tx, by, owner, version, mail.Removed, change{before: &d})
 }
 
+// SamePlace says whether money sent to both arrives at the same place, as it was given: bank data that was entered again is another
+// one, even if nothing in it has changed.
+func (d Distribution) SamePlace(e Distribution) bool {
+	place := func(d Distribution) [8]string {
+		return [8]string{d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Network, d.Address, d.Tag + "/" + d.Memo, d.Sealed}
+	}
+	return place(d) == place(e)
+}
+
 // find reads one destination of an owner.
 func find(ctx context.Context, tx *db.Tx, ownerID, id string) (Distribution, error) {
 	all, err := selectFor(ctx, tx, []string{ownerID})

@@ -25,7 +25,12 @@ func TestACorrectionDoesNotEscapeAHold(t *testing.T) {
 			return err
 		})
 		w.write(func(ctx context.Context, tx *db.Tx) error {
-			return payout.Correct(ctx, tx, company, outs[0].ID, good, []byte("{}"))
+			o, err := payout.Get(ctx, tx, company, outs[0].ID)
+			if err != nil {
+				return err
+			}
+			o.Address = good
+			return payout.Correct(ctx, tx, o)
 		})
 		w.watch()
 		w.states(payout.Queued)

@@ -142,16 +142,11 @@ func Add(tx *db.Tx, outs []Output) error {
 	bitcoinOf := map[string]bool{}
 	for i := range outs {
 		o := &outs[i]
-		if o.CompanyID == "" || o.PayrollID == "" || o.Amount.Sign() <= 0 {
-			return fmt.Errorf("payout: output of payroll %q without company, payroll or amount", o.PayrollID)
+		if err := o.check(); err != nil {
+			return err
 		}
-		switch {
-		case o.Rail == RailBank:
-		case o.Rail == RailBitcoin && o.Amount.Asset() == money.BTC:
+		if o.Rail == RailBitcoin {
 			bitcoinOf[o.CompanyID] = true
-		case o.Rail.accounts() && o.Amount.Asset() != money.BTC && o.Amount.Asset().IsCrypto():
-		default:
-			return fmt.Errorf("payout: rail %q does not carry %s", o.Rail, o.Amount.Asset())
 		}
 		if o.ID == "" {
 			o.ID = tx.NewID("out")
@@ -164,6 +159,21 @@ func Add(tx *db.Tx, outs []Output) error {
 	}
 	for company := range bitcoinOf {
 		addQueue(tx, company)
+	}
+	return nil
+}
+
+// check refuses what no engine could pay.
+func (o *Output) check() error {
+	if o.CompanyID == "" || o.PayrollID == "" || o.Amount.Sign() <= 0 {
+		return fmt.Errorf("payout: output of payroll %q without company, payroll or amount", o.PayrollID)
+	}
+	switch asset := o.Amount.Asset(); {
+	case o.Rail == RailBank:
+	case o.Rail == RailBitcoin && asset == money.BTC:
+	case o.Rail.accounts() && asset != money.BTC && asset.IsCrypto():
+	default:
+		return fmt.Errorf("payout: rail %q does not carry %s", o.Rail, asset)
 	}
 	return nil
 }
@@ -186,23 +196,25 @@ func Resume(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
 	return err
 }
 
-// Correct queues a failed, returned or still waiting output again, with another destination. ErrProcessing
-// when it is on its way or done.
-func Correct(ctx context.Context, tx *db.Tx, companyID, outputID, address string, destination []byte) error {
-	o, err := Get(ctx, tx, companyID, outputID)
-	if err != nil {
+// Correct queues a failed, returned or still waiting output again, as it was read but for where it goes: the rail, the
+// amount and its rate, the address, the destination and its id may be others. Who gives it another asset moves what is owed to the
+// output (2110) in the same transaction. It is the same output, so it is paid once however often it is corrected: ErrProcessing when it
+// is on its way or done, or when somebody else has changed it since it was read.
+func Correct(ctx context.Context, tx *db.Tx, o Output) error {
+	if err := o.check(); err != nil {
 		return err
 	}
-	if err := requeue(ctx, tx, o, address, destination); err != nil {
+	if err := requeue(ctx, tx, o); err != nil {
 		return err
 	}
 	switch {
 	case o.Rail == RailBank:
-		fileFor(tx, companyID)
+		fileFor(tx, o.CompanyID)
 	case o.Rail == RailBitcoin:
-		lookAt(tx, companyID, time.Time{})
+		addQueue(tx, o.CompanyID)
+		lookAt(tx, o.CompanyID, time.Time{})
 	case o.Rail.accounts():
-		lookAtAccount(tx, companyID, o.Rail, time.Time{})
+		lookAtAccount(tx, o.CompanyID, o.Rail, time.Time{})
 	}
 	changed(tx, []Output{o})
 	return nil

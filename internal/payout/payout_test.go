@@ -326,10 +326,22 @@ func TestOneBadAddressDoesNotStopTheOthers(t *testing.T) {
 			t.Fatalf("a failed output is still owed, not %d", got)
 		}
 		w.write(func(ctx context.Context, tx *db.Tx) error {
-			if err := payout.Correct(ctx, tx, company, outs[1].ID, good, nil); !errors.Is(err, payout.ErrProcessing) {
+			if err := payout.Correct(ctx, tx, outs[1]); !errors.Is(err, payout.ErrProcessing) {
 				t.Fatalf("a sent output was changed: %v", err)
 			}
-			return payout.Correct(ctx, tx, company, outs[0].ID, good, []byte(`{"address":"`+good+`"}`))
+			fixed := outs[0]
+			fixed.Address, fixed.Destination = good, []byte(`{"address":"`+good+`"}`)
+			if err := payout.Correct(ctx, tx, fixed); err != nil {
+				return err
+			}
+			if err := payout.Correct(ctx, tx, fixed); !errors.Is(err, payout.ErrProcessing) {
+				t.Fatalf("corrected twice from one reading: %v", err)
+			}
+			fixed.Amount = money.New(money.USD, 1)
+			if err := payout.Correct(ctx, tx, fixed); err == nil {
+				t.Fatal("dollars went to Bitcoin")
+			}
+			return nil
 		})
 		w.watch()
 		w.states(payout.Sent, payout.Sent, payout.Failed)

@@ -267,12 +267,14 @@ func setHeld(ctx context.Context, tx *db.Tx, companyID, payrollID string, held b
 		companyID, payrollID, held, db.Micros(tx.Now()))
 }
 
-// requeue puts an output with a corrected destination back.
-func requeue(ctx context.Context, tx *db.Tx, o Output, address string, destination json.RawMessage) error {
-	n, err := tx.Exec(ctx, `UPDATE outputs SET state = 'queued', reason = '', address = $3, destination = $4, batch_id = '', txid = '',
-		vout = 0, version = version + 1, queued_at = $5, updated_at = $5
-		WHERE company_id = $1 AND output_id = $2 AND version = $6 AND state IN ('queued', 'failed', 'returned')`,
-		o.CompanyID, o.ID, address, string(destination), db.Micros(tx.Now()), o.Version)
+// requeue puts an output back with the destination that it has now, if it is at the version that was read.
+func requeue(ctx context.Context, tx *db.Tx, o Output) error {
+	n, err := tx.Exec(ctx, `UPDATE outputs SET state = 'queued', reason = '', distribution_id = $4, rail = $5, asset = $6, amount = $7,
+		rate_base = $8, rate = $9, address = $10, destination = $11, batch_id = '', txid = '',
+		vout = 0, version = version + 1, queued_at = $12, updated_at = $12
+		WHERE company_id = $1 AND output_id = $2 AND version = $3 AND state IN ('queued', 'failed', 'returned')`,
+		o.CompanyID, o.ID, o.Version, o.DistributionID, string(o.Rail), string(o.Amount.Asset()), o.Amount.Units(),
+		string(o.Rate.Base()), rateText(o.Rate), o.Address, string(o.Destination), db.Micros(tx.Now()))
 	if err != nil {
 		return err
 	}

@@ -446,6 +446,7 @@ func (e escrow) worth(part money.Amount) (money.Amount, error) {
 type owing struct {
 	paymentID string
 	net       money.Amount
+	used      []distribution.Distribution
 	shares    []Share // empty: nothing can be paid now, it stays owed to the payee
 	problem   string  // why there are no shares
 }

@@ -49,11 +49,10 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	default:
 		return nil
 	}
-	company, err := identity.CompanyByID(ctx, tx, p.CompanyID)
-	if err != nil {
+	switch frozen, err := p.frozen(ctx, tx); {
+	case err != nil:
 		return err
-	}
-	if company.Active() != nil {
+	case frozen:
 		return p.hold(ctx, tx, ReasonFrozen)
 	}
 	if may, err := p.mayMove(ctx, tx); err != nil {
@@ -75,7 +74,11 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	if int64(len(waiting)) != p.Count {
 		return fmt.Errorf("payroll %s: %d of %d payments are received", p.ID, len(waiting), p.Count)
 	}
-	r, err := s.divide(ctx, tx, p, waiting, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate}, p.Fees)
+	owings, err := s.owings(ctx, tx, p, waiting)
+	if err != nil {
+		return err
+	}
+	r, err := s.divide(ctx, tx, p, waiting, owings, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate}, p.Fees)
 	if err != nil {
 		return err
 	}
@@ -119,39 +122,82 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	return p.concludePayments(ctx, tx)
 }
 
+func (p *Payroll) frozen(ctx context.Context, tx *db.Tx) (bool, error) {
+	company, err := identity.CompanyByID(ctx, tx, p.CompanyID)
+	return err == nil && company.Active() != nil, err
+}
+
 // retry releases the payments that needed action for want of a destination, or waited for a new one to grow old, for a review to
-// end or for the house to own what they are paid in, each from what the first release left owed to the payee, at the present rates.
+// end or for the house to own what they are paid in, each from what the first release left owed to the payee, at the present rates;
+// and it corrects those whose outputs failed or came back.
 func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
-	waiting, err := p.payments(ctx, tx, ActionRequired)
-	if err != nil {
-		return err
-	}
-	held, err := p.payments(ctx, tx, OnHold)
-	if err != nil {
-		return err
-	}
-	waiting = append(waiting, held...)
-	n := 0
-	for _, m := range waiting {
-		if m.Reason != ReasonPayoutFailed { // its outputs exist and are corrected one by one
-			waiting[n] = m
-			n++
+	var waiting []Payment
+	for _, state := range []State{ActionRequired, OnHold, Returned} {
+		some, err := p.payments(ctx, tx, state)
+		if err != nil {
+			return err
 		}
+		waiting = append(waiting, some...)
 	}
-	waiting = waiting[:n]
-	if n == 0 {
+	if len(waiting) == 0 {
 		return nil
 	}
-	none := money.Zero(p.Currency)
-	r, err := s.divide(ctx, tx, p, waiting, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}, none)
-	if err != nil || len(r.lines.problems) == len(waiting) {
+	switch frozen, err := p.frozen(ctx, tx); {
+	case err != nil:
 		return err
+	case frozen:
+		p.releaseLater(tx)
+		return nil
+	}
+	owings, err := s.owings(ctx, tx, p, waiting)
+	if err != nil {
+		return err
+	}
+	outputs, err := p.outputsOf(ctx, tx, waiting)
+	if err != nil {
+		return err
+	}
+	var fresh, stuck []Payment
+	var of [2][]owing
+	for i, m := range waiting {
+		if len(outputs[m.ID]) == 0 {
+			fresh, of[0] = append(fresh, m), append(of[0], owings[i])
+		} else {
+			stuck, of[1] = append(stuck, m), append(of[1], owings[i])
+		}
+	}
+	paid, err := s.payOwed(ctx, tx, p, fresh, of[0])
+	if err != nil {
+		return err
+	}
+	corrected, err := s.correct(ctx, tx, p, stuck, of[1], outputs)
+	if err != nil || !paid && !corrected {
+		return err
+	}
+	counts, err := p.countPayments(ctx, tx)
+	if err != nil {
+		return err
+	}
+	from := p.State
+	p.State = conclusion(from, counts, p.Count)
+	return p.step(ctx, tx, from, EventStatus, "") // also where the state stays: journals of the next retry are named by its version
+}
+
+// payOwed pays the payments that have no outputs yet and can be paid now, and says whether there were any.
+func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment, owings []owing) (bool, error) {
+	if len(waiting) == 0 {
+		return false, nil
+	}
+	e := escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}
+	r, err := s.divide(ctx, tx, p, waiting, owings, e, money.Zero(p.Currency))
+	if err != nil || len(r.lines.problems) == len(waiting) {
+		return false, err
 	}
 	if err := r.post(tx, fmt.Sprintf("convert:%d", p.Version+1), r.lines.convert); err != nil {
-		return err
+		return false, err
 	}
 	if err := payout.Add(tx, r.outputs); err != nil {
-		return err
+		return false, err
 	}
 	for i := range waiting {
 		if _, has := r.lines.problems[i]; has {
@@ -160,15 +206,13 @@ func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 		m := &waiting[i]
 		from := m.State
 		if err := p.movePayment(ctx, tx, m, Released, ""); err != nil {
-			return err
+			return false, err
 		}
 		if err := p.tell(ctx, tx, m, from, "", r.of[m.ID]); err != nil {
-			return err
+			return false, err
 		}
 	}
-	from := p.State
-	p.State = Released
-	return p.step(ctx, tx, from, EventStatus, "")
+	return true, nil
 }
 
 // release is a division of escrow with the outputs that it makes.
@@ -179,11 +223,7 @@ type release struct {
 	of      map[string][]payout.Output // by payment
 }
 
-func (s *Service) divide(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment, e escrow, fees money.Amount) (*release, error) {
-	owings, err := s.owings(ctx, tx, p, waiting)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) divide(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment, owings []owing, e escrow, fees money.Amount) (*release, error) {
 	prices, err := p.prices(ctx, tx, owings, e)
 	if err != nil {
 		return nil, err
@@ -250,6 +290,7 @@ func (s *Service) owings(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 		o.paymentID, o.net = m.ID, m.Amount
 		who, found := payees[m.PayeeID]
 		owner, used := destinations(who, all)
+		o.used = used
 		at, fresh := moved[owner]
 		if fresh {
 			if fresh, err = p.paidBefore(ctx, tx, m.PayeeID, at); err != nil {
@@ -396,6 +437,7 @@ func (p *Payroll) resume(ctx context.Context, tx *db.Tx, event string) error {
 	if err := payout.Resume(ctx, tx, p.CompanyID, p.ID); err != nil {
 		return err
 	}
+	p.enqueueRelease(tx) // of what was corrected meanwhile
 	return p.concludePayments(ctx, tx)
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/screening"
 )
 
-// screenLater is how long a release waits while there is no current sanctions list.
-const screenLater = 5 * time.Minute
+// lookLater is how long a release waits while there is no current sanctions list, or while its company is frozen or under review.
+const lookLater = 5 * time.Minute
 
 // errCompanyReview stops a release of a company that is itself under review.
 var errCompanyReview = errors.New("payroll: the company is under review")
@@ -42,8 +42,22 @@ func (s *Service) unscreened(ctx context.Context, tx *db.Tx, p *Payroll, err err
 	case errors.Is(err, errCompanyReview) && p.State == Received:
 		return p.hold(ctx, tx, ReasonReview)
 	case errors.Is(err, errCompanyReview), errors.Is(err, screening.ErrUnavailable):
-		job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}, RunAt: tx.Now().Add(screenLater)})
+		p.releaseLater(tx)
 		return nil
+	}
+	return err
+}
+
+// releaseLater has a payroll released anew when what is in its way may have ended.
+func (p *Payroll) releaseLater(tx *db.Tx) {
+	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}, RunAt: tx.Now().Add(lookLater)})
+}
+
+// releaseAnew has every payroll of a company released anew in which a payment of a payee waits for somebody.
+func releaseAnew(ctx context.Context, tx *db.Tx, companyID, payeeID string) error {
+	ids, err := stoppedFor(ctx, tx, companyID, payeeID)
+	for _, id := range ids {
+		job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobRelease, Payload: idPayload{id}})
 	}
 	return err
 }
@@ -51,11 +65,7 @@ func (s *Service) unscreened(ctx context.Context, tx *db.Tx, p *Payroll, err err
 // Reviewed lets what waited for the review of a payee, or of the company itself, go on where nothing else stands in its way.
 func Reviewed(ctx context.Context, tx *db.Tx, companyID, subjectID string) error {
 	if subjectID != companyID {
-		ids, err := stoppedFor(ctx, tx, companyID, subjectID)
-		for _, id := range ids {
-			job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobRelease, Payload: idPayload{id}})
-		}
-		return err
+		return releaseAnew(ctx, tx, companyID, subjectID)
 	}
 	ids, err := heldFor(ctx, tx, companyID, ReasonReview)
 	if err != nil {

@@ -3,6 +3,7 @@ package payroll
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
@@ -65,6 +66,9 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	}
 	if err := p.inform(ctx, tx, moved, of); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(moved, func(m *Payment) bool { return m.State == ActionRequired || m.State == Returned }) {
+		p.enqueueRelease(tx) // the destination may have been corrected already
 	}
 	return p.concludePayments(ctx, tx)
 }

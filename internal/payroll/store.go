@@ -270,7 +270,7 @@ func (p *Payroll) paidBefore(ctx context.Context, tx *db.Tx, payeeID string, at 
 // stoppedFor lists the payrolls in which a payment of a payee waits for somebody.
 func stoppedFor(ctx context.Context, tx *db.Tx, companyID, payeeID string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT DISTINCT payroll_id FROM payments
-		WHERE company_id = $1 AND payee_id = $2 AND state IN ('on_hold', 'action_required') ORDER BY payroll_id`, companyID, payeeID)
+		WHERE company_id = $1 AND payee_id = $2 AND state IN ('on_hold', 'action_required', 'returned') ORDER BY payroll_id`, companyID, payeeID)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 

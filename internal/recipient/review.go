@@ -18,19 +18,36 @@ func Screen(tx *db.Tx, companyID, id string) {
 	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobScreen, Payload: Look{id}})
 }
 
-// ScreenEverywhere does what Screen does for every company that pays the payee.
-func ScreenEverywhere(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee) error {
-	if owner.UserID == "" {
-		if by.CompanyID != "" {
-			Screen(tx, by.CompanyID, owner.ID)
+// JobPayable is the kind of job that asks to pay what waits for a payee's destinations; its payload is a [Look]. It is enqueued
+// when money begins to go elsewhere, and when a payee becomes active again.
+const JobPayable = "recipient.payable"
+
+// Moved has everybody who pays a payee look at the destinations that the payee has now: at all of them where screen says that one
+// is new, to compare it with the sanctions lists, and where money goes elsewhere, to pay what waits for that.
+func Moved(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee, screen, elsewhere bool) error {
+	companies := []string{by.CompanyID}
+	if owner.UserID != "" {
+		var err error
+		if companies, err = companiesOf(ctx, tx, owner.UserID); err != nil {
+			return err
 		}
-		return nil
 	}
-	companies, err := companiesOf(ctx, tx, owner.UserID)
 	for _, company := range companies {
-		Screen(tx, company, owner.ID)
+		if company == "" {
+			continue
+		}
+		if screen {
+			Screen(tx, company, owner.ID)
+		}
+		if elsewhere {
+			payable(tx, company, owner.ID)
+		}
 	}
-	return err
+	return nil
+}
+
+func payable(tx *db.Tx, companyID, id string) {
+	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobPayable, Payload: Look{id}})
 }
 
 // Suspend makes a payee inactive while a person looks at them. One who is inactive already stays so, and unknown ones are

@@ -1,0 +1,107 @@
+package payroll
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// returned is a payroll whose payment to a bank came back.
+func (h *house) returned() Payroll {
+	h.t.Helper()
+	p := h.create(CreateParams{ToPay: worked})
+	h.deposit(p, "dep_"+p.ID, 2_020_000, "confirmed")
+	h.release(p.ID)
+	h.outcome(p, "", payout.Fulfilled)
+	h.outcome(p, money.EUR, payout.Returned)
+	return h.get(p.ID)
+}
+
+// correct gives a payee's destination other data.
+func (h *house) correct(id string) {
+	h.t.Helper()
+	h.clock.Advance(time.Hour)
+	h.exec("UPDATE distributions SET sealed = sealed || 'x', address = address || 'x' WHERE owner_id = $1", id)
+	h.exec("INSERT INTO distribution_owners (owner_id, destinations, version, moved_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET moved_at = excluded.moved_at",
+		id, db.Micros(h.clock.Now()))
+	h.deliver(Payable, fmt.Sprintf(`{"recipient_id":%q}`, id))
+}
+
+// A return goes out again when its destination is another one, to the same output, once; and not before the change is a day old, nor
+// while the payee is inactive, the company is frozen or the payroll is on hold.
+func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
+	run(t, func(h *house) {
+		h.s.CoolDown = 24 * time.Hour
+		p := h.returned()
+		stands := func(state State, reason string, output payout.State) {
+			t.Helper()
+			h.release(p.ID)
+			if m := h.get(p.ID).Payments[1]; m.State != state || m.Reason != reason || len(m.Outputs) != 1 || m.Outputs[0].State != output {
+				t.Fatalf("%s (%s), %+v; want %s (%s), %s", m.State, m.Reason, m.Outputs, state, reason, output)
+			}
+		}
+		stands(Returned, "", payout.Returned)
+
+		h.correct("rec_eur")
+		stands(OnHold, ReasonCoolDown, payout.Returned)
+		h.clock.Advance(25 * time.Hour)
+		h.exec("UPDATE recipients SET status = 'inactive' WHERE recipient_id = 'rec_eur'")
+		stands(ActionRequired, ReasonInactive, payout.Returned)
+		h.exec("UPDATE recipients SET status = 'active' WHERE recipient_id = 'rec_eur'")
+		h.exec("UPDATE companies SET status = 'frozen'")
+		stands(ActionRequired, ReasonInactive, payout.Returned)
+		h.exec("UPDATE companies SET status = 'active'")
+
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for { // a job that another was faster than runs again
+					if h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+						return h.s.Release(ctx, tx, job.Job{CompanyID: p.CompanyID, Payload: fmt.Appendf(nil, `{"payroll_id":%q}`, p.ID)})
+					}) == nil {
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		stands(Released, "", payout.Queued)
+		if n := h.count("SELECT COUNT(*) FROM history WHERE object_id = $1 AND to_state = 'queued'", p.Payments[1].Outputs[0].ID); n != 2 {
+			t.Errorf("queued %d times, want at the release and at the correction", n)
+		}
+		h.outcome(p, "", payout.Fulfilled)
+		h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
+	})
+}
+
+// Corrected into another asset, what is owed is exchanged at the present price of what it was worth.
+func TestAReturnIsExchangedWhereItsDestinationIsInAnotherAsset(t *testing.T) {
+	run(t, func(h *house) {
+		h.bring(money.New(money.BTC, 100_000_000))
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		h.release(p.ID)
+		h.outcome(p, money.BTC, payout.Fulfilled)
+		h.outcome(p, money.EUR, payout.Failed) // never sent: 368.00 EUR are owed
+		h.destinations("rec_eur", map[money.Asset]int{money.BTC: 100})
+		h.deliver(Payable, `{"recipient_id":"rec_eur"}`)
+		h.release(p.ID)
+		o := h.get(p.ID).Payments[1].Outputs
+		if len(o) != 1 || o[0].State != payout.Queued || o[0].Rail != payout.RailBitcoin || o[0].Amount != sats(800_000) || o[0].Address != "bcrt1qrec_eur" || o[0].Input != usd(400_00) {
+			t.Fatalf("%+v", o)
+		}
+		if eur, btc := h.balance(ledger.OutputPayable, o[0].ID, money.EUR), h.balance(ledger.OutputPayable, o[0].ID, money.BTC); eur != 0 || btc != 800_000 {
+			t.Errorf("%d EUR and %d BTC are owed", eur, btc)
+		}
+		h.outcome(p, "", payout.Fulfilled)
+		h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
+	})
+}
