@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stipend/stipend/internal/db"
@@ -40,26 +41,39 @@ func moveHead(ctx context.Context, tx *db.Tx, to int64) error {
 	return err
 }
 
-// placeAfter orders by instant, but never an event before an earlier one of its object: of two transactions the one that began
-// first may commit last. So where more than limit wait, what comes before the oldest is placed with them.
-func placeAfter(ctx context.Context, tx *db.Tx, head int64, limit int) ([]Placed, error) {
-	rows, err := tx.Query(ctx, `WITH oldest AS (
-			SELECT company_id, object_id, sequence, event_id, created_at FROM events WHERE position = 0
-			ORDER BY created_at, sequence, event_id LIMIT $2
-		), chosen AS (
-			SELECT company_id, object_id, sequence, event_id, created_at FROM oldest
-			UNION SELECT e.company_id, e.object_id, e.sequence, e.event_id, e.created_at FROM oldest JOIN events AS e
-				ON e.company_id = oldest.company_id AND e.object_id = oldest.object_id AND e.sequence < oldest.sequence AND e.position = 0
-			WHERE (SELECT COUNT(*) FROM oldest) = $2
-		), timed AS (
-			SELECT company_id, sequence, event_id, MAX(created_at) OVER (PARTITION BY company_id, object_id ORDER BY sequence) AS since FROM chosen
-		)
-		UPDATE events SET position = CAST($1 AS BIGINT) + n.place
-		FROM (SELECT company_id, event_id, ROW_NUMBER() OVER (ORDER BY since, sequence, event_id) AS place FROM timed) AS n
-		WHERE events.company_id = n.company_id AND events.event_id = n.event_id
-		RETURNING events.company_id, events.event_id, events.object_id, events.name, events.sequence, events.position, events.data, events.created_at`,
-		head, int64(limit))
-	return db.Collect(rows, err, scanEvent)
+// oldestNew are the events that have no position yet, in the order of their instants.
+const oldestNew = "SELECT " + eventColumns + " FROM events WHERE position = 0 ORDER BY created_at, sequence, event_id LIMIT $1"
+
+// earlier are those that come before one of the oldest of the same object. CROSS JOIN has SQLite look for them by object: it joins
+// in the order that is written, and would otherwise begin with all events.
+const earlier = `SELECT e.company_id, e.event_id, e.object_id, e.name, e.sequence, e.position, e.data, e.created_at
+	FROM (` + oldestNew + `) AS o CROSS JOIN events AS e
+	WHERE e.company_id = o.company_id AND e.object_id = o.object_id AND e.sequence < o.sequence AND e.position = 0`
+
+// selectNew are the oldest events that have no position yet, and what comes before them of the same objects: where more than limit
+// wait, that may not be among the oldest, since instants do not say what committed last.
+func selectNew(ctx context.Context, tx *db.Tx, limit int) ([]Placed, error) {
+	rows, err := tx.Query(ctx, oldestNew, int64(limit))
+	events, err := db.Collect(rows, err, scanEvent)
+	if err != nil || len(events) < limit {
+		return events, err
+	}
+	rows, err = tx.Query(ctx, earlier, int64(limit))
+	before, err := db.Collect(rows, err, scanEvent)
+	events = append(events, before...)
+	slices.SortFunc(events, func(a, b Placed) int { return strings.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(events, func(a, b Placed) bool { return a.ID == b.ID }), err
+}
+
+// place names events one by one: to join them with a list of positions SQLite would read all events.
+const place = "UPDATE events SET position = $3 WHERE company_id = $1 AND event_id = $2"
+
+func setPositions(ctx context.Context, tx *db.Tx, events []Placed) error {
+	statements := make([]*db.Statement, len(events))
+	for i, e := range events {
+		statements[i] = &db.Statement{Query: place, Args: []any{e.CompanyID, e.ID, e.Position}}
+	}
+	return tx.ExecAll(ctx, statements)
 }
 
 func anyNew(ctx context.Context, tx *db.Tx) (bool, error) {

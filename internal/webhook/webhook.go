@@ -8,6 +8,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -108,19 +109,44 @@ func (p Placed) Body(environment string) []byte {
 	return text
 }
 
-// Place gives positions to at most limit new events, oldest first, and returns them in their order. Of several callers at
-// once one works and the others wait for its commit.
+// Place gives positions to new events, oldest first, and returns them in their order: at most limit, and what must come before one
+// of them. Of several callers at once one works and the others wait for its commit.
 func Place(ctx context.Context, tx *db.Tx, limit int) ([]Placed, error) {
 	head, err := lockHead(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	placed, err := placeAfter(ctx, tx, head, limit)
-	if err != nil || len(placed) == 0 {
+	events, err := selectNew(ctx, tx, limit)
+	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	slices.SortFunc(placed, func(a, b Placed) int { return int(a.Position - b.Position) })
-	return placed, moveHead(ctx, tx, placed[len(placed)-1].Position)
+	order(events)
+	for i := range events {
+		head++
+		events[i].Position = head
+	}
+	if err := setPositions(ctx, tx, events); err != nil {
+		return nil, err
+	}
+	return events, moveHead(ctx, tx, head)
+}
+
+// order is by instant, but never an event before an earlier one of its object: of two transactions the one that began first may
+// commit last, and clocks go back. Such an event counts as of the latest instant before it.
+func order(events []Placed) {
+	slices.SortFunc(events, func(a, b Placed) int {
+		return cmp.Or(strings.Compare(a.CompanyID, b.CompanyID), strings.Compare(a.ObjectID, b.ObjectID), cmp.Compare(a.Sequence, b.Sequence))
+	})
+	since := make(map[string]time.Time, len(events)) // by event
+	for i, e := range events {
+		since[e.ID] = e.Created
+		if i > 0 && events[i-1].CompanyID == e.CompanyID && events[i-1].ObjectID == e.ObjectID && since[events[i-1].ID].After(e.Created) {
+			since[e.ID] = since[events[i-1].ID]
+		}
+	}
+	slices.SortFunc(events, func(a, b Placed) int {
+		return cmp.Or(since[a.ID].Compare(since[b.ID]), cmp.Compare(a.Sequence, b.Sequence), strings.Compare(a.ID, b.ID))
+	})
 }
 
 // Waiting says whether any event waits to be placed.
