@@ -180,6 +180,7 @@ var reference = map[string]string{
 	"quotes": "its keys start with the company, but expiry asks which have ended, whoever's they are",
 	"rates":  "a market price is the same for everybody",
 
+	"payers":         "a user's or a company's; the operator names one by its id",
 	"transfers":      "the bank says what came in, not for whom",
 	"transfer_names": "the bank says what came in, not for whom",
 	"payrolls":       "its keys start with the company, but who transfers money names a pay run by its id only",

@@ -90,8 +90,9 @@ type Invoker interface {
 	// Create a payroll paying company workers.
 	//
 	// Pays each payee by their destinations once the money has come in. With `funding_method` `crypto` the
-	// answer carries a firm quote, valid for 30 minutes; with `wallet` the balance pays at once and there
-	// is no quote. All rules hold for all payees or nothing is created.
+	// answer carries a firm quote, valid for 30 minutes; with `bank` it says where to transfer the
+	// payroll's own currency, and with which reference; with `wallet` the balance pays at once. Neither
+	// has a quote. All rules hold for all payees or nothing is created.
 	//
 	// Scope: `c_company_workers_pay`.
 	//
@@ -1423,8 +1424,9 @@ func (c *Client) sendCreateClaim(ctx context.Context, request *ClaimCreateBody) 
 // Create a payroll paying company workers.
 //
 // Pays each payee by their destinations once the money has come in. With `funding_method` `crypto` the
-// answer carries a firm quote, valid for 30 minutes; with `wallet` the balance pays at once and there
-// is no quote. All rules hold for all payees or nothing is created.
+// answer carries a firm quote, valid for 30 minutes; with `bank` it says where to transfer the
+// payroll's own currency, and with which reference; with `wallet` the balance pays at once. Neither
+// has a quote. All rules hold for all payees or nothing is created.
 //
 // Scope: `c_company_workers_pay`.
 //

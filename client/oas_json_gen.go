@@ -667,6 +667,221 @@ func (s *BankDeposited) UnmarshalJSON(data []byte) error {
 }
 
 // Encode implements json.Marshaler.
+func (s *BankTransfer) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *BankTransfer) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("account_holder_name")
+		e.Str(s.AccountHolderName)
+	}
+	{
+		e.FieldStart("account_number")
+		e.Str(s.AccountNumber)
+	}
+	{
+		e.FieldStart("amount")
+		json.EncodeDecimal(e, s.Amount)
+	}
+	{
+		e.FieldStart("bic")
+		e.Str(s.Bic)
+	}
+	{
+		e.FieldStart("currency")
+		e.Str(s.Currency)
+	}
+	{
+		e.FieldStart("iban")
+		e.Str(s.Iban)
+	}
+	{
+		e.FieldStart("reference")
+		e.Str(s.Reference)
+	}
+	{
+		e.FieldStart("routing_number")
+		e.Str(s.RoutingNumber)
+	}
+}
+
+var jsonFieldsNameOfBankTransfer = [8]string{
+	0: "account_holder_name",
+	1: "account_number",
+	2: "amount",
+	3: "bic",
+	4: "currency",
+	5: "iban",
+	6: "reference",
+	7: "routing_number",
+}
+
+// Decode decodes BankTransfer from json.
+func (s *BankTransfer) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode BankTransfer to nil")
+	}
+	var requiredBitSet [1]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "account_holder_name":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.AccountHolderName = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"account_holder_name\"")
+			}
+		case "account_number":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.AccountNumber = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"account_number\"")
+			}
+		case "amount":
+			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				v, err := json.DecodeDecimal(d)
+				s.Amount = v
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"amount\"")
+			}
+		case "bic":
+			requiredBitSet[0] |= 1 << 3
+			if err := func() error {
+				v, err := d.Str()
+				s.Bic = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"bic\"")
+			}
+		case "currency":
+			requiredBitSet[0] |= 1 << 4
+			if err := func() error {
+				v, err := d.Str()
+				s.Currency = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"currency\"")
+			}
+		case "iban":
+			requiredBitSet[0] |= 1 << 5
+			if err := func() error {
+				v, err := d.Str()
+				s.Iban = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"iban\"")
+			}
+		case "reference":
+			requiredBitSet[0] |= 1 << 6
+			if err := func() error {
+				v, err := d.Str()
+				s.Reference = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"reference\"")
+			}
+		case "routing_number":
+			requiredBitSet[0] |= 1 << 7
+			if err := func() error {
+				v, err := d.Str()
+				s.RoutingNumber = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"routing_number\"")
+			}
+		default:
+			return d.Skip()
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode BankTransfer")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [1]uint8{
+		0b11111111,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfBankTransfer) {
+					name = jsonFieldsNameOfBankTransfer[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *BankTransfer) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *BankTransfer) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
 func (s *ClaimCancelled) Encode(e *jx.Encoder) {
 	e.ObjStart()
 	s.encodeFields(e)
@@ -14747,6 +14962,39 @@ func (s *OnboardBody) UnmarshalJSON(data []byte) error {
 	return s.Decode(d)
 }
 
+// Encode encodes BankTransfer as json.
+func (o OptBankTransfer) Encode(e *jx.Encoder) {
+	if !o.Set {
+		return
+	}
+	o.Value.Encode(e)
+}
+
+// Decode decodes BankTransfer from json.
+func (o *OptBankTransfer) Decode(d *jx.Decoder) error {
+	if o == nil {
+		return errors.New("invalid: unable to decode OptBankTransfer to nil")
+	}
+	o.Set = true
+	if err := o.Value.Decode(d); err != nil {
+		return err
+	}
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s OptBankTransfer) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *OptBankTransfer) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
 // Encode encodes bool as json.
 func (o OptBool) Encode(e *jx.Encoder) {
 	if !o.Set {
@@ -19099,6 +19347,12 @@ func (s *PayrollCreated) Encode(e *jx.Encoder) {
 // encodeFields encodes fields.
 func (s *PayrollCreated) encodeFields(e *jx.Encoder) {
 	{
+		if s.BankTransfer.Set {
+			e.FieldStart("bank_transfer")
+			s.BankTransfer.Encode(e)
+		}
+	}
+	{
 		e.FieldStart("fees")
 		json.EncodeDecimal(e, s.Fees)
 	}
@@ -19122,12 +19376,13 @@ func (s *PayrollCreated) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfPayrollCreated = [5]string{
-	0: "fees",
-	1: "payroll_id",
-	2: "quote",
-	3: "total_input_in_input_currency",
-	4: "volume_input_in_input_currency",
+var jsonFieldsNameOfPayrollCreated = [6]string{
+	0: "bank_transfer",
+	1: "fees",
+	2: "payroll_id",
+	3: "quote",
+	4: "total_input_in_input_currency",
+	5: "volume_input_in_input_currency",
 }
 
 // Decode decodes PayrollCreated from json.
@@ -19139,8 +19394,18 @@ func (s *PayrollCreated) Decode(d *jx.Decoder) error {
 
 	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
 		switch string(k) {
+		case "bank_transfer":
+			if err := func() error {
+				s.BankTransfer.Reset()
+				if err := s.BankTransfer.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"bank_transfer\"")
+			}
 		case "fees":
-			requiredBitSet[0] |= 1 << 0
+			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.Fees = v
@@ -19152,7 +19417,7 @@ func (s *PayrollCreated) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"fees\"")
 			}
 		case "payroll_id":
-			requiredBitSet[0] |= 1 << 1
+			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
 				v, err := d.Str()
 				s.PayrollID = string(v)
@@ -19174,7 +19439,7 @@ func (s *PayrollCreated) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"quote\"")
 			}
 		case "total_input_in_input_currency":
-			requiredBitSet[0] |= 1 << 3
+			requiredBitSet[0] |= 1 << 4
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.TotalInputInInputCurrency = v
@@ -19186,7 +19451,7 @@ func (s *PayrollCreated) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"total_input_in_input_currency\"")
 			}
 		case "volume_input_in_input_currency":
-			requiredBitSet[0] |= 1 << 4
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.VolumeInputInInputCurrency = v
@@ -19207,7 +19472,7 @@ func (s *PayrollCreated) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b00011011,
+		0b00110110,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -19511,6 +19776,12 @@ func (s *PayrollDetail) encodeFields(e *jx.Encoder) {
 		}
 	}
 	{
+		if s.BankTransfer.Set {
+			e.FieldStart("bank_transfer")
+			s.BankTransfer.Encode(e)
+		}
+	}
+	{
 		e.FieldStart("company_id")
 		e.Str(s.CompanyID)
 	}
@@ -19606,28 +19877,29 @@ func (s *PayrollDetail) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfPayrollDetail = [21]string{
+var jsonFieldsNameOfPayrollDetail = [22]string{
 	0:  "approval",
-	1:  "company_id",
-	2:  "created",
-	3:  "currency",
-	4:  "deposits",
-	5:  "external_id",
-	6:  "fees",
-	7:  "funded_amount",
-	8:  "funding_currency",
-	9:  "funding_method",
-	10: "funding_state",
-	11: "hold_reason",
-	12: "payees",
-	13: "payments",
-	14: "payroll_id",
-	15: "quote",
-	16: "status",
-	17: "timeline",
-	18: "total_input_in_input_currency",
-	19: "updated",
-	20: "volume_input_in_input_currency",
+	1:  "bank_transfer",
+	2:  "company_id",
+	3:  "created",
+	4:  "currency",
+	5:  "deposits",
+	6:  "external_id",
+	7:  "fees",
+	8:  "funded_amount",
+	9:  "funding_currency",
+	10: "funding_method",
+	11: "funding_state",
+	12: "hold_reason",
+	13: "payees",
+	14: "payments",
+	15: "payroll_id",
+	16: "quote",
+	17: "status",
+	18: "timeline",
+	19: "total_input_in_input_currency",
+	20: "updated",
+	21: "volume_input_in_input_currency",
 }
 
 // Decode decodes PayrollDetail from json.
@@ -19649,8 +19921,18 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"approval\"")
 			}
+		case "bank_transfer":
+			if err := func() error {
+				s.BankTransfer.Reset()
+				if err := s.BankTransfer.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"bank_transfer\"")
+			}
 		case "company_id":
-			requiredBitSet[0] |= 1 << 1
+			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
 				v, err := d.Str()
 				s.CompanyID = string(v)
@@ -19662,7 +19944,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"company_id\"")
 			}
 		case "created":
-			requiredBitSet[0] |= 1 << 2
+			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
 				v, err := json.DecodeDateTime(d)
 				s.Created = v
@@ -19674,7 +19956,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"created\"")
 			}
 		case "currency":
-			requiredBitSet[0] |= 1 << 3
+			requiredBitSet[0] |= 1 << 4
 			if err := func() error {
 				v, err := d.Str()
 				s.Currency = string(v)
@@ -19686,7 +19968,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"currency\"")
 			}
 		case "deposits":
-			requiredBitSet[0] |= 1 << 4
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				s.Deposits = make([]PayrollDeposit, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -19704,7 +19986,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"deposits\"")
 			}
 		case "external_id":
-			requiredBitSet[0] |= 1 << 5
+			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
 				v, err := d.Str()
 				s.ExternalID = string(v)
@@ -19716,7 +19998,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"external_id\"")
 			}
 		case "fees":
-			requiredBitSet[0] |= 1 << 6
+			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.Fees = v
@@ -19728,7 +20010,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"fees\"")
 			}
 		case "funded_amount":
-			requiredBitSet[0] |= 1 << 7
+			requiredBitSet[1] |= 1 << 0
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.FundedAmount = v
@@ -19740,7 +20022,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"funded_amount\"")
 			}
 		case "funding_currency":
-			requiredBitSet[1] |= 1 << 0
+			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
 				v, err := d.Str()
 				s.FundingCurrency = string(v)
@@ -19752,7 +20034,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"funding_currency\"")
 			}
 		case "funding_method":
-			requiredBitSet[1] |= 1 << 1
+			requiredBitSet[1] |= 1 << 2
 			if err := func() error {
 				v, err := d.Str()
 				s.FundingMethod = string(v)
@@ -19764,7 +20046,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"funding_method\"")
 			}
 		case "funding_state":
-			requiredBitSet[1] |= 1 << 2
+			requiredBitSet[1] |= 1 << 3
 			if err := func() error {
 				if err := s.FundingState.Decode(d); err != nil {
 					return err
@@ -19774,7 +20056,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"funding_state\"")
 			}
 		case "hold_reason":
-			requiredBitSet[1] |= 1 << 3
+			requiredBitSet[1] |= 1 << 4
 			if err := func() error {
 				v, err := d.Str()
 				s.HoldReason = string(v)
@@ -19786,7 +20068,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"hold_reason\"")
 			}
 		case "payees":
-			requiredBitSet[1] |= 1 << 4
+			requiredBitSet[1] |= 1 << 5
 			if err := func() error {
 				v, err := d.Int64()
 				s.Payees = int64(v)
@@ -19798,7 +20080,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"payees\"")
 			}
 		case "payments":
-			requiredBitSet[1] |= 1 << 5
+			requiredBitSet[1] |= 1 << 6
 			if err := func() error {
 				s.Payments = make([]PaymentDetail, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -19816,7 +20098,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"payments\"")
 			}
 		case "payroll_id":
-			requiredBitSet[1] |= 1 << 6
+			requiredBitSet[1] |= 1 << 7
 			if err := func() error {
 				v, err := d.Str()
 				s.PayrollID = string(v)
@@ -19838,7 +20120,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"quote\"")
 			}
 		case "status":
-			requiredBitSet[2] |= 1 << 0
+			requiredBitSet[2] |= 1 << 1
 			if err := func() error {
 				if err := s.Status.Decode(d); err != nil {
 					return err
@@ -19848,7 +20130,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"status\"")
 			}
 		case "timeline":
-			requiredBitSet[2] |= 1 << 1
+			requiredBitSet[2] |= 1 << 2
 			if err := func() error {
 				s.Timeline = make([]PayrollStep, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -19866,7 +20148,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"timeline\"")
 			}
 		case "total_input_in_input_currency":
-			requiredBitSet[2] |= 1 << 2
+			requiredBitSet[2] |= 1 << 3
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.TotalInputInInputCurrency = v
@@ -19878,7 +20160,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"total_input_in_input_currency\"")
 			}
 		case "updated":
-			requiredBitSet[2] |= 1 << 3
+			requiredBitSet[2] |= 1 << 4
 			if err := func() error {
 				v, err := json.DecodeDateTime(d)
 				s.Updated = v
@@ -19890,7 +20172,7 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"updated\"")
 			}
 		case "volume_input_in_input_currency":
-			requiredBitSet[2] |= 1 << 4
+			requiredBitSet[2] |= 1 << 5
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.VolumeInputInInputCurrency = v
@@ -19911,9 +20193,9 @@ func (s *PayrollDetail) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [3]uint8{
-		0b11111110,
-		0b01111111,
-		0b00011111,
+		0b11111100,
+		0b11111111,
+		0b00111110,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -32661,6 +32943,12 @@ func (s *VendorPayrollCreated) Encode(e *jx.Encoder) {
 // encodeFields encodes fields.
 func (s *VendorPayrollCreated) encodeFields(e *jx.Encoder) {
 	{
+		if s.BankTransfer.Set {
+			e.FieldStart("bank_transfer")
+			s.BankTransfer.Encode(e)
+		}
+	}
+	{
 		e.FieldStart("fees")
 		json.EncodeDecimal(e, s.Fees)
 	}
@@ -32692,13 +32980,14 @@ func (s *VendorPayrollCreated) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfVendorPayrollCreated = [6]string{
-	0: "fees",
-	1: "payments",
-	2: "payroll_id",
-	3: "quote",
-	4: "total_input_in_input_currency",
-	5: "volume_input_in_input_currency",
+var jsonFieldsNameOfVendorPayrollCreated = [7]string{
+	0: "bank_transfer",
+	1: "fees",
+	2: "payments",
+	3: "payroll_id",
+	4: "quote",
+	5: "total_input_in_input_currency",
+	6: "volume_input_in_input_currency",
 }
 
 // Decode decodes VendorPayrollCreated from json.
@@ -32710,8 +32999,18 @@ func (s *VendorPayrollCreated) Decode(d *jx.Decoder) error {
 
 	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
 		switch string(k) {
+		case "bank_transfer":
+			if err := func() error {
+				s.BankTransfer.Reset()
+				if err := s.BankTransfer.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"bank_transfer\"")
+			}
 		case "fees":
-			requiredBitSet[0] |= 1 << 0
+			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.Fees = v
@@ -32723,7 +33022,7 @@ func (s *VendorPayrollCreated) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"fees\"")
 			}
 		case "payments":
-			requiredBitSet[0] |= 1 << 1
+			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
 				s.Payments = make([]VendorPayment, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -32741,7 +33040,7 @@ func (s *VendorPayrollCreated) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"payments\"")
 			}
 		case "payroll_id":
-			requiredBitSet[0] |= 1 << 2
+			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
 				v, err := d.Str()
 				s.PayrollID = string(v)
@@ -32763,7 +33062,7 @@ func (s *VendorPayrollCreated) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"quote\"")
 			}
 		case "total_input_in_input_currency":
-			requiredBitSet[0] |= 1 << 4
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.TotalInputInInputCurrency = v
@@ -32775,7 +33074,7 @@ func (s *VendorPayrollCreated) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"total_input_in_input_currency\"")
 			}
 		case "volume_input_in_input_currency":
-			requiredBitSet[0] |= 1 << 5
+			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.VolumeInputInInputCurrency = v
@@ -32796,7 +33095,7 @@ func (s *VendorPayrollCreated) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b00110111,
+		0b01101110,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.

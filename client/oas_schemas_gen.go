@@ -205,6 +205,106 @@ func (s *BankDeposited) SetFundingAccountID(val string) {
 	s.FundingAccountID = val
 }
 
+// Ref: #/components/schemas/BankTransfer
+type BankTransfer struct {
+	// Name in which the account is held.
+	AccountHolderName string `json:"account_holder_name"`
+	// Empty where the account has an IBAN.
+	AccountNumber string `json:"account_number"`
+	// What is due still.
+	Amount decimal.Decimal `json:"amount"`
+	// Empty where none is needed.
+	Bic string `json:"bic"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Empty where the account has none.
+	Iban string `json:"iban"`
+	// To be given as the payment's reference: it says for which payroll the money is.
+	Reference string `json:"reference"`
+	// Of an account in the United States; else empty.
+	RoutingNumber string `json:"routing_number"`
+}
+
+// GetAccountHolderName returns the value of AccountHolderName.
+func (s *BankTransfer) GetAccountHolderName() string {
+	return s.AccountHolderName
+}
+
+// GetAccountNumber returns the value of AccountNumber.
+func (s *BankTransfer) GetAccountNumber() string {
+	return s.AccountNumber
+}
+
+// GetAmount returns the value of Amount.
+func (s *BankTransfer) GetAmount() decimal.Decimal {
+	return s.Amount
+}
+
+// GetBic returns the value of Bic.
+func (s *BankTransfer) GetBic() string {
+	return s.Bic
+}
+
+// GetCurrency returns the value of Currency.
+func (s *BankTransfer) GetCurrency() string {
+	return s.Currency
+}
+
+// GetIban returns the value of Iban.
+func (s *BankTransfer) GetIban() string {
+	return s.Iban
+}
+
+// GetReference returns the value of Reference.
+func (s *BankTransfer) GetReference() string {
+	return s.Reference
+}
+
+// GetRoutingNumber returns the value of RoutingNumber.
+func (s *BankTransfer) GetRoutingNumber() string {
+	return s.RoutingNumber
+}
+
+// SetAccountHolderName sets the value of AccountHolderName.
+func (s *BankTransfer) SetAccountHolderName(val string) {
+	s.AccountHolderName = val
+}
+
+// SetAccountNumber sets the value of AccountNumber.
+func (s *BankTransfer) SetAccountNumber(val string) {
+	s.AccountNumber = val
+}
+
+// SetAmount sets the value of Amount.
+func (s *BankTransfer) SetAmount(val decimal.Decimal) {
+	s.Amount = val
+}
+
+// SetBic sets the value of Bic.
+func (s *BankTransfer) SetBic(val string) {
+	s.Bic = val
+}
+
+// SetCurrency sets the value of Currency.
+func (s *BankTransfer) SetCurrency(val string) {
+	s.Currency = val
+}
+
+// SetIban sets the value of Iban.
+func (s *BankTransfer) SetIban(val string) {
+	s.Iban = val
+}
+
+// SetReference sets the value of Reference.
+func (s *BankTransfer) SetReference(val string) {
+	s.Reference = val
+}
+
+// SetRoutingNumber sets the value of RoutingNumber.
+func (s *BankTransfer) SetRoutingNumber(val string) {
+	s.RoutingNumber = val
+}
+
 // Ref: #/components/schemas/ClaimCancelled
 type ClaimCancelled struct {
 	// The page where the payer pays.
@@ -1983,8 +2083,8 @@ type CompanyDetail struct {
 	Documents []DocumentItem `json:"documents"`
 	// Email address.
 	Email string `json:"email"`
-	// How the payroll is funded: `crypto` by a quote, `wallet` from the company's balance, or the id of
-	// one wallet.
+	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's
+	// balance, or the id of one wallet.
 	FundingMethod string `json:"funding_method"`
 	// The verification's own state, finer than kyb_status; empty before the company told anything.
 	KybState CompanyDetailKybState `json:"kyb_state"`
@@ -8773,6 +8873,52 @@ func (s *OnboardBody) SetZip(val OptString) {
 	s.Zip = val
 }
 
+// NewOptBankTransfer returns new OptBankTransfer with value set to v.
+func NewOptBankTransfer(v BankTransfer) OptBankTransfer {
+	return OptBankTransfer{
+		Value: v,
+		Set:   true,
+	}
+}
+
+// OptBankTransfer is optional BankTransfer.
+type OptBankTransfer struct {
+	Value BankTransfer
+	Set   bool
+}
+
+// IsSet returns true if OptBankTransfer was set.
+func (o OptBankTransfer) IsSet() bool { return o.Set }
+
+// Reset unsets value.
+func (o *OptBankTransfer) Reset() {
+	var v BankTransfer
+	o.Value = v
+	o.Set = false
+}
+
+// SetTo sets value to v.
+func (o *OptBankTransfer) SetTo(v BankTransfer) {
+	o.Set = true
+	o.Value = v
+}
+
+// Get returns value and boolean that denotes whether value was set.
+func (o OptBankTransfer) Get() (v BankTransfer, ok bool) {
+	if !o.Set {
+		return v, false
+	}
+	return o.Value, true
+}
+
+// Or returns value if set, or given parameter if does not.
+func (o OptBankTransfer) Or(d BankTransfer) BankTransfer {
+	if v, ok := o.Get(); ok {
+		return v
+	}
+	return d
+}
+
 // NewOptBool returns new OptBool with value set to v.
 func NewOptBool(v bool) OptBool {
 	return OptBool{
@@ -12636,7 +12782,7 @@ type PayrollCreateBody struct {
 	ExternalID OptString `json:"external_id"`
 	// Currency that is paid in.
 	FundingCurrency OptString `json:"funding_currency"`
-	// Crypto, wallet, or the id of a wallet; the company's own method when absent.
+	// Crypto, bank, wallet, or the id of a wallet; the company's own method when absent.
 	FundingMethod OptString `json:"funding_method"`
 	// On which network, where the funding currency is on several: one of its funding_networks in GET
 	// /api/currencies.
@@ -12717,16 +12863,23 @@ func (s *PayrollCreateBody) SetToPay(val []ToPayItem) {
 
 // Ref: #/components/schemas/PayrollCreated
 type PayrollCreated struct {
+	// Present when the payroll is funded by bank.
+	BankTransfer OptBankTransfer `json:"bank_transfer"`
 	// Fees, in the payroll's currency.
 	Fees decimal.Decimal `json:"fees"`
 	// Id of the payroll.
 	PayrollID string `json:"payroll_id"`
-	// Absent when the payroll is funded by the company's balance.
+	// Absent unless the payroll is funded by crypto.
 	Quote OptPayrollQuote `json:"quote"`
 	// Volume and fees together, in the payroll's currency: what the company pays.
 	TotalInputInInputCurrency decimal.Decimal `json:"total_input_in_input_currency"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
 	VolumeInputInInputCurrency decimal.Decimal `json:"volume_input_in_input_currency"`
+}
+
+// GetBankTransfer returns the value of BankTransfer.
+func (s *PayrollCreated) GetBankTransfer() OptBankTransfer {
+	return s.BankTransfer
 }
 
 // GetFees returns the value of Fees.
@@ -12752,6 +12905,11 @@ func (s *PayrollCreated) GetTotalInputInInputCurrency() decimal.Decimal {
 // GetVolumeInputInInputCurrency returns the value of VolumeInputInInputCurrency.
 func (s *PayrollCreated) GetVolumeInputInInputCurrency() decimal.Decimal {
 	return s.VolumeInputInInputCurrency
+}
+
+// SetBankTransfer sets the value of BankTransfer.
+func (s *PayrollCreated) SetBankTransfer(val OptBankTransfer) {
+	s.BankTransfer = val
 }
 
 // SetFees sets the value of Fees.
@@ -12794,7 +12952,7 @@ type PayrollDeposit struct {
 	FirstSeen time.Time `json:"first_seen"`
 	// State of the object.
 	Status PayrollDepositStatus `json:"status"`
-	// Id of the transaction on the chain; empty until there is one.
+	// Of a bank transfer, its id in the service.
 	TxHash string `json:"tx_hash"`
 }
 
@@ -12935,6 +13093,8 @@ func (s *PayrollDepositStatus) UnmarshalText(data []byte) error {
 type PayrollDetail struct {
 	// Absent unless it waits for members to approve it, or some did.
 	Approval OptPayrollApproval `json:"approval"`
+	// Present while the payroll waits for a bank transfer.
+	BankTransfer OptBankTransfer `json:"bank_transfer"`
 	// Id of the company.
 	CompanyID string `json:"company_id"`
 	// When it was created, UTC.
@@ -12951,8 +13111,8 @@ type PayrollDetail struct {
 	FundedAmount decimal.Decimal `json:"funded_amount"`
 	// Currency that is paid in.
 	FundingCurrency string `json:"funding_currency"`
-	// How the payroll is funded: `crypto` by a quote, `wallet` from the company's balance, or the id of
-	// one wallet.
+	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's
+	// balance, or the id of one wallet.
 	FundingMethod string `json:"funding_method"`
 	// How far the funding has come.
 	FundingState PayrollDetailFundingState `json:"funding_state"`
@@ -12981,6 +13141,11 @@ type PayrollDetail struct {
 // GetApproval returns the value of Approval.
 func (s *PayrollDetail) GetApproval() OptPayrollApproval {
 	return s.Approval
+}
+
+// GetBankTransfer returns the value of BankTransfer.
+func (s *PayrollDetail) GetBankTransfer() OptBankTransfer {
+	return s.BankTransfer
 }
 
 // GetCompanyID returns the value of CompanyID.
@@ -13086,6 +13251,11 @@ func (s *PayrollDetail) GetVolumeInputInInputCurrency() decimal.Decimal {
 // SetApproval sets the value of Approval.
 func (s *PayrollDetail) SetApproval(val OptPayrollApproval) {
 	s.Approval = val
+}
+
+// SetBankTransfer sets the value of BankTransfer.
+func (s *PayrollDetail) SetBankTransfer(val OptBankTransfer) {
+	s.BankTransfer = val
 }
 
 // SetCompanyID sets the value of CompanyID.
@@ -13391,8 +13561,8 @@ type PayrollPreview struct {
 	FundingAmount OptDecimal `json:"funding_amount"`
 	// Currency that is paid in.
 	FundingCurrency string `json:"funding_currency"`
-	// How the payroll is funded: `crypto` by a quote, `wallet` from the company's balance, or the id of
-	// one wallet.
+	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's
+	// balance, or the id of one wallet.
 	FundingMethod string `json:"funding_method"`
 	// The payments, one for each payee.
 	Payments []PreviewItem `json:"payments"`
@@ -13941,8 +14111,8 @@ type PayrollSummary struct {
 	Fees decimal.Decimal `json:"fees"`
 	// Currency that is paid in.
 	FundingCurrency string `json:"funding_currency"`
-	// How the payroll is funded: `crypto` by a quote, `wallet` from the company's balance, or the id of
-	// one wallet.
+	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's
+	// balance, or the id of one wallet.
 	FundingMethod string `json:"funding_method"`
 	// How far the funding has come.
 	FundingState PayrollSummaryFundingState `json:"funding_state"`
@@ -16734,9 +16904,9 @@ type SandboxDepositBody struct {
 	ClaimID OptString `json:"claim_id"`
 	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
 	CompanyID OptString `json:"company_id"`
-	// Which kind.
+	// A bank transfer is exact, under or over.
 	Kind SandboxDepositBodyKind `json:"kind"`
-	// The payroll to pay; or give a claim.
+	// The payroll to pay, on its chain or, where it is funded by bank, by a transfer; or give a claim.
 	PayrollID OptString `json:"payroll_id"`
 }
 
@@ -16790,7 +16960,7 @@ func (s *SandboxDepositBody) SetPayrollID(val OptString) {
 	s.PayrollID = val
 }
 
-// Which kind.
+// A bank transfer is exact, under or over.
 type SandboxDepositBodyKind string
 
 const (
@@ -17593,7 +17763,7 @@ type SandboxPaid struct {
 	ClaimID string `json:"claim_id"`
 	// Empty where a claim was paid.
 	PayrollID string `json:"payroll_id"`
-	// Id of the transaction on the chain; empty until there is one.
+	// Of a bank transfer, the bank's own name of it.
 	TxHash string `json:"tx_hash"`
 }
 
@@ -19687,8 +19857,8 @@ type VendorPayrollBody struct {
 	ExternalID OptString `json:"external_id"`
 	// Currency that is paid in.
 	FundingCurrency OptString `json:"funding_currency"`
-	// How the payroll is funded: `crypto` by a quote, `wallet` from the company's balance, or the id of
-	// one wallet.
+	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's
+	// balance, or the id of one wallet.
 	FundingMethod OptString `json:"funding_method"`
 	// Network on which it is paid in.
 	FundingNetwork OptString `json:"funding_network"`
@@ -19768,18 +19938,25 @@ func (s *VendorPayrollBody) SetToPay(val []VendorItem) {
 
 // Ref: #/components/schemas/VendorPayrollCreated
 type VendorPayrollCreated struct {
+	// Present when the payroll is funded by bank.
+	BankTransfer OptBankTransfer `json:"bank_transfer"`
 	// Fees, in the payroll's currency.
 	Fees decimal.Decimal `json:"fees"`
 	// The payments, one for each payee.
 	Payments []VendorPayment `json:"payments"`
 	// Id of the payroll.
 	PayrollID string `json:"payroll_id"`
-	// Absent when the payroll is funded by the company's balance.
+	// Absent unless the payroll is funded by crypto.
 	Quote OptPayrollQuote `json:"quote"`
 	// Volume and fees together, in the payroll's currency: what the company pays.
 	TotalInputInInputCurrency decimal.Decimal `json:"total_input_in_input_currency"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
 	VolumeInputInInputCurrency decimal.Decimal `json:"volume_input_in_input_currency"`
+}
+
+// GetBankTransfer returns the value of BankTransfer.
+func (s *VendorPayrollCreated) GetBankTransfer() OptBankTransfer {
+	return s.BankTransfer
 }
 
 // GetFees returns the value of Fees.
@@ -19810,6 +19987,11 @@ func (s *VendorPayrollCreated) GetTotalInputInInputCurrency() decimal.Decimal {
 // GetVolumeInputInInputCurrency returns the value of VolumeInputInInputCurrency.
 func (s *VendorPayrollCreated) GetVolumeInputInInputCurrency() decimal.Decimal {
 	return s.VolumeInputInInputCurrency
+}
+
+// SetBankTransfer sets the value of BankTransfer.
+func (s *VendorPayrollCreated) SetBankTransfer(val OptBankTransfer) {
+	s.BankTransfer = val
 }
 
 // SetFees sets the value of Fees.
@@ -19850,8 +20032,8 @@ type VendorQuoteBody struct {
 	Currency OptString `json:"currency"`
 	// Currency that is paid in.
 	FundingCurrency OptString `json:"funding_currency"`
-	// How the payroll is funded: `crypto` by a quote, `wallet` from the company's balance, or the id of
-	// one wallet.
+	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's
+	// balance, or the id of one wallet.
 	FundingMethod OptString `json:"funding_method"`
 	// Network on which it is paid in.
 	FundingNetwork OptString `json:"funding_network"`

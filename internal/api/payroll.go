@@ -19,7 +19,7 @@ type (
 	payrollCreateBody struct {
 		CompanyID       string      `json:"company_id,omitempty" maxLength:"64"`
 		ToPay           []toPayItem `json:"to_pay" minItems:"1" maxItems:"10000"`
-		FundingMethod   string      `json:"funding_method,omitempty" maxLength:"64" doc:"crypto, wallet, or the id of a wallet; the company's own method when absent."`
+		FundingMethod   string      `json:"funding_method,omitempty" maxLength:"64" doc:"crypto, bank, wallet, or the id of a wallet; the company's own method when absent."`
 		FundingCurrency string      `json:"funding_currency,omitempty" maxLength:"10"`
 		FundingNetwork  string      `json:"funding_network,omitempty" maxLength:"20" doc:"On which network, where the funding currency is on several: one of its funding_networks in GET /api/currencies."`
 		Currency        string      `json:"currency,omitempty" maxLength:"10" doc:"What amount_fiat is in."`
@@ -43,7 +43,19 @@ type (
 		Fees      Decimal       `json:"fees"`
 		Volume    Decimal       `json:"volume_input_in_input_currency"`
 		Total     Decimal       `json:"total_input_in_input_currency"`
-		Quote     *payrollQuote `json:"quote,omitzero" doc:"Absent when the payroll is funded by the company's balance."`
+		Quote     *payrollQuote `json:"quote,omitzero" doc:"Absent unless the payroll is funded by crypto."`
+		Transfer  *bankTransfer `json:"bank_transfer,omitzero" doc:"Present when the payroll is funded by bank."`
+	}
+
+	bankTransfer struct {
+		Holder    string  `json:"account_holder_name"`
+		IBAN      string  `json:"iban" doc:"Empty where the account has none."`
+		BIC       string  `json:"bic" doc:"Empty where none is needed."`
+		Routing   string  `json:"routing_number" doc:"Of an account in the United States; else empty."`
+		Number    string  `json:"account_number" doc:"Empty where the account has an IBAN."`
+		Currency  string  `json:"currency"`
+		Amount    Decimal `json:"amount" doc:"What is due still."`
+		Reference string  `json:"reference" doc:"To be given as the payment's reference: it says for which payroll the money is." example:"PRL06GZXDN9039YA1ACFFV86BRHZW"`
 	}
 
 	payrollQuote struct {
@@ -144,6 +156,7 @@ type (
 		FundedAmount Decimal          `json:"funded_amount" doc:"Confirmed, in the funding currency."`
 		HoldReason   string           `json:"hold_reason" doc:"Why it is on hold; empty when it is not."`
 		Approval     *payrollApproval `json:"approval,omitzero" doc:"Absent unless it waits for members to approve it, or some did."`
+		Transfer     *bankTransfer    `json:"bank_transfer,omitzero" doc:"Present while the payroll waits for a bank transfer."`
 		Payments     []paymentDetail  `json:"payments"`
 		Deposits     []payrollDeposit `json:"deposits"`
 		Timeline     []payrollStep    `json:"timeline"`
@@ -194,7 +207,7 @@ type (
 		Status        string  `json:"status" enum:"seen,confirmed,reverted,replaced,evicted"`
 		Currency      string  `json:"currency"`
 		Amount        Decimal `json:"amount"`
-		TxHash        string  `json:"tx_hash"`
+		TxHash        string  `json:"tx_hash" doc:"Of a bank transfer, its id in the service."`
 		FirstSeen     Time    `json:"first_seen"`
 		Confirmations int64   `json:"confirmations"`
 	}
@@ -234,7 +247,21 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateInp
 	if err != nil {
 		return nil, err
 	}
-	return &payrollCreated{p.ID, amount(p.Fees), amount(p.Volume), amount(p.Total), showQuote(p.Quote)}, nil
+	transfer, err := showTransfer(c, &p)
+	return &payrollCreated{p.ID, amount(p.Fees), amount(p.Volume), amount(p.Total), showQuote(p.Quote), transfer}, err
+}
+
+// showTransfer is how a payroll is to be funded by bank, nil where it is not.
+func showTransfer(c *call, p *payroll.Payroll) (*bankTransfer, error) {
+	t, ok, err := c.Payroll.Transfer(p) //never:amount_too_large, what is due is no more than the total
+	if !ok || err != nil || p.State != payroll.Pending {
+		return nil, err
+	}
+	iban, number := t.To.Numbers()
+	return &bankTransfer{
+		Holder: t.To.Name, IBAN: iban, BIC: t.To.BIC, Routing: t.To.Routing, Number: number,
+		Currency: string(t.Amount.Asset()), Amount: amount(t.Amount), Reference: t.Reference,
+	}, nil
 }
 
 func showQuote(q *quote.Quote) *payrollQuote {
@@ -356,6 +383,9 @@ func getPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollGet) (*payro
 	for i, s := range p.Timeline {
 		out.Timeline[i] = payrollStep{s.ObjectID, string(s.From), string(s.To), s.Reason, Time(s.At)}
 	}
+	if out.Transfer, err = showTransfer(c, &p); err != nil {
+		return nil, err
+	}
 	out.Deposits, err = showDeposits(ctx, tx, c, p)
 	return out, err
 }
@@ -389,14 +419,18 @@ func showDeposits(ctx context.Context, tx *db.Tx, c *call, p payroll.Payroll) ([
 	}
 	shown := make([]payrollDeposit, len(all))
 	for i, d := range all {
+		shown[i] = payrollDeposit{
+			DepositID: d.ID, Status: string(d.State), Currency: string(d.Amount.Asset()), Amount: amount(d.Amount), TxHash: d.TxID,
+			FirstSeen: Time(d.FirstSeen),
+		}
+		if d.ByBank() {
+			continue
+		}
 		o, err := chain.GetOutput(ctx, tx, d.Chain, d.Outpoint)
 		if err != nil {
 			return nil, err
 		}
-		shown[i] = payrollDeposit{
-			DepositID: d.ID, Status: string(d.State), Currency: string(d.Amount.Asset()), Amount: amount(d.Amount), TxHash: d.TxID,
-			FirstSeen: Time(d.FirstSeen), Confirmations: o.Depth,
-		}
+		shown[i].Confirmations = o.Depth
 	}
 	return shown, nil
 }

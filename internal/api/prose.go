@@ -97,7 +97,7 @@ func tagOf(path string) string {
 
 // abouts say of an operation what its summary leaves open.
 var abouts = map[string]string{
-	"create-payroll":                "Pays each payee by their destinations once the money has come in. With `funding_method` `crypto` the answer carries a firm quote, valid for 30 minutes; with `wallet` the balance pays at once and there is no quote. All rules hold for all payees or nothing is created.",
+	"create-payroll":                "Pays each payee by their destinations once the money has come in. With `funding_method` `crypto` the answer carries a firm quote, valid for 30 minutes; with `bank` it says where to transfer the payroll's own currency, and with which reference; with `wallet` the balance pays at once. Neither has a quote. All rules hold for all payees or nothing is created.",
 	"preview-payroll":               "Takes the body of create, checks every rule and answers every amount, with what would stand in the way as `blockers`.",
 	"refresh-payroll-quote":         "A quote that is still active is answered as it is; an expired one is replaced at the present rate, for what is still due, at the same address.",
 	"cancel-payroll":                "Possible until something was released. Money that had come in becomes the company's balance.",

@@ -32,16 +32,16 @@ type (
 
 	sandboxDepositBody struct {
 		CompanyID string  `json:"company_id,omitempty" maxLength:"64"`
-		PayrollID string  `json:"payroll_id,omitempty" maxLength:"64" doc:"The payroll to pay; or give a claim."`
+		PayrollID string  `json:"payroll_id,omitempty" maxLength:"64" doc:"The payroll to pay, on its chain or, where it is funded by bank, by a transfer; or give a claim."`
 		ClaimID   string  `json:"claim_id,omitempty" maxLength:"64" doc:"The claim to pay; or give a payroll."`
-		Kind      string  `json:"kind" enum:"exact,under,over,late,replaced,reorged"`
+		Kind      string  `json:"kind" enum:"exact,under,over,late,replaced,reorged" doc:"A bank transfer is exact, under or over."`
 		Amount    Decimal `json:"amount,omitempty" doc:"In the funding currency; the kind decides when absent."`
 	}
 
 	sandboxPaid struct {
 		PayrollID string `json:"payroll_id" doc:"Empty where a claim was paid."`
 		ClaimID   string `json:"claim_id" doc:"Empty where a payroll was paid."`
-		TxHash    string `json:"tx_hash"`
+		TxHash    string `json:"tx_hash" doc:"Of a bank transfer, the bank's own name of it."`
 	}
 
 	sandboxClockInput struct{ Body sandboxClockBody }

@@ -72,7 +72,8 @@ type (
 		Fees      Decimal         `json:"fees"`
 		Volume    Decimal         `json:"volume_input_in_input_currency"`
 		Total     Decimal         `json:"total_input_in_input_currency"`
-		Quote     *payrollQuote   `json:"quote,omitzero" doc:"Absent when the payroll is funded by the company's balance."`
+		Quote     *payrollQuote   `json:"quote,omitzero" doc:"Absent unless the payroll is funded by crypto."`
+		Transfer  *bankTransfer   `json:"bank_transfer,omitzero" doc:"Present when the payroll is funded by bank."`
 		Payments  []vendorPayment `json:"payments"`
 	}
 
@@ -133,7 +134,11 @@ func createVendorPayroll(ctx context.Context, tx *db.Tx, c *call, in *vendorPayr
 	if err != nil {
 		return nil, err
 	}
-	out := &vendorPayrollCreated{made.ID, amount(made.Fees), amount(made.Volume), amount(made.Total), showQuote(made.Quote), make([]vendorPayment, len(made.Payments))}
+	transfer, err := showTransfer(c, &made)
+	if err != nil {
+		return nil, err
+	}
+	out := &vendorPayrollCreated{made.ID, amount(made.Fees), amount(made.Volume), amount(made.Total), showQuote(made.Quote), transfer, make([]vendorPayment, len(made.Payments))}
 	for i, m := range made.Payments {
 		out.Payments[i] = vendorPayment{m.ID, m.PayeeID, p.Items[i].DocumentID, amount(m.Amount), amount(m.Fee)}
 	}

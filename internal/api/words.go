@@ -108,7 +108,7 @@ var words = map[string]word{
 	"volume_input_in_input_currency":   {"Sum of the payees' amounts without fees, in the payroll's currency.", `1250.50`},
 	"volume_output_in_output_currency": {"What arrives, in the output's currency; 0 until it is known.", `0.02501000`},
 	"total_input_in_input_currency":    {"Volume and fees together, in the payroll's currency: what the company pays.", `1263.01`},
-	"funding_method":                   {"How the payroll is funded: `crypto` by a quote, `wallet` from the company's balance, or the id of one wallet.", `"crypto"`},
+	"funding_method":                   {"How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the id of one wallet.", `"crypto"`},
 	"funding_currency":                 {"Currency that is paid in.", `"BTC"`},
 	"funding_network":                  {"Network on which it is paid in.", `"base"`},
 	"funding_networks":                 {"Networks of accounts on which a payroll can be funded in the currency.", `["base"]`},

@@ -190,10 +190,14 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 		return err
 	}
 	pool := chain.NewPool(s.db, chainName, deriver)
+	banks, err := s.cfg.houseAccounts()
+	if err != nil {
+		return err
+	}
 	pay := &payroll.Service{
 		Watched: s.checkQuotable, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts,
 		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production,
-		FX: desk(s.cfg.Env),
+		FX: desk(s.cfg.Env), Banks: banks,
 	}
 	claims := &claim.Service{
 		Watched: s.checkWatched, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, SpreadBps: s.cfg.SpreadBps,
@@ -389,6 +393,7 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	table[bankfile.JobCollect] = job.Entry{Net: banker.Collect}
 	if s.playedBank != nil {
 		table[jobBankReturn] = job.Entry{Net: s.returnByBank(banker)}
+		table[jobBankTransfer] = job.Entry{Net: s.transferByBank(banker)}
 	}
 	mailer, err := s.mailer()
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout/bankfile"
 	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/transfer"
@@ -35,14 +36,9 @@ func (c Config) bankDrop() (*bank.Drop, []bank.Account, error) {
 	if c.BankAccounts == "" {
 		return nil, nil, errors.New("--bank-accounts is missing: nobody knows from which accounts the bank pays")
 	}
-	f, err := os.Open(c.BankAccounts)
+	accounts, err := c.houseAccounts()
 	if err != nil {
-		return nil, nil, fmt.Errorf("--bank-accounts: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	accounts, err := bank.ReadAccounts(f)
-	if err != nil {
-		return nil, nil, fmt.Errorf("--bank-accounts: %w", err)
+		return nil, nil, err
 	}
 	if c.BankDir != "" {
 		drop, err := bank.OpenFolder(c.BankDir)
@@ -72,6 +68,26 @@ func (c Config) bankDrop() (*bank.Drop, []bank.Account, error) {
 	}
 	drop, err := bank.OpenSFTP(s)
 	return drop, accounts, err
+}
+
+// houseAccounts are the house's accounts at banks, none without.
+func (c Config) houseAccounts() ([]bank.Account, error) {
+	if c.BankAccounts == "" {
+		if c.Env == Sandbox {
+			return bank.SandboxAccounts(), nil
+		}
+		return nil, nil
+	}
+	f, err := os.Open(c.BankAccounts)
+	if err != nil {
+		return nil, fmt.Errorf("--bank-accounts: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	accounts, err := bank.ReadAccounts(f)
+	if err != nil {
+		return nil, fmt.Errorf("--bank-accounts: %w", err)
+	}
+	return accounts, nil
 }
 
 // banker carries payouts to banks. A sandbox without a bank of its own has one that answers by itself.
@@ -124,6 +140,34 @@ func (s *Service) sandboxBank() (string, error) {
 	root, err := os.MkdirTemp("", "stipend-bank-")
 	s.bankFolder = root
 	return root, err
+}
+
+// jobBankTransfer has money come to the house's account at the sandbox's bank.
+const jobBankTransfer = "sandbox.bank_transfer"
+
+type bankTransfer struct {
+	Name      string      `json:"name"`
+	Reference string      `json:"reference"`
+	Currency  money.Asset `json:"currency"`
+	Units     int64       `json:"units"`
+}
+
+// transferByBank handles jobBankTransfer. The bank says it once more when the job runs again, by the same name.
+func (s *Service) transferByBank(engine *bankfile.Engine) job.NetHandler {
+	return func(ctx context.Context, d *db.DB, j job.Job) error {
+		var in bankTransfer
+		if err := j.Decode(&in); err != nil {
+			return err
+		}
+		now, err := d.Now(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.playedBank.Bring(in.Name, in.Reference, money.New(in.Currency, in.Units), now); err != nil {
+			return err
+		}
+		return engine.Collect(ctx, d, j)
+	}
 }
 
 // jobBankReturn has the sandbox's bank send a payment back.

@@ -194,7 +194,7 @@ func TestWalletAndInvoicePages(t *testing.T) {
 			o.d.fulfilled(made.PayrollID)
 		}
 		page := o.says(o.Get("/wallets?asset=BTC&since=2020-01-01"), "more came for a payroll than it took", "1 to 2 of 2", "<svg", "Balance in BTC over time", "0.00404000\u00a0BTC")
-		o.silent(o.Get("/wallets?asset=EUR"), "1 to 2 of 2")
+		o.silent(o.says(o.Get("/wallets?asset=EUR"), "Add money by bank transfer", "DE89 3704", strings.ToUpper(strings.ReplaceAll(o.d.seed.CompanyID, "_", ""))), "1 to 2 of 2")
 		if got := o.says(o.Get("/wallets/statement.pdf?asset=BTC"), "%PDF-1"); got.Header.Get("Content-Type") != "application/pdf" || !strings.Contains(got.Header.Get("Content-Disposition"), "statement-BTC-") {
 			t.Errorf("%v", got.Header)
 		}

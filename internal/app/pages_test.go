@@ -226,7 +226,7 @@ func TestPayrollByForm(t *testing.T) {
 		at := made.Location()
 		id := strings.Split(at, "/")[2]
 		asked := o.d.look(id)
-		page := o.says(o.Get(at), "Send exactly", string(asked.Quote.Amount), "regtest", "minutes left", "No deposit has been seen yet.", "<svg", `href="bitcoin:bcrt1`)
+		page := o.says(o.Get(at), "Send exactly", string(asked.Quote.Amount), "BTC · Regtest", "minutes left", "No deposit has been seen yet.", "<svg", `href="bitcoin:bcrt1`)
 		if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("policy %s", policy)
 		}
@@ -245,6 +245,19 @@ func TestPayrollByForm(t *testing.T) {
 		if got := o.Get("/payrolls/" + id + "/statement.pdf"); got.Status != 200 || !strings.HasPrefix(got.Text, "%PDF-") || got.Header.Get("Content-Type") != "application/pdf" {
 			t.Errorf("the statement: %d %v", got.Status, got.Header)
 		}
+
+		// The same in a dollar token, and by bank.
+		bea := o.d.bankPayee()
+		form = o.says(o.Get("/payrolls/new"), "A payment in ETH on the network Base", "A bank transfer")
+		token := o.says(o.Submit(form, "/payrolls/new", "amount."+bea, "20", "funding_method", "crypto/USDC/base"), "A payment in USDC on the network Base")
+		o.says(o.Get(o.Submit(token, "/payrolls").Location()), "Send USDC to this address", "USDC · Base", "only on the network Base", `href="ethereum:0x`, "20.20")
+		transfer := o.Submit(o.says(o.Submit(form, "/payrolls/new", "amount."+bea, "30", "funding_method", "bank"), "A bank transfer"), "/payrolls").Location()
+		id = strings.Split(transfer, "/")[2]
+		page = o.says(o.Get(transfer), "Transfer to this account", "Stipend Sandbox", "091000019", strings.ToUpper(strings.ReplaceAll(id, "_", "")), "30.30")
+		o.silent(page, "The price holds until", "<svg", "taken back by the chain")
+		o.Submit(page, "/payrolls/"+id+"/sandbox/deposit", "kind", "exact")
+		o.d.fulfilled(id)
+		o.says(o.Get(transfer), "trf_", "No money is asked for any more")
 
 		// The clock moves for whoever may; then the price has ended.
 		late := o.Submit(o.Submit(form, "/payrolls/new", "amount."+ada, "10"), "/payrolls")
@@ -331,6 +344,10 @@ func TestPayrollInABrowser(t *testing.T) {
 	b.Check(base + "/payrolls/new")
 	b.Check(base + "/payrolls/import")
 	b.Check(base + fund)
+	bea := o.d.bankPayee()
+	for _, more := range []string{`"funding_currency":"USDC",`, `"funding_method":"bank",`} {
+		b.Check(base + "/payrolls/" + o.d.create(pays(more, "20", bea)).PayrollID + "/fund")
+	}
 
 	if *screenshots != "" {
 		o.picture(b.Open(base+"/overview", webtest.Look{Width: 960}), "overview")

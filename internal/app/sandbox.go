@@ -25,13 +25,14 @@ import (
 
 // What the sandbox refuses.
 var (
-	errNotSimulated = fault.New(fault.Conflict, "invalid_state", "This sandbox follows a real node: pay with a wallet.")
-	errNoQuote      = fault.New(fault.Conflict, "invalid_state", "This payroll is not funded on the chain, so there is nothing to pay.")
-	errNothingDue   = fault.New(fault.Conflict, "invalid_state", "It is already paid in full. Give an amount to pay more.")
-	errTooSlow      = fault.New(fault.Unavailable, "retry_later", "The chain did not show the payment in time. Look again; it may still come.")
-	errMined        = fault.New(fault.Conflict, "invalid_state", "A block took the payment before it could be replaced. Try again.")
-	errNotByBank    = fault.New(fault.Conflict, "invalid_state", "No bank has paid any of this payment, so none can send it back.")
-	errPaidOut      = fault.New(fault.Conflict, "already_processing", "This payment is already being paid out.")
+	errNotSimulated  = fault.New(fault.Conflict, "invalid_state", "This sandbox follows a real node: pay with a wallet.")
+	errNoQuote       = fault.New(fault.Conflict, "invalid_state", "This payroll is not funded on the chain, so there is nothing to pay.")
+	errNothingDue    = fault.New(fault.Conflict, "invalid_state", "It is already paid in full. Give an amount to pay more.")
+	errTooSlow       = fault.New(fault.Unavailable, "retry_later", "The chain did not show the payment in time. Look again; it may still come.")
+	errMined         = fault.New(fault.Conflict, "invalid_state", "A block took the payment before it could be replaced. Try again.")
+	errNotByBank     = fault.New(fault.Conflict, "invalid_state", "No bank has paid any of this payment, so none can send it back.")
+	errNotByTransfer = fault.New(fault.Invalid, "invalid_parameter", "A bank transfer is exact, under or over. Move the clock for a late one.").At("body", "/kind")
+	errPaidOut       = fault.New(fault.Conflict, "already_processing", "This payment is already being paid out.")
 )
 
 // sandbox moves the simulated world for the sandbox's routes: it is the payer, the miner and the clock.
@@ -58,16 +59,25 @@ type payable struct {
 	id, companyID string
 	address       string
 	quote         *quote.Quote
+	transfer      *payroll.Transfer // that funds it, nil where it is funded otherwise
 }
 
 // find reads what is to be paid.
 func (x *sandbox) find(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (payable, error) {
 	if strings.HasPrefix(id, "clm_") {
 		c, err := x.claims.Get(ctx, tx, by, "", id)
-		return payable{c.ID, c.CompanyID, c.Address, c.Quote}, err
+		return payable{c.ID, c.CompanyID, c.Address, c.Quote, nil}, err
 	}
-	p, err := x.pay.Get(ctx, tx, by, id)
-	return payable{p.ID, p.CompanyID, p.Address, p.Quote}, err
+	p, err := x.pay.Head(ctx, tx, by, id)
+	if err != nil {
+		return payable{}, err
+	}
+	found := payable{p.ID, p.CompanyID, p.Address, p.Quote, nil}
+	if t, ok, err := x.pay.Transfer(&p); err != nil || ok {
+		found.transfer = &t
+		return found, err
+	}
+	return found, nil
 }
 
 // Deposit pays a payroll or a claim of the principal's company as kind says, or with an amount of its own ("" for none), and
@@ -82,11 +92,17 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 		if p, err = x.find(ctx, tx, by, objectID); err != nil {
 			return err
 		}
+		if p.transfer != nil && !slices.Contains([]string{depositExact, depositUnder, depositOver}, kind) {
+			return errNotByTransfer
+		}
 		due, err = depositAmount(ctx, tx, p, kind, amount)
 		return err
 	})
 	if err != nil {
 		return "", err
+	}
+	if p.transfer != nil {
+		return x.transfer(ctx, p, due)
 	}
 	hand := x.hand(p.quote.Network)
 	if hand == nil {
@@ -138,6 +154,18 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 	return txid, nil
 }
 
+// transfer has somebody pay to the house's account at the sandbox's bank, and says by which name of the bank's.
+func (x *sandbox) transfer(ctx context.Context, p payable, amount money.Amount) (name string, err error) {
+	if x.s.cfg.BankDir != "" || x.s.cfg.BankSFTP != "" {
+		return "", errNotSimulated
+	}
+	return name, x.s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		name = tx.NewID("bnk")
+		job.Enqueue(tx, job.New{CompanyID: p.companyID, Kind: jobBankTransfer, Payload: bankTransfer{name, p.transfer.Reference, amount.Asset(), amount.Units()}})
+		return nil
+	})
+}
+
 // hand moves a simulated chain.
 type hand interface {
 	Pay(ctx context.Context, address string, amount money.Amount) (txid string, err error)
@@ -171,10 +199,10 @@ func (x *sandbox) hand(network string) hand {
 
 // depositAmount is what the kind means for a payroll or a claim.
 func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount string) (money.Amount, error) {
-	if p.quote == nil || p.address == "" {
+	if p.transfer == nil && (p.quote == nil || p.address == "") {
 		return money.Amount{}, errNoQuote
 	}
-	asset := p.quote.Funding.Asset()
+	asset := p.asset()
 	if amount != "" {
 		a, err := money.Parse(asset, amount)
 		if err == nil && a.Sign() <= 0 {
@@ -182,15 +210,9 @@ func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount strin
 		}
 		return a, err
 	}
-	due := p.quote.Funding.Units()
-	all, err := deposit.ForObject(ctx, tx, p.companyID, p.id)
+	due, err := p.due(ctx, tx)
 	if err != nil {
 		return money.Amount{}, err
-	}
-	for _, d := range all {
-		if d.State.Live() && d.QuoteID == p.quote.ID {
-			due -= d.Amount.Units()
-		}
 	}
 	if due <= 0 {
 		return money.Amount{}, errNothingDue
@@ -202,6 +224,28 @@ func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount strin
 		due += due / 10
 	}
 	return money.New(asset, due), nil
+}
+
+func (p payable) asset() money.Asset {
+	if p.transfer != nil {
+		return p.transfer.Amount.Asset()
+	}
+	return p.quote.Funding.Asset()
+}
+
+// due is what nobody has paid yet.
+func (p payable) due(ctx context.Context, tx *db.Tx) (int64, error) {
+	if p.transfer != nil {
+		return p.transfer.Amount.Units(), nil
+	}
+	due := p.quote.Funding.Units()
+	all, err := deposit.ForObject(ctx, tx, p.companyID, p.id)
+	for _, d := range all {
+		if d.State.Live() && d.QuoteID == p.quote.ID {
+			due -= d.Amount.Units()
+		}
+	}
+	return due, err
 }
 
 // await waits until the watcher has seen an output of the payment that is as wanted.

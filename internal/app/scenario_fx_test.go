@@ -73,7 +73,7 @@ func paidOutOfTheHouse(d *door) {
 	}
 	listed := strings.Fields(d.prints("hello", TransfersListCmd{Storage: storage, Limit: 10}))
 	id := listed[7] // after the seven heads
-	d.prints("in the balance of", TransfersAssignCmd{Storage: storage, ID: id, To: ledger.House})
+	d.prints("are credited to", TransfersAssignCmd{Storage: storage, ID: id, To: ledger.House})
 	d.prints("Nothing is in suspense", TransfersListCmd{Storage: storage, Limit: 10})
 	if _, err := d.run(TransfersSendBackCmd{Storage: storage, ID: id}); err == nil {
 		d.Error("what was assigned was sent back")

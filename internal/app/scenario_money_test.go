@@ -371,3 +371,55 @@ func noDestination(d *door) {
 		}
 	})
 }
+
+// A payroll is paid by transfers to the house's bank that name it: a part, then more than the rest. The payees get theirs, and what is
+// too much is the company's. What comes for one that is cancelled is the company's too.
+func fundedByBank(d *door) {
+	payee := d.bankPayee()
+	type asked struct {
+		ID       string `json:"payroll_id"`
+		Transfer *struct {
+			Holder    string      `json:"account_holder_name"`
+			Routing   string      `json:"routing_number"`
+			Number    string      `json:"account_number"`
+			Currency  string      `json:"currency"`
+			Amount    json.Number `json:"amount"`
+			Reference string      `json:"reference"`
+		} `json:"bank_transfer"`
+	}
+	var made, again asked
+	d.decode(d.ok("POST", createPath, pays(`"funding_method":"bank",`, "250.00", payee), "Idempotency-Key", freshKey()), &made)
+	if b := made.Transfer; b == nil || b.Amount != "252.50" || b.Currency != "USD" || b.Routing == "" || b.Number == "" ||
+		b.Reference != strings.ToUpper(strings.ReplaceAll(made.ID, "_", "")) {
+		d.Fatalf("%+v", b)
+	}
+	had := d.balanceIn(ledger.CompanyFunds, "", money.USD)
+	d.deposit(made.ID, "under", "") // 227.25
+	d.until(made.ID, "a part has come", func(v scene) bool { return v.FundingState == "partial" && v.deposits("confirmed") == 1 })
+	if d.decode(d.ok("GET", "/api/company/payrolls/"+made.ID, ""), &again); again.Transfer == nil || again.Transfer.Amount != "25.25" {
+		d.Errorf("what is due still: %+v", again.Transfer)
+	}
+	d.deposit(made.ID, "exact", "30.00")
+	v := d.fulfilled(made.ID)
+	if v.FundingState != "over" || v.deposits("confirmed") != 2 {
+		d.Errorf("%+v", v)
+	}
+	if got, err := d.balanceIn(ledger.CompanyFunds, "", money.USD).Sub(had); err != nil || got.Units() != 4_75 {
+		d.Errorf("the company has %s USD more", got)
+	}
+	again = asked{}
+	if d.decode(d.ok("GET", "/api/company/payrolls/"+made.ID, ""), &again); again.Transfer != nil {
+		d.Error("a payroll that is paid asks for a transfer")
+	}
+
+	dropped := d.create(pays(`"funding_method":"bank",`, "100.00", payee))
+	d.ok("POST", "/api/company/payroll/cancel", `{"payroll_id":"`+dropped.PayrollID+`"}`)
+	d.deposit(dropped.PayrollID, "exact", "101.00")
+	d.until(dropped.PayrollID, "what came late is the company's", func(v scene) bool { return v.Status == "cancelled" && v.FundingState == "over" })
+	for _, kind := range []string{"late", "replaced", "reorged"} {
+		d.refused(422, "invalid_parameter", "POST", "/api/sandbox/deposit", `{"payroll_id":"`+dropped.PayrollID+`","kind":"`+kind+`"}`)
+	}
+	if got, err := d.balanceIn(ledger.CompanyFunds, "", money.USD).Sub(had); err != nil || got.Units() != 4_75+101_00 {
+		d.Errorf("the company has %s USD more", got)
+	}
+}

@@ -30,6 +30,7 @@ func TestScenarios(t *testing.T) {
 			{"cancel, then deposit", cancelThenDeposit},
 			{"half to a bank", halfToBank},
 			{"paid out of what the house owns", paidOutOfTheHouse},
+			{"funded by bank", fundedByBank},
 			{"funded on a network of accounts", fundedOnANetworkOfAccounts},
 			{"paid on a network of accounts", paidOnANetworkOfAccounts},
 			{"same key again", sameKeyAgain},

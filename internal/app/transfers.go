@@ -112,18 +112,17 @@ func oneLine(s string) string {
 // TransfersAssignCmd decides whose a transfer is.
 type TransfersAssignCmd struct {
 	Storage
-	ID      string `arg:"" help:"The transfer."`
-	To      string `required:"" help:"Id of the company (com_…) or user (usr_…) whose balance gets it."`
-	Invoice string `help:"Id of the user's open invoice that it pays, if any."`
+	ID string `arg:"" help:"The transfer."`
+	To string `required:"" help:"Id of whose it is, or what it pays: a company (com_…), user (usr_…), payer (pyr_…), open invoice (inv_…) or payroll (prl_…)."`
 }
 
 // Run books it.
 func (c TransfersAssignCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
 		return plain(d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			t, err := transfer.Assign(ctx, tx, c.ID, c.To, c.Invoice)
+			t, err := transfer.Assign(ctx, tx, c.ID, c.To)
 			if err == nil {
-				fmt.Fprintf(std.Out, "%s %s are in the balance of %s.\n", t.Amount, t.Amount.Asset(), t.OwnerID)
+				fmt.Fprintf(std.Out, "%s %s are credited to %s.\n", t.Amount, t.Amount.Asset(), t.OwnerID)
 			}
 			return err
 		}))

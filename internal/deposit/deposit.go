@@ -1,4 +1,4 @@
-// Package deposit is money coming in: every paid Lightning invoice, and every output that pays an address which was given out for an object (a payroll or a
+// Package deposit is money coming in: every paid Lightning invoice, every bank transfer that funds something, and every output that pays an address which was given out for an object (a payroll or a
 // claim), from its first sight to its confirmations and, where the chain takes it back, back again.
 //
 //	seen → confirmed → reverted → confirmed
@@ -80,7 +80,7 @@ type Deposit struct {
 	Chain     string
 	chain.Outpoint
 	ObjectID   string
-	QuoteID    string // the quote that values it; "" when no object expects it
+	QuoteID    string // the quote that values it, or the object itself where nothing is exchanged; "" when no object expects it
 	Address    string
 	Amount     money.Amount
 	State      State

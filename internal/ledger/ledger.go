@@ -416,11 +416,14 @@ func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 // ErrWrong is a Report with problems, as an error.
 var ErrWrong = errors.New("the books are not right")
 
-// WalletOf is the account of what the service holds of an asset on a chain, with its dimension. Bitcoin has its own; what else is
-// on chains is kept apart by chain.
-func WalletOf(asset money.Asset, chain string) (Code, string) {
-	if asset == money.BTC {
+// WalletOf is the account of what the service holds of an asset on a chain, or of a currency in a bank account, with its dimension.
+// Bitcoin has its own; what else is on chains is kept apart by chain.
+func WalletOf(asset money.Asset, place string) (Code, string) {
+	switch {
+	case asset == money.BTC:
 		return HotWallet, ""
+	case asset.IsCrypto():
+		return OtherWallets, place
 	}
-	return OtherWallets, chain
+	return Bank, place
 }

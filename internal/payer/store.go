@@ -50,6 +50,19 @@ func Get(ctx context.Context, tx *db.Tx, ownerID, payerID string) (Payer, error)
 	return p, err
 }
 
+// ByID finds a payer whoever's it is, for who runs the service. It returns ErrNotFound.
+func ByID(ctx context.Context, tx *db.Tx, payerID string) (Payer, error) {
+	var ownerID string
+	err := tx.QueryRow(ctx, "SELECT owner_id FROM payers WHERE payer_id = $1", payerID).Scan(&ownerID)
+	if errors.Is(err, db.ErrNoRows) {
+		return Payer{}, ErrNotFound
+	}
+	if err != nil {
+		return Payer{}, err
+	}
+	return Get(ctx, tx, ownerID, payerID)
+}
+
 // Of lists an owner's payers that are not deleted, newest first, without their details.
 func Of(ctx context.Context, tx *db.Tx, ownerID string) ([]Payer, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM payers WHERE owner_id = $1 AND status = 'active' ORDER BY created_at DESC, payer_id DESC", ownerID)

@@ -258,7 +258,7 @@ func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal,
 
 // withdraw ends a payroll that waits for an approval, for a reason or none.
 func (p *Payroll) withdraw(ctx context.Context, tx *db.Tx, reason string) error {
-	if p.FundingMethod != MethodCrypto {
+	if !p.FromOutside() {
 		return p.giveBack(ctx, tx, reason)
 	}
 	f, err := look(ctx, tx, p)

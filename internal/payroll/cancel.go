@@ -31,7 +31,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return *p, nil
 	case Pending, ExpiredUnfunded:
 	case Received:
-		if p.FundingMethod == MethodCrypto {
+		if p.FromOutside() {
 			return *p, ErrState.Detailf("This payroll is funded and about to be released.")
 		}
 		return *p, p.giveBack(ctx, tx, "")

@@ -59,7 +59,7 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	if err != nil {
 		return plan{}, company, err
 	}
-	t, err := newPlan(*p, company, held, s.Accounts, named, payees, all, list)
+	t, err := newPlan(*p, company, held, s.Accounts, s.Banks, named, payees, all, list)
 	t.named = named
 	if err != nil || !list.Empty() {
 		return t, company, err
@@ -155,9 +155,12 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := p.takeInvoices(ctx, tx); err != nil {
 		return Payroll{}, err
 	}
-	if t.method == MethodCrypto {
+	switch t.method {
+	case MethodCrypto:
 		err = s.createOnChain(ctx, tx, p, t.network)
-	} else {
+	case MethodBank:
+		err = p.createPending(tx)
+	default:
 		err = s.createFromBalance(ctx, tx, p)
 	}
 	return *p, err
@@ -219,6 +222,11 @@ func (s *Service) createOnChain(ctx context.Context, tx *db.Tx, p *Payroll, netw
 		return err
 	}
 	p.Quote = &q
+	return p.createPending(tx)
+}
+
+// createPending writes a payroll that waits for its money.
+func (p *Payroll) createPending(tx *db.Tx) error {
 	insertPayroll(tx, p)
 	db.History(tx, p.CompanyID, p.ID, p.Version, "", string(p.State), reasonCreated)
 	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobExpire, Payload: idPayload{p.ID}, RunAt: tx.Now().Add(UnfundedAfter)})
@@ -294,7 +302,7 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 	}
 	v := Preview{
 		Currency: t.currency, FundingMethod: t.method, FundingCurrency: t.funding,
-		Volume: t.volume, Fees: t.fees, Total: t.total, Items: t.items,
+		FundingNetwork: t.network, Volume: t.volume, Fees: t.fees, Total: t.total, Items: t.items,
 	}
 	if err := company.Active(); err != nil {
 		if err := list.AddErr(err, ""); err != nil {
@@ -337,7 +345,10 @@ func (s *Service) previewFunding(ctx context.Context, tx *db.Tx, companyID strin
 		}
 		return list.AddErr(err, "/funding_currency")
 	}
-	if v.FundingMethod == MethodCrypto {
+	switch v.FundingMethod {
+	case MethodBank:
+		return nil
+	case MethodCrypto:
 		if v.Funding.Cmp(quote.Least(v.FundingCurrency, false)) < 0 {
 			list.Add(quote.ErrTooSmall.Code, "/to_pay", quote.ErrTooSmall.Detail)
 		}

@@ -44,7 +44,7 @@ func (s *Service) Fund(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	if p.FundingMethod != MethodCrypto {
+	if !p.FromOutside() {
 		return nil
 	}
 	f, err := look(ctx, tx, p)
@@ -164,7 +164,7 @@ func (f *funding) credit(ctx context.Context, tx *db.Tx, d deposit.Deposit) erro
 	}
 	r.price, r.rate, r.late = d.QuoteID, money.Rate{}, !d.Timely
 	room := money.Zero(p.FundingCurrency)
-	if q, known := f.quotes[d.QuoteID]; known && d.Timely {
+	if q, known := f.quotes[d.QuoteID]; d.Timely && (known || d.ByBank()) {
 		if f.p.Currency != f.p.FundingCurrency {
 			r.rate = q.Rate
 		}
@@ -172,7 +172,7 @@ func (f *funding) credit(ctx context.Context, tx *db.Tx, d deposit.Deposit) erro
 		if err != nil {
 			return err
 		}
-		if room, err = c.Room(q.ID, q.Rate); err != nil {
+		if room, err = c.Room(d.QuoteID, q.Rate); err != nil {
 			return err
 		}
 	} else {

@@ -40,6 +40,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/screening"
 )
 
@@ -79,6 +80,7 @@ const (
 // wallet's currency.
 const (
 	MethodCrypto = "crypto"
+	MethodBank   = "bank" // a transfer in the payroll's own currency, without a quote
 	MethodWallet = "wallet"
 )
 
@@ -213,6 +215,7 @@ type Preview struct {
 	Currency        money.Asset
 	FundingMethod   string
 	FundingCurrency money.Asset
+	FundingNetwork  string // of accounts; "" is Bitcoin's, or none
 	Volume          money.Amount
 	Fees            money.Amount
 	Total           money.Amount
@@ -238,6 +241,7 @@ type Service struct {
 	ChainName     string
 	Network       string
 	Accounts      chain.Accounts // networks of accounts, on which payrolls can be funded too
+	Banks         []bank.Account // of the house, to which payrolls can be funded by transfer
 	SpreadBps     int64
 	QuoteValidity time.Duration
 	// AutoRequote is the largest late deposit, in payroll currency units of USD or its

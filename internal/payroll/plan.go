@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/recipient"
 )
 
@@ -136,7 +137,7 @@ func method(p CreateParams, c identity.Company) string {
 
 // terms settles how the payroll is denominated and funded; held is the currency of the wallet that the method names, ""
 // where the company has no such one. Problems go to list; ok says whether amounts can be read at all.
-func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, list *fault.List) (t plan, ok bool) {
+func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, banks []bank.Account, list *fault.List) (t plan, ok bool) {
 	t.companyID, t.externalID, t.tolerance, t.accounts = c.ID, p.ExternalID, c.ToleranceBps, accounts
 	if len(p.ExternalID) > maxExternal {
 		list.Add("invalid_parameter", "/external_id", fmt.Sprintf("external_id has at most %d characters.", maxExternal))
@@ -158,6 +159,9 @@ func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.
 	switch {
 	case t.method == MethodCrypto:
 		fallback = money.BTC
+	case t.method == MethodBank:
+		t.byBank(p, banks, list)
+		return t, ok
 	case t.method == MethodWallet:
 		fallback = t.currency
 	case walletID.MatchString(t.method):
@@ -171,7 +175,7 @@ func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.
 		t.funding = held
 		return t, ok
 	default:
-		list.Add("invalid_parameter", "/funding_method", "funding_method is crypto, wallet, or the id of one of the company's wallets.")
+		list.Add("invalid_parameter", "/funding_method", "funding_method is crypto, bank, wallet, or the id of one of the company's wallets.")
 		return t, ok
 	}
 	a, known := money.Lookup(cmp.Or(p.FundingCurrency, string(fallback)))
@@ -192,6 +196,20 @@ func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.
 	return t, ok
 }
 
+// byBank settles a payroll that is funded by transfer: in its own currency, of which the house has an account.
+func (t *plan) byBank(p CreateParams, banks []bank.Account, list *fault.List) {
+	t.funding = t.currency
+	if t.currency == "" {
+		return
+	}
+	if _, ok := receiving(banks, t.currency); !ok {
+		list.Add("currency_not_supported", "/funding_method", "This installation has no bank account in "+string(t.currency)+" that a payroll could be funded on.")
+	}
+	if p.FundingCurrency != "" && p.FundingCurrency != string(t.currency) {
+		list.Add("currency_not_supported", "/funding_currency", "A bank transfer funds a payroll in the payroll's own currency.")
+	}
+}
+
 // network settles on which of several networks a payroll is funded.
 func network(asked string, a money.Asset, on []string, list *fault.List) string {
 	switch {
@@ -209,10 +227,10 @@ func network(asked string, a money.Asset, on []string, list *fault.List) string 
 
 // newPlan applies every rule that needs no clock, rate or balance. Problems are noted all
 // at once; the plan is only whole when the list stays empty.
-func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, named map[string]invoice.Invoice, payees map[string]recipient.Payee,
+func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, banks []bank.Account, named map[string]invoice.Invoice, payees map[string]recipient.Payee,
 	all map[string][]distribution.Distribution, list *fault.List,
 ) (plan, error) {
-	t, readable := terms(p, c, held, accounts, list)
+	t, readable := terms(p, c, held, accounts, banks, list)
 	switch n := len(p.ToPay); {
 	case n == 0:
 		list.Add("missing_field", "/to_pay", "to_pay needs at least one item.")

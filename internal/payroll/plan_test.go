@@ -44,7 +44,7 @@ func planned(t *testing.T, p CreateParams, payees map[string]recipient.Payee, al
 	t.Helper()
 	p.CompanyID = contract.ID
 	var list fault.List
-	got, err := newPlan(p, contract, "", chain.Accounts{}, nil, payees, all, &list)
+	got, err := newPlan(p, contract, "", chain.Accounts{}, nil, nil, payees, all, &list)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -506,3 +506,10 @@ func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, payrollID string) 
 		companyID, payrollID, ReasonRelease).Scan(&n)
 	return n == 1, err
 }
+
+// dueByBank are payrolls, two at most, that wait for a transfer of exactly this amount.
+func dueByBank(ctx context.Context, tx *db.Tx, companyID string, amount money.Amount) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT payroll_id FROM payrolls WHERE company_id = $1 AND state = 'pending' AND funding_method = 'bank'
+		AND funding_currency = $2 AND total - escrow = $3 ORDER BY payroll_id LIMIT 2`, companyID, string(amount.Asset()), amount.Units())
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}

@@ -115,7 +115,7 @@ func (c Coverage) Verdict(id string, rate money.Rate, bps int64) (covered bool, 
 	if err != nil || left.IsZero() {
 		return err == nil, none, err
 	}
-	if rate.IsZero() {
+	if rate.IsZero() && c.asset != c.total.Asset() {
 		return false, none, nil
 	}
 	short, err := c.Room(id, rate)

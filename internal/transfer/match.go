@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"regexp"
@@ -117,8 +118,9 @@ func (t *Transfer) byReference(ctx context.Context, tx *db.Tx, named []string) e
 	return nil
 }
 
-// pays finds what of its owner's a credit pays: the pay run that the payer named, the payer by their name, and an invoice, by its
-// id or number or, where that names none, by the payer and the exact amount.
+// pays finds what of its owner's a credit pays: the pay run that the payer named or, where they named nothing, the one that waits
+// for exactly this amount; else the payer by their name, and an invoice, by its id or number or, where that names none, by the payer
+// and the exact amount.
 func (t *Transfer) pays(ctx context.Context, tx *db.Tx, named []string) error {
 	for _, id := range named {
 		if !strings.HasPrefix(id, "prl_") {
@@ -130,6 +132,17 @@ func (t *Transfer) pays(ctx context.Context, tx *db.Tx, named []string) error {
 		}
 		if company == t.OwnerID {
 			t.PayrollID = id
+		}
+	}
+	var err error
+	if len(named) == 0 && strings.HasPrefix(t.OwnerID, "com_") {
+		if t.PayrollID, err = payroll.AwaitsTransfer(ctx, tx, t.OwnerID, t.Amount); err != nil {
+			return err
+		}
+	}
+	if t.PayrollID != "" {
+		if t.funds, err = payroll.TakesTransfer(ctx, tx, t.OwnerID, t.PayrollID, t.Amount.Asset()); err != nil || t.funds {
+			return err
 		}
 	}
 	payers, err := payer.Of(ctx, tx, t.OwnerID)
@@ -190,9 +203,9 @@ func List(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, erro
 	return list(ctx, tx, all, limit)
 }
 
-// Assign says whose a transfer in suspense is, and with an id which of their open invoices it pays; [ledger.House] is the operator's
-// own money. It is the operator's word: the currency need not be that of a funding account.
-func Assign(ctx context.Context, tx *db.Tx, id, ownerID, invoiceID string) (Transfer, error) {
+// Assign says whose a transfer in suspense is: a company's or user's, or that of whoever an open invoice, a payer or a payroll belongs
+// to, by id; [ledger.House] is the operator's own money. It is the operator's word: the currency need not be that of a funding account.
+func Assign(ctx context.Context, tx *db.Tx, id, to string) (Transfer, error) {
 	t, err := find(ctx, tx, id)
 	if err != nil {
 		return t, err
@@ -200,22 +213,8 @@ func Assign(ctx context.Context, tx *db.Tx, id, ownerID, invoiceID string) (Tran
 	if t.State != Suspense {
 		return t, ErrState
 	}
-	if err := isOwner(ctx, tx, ownerID); err != nil {
+	if err := t.give(ctx, tx, to); err != nil {
 		return t, err
-	}
-	t.OwnerID = ownerID
-	if invoiceID != "" {
-		open, err := invoice.Open(ctx, tx, ownerID, t.Amount.Asset())
-		if err != nil {
-			return t, err
-		}
-		i := slices.IndexFunc(open, func(v invoice.Invoice) bool { return v.ID == invoiceID })
-		if i < 0 {
-			return t, errInvoice
-		}
-		if err := t.count(ctx, tx, open[i]); err != nil {
-			return t, err
-		}
 	}
 	if err := t.move(ctx, tx, Credited, ReasonOperator); err != nil {
 		return t, err
@@ -224,7 +223,46 @@ func Assign(ctx context.Context, tx *db.Tx, id, ownerID, invoiceID string) (Tran
 		ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.BankAccount, t.Amount)); err != nil {
 		return t, err
 	}
-	return t, t.post(tx, "credit", ownerID, ledger.Debit(ledger.Bank, t.BankAccount, t.Amount), ledger.Credit(t.place(), "", t.Amount))
+	return t, t.credit(ctx, tx)
+}
+
+// give finds the owner of what an id names, and what of theirs the transfer pays.
+func (t *Transfer) give(ctx context.Context, tx *db.Tx, to string) error {
+	kind, _, _ := strings.Cut(to, "_")
+	switch kind {
+	case "inv":
+		found, err := invoice.Named(ctx, tx, []string{to})
+		if err != nil {
+			return err
+		}
+		v := found[to]
+		open, err := invoice.Open(ctx, tx, v.UserID, t.Amount.Asset())
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(open, func(o invoice.Invoice) bool { return o.ID == to }) {
+			return errInvoice
+		}
+		t.OwnerID = v.UserID
+		return t.count(ctx, tx, v)
+	case "pyr":
+		p, err := payer.ByID(ctx, tx, to)
+		if isUnknown(err) {
+			return errOwner
+		}
+		t.OwnerID, t.PayerID = p.OwnerID, p.ID
+		return err
+	case "prl":
+		company, err := payroll.CompanyOf(ctx, tx, to)
+		if err != nil || company == "" {
+			return cmp.Or(err, error(errOwner))
+		}
+		t.OwnerID, t.PayrollID = company, to
+		t.funds, err = payroll.TakesTransfer(ctx, tx, company, to, t.Amount.Asset())
+		return err
+	}
+	t.OwnerID = to
+	return isOwner(ctx, tx, to)
 }
 
 // SendBack books that the operator has the bank send a transfer in suspense back to where it came from. When the statement shows

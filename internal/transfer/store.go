@@ -117,8 +117,8 @@ func setSeen(ctx context.Context, tx *db.Tx, t Transfer, seen string) error {
 // update writes what can change of a transfer as its next version, provided that nobody else has written one.
 func update(ctx context.Context, tx *db.Tx, t *Transfer, from State) error {
 	n, err := tx.Exec(ctx, `UPDATE transfers SET state = $1, reason = $2, owner_id = $3, payer_id = $4, invoice_id = $5, invoice_part = $6,
-		version = version + 1, updated_at = $7 WHERE transfer_id = $8 AND version = $9 AND state = $10`,
-		string(t.State), t.Reason, t.OwnerID, t.PayerID, t.InvoiceID, t.part.Units(), db.Micros(tx.Now()), t.ID, t.Version, string(from))
+		payroll_id = $7, version = version + 1, updated_at = $8 WHERE transfer_id = $9 AND version = $10 AND state = $11`,
+		string(t.State), t.Reason, t.OwnerID, t.PayerID, t.InvoiceID, t.part.Units(), t.PayrollID, db.Micros(tx.Now()), t.ID, t.Version, string(from))
 	if err != nil {
 		return err
 	}

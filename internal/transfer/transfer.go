@@ -11,7 +11,8 @@
 // Whose it is: the owner of the funding account on whose number it was paid; otherwise the company or invoice whose id the payer
 // wrote. Everything else is in suspense (account 2500), with a reason. A credit that pays an open invoice of its owner, by the
 // invoice's id or number, or by the payer's name and the exact amount, is counted there; the money is the owner's balance in any
-// case. Nothing is guessed: where two fit, none is taken.
+// case. One for a payroll that is funded by bank, which the payer named or which waits for the exact amount, is a deposit of that
+// payroll, whose package books it. Nothing is guessed: where two fit, none is taken.
 package transfer
 
 import (
@@ -26,6 +27,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/ledger"
@@ -87,6 +89,7 @@ type Transfer struct {
 
 	likeness, seen string
 	part           money.Amount // counted as paid on the invoice
+	funds          bool         // the payroll books it, as its funding
 }
 
 // item is one line of a bank's message.
@@ -284,8 +287,15 @@ func (it *item) book(ctx context.Context, tx *db.Tx, told map[string]bool, s *Su
 			ledger.Debit(ledger.Bank, t.BankAccount, t.Amount), ledger.Credit(ledger.SuspenseUnknown, t.ID, t.Amount))
 	}
 	s.Credited++
-	return t.ID, t.post(tx, "credit", t.OwnerID,
-		ledger.Debit(ledger.Bank, t.BankAccount, t.Amount), ledger.Credit(ledger.CompanyFunds, "", t.Amount))
+	return t.ID, t.credit(ctx, tx)
+}
+
+// credit gives a credit to its owner: as funding of the payroll that it is for, else as balance.
+func (t *Transfer) credit(ctx context.Context, tx *db.Tx) error {
+	if t.funds {
+		return deposit.Transferred(ctx, tx, t.OwnerID, t.PayrollID, t.BankAccount, t.ID, t.Amount)
+	}
+	return t.post(tx, "credit", t.OwnerID, ledger.Debit(ledger.Bank, t.BankAccount, t.Amount), ledger.Credit(t.place(), "", t.Amount))
 }
 
 // known finds the credit that an item tells of, if it is booked: by a name of the bank's, or as one that says the same, which this
@@ -389,6 +399,11 @@ func (t *Transfer) giveBack(ctx context.Context, tx *db.Tx, reason string) error
 	if from == Suspense {
 		return t.post(tx, "return", ledger.House,
 			ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.BankAccount, t.Amount))
+	}
+	if t.PayrollID != "" {
+		if funded, err := deposit.TakenBack(ctx, tx, owner, t.BankAccount, t.ID); err != nil || funded {
+			return err
+		}
 	}
 	if err := tx.Flush(ctx); err != nil { // so that the balance is the one that this transaction leaves
 		return err

@@ -12,12 +12,17 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/funding"
+	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payer"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/recipient"
 )
 
 const pooled = "DE89370400440532013000" // the operator's account
@@ -353,31 +358,35 @@ func TestAnOperatorDecides(t *testing.T) {
 				return err
 			})
 		}
-		assign := func(transfer, owner, invoice string) error {
-			return try(func(ctx context.Context, tx *db.Tx) (Transfer, error) {
-				return Assign(ctx, tx, transfer, owner, invoice)
-			})
-		}
+		run := b.payroll("95.00")
 		first, second, third := waiting("x", "10.00"), waiting("y", "20.00"), waiting("z", "30.00")
+		fourth, fifth := waiting("u", "40.00"), waiting("v", "50.00")
 		for _, c := range []struct {
-			id, owner, invoice string
-			want               error
+			id, to string
+			want   error
 		}{
-			{"trf_none", b.user, "", ErrNotFound},
-			{first, "com_none", "", errOwner},
-			{first, "usr_none", "", errOwner},
-			{first, b.by.CompanyID, id, errInvoice},
-			{first, b.user, id, nil},
-			{first, b.user, "", ErrState},
-			{third, ledger.House, "", nil},
+			{"trf_none", b.user, ErrNotFound},
+			{first, "com_none", errOwner},
+			{first, "usr_none", errOwner},
+			{first, "pyr_none", errOwner},
+			{first, "prl_none", errOwner},
+			{first, "inv_none", errInvoice},
+			{first, "", errOwner},
+			{first, id, nil},
+			{first, b.user, ErrState},
+			{third, ledger.House, nil},
+			{fourth, b.payer, nil},
+			{fifth, run, nil},
 		} {
-			if err := assign(c.id, c.owner, c.invoice); !errors.Is(err, c.want) {
-				b.Errorf("%s to %s for %q: %v, want %v", c.id, c.owner, c.invoice, err, c.want)
+			err := try(func(ctx context.Context, tx *db.Tx) (Transfer, error) { return Assign(ctx, tx, c.id, c.to) })
+			if !errors.Is(err, c.want) {
+				b.Errorf("%s to %s: %v, want %v", c.id, c.to, err, c.want)
 			}
 		}
 		status, _ := b.invoice(id)
 		b.want("the invoice", status, invoice.Paid)
-		b.want("the balance", b.balance(b.user), 10_00)
+		b.want("the balance", b.balance(b.user), 50_00)
+		b.want("for the payroll", b.funding(run), "50.00 confirmed")
 		if err := try(func(ctx context.Context, tx *db.Tx) (Transfer, error) { return SendBack(ctx, tx, second) }); err != nil {
 			b.Error(err)
 		}
@@ -391,6 +400,84 @@ func TestAnOperatorDecides(t *testing.T) {
 			return errors.Join(err, err2)
 		})
 	})
+}
+
+// A transfer that names a payroll which is funded by bank, or is of exactly what one waits for, is a deposit of it; the bank may take
+// it back. One that names a payroll which is funded otherwise is the company's balance.
+func TestATransferFundsAPayroll(t *testing.T) {
+	run(t, func(b *branch) {
+		first, second := b.payroll("100.00"), b.payroll("200.00")
+		own := b.companysAccount()
+		named := credit{amount: "90.00", words: "wages " + strings.ToUpper(strings.ReplaceAll(first, "_", "")), servicer: "1"}
+		b.want("named", b.says("054", named), Summary{Credited: 1})
+		b.want("told again", b.says("053", named), Summary{Known: 1})
+		b.says("053", credit{amount: "200.00", to: own, servicer: "2"})
+		b.want("deposits", b.funding(first)+", "+b.funding(second), "90.00 confirmed, 200.00 confirmed")
+		b.says("053", credit{amount: "200.01", to: own, servicer: "3"})
+		b.want("of no payroll's amount", b.balance(b.by.CompanyID), 200_01)
+		b.payroll("100.00")
+		b.says("053", credit{amount: "100.00", to: own, servicer: "4"})
+		b.want("of the amount of two", b.balance(b.by.CompanyID), 300_01)
+		b.want("taken back", b.says("053", credit{amount: "90.00", debit: true, reversal: true, servicer: "1"}), Summary{Returned: 1})
+		b.want("deposit", b.funding(first), "90.00 evicted")
+		b.want("the balance", b.balance(b.by.CompanyID), 300_01)
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE payrolls SET funding_method = 'crypto' WHERE payroll_id = $1", second)
+			return err
+		})
+		b.says("053", credit{amount: "1.00", words: second, servicer: "5"})
+		b.want("for one that is funded otherwise", b.balance(b.by.CompanyID), 301_01)
+	})
+}
+
+// payroll makes one of the company's that waits for a transfer.
+func (b *branch) payroll(total string) (id string) {
+	b.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		pay := payroll.Service{Banks: []bank.Account{{Currency: money.EUR, Number: pooled}}, FX: fx.Desk{Open: true}}
+		r, err := recipient.Create(ctx, tx, b.sealer, b.by, recipient.CreateParams{Profile: identity.Profile{FirstName: "Ada", LastName: "Example", Country: "DE"}})
+		if err != nil {
+			return err
+		}
+		if err := tx.Insert(ctx, "distributions", []string{
+			"owner_id", "distribution_id", "kind", "symbol", "rail", "scheme", "country", "network", "address", "tag", "transfer_memo",
+			"sealed", "masked", "allocation", "created_at", "updated_at",
+		}, [][]any{{r.ID, tx.NewID("dst"), "fiat", "EUR", "bank", "", "DE", "", "", "", "", "", "{}", int64(100), int64(0), int64(0)}}); err != nil {
+			return err
+		}
+		p, err := pay.Create(ctx, tx, b.by, payroll.CreateParams{Currency: "EUR", FundingMethod: payroll.MethodBank, ToPay: []payroll.Payee{{AmountText: total, UserID: r.ID}}})
+		id = p.ID
+		return err
+	})
+	return id
+}
+
+// funding is what came in for a payroll.
+func (b *branch) funding(id string) (text string) {
+	b.Helper()
+	b.read(func(ctx context.Context, tx *db.Tx) error {
+		all, err := deposit.ForObject(ctx, tx, b.by.CompanyID, id)
+		for _, d := range all {
+			text += d.Amount.String() + " " + string(d.State)
+		}
+		return err
+	})
+	return text
+}
+
+// companysAccount is the number of a funding account of the company.
+func (b *branch) companysAccount() (number string) {
+	b.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		if _, err := tx.Exec(ctx, "UPDATE companies SET kyb_status = 'approved' WHERE company_id = $1", b.by.CompanyID); err != nil {
+			return err
+		}
+		s := funding.Service{Bank: funding.Sandbox{}, Sealer: b.sealer}
+		a, err := s.Open(ctx, tx, b.by, "", "EUR", funding.TermsVersion)
+		number = a.IBAN
+		return err
+	})
+	return number
 }
 
 // What its owner has spent by the time that a bank takes it back, they owe.

@@ -29,7 +29,9 @@ type fundingPage struct {
 	Plain            string // the amount, to be copied
 	Rate             string
 	Groups           []string // the address
-	Network          string
+	Asset, Network   string
+	Bank             []fact // the account to transfer to, nil on a chain
+	Reference        string
 	Test             bool          // the network's coins are worth nothing
 	Pay              template.URL  // for a wallet
 	QR               template.HTML // the same, for a camera
@@ -49,14 +51,27 @@ func showFunding(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	if p.FundingMethod != payroll.MethodCrypto {
+	if !p.FromOutside() {
 		return view{redirect: payrollPath(p.ID)}, nil
 	}
 	v := fundingPage{
 		Payroll: p, Path: payrollPath(p.ID), State: c.word("payroll.funding", string(p.FundingState)), Open: p.State == payroll.Pending,
-		Total: c.money(p.Total), Network: p.Network, Test: c.worthless(p.Network), Groups: groups(p.Address), Simulates: c.simulates() && c.session.Manages(),
+		Total: c.money(p.Total), Asset: string(p.FundingCurrency), Simulates: c.simulates() && c.session.Manages(),
 	}
 	v.Told = c.word("payroll.state", string(p.State)) + ": " + v.State
+	kinds := []string{"exact", "under", "over", "late", "replaced", "reorged"}
+	if p.FundingMethod == payroll.MethodBank {
+		kinds = kinds[:3]
+		t, ok, err := c.Payroll.Transfer(&p)
+		if err != nil {
+			return view{}, err
+		}
+		if v.Open = v.Open && ok; v.Open {
+			v.Bank, v.Reference, v.Amount, v.Plain = c.bankFacts(t), t.Reference, c.money(t.Amount), t.Amount.String()
+		}
+	} else {
+		v.Network, v.Test, v.Groups = networkName(p.Network), c.worthless(p.Network), groups(p.Address)
+	}
 	if q := p.Quote; q != nil && v.Open {
 		v.Amount, v.Plain = c.money(q.Funding), q.Funding.String()
 		v.Until, v.UntilISO = c.instant(q.ValidTo), q.ValidTo.UTC().Format(time.RFC3339)
@@ -89,7 +104,7 @@ func showFunding(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		return view{}, err
 	}
 	if v.Simulates {
-		for _, kind := range []string{"exact", "under", "over", "late", "replaced", "reorged"} {
+		for _, kind := range kinds {
 			v.Kinds = append(v.Kinds, option{Value: kind, Label: c.text("simulate." + kind)})
 		}
 		v.Given = c.field(field{Name: "amount", Most: 30})
@@ -98,6 +113,31 @@ func showFunding(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		}
 	}
 	return view{page: "fund", title: c.text("fund.title", p.ID), wide: true, live: c.url(payrollPath(p.ID) + "/fund/live"), data: v}, nil
+}
+
+// fact is a figure with its name, to be copied as it stands.
+type fact struct{ Name, Value string }
+
+// bankFacts are where somebody transfers money to, and with which reference.
+func (c *call) bankFacts(t payroll.Transfer) (all []fact) {
+	iban, number := t.To.Numbers()
+	for _, f := range []fact{
+		{"fund.bank.holder", t.To.Name}, {"fund.bank.iban", strings.Join(groups(iban), " ")}, {"fund.bank.bic", t.To.BIC},
+		{"fund.bank.routing", t.To.Routing}, {"fund.bank.number", number}, {"fund.bank.reference", t.Reference},
+	} {
+		if f.Value != "" {
+			all = append(all, fact{c.text(f.Name), f.Value})
+		}
+	}
+	return all
+}
+
+// networkName is a network as people call it.
+func networkName(name string) string {
+	if name == "" {
+		return ""
+	}
+	return strings.ToUpper(name[:1]) + name[1:]
 }
 
 // worthless says that a network's coins are.
@@ -144,18 +184,23 @@ func (c *call) depositTable(ctx context.Context, tx *db.Tx, p payroll.Payroll) (
 		return t, err
 	}
 	for _, d := range all {
-		o, err := chain.GetOutput(ctx, tx, d.Chain, d.Outpoint)
-		if err != nil {
-			return t, err
-		}
 		state := cell{Text: c.word("deposit.state", string(d.State))}
 		if !d.Timely {
 			state.Lines = []cell{{Text: c.text("deposits.late")}}
 		}
-		t.Rows = append(t.Rows, []cell{
-			c.at(d.FirstSeen), c.amount(d.Amount), state,
-			{Text: c.text("deposits.of", c.count(min(o.Depth, d.Wanted)), c.count(d.Wanted)), Kind: "number"}, code(d.TxID),
-		})
+		confirmations := cell{Kind: "number"}
+		if d.ByBank() {
+			if d.State == deposit.Evicted {
+				state.Text = c.text("deposit.state.taken_back")
+			}
+		} else {
+			o, err := chain.GetOutput(ctx, tx, d.Chain, d.Outpoint)
+			if err != nil {
+				return t, err
+			}
+			confirmations.Text = c.text("deposits.of", c.count(min(o.Depth, d.Wanted)), c.count(d.Wanted))
+		}
+		t.Rows = append(t.Rows, []cell{c.at(d.FirstSeen), c.amount(d.Amount), state, confirmations, code(d.TxID)})
 	}
 	return t, nil
 }

@@ -38,7 +38,7 @@ var (
 type draft struct {
 	ExternalID string      `json:"external_id,omitempty"`
 	Currency   string      `json:"currency,omitempty"`
-	Method     string      `json:"funding_method,omitempty"`
+	Method     string      `json:"funding_method,omitempty"` // crypto/USDC/base names a coin and its network, too
 	Items      []draftItem `json:"items"`
 }
 
@@ -55,7 +55,9 @@ type draftItem struct {
 
 // params is the draft in the domain's words.
 func (d draft) params() payroll.CreateParams {
-	p := payroll.CreateParams{ExternalID: d.ExternalID, Currency: d.Currency, FundingMethod: d.Method}
+	p := payroll.CreateParams{ExternalID: d.ExternalID, Currency: d.Currency}
+	p.FundingMethod, p.FundingCurrency, _ = strings.Cut(d.Method, "/")
+	p.FundingCurrency, p.FundingNetwork, _ = strings.Cut(p.FundingCurrency, "/")
 	for _, it := range d.Items {
 		p.ToPay = append(p.ToPay, payroll.Payee{
 			UserID: it.Payee, AmountText: it.Amount, Description: it.Description, Category: it.Category, ExternalPaymentID: it.External,
@@ -74,6 +76,14 @@ func (c *call) terms(ctx context.Context, tx *db.Tx) ([]field, error) {
 		}
 	}
 	methods := []option{{Value: "", Label: c.text("funding.usual")}, {Value: payroll.MethodCrypto, Label: c.text("funding.crypto")}}
+	for _, n := range c.Payroll.Accounts.Networks {
+		for _, a := range n.Assets {
+			methods = append(methods, option{Value: strings.Join([]string{payroll.MethodCrypto, string(a), n.Name}, "/"), Label: c.text("funding.on", string(a), networkName(n.Name))})
+		}
+	}
+	if len(c.Payroll.Banks) > 0 {
+		methods = append(methods, option{Value: payroll.MethodBank, Label: c.text("funding.bank")})
+	}
 	balances, err := wallet.Balances(ctx, tx, c.session.Principal(), "")
 	if err != nil {
 		return nil, err
@@ -211,7 +221,12 @@ func (c *call) preview(ctx context.Context, tx *db.Tx, d draft, at func(i int, m
 	if p.Key == "" {
 		p.Key = uuid.NewString()
 	}
-	if v.FundingMethod == payroll.MethodCrypto {
+	switch {
+	case v.FundingMethod == payroll.MethodBank:
+		p.Method = c.text("funding.bank")
+	case v.FundingMethod == payroll.MethodCrypto && v.FundingNetwork != "":
+		p.Method = c.text("funding.on", string(v.FundingCurrency), networkName(v.FundingNetwork))
+	case v.FundingMethod == payroll.MethodCrypto:
 		p.Method = c.text("funding.crypto")
 	}
 	if !v.Rate.IsZero() {
@@ -294,7 +309,7 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		return view{}, err
 	case p.Total.String() != c.form.Get("seen"):
 		return view{}, errChangedPreview.At("body", "")
-	case p.FundingMethod == payroll.MethodCrypto:
+	case p.FromOutside():
 		return view{redirect: payrollPath(p.ID) + "/fund"}, nil
 	}
 	return view{redirect: payrollPath(p.ID)}, nil

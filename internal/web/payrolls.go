@@ -116,7 +116,7 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		Payroll: p, Path: to, State: c.word("payroll.state", string(p.State)), Means: c.text("payroll.means." + string(p.State)),
 		Funding: c.word("payroll.funding", string(p.FundingState)), Created: c.instant(p.CreatedAt), Count: c.count(p.Count),
 		Volume: c.money(p.Volume), Fees: c.money(p.Fees), Total: c.money(p.Total), ExternalID: p.ExternalID,
-		Fundable: p.FundingMethod == payroll.MethodCrypto && p.State == payroll.Pending, Cancellable: cancellable(p),
+		Fundable: p.FromOutside() && p.State == payroll.Pending, Cancellable: cancellable(p),
 		StatementCSV: c.url(to + "/statement.csv"), AsPDF: c.url(to + "/statement.pdf"),
 	}
 	if p.Escrow.Sign() > 0 {
@@ -149,7 +149,7 @@ func cancellable(p payroll.Payroll) bool {
 	case payroll.Pending, payroll.ExpiredUnfunded:
 		return true
 	case payroll.Received:
-		return p.FundingMethod != payroll.MethodCrypto
+		return !p.FromOutside()
 	case payroll.OnHold:
 		return p.HoldReason == payroll.ReasonApproval
 	}

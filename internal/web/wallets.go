@@ -27,6 +27,7 @@ type walletsPage struct {
 	Months    table  // of that currency
 	Chart     chart
 	Request   []field
+	Add       []fact // how money is added by bank in that currency
 }
 
 // statementFilter is what the address asks of a statement.
@@ -88,6 +89,9 @@ func showWallets(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if len(balances) > 0 {
 		f.Currency = cmp.Or(f.Currency, string(balances[0].Currency))
 		p.Files = c.statementFiles(money.Asset(f.Currency))
+		if t, ok := c.Payroll.TransferTo(c.session.Company.ID, money.Asset(f.Currency)); ok {
+			p.Add = append([]fact{{c.text("wallet.currency"), f.Currency}}, c.bankFacts(t)...)
+		}
 		if p.Months, err = c.closedMonths(ctx, tx, money.Asset(f.Currency)); err != nil {
 			return view{}, err
 		}

@@ -127,6 +127,14 @@ func (a *Account) prepare() error {
 	return errors.Join(problems...)
 }
 
+// Numbers are what somebody who pays to the account writes on the order: its IBAN, or its number where it has none.
+func (a Account) Numbers() (iban, number string) {
+	if iso20022.IsIBAN(a.Number) {
+		return a.Number, ""
+	}
+	return "", a.Number
+}
+
 // Choose finds the account that a destination is paid from: US accounts by ACH through the clearing house where there is an account
 // for it, everything else by a credit transfer.
 func Choose(accounts []Account, asset money.Asset, country, scheme string) (Account, bool) {

@@ -264,6 +264,13 @@ func (s *Sandbox) Return(number int64, position int, a money.Amount, ach bool, r
 	return s.statement(o.id, []iso20022.Entry{returnEntry(o, reason, now)}, now)
 }
 
+// Bring has money come to the house's account, by a name of the bank's own and with a reference in the sender's words.
+func (s *Sandbox) Bring(name, reference string, a money.Amount, now time.Time) error {
+	return s.statement(name, []iso20022.Entry{{Reference: name, Amount: a, Credit: true, Booked: now, Valued: now, Servicer: name,
+		Type:    iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "ESCT"},
+		Details: []iso20022.Detail{{EndToEndID: "NOTPROVIDED", Amount: a, Credit: true, Debtor: iso20022.Party{Name: "A Sandbox Company"}, Remittance: []string{reference}}}}}, now)
+}
+
 // leave puts an answer where it is looked for, whole.
 func (s *Sandbox) leave(name string, body []byte) error {
 	temp, err := os.CreateTemp(filepath.Join(s.root, partIn), ".new-*")

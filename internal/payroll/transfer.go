@@ -1,0 +1,70 @@
+package payroll
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/rail/bank"
+)
+
+// Transfer is a bank transfer that somebody is asked for.
+type Transfer struct {
+	To        bank.Account
+	Amount    money.Amount // what is due still
+	Reference string       // that says what it is for: its id, in letters and digits that every bank carries
+}
+
+// Transfer says how a payroll is funded by bank. ok is false where it is not.
+func (s *Service) Transfer(p *Payroll) (t Transfer, ok bool, err error) {
+	if p.FundingMethod != MethodBank {
+		return t, false, nil
+	}
+	if t, ok = s.TransferTo(p.ID, p.FundingCurrency); !ok {
+		return t, false, nil
+	}
+	t.Amount, err = p.Total.Sub(p.Escrow)
+	return t, true, err
+}
+
+// TransferTo says how somebody pays to the house's bank for what an id names, a company's balance say. The amount is theirs to choose.
+func (s *Service) TransferTo(id string, a money.Asset) (t Transfer, ok bool) {
+	t.To, ok = receiving(s.Banks, a)
+	t.Reference = strings.ToUpper(strings.ReplaceAll(id, "_", ""))
+	return t, ok
+}
+
+// receiving is the house's account in a currency, the first of several.
+func receiving(banks []bank.Account, a money.Asset) (bank.Account, bool) {
+	i := slices.IndexFunc(banks, func(b bank.Account) bool { return b.Currency == a })
+	if i < 0 {
+		return bank.Account{}, false
+	}
+	return banks[i], true
+}
+
+// FromOutside says that a payroll is funded by money that comes in for it, not out of a balance.
+func (p *Payroll) FromOutside() bool {
+	return p.FundingMethod == MethodCrypto || p.FundingMethod == MethodBank
+}
+
+// TakesTransfer says whether a company's payroll is funded by transfers in a currency. What comes when it waits for none any more
+// is the company's balance.
+func TakesTransfer(ctx context.Context, tx *db.Tx, companyID, payrollID string, a money.Asset) (bool, error) {
+	p, err := find(ctx, tx, companyID, payrollID)
+	if err != nil {
+		return false, err
+	}
+	return p.FundingMethod == MethodBank && p.FundingCurrency == a, nil
+}
+
+// AwaitsTransfer is the one payroll of a company that waits for a transfer of exactly this amount, "" where none or several do.
+func AwaitsTransfer(ctx context.Context, tx *db.Tx, companyID string, amount money.Amount) (id string, err error) {
+	ids, err := dueByBank(ctx, tx, companyID, amount)
+	if err != nil || len(ids) != 1 {
+		return "", err
+	}
+	return ids[0], nil
+}

@@ -1,0 +1,142 @@
+package payroll
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/rail/bank"
+)
+
+const pooled = "DE89370400440532013000"
+
+// wages are 1,000.00, and 10.00 of fees.
+var wages = []Payee{{AmountText: "1000", UserID: "rec_eur"}}
+
+// transferred writes what a bank's statement says came for a payroll, or was taken back, and has it looked at.
+func (h *house) transferred(p Payroll, name string, cents int64, back bool) {
+	h.t.Helper()
+	h.write(func(ctx context.Context, tx *db.Tx) error {
+		if back {
+			was, err := deposit.TakenBack(ctx, tx, p.CompanyID, pooled, name)
+			if !was {
+				h.t.Errorf("%s is no deposit", name)
+			}
+			return err
+		}
+		return deposit.Transferred(ctx, tx, p.CompanyID, p.ID, pooled, name, money.New(p.FundingCurrency, cents))
+	})
+	h.deliver(h.s.Fund, fmt.Sprintf(`{"object_id":%q}`, p.ID))
+}
+
+// due is what a payroll asks to be transferred.
+func (h *house) due(p Payroll) Transfer {
+	h.t.Helper()
+	p = h.get(p.ID)
+	t, ok, err := h.s.Transfer(&p)
+	if err != nil || !ok {
+		h.t.Fatal(ok, err)
+	}
+	return t
+}
+
+func runBank(t *testing.T, f func(h *house)) {
+	run(t, func(h *house) {
+		h.s.Banks = []bank.Account{{ID: "usd", Currency: money.USD, Name: "Example", Number: "123456789", Routing: "091000019"}}
+		f(h)
+	})
+}
+
+// A payroll that is funded by bank waits for its own currency under a reference of its own. Less is kept and asked for the rest, more
+// is the company's.
+func TestATransferFundsAPayroll(t *testing.T) {
+	runBank(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
+		due := h.due(p)
+		if due.Amount != usd(1_010_00) || due.To.Number != "123456789" || due.Reference != strings.ToUpper("prl"+p.ID[4:]) || p.Quote != nil || p.Address != "" {
+			h.t.Fatalf("%+v %+v", due, p)
+		}
+		h.transferred(p, "trf_1", 1_000_00, false)
+		h.want(p.ID, Pending, FundingPartial, Pending)
+		if got := h.due(p); got.Amount != usd(10_00) || h.balance(ledger.Escrow, p.ID, money.USD) != 1_000_00 || h.balance(ledger.CompanyFunds, "", money.USD) != 0 {
+			h.t.Errorf("%s are due, %d in escrow", got.Amount, h.balance(ledger.Escrow, p.ID, money.USD))
+		}
+		h.transferred(p, "trf_2", 12_00, false)
+		h.want(p.ID, Received, FundingOver, Received)
+		if h.balance(ledger.Escrow, p.ID, money.USD) != 1_010_00 || h.balance(ledger.CompanyFunds, "", money.USD) != 2_00 {
+			h.t.Error("the surplus is not the company's")
+		}
+		h.release(p.ID)
+		h.want(p.ID, Released, FundingOver, Released)
+		h.outcome(p, "", payout.Fulfilled)
+		h.want(p.ID, Fulfilled, FundingOver, Fulfilled)
+		if n := h.count("SELECT COALESCE(SUM(amount), 0) FROM ledger_lines WHERE code = '1020' AND dim = $1", pooled); n != 1_012_00 {
+			h.t.Errorf("%d cents at the bank", n)
+		}
+	})
+}
+
+// What comes for a payroll that waits no more is the company's, and what had come for one that is cancelled, too.
+func TestATransferThatComesTooLateIsTheCompanys(t *testing.T) {
+	runBank(t, func(h *house) {
+		late := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
+		h.clock.Advance(UnfundedAfter)
+		h.deliver(h.s.Expire, fmt.Sprintf(`{"payroll_id":%q}`, late.ID))
+		h.transferred(late, "trf_1", 1_010_00, false)
+		h.want(late.ID, ExpiredUnfunded, FundingOver, Pending)
+		part := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
+		h.transferred(part, "trf_2", 100_00, false)
+		h.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := h.s.Cancel(ctx, tx, h.by, part.ID)
+			return err
+		})
+		h.want(part.ID, Cancelled, FundingPartial, Cancelled)
+		if got := h.balance(ledger.CompanyFunds, "", money.USD); got != 1_110_00 {
+			h.t.Errorf("the company has %d cents", got)
+		}
+	})
+}
+
+// A bank may take a transfer back: before the release the payroll waits again, after it the company owes, and nothing more leaves.
+func TestATransferThatTheBankTakesBack(t *testing.T) {
+	runBank(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
+		h.transferred(p, "trf_1", 1_010_00, false)
+		h.transferred(p, "trf_1", 1_010_00, true)
+		h.want(p.ID, Pending, FundingNone, Pending)
+		h.transferred(p, "trf_2", 1_010_00, false)
+		h.release(p.ID)
+		h.transferred(p, "trf_2", 1_010_00, true)
+		if got := h.get(p.ID); got.State != OnHold || got.HoldReason != ReasonReverted {
+			h.t.Errorf("it is %s, %s", got.State, got.HoldReason)
+		}
+		if got := h.balance(ledger.DueFromCustomer, "", money.USD); got != 1_010_00 {
+			h.t.Errorf("%d cents are owed", got)
+		}
+		if n := h.count("SELECT COALESCE(SUM(amount), 0) FROM ledger_lines WHERE code = '1020'"); n != 0 {
+			h.t.Errorf("%d cents at the bank", n)
+		}
+	})
+}
+
+func TestWhatABankCannotFund(t *testing.T) {
+	runBank(t, func(h *house) {
+		for _, c := range []struct {
+			p    CreateParams
+			code string
+		}{
+			{CreateParams{ToPay: wages, FundingMethod: MethodBank, Currency: "EUR"}, "currency_not_supported"},
+			{CreateParams{ToPay: wages, FundingMethod: MethodBank, FundingCurrency: "EUR"}, "currency_not_supported"},
+			{CreateParams{ToPay: wages, FundingMethod: MethodBank, FundingNetwork: "base"}, "invalid_parameter"},
+		} {
+			_, err := h.tryCreate(c.p)
+			_ = wantFault(h.t, err, c.code)
+		}
+	})
+}
