@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	mathrand "math/rand/v2"
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,12 +30,13 @@ import (
 const (
 	crashes     = 10
 	payees      = 3
-	longestLife = 7 * time.Second
+	longestLife = 5 * time.Second
 	patience    = 2 * time.Minute
 )
 
-// A real process on a real node is killed at random moments while payrolls are created, funded, released and paid. The
-// next process goes on. In the end the chain itself, not our tables, says that every payee was paid once for each payroll.
+// A real process is killed at random moments while payrolls are created, funded, released and paid, on a real Bitcoin node, on a
+// real node of an Ethereum-like network and through files at a bank. The next process goes on. In the end the chains and the
+// bank's files themselves, not our tables, say that every payee was paid once for each payroll.
 func TestKilledAtAnyMomentEverybodyIsPaidOnce(t *testing.T) {
 	binary := build(t)
 	btcdtest.Each(t, func(t *testing.T, node func(testing.TB) *btcdtest.Node) {
@@ -42,37 +45,42 @@ func TestKilledAtAnyMomentEverybodyIsPaidOnce(t *testing.T) {
 }
 
 func killedAtAnyMoment(t *testing.T, binary, url string, node *btcdtest.Node) {
-	w := &world{t: t, binary: binary, url: url, node: node, paid: map[string]bool{}, created: map[int]payroll{}}
+	w := &world{t: t, binary: binary, url: url, node: node, rails: openRails(t), paid: map[string]bool{}, created: map[int]payroll{}}
 	w.start(time.Hour)
 	for range payees {
 		w.payees = append(w.payees, w.addPayee())
 	}
+	w.rails.addPayees(w)
 	w.kill()
 	for round := range crashes {
 		life := mathrand.N(longestLife)
 		t.Logf("life %d ends after %s", round, life)
 		w.start(life)
+		w.takeOver()
 		look := time.NewTicker(20 * time.Millisecond)
-		for w.alive() && w.step(round) == nil {
+		for w.alive() && w.step(2*round+1) == nil {
 			<-look.C
 		}
 		look.Stop()
 		w.kill()
 	}
-	w.start(time.Hour)
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
-	for deadline := time.Now().Add(patience); ; <-look.C {
-		if err := w.step(crashes - 1); err != nil {
-			t.Fatal(err)
-		}
-		if w.fulfilled() {
-			break
+	deadline := time.Now().Add(patience)
+	for done := false; !done; w.kill() {
+		w.start(time.Hour)
+		w.takeOver()
+		for again := time.Now().Add(longestLife); !done && time.Now().Before(again); <-look.C {
+			if err := w.step(2*crashes - 1); err != nil {
+				t.Fatal(err)
+			}
+			done = w.fulfilled()
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("not everybody was paid after %s:\n%s", patience, w.unpaid())
 		}
 	}
+	w.start(time.Hour)
 	w.verify()
 	w.kill()
 	if out, err := exec.Command(binary, "ledger", "check", "--database-url", url).CombinedOutput(); err != nil {
@@ -95,6 +103,7 @@ type world struct {
 	binary  string
 	url     string
 	node    *btcdtest.Node // nil: the simulated chain
+	rails   *rails         // nil: Bitcoin is the only way out
 	process *exec.Cmd
 	exited  chan struct{}
 	log     *bytes.Buffer
@@ -104,7 +113,12 @@ type world struct {
 	paid    map[string]bool // payroll ids whose quote the test has paid, once
 }
 
-type payee struct{ id, address string }
+// payee is somebody with one destination: an address of a chain, or the number of a bank account.
+type payee struct {
+	id      string
+	symbol  money.Asset
+	address string
+}
 
 type payroll struct {
 	PayrollID string `json:"payroll_id"`
@@ -123,6 +137,9 @@ func (w *world) start(life time.Duration) {
 		"--poll-interval", "20ms", "--writes-per-second", "0", "--reads-per-second", "0", "--log-level", "warn"}
 	if w.node != nil {
 		args = append(args, "--bitcoin-rpc", w.node.URL())
+	}
+	if w.rails != nil {
+		args = append(args, w.rails.flags...)
 	}
 	cmd := exec.Command(w.binary, args...)
 	w.log = &bytes.Buffer{}
@@ -209,21 +226,35 @@ func (w *world) addPayee() payee {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	company := w.ready.Seed.CompanyID
+	return w.hire(money.BTC, a.EncodeAddress(), map[string]any{"address": a.EncodeAddress()})
+}
+
+// hire adds a payee with one destination.
+func (w *world) hire(symbol money.Asset, address string, data map[string]any) payee {
+	w.t.Helper()
+	company, country := w.ready.Seed.CompanyID, "US"
+	if symbol == money.EUR {
+		country = "DE"
+	}
 	var made struct {
 		RecipientID string `json:"recipient_id"`
 	}
 	if err := w.call(http.MethodPost, "/api/company/"+company+"/recipients/create", "", map[string]any{
-		"first_name": "Payee", "last_name": "Number", "country": "US",
+		"first_name": "Payee", "last_name": "Number", "country": country,
 	}, &made); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := w.call(http.MethodPost, "/api/company/"+company+"/recipients/"+made.RecipientID+"/distribution", "", map[string]any{
-		"symbol": "BTC", "distribution_data": map[string]any{"address": a.EncodeAddress()},
+		"symbol": symbol, "distribution_data": data,
 	}, &struct{}{}); err != nil {
 		w.t.Fatal(err)
 	}
-	return payee{made.RecipientID, a.EncodeAddress()}
+	return payee{made.RecipientID, symbol, address}
+}
+
+// takeOver lets the time pass after which what a killed process was doing is anybody's.
+func (w *world) takeOver() {
+	_ = w.call(http.MethodPost, "/api/sandbox/clock", "", map[string]any{"advance_seconds": 100}, &struct{}{}) // killed already: nothing to do
 }
 
 // step does what is to be done next: create the payrolls up to this one, pay what they ask for once, and mine a block.
@@ -233,21 +264,45 @@ func (w *world) step(upTo int) error {
 			return err
 		}
 	}
+	if w.rails != nil {
+		w.rails.step(w.t)
+	}
 	return w.mine()
 }
 
-// create makes a payroll for all payees, unless it is made.
+// funding is what a payroll is funded in: where there are dollars on a chain, every second one in those.
+func (w *world) funding(i int) money.Asset {
+	if w.rails != nil && i%2 == 1 {
+		return money.USDC
+	}
+	return money.BTC
+}
+
+// payeesOf are those that a payroll pays: out of dollars on a chain only dollars there.
+func (w *world) payeesOf(i int) (all []payee) {
+	for _, p := range w.payees {
+		if (p.symbol == money.USDC) == (w.funding(i) == money.USDC) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// share is what the k-th payee of a payroll gets.
+func share(i, k int) money.Amount { return money.New(money.USD, int64(10_000+100*i+k)) }
+
+// create makes a payroll for all its payees, unless it is made.
 func (w *world) create(i int) error {
 	if _, ok := w.created[i]; ok {
 		return nil
 	}
 	var items []map[string]any
-	for k, p := range w.payees {
-		items = append(items, map[string]any{"user_id": p.id, "amount_fiat": json.Number(fmt.Sprintf("%d.%02d", 100+i, k))})
+	for k, p := range w.payeesOf(i) {
+		items = append(items, map[string]any{"user_id": p.id, "amount_fiat": json.Number(share(i, k).String())})
 	}
 	var p payroll
 	err := w.call(http.MethodPost, "/api/company/payroll/create", fmt.Sprintf("payroll-%d", i), map[string]any{
-		"company_id": w.ready.Seed.CompanyID, "currency": "USD", "external_id": fmt.Sprintf("run-%d", i), "to_pay": items,
+		"company_id": w.ready.Seed.CompanyID, "currency": "USD", "external_id": fmt.Sprintf("run-%d", i), "to_pay": items, "funding_currency": w.funding(i),
 	}, &p)
 	if err == nil {
 		w.created[i] = p
@@ -264,11 +319,15 @@ func (w *world) fund(i int) error {
 	if w.paid[p.PayrollID] {
 		return nil
 	}
-	amount, err := money.Parse(money.BTC, p.Quote.Amount.String())
+	amount, err := money.Parse(w.funding(i), p.Quote.Amount.String())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if _, err := w.node.PayAll(w.t.Context(), chain.Output{Address: p.Quote.Details.Address, Amount: amount.Units()}); err != nil {
+	pay := w.node.PayAll
+	if amount.Asset() == money.USDC {
+		pay = w.rails.lab.PayAll
+	}
+	if _, err := pay(w.t.Context(), chain.Output{Address: p.Quote.Details.Address, Amount: amount.Units()}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.paid[p.PayrollID] = true
@@ -287,10 +346,11 @@ func (w *world) mine() error {
 type detail struct {
 	Status   string `json:"status"`
 	Payments []struct {
+		UserID  string `json:"user_id"`
 		Outputs []struct {
-			Address string      `json:"address"`
-			Amount  json.Number `json:"volume_output_in_output_currency"`
-			TxHash  string      `json:"tx_hash"`
+			Currency money.Asset `json:"output_currency"`
+			Amount   json.Number `json:"volume_output_in_output_currency"`
+			TxHash   string      `json:"tx_hash"`
 		} `json:"outputs"`
 	} `json:"payments"`
 }
@@ -328,10 +388,13 @@ func (w *world) unpaid() string {
 	return b.String() + w.log.String()
 }
 
-// onChain counts the outputs of the chain to the payees' addresses.
-func (w *world) onChain() map[string]int {
+// onChain counts what Bitcoin's chain paid to the payees' addresses.
+func (w *world) onChain() map[string]int { return w.paidBlocks(w.node.Source()) }
+
+// paidBlocks counts the payments to the payees in the blocks of a chain.
+func (w *world) paidBlocks(src chain.Source) map[string]int {
 	w.t.Helper()
-	ctx, src := w.t.Context(), w.node.Source()
+	ctx := w.t.Context()
 	found := map[string]int{}
 	tip, _, err := src.Tip(ctx)
 	if err != nil {
@@ -359,32 +422,43 @@ func (w *world) onChain() map[string]int {
 	return found
 }
 
-// verify compares what the API says was paid with what the chain says.
+// verify compares what was to be paid, and what the API says was paid, with what the chains and the bank's files say.
 func (w *world) verify() {
-	onChain := w.onChain()
+	outside := w.onChain()
+	maps.Copy(outside, w.paidBlocks(w.rails.lab.Source()))
+	maps.Copy(outside, w.rails.inFiles(w.t))
+	payees := map[string]payee{}
+	for _, p := range w.payees {
+		payees[p.id] = p
+	}
 	said := 0
-	for _, p := range w.created {
+	for i, p := range w.created {
+		of := w.payeesOf(i)
 		for _, payment := range w.detail(p).Payments {
+			to := payees[payment.UserID]
 			for _, o := range payment.Outputs {
-				amount, err := money.Parse(money.BTC, o.Amount.String())
+				amount, err := money.Parse(to.symbol, o.Amount.String())
 				if err != nil {
 					w.t.Fatal(err)
 				}
-				line := fmt.Sprintf("%s %s %d", o.TxHash, o.Address, amount.Units())
-				if onChain[line] == 0 {
-					w.t.Errorf("the service says it paid, the chain does not: %s", line)
+				if want := share(i, slices.Index(of, to)); to.symbol == money.USD && amount != want || to.symbol == money.USDC && amount.Units() != want.Units()*10_000 {
+					w.t.Errorf("%s of payroll %d gets %s %s, want %s", to.address, i, amount, to.symbol, want)
 				}
-				onChain[line]--
+				line := fmt.Sprintf("%s %s %d", o.TxHash, to.address, amount.Units())
+				if outside[line] == 0 {
+					w.t.Errorf("the service says it paid, the world does not: %s", line)
+				}
+				outside[line]--
 				said++
 			}
 		}
 	}
-	if want := crashes * payees; said != want {
+	if want := crashes * len(w.payees); said != want {
 		w.t.Errorf("%d payouts, want %d", said, want)
 	}
-	for line, n := range onChain {
+	for line, n := range outside {
 		if n != 0 {
-			w.t.Errorf("the chain paid %d more than the service says: %s", n, line)
+			w.t.Errorf("the world paid %d more than the service says: %s", n, line)
 		}
 	}
 }

@@ -190,11 +190,13 @@ func (e *Engine) PrepareAccount(ctx context.Context, d *db.DB, j job.Job) error 
 	if err != nil || len(waiting) == 0 {
 		return err
 	}
-	later := func(why string, more ...any) error {
-		e.c.Log.WarnContext(ctx, "payouts wait", append([]any{"company_id", j.CompanyID, "reason", why}, more...)...)
+	later := func(why string) error {
 		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			lookAtAccount(tx, j.CompanyID, Rail(e.c.Chain), tx.Now().Add(e.c.Retry))
-			return nil
+			q, err := lockQueue(ctx, tx, j.CompanyID, e.lane())
+			if err != nil {
+				return err
+			}
+			return e.hold(ctx, tx, q, why, 0)
 		})
 	}
 	if paused != "" {
@@ -221,7 +223,8 @@ func (e *Engine) PrepareAccount(ctx context.Context, d *db.DB, j job.Job) error 
 		estimates, err = e.acc.node.Estimate(ctx, e.acc.hot, calls)
 	}
 	if err != nil {
-		return later("the node does not answer", "error", err)
+		e.c.Log.WarnContext(ctx, "the node does not answer", "error", err)
+		return later(heldNoFee)
 	}
 	ready := map[string]wanted{}
 	for i, id := range of {
@@ -281,18 +284,17 @@ func (e *Engine) prepareAccount(ctx context.Context, tx *db.Tx, companyID string
 	if err != nil {
 		return err
 	}
-	rail := Rail(e.c.Chain)
-	hold := func(why string) error {
-		e.c.Log.WarnContext(ctx, "payouts wait", "company_id", companyID, "reason", why)
-		lookAtAccount(tx, companyID, rail, tx.Now().Add(e.c.Retry))
-		return nil
-	}
-	if why != "" {
-		return hold(why)
-	}
-	waiting, err := accountQueue(ctx, tx, companyID, rail, e.c.MaxOutputs)
+	rate := s.BaseFee + s.Tip
+	q, err := lockQueue(ctx, tx, companyID, e.lane())
 	if err != nil {
 		return err
+	}
+	waiting, err := accountQueue(ctx, tx, companyID, q.rail, e.c.MaxOutputs)
+	if err != nil || len(waiting) == 0 {
+		return err
+	}
+	if why != "" {
+		return e.hold(ctx, tx, q, why, rate)
 	}
 	first := p.next
 	for _, o := range waiting {
@@ -351,13 +353,13 @@ func (e *Engine) prepareAccount(ctx context.Context, tx *db.Tx, companyID string
 			return err
 		}
 	}
-	switch {
-	case why != "":
-		return hold(why)
-	case len(waiting) == e.c.MaxOutputs:
-		lookAtAccount(tx, companyID, rail, tx.Now())
+	if why != "" {
+		return e.hold(ctx, tx, q, why, rate)
 	}
-	return nil
+	if len(waiting) == e.c.MaxOutputs {
+		q.look(tx, tx.Now())
+	}
+	return flowing(ctx, tx, q)
 }
 
 func raced(ok bool) error {

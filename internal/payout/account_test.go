@@ -2,7 +2,10 @@ package payout_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -111,6 +114,32 @@ func (w *accountWorld) want(id string, state payout.State, reason string) (o pay
 	return o
 }
 
+// delays compares what the company was told of payouts that wait.
+func (w *accountWorld) delays(want ...string) {
+	w.Helper()
+	var got []string
+	w.must(w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT data FROM events WHERE company_id = $1 AND name = $2 ORDER BY sequence", company, payout.EventDelayed)
+		got, err = db.Collect(rows, err, func(r *db.Rows) (string, error) {
+			var text string
+			if err := r.Scan(&text); err != nil {
+				return "", err
+			}
+			var d struct {
+				Reason, Currency, Network string
+				Amount                    json.Number
+				Waiting                   int
+			}
+			err := json.Unmarshal([]byte(text), &d)
+			return fmt.Sprintf("%s %d %s %s %s", d.Reason, d.Waiting, d.Amount, d.Currency, d.Network), err
+		})
+		return err
+	}))
+	if !slices.Equal(got, want) {
+		w.Fatalf("the company heard of %q, want %q", got, want)
+	}
+}
+
 // paid proves from the chain that an address got an amount by one transaction, or nothing.
 func (w *accountWorld) paid(address string, amount money.Amount) {
 	w.Helper()
@@ -191,18 +220,35 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		w.want(id, payout.Fulfilled, "")
 		w.paid(address, usdc(2_000_000))
 
-		// A spike above the cap holds the queue.
+		// A spike above the cap: what was sent is stuck and must not be raised, and the queue behind it waits. The company hears of
+		// it once, however often somebody looks.
+		w.delays()
+		stuckTo, stuck := w.owe(usdc(2_500_000))
+		w.look()
+		first = w.want(stuck, payout.Sent, "")
 		w.must(node.BaseFee(w.Context(), 30_000_000_000))
 		w.mine()
+		w.must(w.engine.RefreshFees(w.Context(), d))
+		w.wait(3 * time.Minute)
+		w.delays("fee_too_high 1 2.500000 USDC base")
 		address, id = w.owe(usdc(3_000_000))
-		w.look()
+		for range 3 {
+			w.wait(time.Minute)
+		}
 		w.want(id, payout.Queued, "")
+		if w.want(stuck, payout.Sent, "").TxID != first.TxID {
+			t.Error("a fee above the cap was offered")
+		}
 		w.must(node.BaseFee(w.Context(), 1_000_000_000))
 		w.mine()
 		w.wait(time.Minute)
+		w.want(stuck, payout.Fulfilled, "")
+		w.paid(stuckTo, usdc(2_500_000))
 		w.want(id, payout.Sent, "")
 		w.mine()
 		w.paid(address, usdc(3_000_000))
+		w.wait(time.Minute)
+		w.delays("fee_too_high 1 2.500000 USDC base")
 
 		// A token refuses a payee: before anything is signed, and in the block.
 		address, id = w.owe(usdc(4_000_000))
@@ -223,6 +269,8 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		_, id = w.owe(usdc(900_000_000_000))
 		w.look()
 		w.want(id, payout.Queued, "")
+		w.wait(time.Minute)
+		w.delays("fee_too_high 1 2.500000 USDC base", "insufficient_funds 1 900000.000000 USDC base")
 
 		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			report, err := ledger.Check(ctx, tx)

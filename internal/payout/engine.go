@@ -1,6 +1,7 @@
 package payout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,14 +140,10 @@ var errRaced = errors.New("payout: the row changed meanwhile")
 // where it has none; the release credits 2110 of that dimension by the same amount. Destinations are snapshots: later
 // changes of a payee's distribution do not reach them.
 func Add(tx *db.Tx, outs []Output) error {
-	bitcoinOf := map[string]bool{}
 	for i := range outs {
 		o := &outs[i]
 		if err := o.check(); err != nil {
 			return err
-		}
-		if o.Rail == RailBitcoin {
-			bitcoinOf[o.CompanyID] = true
 		}
 		if o.ID == "" {
 			o.ID = tx.NewID("out")
@@ -156,9 +153,6 @@ func Add(tx *db.Tx, outs []Output) error {
 		}
 		o.State, o.Version, o.QueuedAt, o.UpdatedAt = Queued, 1, tx.Now(), tx.Now()
 		addOutput(tx, o)
-	}
-	for company := range bitcoinOf {
-		addQueue(tx, company)
 	}
 	return nil
 }
@@ -211,7 +205,6 @@ func Correct(ctx context.Context, tx *db.Tx, o Output) error {
 	case o.Rail == RailBank:
 		fileFor(tx, o.CompanyID)
 	case o.Rail == RailBitcoin:
-		addQueue(tx, o.CompanyID)
 		lookAt(tx, o.CompanyID, time.Time{})
 	case o.Rail.accounts():
 		lookAtAccount(tx, o.CompanyID, o.Rail, time.Time{})
@@ -288,24 +281,46 @@ func MayLeave(ctx context.Context, tx *db.Tx, log *slog.Logger) (why string, err
 	return Paused(ctx, tx)
 }
 
-// hold lets a company's queue wait and schedules one later look, however many jobs ask for it. The company
-// hears of it once per reason when the reason is the network's or the wallet's.
-func (e *Engine) hold(ctx context.Context, tx *db.Tx, companyID string, q queueState, reason string, rate int64) error {
-	now := tx.Now()
-	fresh, due := q.held != reason, q.wakeAt <= db.Micros(now)
-	if !fresh && !due {
+// lane is the rail whose outputs the engine pays.
+func (e *Engine) lane() Rail {
+	if e.acc != nil {
+		return Rail(e.c.Chain)
+	}
+	return RailBitcoin
+}
+
+// look has a queue looked at.
+func (q queueState) look(tx *db.Tx, at time.Time) {
+	if q.rail == RailBitcoin {
+		lookAt(tx, q.companyID, at)
+		return
+	}
+	lookAtAccount(tx, q.companyID, q.rail, at)
+}
+
+// hold lets a company's queue wait and schedules one later look, however many jobs ask for it.
+func (e *Engine) hold(ctx context.Context, tx *db.Tx, q queueState, reason string, rate int64) error {
+	wake := int64(0)
+	if q.wakeAt <= db.Micros(tx.Now()) {
+		at := tx.Now().Add(e.c.Retry)
+		wake = db.Micros(at)
+		q.look(tx, at)
+	}
+	return e.delay(ctx, tx, q, reason, rate, wake, "")
+}
+
+// delay notes why payouts wait: those of the queue, and those of a batch that is stuck, "" for none. Wake is when somebody looks
+// again, 0 for when it was to be. The company hears of it once per reason and asset when the reason is the network's or the wallet's.
+func (e *Engine) delay(ctx context.Context, tx *db.Tx, q queueState, reason string, rate, wake int64, stuck string) error {
+	fresh := q.held != reason
+	if !fresh && wake == 0 {
 		return nil
 	}
-	since, wake := q.since, q.wakeAt
+	since := q.since
 	if q.held == "" {
-		since = now
+		since = tx.Now()
 	}
-	if due {
-		at := now.Add(e.c.Retry)
-		wake = db.Micros(at)
-		lookAt(tx, companyID, at)
-	}
-	switch ok, err := setQueue(ctx, tx, companyID, q, reason, db.Micros(since), wake); {
+	switch ok, err := setQueue(ctx, tx, q, reason, db.Micros(since), cmp.Or(wake, q.wakeAt)); {
 	case err != nil:
 		return err
 	case !ok:
@@ -314,24 +329,29 @@ func (e *Engine) hold(ctx context.Context, tx *db.Tx, companyID string, q queueS
 	if !fresh {
 		return nil
 	}
-	n, sum, err := countQueue(ctx, tx, companyID)
+	waiting, err := countQueue(ctx, tx, q, stuck)
 	if err != nil {
 		return err
 	}
-	e.c.Log.WarnContext(ctx, "payouts wait", "company_id", companyID, "reason", reason, "fee_rate", rate, "outputs", n, "sats", sum)
-	if reason != heldFee && reason != heldFunds {
-		return nil
+	for _, d := range waiting {
+		e.c.Log.WarnContext(ctx, "payouts wait", "company_id", q.companyID, "reason", reason, "fee_rate", rate, "outputs", d.n, "amount", d.sum.String(), "currency", d.sum.Asset())
+		if reason != heldFee && reason != heldFunds {
+			continue
+		}
+		if err := webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: q.companyID, Name: EventDelayed, ObjectID: q.companyID, Data: map[string]any{
+			"reason": reason, "waiting": d.n, "amount": d.sum, "currency": d.sum.Asset(), "network": q.rail, "since": since}}); err != nil {
+			return err
+		}
 	}
-	return webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: companyID, Name: EventDelayed, ObjectID: companyID,
-		Data: map[string]any{"reason": reason, "waiting": n, "amount": sats(sum), "currency": money.BTC, "since": since}})
+	return nil
 }
 
 // flowing ends a hold.
-func flowing(ctx context.Context, tx *db.Tx, companyID string, q queueState) error {
+func flowing(ctx context.Context, tx *db.Tx, q queueState) error {
 	if q.held == "" {
 		return nil
 	}
-	ok, err := setQueue(ctx, tx, companyID, q, "", 0, q.wakeAt)
+	ok, err := setQueue(ctx, tx, q, "", 0, q.wakeAt)
 	if err == nil && !ok {
 		err = errRaced
 	}

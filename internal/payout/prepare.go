@@ -21,10 +21,7 @@ func (e *Engine) Prepare(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err := lockWallet(ctx, tx, e.c.Chain); err != nil {
 		return err
 	}
-	q, err := lockQueue(ctx, tx, companyID)
-	if errors.Is(err, db.ErrNoRows) {
-		return nil
-	}
+	q, err := lockQueue(ctx, tx, companyID, RailBitcoin)
 	if err != nil {
 		return err
 	}
@@ -39,16 +36,16 @@ func (e *Engine) Prepare(ctx context.Context, tx *db.Tx, j job.Job) error {
 	case err != nil:
 		return err
 	case why != "":
-		return e.hold(ctx, tx, companyID, q, heldPaused, 0)
+		return e.hold(ctx, tx, q, heldPaused, 0)
 	}
 	rate, fresh, err := feeRate(ctx, tx, e.c.Chain, e.c.FeeMaxAge)
 	switch {
 	case err != nil:
 		return err
 	case !fresh:
-		return e.hold(ctx, tx, companyID, q, heldNoFee, rate)
+		return e.hold(ctx, tx, q, heldNoFee, rate)
 	case rate > e.c.MaxFeeRate:
-		return e.hold(ctx, tx, companyID, q, heldFee, rate)
+		return e.hold(ctx, tx, q, heldFee, rate)
 	}
 
 	outs, recipients, err := e.payable(ctx, tx, waiting)
@@ -66,12 +63,12 @@ func (e *Engine) Prepare(ctx context.Context, tx *db.Tx, j job.Job) error {
 	}
 	plan := onchain.Compose(recipients, coins, rate)
 	if plan.Paid == 0 {
-		return e.hold(ctx, tx, companyID, q, heldFunds, rate)
+		return e.hold(ctx, tx, q, heldFunds, rate)
 	}
 	if !e.reasonable(plan.Fee, plan.Value) {
-		return e.hold(ctx, tx, companyID, q, heldFee, rate)
+		return e.hold(ctx, tx, q, heldFee, rate)
 	}
-	if err := flowing(ctx, tx, companyID, q); err != nil {
+	if err := flowing(ctx, tx, q); err != nil {
 		return err
 	}
 	if plan.Paid < len(outs) || len(waiting) == e.c.MaxOutputs {
@@ -108,8 +105,8 @@ func (e *Engine) payAdded(ctx context.Context, tx *db.Tx, companyID string) erro
 	if err := lockWallet(ctx, tx, e.c.Chain); err != nil {
 		return err
 	}
-	q, err := lockQueue(ctx, tx, companyID)
-	if err != nil && !errors.Is(err, db.ErrNoRows) { // without a row this is the company's first payout
+	q, err := lockQueue(ctx, tx, companyID, RailBitcoin)
+	if err != nil {
 		return err
 	}
 	older, err := queue(ctx, tx, companyID, 1)

@@ -272,7 +272,7 @@ func (e *Engine) Nudge(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return err
 	}
 	if b.State != Prepared && b.State != Sent && b.State != InDoubt {
-		return nil
+		return e.relieve(ctx, tx, b)
 	}
 	e.nudge(tx, b)
 	if why, err := Paused(ctx, tx); err != nil || why != "" {
@@ -294,8 +294,30 @@ func (e *Engine) Nudge(ctx context.Context, tx *db.Tx, j job.Job) error {
 			return err
 		default:
 			e.c.Log.InfoContext(ctx, "payout fee cannot be raised", "company_id", b.CompanyID, "batch_id", b.ID, "reason", err)
+			if !errors.Is(err, ErrFeeTooHigh) || b.Purpose != purposePayout {
+				break
+			}
+			q, err := lockQueue(ctx, tx, b.CompanyID, e.lane())
+			if err == nil {
+				err = e.delay(ctx, tx, q, heldFee, rate, 0, b.ID)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	send(tx, b.CompanyID, b.TxID, tx.Now())
 	return nil
+}
+
+// relieve ends what a stuck batch was the reason of: it has its end, and no other payout of its company waits.
+func (e *Engine) relieve(ctx context.Context, tx *db.Tx, b Batch) error {
+	q, err := lockQueue(ctx, tx, b.CompanyID, e.lane())
+	if err != nil || q.held != heldFee {
+		return err
+	}
+	if waits, err := anyOpen(ctx, tx, q); err != nil || waits {
+		return err
+	}
+	return flowing(ctx, tx, q)
 }

@@ -47,21 +47,6 @@ var (
 		}
 		return tx.Insert(ctx, "outputs", strings.Split(strings.Join(strings.Fields(outputColumns), ""), ","), rows)
 	})
-	queueRows = db.NewGroup(42, func(ctx context.Context, tx *db.Tx, items []any) error {
-		seen := make(map[string]bool, len(items))
-		for _, item := range items {
-			company := item.(string)
-			if seen[company] {
-				continue
-			}
-			seen[company] = true
-			if err := tx.Later(ctx, nil, `INSERT INTO payout_queues (company_id, held, held_since, wake_at, version)
-				VALUES ($1, '', 0, 0, 0) ON CONFLICT (company_id) DO NOTHING`, company); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 )
 
 func addOutput(tx *db.Tx, o *Output) {
@@ -90,8 +75,6 @@ func added(tx *db.Tx, companyID string) []*Output {
 	})
 	return outs
 }
-
-func addQueue(tx *db.Tx, companyID string) { tx.Defer(queueRows, companyID) }
 
 const outputColumns = `company_id, output_id, payroll_id, payment_id, distribution_id, rail, asset, amount,
 	input_asset, input_amount, address, destination, state, reason, held, batch_id, txid, vout, version, queued_at, updated_at,
@@ -316,23 +299,24 @@ func Waiting(ctx context.Context, tx *db.Tx, limit int) ([]Output, error) {
 	return selectOutputs(ctx, tx, "rail = 'bitcoin' AND state = 'queued' ORDER BY queued_at, company_id, output_id LIMIT $1", int64(limit))
 }
 
-// queueState is what a company's queue waits for.
+// queueState is one company's queue for one rail, and what it waits for.
 type queueState struct {
-	held    string
-	since   time.Time
-	wakeAt  int64
-	version int64
+	companyID string
+	rail      Rail
+	held      string
+	since     time.Time
+	wakeAt    int64
+	version   int64
 }
 
 // lockQueue reads a queue's row and keeps it for the rest of the transaction, where the engine lets several
 // write at once: the update of nothing waits for whoever works on this queue.
-func lockQueue(ctx context.Context, tx *db.Tx, companyID string) (queueState, error) {
-	var (
-		q     queueState
-		since int64
-	)
-	err := tx.QueryRow(ctx, `UPDATE payout_queues SET version = version WHERE company_id = $1
-		RETURNING held, held_since, wake_at, version`, companyID).
+func lockQueue(ctx context.Context, tx *db.Tx, companyID string, rail Rail) (queueState, error) {
+	q := queueState{companyID: companyID, rail: rail}
+	var since int64
+	err := tx.QueryRow(ctx, `INSERT INTO payout_queues (company_id, rail, held, held_since, wake_at, version) VALUES ($1, $2, '', 0, 0, 0)
+		ON CONFLICT (company_id, rail) DO UPDATE SET version = payout_queues.version
+		RETURNING held, held_since, wake_at, version`, companyID, string(rail)).
 		Scan(&q.held, &since, &q.wakeAt, &q.version)
 	if since > 0 {
 		q.since = db.Time(since)
@@ -341,17 +325,37 @@ func lockQueue(ctx context.Context, tx *db.Tx, companyID string) (queueState, er
 }
 
 // setQueue is the guarded change of a queue's row; it reports whether nobody else was faster.
-func setQueue(ctx context.Context, tx *db.Tx, companyID string, was queueState, held string, since, wakeAt int64) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE payout_queues SET held = $2, held_since = $3, wake_at = $4, version = version + 1
-		WHERE company_id = $1 AND version = $5`, companyID, held, since, wakeAt, was.version)
+func setQueue(ctx context.Context, tx *db.Tx, was queueState, held string, since, wakeAt int64) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE payout_queues SET held = $3, held_since = $4, wake_at = $5, version = version + 1
+		WHERE company_id = $1 AND rail = $2 AND version = $6`, was.companyID, string(was.rail), held, since, wakeAt, was.version)
 	return n == 1, err
 }
 
-// countQueue says how many outputs wait and what they are worth.
-func countQueue(ctx context.Context, tx *db.Tx, companyID string) (n, sum int64, err error) {
-	err = tx.QueryRow(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM outputs
-		WHERE company_id = $1 AND rail = 'bitcoin' AND state = 'queued' AND NOT held`, companyID).Scan(&n, &sum)
-	return n, sum, err
+// delayed are the payouts of one asset that wait.
+type delayed struct {
+	n   int64
+	sum money.Amount
+}
+
+// countQueue says how many outputs of each asset wait, and what they are worth: those of the queue, and those of a batch that is stuck.
+func countQueue(ctx context.Context, tx *db.Tx, q queueState, stuck string) ([]delayed, error) {
+	rows, err := tx.Query(ctx, `SELECT asset, COUNT(*), CAST(SUM(amount) AS BIGINT) FROM outputs
+		WHERE company_id = $1 AND rail = $2 AND (state = 'queued' AND NOT held OR batch_id <> '' AND batch_id = $3) GROUP BY asset ORDER BY asset`,
+		q.companyID, string(q.rail), stuck)
+	return db.Collect(rows, err, func(r *db.Rows) (d delayed, err error) {
+		var asset string
+		var sum int64
+		err = r.Scan(&asset, &d.n, &sum)
+		d.sum = money.New(money.Asset(asset), sum)
+		return d, err
+	})
+}
+
+// anyOpen says whether an output of a queue is not at its end.
+func anyOpen(ctx context.Context, tx *db.Tx, q queueState) (open bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM outputs WHERE company_id = $1 AND rail = $2
+		AND state IN ('queued', 'prepared', 'sent', 'in_doubt'))`, q.companyID, string(q.rail)).Scan(&open)
+	return open, err
 }
 
 func insertBatch(ctx context.Context, tx *db.Tx, b Batch) error {
@@ -555,10 +559,15 @@ func SetPaused(ctx context.Context, tx *db.Tx, why string) error {
 	if err := db.SetSetting(ctx, tx, settingPaused, why); err != nil || why != "" {
 		return err
 	}
-	rows, err := tx.Query(ctx, "SELECT company_id FROM payout_queues WHERE held = $1 ORDER BY company_id", heldPaused)
-	waiting, err := db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
-	for _, company := range waiting {
-		Look(tx, company)
+	rows, err := tx.Query(ctx, "SELECT company_id, rail FROM payout_queues WHERE held = $1 ORDER BY company_id, rail", heldPaused)
+	waiting, err := db.Collect(rows, err, func(r *db.Rows) (q queueState, err error) {
+		var rail string
+		err = r.Scan(&q.companyID, &rail)
+		q.rail = Rail(rail)
+		return q, err
+	})
+	for _, q := range waiting {
+		q.look(tx, time.Time{})
 	}
 	return err
 }

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moov-io/ach"
+
+	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/chain/evmtest"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/rail/bank"
+)
+
+// rails are the ways out beside Bitcoin: a real node of an Ethereum-like network, and a bank on the other side of a folder.
+type rails struct {
+	lab   *evmtest.Lab
+	flags []string // by which the service finds them
+
+	drop string // the folder between the service and the bank
+	desk string // the bank's own
+	bank *bank.Sandbox
+	took map[string][]byte // the files that the bank took, by name
+}
+
+// evmKey is the account that the service pays from.
+const evmKey = "a wallet of the killed"
+
+func openRails(t *testing.T) *rails {
+	t.Helper()
+	r := &rails{drop: t.TempDir(), desk: t.TempDir(), took: map[string][]byte{}}
+	node := evmtest.Start(t)
+	r.lab = node.Lab(t, money.USDC)
+	xprv, err := evm.MasterFromSeed([]byte(evmKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := evm.ParseXPriv(xprv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hot, err := signer.Deriver().Hot()
+	if err == nil {
+		err = node.Fund(t.Context(), hot, 1_000_000_000, 0) // gas
+	}
+	if err == nil {
+		_, r.bank, err = bank.OpenSandbox(r.desk)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	accounts, err := json.Marshal([]bank.Account{
+		{ID: "usd", Currency: money.USD, Format: bank.FormatNACHA, Name: "Example Payments Inc", Number: "987654321", CompanyID: "1234567890",
+			Routing: "091000019", DestinationName: "Example Bank", Calendar: bank.FederalReserve, CutOff: "17:30", Zone: "America/New_York"},
+		{ID: "eur", Currency: money.EUR, Format: bank.FormatPain, Name: "Example Payments GmbH", Number: "DE89370400440532013000", Country: "DE",
+			Calendar: bank.Target, CutOff: "15:00", Zone: "Europe/Berlin"},
+	})
+	list := filepath.Join(r.desk, "accounts.json")
+	if err == nil {
+		err = os.WriteFile(list, accounts, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.flags = []string{"--bank-dir", r.drop, "--bank-accounts", list, "--evm-rpc", "base=" + node.URL, "--evm-chain-id", fmt.Sprintf("base=%d", evmtest.ChainID), "--evm-xprv", xprv}
+	for _, token := range node.Of().Tokens {
+		if token.Asset == money.USDC {
+			r.flags = append(r.flags, "--evm-token", "base.USDC="+token.Contract)
+		}
+	}
+	return r
+}
+
+// addPayees adds two people who are paid in dollars on a chain, and one at a bank on either side of the ocean.
+func (r *rails) addPayees(w *world) {
+	w.t.Helper()
+	for range 2 {
+		var a evm.Address
+		_, _ = rand.Read(a[:]) // never fails
+		w.payees = append(w.payees, w.hire(money.USDC, a.String(), map[string]any{"network": "base", "address": a.String()}))
+	}
+	person := map[string]any{"account_holder_name": "Payee Number", "account_holder_type": "individual"}
+	with := func(more map[string]any) map[string]any {
+		maps.Copy(more, person)
+		return more
+	}
+	w.payees = append(w.payees, w.hire(money.USD, "12345678", with(map[string]any{
+		"rail": "ach", "routing_number": "021000021", "account_number": "12345678", "account_type": "checking",
+		"address": map[string]any{"address_line1": "1 Main Street", "city": "Springfield", "state": "IL", "postal_code": "62701", "country": "US"},
+	})))
+	w.payees = append(w.payees, w.hire(money.EUR, "DE02120300000000202051", with(map[string]any{"iban": "DE02120300000000202051"})))
+}
+
+// step finds a block, and has the bank take what waits and answer it.
+func (r *rails) step(t *testing.T) {
+	t.Helper()
+	if err := r.lab.Mine(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.take(t); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rails) take(t *testing.T) error {
+	files, err := os.ReadDir(filepath.Join(r.drop, "out"))
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), ".") {
+			continue // staged
+		}
+		at := filepath.Join(r.desk, "out", f.Name())
+		if err := os.Rename(filepath.Join(r.drop, "out", f.Name()), at); err != nil {
+			return err
+		}
+		body, err := os.ReadFile(at)
+		if err != nil {
+			return err
+		}
+		if _, again := r.took[f.Name()]; again {
+			t.Errorf("the bank got %s twice", f.Name())
+		}
+		r.took[f.Name()] = body
+	}
+	if err := r.bank.Take(time.Now()); err != nil {
+		return err
+	}
+	answers, err := os.ReadDir(filepath.Join(r.desk, "in"))
+	for _, f := range answers {
+		if err := os.Rename(filepath.Join(r.desk, "in", f.Name()), filepath.Join(r.drop, "in", f.Name())); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// inFiles counts the payments in all files that the bank has ever got: those of the United States as a reader that others wrote
+// reads them, the others by their XML.
+func (r *rails) inFiles(t *testing.T) map[string]int {
+	t.Helper()
+	found := map[string]int{}
+	for name, body := range r.took {
+		if strings.HasSuffix(name, ".ach") {
+			file, err := ach.NewReader(bytes.NewReader(body)).Read()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			for _, b := range file.Batches {
+				for _, e := range b.GetEntries() {
+					if e.TransactionCode == ach.CheckingCredit {
+						found[fmt.Sprintf(" %s %d", strings.TrimSpace(e.DFIAccountNumber), e.Amount)]++
+					}
+				}
+			}
+			continue
+		}
+		var order struct {
+			Transfers []struct {
+				Amount string `xml:"Amt>InstdAmt"`
+				IBAN   string `xml:"CdtrAcct>Id>IBAN"`
+			} `xml:"CstmrCdtTrfInitn>PmtInf>CdtTrfTxInf"`
+		}
+		if err := xml.Unmarshal(body, &order); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, one := range order.Transfers {
+			cents, err := strconv.ParseInt(strings.Replace(one.Amount, ".", "", 1), 10, 64)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			found[fmt.Sprintf(" %s %d", one.IBAN, cents)]++
+		}
+	}
+	return found
+}
