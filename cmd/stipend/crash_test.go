@@ -34,7 +34,7 @@ const (
 	patience    = 2 * time.Minute
 )
 
-// A real process is killed at random moments while payrolls are created, funded, released and paid, on a real Bitcoin node, on a
+// A real process is killed at random moments, every second time while it writes a file for the bank, while payrolls are created, funded, released and paid, on a real Bitcoin node, on a
 // real node of an Ethereum-like network and through files at a bank. The next process goes on. In the end the chains and the
 // bank's files themselves, not our tables, say that every payee was paid once for each payroll.
 func TestKilledAtAnyMomentEverybodyIsPaidOnce(t *testing.T) {
@@ -56,6 +56,9 @@ func killedAtAnyMoment(t *testing.T, binary, url string, node *btcdtest.Node) {
 		life := mathrand.N(longestLife)
 		t.Logf("life %d ends after %s", round, life)
 		w.start(life)
+		if round%2 == 1 {
+			w.rails.lurk(w)
+		}
 		w.takeOver()
 		look := time.NewTicker(20 * time.Millisecond)
 		for w.alive() && w.step(2*round+1) == nil {

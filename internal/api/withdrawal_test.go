@@ -193,6 +193,13 @@ func TestWithdrawals(t *testing.T) {
 		if _, text := ask[members](x.bench, "GET", "/api/wallets/destinations", ""); strings.Contains(text, "123456789") || !strings.Contains(text, `"hint":"••••6789"`) {
 			t.Error(text)
 		}
+		// The company heard of each change, in order: every version of every withdrawal is one event.
+		if silent := x.count(`SELECT COUNT(*) FROM history h JOIN withdrawals w ON w.company_id = h.company_id AND w.withdrawal_id = h.object_id
+			WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.object_id = h.object_id AND e.sequence = h.version
+				AND e.name = CASE WHEN h.version = 1 THEN 'withdrawal.created' ELSE 'withdrawal.status_update' END
+				AND e.data LIKE '%"status":"' || h.to_state || '"%')`); silent != 0 {
+			t.Errorf("%d changes of withdrawals without an event", silent)
+		}
 		x.checkBooks()
 	})
 }

@@ -34,6 +34,15 @@ func TestWithdrawalPages(t *testing.T) {
 		o := openOffice(t, database)
 		const at = "/wallets/withdrawals"
 		o.says(o.Get("/wallets"), `href="`+at+`"`)
+		var seeded struct {
+			Destinations []struct {
+				ID string `json:"destination_id"`
+			} `json:"destinations"`
+		}
+		o.d.decode(o.d.ok("GET", "/api/wallets/destinations", ""), &seeded)
+		for _, to := range seeded.Destinations {
+			o.Submit(o.says(o.Get(at), "Sandbox vault"), "/wallets/destinations/"+to.ID+"/remove")
+		}
 		o.silent(o.says(o.Get(at), "Nothing has been taken out.", "There is none yet."), `name="amount"`)
 		o.vault()
 		made := o.d.create(pays("", "1000", o.d.seed.Workers[0].UserID))

@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payer"
 	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 // Seed is what every sandbox starts with. It is the same in every sandbox, so that examples can be copied.
@@ -115,7 +116,7 @@ func (s *Service) seed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	addresses, err := seedAddresses(s.cfg.BitcoinNetwork, 5)
+	addresses, err := seedAddresses(s.cfg.BitcoinNetwork, 6)
 	if err != nil {
 		return err
 	}
@@ -201,6 +202,16 @@ func (w seeding) run(ctx context.Context) error {
 		if err := w.destinations(ctx, r.RecipientID, w.addresses[len(names)+i], false); err != nil {
 			return err
 		}
+	}
+	// The company takes its balance to an address of its own, which programs cannot name.
+	take := withdrawal.Service{Setup: w.setup}
+	admin := identity.Principal{Kind: identity.KindSession, ID: "seed", CompanyID: w.seed.CompanyID, UserID: adminID}
+	vault, err := json.Marshal(map[string]string{"address": w.addresses[len(w.addresses)-1]})
+	if err != nil {
+		return err
+	}
+	if _, err := take.AddDestination(ctx, w.tx, admin, "Sandbox vault", "BTC", vault); err != nil {
+		return err
 	}
 	_, err = payer.Ensure(ctx, w.tx, payer.Payer{
 		OwnerID: w.seed.CompanyID, ID: w.seed.PayerID, Name: "Sandbox Customer", Email: "customer@sandbox.example",

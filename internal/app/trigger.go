@@ -75,6 +75,8 @@ var triggers = map[string]trigger{
 	"payroll.quote_refreshed":     {"creates a payroll, lets its quote end and asks for another (moves the clock)", payrollThen(outlive, refresh)},
 	"payout.delayed":              {"pays a payroll while the simulated chain asks for more than payouts may cost (for every company, for some seconds)", delayPayout},
 	"payout.returned":             {"pays a payroll to a bank account, and has the bank send it back", returnPayout},
+	"withdrawal.created":          {"pays a payroll too much, and takes what is left over to the first destination of the company in bitcoin", takeOut},
+	"withdrawal.status_update":    {"pays a payroll too much, and takes what is left over to the first destination of the company in bitcoin", takeOut},
 	"claim.created":               {"creates a claim", claimThen()},
 	"claim.status_update":         {"creates a claim and pays it", claimThen(payClaim)},
 	"claim.quote_expired":         {"creates a claim and lets its quote end (moves the clock)", claimThen(outliveClaim)},
@@ -294,6 +296,38 @@ func returnPayout(ctx context.Context, c *demoClient) error {
 			}
 		}
 	})(ctx, c)
+}
+
+// takeOut takes a little of the balance to a destination of the company's own, once there is enough.
+func takeOut(ctx context.Context, c *demoClient) error {
+	type destination struct {
+		ID       string `json:"destination_id"`
+		Currency string `json:"currency"`
+	}
+	var to struct {
+		Destinations []destination `json:"destinations"`
+	}
+	if err := c.get(ctx, "/api/wallets/destinations", &to); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(to.Destinations, func(d destination) bool { return d.Currency == "BTC" })
+	if i < 0 {
+		return errors.New("the company has no destination in bitcoin; its owner names one at /wallets/destinations/new")
+	}
+	if err := payrollThen(pay("over"))(ctx, c); err != nil {
+		return err
+	}
+	for {
+		err := c.post(ctx, "/api/wallets/withdraw", map[string]any{"destination_id": to.Destinations[i].ID, "amount": json.Number("0.0001")}, nil)
+		if err == nil || !strings.Contains(err.Error(), "insufficient_balance") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // madeClaim is a claim that a trigger works on.

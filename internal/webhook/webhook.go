@@ -45,6 +45,7 @@ var Names = []string{
 	"payroll.quote_expired", "payroll.quote_refreshed", "payroll.status_update",
 	"recipient.created", "recipient.status_update",
 	"user.create_user", "user.funding_account_status", "user.kyc_status_update", "user.payment_status_update",
+	"withdrawal.created", "withdrawal.status_update",
 	Test,
 }
 

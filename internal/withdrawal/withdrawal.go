@@ -36,6 +36,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // State is where a withdrawal stands.
@@ -52,6 +53,12 @@ const (
 	Failed           State = "failed"
 	Declined         State = "declined"
 	Cancelled        State = "cancelled"
+)
+
+// What a company hears of its withdrawals: that one was made, and each change since.
+const (
+	EventCreated = "withdrawal.created"
+	EventStatus  = "withdrawal.status_update"
 )
 
 // States are all of them.
@@ -173,6 +180,9 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return w, err
 	}
 	db.History(tx, w.CompanyID, w.ID, w.Version, "", string(w.State), "requested by "+by.ID)
+	if err := w.emit(tx, EventCreated); err != nil {
+		return w, err
+	}
 	w.enqueue(tx, time.Time{})
 	return w, w.post(tx, "withdraw", ledger.Debit(ledger.CompanyFunds, "", w.Amount), ledger.Credit(ledger.OutputPayable, w.outputID, w.Amount))
 }
@@ -275,7 +285,15 @@ func (w *Withdrawal) move(ctx context.Context, tx *db.Tx, to State, reason, why 
 		why = reason
 	}
 	db.History(tx, w.CompanyID, w.ID, w.Version, string(from), string(to), why)
-	return nil
+	return w.emit(tx, EventStatus)
+}
+
+// emit tells the company how the withdrawal stands now.
+func (w *Withdrawal) emit(tx *db.Tx, name string) error {
+	return webhook.Emit(tx, webhook.Event{CompanyID: w.CompanyID, Name: name, ObjectID: w.ID, Sequence: w.Version, Data: map[string]any{
+		"withdrawal_id": w.ID, "status": w.State, "reason": w.Reason, "destination_id": w.Destination.ID, "amount": w.Amount, "currency": w.Amount.Asset(),
+		"tx_hash": w.TxHash, "external_id": w.ExternalID,
+	}})
 }
 
 // hold lets a withdrawal wait for a reason, and looks again later.

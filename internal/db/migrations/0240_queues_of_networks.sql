@@ -8,7 +8,7 @@ CREATE TABLE payout_queues (
     held_since BIGINT NOT NULL,
     wake_at    BIGINT NOT NULL, -- 0: no look is scheduled
     version    BIGINT NOT NULL,
-    CONSTRAINT payout_queues_of_rails PRIMARY KEY (company_id, rail)
+    PRIMARY KEY (company_id, rail)
 );
 INSERT INTO payout_queues (company_id, rail, held, held_since, wake_at, version)
     SELECT company_id, 'bitcoin', held, held_since, wake_at, version FROM payout_queues_of_companies;
