@@ -75,7 +75,7 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 		return nil, err
 	}
 	l.watcher = chain.NewWatcher(d, lineChain, l.chain, quiet)
-	l.match = job.NewRunner(d, job.Table{chain.JobOutput: {Tx: deposit.OutputChanged}, deposit.JobChanged: {Tx: l.pay.Fund}}, nil, quiet)
+	l.match = job.NewRunner(d, job.Table{chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund}}, nil, quiet)
 	l.prepare = job.NewRunner(d, job.Table{payroll.JobRelease: {Tx: engine.Released(l.pay.Release)}, payout.JobPrepare: {Tx: engine.Prepare}}, nil, quiet)
 	if err := l.watcher.Sync(ctx); err != nil {
 		return nil, err

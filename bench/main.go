@@ -46,7 +46,7 @@ type options struct {
 	stock int // payrolls that are there already, for the measurement that wants them
 
 	overHTTP, line, books, crowd bool // what to measure
-	hooks, checkout              bool // likewise
+	hooks, checkout, blocks      bool // likewise
 }
 
 func main() {
@@ -59,7 +59,7 @@ func main() {
 	seconds := flag.Float64("seconds", 3, "length of each measurement of throughput")
 	endpoints := flag.String("endpoints", "1,100,1000", "endpoints that webhooks are delivered to")
 	stock := flag.Int("stock", 1_000_000, "payrolls that the database has already, for the last measurement over HTTP; 0 leaves it out")
-	parts := flag.String("parts", "service,claims,line,webhooks,lists,ledger", "what to measure")
+	parts := flag.String("parts", "service,claims,blocks,line,webhooks,lists,ledger", "what to measure")
 	profile := flag.String("profile", "", "file to write a CPU profile of this process to")
 	flag.Parse()
 	o := options{
@@ -68,6 +68,7 @@ func main() {
 	}
 	o.hooks = strings.Contains(*parts, "webhooks")
 	o.checkout = strings.Contains(*parts, "claims")
+	o.blocks = strings.Contains(*parts, "blocks")
 	var err error
 	if o.sizes, err = numbers(*sizes); err != nil {
 		log.Fatalf("-sizes: %v", err)
@@ -151,6 +152,11 @@ func measure(ctx context.Context, out io.Writer, o options, engine, binary, dir 
 	}
 	if o.checkout {
 		if err := b.claims(ctx, binary); err != nil {
+			return err
+		}
+	}
+	if o.blocks {
+		if err := b.claimBlocks(ctx); err != nil {
 			return err
 		}
 	}

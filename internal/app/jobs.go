@@ -68,11 +68,11 @@ import (
 //	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
 func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look distribution.Screening, open wallet.Opener, take *withdrawal.Service, accounts *funding.Service, who *kyc.Service) job.Table {
 	return job.Table{
-		chain.JobOutput:       {Tx: deposit.OutputChanged},
+		chain.JobOutput:       {All: deposit.OutputsChanged},
 		lightning.JobPaid:     {Tx: deposit.InvoicePaid},
-		deposit.JobChanged:    {Tx: byObject(pay.Fund, claims.Follow)},
-		quote.JobExpired:      {Tx: claims.QuoteExpired},
-		claim.JobMonitor:      {Tx: claims.Monitor},
+		deposit.JobChanged:    {All: byObject(pay.Fund, claims.Follow)},
+		quote.JobExpired:      {All: claims.QuoteExpired},
+		claim.JobMonitor:      {All: claims.Monitor},
 		claim.JobRefund:       {Tx: claims.Send},
 		claim.JobScreen:       {Tx: claims.ScreenAddress},
 		claim.JobSettle:       {Tx: claims.SendSettlement},
@@ -120,16 +120,21 @@ func byPayout(payrolls, claims, withdrawals job.TxHandler) job.TxHandler {
 }
 
 // byObject hands news of money on to whom it came for. An object of another kind is a payroll.
-func byObject(payrolls, claims job.TxHandler) job.TxHandler {
-	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
-		var in deposit.Changed
-		if err := j.Decode(&in); err != nil {
-			return err
+func byObject(payrolls job.TxHandler, claims job.AllHandler) job.AllHandler {
+	return func(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
+		var ofClaims []job.Job
+		for _, j := range jobs {
+			var in deposit.Changed
+			if err := j.Decode(&in); err != nil {
+				return err
+			}
+			if strings.HasPrefix(in.ObjectID, "clm_") {
+				ofClaims = append(ofClaims, j)
+			} else if err := payrolls(ctx, tx, j); err != nil {
+				return err
+			}
 		}
-		if strings.HasPrefix(in.ObjectID, "clm_") {
-			return claims(ctx, tx, j)
-		}
-		return payrolls(ctx, tx, j)
+		return claims(ctx, tx, ofClaims)
 	}
 }
 

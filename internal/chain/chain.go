@@ -205,6 +205,17 @@ type WatchedOutput struct {
 	Pace       int64 // of the chain's blocks, see [Watcher]
 }
 
+// Requiring is the output when it is to lie so deep before it is called confirmed. One of a coinbase never needs less than
+// CoinbaseMaturity.
+func (w WatchedOutput) Requiring(confirmations int64) WatchedOutput {
+	w.Wanted = confirmations
+	if w.Coinbase {
+		w.Wanted = max(w.Wanted, CoinbaseMaturity)
+	}
+	w.Confirmed = w.State == Mined && w.Depth >= w.Wanted || w.State == Seen && w.Wanted == 0
+	return w
+}
+
 // WatchedTx is a transaction of our own. In state conflicted, ConflictedBy is the rival, Height is the rival's block (zero
 // while it is in the mempool only) and Confirmed says that the rival has the wanted depth: before that, our transaction may
 // still win. Fee and Failed are those of [Tx], while it is mined.

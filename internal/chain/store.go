@@ -205,27 +205,55 @@ func outputsOf(ctx context.Context, tx *db.Tx, chain string, txids []string) (ma
 	return m, err
 }
 
-func insertOutput(ctx context.Context, tx *db.Tx, chain string, o output, a address, coinbase bool, at place, want int64, spentBy spend) error {
+// arrivals are outputs that come to a place, which are written together.
+type arrivals struct {
+	chain string
+	at    place
+	added [][]any
+	moved [][]any
+}
+
+// add is for an output that was not known.
+func (m *arrivals) add(tx *db.Tx, o output, a address, coinbase bool, want int64, spentBy spend) {
 	spendState := Available
 	if spentBy.txid != "" {
 		spendState = Spent
 	}
-	return tx.Insert(ctx, "chain_outputs", []string{"chain", "txid", "vout", "company_id", "object_id", "address", "branch", "idx", "amount",
-		"own", "coinbase", "state", "height", "block_hash", "first_seen", "want_confirmations", "confirmed", "replaced_by",
-		"spend_state", "reserved_by", "spent_by", "spent_height", "depth", "asset"},
-		[][]any{{
-			chain, o.TxID, int64(o.Vout), a.companyID, a.objectID, a.address, a.branch, a.index, o.pays.Amount,
-			o.own, coinbase, string(o.state), at.height, at.hash, db.Micros(tx.Now()), want, false, "",
-			string(spendState), "", spentBy.txid, spentBy.height, o.depth, string(o.pays.Asset),
-		}})
+	m.added = append(m.added, []any{
+		m.chain, o.TxID, int64(o.Vout), a.companyID, a.objectID, a.address, a.branch, a.index, o.pays.Amount,
+		o.own, coinbase, string(o.state), m.at.height, m.at.hash, db.Micros(tx.Now()), want, false, "",
+		string(spendState), "", spentBy.txid, spentBy.height, o.depth, string(o.pays.Asset),
+	})
 }
 
-// placeOutput moves a known output to where its transaction is now.
-func placeOutput(ctx context.Context, tx *db.Tx, chain string, o output, from State, at place) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE chain_outputs SET state = $5, height = $6, block_hash = $7, replaced_by = '', depth = $8,
-		own = $9, confirmed = (want_confirmations = 0) WHERE chain = $1 AND txid = $2 AND vout = $3 AND state = $4`,
-		chain, o.TxID, int64(o.Vout), string(from), string(o.state), at.height, at.hash, o.depth, o.own)
-	return n == 1, err
+// move is for a known output that stood elsewhere.
+func (m *arrivals) move(o output, from State) {
+	m.moved = append(m.moved, []any{o.TxID, int64(o.Vout), string(from), string(o.state), o.depth, o.own})
+}
+
+func (m *arrivals) store(ctx context.Context, tx *db.Tx) error {
+	if err := tx.Insert(ctx, "chain_outputs", []string{"chain", "txid", "vout", "company_id", "object_id", "address", "branch", "idx", "amount",
+		"own", "coinbase", "state", "height", "block_hash", "first_seen", "want_confirmations", "confirmed", "replaced_by",
+		"spend_state", "reserved_by", "spent_by", "spent_height", "depth", "asset"}, m.added); err != nil {
+		return err
+	}
+	stored := 0
+	for values, args := range tx.Values(m.moved, 4) {
+		n, err := tx.Exec(ctx, `WITH v (txid, vout, was, state, depth, own) AS (`+values+`)
+			UPDATE chain_outputs SET state = v.state, height = $2, block_hash = $3, replaced_by = '', depth = v.depth, own = v.own,
+				confirmed = (want_confirmations = 0) FROM v
+			WHERE chain_outputs.chain = $1 AND chain_outputs.txid = v.txid AND chain_outputs.vout = v.vout AND chain_outputs.state = v.was`,
+			append([]any{m.chain, m.at.height, m.at.hash}, args...)...)
+		if err != nil {
+			return err
+		}
+		stored += int(n)
+	}
+	if stored != len(m.moved) {
+		return fmt.Errorf("chain %s: %d of %d outputs are not where they were", m.chain, len(m.moved)-stored, len(m.moved))
+	}
+	m.added, m.moved = nil, nil
+	return nil
 }
 
 // replaceOutputs marks the outputs of a transaction that lost its coins to another.
@@ -309,29 +337,47 @@ func unspendOutputs(ctx context.Context, tx *db.Tx, chain, by string) error {
 	return err
 }
 
-// GetOutput is a watched output as it stands; ErrUnknown when it is not one.
-func GetOutput(ctx context.Context, tx *db.Tx, chainName string, o Outpoint) (WatchedOutput, error) {
-	w := WatchedOutput{Outpoint: o}
-	var branch, firstSeen, tip int64
+// watchedOutputs is a watched output as it stands, whatever follows; $1 is the chain.
+const watchedOutputs = `SELECT o.txid, o.vout, o.company_id, o.object_id, o.address, o.branch, o.amount, o.state, o.height, o.block_hash, o.first_seen,
+	o.want_confirmations, o.confirmed, o.coinbase, o.replaced_by, o.spend_state, o.spent_by, COALESCE(c.height, 0), COALESCE(c.pace, 1), o.asset
+	FROM chain_outputs o LEFT JOIN chain_cursors c ON c.chain = o.chain WHERE o.chain = $1 AND o.txid `
+
+func scanWatched(scan func(...any) error) (w WatchedOutput, err error) {
+	var vout, branch, firstSeen, tip int64
 	var state, spend, asset string
-	err := tx.QueryRow(ctx, `SELECT o.company_id, o.object_id, o.address, o.branch, o.amount, o.state, o.height, o.block_hash, o.first_seen,
-		o.want_confirmations, o.confirmed, o.coinbase, o.replaced_by, o.spend_state, o.spent_by, COALESCE(c.height, 0), COALESCE(c.pace, 1), o.asset
-		FROM chain_outputs o LEFT JOIN chain_cursors c ON c.chain = o.chain WHERE o.chain = $1 AND o.txid = $2 AND o.vout = $3`,
-		chainName, o.TxID, int64(o.Vout)).
-		Scan(&w.CompanyID, &w.ObjectID, &w.Address, &branch, &w.Amount, &state, &w.Height, &w.BlockHash, &firstSeen,
-			&w.Wanted, &w.Confirmed, &w.Coinbase, &w.ReplacedBy, &spend, &w.SpentBy, &tip, &w.Pace, &asset)
-	if errors.Is(err, db.ErrNoRows) {
-		return WatchedOutput{}, ErrUnknown
-	}
-	if err != nil {
+	if err := scan(&w.TxID, &vout, &w.CompanyID, &w.ObjectID, &w.Address, &branch, &w.Amount, &state, &w.Height, &w.BlockHash, &firstSeen,
+		&w.Wanted, &w.Confirmed, &w.Coinbase, &w.ReplacedBy, &spend, &w.SpentBy, &tip, &w.Pace, &asset); err != nil {
 		return WatchedOutput{}, err
 	}
-	w.Branch, w.State, w.Spend, w.FirstSeen = uint32(branch), State(state), SpendState(spend), db.Time(firstSeen)
+	w.Vout, w.Branch, w.State, w.Spend, w.FirstSeen = uint32(vout), uint32(branch), State(state), SpendState(spend), db.Time(firstSeen)
 	w.Asset = cmp.Or(money.Asset(asset), money.BTC)
 	if w.State == Mined {
 		w.Depth = tip - w.Height + 1
 	}
 	return w, nil
+}
+
+// GetOutput is a watched output as it stands; ErrUnknown when it is not one.
+func GetOutput(ctx context.Context, tx *db.Tx, chainName string, o Outpoint) (WatchedOutput, error) {
+	w, err := scanWatched(tx.QueryRow(ctx, watchedOutputs+"= $2 AND o.vout = $3", chainName, o.TxID, int64(o.Vout)).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return WatchedOutput{}, ErrUnknown
+	}
+	return w, err
+}
+
+// AskOutputs is the questions for all watched outputs of some transactions.
+func AskOutputs(tx *db.Tx, chainName string, txids []string, found func(WatchedOutput)) (all []db.Question) {
+	for in, args := range tx.In(txids, 2) {
+		all = append(all, db.Question{Query: watchedOutputs + "IN " + in, Args: append([]any{chainName}, args...), Row: func(r *db.Rows) error {
+			w, err := scanWatched(r.Scan)
+			if err == nil {
+				found(w)
+			}
+			return err
+		}})
+	}
+	return all
 }
 
 // OutputsOf lists the watched outputs that belong to an object, in the order in which they were first seen.
@@ -346,32 +392,28 @@ func OutputsOf(ctx context.Context, tx *db.Tx, chainName, companyID, objectID st
 	})
 }
 
-// RequireConfirmations says how deep an output must lie before it is called confirmed, and reconsiders whether it is. An
-// output of a coinbase never needs fewer than CoinbaseMaturity. Asking again for the same number changes nothing. ErrUnknown
-// when the output is not watched.
-func RequireConfirmations(ctx context.Context, tx *db.Tx, chainName string, o Outpoint, n int64) error {
-	w, err := GetOutput(ctx, tx, chainName, o)
-	if err != nil {
-		return err
+// RequireConfirmations stores how deep outputs must lie before they are called confirmed, as [WatchedOutput.Requiring] has it of each. What
+// already stands so changes nothing. An error says that the watcher moved one of them since it was read.
+func RequireConfirmations(ctx context.Context, tx *db.Tx, chainName string, outputs []WatchedOutput) error {
+	rows := make([][]any, len(outputs))
+	for i, o := range outputs {
+		rows[i] = []any{o.TxID, int64(o.Vout), string(o.State), o.Height, o.Wanted, o.Confirmed}
 	}
-	if w.Coinbase {
-		n = max(n, CoinbaseMaturity)
+	stored := 0
+	for values, args := range tx.Values(rows, 2) {
+		n, err := tx.Exec(ctx, `WITH v (txid, vout, state, height, wanted, confirmed) AS (`+values+`)
+			UPDATE chain_outputs SET want_confirmations = v.wanted, confirmed = v.confirmed FROM v
+			WHERE chain_outputs.chain = $1 AND chain_outputs.txid = v.txid AND chain_outputs.vout = v.vout
+				AND chain_outputs.state = v.state AND chain_outputs.height = v.height`, append([]any{chainName}, args...)...)
+		if err != nil {
+			return err
+		}
+		stored += int(n)
 	}
-	if n < 0 {
-		return fmt.Errorf("chain: %d confirmations", n)
+	if stored != len(outputs) {
+		return fmt.Errorf("chain: %d of %d outputs moved meanwhile", len(outputs)-stored, len(outputs)) // their news has the caller look again
 	}
-	if w.Wanted == n {
-		return nil
-	}
-	confirmed := w.State == Mined && w.Depth >= n || w.State == Seen && n == 0
-	changed, err := tx.Exec(ctx, `UPDATE chain_outputs SET want_confirmations = $6, confirmed = $7
-		WHERE chain = $1 AND txid = $2 AND vout = $3 AND state = $4 AND height = $5`,
-		chainName, o.TxID, int64(o.Vout), string(w.State), w.Height, n, confirmed)
-	if err == nil && changed == 0 {
-		// The watcher moved the output meanwhile; its news has the caller look again.
-		return fmt.Errorf("chain: output %s:%d moved meanwhile", o.TxID, o.Vout)
-	}
-	return err
+	return nil
 }
 
 // Coins are the coins that may be spent now, the largest first: confirmed ones, and the change of our own transactions even
@@ -570,7 +612,7 @@ func insertSpends(ctx context.Context, tx *db.Tx, chain, txid string, inputs []O
 			args = append(args, chain, in.TxID, int64(in.Vout), txid, height)
 		}
 		inputs = inputs[n:]
-		if _, err := tx.Exec(ctx, `INSERT INTO chain_spends (chain, prev_txid, prev_vout, txid, height) VALUES `+db.Placeholders(n, 5, 1)+
+		if err := tx.Later(ctx, nil, `INSERT INTO chain_spends (chain, prev_txid, prev_vout, txid, height) VALUES `+db.Placeholders(n, 5, 1)+
 			` ON CONFLICT (chain, prev_txid, prev_vout, txid) DO UPDATE SET height = excluded.height`, args...); err != nil {
 			return err
 		}

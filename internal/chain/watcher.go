@@ -181,7 +181,7 @@ func (w *Watcher) connect(ctx context.Context, from cursor, blocks []Block) erro
 	to := from
 	err := w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		to = from
-		n := news{chain: w.name}
+		n := news{chain: w.name, told: map[Outpoint]bool{}}
 		for _, b := range blocks {
 			at := to
 			to = cursor{at.height + 1, b.Hash}
@@ -216,7 +216,7 @@ func (w *Watcher) disconnect(ctx context.Context, from, to cursor) error {
 		if err := deleteBlock(ctx, tx, w.name, from); err != nil {
 			return err
 		}
-		n := news{chain: w.name}
+		n := news{chain: w.name, told: map[Outpoint]bool{}}
 		outputs, err := unmineOutputs(ctx, tx, w.name, from.height)
 		if err != nil {
 			return err
@@ -288,7 +288,7 @@ func (w *Watcher) scan(ctx context.Context, at cursor, expected []string, due bo
 			if raced = !ok; err != nil || !ok {
 				return err
 			}
-			n := news{chain: w.name}
+			n := news{chain: w.name, told: map[Outpoint]bool{}}
 			if err := w.record(ctx, tx, &n, txs, place{}); err != nil {
 				return err
 			}
@@ -387,7 +387,16 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at p
 	if at.height > 0 {
 		state = Mined
 	}
+	here := arrivals{chain: w.name, at: at}
 	for _, t := range txs {
+		if slices.ContainsFunc(t.Inputs, func(in Outpoint) bool {
+			_, ours := outputs[in]
+			return ours || slices.ContainsFunc(rivals[in], func(s spend) bool { return s.txid != t.ID })
+		}) {
+			if err := here.store(ctx, tx); err != nil { // what this one does to coins may be to those
+				return err
+			}
+		}
 		if err := w.conflicts(ctx, tx, n, t, rivals, at.height); err != nil {
 			return err
 		}
@@ -450,15 +459,11 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at p
 				if s := spenders[row.Outpoint]; len(s) > 0 {
 					by = s[len(s)-1]
 				}
-				if err := insertOutput(ctx, tx, w.name, row, a, t.Coinbase, at, want, by); err != nil {
-					return err
-				}
+				here.add(tx, row, a, t.Coinbase, want, by)
 			case was.state == state || was.state == Mined:
 				continue
 			default:
-				if ok, err := placeOutput(ctx, tx, w.name, row, was.state, at); err != nil || !ok {
-					return err
-				}
+				here.move(row, was.state)
 			}
 			outputs[row.Outpoint] = row
 			n.outputs(row)
@@ -472,7 +477,7 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at p
 			}
 		}
 	}
-	return nil
+	return here.store(ctx, tx)
 }
 
 // conflicts marks every transaction that spends a coin of t as having lost it.
@@ -531,6 +536,7 @@ func (w *Watcher) confirm(ctx context.Context, tx *db.Tx, n *news, tip int64) er
 // news collects what changed in a step: a job for each output and transaction, once.
 type news struct {
 	chain string
+	told  map[Outpoint]bool // outputs that are in out
 	out   []output
 	own   []ownTx
 	// strangers are the companies whose coins transactions spend that are not ours, by transaction.
@@ -539,8 +545,8 @@ type news struct {
 
 func (n *news) outputs(outs ...output) {
 	for _, o := range outs {
-		if !o.silent() && !slices.ContainsFunc(n.out, func(p output) bool { return p.Outpoint == o.Outpoint }) {
-			n.out = append(n.out, o)
+		if !o.silent() && !n.told[o.Outpoint] {
+			n.told[o.Outpoint], n.out = true, append(n.out, o)
 		}
 	}
 }

@@ -309,8 +309,8 @@ func newTill(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) *ti
 	claims := &claim.Service{Pool: pool, ChainName: network, Network: network, Validity: validity, BaseURL: "https://pay.example.com"}
 	x := &till{d: d, keys: keys, clock: clock, lab: lab, watcher: chain.NewWatcher(d, network, lab.Source(), log), claims: claims}
 	x.jobs = job.NewRunner(d, job.Table{
-		chain.JobOutput: {Tx: deposit.OutputChanged}, deposit.JobChanged: {Tx: claims.Follow},
-		quote.JobExpired: {Tx: claims.QuoteExpired}, claim.JobMonitor: {Tx: claims.Monitor},
+		chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {All: claims.Follow},
+		quote.JobExpired: {All: claims.QuoteExpired}, claim.JobMonitor: {All: claims.Monitor},
 	}, nil, log)
 	x.write(t, func(ctx context.Context, tx *db.Tx) error {
 		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Shop", Country: "US", Email: "shop@example.com", FeeBps: 100})

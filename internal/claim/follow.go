@@ -15,66 +15,99 @@ import (
 	"github.com/stipend/stipend/internal/quote"
 )
 
-// Follow looks at a claim whose deposits changed (job deposit.changed).
-func (s *Service) Follow(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var in deposit.Changed
-	if err := j.Decode(&in); err != nil {
-		return err
-	}
-	return s.look(ctx, tx, j.CompanyID, in.ObjectID)
+// Follow looks at claims whose deposits changed (job deposit.changed).
+func (s *Service) Follow(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
+	return s.look(ctx, tx, jobs, func(j job.Job) (id string, err error) {
+		var in deposit.Changed
+		err = j.Decode(&in)
+		return in.ObjectID, err
+	})
 }
 
-// QuoteExpired looks at a claim whose price has ended (job quote.expired).
-func (s *Service) QuoteExpired(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var in quote.Expired
-	if err := j.Decode(&in); err != nil {
-		return err
-	}
-	return s.look(ctx, tx, j.CompanyID, in.ObjectID)
+// QuoteExpired looks at claims whose price has ended (job quote.expired).
+func (s *Service) QuoteExpired(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
+	return s.look(ctx, tx, jobs, func(j job.Job) (id string, err error) {
+		var in quote.Expired
+		err = j.Decode(&in)
+		return in.ObjectID, err
+	})
 }
 
-// Monitor looks whether a claim still waits for confirmations that never come (job claim.monitor).
-func (s *Service) Monitor(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var in Named
-	if err := j.Decode(&in); err != nil {
-		return err
-	}
-	return s.look(ctx, tx, j.CompanyID, in.ClaimID)
+// Monitor looks whether claims still wait for confirmations that never come (job claim.monitor).
+func (s *Service) Monitor(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
+	return s.look(ctx, tx, jobs, func(j job.Job) (id string, err error) {
+		var in Named
+		err = j.Decode(&in)
+		return in.ClaimID, err
+	})
 }
 
-// look brings a claim to where its facts say that it belongs. An id that is no claim's is none of its business.
-func (s *Service) look(ctx context.Context, tx *db.Tx, companyID, id string) error {
-	c, err := take(ctx, tx, companyID, id)
-	if errors.Is(err, ErrNotFound) {
-		return nil
+// look brings the claims that jobs are about, each once, to where their facts say that they belong. An id that is no claim's is none
+// of its business.
+func (s *Service) look(ctx context.Context, tx *db.Tx, jobs []job.Job, about func(job.Job) (id string, err error)) error {
+	ids := map[string][]string{} // by company
+	for _, j := range jobs {
+		id, err := about(j)
+		if err != nil {
+			return err
+		}
+		ids[j.CompanyID] = append(ids[j.CompanyID], id)
 	}
+	claims, err := takeAll(ctx, tx, ids)
 	if err != nil {
 		return err
 	}
-	f, err := gather(ctx, tx, c)
+	all, err := gatherAll(ctx, tx, claims)
 	if err != nil {
 		return err
 	}
-	if err := s.conclude(ctx, tx, f); err != nil {
-		return err
+	for _, f := range all {
+		if err := s.conclude(ctx, tx, f); err != nil {
+			return err
+		}
+		if err := s.actOnLate(ctx, tx, f); err != nil {
+			return err
+		}
 	}
-	return s.actOnLate(ctx, tx, f)
+	return nil
 }
 
-// gather reads the facts.
+// gather reads the facts of a claim.
 func gather(ctx context.Context, tx *db.Tx, c *Claim) (*facts, error) {
-	f := &facts{c: c, was: *c, now: tx.Now(), quotes: map[string]quote.Quote{}, applied: map[string]money.Rate{}}
-	var all []quote.Quote
-	if err := tx.Ask(ctx, []db.Question{deposit.Asked(c.CompanyID, c.ID, &f.deposits), appliedTo(c, f.applied), quote.Asked(c.CompanyID, c.ID, &all)}); err != nil {
+	all, err := gatherAll(ctx, tx, []*Claim{c})
+	if err != nil {
 		return nil, err
 	}
-	for _, q := range all {
-		f.add(q)
+	return all[0], nil
+}
+
+// gatherAll reads the facts of claims, those of all together.
+func gatherAll(ctx context.Context, tx *db.Tx, claims []*Claim) ([]*facts, error) {
+	all, byID := make([]*facts, len(claims)), map[string]*facts{}
+	ids := map[string][]string{} // by company
+	for i, c := range claims {
+		all[i] = &facts{c: c, was: *c, now: tx.Now(), quotes: map[string]quote.Quote{}, applied: map[string]money.Rate{}}
+		byID[c.ID] = all[i]
+		ids[c.CompanyID] = append(ids[c.CompanyID], c.ID)
 	}
-	if f.last.ID == "" {
-		return nil, fmt.Errorf("claim: %s has no quote", c.ID)
+	var questions []db.Question
+	for companyID, ids := range ids {
+		questions = append(questions, deposit.Asked(tx, companyID, ids, func(d deposit.Deposit) {
+			f := byID[d.ObjectID]
+			f.deposits = append(f.deposits, d)
+		})...)
+		questions = append(questions, askApplied(tx, companyID, ids, byID)...)
+		questions = append(questions, quote.Asked(tx, companyID, ids, func(q quote.Quote) { byID[q.ObjectID].add(q) })...)
 	}
-	return f, nil
+	if err := tx.Ask(ctx, questions); err != nil {
+		return nil, err
+	}
+	for _, f := range all {
+		if f.last.ID == "" {
+			return nil, fmt.Errorf("claim: %s has no quote", f.c.ID)
+		}
+	}
+	return all, nil
 }
 
 func (f *facts) add(q quote.Quote) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -70,12 +71,11 @@ func (x *till) payouts(t *testing.T, c chain.Source) {
 		t.Fatal(err)
 	}
 	table := engine.Jobs()
-	for kind, run := range map[string]job.TxHandler{
-		chain.JobOutput: deposit.OutputChanged, deposit.JobChanged: x.claims.Follow, quote.JobExpired: x.claims.QuoteExpired, claim.JobMonitor: x.claims.Monitor,
-		claim.JobRefund: x.claims.Send, claim.JobScreen: x.claims.ScreenAddress, claim.JobSettle: x.claims.SendSettlement, payout.JobChanged: x.claims.PayoutChanged,
-	} {
-		table[kind] = job.Entry{Tx: run}
-	}
+	maps.Copy(table, job.Table{
+		chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {All: x.claims.Follow}, quote.JobExpired: {All: x.claims.QuoteExpired},
+		claim.JobMonitor: {All: x.claims.Monitor}, claim.JobRefund: {Tx: x.claims.Send}, claim.JobScreen: {Tx: x.claims.ScreenAddress},
+		claim.JobSettle: {Tx: x.claims.SendSettlement}, payout.JobChanged: {Tx: x.claims.PayoutChanged},
+	})
 	x.jobs = job.NewRunner(x.d, table, nil, log)
 }
 

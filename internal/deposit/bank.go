@@ -1,6 +1,7 @@
 package deposit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -17,8 +18,8 @@ func Transferred(ctx context.Context, tx *db.Tx, companyID, objectID, account, t
 		ID: tx.NewID("dep"), CompanyID: companyID, Chain: account, Outpoint: chain.Outpoint{TxID: transferID}, ObjectID: objectID, QuoteID: objectID,
 		Amount: amount, State: Confirmed, Version: 1, Timely: true, FirstSeen: tx.Now(),
 	}
-	inserted, err := insert(ctx, tx, d)
-	if err != nil || !inserted {
+	stored, err := insert(ctx, tx, d)
+	if err != nil || !stored[d.ID] {
 		return err
 	}
 	db.History(tx, d.CompanyID, d.ID, d.Version, "", string(d.State), "transferred by bank")
@@ -35,11 +36,15 @@ func TakenBack(ctx context.Context, tx *db.Tx, companyID, account, transferID st
 	if err != nil || d.State != Confirmed {
 		return err == nil, err
 	}
-	d.State = Evicted
-	if err := step(ctx, tx, Confirmed, &d, "the bank took it back"); err != nil {
-		return true, err
+	c := &change{Deposit: d, was: d}
+	c.State = Evicted
+	c.step(Confirmed, "the bank took it back")
+	stored, err := update(ctx, tx, []*change{c})
+	if err != nil || !stored[d.ID] {
+		return true, cmp.Or(err, error(errChangedByTwin))
 	}
-	changed(tx, d)
+	c.note(tx)
+	changed(tx, c.Deposit)
 	return true, nil
 }
 

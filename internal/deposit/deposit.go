@@ -29,7 +29,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -98,189 +97,6 @@ func (d Deposit) expected() bool { return d.QuoteID != "" && !d.Dust }
 // errChangedByTwin: another transaction moved the same deposit between the read and the write.
 var errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The deposit changed at the same moment.")
 
-// OutputChanged handles the job chain.JobOutput.
-func OutputChanged(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var news chain.OutputNews
-	if err := j.Decode(&news); err != nil {
-		return err
-	}
-	return Sync(ctx, tx, j.CompanyID, news.Chain, chain.Outpoint{TxID: news.TxID, Vout: news.Vout})
-}
-
-// Sync brings the deposit of an output to where the chain's row is. An output that is not watched, that belongs to another
-// company or that is our own change is nobody's deposit.
-func Sync(ctx context.Context, tx *db.Tx, companyID, chainName string, at chain.Outpoint) error {
-	for range 5 {
-		if err := sync(ctx, tx, companyID, chainName, at); !errors.Is(err, errChangedByTwin) {
-			return err
-		}
-		// The twin has committed, so reading anew shows what it did; what was done here up to the clash is whole by itself.
-	}
-	return errChangedByTwin
-}
-
-func sync(ctx context.Context, tx *db.Tx, companyID, chainName string, at chain.Outpoint) error {
-	out, err := chain.GetOutput(ctx, tx, chainName, at)
-	if errors.Is(err, chain.ErrUnknown) {
-		return nil
-	}
-	if err != nil || out.CompanyID != companyID || out.Branch == chain.Change {
-		return err
-	}
-	d, err := find(ctx, tx, companyID, chainName, at)
-	if errors.Is(err, db.ErrNoRows) {
-		return record(ctx, tx, chainName, out)
-	}
-	if err != nil {
-		return err
-	}
-	return follow(ctx, tx, d, out)
-}
-
-// follow moves a known deposit.
-func follow(ctx context.Context, tx *db.Tx, d Deposit, out chain.WatchedOutput) error {
-	to := stateOf(out, d.State)
-	if to == d.State && (to != Replaced || out.ReplacedBy == d.ReplacedBy) {
-		return bequeath(ctx, tx, d)
-	}
-	from := d.State
-	d.State, d.ReplacedBy = to, out.ReplacedBy
-	if err := step(ctx, tx, from, &d, "the chain says so"); err != nil {
-		return err
-	}
-	if err := book(tx, d, from); err != nil {
-		return err
-	}
-	return bequeath(ctx, tx, d)
-}
-
-// stateOf is where a deposit belongs, given the chain's row and where it stands.
-func stateOf(out chain.WatchedOutput, from State) State {
-	switch {
-	case out.State == chain.Replaced:
-		return Replaced
-	case out.State == chain.Evicted:
-		return Evicted
-	case out.State == chain.Mined && out.Confirmed:
-		return Confirmed
-	case from == Confirmed || from == Reverted:
-		return Reverted
-	default:
-		return Seen
-	}
-}
-
-// record makes the deposit of an output that was not known.
-func record(ctx context.Context, tx *db.Tx, chainName string, out chain.WatchedOutput) error {
-	d := Deposit{
-		ID: tx.NewID("dep"), CompanyID: out.CompanyID, Chain: chainName, Outpoint: out.Outpoint, ObjectID: out.ObjectID,
-		Address: out.Address, Amount: money.New(out.Asset, out.Amount), Version: 1, Dust: out.Amount < chain.Dust(out.Asset), FirstSeen: out.FirstSeen,
-		Wanted: chain.DefaultConfirmations * out.Pace, ReplacedBy: out.ReplacedBy,
-	}
-	others, err := others(ctx, tx, d)
-	if err != nil {
-		return err
-	}
-	for _, o := range others {
-		if d.succeeds(o) && o.FirstSeen.Before(d.FirstSeen) {
-			d.FirstSeen = o.FirstSeen
-		}
-	}
-	q, err := value(ctx, tx, &d)
-	if err != nil {
-		return err
-	}
-	if d.expected() {
-		if d.Wanted, err = wanted(ctx, tx, q, d, others); err != nil {
-			return err
-		}
-		d.Wanted *= out.Pace
-		if err := chain.RequireConfirmations(ctx, tx, chainName, d.Outpoint, d.Wanted); err != nil {
-			return err
-		}
-		// Fewer than the watcher's own default may be there already.
-		if out, err = chain.GetOutput(ctx, tx, chainName, d.Outpoint); err != nil {
-			return err
-		}
-	}
-	d.State = stateOf(out, "")
-	inserted, err := insert(ctx, tx, d)
-	if err != nil {
-		return err
-	}
-	if !inserted {
-		return errChangedByTwin
-	}
-	db.History(tx, d.CompanyID, d.ID, d.Version, "", string(d.State), "first seen")
-	if err := book(tx, d, ""); err != nil {
-		return err
-	}
-	return bequeath(ctx, tx, d)
-}
-
-// others is the object's other deposits, each brought up to date first, so that a replaced one is known as such before its
-// replacement is valued, whichever of them is looked at first.
-func others(ctx context.Context, tx *db.Tx, d Deposit) ([]Deposit, error) {
-	if d.Dust || d.ObjectID == "" {
-		return nil, nil
-	}
-	all, err := ForObject(ctx, tx, d.CompanyID, d.ObjectID)
-	if err != nil || !slices.ContainsFunc(all, func(o Deposit) bool { return o.State.Waiting() }) {
-		return all, err
-	}
-	for _, o := range all {
-		if o.State.Waiting() {
-			if err := Sync(ctx, tx, o.CompanyID, o.Chain, o.Outpoint); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return ForObject(ctx, tx, d.CompanyID, d.ObjectID)
-}
-
-// succeeds says that d is the same payment as o with another fee: its transaction took o's place and pays no less.
-func (d Deposit) succeeds(o Deposit) bool {
-	return o.State == Replaced && o.ReplacedBy == d.TxID && o.ObjectID == d.ObjectID && d.Amount.Cmp(o.Amount) >= 0
-}
-
-// bequeath gives the first sight of a replaced deposit to its replacement, if that was recorded before.
-func bequeath(ctx context.Context, tx *db.Tx, d Deposit) error {
-	if d.State != Replaced || d.ReplacedBy == "" || !d.expected() {
-		return nil
-	}
-	all, err := ForObject(ctx, tx, d.CompanyID, d.ObjectID)
-	if err != nil {
-		return err
-	}
-	for _, heir := range all {
-		if !heir.succeeds(d) || !d.FirstSeen.Before(heir.FirstSeen) {
-			continue
-		}
-		heir.FirstSeen = d.FirstSeen
-		if _, err := value(ctx, tx, &heir); err != nil {
-			return err
-		}
-		if err := step(ctx, tx, heir.State, &heir, "takes the first sight of what it replaced"); err != nil {
-			return err
-		}
-		changed(tx, heir)
-	}
-	return nil
-}
-
-// value finds the quote that values a deposit and whether it is in time. A deposit without any is unexpected.
-func value(ctx context.Context, tx *db.Tx, d *Deposit) (quote.Quote, error) {
-	if d.ObjectID == "" {
-		return quote.Quote{}, nil
-	}
-	q, err := quote.InForce(ctx, tx, d.CompanyID, d.ObjectID, d.Amount.Asset(), d.FirstSeen)
-	if errors.Is(err, quote.ErrNotFound) {
-		return quote.Quote{}, nil
-	}
-	d.QuoteID, d.Timely = q.ID, q.Covers(d.FirstSeen)
-	return q, err
-}
-
 // Confirmations is how many are wanted for a value in dollars.
 func Confirmations(usd money.Amount) int64 {
 	for _, step := range []struct {
@@ -296,7 +112,7 @@ func Confirmations(usd money.Amount) int64 {
 
 // wanted is the confirmations for a deposit among the others of its object: what its quote says, else by value. A value that
 // cannot be told counts as the highest.
-func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []Deposit) (int64, error) {
+func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []*change) (int64, error) {
 	if q.Confirmations > 0 {
 		return q.Confirmations, nil
 	}
@@ -330,16 +146,6 @@ func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []D
 		}
 	}
 	return Confirmations(stake), nil
-}
-
-// step writes the next version of a deposit.
-func step(ctx context.Context, tx *db.Tx, from State, d *Deposit, reason string) error {
-	if err := update(ctx, tx, *d); err != nil {
-		return err
-	}
-	d.Version++
-	db.History(tx, d.CompanyID, d.ID, d.Version, string(from), string(d.State), reason)
-	return nil
 }
 
 // inventory says that the money came to the house's own address. One that was given out and forgotten ([chain.Nobody]) has no object.

@@ -31,8 +31,8 @@ func InvoicePaid(ctx context.Context, tx *db.Tx, j job.Job) error {
 		QuoteID: q.ID, Amount: i.Paid, State: Confirmed, Version: 1, FirstSeen: within(i.SettledAt, q),
 	}
 	d.Timely = q.Covers(d.FirstSeen)
-	inserted, err := insert(ctx, tx, d)
-	if err != nil || !inserted {
+	stored, err := insert(ctx, tx, d)
+	if err != nil || !stored[d.ID] {
 		return err // it was recorded before
 	}
 	db.History(tx, d.CompanyID, d.ID, d.Version, "", string(d.State), "paid over Lightning")

@@ -2,31 +2,63 @@ package deposit
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/quote"
 )
 
 const columns = `company_id, deposit_id, chain, txid, vout, object_id, quote_id, address, asset, amount, state, version,
 	timely, dust, first_seen, want_confirmations, replaced_by`
 
-const columnCount = 17
-
-// insert says whether the deposit is in; it is not when the output's deposit was recorded at the same moment.
-func insert(ctx context.Context, tx *db.Tx, d Deposit) (bool, error) {
-	n, err := tx.Exec(ctx, "INSERT INTO deposits ("+columns+") VALUES "+db.Placeholders(1, columnCount, 1)+" ON CONFLICT DO NOTHING",
-		d.CompanyID, d.ID, d.Chain, d.TxID, int64(d.Vout), d.ObjectID, d.QuoteID, d.Address, string(d.Amount.Asset()), d.Amount.Units(),
-		string(d.State), d.Version, d.Timely, d.Dust, db.Micros(d.FirstSeen), d.Wanted, d.ReplacedBy)
-	return n == 1, err
+func row(d Deposit) []any {
+	return []any{d.CompanyID, d.ID, d.Chain, d.TxID, int64(d.Vout), d.ObjectID, d.QuoteID, d.Address, string(d.Amount.Asset()), d.Amount.Units(),
+		string(d.State), d.Version, d.Timely, d.Dust, db.Micros(d.FirstSeen), d.Wanted, d.ReplacedBy}
 }
 
-// update writes what may change of a deposit, over the very version that was read.
-func update(ctx context.Context, tx *db.Tx, d Deposit) error {
-	return tx.One(ctx, errChangedByTwin, `UPDATE deposits SET state = $1, quote_id = $2, timely = $3, first_seen = $4, replaced_by = $5, version = version + 1
-		WHERE company_id = $6 AND deposit_id = $7 AND version = $8`,
-		string(d.State), d.QuoteID, d.Timely, db.Micros(d.FirstSeen), d.ReplacedBy, d.CompanyID, d.ID, d.Version)
+// insert says which deposits are in, by their ids; one is not when the deposit of its output was recorded at the same moment.
+func insert(ctx context.Context, tx *db.Tx, all ...Deposit) (map[string]bool, error) {
+	rows := make([][]any, len(all))
+	for i, d := range all {
+		rows[i] = row(d)
+	}
+	return stored(ctx, tx, rows, func(values string) string {
+		return "INSERT INTO deposits (" + columns + ") " + values + " ON CONFLICT DO NOTHING RETURNING deposit_id"
+	})
+}
+
+// update writes what may change of deposits, each over the very version that was read, and says of which it did.
+func update(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, error) {
+	rows := make([][]any, len(all))
+	for i, c := range all {
+		rows[i] = []any{c.CompanyID, c.ID, c.was.Version, c.Version, string(c.State), c.QuoteID, c.Timely, db.Micros(c.FirstSeen), c.ReplacedBy}
+	}
+	return stored(ctx, tx, rows, func(values string) string {
+		return `WITH v (company_id, deposit_id, was, version, state, quote_id, timely, first_seen, replaced_by) AS (` + values + `)
+			UPDATE deposits SET version = v.version, state = v.state, quote_id = v.quote_id, timely = v.timely, first_seen = v.first_seen, replaced_by = v.replaced_by
+			FROM v WHERE deposits.company_id = v.company_id AND deposits.deposit_id = v.deposit_id AND deposits.version = v.was
+			RETURNING deposits.deposit_id`
+	})
+}
+
+// stored runs a statement for rows and collects the ids that it answers.
+func stored(ctx context.Context, tx *db.Tx, rows [][]any, statement func(values string) string) (map[string]bool, error) {
+	ids := make(map[string]bool, len(rows))
+	for values, args := range tx.Values(rows, 1) {
+		answer, err := tx.Query(ctx, statement(values), args...)
+		some, err := db.Collect(answer, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range some {
+			ids[id] = true
+		}
+	}
+	return ids, nil
 }
 
 // find answers db.ErrNoRows for an output without a deposit.
@@ -35,21 +67,115 @@ func find(ctx context.Context, tx *db.Tx, companyID, chainName string, at chain.
 		companyID, chainName, at.TxID, int64(at.Vout)))
 }
 
+// storeAll writes new deposits and changed ones, and says by their ids which it wrote.
+func storeAll(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, error) {
+	var fresh []Deposit
+	var known []*change
+	for _, c := range all {
+		if c.isNew() {
+			fresh = append(fresh, c.Deposit)
+		} else {
+			known = append(known, c)
+		}
+	}
+	ids, err := insert(ctx, tx, fresh...)
+	if err != nil {
+		return nil, err
+	}
+	more, err := update(ctx, tx, known)
+	maps.Copy(ids, more)
+	return ids, err
+}
+
+// askOutputs is the questions for what the chain knows of some places.
+func (s *syncing) askOutputs(tx *db.Tx, places []place) (all []db.Question) {
+	byChain := map[string][]place{}
+	for _, p := range places {
+		byChain[p.chain] = append(byChain[p.chain], p)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byChain)) {
+		all = append(all, chain.AskOutputs(tx, name, txids(byChain[name]), func(out chain.WatchedOutput) {
+			s.outputs[place{out.CompanyID, name, out.Outpoint}] = out
+		})...)
+	}
+	return all
+}
+
+// askDeposits is the questions for the deposits in some places.
+func (s *syncing) askDeposits(tx *db.Tx, places []place) (all []db.Question) {
+	type where struct{ companyID, chain string }
+	groups := map[where][]place{}
+	for _, p := range places {
+		w := where{p.companyID, p.chain}
+		groups[w] = append(groups[w], p)
+	}
+	for w, places := range groups {
+		for in, args := range tx.In(txids(places), 3) {
+			all = append(all, db.Question{
+				Query: "SELECT " + columns + " FROM deposits WHERE company_id = $1 AND chain = $2 AND txid IN " + in,
+				Args:  append([]any{w.companyID, w.chain}, args...),
+				Row: func(r *db.Rows) error {
+					d, err := scan(r)
+					s.meet(&change{Deposit: d, was: d})
+					return err
+				},
+			})
+		}
+	}
+	return all
+}
+
+// txids are the transactions of some places, each once.
+func txids(places []place) []string {
+	ids := make([]string, len(places))
+	for i, p := range places {
+		ids[i] = p.at.TxID
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// askObjects is the questions for what the objects expect, and at which prices.
+func (s *syncing) askObjects(tx *db.Tx) (all []db.Question) {
+	byCompany := map[string][]string{}
+	for o := range s.objects {
+		byCompany[o.companyID] = append(byCompany[o.companyID], o.id)
+	}
+	for companyID, ids := range byCompany {
+		of := func(id string) *expecting { return s.objects[object{companyID, id}] }
+		all = append(all, Asked(tx, companyID, ids, func(d Deposit) {
+			o := of(d.ObjectID)
+			o.deposits = append(o.deposits, s.meet(&change{Deposit: d, was: d}))
+		})...)
+		all = append(all, quote.Asked(tx, companyID, ids, func(q quote.Quote) {
+			o := of(q.ObjectID)
+			o.quotes = append(o.quotes, q)
+		})...)
+	}
+	return all
+}
+
 // ForObject is the deposits that an object expects, whatever their state, by first sight. Dust is none.
 func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all []Deposit, err error) {
-	err = tx.Ask(ctx, []db.Question{Asked(companyID, objectID, &all)})
+	err = tx.Ask(ctx, Asked(tx, companyID, []string{objectID}, func(d Deposit) { all = append(all, d) }))
 	return all, err
 }
 
-// Asked is the question of ForObject, for who asks others with it.
-func Asked(companyID, objectID string, all *[]Deposit) db.Question {
-	return db.Question{Query: "SELECT " + columns + ` FROM deposits
-		WHERE company_id = $1 AND object_id = $2 AND quote_id <> '' AND dust = FALSE ORDER BY first_seen, txid, vout`, Args: []any{companyID, objectID},
-		Row: func(r *db.Rows) error {
-			d, err := scan(r)
-			*all = append(*all, d)
-			return err
-		}}
+// Asked is the questions of ForObject for some objects, each named once, for who asks others with them. An object's deposits come in
+// their order.
+func Asked(tx *db.Tx, companyID string, objectIDs []string, found func(Deposit)) (all []db.Question) {
+	for in, args := range tx.In(objectIDs, 2) {
+		all = append(all, db.Question{Query: "SELECT " + columns + ` FROM deposits
+			WHERE company_id = $1 AND object_id IN ` + in + ` AND quote_id <> '' AND dust = FALSE ORDER BY first_seen, txid, vout`,
+			Args: append([]any{companyID}, args...), Row: func(r *db.Rows) error {
+				d, err := scan(r)
+				if err == nil {
+					found(d)
+				}
+				return err
+			}})
+	}
+	return all
 }
 
 // Unknown is the confirmed deposits of a company's addresses that no object expects, and that wait for a person; by first sight.

@@ -54,13 +54,40 @@ func (j Job) Decode(v any) error {
 // TxHandler works inside one transaction, in which the job is completed too, and other jobs may be.
 type TxHandler func(ctx context.Context, tx *db.Tx, j Job) error
 
+// AllHandler is a TxHandler for all jobs of its kind that share a transaction, so that it reads and writes for all of them at once.
+type AllHandler func(ctx context.Context, tx *db.Tx, jobs []Job) error
+
 // NetHandler may talk to the network; it opens its own transactions, and may run again after a crash.
 type NetHandler func(ctx context.Context, d *db.DB, j Job) error
 
-// Entry is the handler of a kind: one of the two.
+// Entry is the handler of a kind: one of the three.
 type Entry struct {
 	Tx  TxHandler
+	All AllHandler
 	Net NetHandler
+}
+
+// run runs jobs of the kind inside a transaction.
+func (e Entry) run(ctx context.Context, tx *db.Tx, jobs []Job) error {
+	if e.All != nil {
+		return e.All(ctx, tx, jobs)
+	}
+	for _, j := range jobs {
+		if err := e.Tx(ctx, tx, j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handlers is how many of them there are.
+func (e Entry) handlers() (n int) {
+	for _, there := range []bool{e.Tx != nil, e.All != nil, e.Net != nil} {
+		if there {
+			n++
+		}
+	}
+	return n
 }
 
 // Table maps each kind to its handler.
@@ -122,7 +149,7 @@ type Runner struct {
 func NewRunner(d *db.DB, table Table, periodic []Periodic, log *slog.Logger) *Runner {
 	r := &Runner{d: d, table: table, periodic: periodic, log: log, holder: rand.Text(), wake: make(chan struct{}, 1)}
 	for kind, e := range table {
-		if (e.Tx == nil) == (e.Net == nil) {
+		if e.handlers() != 1 {
 			panic("job: " + kind + " needs exactly one handler")
 		}
 		r.kinds = append(r.kinds, kind)
@@ -209,7 +236,7 @@ func (r *Runner) runDue(ctx context.Context) (int, error) {
 	}
 	var inside []Job
 	for i, j := range jobs {
-		if r.table[j.Kind].Tx != nil {
+		if r.table[j.Kind].Net == nil {
 			inside = append(inside, j)
 		} else {
 			run(jobs[i : i+1])
@@ -229,7 +256,7 @@ func (r *Runner) runDue(ctx context.Context) (int, error) {
 // runAll runs jobs that work inside a transaction in one or, when that fails, one by one: so a bad one never spoils its neighbours. It returns the
 // first error.
 func (r *Runner) runAll(ctx context.Context, jobs []Job) (first error) {
-	if r.table[jobs[0].Kind].Tx != nil {
+	if r.table[jobs[0].Kind].Net == nil {
 		followed, err := r.together(ctx, jobs)
 		if err == nil {
 			return nil
@@ -279,9 +306,9 @@ func (r *Runner) chain(ctx context.Context, tx *db.Tx, todo []Job, followed *boo
 	ran := map[string]bool{}
 	for len(todo) > 0 {
 		mark := len(tx.Deferred(jobRows))
-		for _, j := range todo {
-			ran[j.Kind] = true
-			if err := r.table[j.Kind].Tx(ctx, tx, j); err != nil {
+		for _, jobs := range byKind(todo) {
+			ran[jobs[0].Kind] = true
+			if err := r.table[jobs[0].Kind].run(ctx, tx, jobs); err != nil {
 				return err
 			}
 		}
@@ -290,7 +317,7 @@ func (r *Runner) chain(ctx context.Context, tx *db.Tx, todo []Job, followed *boo
 		}
 		todo = todo[:0]
 		takeNew(tx, mark, func(j Job) bool {
-			if r.table[j.Kind].Tx == nil || ran[j.Kind] || len(todo) == shared {
+			if e, known := r.table[j.Kind]; !known || e.Net != nil || ran[j.Kind] || len(todo) == shared {
 				return false
 			}
 			todo = append(todo, j)
@@ -299,6 +326,20 @@ func (r *Runner) chain(ctx context.Context, tx *db.Tx, todo []Job, followed *boo
 		*followed = *followed || len(todo) > 0
 	}
 	return nil
+}
+
+// byKind keeps the order of the jobs of a kind, and that in which the kinds appear.
+func byKind(jobs []Job) (all [][]Job) {
+	place := map[string]int{}
+	for _, j := range jobs {
+		i, there := place[j.Kind]
+		if !there {
+			i = len(all)
+			place[j.Kind], all = i, append(all, nil)
+		}
+		all[i] = append(all[i], j)
+	}
+	return all
 }
 
 // recoverTo makes an error of a panic.
@@ -346,10 +387,10 @@ func (r *Runner) handle(ctx context.Context, j Job) (err error) {
 		if err != nil || !mine {
 			return err // another runner took it over when the lease ran out
 		}
-		if e.Tx != nil {
-			return e.Tx(ctx, tx, j)
+		if e.Net != nil {
+			return nil
 		}
-		return nil
+		return e.run(ctx, tx, []Job{j})
 	})
 }
 

@@ -161,6 +161,64 @@ func TestABadJobDoesNotSpoilThoseThatShareItsTransaction(t *testing.T) {
 	})
 }
 
+// A handler of many is given those of its kind that share a transaction. When it fails with them, each is tried alone.
+func TestJobsOfAKindAreHandledTogether(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		broken := errors.New("broken")
+		fail := true
+		var mu sync.Mutex
+		most := 0
+		write := func(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
+			mu.Lock()
+			defer mu.Unlock()
+			most = max(most, len(jobs))
+			for _, j := range jobs {
+				if fail && string(j.Payload) == `"bad"` {
+					return broken
+				}
+				db.History(tx, j.CompanyID, j.ID, 1, "", j.Kind, "")
+			}
+			return nil
+		}
+		r := job.NewRunner(d, job.Table{"many": {All: write}}, nil, slog.New(slog.DiscardHandler))
+		if err := d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
+			for range 5 {
+				job.Enqueue(tx, job.New{CompanyID: "com_1", Kind: "many", Payload: "good"})
+			}
+			job.Enqueue(tx, job.New{CompanyID: "com_1", Kind: "many", Payload: "bad"})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		want := func(done int64) {
+			t.Helper()
+			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				var n int64
+				err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM history").Scan(&n)
+				if n != done {
+					t.Errorf("%d jobs left what they wrote, want %d", n, done)
+				}
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := r.Drain(t.Context()); !errors.Is(err, broken) {
+			t.Errorf("%v", err)
+		}
+		if most != 6 {
+			t.Errorf("%d jobs at most were handled together, want 6", most)
+		}
+		want(5)
+		fail = false
+		clock.Advance(time.Minute)
+		if err := r.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		want(6)
+	})
+}
+
 // What a job asks for is done in its transaction. When that fails, the job itself is done all the same, and what it asked for comes
 // back on its own.
 func TestAChainIsOneTransactionUnlessItFails(t *testing.T) {

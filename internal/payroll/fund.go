@@ -67,21 +67,20 @@ func (s *Service) Fund(ctx context.Context, tx *db.Tx, j job.Job) error {
 
 func look(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
 	f := &funding{p: p, quotes: map[string]quote.Quote{}}
-	var quotes []quote.Quote
-	if err := tx.Ask(ctx, []db.Question{
-		deposit.Asked(p.CompanyID, p.ID, &f.deposits), p.askReceipts(&f.receipts), quote.Asked(p.CompanyID, p.ID, &quotes),
-	}); err != nil {
+	questions := deposit.Asked(tx, p.CompanyID, []string{p.ID}, func(d deposit.Deposit) { f.deposits = append(f.deposits, d) })
+	questions = append(questions, p.askReceipts(&f.receipts))
+	questions = append(questions, quote.Asked(tx, p.CompanyID, []string{p.ID}, func(q quote.Quote) {
+		f.quotes[q.ID] = q
+		if q.Number > f.last.Number {
+			f.last = q
+		}
+	})...)
+	if err := tx.Ask(ctx, questions); err != nil {
 		return nil, err
 	}
 	for i := range f.receipts {
 		if at := slices.IndexFunc(f.deposits, func(d deposit.Deposit) bool { return d.ID == f.receipts[i].deposit }); at >= 0 {
 			f.receipts[i].chain = f.deposits[at].Chain
-		}
-	}
-	for _, q := range quotes {
-		f.quotes[q.ID] = q
-		if q.Number > f.last.Number {
-			f.last = q
 		}
 	}
 	return f, nil

@@ -145,6 +145,21 @@ func (q Quote) Value(paid money.Amount) (money.Amount, error) {
 	return q.Rate.Convert(paid, money.Floor)
 }
 
+// InForce is, of an object's quotes as [ForObject] gives them, the one that values a payment in an asset that was first seen at an
+// instant: the newest one that had begun by then, or the first one for a payment seen before all of them. It is false when there is
+// none in the asset. Whether the payment is in time is the quote's Covers.
+func InForce(newestFirst []Quote, funding money.Asset, at time.Time) (q Quote, ok bool) {
+	for _, x := range newestFirst {
+		if x.Funding.Asset() != funding {
+			continue
+		}
+		if q, ok = x, true; !x.ValidFrom.After(at) {
+			break
+		}
+	}
+	return q, ok
+}
+
 // isClaim tells the two kinds of objects apart by their id; whatever is not a claim is funded like a payroll.
 func isClaim(objectID string) bool { return strings.HasPrefix(objectID, "clm_") }
 

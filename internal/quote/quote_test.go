@@ -398,7 +398,8 @@ func TestInForce(t *testing.T) {
 			{48 * time.Hour, second.ID, false},
 		} {
 			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				q, err := InForce(ctx, tx, "cmp_1", "prl_1", money.BTC, start.Add(c.after))
+				all, err := ForObject(ctx, tx, "cmp_1", "prl_1")
+				q, _ := InForce(all, money.BTC, start.Add(c.after))
 				if q.ID != c.want || q.Covers(start.Add(c.after)) != c.inTime {
 					t.Errorf("after %s: %s in time %v; want %s %v", c.after, q.ID, q.Covers(start.Add(c.after)), c.want, c.inTime)
 				}
@@ -408,11 +409,10 @@ func TestInForce(t *testing.T) {
 			}
 		}
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			if _, err := InForce(ctx, tx, "cmp_1", "prl_2", money.BTC, start); !errors.Is(err, ErrNotFound) {
-				t.Errorf("an object without quotes: %v", err)
-			}
 			if all, err := ForObject(ctx, tx, "cmp_1", "prl_1"); err != nil || len(all) != 2 || all[0].ID != second.ID {
 				t.Errorf("all: %v, %v", all, err)
+			} else if q, ok := InForce(all, money.ETH, start); ok {
+				t.Errorf("in force for an asset without quotes: %v", q)
 			}
 			if _, err := Active(ctx, tx, "cmp_1", "prl_1", money.BTC); !errors.Is(err, ErrNotFound) {
 				t.Errorf("active after the cancel: %v", err)

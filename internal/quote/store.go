@@ -56,33 +56,26 @@ func Last(ctx context.Context, tx *db.Tx, companyID, objectID string, funding mo
 		WHERE company_id = $1 AND object_id = $2 AND funding_asset = $3 ORDER BY number DESC LIMIT 1`, companyID, objectID, string(funding)))
 }
 
-// InForce is the quote that values a payment first seen at an instant: the newest one that had begun by then, or the first one
-// for a payment seen before all of them. Whether the payment is in time is the quote's Covers.
-func InForce(ctx context.Context, tx *db.Tx, companyID, objectID string, funding money.Asset, at time.Time) (Quote, error) {
-	q, err := one(tx.QueryRow(ctx, "SELECT "+columns+` FROM quotes
-		WHERE company_id = $1 AND object_id = $2 AND funding_asset = $3 AND valid_from <= $4 ORDER BY number DESC LIMIT 1`,
-		companyID, objectID, string(funding), db.Micros(at)))
-	if !errors.Is(err, ErrNotFound) {
-		return q, err
-	}
-	return one(tx.QueryRow(ctx, "SELECT "+columns+` FROM quotes
-		WHERE company_id = $1 AND object_id = $2 AND funding_asset = $3 ORDER BY number LIMIT 1`, companyID, objectID, string(funding)))
-}
-
 // ForObject is every quote of an object, newest first.
 func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all []Quote, err error) {
-	err = tx.Ask(ctx, []db.Question{Asked(companyID, objectID, &all)})
+	err = tx.Ask(ctx, Asked(tx, companyID, []string{objectID}, func(q Quote) { all = append(all, q) }))
 	return all, err
 }
 
-// Asked is the question of ForObject, for who asks others with it.
-func Asked(companyID, objectID string, all *[]Quote) db.Question {
-	return db.Question{Query: "SELECT " + columns + ` FROM quotes WHERE company_id = $1 AND object_id = $2
-		ORDER BY number DESC, funding_asset`, Args: []any{companyID, objectID}, Row: func(r *db.Rows) error {
-		q, err := scan(r)
-		*all = append(*all, q)
-		return err
-	}}
+// Asked is the questions of ForObject for some objects, each named once, for who asks others with them. An object's quotes come in
+// their order.
+func Asked(tx *db.Tx, companyID string, objectIDs []string, found func(Quote)) (all []db.Question) {
+	for in, args := range tx.In(objectIDs, 2) {
+		all = append(all, db.Question{Query: "SELECT " + columns + " FROM quotes WHERE company_id = $1 AND object_id IN " + in +
+			" ORDER BY number DESC, funding_asset", Args: append([]any{companyID}, args...), Row: func(r *db.Rows) error {
+			q, err := scan(r)
+			if err == nil {
+				found(q)
+			}
+			return err
+		}})
+	}
+	return all
 }
 
 // countRefreshes counts the refreshes of an object since an instant and says when the first of them was.

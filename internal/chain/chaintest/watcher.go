@@ -121,7 +121,11 @@ func (b *bench) coins() (coins []chain.WalletCoin) {
 func (b *bench) require(txid string, vout uint32, n int64) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
-		return chain.RequireConfirmations(ctx, tx, b.name, chain.Outpoint{TxID: txid, Vout: vout}, n)
+		o, err := chain.GetOutput(ctx, tx, b.name, chain.Outpoint{TxID: txid, Vout: vout})
+		if err != nil {
+			return err
+		}
+		return chain.RequireConfirmations(ctx, tx, b.name, []chain.WatchedOutput{o.Requiring(n)})
 	})
 }
 
