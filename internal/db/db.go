@@ -185,7 +185,7 @@ func (d *DB) Close() error {
 		d.pool.Close()
 		return nil
 	}
-	return errors.Join(d.writerConn.Close(), d.readers.close(), d.writer.Close())
+	return errors.Join(d.statements.close(), d.writerConn.Close(), d.readers.close(), d.writer.Close())
 }
 
 // Ping says whether the database answers.

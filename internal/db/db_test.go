@@ -247,6 +247,34 @@ func TestTheDataDirectoryMayHaveAnyName(t *testing.T) {
 	}
 }
 
+// Whoever closes an embedded database leaves one file: SQLite clears away its log when the last connection ends, and what is not
+// ended keeps its files and memory.
+func TestClosingEndsAllConnections(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "stipend.db")
+	d, err := db.Open(t.Context(), db.Options{URL: "sqlite:" + file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, "any", "x") }); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		_, err := db.Setting(ctx, tx, "any")
+		return errors.Join(err, d.Ping(ctx)) // on a connection of its own
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(file + "-*"); err != nil || len(left) != 0 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+}
+
 // When all connections are taken, the next transaction is refused soon, and it is not stuck: a free connection serves again.
 func TestTooManyTransactionsAreToldToComeBack(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t), Connections: 1})

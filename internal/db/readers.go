@@ -71,7 +71,7 @@ func (p *readers) end(r *reader) {
 
 func (r *reader) close() (err error) {
 	if r.conn != nil {
-		err = r.conn.Close()
+		err = errors.Join(r.statements.close(), r.conn.Close())
 	}
 	r.conn, r.statements = nil, nil
 	return err

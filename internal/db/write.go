@@ -308,6 +308,16 @@ type statementCache map[string]*sql.Stmt
 
 const maxStatements = 500
 
+// close is due before the connection closes: package sql leaves the statements of a connection to whoever prepared them, and while one
+// is left SQLite keeps the connection, with its files and its memory.
+func (c statementCache) close() (err error) {
+	for _, s := range c {
+		err = errors.Join(err, s.Close())
+	}
+	clear(c)
+	return err
+}
+
 // prepared runs statements through the cache of their connection.
 type prepared struct {
 	c     *sql.Conn
