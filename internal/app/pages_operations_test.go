@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +20,8 @@ import (
 	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/web/webtest"
@@ -101,7 +106,7 @@ func TestOperations(t *testing.T) {
 		_, form := webtest.Form(t, page.Text, at+"/payouts/pause")
 		mine, theirs := o.Get("/settings/approvals"), form
 		_, own := webtest.Form(t, mine.Text, "/settings/approvals")
-		for _, path := range []string{at, at + "/acts", at + "/queues/in_doubt"} {
+		for _, path := range []string{at, at + "/acts", at + "/queues/in_doubt", at + "/position"} {
 			if got := o.Get(path); got.Location() != at+"/sign-in" {
 				t.Errorf("an owner at %s: %d", path, got.Status)
 			}
@@ -143,6 +148,8 @@ func TestOperations(t *testing.T) {
 		second.sends(t, at, request, http.StatusSeeOther, "reason", "called back", "answer", "yes")
 		second.Post(request, form) // a second time
 		o.d.fulfilled(made.PayrollID)
+
+		suspenseIsDecided(o, first, second)
 
 		// The switch: one stops all, at once, and a restart changes nothing; two let it go on.
 		first.sends(t, at, at+"/payouts/pause", http.StatusUnprocessableEntity, "reason", "")
@@ -192,6 +199,64 @@ func TestOperations(t *testing.T) {
 			t.Errorf("a removed operator: %d", got.Status)
 		}
 	})
+}
+
+var transferPath = regexp.MustCompile(`/operations/transfers/trf_\w+`)
+
+// suspend has the bank report money that nobody is named for.
+func (o *office) suspend(amounts ...string) {
+	o.Helper()
+	var entries strings.Builder
+	for _, amount := range amounts {
+		fmt.Fprintf(&entries, `<Ntry><Amt Ccy="USD">%s</Amt><CdtDbtInd>CRDT</CdtDbtInd><Sts>BOOK</Sts><BookgDt><Dt>2026-03-02</Dt></BookgDt><AcctSvcrRef>%s</AcctSvcrRef>
+			<NtryDtls><TxDtls><RltdPties><Dbtr><Pty><Nm>A &lt;b&gt; Payer</Nm></Pty></Dbtr></RltdPties><RmtInf><Ustrd>of %s</Ustrd></RmtInf></TxDtls></NtryDtls></Ntry>`, amount, freshKey(), amount)
+	}
+	file := filepath.Join(o.TempDir(), "camt.xml")
+	if err := os.WriteFile(file, []byte(`<Document><BkToCstmrStmt><Stmt><Id>1</Id><Acct><Id><IBAN>DE89370400440532013000</IBAN></Id></Acct>`+entries.String()+`</Stmt></BkToCstmrStmt></Document>`), 0o600); err != nil {
+		o.Fatal(err)
+	}
+	o.d.prints(fmt.Sprintf("0 credited, %d in suspense", len(amounts)), TransfersImportCmd{Storage: o.s.cfg.Storage, Files: []string{file}})
+}
+
+// What nobody is named for one operator credits or sends back; above the limit another one agrees.
+func suspenseIsDecided(o *office, first, second *staffed) {
+	const at, queue = "/operations", "/operations/queues/suspense"
+	made := o.d.create(pays(`"funding_method":"bank",`, "100.00", o.d.bankPayee()))
+	had := o.d.balanceIn(ledger.CompanyFunds, "", money.USD)
+	next := func(amount string) string { // the path of the one transfer in suspense
+		o.suspend(amount)
+		return transferPath.FindString(o.says(first.Get(queue), "A &lt;b&gt; Payer", "of "+amount, "nothing says whose it is").Text)
+	}
+	path := next("101.00")
+	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "credit", "reason", "they called", "to", "")
+	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "credit", "reason", "they called", "to", "com_nobody")
+	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "credit", "reason", " ", "to", made.PayrollID)
+	first.sends(o.T, queue, path, http.StatusSeeOther, "answer", "credit", "reason", "they called", "to", made.PayrollID)
+	o.d.fulfilled(made.PayrollID)
+
+	first.sends(o.T, queue, next("7.00"), http.StatusSeeOther, "answer", "back", "reason", "a mistake")
+	o.says(first.Get(queue), "Nothing.")
+
+	first.sends(o.T, queue, next("900.00"), http.StatusSeeOther, "answer", "credit", "reason", "they wrote", "to", o.d.seed.CompanyID)
+	if got := o.d.balanceIn(ledger.CompanyFunds, "", money.USD); got != had {
+		o.Errorf("one operator has credited %s USD", got)
+	}
+	page := o.says(second.Get(at), "they wrote", "credited a transfer", o.d.seed.CompanyID)
+	request := requestPath.FindString(page.Text)
+	_, form := webtest.Form(o.T, first.Get(at).Text, request)
+	form.Set("reason", "myself")
+	form.Set("answer", "yes")
+	if got := first.Post(request, form); got.Status != http.StatusForbidden {
+		o.Errorf("alone: %d", got.Status)
+	}
+	second.sends(o.T, at, request, http.StatusSeeOther, "reason", "read it", "answer", "yes")
+	if got, err := o.d.balanceIn(ledger.CompanyFunds, "", money.USD).Sub(had); err != nil || got.Units() != 900_00 {
+		o.Errorf("the company has %s USD more", got)
+	}
+	o.says(first.Get(queue), "Nothing.")
+	o.says(first.Get(at+"/acts"), "sent a transfer back", "asked to credit a transfer", "agreed to credit a transfer", made.PayrollID+": they called")
+	o.says(first.Get(at+"/position"), "At exchanges", "BTC", "All of it together is worth")
+	o.d.checkBooks()
 }
 
 // The books are compared with the wallet's coins and those with the node. Each difference is named, and one that says the coins are not
@@ -308,6 +373,7 @@ func TestOperationsInABrowser(t *testing.T) {
 	made := o.d.create(pays("", "1000", o.d.seed.Workers[0].UserID))
 	o.d.deposit(made.PayrollID, "exact", "")
 	o.d.until(made.PayrollID, "on hold", func(v scene) bool { return v.Status == "on_hold" })
+	o.suspend("5.00")
 	b := webtest.Start(t)
 	p := b.Open(base+"/operations/sign-in", webtest.Look{Width: 320})
 	p.Audit()
@@ -322,7 +388,7 @@ func TestOperationsInABrowser(t *testing.T) {
 	p.Send(`form[action$="/pause"] button`)
 	p.Fill("#resume", "seen")
 	p.Send(`form[action$="/requests"] button`)
-	for _, path := range []string{"/operations", "/operations/queues/release", "/operations/acts", "/operations/reconciliation"} {
+	for _, path := range []string{"/operations", "/operations/queues/release", "/operations/queues/suspense", "/operations/position", "/operations/acts", "/operations/reconciliation"} {
 		for _, look := range []webtest.Look{{Width: 320}, {Dark: true}} {
 			p := b.Open(base+path, look)
 			p.Audit()

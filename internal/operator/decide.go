@@ -8,12 +8,14 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/quote"
 	"github.com/stipend/stipend/internal/recipient"
 	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/transfer"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
@@ -21,11 +23,15 @@ import (
 const (
 	Resume  = "payouts.resume"
 	Release = "release" // of a payroll or a withdrawal
+	// Credit gives a transfer in suspense to somebody, SendBack has the bank send it back: alone up to the house's limit.
+	Credit   = "transfer.credit"
+	SendBack = "transfer.send_back"
 )
 
 // Request is what one operator asks for and another must agree to.
 type Request struct {
 	ID, Action, CompanyID, ObjectID, Reason string
+	Target                                  string // what it is to be done with, "" where that goes without saying
 	AskedBy, Name                           string
 	AskedAt                                 time.Time
 	version                                 int64
@@ -73,11 +79,65 @@ func (s *Service) Ask(ctx context.Context, tx *db.Tx, by Session, action, compan
 	default:
 		return fault.NotFoundErr
 	}
-	r := Request{ID: tx.NewID("oprq"), Action: action, CompanyID: companyID, ObjectID: objectID, Reason: reason, AskedBy: by.Operator.ID, AskedAt: tx.Now(), version: 1}
+	return request(ctx, tx, by, Request{Action: action, CompanyID: companyID, ObjectID: objectID, Reason: reason})
+}
+
+// request keeps what an operator asks for.
+func request(ctx context.Context, tx *db.Tx, by Session, r Request) error {
+	r.ID, r.AskedBy, r.AskedAt, r.version = tx.NewID("oprq"), by.Operator.ID, tx.Now(), 1
 	if first, err := insertRequest(ctx, tx, r); err != nil || !first {
 		return errors.Join(err, errIf(err == nil, ErrAsked))
 	}
-	return note(ctx, tx, by.Operator, Act{Action: action + ".ask", CompanyID: companyID, ObjectID: objectID, Reason: reason})
+	return note(ctx, tx, by.Operator, Act{Action: r.Action + ".ask", CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: r.why()})
+}
+
+// why is the reason of an act, with what it was done with.
+func (r Request) why() string {
+	if r.Target == "" {
+		return r.Reason
+	}
+	return r.Target + ": " + r.Reason
+}
+
+// DecideTransfer credits a transfer in suspense to what an id names ([transfer.Assign]), or has it sent back where that is "". One above
+// the house's limit is only asked for, and another operator agrees.
+func (s *Service) DecideTransfer(ctx context.Context, tx *db.Tx, by Session, transferID, to, reason string) error {
+	reason, err := reasonOf(reason)
+	if err != nil {
+		return err
+	}
+	t, err := transfer.Get(ctx, tx, transferID)
+	if err != nil {
+		return err
+	}
+	if t.State != transfer.Suspense {
+		return transfer.ErrState
+	}
+	r := Request{Action: SendBack, CompanyID: ledger.House, ObjectID: t.ID, Target: strings.TrimSpace(to), Reason: reason}
+	if r.Target != "" {
+		r.Action = Credit
+	}
+	above, err := s.above(ctx, tx, t.Amount)
+	if err != nil {
+		return err
+	}
+	if above {
+		return request(ctx, tx, by, r)
+	}
+	if err := note(ctx, tx, by.Operator, Act{Action: r.Action, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: r.why()}); err != nil {
+		return err
+	}
+	return r.transfer(ctx, tx)
+}
+
+// transfer does what is asked with a transfer.
+func (r Request) transfer(ctx context.Context, tx *db.Tx) (err error) {
+	if r.Action == Credit {
+		_, err = transfer.Assign(ctx, tx, r.ObjectID, r.Target)
+	} else {
+		_, err = transfer.SendBack(ctx, tx, r.ObjectID)
+	}
+	return err
 }
 
 func errIf(is bool, err error) error {
@@ -118,8 +178,11 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 	if err := note(ctx, tx, by.Operator, Act{Action: r.Action + what, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: reason}); err != nil || !yes {
 		return err
 	}
-	if r.Action == Resume {
+	switch r.Action {
+	case Resume:
 		return payout.SetPaused(ctx, tx, "")
+	case Credit, SendBack:
+		return r.transfer(ctx, tx)
 	}
 	if withdrawal.Pays(r.ObjectID) {
 		withdrawal.Again(tx, r.CompanyID, r.ObjectID)
@@ -131,23 +194,25 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 // Released says whether an amount may leave: it is not above the house's limit, or two operators have released the object. What is in
 // another currency is compared at the present rate, and is above the limit while there is none.
 func (s *Service) Released(ctx context.Context, tx *db.Tx, companyID, objectID string, amount money.Amount) (bool, error) {
+	if above, err := s.above(ctx, tx, amount); err != nil || !above {
+		return err == nil, err
+	}
+	return agreed(ctx, tx, Release, companyID, objectID)
+}
+
+// above says whether an amount is above the house's limit.
+func (s *Service) above(ctx context.Context, tx *db.Tx, amount money.Amount) (bool, error) {
 	if s.Limit.Asset() == "" {
-		return true, nil
+		return false, nil
 	}
 	if amount.Asset() != s.Limit.Asset() {
 		_, worth, err := quote.Price(ctx, tx, amount, s.Limit.Asset(), 0)
-		if _, told := fault.As(err); err != nil && !told {
-			return false, err
-		}
-		if err != nil {
-			return agreed(ctx, tx, Release, companyID, objectID)
+		if _, told := fault.As(err); err != nil {
+			return told, errIf(!told, err)
 		}
 		amount = worth
 	}
-	if amount.Cmp(s.Limit) <= 0 {
-		return true, nil
-	}
-	return agreed(ctx, tx, Release, companyID, objectID)
+	return amount.Cmp(s.Limit) > 0, nil
 }
 
 // DecideHit clears or confirms a hit of screening.

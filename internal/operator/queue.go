@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -11,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/transfer"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
@@ -49,7 +51,10 @@ func Queue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error
 	case Returned:
 		return outputs(ctx, tx, payout.Returned, payout.Failed)
 	case Suspense:
-		return open(ctx, tx, ledger.SuspenseUnknown)
+		if items, err = open(ctx, tx, ledger.SuspenseUnknown); err != nil {
+			return nil, err
+		}
+		return items, describe(ctx, tx, items)
 	case Late:
 		return open(ctx, tx, ledger.SuspenseLate)
 	case Releases, OnHold:
@@ -84,6 +89,23 @@ func open(ctx context.Context, tx *db.Tx, c ledger.Code) (items []Item, err erro
 		items = append(items, Item{CompanyID: i.CompanyID, ObjectID: i.Dim, Amount: i.Balance, Since: i.Since})
 	}
 	return items, err
+}
+
+// describe adds what the bank said of transfers.
+func describe(ctx context.Context, tx *db.Tx, items []Item) error {
+	waiting, err := transfer.List(ctx, tx, false, MostItems)
+	if err != nil {
+		return err
+	}
+	for i := range items {
+		for _, t := range waiting {
+			if t.ID == items[i].ObjectID {
+				items[i].Reason = t.Reason
+				items[i].Detail = strings.Join(append([]string{t.BookedOn, t.Debtor, t.DebtorAccount}, t.Lines...), " · ")
+			}
+		}
+	}
+	return nil
 }
 
 // held is what waits for two operators, or all else that is on hold.

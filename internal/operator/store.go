@@ -139,18 +139,18 @@ func acts(ctx context.Context, tx *db.Tx, limit int, offset int64) (some []Act, 
 }
 
 func insertRequest(ctx context.Context, tx *db.Tx, r Request) (first bool, err error) {
-	n, err := tx.Exec(ctx, `INSERT INTO operator_requests (request_id, action, company_id, object_id, reason, asked_by, asked_at, state, answered_by, answered_at, version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', '', 0, $8) ON CONFLICT DO NOTHING`,
-		r.ID, r.Action, r.CompanyID, r.ObjectID, r.Reason, r.AskedBy, db.Micros(r.AskedAt), r.version)
+	n, err := tx.Exec(ctx, `INSERT INTO operator_requests (request_id, action, company_id, object_id, target, reason, asked_by, asked_at, state, answered_by, answered_at, version)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'open', '', 0, $9) ON CONFLICT DO NOTHING`,
+		r.ID, r.Action, r.CompanyID, r.ObjectID, r.Target, r.Reason, r.AskedBy, db.Micros(r.AskedAt), r.version)
 	return n == 1, err
 }
 
-const requests = `SELECT r.request_id, r.action, r.company_id, r.object_id, r.reason, r.asked_by, o.name, r.asked_at, r.version
+const requests = `SELECT r.request_id, r.action, r.company_id, r.object_id, r.target, r.reason, r.asked_by, o.name, r.asked_at, r.version
 	FROM operator_requests r JOIN operators o ON o.operator_id = r.asked_by WHERE r.state = 'open' AND o.status = 'active'`
 
 func scanRequest(scan func(...any) error) (r Request, err error) {
 	var at int64
-	err = scan(&r.ID, &r.Action, &r.CompanyID, &r.ObjectID, &r.Reason, &r.AskedBy, &r.Name, &at, &r.version)
+	err = scan(&r.ID, &r.Action, &r.CompanyID, &r.ObjectID, &r.Target, &r.Reason, &r.AskedBy, &r.Name, &at, &r.version)
 	r.AskedAt = db.Time(at)
 	return r, err
 }

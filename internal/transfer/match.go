@@ -198,6 +198,9 @@ func (t *Transfer) count(ctx context.Context, tx *db.Tx, v invoice.Invoice) (err
 	return err
 }
 
+// Get is one transfer.
+func Get(ctx context.Context, tx *db.Tx, id string) (Transfer, error) { return find(ctx, tx, id) }
+
 // List is the transfers that wait for a decision, the oldest first, or the latest of all of them.
 func List(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, error) {
 	return list(ctx, tx, all, limit)

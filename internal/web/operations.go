@@ -10,8 +10,10 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/screening"
 )
 
@@ -135,8 +137,8 @@ type operationsPage struct {
 }
 
 type requestShown struct {
-	ID, What, Company, Object, Reason, By, At string
-	Own                                       bool
+	ID, What, Company, Object, Target, Reason, By, At string
+	Own                                               bool
 }
 
 // showOperations is how the house stands: the switch, what others ask for, how long the queues are.
@@ -153,7 +155,7 @@ func showOperations(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	for _, r := range open {
 		p.Asked = p.Asked || r.Action == operator.Resume
 		p.Requests = append(p.Requests, requestShown{
-			ID: r.ID, What: c.word("operations.act", r.Action), Company: r.CompanyID, Object: r.ObjectID, Reason: r.Reason, By: r.Name, At: c.instant(r.AskedAt),
+			ID: r.ID, What: c.word("operations.act", r.Action), Company: r.CompanyID, Object: r.ObjectID, Target: r.Target, Reason: r.Reason, By: r.Name, At: c.instant(r.AskedAt),
 			Own: r.AskedBy == c.operator.Operator.ID,
 		})
 	}
@@ -201,7 +203,7 @@ type queuePage struct {
 
 type itemShown struct {
 	Company, Object, Of, What, Reason, Amount, Since string
-	Release, Hit                                     bool
+	Release, Hit, Transfer                           bool
 }
 
 // showQueue is one queue.
@@ -230,10 +232,11 @@ func showQueue(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 			amount = c.amount(i.Amount)
 		}
 		p.Items.Rows = append(p.Items.Rows, []cell{c.at(i.Since), object, code(i.CompanyID), amount, why})
-		if name == operator.Hits || name == operator.Releases {
+		transfer := name == operator.Suspense && strings.HasPrefix(i.ObjectID, "trf_")
+		if name == operator.Hits || name == operator.Releases || transfer {
 			p.Do = append(p.Do, itemShown{
 				Company: i.CompanyID, Object: i.ObjectID, Of: i.OfID, What: i.Detail, Reason: i.Reason, Amount: c.money(i.Amount), Since: c.instant(i.Since),
-				Release: name == operator.Releases, Hit: name == operator.Hits,
+				Release: name == operator.Releases, Hit: name == operator.Hits, Transfer: transfer,
 			})
 		}
 	}
@@ -248,6 +251,69 @@ func decideHit(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	}
 	err := c.Operators.DecideHit(ctx, tx, *c.operator, c.r.PathValue("id"), to, c.form.Get("reason"))
 	return view{redirect: operationsPath + "/queues/" + operator.Hits}, atForm(err)
+}
+
+// decideTransfer credits a transfer that nobody was found for, or has the bank send it back.
+func decideTransfer(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	to := ""
+	if c.form.Get("answer") != "back" {
+		if to = strings.TrimSpace(c.form.Get("to")); to == "" {
+			return view{}, errNoTarget.At("body", "")
+		}
+	}
+	err := c.Operators.DecideTransfer(ctx, tx, *c.operator, c.r.PathValue("id"), to, c.form.Get("reason"))
+	return view{redirect: operationsPath + "/queues/" + operator.Suspense}, atForm(err)
+}
+
+var errNoTarget = fault.New(fault.Invalid, "target_required", "Name whose the money is, or what it pays.")
+
+// showPosition is the hedging report: what the house owns of each asset, and what to buy or sell.
+func showPosition(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	report, err := c.Payroll.FX.Hedging(ctx, tx)
+	if err != nil {
+		return view{}, err
+	}
+	waiting, err := payroll.WaitingForExchange(ctx, tx)
+	if err != nil {
+		return view{}, err
+	}
+	p := struct {
+		Result            string
+		Unpriced          string
+		Position, Waiting table
+	}{
+		Result: c.money(report.Result),
+		Position: table{Caption: c.text("position.title"), Empty: c.text("operations.empty"), Heads: c.heads("wallet.currency", "position.at_hand#", "position.away#", "position.worth#",
+			"position.least#", "position.upper#", "position.most#", "position.room#", "position.todo")},
+		Waiting: table{Caption: c.text("position.waiting"), Empty: c.text("operations.empty"), Heads: c.heads("operations.object", "operations.company", "operations.count#")},
+	}
+	maybe := func(x money.Amount) cell {
+		if x.Asset() == "" {
+			return cell{Text: "–", Kind: "number"}
+		}
+		return c.amount(x)
+	}
+	for _, a := range report.Positions {
+		least, todo := a.Least, cell{Text: "–"}
+		switch {
+		case !a.Bounded:
+			least = money.Amount{}
+		case a.Hedge.Sign() > 0:
+			todo = cell{Text: c.text("position.bring", c.money(a.Hedge)), Warn: true}
+		case a.Hedge.Sign() < 0:
+			todo = cell{Text: c.text("position.sell", c.money(a.Hedge.Neg())), Warn: true}
+		}
+		p.Position.Rows = append(p.Position.Rows, []cell{{Text: string(a.Asset)}, c.amount(a.AtHand), c.amount(a.Away), maybe(a.Value), maybe(least), maybe(a.Upper), maybe(a.Most), maybe(a.Room), todo})
+	}
+	var unpriced []string
+	for _, a := range report.Unpriced {
+		unpriced = append(unpriced, string(a))
+	}
+	p.Unpriced = strings.Join(unpriced, ", ")
+	for _, t := range waiting {
+		p.Waiting.Rows = append(p.Waiting.Rows, []cell{code(t.PayrollID), code(t.CompanyID), {Text: c.count(t.Payments), Kind: "number"}})
+	}
+	return view{page: "position", title: c.text("position.title"), wide: true, data: p}, nil
 }
 
 // showActs is what operators did.
@@ -303,7 +369,7 @@ func showReconciliation(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // operations are the parts of the house's pages.
 var operations = []struct{ key, path string }{
-	{"operations.title", operationsPath}, {"reconciliation.title", operationsPath + "/reconciliation"}, {"operations.acts", operationsPath + "/acts"},
+	{"operations.title", operationsPath}, {"position.title", operationsPath + "/position"}, {"reconciliation.title", operationsPath + "/reconciliation"}, {"operations.acts", operationsPath + "/acts"},
 }
 
 // Operations is the menu of an operator.

@@ -173,11 +173,13 @@ var routes = []route{
 	{method: "POST", path: operationsPath + "/sign-out", kind: write, access: operators, house: true, personal: true, handler: signOutOperator},
 	{method: "GET", path: operationsPath, kind: read, access: operators, house: true, personal: true, handler: showOperations},
 	{method: "GET", path: operationsPath + "/reconciliation", kind: read, access: operators, house: true, personal: true, handler: showReconciliation},
+	{method: "GET", path: operationsPath + "/position", kind: read, access: operators, house: true, personal: true, handler: showPosition},
 	{method: "GET", path: operationsPath + "/acts", kind: read, access: operators, house: true, personal: true, handler: showActs},
 	{method: "GET", path: operationsPath + "/queues/{queue}", kind: read, access: operators, house: true, personal: true, handler: showQueue},
 	{method: "POST", path: operationsPath + "/payouts/pause", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: pausePayouts, again: showOperations},
 	{method: "POST", path: operationsPath + "/requests", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: askOperator, again: showOperations},
 	{method: "POST", path: operationsPath + "/requests/{id}", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: answerOperator, again: showOperations},
+	{method: "POST", path: operationsPath + "/transfers/{id}", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: decideTransfer, again: showOperations},
 	{method: "POST", path: operationsPath + "/hits/{id}", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: decideHit, again: showOperations},
 
 	{method: "GET", path: "/sandbox/mails", kind: read, access: anyone, personal: true, sandbox: true, handler: showMails},

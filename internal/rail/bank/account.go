@@ -303,6 +303,12 @@ var numbers = []struct{ key, scheme string }{
 	{"pix_key", "PIX"}, {"alias", "alias"}, {"phone_number", "mobile"},
 }
 
+// kinds are ISO's codes of what countries call accounts. What has none is written as its country calls it.
+var kinds = map[string]string{
+	"checking": "CACC", "current": "CACC", "cheque": "CACC", "corriente": "CACC", "corrente": "CACC",
+	"savings": "SVGS", "ahorro": "SVGS", "ahorros": "SVGS", "poupanca": "SVGS",
+}
+
 // clearing are the systems by whose codes banks are known, by country: ISO's list of clearing systems. The members make the code.
 var clearing = map[string]struct {
 	system string
@@ -341,9 +347,25 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 	if !iso20022.IsIBAN(t.Creditor.Account) {
 		t.Clearing = member(p.Country, p.Scheme, t.Creditor.Account, t.Creditor.Bank, get)
 	}
-	t.TaxID = get("tax_id")
-	if t.TaxID == "" {
-		t.TaxID = get("id_number")
+	if kind := get("account_type"); kinds[kind] != "" {
+		t.Kind = kinds[kind]
+	} else {
+		t.Kind = kind
+	}
+	if kind := get("pix_key_type"); kind != "" {
+		t.Number += " " + kind
+	}
+	t.BankName, t.Purpose, t.Email = latin(get("bank_name")), get("purpose_code"), get("email")
+	if phone := get("phone_number"); phone != t.Creditor.Account {
+		t.Phone = phone
+	}
+	switch {
+	case get("tax_id") != "":
+		t.TaxID = get("tax_id")
+	case get("id_number") != "":
+		t.TaxID, t.IDKind = get("id_number"), get("id_type")
+	case get("date_of_birth") != "": // by which banks tell people of one name apart
+		t.TaxID, t.IDKind = get("date_of_birth"), "date of birth"
 	}
 	if home, ok := d["address"].(map[string]any); ok {
 		at := func(key string) string { s, _ := home[key].(string); return latin(s) }

@@ -30,10 +30,16 @@ type Transfer struct {
 	Amount     money.Amount
 	Creditor   Party
 	Number     string // what kind of number the account has when it is no IBAN: "BBAN", "CLABE"; "" for any
+	Kind       string // of the account, by ISO's code (CACC, SVGS) or as its country calls it; "" for any
 	Clearing   Member // the creditor's bank, by its national code; beside or without Creditor.Bank
+	BankName   string
 	Address    Address
-	TaxID      string
-	Company    bool // the creditor is one
+	TaxID      string // or another number that the creditor is known by
+	IDKind     string // what kind of number that is; "" for any
+	Email      string
+	Phone      string
+	Company    bool   // the creditor is one
+	Purpose    string // by the code of the creditor's country
 	Remittance string
 }
 
@@ -57,8 +63,21 @@ type (
 	orderParty struct {
 		Name    string        `xml:"Nm"`
 		Address *orderAddress `xml:"PstlAdr"`
-		Org     *string       `xml:"Id>OrgId>Othr>Id"`
-		Person  *string       `xml:"Id>PrvtId>Othr>Id"`
+		Org     *orderID      `xml:"Id>OrgId>Othr"`
+		Person  *orderID      `xml:"Id>PrvtId>Othr"`
+		Contact *orderContact `xml:"CtctDtls"`
+	}
+	orderID struct {
+		ID   string  `xml:"Id"`
+		Kind *string `xml:"SchmeNm>Prtry"`
+	}
+	orderContact struct {
+		Email string      `xml:"EmailAdr,omitempty"`
+		Phone *orderPhone `xml:"Othr"`
+	}
+	orderPhone struct {
+		Channel string `xml:"ChanlTp"`
+		Number  string `xml:"Id"`
 	}
 	orderAddress struct {
 		Street   string `xml:"StrtNm,omitempty"`
@@ -71,6 +90,8 @@ type (
 		IBAN     *string `xml:"Id>IBAN"`
 		Other    *string `xml:"Id>Othr>Id"`
 		Scheme   *string `xml:"Id>Othr>SchmeNm>Prtry"`
+		Kind     *string `xml:"Tp>Cd"`
+		OwnKind  *string `xml:"Tp>Prtry"`
 		Currency string  `xml:"Ccy,omitempty"`
 	}
 	orderBank struct {
@@ -78,6 +99,7 @@ type (
 		System *string `xml:"FinInstnId>ClrSysMmbId>ClrSysId>Cd"`
 		Own    *string `xml:"FinInstnId>ClrSysMmbId>ClrSysId>Prtry"`
 		Member *string `xml:"FinInstnId>ClrSysMmbId>MmbId"`
+		Name   *string `xml:"FinInstnId>Nm"`
 		None   *string `xml:"FinInstnId>Othr>Id"`
 	}
 	orderTransfer struct {
@@ -87,6 +109,7 @@ type (
 		Bank        *orderBank   `xml:"CdtrAgt"`
 		Creditor    orderParty   `xml:"Cdtr"`
 		Account     orderAccount `xml:"CdtrAcct"`
+		Purpose     *string      `xml:"Purp>Prtry"`
 		Remittance  *string      `xml:"RmtInf>Ustrd"`
 	}
 )
@@ -183,14 +206,20 @@ func (o Order) Write() ([]byte, error) {
 
 func (t Transfer) shape() orderTransfer {
 	s := orderTransfer{Instruction: t.ID, EndToEnd: t.ID, Amount: AmountOf(t.Amount), Creditor: orderParty{Name: cut(t.Creditor.Name, 140)},
-		Remittance: some(cut(t.Remittance, 140))}
+		Purpose: some(cut(t.Purpose, 35)), Remittance: some(cut(t.Remittance, 140))}
+	switch t.Kind {
+	case "CACC", "SVGS":
+		s.Account.Kind = &t.Kind
+	default:
+		s.Account.OwnKind = some(cut(t.Kind, 35))
+	}
 	if IsIBAN(t.Creditor.Account) {
 		s.Account.IBAN = &t.Creditor.Account
 	} else {
 		s.Account.Other, s.Account.Scheme = some(cut(t.Creditor.Account, 34)), some(cut(t.Number, 35))
 	}
 	if t.Creditor.Bank != "" || t.Clearing.Code != "" {
-		s.Bank = &orderBank{BIC: some(t.Creditor.Bank), Member: some(cut(t.Clearing.Code, 35))}
+		s.Bank = &orderBank{BIC: some(t.Creditor.Bank), Member: some(cut(t.Clearing.Code, 35)), Name: some(cut(t.BankName, 140))}
 		switch {
 		case t.Clearing.Code == "":
 		case t.Clearing.Listed:
@@ -204,10 +233,18 @@ func (t Transfer) shape() orderTransfer {
 	if a != (orderAddress{}) {
 		s.Creditor.Address = &a
 	}
-	if t.Company {
-		s.Creditor.Org = some(cut(t.TaxID, 35))
-	} else {
-		s.Creditor.Person = some(cut(t.TaxID, 35))
+	if t.Email != "" || t.Phone != "" {
+		s.Creditor.Contact = &orderContact{Email: t.Email}
+		if t.Phone != "" {
+			s.Creditor.Contact.Phone = &orderPhone{"TELE", t.Phone}
+		}
+	}
+	switch id := (orderID{cut(t.TaxID, 35), some(cut(t.IDKind, 35))}); {
+	case t.TaxID == "":
+	case t.Company:
+		s.Creditor.Org = &id
+	default:
+		s.Creditor.Person = &id
 	}
 	return s
 }

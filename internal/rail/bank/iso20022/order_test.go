@@ -37,18 +37,24 @@ func schema(t *testing.T, name string) []byte {
 	return b
 }
 
-// conforms checks a message by a schema, with libxml2.
-func conforms(t *testing.T, name string, message []byte) {
+// conforms checks messages by a schema, with libxml2.
+func conforms(t *testing.T, name string, messages ...[]byte) {
 	t.Helper()
 	dir := t.TempDir()
 	at := filepath.Join(dir, name+".xsd")
 	if err := os.WriteFile(at, schema(t, name), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("xmllint", "--noout", "--nonet", "--schema", at, "-")
-	cmd.Stdin = bytes.NewReader(message)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s\n%s", err, out, message)
+	args := []string{"--noout", "--nonet", "--schema", at}
+	for i, message := range messages {
+		file := filepath.Join(dir, fmt.Sprintf("%d.xml", i))
+		if err := os.WriteFile(file, message, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, file)
+	}
+	if out, err := exec.Command("xmllint", args...).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s\n%s", err, out, bytes.Join(messages, []byte("\n")))
 	}
 }
 
