@@ -30,6 +30,7 @@ type line struct {
 	chain   *sim.Chain
 	watcher *chain.Watcher
 	match   *job.Runner // books deposits and what they mean to their payrolls
+	engine  *payout.Engine
 	prepare *job.Runner // releases payrolls and signs payouts; nothing is sent
 }
 
@@ -74,6 +75,7 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	if err := engine.RefreshFees(ctx, d); err != nil {
 		return nil, err
 	}
+	l.engine = engine
 	l.watcher = chain.NewWatcher(d, lineChain, l.chain, quiet)
 	l.match = job.NewRunner(d, job.Table{chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund}}, nil, quiet)
 	l.prepare = job.NewRunner(d, job.Table{payroll.JobRelease: {Tx: engine.Released(l.pay.Release)}, payout.JobPrepare: {Tx: engine.Prepare}}, nil, quiet)

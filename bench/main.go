@@ -47,6 +47,7 @@ type options struct {
 
 	overHTTP, line, books, crowd bool // what to measure
 	hooks, checkout, blocks      bool // likewise
+	rails                        bool
 }
 
 func main() {
@@ -59,7 +60,7 @@ func main() {
 	seconds := flag.Float64("seconds", 3, "length of each measurement of throughput")
 	endpoints := flag.String("endpoints", "1,100,1000", "endpoints that webhooks are delivered to")
 	stock := flag.Int("stock", 1_000_000, "payrolls that the database has already, for the last measurement over HTTP; 0 leaves it out")
-	parts := flag.String("parts", "service,claims,blocks,line,webhooks,lists,ledger", "what to measure")
+	parts := flag.String("parts", "service,claims,blocks,line,rails,webhooks,lists,ledger", "what to measure")
 	profile := flag.String("profile", "", "file to write a CPU profile of this process to")
 	flag.Parse()
 	o := options{
@@ -68,6 +69,7 @@ func main() {
 	}
 	o.hooks = strings.Contains(*parts, "webhooks")
 	o.checkout = strings.Contains(*parts, "claims")
+	o.rails = strings.Contains(*parts, "rails")
 	o.blocks = strings.Contains(*parts, "blocks")
 	var err error
 	if o.sizes, err = numbers(*sizes); err != nil {
@@ -167,6 +169,11 @@ func measure(ctx context.Context, out io.Writer, o options, engine, binary, dir 
 	}
 	if o.line {
 		if err := b.flow(ctx); err != nil {
+			return err
+		}
+	}
+	if o.rails {
+		if err := b.ways(ctx, dir); err != nil {
 			return err
 		}
 	}

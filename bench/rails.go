@@ -1,0 +1,357 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/chain/evmsim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bankfile"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/recipient"
+)
+
+// rails is a line whose payouts leave, too: in Bitcoin, on a network of accounts, and in files for a bank. The chains are simulated ones,
+// and the bank is a folder that is answered when it is told to.
+type rails struct {
+	*line
+	all     *job.Runner // every job from a deposit to a settled payroll
+	evm     *evmsim.Chain
+	on      *chain.Watcher // of evm
+	to      *evm.Deriver
+	banker  *bankfile.Engine
+	bank    *bank.Sandbox
+	clerks  []string                  // payees who are paid at a bank
+	account distribution.Distribution // of one of them
+}
+
+const railsNetwork = "base"
+
+func newRails(ctx context.Context, database, folder string, payees int) (*rails, error) {
+	l, err := newLine(ctx, database, payees)
+	if err != nil {
+		return nil, err
+	}
+	r := &rails{line: l}
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	if err != nil {
+		return nil, err
+	}
+	if err := r.hire(ctx, sealer, payees/2); err != nil {
+		return nil, err
+	}
+	network, err := evm.Lookup(railsNetwork)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := evm.MasterFromSeed(make([]byte, 32))
+	if err != nil {
+		return nil, err
+	}
+	signer, err := evm.ParseXPriv(seed)
+	if err != nil {
+		return nil, err
+	}
+	r.evm, r.to = evmsim.New(l.d, network), signer.Deriver()
+	hot, err := r.to.Hot()
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range []money.Amount{money.New(money.ETH, 100_000_000_000), money.New(money.USDC, 1_000_000_000_000)} {
+		if err := r.evm.Fund(ctx, hot, x); err != nil {
+			return nil, err
+		}
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	const never = 24 * time.Hour
+	account, err := payout.NewAccount(payout.AccountConfig{Node: r.evm, Signer: signer, Log: quiet, FeeMaxAge: never})
+	if err != nil {
+		return nil, err
+	}
+	if err := account.Open(ctx, l.d); err != nil {
+		return nil, err
+	}
+	if err := account.RefreshFees(ctx, l.d); err != nil {
+		return nil, err
+	}
+	r.on = chain.NewPacedWatcher(l.d, railsNetwork, r.evm, network.Pace, quiet)
+	if err := r.on.Sync(ctx); err != nil {
+		return nil, err
+	}
+	var drop *bank.Drop
+	if drop, r.bank, err = bank.OpenSandbox(folder); err != nil {
+		return nil, err
+	}
+	r.banker = bankfile.New(bankfile.Config{Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer, Log: quiet,
+		Reveal: func(snapshot json.RawMessage) (bankfile.Destination, error) {
+			var d distribution.Distribution
+			if err := json.Unmarshal(snapshot, &d); err != nil {
+				return bankfile.Destination{}, err
+			}
+			data, err := distribution.Reveal(sealer, d)
+			return bankfile.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
+		}})
+	all := payout.Engines{l.engine, account}
+	r.all = job.NewRunner(l.d, job.Table{
+		chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund},
+		payroll.JobRelease: {Tx: l.engine.Released(l.pay.Release)}, payout.JobPrepare: {Tx: l.engine.Prepare},
+		payout.JobAccount: {Net: all.Net((*payout.Engine).PrepareAccount)}, payout.JobSend: {Net: all.Net((*payout.Engine).Send)},
+		chain.JobTx: {Tx: all.Tx((*payout.Engine).Confirm)}, payout.JobNudge: {Tx: all.Tx((*payout.Engine).Nudge)},
+		payout.JobBank: {Tx: r.banker.Cut}, bankfile.JobSend: {Net: r.banker.Send}, bankfile.JobCollect: {Net: r.banker.Collect},
+		payout.JobChanged: {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
+			var in payout.Changed
+			if err := j.Decode(&in); err != nil || in.PayrollID == looseRun {
+				return err
+			}
+			return l.pay.Settle(ctx, tx, j)
+		}},
+	}, nil, quiet)
+	return r, nil
+}
+
+// looseRun is what payouts belong to that no payroll asked for.
+const looseRun = "prl_loose"
+
+// hire makes payees with an account in Germany each.
+func (r *rails) hire(ctx context.Context, sealer *identity.Sealer, n int) error {
+	setup := distribution.Setup{Sealer: sealer, BitcoinNetwork: lineNetwork}
+	for len(r.clerks) < n {
+		var made []string
+		if err := r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			made = made[:0]
+			for range min(500, n-len(r.clerks)) {
+				person := recipient.CreateParams{}
+				person.FirstName, person.LastName, person.Country = "Pay", "Ee", "DE"
+				p, err := recipient.Create(ctx, tx, sealer, r.by, person)
+				if err != nil {
+					return err
+				}
+				if r.account, err = distribution.Create(ctx, tx, setup, r.by, distribution.CreateParams{OwnerID: p.ID, Symbol: "EUR",
+					Data: json.RawMessage(`{"account_holder_name":"Pay Ee","account_holder_type":"individual","iban":"DE89370400440532013000"}`)}); err != nil {
+					return err
+				}
+				made = append(made, p.ID)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		r.clerks = append(r.clerks, made...)
+	}
+	if err := analyze(ctx, r.d); err != nil {
+		return err
+	}
+	return r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM jobs") // that making payees left
+		return err
+	})
+}
+
+// half makes a payroll of which half goes to Bitcoin addresses and half to bank accounts, and funds it.
+func (r *rails) half(ctx context.Context, payees int) (p payroll.Payroll, err error) {
+	params := payroll.CreateParams{CompanyID: r.company.id, Currency: "USD", FundingCurrency: "BTC"}
+	for i := range payees {
+		id := r.company.payees[i]
+		if i%2 == 1 {
+			id = r.clerks[i/2]
+		}
+		params.ToPay = append(params.ToPay, payroll.Payee{UserID: id, AmountText: fmt.Sprintf("20.%02d", i%100)})
+	}
+	if err := r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		p, err = r.pay.Create(ctx, tx, r.by, params)
+		return err
+	}); err != nil {
+		return p, err
+	}
+	_, err = r.matched(ctx, []payroll.Payroll{p}, 1)
+	return p, err
+}
+
+// run does everything that is due, and says how long that took.
+func (r *rails) run(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	err := r.all.Drain(ctx)
+	return time.Since(began), err
+}
+
+// arrive has the chains and the bank carry out what was submitted, and says how long the service took to follow.
+func (r *rails) arrive(ctx context.Context) (time.Duration, error) {
+	if err := r.chain.Mine(ctx, 6); err != nil {
+		return 0, err
+	}
+	if err := r.evm.Mine(ctx, 100); err != nil {
+		return 0, err
+	}
+	now, err := r.d.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.bank.Take(now); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	for _, w := range []*chain.Watcher{r.watcher, r.on} {
+		if err := w.Sync(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if err := r.banker.Collect(ctx, r.d, job.Job{}); err != nil {
+		return 0, err
+	}
+	if _, err := r.run(ctx); err != nil {
+		return 0, err
+	}
+	return time.Since(began), nil
+}
+
+// stand fails unless so many payouts of a payroll are in a state.
+func (r *rails) stand(ctx context.Context, payrollID string, want int, state payout.State) error {
+	return r.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		outs, err := payout.ForPayroll(ctx, tx, r.company.id, payrollID)
+		n := 0
+		for _, o := range outs {
+			if o.State == state {
+				n++
+			}
+		}
+		if err == nil && n != want {
+			err = fmt.Errorf("%d of %d payouts are %s", n, want, state)
+		}
+		return err
+	})
+}
+
+// owe queues payouts by one rail that no payroll asked for.
+func (r *rails) owe(ctx context.Context, rail string, n int) (payrollID string, err error) {
+	return looseRun, r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		outs := make([]payout.Output, n)
+		for i := range outs {
+			o := payout.Output{CompanyID: r.company.id, ID: tx.NewID("out"), PayrollID: looseRun, PaymentID: tx.NewID("pmt"), Rail: payout.Rail(rail)}
+			from, where := ledger.Bank, "sandbox"
+			var err error
+			switch o.Rail {
+			case payout.RailBitcoin:
+				o.Amount, o.Address = money.New(money.BTC, 20_000), "bcrt1qgljkmvcegvkcchwe93t7qfyw5sr5sdyfdsnwpg"
+				from, where = ledger.WalletOf(money.BTC, "")
+			case payout.RailBank:
+				o.Amount = money.New(money.EUR, 20_00)
+				o.Destination, err = json.Marshal(r.account)
+			default:
+				o.Amount = money.New(money.USDC, 20_000_000)
+				o.Address, err = r.to.Address(chain.External, 1_000+uint32(i))
+				from, where = ledger.WalletOf(money.USDC, rail)
+			}
+			if err != nil {
+				return err
+			}
+			o.Input, outs[i] = o.Amount, o
+			if err := ledger.Post(tx, ledger.Journal{CompanyID: o.CompanyID, SourceType: "bench", SourceID: o.ID, Purpose: "owe", Lines: []ledger.Line{
+				ledger.Debit(from, where, o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
+				return err
+			}
+		}
+		return payout.Add(tx, outs)
+	})
+}
+
+// ways measures the rails: what one carries in a second, and how long a whole payroll takes from its money to the last payout that left.
+func (b *bench) ways(ctx context.Context, dir string) error {
+	database, err := b.databases("rails")
+	if err != nil {
+		return err
+	}
+	most := 0
+	for _, n := range b.sizes {
+		most = max(most, n)
+	}
+	b.say("preparing a wallet, a network and a bank")
+	r, err := newRails(ctx, database, filepath.Join(dir, "bank"), most)
+	if err != nil {
+		return fmt.Errorf("rails: %w", err)
+	}
+	defer r.d.Close()
+
+	t := newTable(b.out, b.engine+": payouts by one rail, a second", "rail", "payouts", "queued to submitted", "submitted to confirmed")
+	carried := 0
+	for _, c := range []struct {
+		rail string
+		n    int
+	}{{string(payout.RailBitcoin), 2_000}, {railsNetwork, 300}, {string(payout.RailBank), 2_000}} {
+		b.say("%d payouts by %s", c.n, c.rail)
+		id, err := r.owe(ctx, c.rail, c.n)
+		if err != nil {
+			return err
+		}
+		submitted, err := r.run(ctx)
+		if err != nil {
+			return err
+		}
+		if err := r.stand(ctx, id, c.n, payout.Sent); err != nil {
+			return fmt.Errorf("%s: %w", c.rail, err)
+		}
+		confirmed, err := r.arrive(ctx)
+		if err != nil {
+			return err
+		}
+		carried += c.n
+		if err := r.stand(ctx, id, carried, payout.Fulfilled); err != nil {
+			return fmt.Errorf("%s: %w", c.rail, err)
+		}
+		t.row(c.rail, c.n, float64(c.n)/submitted.Seconds(), float64(c.n)/confirmed.Seconds())
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+
+	own := &process{pid: os.Getpid()}
+	t = newTable(b.out, b.engine+": a payroll, half in bitcoin, half to bank accounts", "payees", "funded to submitted", "per payee", "peak memory", "submitted to fulfilled", "per payee")
+	for _, n := range b.sizes {
+		if n < 2 {
+			continue
+		}
+		rounds := min(7, max(1, 3_000/n))
+		b.say("%d payees, half in bitcoin, half to banks, %d rounds", n, rounds)
+		submit, settle := make([]time.Duration, rounds), make([]time.Duration, rounds)
+		var peak memory
+		for i := range rounds {
+			p, err := r.half(ctx, n)
+			if err != nil {
+				return err
+			}
+			debug.FreeOSMemory()
+			own.forgetPeak()
+			if submit[i], err = r.run(ctx); err != nil {
+				return err
+			}
+			peak = max(peak, own.peak())
+			if err := r.stand(ctx, p.ID, n, payout.Sent); err != nil {
+				return err
+			}
+			if settle[i], err = r.arrive(ctx); err != nil {
+				return err
+			}
+			if err := r.stand(ctx, p.ID, n, payout.Fulfilled); err != nil {
+				return err
+			}
+		}
+		s, f := spreadOf(submit).p50, spreadOf(settle).p50
+		t.row(n, s, micros(s/time.Duration(n)), peak, f, micros(f/time.Duration(n)))
+	}
+	return t.end()
+}
