@@ -337,10 +337,10 @@ func unspendOutputs(ctx context.Context, tx *db.Tx, chain, by string) error {
 	return err
 }
 
-// watchedOutputs is a watched output as it stands, whatever follows; $1 is the chain.
+// watchedOutputs are the watched outputs of a transaction, as they stand.
 const watchedOutputs = `SELECT o.txid, o.vout, o.company_id, o.object_id, o.address, o.branch, o.amount, o.state, o.height, o.block_hash, o.first_seen,
 	o.want_confirmations, o.confirmed, o.coinbase, o.replaced_by, o.spend_state, o.spent_by, COALESCE(c.height, 0), COALESCE(c.pace, 1), o.asset
-	FROM chain_outputs o LEFT JOIN chain_cursors c ON c.chain = o.chain WHERE o.chain = $1 AND o.txid `
+	FROM chain_outputs o LEFT JOIN chain_cursors c ON c.chain = o.chain WHERE o.chain = $1 AND o.txid = $2`
 
 func scanWatched(scan func(...any) error) (w WatchedOutput, err error) {
 	var vout, branch, firstSeen, tip int64
@@ -359,25 +359,22 @@ func scanWatched(scan func(...any) error) (w WatchedOutput, err error) {
 
 // GetOutput is a watched output as it stands; ErrUnknown when it is not one.
 func GetOutput(ctx context.Context, tx *db.Tx, chainName string, o Outpoint) (WatchedOutput, error) {
-	w, err := scanWatched(tx.QueryRow(ctx, watchedOutputs+"= $2 AND o.vout = $3", chainName, o.TxID, int64(o.Vout)).Scan)
+	w, err := scanWatched(tx.QueryRow(ctx, watchedOutputs+" AND o.vout = $3", chainName, o.TxID, int64(o.Vout)).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return WatchedOutput{}, ErrUnknown
 	}
 	return w, err
 }
 
-// AskOutputs is the questions for all watched outputs of some transactions.
-func AskOutputs(tx *db.Tx, chainName string, txids []string, found func(WatchedOutput)) (all []db.Question) {
-	for in, args := range tx.In(txids, 2) {
-		all = append(all, db.Question{Query: watchedOutputs + "IN " + in, Args: append([]any{chainName}, args...), Row: func(r *db.Rows) error {
-			w, err := scanWatched(r.Scan)
-			if err == nil {
-				found(w)
-			}
-			return err
-		}})
-	}
-	return all
+// AskOutputs is the question for all watched outputs of a transaction.
+func AskOutputs(chainName, txid string, found func(WatchedOutput)) db.Question {
+	return db.Question{Query: watchedOutputs, Args: []any{chainName, txid}, Row: func(r *db.Rows) error {
+		w, err := scanWatched(r.Scan)
+		if err == nil {
+			found(w)
+		}
+		return err
+	}}
 }
 
 // OutputsOf lists the watched outputs that belong to an object, in the order in which they were first seen.

@@ -45,13 +45,13 @@ func (s *Service) Monitor(ctx context.Context, tx *db.Tx, jobs []job.Job) error 
 // look brings the claims that jobs are about, each once, to where their facts say that they belong. An id that is no claim's is none
 // of its business.
 func (s *Service) look(ctx context.Context, tx *db.Tx, jobs []job.Job, about func(job.Job) (id string, err error)) error {
-	ids := map[string][]string{} // by company
-	for _, j := range jobs {
+	ids := make([]claimID, len(jobs))
+	for i, j := range jobs {
 		id, err := about(j)
 		if err != nil {
 			return err
 		}
-		ids[j.CompanyID] = append(ids[j.CompanyID], id)
+		ids[i] = claimID{j.CompanyID, id}
 	}
 	claims, err := takeAll(ctx, tx, ids)
 	if err != nil {
@@ -83,21 +83,13 @@ func gather(ctx context.Context, tx *db.Tx, c *Claim) (*facts, error) {
 
 // gatherAll reads the facts of claims, those of all together.
 func gatherAll(ctx context.Context, tx *db.Tx, claims []*Claim) ([]*facts, error) {
-	all, byID := make([]*facts, len(claims)), map[string]*facts{}
-	ids := map[string][]string{} // by company
-	for i, c := range claims {
-		all[i] = &facts{c: c, was: *c, now: tx.Now(), quotes: map[string]quote.Quote{}, applied: map[string]money.Rate{}}
-		byID[c.ID] = all[i]
-		ids[c.CompanyID] = append(ids[c.CompanyID], c.ID)
-	}
+	all := make([]*facts, len(claims))
 	var questions []db.Question
-	for companyID, ids := range ids {
-		questions = append(questions, deposit.Asked(tx, companyID, ids, func(d deposit.Deposit) {
-			f := byID[d.ObjectID]
-			f.deposits = append(f.deposits, d)
-		})...)
-		questions = append(questions, askApplied(tx, companyID, ids, byID)...)
-		questions = append(questions, quote.Asked(tx, companyID, ids, func(q quote.Quote) { byID[q.ObjectID].add(q) })...)
+	for i, c := range claims {
+		f := &facts{c: c, was: *c, now: tx.Now(), quotes: map[string]quote.Quote{}, applied: map[string]money.Rate{}}
+		all[i] = f
+		questions = append(questions, deposit.Asked(c.CompanyID, c.ID, func(d deposit.Deposit) { f.deposits = append(f.deposits, d) }),
+			appliedTo(c, f.applied), quote.Asked(c.CompanyID, c.ID, f.add))
 	}
 	if err := tx.Ask(ctx, questions); err != nil {
 		return nil, err

@@ -1,10 +1,10 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -108,29 +108,29 @@ func find(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error) 
 // take is find for a transaction that goes on to write: others wait to write the claim until it ends, so what is read is the last
 // word.
 func take(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error) {
-	return one(tx.QueryRow(ctx, "UPDATE claims SET version = version WHERE company_id = $1 AND claim_id = $2 RETURNING "+claimColumns, companyID, id))
+	return one(tx.QueryRow(ctx, taking, companyID, id))
 }
 
-// takeAll is take for claims of some companies, by their ids. Those that do not exist are left out.
-func takeAll(ctx context.Context, tx *db.Tx, byCompany map[string][]string) (all []*Claim, err error) {
-	for _, companyID := range slices.Sorted(maps.Keys(byCompany)) { // everybody takes them in one order
-		ids := byCompany[companyID]
-		slices.Sort(ids)
-		for in, args := range tx.In(slices.Compact(ids), 2) {
-			rows, err := tx.Query(ctx, "UPDATE claims SET version = version WHERE company_id = $1 AND claim_id IN "+in+" RETURNING "+claimColumns,
-				append([]any{companyID}, args...)...)
-			some, err := db.Collect(rows, err, func(r *db.Rows) (*Claim, error) {
-				c, err := scanClaim(r.Scan)
-				return &c, err
-			})
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, some...)
-		}
+// claimID names a claim of a company.
+type claimID struct{ companyID, id string }
+
+// takeAll is take for many claims. Each is given once, and one that does not exist is left out.
+func takeAll(ctx context.Context, tx *db.Tx, ids []claimID) (all []*Claim, err error) {
+	slices.SortFunc(ids, func(a, b claimID) int { // everybody takes them in one order
+		return cmp.Or(strings.Compare(a.companyID, b.companyID), strings.Compare(a.id, b.id))
+	})
+	var questions []db.Question
+	for _, id := range slices.Compact(ids) {
+		questions = append(questions, db.Collecting(&all, func(r *db.Rows) (*Claim, error) {
+			c, err := scanClaim(r.Scan)
+			return &c, err
+		}, taking, id.companyID, id.id))
 	}
-	return all, nil
+	err = tx.Ask(ctx, questions)
+	return all, err
 }
+
+const taking = "UPDATE claims SET version = version WHERE company_id = $1 AND claim_id = $2 RETURNING " + claimColumns
 
 // findAny reads a claim of whatever company, for the payer, who has nothing but its id.
 func findAny(ctx context.Context, tx *db.Tx, id string) (*Claim, error) {
@@ -206,28 +206,24 @@ func countOpen(ctx context.Context, tx *db.Tx, companyID string, limit int64) (n
 	return n, err
 }
 
-// askApplied is the questions which late deposits were taken for claims, and at which rates.
-func askApplied(tx *db.Tx, companyID string, ids []string, byID map[string]*facts) (all []db.Question) {
-	for in, args := range tx.In(ids, 2) {
-		all = append(all, db.Question{
-			Query: "SELECT claim_id, deposit_id, rate FROM claim_applied WHERE company_id = $1 AND claim_id IN " + in, Args: append([]any{companyID}, args...),
-			Row: func(r *db.Rows) error {
-				var id, depositID, text string
-				if err := r.Scan(&id, &depositID, &text); err != nil {
+// appliedTo is the question which late deposits were taken for a claim, and at which rate.
+func appliedTo(c *Claim, all map[string]money.Rate) db.Question {
+	return db.Question{Query: "SELECT deposit_id, rate FROM claim_applied WHERE company_id = $1 AND claim_id = $2", Args: []any{c.CompanyID, c.ID},
+		Row: func(r *db.Rows) error {
+			var id, text string
+			if err := r.Scan(&id, &text); err != nil {
+				return err
+			}
+			var rate money.Rate
+			if text != "" {
+				var err error
+				if rate, err = money.ParseRate(c.Funding, c.Amount.Asset(), text); err != nil {
 					return err
 				}
-				f, rate := byID[id], money.Rate{}
-				if text != "" {
-					var err error
-					if rate, err = money.ParseRate(f.c.Funding, f.c.Amount.Asset(), text); err != nil {
-						return err
-					}
-				}
-				f.applied[depositID] = rate
-				return nil
-			}})
-	}
-	return all
+			}
+			all[id] = rate
+			return nil
+		}}
 }
 
 func insertApplied(ctx context.Context, tx *db.Tx, c *Claim, depositID string, rate money.Rate) error {

@@ -1,6 +1,10 @@
 package db
 
-import "context"
+import (
+	"context"
+	"errors"
+	"slices"
+)
 
 // Question is a query with what reads each of its rows.
 type Question struct {
@@ -18,10 +22,16 @@ func Collecting[T any](into *[]T, scan func(*Rows) (T, error), query string, arg
 	}}
 }
 
-// Ask runs queries that do not wait for each other's answers: on PostgreSQL in one round trip.
+// Ask runs queries that do not wait for each other's answers, in their order: on PostgreSQL in one round trip.
 func (t *Tx) Ask(ctx context.Context, all []Question) error {
 	if len(all) == 0 {
 		return nil
+	}
+	if slices.ContainsFunc(all, func(q Question) bool { return returnsChanges(q.Query) }) {
+		if t.readOnly {
+			return errors.New("db: a write in a read-only transaction")
+		}
+		t.execs++
 	}
 	return t.conn.ask(ctx, all)
 }

@@ -3,7 +3,6 @@ package deposit
 import (
 	"context"
 	"maps"
-	"slices"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
@@ -88,94 +87,66 @@ func storeAll(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, e
 }
 
 // askOutputs is the questions for what the chain knows of some places.
-func (s *syncing) askOutputs(tx *db.Tx, places []place) (all []db.Question) {
-	byChain := map[string][]place{}
-	for _, p := range places {
-		byChain[p.chain] = append(byChain[p.chain], p)
-	}
-	for _, name := range slices.Sorted(maps.Keys(byChain)) {
-		all = append(all, chain.AskOutputs(tx, name, txids(byChain[name]), func(out chain.WatchedOutput) {
-			s.outputs[place{out.CompanyID, name, out.Outpoint}] = out
-		})...)
-	}
-	return all
+func (s *syncing) askOutputs(places []place) []db.Question {
+	return perTransaction(places, func(p place) db.Question {
+		return chain.AskOutputs(p.chain, p.at.TxID, func(out chain.WatchedOutput) {
+			s.outputs[place{out.CompanyID, p.chain, out.Outpoint}] = out
+		})
+	})
 }
 
 // askDeposits is the questions for the deposits in some places.
-func (s *syncing) askDeposits(tx *db.Tx, places []place) (all []db.Question) {
-	type where struct{ companyID, chain string }
-	groups := map[where][]place{}
+func (s *syncing) askDeposits(places []place) []db.Question {
+	return perTransaction(places, func(p place) db.Question {
+		return db.Question{
+			Query: "SELECT " + columns + " FROM deposits WHERE company_id = $1 AND chain = $2 AND txid = $3", Args: []any{p.companyID, p.chain, p.at.TxID},
+			Row: func(r *db.Rows) error {
+				d, err := scan(r)
+				s.meet(&change{Deposit: d, was: d})
+				return err
+			},
+		}
+	})
+}
+
+// perTransaction is a question for each transaction that pays a company in some places.
+func perTransaction(places []place, ask func(place) db.Question) (all []db.Question) {
+	asked := map[place]bool{}
 	for _, p := range places {
-		w := where{p.companyID, p.chain}
-		groups[w] = append(groups[w], p)
-	}
-	for w, places := range groups {
-		for in, args := range tx.In(txids(places), 3) {
-			all = append(all, db.Question{
-				Query: "SELECT " + columns + " FROM deposits WHERE company_id = $1 AND chain = $2 AND txid IN " + in,
-				Args:  append([]any{w.companyID, w.chain}, args...),
-				Row: func(r *db.Rows) error {
-					d, err := scan(r)
-					s.meet(&change{Deposit: d, was: d})
-					return err
-				},
-			})
+		if p.at.Vout = 0; !asked[p] {
+			asked[p], all = true, append(all, ask(p))
 		}
 	}
 	return all
 }
 
-// txids are the transactions of some places, each once.
-func txids(places []place) []string {
-	ids := make([]string, len(places))
-	for i, p := range places {
-		ids[i] = p.at.TxID
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}
-
 // askObjects is the questions for what the objects expect, and at which prices.
-func (s *syncing) askObjects(tx *db.Tx) (all []db.Question) {
-	byCompany := map[string][]string{}
-	for o := range s.objects {
-		byCompany[o.companyID] = append(byCompany[o.companyID], o.id)
-	}
-	for companyID, ids := range byCompany {
-		of := func(id string) *expecting { return s.objects[object{companyID, id}] }
-		all = append(all, Asked(tx, companyID, ids, func(d Deposit) {
-			o := of(d.ObjectID)
-			o.deposits = append(o.deposits, s.meet(&change{Deposit: d, was: d}))
-		})...)
-		all = append(all, quote.Asked(tx, companyID, ids, func(q quote.Quote) {
-			o := of(q.ObjectID)
-			o.quotes = append(o.quotes, q)
-		})...)
+func (s *syncing) askObjects() (all []db.Question) {
+	for at, o := range s.objects {
+		all = append(all,
+			Asked(at.companyID, at.id, func(d Deposit) { o.deposits = append(o.deposits, s.meet(&change{Deposit: d, was: d})) }),
+			quote.Asked(at.companyID, at.id, func(q quote.Quote) { o.quotes = append(o.quotes, q) }))
 	}
 	return all
 }
 
 // ForObject is the deposits that an object expects, whatever their state, by first sight. Dust is none.
 func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all []Deposit, err error) {
-	err = tx.Ask(ctx, Asked(tx, companyID, []string{objectID}, func(d Deposit) { all = append(all, d) }))
+	err = tx.Ask(ctx, []db.Question{Asked(companyID, objectID, func(d Deposit) { all = append(all, d) })})
 	return all, err
 }
 
-// Asked is the questions of ForObject for some objects, each named once, for who asks others with them. An object's deposits come in
-// their order.
-func Asked(tx *db.Tx, companyID string, objectIDs []string, found func(Deposit)) (all []db.Question) {
-	for in, args := range tx.In(objectIDs, 2) {
-		all = append(all, db.Question{Query: "SELECT " + columns + ` FROM deposits
-			WHERE company_id = $1 AND object_id IN ` + in + ` AND quote_id <> '' AND dust = FALSE ORDER BY first_seen, txid, vout`,
-			Args: append([]any{companyID}, args...), Row: func(r *db.Rows) error {
-				d, err := scan(r)
-				if err == nil {
-					found(d)
-				}
-				return err
-			}})
-	}
-	return all
+// Asked is the question of ForObject, for who asks others with it.
+func Asked(companyID, objectID string, found func(Deposit)) db.Question {
+	return db.Question{Query: "SELECT " + columns + ` FROM deposits
+		WHERE company_id = $1 AND object_id = $2 AND quote_id <> '' AND dust = FALSE ORDER BY first_seen, txid, vout`, Args: []any{companyID, objectID},
+		Row: func(r *db.Rows) error {
+			d, err := scan(r)
+			if err == nil {
+				found(d)
+			}
+			return err
+		}}
 }
 
 // Unknown is the confirmed deposits of a company's addresses that no object expects, and that wait for a person; by first sight.

@@ -110,7 +110,7 @@ func syncOnce(ctx context.Context, tx *db.Tx, places []place) (left []place, err
 		outputs: map[place]chain.WatchedOutput{}, deposits: map[place]*change{}, objects: map[object]*expecting{},
 		required: map[string][]chain.WatchedOutput{},
 	}
-	if err := tx.Ask(ctx, append(s.askOutputs(tx, places), s.askDeposits(tx, places)...)); err != nil {
+	if err := tx.Ask(ctx, append(s.askOutputs(places), s.askDeposits(places)...)); err != nil {
 		return nil, err
 	}
 	places = s.ours(places)
@@ -159,7 +159,7 @@ func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) er
 	if len(s.objects) == 0 {
 		return nil
 	}
-	if err := tx.Ask(ctx, s.askObjects(tx)); err != nil {
+	if err := tx.Ask(ctx, s.askObjects()); err != nil {
 		return err
 	}
 	var waiting []place
@@ -170,7 +170,7 @@ func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) er
 			}
 		}
 	}
-	if err := tx.Ask(ctx, s.askOutputs(tx, waiting)); err != nil {
+	if err := tx.Ask(ctx, s.askOutputs(waiting)); err != nil {
 		return err
 	}
 	for _, p := range s.ours(waiting) {

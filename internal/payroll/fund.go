@@ -67,15 +67,15 @@ func (s *Service) Fund(ctx context.Context, tx *db.Tx, j job.Job) error {
 
 func look(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
 	f := &funding{p: p, quotes: map[string]quote.Quote{}}
-	questions := deposit.Asked(tx, p.CompanyID, []string{p.ID}, func(d deposit.Deposit) { f.deposits = append(f.deposits, d) })
-	questions = append(questions, p.askReceipts(&f.receipts))
-	questions = append(questions, quote.Asked(tx, p.CompanyID, []string{p.ID}, func(q quote.Quote) {
-		f.quotes[q.ID] = q
-		if q.Number > f.last.Number {
-			f.last = q
-		}
-	})...)
-	if err := tx.Ask(ctx, questions); err != nil {
+	if err := tx.Ask(ctx, []db.Question{
+		deposit.Asked(p.CompanyID, p.ID, func(d deposit.Deposit) { f.deposits = append(f.deposits, d) }), p.askReceipts(&f.receipts),
+		quote.Asked(p.CompanyID, p.ID, func(q quote.Quote) {
+			f.quotes[q.ID] = q
+			if q.Number > f.last.Number {
+				f.last = q
+			}
+		}),
+	}); err != nil {
 		return nil, err
 	}
 	for i := range f.receipts {

@@ -58,24 +58,20 @@ func Last(ctx context.Context, tx *db.Tx, companyID, objectID string, funding mo
 
 // ForObject is every quote of an object, newest first.
 func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all []Quote, err error) {
-	err = tx.Ask(ctx, Asked(tx, companyID, []string{objectID}, func(q Quote) { all = append(all, q) }))
+	err = tx.Ask(ctx, []db.Question{Asked(companyID, objectID, func(q Quote) { all = append(all, q) })})
 	return all, err
 }
 
-// Asked is the questions of ForObject for some objects, each named once, for who asks others with them. An object's quotes come in
-// their order.
-func Asked(tx *db.Tx, companyID string, objectIDs []string, found func(Quote)) (all []db.Question) {
-	for in, args := range tx.In(objectIDs, 2) {
-		all = append(all, db.Question{Query: "SELECT " + columns + " FROM quotes WHERE company_id = $1 AND object_id IN " + in +
-			" ORDER BY number DESC, funding_asset", Args: append([]any{companyID}, args...), Row: func(r *db.Rows) error {
-			q, err := scan(r)
-			if err == nil {
-				found(q)
-			}
-			return err
-		}})
-	}
-	return all
+// Asked is the question of ForObject, for who asks others with it.
+func Asked(companyID, objectID string, found func(Quote)) db.Question {
+	return db.Question{Query: "SELECT " + columns + ` FROM quotes WHERE company_id = $1 AND object_id = $2
+		ORDER BY number DESC, funding_asset`, Args: []any{companyID, objectID}, Row: func(r *db.Rows) error {
+		q, err := scan(r)
+		if err == nil {
+			found(q)
+		}
+		return err
+	}}
 }
 
 // countRefreshes counts the refreshes of an object since an instant and says when the first of them was.
