@@ -32,6 +32,9 @@ type line struct {
 	match   *job.Runner // books deposits and what they mean to their payrolls
 	engine  *payout.Engine
 	prepare *job.Runner // releases payrolls and signs payouts; nothing is sent
+
+	worked func() time.Duration // by the processors until now
+	work   time.Duration        // and for what was measured
 }
 
 const (
@@ -62,7 +65,7 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 		return nil, err
 	}
 	l := &line{
-		d: d, company: w.companies[0], chain: sim.New(d),
+		d: d, company: w.companies[0], chain: sim.New(d), worked: func() time.Duration { return 0 },
 		by: identity.Principal{Kind: identity.KindAPIKey, ID: "key_bench", CompanyID: w.companies[0].id, Scopes: identity.AllScopes()},
 	}
 	quiet := slog.New(slog.DiscardHandler)
@@ -173,7 +176,8 @@ func (l *line) matched(ctx context.Context, all []payroll.Payroll, pieces int64)
 }
 
 func (l *line) look(ctx context.Context) (time.Duration, error) {
-	began := time.Now()
+	began, before := time.Now(), l.worked()
+	defer func() { l.work += l.worked() - before }()
 	if err := l.watcher.Sync(ctx); err != nil {
 		return 0, err
 	}
@@ -189,11 +193,12 @@ func (l *line) look(ctx context.Context) (time.Duration, error) {
 
 // prepared releases received payrolls and signs their payouts.
 func (l *line) prepared(ctx context.Context, all []payroll.Payroll) (time.Duration, error) {
-	began := time.Now()
+	began, before := time.Now(), l.worked()
 	if err := l.prepare.Drain(ctx); err != nil {
 		return 0, err
 	}
 	took := time.Since(began)
+	l.work += l.worked() - before
 	return took, l.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, p := range all {
 			outs, err := payout.ForPayroll(ctx, tx, p.CompanyID, p.ID)
@@ -230,34 +235,42 @@ func (b *bench) flow(ctx context.Context) error {
 		return fmt.Errorf("line: %w", err)
 	}
 	defer l.d.Close()
+	l.worked = b.worked
 
 	t := newTable(b.out, b.engine+": from the payment of a payroll to its signed payouts, one payroll at a time",
-		"payees", "create (HTTP)", "deposit matched", "payouts ready", "all", "per payee", "times the floor")
+		"payees", "create (HTTP)", "deposit matched", "payouts ready", "all", "per payee", "times the floor",
+		"processors: create", "matched", "ready", "times the floor's")
 	for _, n := range b.sizes {
-		rounds := min(10, max(2, 3_000/n))
+		rounds := min(20, max(3, 20_000/n))
 		b.say("%d payees from payment to payouts, %d rounds", n, rounds)
 		match, ready := make([]time.Duration, rounds), make([]time.Duration, rounds)
+		var matching, releasing time.Duration
 		for i := range rounds {
 			p, err := l.create(ctx, n)
 			if err != nil {
 				return err
 			}
 			one := []payroll.Payroll{p}
+			before := l.work
 			if match[i], err = l.matched(ctx, one, 1); err != nil {
 				return err
 			}
+			halfway := l.work
 			if ready[i], err = l.prepared(ctx, one); err != nil {
 				return err
 			}
+			matching, releasing = matching+halfway-before, releasing+l.work-halfway
 		}
 		created, known := b.created[n]
 		m, r := spreadOf(match).p50, spreadOf(ready).p50
-		all := created.own + m + r
-		times := "-"
+		all := created.own.p50 + m + r
+		matching, releasing = matching/time.Duration(rounds), releasing/time.Duration(rounds)
+		times, work := "-", "-"
 		if known {
-			times = ratio(all.Seconds(), created.floor.Seconds())
+			times = ratio(all.Seconds(), created.floor.p50.Seconds())
+			work = ratio((created.own.work + matching + releasing).Seconds(), created.floor.work.Seconds())
 		}
-		t.row(n, created.own, m, r, all, micros(all/time.Duration(n)), times)
+		t.row(n, created.own.p50, m, r, all, micros(all/time.Duration(n)), times, created.own.work, matching, releasing, work)
 	}
 	if err := t.end(); err != nil {
 		return err

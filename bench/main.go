@@ -206,7 +206,7 @@ type bench struct {
 }
 
 // created is how long it takes to create a payroll.
-type created struct{ own, floor time.Duration }
+type created struct{ own, floor spread }
 
 func (b *bench) say(format string, args ...any) { log.Printf(b.engine+": "+format, args...) }
 
@@ -261,7 +261,8 @@ func (b *bench) service(ctx context.Context, binary string) error {
 // latencies creates payrolls one at a time, in turn with the floor.
 func (b *bench) latencies(ctx context.Context) error {
 	t := newTable(b.out, b.engine+": one payroll at a time",
-		"payees", "rows", "service p50", "p99", "payrolls/s", "payees/s", "per payee", "peak memory", "floor p50", "p99", "times the floor")
+		"payees", "rows", "service p50", "p99", "payrolls/s", "payees/s", "per payee", "peak memory", "floor p50", "p99", "times the floor",
+		"processors", "floor's", "times")
 	b.created = map[int]created{}
 	for _, n := range b.sizes {
 		b.process.forgetPeak()
@@ -269,12 +270,21 @@ func (b *bench) latencies(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.created[n] = created{own.p50, least.p50}
+		b.created[n] = created{own, least}
 		perSecond := 1 / own.p50.Seconds()
 		t.row(n, b.models[n].rows(), own.p50, own.p99, perSecond, perSecond*float64(n), micros(own.p50/time.Duration(n)), b.process.peak(),
-			least.p50, least.p99, ratio(own.p50.Seconds(), least.p50.Seconds()))
+			least.p50, least.p99, ratio(own.p50.Seconds(), least.p50.Seconds()), own.work, least.work, ratio(own.work.Seconds(), least.work.Seconds()))
 	}
 	return t.end()
+}
+
+// worked is how long the processors have worked for the clients and floors of this process, the service and the database's server.
+func (b *bench) worked() time.Duration {
+	sum := workOf(os.Getpid()) + workOfAll(b.server)
+	if b.process != nil {
+		sum += workOf(b.process.pid)
+	}
+	return sum
 }
 
 // inTurn creates payrolls at the service and at the floor alternately, so that what else the machine does falls on both.
@@ -284,20 +294,27 @@ func (b *bench) inTurn(ctx context.Context, payees int) (own, least spread, err 
 	b.say("%d payees, %d rounds", payees, rounds)
 	b.bare.use(b.models[payees])
 	var mine, floors []time.Duration
+	var work [2]time.Duration
 	for i := range rounds + 1 {
+		before := b.worked()
 		began := time.Now()
 		if err := b.own.create(ctx, payer, payer.payroll(payees)); err != nil {
 			return own, least, err
 		}
+		took, halfway := time.Since(began), b.worked()
 		between := time.Now()
 		if err := b.floor.create(ctx, payer, b.models[payees].body); err != nil {
 			return own, least, err
 		}
 		if i > 0 { // the first one warms up
-			mine, floors = append(mine, between.Sub(began)), append(floors, time.Since(between))
+			mine, floors = append(mine, took), append(floors, time.Since(between))
+			work[0] += halfway - before
+			work[1] += b.worked() - halfway
 		}
 	}
-	return spreadOf(mine), spreadOf(floors), nil
+	own, least = spreadOf(mine), spreadOf(floors)
+	own.work, least.work = work[0]/time.Duration(rounds), work[1]/time.Duration(rounds)
+	return own, least, nil
 }
 
 // throughputs has many clients create payrolls, in many companies and all in one.
@@ -372,8 +389,8 @@ func (b *bench) stocked(ctx context.Context) error {
 			return err
 		}
 		before := b.created[n]
-		t.row(n, own.p50, own.p99, ratio(own.p50.Seconds(), before.own.Seconds()),
-			least.p50, ratio(own.p50.Seconds(), least.p50.Seconds()), ratio(before.own.Seconds(), before.floor.Seconds()))
+		t.row(n, own.p50, own.p99, ratio(own.p50.Seconds(), before.own.p50.Seconds()),
+			least.p50, ratio(own.p50.Seconds(), least.p50.Seconds()), ratio(before.own.p50.Seconds(), before.floor.p50.Seconds()))
 	}
 	return t.end()
 }
@@ -424,11 +441,14 @@ func provision(ctx context.Context, engine, dir string) (database func(name stri
 	return nil, 0, nil, fmt.Errorf("-engines: there is no %q", engine)
 }
 
-type spread struct{ p50, p99, max time.Duration }
+type spread struct {
+	p50, p99, max time.Duration
+	work          time.Duration // of the processors, on average
+}
 
 func spreadOf(all []time.Duration) spread {
 	slices.Sort(all)
-	return spread{all[len(all)/2], all[len(all)*99/100], all[len(all)-1]}
+	return spread{p50: all[len(all)/2], p99: all[len(all)*99/100], max: all[len(all)-1]}
 }
 
 type flow struct {
