@@ -93,9 +93,13 @@ func ledgerPostings(ctx context.Context, database string, clients, companies int
 	})
 }
 
-// bareLedger is what group commit could reach at most: batches that are always full, put together beforehand by whoever writes
-// them, with no ids to make, no queue, and nobody who waits for an answer.
-func bareLedger(ctx context.Context, database string, companies int, span time.Duration) (float64, error) {
+// fullBatch is how many postings the ledger's database puts into one commit at most.
+const fullBatch = 64
+
+// bareLedger is what group commit could reach at most with so many postings under way: batches put together beforehand by whoever
+// writes them, with no ids to make, no queue, and nobody who waits for an answer. With 0 its batches are full, so that far more is under
+// way than clients who wait for their answers could bring about.
+func bareLedger(ctx context.Context, database string, companies, underWay int, span time.Duration) (float64, error) {
 	d, err := openFunded(ctx, database, companies)
 	if err != nil {
 		return 0, err
@@ -115,7 +119,10 @@ func bareLedger(ctx context.Context, database string, companies int, span time.D
 	if companies == 1 {
 		writers = 1 // more would only wait for each other's balances
 	}
-	const batch = 64
+	batch := fullBatch
+	if underWay > 0 {
+		batch = min(batch, max(1, underWay/writers))
+	}
 	var done atomic.Int64
 	var failed atomic.Pointer[error]
 	began := time.Now()
@@ -127,7 +134,7 @@ func bareLedger(ctx context.Context, database string, companies int, span time.D
 					failed.CompareAndSwap(nil, &err)
 					return
 				}
-				done.Add(batch)
+				done.Add(int64(batch))
 			}
 		})
 	}

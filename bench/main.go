@@ -405,9 +405,10 @@ func (b *bench) ledger(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := newTable(b.out, b.engine+": postings a second, 4 lines on 4 guarded balances each", "clients", "companies", "ledger", "p99", "full batches of bare SQL", "of the floor")
+	t := newTable(b.out, b.engine+": postings a second, 4 lines on 4 guarded balances each", "clients", "companies", "ledger", "p99", "full batches of bare SQL", "of the floor",
+		"bare SQL with as many under way", "of it")
 	for _, companies := range []int{1, 32} {
-		least, err := bareLedger(ctx, bare, companies, b.span)
+		full, err := bareLedger(ctx, bare, companies, 0, b.span)
 		if err != nil {
 			return err
 		}
@@ -417,7 +418,11 @@ func (b *bench) ledger(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			t.row(n, companies, own.rate, own.p99, least, ratio(own.rate, least))
+			least, err := bareLedger(ctx, bare, companies, n, b.span)
+			if err != nil {
+				return err
+			}
+			t.row(n, companies, own.rate, own.p99, full, ratio(own.rate, full), least, ratio(own.rate, least))
 		}
 	}
 	return t.end()
