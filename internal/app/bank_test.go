@@ -62,8 +62,8 @@ func iban(number string) string { return `"iban":"` + germanIBAN(number) + `"` }
 // or sends back is owed again, to the cent, with its reason, an event and a mail.
 func TestPayoutsToBanks(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
-		s := boot(t, url)
-		d := newDoor(t, s)
+		o := openOffice(t, url)
+		d := o.d
 		payees := []struct{ id, status, reason string }{
 			{d.hire("DE", "EUR", iban("370400440532013000")), "fulfilled", ""},
 			{d.hire("DE", "EUR", iban("370400440990"+reasonNumber("AC04"))), "returned", "AC04"},
@@ -171,23 +171,33 @@ func TestPayoutsToBanks(t *testing.T) {
 		d.checkBooks()
 
 		// Once the details are put right each goes out again, once, to the same output: at another bank account, given by three
-		// requests at once; in a new destination that takes the place of the old one, over the chain; and as they were, but entered again.
+		// requests at once; in a new destination that takes the place of the old one, over the chain; at a page; and as they were, but
+		// entered again.
 		at := func(i int) string {
 			return "/api/company/" + d.seed.CompanyID + "/recipients/" + payees[i].id + "/distribution"
 		}
+		own := func(i int) string {
+			return d.ok("GET", at(i), "").read(t)["distributions"].([]any)[0].(object)["distribution_id"].(string)
+		}
 		correct := func(i int, data string) {
-			own := d.ok("GET", at(i), "").read(t)["distributions"].([]any)[0].(object)["distribution_id"].(string)
-			d.ok("POST", at(i)+"/update", `{"distribution_id":"`+own+`","distribution_data":{"account_holder_name":"Ada Example","account_holder_type":"individual",`+data+`}}`)
+			d.ok("POST", at(i)+"/update", `{"distribution_id":"`+own(i)+`","distribution_data":{"account_holder_name":"Ada Example","account_holder_type":"individual",`+data+`}}`)
 		}
 		var all sync.WaitGroup
 		for n := range 3 {
 			all.Go(func() { correct(1, iban(fmt.Sprintf("3704004405320130%02d", n+1))) })
 		}
 		all.Wait()
-		old := d.ok("GET", at(2), "").read(t)["distributions"].([]any)[0].(object)["distribution_id"].(string)
+		old := own(2)
 		added := d.ok("POST", at(2), `{"symbol":"BTC","distribution_data":{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}}`).read(t)["distribution_id"].(string)
 		d.ok("PATCH", at(2)+"/allocations", `{"allocations":[{"distribution_id":"`+added+`","allocation":100},{"distribution_id":"`+old+`","allocation":0}]}`)
-		correct(4, ach("12345679"))
+		page := "/recipients/" + payees[4].id
+		replace := page + "/destinations/" + own(4) + "/replace"
+		check := o.Submit(o.Get(replace+"?d.rail=ach"), replace+"/check", "d.account_holder_name", "Ada Example", "d.account_holder_type", "individual",
+			"d.routing_number", "091000019", "d.account_number", "12345679", "d.account_type", "checking", "d.address.address_line1", "1 Main Street",
+			"d.address.city", "Springfield", "d.address.state", "IL", "d.address.postal_code", "62701", "d.address.country", "US")
+		if got := o.Submit(check, replace); got.Location() != page {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
 		correct(0, iban("370400440532013000"))
 		correct(3, ach("12345670")) // was paid, and stays so
 		last := d.fulfilled(made.PayrollID)
@@ -210,6 +220,6 @@ func TestPayoutsToBanks(t *testing.T) {
 			t.Errorf("%d payees are still owed something", n)
 		}
 		d.checkBooks()
-		checkEvents(t, s)
+		checkEvents(t, d.s)
 	})
 }

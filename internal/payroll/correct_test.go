@@ -77,6 +77,14 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 		if n := h.count("SELECT COUNT(*) FROM history WHERE object_id = $1 AND to_state = 'queued'", p.Payments[1].Outputs[0].ID); n != 2 {
 			t.Errorf("queued %d times, want at the release and at the correction", n)
 		}
+		// What is under way goes where it was sent, whatever changes meanwhile.
+		was := string(h.get(p.ID).Payments[1].Outputs[0].Destination)
+		h.correct("rec_eur")
+		h.clock.Advance(25 * time.Hour)
+		stands(Released, "", payout.Queued)
+		if is := string(h.get(p.ID).Payments[1].Outputs[0].Destination); is != was {
+			t.Errorf("a payout under way went from %s to %s", was, is)
+		}
 		h.outcome(p, "", payout.Fulfilled)
 		h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
 	})
