@@ -89,6 +89,7 @@ func killedAtAnyMoment(t *testing.T, binary, url string, node *btcdtest.Node) {
 	if out, err := exec.Command(binary, "ledger", "check", "--database-url", url).CombinedOutput(); err != nil {
 		t.Errorf("stipend ledger check: %v\n%s", err, out)
 	}
+	w.command(append([]string{"reconcile", "--bitcoin-rpc", node.URL(), "--bitcoin-network", "regtest"}, w.rails.nodes...)...)
 }
 
 // build makes the program that a user runs.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/moov-io/ach"
 
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/evmtest"
 	"github.com/stipend/stipend/internal/money"
@@ -27,7 +28,10 @@ import (
 // rails are the ways out beside Bitcoin: a real node of an Ethereum-like network, and a bank on the other side of a folder.
 type rails struct {
 	lab   *evmtest.Lab
-	flags []string // by which the service finds them
+	gas   *evmtest.Lab // who sends the account that pays what it needs for gas
+	hot   string
+	nodes []string // flags by which commands find the node
+	flags []string // by which the service finds all of it
 
 	drop string // the folder between the service and the bank
 	desk string // the bank's own
@@ -52,9 +56,7 @@ func openRails(t *testing.T) *rails {
 		t.Fatal(err)
 	}
 	hot, err := signer.Deriver().Hot()
-	if err == nil {
-		err = node.Fund(t.Context(), hot, 1_000_000_000, 0) // gas
-	}
+	r.hot, r.gas = hot, node.Lab(t, money.ETH)
 	if err == nil {
 		_, r.bank, err = bank.OpenSandbox(r.desk)
 	}
@@ -74,18 +76,22 @@ func openRails(t *testing.T) *rails {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.flags = []string{"--bank-dir", r.drop, "--bank-accounts", list, "--evm-rpc", "base=" + node.URL, "--evm-chain-id", fmt.Sprintf("base=%d", evmtest.ChainID), "--evm-xprv", xprv}
+	r.nodes = []string{"--evm-rpc", "base=" + node.URL, "--evm-chain-id", fmt.Sprintf("base=%d", evmtest.ChainID)}
 	for _, token := range node.Of().Tokens {
 		if token.Asset == money.USDC {
-			r.flags = append(r.flags, "--evm-token", "base.USDC="+token.Contract)
+			r.nodes = append(r.nodes, "--evm-token", "base.USDC="+token.Contract)
 		}
 	}
+	r.flags = append([]string{"--bank-dir", r.drop, "--bank-accounts", list, "--evm-xprv", xprv}, r.nodes...)
 	return r
 }
 
 // addPayees adds two people who are paid in dollars on a chain, and one at a bank on either side of the ocean.
 func (r *rails) addPayees(w *world) {
 	w.t.Helper()
+	if _, err := r.gas.PayAll(w.t.Context(), chain.Output{Address: r.hot, Amount: 1_000_000_000}); err != nil {
+		w.t.Fatal(err)
+	}
 	for range 2 {
 		var a evm.Address
 		_, _ = rand.Read(a[:]) // never fails

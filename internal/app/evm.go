@@ -171,10 +171,28 @@ type accountChain struct {
 // accountPool is the key of the one wallet that serves all networks of accounts.
 const accountPool = "evm"
 
-// openAccounts chooses the node of each network of accounts, or simulates it.
+// openNetworks chooses the node of each network of accounts, or simulates it.
+func (c Config) openNetworks(d *db.DB) (all []accountChain, err error) {
+	networks, err := c.accountNetworks()
+	for _, n := range networks {
+		a := accountChain{network: n}
+		if rpc := c.EVMRPC[n.Name]; rpc != "" {
+			if a.node, err = evm.NewClient(evm.Options{URL: rpc, Network: n}); err != nil {
+				return nil, err
+			}
+		} else {
+			a.sim = evmsim.New(d, n)
+			a.node = a.sim
+		}
+		all = append(all, a)
+	}
+	return all, err
+}
+
+// openAccounts gives out addresses on the networks of accounts.
 func (s *Service) openAccounts(ctx context.Context) error {
-	networks, err := s.cfg.accountNetworks()
-	if err != nil || len(networks) == 0 {
+	var err error
+	if s.evms, err = s.cfg.openNetworks(s.db); err != nil || len(s.evms) == 0 {
 		return err
 	}
 	deriver, err := evm.ParseXPub(s.cfg.EVMXPub)
@@ -182,17 +200,8 @@ func (s *Service) openAccounts(ctx context.Context) error {
 		return err
 	}
 	var names []string
-	for _, n := range networks {
-		a := accountChain{network: n}
-		if rpc := s.cfg.EVMRPC[n.Name]; rpc != "" {
-			if a.node, err = evm.NewClient(evm.Options{URL: rpc, Network: n}); err != nil {
-				return err
-			}
-		} else {
-			a.sim = evmsim.New(s.db, n)
-			a.node = a.sim
-		}
-		s.evms = append(s.evms, a)
+	for _, a := range s.evms {
+		n := a.network
 		names = append(names, n.Name)
 		_, test := s.cfg.EVMChainID[n.Name]
 		s.accounts.Networks = append(s.accounts.Networks, chain.AccountNetwork{
@@ -218,23 +227,35 @@ func (s *Service) accountEngine(ctx context.Context, a accountChain) (*payout.En
 	c := payout.AccountConfig{Node: a.node, Signer: signer, Log: s.log}
 	if a.sim != nil {
 		c.FeeMaxAge = never
-		hot, err := signer.Deriver().Hot()
-		if err != nil {
-			return nil, err
-		}
-		if state, err := a.sim.State(ctx, hot); err != nil {
-			return nil, err
-		} else if state.Holds[a.network.Native] == 0 {
-			if err := a.sim.Fund(ctx, hot, money.New(a.network.Native, gasOfSandbox)); err != nil {
-				return nil, err
-			}
-		}
 	}
 	e, err := payout.NewAccount(c)
 	if err != nil {
 		return nil, err
 	}
-	return e, e.Open(ctx, s.db)
+	if err := e.Open(ctx, s.db); err != nil || a.sim == nil {
+		return e, err
+	}
+	hot, err := signer.Deriver().Hot()
+	if err != nil {
+		return nil, err
+	}
+	return e, s.giveGas(ctx, a, hot)
+}
+
+// giveGas sends the paying account of a simulated network coins for gas, once.
+func (s *Service) giveGas(ctx context.Context, a accountChain, hot string) error {
+	setting := "sandbox.gas." + a.network.Name
+	before := ""
+	if err := s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		before, err = db.Setting(ctx, tx, setting)
+		return err
+	}); err != nil || before != "" {
+		return err
+	}
+	if _, err := a.sim.Pay(ctx, hot, money.New(a.network.Native, gasOfSandbox)); err != nil {
+		return err
+	}
+	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, setting, hot) })
 }
 
 // settle is the miner of a simulated network: it finds a block where somebody waits for one.

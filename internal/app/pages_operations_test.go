@@ -17,6 +17,7 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -267,7 +268,7 @@ func TestReconciliation(t *testing.T) {
 		node := sim.New(o.s.db)
 		compare := func() operator.Report {
 			t.Helper()
-			r, err := operator.Reconcile(t.Context(), o.s.db, chainName, node)
+			r, err := operator.Reconcile(t.Context(), o.s.db, operator.World{Chain: chainName, Node: node, Accounts: []evm.Node{o.s.evms[0].node}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -298,6 +299,9 @@ func TestReconciliation(t *testing.T) {
 		made := o.d.create(pays("", "1000", o.d.seed.Workers[0].UserID))
 		o.d.deposit(made.PayrollID, "over", "")
 		o.d.fulfilled(made.PayrollID)
+		tokens := o.d.create(pays(`"funding_currency":"USDC",`, "75.00", o.d.tokenPayee("Una", "USDC", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")))
+		o.d.deposit(tokens.PayrollID, "over", "")
+		o.d.fulfilled(tokens.PayrollID)
 		waiting := o.d.create(pays("", "100", o.d.seed.Workers[0].UserID))
 		o.d.deposit(waiting.PayrollID, "under", "")
 		var out bytes.Buffer
@@ -329,6 +333,11 @@ func TestReconciliation(t *testing.T) {
 		set("UPDATE payout_batches SET state = 'sent' WHERE state = 'fulfilled'")
 		finds(operator.PayoutUnbooked, "")
 		set("UPDATE payout_batches SET state = 'fulfilled' WHERE state = 'sent'")
+		for _, asset := range []string{"USDC", "ETH"} {
+			set("UPDATE sim_evm_balances SET amount = amount + 1000 WHERE asset = $1 AND address IN (SELECT address FROM chain_addresses WHERE chain = 'base' AND branch = 1)", asset)
+			finds(operator.AccountTotal, "1006 base")
+			set("UPDATE sim_evm_balances SET amount = amount - 1000 WHERE asset = $1 AND address IN (SELECT address FROM chain_addresses WHERE chain = 'base' AND branch = 1)", asset)
+		}
 		set("UPDATE ledger_lines SET amount = amount + 1 WHERE code = '1000'")
 		finds(operator.WalletTotal, "1000")
 		finds(operator.BooksWrong, "does not balance")

@@ -27,9 +27,9 @@ const (
 var errDiffers = errors.New("the books and the chain differ")
 
 // reconcile compares until nothing differs, or what does has stayed.
-func reconcile(ctx context.Context, d *db.DB, node chain.Keeper) (r operator.Report, err error) {
+func reconcile(ctx context.Context, d *db.DB, w operator.World) (r operator.Report, err error) {
 	for range reconcileTries {
-		if r, err = operator.Reconcile(ctx, d, chainName, node); err != nil || r.Clean() {
+		if r, err = operator.Reconcile(ctx, d, w); err != nil || r.Clean() {
 			return r, err
 		}
 		select {
@@ -47,7 +47,11 @@ func (s *Service) reconcileNow(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	r, err := reconcile(ctx, s.db, node)
+	w := operator.World{Chain: chainName, Node: node}
+	for _, a := range s.evms {
+		w.Accounts = append(w.Accounts, a.node)
+	}
+	r, err := reconcile(ctx, s.db, w)
 	if err != nil {
 		return err
 	}
@@ -94,12 +98,17 @@ func (c asked) node(d *db.DB) (chain.Keeper, error) {
 type ReconcileCmd struct {
 	Storage
 	asked
+	Env        string            `default:"sandbox" enum:"sandbox,production" env:"STIPEND_ENV" placeholder:"ENV" help:"sandbox (default) or production."`
+	EVMRPC     map[string]string `name:"evm-rpc" env:"STIPEND_EVM_RPC" mapsep:";" placeholder:"NETWORK=URL" help:"Nodes of networks of accounts, as serve has them. Default in a sandbox: the simulated network."`
+	EVMChainID map[string]uint64 `name:"evm-chain-id" env:"STIPEND_EVM_CHAIN_ID" mapsep:";" placeholder:"NETWORK=N" help:"Chain id of a test network, as serve has it."`
+	EVMToken   map[string]string `name:"evm-token" env:"STIPEND_EVM_TOKEN" mapsep:";" placeholder:"NETWORK.ASSET=ADDRESS" help:"Contract of a token on a test network, as serve has it."`
 }
 
 // Help is the long form of the help.
 func (ReconcileCmd) Help() string {
 	return `Each coin that the books rest on is asked for at the node, each deposit and payout is looked for in the chain, and what the coins are
-worth is compared with the hot wallet's account. Workers do the same every hour. The report is kept; operators read it at
+worth is compared with the hot wallet's account. On each network of accounts, what all of our accounts held at the newest block up to which
+everything is booked is compared with account 1006. Workers do the same every hour. The report is kept; operators read it at
 /operations/reconciliation. What is booked while the command runs may differ for seconds, so it looks three times.`
 }
 
@@ -110,7 +119,15 @@ func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 		if err != nil {
 			return err
 		}
-		r, err := reconcile(ctx, d, node)
+		w := operator.World{Chain: chainName, Node: node}
+		networks, err := Config{Env: c.Env, EVM: EVM{EVMRPC: c.EVMRPC, EVMChainID: c.EVMChainID, EVMToken: c.EVMToken}}.complete().openNetworks(d)
+		if err != nil {
+			return err
+		}
+		for _, a := range networks {
+			w.Accounts = append(w.Accounts, a.node)
+		}
+		r, err := reconcile(ctx, d, w)
 		if err != nil {
 			return err
 		}
@@ -119,7 +136,7 @@ func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 }
 
 func printReconciliation(w io.Writer, r operator.Report) error {
-	fmt.Fprintf(w, "%s: %d coins of %s, up to block %d.\n", r.ID, r.Coins, r.Total, r.Height)
+	fmt.Fprintf(w, "%s: %d coins and accounts, %s, up to block %d.\n", r.ID, r.Coins, r.Total, r.Height)
 	if !r.Clean() {
 		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 		fmt.Fprintln(t, "DIFFERENCE\tOBJECT\tBOOKS\tWORLD")

@@ -137,11 +137,52 @@ func addressesOf(ctx context.Context, tx *db.Tx, chain string, addresses []strin
 	return m, err
 }
 
+// PayingAccount is the object that the account belongs to from which a wallet pays on networks of accounts. What others send there,
+// for gas, is the house's.
+const PayingAccount = "fx_account"
+
 // WatchAccount has a network's watcher know the account that a wallet pays from, the first of the change branch.
 func WatchAccount(ctx context.Context, tx *db.Tx, network, address, companyID string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO chain_addresses (chain, address, company_id, object_id, branch, idx, created)
-		VALUES ($1, $2, $3, '', $4, 0, $5) ON CONFLICT (chain, address) DO NOTHING`, network, address, companyID, int64(Change), db.Micros(tx.Now()))
+		VALUES ($1, $2, $3, $4, $5, 0, $6) ON CONFLICT (chain, address) DO UPDATE SET object_id = excluded.object_id`,
+		network, address, companyID, PayingAccount, int64(Change), db.Micros(tx.Now()))
 	return err
+}
+
+// AccountsHeld are the accounts of ours on a network that ever held anything, as the watcher has seen it.
+type AccountsHeld struct {
+	Height    int64 // up to which everything that has its confirmations is booked
+	Addresses []string
+	Early     map[money.Asset]int64 // deposits in blocks up to there that need more confirmations
+	Moves     int64                 // deposits and transactions of ours: as often may have been rounded
+}
+
+// HeldByAccounts says where money of ours lies on a network of accounts.
+func HeldByAccounts(ctx context.Context, tx *db.Tx, network string) (h AccountsHeld, err error) {
+	h.Early = map[money.Asset]int64{}
+	err = tx.QueryRow(ctx, `SELECT height - pace + 1 FROM chain_cursors WHERE chain = $1`, network).Scan(&h.Height)
+	if err != nil {
+		return h, err
+	}
+	rows, err := tx.Query(ctx, `SELECT address FROM chain_addresses WHERE chain = $1 AND branch = $2
+		UNION SELECT address FROM chain_outputs WHERE chain = $1 AND state = 'mined' AND height <= $3 ORDER BY address`, network, int64(Change), h.Height)
+	if h.Addresses, err = db.Collect(rows, err, scanString); err != nil {
+		return h, err
+	}
+	rows, err = tx.Query(ctx, `SELECT asset, CAST(SUM(amount) AS BIGINT) FROM chain_outputs
+		WHERE chain = $1 AND state = 'mined' AND NOT confirmed AND height <= $2 GROUP BY asset`, network, h.Height)
+	if _, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
+		var asset string
+		var sum int64
+		err = r.Scan(&asset, &sum)
+		h.Early[money.Asset(asset)] = sum
+		return none, err
+	}); err != nil {
+		return h, err
+	}
+	err = tx.QueryRow(ctx, `SELECT (SELECT COUNT(*) FROM chain_outputs WHERE chain = $1 AND state = 'mined')
+		+ (SELECT COUNT(*) FROM chain_txs WHERE chain = $1 AND state = 'mined')`, network).Scan(&h.Moves)
+	return h, err
 }
 
 // Adopt gives networks that share a wallet the addresses of each other, so that a payment on one that was added later is not lost.

@@ -148,7 +148,7 @@ func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []*
 	return Confirmations(stake), nil
 }
 
-// inventory says that the money came to the house's own address. One that was given out and forgotten ([chain.Nobody]) has no object.
+// inventory says that the money came to an address of the house's own, such as the account that pays on a network of accounts. One that was given out and forgotten ([chain.Nobody]) has no object.
 func (d Deposit) inventory() bool { return d.CompanyID == ledger.House && d.ObjectID != "" }
 
 // book posts what a move means for the clearing tier and for suspense, and tells who has to know. A journal is named by the

@@ -135,11 +135,12 @@ func syncOnce(ctx context.Context, tx *db.Tx, places []place) (left []place, err
 	return s.store(ctx, tx)
 }
 
-// ours are the places of outputs that are watched for their company, and not our own change; each once.
+// ours are the places of outputs that are watched for their company, and not our own change; each once. What comes to the account that
+// pays on a network of accounts is no change: our own transactions have no outputs there.
 func (s *syncing) ours(places []place) (all []place) {
 	seen := map[place]bool{}
 	for _, p := range places {
-		if out, ok := s.outputs[p]; ok && !seen[p] && out.CompanyID == p.companyID && out.Branch != chain.Change {
+		if out, ok := s.outputs[p]; ok && !seen[p] && out.CompanyID == p.companyID && (out.Branch != chain.Change || out.ObjectID == chain.PayingAccount) {
 			seen[p], all = true, append(all, p)
 		}
 	}

@@ -195,6 +195,25 @@ func count(ctx context.Context, tx *db.Tx) (journals, lines int64, err error) {
 	return journals, lines, err
 }
 
+// Place is what one dimension of an account holds of an asset: a network, a bank.
+type Place struct {
+	Dim    string
+	Amount money.Amount // debits less credits
+}
+
+// Places is an account by its dimensions, of all companies together: a picture for the operator.
+func Places(ctx context.Context, tx *db.Tx, c Code) ([]Place, error) {
+	rows, err := tx.Query(ctx, `SELECT dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE code = $1
+		GROUP BY dim, asset HAVING SUM(amount) <> 0 ORDER BY dim, asset`, string(c))
+	return db.Collect(rows, err, func(r *db.Rows) (p Place, err error) {
+		var asset string
+		var units int64
+		err = r.Scan(&p.Dim, &asset, &units)
+		p.Amount = money.New(money.Asset(asset), units)
+		return p, err
+	})
+}
+
 func trial(ctx context.Context, tx *db.Tx) ([]TrialLine, error) {
 	rows, err := tx.Query(ctx, "SELECT code, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines GROUP BY code, asset ORDER BY asset, code")
 	return db.Collect(rows, err, func(r *db.Rows) (TrialLine, error) {

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/ledger"
@@ -35,6 +38,7 @@ const (
 	PayoutUnbooked = "payout_unbooked" // a payout is confirmed, and not in the books
 	PayoutGone     = "payout_gone"     // a payout is in the books, and in no block
 	Stranger       = "stranger"        // a transaction that is not ours spent our coins
+	AccountTotal   = "account_total"   // our accounts on a network hold more or less of an asset than the books
 )
 
 // Report is what one comparison found.
@@ -42,7 +46,7 @@ type Report struct {
 	ID          string       `json:"id"`
 	At          time.Time    `json:"at"`
 	Height      int64        `json:"height"` // of the chain, up to which was compared
-	Coins       int64        `json:"coins"`  // that the node was asked for
+	Coins       int64        `json:"coins"`  // that the node was asked for, and accounts on other networks
 	Total       string       `json:"total"`  // what they are worth
 	Differences []Difference `json:"differences"`
 	NotCompared []string     `json:"not_compared"` // accounts that hold something, with nothing to compare it to
@@ -55,12 +59,21 @@ func (r *Report) differ(kind, object, books, world string) {
 	r.Differences = append(r.Differences, Difference{kind, object, books, world})
 }
 
-func btc(sats int64) string { return money.New(money.BTC, sats).String() + " BTC" }
+func btc(sats int64) string { return text(money.BTC, sats) }
 
-// Reconcile compares the books with the wallet's coins, and those with the node, coin by coin. It keeps its report.
-func Reconcile(ctx context.Context, d *db.DB, chainName string, node chain.Keeper) (Report, error) {
+// World is what the books are compared with.
+type World struct {
+	Chain    string       // under whose name the rows of Bitcoin's coins are
+	Node     chain.Keeper // nil: nobody can be asked for them
+	Accounts []evm.Node   // of the networks of accounts
+}
+
+// Reconcile compares the books with the wallet's coins, and those with the node, coin by coin, and with what our accounts hold on other
+// networks. It keeps its report.
+func Reconcile(ctx context.Context, d *db.DB, w World) (Report, error) {
 	var r Report
 	var coins []chain.Held
+	chainName := w.Chain
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		r = Report{At: tx.Now()}
 		if r.Height, _, err = chain.Tip(ctx, tx, chainName); err != nil {
@@ -69,12 +82,17 @@ func Reconcile(ctx context.Context, d *db.DB, chainName string, node chain.Keepe
 		if coins, err = chain.HeldCoins(ctx, tx, chainName); err != nil {
 			return err
 		}
-		return r.compareBooks(ctx, tx, chainName, coins)
+		return r.compareBooks(ctx, tx, w, coins)
 	}); err != nil {
 		return r, err
 	}
 	for _, c := range coins {
-		if err := r.compareCoin(ctx, d, chainName, node, c); err != nil {
+		if err := r.compareCoin(ctx, d, chainName, w.Node, c); err != nil {
+			return r, err
+		}
+	}
+	for _, node := range w.Accounts {
+		if err := r.compareAccounts(ctx, d, node); err != nil {
 			return r, err
 		}
 	}
@@ -89,7 +107,7 @@ func Reconcile(ctx context.Context, d *db.DB, chainName string, node chain.Keepe
 }
 
 // compareBooks compares the books with what the watcher has seen, in one snapshot.
-func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, chainName string, coins []chain.Held) error {
+func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []chain.Held) error {
 	check, err := ledger.Check(ctx, tx)
 	if err != nil {
 		return err
@@ -116,6 +134,7 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, chainName string, 
 		switch {
 		case l.Code == ledger.HotWallet && l.Debit.Asset() == money.BTC:
 			booked = l.Debit.Units()
+		case l.Code == ledger.OtherWallets: // by network, below
 		case l.Code >= ledger.HotWallet && l.Code < ledger.ClearingDeposits && !l.Debit.IsZero():
 			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s: %s %s", l.Code, l.Code.Name(), l.Debit, l.Debit.Asset()))
 		}
@@ -123,6 +142,28 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, chainName string, 
 	if booked != total {
 		r.differ(WalletTotal, string(ledger.HotWallet), btc(booked), btc(total))
 	}
+	others, err := ledger.Places(ctx, tx, ledger.OtherWallets)
+	if err != nil {
+		return err
+	}
+	for _, o := range others {
+		if !slices.ContainsFunc(w.Accounts, func(n evm.Node) bool { return n.Of().Name == o.Dim }) {
+			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s, %s: %s %s", ledger.OtherWallets, ledger.OtherWallets.Name(), o.Dim, o.Amount, o.Amount.Asset()))
+		}
+	}
+	if err := r.compareRows(ctx, tx, w.Chain); err != nil {
+		return err
+	}
+	for _, n := range w.Accounts {
+		if err := r.compareRows(ctx, tx, n.Of().Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareRows compares what the watcher has seen of a chain with the deposits and payouts that are booked.
+func (r *Report) compareRows(ctx context.Context, tx *db.Tx, chainName string) error {
 	missing, err := deposit.Unbooked(ctx, tx, chainName)
 	if err != nil {
 		return err
@@ -152,6 +193,67 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, chainName string, 
 		r.differ(Stranger, s.TxID, "", "spent "+btc(s.Amount))
 	}
 	return err
+}
+
+// compareAccounts compares what the books hold on a network of accounts with what our accounts held at the block up to which
+// everything is booked. Of the network's own coin each move may have been rounded by one unit.
+func (r *Report) compareAccounts(ctx context.Context, d *db.DB, node evm.Node) error {
+	n := node.Of()
+	var held chain.AccountsHeld
+	books := map[money.Asset]int64{}
+	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		if held, err = chain.HeldByAccounts(ctx, tx, n.Name); err != nil {
+			return err
+		}
+		clear(books)
+		all, err := ledger.Places(ctx, tx, ledger.OtherWallets)
+		for _, o := range all {
+			if o.Dim == n.Name {
+				books[o.Amount.Asset()] = o.Amount.Units()
+			}
+		}
+		return err
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		r.NotCompared = append(r.NotCompared, n.Name+": the watcher has not looked at it yet")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	world := map[money.Asset]int64{}
+	for asset, early := range held.Early {
+		world[asset] -= early
+	}
+	for _, a := range held.Addresses {
+		r.Coins++
+		holds, err := node.Holdings(ctx, a, held.Height)
+		if errors.Is(err, chain.ErrNotFound) {
+			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s: the node does not say what was held at block %d: %v", n.Name, held.Height, err))
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for asset, units := range holds {
+			world[asset] += units
+		}
+	}
+	for asset := range books {
+		world[asset] += 0 // also what no account holds
+	}
+	for _, asset := range slices.Sorted(maps.Keys(world)) {
+		off := world[asset] - books[asset]
+		if off == 0 || asset == n.Native && -held.Moves <= off && off <= held.Moves {
+			continue
+		}
+		r.differ(AccountTotal, string(ledger.OtherWallets)+" "+n.Name, text(asset, books[asset]), text(asset, world[asset])+", block "+fmt.Sprint(held.Height)+", difference "+text(asset, off))
+	}
+	return nil
+}
+
+func text(asset money.Asset, units int64) string {
+	return money.New(asset, units).String() + " " + string(asset)
 }
 
 func coin(o chain.Outpoint) string { return fmt.Sprintf("%s:%d", o.TxID, o.Vout) }

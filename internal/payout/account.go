@@ -353,6 +353,9 @@ func (e *Engine) prepareAccount(ctx context.Context, tx *db.Tx, companyID string
 			return err
 		}
 	}
+	if why == heldFunds && (q.held == "" || q.held == heldComing && tx.Now().Sub(q.since) < e.c.BumpAfter) {
+		why = heldComing
+	}
 	if why != "" {
 		return e.hold(ctx, tx, q, why, rate)
 	}

@@ -269,7 +269,9 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		_, id = w.owe(usdc(900_000_000_000))
 		w.look()
 		w.want(id, payout.Queued, "")
-		w.wait(time.Minute)
+		w.wait(time.Minute) // deposits could be on their way to the account
+		w.delays("fee_too_high 1 2.500000 USDC base")
+		w.wait(2 * time.Minute)
 		w.delays("fee_too_high 1 2.500000 USDC base", "insufficient_funds 1 900000.000000 USDC base")
 
 		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {

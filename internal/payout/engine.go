@@ -264,6 +264,7 @@ const (
 	heldNoFee  = "fee_unknown"
 	heldFee    = "fee_too_high"
 	heldFunds  = "insufficient_funds"
+	heldComing = "funds_coming" // too little, and deposits may be on their way to the account that pays: told to nobody before it has lasted
 )
 
 // MayLeave says why no payout may leave, or "". Whoever lets one leave asks in the same transaction: also when this is the first

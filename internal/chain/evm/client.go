@@ -43,6 +43,9 @@ type Node interface {
 	Of() Network
 	// State is an account as the last block left it, and the price of gas.
 	State(ctx context.Context, account string) (State, error)
+	// Holdings is what an account held at a block, of the native coin and of each token; chain.ErrNotFound when the node has forgotten that
+	// block, or has not got it yet.
+	Holdings(ctx context.Context, account string, height int64) (map[money.Asset]int64, error)
 	// Estimate says what calls would need, each by itself, if an account made them now.
 	Estimate(ctx context.Context, from string, calls []Call) ([]Estimate, error)
 }
@@ -621,28 +624,61 @@ func (c *Client) fees(ctx context.Context) (base, tip, height int64, err error) 
 	return b.BaseFee.Int64(), t.Int64(), b.Number.Int64(), nil
 }
 
+// Holdings implements Node.
+func (c *Client) Holdings(ctx context.Context, account string, height int64) (map[money.Asset]int64, error) {
+	if err := c.check(ctx); err != nil {
+		return nil, err
+	}
+	asks, holds, err := c.holdings(account, height)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.together(ctx, asks); err != nil {
+		return nil, err
+	}
+	for _, a := range asks {
+		if a.err != nil {
+			return nil, fmt.Errorf("%w: block %d: %w", chain.ErrNotFound, height, a.err)
+		}
+	}
+	return holds(), nil
+}
+
+// holdings are the questions for what an account held at a block; holds reads the answers.
+func (c *Client) holdings(account string, height int64) (asks []ask, holds func() map[money.Asset]int64, err error) {
+	who, err := ParseAddress(account)
+	if err != nil {
+		return nil, nil, err
+	}
+	at, n := hexNumber(height), c.o.Network
+	var native hexInt
+	tokens := make([]hexInt, len(n.Tokens))
+	asks = append(asks, ask{method: "eth_getBalance", params: []any{account, at}, result: &native})
+	for i, t := range n.Tokens {
+		data := hexOf(slices.Concat(selectBalance, make([]byte, 12), who[:]))
+		asks = append(asks, ask{method: "eth_call", params: []any{map[string]string{"to": t.Contract, "data": data}, at}, result: &tokens[i]})
+	}
+	return asks, func() map[money.Asset]int64 {
+		all := map[money.Asset]int64{n.Native: within(Gwei(&native.Int))}
+		for i, t := range n.Tokens {
+			all[t.Asset] = within(&tokens[i].Int)
+		}
+		return all
+	}, nil
+}
+
 // State implements Node.
 func (c *Client) State(ctx context.Context, account string) (State, error) {
 	base, tip, height, err := c.fees(ctx)
 	if err != nil {
 		return State{}, err
 	}
-	who, err := ParseAddress(account)
+	asks, holds, err := c.holdings(account, height)
 	if err != nil {
 		return State{}, err
 	}
-	at := hexNumber(height)
-	n := c.o.Network
-	var nonce, native hexInt
-	tokens := make([]hexInt, len(n.Tokens))
-	asks := []ask{
-		{method: "eth_getTransactionCount", params: []any{account, at}, result: &nonce},
-		{method: "eth_getBalance", params: []any{account, at}, result: &native},
-	}
-	for i, t := range n.Tokens {
-		data := hexOf(slices.Concat(selectBalance, make([]byte, 12), who[:]))
-		asks = append(asks, ask{method: "eth_call", params: []any{map[string]string{"to": t.Contract, "data": data}, at}, result: &tokens[i]})
-	}
+	var nonce hexInt
+	asks = append(asks, ask{method: "eth_getTransactionCount", params: []any{account, hexNumber(height)}, result: &nonce})
 	if err := c.together(ctx, asks); err != nil {
 		return State{}, err
 	}
@@ -651,11 +687,7 @@ func (c *Client) State(ctx context.Context, account string) (State, error) {
 			return State{}, a.err
 		}
 	}
-	s := State{Height: height, Nonce: nonce.Uint64(), BaseFee: base, Tip: tip, Holds: map[money.Asset]int64{n.Native: within(Gwei(&native.Int))}}
-	for i, t := range n.Tokens {
-		s.Holds[t.Asset] = within(&tokens[i].Int)
-	}
-	return s, nil
+	return State{Height: height, Nonce: nonce.Uint64(), BaseFee: base, Tip: tip, Holds: holds()}, nil
 }
 
 // within is a balance as far as it can be booked: more than that is never spent at once.

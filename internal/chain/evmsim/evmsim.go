@@ -556,25 +556,43 @@ func (c *Chain) State(ctx context.Context, account string) (s evm.State, err err
 		if err != nil {
 			return err
 		}
-		s = evm.State{Height: b.height, Tip: calmTip, Holds: map[money.Asset]int64{}}
+		s = evm.State{Height: b.height, Tip: calmTip}
 		if s.Nonce, err = nonceOf(ctx, tx, c.network.Name, account); err != nil {
 			return err
 		}
 		if s.BaseFee, err = baseFee(ctx, tx, c.network.Name); err != nil {
 			return err
 		}
-		assets := []money.Asset{c.network.Native}
-		for _, t := range c.network.Tokens {
-			assets = append(assets, t.Asset)
-		}
-		for _, a := range assets {
-			if s.Holds[a], err = balance(ctx, tx, c.network.Name, account, a); err != nil {
-				return err
-			}
-		}
-		return nil
+		s.Holds, err = c.holds(ctx, tx, account)
+		return err
 	})
 	return s, err
+}
+
+// Holdings implements evm.Node. Only the newest block's are known.
+func (c *Chain) Holdings(ctx context.Context, account string, height int64) (all map[money.Asset]int64, err error) {
+	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if b, err := tip(ctx, tx, c.network.Name); err != nil || b.height != height {
+			return errors.Join(chain.ErrNotFound, err)
+		}
+		all, err = c.holds(ctx, tx, account)
+		return err
+	})
+	return all, err
+}
+
+func (c *Chain) holds(ctx context.Context, tx *db.Tx, account string) (all map[money.Asset]int64, err error) {
+	assets := []money.Asset{c.network.Native}
+	for _, t := range c.network.Tokens {
+		assets = append(assets, t.Asset)
+	}
+	all = map[money.Asset]int64{}
+	for _, a := range assets {
+		if all[a], err = balance(ctx, tx, c.network.Name, account, a); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // Estimate implements evm.Node.
