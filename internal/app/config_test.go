@@ -165,8 +165,14 @@ func TestNewKeysAreProductionKeys(t *testing.T) {
 	}
 	c := production(t)
 	c.BitcoinXPub, c.BitcoinXPrv, c.DataKey = set["STIPEND_BITCOIN_XPUB"], set["STIPEND_BITCOIN_XPRV"], set["STIPEND_DATA_KEY"]
+	c.EVMRPC = map[string]string{"ethereum": "http://127.0.0.1:8545"}
+	c.EVMXPub, c.EVMXPrv = set["STIPEND_EVM_XPUB"], set["STIPEND_EVM_XPRV"]
 	if err := c.Check(); err != nil {
 		t.Error(err)
+	}
+	var shown strings.Builder
+	if err := (KeysShowCmd{Config: c}).Run(Streams{Out: &shown, Err: &shown}); err != nil || !strings.Contains(shown.String(), "EVM public key "+c.EVMXPub) || strings.Contains(shown.String(), c.EVMXPrv) {
+		t.Errorf("%v\n%s", err, shown.String())
 	}
 	d, err := bitcoin.ParseXPub(c.BitcoinXPub, "bitcoin")
 	if err != nil {

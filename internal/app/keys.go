@@ -8,9 +8,11 @@ import (
 	"sync"
 
 	"github.com/btcsuite/btcd/btcutil/v2/hdkeychain"
+	"github.com/btcsuite/btcd/chaincfg/v2"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/evm"
 )
 
 // KeysCmd groups the commands about keys.
@@ -38,6 +40,10 @@ func (k KeysNewCmd) Run(std Streams) error {
 	if err != nil {
 		return err
 	}
+	evmPrv, err := newEVMAccount()
+	if err != nil {
+		return err
+	}
 	pub, err := neuter(prv)
 	if err != nil {
 		return err
@@ -45,16 +51,20 @@ func (k KeysNewCmd) Run(std Streams) error {
 	data := make([]byte, 32)
 	_, _ = rand.Read(data) // never fails: crypto/rand ends the program instead
 	fmt.Fprintf(std.Out, `# Made by stipend keys new. Nobody else has these keys and nobody can restore them: keep a copy offline.
-# The account is m/84'/%d'/0' of a seed that was thrown away; the private key below is the whole of it.
+# The accounts are m/84'/%d'/0' and m/44'/60'/0' of seeds that were thrown away; the private keys below are the whole of them.
 STIPEND_ENV=production
 STIPEND_BITCOIN_NETWORK=%s
 # Public: gives out addresses. For the roles api and watcher.
 STIPEND_BITCOIN_XPUB=%s
 # SECRET: spends. Only for the role worker.
 STIPEND_BITCOIN_XPRV=%s
+# The same of Ethereum and the networks like it, where STIPEND_EVM_RPC names their nodes.
+STIPEND_EVM_XPUB=%s
+# SECRET: spends. Only for the role worker.
+STIPEND_EVM_XPRV=%s
 # SECRET: encrypts stored secrets. For every role, the same everywhere.
 STIPEND_DATA_KEY=%s
-`, coinType(k.Network), k.Network, pub, prv, hex.EncodeToString(data))
+`, coinType(k.Network), k.Network, pub, prv, neuterEVM(evmPrv), evmPrv, hex.EncodeToString(data))
 	return nil
 }
 
@@ -85,6 +95,13 @@ func (k KeysShowCmd) Run(std Streams) error {
 		}
 		fmt.Fprintf(std.Out, "%s %s\n", b.name, a)
 	}
+	if d, err := evm.ParseXPub(c.EVMXPub); err == nil {
+		hot, err := d.Hot()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(std.Out, "EVM public key %s\nEVM can sign   %v\nEVM account    %s\n", d.XPub(), c.EVMXPrv != "", hot)
+	}
 	if data, err := parseDataKey(c.DataKey); err == nil {
 		sum := sha256.Sum256(data)
 		fmt.Fprintf(std.Out, "data key       fingerprint %s\n", hex.EncodeToString(sum[:4]))
@@ -111,6 +128,22 @@ func newAccount(network string) (string, error) {
 		if key, err = key.Derive(hdkeychain.HardenedKeyStart + i); err != nil {
 			return "", err
 		}
+	}
+	return key.String(), nil
+}
+
+// newEVMAccount is the same for Ethereum and the networks like it, by BIP 44.
+func newEVMAccount() (string, error) {
+	seed, err := hdkeychain.GenerateSeed(hdkeychain.RecommendedSeedLen)
+	if err != nil {
+		return "", err
+	}
+	key, err := hdkeychain.NewMaster(seed, &chaincfg.MainNetParams)
+	if err != nil {
+		return "", err
+	}
+	if key, err = evm.Account(key); err != nil {
+		return "", err
 	}
 	return key.String(), nil
 }
