@@ -26,7 +26,7 @@ const (
 	perCompany = 10        // endpoints
 	burst      = 10_000    // deliveries that are there at once
 	pace       = 50        // events a second, where the delay is measured
-	rounds     = 3         // of each setting, in turn with those that it is compared with; the median counts, for delays all that arrived
+	rounds     = 3         // of each setting, in turn with those that it is compared with; the median of each figure counts
 	backlog    = 1_000_000 // deliveries that wait for an endpoint that nobody answers at
 	filled     = 100_000   // of them in one transaction
 )
@@ -42,8 +42,8 @@ type hooks struct {
 type hooked struct {
 	delivered int
 	rate      float64
-	work      time.Duration   // of the processors, for a delivery
-	delays    []time.Duration // of those that came one by one
+	work      time.Duration // of the processors, for a delivery
+	p50, p99  time.Duration // of the delays of those that came one by one
 	memory    memory
 }
 
@@ -76,31 +76,30 @@ func (b *bench) webhooks(ctx context.Context) error {
 		for i := range settings {
 			m := median(all[i])
 			t.row(n, names[i], m.delivered, m.rate, ratio(m.rate, alone.rate), micros(m.work), ratio(m.work.Seconds(), alone.work.Seconds()),
-				m.delay(50), m.delay(99), ratio(m.delay(99).Seconds(), alone.delay(99).Seconds()), m.memory)
+				m.p50, m.p99, ratio(m.p99.Seconds(), alone.p99.Seconds()), m.memory)
 		}
 	}
 	return t.end()
 }
 
-// median takes the middle of each figure, and all delays.
-func median(all []hooked) (m hooked) {
-	middle := func(less func(a, b hooked) int) hooked {
-		sorted := slices.SortedFunc(slices.Values(all), less)
-		return sorted[len(sorted)/2]
-	}
-	m.delivered = all[0].delivered
-	m.rate = middle(func(a, b hooked) int { return cmp.Compare(a.rate, b.rate) }).rate
-	m.work = middle(func(a, b hooked) int { return cmp.Compare(a.work, b.work) }).work
-	m.memory = middle(func(a, b hooked) int { return cmp.Compare(a.memory, b.memory) }).memory
-	for _, one := range all {
-		m.delays = append(m.delays, one.delays...)
-	}
-	slices.Sort(m.delays)
+// median takes the middle of each figure.
+func median(all []hooked) hooked {
+	m := all[0]
+	m.rate = middle(all, func(h hooked) float64 { return h.rate })
+	m.work = middle(all, func(h hooked) time.Duration { return h.work })
+	m.p50 = middle(all, func(h hooked) time.Duration { return h.p50 })
+	m.p99 = middle(all, func(h hooked) time.Duration { return h.p99 })
+	m.memory = middle(all, func(h hooked) memory { return h.memory })
 	return m
 }
 
-func (m hooked) delay(percent int) time.Duration {
-	return m.delays[len(m.delays)*percent/100].Round(100 * time.Microsecond)
+func middle[T cmp.Ordered](all []hooked, of func(hooked) T) T {
+	figures := make([]T, len(all))
+	for i, h := range all {
+		figures[i] = of(h)
+	}
+	slices.Sort(figures)
+	return figures[len(figures)/2]
 }
 
 // worked is how long the processors have worked for this process.
@@ -316,7 +315,8 @@ func (b *bench) deliveries(ctx context.Context, name string, set hooks) (out hoo
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return hooked{wanted, float64(wanted) / took.Seconds(), work, slices.Clone(r.delays), self.peak()}, nil
+	delays := spreadOf(r.delays)
+	return hooked{wanted, float64(wanted) / took.Seconds(), work, delays.p50, delays.p99, self.peak()}, nil
 }
 
 // noted waits until all that arrived is written down, too.
