@@ -269,6 +269,9 @@ func TestWallets(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.drain(job.Table{wallet.JobOpen: {Tx: wallet.Opener{}.Open}})
+		if n := b.tally("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name LIKE 'wallet.%'", id); n != 3 { // pending, in_progress, completed
+			t.Errorf("%d events", n)
+		}
 		_, text := ask[members](b, "GET", "/api/wallets", "")
 		for _, want := range []string{
 			`{"wallet_id":"` + id + `","currency":"USD","status":"completed","available":100.00,"reserved":0.00,"claims":0.00}`,

@@ -60,6 +60,7 @@ var triggers = map[string]trigger{
 	"user.kyc_status_update":      {"creates a user and has their verification approved", verifyUser},
 	"user.funding_account_status": {"creates a verified user and opens a funding account for them", openFunding},
 	"company.kyb_status_update":   {"hands in what the verification of the company needs, or has it decided anew", verifyCompany},
+	"invitation.revoked":          {"invites a worker and takes the invitation back", revokeInvitation},
 	"invitation.sent":             {"invites a worker", func(ctx context.Context, c *demoClient) error { _, err := c.invite(ctx); return err }},
 	"invitation.accepted":         {"invites a worker and accepts by the link in the mail that the sandbox kept", acceptInvitation},
 	"invitation.expired":          {"invites a worker and lets the invitation end (moves the clock by 14 days)", outliveInvitation},
@@ -81,6 +82,9 @@ var triggers = map[string]trigger{
 	"claim.status_update":         {"creates a claim and pays it", claimThen(payClaim)},
 	"claim.quote_expired":         {"creates a claim and lets its quote end (moves the clock)", claimThen(outliveClaim)},
 	"claim.quote_refreshed":       {"creates a claim, lets its quote end and asks for another (moves the clock)", claimThen(outliveClaim, refreshClaim)},
+	"wallet.created":              {"asks for a wallet in a currency that the sandbox holds no money in", refusedWallet},
+	"wallet.status_update":        {"asks for a wallet in a currency that the sandbox holds no money in", refusedWallet},
+	"webhook.status_update":       {"registers an endpoint, disables it and deletes it", disableEndpoint},
 	"webhook.test":                {"has the first endpoint of the company tested", pingFirst},
 }
 
@@ -416,6 +420,14 @@ func (c *demoClient) invite(ctx context.Context) (email string, err error) {
 	return email, c.post(ctx, "/api/company/worker/invite", map[string]string{"company_id": company, "email": email, "role": "contractor"}, nil)
 }
 
+func revokeInvitation(ctx context.Context, c *demoClient) error {
+	email, err := c.invite(ctx)
+	if err != nil {
+		return err
+	}
+	return c.post(ctx, "/api/company/worker/invite/revoke", map[string]string{"email": email}, nil)
+}
+
 func outliveInvitation(ctx context.Context, c *demoClient) error {
 	if _, err := c.invite(ctx); err != nil {
 		return err
@@ -593,6 +605,22 @@ func writeInvoice(ctx context.Context, c *demoClient, draft bool) error {
 		return err
 	}
 	return c.post(ctx, "/api/user/invoice/send", map[string]string{"user_id": user, "invoice_id": invoice.ID}, nil)
+}
+
+// refusedWallet is one that can be asked for again: a wallet that is there would only be shown.
+func refusedWallet(ctx context.Context, c *demoClient) error {
+	return c.post(ctx, "/api/wallets/request", map[string]string{"currency": "XRP"}, nil)
+}
+
+func disableEndpoint(ctx context.Context, c *demoClient) error {
+	var made struct {
+		ID string `json:"webhook_id"`
+	}
+	if err := c.post(ctx, "/api/webhooks", map[string]any{"url": "http://127.0.0.1:9/", "description": "made by stipend trigger", "events": []string{"webhook.test"}}, &made); err != nil {
+		return err
+	}
+	at := "/api/webhooks/" + made.ID
+	return errors.Join(c.post(ctx, at+"/disable", nil, nil), c.do(ctx, http.MethodDelete, at, nil, nil))
 }
 
 func pingFirst(ctx context.Context, c *demoClient) error {

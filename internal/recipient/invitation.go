@@ -200,7 +200,7 @@ func end(ctx context.Context, tx *db.Tx, v Invitation, state, reason, userID str
 		return Invitation{}, err
 	}
 	db.History(tx, v.CompanyID, v.ID, v.Version, InvitationSent, v.State, reason)
-	return v, nil
+	return v, emitInvitation(tx, "invitation."+v.State, v)
 }
 
 // send leaves the mail, the end and the event for the commit. The mail is the only place where the token goes.
@@ -226,12 +226,13 @@ type invitationEvent struct {
 	Status       string `json:"status"`
 	ResendCount  int    `json:"resend_count"`
 	UserID       string `json:"user_id"`
+	Reason       string `json:"reason"` // why it was revoked, "" otherwise
 }
 
 func emitInvitation(tx *db.Tx, name string, v Invitation) error {
 	return webhook.Emit(tx, webhook.Event{
 		CompanyID: v.CompanyID, Name: name, ObjectID: v.ID, Sequence: v.Version,
-		Data: invitationEvent{v.ID, v.CompanyID, v.Email, v.Role, v.State, v.Resends, v.UserID},
+		Data: invitationEvent{v.ID, v.CompanyID, v.Email, v.Role, v.State, v.Resends, v.UserID, v.Reason},
 	})
 }
 
@@ -329,7 +330,7 @@ func AcceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, token 
 	if _, err := AddWorker(ctx, tx, v.CompanyID, u.ID, v.Role); err != nil {
 		return "", err
 	}
-	return u.ID, emitInvitation(tx, "invitation.accepted", v)
+	return u.ID, nil
 }
 
 // DeclineInvitation is the reader's no. It refuses what AcceptInvitation refuses.

@@ -290,6 +290,9 @@ func TestRevokedInvitationsCount(t *testing.T) {
 			if seen, err := w.look(token); err != nil || seen.State != "revoked" || seen.Reason != map[bool]string{true: "declined", false: "revoked"}[mails%2 == 0] {
 				t.Errorf("%+v %v", seen, err)
 			}
+			if got := w.events(v.ID); !slices.Equal(got, []string{"invitation.sent", "invitation.revoked"}) {
+				t.Errorf("events %v", got)
+			}
 			clock.Advance(time.Hour)
 		}
 		if mails != 4 {

@@ -23,6 +23,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // State is where a request for a wallet stands.
@@ -34,6 +35,12 @@ const (
 	InProgress State = "in_progress" // waits for the company's verification
 	Completed  State = "completed"   // in use
 	Rejected   State = "rejected"
+)
+
+// What a company hears of a request: that it was made, and each change since.
+const (
+	EventCreated = "wallet.created"
+	EventStatus  = "wallet.status_update"
 )
 
 // Why a request is rejected.
@@ -101,6 +108,9 @@ func Request(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, c
 		return byCurrency(ctx, tx, company, asset)
 	}
 	db.History(tx, w.CompanyID, w.ID, w.Version, "", string(w.State), "requested")
+	if err := w.emit(tx, EventCreated); err != nil {
+		return Wallet{}, err
+	}
 	job.Enqueue(tx, job.New{CompanyID: company, Kind: JobOpen, Payload: openPayload{w.ID}})
 	return w, nil
 }
@@ -160,8 +170,17 @@ func (w Wallet) move(ctx context.Context, tx *db.Tx, to State, reason string) er
 	if err := update(ctx, tx, w, to, reason); err != nil {
 		return err
 	}
-	db.History(tx, w.CompanyID, w.ID, w.Version+1, string(w.State), string(to), reason)
-	return nil
+	from := w.State
+	w.State, w.Reason, w.Version = to, reason, w.Version+1
+	db.History(tx, w.CompanyID, w.ID, w.Version, string(from), string(to), reason)
+	return w.emit(tx, EventStatus)
+}
+
+// emit tells the company how its request stands.
+func (w Wallet) emit(tx *db.Tx, name string) error {
+	return webhook.Emit(tx, webhook.Event{CompanyID: w.CompanyID, Name: name, ObjectID: w.ID, Sequence: w.Version, Data: map[string]any{
+		"wallet_id": w.ID, "currency": w.Currency, "status": w.State, "reason": w.Reason,
+	}})
 }
 
 // Currency is what a wallet in use of the company holds. It returns ErrNotFound.

@@ -38,7 +38,7 @@ var Names = []string{
 	"claim.created", "claim.quote_expired", "claim.quote_refreshed", "claim.status_update",
 	"company.kyb_status_update",
 	"distribution.changed",
-	"invitation.accepted", "invitation.expired", "invitation.sent",
+	"invitation.accepted", "invitation.expired", "invitation.revoked", "invitation.sent",
 	"invoice.created", "invoice.status_update",
 	"payout.delayed", "payout.returned",
 	"payroll.created", "payroll.funding_detected", "payroll.funding_late", "payroll.funding_reverted",
@@ -46,7 +46,8 @@ var Names = []string{
 	"recipient.created", "recipient.status_update",
 	"user.create_user", "user.funding_account_status", "user.kyc_status_update", "user.payment_status_update",
 	"withdrawal.created", "withdrawal.status_update",
-	Test,
+	"wallet.created", "wallet.status_update",
+	"webhook.status_update", Test,
 }
 
 // Kept is how long an event can be read and replayed.

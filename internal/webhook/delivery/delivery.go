@@ -42,6 +42,9 @@ var (
 	errRaced    = fault.New(fault.Unavailable, "retry_later", "The endpoint changed at the same moment. Try again.")
 )
 
+// EventStatus tells that an endpoint was disabled or enabled.
+const EventStatus = "webhook.status_update"
+
 // The states of an endpoint. Throttled is an enabled one that is paused because of what its receiver answered.
 const (
 	Enabled        = "enabled"
@@ -62,7 +65,7 @@ type Endpoint struct {
 	LastSuccess                     time.Time // zero before the first
 	Created, Updated                time.Time
 
-	version, pings            int64
+	version                   int64
 	sealed, previous          string
 	wakes, failures           int64
 	holder                    string
@@ -187,7 +190,16 @@ func change(ctx context.Context, tx *db.Tx, by identity.Principal, id string, ho
 	case !ok:
 		return Endpoint{}, errRaced
 	}
+	e.version++
 	return e, nil
+}
+
+// moved tells the company that an endpoint was disabled or enabled. Those that are enabled hear of it.
+func (e Endpoint) moved(tx *db.Tx, from string) error {
+	db.History(tx, e.CompanyID, e.ID, e.version, from, e.Status, e.Reason)
+	return webhook.Emit(tx, webhook.Event{CompanyID: e.CompanyID, Name: EventStatus, ObjectID: e.ID, Sequence: e.version, Data: map[string]string{
+		"webhook_id": e.ID, "status": e.Status, "reason": e.Reason,
+	}})
 }
 
 // Update changes the address, the description or the filter. What is pending goes to the new address; the filter counts for
@@ -222,21 +234,30 @@ func (s Setup) Rotate(ctx context.Context, tx *db.Tx, by identity.Principal, id 
 
 // Disable stops an endpoint. What is pending is cancelled.
 func Disable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Endpoint, error) {
+	from := ""
 	e, err := change(ctx, tx, by, id, func(e *Endpoint) error {
 		if e.enabled() {
-			e.Status, e.Reason = DisabledManual, reasonRequested
+			from, e.Status, e.Reason = Enabled, DisabledManual, reasonRequested
 		}
 		return nil
 	})
-	if err == nil {
-		clearLater(tx, e.CompanyID, e.ID)
+	if err != nil {
+		return e, err
 	}
-	return e, err
+	clearLater(tx, e.CompanyID, e.ID)
+	if from == "" {
+		return e, nil
+	}
+	return e, e.moved(tx, from)
 }
 
 // Enable starts an endpoint anew. What was cancelled meanwhile can be sent again by [Replay].
 func Enable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Endpoint, error) {
+	from := ""
 	e, err := change(ctx, tx, by, id, func(e *Endpoint) error {
+		if !e.enabled() {
+			from = e.Status
+		}
 		e.Status, e.Reason = Enabled, ""
 		return nil
 	})
@@ -244,6 +265,11 @@ func Enable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (E
 		return e, err
 	}
 	e.FailingSince, e.PausedUntil = time.Time{}, time.Time{}
+	if from != "" {
+		if err := e.moved(tx, from); err != nil {
+			return e, err
+		}
+	}
 	return e, resetQueue(ctx, tx, e)
 }
 
@@ -255,14 +281,13 @@ func Ping(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (eve
 		if !e.enabled() {
 			return ErrDisabled
 		}
-		e.pings++
 		return nil
 	})
 	if err != nil {
 		return "", err
 	}
 	return webhook.EmitID(tx, webhook.Event{
-		CompanyID: e.CompanyID, Name: webhook.Test, ObjectID: e.ID, Sequence: e.pings,
+		CompanyID: e.CompanyID, Name: webhook.Test, ObjectID: e.ID, Sequence: e.version,
 		Data: map[string]string{"webhook_id": e.ID, "message": "This is a test. Nothing has happened."},
 	})
 }

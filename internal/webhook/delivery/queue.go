@@ -641,15 +641,18 @@ func (s *Sender) after(r result, now time.Time) (state string, nextAt int64) {
 
 // disable stops an endpoint whose receiver is gone and tells its company.
 func (s *Sender) disable(ctx context.Context, tx *db.Tx, q *queue, reason string) error {
-	disable(tx, q, reason)
-	clearLater(tx, q.companyID, q.endpointID)
 	q.lost = true
+	done, err := disable(ctx, tx, q, reason)
+	if err != nil || !done {
+		return err
+	}
+	clearLater(tx, q.companyID, q.endpointID)
 	s.Log.WarnContext(ctx, "a webhook endpoint was disabled", "company_id", q.companyID, "endpoint_id", q.endpointID, "reason", reason)
 	e, err := selectEndpoint(ctx, tx, q.companyID, q.endpointID)
-	if errors.Is(err, fault.NotFoundErr) {
-		return nil
-	}
 	if err != nil {
+		return err
+	}
+	if err := e.moved(tx, Enabled); err != nil {
 		return err
 	}
 	company, err := identity.CompanyByID(ctx, tx, q.companyID)

@@ -2,9 +2,12 @@ package delivery_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -138,7 +141,8 @@ func (g got) object(t *testing.T, w *world) (object string) {
 	return object
 }
 
-// After five days of nothing but failures an endpoint is disabled, what is pending is cancelled, and the company gets one mail.
+// After five days of nothing but failures an endpoint is disabled, what is pending is cancelled, and the company gets one mail. Each
+// change of its state is an event.
 func TestDisabledAfterFiveDays(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)
@@ -170,6 +174,39 @@ func TestDisabledAfterFiveDays(t *testing.T) {
 		w.drain()
 		if len(r.all()) != before {
 			t.Error("a disabled endpoint got an event")
+		}
+		w.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := delivery.Ping(ctx, tx, w.by, e.ID)
+			if !errors.Is(err, delivery.ErrDisabled) {
+				t.Errorf("a ping of a disabled endpoint: %v", err)
+			}
+			_, err = delivery.Enable(ctx, tx, w.by, e.ID)
+			return err
+		})
+		w.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := delivery.Ping(ctx, tx, w.by, e.ID)
+			return err
+		})
+		w.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := delivery.Disable(ctx, tx, w.by, e.ID)
+			return err
+		})
+		w.drain()
+		var told []string
+		last := int64(0)
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			events, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: w.by.CompanyID, ObjectID: e.ID, Limit: 10})
+			for _, ev := range events {
+				var data struct{ Status string }
+				if err := json.Unmarshal(ev.Data, &data); err != nil || ev.Sequence <= last {
+					t.Errorf("%s, sequence %d after %d, %v", ev.Data, ev.Sequence, last, err)
+				}
+				told, last = append(told, strings.TrimSpace(ev.Name+" "+data.Status)), ev.Sequence
+			}
+			return err
+		}); err != nil || !slices.Equal(told, []string{
+			"webhook.status_update disabled_auto", "webhook.status_update enabled", "webhook.test", "webhook.status_update disabled_manual"}) {
+			t.Errorf("told %q, %v", told, err)
 		}
 	})
 }

@@ -28,20 +28,20 @@ func insertEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
 	}
 	now := db.Micros(e.Created)
 	return true, tx.Insert(ctx, "webhook_endpoints", []string{"company_id", "endpoint_id", "slot", "url", "description", "events", "status", "reason",
-		"secret", "previous_secret", "previous_until", "pings", "version", "created_at", "updated_at", "wake_at", "wakes", "holder", "leased_until",
+		"secret", "previous_secret", "previous_until", "version", "created_at", "updated_at", "wake_at", "wakes", "holder", "leased_until",
 		"failures", "failing_since", "paused_until", "last_success_at"},
-		[][]any{{e.CompanyID, e.ID, slot, e.URL, e.Description, encodeFilter(e.Events), Enabled, "", e.sealed, "", int64(0), int64(0), int64(1), now, now,
+		[][]any{{e.CompanyID, e.ID, slot, e.URL, e.Description, encodeFilter(e.Events), Enabled, "", e.sealed, "", int64(0), int64(1), now, now,
 			int64(0), int64(0), "", int64(0), int64(0), int64(0), int64(0), int64(0)}})
 }
 
-const endpointColumns = `company_id, endpoint_id, url, description, events, status, reason, secret, previous_secret, previous_until, pings, version,
+const endpointColumns = `company_id, endpoint_id, url, description, events, status, reason, secret, previous_secret, previous_until, version,
 	created_at, updated_at, wakes, holder, failures, failing_since, paused_until, last_success_at`
 
 func scanEndpoint(tx *db.Tx) func(*db.Rows) (Endpoint, error) {
 	return func(r *db.Rows) (e Endpoint, err error) {
 		var events string
 		var previousUntil, created, updated, lastSuccess int64
-		err = r.Scan(&e.CompanyID, &e.ID, &e.URL, &e.Description, &events, &e.Status, &e.Reason, &e.sealed, &e.previous, &previousUntil, &e.pings, &e.version,
+		err = r.Scan(&e.CompanyID, &e.ID, &e.URL, &e.Description, &events, &e.Status, &e.Reason, &e.sealed, &e.previous, &previousUntil, &e.version,
 			&created, &updated, &e.wakes, &e.holder, &e.failures, &e.failingSince, &e.pausedUntil, &lastSuccess)
 		if err != nil {
 			return e, err
@@ -89,11 +89,11 @@ func updateEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
 		status = Enabled
 	}
 	n, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET url = $3, description = $4, events = $5, status = $6, reason = $7, secret = $8,
-			previous_secret = $9, previous_until = $10, pings = $11, version = version + 1, updated_at = $12,
+			previous_secret = $9, previous_until = $10, version = version + 1, updated_at = $11,
 			wake_at = CASE WHEN $6 = 'enabled' THEN wake_at ELSE 0 END
-		WHERE company_id = $1 AND endpoint_id = $2 AND version = $13`,
+		WHERE company_id = $1 AND endpoint_id = $2 AND version = $12`,
 		e.CompanyID, e.ID, e.URL, e.Description, encodeFilter(e.Events), status, e.Reason, e.sealed,
-		e.previous, db.Micros(e.PreviousUntil), e.pings, db.Micros(e.Updated), e.version)
+		e.previous, db.Micros(e.PreviousUntil), db.Micros(e.Updated), e.version)
 	return n == 1, err
 }
 
@@ -186,12 +186,12 @@ func hold(tx *db.Tx, q *queue, forHow time.Duration) {
 			WHERE company_id = $1 AND endpoint_id = $2 AND holder = $3`})
 }
 
-// disable stops an endpoint whose receiver is gone.
-func disable(tx *db.Tx, q *queue, reason string) {
-	tx.Defer(queueChanges, queueChange{companyID: q.companyID, endpointID: q.endpointID,
-		args: []any{q.holder, DisabledAuto, reason, db.Micros(tx.Now())},
-		query: `UPDATE webhook_endpoints SET status = $4, reason = $5, version = version + 1, updated_at = $6, wake_at = 0
-			WHERE company_id = $1 AND endpoint_id = $2 AND holder = $3 AND status = 'enabled'`})
+// disable stops an endpoint whose receiver is gone, unless somebody else was faster.
+func disable(ctx context.Context, tx *db.Tx, q *queue, reason string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET status = $4, reason = $5, version = version + 1, updated_at = $6, wake_at = 0
+		WHERE company_id = $1 AND endpoint_id = $2 AND holder = $3 AND status = 'enabled'`,
+		q.companyID, q.endpointID, q.holder, DisabledAuto, reason, db.Micros(tx.Now()))
+	return n == 1, err
 }
 
 // leave gives an endpoint back until its next attempt, but not before it has paused. Unless it pauses, or must be left, it is kept
