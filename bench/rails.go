@@ -190,12 +190,14 @@ func (r *rails) run(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// arrive has the chains and the bank carry out what was submitted, and says how long the service took to follow.
-func (r *rails) arrive(ctx context.Context) (time.Duration, error) {
-	if err := r.chain.Mine(ctx, 6); err != nil {
-		return 0, err
+// arrive has a chain and the bank carry out what was submitted, and says how long the service took to follow. Where it is not the network
+// of accounts, the chain is Bitcoin's.
+func (r *rails) arrive(ctx context.Context, accounts bool) (time.Duration, error) {
+	mine, watcher, blocks := r.chain.Mine, r.watcher, 6
+	if accounts {
+		mine, watcher, blocks = r.evm.Mine, r.on, 60
 	}
-	if err := r.evm.Mine(ctx, 100); err != nil {
+	if err := mine(ctx, blocks); err != nil {
 		return 0, err
 	}
 	now, err := r.d.Now(ctx)
@@ -206,10 +208,8 @@ func (r *rails) arrive(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	began := time.Now()
-	for _, w := range []*chain.Watcher{r.watcher, r.on} {
-		if err := w.Sync(ctx); err != nil {
-			return 0, err
-		}
+	if err := watcher.Sync(ctx); err != nil {
+		return 0, err
 	}
 	if err := r.banker.Collect(ctx, r.d, job.Job{}); err != nil {
 		return 0, err
@@ -305,7 +305,7 @@ func (b *bench) ways(ctx context.Context, dir string) error {
 		if err := r.stand(ctx, id, c.n, payout.Sent); err != nil {
 			return fmt.Errorf("%s: %w", c.rail, err)
 		}
-		confirmed, err := r.arrive(ctx)
+		confirmed, err := r.arrive(ctx, c.rail == railsNetwork)
 		if err != nil {
 			return err
 		}
@@ -343,7 +343,7 @@ func (b *bench) ways(ctx context.Context, dir string) error {
 			if err := r.stand(ctx, p.ID, n, payout.Sent); err != nil {
 				return err
 			}
-			if settle[i], err = r.arrive(ctx); err != nil {
+			if settle[i], err = r.arrive(ctx, false); err != nil {
 				return err
 			}
 			if err := r.stand(ctx, p.ID, n, payout.Fulfilled); err != nil {
