@@ -56,7 +56,6 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 	if err != nil {
 		return false, err
 	}
-	r := &release{p: p}
 	books := positions{}
 	var lines []ledger.Line
 	moved := false
@@ -67,13 +66,10 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 				return false, err
 			}
 		}
-		from := m.State
-		switch to, reason := outcome(Released, outputs[m.ID]); {
-		case len(wanted[i]) == 0 && from == OnHold: // the destination that it waited for is gone again
-			if err := p.movePayment(ctx, tx, m, to, reason); err != nil {
-				return false, err
-			}
-			if err := p.tell(ctx, tx, m, from, reason, outputs[m.ID]); err != nil {
+		switch {
+		case len(wanted[i]) == 0 && m.State == OnHold: // the destination that it waited for is gone again
+			to, reason := outcome(Released, outputs[m.ID])
+			if err := p.advance(ctx, tx, m, to, reason, outputs[m.ID]); err != nil {
 				return false, err
 			}
 			moved = true
@@ -81,7 +77,7 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 		case len(wanted[i]) == 0, problem != "" && problem == m.Reason:
 			continue
 		case problem != "":
-			if err := r.stop(ctx, tx, m, problem); err != nil {
+			if err := p.stop(ctx, tx, m, problem, outputs[m.ID]); err != nil {
 				return false, err
 			}
 			moved = true
@@ -99,15 +95,12 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 			}
 			*c.output = c.next
 		}
-		if err := p.movePayment(ctx, tx, m, Released, ""); err != nil {
-			return false, err
-		}
-		if err := p.tell(ctx, tx, m, from, "", outputs[m.ID]); err != nil {
+		if err := p.advance(ctx, tx, m, Released, "", outputs[m.ID]); err != nil {
 			return false, err
 		}
 		moved = true
 	}
-	return moved, r.post(tx, fmt.Sprintf("correct:%d", p.Version+1), append(lines, books.lines()...))
+	return moved, p.post(tx, fmt.Sprintf("correct:%d", p.Version+1), append(lines, books.lines()...))
 }
 
 // correction is an output that is to go elsewhere.
@@ -159,7 +152,7 @@ func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate, r
 		if tooSmall(c.to, c.next.Amount) {
 			return ReasonTooSmall, nil
 		}
-		c.next.DistributionID, c.next.Rail, c.next.Address = c.to.ID, payout.RailOf(c.to.Rail, c.to.Network), c.to.Address
+		c.next.DistributionID, c.next.Rail, c.next.Address, c.next.TxID = c.to.ID, payout.RailOf(c.to.Rail, c.to.Network), c.to.Address, ""
 		if c.next.Destination, err = json.Marshal(c.to); err != nil {
 			return "", err
 		}

@@ -118,6 +118,15 @@ type outputData struct {
 	TxHash         string       `json:"tx_hash"`
 }
 
+// advance takes one payment on and tells of it.
+func (p *Payroll) advance(ctx context.Context, tx *db.Tx, m *Payment, to State, reason string, outputs []payout.Output) error {
+	from := m.State
+	if err := p.movePayment(ctx, tx, m, to, reason); err != nil {
+		return err
+	}
+	return p.tell(ctx, tx, m, from, reason, outputs)
+}
+
 // tell records a payment's transition, emits its event and moves the invoice that it pays.
 func (p *Payroll) tell(ctx context.Context, tx *db.Tx, m *Payment, from State, reason string, outputs []payout.Output) error {
 	db.History(tx, p.CompanyID, m.ID, m.Version, string(from), string(m.State), reason)

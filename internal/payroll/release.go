@@ -86,10 +86,10 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	if err := p.step(ctx, tx, Received, EventStatus, ""); err != nil {
 		return err
 	}
-	if err := r.post(tx, "release", r.lines.release); err != nil {
+	if err := p.post(tx, "release", r.lines.release); err != nil {
 		return err
 	}
-	if err := r.post(tx, "convert", r.lines.convert); err != nil {
+	if err := p.post(tx, "convert", r.lines.convert); err != nil {
 		return err
 	}
 	if err := payout.Add(tx, r.outputs); err != nil {
@@ -97,7 +97,7 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	}
 	for i := range waiting {
 		if problem, has := r.lines.problems[i]; has {
-			if err := r.stop(ctx, tx, &waiting[i], problem); err != nil {
+			if err := p.stop(ctx, tx, &waiting[i], problem, nil); err != nil {
 				return err
 			}
 		}
@@ -193,7 +193,7 @@ func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []
 	if err != nil || len(r.lines.problems) == len(waiting) {
 		return false, err
 	}
-	if err := r.post(tx, fmt.Sprintf("convert:%d", p.Version+1), r.lines.convert); err != nil {
+	if err := p.post(tx, fmt.Sprintf("convert:%d", p.Version+1), r.lines.convert); err != nil {
 		return false, err
 	}
 	if err := payout.Add(tx, r.outputs); err != nil {
@@ -204,11 +204,7 @@ func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []
 			continue
 		}
 		m := &waiting[i]
-		from := m.State
-		if err := p.movePayment(ctx, tx, m, Released, ""); err != nil {
-			return false, err
-		}
-		if err := p.tell(ctx, tx, m, from, "", r.of[m.ID]); err != nil {
+		if err := p.advance(ctx, tx, m, Released, "", r.of[m.ID]); err != nil {
 			return false, err
 		}
 	}
@@ -217,7 +213,6 @@ func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []
 
 // release is a division of escrow with the outputs that it makes.
 type release struct {
-	p       *Payroll
 	lines   allocation
 	outputs []payout.Output
 	of      map[string][]payout.Output // by payment
@@ -232,7 +227,7 @@ func (s *Service) divide(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 	if err != nil {
 		return nil, err
 	}
-	r := &release{p: p, of: map[string][]payout.Output{}}
+	r := &release{of: map[string][]payout.Output{}}
 	if r.lines, err = allocate(e, owings, fees, prices, room, func() string { return tx.NewID("out") }); err != nil {
 		return nil, err
 	}
@@ -387,22 +382,17 @@ func price(ctx context.Context, tx *db.Tx, currency, asset money.Asset) (money.R
 	return rates.Latest(ctx, tx, currency, asset)
 }
 
-func (r *release) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
-	return ledger.Post(tx, ledger.Journal{
-		CompanyID: r.p.CompanyID, SourceType: eventSourceType, SourceID: r.p.ID, Purpose: purpose, Lines: lines,
-	})
+func (p *Payroll) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
+	return ledger.Post(tx, ledger.Journal{CompanyID: p.CompanyID, SourceType: eventSourceType, SourceID: p.ID, Purpose: purpose, Lines: lines})
 }
 
 // stop takes a payment that cannot be paid now out of the run.
-func (r *release) stop(ctx context.Context, tx *db.Tx, m *Payment, problem string) error {
-	from, to := m.State, ActionRequired
+func (p *Payroll) stop(ctx context.Context, tx *db.Tx, m *Payment, problem string, outputs []payout.Output) error {
+	to := ActionRequired
 	if problem == ReasonCoolDown || problem == ReasonReview || problem == ReasonConversion {
 		to = OnHold
 	}
-	if err := r.p.movePayment(ctx, tx, m, to, problem); err != nil {
-		return err
-	}
-	return r.p.tell(ctx, tx, m, from, problem, nil)
+	return p.advance(ctx, tx, m, to, problem, outputs)
 }
 
 // hold stops a received or released payroll until it is resumed.

@@ -52,11 +52,7 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 		if to == m.State {
 			continue
 		}
-		from := m.State
-		if err := p.movePayment(ctx, tx, m, to, reason); err != nil {
-			return err
-		}
-		if err := p.tell(ctx, tx, m, from, reason, of[m.ID]); err != nil {
+		if err := p.advance(ctx, tx, m, to, reason, of[m.ID]); err != nil {
 			return err
 		}
 		moved = append(moved, m)
