@@ -110,6 +110,9 @@ func TestCheckout(t *testing.T) {
 	})
 }
 
+// payersOwn is an address of a payer's wallet.
+const payersOwn = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
+
 // refunded has a payer take back what was too much, by the link that the merchant gives.
 func (p *customer) refunded(id, path string) {
 	p.Helper()
@@ -124,7 +127,7 @@ func (p *customer) refunded(id, path string) {
 	if got := p.Submit(page, link+"/check", "address", own); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `aria-invalid="true"`) {
 		p.Errorf("an address of the service: %d\n%s", got.Status, got.Text)
 	}
-	const address = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
+	const address = payersOwn
 	sure := p.says(p.Submit(page, link+"/check", "address", " "+strings.ToUpper(address)), "Is this your address?", "<span>bcrt</span><span>1qw5</span>", "You get")
 	if got := p.Submit(sure, link); got.Location() != path {
 		p.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
@@ -241,6 +244,7 @@ func TestCheckoutInABrowser(t *testing.T) {
 		t.Errorf("the page takes %d bytes, want 60,000 at most", got)
 	}
 	// It notices the payment by itself.
+	address, _, _ := strings.Cut(strings.TrimPrefix(link, "bitcoin:"), "?")
 	p.shop.payClaim(id, "exact", "")
 	tab.Do(chromedp.Poll[chromedp.Void](`document.querySelector("[data-told]").textContent.startsWith("Paid.")`))
 	tab.Audit()
@@ -248,6 +252,31 @@ func TestCheckoutInABrowser(t *testing.T) {
 	p.shop.payClaim(id, "late", "")
 	p.shop.claimIs(id, "paid_late", "late")
 	b.Open(base+path, webtest.Look{Width: 320, Dark: true}).Audit()
+	p.refusesItsOwnAddress(b, address)
+}
+
+// refusesItsOwnAddress has a payer who is paid back name an address of the service, that of another claim, and then one of their own.
+func (p *customer) refusesItsOwnAddress(b *webtest.Browser, own string) {
+	p.Helper()
+	id, _ := p.claim()
+	p.shop.payClaim(id, "over", "0.003")
+	p.shop.claimIs(id, "paid", "overpaid")
+	tab := b.Open(p.shop.ok("POST", "/api/merchant/claim/refund", `{"claim_id":"`+id+`"}`).read(p.shop)["refund_url"].(string), webtest.Look{Width: 320})
+	tab.Fill("#address", own)
+	tab.Send("main button")
+	if text := tab.Text(); !strings.Contains(text, "This address belongs to the service itself.") || strings.Contains(text, "Is this your address?") {
+		p.Errorf("an address of the service: %s", text)
+	}
+	if wrong := webtest.Evaluate[string](tab, `document.querySelector("[aria-invalid=true]").value`); wrong != own {
+		p.Errorf("what is marked says %q, want %s", wrong, own)
+	}
+	tab.Audit()
+	webtest.Evaluate[string](tab, `document.querySelector("#address").value = ""`)
+	tab.Fill("#address", payersOwn)
+	tab.Send("main button")
+	if text := tab.Text(); !strings.Contains(text, "Is this your address?") || !strings.Contains(strings.Join(strings.Fields(text), ""), payersOwn) {
+		p.Errorf("an address of the payer's: %s", text)
+	}
 }
 
 // readQR decodes the picture of a code as a wallet's camera does.
