@@ -68,6 +68,9 @@ func capture(ctx context.Context, database string, f func() ([]byte, error)) (*m
 	if err != nil {
 		return nil, err
 	}
+	if _, err := atRest(ctx, database); err != nil { // what the request leaves to be written after its answer is its own, too
+		return nil, err
+	}
 	m := &model{body: body}
 	after, err := dump(ctx, database, before)
 	if err != nil {
