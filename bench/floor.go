@@ -56,7 +56,7 @@ func (m *model) rows() int {
 var ids = regexp.MustCompile(`(?:\b[a-z]{3}_[0-9a-z]{18}|bcrt1q[0-9a-z]{30})([0-9a-z]{8})\b`)
 
 // background are tables that the service writes to by itself, or that requests only change.
-var background = regexp.MustCompile(`^(sim_|chain_(blocks|cursors|pools|spends|txs|outputs)|goose_|leases|settings|rates)`)
+var background = regexp.MustCompile(`^(sim_|chain_(blocks|cursors|pools|spends|txs|outputs)|goose_|leases|settings|rates|ledger_house$)`)
 
 // capture runs f and returns the rows that the database has since.
 func capture(ctx context.Context, database string, f func() ([]byte, error)) (*model, error) {
