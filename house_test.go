@@ -27,7 +27,7 @@ const module = "github.com/stipend/stipend"
 // floors are the packages of the house from the ground up. A package imports what stands on lower floors, never what
 // stands above. A package in a subdirectory lives on its parent's floor unless it is listed.
 var floors = [][]string{
-	{"internal/fault"},
+	{"internal/fault", "internal/porttest"},
 	{"internal/money", "internal/limit"},
 	{"internal/db"},
 	{"internal/job", "internal/ledger", "internal/requests"},

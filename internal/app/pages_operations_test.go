@@ -25,6 +25,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/porttest"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -82,7 +83,11 @@ var requestPath = regexp.MustCompile(`/operations/requests/oprq_\w+`)
 // of a company is one, and what each did is kept.
 func TestOperations(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		limit := func(c *Config) { c.ReleaseLimit = "500 USD" }
+		address, err := porttest.Free() // it is the same after a restart, for those who are signed in
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit := func(c *Config) { c.ReleaseLimit, c.Listen = "500 USD", address }
 		o := openOffice(t, database, limit)
 		ada := o.d.seed.Workers[0].UserID
 		const at = "/operations"
@@ -166,7 +171,7 @@ func TestOperations(t *testing.T) {
 		if err := o.s.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s := boot(t, database, limit, func(c *Config) { c.Listen = strings.TrimPrefix(o.s.Ready().BaseURL, "http://") })
+		s := boot(t, database, limit)
 		o.s, o.d = s, newDoor(t, s)
 		if why := o.paused(); !strings.Contains(why, "strange") {
 			t.Errorf("after a restart: %q", why)

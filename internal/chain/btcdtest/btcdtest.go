@@ -29,6 +29,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/porttest"
 )
 
 // Version is the release of btcd under test.
@@ -117,10 +118,10 @@ func start(t testing.TB, binary string, core bool) (*Node, error) {
 		dir: t.TempDir(), binary: binary, core: core, keys: keys, home: script, homeAddr: addr,
 		paid: map[string][]chain.WalletCoin{},
 	}
-	if n.rpc, err = freeAddress(); err != nil {
+	if n.rpc, err = porttest.Free(); err != nil {
 		return nil, err
 	}
-	if n.peer, err = freeAddress(); err != nil {
+	if n.peer, err = porttest.Free(); err != nil {
 		return nil, err
 	}
 	if n.Client, err = bitcoin.NewClient(bitcoin.Options{URL: "http://" + n.rpc, User: "u", Password: "p", Network: network}); err != nil {
@@ -160,15 +161,6 @@ func install(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("go install btcd: %w\n%s", err, out)
 	}
 	return binary, nil
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 func (n *Node) run(ctx context.Context) error {

@@ -33,6 +33,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/porttest"
 )
 
 //go:embed contracts/*.hex
@@ -79,13 +80,15 @@ func start(t testing.TB, flags []string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := porttest.Free()
 	if err != nil {
 		return nil, err
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	cmd := exec.Command(binary, append([]string{"--port", strconv.Itoa(port), "--chain-id", strconv.Itoa(ChainID), "--no-mining", "--silent"}, flags...)...)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(binary, append([]string{"--port", port, "--chain-id", strconv.Itoa(ChainID), "--no-mining", "--silent"}, flags...)...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir)
 	var output bytes.Buffer
@@ -97,7 +100,7 @@ func start(t testing.TB, flags []string) (*Node, error) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	base := "http://127.0.0.1:" + strconv.Itoa(port)
+	base := "http://" + address
 	n := &Node{}
 	network, err := evm.Lookup(evm.Base)
 	if err != nil {

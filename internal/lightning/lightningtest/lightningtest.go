@@ -37,6 +37,7 @@ import (
 	"github.com/btcsuite/btcd/btcec/v2"
 
 	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/porttest"
 )
 
 // Node is a running node. Its switches may be set while it runs.
@@ -81,12 +82,14 @@ func Start(t testing.TB) *Node {
 	t.Helper()
 	n := &Node{
 		Network: "regtest", Macaroon: random(64), now: time.Now,
-		invoices: map[lightning.Hash]*invoice{}, news: make(chan struct{}), address: "127.0.0.1:0",
+		invoices: map[lightning.Hash]*invoice{}, news: make(chan struct{}),
 	}
 	var err error
 	if n.key, err = btcec.NewPrivateKey(); err == nil {
 		if err = n.certify(); err == nil {
-			err = n.Restart()
+			if n.address, err = porttest.Free(); err == nil {
+				err = n.Restart()
+			}
 		}
 	}
 	if err != nil {
@@ -154,7 +157,7 @@ func (n *Node) Restart() error {
 	}
 	server := &http.Server{Handler: http.HandlerFunc(n.serve), TLSConfig: n.tls, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
 	n.mu.Lock()
-	n.address, n.server = l.Addr().String(), server
+	n.server = server
 	n.mu.Unlock()
 	go func() { _ = server.Serve(tls.NewListener(l, n.tls)) }()
 	return nil

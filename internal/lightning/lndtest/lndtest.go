@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -29,6 +28,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/btcdtest"
 	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/porttest"
 )
 
 const (
@@ -130,22 +130,13 @@ func secure(t testing.TB, n *btcdtest.Node) (host, certificate string, err error
 	return front.Listener.Addr().String(), certificate, os.WriteFile(certificate, text, 0o600)
 }
 
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
 // run starts a node and waits until it is in step with its chain.
 func run(t testing.TB, binary, bitcoin, certificate string) (*Node, error) {
 	n := &Node{log: &bytes.Buffer{}}
 	var rpc string
 	for _, address := range []*string{&n.rest, &n.peer, &rpc} {
 		var err error
-		if *address, err = freeAddress(); err != nil {
+		if *address, err = porttest.Free(); err != nil {
 			return nil, err
 		}
 	}
