@@ -364,8 +364,14 @@ func Serves(hosts []string, r *http.Request) bool {
 	return slices.ContainsFunc(hosts, func(h string) bool { return bare(h) == bare(r.Host) })
 }
 
+// statusLeft stands in log and metrics, where others use it too, for a client who left before there was an answer. Nobody saw it.
+const statusLeft = 499
+
 // note writes the one log line of a request.
 func (s *server) note(r *http.Request, a *answer, took time.Duration) {
+	if a.status == http.StatusServiceUnavailable && r.Context().Err() != nil {
+		a.status, a.code = statusLeft, ""
+	}
 	if s.Observe != nil && a.route != "" {
 		s.Observe(r.Method, a.route, a.status, took)
 	}

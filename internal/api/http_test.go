@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -647,4 +648,37 @@ func TestDocs(t *testing.T) {
 			t.Errorf("another content: %d", got.status)
 		}
 	})
+}
+
+// A client who leaves before there is an answer is no failure of the service.
+func TestWhoLeavesIsNoError(t *testing.T) {
+	noted := make(chan int, 1)
+	var log strings.Builder // read when the request is over
+	b := newBench(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)}), func(d *Deps) {
+		d.Observe = func(_, _ string, status int, _ time.Duration) { noted <- status }
+		d.Log = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	s := httptest.NewServer(newServer(b.server.Deps, []route{{method: "GET", path: "/slow", scope: public, kind: read,
+		handler: handle(func(ctx context.Context, _ *db.Tx, _ *call, _ *none) (*none, error) {
+			leave()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})}}))
+	defer s.Close()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/slow", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := http.DefaultTransport.RoundTrip(r); err == nil {
+		t.Errorf("answered %d to nobody", got.StatusCode)
+		_ = got.Body.Close()
+	}
+	if status := <-noted; status != 499 {
+		t.Errorf("it counts as %d", status)
+	}
+	s.Close()
+	if strings.Contains(log.String(), "ERROR") || !strings.Contains(log.String(), "status=499") {
+		t.Errorf("the log says:\n%s", log.String())
+	}
 }

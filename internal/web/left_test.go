@@ -1,0 +1,47 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+// A reader who leaves while a page is made, or a part that is kept up to date, is no failure of the service.
+func TestWhoLeavesIsNoError(t *testing.T) {
+	entered := make(chan struct{})
+	wait := func(ctx context.Context, _ *db.Tx, _ *call) (view, error) {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return view{}, ctx.Err()
+	}
+	h := &house{T: t}
+	noted := make(chan int, 2)
+	openHouse(t, h, Deps{DB: sqlite(t), Env: identity.Sandbox, Observe: func(_, _ string, status int, _ time.Duration) { noted <- status }},
+		route{method: "GET", path: "/slow", kind: read, access: anyone, personal: true, handler: wait},
+		route{method: "GET", path: "/slow/live", kind: stream, access: anyone, personal: true, handler: wait})
+	for _, path := range []string{"/slow", "/slow/live"} {
+		ctx, leave := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", "text/event-stream")
+		go func() { <-entered; leave() }()
+		if got, err := http.DefaultTransport.RoundTrip(r); err == nil {
+			t.Errorf("%s answered %d to nobody", path, got.StatusCode)
+			_ = got.Body.Close()
+		}
+		if status := <-noted; status != 499 {
+			t.Errorf("%s counts as %d", path, status)
+		}
+	}
+	h.close()
+	if log := h.log.String(); strings.Contains(log, "ERROR") || strings.Contains(log, "503") || strings.Count(log, "status=499") != 2 {
+		t.Errorf("the log says:\n%s", log)
+	}
+}
