@@ -16904,7 +16904,7 @@ type SandboxDepositBody struct {
 	ClaimID OptString `json:"claim_id"`
 	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
 	CompanyID OptString `json:"company_id"`
-	// A bank transfer is exact, under or over.
+	// A bank transfer is exact, under, over or, where the bank takes it back, reorged.
 	Kind SandboxDepositBodyKind `json:"kind"`
 	// The payroll to pay, on its chain or, where it is funded by bank, by a transfer; or give a claim.
 	PayrollID OptString `json:"payroll_id"`
@@ -16960,7 +16960,7 @@ func (s *SandboxDepositBody) SetPayrollID(val OptString) {
 	s.PayrollID = val
 }
 
-// A bank transfer is exact, under or over.
+// A bank transfer is exact, under, over or, where the bank takes it back, reorged.
 type SandboxDepositBodyKind string
 
 const (

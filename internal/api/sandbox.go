@@ -34,7 +34,7 @@ type (
 		CompanyID string  `json:"company_id,omitempty" maxLength:"64"`
 		PayrollID string  `json:"payroll_id,omitempty" maxLength:"64" doc:"The payroll to pay, on its chain or, where it is funded by bank, by a transfer; or give a claim."`
 		ClaimID   string  `json:"claim_id,omitempty" maxLength:"64" doc:"The claim to pay; or give a payroll."`
-		Kind      string  `json:"kind" enum:"exact,under,over,late,replaced,reorged" doc:"A bank transfer is exact, under or over."`
+		Kind      string  `json:"kind" enum:"exact,under,over,late,replaced,reorged" doc:"A bank transfer is exact, under, over or, where the bank takes it back, reorged."`
 		Amount    Decimal `json:"amount,omitempty" doc:"In the funding currency; the kind decides when absent."`
 	}
 

@@ -150,6 +150,7 @@ type bankTransfer struct {
 	Reference string      `json:"reference"`
 	Currency  money.Asset `json:"currency"`
 	Units     int64       `json:"units"`
+	Back      bool        `json:"back"` // the bank takes it out again
 }
 
 // transferByBank handles jobBankTransfer. The bank says it once more when the job runs again, by the same name.
@@ -163,7 +164,7 @@ func (s *Service) transferByBank(engine *bankfile.Engine) job.NetHandler {
 		if err != nil {
 			return err
 		}
-		if err := s.playedBank.Bring(in.Name, in.Reference, money.New(in.Currency, in.Units), now); err != nil {
+		if err := s.playedBank.Bring(in.Name, in.Reference, money.New(in.Currency, in.Units), in.Back, now); err != nil {
 			return err
 		}
 		return engine.Collect(ctx, d, j)

@@ -78,7 +78,7 @@ Each event is sent once; what your program answers is printed. In another termin
 }
 
 const (
-	listenEvery = 300 * time.Millisecond
+	listenEvery = 100 * time.Millisecond
 	listenRetry = 2 * time.Second // while the service does not answer
 )
 

@@ -236,6 +236,7 @@ const (
 	ofScenarios
 	ofClaims
 	ofLightning
+	ofOperations
 )
 
 // toldBy are the things whose changes another's event tells, by the prefix of their ids: parts of something that partners know.
@@ -253,14 +254,11 @@ var toldBy = map[string]*struct {
 	"fx":         {"nothing: what the house may exchange is the operator's own matter", nil, ofScenarios},
 	"hit":        {"the hold that it puts on a payroll or payment; whom a list names is told to nobody", nil, ofScenarios},
 	"lni":        {"claim.status_update, of the claim that it pays; before that it is a part of the claim's quote", nil, ofLightning},
-	"merchant":   {"nothing: only the merchant changes its settings, and has the answer", nil, ofClaims},
 	"out":        {"user.payment_status_update, of its payment", nil, ofScenarios},
 	"pob":        {"user.payment_status_update, of the payments in the batch", nil, ofScenarios},
-	"pyr":        {"nothing: only the owner changes payers, and has the answer", nil, ofTriggers},
 	"quo":        {"the quote_refreshed or status_update of the payroll or claim", []string{"expired"}, ofScenarios},
-	"ref":        {"claim.status_update, once money is set aside or paid; an offer and its end are the merchant's own, who has the answer", nil, ofClaims},
-	"stl":        {"nothing: the merchant asks for settlements, and the list of them tells where each stands", nil, ofClaims},
-	"trf":        {"nothing: the balance that it is in, which GET /api/wallets and the funding account show", nil, ofScenarios},
+	"trf":        {"nothing: in suspense, sent back from there, or the house's own, it is no company's", nil, ofScenarios},
+	"trf of com": {"nothing before it is a company's", []string{"credited", "returned"}, ofOperations},
 	"ver":        {"user.kyc_status_update or company.kyb_status_update, of who is verified", nil, ofTriggers},
 }
 
@@ -270,8 +268,9 @@ func checkEvents(t *testing.T, s *Service) (needed map[string]bool) {
 	t.Helper()
 	needed = map[string]bool{}
 	err := s.db.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT h.object_id, h.version, h.to_state, COALESCE(d.object_id, '') FROM history h
+		rows, err := tx.Query(ctx, `SELECT h.object_id, h.version, h.to_state, COALESCE(d.object_id, t.company_id, '') FROM history h
 			LEFT JOIN deposits d ON d.company_id = h.company_id AND d.deposit_id = h.object_id
+			LEFT JOIN transfers t ON t.transfer_id = h.object_id
 			WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.object_id = h.object_id AND (e.sequence = h.version
 				OR e.created_at = h.at AND e.name LIKE 'recipient.%'))`)
 		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
@@ -279,8 +278,8 @@ func checkEvents(t *testing.T, s *Service) (needed map[string]bool) {
 			var version int64
 			err = r.Scan(&object, &version, &to, &paid)
 			prefix, _, _ := strings.Cut(object, "_")
-			if of, _, _ := strings.Cut(paid, "_"); of == "clm" || of == "fx" {
-				prefix = "dep of " + of
+			if of, _, _ := strings.Cut(paid, "_"); of == "clm" || of == "fx" || of == "com" {
+				prefix += " of " + of
 			}
 			needed[prefix] = true
 			if told := toldBy[prefix]; told == nil || slices.Contains(told.never, to) {

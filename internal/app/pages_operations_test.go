@@ -183,6 +183,7 @@ func TestOperations(t *testing.T) {
 			t.Errorf("still paused: %q", why)
 		}
 		o.d.fulfilled(small.PayrollID)
+		checkNeeded(t, checkEvents(t, s), ofOperations)
 
 		// A session is for looking after a quarter of an hour, and for nothing after an hour without use.
 		_, form = webtest.Form(t, second.Get(at).Text, at+"/payouts/pause")

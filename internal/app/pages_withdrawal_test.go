@@ -45,6 +45,12 @@ func TestWithdrawalPages(t *testing.T) {
 		}
 		o.silent(o.says(o.Get(at), "Nothing has been taken out.", "There is none yet."), `name="amount"`)
 		o.vault()
+		for change, want := range map[string]int64{"added": 2, "removed": 1} { // of the seed's too; an app hears of it, but not of where to
+			if n := o.d.count("SELECT COUNT(*) FROM events WHERE company_id = $1 AND object_id = $1 AND name = 'distribution.changed' AND data LIKE $2",
+				o.d.seed.CompanyID, `{"company_id":"`+o.d.seed.CompanyID+`","recipient_id":"","user_id":"","change":"`+change+`","distributions":[{"distribution_id":"%","symbol":"BTC","allocation":0}]}`); n != want {
+				t.Errorf("%d events say that a destination of the company was %s", n, change)
+			}
+		}
 		made := o.d.create(pays("", "1000", o.d.seed.Workers[0].UserID))
 		o.d.deposit(made.PayrollID, "over", "")
 		o.d.fulfilled(made.PayrollID)

@@ -31,7 +31,7 @@ var (
 	errTooSlow       = fault.New(fault.Unavailable, "retry_later", "The chain did not show the payment in time. Look again; it may still come.")
 	errMined         = fault.New(fault.Conflict, "invalid_state", "A block took the payment before it could be replaced. Try again.")
 	errNotByBank     = fault.New(fault.Conflict, "invalid_state", "No bank has paid any of this payment, so none can send it back.")
-	errNotByTransfer = fault.New(fault.Invalid, "invalid_parameter", "A bank transfer is exact, under or over. Move the clock for a late one.").At("body", "/kind")
+	errNotByTransfer = fault.New(fault.Invalid, "invalid_parameter", "A bank transfer is exact, under, over or reorged. Move the clock for a late one.").At("body", "/kind")
 	errPaidOut       = fault.New(fault.Conflict, "already_processing", "This payment is already being paid out.")
 )
 
@@ -49,7 +49,7 @@ const (
 	depositOver     = "over"     // a tenth more
 	depositLate     = "late"     // what is due, after the quote's end: the clock jumps there
 	depositReplaced = "replaced" // what is due, and then taken back by a replacement
-	depositReorged  = "reorged"  // what is due, mined, and then thrown out of the chain with its block; later blocks take it in again
+	depositReorged  = "reorged"  // what is due, mined, and then thrown out of the chain with its block; later blocks take it in again; a bank takes it back
 )
 
 var _ api.Sandbox = (*sandbox)(nil)
@@ -92,7 +92,7 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 		if p, err = x.find(ctx, tx, by, objectID); err != nil {
 			return err
 		}
-		if p.transfer != nil && !slices.Contains([]string{depositExact, depositUnder, depositOver}, kind) {
+		if p.transfer != nil && !slices.Contains([]string{depositExact, depositUnder, depositOver, depositReorged}, kind) {
 			return errNotByTransfer
 		}
 		due, err = depositAmount(ctx, tx, p, kind, amount)
@@ -102,7 +102,7 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 		return "", err
 	}
 	if p.transfer != nil {
-		return x.transfer(ctx, p, due)
+		return x.transfer(ctx, p, due, kind == depositReorged)
 	}
 	hand := x.hand(p.quote.Network)
 	if hand == nil {
@@ -154,14 +154,15 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 	return txid, nil
 }
 
-// transfer has somebody pay to the house's account at the sandbox's bank, and says by which name of the bank's.
-func (x *sandbox) transfer(ctx context.Context, p payable, amount money.Amount) (name string, err error) {
+// transfer has somebody pay to the house's account at the sandbox's bank, which takes it back if it shall, and says by which name of
+// the bank's.
+func (x *sandbox) transfer(ctx context.Context, p payable, amount money.Amount, back bool) (name string, err error) {
 	if x.s.cfg.BankDir != "" || x.s.cfg.BankSFTP != "" {
 		return "", errNotSimulated
 	}
 	return name, x.s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		name = tx.NewID("bnk")
-		job.Enqueue(tx, job.New{CompanyID: p.companyID, Kind: jobBankTransfer, Payload: bankTransfer{name, p.transfer.Reference, amount.Asset(), amount.Units()}})
+		job.Enqueue(tx, job.New{CompanyID: p.companyID, Kind: jobBankTransfer, Payload: bankTransfer{name, p.transfer.Reference, amount.Asset(), amount.Units(), back}})
 		return nil
 	})
 }

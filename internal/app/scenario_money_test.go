@@ -416,7 +416,16 @@ func fundedByBank(d *door) {
 	d.ok("POST", "/api/company/payroll/cancel", `{"payroll_id":"`+dropped.PayrollID+`"}`)
 	d.deposit(dropped.PayrollID, "exact", "101.00")
 	d.until(dropped.PayrollID, "what came late is the company's", func(v scene) bool { return v.Status == "cancelled" && v.FundingState == "over" })
-	for _, kind := range []string{"late", "replaced", "reorged"} {
+	taken := d.create(pays(`"funding_method":"bank",`, "100.00", payee))
+	d.deposit(taken.PayrollID, "reorged", "")
+	d.until(taken.PayrollID, "the bank has taken the money back", func(v scene) bool { return v.deposits("evicted") == 1 })
+	for _, state := range []string{"credited", "returned"} {
+		if n := d.count("SELECT COUNT(*) FROM events WHERE name LIKE 'transfer.%' AND data LIKE $1 AND data LIKE $2",
+			"%"+taken.PayrollID+"%", `%"status":"`+state+`"%"amount":"101.00"%`); n != 1 {
+			d.Errorf("%d events say that the transfer is %s", n, state)
+		}
+	}
+	for _, kind := range []string{"late", "replaced"} {
 		d.refused(422, "invalid_parameter", "POST", "/api/sandbox/deposit", `{"payroll_id":"`+dropped.PayrollID+`","kind":"`+kind+`"}`)
 	}
 	if got, err := d.balanceIn(ledger.CompanyFunds, "", money.USD).Sub(had); err != nil || got.Units() != 4_75+101_00 {

@@ -84,6 +84,15 @@ var triggers = map[string]trigger{
 	"claim.quote_refreshed":       {"creates a claim, lets its quote end and asks for another (moves the clock)", claimThen(outliveClaim, refreshClaim)},
 	"wallet.created":              {"asks for a wallet in a currency that the sandbox holds no money in", refusedWallet},
 	"wallet.status_update":        {"asks for a wallet in a currency that the sandbox holds no money in", refusedWallet},
+	"merchant.settings_update":    {"saves the merchant settings as they are", saveSettings},
+	"payer.created":               {"creates a user and a payer of theirs", func(ctx context.Context, c *demoClient) error { _, _, err := c.makePayer(ctx); return err }},
+	"payer.status_update":         {"creates a user and a payer of theirs, and deletes the payer", deletePayer},
+	"refund.created":              {"creates a claim, pays it too much, and offers what is too much back", claimThen(overpayClaim, offerRefund)},
+	"refund.status_update":        {"creates a claim, pays it too much, and offers what is too much twice: the first offer ends", claimThen(overpayClaim, offerRefund, offerRefund)},
+	"settlement.created":          {"creates a claim and pays it, and settles what it brought", settle(false)},
+	"settlement.status_update":    {"creates a claim and pays it, and settles what it brought to an address (changes the merchant settings meanwhile)", settle(true)},
+	"transfer.received":           {"opens a funding account for a user, and transfers to it", transferIn},
+	"transfer.status_update":      {"creates a payroll that is funded by bank, transfers to it, and has the bank take it back", takeTransferBack},
 	"webhook.status_update":       {"registers an endpoint, disables it and deletes it", disableEndpoint},
 	"webhook.test":                {"has the first endpoint of the company tested", pingFirst},
 }
@@ -165,13 +174,18 @@ func (c *demoClient) makePayee(ctx context.Context) (string, error) {
 	return path[strings.LastIndexByte(path, '/')+1:], c.giveDestination(ctx, path)
 }
 
-// giveDestination has a recipient, whose path this is, paid at a new address.
-func (c *demoClient) giveDestination(ctx context.Context, path string) error {
+// newAddress is one of nobody else's on the simulated chain.
+func newAddress() (string, error) {
 	wallet, err := newWallet("regtest")
 	if err != nil {
-		return err
+		return "", err
 	}
-	address, err := wallet.Deriver().Address(chain.External, 0)
+	return wallet.Deriver().Address(chain.External, 0)
+}
+
+// giveDestination has a recipient, whose path this is, paid at a new address.
+func (c *demoClient) giveDestination(ctx context.Context, path string) error {
+	address, err := newAddress()
 	if err != nil {
 		return err
 	}
@@ -321,57 +335,9 @@ func takeOut(ctx context.Context, c *demoClient) error {
 	if err := payrollThen(pay("over"))(ctx, c); err != nil {
 		return err
 	}
-	for {
-		err := c.post(ctx, "/api/wallets/withdraw", map[string]any{"destination_id": to.Destinations[i].ID, "amount": json.Number("0.0001")}, nil)
-		if err == nil || !strings.Contains(err.Error(), "insufficient_balance") {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-// madeClaim is a claim that a trigger works on.
-type madeClaim struct {
-	ID   string    `json:"claim_id"`
-	From time.Time `json:"valid_from"`
-	To   time.Time `json:"valid_to"`
-}
-
-// claimThen creates a claim and does the steps with it.
-func claimThen(steps ...func(context.Context, *demoClient, madeClaim) error) func(context.Context, *demoClient) error {
-	return func(ctx context.Context, c *demoClient) error {
-		var made madeClaim
-		if err := c.post(ctx, "/api/merchant/claim/create", map[string]any{
-			"payer_id": "trigger", "amount": json.Number("100.00"), "denomination_currency": "USD", "funding_currency": "BTC",
-		}, &made); err != nil {
-			return err
-		}
-		for _, step := range steps {
-			if err := step(ctx, c, made); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-func payClaim(ctx context.Context, c *demoClient, made madeClaim) error {
-	return c.post(ctx, "/api/sandbox/deposit", map[string]string{"claim_id": made.ID, "kind": "exact"}, nil)
-}
-
-func outliveClaim(ctx context.Context, c *demoClient, made madeClaim) error {
-	if err := c.outliveQuote(ctx, made.From, made.To); err != nil {
-		return err
-	}
-	return c.awaitEvent(ctx, "claim.quote_expired", made.ID)
-}
-
-func refreshClaim(ctx context.Context, c *demoClient, made madeClaim) error {
-	return c.post(ctx, "/api/merchant/claim/quote/refresh", map[string]string{"claim_id": made.ID}, nil)
+	return once(ctx, func() error {
+		return c.post(ctx, "/api/wallets/withdraw", map[string]any{"destination_id": to.Destinations[i].ID, "amount": json.Number("0.0001")}, nil)
+	}, "insufficient_balance")
 }
 
 func outlive(ctx context.Context, c *demoClient, p made) error {
@@ -384,6 +350,21 @@ func outlive(ctx context.Context, c *demoClient, p made) error {
 // outliveQuote moves the clock by as long as a quote is held.
 func (c *demoClient) outliveQuote(ctx context.Context, from, to time.Time) error {
 	return c.post(ctx, "/api/sandbox/clock", map[string]int64{"advance_seconds": int64(to.Sub(from)/time.Second) + 1}, nil)
+}
+
+// once does something as soon as it is not refused for these reasons any more.
+func once(ctx context.Context, do func() error, reasons ...string) error {
+	for {
+		err := do()
+		if err == nil || !slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(err.Error(), reason) }) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // awaitEvent waits until an event of a payroll or a claim is there.
@@ -515,17 +496,51 @@ func verifyUser(ctx context.Context, c *demoClient) error {
 }
 
 func openFunding(ctx context.Context, c *demoClient) error {
+	_, err := c.makeFunding(ctx)
+	return err
+}
+
+// makeFunding opens a funding account for a verified user and returns its id.
+func (c *demoClient) makeFunding(ctx context.Context) (string, error) {
 	user, err := c.makeVerified(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	var terms struct {
 		Version string `json:"terms_version"`
 	}
 	if err := c.get(ctx, "/api/user/funding/account/tos?user_id="+user, &terms); err != nil {
+		return "", err
+	}
+	var made struct {
+		ID string `json:"funding_account_id"`
+	}
+	err = c.post(ctx, "/api/user/funding/account", map[string]string{"user_id": user, "currency": "EUR", "terms_version": terms.Version}, &made)
+	return made.ID, err
+}
+
+func transferIn(ctx context.Context, c *demoClient) error {
+	account, err := c.makeFunding(ctx)
+	if err != nil {
 		return err
 	}
-	return c.post(ctx, "/api/user/funding/account", map[string]string{"user_id": user, "currency": "EUR", "terms_version": terms.Version}, nil)
+	return c.post(ctx, "/api/sandbox/bank-deposit", map[string]any{
+		"funding_account_id": account, "amount": json.Number("100.00"), "currency": "EUR", "reference": "trigger-" + uuid.NewString(),
+	}, nil)
+}
+
+func takeTransferBack(ctx context.Context, c *demoClient) error {
+	payee, err := c.makePayee(ctx)
+	if err != nil {
+		return err
+	}
+	var p made
+	if err := c.post(ctx, "/api/company/payroll/create", map[string]any{
+		"currency": "EUR", "funding_method": "bank", "to_pay": []map[string]any{{"user_id": payee, "amount_fiat": json.Number("100.00")}},
+	}, &p); err != nil {
+		return err
+	}
+	return pay("reorged")(ctx, c, p)
 }
 
 // onePixel is a PNG, as small as one can be; a sandbox takes it for a document.
@@ -582,25 +597,39 @@ func verifyCompany(ctx context.Context, c *demoClient) error {
 	return c.post(ctx, at+"/kyb", map[string]string{}, nil)
 }
 
-// writeInvoice has a user write an invoice to a payer, at once or by way of a draft.
-func writeInvoice(ctx context.Context, c *demoClient, draft bool) error {
-	user, err := c.makeUser(ctx)
+// makePayer makes a payer of a user, and returns the ids of both.
+func (c *demoClient) makePayer(ctx context.Context) (user, payer string, err error) {
+	if user, err = c.makeUser(ctx); err != nil {
+		return "", "", err
+	}
+	var made struct {
+		ID string `json:"external_company_id"`
+	}
+	err = c.post(ctx, "/api/user/payer/create", map[string]string{
+		"user_id": user, "name": "Sandbox Client", "company_type": "client", "payroll_invoice_currency": "USD",
+	}, &made)
+	return user, made.ID, err
+}
+
+func deletePayer(ctx context.Context, c *demoClient) error {
+	user, payer, err := c.makePayer(ctx)
 	if err != nil {
 		return err
 	}
-	var payer struct {
-		ID string `json:"external_company_id"`
-	}
-	if err := c.post(ctx, "/api/user/payer/create", map[string]string{
-		"user_id": user, "name": "Sandbox Client", "company_type": "client", "payroll_invoice_currency": "USD",
-	}, &payer); err != nil {
+	return c.post(ctx, "/api/user/payer/delete", map[string]string{"user_id": user, "external_company_id": payer}, nil)
+}
+
+// writeInvoice has a user write an invoice to a payer, at once or by way of a draft.
+func writeInvoice(ctx context.Context, c *demoClient, draft bool) error {
+	user, payer, err := c.makePayer(ctx)
+	if err != nil {
 		return err
 	}
 	var invoice struct {
 		ID string `json:"invoice_id"`
 	}
 	if err := c.post(ctx, "/api/user/invoice/create", map[string]any{
-		"user_id": user, "external_company_id": payer.ID, "draft": draft, "items": []map[string]any{{"description": "Work", "unit_price": 100}},
+		"user_id": user, "external_company_id": payer, "draft": draft, "items": []map[string]any{{"description": "Work", "unit_price": 100}},
 	}, &invoice); err != nil || !draft {
 		return err
 	}

@@ -15,6 +15,12 @@ const (
 	EventCreated = "claim.created"
 	EventStatus  = "claim.status_update"
 	EventPayment = "user.payment_status_update"
+
+	EventRefund           = "refund.created"
+	EventRefundStatus     = "refund.status_update"
+	EventSettlement       = "settlement.created"
+	EventSettlementStatus = "settlement.status_update"
+	EventSettings         = "merchant.settings_update"
 )
 
 // eventData is what every event of a claim tells. Figures are text, as in the answers of the interface.
@@ -123,6 +129,54 @@ func (s *Service) emitStatus(tx *db.Tx, c, was *Claim, v verdict) error {
 		})
 	}
 	return webhook.Emit(tx, webhook.Event{CompanyID: c.CompanyID, Name: EventPayment, ObjectID: c.ID, Sequence: c.Version, Data: p})
+}
+
+// emit tells the merchant where a refund stands. The link, which is as good as the money, and the payer's address are not told.
+func (r *Refund) emit(tx *db.Tx, name string, from RefundState) error {
+	return webhook.Emit(tx, webhook.Event{CompanyID: r.CompanyID, Name: name, ObjectID: r.ID, Sequence: r.Version, Data: struct {
+		RefundID       string      `json:"refund_id"`
+		ClaimID        string      `json:"claim_id"`
+		CompanyID      string      `json:"company_id"`
+		Status         RefundState `json:"status"`
+		PreviousStatus RefundState `json:"previous_status,omitempty"`
+		Currency       money.Asset `json:"currency"`
+		Amount         string      `json:"amount"`
+		TxHash         string      `json:"tx_hash"`
+		ExpiresAt      string      `json:"expires_at"`
+	}{r.ID, r.ClaimID, r.CompanyID, r.State, from, r.Amount.Asset(), r.Amount.String(), r.TxHash, r.ExpiresAt.UTC().Format(time.RFC3339)}})
+}
+
+// emit tells the merchant where a settlement stands.
+func (x *Settlement) emit(tx *db.Tx, name string, from SettlementState) error {
+	return webhook.Emit(tx, webhook.Event{CompanyID: x.CompanyID, Name: name, ObjectID: x.ID, Sequence: x.Version, Data: struct {
+		SettlementID   string          `json:"settlement_id"`
+		CompanyID      string          `json:"company_id"`
+		Status         SettlementState `json:"status"`
+		PreviousStatus SettlementState `json:"previous_status,omitempty"`
+		Currency       money.Asset     `json:"currency"`
+		Amount         string          `json:"amount"`
+		Address        string          `json:"address"` // "" is the company's wallet
+		TxHash         string          `json:"tx_hash"`
+	}{x.ID, x.CompanyID, x.State, from, x.Amount.Asset(), x.Amount.String(), x.Address, x.TxHash}})
+}
+
+// emit tells the company what its settings are now, in the words of their answer.
+func (s *Settings) emit(tx *db.Tx) error {
+	return webhook.Emit(tx, webhook.Event{CompanyID: s.CompanyID, Name: EventSettings, ObjectID: settingsID, Sequence: s.Version, Data: struct {
+		CompanyID     string      `json:"company_id"`
+		ToleranceBps  int64       `json:"tolerance_bps"`
+		Confirmations int64       `json:"confirmations"`
+		Late          LatePolicy  `json:"late_policy"`
+		GraceSeconds  int64       `json:"late_grace_seconds"`
+		SettleIn      money.Asset `json:"settlement_currency"`
+		Schedule      Schedule    `json:"settlement_schedule"`
+		PayoutAddress string      `json:"settlement_address"`
+		SupportEmail  string      `json:"support_email"`
+		Origins       []string    `json:"origins"`
+	}{
+		s.CompanyID, s.ToleranceBps, s.Confirmations, s.Late, s.GraceSeconds, s.SettleIn, s.Schedule, s.PayoutAddress, s.SupportEmail,
+		append([]string{}, s.Origins...),
+	}})
 }
 
 // origins are kept as JSON.

@@ -142,7 +142,7 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return Refund{}, "", err
 	}
 	db.History(tx, r.CompanyID, r.ID, r.Version, "", string(r.State), "offered by "+by.ID)
-	return r, token, nil
+	return r, token, r.emit(tx, EventRefund, "")
 }
 
 // RefundURL is the page where a payer accepts an offer.
@@ -364,7 +364,7 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 	return s.conclude(ctx, tx, f)
 }
 
-// move writes a refund's next version over the very one that was read.
+// move writes a refund's next version over the very one that was read, with its history and its event.
 func (r *Refund) move(ctx context.Context, tx *db.Tx, to RefundState) error {
 	from := r.State
 	r.State = to
@@ -372,5 +372,5 @@ func (r *Refund) move(ctx context.Context, tx *db.Tx, to RefundState) error {
 		return err
 	}
 	db.History(tx, r.CompanyID, r.ID, r.Version, string(from), string(to), "")
-	return nil
+	return r.emit(tx, EventRefundStatus, from)
 }

@@ -28,6 +28,9 @@ const (
 
 const maxOrigins = 10
 
+// settingsID is under what name a company's settings stand in its history and among its events.
+const settingsID = "merchant_settings"
+
 // Settings are what a merchant decided about its claims. A change holds for claims made after it.
 type Settings struct {
 	CompanyID string
@@ -110,8 +113,8 @@ func (s *Service) ChangeSettings(ctx context.Context, tx *db.Tx, by identity.Pri
 		return now, err
 	}
 	now.Version++
-	db.History(tx, now.CompanyID, "merchant_settings", now.Version, "", "changed", "changed by "+by.ID)
-	return now, nil
+	db.History(tx, now.CompanyID, settingsID, now.Version, "", "changed", "changed by "+by.ID)
+	return now, now.emit(tx)
 }
 
 func (s *Settings) apply(change Change, network string) error {

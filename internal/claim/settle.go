@@ -121,6 +121,9 @@ func (s *Service) settle(ctx context.Context, tx *db.Tx, settings Settings, amou
 		return x, err
 	}
 	db.History(tx, x.CompanyID, x.ID, x.Version, "", string(x.State), reason)
+	if err := x.emit(tx, EventSettlement, ""); err != nil {
+		return x, err
+	}
 	if err := ledger.Post(tx, ledger.Journal{
 		CompanyID: x.CompanyID, SourceType: "settlement", SourceID: x.ID, Purpose: "settle",
 		Lines: []ledger.Line{ledger.Debit(ledger.MerchantPayable, "", amount), to},
@@ -209,7 +212,7 @@ func followSettlement(ctx context.Context, tx *db.Tx, companyID, id string) erro
 		return err
 	}
 	db.History(tx, x.CompanyID, x.ID, x.Version, string(from), string(x.State), "")
-	return nil
+	return x.emit(tx, EventSettlementStatus, from)
 }
 
 // Settlements pages a company's settlements, newest first, and says how many there are in all.

@@ -59,8 +59,11 @@ func state(d *Distribution) (json.RawMessage, error) {
 	return json.Marshal(State{d.Kind, d.Symbol, d.Network, d.Data, d.Allocation})
 }
 
+const eventChanged = "distribution.changed"
+
 // changedEvent is what partners hear. Where the money goes is for the payee to know, so it says what was changed and not to what.
 type changedEvent struct {
+	CompanyID     string         `json:"company_id,omitempty"` // where they are the company's own
 	RecipientID   string         `json:"recipient_id"`
 	UserID        string         `json:"user_id"`
 	Change        string         `json:"change"`
@@ -101,7 +104,7 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner recipient
 		}
 	}
 	if by.CompanyID != "" {
-		if err := webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: by.CompanyID, Name: "distribution.changed", ObjectID: owner.ID, Data: e}); err != nil {
+		if err := webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: by.CompanyID, Name: eventChanged, ObjectID: owner.ID, Data: e}); err != nil {
 			return err
 		}
 	}
@@ -117,6 +120,13 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner recipient
 		Key:  owner.ID + "/" + strconv.FormatInt(version, 10),
 		Data: mail.DestinationChangedData{Name: owner.Name, Change: action, Destination: label, At: tx.Now()},
 	})
+}
+
+// TellCompany tells a company that a destination of its own was added or removed.
+func TellCompany(ctx context.Context, tx *db.Tx, companyID, action string, d Distribution) error {
+	return webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: companyID, Name: eventChanged, ObjectID: companyID, Data: changedEvent{
+		CompanyID: companyID, Change: action, Distributions: []changedShare{{d.ID, d.Symbol, d.Allocation}},
+	}})
 }
 
 // History reads the changes of an owner that the principal may act for, the newest first, and says how many there are.

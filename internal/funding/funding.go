@@ -449,6 +449,11 @@ func credit(ctx context.Context, tx *db.Tx, a Account, r Receipt) (receiptID str
 		}
 		return id, err
 	}
+	db.History(tx, a.OwnerID, id, 1, "", Credited, "")
+	told := Transfer{CompanyID: a.CompanyID, ID: id, Status: Credited, Currency: a.Currency, Amount: r.Amount.String()}
+	if err := told.Emit(tx, a.OwnerID, 1); err != nil {
+		return "", err
+	}
 	return id, ledger.Post(tx, ledger.Journal{
 		CompanyID: a.OwnerID, SourceType: sourceType, SourceID: id, Purpose: "credit",
 		Lines: []ledger.Line{ledger.Debit(ledger.Bank, a.Provider, r.Amount), ledger.Credit(ledger.CompanyFunds, "", r.Amount)},

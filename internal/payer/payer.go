@@ -19,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // Status is whether a payer may still be used.
@@ -28,6 +29,12 @@ type Status string
 const (
 	Active  Status = "active"
 	Deleted Status = "deleted"
+)
+
+// Events of this package.
+const (
+	EventCreated = "payer.created"
+	EventStatus  = "payer.status_update"
 )
 
 // What a payer is to its owner.
@@ -48,6 +55,7 @@ var (
 type Payer struct {
 	OwnerID   string
 	ID        string
+	CompanyID string // for which it was made: it hears of what happens to it. "" where nobody does
 	Name      string
 	Email     string
 	Type      string      // Employer or Client
@@ -89,15 +97,18 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	if err != nil {
 		return Payer{}, err
 	}
-	p := Payer{OwnerID: owner.ID, ID: tx.NewID("pyr"), Status: Active, Version: 1, CreatedAt: tx.Now()}
+	p := Payer{OwnerID: owner.ID, ID: tx.NewID("pyr"), CompanyID: owner.CompanyID, Status: Active, Version: 1, CreatedAt: tx.Now()}
 	if err := p.apply(c); err != nil {
 		return Payer{}, err
 	}
 	if err := p.seal(s); err != nil {
 		return Payer{}, err
 	}
+	if err := insert(ctx, tx, p); err != nil {
+		return Payer{}, err
+	}
 	db.History(tx, p.OwnerID, p.ID, p.Version, "", string(p.Status), "created")
-	return p, insert(ctx, tx, p)
+	return p, p.emit(tx, EventCreated, "")
 }
 
 // Update changes what the request gives and leaves the rest alone. A payer that becomes of the other type loses what only
@@ -177,8 +188,30 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id st
 	if err := remove(ctx, tx, &p); err != nil {
 		return err
 	}
+	p.Status = Deleted
 	db.History(tx, p.OwnerID, p.ID, p.Version, string(Active), string(Deleted), "deleted")
-	return nil
+	return p.emit(tx, EventStatus, Active)
+}
+
+// emit tells the company for which the payer was made what became of it; the details are the owner's own.
+func (p *Payer) emit(tx *db.Tx, name string, from Status) error {
+	if p.CompanyID == "" { // a user who acts for nobody has nobody to be told
+		return nil
+	}
+	d := struct {
+		ExternalCompanyID string      `json:"external_company_id"`
+		CompanyID         string      `json:"company_id"`
+		UserID            string      `json:"user_id"` // "" for a company's payer
+		Name              string      `json:"name"`
+		Type              string      `json:"company_type"`
+		Currency          money.Asset `json:"payroll_invoice_currency"`
+		Status            Status      `json:"status"`
+		PreviousStatus    Status      `json:"previous_status,omitempty"`
+	}{ExternalCompanyID: p.ID, CompanyID: p.CompanyID, Name: p.Name, Type: p.Type, Currency: p.Currency, Status: p.Status, PreviousStatus: from}
+	if p.OwnerID != p.CompanyID {
+		d.UserID = p.OwnerID
+	}
+	return webhook.Emit(tx, webhook.Event{CompanyID: p.CompanyID, Name: name, ObjectID: p.ID, Sequence: p.Version, Data: d})
 }
 
 // apply checks all that is given and takes it over.

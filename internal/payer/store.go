@@ -8,12 +8,14 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-const columns = "payer_id, name, email, company_type, currency, website, details, status, version, created_at"
+const columns = "payer_id, company_id, name, email, company_type, currency, website, details, status, version, created_at"
 
-const insertRow = `INSERT INTO payers (owner_id, ` + columns + `, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)`
+const insertRow = `INSERT INTO payers (owner_id, ` + columns + `, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12)`
 
 func values(p Payer) []any {
-	return []any{p.OwnerID, p.ID, p.Name, p.Email, p.Type, string(p.Currency), p.Website, p.sealed, string(p.Status), p.Version, db.Micros(p.CreatedAt)}
+	return []any{
+		p.OwnerID, p.ID, p.CompanyID, p.Name, p.Email, p.Type, string(p.Currency), p.Website, p.sealed, string(p.Status), p.Version, db.Micros(p.CreatedAt),
+	}
 }
 
 // Ensure writes p, without details, unless its owner already has a payer with this id, which is then left as it is. It says
@@ -36,7 +38,7 @@ func scan(ownerID string, scan func(...any) error) (Payer, error) {
 	p := Payer{OwnerID: ownerID}
 	var currency, status string
 	var created int64
-	err := scan(&p.ID, &p.Name, &p.Email, &p.Type, &currency, &p.Website, &p.sealed, &status, &p.Version, &created)
+	err := scan(&p.ID, &p.CompanyID, &p.Name, &p.Email, &p.Type, &currency, &p.Website, &p.sealed, &status, &p.Version, &created)
 	p.Currency, p.Status, p.CreatedAt = money.Asset(currency), Status(status), db.Time(created)
 	return p, err
 }

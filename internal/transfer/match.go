@@ -38,7 +38,7 @@ func (t *Transfer) match(ctx context.Context, tx *db.Tx) error {
 			t.Reason = ReasonCurrency
 			return nil
 		}
-		t.State, t.Reason, t.OwnerID = Credited, ReasonAccount, account.OwnerID
+		t.State, t.Reason, t.OwnerID, t.CompanyID = Credited, ReasonAccount, account.OwnerID, account.CompanyID
 		break
 	}
 	named := t.named()
@@ -80,9 +80,10 @@ func letters(s string) string {
 // byReference finds the one owner of what the payer named.
 func (t *Transfer) byReference(ctx context.Context, tx *db.Tx, named []string) error {
 	var owners []string
-	add := func(id string) {
+	var told string
+	add := func(id, company string) {
 		if id != "" && !slices.Contains(owners, id) {
-			owners = append(owners, id)
+			owners, told = append(owners, id), company
 		}
 	}
 	for _, id := range named {
@@ -92,26 +93,26 @@ func (t *Transfer) byReference(ctx context.Context, tx *db.Tx, named []string) e
 			if err != nil && !isUnknown(err) {
 				return err
 			}
-			add(c.ID)
+			add(c.ID, c.ID)
 		case strings.HasPrefix(id, "inv_"):
 			found, err := invoice.Named(ctx, tx, []string{id})
 			if err != nil {
 				return err
 			}
-			add(found[id].UserID)
+			add(found[id].UserID, found[id].CompanyID)
 		default:
 			company, err := payroll.CompanyOf(ctx, tx, id)
 			if err != nil {
 				return err
 			}
-			add(company)
+			add(company, company)
 		}
 	}
 	switch len(owners) {
 	case 0:
 		return nil
 	case 1:
-		t.State, t.Reason, t.OwnerID = Credited, ReasonReference, owners[0]
+		t.State, t.Reason, t.OwnerID, t.CompanyID = Credited, ReasonReference, owners[0], told
 		return nil
 	}
 	t.Reason = ReasonAmbiguous
@@ -230,7 +231,7 @@ func Assign(ctx context.Context, tx *db.Tx, id, to string) (Transfer, error) {
 }
 
 // give finds the owner of what an id names, and what of theirs the transfer pays.
-func (t *Transfer) give(ctx context.Context, tx *db.Tx, to string) error {
+func (t *Transfer) give(ctx context.Context, tx *db.Tx, to string) (err error) {
 	kind, _, _ := strings.Cut(to, "_")
 	switch kind {
 	case "inv":
@@ -246,26 +247,27 @@ func (t *Transfer) give(ctx context.Context, tx *db.Tx, to string) error {
 		if !slices.ContainsFunc(open, func(o invoice.Invoice) bool { return o.ID == to }) {
 			return errInvoice
 		}
-		t.OwnerID = v.UserID
+		t.OwnerID, t.CompanyID = v.UserID, v.CompanyID
 		return t.count(ctx, tx, v)
 	case "pyr":
 		p, err := payer.ByID(ctx, tx, to)
 		if isUnknown(err) {
 			return errOwner
 		}
-		t.OwnerID, t.PayerID = p.OwnerID, p.ID
+		t.OwnerID, t.CompanyID, t.PayerID = p.OwnerID, p.CompanyID, p.ID
 		return err
 	case "prl":
 		company, err := payroll.CompanyOf(ctx, tx, to)
 		if err != nil || company == "" {
 			return cmp.Or(err, error(errOwner))
 		}
-		t.OwnerID, t.PayrollID = company, to
+		t.OwnerID, t.CompanyID, t.PayrollID = company, company, to
 		t.funds, err = payroll.TakesTransfer(ctx, tx, company, to, t.Amount.Asset())
 		return err
 	}
 	t.OwnerID = to
-	return isOwner(ctx, tx, to)
+	t.CompanyID, err = toldOf(ctx, tx, to)
+	return err
 }
 
 // SendBack books that the operator has the bank send a transfer in suspense back to where it came from. When the statement shows
@@ -281,21 +283,24 @@ func SendBack(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
 	return t, t.giveBack(ctx, tx, ReasonOperator)
 }
 
-// isOwner refuses an id that is no company's and no user's.
-func isOwner(ctx context.Context, tx *db.Tx, id string) error {
-	if id == ledger.House {
-		return nil
-	}
-	var err error
-	if strings.HasPrefix(id, "com_") {
+// toldOf is the company that hears of an owner's transfers: itself, or the one that the user belongs to. It refuses an id that is no
+// company's and no user's.
+func toldOf(ctx context.Context, tx *db.Tx, id string) (company string, err error) {
+	switch {
+	case id == ledger.House:
+		return "", nil
+	case strings.HasPrefix(id, "com_"):
 		_, err = identity.CompanyByID(ctx, tx, id)
-	} else {
-		_, err = identity.GetUser(ctx, tx, nil, id)
+		company = id
+	default:
+		var u identity.User
+		u, err = identity.GetUser(ctx, tx, nil, id)
+		company = u.CompanyID
 	}
 	if isUnknown(err) {
-		return errOwner
+		err = errOwner
 	}
-	return err
+	return company, err
 }
 
 func isUnknown(err error) bool { return errors.Is(err, fault.NotFoundErr) }

@@ -10,7 +10,7 @@ import (
 )
 
 const columns = `transfer_id, bank_account, number, currency, amount, booked_on, debtor, debtor_account, lines, likeness, seen, state, reason,
-	owner_id, payer_id, invoice_id, invoice_part, payroll_id, version, created_at`
+	owner_id, company_id, payer_id, invoice_id, invoice_part, payroll_id, version, created_at`
 
 // tail is the end of an account number: enough to tell it from others.
 func tail(number string) string {
@@ -25,9 +25,9 @@ func insert(ctx context.Context, tx *db.Tx, t Transfer, names []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "INSERT INTO transfers ("+columns+", updated_at) VALUES "+db.Placeholders(1, 21, 1),
+	if _, err := tx.Exec(ctx, "INSERT INTO transfers ("+columns+", updated_at) VALUES "+db.Placeholders(1, 22, 1),
 		t.ID, t.BankAccount, tail(t.Number), string(t.Amount.Asset()), t.Amount.Units(), t.BookedOn, t.Debtor, tail(t.DebtorAccount), string(lines), t.likeness,
-		t.seen, string(t.State), t.Reason, t.OwnerID, t.PayerID, t.InvoiceID, t.part.Units(), t.PayrollID, t.Version, db.Micros(t.CreatedAt), db.Micros(tx.Now())); err != nil {
+		t.seen, string(t.State), t.Reason, t.OwnerID, t.CompanyID, t.PayerID, t.InvoiceID, t.part.Units(), t.PayrollID, t.Version, db.Micros(t.CreatedAt), db.Micros(tx.Now())); err != nil {
 		return err
 	}
 	return insertNames(ctx, tx, t, names)
@@ -58,7 +58,7 @@ func scan(scan func(...any) error) (t Transfer, err error) {
 	var currency, lines, state string
 	var amount, part, created int64
 	if err := scan(&t.ID, &t.BankAccount, &t.Number, &currency, &amount, &t.BookedOn, &t.Debtor, &t.DebtorAccount, &lines, &t.likeness, &t.seen, &state,
-		&t.Reason, &t.OwnerID, &t.PayerID, &t.InvoiceID, &part, &t.PayrollID, &t.Version, &created); err != nil {
+		&t.Reason, &t.OwnerID, &t.CompanyID, &t.PayerID, &t.InvoiceID, &part, &t.PayrollID, &t.Version, &created); err != nil {
 		return t, err
 	}
 	a := money.Asset(currency)
@@ -117,8 +117,9 @@ func setSeen(ctx context.Context, tx *db.Tx, t Transfer, seen string) error {
 // update writes what can change of a transfer as its next version, provided that nobody else has written one.
 func update(ctx context.Context, tx *db.Tx, t *Transfer, from State) error {
 	n, err := tx.Exec(ctx, `UPDATE transfers SET state = $1, reason = $2, owner_id = $3, payer_id = $4, invoice_id = $5, invoice_part = $6,
-		payroll_id = $7, version = version + 1, updated_at = $8 WHERE transfer_id = $9 AND version = $10 AND state = $11`,
-		string(t.State), t.Reason, t.OwnerID, t.PayerID, t.InvoiceID, t.part.Units(), t.PayrollID, db.Micros(tx.Now()), t.ID, t.Version, string(from))
+		payroll_id = $7, company_id = $8, version = version + 1, updated_at = $9 WHERE transfer_id = $10 AND version = $11 AND state = $12`,
+		string(t.State), t.Reason, t.OwnerID, t.PayerID, t.InvoiceID, t.part.Units(), t.PayrollID, t.CompanyID, db.Micros(tx.Now()), t.ID, t.Version,
+		string(from))
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -81,6 +82,7 @@ type Transfer struct {
 	State         State
 	Reason        string
 	OwnerID       string // "" in suspense
+	CompanyID     string // that hears of it: the owner, or whom the user's things are made for; "" for nobody
 	PayerID       string // of the owner, "" where none was recognised
 	InvoiceID     string // that it pays, "" for none
 	PayrollID     string // that the payer named, "" for none
@@ -287,6 +289,9 @@ func (it *item) book(ctx context.Context, tx *db.Tx, told map[string]bool, s *Su
 			ledger.Debit(ledger.Bank, t.BankAccount, t.Amount), ledger.Credit(ledger.SuspenseUnknown, t.ID, t.Amount))
 	}
 	s.Credited++
+	if err := t.emit(tx, ""); err != nil {
+		return "", err
+	}
 	return t.ID, t.credit(ctx, tx)
 }
 
@@ -439,7 +444,7 @@ func (t *Transfer) post(tx *db.Tx, purpose, owner string, lines ...ledger.Line) 
 	return ledger.Post(tx, ledger.Journal{CompanyID: owner, SourceType: source, SourceID: t.ID, Purpose: purpose, Lines: lines})
 }
 
-// move takes a transfer on from the version that was read, with its history.
+// move takes a transfer on from the version that was read, with its history and its event.
 func (t *Transfer) move(ctx context.Context, tx *db.Tx, to State, reason string) error {
 	from := t.State
 	t.State, t.Reason = to, reason
@@ -447,5 +452,16 @@ func (t *Transfer) move(ctx context.Context, tx *db.Tx, to State, reason string)
 		return err
 	}
 	db.History(tx, ledger.House, t.ID, t.Version, string(from), string(to), reason)
-	return nil
+	if from == Suspense {
+		from = "" // which was nobody's: the owner hears of it for the first time
+	}
+	return t.emit(tx, from)
+}
+
+// emit tells the company of a transfer; what nobody owns is told to nobody.
+func (t *Transfer) emit(tx *db.Tx, from State) error {
+	return funding.Transfer{
+		CompanyID: t.CompanyID, ID: t.ID, Status: string(t.State), PreviousStatus: string(from), Currency: t.Amount.Asset(), Amount: t.Amount.String(),
+		PayrollID: t.PayrollID, InvoiceID: t.InvoiceID, ExternalCompanyID: t.PayerID,
+	}.Emit(tx, t.OwnerID, t.Version)
 }

@@ -122,8 +122,12 @@ func (s *Service) RemoveDestination(ctx context.Context, tx *db.Tx, by identity.
 	return d.tell(ctx, tx, company, mail.Removed)
 }
 
-// tell writes to the company and to everybody who may change where its money goes: one of them notices when nobody meant it.
+// tell leaves the event, and writes to the company and to everybody who may change where its money goes: one of them notices when
+// nobody meant it.
 func (d Destination) tell(ctx context.Context, tx *db.Tx, company identity.Company, change string) error {
+	if err := distribution.TellCompany(ctx, tx, company.ID, change, d.To); err != nil {
+		return err
+	}
 	to := map[string]string{company.Email: company.Name}
 	members, err := account.Members(ctx, tx, company.ID)
 	if err != nil {

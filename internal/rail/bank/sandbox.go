@@ -264,11 +264,17 @@ func (s *Sandbox) Return(number int64, position int, a money.Amount, ach bool, r
 	return s.statement(o.id, []iso20022.Entry{returnEntry(o, reason, now)}, now)
 }
 
-// Bring has money come to the house's account, by a name of the bank's own and with a reference in the sender's words.
-func (s *Sandbox) Bring(name, reference string, a money.Amount, now time.Time) error {
-	return s.statement(name, []iso20022.Entry{{Reference: name, Amount: a, Credit: true, Booked: now, Valued: now, Servicer: name,
+// Bring has money come to the house's account, by a name of the bank's own and with a reference in the sender's words; with back the
+// bank takes it out again.
+func (s *Sandbox) Bring(name, reference string, a money.Amount, back bool, now time.Time) error {
+	entries := []iso20022.Entry{{Reference: name, Amount: a, Credit: true, Booked: now, Valued: now, Servicer: name,
 		Type:    iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "ESCT"},
-		Details: []iso20022.Detail{{EndToEndID: "NOTPROVIDED", Amount: a, Credit: true, Debtor: iso20022.Party{Name: "A Sandbox Company"}, Remittance: []string{reference}}}}}, now)
+		Details: []iso20022.Detail{{EndToEndID: "NOTPROVIDED", Amount: a, Credit: true, Debtor: iso20022.Party{Name: "A Sandbox Company"}, Remittance: []string{reference}}}}}
+	if back {
+		entries = append(entries, iso20022.Entry{Reference: name + "R", Amount: a, Reversal: true, Booked: now, Valued: now, Servicer: name,
+			Type: iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "ESCT"}})
+	}
+	return s.statement(name, entries, now)
 }
 
 // leave puts an answer where it is looked for, whole.

@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/stipend/stipend/internal/money"
+)
+
+// madeClaim is a claim that a trigger works on.
+type madeClaim struct {
+	ID   string    `json:"claim_id"`
+	From time.Time `json:"valid_from"`
+	To   time.Time `json:"valid_to"`
+}
+
+// claimThen creates a claim and does the steps with it.
+func claimThen(steps ...func(context.Context, *demoClient, madeClaim) error) func(context.Context, *demoClient) error {
+	return func(ctx context.Context, c *demoClient) error {
+		var made madeClaim
+		if err := c.post(ctx, "/api/merchant/claim/create", map[string]any{
+			"payer_id": "trigger", "amount": json.Number("100.00"), "denomination_currency": "USD", "funding_currency": "BTC",
+		}, &made); err != nil {
+			return err
+		}
+		for _, step := range steps {
+			if err := step(ctx, c, made); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func payClaim(ctx context.Context, c *demoClient, made madeClaim) error {
+	return c.post(ctx, "/api/sandbox/deposit", map[string]string{"claim_id": made.ID, "kind": "exact"}, nil)
+}
+
+func overpayClaim(ctx context.Context, c *demoClient, made madeClaim) error {
+	return c.post(ctx, "/api/sandbox/deposit", map[string]string{"claim_id": made.ID, "kind": "over"}, nil)
+}
+
+// offerRefund offers what a claim has too much, once it is confirmed.
+func offerRefund(ctx context.Context, c *demoClient, made madeClaim) error {
+	return once(ctx, func() error {
+		return c.post(ctx, "/api/merchant/claim/refund", map[string]string{"claim_id": made.ID}, nil)
+	}, "invalid_state")
+}
+
+// settingsOfClaims are the settings that triggers touch.
+type settingsOfClaims struct {
+	Currency string `json:"settlement_currency"`
+	Address  string `json:"settlement_address"`
+}
+
+func saveSettings(ctx context.Context, c *demoClient) error {
+	var now settingsOfClaims
+	if err := c.get(ctx, "/api/merchant/settings", &now); err != nil {
+		return err
+	}
+	return c.post(ctx, "/api/merchant/settings", now, nil)
+}
+
+// settle settles what a claim brought: to the company's wallet, or in bitcoin to an address, where the settlement ends when the
+// payout is confirmed.
+func settle(toAddress bool) func(context.Context, *demoClient) error {
+	return func(ctx context.Context, c *demoClient) (err error) {
+		var before settingsOfClaims
+		if err := c.get(ctx, "/api/merchant/settings", &before); err != nil {
+			return err
+		}
+		to := settingsOfClaims{Currency: string(money.BTC)}
+		if toAddress {
+			if to.Address, err = newAddress(); err != nil {
+				return err
+			}
+		}
+		if err := c.post(ctx, "/api/merchant/settings", to, nil); err != nil {
+			return err
+		}
+		defer func() { // also when it took too long
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			err = errors.Join(err, c.post(ctx, "/api/merchant/settings", before, nil))
+		}()
+		return claimThen(payClaim, func(ctx context.Context, c *demoClient, _ madeClaim) error {
+			return once(ctx, func() error {
+				return c.post(ctx, "/api/merchant/settlements", map[string]string{"currency": string(money.BTC)}, nil)
+			}, "insufficient_balance", "amount_too_small")
+		})(ctx, c)
+	}
+}
+
+func outliveClaim(ctx context.Context, c *demoClient, made madeClaim) error {
+	if err := c.outliveQuote(ctx, made.From, made.To); err != nil {
+		return err
+	}
+	return c.awaitEvent(ctx, "claim.quote_expired", made.ID)
+}
+
+func refreshClaim(ctx context.Context, c *demoClient, made madeClaim) error {
+	return c.post(ctx, "/api/merchant/claim/quote/refresh", map[string]string{"claim_id": made.ID}, nil)
+}
