@@ -180,10 +180,12 @@ var reference = map[string]string{
 	"quotes": "its keys start with the company, but expiry asks which have ended, whoever's they are",
 	"rates":  "a market price is the same for everybody",
 
-	"payers":         "a user's or a company's; the operator names one by its id",
-	"transfers":      "the bank says what came in, not for whom",
-	"transfer_names": "the bank says what came in, not for whom",
-	"payrolls":       "its keys start with the company, but who transfers money names a pay run by its id only",
+	"payers":          "a user's or a company's; the operator names one by its id",
+	"transfers":       "the bank says what came in, not for whom",
+	"transfer_names":  "the bank says what came in, not for whom",
+	"bank_statements": "what a bank says of an account of the house, which is no company's",
+	"bank_entries":    "what a bank says of an account of the house, which is no company's",
+	"payrolls":        "its keys start with the company, but who transfers money names a pay run by its id only",
 
 	"ledger_house":       "what the house owns, which is no company's",
 	"ledger_house_moves": "its key starts with the company, but what the house owns is added up over all of them",

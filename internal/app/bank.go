@@ -104,13 +104,13 @@ func (s *Service) banker() (*bankfile.Engine, error) {
 		data, err := distribution.Reveal(s.sealer, d)
 		return bankfile.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
 	}}
-	c.Credits = func(ctx context.Context, d *db.DB, statement io.Reader) ([]string, error) {
-		sum, err := transfer.Import(ctx, d, statement)
+	c.Statement = func(ctx context.Context, d *db.DB, statement io.Reader) ([]string, error) {
+		_, err := transfer.Import(ctx, d, statement, c.Accounts)
 		var refused *fault.Fault
 		if errors.As(err, &refused) {
-			return append(sum.Problems, refused.Error()), nil // reading it again would not help
+			return []string{refused.Error()}, nil // reading it again would not help
 		}
-		return sum.Problems, err
+		return nil, err
 	}
 	if drop == nil && s.cfg.Env == Sandbox {
 		root, err := s.sandboxBank()

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +25,7 @@ const (
 )
 
 // errDiffers is a comparison that found differences.
-var errDiffers = errors.New("the books and the chain differ")
+var errDiffers = errors.New("the books and the world differ")
 
 // reconcile compares until nothing differs, or what does has stayed.
 func reconcile(ctx context.Context, d *db.DB, w operator.World) (r operator.Report, err error) {
@@ -51,6 +52,10 @@ func (s *Service) reconcileNow(ctx context.Context) error {
 	for _, a := range s.evms {
 		w.Accounts = append(w.Accounts, a.node)
 	}
+	var err error
+	if w.Banks, err = s.cfg.houseAccounts(); err != nil {
+		return err
+	}
 	r, err := reconcile(ctx, s.db, w)
 	if err != nil {
 		return err
@@ -63,7 +68,7 @@ func (s *Service) reconcileNow(ctx context.Context) error {
 func (s *Service) judge(ctx context.Context, r operator.Report) error {
 	stop := ""
 	for _, d := range r.Differences {
-		s.log.ErrorContext(ctx, "the books and the chain differ", "kind", d.Kind, "object", d.Object, "books", d.Books, "world", d.World)
+		s.log.ErrorContext(ctx, "the books and the world differ", "kind", d.Kind, "object", d.Object, "books", d.Books, "world", d.World)
 		if d.Kind == operator.CoinMissing || d.Kind == operator.BooksWrong {
 			stop = "reconciliation " + r.ID + " found " + d.Kind + " " + d.Object
 		}
@@ -98,6 +103,8 @@ func (c asked) node(d *db.DB) (chain.Keeper, error) {
 type ReconcileCmd struct {
 	Storage
 	asked
+	banks
+	JSON       bool              `name:"json" help:"The report as JSON."`
 	Env        string            `default:"sandbox" enum:"sandbox,production" env:"STIPEND_ENV" placeholder:"ENV" help:"sandbox (default) or production."`
 	EVMRPC     map[string]string `name:"evm-rpc" env:"STIPEND_EVM_RPC" mapsep:";" placeholder:"NETWORK=URL" help:"Nodes of networks of accounts, as serve has them. Default in a sandbox: the simulated network."`
 	EVMChainID map[string]uint64 `name:"evm-chain-id" env:"STIPEND_EVM_CHAIN_ID" mapsep:";" placeholder:"NETWORK=N" help:"Chain id of a test network, as serve has it."`
@@ -108,7 +115,8 @@ type ReconcileCmd struct {
 func (ReconcileCmd) Help() string {
 	return `Each coin that the books rest on is asked for at the node, each deposit and payout is looked for in the chain, and what the coins are
 worth is compared with the hot wallet's account. On each network of accounts, what all of our accounts held at the newest block up to which
-everything is booked is compared with account 1006. Workers do the same every hour. The report is kept; operators read it at
+everything is booked is compared with account 1006. Account 1020 is compared with the bank's statements that were taken in: each booking,
+the sequence of the statements, the balances. Workers do the same every hour. The report is kept; operators read it at
 /operations/reconciliation. What is booked while the command runs may differ for seconds, so it looks three times.`
 }
 
@@ -120,6 +128,9 @@ func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 			return err
 		}
 		w := operator.World{Chain: chainName, Node: node}
+		if w.Banks, err = c.accounts(); err != nil {
+			return err
+		}
 		networks, err := Config{Env: c.Env, EVM: EVM{EVMRPC: c.EVMRPC, EVMChainID: c.EVMChainID, EVMToken: c.EVMToken}}.complete().openNetworks(d)
 		if err != nil {
 			return err
@@ -130,6 +141,14 @@ func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 		r, err := reconcile(ctx, d, w)
 		if err != nil {
 			return err
+		}
+		if c.JSON {
+			out := json.NewEncoder(std.Out)
+			out.SetIndent("", "  ")
+			if err := out.Encode(r); err != nil || r.Clean() {
+				return err
+			}
+			return errDiffers
 		}
 		return printReconciliation(std.Out, r)
 	})

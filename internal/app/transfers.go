@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/transfer"
 )
 
@@ -20,19 +21,33 @@ type TransfersCmd struct {
 	SendBack TransfersSendBackCmd `cmd:"" help:"Book that the bank sends a transfer in suspense back."`
 }
 
+// banks are the house's accounts, for a command.
+type banks struct {
+	BankAccounts string `env:"STIPEND_BANK_ACCOUNTS" placeholder:"FILE" help:"The accounts of the house, as serve has them. Default: the sandbox's."`
+}
+
+func (b banks) accounts() ([]bank.Account, error) {
+	return Config{Env: Sandbox, BankAccounts: b.BankAccounts}.houseAccounts()
+}
+
 // TransfersImportCmd reads files of the bank.
 type TransfersImportCmd struct {
 	Storage
+	banks
 	Files []string `arg:"" help:"The files; - is the standard input."`
 }
 
 // Run books each file. One that cannot be read does not keep the others; what was booked before it broke off stays, and reading it
 // again goes on from there.
 func (c TransfersImportCmd) Run(ctx context.Context, std Streams) error {
+	accounts, err := c.accounts()
+	if err != nil {
+		return err
+	}
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
 		var problems []error
 		for _, name := range c.Files {
-			if err := importFile(ctx, d, std, name); err != nil {
+			if err := importFile(ctx, d, std, name, accounts); err != nil {
 				problems = append(problems, fmt.Errorf("%s: %w", name, plain(err)))
 			}
 		}
@@ -40,7 +55,7 @@ func (c TransfersImportCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-func importFile(ctx context.Context, d *db.DB, std Streams, name string) error {
+func importFile(ctx context.Context, d *db.DB, std Streams, name string, accounts []bank.Account) error {
 	in := std.In
 	if name != "-" {
 		f, err := os.Open(name)
@@ -50,7 +65,7 @@ func importFile(ctx context.Context, d *db.DB, std Streams, name string) error {
 		defer func() { _ = f.Close() }() // it was read only
 		in = f
 	}
-	s, err := transfer.Import(ctx, d, in)
+	s, err := transfer.Import(ctx, d, in, accounts)
 	fmt.Fprintf(std.Out, "%s: %d credited, %d in suspense, %d gone back; %d known before, %d of no concern.\n",
 		name, s.Credited, s.Suspense, s.Returned, s.Known, s.Others)
 	for _, p := range s.Problems {

@@ -50,3 +50,6 @@ func TakenBack(ctx context.Context, tx *db.Tx, companyID, account, transferID st
 
 // ByBank says that a deposit came by a bank, not on a chain.
 func (d Deposit) ByBank() bool { return !d.Amount.Asset().IsCrypto() }
+
+// Transfers are the transfers that deposits by bank came by, by the deposits' ids.
+func Transfers(ctx context.Context, tx *db.Tx) (map[string]string, error) { return transfers(ctx, tx) }

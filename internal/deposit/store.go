@@ -199,3 +199,15 @@ func outpoints(ctx context.Context, tx *db.Tx, query string, args ...any) ([]cha
 		return o, err
 	})
 }
+
+func transfers(ctx context.Context, tx *db.Tx) (map[string]string, error) {
+	rows, err := tx.Query(ctx, "SELECT deposit_id, txid FROM deposits WHERE address = '' AND txid LIKE 'trf_%'")
+	of := map[string]string{}
+	_, err = db.Collect(rows, err, func(r *db.Rows) (struct{}, error) {
+		var id, transfer string
+		err := r.Scan(&id, &transfer)
+		of[id] = transfer
+		return struct{}{}, err
+	})
+	return of, err
+}

@@ -214,6 +214,31 @@ func Places(ctx context.Context, tx *db.Tx, c Code) ([]Place, error) {
 	})
 }
 
+// Move is what one source moved at one place of an account.
+type Move struct {
+	Dim                           string
+	SourceType, SourceID, Purpose string
+	Amount                        money.Amount // a debit is positive
+	BookedAt                      time.Time
+}
+
+// Moves gives f everything that ever moved an account, of all companies together.
+func Moves(ctx context.Context, tx *db.Tx, c Code, f func(Move)) error {
+	rows, err := tx.Query(ctx, `SELECT l.dim, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at, CAST(SUM(l.amount) AS BIGINT)
+		FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
+		WHERE l.code = $1 GROUP BY l.dim, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at`, string(c))
+	_, err = db.Collect(rows, err, func(r *db.Rows) (struct{}, error) {
+		var m Move
+		var asset string
+		var at, units int64
+		err := r.Scan(&m.Dim, &asset, &m.SourceType, &m.SourceID, &m.Purpose, &at, &units)
+		m.Amount, m.BookedAt = money.New(money.Asset(asset), units), db.Time(at)
+		f(m)
+		return struct{}{}, err
+	})
+	return err
+}
+
 func trial(ctx context.Context, tx *db.Tx) ([]TrialLine, error) {
 	rows, err := tx.Query(ctx, "SELECT code, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines GROUP BY code, asset ORDER BY asset, code")
 	return db.Collect(rows, err, func(r *db.Rows) (TrialLine, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/rail/bank"
 )
 
 // Difference is one thing that the books and the world tell differently.
@@ -23,7 +24,7 @@ type Difference struct {
 	Kind   string `json:"kind"`
 	Object string `json:"object"` // a coin, a transaction, an account
 	Books  string `json:"books"`  // what the books say
-	World  string `json:"world"`  // what the chain says
+	World  string `json:"world"`  // what the chain, a node or the bank says
 }
 
 // The kinds of differences.
@@ -39,6 +40,14 @@ const (
 	PayoutGone     = "payout_gone"     // a payout is in the books, and in no block
 	Stranger       = "stranger"        // a transaction that is not ours spent our coins
 	AccountTotal   = "account_total"   // our accounts on a network hold more or less of an asset than the books
+
+	BankTotal        = "bank_total"        // an account closes with more or less than the books hold
+	EntryUnbooked    = "entry_unbooked"    // a statement has a booking that the books do not have
+	EntryAmount      = "entry_amount"      // both have it, with different amounts
+	BookingUnstated  = "booking_unstated"  // the books have a booking that no statement has, and its day is over
+	StatementMissing = "statement_missing" // one statement does not begin where the one before it ended
+	StatementSum     = "statement_sum"     // the bookings of a statement do not lead from its opening to its closing balance
+	ChannelTotal     = "channel_total"     // the Lightning node has less than the books
 )
 
 // Report is what one comparison found.
@@ -66,10 +75,11 @@ type World struct {
 	Chain    string       // under whose name the rows of Bitcoin's coins are
 	Node     chain.Keeper // nil: nobody can be asked for them
 	Accounts []evm.Node   // of the networks of accounts
+	Banks    []bank.Account
 }
 
-// Reconcile compares the books with the wallet's coins, and those with the node, coin by coin, and with what our accounts hold on other
-// networks. It keeps its report.
+// Reconcile compares the books with the wallet's coins, and those with the node, coin by coin, with what our accounts hold on other
+// networks, and with the bank's statements. It keeps its report.
 func Reconcile(ctx context.Context, d *db.DB, w World) (Report, error) {
 	var r Report
 	var coins []chain.Held
@@ -134,7 +144,7 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []c
 		switch {
 		case l.Code == ledger.HotWallet && l.Debit.Asset() == money.BTC:
 			booked = l.Debit.Units()
-		case l.Code == ledger.OtherWallets: // by network, below
+		case l.Code == ledger.OtherWallets, l.Code == ledger.Bank: // by network and by account, below
 		case l.Code >= ledger.HotWallet && l.Code < ledger.ClearingDeposits && !l.Debit.IsZero():
 			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s: %s %s", l.Code, l.Code.Name(), l.Debit, l.Debit.Asset()))
 		}
@@ -150,6 +160,9 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []c
 		if !slices.ContainsFunc(w.Accounts, func(n evm.Node) bool { return n.Of().Name == o.Dim }) {
 			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s, %s: %s %s", ledger.OtherWallets, ledger.OtherWallets.Name(), o.Dim, o.Amount, o.Amount.Asset()))
 		}
+	}
+	if err := r.compareBanks(ctx, tx, w.Banks); err != nil {
+		return err
 	}
 	if err := r.compareRows(ctx, tx, w.Chain); err != nil {
 		return err

@@ -224,7 +224,7 @@ func Assign(ctx context.Context, tx *db.Tx, id, to string) (Transfer, error) {
 		return t, err
 	}
 	if err := t.post(tx, "leave", ledger.House,
-		ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.BankAccount, t.Amount)); err != nil {
+		ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.place, t.Amount)); err != nil {
 		return t, err
 	}
 	return t, t.credit(ctx, tx)

@@ -4,13 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 )
 
 const columns = `transfer_id, bank_account, number, currency, amount, booked_on, debtor, debtor_account, lines, likeness, seen, state, reason,
-	owner_id, company_id, payer_id, invoice_id, invoice_part, payroll_id, version, created_at`
+	owner_id, company_id, payer_id, invoice_id, invoice_part, payroll_id, version, created_at, place`
 
 // tail is the end of an account number: enough to tell it from others.
 func tail(number string) string {
@@ -25,9 +26,9 @@ func insert(ctx context.Context, tx *db.Tx, t Transfer, names []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "INSERT INTO transfers ("+columns+", updated_at) VALUES "+db.Placeholders(1, 22, 1),
+	if _, err := tx.Exec(ctx, "INSERT INTO transfers ("+columns+", updated_at) VALUES "+db.Placeholders(1, 23, 1),
 		t.ID, t.BankAccount, tail(t.Number), string(t.Amount.Asset()), t.Amount.Units(), t.BookedOn, t.Debtor, tail(t.DebtorAccount), string(lines), t.likeness,
-		t.seen, string(t.State), t.Reason, t.OwnerID, t.CompanyID, t.PayerID, t.InvoiceID, t.part.Units(), t.PayrollID, t.Version, db.Micros(t.CreatedAt), db.Micros(tx.Now())); err != nil {
+		t.seen, string(t.State), t.Reason, t.OwnerID, t.CompanyID, t.PayerID, t.InvoiceID, t.part.Units(), t.PayrollID, t.Version, db.Micros(t.CreatedAt), t.place, db.Micros(tx.Now())); err != nil {
 		return err
 	}
 	return insertNames(ctx, tx, t, names)
@@ -58,8 +59,11 @@ func scan(scan func(...any) error) (t Transfer, err error) {
 	var currency, lines, state string
 	var amount, part, created int64
 	if err := scan(&t.ID, &t.BankAccount, &t.Number, &currency, &amount, &t.BookedOn, &t.Debtor, &t.DebtorAccount, &lines, &t.likeness, &t.seen, &state,
-		&t.Reason, &t.OwnerID, &t.CompanyID, &t.PayerID, &t.InvoiceID, &part, &t.PayrollID, &t.Version, &created); err != nil {
+		&t.Reason, &t.OwnerID, &t.CompanyID, &t.PayerID, &t.InvoiceID, &part, &t.PayrollID, &t.Version, &created, &t.place); err != nil {
 		return t, err
+	}
+	if t.place == "" {
+		t.place = t.BankAccount // booked before accounts had places
 	}
 	a := money.Asset(currency)
 	t.Amount, t.part, t.State, t.CreatedAt = money.New(a, amount), money.New(a, part), State(state), db.Time(created)
@@ -128,4 +132,49 @@ func update(ctx context.Context, tx *db.Tx, t *Transfer, from State) error {
 	}
 	t.Version++
 	return nil
+}
+
+func replaceStatement(ctx context.Context, tx *db.Tx, s *Statement) error {
+	key := []any{s.Number, string(s.Currency), s.ID}
+	if _, err := tx.Exec(ctx, `INSERT INTO bank_statements (number, currency, statement_id, sequence, balanced, opening, closing, opens_on, closes_on, made_at, taken_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+		ON CONFLICT (number, currency, statement_id) DO UPDATE SET sequence = excluded.sequence, balanced = excluded.balanced, opening = excluded.opening,
+			closing = excluded.closing, opens_on = excluded.opens_on, closes_on = excluded.closes_on, made_at = excluded.made_at`,
+		append(key, s.Sequence, s.Balanced, s.Opening.Units(), s.Closing.Units(), s.Opens, s.Closes, db.Micros(s.Made), db.Micros(tx.Now()))...); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "DELETE FROM bank_entries WHERE number = $1 AND currency = $2 AND statement_id = $3", key...); err != nil {
+		return err
+	}
+	rows := make([][]any, len(s.entries))
+	for i, e := range s.entries {
+		rows[i] = append(slices.Clone(key), int64(i), e.subject, e.amount.Units(), e.name)
+	}
+	return tx.Insert(ctx, "bank_entries", []string{"number", "currency", "statement_id", "position", "subject", "amount", "name"}, rows)
+}
+
+func statements(ctx context.Context, tx *db.Tx) ([]Statement, error) {
+	rows, err := tx.Query(ctx, `SELECT s.number, s.currency, s.statement_id, s.sequence, s.balanced, s.opening, s.closing, s.opens_on, s.closes_on, s.made_at,
+			CAST(COALESCE((SELECT SUM(e.amount) FROM bank_entries e WHERE e.number = s.number AND e.currency = s.currency AND e.statement_id = s.statement_id), 0) AS BIGINT)
+		FROM bank_statements s ORDER BY s.number, s.currency, s.closes_on, s.sequence, s.made_at, s.statement_id`)
+	return db.Collect(rows, err, func(r *db.Rows) (s Statement, err error) {
+		var opening, closing, made, sum int64
+		var currency string
+		err = r.Scan(&s.Number, &currency, &s.ID, &s.Sequence, &s.Balanced, &opening, &closing, &s.Opens, &s.Closes, &made, &sum)
+		s.Currency, s.Made = money.Asset(currency), db.Time(made)
+		s.Opening, s.Closing, s.Sum = money.New(s.Currency, opening), money.New(s.Currency, closing), money.New(s.Currency, sum)
+		return s, err
+	})
+}
+
+func told(ctx context.Context, tx *db.Tx, number string, currency money.Asset) ([]Told, error) {
+	rows, err := tx.Query(ctx, `SELECT subject, MIN(name), CAST(SUM(amount) AS BIGINT) FROM bank_entries WHERE number = $1 AND currency = $2
+		GROUP BY subject, CASE WHEN subject = '' THEN statement_id ELSE '' END, CASE WHEN subject = '' THEN position ELSE 0 END
+		ORDER BY MIN(statement_id), MIN(position)`, number, string(currency))
+	return db.Collect(rows, err, func(r *db.Rows) (t Told, err error) {
+		var units int64
+		err = r.Scan(&t.Subject, &t.Name, &units)
+		t.Amount = money.New(currency, units)
+		return t, err
+	})
 }

@@ -90,6 +90,7 @@ type Transfer struct {
 	CreatedAt     time.Time
 
 	likeness, seen string
+	place          string       // on account 1020
 	part           money.Amount // counted as paid on the invoice
 	funds          bool         // the payroll books it, as its funding
 }
@@ -101,6 +102,7 @@ type item struct {
 	kind   string   // of message
 	back   bool     // it takes an earlier credit back
 	reason string   // why it cannot be matched
+	entry  *entry   // of the statement, nil for a notification
 }
 
 // Summary says what a message brought.
@@ -111,10 +113,12 @@ type Summary struct {
 	Problems                     []string // bookings that could not be read
 }
 
-// Import reads a statement or notification of the bank and books what is new. Reading the same again changes nothing.
-func Import(ctx context.Context, d *db.DB, in io.Reader) (Summary, error) {
+// Import reads a statement or notification of the bank and books what is new, under the ids of the house's accounts that it is of. It
+// keeps what a statement says of the account, for reconciliation ([Statements]). Reading the same again changes nothing.
+func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account) (Summary, error) {
 	var s Summary
 	var items []item
+	var statements []*Statement
 	err := iso20022.ReadStatements(in, func(st *iso20022.Statement, e *iso20022.Entry) error {
 		switch {
 		case st.Message == iso20022.AccountReport:
@@ -122,12 +126,21 @@ func Import(ctx context.Context, d *db.DB, in io.Reader) (Summary, error) {
 		case st.Account == "":
 			return fmt.Errorf("statement %s names no account", st.ID)
 		case e == nil:
+			if st.Message == iso20022.BankStatement {
+				statements = append(statements, open(st))
+			}
 		case e.Err != nil: // the others stand
 			s.Problems = append(s.Problems, fmt.Sprintf("%s, %s %s: %v", st.Account, e.Reference, e.Servicer, e.Err))
 		default:
 			some := split(st, e)
 			if len(some) == 0 {
 				s.Others++
+			}
+			for i := range some {
+				some[i].place = placeOf(accounts, st.Account, some[i].Amount.Asset())
+			}
+			if st.Message == iso20022.BankStatement && e.Final() {
+				statements[len(statements)-1].take(e, some)
 			}
 			items = append(items, some...)
 		}
@@ -145,7 +158,7 @@ func Import(ctx context.Context, d *db.DB, in io.Reader) (Summary, error) {
 			return s, fmt.Errorf("a booking of %s on %s: %w", items[i].BookedOn, items[i].BankAccount, err)
 		}
 	}
-	return s, nil
+	return s, keep(ctx, d, statements)
 }
 
 // split makes the credits of a booking, and what takes earlier ones back; none where it is neither.
@@ -203,7 +216,7 @@ func split(st *iso20022.Statement, e *iso20022.Entry) []item {
 
 // ours says that a payment carries a name that we gave to one of our own: it came back, and package payout books it.
 func ours(d iso20022.Detail) bool {
-	_, is := bank.FindNamed(append([]string{d.EndToEndID, d.InstructionID, d.PaymentInfoID, d.MessageID, d.TransactionID, d.Servicer, d.Info}, d.Remittance...)...)
+	_, is := bank.FindNamed(d.Names()...)
 	return is
 }
 
@@ -244,15 +257,21 @@ func (it *item) importOne(ctx context.Context, d *db.DB, told map[string]bool, s
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 			did = Summary{}
 			if it.back {
-				return it.takeBack(ctx, tx, &did)
+				id, err = it.takeBack(ctx, tx, &did)
+			} else {
+				id, err = it.book(ctx, tx, told, &did)
 			}
-			id, err = it.book(ctx, tx, told, &did)
 			return err
 		})
 		if errors.Is(err, errChangedByTwin) {
 			continue // the twin has committed: reading anew finds its credit
 		}
-		told[id] = true
+		if !it.back {
+			told[id] = true
+		}
+		if it.entry != nil {
+			it.entry.subject = id
+		}
 		s.Credited, s.Suspense, s.Returned = s.Credited+did.Credited, s.Suspense+did.Suspense, s.Returned+did.Returned
 		s.Known, s.Others = s.Known+did.Known, s.Others+did.Others
 		return err
@@ -286,7 +305,7 @@ func (it *item) book(ctx context.Context, tx *db.Tx, told map[string]bool, s *Su
 	if t.State == Suspense {
 		s.Suspense++
 		return t.ID, t.post(tx, "suspense", ledger.House,
-			ledger.Debit(ledger.Bank, t.BankAccount, t.Amount), ledger.Credit(ledger.SuspenseUnknown, t.ID, t.Amount))
+			ledger.Debit(ledger.Bank, t.place, t.Amount), ledger.Credit(ledger.SuspenseUnknown, t.ID, t.Amount))
 	}
 	s.Credited++
 	if err := t.emit(tx, ""); err != nil {
@@ -298,9 +317,9 @@ func (it *item) book(ctx context.Context, tx *db.Tx, told map[string]bool, s *Su
 // credit gives a credit to its owner: as funding of the payroll that it is for, else as balance.
 func (t *Transfer) credit(ctx context.Context, tx *db.Tx) error {
 	if t.funds {
-		return deposit.Transferred(ctx, tx, t.OwnerID, t.PayrollID, t.BankAccount, t.ID, t.Amount)
+		return deposit.Transferred(ctx, tx, t.OwnerID, t.PayrollID, t.place, t.ID, t.Amount)
 	}
-	return t.post(tx, "credit", t.OwnerID, ledger.Debit(ledger.Bank, t.BankAccount, t.Amount), ledger.Credit(t.place(), "", t.Amount))
+	return t.post(tx, "credit", t.OwnerID, ledger.Debit(ledger.Bank, t.place, t.Amount), ledger.Credit(t.owed(), "", t.Amount))
 }
 
 // known finds the credit that an item tells of, if it is booked: by a name of the bank's, or as one that says the same, which this
@@ -354,20 +373,20 @@ func (it *item) note(ctx context.Context, tx *db.Tx, t Transfer) error {
 }
 
 // takeBack books that an earlier credit is gone. One that is not known is none of ours: a payment of our own was returned, say.
-func (it *item) takeBack(ctx context.Context, tx *db.Tx, s *Summary) error {
+func (it *item) takeBack(ctx context.Context, tx *db.Tx, s *Summary) (id string, err error) {
 	t, err := it.original(ctx, tx)
 	switch {
 	case err != nil:
-		return err
+		return "", err
 	case t.ID == "":
 		s.Others++
-		return nil
+		return "", nil
 	case t.State == Returned:
 		s.Known++
-		return nil
+		return t.ID, nil
 	}
 	s.Returned++
-	return t.giveBack(ctx, tx, ReasonBank)
+	return t.ID, t.giveBack(ctx, tx, ReasonBank)
 }
 
 // original is the credit that an item takes back: the one of its names, or the only one of the amount that has its words.
@@ -403,10 +422,10 @@ func (t *Transfer) giveBack(ctx context.Context, tx *db.Tx, reason string) error
 	}
 	if from == Suspense {
 		return t.post(tx, "return", ledger.House,
-			ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.BankAccount, t.Amount))
+			ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.place, t.Amount))
 	}
 	if t.PayrollID != "" {
-		if funded, err := deposit.TakenBack(ctx, tx, owner, t.BankAccount, t.ID); err != nil || funded {
+		if funded, err := deposit.TakenBack(ctx, tx, owner, t.place, t.ID); err != nil || funded {
 			return err
 		}
 	}
@@ -425,23 +444,23 @@ func (t *Transfer) giveBack(ctx context.Context, tx *db.Tx, reason string) error
 	if err != nil {
 		return err
 	}
-	return t.post(tx, "return", owner, ledger.Debit(t.place(), "", taken), ledger.Debit(ledger.DueFromCustomer, "", owed),
-		ledger.Credit(ledger.Bank, t.BankAccount, t.Amount))
+	return t.post(tx, "return", owner, ledger.Debit(t.owed(), "", taken), ledger.Debit(ledger.DueFromCustomer, "", owed),
+		ledger.Credit(ledger.Bank, t.place, t.Amount))
 }
 
-// place is the account of the books that has a credited transfer.
-func (t *Transfer) place() ledger.Code {
+// owed is the account of the books that has a credited transfer.
+func (t *Transfer) owed() ledger.Code {
 	if t.OwnerID == ledger.House {
 		return ledger.FXPosition
 	}
 	return ledger.CompanyFunds
 }
 
-// source of the journals: the wallet's pages know it for a bank deposit.
-const source = "bank_deposit"
+// Source of the journals: the wallet's pages know it for a bank deposit.
+const Source = "bank_deposit"
 
 func (t *Transfer) post(tx *db.Tx, purpose, owner string, lines ...ledger.Line) error {
-	return ledger.Post(tx, ledger.Journal{CompanyID: owner, SourceType: source, SourceID: t.ID, Purpose: purpose, Lines: lines})
+	return ledger.Post(tx, ledger.Journal{CompanyID: owner, SourceType: Source, SourceID: t.ID, Purpose: purpose, Lines: lines})
 }
 
 // move takes a transfer on from the version that was read, with its history and its event.

@@ -178,7 +178,7 @@ func (b *branch) says(kind string, credits ...credit) Summary {
 	}
 	s, err := Import(b.Context(), b.d, strings.NewReader(fmt.Sprintf(`<Document><%[1]s><GrpHdr><MsgId>%[3]d</MsgId><CreDtTm>2026-03-02T10:00:00Z</CreDtTm></GrpHdr>
 		<%[2]s><Id>%[3]d</Id><CreDtTm>2026-03-02T10:00:00Z</CreDtTm><Acct><Id><IBAN>%[4]s</IBAN></Id></Acct>%[5]s</%[2]s></%[1]s></Document>`,
-		root, part, b.message, pooled, entries.String())))
+		root, part, b.message, pooled, entries.String())), nil)
 	if err != nil || len(s.Problems) > 0 {
 		b.Fatal(err, s.Problems)
 	}
@@ -533,7 +533,7 @@ func TestWhateverABankSaysItIsCountedOnce(t *testing.T) {
 func TestAnAccountReportIsRefused(t *testing.T) {
 	run(t, func(b *branch) {
 		_, err := Import(b.Context(), b.d, strings.NewReader(`<Document><BkToCstmrAcctRpt><Rpt><Id>1</Id><Acct><Id><IBAN>`+pooled+`</IBAN></Id></Acct>`+
-			credit{amount: "1.00"}.entry()+`</Rpt></BkToCstmrAcctRpt></Document>`))
+			credit{amount: "1.00"}.entry()+`</Rpt></BkToCstmrAcctRpt></Document>`), nil)
 		if !errors.Is(err, errMessage) || len(b.all()) != 0 {
 			b.Error(err)
 		}

@@ -53,6 +53,7 @@ type said struct {
 	facts    []fact
 	credits  []string // what came in and is not ours that came back
 	problems []string
+	whole    bool // a statement or notification that was read to its end
 	waits    bool // for what the bank says elsewhere; then it is read again, which does no harm
 }
 
@@ -139,10 +140,12 @@ func understand(body []byte) (s said) {
 		case iso20022.StatusReport:
 			s.status(body)
 		case iso20022.BankStatement, iso20022.AccountReport, iso20022.Notification:
-			if err := iso20022.ReadStatements(bytes.NewReader(body), func(st *iso20022.Statement, en *iso20022.Entry) error {
+			err := iso20022.ReadStatements(bytes.NewReader(body), func(st *iso20022.Statement, en *iso20022.Entry) error {
 				s.entry(st, en)
 				return nil
-			}); err != nil {
+			})
+			s.whole = err == nil && kind != iso20022.AccountReport
+			if err != nil {
 				s.facts, s.credits = nil, nil // a part of a statement is none
 				s.problem("nobody can read all of it: %v", err)
 			}
@@ -244,7 +247,7 @@ func (s *said) entry(st *iso20022.Statement, e *iso20022.Entry) {
 	}
 	before := len(s.facts)
 	for _, d := range e.Details {
-		about, ours := bank.FindNamed(append([]string{d.EndToEndID, d.InstructionID, d.PaymentInfoID, d.MessageID, d.TransactionID, d.Servicer, d.Info}, d.Remittance...)...)
+		about, ours := bank.FindNamed(d.Names()...)
 		if !ours {
 			continue
 		}
@@ -315,11 +318,8 @@ func (e *Engine) apply(ctx context.Context, d *db.DB, body []byte, s *said) erro
 			s.problem("%s", p)
 		}
 	}
-	if s.waits {
-		return nil
-	}
-	if len(s.credits) > 0 && e.c.Credits != nil {
-		problems, err := e.c.Credits(ctx, d, bytes.NewReader(body))
+	if s.whole && e.c.Statement != nil {
+		problems, err := e.c.Statement(ctx, d, bytes.NewReader(body))
 		for _, p := range problems {
 			s.problem("%s", p)
 		}

@@ -49,6 +49,9 @@ const (
 	JobCollect = "payout.bank_answers" // no payload: read what the bank left
 )
 
+// Source of the journals; their ids are those of files.
+const Source = "bank_file"
+
 // States of a file.
 const (
 	Prepared = "prepared" // stored; the bank has not seen it
@@ -84,9 +87,10 @@ type Config struct {
 	Sealer   *identity.Sealer
 	// Reveal opens the destination as it stood at release.
 	Reveal func(snapshot json.RawMessage) (Destination, error)
-	// Credits is given a statement that tells of money that came in, other than what came back of our own payments. It may be given the
-	// same one again, and says what a person should look at. nil: a person looks at all of it.
-	Credits func(ctx context.Context, d *db.DB, statement io.Reader) (problems []string, err error)
+	// Statement is given each statement and notification, for what is not of our own payments: money that came in, balances. It may be
+	// given the same one again, and says what a person should look at beside what is said of bookings that cannot be read. nil: a person
+	// looks at what came in.
+	Statement func(ctx context.Context, d *db.DB, statement io.Reader) (problems []string, err error)
 	// Play has the other side of the drop work, where there is nobody but a played bank. nil: a real one.
 	Play  func(ctx context.Context) error
 	Retry time.Duration // of a file that cannot be handed over, at first; 5 s
@@ -251,7 +255,7 @@ func (f File) Body(s *identity.Sealer) ([]byte, error) {
 }
 
 func (f File) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
-	return ledger.Post(tx, ledger.Journal{CompanyID: f.CompanyID, SourceType: "bank_file", SourceID: f.ID, Purpose: purpose, Lines: lines})
+	return ledger.Post(tx, ledger.Journal{CompanyID: f.CompanyID, SourceType: Source, SourceID: f.ID, Purpose: purpose, Lines: lines})
 }
 
 type sendJob struct {

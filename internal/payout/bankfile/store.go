@@ -395,3 +395,17 @@ func Changes(ctx context.Context, tx *db.Tx, limit int) ([]Change, error) {
 		return c, err
 	})
 }
+
+// Numbers are those of all files, by their ids.
+func Numbers(ctx context.Context, tx *db.Tx) (map[string]int64, error) {
+	rows, err := tx.Query(ctx, "SELECT file_id, number FROM bank_files")
+	of := map[string]int64{}
+	_, err = db.Collect(rows, err, func(r *db.Rows) (struct{}, error) {
+		var id string
+		var number int64
+		err := r.Scan(&id, &number)
+		of[id] = number
+		return struct{}{}, err
+	})
+	return of, err
+}

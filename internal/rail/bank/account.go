@@ -155,6 +155,14 @@ func Choose(accounts []Account, asset money.Asset, country, scheme string) (Acco
 	return Account{}, false
 }
 
+// Day is the date at the account's bank.
+func (a Account) Day(at time.Time) string {
+	if a.zone != nil {
+		at = at.In(a.zone)
+	}
+	return at.Format(time.DateOnly)
+}
+
 // Execution is the day on which the bank acts on a file that it has now: today, if it works and the cut-off is to come, else the
 // next day on which it does. By ACH the money arrives on the working day after that, and that is the day that the file names.
 func (a Account) Execution(now time.Time) time.Time {

@@ -94,6 +94,11 @@ type Detail struct {
 	Info           string
 }
 
+// Names are all texts in which a name that the one who ordered the payment gave it may stand.
+func (d Detail) Names() []string {
+	return append([]string{d.EndToEndID, d.InstructionID, d.PaymentInfoID, d.MessageID, d.TransactionID, d.Servicer, d.Info}, d.Remittance...)
+}
+
 // Party is one end of a payment.
 type Party struct {
 	Name    string
