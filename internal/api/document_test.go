@@ -12,6 +12,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -138,6 +139,10 @@ func TestDocumentUploadsAreRefused(t *testing.T) {
 		if err := png.Encode(&animated, image.NewGray(image.Rect(0, 0, 1, 1))); err != nil {
 			t.Fatal(err)
 		}
+		manyScans, err := os.ReadFile("../kyc/testdata/65-scans.jpeg")
+		if err != nil {
+			t.Fatal(err)
+		}
 		before := b.rows()
 		const canary = "078051120"
 		with := func(change members) members {
@@ -172,6 +177,7 @@ func TestDocumentUploadsAreRefused(t *testing.T) {
 			"no image":                     {with(members{"base64_image": "aGVsbG8="}), 422, "unsupported_image", "/base64_image"},
 			"no base64":                    {with(members{"base64_image": "?"}), 422, "unsupported_image", "/base64_image"},
 			"one pixel":                    {with(members{"base64_image": base64.StdEncoding.EncodeToString(animated.Bytes())}), 422, "unsupported_image", "/base64_image"},
+			"65 scans":                     {with(members{"base64_image": base64.StdEncoding.EncodeToString(manyScans)}), 422, "unsupported_image", "/base64_image"},
 			"11 MiB":                       {with(members{"base64_image": strings.Repeat("A", 11<<20*4/3)}), 413, "payload_too_large", "/base64_image"},
 			"wrong check digit":            {tax("idnr", "36574261808", "DE"), 422, "tax_id_invalid", "/tax_id"},
 			"advertised number":            {tax("ssn", canary, "US"), 422, "tax_id_invalid", "/tax_id"},

@@ -9,8 +9,10 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"io"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -29,6 +31,14 @@ const (
 	maxImageBytes  = 10 << 20
 	maxImagePixels = 40_000_000
 	maxImageMemory = 200 << 20 // bytes that a decoder may need
+
+	// A progressive JPEG is written in scans, each of which walks over all pixels and may take a few bytes: without a bound, 10 MiB
+	// hold hours of work. Encoders write about ten, the most detailed scripts some tens.
+	maxScans      = 64
+	maxScanPixels = 20 * maxImagePixels // scans × pixels: the largest picture with twice as many scans as an encoder writes
+
+	// maxImageTime is how long one image may hold a place. The largest ones take a few seconds.
+	maxImageTime = 30 * time.Second
 )
 
 // Image is a picture that was read and written anew: a JPEG, upright, with nothing in it but pixels.
@@ -47,7 +57,7 @@ type Intake struct {
 	slots   chan struct{}
 	memory  *semaphore.Weighted
 	minSide int
-	rewrite func([]byte, header) (Image, error) // a variable so that tests can look into it
+	rewrite func(context.Context, []byte, header) (Image, error) // a variable so that tests can look into it
 }
 
 // NewIntake makes an intake that decodes so many images at a time and refuses those whose shorter side has fewer than minSide
@@ -58,7 +68,7 @@ func NewIntake(atOnce, minSide int) *Intake {
 
 // Read takes an image in base64 (standard alphabet, padded, without line breaks or a data: prefix) and writes it anew. What
 // is not a whole, single JPEG or PNG of a size between the bounds is ErrImage, more than 10 MiB ErrTooLarge. It waits for its
-// turn until ctx ends.
+// turn until ctx ends, and stops in the middle of an image then, too.
 func (in *Intake) Read(ctx context.Context, text string) (Image, error) {
 	if base64.StdEncoding.DecodedLen(len(text)) > maxImageBytes+2 {
 		return Image{}, ErrTooLarge
@@ -88,7 +98,9 @@ func (in *Intake) Read(ctx context.Context, text string) (Image, error) {
 		return Image{}, err
 	}
 	defer in.memory.Release(h.memory)
-	img, err := in.rewrite(data, h)
+	ctx, cancel := context.WithTimeout(ctx, maxImageTime)
+	defer cancel()
+	img, err := in.rewrite(ctx, data[:h.size], h)
 	if h.memory > collectAbove {
 		debug.FreeOSMemory() // before the next one allocates as much: the collector would wait until the heap has doubled
 	}
@@ -106,6 +118,7 @@ type header struct {
 	memory        int64 // bytes that decoding needs, at most
 	png           bool
 	orientation   int // of Exif, 1 to 8
+	size          int // bytes of the file that are the picture
 }
 
 // header reads what a file says of itself, and refuses what is too large or too small.
@@ -126,12 +139,15 @@ func (in *Intake) header(data []byte) (header, error) {
 
 // rewrite decodes an image and encodes its pixels. Whatever else the file held is gone: metadata, comments, thumbnails, and
 // what followed the end.
-func rewrite(data []byte, h header) (Image, error) {
+func rewrite(ctx context.Context, data []byte, h header) (Image, error) {
 	decode := jpeg.Decode
 	if h.png {
 		decode = png.Decode
 	}
-	img, err := decode(bytes.NewReader(data))
+	img, err := decode(&until{ctx: ctx, from: bytes.NewReader(data)})
+	if ctx.Err() != nil {
+		return Image{}, ctx.Err()
+	}
 	if err != nil {
 		return Image{}, ErrImage
 	}
@@ -141,7 +157,7 @@ func rewrite(data []byte, h header) (Image, error) {
 	size := img.Bounds().Size()
 	for _, quality := range []int{90, 70} {
 		var out bytes.Buffer
-		if err := jpeg.Encode(&out, img, &jpeg.Options{Quality: quality}); err != nil {
+		if err := jpeg.Encode(&until{ctx: ctx, to: &out}, img, &jpeg.Options{Quality: quality}); err != nil {
 			return Image{}, err
 		}
 		if out.Len() <= maxImageBytes {
@@ -149,6 +165,27 @@ func rewrite(data []byte, h header) (Image, error) {
 		}
 	}
 	return Image{}, ErrImage.Detailf("The image has too much detail to be stored in 10 MiB. Send it with fewer pixels.")
+}
+
+// until is what a decoder reads and an encoder writes, which know no context: it fails once ctx has ended.
+type until struct {
+	ctx  context.Context
+	from io.Reader
+	to   io.Writer
+}
+
+func (u *until) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.from.Read(p[:min(len(p), 512)]) // little at a time: much work may be written in few bytes
+}
+
+func (u *until) Write(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.to.Write(p)
 }
 
 func readHeader(data []byte) (header, error) {
@@ -163,7 +200,7 @@ func readHeader(data []byte) (header, error) {
 
 // pngHeader reads the chunks before the pixels: the first says the size, one that tells of an animation is refused.
 func pngHeader(data []byte) (header, error) {
-	h := header{png: true}
+	h := header{png: true, size: len(data)}
 	for at := 8; at+12 <= len(data); {
 		length := binary.BigEndian.Uint32(data[at:])
 		kind := string(data[at+4 : at+8])
@@ -198,7 +235,7 @@ func pngHeader(data []byte) (header, error) {
 	return h, ErrImage
 }
 
-// jpegHeader reads the segments up to the one that says the size.
+// jpegHeader reads the segments up to the one that says the size, and counts the scans behind it.
 func jpegHeader(data []byte) (header, error) {
 	h := header{orientation: 1}
 	for at := 2; at+4 <= len(data); {
@@ -235,6 +272,12 @@ func jpegHeader(data []byte) (header, error) {
 			if body[5] == 3 {
 				h.memory += convertedRGB(data[:at], body) * int64(h.width) * int64(h.height)
 			}
+			h.size = at + jpegEnd(data[at:])
+			// Counted as bytes, not as segments: a decoder that reads the segments otherwise than this walk finds no more either.
+			scans := bytes.Count(data[at:h.size], []byte{0xff, 0xda})
+			if scans > maxScans || scans*h.width > maxScanPixels/max(h.height, 1) {
+				return h, ErrImage.Detailf("The image is written in too many scans. Send it as a plain JPEG, not a progressive one.")
+			}
 			return h, nil
 		case marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc, marker == 0xda, marker == 0xd9:
 			return h, ErrImage
@@ -242,6 +285,31 @@ func jpegHeader(data []byte) (header, error) {
 		at += 2 + length
 	}
 	return h, ErrImage
+}
+
+// jpegEnd is where the picture ends, whose segments begin here. Telephones leave other things behind it. One without an end is as
+// long as the file: the decoder refuses it.
+func jpegEnd(data []byte) int {
+	for at := 0; at+4 <= len(data); {
+		marker := data[at+1]
+		switch {
+		case data[at] != 0xff: // within a scan
+			next := bytes.IndexByte(data[at:], 0xff)
+			if next < 0 {
+				return len(data)
+			}
+			at += next
+		case marker == 0xff: // a fill byte
+			at++
+		case marker == 0 || marker >= 0xd0 && marker <= 0xd7: // within a scan
+			at += 2
+		case marker == 0xd9:
+			return at + 2
+		default:
+			at += 2 + int(binary.BigEndian.Uint16(data[at+2:]))
+		}
+	}
+	return len(data)
 }
 
 // samples is how many samples three planes have for a pixel, rounded up.

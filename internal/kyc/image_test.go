@@ -82,6 +82,84 @@ func sized(file []byte, w, h uint16, marker byte) []byte {
 	return file
 }
 
+// progressive is a grey JPEG of so many scans: the first one of the coarse, all others of the same details, and each takes the
+// decoder over all blocks for a few bytes.
+func progressive(w, h, scans int) []byte {
+	size := string([]byte{byte(h >> 8), byte(h), byte(w >> 8), byte(w)})
+	// A table of one code, 0: the symbol that says that so many blocks hold nothing.
+	table := func(class byte, symbol byte) []byte {
+		return segment(0xc4, string([]byte{class, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, symbol}))
+	}
+	blocks := ((w + 7) / 8) * ((h + 7) / 8)
+	file := [][]byte{
+		{0xff, 0xd8}, segment(0xdb, "\x00"+strings.Repeat("\x01", 64)), segment(0xc2, "\x08"+size+"\x01\x01\x11\x00"),
+		table(0x00, 0), segment(0xda, "\x01\x01\x00\x00\x00\x00"), make([]byte, (blocks+7)/8+4), table(0x10, 0xe0),
+	}
+	for range scans - 1 {
+		// 15 bits: 0 for the symbol, and 14 that say how many blocks more than 16384.
+		run := bytes.Repeat([]byte{0}, 2*(blocks/16384+1)+4)
+		file = append(file, segment(0xda, "\x01\x01\x00\x01\x3f\x00"), run)
+	}
+	return bytes.Join(append(file, []byte{0xff, 0xd9}), nil)
+}
+
+// As many scans as encoders write are taken, and what a telephone leaves behind the picture does not count.
+func TestProgressiveImagesAreTaken(t *testing.T) {
+	for name, file := range map[string][]byte{
+		"ten scans":               progressive(700, 650, 10),
+		"the most":                progressive(700, 650, 64),
+		"more behind the end":     append(progressive(700, 650, 10), bytes.Repeat([]byte{0xff, 0xda}, 100)...),
+		"fill bytes at the end":   bytes.Replace(progressive(700, 650, 10), []byte{0xff, 0xd9}, []byte{0xff, 0xff, 0xff, 0xd9}, 1),
+		"a plain one with more":   append(asJPEG(picture(700, 650)), progressive(700, 650, 64)...),
+		"a comment before a scan": bytes.Replace(progressive(700, 650, 10), []byte{0xff, 0xda}, append(segment(0xfe, "\xff\xd9"), 0xff, 0xda), 1),
+	} {
+		img, err := NewIntake(1, Legible).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
+		if err != nil || img.Width != 700 || img.Height != 650 {
+			t.Errorf("%s: %d x %d %v", name, img.Width, img.Height, err)
+		}
+	}
+}
+
+// leaving is the context of somebody who leaves after so many looks at it.
+type leaving struct {
+	context.Context
+	looks int
+}
+
+func (l *leaving) Err() error {
+	if l.looks--; l.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// An image is not read to its end, nor written, for somebody who has left meanwhile.
+func TestAnImageIsGivenUp(t *testing.T) {
+	noise := picture(700, 650)
+	for i := range noise.Pix {
+		noise.Pix[i] |= byte(i * i >> 3)
+	}
+	for name, file := range map[string][]byte{"JPEG": asJPEG(noise), "PNG": asPNG(noise)} {
+		h, err := readHeader(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := &leaving{t.Context(), 1 << 30}
+		if _, err := rewrite(whole, file, h); err != nil {
+			t.Fatal(name, err)
+		}
+		looks := 1<<30 - whole.looks
+		if looks < 20 {
+			t.Errorf("%s: only %d looks at who waits", name, looks)
+		}
+		for _, after := range []int{0, 1, looks / 3, looks - 1} {
+			if img, err := rewrite(&leaving{t.Context(), after}, file, h); !errors.Is(err, context.Canceled) || img.JPEG != nil {
+				t.Errorf("%s after %d of %d looks: %v", name, after, looks, err)
+			}
+		}
+	}
+}
+
 func TestImagesAreRefused(t *testing.T) {
 	good := asJPEG(picture(800, 600))
 	var animated bytes.Buffer
@@ -117,6 +195,9 @@ func TestImagesAreRefused(t *testing.T) {
 		"JPEG of 65535 x 65535":     {encode(sized(good, 65535, 65535, 0xc0)), ErrImage},
 		"progressive, too large":    {encode(sized(good, 6000, 6000, 0xc2)), ErrImage},
 		"lossless":                  {encode(sized(good, 800, 600, 0xc3)), ErrImage},
+		"a scan too many":           {encode(progressive(700, 700, 65)), ErrImage},
+		"scans over many pixels":    {encode(progressive(6000, 6000, 23)), ErrImage},
+		"scans behind a false end":  {encode(bytes.Replace(progressive(700, 700, 65), []byte{0xff, 0xda}, []byte{0xff, 0xfe, 0, 4, 0xff, 0xd9, 0xff, 0xda}, 1)), ErrImage},
 		"too small":                 {encode(asJPEG(picture(800, 599))), ErrImage},
 		"one pixel":                 {encode(asPNG(picture(1, 1))), ErrImage},
 		"more than 10 MiB":          {encode(append(good, make([]byte, 10<<20)...)), ErrTooLarge},
@@ -240,7 +321,7 @@ func decodeAtOnce(t *testing.T, most int, file []byte) {
 	entered, leave := make(chan int, senders), make(chan struct{})
 	var mu sync.Mutex
 	now := 0
-	in.rewrite = func([]byte, header) (Image, error) {
+	in.rewrite = func(context.Context, []byte, header) (Image, error) {
 		mu.Lock()
 		now++
 		entered <- now
@@ -295,7 +376,7 @@ func TestAnImageNeedsBoundedMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		img, err := rewrite(file, h)
+		img, err := rewrite(t.Context(), file[:h.size], h)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,12 +396,13 @@ func FuzzImage(f *testing.F) {
 	f.Add(asPNG(image.NewPaletted(image.Rect(0, 0, 24, 17), color.Palette{color.Black, color.White})))
 	f.Add(withSegment(jpg, segment(0xe1, "Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00")))
 	f.Add(sized(jpg, 60000, 60000, 0xc2))
+	f.Add(progressive(24, 17, 3))
 	f.Add(pngOf(24, 17, 16, 6, 1))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		h, err := NewIntake(1, 1).header(file)
 		var img Image
 		if err == nil {
-			img, err = rewrite(file, h)
+			img, err = rewrite(t.Context(), file[:h.size], h)
 		}
 		if err != nil {
 			if !errors.Is(err, ErrImage) || img.JPEG != nil {
