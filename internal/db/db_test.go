@@ -57,6 +57,28 @@ func TestABadWriteNeverSpoilsItsNeighbours(t *testing.T) {
 	})
 }
 
+// Very many rows travel by themselves; the guard that stands before them holds all the same, and says what it was to say.
+func TestAGuardHoldsBeforeVeryManyRows(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		rows := make([][]any, 2500)
+		for i := range rows {
+			rows[i] = []any{fmt.Sprintf("key_%04d", i), "x"}
+		}
+		err := d.Write(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+			if err := tx.One(ctx, errRefused, "UPDATE settings SET value = $1 WHERE key = $2", "y", "key_none"); err != nil {
+				return err
+			}
+			return tx.Insert(ctx, "settings", []string{"key", "value"}, rows)
+		})
+		if !errors.Is(err, errRefused) {
+			t.Errorf("got %v", err)
+		}
+		if got := settingKeys(t, d); len(got) != 0 {
+			t.Errorf("%d rows are stored", len(got))
+		}
+	})
+}
+
 func settingKeys(t *testing.T, d *db.DB) (keys []string) {
 	t.Helper()
 	err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) (err error) {

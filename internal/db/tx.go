@@ -742,7 +742,11 @@ func (p *pgConn) settle(ctx context.Context) error {
 func (p *pgConn) insert(ctx context.Context, table string, columns []string, rows [][]any) error {
 	if len(rows) > 2000 {
 		if p.waiting.Len() > 0 {
-			if _, err := p.send(ctx); err != nil {
+			results, err := p.flush(ctx, 0)
+			if err == nil {
+				err = results.Close()
+			}
+			if err != nil {
 				return err
 			}
 		}
