@@ -113,7 +113,7 @@ func (e *Engine) payAdded(ctx context.Context, tx *db.Tx, companyID string) erro
 	if err != nil || len(older) > 0 || q.held != "" {
 		return err
 	}
-	if why, err := Paused(ctx, tx); err != nil || why != "" {
+	if why, err := MayLeave(ctx, tx, e.c.Log); err != nil || why != "" {
 		return err
 	}
 	rate, fresh, err := feeRate(ctx, tx, e.c.Chain, e.c.FeeMaxAge)
