@@ -486,7 +486,10 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx, c quote.Coverage, shor
 	if err != nil {
 		return err
 	}
-	p.State, p.FundingState, p.Shortfall, p.Rate = Received, FundingFunded, short, c.Single()
+	if p.Rate, err = f.rate(c, short); err != nil {
+		return err
+	}
+	p.State, p.FundingState, p.Shortfall = Received, FundingFunded, short
 	if surplus.Sign() > 0 {
 		p.FundingState = FundingOver
 	}
@@ -507,6 +510,17 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx, c quote.Coverage, shor
 	}
 	p.enqueueRelease(tx)
 	return nil
+}
+
+// rate is the one at which all that covers the payroll came, zero when there were several. What the house absorbs comes at the price
+// of the last quote, as [quote.Coverage.Verdict] counts it: an escrow that holds money of two prices is worth neither of them.
+func (f *funding) rate(c quote.Coverage, short money.Amount) (money.Rate, error) {
+	if short.IsZero() {
+		return c.Single(), nil
+	}
+	c = c.Clone()
+	err := c.Add(f.last.ID, f.last.Rate, short)
+	return c.Single(), err
 }
 
 // absorb books a shortfall or takes it back, once per version.
@@ -581,7 +595,10 @@ func (f *funding) stayReceived(ctx context.Context, tx *db.Tx, c quote.Coverage,
 	if p.Escrow, err = held.Add(short); err != nil {
 		return err
 	}
-	p.Shortfall, p.Rate = short, c.Single()
+	if p.Rate, err = f.rate(c, short); err != nil {
+		return err
+	}
+	p.Shortfall = short
 	if err := f.noteSurplus(ctx, tx, EventStatus); err != nil {
 		return err
 	}

@@ -472,6 +472,24 @@ func TestLateMoneyIsAppliedAtANewRate(t *testing.T) {
 	})
 }
 
+// 400 sat are more than the house absorbs at 50,000 USD, and, being 0.20 USD, less at 70,000.
+func TestAShortfallAtAnotherPriceCanBeReleased(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_019_600, "confirmed")
+		h.want(p.ID, Pending, FundingPartial, Pending)
+		h.clock.Advance(31 * time.Minute)
+		h.exec("UPDATE rates SET rate = '70000' WHERE asset = 'BTC'")
+		h.write(func(ctx context.Context, tx *db.Tx) error {
+			_, _, err := h.s.Refresh(ctx, tx, h.by, p.ID)
+			return err
+		})
+		h.want(p.ID, Received, FundingFunded, Received)
+		h.release(p.ID)
+		h.want(p.ID, Released, FundingFunded, Released)
+	})
+}
+
 func TestMuchLateMoneyWaitsForARefresh(t *testing.T) {
 	run(t, func(h *house) {
 		p := h.create(CreateParams{ToPay: worked})
