@@ -31,7 +31,6 @@ var (
 		for i, item := range items {
 			o := item.(*Output)
 			rows[i] = outputRow(o)
-			db.History(tx, o.CompanyID, o.ID, o.Version, "", string(o.State), "")
 			switch key := o.CompanyID + " " + string(o.Rail); {
 			case o.State != Queued || waiting[key]:
 			case o.Rail == RailBank:

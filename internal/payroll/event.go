@@ -2,6 +2,7 @@ package payroll
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -118,18 +119,52 @@ type outputData struct {
 	TxHash         string       `json:"tx_hash"`
 }
 
-// advance takes one payment on and tells of it.
+// moveAll takes the payments, which all stand alike, to another state and tells of each.
+func (p *Payroll) moveAll(ctx context.Context, tx *db.Tx, from, to State, reason string) error {
+	all, err := p.payments(ctx, tx, from)
+	if err != nil {
+		return err
+	}
+	if int64(len(all)) != p.Count || p.together != from {
+		return fmt.Errorf("payroll %s: %d of %d payments are %s", p.ID, len(all), p.Count, from)
+	}
+	return p.advanceAll(ctx, tx, all, to, reason, nil)
+}
+
+// advanceAll takes the payments that have not gone their own way on, which these are, and tells of each.
+func (p *Payroll) advanceAll(ctx context.Context, tx *db.Tx, these []Payment, to State, reason string, outputs map[string][]payout.Output) error {
+	from := p.together
+	if err := p.moveTogether(ctx, tx, to); err != nil {
+		return err
+	}
+	return p.tellAll(ctx, tx, these, from, reason, outputs)
+}
+
+// tellAll records the transition that payments made together, once, and tells of each of them.
+func (p *Payroll) tellAll(ctx context.Context, tx *db.Tx, these []Payment, from State, reason string, outputs map[string][]payout.Output) error {
+	db.History(tx, p.CompanyID, p.paymentsID(), p.togetherVersion, string(from), string(p.together), reason)
+	for i := range these {
+		m := &these[i]
+		p.place(m)
+		if err := p.tell(ctx, tx, m, from, reason, outputs[m.ID]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance takes one payment on by itself and tells of it.
 func (p *Payroll) advance(ctx context.Context, tx *db.Tx, m *Payment, to State, reason string, outputs []payout.Output) error {
 	from := m.State
 	if err := p.movePayment(ctx, tx, m, to, reason); err != nil {
 		return err
 	}
+	db.History(tx, p.CompanyID, m.ID, m.Version, string(from), string(m.State), reason)
 	return p.tell(ctx, tx, m, from, reason, outputs)
 }
 
-// tell records a payment's transition, emits its event and moves the invoice that it pays.
+// tell emits the event of a payment's transition and moves the invoice that it pays.
 func (p *Payroll) tell(ctx context.Context, tx *db.Tx, m *Payment, from State, reason string, outputs []payout.Output) error {
-	db.History(tx, p.CompanyID, m.ID, m.Version, string(from), string(m.State), reason)
 	d := paymentData{UserID: m.UserID, SubpayrollID: m.ID, PayrollID: p.ID, Status: m.State, Reason: reason}
 	d.Payment.SubpayrollID = m.ID
 	d.Payment.Received, d.Payment.Released, d.Payment.Fulfilled = m.Received, m.Released, m.Fulfilled

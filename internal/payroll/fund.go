@@ -531,20 +531,6 @@ func (p *Payroll) absorb(tx *db.Tx, what string, lines ...ledger.Line) error {
 	})
 }
 
-// moveAll takes every payment in one state to another and tells of each.
-func (p *Payroll) moveAll(ctx context.Context, tx *db.Tx, from, to State, reason string) error {
-	moved, err := p.movePayments(ctx, tx, from, to)
-	if err != nil {
-		return err
-	}
-	for i := range moved {
-		if err := p.tell(ctx, tx, &moved[i], from, reason, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (p *Payroll) enqueueRelease(tx *db.Tx) {
 	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}})
 }

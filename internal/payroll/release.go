@@ -108,11 +108,8 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 			going = append(going, m)
 		}
 	}
-	if err := p.moveThese(ctx, tx, going, Received, Released); err != nil {
-		return err
-	}
-	for i := range going {
-		if err := p.tell(ctx, tx, &going[i], Received, "", r.of[going[i].ID]); err != nil {
+	if len(going) > 0 {
+		if err := p.advanceAll(ctx, tx, going, Released, "", r.of); err != nil {
 			return err
 		}
 	}
