@@ -10,18 +10,18 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// lookup runs a query that ends in "IN" for many keys; $1 is the chain.
-func lookup[T any](ctx context.Context, tx *db.Tx, query, chain string, keys []string, scan func(*db.Rows) (T, error)) ([]T, error) {
-	var all []T
+// asked are the questions for many keys: a query that ends in "IN", in which $1 is the chain.
+func asked[T any](tx *db.Tx, query, chain string, keys []string, scan func(*db.Rows) (T, error), found func(T)) (all []db.Question) {
 	for in, args := range tx.In(keys, 2) {
-		rows, err := tx.Query(ctx, query+" "+in, append([]any{chain}, args...)...)
-		some, err := db.Collect(rows, err, scan)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
+		all = append(all, db.Question{Query: query + " " + in, Args: append([]any{chain}, args...), Row: func(r *db.Rows) error {
+			v, err := scan(r)
+			if err == nil {
+				found(v)
+			}
+			return err
+		}})
 	}
-	return all, nil
+	return all
 }
 
 func scanString(r *db.Rows) (s string, err error) {
@@ -80,8 +80,13 @@ func moveCursor(ctx context.Context, tx *db.Tx, chain string, from, to cursor) (
 	return n == 1, err
 }
 
-func insertBlock(ctx context.Context, tx *db.Tx, chain string, b cursor) error {
-	return tx.Insert(ctx, "chain_blocks", []string{"chain", "height", "hash"}, [][]any{{chain, b.height, b.hash}})
+// insertBlocks keeps the blocks that follow a height.
+func insertBlocks(ctx context.Context, tx *db.Tx, chain string, after int64, blocks []Block) error {
+	rows := make([][]any, len(blocks))
+	for i, b := range blocks {
+		rows[i] = []any{chain, after + 1 + int64(i), b.Hash}
+	}
+	return tx.Insert(ctx, "chain_blocks", []string{"chain", "height", "hash"}, rows)
 }
 
 func deleteBlock(ctx context.Context, tx *db.Tx, chain string, b cursor) error {
@@ -92,23 +97,21 @@ func deleteBlock(ctx context.Context, tx *db.Tx, chain string, b cursor) error {
 	return err
 }
 
-// blockAt says false when the block is no longer kept.
-func blockAt(ctx context.Context, tx *db.Tx, chain string, height int64) (hash string, ok bool, err error) {
-	err = tx.QueryRow(ctx, `SELECT hash FROM chain_blocks WHERE chain = $1 AND height = $2`, chain, height).Scan(&hash)
-	if errors.Is(err, db.ErrNoRows) {
-		return "", false, nil
-	}
-	return hash, err == nil, err
+// blockAt asks for the hash of a block, if it is kept.
+func blockAt(chain string, height int64, hash *[]string) db.Question {
+	return db.Collecting(hash, scanString, `SELECT hash FROM chain_blocks WHERE chain = $1 AND height = $2`, chain, height)
 }
 
-// prune forgets what lies too deep to be taken back.
-func prune(ctx context.Context, tx *db.Tx, chain string, tip int64) error {
+// spendsKept is how many blocks longer than need be spends are kept: looking for old ones takes longer than keeping them.
+const spendsKept = 16
+
+// prune forgets what lies too deep to be taken back, after the blocks up to tip were connected.
+func prune(ctx context.Context, tx *db.Tx, chain string, from, tip int64) error {
 	last := tip - MaxReorg - 1
-	if _, err := tx.Exec(ctx, `DELETE FROM chain_blocks WHERE chain = $1 AND height < $2`, chain, last); err != nil {
+	if err := tx.Later(ctx, nil, `DELETE FROM chain_blocks WHERE chain = $1 AND height < $2`, chain, last); err != nil || from/spendsKept == tip/spendsKept {
 		return err
 	}
-	_, err := tx.Exec(ctx, `DELETE FROM chain_spends WHERE chain = $1 AND height > 0 AND height < $2`, chain, last)
-	return err
+	return tx.Later(ctx, nil, `DELETE FROM chain_spends WHERE chain = $1 AND height > 0 AND height < $2`, chain, last)
 }
 
 // ---- addresses
@@ -124,17 +127,17 @@ func insertAddress(tx *db.Tx, chain string, a address) {
 	tx.Defer(addressRows, []any{chain, a.address, a.companyID, a.objectID, a.branch, a.index, db.Micros(tx.Now())})
 }
 
-func addressesOf(ctx context.Context, tx *db.Tx, chain string, addresses []string) (map[string]address, error) {
-	found, err := lookup(ctx, tx, `SELECT address, company_id, object_id, branch, idx FROM chain_addresses WHERE chain = $1 AND address IN`,
+func askAddresses(tx *db.Tx, chain string, addresses []string, into map[string]address) []db.Question {
+	return asked(tx, `SELECT address, company_id, object_id, branch, idx FROM chain_addresses WHERE chain = $1 AND address IN`,
 		chain, addresses, func(r *db.Rows) (a address, err error) {
 			err = r.Scan(&a.address, &a.companyID, &a.objectID, &a.branch, &a.index)
 			return a, err
-		})
-	m := make(map[string]address, len(found))
-	for _, a := range found {
-		m[a.address] = a
-	}
-	return m, err
+		}, func(a address) { into[a.address] = a })
+}
+
+func addressesOf(ctx context.Context, tx *db.Tx, chain string, addresses []string) (map[string]address, error) {
+	found := make(map[string]address, len(addresses))
+	return found, tx.Ask(ctx, askAddresses(tx, chain, addresses, found))
 }
 
 // PayingAccount is the object that the account belongs to from which a wallet pays on networks of accounts. What others send there,
@@ -237,13 +240,9 @@ func scanOutput(r *db.Rows) (o output, err error) {
 	return o, err
 }
 
-func outputsOf(ctx context.Context, tx *db.Tx, chain string, txids []string) (map[Outpoint]output, error) {
-	found, err := lookup(ctx, tx, `SELECT `+outputColumns+` FROM chain_outputs WHERE chain = $1 AND txid IN`, chain, txids, scanOutput)
-	m := make(map[Outpoint]output, len(found))
-	for _, o := range found {
-		m[o.Outpoint] = o
-	}
-	return m, err
+func askOutputs(tx *db.Tx, chain string, txids []string, into map[Outpoint]output) []db.Question {
+	return asked(tx, `SELECT `+outputColumns+` FROM chain_outputs WHERE chain = $1 AND txid IN`, chain, txids, scanOutput,
+		func(o output) { into[o.Outpoint] = o })
 }
 
 // arrivals are outputs that come to a place, which are written together.
@@ -318,10 +317,9 @@ func unmineOutputs(ctx context.Context, tx *db.Tx, chain string, height int64) (
 	return db.Collect(rows, err, scanOutput)
 }
 
-func confirmOutputs(ctx context.Context, tx *db.Tx, chain string, tip int64) ([]output, error) {
-	rows, err := tx.Query(ctx, `UPDATE chain_outputs SET confirmed = TRUE
+func confirmOutputs(chain string, tip int64, confirmed *[]output) db.Question {
+	return db.Collecting(confirmed, scanOutput, `UPDATE chain_outputs SET confirmed = TRUE
 		WHERE chain = $1 AND state = 'mined' AND confirmed = FALSE AND height <= $2 - want_confirmations + 1 RETURNING `+outputColumns, chain, tip)
-	return db.Collect(rows, err, scanOutput)
 }
 
 func spendOutput(ctx context.Context, tx *db.Tx, chain string, o Outpoint, by string, height int64) error {
@@ -576,13 +574,8 @@ func GetTx(ctx context.Context, tx *db.Tx, chainName, txid string) (WatchedTx, e
 	return w, nil
 }
 
-func ownTxsOf(ctx context.Context, tx *db.Tx, chain string, txids []string) (map[string]ownTx, error) {
-	found, err := lookup(ctx, tx, `SELECT `+ownColumns+` FROM chain_txs WHERE chain = $1 AND txid IN`, chain, txids, scanOwn)
-	m := make(map[string]ownTx, len(found))
-	for _, t := range found {
-		m[t.txid] = t
-	}
-	return m, err
+func askOwnTxs(tx *db.Tx, chain string, txids []string, into map[string]ownTx) []db.Question {
+	return asked(tx, `SELECT `+ownColumns+` FROM chain_txs WHERE chain = $1 AND txid IN`, chain, txids, scanOwn, func(t ownTx) { into[t.txid] = t })
 }
 
 func placeTx(ctx context.Context, tx *db.Tx, chain string, t ownTx, to State, height int64, as Tx) (bool, error) {
@@ -605,11 +598,10 @@ func unmineTxs(ctx context.Context, tx *db.Tx, chain string, height int64) ([]ow
 	return db.Collect(rows, err, scanOwn)
 }
 
-func confirmTxs(ctx context.Context, tx *db.Tx, chain string, tip int64) ([]ownTx, error) {
-	rows, err := tx.Query(ctx, `UPDATE chain_txs SET confirmed = TRUE
+func confirmTxs(chain string, tip int64, confirmed *[]ownTx) db.Question {
+	return db.Collecting(confirmed, scanOwn, `UPDATE chain_txs SET confirmed = TRUE
 		WHERE chain = $1 AND state IN ('mined', 'conflicted') AND confirmed = FALSE AND height > 0 AND height <= $2 - want_confirmations + 1
 		RETURNING `+ownColumns, chain, tip)
-	return db.Collect(rows, err, scanOwn)
 }
 
 // loseTx takes back what rested on a transaction that left the mempool: that ours was seen, or that it conflicted with ours.
@@ -628,19 +620,14 @@ type spend struct {
 	height int64
 }
 
-func spendsOf(ctx context.Context, tx *db.Tx, chain string, prevTxIDs []string) (map[Outpoint][]spend, error) {
-	found, err := lookup(ctx, tx, `SELECT prev_txid, prev_vout, txid, height FROM chain_spends WHERE chain = $1 AND prev_txid IN`,
+func askSpends(tx *db.Tx, chain string, prevTxIDs []string, into map[Outpoint][]spend) []db.Question {
+	return asked(tx, `SELECT prev_txid, prev_vout, txid, height FROM chain_spends WHERE chain = $1 AND prev_txid IN`,
 		chain, prevTxIDs, func(r *db.Rows) (s spend, err error) {
 			var vout int64
 			err = r.Scan(&s.prev.TxID, &vout, &s.txid, &s.height)
 			s.prev.Vout = uint32(vout)
 			return s, err
-		})
-	m := make(map[Outpoint][]spend, len(found))
-	for _, s := range found {
-		m[s.prev] = append(m[s.prev], s)
-	}
-	return m, err
+		}, func(s spend) { into[s.prev] = append(into[s.prev], s) })
 }
 
 func insertSpends(ctx context.Context, tx *db.Tx, chain, txid string, inputs []Outpoint, height int64) error {
@@ -668,24 +655,20 @@ func unmineSpends(ctx context.Context, tx *db.Tx, chain string, height int64) er
 
 // ---- the mempool
 
-// waiting are the transactions that some row believes to be in the mempool.
-func waiting(ctx context.Context, tx *db.Tx, chain string) ([]string, error) {
-	rows, err := tx.Query(ctx, `SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'seen'
+// waiting asks for the transactions that some row believes to be in the mempool.
+func waiting(chain string, txids *[]string) db.Question {
+	return db.Collecting(txids, scanString, `SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'seen'
 		UNION SELECT txid FROM chain_txs WHERE chain = $1 AND state = 'seen'
 		UNION SELECT spent_by FROM chain_outputs WHERE chain = $1 AND spend_state = 'spent' AND spent_height = 0
 		UNION SELECT conflicted_by FROM chain_txs WHERE chain = $1 AND state = 'conflicted' AND height = 0`, chain)
-	return db.Collect(rows, err, scanString)
 }
 
-// unconfirmedDue says whether something lies deep enough and is not yet called confirmed: a requirement was lowered while a
-// block was being connected.
-func unconfirmedDue(ctx context.Context, tx *db.Tx, chain string, tip int64) (bool, error) {
-	var n int64
-	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM (
-		SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'mined' AND confirmed = FALSE AND height <= $2 - want_confirmations + 1
+// unconfirmedDue asks for what lies deep enough and is not yet called confirmed: a requirement was lowered while a block was being
+// connected.
+func unconfirmedDue(chain string, tip int64, txids *[]string) db.Question {
+	return db.Collecting(txids, scanString, `SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'mined' AND confirmed = FALSE AND height <= $2 - want_confirmations + 1
 		UNION SELECT txid FROM chain_txs WHERE chain = $1 AND state IN ('mined', 'conflicted') AND confirmed = FALSE
-			AND height > 0 AND height <= $2 - want_confirmations + 1) due`, chain, tip).Scan(&n)
-	return n > 0, err
+			AND height > 0 AND height <= $2 - want_confirmations + 1`, chain, tip)
 }
 
 // Keeper is a Source that can say whether a coin is there: in a block, and spent by no block.

@@ -72,23 +72,14 @@ func (w *Watcher) Step(ctx context.Context) (progressed bool, err error) {
 	}()
 	var at cursor
 	var started bool
-	var parent string
-	var kept bool
-	var expected []string
-	var due bool
 	var pace int64
+	var parent, expected, due []string
 	err = w.d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		parent, expected, due = nil, nil, nil
 		if at, pace, started, err = loadCursor(ctx, tx, w.name); err != nil || !started {
 			return err
 		}
-		if parent, kept, err = blockAt(ctx, tx, w.name, at.height-1); err != nil {
-			return err
-		}
-		if expected, err = waiting(ctx, tx, w.name); err != nil {
-			return err
-		}
-		due, err = unconfirmedDue(ctx, tx, w.name, at.height)
-		return err
+		return tx.Ask(ctx, []db.Question{blockAt(w.name, at.height-1, &parent), waiting(w.name, &expected), unconfirmedDue(w.name, at.height, &due)})
 	})
 	if err != nil {
 		return false, err
@@ -104,17 +95,17 @@ func (w *Watcher) Step(ctx context.Context) (progressed bool, err error) {
 		return true, w.start(ctx, cursor{height, hash})
 	}
 	if at == (cursor{height, hash}) {
-		return w.scan(ctx, at, expected, due)
+		return w.scan(ctx, at, expected, len(due) > 0)
 	}
 	here, err := w.src.BlockHash(ctx, at.height)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return false, err
 	}
 	if here != at.hash {
-		if !kept {
+		if len(parent) == 0 {
 			return false, fmt.Errorf("%w: %s, block %d %s", ErrTooDeep, w.name, at.height, at.hash)
 		}
-		return true, w.disconnect(ctx, at, cursor{at.height - 1, parent})
+		return true, w.disconnect(ctx, at, cursor{at.height - 1, parent[0]})
 	}
 	blocks, err := w.following(ctx, at, height)
 	if err != nil || len(blocks) == 0 {
@@ -178,34 +169,112 @@ func (w *Watcher) start(ctx context.Context, tip cursor) error {
 }
 
 func (w *Watcher) connect(ctx context.Context, from cursor, blocks []Block) error {
-	to := from
+	to := cursor{from.height + int64(len(blocks)), blocks[len(blocks)-1].Hash}
 	err := w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		to = from
+		if ok, err := moveCursor(ctx, tx, w.name, from, to); err != nil || !ok {
+			return err
+		}
+		if err := insertBlocks(ctx, tx, w.name, from.height, blocks); err != nil {
+			return err
+		}
+		txs, err := w.concerning(ctx, tx, blocks)
+		if err != nil {
+			return err
+		}
 		n := news{chain: w.name, told: map[Outpoint]bool{}}
-		for _, b := range blocks {
-			at := to
-			to = cursor{at.height + 1, b.Hash}
-			if ok, err := moveCursor(ctx, tx, w.name, at, to); err != nil || !ok {
-				return err
-			}
-			if err := insertBlock(ctx, tx, w.name, to); err != nil {
-				return err
-			}
-			if err := w.record(ctx, tx, &n, b.Txs, place(to)); err != nil {
-				return err
-			}
-			if err := w.confirm(ctx, tx, &n, to.height); err != nil {
+		for i, b := range blocks {
+			if err := w.record(ctx, tx, &n, txs[i], place{from.height + 1 + int64(i), b.Hash}); err != nil {
 				return err
 			}
 		}
+		if err := w.confirm(ctx, tx, &n, to.height); err != nil {
+			return err
+		}
 		n.enqueue(tx)
-		return prune(ctx, tx, w.name, to.height)
+		return prune(ctx, tx, w.name, from.height, to.height)
 	})
 	if err == nil {
 		clear(w.missing)
 		w.log.DebugContext(ctx, "blocks connected", "blocks", len(blocks), "height", to.height, "hash", to.hash)
 	}
 	return err
+}
+
+// concerning gives the transactions of each block that record has to look at: of several blocks, most of which hold nothing of ours,
+// only those that touch what is known, or what one before them touches.
+func (w *Watcher) concerning(ctx context.Context, tx *db.Tx, blocks []Block) ([][]Tx, error) {
+	txs := make([][]Tx, len(blocks))
+	if len(blocks) == 1 {
+		txs[0] = blocks[0].Txs
+		return txs, nil
+	}
+	var all []Tx
+	for _, b := range blocks {
+		all = append(all, b.Txs...)
+	}
+	k, err := knownOf(ctx, tx, w.name, all)
+	if err != nil {
+		return nil, err
+	}
+	met, spent := map[string]bool{}, map[Outpoint]bool{}
+	for i, b := range blocks {
+		for _, t := range b.Txs {
+			if !k.concern(t) && !slices.ContainsFunc(t.Inputs, func(in Outpoint) bool { return met[in.TxID] || spent[in] }) {
+				continue
+			}
+			met[t.ID] = true
+			for _, in := range t.Inputs {
+				spent[in] = true
+			}
+			txs[i] = append(txs[i], t)
+		}
+	}
+	return txs, nil
+}
+
+// known is what the rows know of some transactions.
+type known struct {
+	addresses map[string]address   // of ours that they pay, or are sent from
+	own       map[string]ownTx     // of them
+	outputs   map[Outpoint]output  // of ours, of the transactions whose outputs they spend
+	spends    map[Outpoint][]spend // of the same transactions' outputs
+}
+
+func knownOf(ctx context.Context, tx *db.Tx, chain string, txs []Tx) (known, error) {
+	addresses, ids, prevs := map[string]bool{}, make([]string, 0, len(txs)), map[string]bool{}
+	for _, t := range txs {
+		ids = append(ids, t.ID)
+		if t.From != "" {
+			addresses[t.From] = true
+		}
+		for _, o := range t.Outputs {
+			if o.Address != "" {
+				addresses[o.Address] = true
+			}
+		}
+		for _, in := range t.Inputs {
+			prevs[in.TxID] = true
+		}
+	}
+	k := known{map[string]address{}, map[string]ownTx{}, map[Outpoint]output{}, map[Outpoint][]spend{}}
+	spent := slices.Sorted(maps.Keys(prevs))
+	return k, tx.Ask(ctx, slices.Concat(
+		askAddresses(tx, chain, slices.Sorted(maps.Keys(addresses)), k.addresses), askOwnTxs(tx, chain, ids, k.own),
+		askOutputs(tx, chain, spent, k.outputs), askSpends(tx, chain, spent, k.spends)))
+}
+
+// pays says whether a transaction pays an address of ours.
+func (k *known) pays(t Tx) bool {
+	return slices.ContainsFunc(t.Outputs, func(o Output) bool { return k.addresses[o.Address].address != "" })
+}
+
+// concern says whether a transaction has to do with anything that is known.
+func (k *known) concern(t Tx) bool {
+	_, own := k.own[t.ID]
+	return own || k.addresses[t.From].address != "" || k.pays(t) || slices.ContainsFunc(t.Inputs, func(in Outpoint) bool {
+		_, ours := k.outputs[in]
+		return ours || len(k.spends[in]) > 0
+	})
 }
 
 func (w *Watcher) disconnect(ctx context.Context, from, to cursor) error {
@@ -339,48 +408,20 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at p
 	if len(txs) == 0 {
 		return nil
 	}
-	paid, ids, prevs := map[string]bool{}, make([]string, 0, len(txs)), map[string]bool{}
-	for _, t := range txs {
-		ids = append(ids, t.ID)
-		if t.From != "" {
-			paid[t.From] = true
-		}
-		for _, o := range t.Outputs {
-			if o.Address != "" {
-				paid[o.Address] = true
-			}
-		}
-		for _, in := range t.Inputs {
-			prevs[in.TxID] = true
-		}
-	}
-	addresses, err := addressesOf(ctx, tx, w.name, slices.Sorted(maps.Keys(paid)))
+	k, err := knownOf(ctx, tx, w.name, txs)
 	if err != nil {
 		return err
 	}
-	own, err := ownTxsOf(ctx, tx, w.name, ids)
-	if err != nil {
-		return err
-	}
+	addresses, own, outputs, rivals := k.addresses, k.own, k.outputs, k.spends
 	// Our outputs: those these transactions spend, and those they made when they were met before.
-	touched := maps.Clone(prevs)
 	var payers []string
 	for _, t := range txs {
-		if slices.ContainsFunc(t.Outputs, func(o Output) bool { return addresses[o.Address].address != "" }) {
-			touched[t.ID] = true
+		if k.pays(t) {
 			payers = append(payers, t.ID)
 		}
 	}
-	outputs, err := outputsOf(ctx, tx, w.name, slices.Sorted(maps.Keys(touched)))
-	if err != nil {
-		return err
-	}
-	rivals, err := spendsOf(ctx, tx, w.name, slices.Sorted(maps.Keys(prevs)))
-	if err != nil {
-		return err
-	}
-	spenders, err := spendsOf(ctx, tx, w.name, payers)
-	if err != nil {
+	spenders := map[Outpoint][]spend{}
+	if err := tx.Ask(ctx, slices.Concat(askOutputs(tx, w.name, payers, outputs), askSpends(tx, w.name, payers, spenders))); err != nil {
 		return err
 	}
 	state := Seen
@@ -523,12 +564,10 @@ func (w *Watcher) lose(ctx context.Context, tx *db.Tx, n *news, txid string) err
 }
 
 func (w *Watcher) confirm(ctx context.Context, tx *db.Tx, n *news, tip int64) error {
-	outputs, err := confirmOutputs(ctx, tx, w.name, tip)
-	if err != nil {
-		return err
-	}
+	var outputs []output
+	var txs []ownTx
+	err := tx.Ask(ctx, []db.Question{confirmOutputs(w.name, tip, &outputs), confirmTxs(w.name, tip, &txs)})
 	n.outputs(outputs...)
-	txs, err := confirmTxs(ctx, tx, w.name, tip)
 	n.txs(txs...)
 	return err
 }

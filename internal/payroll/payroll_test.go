@@ -239,7 +239,28 @@ func (h *house) want(id string, state State, funding FundingState, payments Stat
 			h.t.Errorf("payment %d is %s (%s), want %s", m.Position, m.State, m.Reason, payments)
 		}
 	}
+	h.checkSteps(p)
 	return p
+}
+
+// checkSteps looks for a version of a payment that the timeline does not tell of, or tells of twice.
+func (h *house) checkSteps(p Payroll) {
+	h.t.Helper()
+	for _, m := range p.Payments {
+		at, version := Pending, int64(1)
+		for _, s := range p.Timeline {
+			if s.ObjectID != m.ID {
+				continue
+			}
+			if version++; s.From != at || s.Version != version {
+				h.t.Errorf("payment %d, version %d: from %s as version %d, where it was %s", m.Position, version, s.From, s.Version, at)
+			}
+			at = s.To
+		}
+		if at != m.State || version != m.Version {
+			h.t.Errorf("payment %d is %s, version %d; its steps lead to %s, version %d", m.Position, m.State, m.Version, at, version)
+		}
+	}
 }
 
 func wantFault(t testing.TB, err error, code string) *fault.Fault {
