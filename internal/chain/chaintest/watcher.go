@@ -490,6 +490,25 @@ func runCoins(run func(name string, f func(b *bench))) {
 			b.Errorf("%+v", w)
 		}
 	})
+	run("a coin comes and is taken while nobody looks", func(b *bench) {
+		from := b.take()
+		elsewhere, err := b.keys.Deriver().Address(chain.External, 1_000_000) // which nobody was given
+		b.must(err)
+		b.pay(chain.Output{Address: from, Amount: 1_000_000})
+		b.mine(6)
+		coin := b.coins()[0]
+		coin.TxID, err = b.lab.PayAll(b.Context(), chain.Output{Address: from, Amount: coin.Amount})
+		b.must(err)
+		coin.Vout = 0
+		b.must(b.lab.Mine(b.Context(), 2))
+		theft, thief := Spend(b.T, b.keys, []chain.WalletCoin{coin}, chain.Output{Address: elsewhere, Amount: 900_000})
+		b.must(b.lab.Source().Broadcast(b.Context(), theft))
+		b.must(b.lab.Mine(b.Context(), 2))
+		b.sync()
+		if o := b.want(coin.TxID, 0, chain.Mined, false); o.Spend != chain.Spent || o.SpentBy != thief || o.Depth != 4 {
+			b.Errorf("%+v", o)
+		}
+	})
 	run("own transaction loses its coin", func(b *bench) {
 		from := b.take()
 		b.pay(chain.Output{Address: from, Amount: 1_000_000})
