@@ -222,12 +222,12 @@ func (x *till) openMany(ctx context.Context, n int) ([]claim.Claim, error) {
 	return all, nil
 }
 
-// announce gives all events their places, as the service does before it sends them.
+// announce takes note of all events, as the service does before it sends them.
 func (x *till) announce(ctx context.Context) error {
 	for {
 		var placed []webhook.Placed
 		if err := x.d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			placed, err = webhook.Place(ctx, tx, 1_000)
+			placed, err = webhook.Next(ctx, tx, 1_000)
 			return err
 		}); err != nil || len(placed) == 0 {
 			return err

@@ -38,6 +38,7 @@ type modelTable struct {
 	columns []string
 	rows    [][]any
 	fresh   []patch // where the rows hold ids that must differ from request to request
+	counted []int   // columns of numbers that rise from row to row
 }
 
 // patch is a place in a row's text where the last characters of an id stand.
@@ -58,8 +59,25 @@ var ids = regexp.MustCompile(`(?:\b[a-z]{3}_[0-9a-z]{18}|bcrt1q[0-9a-z]{30})([0-
 // background are tables that the service writes to by itself, or that requests only change.
 var background = regexp.MustCompile(`^(sim_|chain_(blocks|cursors|pools|spends|txs|outputs)|goose_|leases|settings|rates|ledger_house$)`)
 
-// capture runs f and returns the rows that the database has since.
+// capture runs f until two runs one after the other have left as many rows in the same tables, and returns the last one's: what else
+// the service did meanwhile is no part of a request.
 func capture(ctx context.Context, database string, f func() ([]byte, error)) (*model, error) {
+	var last *model
+	for range 10 {
+		m, err := captureOne(ctx, database, f)
+		if err != nil {
+			return nil, err
+		}
+		if last != nil && slices.EqualFunc(m.tables, last.tables, func(a, b modelTable) bool { return a.name == b.name && len(a.rows) == len(b.rows) }) {
+			return m, nil
+		}
+		last = m
+	}
+	return nil, errors.New("no two requests leave the same rows")
+}
+
+// captureOne runs f and returns the rows that the database has since.
+func captureOne(ctx context.Context, database string, f func() ([]byte, error)) (*model, error) {
 	before, err := atRest(ctx, database)
 	if err != nil {
 		return nil, err
@@ -88,6 +106,11 @@ func capture(ctx context.Context, database string, f func() ([]byte, error)) (*m
 				}
 			}
 		}
+		// An event's position is one behind the last. The floor counts them in memory, where the service sees to it that their order
+		// is that of the commits.
+		if i := slices.Index(t.columns, "position"); t.name == "events" && i >= 0 {
+			t.counted = append(t.counted, i)
+		}
 		m.tables = append(m.tables, t)
 	}
 	if m.rows() == 0 {
@@ -96,11 +119,11 @@ func capture(ctx context.Context, database string, f func() ([]byte, error)) (*m
 	return m, nil
 }
 
-// atRest reads all tables once nothing moves in them any more: what seeding has left to do (mails, events to be placed) would be
-// taken for rows of the request, and would slow down what is measured.
+// atRest reads all tables once nothing has moved in them for longer than the log of requests waits before it is written: what is left to
+// do (mails, that log) would be taken for rows of another request or missed, and would slow down what is measured.
 func atRest(ctx context.Context, database string) ([]modelTable, error) {
 	last, err := dump(ctx, database, nil)
-	for range 240 {
+	for since, still := 0, 0; since < 240; since++ {
 		if err != nil {
 			return nil, err
 		}
@@ -110,10 +133,11 @@ func atRest(ctx context.Context, database string) ([]modelTable, error) {
 		case <-time.After(500 * time.Millisecond):
 		}
 		var now []modelTable
-		if now, err = dump(ctx, database, nil); err == nil && reflect.DeepEqual(now, last) {
+		if now, err = dump(ctx, database, nil); err != nil || !reflect.DeepEqual(now, last) {
+			last, still = now, 0
+		} else if still++; still == 3 {
 			return now, nil
 		}
-		last = now
 	}
 	return nil, errors.Join(err, errors.New("the service does not come to rest"))
 }
@@ -166,6 +190,9 @@ func (m *model) copy(serial uint64) []modelTable {
 		rows := make([][]any, len(t.rows))
 		for j, row := range t.rows {
 			rows[j] = slices.Clone(row)
+			for _, c := range t.counted {
+				rows[j][c] = int64(serial)*int64(len(t.rows)) + int64(j)
+			}
 		}
 		for _, p := range t.fresh {
 			text := rows[p.row][p.column].(string)

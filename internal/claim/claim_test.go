@@ -514,14 +514,6 @@ func (s *sale) books(want books) {
 func (s *sale) told() string {
 	s.Helper()
 	states := map[string][]string{}
-	s.till.write(s.T, func(ctx context.Context, tx *db.Tx) error {
-		for {
-			placed, err := webhook.Place(ctx, tx, 1000)
-			if err != nil || len(placed) == 0 {
-				return err
-			}
-		}
-	})
 	if err := s.till.d.Read(s.Context(), func(ctx context.Context, tx *db.Tx) error {
 		all, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: s.till.company, ObjectID: s.id, Limit: 100})
 		for _, e := range all {

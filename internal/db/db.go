@@ -150,6 +150,10 @@ func (d *DB) openPostgres(ctx context.Context) error {
 	cfg.ConnConfig.RuntimeParams["application_name"] = "stipend"
 	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "3s"
 	cfg.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "60s"
+	// A process whose machine or network is gone in the middle of a commit holds its locks for half a minute, not for two hours.
+	cfg.ConnConfig.RuntimeParams["tcp_keepalives_idle"] = "15"
+	cfg.ConnConfig.RuntimeParams["tcp_keepalives_interval"] = "5"
+	cfg.ConnConfig.RuntimeParams["tcp_keepalives_count"] = "3"
 	if d.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return err
 	}

@@ -408,6 +408,14 @@ func NewGroup(order int, run func(ctx context.Context, tx *Tx, items []any) erro
 	return &Group{order, run}
 }
 
+// NewLastGroup makes a group that only the commit runs, after all others and on the way to it: Flush leaves it alone. What it does must
+// wait for nothing but the commits of others (see [Tx.Queue]).
+func NewLastGroup(run func(ctx context.Context, tx *Tx, items []any) error) *Group {
+	return &Group{last, run}
+}
+
+const last = math.MaxInt
+
 // InsertGroup makes a group whose items are rows of a table, each a []any.
 func InsertGroup(order int, table string, columns ...string) *Group {
 	return NewGroup(order, func(ctx context.Context, tx *Tx, items []any) error {
@@ -450,7 +458,7 @@ func (t *Tx) Notify(topic string) {
 }
 
 // Flush writes what was deferred, for a function that must read it back.
-func (t *Tx) Flush(ctx context.Context) error { return t.flush(ctx, math.MaxInt) }
+func (t *Tx) Flush(ctx context.Context) error { return t.flush(ctx, last) }
 
 // FlushBefore is Flush for what is written before a group: it may leave more under the group.
 func (t *Tx) FlushBefore(ctx context.Context, g *Group) error { return t.flush(ctx, g.order) }
@@ -475,6 +483,33 @@ func (t *Tx) flush(ctx context.Context, before int) error {
 			return err
 		}
 	}
+}
+
+// finish writes everything that was deferred. The last groups' statements travel with the commit, so that they hold nobody up for longer
+// than the commit itself takes.
+func (t *Tx) finish(ctx context.Context) error {
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	for g, items := range t.deferred {
+		if len(items) == 0 {
+			continue
+		}
+		if err := g.run(ctx, t, items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Queue has transactions commit one after the other: it waits until all that have called it with the same number before have committed,
+// or were undone, and keeps those that call it later waiting likewise. Call it in a last group, or others wait for the rest
+// of the transaction, too. On SQLite all that write commit one after the other.
+func (t *Tx) Queue(ctx context.Context, number int64) error {
+	if t.db.engine == SQLite {
+		return nil
+	}
+	return t.Later(ctx, nil, "SELECT pg_advisory_xact_lock($1)", number)
 }
 
 // mark and rewind drop what a failed function left for the commit.

@@ -227,7 +227,7 @@ func (d *DB) attempt(batch []*request) error {
 	if !written {
 		return nil
 	}
-	if err := tx.Flush(ctx); err != nil {
+	if err := tx.finish(ctx); err != nil {
 		return err
 	}
 	err = commit()

@@ -4,17 +4,65 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 )
 
-var eventRows = db.InsertGroup(95, "events", "company_id", "event_id", "object_id", "sequence", "name", "data", "created_at")
+// eventRows are written last, because whoever writes them keeps others from it until the commit: so the order of positions is that of the
+// commits, and in one commit that of what was emitted.
+var eventRows = db.NewLastGroup(insertEvents)
+
+func insertEvents(ctx context.Context, tx *db.Tx, items []any) error {
+	rows := make([][]any, len(items))
+	for i, item := range items {
+		rows[i] = item.([]any)
+	}
+	if tx.Engine() == db.SQLite {
+		head, err := moveHead(ctx, tx, len(rows))
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			rows[i] = append(rows[i], head-int64(len(rows)-1-i))
+		}
+		return tx.Insert(ctx, "events", []string{"company_id", "event_id", "object_id", "sequence", "name", "data", "created_at", "position"}, rows)
+	}
+	if err := tx.Queue(ctx, positionQueue); err != nil {
+		return err
+	}
+	for values, args := range tx.Values(rows, 1) {
+		if err := tx.Later(ctx, nil, "INSERT INTO events (company_id, event_id, object_id, sequence, name, data, created_at, position) "+behind(values), args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func insertEvent(tx *db.Tx, id string, e Event, data string) {
 	tx.Defer(eventRows, []any{e.CompanyID, id, e.ObjectID, e.Sequence, e.Name, data, db.Micros(tx.Now())})
+}
+
+// positionQueue is the number of the queue for positions.
+const positionQueue = 7_020_265
+
+// The last position that was given out. PostgreSQL counts on from there with a sequence: a row that each commit changes would leave
+// as many dead versions behind, which the next one has to pass while a backup still needs them.
+const settingHead = "webhook.position"
+
+// moveHead gives out n positions, the last of which it returns.
+func moveHead(ctx context.Context, tx *db.Tx, n int) (head int64, err error) {
+	err = tx.QueryRow(ctx, `INSERT INTO settings (key, value) VALUES ($1, CAST(CAST($2 AS BIGINT) AS TEXT))
+		ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(settings.value AS BIGINT) + CAST(excluded.value AS BIGINT) AS TEXT)
+		RETURNING CAST(value AS BIGINT)`, settingHead, int64(n)).Scan(&head)
+	return head, err
+}
+
+// behind gives rows their positions by PostgreSQL's sequence, in their order.
+func behind(rows string) string {
+	return "SELECT r.*, (SELECT COALESCE(MAX(CAST(value AS BIGINT)), 0) FROM settings WHERE key = '" + settingHead + `')
+		+ nextval('event_positions_position_seq') FROM (` + rows + ") AS r"
 }
 
 // nextSequence keeps other events of the object waiting until the commit. What was emitted before the object had a counter counts.
@@ -26,59 +74,40 @@ func nextSequence(ctx context.Context, tx *db.Tx, companyID, objectID string) (n
 	return next, err
 }
 
-// settingHead is the last position that was given out.
-const settingHead = "webhook.position"
+// settingMark is the position of the last event that Next gave out.
+const settingMark = "webhook.mark"
 
-// lockHead reads the last position and keeps others from placing until the commit.
-func lockHead(ctx context.Context, tx *db.Tx) (head int64, err error) {
+// lockMark reads the mark and keeps others from moving it until the commit.
+func lockMark(ctx context.Context, tx *db.Tx) (mark int64, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO settings (key, value) VALUES ($1, '0')
-		ON CONFLICT (key) DO UPDATE SET value = settings.value RETURNING CAST(value AS BIGINT)`, settingHead).Scan(&head)
-	return head, err
+		ON CONFLICT (key) DO UPDATE SET value = settings.value RETURNING CAST(value AS BIGINT)`, settingMark).Scan(&mark)
+	return mark, err
 }
 
-func moveHead(ctx context.Context, tx *db.Tx, to int64) error {
-	_, err := tx.Exec(ctx, "UPDATE settings SET value = CAST(CAST($1 AS BIGINT) AS TEXT) WHERE key = $2", to, settingHead)
-	return err
+func moveMark(ctx context.Context, tx *db.Tx, to int64) error {
+	return tx.Later(ctx, nil, "UPDATE settings SET value = CAST(CAST($1 AS BIGINT) AS TEXT) WHERE key = $2", to, settingMark)
 }
 
-// oldestNew are the events that have no position yet, in the order of their instants.
-const oldestNew = "SELECT " + eventColumns + " FROM events WHERE position = 0 ORDER BY created_at, sequence, event_id LIMIT $1"
+// following are events without their data.
+const following = `SELECT company_id, event_id, object_id, name, sequence, position, created_at FROM events
+	WHERE position > $1 ORDER BY position LIMIT $2`
 
-// earlier are those that come before one of the oldest of the same object. CROSS JOIN has SQLite look for them by object: it joins
-// in the order that is written, and would otherwise begin with all events.
-const earlier = `SELECT e.company_id, e.event_id, e.object_id, e.name, e.sequence, e.position, e.data, e.created_at
-	FROM (` + oldestNew + `) AS o CROSS JOIN events AS e
-	WHERE e.company_id = o.company_id AND e.object_id = o.object_id AND e.sequence < o.sequence AND e.position = 0`
-
-// selectNew are the oldest events that have no position yet, and what comes before them of the same objects: where more than limit
-// wait, that may not be among the oldest, since instants do not say what committed last.
-func selectNew(ctx context.Context, tx *db.Tx, limit int) ([]Placed, error) {
-	rows, err := tx.Query(ctx, oldestNew, int64(limit))
-	events, err := db.Collect(rows, err, scanEvent)
-	if err != nil || len(events) < limit {
-		return events, err
-	}
-	rows, err = tx.Query(ctx, earlier, int64(limit))
-	before, err := db.Collect(rows, err, scanEvent)
-	events = append(events, before...)
-	slices.SortFunc(events, func(a, b Placed) int { return strings.Compare(a.ID, b.ID) })
-	return slices.CompactFunc(events, func(a, b Placed) bool { return a.ID == b.ID }), err
+func selectFollowing(ctx context.Context, tx *db.Tx, mark int64, limit int) ([]Placed, error) {
+	rows, err := tx.Query(ctx, following, mark, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (p Placed, err error) {
+		var created int64
+		err = r.Scan(&p.CompanyID, &p.ID, &p.ObjectID, &p.Name, &p.Sequence, &p.Position, &created)
+		p.Created = db.Time(created)
+		return p, err
+	})
 }
 
-// place names events one by one: to join them with a list of positions SQLite would read all events.
-const place = "UPDATE events SET position = $3 WHERE company_id = $1 AND event_id = $2"
-
-func setPositions(ctx context.Context, tx *db.Tx, events []Placed) error {
-	statements := make([]*db.Statement, len(events))
-	for i, e := range events {
-		statements[i] = &db.Statement{Query: place, Args: []any{e.CompanyID, e.ID, e.Position}}
-	}
-	return tx.ExecAll(ctx, statements)
-}
+// waiting is asked very often, so it reads one row.
+const waiting = `SELECT 1 FROM events WHERE position > COALESCE((SELECT CAST(value AS BIGINT) FROM settings WHERE key = $1), 0) ORDER BY position LIMIT 1`
 
 func anyNew(ctx context.Context, tx *db.Tx) (bool, error) {
 	var one int64
-	err := tx.QueryRow(ctx, "SELECT 1 FROM events WHERE position = 0 LIMIT 1").Scan(&one)
+	err := tx.QueryRow(ctx, waiting, settingMark).Scan(&one)
 	if errors.Is(err, db.ErrNoRows) {
 		return false, nil
 	}
@@ -96,7 +125,7 @@ func scanEvent(r *db.Rows) (p Placed, err error) {
 }
 
 func selectEvent(ctx context.Context, tx *db.Tx, companyID, id string) (Placed, error) {
-	rows, err := tx.Query(ctx, "SELECT "+eventColumns+" FROM events WHERE company_id = $1 AND event_id = $2 AND position > 0", companyID, id)
+	rows, err := tx.Query(ctx, "SELECT "+eventColumns+" FROM events WHERE company_id = $1 AND event_id = $2", companyID, id)
 	found, err := db.Collect(rows, err, scanEvent)
 	switch {
 	case err != nil:
@@ -118,7 +147,6 @@ func selectEvents(ctx context.Context, tx *db.Tx, p ListParams, filter Filter, a
 		}
 		fmt.Fprintf(&where, " AND "+condition, binds...)
 	}
-	and("position > 0") // as the index says it
 	switch {
 	case !p.Newest:
 		and("position > $%d", after)
@@ -162,9 +190,10 @@ func (f Filter) SQL(column string, first int) (condition string, args []any) {
 	return " AND (" + strings.Join(choices, " OR ") + ")", args
 }
 
+// deleteOld deletes events in the order of their positions, as far as they are old.
 func deleteOld(ctx context.Context, tx *db.Tx, before int64, limit int) ([]int64, error) {
-	rows, err := tx.Query(ctx, `DELETE FROM events WHERE (company_id, event_id) IN (
-			SELECT company_id, event_id FROM events WHERE created_at < $1 AND position > 0 ORDER BY created_at LIMIT $2)
+	rows, err := tx.Query(ctx, `DELETE FROM events WHERE (company_id, event_id) IN (SELECT company_id, event_id FROM
+			(SELECT company_id, event_id, created_at FROM events ORDER BY position LIMIT $2) AS oldest WHERE created_at < $1)
 		RETURNING position`, before, int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (position int64, err error) { return position, r.Scan(&position) })
 }

@@ -3,12 +3,11 @@
 // An event is a row that commits with the change it tells of: the snapshot taken then is what is told, however
 // late. Each event of an object carries the object's sequence, so a reader can put them in order.
 //
-// After its commit an event is placed: it gets a position behind everything that was placed before. Ids and instants are
-// made before a commit, so they cannot say what committed last; a reader who goes on after a position misses nothing.
+// On its way to the commit an event gets a position behind everything that has committed before. Ids and instants are made earlier,
+// so they cannot say what committed last; a reader who goes on after a position misses nothing.
 package webhook
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -61,7 +60,7 @@ const Kept = 30 * 24 * time.Hour
 // APIVersion is the version of the interface in whose words events speak.
 const APIVersion = "2.0"
 
-// NoticeNew is the notice that there are events to be placed.
+// NoticeNew is the notice that there are new events.
 const NoticeNew = "webhook.new"
 
 // Emit leaves an event for the commit.
@@ -91,7 +90,7 @@ func EmitID(tx *db.Tx, e Event) (id string, err error) {
 	return id, nil
 }
 
-// Placed is an event that readers can see.
+// Placed is an event that has committed, and so has its position.
 type Placed struct {
 	CompanyID, ID, ObjectID, Name string
 	Sequence, Position            int64
@@ -116,47 +115,21 @@ func (p Placed) Body(environment string) []byte {
 	return text
 }
 
-// Place gives positions to new events, oldest first, and returns them in their order: at most limit, and what must come before one
-// of them. Of several callers at once one works and the others wait for its commit.
-func Place(ctx context.Context, tx *db.Tx, limit int) ([]Placed, error) {
-	head, err := lockHead(ctx, tx)
+// Next returns the events, without their data, that follow those it has returned before, in the order of their positions and at most limit.
+// What it returns counts with the commit. Of several callers at once one works and the others wait for its commit.
+func Next(ctx context.Context, tx *db.Tx, limit int) ([]Placed, error) {
+	mark, err := lockMark(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	events, err := selectNew(ctx, tx, limit)
+	events, err := selectFollowing(ctx, tx, mark, limit)
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	order(events)
-	for i := range events {
-		head++
-		events[i].Position = head
-	}
-	if err := setPositions(ctx, tx, events); err != nil {
-		return nil, err
-	}
-	return events, moveHead(ctx, tx, head)
+	return events, moveMark(ctx, tx, events[len(events)-1].Position)
 }
 
-// order is by instant, but never an event before an earlier one of its object: of two transactions the one that began first may
-// commit last, and clocks go back. Such an event counts as of the latest instant before it.
-func order(events []Placed) {
-	slices.SortFunc(events, func(a, b Placed) int {
-		return cmp.Or(strings.Compare(a.CompanyID, b.CompanyID), strings.Compare(a.ObjectID, b.ObjectID), cmp.Compare(a.Sequence, b.Sequence))
-	})
-	since := make(map[string]time.Time, len(events)) // by event
-	for i, e := range events {
-		since[e.ID] = e.Created
-		if i > 0 && events[i-1].CompanyID == e.CompanyID && events[i-1].ObjectID == e.ObjectID && since[events[i-1].ID].After(e.Created) {
-			since[e.ID] = since[events[i-1].ID]
-		}
-	}
-	slices.SortFunc(events, func(a, b Placed) int {
-		return cmp.Or(since[a.ID].Compare(since[b.ID]), cmp.Compare(a.Sequence, b.Sequence), strings.Compare(a.ID, b.ID))
-	})
-}
-
-// Waiting says whether any event waits to be placed.
+// Waiting says whether Next would return anything.
 func Waiting(ctx context.Context, tx *db.Tx) (bool, error) { return anyNew(ctx, tx) }
 
 // ListParams chooses events of a company. Zero values choose everything.

@@ -12,6 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/btcsuite/btcd/address/v2"
+	"github.com/btcsuite/btcd/btcutil/v2/hdkeychain"
+	"github.com/btcsuite/btcd/chaincfg/v2"
 	"github.com/btcsuite/btcd/chainhash/v2"
 	"github.com/btcsuite/btcd/wire/v2"
 
@@ -52,6 +55,45 @@ func TestBIP84Vectors(t *testing.T) {
 				t.Errorf("%s %d/%d: %s, %v", name, c.branch, c.index, got, err)
 			}
 		}
+	}
+}
+
+// A library derives each address in its own, slower way. They never differ.
+func TestAddressesAreThoseOfBIP32(t *testing.T) {
+	d, err := bitcoin.ParseXPub(zpub, "bitcoin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := hdkeychain.NewKeyFromString(zpub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, branch := range []uint32{chain.External, chain.Change} {
+		parent, err := account.Derive(branch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range uint32(200) {
+			index := hdkeychain.HardenedKeyStart - 1 - i*i*i
+			key, err := parent.Derive(index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := key.Address(&chaincfg.MainNetParams)
+			if err != nil {
+				t.Fatal(err)
+			}
+			witness, err := address.NewAddressWitnessPubKeyHash(want.ScriptAddress(), &chaincfg.MainNetParams)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := d.Address(branch, index); err != nil || got != witness.EncodeAddress() {
+				t.Errorf("%d/%d: %s, %v; want %s", branch, index, got, err, witness.EncodeAddress())
+			}
+		}
+	}
+	if a, err := d.Address(chain.External, hdkeychain.HardenedKeyStart); err == nil {
+		t.Errorf("an address of a hardened index: %s", a)
 	}
 }
 

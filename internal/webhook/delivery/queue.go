@@ -31,7 +31,7 @@ const (
 	crowd       = 256              // requests under way in all, from which on each endpoint has one
 	batchSize   = 64               // deliveries that are read at once
 	noteSize    = 32               // results that are written down at once; what a killed process had not written down is sent again
-	placeSize   = 500              // events that are placed in one transaction
+	addSize     = 500              // events that are added to queues in one transaction
 	leaseFor    = time.Minute      // of an endpoint's queue
 	renewEvery  = 15 * time.Second // by the wall's clock
 	flushEvery  = 25 * time.Millisecond
@@ -69,7 +69,7 @@ type Options struct {
 	Jitter func(time.Duration) time.Duration
 }
 
-// Sender places events, and delivers them. Any number of processes may run one on the same database.
+// Sender adds events to queues, and delivers them. Any number of processes may run one on the same database.
 type Sender struct {
 	Options
 	client *client
@@ -122,7 +122,7 @@ func (s *Sender) Run(ctx context.Context) {
 	s.work.Wait()
 }
 
-// Drain places and delivers what is due now, until nothing is. Deliveries of other processes it does not wait for.
+// Drain delivers what is due now, until nothing is. Deliveries of other processes it does not wait for.
 func (s *Sender) Drain(ctx context.Context) error {
 	for {
 		n, err := s.step(ctx)
@@ -133,16 +133,16 @@ func (s *Sender) Drain(ctx context.Context) error {
 	}
 }
 
-// step places new events and starts work on the queues that are due. It says how much it found to do.
+// step adds new events to the queues and starts work on the queues that are due. It says how much it found to do.
 func (s *Sender) step(ctx context.Context) (int, error) {
 	done := 0
 	for ctx.Err() == nil {
-		n, err := s.place(ctx)
+		n, err := s.add(ctx)
 		done += n
 		if err != nil {
 			return done, err
 		}
-		if n < placeSize {
+		if n < addSize {
 			break
 		}
 	}
@@ -150,9 +150,9 @@ func (s *Sender) step(ctx context.Context) (int, error) {
 	return done + n, err
 }
 
-// place gives new events their positions and adds them to the queues of the endpoints that want them. It is not done by the
-// transaction that emits: that would pay for each endpoint of the company.
-func (s *Sender) place(ctx context.Context) (n int, err error) {
+// add adds new events to the queues of the endpoints that want them. It is not done by the transaction that emits: that would pay
+// for each endpoint of the company.
+func (s *Sender) add(ctx context.Context) (n int, err error) {
 	found := false
 	if err := s.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		found, err = webhook.Waiting(ctx, tx)
@@ -161,7 +161,7 @@ func (s *Sender) place(ctx context.Context) (n int, err error) {
 		return 0, err
 	}
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		events, err := webhook.Place(ctx, tx, placeSize)
+		events, err := webhook.Next(ctx, tx, addSize)
 		n = len(events)
 		if err != nil || n == 0 {
 			return err

@@ -1,0 +1,153 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+func write(t *testing.T, d *db.DB, f func(context.Context, *db.Tx) error) {
+	t.Helper()
+	if err := d.Write(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next takes all events that there are, some at a time.
+func next(t *testing.T, d *db.DB, limit int) (all []webhook.Placed) {
+	t.Helper()
+	for more := true; more; {
+		write(t, d, func(ctx context.Context, tx *db.Tx) error {
+			some, err := webhook.Next(ctx, tx, limit)
+			more = len(some) > 0
+			all = append(all, some...)
+			return err
+		})
+	}
+	return all
+}
+
+// An object's events keep their order, whatever the clock does meanwhile.
+func TestAnObjectsEventsKeepTheirOrder(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		emit := func(object, name string, sequence int64) {
+			t.Helper()
+			write(t, d, func(ctx context.Context, tx *db.Tx) error {
+				e := webhook.Event{CompanyID: "com_1", Name: name, ObjectID: object, Sequence: sequence}
+				if sequence == 0 {
+					return webhook.EmitNext(ctx, tx, e)
+				}
+				return webhook.Emit(tx, e)
+			})
+		}
+		for range 3 { // of two rows that both tell of one object, and the clock goes back from one to the next
+			emit("usr_1", "recipient.status_update", 0)
+			clock.Advance(-time.Second)
+			emit("usr_1", "user.kyc_status_update", 0)
+			clock.Advance(-time.Second)
+		}
+		for i := range int64(3) {
+			emit("prl_1", "payroll.status_update", i+1)
+			clock.Advance(-time.Second)
+			emit("prl_2", "payroll.created", i+1)
+		}
+		var got []string
+		for _, p := range next(t, d, 2) {
+			got = append(got, fmt.Sprintf("%s %d", p.ObjectID, p.Sequence))
+		}
+		want := []string{"usr_1 2", "usr_1 3", "usr_1 4", "usr_1 5", "usr_1 6", "usr_1 7", "prl_1 1", "prl_2 1", "prl_1 2", "prl_2 2", "prl_1 3", "prl_2 3"}
+		if !slices.Equal(got, want) {
+			t.Errorf("the order is %v", got)
+		}
+	})
+}
+
+// A transaction may begin first and commit last. Its event stands where its commit does, so a reader who has seen the other one's
+// comes to it. What is undone leaves nothing.
+func TestTheOrderIsThatOfTheCommits(t *testing.T) {
+	url := dbtest.Postgres(t) // SQLite has no two writers
+	d, other := dbtest.Open(t, db.Options{URL: url}), dbtest.Open(t, db.Options{URL: url})
+	emit := func(tx *db.Tx, object string) error {
+		return webhook.Emit(tx, webhook.Event{CompanyID: "com_1", Name: "payroll.created", ObjectID: object, Sequence: 1})
+	}
+	var names []string
+	look := func() {
+		for _, e := range next(t, d, 10) {
+			names = append(names, e.ObjectID)
+		}
+	}
+	write(t, d, func(_ context.Context, tx *db.Tx) error {
+		if err := emit(tx, "first"); err != nil {
+			return err
+		}
+		if err := tx.Flush(t.Context()); err != nil {
+			return err
+		}
+		write(t, other, func(_ context.Context, tx *db.Tx) error { return emit(tx, "second") })
+		undone := errors.New("undone")
+		if err := other.Write(t.Context(), func(_ context.Context, tx *db.Tx) error { return errors.Join(emit(tx, "third"), undone) }); !errors.Is(err, undone) {
+			t.Error(err)
+		}
+		for _, e := range next(t, other, 10) {
+			names = append(names, e.ObjectID)
+		}
+		return nil
+	})
+	look()
+	if !slices.Equal(names, []string{"second", "first"}) {
+		t.Errorf("a reader saw %v", names)
+	}
+}
+
+// Many write at once, in two processes on PostgreSQL. Readers who go on after the last event that they saw miss none.
+func TestReadersMissNoEvent(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		const writers, each = 8, 25
+		all := []*db.DB{dbtest.Open(t, db.Options{URL: url})}
+		if all[0].Engine() == db.Postgres {
+			all = append(all, dbtest.Open(t, db.Options{URL: url}))
+		}
+		var seen []string
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for after := ""; len(seen) < writers*each && !t.Failed(); {
+				if err := all[0].Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+					events, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: "com_1", After: after, Limit: 7})
+					for _, e := range events {
+						seen, after = append(seen, e.ObjectID), e.ID
+					}
+					return err
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		for w := range writers {
+			wg.Go(func() {
+				for i := range each {
+					if err := all[w%len(all)].Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
+						return webhook.Emit(tx, webhook.Event{CompanyID: "com_1", Name: "payroll.created", ObjectID: fmt.Sprintf("prl_%d_%d", w, i), Sequence: 1})
+					}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		var taken []string
+		for _, e := range next(t, all[0], 9) {
+			taken = append(taken, e.ObjectID)
+		}
+		if !slices.Equal(seen, taken) {
+			t.Errorf("a reader saw %d events in the order %v\nthere are %d in the order %v", len(seen), seen, len(taken), taken)
+		}
+	})
+}
