@@ -146,6 +146,8 @@ var reference = map[string]string{
 	"operator_requests": "what operators ask each other, whoever's it is about",
 	"reconciliations":   "the house's own: what was compared, over all companies",
 
+	"event_positions": "holds no row: PostgreSQL counts the positions of all events with its sequence",
+
 	"provider_callbacks": "a provider names its own cases, not companies",
 
 	"lightning_invoices": "its key starts with the company, but the node names what was paid by its hash, whoever's it is",
