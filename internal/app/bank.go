@@ -105,12 +105,12 @@ func (s *Service) banker() (*bankfile.Engine, error) {
 		return bankfile.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
 	}}
 	c.Statement = func(ctx context.Context, d *db.DB, statement io.Reader) ([]string, error) {
-		_, err := transfer.Import(ctx, d, statement, c.Accounts)
+		sum, err := transfer.Import(ctx, d, statement, c.Accounts)
 		var refused *fault.Fault
 		if errors.As(err, &refused) {
-			return []string{refused.Error()}, nil // reading it again would not help
+			return append(sum.Problems, refused.Error()), nil // reading it again would not help
 		}
-		return nil, err
+		return sum.Problems, err
 	}
 	if drop == nil && s.cfg.Env == Sandbox {
 		root, err := s.sandboxBank()

@@ -10,17 +10,19 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout/bankfile"
 	"github.com/stipend/stipend/internal/rail/bank"
 )
 
 // BankCmd groups the commands about payouts by bank.
 type BankCmd struct {
-	Files   BankFilesCmd   `cmd:"" help:"List the files of payments, newest first: those that the bank has not got for certain, or all."`
-	Answers BankAnswersCmd `cmd:"" help:"List what the bank answered and needs a person, or all of it."`
-	Changes BankChangesCmd `cmd:"" help:"List what banks ask to be put right before the next payment."`
-	Arrived BankArrivedCmd `cmd:"" help:"Say that the bank has a file that is in doubt."`
-	Resend  BankResendCmd  `cmd:"" help:"Say that the bank has not got a file that is in doubt, and hand the same file over again."`
+	Files    BankFilesCmd    `cmd:"" help:"List the files of payments, newest first: those that the bank has not got for certain, or all."`
+	Answers  BankAnswersCmd  `cmd:"" help:"List what the bank answered and needs a person, or all of it."`
+	Changes  BankChangesCmd  `cmd:"" help:"List what banks ask to be put right before the next payment."`
+	Arrived  BankArrivedCmd  `cmd:"" help:"Say that the bank has a file that is in doubt."`
+	CameBack BankCameBackCmd `cmd:"" help:"Say that a payment came back, and how much of it."`
+	Resend   BankResendCmd   `cmd:"" help:"Say that the bank has not got a file that is in doubt, and hand the same file over again."`
 }
 
 // BankFilesCmd lists files.
@@ -129,6 +131,44 @@ func (BankResendCmd) Help() string {
 // Run decides it.
 func (c BankResendCmd) Run(ctx context.Context, std Streams) error {
 	return decide(ctx, std, c.Storage, c.File, bankfile.New(bankfile.Config{}).Resend, "%s is handed over again.\n")
+}
+
+// BankCameBackCmd decides that a payment came back.
+type BankCameBackCmd struct {
+	Storage
+	Payment string `arg:"" help:"The payment: S0000012P00003."`
+	Amount  string `arg:"" help:"What came back, in the payment's currency: 4970.00. The rest is the bank's fee."`
+}
+
+// Help is the long form of the help.
+func (BankCameBackCmd) Help() string {
+	return `For a return of which the bank kept more than the account's return_fee (see stipend bank answers). Ask the bank first: the payee is owed
+the whole payment again. Nothing is booked twice.`
+}
+
+// Run decides it.
+func (c BankCameBackCmd) Run(ctx context.Context, std Streams) error {
+	of, ok := bank.FindNamed(c.Payment)
+	if !ok || of.Position == 0 {
+		return fmt.Errorf("%q is no payment; want S0000012P00003", c.Payment)
+	}
+	if err := c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			f, err := bankfile.Find(ctx, tx, of.File)
+			if err != nil {
+				return err
+			}
+			back, err := money.Parse(f.Total.Asset(), c.Amount)
+			if err != nil {
+				return err
+			}
+			return bankfile.New(bankfile.Config{}).CameBack(ctx, tx, of.File, of.Position, back)
+		})
+	}); err != nil {
+		return err
+	}
+	fmt.Fprintf(std.Out, "%s came back.\n", bank.Position(of.File, of.Position))
+	return nil
 }
 
 func decide(ctx context.Context, std Streams, at Storage, file string, how func(context.Context, *db.Tx, int64) error, said string) error {

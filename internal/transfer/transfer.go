@@ -163,11 +163,8 @@ func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account
 
 // split makes the credits of a booking, and what takes earlier ones back; none where it is neither.
 func split(st *iso20022.Statement, e *iso20022.Entry) []item {
-	back := !e.Credit && (e.Reversal || e.Type.Returned() || slices.ContainsFunc(e.Details, returned))
-	if !e.Final() || !back && (!e.Credit || e.Reversal || e.Type.Returned() || slices.ContainsFunc(e.Details, returned)) {
-		return nil
-	}
-	if slices.ContainsFunc(e.Details, ours) {
+	back := e.Returned(e.Details...)
+	if !e.Final() || e.Credit == back { // what was ordered by us, or came back of that: package payout books it
 		return nil
 	}
 	whole := item{back: back, kind: string(st.Message)}
@@ -213,14 +210,6 @@ func split(st *iso20022.Statement, e *iso20022.Entry) []item {
 	}
 	return items
 }
-
-// ours says that a payment carries a name that we gave to one of our own: it came back, and package payout books it.
-func ours(d iso20022.Detail) bool {
-	_, is := bank.FindNamed(d.Names()...)
-	return is
-}
-
-func returned(d iso20022.Detail) bool { return d.ReturnReason != "" || d.Type.Returned() }
 
 // describe takes what a bank says of one payment.
 func (it *item) describe(d *iso20022.Detail) {

@@ -341,7 +341,9 @@ func TestWhatNobodyIsNamedForWaits(t *testing.T) {
 			{amount: "4.00", to: b.number, servicer: "P1"}, {amount: "5.00", words: "?", servicer: "P2"}}}), Summary{Credited: 1, Suspense: 1})
 		b.want("what is no credit of ours", b.says("053", credit{amount: "9.00", debit: true, servicer: "D1"},
 			credit{amount: "9.00", reversal: true, servicer: "D2"}, credit{amount: "8.00", debit: true, reversal: true, servicer: "D3"},
-			credit{amount: "7.00", to: b.number, words: "S0000012P00003 came back", servicer: "D4"}), Summary{Others: 4})
+			credit{amount: "7.00", reversal: true, words: "S0000012P00003 came back", servicer: "D4"}), Summary{Others: 4})
+		b.want("who names a payment of ours pays all the same", b.says("053", credit{amount: "7.00", to: b.number, words: "S0000012P00003 came back",
+			servicer: "D5"}), Summary{Credited: 1})
 	})
 }
 

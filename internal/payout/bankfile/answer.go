@@ -45,13 +45,14 @@ type fact struct {
 	code   string       // of the bank's reason
 	info   string       // in its words; of a change, what it should be
 	amount money.Amount // that moved; without an asset when the answer does not say
+	sure   bool         // a person says so
 }
 
 // said is all that an answer says.
 type said struct {
 	kind     string
 	facts    []fact
-	credits  []string // what came in and is not ours that came back
+	others   []string // what is said of bookings that are not of our payments, for a person where nobody else reads them
 	problems []string
 	whole    bool // a statement or notification that was read to its end
 	waits    bool // for what the bank says elsewhere; then it is read again, which does no harm
@@ -146,7 +147,7 @@ func understand(body []byte) (s said) {
 			})
 			s.whole = err == nil && kind != iso20022.AccountReport
 			if err != nil {
-				s.facts, s.credits = nil, nil // a part of a statement is none
+				s.facts, s.others = nil, nil // a part of a statement is none
 				s.problem("nobody can read all of it: %v", err)
 			}
 		default:
@@ -240,7 +241,7 @@ func (s *said) entry(st *iso20022.Statement, e *iso20022.Entry) {
 	what := fmt.Sprintf("entry %s of statement %s", either(e.Reference, e.Servicer), st.ID)
 	switch {
 	case e.Err != nil:
-		s.problem("%s: %v", what, e.Err)
+		s.others = append(s.others, fmt.Sprintf("%s: %v", what, e.Err))
 		return
 	case !e.Final():
 		return // it is announced, and will be booked
@@ -248,16 +249,19 @@ func (s *said) entry(st *iso20022.Statement, e *iso20022.Entry) {
 	before := len(s.facts)
 	for _, d := range e.Details {
 		about, ours := bank.FindNamed(d.Names()...)
-		if !ours {
-			continue
+		if !ours || d.Credit != e.Returned(d) {
+			continue // whoever pays, or takes back what they paid, may quote a name of ours
 		}
 		f := fact{about: about, amount: d.Amount, code: d.ReturnReason, info: strings.Join(d.ReturnInfo, " ")}
 		switch {
 		case d.Credit && about.Position > 0:
 			f.word = returned
+			if len(e.Details) == 1 {
+				f.amount = e.Amount // that came, whatever it was once
+			}
 		case d.Credit:
 			s.problem("%s: %s %s came back for all of %s", what, d.Amount, d.Amount.Asset(), bank.Reference(about.File))
-			continue
+			return
 		case slices.Contains(charges, d.Type.SubFamily):
 			f.word = charged
 		default:
@@ -272,15 +276,22 @@ func (s *said) entry(st *iso20022.Statement, e *iso20022.Entry) {
 		return
 	}
 	about, ours := bank.FindNamed(e.Batch.PaymentInfoID, e.Batch.MessageID, e.Reference, e.Servicer, e.Info)
+	back := e.Returned(e.Details...)
 	switch {
-	case ours && !e.Credit:
+	case ours && !e.Credit && !back:
 		f := fact{about: about, amount: e.Amount, word: paid}
 		if slices.Contains(charges, e.Type.SubFamily) {
 			f.word = charged
 		}
 		s.facts = append(s.facts, f)
+	case ours && e.Credit && back && about.Position > 0:
+		s.facts = append(s.facts, fact{about: about, amount: e.Amount, word: returned})
+	case e.Credit && back:
+		s.problem("%s: %s %s came back, and it is not known of which payment", what, e.Amount, e.Amount.Asset())
 	case e.Credit:
-		s.credits = append(s.credits, fmt.Sprintf("%s %s: %s", e.Amount, e.Amount.Asset(), what))
+		s.others = append(s.others, fmt.Sprintf("%s: %s %s came in, and it is not known what for", what, e.Amount, e.Amount.Asset()))
+	case back:
+		s.others = append(s.others, fmt.Sprintf("%s: %s %s was taken back, and it is not known of what", what, e.Amount, e.Amount.Asset()))
 	default:
 		s.problem("%s: %s %s left the account, and it is not known what for", what, e.Amount, e.Amount.Asset())
 	}
@@ -325,8 +336,8 @@ func (e *Engine) apply(ctx context.Context, d *db.DB, body []byte, s *said) erro
 		}
 		return err
 	}
-	for _, c := range s.credits {
-		s.problem("%s came in, and it is not known what for", c)
+	for _, o := range s.others {
+		s.problem("%s", o)
 	}
 	return nil
 }
@@ -334,6 +345,7 @@ func (e *Engine) apply(ctx context.Context, d *db.DB, body []byte, s *said) erro
 // booking is what one answer does to one file.
 type booking struct {
 	f        File
+	fee      money.Amount // that the bank keeps at most of a payment that comes back
 	all      []*payment
 	lines    []ledger.Line
 	moved    map[int]*payment
@@ -360,7 +372,7 @@ func (e *Engine) book(ctx context.Context, tx *db.Tx, number int64, facts []fact
 	if err != nil {
 		return nil, false, err
 	}
-	b := &booking{f: f, moved: map[int]*payment{}, left: map[string]bool{}, failed: map[string]string{}, back: map[string]fact{}}
+	b := &booking{f: f, fee: e.returnFee(f), moved: map[int]*payment{}, left: map[string]bool{}, failed: map[string]string{}, back: map[string]fact{}}
 	if b.all, err = payments(ctx, tx, f); err != nil {
 		return nil, false, err
 	}
@@ -455,7 +467,8 @@ func (b *booking) reject(p *payment, f fact) {
 	b.lines = append(b.lines, ledger.Debit(ledger.InTransit, b.f.ID, p.amount), ledger.Credit(ledger.OutputPayable, p.output, p.amount))
 }
 
-// giveBack notes that the money of a payment came back, less what the bank kept (L11). That it left was perhaps not said yet.
+// giveBack notes that the money of a payment came back, less what the bank kept (L11). That it left was perhaps not said yet. Where the
+// bank kept more than it may, a person says whether that is all (see [Engine.CameBack]).
 func (b *booking) giveBack(p *payment, f fact) {
 	if p.state == Returned {
 		return
@@ -471,6 +484,10 @@ func (b *booking) giveBack(p *payment, f fact) {
 	kept, err := p.amount.Sub(back)
 	if err != nil || kept.Sign() < 0 || back.Sign() <= 0 {
 		b.problem("%s %s came back for payment %d of %s", back, back.Asset(), p.position, p.amount)
+		return
+	}
+	if !f.sure && kept.Cmp(b.fee) > 0 {
+		b.problem("%s %s came back for payment %d of %s, and the bank keeps at most %s of one; nothing is booked", back, back.Asset(), p.position, p.amount, b.fee)
 		return
 	}
 	b.pay(p)

@@ -31,6 +31,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -88,8 +89,7 @@ type Config struct {
 	// Reveal opens the destination as it stood at release.
 	Reveal func(snapshot json.RawMessage) (Destination, error)
 	// Statement is given each statement and notification, for what is not of our own payments: money that came in, balances. It may be
-	// given the same one again, and says what a person should look at beside what is said of bookings that cannot be read. nil: a person
-	// looks at what came in.
+	// given the same one again, and says what a person should look at. nil: a person looks at all that is not of our own payments.
 	Statement func(ctx context.Context, d *db.DB, statement io.Reader) (problems []string, err error)
 	// Play has the other side of the drop work, where there is nobody but a played bank. nil: a real one.
 	Play  func(ctx context.Context) error
@@ -421,4 +421,31 @@ func doubted(ctx context.Context, tx *db.Tx, number int64) (File, error) {
 		err = fmt.Errorf("%w: %s is %s", ErrNotInDoubt, f.Name, f.State)
 	}
 	return f, err
+}
+
+// CameBack is a person's word that so much of a payment came back, whatever the bank kept of it.
+func (e *Engine) CameBack(ctx context.Context, tx *db.Tx, number int64, position int, back money.Amount) error {
+	f, err := lock(ctx, tx, number)
+	if errors.Is(err, db.ErrNoRows) {
+		return fmt.Errorf("%w: %s", ErrNoFile, bank.Reference(number))
+	}
+	if err != nil {
+		return err
+	}
+	about := bank.Named{File: f.Number, Position: position}
+	problems, _, err := e.book(ctx, tx, number, []fact{{about: about, word: returned, amount: back, sure: true}})
+	if err == nil && len(problems) > 0 {
+		err = errors.New(strings.Join(problems, "; "))
+	}
+	return err
+}
+
+// returnFee is what the bank of a file keeps at most of a payment that comes back.
+func (e *Engine) returnFee(f File) money.Amount {
+	for _, a := range e.c.Accounts {
+		if fee, err := a.KeepsOfReturn(); a.ID == f.Account && a.Currency == f.Total.Asset() && err == nil {
+			return fee
+		}
+	}
+	return money.Zero(f.Total.Asset())
 }

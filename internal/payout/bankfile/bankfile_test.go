@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/rail/bank/iso20022"
+	"github.com/stipend/stipend/internal/transfer"
 )
 
 const company = "com_1"
@@ -43,7 +45,11 @@ func newBench(t *testing.T, d *db.DB, outputs int) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.e = New(Config{Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer, Reveal: func(snapshot json.RawMessage) (Destination, error) {
+	accounts := bank.SandboxAccounts()
+	for i := range accounts {
+		accounts[i].ReturnFee = "0.50"
+	}
+	b.e = New(Config{Drop: drop, Accounts: accounts, Sealer: sealer, Reveal: func(snapshot json.RawMessage) (Destination, error) {
 		return Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
 	}})
 	b.write(func(ctx context.Context, tx *db.Tx) error {
@@ -322,5 +328,51 @@ func TestWhatTheBankSaysIsBookedOnce(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%d events of a return", n)
 		}
+	})
+}
+
+// Whoever was paid can send a little money and write the payment's name on it: that is no return. Of a return the bank keeps no more than
+// its account says; where more is missing, a person decides.
+func TestAPaymentComesBackOnlyWhenTheBankReturnsIt(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newBench(t, d, 1) // of one euro
+		b.e.c.Statement = func(ctx context.Context, d *db.DB, statement io.Reader) ([]string, error) {
+			s, err := transfer.Import(ctx, d, statement, nil)
+			return s.Problems, err
+		}
+		b.send()
+		b.statement("paid", debit(eur(100), "S0000001"))
+		check := func(what string, a Answer, problems int, state payout.State, fees, owed int64) {
+			t.Helper()
+			o := b.state("out_1")
+			got := fmt.Sprint(len(a.Problems), o.State, b.balance(ledger.BankFee, "sandbox"), b.balance(ledger.OutputPayable, "out_1"))
+			if want := fmt.Sprint(problems, state, eur(fees), eur(owed)); got != want {
+				t.Errorf("%s: %s, want %s: %q", what, got, want, a.Problems)
+			}
+		}
+		check("a credit that names it", b.statement("cent", one("S0000001P00001", eur(1), true, "", "ESCT")), 0, payout.Fulfilled, 0, 0)
+		whole := one("S0000001P00001", eur(100), true, "", "ESCT")
+		whole.Reference, whole.Servicer = "w", "w"
+		check("one of the whole amount", b.statement("whole", whole), 0, payout.Fulfilled, 0, 0)
+		var waits []transfer.Transfer
+		b.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			waits, err = transfer.List(ctx, tx, false, 10)
+			return err
+		})
+		if len(waits) != 2 {
+			t.Errorf("%d credits in suspense, want both", len(waits))
+		}
+		check("a return of too little", b.statement("little", one("S0000001P00001", eur(49), true, "AC04", "RRTN")), 1, payout.Fulfilled, 0, 0)
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			if err := b.e.CameBack(ctx, tx, 1, 1, eur(101)); err == nil {
+				t.Error("more came back than was paid")
+			}
+			if err := b.e.CameBack(ctx, tx, 9, 1, eur(1)); !errors.Is(err, ErrNoFile) {
+				t.Errorf("no file: %v", err)
+			}
+			return b.e.CameBack(ctx, tx, 1, 1, eur(49))
+		})
+		check("a person's word", Answer{}, 0, payout.Returned, 51, 100)
+		check("the bank says the rest", b.statement("again", one("S0000001P00001", eur(100), true, "AC04", "RRTN")), 0, payout.Returned, 51, 100)
 	})
 }

@@ -47,6 +47,9 @@ type Account struct {
 	Calendar Calendar    `json:"calendar"`
 	CutOff   string      `json:"cut_off"` // 15:30: what comes later is of the next day
 	Zone     string      `json:"zone"`    // of the cut-off: Europe/Berlin
+	// ReturnFee is what the bank keeps at most of a payment that comes back, such as 25.00; empty is nothing. Where more is missing, a
+	// person decides.
+	ReturnFee string `json:"return_fee,omitempty"`
 
 	CompanyID       string `json:"company_id,omitempty"`       // NACHA: the originator's number, that the bank gave
 	Routing         string `json:"routing,omitempty"`          // NACHA: of the account's bank
@@ -95,6 +98,9 @@ func (a *Account) prepare() error {
 	if err := a.Calendar.check(); err != nil {
 		bad("%w", err)
 	}
+	if fee, err := a.KeepsOfReturn(); err != nil || fee.Sign() < 0 {
+		bad("return_fee %q is no amount such as 25.00", a.ReturnFee)
+	}
 	at, err := time.Parse("15:04", a.CutOff)
 	if err != nil {
 		bad("cut_off %q is no time of day such as 15:30", a.CutOff)
@@ -125,6 +131,14 @@ func (a *Account) prepare() error {
 		bad("format %q is neither nacha nor pain.001", a.Format)
 	}
 	return errors.Join(problems...)
+}
+
+// KeepsOfReturn is ReturnFee as an amount.
+func (a Account) KeepsOfReturn() (money.Amount, error) {
+	if a.ReturnFee == "" {
+		return money.Zero(a.Currency), nil
+	}
+	return money.Parse(a.Currency, a.ReturnFee)
 }
 
 // Numbers are what somebody who pays to the account writes on the order: its IBAN, or its number where it has none.

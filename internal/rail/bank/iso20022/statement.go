@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +54,12 @@ type Entry struct {
 
 // Final says whether the bank has booked it, rather than merely announced it.
 func (e *Entry) Final() bool { return e.Status == "BOOK" }
+
+// Returned says whether it takes an earlier payment back, or one of these payments of it does: whoever ordered it, no payer can make a
+// credit look so by what they write.
+func (e *Entry) Returned(details ...Detail) bool {
+	return e.Reversal || e.Type.Returned() || slices.ContainsFunc(details, func(d Detail) bool { return d.ReturnReason != "" || d.Type.Returned() })
+}
 
 // Type is what kind of booking it is: PMNT RCDT ESCT is a credit transfer that came in, PMNT ICDT RRTN one that
 // was sent back.
