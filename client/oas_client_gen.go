@@ -584,6 +584,14 @@ type Invoker interface {
 	//
 	// GET /api/user/payer/list
 	ListUserPayers(ctx context.Context, params ListUserPayersParams) (*PayerList, error)
+	// ListWalletDeposits invokes list-wallet-deposits operation.
+	//
+	// Coins that came for the company's wallets, newest first.
+	//
+	// Scope: `c_company_detail`.
+	//
+	// GET /api/wallets/deposits
+	ListWalletDeposits(ctx context.Context, params ListWalletDepositsParams) (*WalletDepositPage, error)
 	// ListWalletTransactions invokes list-wallet-transactions operation.
 	//
 	// What moved the company's balances, with the balance after each.
@@ -6489,6 +6497,122 @@ func (c *Client) sendListUserPayers(ctx context.Context, params ListUserPayersPa
 	}()
 
 	result, err := decodeListUserPayersResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// ListWalletDeposits invokes list-wallet-deposits operation.
+//
+// Coins that came for the company's wallets, newest first.
+//
+// Scope: `c_company_detail`.
+//
+// GET /api/wallets/deposits
+func (c *Client) ListWalletDeposits(ctx context.Context, params ListWalletDepositsParams) (*WalletDepositPage, error) {
+	res, err := c.sendListWalletDeposits(ctx, params)
+	return res, err
+}
+
+func (c *Client) sendListWalletDeposits(ctx context.Context, params ListWalletDepositsParams) (res *WalletDepositPage, err error) {
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/wallets/deposits"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	q := uri.NewQueryEncoder()
+	{
+		// Encode "company_id" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "company_id",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.CompanyID.Get(); ok {
+				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "currency" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "currency",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.Currency.Get(); ok {
+				return e.EncodeValue(conv.StringToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "page" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "page",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.Page.Get(); ok {
+				return e.EncodeValue(conv.Int64ToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	{
+		// Encode "per_page" parameter.
+		cfg := uri.QueryParameterEncodingConfig{
+			Name:    "per_page",
+			Style:   uri.QueryStyleForm,
+			Explode: true,
+		}
+
+		if err := q.EncodeParam(cfg, func(e uri.Encoder) error {
+			if val, ok := params.PerPage.Get(); ok {
+				return e.EncodeValue(conv.Int64ToString(val))
+			}
+			return nil
+		}); err != nil {
+			return res, errors.Wrap(err, "encode query")
+		}
+	}
+	u.RawQuery = q.Values().Encode()
+
+	r, err := ht.NewRequest(ctx, "GET", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeListWalletDepositsResponse(resp)
 	if err != nil {
 		return res, errors.Wrap(err, "decode response")
 	}

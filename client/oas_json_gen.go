@@ -26433,19 +26433,33 @@ func (s *SandboxDepositBody) encodeFields(e *jx.Encoder) {
 		s.Kind.Encode(e)
 	}
 	{
+		if s.Network.Set {
+			e.FieldStart("network")
+			s.Network.Encode(e)
+		}
+	}
+	{
 		if s.PayrollID.Set {
 			e.FieldStart("payroll_id")
 			s.PayrollID.Encode(e)
 		}
 	}
+	{
+		if s.WalletID.Set {
+			e.FieldStart("wallet_id")
+			s.WalletID.Encode(e)
+		}
+	}
 }
 
-var jsonFieldsNameOfSandboxDepositBody = [5]string{
+var jsonFieldsNameOfSandboxDepositBody = [7]string{
 	0: "amount",
 	1: "claim_id",
 	2: "company_id",
 	3: "kind",
-	4: "payroll_id",
+	4: "network",
+	5: "payroll_id",
+	6: "wallet_id",
 }
 
 // Decode decodes SandboxDepositBody from json.
@@ -26497,6 +26511,16 @@ func (s *SandboxDepositBody) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"kind\"")
 			}
+		case "network":
+			if err := func() error {
+				s.Network.Reset()
+				if err := s.Network.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"network\"")
+			}
 		case "payroll_id":
 			if err := func() error {
 				s.PayrollID.Reset()
@@ -26506,6 +26530,16 @@ func (s *SandboxDepositBody) Decode(d *jx.Decoder) error {
 				return nil
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"payroll_id\"")
+			}
+		case "wallet_id":
+			if err := func() error {
+				s.WalletID.Reset()
+				if err := s.WalletID.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"wallet_id\"")
 			}
 		default:
 			return errors.Errorf("unexpected field %q", k)
@@ -28095,12 +28129,17 @@ func (s *SandboxPaid) encodeFields(e *jx.Encoder) {
 		e.FieldStart("tx_hash")
 		e.Str(s.TxHash)
 	}
+	{
+		e.FieldStart("wallet_id")
+		e.Str(s.WalletID)
+	}
 }
 
-var jsonFieldsNameOfSandboxPaid = [3]string{
+var jsonFieldsNameOfSandboxPaid = [4]string{
 	0: "claim_id",
 	1: "payroll_id",
 	2: "tx_hash",
+	3: "wallet_id",
 }
 
 // Decode decodes SandboxPaid from json.
@@ -28148,6 +28187,18 @@ func (s *SandboxPaid) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"tx_hash\"")
 			}
+		case "wallet_id":
+			requiredBitSet[0] |= 1 << 3
+			if err := func() error {
+				v, err := d.Str()
+				s.WalletID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"wallet_id\"")
+			}
 		default:
 			return d.Skip()
 		}
@@ -28158,7 +28209,7 @@ func (s *SandboxPaid) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b00000111,
+		0b00001111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -33585,6 +33636,10 @@ func (s *WalletBalance) Encode(e *jx.Encoder) {
 // encodeFields encodes fields.
 func (s *WalletBalance) encodeFields(e *jx.Encoder) {
 	{
+		e.FieldStart("address")
+		e.Str(s.Address)
+	}
+	{
 		e.FieldStart("available")
 		json.EncodeDecimal(e, s.Available)
 	}
@@ -33595,6 +33650,14 @@ func (s *WalletBalance) encodeFields(e *jx.Encoder) {
 	{
 		e.FieldStart("currency")
 		e.Str(s.Currency)
+	}
+	{
+		e.FieldStart("networks")
+		e.ArrStart()
+		for _, elem := range s.Networks {
+			e.Str(elem)
+		}
+		e.ArrEnd()
 	}
 	{
 		e.FieldStart("reserved")
@@ -33610,13 +33673,15 @@ func (s *WalletBalance) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfWalletBalance = [6]string{
-	0: "available",
-	1: "claims",
-	2: "currency",
-	3: "reserved",
-	4: "status",
-	5: "wallet_id",
+var jsonFieldsNameOfWalletBalance = [8]string{
+	0: "address",
+	1: "available",
+	2: "claims",
+	3: "currency",
+	4: "networks",
+	5: "reserved",
+	6: "status",
+	7: "wallet_id",
 }
 
 // Decode decodes WalletBalance from json.
@@ -33628,8 +33693,20 @@ func (s *WalletBalance) Decode(d *jx.Decoder) error {
 
 	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
 		switch string(k) {
-		case "available":
+		case "address":
 			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.Address = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"address\"")
+			}
+		case "available":
+			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.Available = v
@@ -33641,7 +33718,7 @@ func (s *WalletBalance) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"available\"")
 			}
 		case "claims":
-			requiredBitSet[0] |= 1 << 1
+			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.Claims = v
@@ -33653,7 +33730,7 @@ func (s *WalletBalance) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"claims\"")
 			}
 		case "currency":
-			requiredBitSet[0] |= 1 << 2
+			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
 				v, err := d.Str()
 				s.Currency = string(v)
@@ -33664,8 +33741,28 @@ func (s *WalletBalance) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"currency\"")
 			}
+		case "networks":
+			requiredBitSet[0] |= 1 << 4
+			if err := func() error {
+				s.Networks = make([]string, 0)
+				if err := d.Arr(func(d *jx.Decoder) error {
+					var elem string
+					v, err := d.Str()
+					elem = string(v)
+					if err != nil {
+						return err
+					}
+					s.Networks = append(s.Networks, elem)
+					return nil
+				}); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"networks\"")
+			}
 		case "reserved":
-			requiredBitSet[0] |= 1 << 3
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.Reserved = v
@@ -33677,7 +33774,7 @@ func (s *WalletBalance) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"reserved\"")
 			}
 		case "status":
-			requiredBitSet[0] |= 1 << 4
+			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
 				if err := s.Status.Decode(d); err != nil {
 					return err
@@ -33687,7 +33784,7 @@ func (s *WalletBalance) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"status\"")
 			}
 		case "wallet_id":
-			requiredBitSet[0] |= 1 << 5
+			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
 				v, err := d.Str()
 				s.WalletID = string(v)
@@ -33708,7 +33805,7 @@ func (s *WalletBalance) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b00111111,
+		0b11111111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -33902,6 +33999,438 @@ func (s *WalletBalances) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *WalletBalances) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
+func (s *WalletDeposit) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *WalletDeposit) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("address")
+		e.Str(s.Address)
+	}
+	{
+		e.FieldStart("amount")
+		json.EncodeDecimal(e, s.Amount)
+	}
+	{
+		e.FieldStart("confirmations")
+		e.Int64(s.Confirmations)
+	}
+	{
+		e.FieldStart("confirmations_required")
+		e.Int64(s.ConfirmationsRequired)
+	}
+	{
+		e.FieldStart("currency")
+		e.Str(s.Currency)
+	}
+	{
+		e.FieldStart("deposit_id")
+		e.Str(s.DepositID)
+	}
+	{
+		e.FieldStart("first_seen")
+		json.EncodeDateTime(e, s.FirstSeen)
+	}
+	{
+		e.FieldStart("network")
+		e.Str(s.Network)
+	}
+	{
+		e.FieldStart("status")
+		s.Status.Encode(e)
+	}
+	{
+		e.FieldStart("tx_hash")
+		e.Str(s.TxHash)
+	}
+	{
+		e.FieldStart("wallet_id")
+		e.Str(s.WalletID)
+	}
+}
+
+var jsonFieldsNameOfWalletDeposit = [11]string{
+	0:  "address",
+	1:  "amount",
+	2:  "confirmations",
+	3:  "confirmations_required",
+	4:  "currency",
+	5:  "deposit_id",
+	6:  "first_seen",
+	7:  "network",
+	8:  "status",
+	9:  "tx_hash",
+	10: "wallet_id",
+}
+
+// Decode decodes WalletDeposit from json.
+func (s *WalletDeposit) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode WalletDeposit to nil")
+	}
+	var requiredBitSet [2]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "address":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.Address = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"address\"")
+			}
+		case "amount":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				v, err := json.DecodeDecimal(d)
+				s.Amount = v
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"amount\"")
+			}
+		case "confirmations":
+			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				v, err := d.Int64()
+				s.Confirmations = int64(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"confirmations\"")
+			}
+		case "confirmations_required":
+			requiredBitSet[0] |= 1 << 3
+			if err := func() error {
+				v, err := d.Int64()
+				s.ConfirmationsRequired = int64(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"confirmations_required\"")
+			}
+		case "currency":
+			requiredBitSet[0] |= 1 << 4
+			if err := func() error {
+				v, err := d.Str()
+				s.Currency = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"currency\"")
+			}
+		case "deposit_id":
+			requiredBitSet[0] |= 1 << 5
+			if err := func() error {
+				v, err := d.Str()
+				s.DepositID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"deposit_id\"")
+			}
+		case "first_seen":
+			requiredBitSet[0] |= 1 << 6
+			if err := func() error {
+				v, err := json.DecodeDateTime(d)
+				s.FirstSeen = v
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"first_seen\"")
+			}
+		case "network":
+			requiredBitSet[0] |= 1 << 7
+			if err := func() error {
+				v, err := d.Str()
+				s.Network = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"network\"")
+			}
+		case "status":
+			requiredBitSet[1] |= 1 << 0
+			if err := func() error {
+				if err := s.Status.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"status\"")
+			}
+		case "tx_hash":
+			requiredBitSet[1] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.TxHash = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"tx_hash\"")
+			}
+		case "wallet_id":
+			requiredBitSet[1] |= 1 << 2
+			if err := func() error {
+				v, err := d.Str()
+				s.WalletID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"wallet_id\"")
+			}
+		default:
+			return d.Skip()
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode WalletDeposit")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [2]uint8{
+		0b11111111,
+		0b00000111,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfWalletDeposit) {
+					name = jsonFieldsNameOfWalletDeposit[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *WalletDeposit) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *WalletDeposit) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
+func (s *WalletDepositPage) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *WalletDepositPage) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("data")
+		e.ArrStart()
+		for _, elem := range s.Data {
+			elem.Encode(e)
+		}
+		e.ArrEnd()
+	}
+	{
+		e.FieldStart("meta")
+		s.Meta.Encode(e)
+	}
+}
+
+var jsonFieldsNameOfWalletDepositPage = [2]string{
+	0: "data",
+	1: "meta",
+}
+
+// Decode decodes WalletDepositPage from json.
+func (s *WalletDepositPage) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode WalletDepositPage to nil")
+	}
+	var requiredBitSet [1]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "data":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				s.Data = make([]WalletDeposit, 0)
+				if err := d.Arr(func(d *jx.Decoder) error {
+					var elem WalletDeposit
+					if err := elem.Decode(d); err != nil {
+						return err
+					}
+					s.Data = append(s.Data, elem)
+					return nil
+				}); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"data\"")
+			}
+		case "meta":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				if err := s.Meta.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"meta\"")
+			}
+		default:
+			return d.Skip()
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode WalletDepositPage")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [1]uint8{
+		0b00000011,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfWalletDepositPage) {
+					name = jsonFieldsNameOfWalletDepositPage[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *WalletDepositPage) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *WalletDepositPage) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes WalletDepositStatus as json.
+func (s WalletDepositStatus) Encode(e *jx.Encoder) {
+	e.Str(string(s))
+}
+
+// Decode decodes WalletDepositStatus from json.
+func (s *WalletDepositStatus) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode WalletDepositStatus to nil")
+	}
+	v, err := d.StrBytes()
+	if err != nil {
+		return err
+	}
+	// Try to use constant string.
+	switch WalletDepositStatus(v) {
+	case WalletDepositStatusSeen:
+		*s = WalletDepositStatusSeen
+	case WalletDepositStatusConfirmed:
+		*s = WalletDepositStatusConfirmed
+	case WalletDepositStatusReverted:
+		*s = WalletDepositStatusReverted
+	case WalletDepositStatusReplaced:
+		*s = WalletDepositStatusReplaced
+	case WalletDepositStatusEvicted:
+		*s = WalletDepositStatusEvicted
+	default:
+		*s = WalletDepositStatus(v)
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s WalletDepositStatus) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *WalletDepositStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }

@@ -71,6 +71,7 @@ const (
 	ListUserDistributionsOperation            OperationName = "ListUserDistributions"
 	ListUserInvoicesOperation                 OperationName = "ListUserInvoices"
 	ListUserPayersOperation                   OperationName = "ListUserPayers"
+	ListWalletDepositsOperation               OperationName = "ListWalletDeposits"
 	ListWalletTransactionsOperation           OperationName = "ListWalletTransactions"
 	ListWalletsOperation                      OperationName = "ListWallets"
 	ListWebhookDeliveriesOperation            OperationName = "ListWebhookDeliveries"

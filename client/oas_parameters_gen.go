@@ -430,6 +430,18 @@ type ListUserPayersParams struct {
 	UserID OptString `json:",omitempty,omitzero"`
 }
 
+// ListWalletDepositsParams is parameters of list-wallet-deposits operation.
+type ListWalletDepositsParams struct {
+	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	CompanyID OptString `json:",omitempty,omitzero"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency OptString `json:",omitempty,omitzero"`
+	// Counts from 1.
+	Page OptInt64 `json:",omitempty,omitzero"`
+	// At most 100; more is read as 100.
+	PerPage OptInt64 `json:",omitempty,omitzero"`
+}
+
 // ListWalletTransactionsParams is parameters of list-wallet-transactions operation.
 type ListWalletTransactionsParams struct {
 	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.

@@ -16900,14 +16900,19 @@ func (s *SandboxClockBody) SetAdvanceSeconds(val int64) {
 type SandboxDepositBody struct {
 	// In the funding currency; the kind decides when absent.
 	Amount OptDecimal `json:"amount"`
-	// The claim to pay; or give a payroll.
+	// The claim to pay; or give a payroll or a wallet.
 	ClaimID OptString `json:"claim_id"`
 	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
 	CompanyID OptString `json:"company_id"`
 	// A bank transfer is exact, under, over or, where the bank takes it back, reorged.
 	Kind SandboxDepositBodyKind `json:"kind"`
-	// The payroll to pay, on its chain or, where it is funded by bank, by a transfer; or give a claim.
+	// On which the wallet is paid; the first of its networks when absent.
+	Network OptString `json:"network"`
+	// The payroll to pay, on its chain or, where it is funded by bank, by a transfer; or give a claim or a
+	// wallet.
 	PayrollID OptString `json:"payroll_id"`
+	// The wallet to pay, with an amount; or give a payroll or a claim. Nothing is late there.
+	WalletID OptString `json:"wallet_id"`
 }
 
 // GetAmount returns the value of Amount.
@@ -16930,9 +16935,19 @@ func (s *SandboxDepositBody) GetKind() SandboxDepositBodyKind {
 	return s.Kind
 }
 
+// GetNetwork returns the value of Network.
+func (s *SandboxDepositBody) GetNetwork() OptString {
+	return s.Network
+}
+
 // GetPayrollID returns the value of PayrollID.
 func (s *SandboxDepositBody) GetPayrollID() OptString {
 	return s.PayrollID
+}
+
+// GetWalletID returns the value of WalletID.
+func (s *SandboxDepositBody) GetWalletID() OptString {
+	return s.WalletID
 }
 
 // SetAmount sets the value of Amount.
@@ -16955,9 +16970,19 @@ func (s *SandboxDepositBody) SetKind(val SandboxDepositBodyKind) {
 	s.Kind = val
 }
 
+// SetNetwork sets the value of Network.
+func (s *SandboxDepositBody) SetNetwork(val OptString) {
+	s.Network = val
+}
+
 // SetPayrollID sets the value of PayrollID.
 func (s *SandboxDepositBody) SetPayrollID(val OptString) {
 	s.PayrollID = val
+}
+
+// SetWalletID sets the value of WalletID.
+func (s *SandboxDepositBody) SetWalletID(val OptString) {
+	s.WalletID = val
 }
 
 // A bank transfer is exact, under, over or, where the bank takes it back, reorged.
@@ -17765,6 +17790,8 @@ type SandboxPaid struct {
 	PayrollID string `json:"payroll_id"`
 	// Of a bank transfer, the bank's own name of it.
 	TxHash string `json:"tx_hash"`
+	// Empty where something else was paid.
+	WalletID string `json:"wallet_id"`
 }
 
 // GetClaimID returns the value of ClaimID.
@@ -17782,6 +17809,11 @@ func (s *SandboxPaid) GetTxHash() string {
 	return s.TxHash
 }
 
+// GetWalletID returns the value of WalletID.
+func (s *SandboxPaid) GetWalletID() string {
+	return s.WalletID
+}
+
 // SetClaimID sets the value of ClaimID.
 func (s *SandboxPaid) SetClaimID(val string) {
 	s.ClaimID = val
@@ -17795,6 +17827,11 @@ func (s *SandboxPaid) SetPayrollID(val string) {
 // SetTxHash sets the value of TxHash.
 func (s *SandboxPaid) SetTxHash(val string) {
 	s.TxHash = val
+}
+
+// SetWalletID sets the value of WalletID.
+func (s *SandboxPaid) SetWalletID(val string) {
+	s.WalletID = val
 }
 
 // Ref: #/components/schemas/SandboxReturnBody
@@ -20173,18 +20210,28 @@ func (s *VendorUploadBody) SetCompanyID(val OptString) {
 
 // Ref: #/components/schemas/WalletBalance
 type WalletBalance struct {
+	// Where the wallet is paid in coins, for ever: what comes there is its balance. Empty where it is in
+	// no coin, or not in use.
+	Address string `json:"address"`
 	// What pay runs can be funded with.
 	Available decimal.Decimal `json:"available"`
 	// What merchant claims have brought, before it is settled.
 	Claims decimal.Decimal `json:"claims"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
+	// On which the address is paid. Another network, or another coin, is not this wallet's.
+	Networks []string `json:"networks"`
 	// What is set aside for pay runs that are not released yet.
 	Reserved decimal.Decimal `json:"reserved"`
 	// Of the request for the wallet; empty where none was asked for.
 	Status WalletBalanceStatus `json:"status"`
 	// Empty where money is there but no wallet was requested.
 	WalletID string `json:"wallet_id"`
+}
+
+// GetAddress returns the value of Address.
+func (s *WalletBalance) GetAddress() string {
+	return s.Address
 }
 
 // GetAvailable returns the value of Available.
@@ -20202,6 +20249,11 @@ func (s *WalletBalance) GetCurrency() string {
 	return s.Currency
 }
 
+// GetNetworks returns the value of Networks.
+func (s *WalletBalance) GetNetworks() []string {
+	return s.Networks
+}
+
 // GetReserved returns the value of Reserved.
 func (s *WalletBalance) GetReserved() decimal.Decimal {
 	return s.Reserved
@@ -20217,6 +20269,11 @@ func (s *WalletBalance) GetWalletID() string {
 	return s.WalletID
 }
 
+// SetAddress sets the value of Address.
+func (s *WalletBalance) SetAddress(val string) {
+	s.Address = val
+}
+
 // SetAvailable sets the value of Available.
 func (s *WalletBalance) SetAvailable(val decimal.Decimal) {
 	s.Available = val
@@ -20230,6 +20287,11 @@ func (s *WalletBalance) SetClaims(val decimal.Decimal) {
 // SetCurrency sets the value of Currency.
 func (s *WalletBalance) SetCurrency(val string) {
 	s.Currency = val
+}
+
+// SetNetworks sets the value of Networks.
+func (s *WalletBalance) SetNetworks(val []string) {
+	s.Networks = val
 }
 
 // SetReserved sets the value of Reserved.
@@ -20324,6 +20386,234 @@ func (s *WalletBalances) GetWallets() []WalletBalance {
 // SetWallets sets the value of Wallets.
 func (s *WalletBalances) SetWallets(val []WalletBalance) {
 	s.Wallets = val
+}
+
+// Ref: #/components/schemas/WalletDeposit
+type WalletDeposit struct {
+	// Address on the network.
+	Address string `json:"address"`
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's
+	// decimals.
+	Amount decimal.Decimal `json:"amount"`
+	// Blocks that confirm it.
+	Confirmations int64 `json:"confirmations"`
+	// Blocks that it needs.
+	ConfirmationsRequired int64 `json:"confirmations_required"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Id of the deposit: money that came in.
+	DepositID string `json:"deposit_id"`
+	// When it was first seen, UTC.
+	FirstSeen time.Time `json:"first_seen"`
+	// Network of the address.
+	Network string `json:"network"`
+	// Confirmed is credited to the balance.
+	Status WalletDepositStatus `json:"status"`
+	// Id of the transaction on the chain; empty until there is one.
+	TxHash string `json:"tx_hash"`
+	// To whose address it came; empty where an operator found out that it is the company's.
+	WalletID string `json:"wallet_id"`
+}
+
+// GetAddress returns the value of Address.
+func (s *WalletDeposit) GetAddress() string {
+	return s.Address
+}
+
+// GetAmount returns the value of Amount.
+func (s *WalletDeposit) GetAmount() decimal.Decimal {
+	return s.Amount
+}
+
+// GetConfirmations returns the value of Confirmations.
+func (s *WalletDeposit) GetConfirmations() int64 {
+	return s.Confirmations
+}
+
+// GetConfirmationsRequired returns the value of ConfirmationsRequired.
+func (s *WalletDeposit) GetConfirmationsRequired() int64 {
+	return s.ConfirmationsRequired
+}
+
+// GetCurrency returns the value of Currency.
+func (s *WalletDeposit) GetCurrency() string {
+	return s.Currency
+}
+
+// GetDepositID returns the value of DepositID.
+func (s *WalletDeposit) GetDepositID() string {
+	return s.DepositID
+}
+
+// GetFirstSeen returns the value of FirstSeen.
+func (s *WalletDeposit) GetFirstSeen() time.Time {
+	return s.FirstSeen
+}
+
+// GetNetwork returns the value of Network.
+func (s *WalletDeposit) GetNetwork() string {
+	return s.Network
+}
+
+// GetStatus returns the value of Status.
+func (s *WalletDeposit) GetStatus() WalletDepositStatus {
+	return s.Status
+}
+
+// GetTxHash returns the value of TxHash.
+func (s *WalletDeposit) GetTxHash() string {
+	return s.TxHash
+}
+
+// GetWalletID returns the value of WalletID.
+func (s *WalletDeposit) GetWalletID() string {
+	return s.WalletID
+}
+
+// SetAddress sets the value of Address.
+func (s *WalletDeposit) SetAddress(val string) {
+	s.Address = val
+}
+
+// SetAmount sets the value of Amount.
+func (s *WalletDeposit) SetAmount(val decimal.Decimal) {
+	s.Amount = val
+}
+
+// SetConfirmations sets the value of Confirmations.
+func (s *WalletDeposit) SetConfirmations(val int64) {
+	s.Confirmations = val
+}
+
+// SetConfirmationsRequired sets the value of ConfirmationsRequired.
+func (s *WalletDeposit) SetConfirmationsRequired(val int64) {
+	s.ConfirmationsRequired = val
+}
+
+// SetCurrency sets the value of Currency.
+func (s *WalletDeposit) SetCurrency(val string) {
+	s.Currency = val
+}
+
+// SetDepositID sets the value of DepositID.
+func (s *WalletDeposit) SetDepositID(val string) {
+	s.DepositID = val
+}
+
+// SetFirstSeen sets the value of FirstSeen.
+func (s *WalletDeposit) SetFirstSeen(val time.Time) {
+	s.FirstSeen = val
+}
+
+// SetNetwork sets the value of Network.
+func (s *WalletDeposit) SetNetwork(val string) {
+	s.Network = val
+}
+
+// SetStatus sets the value of Status.
+func (s *WalletDeposit) SetStatus(val WalletDepositStatus) {
+	s.Status = val
+}
+
+// SetTxHash sets the value of TxHash.
+func (s *WalletDeposit) SetTxHash(val string) {
+	s.TxHash = val
+}
+
+// SetWalletID sets the value of WalletID.
+func (s *WalletDeposit) SetWalletID(val string) {
+	s.WalletID = val
+}
+
+// Ref: #/components/schemas/WalletDepositPage
+type WalletDepositPage struct {
+	// The items of this page.
+	Data []WalletDeposit `json:"data"`
+	// Where the page stands in its list.
+	Meta Meta `json:"meta"`
+}
+
+// GetData returns the value of Data.
+func (s *WalletDepositPage) GetData() []WalletDeposit {
+	return s.Data
+}
+
+// GetMeta returns the value of Meta.
+func (s *WalletDepositPage) GetMeta() Meta {
+	return s.Meta
+}
+
+// SetData sets the value of Data.
+func (s *WalletDepositPage) SetData(val []WalletDeposit) {
+	s.Data = val
+}
+
+// SetMeta sets the value of Meta.
+func (s *WalletDepositPage) SetMeta(val Meta) {
+	s.Meta = val
+}
+
+// Confirmed is credited to the balance.
+type WalletDepositStatus string
+
+const (
+	WalletDepositStatusSeen      WalletDepositStatus = "seen"
+	WalletDepositStatusConfirmed WalletDepositStatus = "confirmed"
+	WalletDepositStatusReverted  WalletDepositStatus = "reverted"
+	WalletDepositStatusReplaced  WalletDepositStatus = "replaced"
+	WalletDepositStatusEvicted   WalletDepositStatus = "evicted"
+)
+
+// AllValues returns all WalletDepositStatus values.
+func (WalletDepositStatus) AllValues() []WalletDepositStatus {
+	return []WalletDepositStatus{
+		WalletDepositStatusSeen,
+		WalletDepositStatusConfirmed,
+		WalletDepositStatusReverted,
+		WalletDepositStatusReplaced,
+		WalletDepositStatusEvicted,
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s WalletDepositStatus) MarshalText() ([]byte, error) {
+	switch s {
+	case WalletDepositStatusSeen:
+		return []byte(s), nil
+	case WalletDepositStatusConfirmed:
+		return []byte(s), nil
+	case WalletDepositStatusReverted:
+		return []byte(s), nil
+	case WalletDepositStatusReplaced:
+		return []byte(s), nil
+	case WalletDepositStatusEvicted:
+		return []byte(s), nil
+	default:
+		return nil, errors.Errorf("invalid value: %q", s)
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *WalletDepositStatus) UnmarshalText(data []byte) error {
+	switch WalletDepositStatus(data) {
+	case WalletDepositStatusSeen:
+		*s = WalletDepositStatusSeen
+		return nil
+	case WalletDepositStatusConfirmed:
+		*s = WalletDepositStatusConfirmed
+		return nil
+	case WalletDepositStatusReverted:
+		*s = WalletDepositStatusReverted
+		return nil
+	case WalletDepositStatusReplaced:
+		*s = WalletDepositStatusReplaced
+		return nil
+	case WalletDepositStatusEvicted:
+		*s = WalletDepositStatusEvicted
+		return nil
+	default:
+		return errors.Errorf("invalid value: %q", data)
+	}
 }
 
 // Ref: #/components/schemas/WalletRequestBody

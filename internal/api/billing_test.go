@@ -274,8 +274,8 @@ func TestWallets(t *testing.T) {
 		}
 		_, text := ask[members](b, "GET", "/api/wallets", "")
 		for _, want := range []string{
-			`{"wallet_id":"` + id + `","currency":"USD","status":"completed","available":100.00,"reserved":0.00,"claims":0.00}`,
-			`{"wallet_id":"","currency":"EUR","status":"","available":5.00,"reserved":0.00,"claims":0.00}`, `"status":"rejected"`,
+			`{"wallet_id":"` + id + `","currency":"USD","status":"completed","available":100.00,"reserved":0.00,"claims":0.00,"address":"","networks":[]}`,
+			`{"wallet_id":"","currency":"EUR","status":"","available":5.00,"reserved":0.00,"claims":0.00,"address":"","networks":[]}`, `"status":"rejected"`,
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %s in %s", want, text)

@@ -68,6 +68,7 @@ var handlerCodes = map[string]string{
 	"list-user-distributions":             "missing_field not_found",
 	"list-user-invoices":                  "missing_field not_found",
 	"list-user-payers":                    "not_found",
+	"list-wallet-deposits":                "",
 	"list-wallet-transactions":            "currency_not_supported not_found",
 	"list-wallets":                        "not_found",
 	"list-webhook-deliveries":             "invalid_parameter not_found",

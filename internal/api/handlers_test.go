@@ -39,7 +39,7 @@ func (paper) Address(branch, index uint32) (string, error) {
 type toySandbox struct{ failed string }
 
 // Deposit refuses what the real one refuses, by what the ids say.
-func (*toySandbox) Deposit(_ context.Context, _ identity.Principal, payrollID, kind, amount string) (string, error) {
+func (*toySandbox) Deposit(_ context.Context, _ identity.Principal, payrollID, _, kind, amount string) (string, error) {
 	if amount != "" {
 		a, err := money.Parse(money.BTC, amount)
 		if err == nil && a.Sign() <= 0 {

@@ -178,6 +178,8 @@ var routes = []route{
 		name: "request-wallet", summary: "Ask for a wallet in a currency"},
 	{method: "GET", path: "/api/wallets", scope: identity.CompanyDetail, kind: read, handler: handle(listWallets),
 		name: "list-wallets", summary: "What the company has in each currency"},
+	{method: "GET", path: "/api/wallets/deposits", scope: identity.CompanyDetail, kind: read, handler: handle(listWalletDeposits),
+		name: "list-wallet-deposits", summary: "Coins that came for the company's wallets, newest first"},
 	{method: "GET", path: "/api/wallets/transactions", scope: identity.CompanyDetail, kind: read, handler: handle(listTransactions),
 		name: "list-wallet-transactions", summary: "What moved the company's balances, with the balance after each"},
 	{method: "GET", path: "/api/wallets/statement", scope: identity.CompanyDetail, kind: read, handler: handle(getWalletStatement),

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -12,9 +13,10 @@ import (
 
 // Sandbox plays the outside world for a company that tries the interface: the payer, the chain, the clock, the bank.
 type Sandbox interface {
-	// Deposit pays a payroll or a claim of the principal's company on the simulated chain, in its own transactions. An amount
-	// of "" lets the kind decide. It returns fault.NotFoundErr for another company's.
-	Deposit(ctx context.Context, by identity.Principal, objectID, kind, amount string) (txid string, err error)
+	// Deposit pays a payroll, a claim or a wallet of the principal's company on the simulated chain, in its own transactions. The
+	// network is that of a wallet, "" for its first one. An amount of "" lets the kind decide. It returns fault.NotFoundErr for another
+	// company's.
+	Deposit(ctx context.Context, by identity.Principal, objectID, network, kind, amount string) (txid string, err error)
 	// Advance moves the service's clock forward, in its own transaction, and returns the new time.
 	Advance(ctx context.Context, by time.Duration) (time.Time, error)
 	// FeeRate has the simulated chain ask for so many satoshis per virtual byte, in its own transactions, and says what it asked
@@ -32,8 +34,10 @@ type (
 
 	sandboxDepositBody struct {
 		CompanyID string  `json:"company_id,omitempty" maxLength:"64"`
-		PayrollID string  `json:"payroll_id,omitempty" maxLength:"64" doc:"The payroll to pay, on its chain or, where it is funded by bank, by a transfer; or give a claim."`
-		ClaimID   string  `json:"claim_id,omitempty" maxLength:"64" doc:"The claim to pay; or give a payroll."`
+		PayrollID string  `json:"payroll_id,omitempty" maxLength:"64" doc:"The payroll to pay, on its chain or, where it is funded by bank, by a transfer; or give a claim or a wallet."`
+		ClaimID   string  `json:"claim_id,omitempty" maxLength:"64" doc:"The claim to pay; or give a payroll or a wallet."`
+		WalletID  string  `json:"wallet_id,omitempty" maxLength:"64" doc:"The wallet to pay, with an amount; or give a payroll or a claim. Nothing is late there."`
+		Network   string  `json:"network,omitempty" maxLength:"20" doc:"On which the wallet is paid; the first of its networks when absent."`
 		Kind      string  `json:"kind" enum:"exact,under,over,late,replaced,reorged" doc:"A bank transfer is exact, under, over or, where the bank takes it back, reorged."`
 		Amount    Decimal `json:"amount,omitempty" doc:"In the funding currency; the kind decides when absent."`
 	}
@@ -41,6 +45,7 @@ type (
 	sandboxPaid struct {
 		PayrollID string `json:"payroll_id" doc:"Empty where a claim was paid."`
 		ClaimID   string `json:"claim_id" doc:"Empty where a payroll was paid."`
+		WalletID  string `json:"wallet_id" doc:"Empty where something else was paid."`
 		TxHash    string `json:"tx_hash" doc:"Of a bank transfer, the bank's own name of it."`
 	}
 
@@ -107,14 +112,15 @@ type (
 
 func depositInSandbox(ctx context.Context, _ *db.Tx, c *call, in *sandboxDepositInput) (*sandboxPaid, error) {
 	b := &in.Body
-	if (b.PayrollID == "") == (b.ClaimID == "") {
-		return nil, fault.New(fault.Invalid, "missing_field", "Give either a payroll_id or a claim_id.").At("body", "/payroll_id")
+	given := slices.DeleteFunc([]string{b.PayrollID, b.ClaimID, b.WalletID}, func(id string) bool { return id == "" })
+	if len(given) != 1 {
+		return nil, fault.New(fault.Invalid, "missing_field", "Give one of payroll_id, claim_id and wallet_id.").At("body", "/payroll_id")
 	}
-	txid, err := c.Sandbox.Deposit(ctx, c.by, b.PayrollID+b.ClaimID, b.Kind, string(b.Amount))
+	txid, err := c.Sandbox.Deposit(ctx, c.by, given[0], b.Network, b.Kind, string(b.Amount))
 	if err != nil {
 		return nil, err
 	}
-	return &sandboxPaid{b.PayrollID, b.ClaimID, txid}, nil
+	return &sandboxPaid{b.PayrollID, b.ClaimID, b.WalletID, txid}, nil
 }
 
 func advanceClock(ctx context.Context, _ *db.Tx, c *call, in *sandboxClockInput) (*sandboxClock, error) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/wallet"
 )
 
@@ -33,12 +34,39 @@ type (
 	}
 
 	walletBalance struct {
-		WalletID  string  `json:"wallet_id" doc:"Empty where money is there but no wallet was requested."`
-		Currency  string  `json:"currency"`
-		Status    string  `json:"status" enum:",pending,in_progress,completed,rejected" doc:"Of the request for the wallet; empty where none was asked for."`
-		Available Decimal `json:"available" doc:"What pay runs can be funded with."`
-		Reserved  Decimal `json:"reserved" doc:"What is set aside for pay runs that are not released yet."`
-		Claims    Decimal `json:"claims" doc:"What merchant claims have brought, before it is settled."`
+		WalletID  string   `json:"wallet_id" doc:"Empty where money is there but no wallet was requested."`
+		Currency  string   `json:"currency"`
+		Status    string   `json:"status" enum:",pending,in_progress,completed,rejected" doc:"Of the request for the wallet; empty where none was asked for."`
+		Available Decimal  `json:"available" doc:"What pay runs can be funded with."`
+		Reserved  Decimal  `json:"reserved" doc:"What is set aside for pay runs that are not released yet."`
+		Claims    Decimal  `json:"claims" doc:"What merchant claims have brought, before it is settled."`
+		Address   string   `json:"address" doc:"Where the wallet is paid in coins, for ever: what comes there is its balance. Empty where it is in no coin, or not in use."`
+		Networks  []string `json:"networks" doc:"On which the address is paid. Another network, or another coin, is not this wallet's."`
+	}
+
+	walletDepositList struct {
+		CompanyID string `query:"company_id"`
+		Currency  string `query:"currency" maxLength:"10"`
+		paging
+	}
+
+	walletDepositPage struct {
+		Data []walletDeposit `json:"data"`
+		Meta meta            `json:"meta"`
+	}
+
+	walletDeposit struct {
+		DepositID     string  `json:"deposit_id"`
+		WalletID      string  `json:"wallet_id" doc:"To whose address it came; empty where an operator found out that it is the company's."`
+		Status        string  `json:"status" enum:"seen,confirmed,reverted,replaced,evicted" doc:"confirmed is credited to the balance."`
+		Currency      string  `json:"currency"`
+		Amount        Decimal `json:"amount"`
+		Network       string  `json:"network"`
+		Address       string  `json:"address"`
+		TxHash        string  `json:"tx_hash"`
+		Confirmations int64   `json:"confirmations"`
+		Required      int64   `json:"confirmations_required"`
+		FirstSeen     Time    `json:"first_seen"`
 	}
 
 	walletTransactions struct {
@@ -85,7 +113,32 @@ func listWallets(ctx context.Context, tx *db.Tx, c *call, _ *walletList) (*walle
 	}
 	out := &walletBalances{make([]walletBalance, len(all))}
 	for i, b := range all {
-		out.Wallets[i] = walletBalance{b.ID, string(b.Currency), string(b.State), amount(b.Available), amount(b.Reserved), amount(b.Claims)}
+		out.Wallets[i] = walletBalance{b.ID, string(b.Currency), string(b.State), amount(b.Available), amount(b.Reserved), amount(b.Claims), b.Address, []string{}}
+		if b.Address != "" {
+			out.Wallets[i].Networks = wallet.Networks(b.Currency, c.Payroll.Network, c.Payroll.Accounts)
+		}
+	}
+	return out, nil
+}
+
+func listWalletDeposits(ctx context.Context, tx *db.Tx, c *call, in *walletDepositList) (*walletDepositPage, error) {
+	all, total, err := deposit.OfBalance(ctx, tx, c.company, in.Currency, in.size(), int64(in.Page-1)*int64(in.size()))
+	if err != nil {
+		return nil, err
+	}
+	depths, err := deposit.Depths(ctx, tx, all)
+	if err != nil {
+		return nil, err
+	}
+	out := &walletDepositPage{Data: make([]walletDeposit, len(all)), Meta: in.meta(total)}
+	for i, d := range all {
+		out.Data[i] = walletDeposit{
+			DepositID: d.ID, WalletID: d.WalletID(), Status: string(d.State), Currency: string(d.Amount.Asset()), Amount: amount(d.Amount),
+			Network: d.Chain, Address: d.Address, TxHash: d.TxID, Confirmations: depths[i], Required: d.Wanted, FirstSeen: Time(d.FirstSeen),
+		}
+		if d.Chain == c.Payroll.ChainName {
+			out.Data[i].Network = c.Payroll.Network
+		}
 	}
 	return out, nil
 }

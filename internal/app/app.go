@@ -377,7 +377,7 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if err != nil {
 		return err
 	}
-	table := jobs(pay, claims, engines, look, wallet.Opener{Verified: s.cfg.Env == Production}, take, s.funding, s.kyc)
+	table := jobs(pay, claims, engines, look, wallet.Opener{Verified: s.cfg.Env == Production, Pool: pool, Accounts: s.accounts}, take, s.funding, s.kyc)
 	if s.lightning != nil {
 		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle}
 	}

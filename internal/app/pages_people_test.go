@@ -210,6 +210,17 @@ func TestWalletAndInvoicePages(t *testing.T) {
 		o.d.fulfilled(strings.TrimPrefix(paid.Location(), "/payrolls/"))
 		o.says(o.Get("/wallets"), "a payroll was paid from the balance", "\u2212")
 		o.says(o.Get("/wallets/statement.csv"), ",-0.00202000,BTC,")
+		const coins = "/wallets?asset=BTC"
+		simulate := "/wallets/" + o.wallet() + "/sandbox/deposit"
+		page = o.says(o.Get(coins), "This address is the company’s for ever", "Send only BTC", "is the network Regtest", "bcrt1", "No deposit has been seen yet.", `class="qr"`)
+		if got := o.Submit(page, simulate, "amount", "none"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, "bcrt1") {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		if got := o.Submit(page, simulate, "amount", "0.5"); got.Location() != coins {
+			t.Errorf("%d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+		eventually(t, 60*time.Second, "the coins are there", func() bool { return strings.Contains(o.Get(coins).Text, "coins came for the wallet") })
+		o.says(o.Get(coins), "0.50202000\u00a0BTC", "0.50000000\u00a0BTC", "confirmed")
 		o.says(o.Get("/overview"), "Paid to payees in USD, by month", "2,100.00\u00a0USD", "<rect")
 
 		o.says(o.Get("/invoices"), "There is no such invoice.")

@@ -21,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/wallet"
 )
 
 // What the sandbox refuses.
@@ -32,6 +33,10 @@ var (
 	errMined         = fault.New(fault.Conflict, "invalid_state", "A block took the payment before it could be replaced. Try again.")
 	errNotByBank     = fault.New(fault.Conflict, "invalid_state", "No bank has paid any of this payment, so none can send it back.")
 	errNotByTransfer = fault.New(fault.Invalid, "invalid_parameter", "A bank transfer is exact, under, over or reorged. Move the clock for a late one.").At("body", "/kind")
+	errNoCoins       = fault.New(fault.Conflict, "invalid_state", "This wallet has no address: it is not in use, or not in coins.")
+	errNetwork       = fault.New(fault.Invalid, "invalid_parameter", "The wallet is not paid on this network.").At("body", "/network")
+	errAmount        = fault.New(fault.Invalid, "missing_field", "A wallet asks for no amount; say how much comes.").At("body", "/amount")
+	errNeverLate     = fault.New(fault.Invalid, "invalid_parameter", "What comes to a wallet is never late.").At("body", "/kind")
 	errPaidOut       = fault.New(fault.Conflict, "already_processing", "This payment is already being paid out.")
 )
 
@@ -54,46 +59,77 @@ const (
 
 var _ api.Sandbox = (*sandbox)(nil)
 
-// payable is a payroll or a claim that waits for money.
+// payable is a payroll, a claim or a wallet that takes money.
 type payable struct {
 	id, companyID string
 	address       string
-	quote         *quote.Quote
+	network       string
+	asset         money.Asset
+	quote         *quote.Quote      // nil for a wallet
 	transfer      *payroll.Transfer // that funds it, nil where it is funded otherwise
 }
 
-// find reads what is to be paid.
-func (x *sandbox) find(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (payable, error) {
-	if strings.HasPrefix(id, "clm_") {
+// quoted is what a quote has somebody pay.
+func quoted(id, companyID, address string, q *quote.Quote) payable {
+	p := payable{id: id, companyID: companyID, address: address, quote: q}
+	if q != nil {
+		p.network, p.asset = q.Network, q.Funding.Asset()
+	}
+	return p
+}
+
+// find reads what is to be paid; the network is that of a wallet, "" for its first one.
+func (x *sandbox) find(ctx context.Context, tx *db.Tx, by identity.Principal, id, network string) (payable, error) {
+	switch {
+	case strings.HasPrefix(id, "clm_"):
 		c, err := x.claims.Get(ctx, tx, by, "", id)
-		return payable{c.ID, c.CompanyID, c.Address, c.Quote, nil}, err
+		return quoted(c.ID, c.CompanyID, c.Address, c.Quote), err
+	case strings.HasPrefix(id, "wal_"):
+		w, err := wallet.Get(ctx, tx, by, id)
+		if err != nil {
+			return payable{}, err
+		}
+		networks := wallet.Networks(w.Currency, x.s.cfg.BitcoinNetwork, x.s.accounts)
+		if w.Address == "" || len(networks) == 0 {
+			return payable{}, errNoCoins
+		}
+		if network == "" {
+			network = networks[0]
+		}
+		if !slices.Contains(networks, network) {
+			return payable{}, errNetwork
+		}
+		return payable{id: w.ID, companyID: w.CompanyID, address: w.Address, network: network, asset: w.Currency}, nil
 	}
 	p, err := x.pay.Head(ctx, tx, by, id)
 	if err != nil {
 		return payable{}, err
 	}
-	found := payable{p.ID, p.CompanyID, p.Address, p.Quote, nil}
+	found := quoted(p.ID, p.CompanyID, p.Address, p.Quote)
 	if t, ok, err := x.pay.Transfer(&p); err != nil || ok {
-		found.transfer = &t
+		found.transfer, found.asset = &t, t.Amount.Asset()
 		return found, err
 	}
 	return found, nil
 }
 
-// Deposit pays a payroll or a claim of the principal's company as kind says, or with an amount of its own ("" for none), and
-// says by which transaction.
-func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, kind, amount string) (txid string, err error) {
+// Deposit pays a payroll, a claim or a wallet of the principal's company as kind says, or with an amount of its own ("" for none), and
+// says by which transaction. The network is that of a wallet, "" for its first one.
+func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, network, kind, amount string) (txid string, err error) {
 	if !slices.Contains([]string{depositExact, depositUnder, depositOver, depositLate, depositReplaced, depositReorged}, kind) {
 		return "", fault.New(fault.Invalid, "invalid_parameter", "kind is one of exact, under, over, late, replaced, reorged.").At("body", "/kind")
 	}
 	var p payable
 	var due money.Amount
 	err = x.s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if p, err = x.find(ctx, tx, by, objectID); err != nil {
+		if p, err = x.find(ctx, tx, by, objectID, network); err != nil {
 			return err
 		}
 		if p.transfer != nil && !slices.Contains([]string{depositExact, depositUnder, depositOver, depositReorged}, kind) {
 			return errNotByTransfer
+		}
+		if p.quote == nil && p.transfer == nil && kind == depositLate {
+			return errNeverLate
 		}
 		due, err = depositAmount(ctx, tx, p, kind, amount)
 		return err
@@ -104,7 +140,7 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 	if p.transfer != nil {
 		return x.transfer(ctx, p, due, kind == depositReorged)
 	}
-	hand := x.hand(p.quote.Network)
+	hand := x.hand(p.network)
 	if hand == nil {
 		return "", errNotSimulated
 	}
@@ -200,12 +236,11 @@ func (x *sandbox) hand(network string) hand {
 
 // depositAmount is what the kind means for a payroll or a claim.
 func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount string) (money.Amount, error) {
-	if p.transfer == nil && (p.quote == nil || p.address == "") {
+	if p.asset == "" || p.transfer == nil && p.address == "" {
 		return money.Amount{}, errNoQuote
 	}
-	asset := p.asset()
 	if amount != "" {
-		a, err := money.Parse(asset, amount)
+		a, err := money.Parse(p.asset, amount)
 		if err == nil && a.Sign() <= 0 {
 			err = fault.New(fault.Invalid, "amount_not_positive", "The amount must be more than 0.").At("body", "/amount")
 		}
@@ -224,20 +259,16 @@ func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount strin
 	case depositOver:
 		due += due / 10
 	}
-	return money.New(asset, due), nil
-}
-
-func (p payable) asset() money.Asset {
-	if p.transfer != nil {
-		return p.transfer.Amount.Asset()
-	}
-	return p.quote.Funding.Asset()
+	return money.New(p.asset, due), nil
 }
 
 // due is what nobody has paid yet.
 func (p payable) due(ctx context.Context, tx *db.Tx) (int64, error) {
 	if p.transfer != nil {
 		return p.transfer.Amount.Units(), nil
+	}
+	if p.quote == nil {
+		return 0, errAmount
 	}
 	due := p.quote.Funding.Units()
 	all, err := deposit.ForObject(ctx, tx, p.companyID, p.id)
@@ -256,7 +287,7 @@ func (x *sandbox) await(ctx context.Context, p payable, txid string, wanted func
 	for {
 		done := false
 		err := x.s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			name := x.s.chainOf(p.quote.Network)
+			name := x.s.chainOf(p.network)
 			outs, err := chain.OutputsOf(ctx, tx, name, p.companyID, p.id)
 			if err != nil {
 				return err

@@ -33,6 +33,7 @@ func TestScenarios(t *testing.T) {
 			{"funded by bank", fundedByBank},
 			{"funded on a network of accounts", fundedOnANetworkOfAccounts},
 			{"paid on a network of accounts", paidOnANetworkOfAccounts},
+			{"wallet paid in coins", walletIsPaidInCoins},
 			{"same key again", sameKeyAgain},
 			{"same key at once", sameKeyAtOnce},
 			{"same key elsewhere", sameKeyElsewhere},

@@ -83,6 +83,7 @@ var triggers = map[string]trigger{
 	"claim.quote_expired":         {"creates a claim and lets its quote end (moves the clock)", claimThen(outliveClaim)},
 	"claim.quote_refreshed":       {"creates a claim, lets its quote end and asks for another (moves the clock)", claimThen(outliveClaim, refreshClaim)},
 	"wallet.created":              {"asks for a wallet in a currency that the sandbox holds no money in", refusedWallet},
+	"wallet.deposit_update":       {"pays coins to the company's wallet in bitcoin, and asks for one where there is none", payWallet},
 	"wallet.status_update":        {"asks for a wallet in a currency that the sandbox holds no money in", refusedWallet},
 	"merchant.settings_update":    {"saves the merchant settings as they are", saveSettings},
 	"payer.created":               {"creates a user and a payer of theirs", func(ctx context.Context, c *demoClient) error { _, _, err := c.makePayer(ctx); return err }},
@@ -314,6 +315,35 @@ func returnPayout(ctx context.Context, c *demoClient) error {
 			}
 		}
 	})(ctx, c)
+}
+
+// payWallet pays a little to the address of the company's wallet in bitcoin.
+func payWallet(ctx context.Context, c *demoClient) error {
+	if err := c.post(ctx, "/api/wallets/request", map[string]string{"currency": "BTC"}, nil); err != nil {
+		return err
+	}
+	for {
+		var have struct {
+			Wallets []struct {
+				ID       string `json:"wallet_id"`
+				Currency string `json:"currency"`
+				Address  string `json:"address"`
+			} `json:"wallets"`
+		}
+		if err := c.get(ctx, "/api/wallets", &have); err != nil {
+			return err
+		}
+		for _, w := range have.Wallets {
+			if w.Currency == "BTC" && w.Address != "" {
+				return c.post(ctx, "/api/sandbox/deposit", map[string]any{"wallet_id": w.ID, "kind": "exact", "amount": json.Number("0.001")}, nil)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // takeOut takes a little of the balance to a destination of the company's own, once there is enough.

@@ -21,8 +21,9 @@
 //
 // When a deposit changes, the job [JobChanged] says which object to look at. The object's package books what a confirmed
 // deposit means to it (L03b, L20 to L25, L30, L31), reading [ForObject]. This package books confirmed money itself where no object
-// expects it: to suspense (L43), dust too, which costs more to spend than it is worth and wakes nobody; and what comes to an
-// address of the house's own ([ledger.House]) to what the house owns.
+// expects it: to suspense (L43), dust too, which costs more to spend than it is worth and wakes nobody; what comes to an
+// address of the house's own ([ledger.House]) to what the house owns; and what comes to a wallet's address to the available balance
+// of its company, in whatever coin of those that wallets hold.
 package deposit
 
 import (
@@ -46,8 +47,14 @@ import (
 // JobChanged is the kind of the job that tells an object's package to look at its deposits. Its payload is [Changed].
 const JobChanged = "deposit.changed"
 
-// EventDetected is the event of a payroll's deposit that was seen.
-const EventDetected = "payroll.funding_detected"
+// EventDetected is the event of a payroll's deposit that was seen, EventWallet that of each change of one to a company's balance.
+const (
+	EventDetected = "payroll.funding_detected"
+	EventWallet   = "wallet.deposit_update"
+)
+
+// SourceType names deposits in the ledger.
+const SourceType = "deposit"
 
 // Changed is the payload of JobChanged.
 type Changed struct {
@@ -89,7 +96,14 @@ type Deposit struct {
 	FirstSeen  time.Time // of the transaction, or of the one that it replaced
 	Wanted     int64     // confirmations
 	ReplacedBy string    // the transaction that took its place
+	OwnerID    string    // the company whose balance has it; "" where an object books it, or nobody has decided
 }
+
+// ofWallet says that an address was given out for a company's wallet, and not for one thing to pay.
+func ofWallet(objectID string) bool { return strings.HasPrefix(objectID, "wal_") }
+
+// walletCoins are what wallets hold. Another coin that comes to the address of one waits in suspense.
+var walletCoins = []money.Asset{money.BTC, money.ETH, money.USDC, money.USDT}
 
 // expected says that an object waits for this deposit and books it.
 func (d Deposit) expected() bool { return d.QuoteID != "" && !d.Dust }
@@ -118,7 +132,7 @@ func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []*
 	}
 	sum := d.Amount
 	for _, o := range others {
-		if !o.State.Live() {
+		if !o.State.Live() || o.Amount.Asset() != sum.Asset() {
 			continue
 		}
 		var err error
@@ -126,12 +140,15 @@ func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []*
 			return 0, err
 		}
 	}
-	stake, err := q.Value(sum)
-	if err != nil {
-		return 0, err
-	}
-	if stake.Cmp(q.Due) < 0 {
-		stake = q.Due
+	stake := sum
+	if d.OwnerID == "" {
+		var err error
+		if stake, err = q.Value(sum); err != nil {
+			return 0, err
+		}
+		if stake.Cmp(q.Due) < 0 {
+			stake = q.Due
+		}
 	}
 	if stake.Asset() != money.USD {
 		rate, err := rates.Latest(ctx, tx, stake.Asset(), money.USD)
@@ -153,12 +170,9 @@ func (d Deposit) inventory() bool { return d.CompanyID == ledger.House && d.Obje
 
 // book posts what a move means for the clearing tier and for suspense, and tells who has to know. A journal is named by the
 // version that it belongs to, so each move is booked once and a deposit may come and go any number of times.
-func book(tx *db.Tx, d Deposit, from State) error {
+func book(ctx context.Context, tx *db.Tx, d Deposit, from State) error {
 	post := func(purpose string, debit, credit ledger.Code, debitDim, creditDim string) error {
-		return ledger.Post(tx, ledger.Journal{
-			CompanyID: d.CompanyID, SourceType: "deposit", SourceID: d.ID, Purpose: fmt.Sprintf("%s:%d", purpose, d.Version),
-			Lines: []ledger.Line{ledger.Debit(debit, debitDim, d.Amount), ledger.Credit(credit, creditDim, d.Amount)},
-		})
+		return d.post(tx, d.CompanyID, purpose, ledger.Debit(debit, debitDim, d.Amount), ledger.Credit(credit, creditDim, d.Amount))
 	}
 	var errs []error
 	switch {
@@ -167,6 +181,9 @@ func book(tx *db.Tx, d Deposit, from State) error {
 		errs = append(errs, post("detected", ledger.ClearingDeposits, ledger.ContraDeposits, d.ID, d.ID))
 	case !d.State.Waiting() && from.Waiting(): // L03a
 		errs = append(errs, post("cleared", ledger.ContraDeposits, ledger.ClearingDeposits, d.ID, d.ID))
+	}
+	if d.OwnerID != "" {
+		return errors.Join(append(errs, d.bookBalance(ctx, tx, from))...)
 	}
 	if !d.expected() {
 		wallet, where := ledger.WalletOf(d.Amount.Asset(), d.Chain)
@@ -187,6 +204,13 @@ func book(tx *db.Tx, d Deposit, from State) error {
 	}
 	changed(tx, d)
 	return errors.Join(errs...)
+}
+
+// post books a change of a deposit, which the version names.
+func (d Deposit) post(tx *db.Tx, companyID, purpose string, lines ...ledger.Line) error {
+	return ledger.Post(tx, ledger.Journal{
+		CompanyID: companyID, SourceType: SourceType, SourceID: d.ID, Purpose: fmt.Sprintf("%s:%d", purpose, d.Version), Lines: lines,
+	})
 }
 
 func changed(tx *db.Tx, d Deposit) {

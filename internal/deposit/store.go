@@ -12,11 +12,11 @@ import (
 )
 
 const columns = `company_id, deposit_id, chain, txid, vout, object_id, quote_id, address, asset, amount, state, version,
-	timely, dust, first_seen, want_confirmations, replaced_by`
+	timely, dust, first_seen, want_confirmations, replaced_by, owner_id`
 
 func row(d Deposit) []any {
 	return []any{d.CompanyID, d.ID, d.Chain, d.TxID, int64(d.Vout), d.ObjectID, d.QuoteID, d.Address, string(d.Amount.Asset()), d.Amount.Units(),
-		string(d.State), d.Version, d.Timely, d.Dust, db.Micros(d.FirstSeen), d.Wanted, d.ReplacedBy}
+		string(d.State), d.Version, d.Timely, d.Dust, db.Micros(d.FirstSeen), d.Wanted, d.ReplacedBy, d.OwnerID}
 }
 
 // insert says which deposits are in, by their ids; one is not when the deposit of its output was recorded at the same moment.
@@ -34,11 +34,12 @@ func insert(ctx context.Context, tx *db.Tx, all ...Deposit) (map[string]bool, er
 func update(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, error) {
 	rows := make([][]any, len(all))
 	for i, c := range all {
-		rows[i] = []any{c.CompanyID, c.ID, c.was.Version, c.Version, string(c.State), c.QuoteID, c.Timely, db.Micros(c.FirstSeen), c.ReplacedBy}
+		rows[i] = []any{c.CompanyID, c.ID, c.was.Version, c.Version, string(c.State), c.QuoteID, c.Timely, db.Micros(c.FirstSeen), c.ReplacedBy, c.OwnerID}
 	}
 	return stored(ctx, tx, rows, func(values string) string {
-		return `WITH v (company_id, deposit_id, was, version, state, quote_id, timely, first_seen, replaced_by) AS (` + values + `)
-			UPDATE deposits SET version = v.version, state = v.state, quote_id = v.quote_id, timely = v.timely, first_seen = v.first_seen, replaced_by = v.replaced_by
+		return `WITH v (company_id, deposit_id, was, version, state, quote_id, timely, first_seen, replaced_by, owner_id) AS (` + values + `)
+			UPDATE deposits SET version = v.version, state = v.state, quote_id = v.quote_id, timely = v.timely, first_seen = v.first_seen, replaced_by = v.replaced_by,
+				owner_id = v.owner_id
 			FROM v WHERE deposits.company_id = v.company_id AND deposits.deposit_id = v.deposit_id AND deposits.version = v.was
 			RETURNING deposits.deposit_id`
 	})
@@ -123,11 +124,46 @@ func perTransaction(places []place, ask func(place) db.Question) (all []db.Quest
 // askObjects is the questions for what the objects expect, and at which prices.
 func (s *syncing) askObjects() (all []db.Question) {
 	for at, o := range s.objects {
+		if ofWallet(at.id) {
+			all = append(all, askWaiting(at, func(d Deposit) { o.deposits = append(o.deposits, s.meet(&change{Deposit: d, was: d})) }))
+			continue
+		}
 		all = append(all,
 			Asked(at.companyID, at.id, func(d Deposit) { o.deposits = append(o.deposits, s.meet(&change{Deposit: d, was: d})) }),
 			quote.Asked(at.companyID, at.id, func(q quote.Quote) { o.quotes = append(o.quotes, q) }))
 	}
 	return all
+}
+
+// askWaiting is the question for the deposits of an object that wait for confirmations.
+func askWaiting(at object, found func(Deposit)) db.Question {
+	return db.Question{
+		Query: "SELECT " + columns + " FROM deposits WHERE company_id = $1 AND object_id = $2 AND state IN ('seen', 'reverted') AND dust = FALSE",
+		Args:  []any{at.companyID, at.id}, Row: each(found),
+	}
+}
+
+// each reads a row of columns.
+func each(found func(Deposit)) func(*db.Rows) error {
+	return func(r *db.Rows) error {
+		d, err := scan(r)
+		if err == nil {
+			found(d)
+		}
+		return err
+	}
+}
+
+// OfBalance pages what came for a company's available balance, the last first, and says how much there is. currency is "" for all.
+func OfBalance(ctx context.Context, tx *db.Tx, companyID, currency string, limit int, offset int64) (all []Deposit, total int64, err error) {
+	// What came to forgotten addresses is with the house, also where an operator has found out whose it is.
+	const where = " FROM deposits WHERE company_id IN ($1, '" + ledger.House + "') AND owner_id <> '' AND owner_id = $1 AND (asset = $2 OR $2 = '')"
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*)"+where, companyID, currency).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	rows, err := tx.Query(ctx, "SELECT "+columns+where+" ORDER BY first_seen DESC, deposit_id DESC LIMIT $3 OFFSET $4", companyID, currency, int64(limit), offset)
+	all, err = db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
+	return all, total, err
 }
 
 // ForObject is the deposits that an object expects, whatever their state, by first sight. Dust is none.
@@ -140,27 +176,14 @@ func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all 
 func Asked(companyID, objectID string, found func(Deposit)) db.Question {
 	return db.Question{Query: "SELECT " + columns + ` FROM deposits
 		WHERE company_id = $1 AND object_id = $2 AND quote_id <> '' AND dust = FALSE ORDER BY first_seen, txid, vout`, Args: []any{companyID, objectID},
-		Row: func(r *db.Rows) error {
-			d, err := scan(r)
-			if err == nil {
-				found(d)
-			}
-			return err
-		}}
+		Row: each(found)}
 }
 
-// Unknown is the confirmed deposits of a company's addresses that no object expects, and that wait for a person; by first sight.
-func Unknown(ctx context.Context, tx *db.Tx, companyID string) ([]Deposit, error) {
-	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM deposits
-		WHERE company_id = $1 AND quote_id = '' AND state = 'confirmed' AND dust = FALSE ORDER BY first_seen, txid, vout`, companyID)
-	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
-}
-
-// UnknownToAll is what Unknown is for all companies, those of forgotten addresses (chain.Nobody) included. What came to the house's
-// own address is its own.
+// UnknownToAll is the confirmed deposits that no object expects, and that wait for a person, of all companies, those of forgotten
+// addresses (chain.Nobody) included; the last seen first. What came to the house's own address is its own.
 func UnknownToAll(ctx context.Context, tx *db.Tx, limit int) ([]Deposit, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM deposits
-		WHERE quote_id = '' AND state = 'confirmed' AND dust = FALSE AND NOT (company_id = $2 AND object_id <> '') ORDER BY first_seen DESC, txid, vout LIMIT $1`,
+		WHERE quote_id = '' AND owner_id = '' AND state = 'confirmed' AND dust = FALSE AND NOT (company_id = $2 AND object_id <> '') ORDER BY first_seen DESC, txid, vout LIMIT $1`,
 		int64(limit), ledger.House)
 	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
 }
@@ -170,7 +193,7 @@ func scan(r interface{ Scan(dest ...any) error }) (Deposit, error) {
 	var asset, state string
 	var vout, amount, firstSeen int64
 	err := r.Scan(&d.CompanyID, &d.ID, &d.Chain, &d.TxID, &vout, &d.ObjectID, &d.QuoteID, &d.Address, &asset, &amount, &state, &d.Version,
-		&d.Timely, &d.Dust, &firstSeen, &d.Wanted, &d.ReplacedBy)
+		&d.Timely, &d.Dust, &firstSeen, &d.Wanted, &d.ReplacedBy, &d.OwnerID)
 	d.Vout, d.Amount, d.State, d.FirstSeen = uint32(vout), money.New(money.Asset(asset), amount), State(state), db.Time(firstSeen)
 	return d, err
 }

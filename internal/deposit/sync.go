@@ -214,6 +214,9 @@ func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.Watc
 		Address: out.Address, Amount: money.New(out.Asset, out.Amount), Dust: out.Amount < chain.Dust(out.Asset), FirstSeen: out.FirstSeen,
 		Wanted: chain.DefaultConfirmations * out.Pace, ReplacedBy: out.ReplacedBy,
 	}}
+	if ofWallet(c.ObjectID) && !c.Dust && slices.Contains(walletCoins, c.Amount.Asset()) {
+		c.OwnerID, c.Timely = c.CompanyID, true
+	}
 	o := s.objects[c.object()]
 	if o != nil {
 		if !c.Dust {
@@ -224,7 +227,7 @@ func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.Watc
 			}
 		}
 		q := c.value(o.quotes)
-		if c.expected() {
+		if c.expected() || c.OwnerID != "" {
 			want, err := wanted(ctx, tx, q, c.Deposit, o.deposits)
 			if err != nil {
 				return err
@@ -292,7 +295,7 @@ func (s *syncing) store(ctx context.Context, tx *db.Tx) (left []place, err error
 			continue
 		}
 		c.note(tx)
-		if err := book(tx, c.Deposit, c.was.State); err != nil {
+		if err := book(ctx, tx, c.Deposit, c.was.State); err != nil {
 			return nil, err
 		}
 	}

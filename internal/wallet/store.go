@@ -9,15 +9,15 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-const columns = "wallet_id, currency, status, reason, version, created_at"
+const columns = "wallet_id, currency, status, reason, address, version, created_at"
 
 var errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The wallet changed at the same moment. Try again.")
 
 // insert says whether the wallet is new; the unique index decides between twins.
 func insert(ctx context.Context, tx *db.Tx, w Wallet) (bool, error) {
 	n, err := tx.Exec(ctx, `INSERT INTO wallets (company_id, `+columns+`, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $7) ON CONFLICT DO NOTHING`,
-		w.CompanyID, w.ID, string(w.Currency), string(w.State), w.Reason, w.Version, db.Micros(w.CreatedAt))
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) ON CONFLICT DO NOTHING`,
+		w.CompanyID, w.ID, string(w.Currency), string(w.State), w.Reason, w.Address, w.Version, db.Micros(w.CreatedAt))
 	return n == 1, err
 }
 
@@ -25,7 +25,7 @@ func scan(companyID string, scan func(...any) error) (Wallet, error) {
 	w := Wallet{CompanyID: companyID}
 	var currency, state string
 	var created int64
-	err := scan(&w.ID, &currency, &state, &w.Reason, &w.Version, &created)
+	err := scan(&w.ID, &currency, &state, &w.Reason, &w.Address, &w.Version, &created)
 	w.Currency, w.State, w.CreatedAt = money.Asset(currency), State(state), db.Time(created)
 	return w, err
 }
@@ -54,8 +54,8 @@ func latest(ctx context.Context, tx *db.Tx, companyID string) ([]Wallet, error) 
 }
 
 func update(ctx context.Context, tx *db.Tx, w Wallet, to State, reason string) error {
-	n, err := tx.Exec(ctx, `UPDATE wallets SET status = $1, reason = $2, version = version + 1, updated_at = $3
-		WHERE company_id = $4 AND wallet_id = $5 AND version = $6`, string(to), reason, db.Micros(tx.Now()), w.CompanyID, w.ID, w.Version)
+	n, err := tx.Exec(ctx, `UPDATE wallets SET status = $1, reason = $2, address = $3, version = version + 1, updated_at = $4
+		WHERE company_id = $5 AND wallet_id = $6 AND version = $7`, string(to), reason, w.Address, db.Micros(tx.Now()), w.CompanyID, w.ID, w.Version)
 	if err == nil && n != 1 {
 		return errChangedByTwin
 	}

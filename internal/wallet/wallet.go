@@ -9,14 +9,19 @@
 //	   └──────────────────→ rejected
 //
 // A balance can be there before anybody asked for a wallet (a surplus, a cancelled pay run), and is shown all the same.
+//
+// A wallet in coins has an address of its own from when it is completed, for ever. What comes there package deposit credits to the
+// available balance, in the coin that came.
 package wallet
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
@@ -55,9 +60,9 @@ const JobOpen = "wallet.open"
 // recheck is how long a request waits between two looks at the company's verification.
 const recheck = time.Hour
 
-// held are the currencies in which this service holds money for companies: coins that fund pay runs, and the currencies of
-// funding accounts.
-var held = map[money.Asset]bool{money.BTC: true, money.EUR: true, money.USD: true}
+// Currencies are those in which this service can hold money for companies: coins that fund pay runs, and the currencies of funding
+// accounts.
+var Currencies = []money.Asset{money.BTC, money.ETH, money.EUR, money.USD, money.USDC, money.USDT}
 
 // What a caller may be told.
 var (
@@ -72,6 +77,7 @@ type Wallet struct {
 	Currency  money.Asset
 	State     State
 	Reason    string // why it was rejected, "" otherwise
+	Address   string // where it is paid in coins; "" where it is in no coin, or not in use
 	Version   int64
 	CreatedAt time.Time
 }
@@ -105,7 +111,10 @@ func Request(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, c
 		return Wallet{}, err
 	}
 	if !first {
-		return byCurrency(ctx, tx, company, asset)
+		if w, err = byCurrency(ctx, tx, company, asset); err == nil && w.lacksAddress() {
+			job.Enqueue(tx, job.New{CompanyID: company, Kind: JobOpen, Payload: openPayload{w.ID}})
+		}
+		return w, err
 	}
 	db.History(tx, w.CompanyID, w.ID, w.Version, "", string(w.State), "requested")
 	if err := w.emit(tx, EventCreated); err != nil {
@@ -131,6 +140,39 @@ func active(ctx context.Context, tx *db.Tx, by identity.Principal, companyID str
 type Opener struct {
 	// Verified says that a company must be verified before it may hold money. A sandbox asks for nothing.
 	Verified bool
+	// Pool gives out Bitcoin's addresses; Accounts are the networks of accounts.
+	Pool     *chain.Pool
+	Accounts chain.Accounts
+}
+
+// Networks are those on which a wallet in an asset is paid, none where that is no coin. bitcoin is the network of Bitcoin's.
+func Networks(a money.Asset, bitcoin string, accounts chain.Accounts) []string {
+	if a == money.BTC {
+		return []string{bitcoin}
+	}
+	return accounts.On(a)
+}
+
+// holds says that this installation can hold an asset for companies.
+func (o Opener) holds(a money.Asset) bool {
+	return slices.Contains(Currencies, a) && (!a.IsCrypto() || len(Networks(a, "", o.Accounts)) > 0)
+}
+
+// lacksAddress says that a wallet in coins is in use and has no address: it was opened before wallets had any.
+func (w Wallet) lacksAddress() bool {
+	return w.State == Completed && w.Currency.IsCrypto() && w.Address == ""
+}
+
+// give takes an address for a wallet in coins that has none.
+func (o Opener) give(ctx context.Context, tx *db.Tx, w *Wallet) (err error) {
+	switch {
+	case w.Address != "" || !w.Currency.IsCrypto():
+	case w.Currency == money.BTC:
+		w.Address, err = o.Pool.Take(ctx, tx, w.CompanyID, w.ID)
+	default:
+		w.Address, err = o.Accounts.Pool.Take(ctx, tx, w.CompanyID, w.ID)
+	}
+	return err
 }
 
 // Open decides a request (job wallet.open). One that waits for the company's verification is looked at again.
@@ -143,7 +185,7 @@ func (o Opener) Open(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	if w.State != Pending && w.State != InProgress {
+	if w.State != Pending && w.State != InProgress && !w.lacksAddress() {
 		return nil
 	}
 	c, err := identity.CompanyByID(ctx, tx, j.CompanyID)
@@ -151,7 +193,11 @@ func (o Opener) Open(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return err
 	}
 	switch {
-	case !held[w.Currency]:
+	case w.lacksAddress():
+		if !o.holds(w.Currency) {
+			return nil
+		}
+	case !o.holds(w.Currency):
 		return w.move(ctx, tx, Rejected, ReasonCurrency)
 	case c.Active() != nil:
 		return w.move(ctx, tx, Rejected, ReasonFrozen)
@@ -161,6 +207,9 @@ func (o Opener) Open(ctx context.Context, tx *db.Tx, j job.Job) error {
 			return nil
 		}
 		return w.move(ctx, tx, InProgress, "")
+	}
+	if err := o.give(ctx, tx, &w); err != nil {
+		return err
 	}
 	return w.move(ctx, tx, Completed, "")
 }
@@ -179,8 +228,17 @@ func (w Wallet) move(ctx context.Context, tx *db.Tx, to State, reason string) er
 // emit tells the company how its request stands.
 func (w Wallet) emit(tx *db.Tx, name string) error {
 	return webhook.Emit(tx, webhook.Event{CompanyID: w.CompanyID, Name: name, ObjectID: w.ID, Sequence: w.Version, Data: map[string]any{
-		"wallet_id": w.ID, "currency": w.Currency, "status": w.State, "reason": w.Reason,
+		"wallet_id": w.ID, "currency": w.Currency, "status": w.State, "reason": w.Reason, "address": w.Address,
 	}})
+}
+
+// Get is a wallet of the principal's company, or ErrNotFound.
+func Get(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Wallet, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return Wallet{}, err
+	}
+	return find(ctx, tx, company, id)
 }
 
 // Currency is what a wallet in use of the company holds. It returns ErrNotFound.
@@ -242,6 +300,8 @@ const (
 	PayrollCancelled = "payroll_cancelled" // what a cancelled pay run had received
 	FundingReverted  = "funding_reverted"  // the chain took back what had come in
 	BankDeposit      = "bank_deposit"      // a transfer to a funding account
+	CoinDeposit      = "coin_deposit"      // coins that came to a wallet's address
+	CoinsReverted    = "coins_reverted"    // the chain took such coins back
 	ClaimPayment     = "claim_payment"     // a claim was paid
 	ClaimReverted    = "claim_reverted"    // the chain took a claim's payment back
 	Settlement       = "settlement"        // what claims had brought was moved to the wallet, or paid out
@@ -331,6 +391,11 @@ func explain(e ledger.Entry) Transaction {
 		t.Type, t.Description = Withdrawal, "Withdrawal "+e.SourceID
 		if e.Amount.Sign() > 0 {
 			t.Type, t.Description = WithdrawalUndone, "Withdrawal "+e.SourceID+" did not leave, or came back"
+		}
+	case "deposit":
+		t.Type, t.DepositID, t.Description = CoinDeposit, e.SourceID, "Coins that came for the wallet"
+		if e.Amount.Sign() < 0 {
+			t.Type, t.Description = CoinsReverted, "A deposit of coins is no longer in the chain"
 		}
 	case BankDeposit:
 		t.Type, t.DepositID, t.Description = BankDeposit, e.SourceID, "A bank transfer to a funding account"

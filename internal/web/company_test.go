@@ -14,7 +14,7 @@ import (
 // world is a simulated one that nobody moves.
 type world struct{}
 
-func (world) Deposit(context.Context, identity.Principal, string, string, string) (string, error) {
+func (world) Deposit(context.Context, identity.Principal, string, string, string, string) (string, error) {
 	return "", errInternal
 }
 

@@ -228,7 +228,7 @@ var clockSteps = []struct {
 // simulateDeposit pays a pay run on the simulated chain.
 func simulateDeposit(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	id := c.r.PathValue("id")
-	_, err := c.Sandbox.Deposit(ctx, c.session.Principal(), id, c.form.Get("kind"), strings.TrimSpace(c.form.Get("amount")))
+	_, err := c.Sandbox.Deposit(ctx, c.session.Principal(), id, "", c.form.Get("kind"), strings.TrimSpace(c.form.Get("amount")))
 	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound && len(f.Fields) == 0 {
 		err = f.At("body", "")
 	}

@@ -102,6 +102,7 @@ var routes = []route{
 	{method: "GET", path: "/invoices/{id}", kind: read, access: member, personal: true, handler: showInvoice},
 	{method: "GET", path: "/wallets", kind: read, access: member, personal: true, handler: showWallets},
 	{method: "POST", path: "/wallets", kind: write, access: manager, factor: provenFactor, personal: true, handler: requestWallet, again: showWallets},
+	{method: "POST", path: "/wallets/{id}/sandbox/deposit", kind: steps, access: manager, personal: true, simulated: true, handler: simulateWalletDeposit, again: showWallets},
 	{method: "GET", path: "/wallets/statement.csv", kind: read, access: member, personal: true, handler: walletCSV},
 	{method: "GET", path: "/wallets/statement.pdf", kind: read, access: member, personal: true, handler: walletPDF},
 	{method: "GET", path: "/wallets/statement.xml", kind: read, access: member, personal: true, handler: walletISO},

@@ -28,6 +28,7 @@ type walletsPage struct {
 	Chart     chart
 	Request   []field
 	Add       []fact // how money is added by bank in that currency
+	Coins     *coinsPart
 }
 
 // statementFilter is what the address asks of a statement.
@@ -92,6 +93,12 @@ func showWallets(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		if t, ok := c.Payroll.TransferTo(c.session.Company.ID, money.Asset(f.Currency)); ok {
 			p.Add = append([]fact{{c.text("wallet.currency"), f.Currency}}, c.bankFacts(t)...)
 		}
+		i := slices.IndexFunc(balances, func(b wallet.Balance) bool { return string(b.Currency) == f.Currency })
+		if i >= 0 && balances[i].Currency.IsCrypto() {
+			if p.Coins, err = c.coinsPart(ctx, tx, balances[i].Wallet); err != nil {
+				return view{}, err
+			}
+		}
 		if p.Months, err = c.closedMonths(ctx, tx, money.Asset(f.Currency)); err != nil {
 			return view{}, err
 		}
@@ -99,9 +106,13 @@ func showWallets(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 			return view{}, err
 		}
 	}
-	p.Request = []field{c.field(field{Name: "asset", Label: c.text("wallet.currency"), Type: "select", Options: []option{
-		{Value: string(money.BTC), Label: string(money.BTC)}, {Value: string(money.EUR), Label: string(money.EUR)}, {Value: string(money.USD), Label: string(money.USD)},
-	}})}
+	var wanted []option
+	for _, a := range wallet.Currencies {
+		if !a.IsCrypto() || len(wallet.Networks(a, c.Payroll.Network, c.Payroll.Accounts)) > 0 {
+			wanted = append(wanted, option{Value: string(a), Label: string(a)})
+		}
+	}
+	p.Request = []field{c.field(field{Name: "asset", Label: c.text("wallet.currency"), Type: "select", Options: wanted})}
 	return view{page: "wallets", title: c.text("wallets.title"), wide: true, data: p}, nil
 }
 

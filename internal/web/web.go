@@ -81,7 +81,7 @@ type Deps struct {
 // Sandbox plays the outside world for a company that tries the service: the payer, the chain and the clock.
 type Sandbox interface {
 	// Deposit pays a payroll of the principal's company on the simulated chain. An amount of "" lets the kind decide.
-	Deposit(ctx context.Context, by identity.Principal, payrollID, kind, amount string) (txid string, err error)
+	Deposit(ctx context.Context, by identity.Principal, objectID, network, kind, amount string) (txid string, err error)
 	// Advance moves the service's clock forward and returns the new time.
 	Advance(ctx context.Context, by time.Duration) (time.Time, error)
 }

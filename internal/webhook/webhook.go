@@ -50,7 +50,7 @@ var Names = []string{
 	"transfer.received", "transfer.status_update",
 	"user.create_user", "user.funding_account_status", "user.kyc_status_update", "user.payment_status_update",
 	"withdrawal.created", "withdrawal.status_update",
-	"wallet.created", "wallet.status_update",
+	"wallet.created", "wallet.deposit_update", "wallet.status_update",
 	"webhook.status_update", Test,
 }
 

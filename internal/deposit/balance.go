@@ -1,0 +1,92 @@
+package deposit
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// bookBalance books a deposit that is credited to a balance, or taken back from there, and tells the company. What it has spent meanwhile
+// of a deposit that the chain takes back it owes (1300), until that deposit is confirmed again.
+func (d Deposit) bookBalance(ctx context.Context, tx *db.Tx, from State) error {
+	var err error
+	switch {
+	case d.State == Confirmed && from != Confirmed:
+		err = d.creditBalance(ctx, tx)
+	case d.State != Confirmed && from == Confirmed:
+		err = d.takeBack(ctx, tx)
+	}
+	if err != nil || d.State == from {
+		return err
+	}
+	return d.tellBalance(tx, from)
+}
+
+func (d Deposit) creditBalance(ctx context.Context, tx *db.Tx) error {
+	owed, err := ledger.Balance(ctx, tx, d.OwnerID, ledger.DueFromCustomer, d.ID, d.Amount.Asset())
+	if err != nil {
+		return err
+	}
+	rest, err := d.Amount.Sub(owed)
+	if err != nil {
+		return err
+	}
+	wallet, where := ledger.WalletOf(d.Amount.Asset(), d.Chain)
+	return d.post(tx, d.OwnerID, "credited",
+		ledger.Debit(wallet, where, d.Amount), ledger.Credit(ledger.DueFromCustomer, d.ID, owed), ledger.Credit(ledger.CompanyFunds, "", rest))
+}
+
+func (d Deposit) takeBack(ctx context.Context, tx *db.Tx) error {
+	if err := tx.Flush(ctx); err != nil { // so that the balance is the one that this transaction leaves
+		return err
+	}
+	taken, err := ledger.Balance(ctx, tx, d.OwnerID, ledger.CompanyFunds, "", d.Amount.Asset())
+	if err != nil {
+		return err
+	}
+	if d.Amount.Cmp(taken) < 0 {
+		taken = d.Amount
+	}
+	owed, err := d.Amount.Sub(taken)
+	if err != nil {
+		return err
+	}
+	wallet, where := ledger.WalletOf(d.Amount.Asset(), d.Chain)
+	return d.post(tx, d.OwnerID, "taken_back",
+		ledger.Debit(ledger.CompanyFunds, "", taken), ledger.Debit(ledger.DueFromCustomer, d.ID, owed), ledger.Credit(wallet, where, d.Amount))
+}
+
+// WalletID is the wallet to whose address a deposit came, "" for none.
+func (d Deposit) WalletID() string {
+	if !ofWallet(d.ObjectID) {
+		return ""
+	}
+	return d.ObjectID
+}
+
+// Depths is how many confirmations deposits have now.
+func Depths(ctx context.Context, tx *db.Tx, all []Deposit) ([]int64, error) {
+	depths := make([]int64, len(all))
+	var questions []db.Question
+	for i, d := range all {
+		questions = append(questions, chain.AskOutputs(d.Chain, d.TxID, func(o chain.WatchedOutput) {
+			if o.Vout == d.Vout {
+				depths[i] = o.Depth
+			}
+		}))
+	}
+	return depths, tx.Ask(ctx, questions)
+}
+
+// tellBalance tells a company how money stands that comes for its balance.
+func (d Deposit) tellBalance(tx *db.Tx, from State) error {
+	return webhook.Emit(tx, webhook.Event{CompanyID: d.OwnerID, Name: EventWallet, ObjectID: d.ID, Sequence: d.Version, Data: map[string]any{
+		"wallet_id": d.WalletID(), "deposit_id": d.ID, "status": d.State, "previous_status": from, "currency": d.Amount.Asset(), "amount": d.Amount,
+		"chain": d.Chain, "address": d.Address, "tx_hash": d.TxID, "vout": d.Vout, "first_seen": d.FirstSeen.Format(time.RFC3339),
+		"confirmations_required": d.Wanted,
+	}})
+}
