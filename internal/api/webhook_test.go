@@ -209,16 +209,20 @@ func TestWebhooks(t *testing.T) {
 
 		stranger := newBench(t, d, nil)
 		stranger.server = b.server
-		for _, c := range [][2]string{
-			{"GET", ""}, {"DELETE", ""}, {"POST", "/test"}, {"POST", "/enable"}, {"POST", "/disable"}, {"GET", "/deliveries"},
+		for _, c := range [][3]string{
+			{"GET"}, {"DELETE"}, {"PATCH", "", `{"url":"https://hooks.example.com/"}`}, {"POST", "/test"}, {"POST", "/enable"}, {"POST", "/disable"},
+			{"POST", "/rotate", `{}`}, {"GET", "/deliveries"}, {"POST", "/redeliver", `{"which":"all"}`},
 			{"GET", "/deliveries/" + first["id"].(string)}, {"POST", "/deliveries/" + first["id"].(string) + "/redeliver"},
 		} {
-			if got := stranger.do(c[0], at+c[1], ""); got.status != 404 {
+			if got := stranger.do(c[0], at+c[1], c[2]); got.status != 404 {
 				t.Errorf("a stranger gets %s %s: %d %s", c[0], c[1], got.status, got.text)
 			}
 		}
-		if none, text := ask[members](stranger, "GET", "/api/events", ""); len(none["data"].([]any)) != 0 {
+		if none, text := ask[members](stranger, "GET", "/api/events?object_id="+object, ""); len(none["data"].([]any)) != 0 {
 			t.Error(text)
+		}
+		if got := stranger.do("GET", "/api/events?after="+first["id"].(string), ""); got.status != 422 {
+			t.Errorf("a stranger goes on after an event: %d %s", got.status, got.text)
 		}
 		if gone, _ := ask[members](b, "DELETE", at, ""); gone["deleted"] != true {
 			t.Errorf("%v", gone)

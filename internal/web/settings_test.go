@@ -160,6 +160,23 @@ func TestWebhookSettings(t *testing.T) {
 		if page = v.Get(deliveryPath); !strings.Contains(page.Text, event) || !strings.Contains(page.Text, "This is a test") || !strings.Contains(page.Text, "Nothing has been tried yet.") {
 			t.Errorf("%s", page.Text)
 		}
+
+		// Each attempt is shown with its answer, and when the next one is.
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			if _, err := tx.Exec(ctx, `INSERT INTO webhook_attempts (company_id, endpoint_id, position, attempt, at, took_ms, url, sent_at, http_status, error, response)
+				SELECT company_id, endpoint_id, position, 1, created_at, 1234, 'https://hooks.example.com/changed', 1, 503, 'http_status', 'a <b>crowd</b>' FROM webhook_deliveries`); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, "UPDATE webhook_deliveries SET tries = 1, attempts = 1, error = 'http_status', http_status = 503")
+			return err
+		})
+		if page = v.Get(deliveryPath); !strings.Contains(page.Text, "503 (http_status), 1234 ms") || !strings.Contains(page.Text, "a &lt;b&gt;crowd&lt;/b&gt;") ||
+			!strings.Contains(page.Text, "https://hooks.example.com/changed") || !strings.Contains(page.Text, "<dt>Next attempt</dt>") {
+			t.Errorf("%s", page.Text)
+		}
+		if page = v.Get(path); !strings.Contains(page.Text, "<code>settlement.created</code>") {
+			t.Errorf("the events are not named:\n%s", page.Text)
+		}
 		v.Submit(v.Get(path), path+"/disable")
 		if page = v.Get(path); !strings.Contains(page.Text, "<dd>disabled</dd>") || strings.Contains(page.Text, path+"/test") {
 			t.Errorf("%s", page.Text)

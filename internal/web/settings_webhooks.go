@@ -43,6 +43,7 @@ func (s endpointShown) Stopped() bool {
 type webhooksPage struct {
 	Endpoints []endpointShown
 	Fields    []field
+	Names     []string // of all events
 }
 
 func (c *call) endpointFields(e delivery.Endpoint) []field {
@@ -66,7 +67,7 @@ func showWebhooks(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	p := webhooksPage{Fields: c.endpointFields(delivery.Endpoint{})}
+	p := webhooksPage{Fields: c.endpointFields(delivery.Endpoint{}), Names: webhook.Names}
 	for _, e := range all {
 		p.Endpoints = append(p.Endpoints, c.endpointShown(e))
 	}
@@ -86,6 +87,7 @@ type webhookPage struct {
 	Endpoint   endpointShown
 	Fields     []field
 	Deliveries []deliveryShown
+	Names      []string // of all events
 }
 
 type deliveryShown struct {
@@ -108,7 +110,7 @@ func showWebhook(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	p := webhookPage{Endpoint: c.endpointShown(e), Fields: c.endpointFields(e)}
+	p := webhookPage{Endpoint: c.endpointShown(e), Fields: c.endpointFields(e), Names: webhook.Names}
 	for _, d := range all {
 		p.Deliveries = append(p.Deliveries, showDelivery(e.ID, d))
 	}
