@@ -96,6 +96,9 @@ func (cmd ListenCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
+	if _, err := api.eventsAfter(ctx, after, cmd.Events); err != nil { // names that there are not, say
+		return err
+	}
 	fmt.Fprintf(std.Out, "Forwarding events to %s\nSigning secret: %s\n", cmd.ForwardTo, secret)
 	client := &http.Client{Timeout: 15 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	tick := time.NewTimer(0)

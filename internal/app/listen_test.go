@@ -99,6 +99,10 @@ func TestListenAndTrigger(t *testing.T) {
 	if err := (TriggerCmd{Client: client, List: true}).Run(t.Context(), Streams{Out: &list}); err != nil || strings.Count(list.String(), "\n") != len(triggers) {
 		t.Errorf("%v\n%s", err, list.String())
 	}
+	if err := (ListenCmd{Client: client, ForwardTo: receiver.URL, Events: "claim.paid"}).Run(t.Context(), Streams{Out: io.Discard, Err: io.Discard}); err == nil ||
+		!strings.Contains(err.Error(), "There is no such event") {
+		t.Errorf("claim.paid: %v", err)
+	}
 	if err := (TriggerCmd{Client: client, Event: "claim.paid"}).Run(t.Context(), Streams{Out: io.Discard}); err == nil || !strings.Contains(err.Error(), "is no event that can be triggered") {
 		t.Errorf("claim.paid: %v", err)
 	}

@@ -416,6 +416,8 @@ func fundedByBank(d *door) {
 	d.ok("POST", "/api/company/payroll/cancel", `{"payroll_id":"`+dropped.PayrollID+`"}`)
 	d.deposit(dropped.PayrollID, "exact", "101.00")
 	d.until(dropped.PayrollID, "what came late is the company's", func(v scene) bool { return v.Status == "cancelled" && v.FundingState == "over" })
+	const answers = "SELECT COUNT(*) FROM bank_answers"
+	before := d.count(answers)
 	taken := d.create(pays(`"funding_method":"bank",`, "100.00", payee))
 	d.deposit(taken.PayrollID, "reorged", "")
 	d.until(taken.PayrollID, "the bank has taken the money back", func(v scene) bool { return v.deposits("evicted") == 1 })
@@ -424,6 +426,10 @@ func fundedByBank(d *door) {
 			"%"+taken.PayrollID+"%", `%"status":"`+state+`"%"amount":"101.00"%`); n != 1 {
 			d.Errorf("%d events say that the transfer is %s", n, state)
 		}
+	}
+	eventually(d.T, 30*time.Second, "the bank's answer is read", func() bool { return d.count(answers) > before })
+	if n := d.count(answers + " WHERE problems NOT IN ('null', '[]') AND name LIKE 'bnk_%'"); n != 0 {
+		d.Errorf("%d transfers need a person", n)
 	}
 	for _, kind := range []string{"late", "replaced"} {
 		d.refused(422, "invalid_parameter", "POST", "/api/sandbox/deposit", `{"payroll_id":"`+dropped.PayrollID+`","kind":"`+kind+`"}`)

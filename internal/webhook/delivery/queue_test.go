@@ -75,6 +75,31 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
+// What failed together does not come back together: each attempt is up to a tenth of its pause later.
+func TestAttemptsAreSpread(t *testing.T) {
+	clock := dbtest.NewClock()
+	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t), Clock: clock.Now})
+	w := newWorld(t, d, clock, func(o *delivery.Options) { o.Jitter = nil })
+	r := newReceiver(t, clock)
+	r.answers(fails)
+	e, _ := w.endpoint(r.URL)
+	const events, pause = 8, 5 * time.Second
+	for i := range events {
+		w.emit("payroll.created", fmt.Sprintf("prl_%d", i), 1)
+	}
+	w.drain()
+	instants := map[time.Time]bool{}
+	for _, one := range w.deliveries(e.ID, delivery.Retrying) {
+		if wait := one.Next.Sub(clock.Now()); wait < pause || wait > pause+pause/10+time.Microsecond {
+			t.Errorf("the next attempt is %s later", wait)
+		}
+		instants[one.Next] = true
+	}
+	if len(instants) < 2 {
+		t.Errorf("%d events come back at %d instants", events, len(instants))
+	}
+}
+
 // A receiver is gone for three days, while things go on happening. When it is back it gets everything, the events of each
 // object in their order.
 func TestDownForThreeDays(t *testing.T) {
