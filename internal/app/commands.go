@@ -42,6 +42,7 @@ type CLI struct {
 	Transfers   TransfersCmd     `cmd:"" help:"Money that came in at the bank: read its statements, and decide whose it is where they do not say."`
 	FX          FXCmd            `cmd:"" name:"fx" help:"What the house owns of each asset, and what may be exchanged into it."`
 	Reconcile   ReconcileCmd     `cmd:"" help:"Compare the books with the chain and name each difference; exit code 1 if there is any."`
+	Companies   CompaniesCmd     `cmd:"" help:"Freeze a company, so that it changes nothing and nothing of its payrolls leaves, and end that."`
 	Operators   OperatorsCmd     `cmd:"" help:"The house's own people: add, list, reset, remove. They sign in at /operations."`
 	Screening   ScreeningCmd     `cmd:"" help:"Sanctions lists: how current they are, whom they hold up, and what was decided."`
 	Restored    RestoredCmd      `cmd:"" help:"Make a database that was restored from a backup safe to serve again."`

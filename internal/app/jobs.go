@@ -60,6 +60,7 @@ import (
 //	recipient, distribution: changed recipient.screen    distribution: look for the payee on the sanctions lists
 //	recipient: an invitation is sent invitation.expire   recipient: end it after 14 days
 //	recipient, distribution: changed recipient.payable   payroll: release anew what waits for the payee
+//	operator: a company is frozen    payroll.freeze      payroll: hold what was being released meanwhile
 //	wallet: asked for                wallet.open         wallet: decide, or wait for the company's verification
 //	withdrawal: made, or decided     withdrawal.look     withdrawal: queue an output, or say what stands in the way
 //	funding: an account is asked for funding.open        funding: ask the bank
@@ -80,6 +81,7 @@ func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look 
 		delivery.JobReplay:    {Tx: delivery.HandleReplay},
 		payroll.JobRelease:    {Tx: out[0].Released(pay.Release)},
 		payroll.JobExpire:     {Tx: pay.Expire},
+		payroll.JobFreeze:     {Tx: payroll.Frozen},
 		payout.JobPrepare:     {Tx: out[0].Prepare},
 		payout.JobAccount:     {Net: out.Net((*payout.Engine).PrepareAccount)},
 		payout.JobSend:        {Net: out.Net((*payout.Engine).Send)},

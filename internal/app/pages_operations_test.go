@@ -156,6 +156,7 @@ func TestOperations(t *testing.T) {
 		o.d.fulfilled(made.PayrollID)
 
 		suspenseIsDecided(o, first, second)
+		companyIsFrozen(o, first, second)
 
 		// The switch: one stops all, at once, and a restart changes nothing; two let it go on.
 		first.sends(t, at, at+"/payouts/pause", http.StatusUnprocessableEntity, "reason", "")
@@ -206,6 +207,34 @@ func TestOperations(t *testing.T) {
 			t.Errorf("a removed operator: %d", got.Status)
 		}
 	})
+}
+
+// One operator freezes a company, two end that.
+func companyIsFrozen(o *office, first, second *staffed) {
+	const at = "/operations"
+	company, payees := o.d.seed.CompanyID, pays("", "100", o.d.seed.Workers[0].UserID)
+	made := o.d.create(payees)
+	freeze := func(want int, company string) {
+		o.Helper()
+		first.sends(o.T, at, at+"/companies/freeze", want, "company_id", company, "reason", "the police called")
+	}
+	freeze(http.StatusNotFound, "com_nobody")
+	freeze(http.StatusSeeOther, " "+company)
+	freeze(http.StatusConflict, company)
+	o.d.refused(http.StatusForbidden, "company_frozen", "POST", "/api/company/payroll/create", payees, "Idempotency-Key", freshKey())
+	o.d.deposit(made.PayrollID, "exact", "")
+	o.d.until(made.PayrollID, "on hold", func(v scene) bool { return v.Status == "on_hold" })
+	if got := o.d.ok("GET", "/api/company/payrolls/"+made.PayrollID, "").read(o.T); got["hold_reason"] != "company_frozen" {
+		o.Errorf("held for %q", got["hold_reason"])
+	}
+	o.d.prints(company, CompaniesFrozenCmd{o.s.cfg.Storage})
+	second.sends(o.T, at, at+"/requests", http.StatusSeeOther, "action", "company.thaw", "reason", "a mix-up")
+	page := o.says(first.Get(at), "a mix-up", "end a company")
+	first.sends(o.T, at, requestPath.FindString(page.Text), http.StatusSeeOther, "reason", "so it is", "answer", "yes")
+	o.d.fulfilled(made.PayrollID)
+	said := decided{o.s.cfg.Storage, company, "to see it"}
+	o.d.prints("is frozen", CompaniesFreezeCmd{said})
+	o.d.prints("not frozen any more", CompaniesThawCmd{said})
 }
 
 var transferPath = regexp.MustCompile(`/operations/transfers/trf_\w+`)

@@ -321,6 +321,19 @@ func SetKYBStatus(ctx context.Context, tx *db.Tx, companyID, status string) erro
 		companyID, status, db.Micros(tx.Now())))
 }
 
+// SetCompanyStatus takes a company from one status to another, and says whether it was in that one.
+func SetCompanyStatus(ctx context.Context, tx *db.Tx, companyID, from, to string) (bool, error) {
+	n, err := tx.Exec(ctx, "UPDATE companies SET status = $3, version = version + 1, updated_at = $4 WHERE company_id = $1 AND status = $2",
+		companyID, from, to, db.Micros(tx.Now()))
+	return n == 1, err
+}
+
+// FrozenCompanies lists them, by their names.
+func FrozenCompanies(ctx context.Context, tx *db.Tx) ([]Company, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id, name FROM companies WHERE status = $1 ORDER BY name, company_id", CompanyFrozen)
+	return db.Collect(rows, err, func(r *db.Rows) (c Company, err error) { return c, r.Scan(&c.ID, &c.Name) })
+}
+
 // SetCompanyDetails changes what a company is called and where it is found, or says fault.NotFoundErr.
 func SetCompanyDetails(ctx context.Context, tx *db.Tx, c Company) error {
 	return changed(tx.Exec(ctx, `UPDATE companies SET name = $2, email = $3, website = $4, country = $5, version = version + 1, updated_at = $6

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
@@ -26,6 +27,9 @@ const (
 	// Credit gives a transfer in suspense to somebody, SendBack has the bank send it back: alone up to the house's limit.
 	Credit   = "transfer.credit"
 	SendBack = "transfer.send_back"
+	// Thaw ends what Freeze began, which one does alone.
+	Freeze = "company.freeze"
+	Thaw   = "company.thaw"
 )
 
 // Request is what one operator asks for and another must agree to.
@@ -60,7 +64,45 @@ func (s *Service) Pause(ctx context.Context, tx *db.Tx, by Session, reason strin
 	return note(ctx, tx, by.Operator, Act{Action: "payouts.pause", Reason: reason})
 }
 
-// Ask asks for something that two do together: that payouts go on, or that a payroll or withdrawal is released.
+// Freeze stops a company at once: it can change nothing, and nothing more of its payrolls leaves. Neither event nor mail tells it so:
+// whoever is looked into may not always be told.
+func (s *Service) Freeze(ctx context.Context, tx *db.Tx, by Session, companyID, reason string) error {
+	reason, err := reasonOf(reason)
+	if err != nil {
+		return err
+	}
+	companyID = strings.TrimSpace(companyID)
+	if err := FreezeCompany(ctx, tx, companyID); err != nil {
+		return err
+	}
+	return note(ctx, tx, by.Operator, Act{Action: Freeze, CompanyID: companyID, ObjectID: companyID, Reason: reason})
+}
+
+// FreezeCompany is [Service.Freeze] at the machine.
+func FreezeCompany(ctx context.Context, tx *db.Tx, companyID string) error {
+	if err := changeStatus(ctx, tx, companyID, identity.CompanyActive, identity.CompanyFrozen); err != nil {
+		return err
+	}
+	return payroll.Freeze(ctx, tx, companyID)
+}
+
+// ThawCompany ends the freeze of a company; what it held goes on where nothing else stands in its way.
+func ThawCompany(ctx context.Context, tx *db.Tx, companyID string) error {
+	if err := changeStatus(ctx, tx, companyID, identity.CompanyFrozen, identity.CompanyActive); err != nil {
+		return err
+	}
+	return payroll.Thaw(ctx, tx, companyID)
+}
+
+func changeStatus(ctx context.Context, tx *db.Tx, companyID, from, to string) error {
+	if _, err := identity.CompanyByID(ctx, tx, companyID); err != nil {
+		return err
+	}
+	done, err := identity.SetCompanyStatus(ctx, tx, companyID, from, to)
+	return errors.Join(err, errIf(err == nil && !done, errNothing))
+}
+
+// Ask asks for something that two do together: that payouts go on, that a payroll or withdrawal is released, that a company is thawed.
 func (s *Service) Ask(ctx context.Context, tx *db.Tx, by Session, action, companyID, objectID, reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {
@@ -76,6 +118,12 @@ func (s *Service) Ask(ctx context.Context, tx *db.Tx, by Session, action, compan
 		if waits, err := s.waitsForRelease(ctx, tx, companyID, objectID); err != nil || !waits {
 			return errors.Join(err, errIf(err == nil, errNothing))
 		}
+	case Thaw:
+		c, err := identity.CompanyByID(ctx, tx, companyID)
+		if err != nil || c.Status != identity.CompanyFrozen {
+			return errors.Join(err, errIf(err == nil, errNothing))
+		}
+		objectID = companyID
 	default:
 		return fault.NotFoundErr
 	}
@@ -183,6 +231,8 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 		return payout.SetPaused(ctx, tx, "")
 	case Credit, SendBack:
 		return r.transfer(ctx, tx)
+	case Thaw:
+		return ThawCompany(ctx, tx, r.CompanyID)
 	}
 	if withdrawal.Pays(r.ObjectID) {
 		withdrawal.Again(tx, r.CompanyID, r.ObjectID)

@@ -111,6 +111,7 @@ const (
 // Job kinds that this package listens to or produces.
 const (
 	JobRelease = "payroll.release" // payload {payroll_id}: received, to be released
+	JobFreeze  = "payroll.freeze"  // no payload: the company was frozen
 	JobExpire  = "payroll.expire"  // payload {payroll_id}: look whether it still waits for money
 )
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -49,7 +48,7 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	default:
 		return nil
 	}
-	switch frozen, err := p.frozen(ctx, tx); {
+	switch frozen, err := isFrozen(ctx, tx, p.CompanyID); {
 	case err != nil:
 		return err
 	case frozen:
@@ -119,11 +118,6 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	return p.concludePayments(ctx, tx)
 }
 
-func (p *Payroll) frozen(ctx context.Context, tx *db.Tx) (bool, error) {
-	company, err := identity.CompanyByID(ctx, tx, p.CompanyID)
-	return err == nil && company.Active() != nil, err
-}
-
 // retry releases the payments that needed action for want of a destination, or waited for a new one to grow old, for a review to
 // end or for the house to own what they are paid in, each from what the first release left owed to the payee, at the present rates;
 // and it corrects those whose outputs failed or came back.
@@ -139,7 +133,7 @@ func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	if len(waiting) == 0 {
 		return nil
 	}
-	switch frozen, err := p.frozen(ctx, tx); {
+	switch frozen, err := isFrozen(ctx, tx, p.CompanyID); {
 	case err != nil:
 		return err
 	case frozen:
@@ -460,6 +454,13 @@ func (p *Payroll) unhold(ctx context.Context, tx *db.Tx) error {
 		if owes { // the funding vanished during the hold
 			p.HoldReason = ReasonReverted
 			return p.step(ctx, tx, OnHold, EventStatus, ReasonReverted)
+		}
+		switch frozen, err := isFrozen(ctx, tx, p.CompanyID); {
+		case err != nil:
+			return err
+		case frozen: // meanwhile
+			p.HoldReason = ReasonFrozen
+			return p.step(ctx, tx, OnHold, EventStatus, ReasonFrozen)
 		}
 	}
 	return p.resume(ctx, tx, EventStatus)

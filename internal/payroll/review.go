@@ -67,18 +67,5 @@ func Reviewed(ctx context.Context, tx *db.Tx, companyID, subjectID string) error
 	if subjectID != companyID {
 		return releaseAnew(ctx, tx, companyID, subjectID)
 	}
-	ids, err := heldFor(ctx, tx, companyID, ReasonReview)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		p, err := find(ctx, tx, companyID, id)
-		if err == nil {
-			err = p.unhold(ctx, tx)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return unholdAll(ctx, tx, companyID, ReasonReview)
 }

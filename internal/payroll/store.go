@@ -300,6 +300,12 @@ func heldFor(ctx context.Context, tx *db.Tx, companyID, reason string) ([]string
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
+// going lists a company's payrolls of which something may still leave.
+func going(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
+	rows, err := tx.Query(ctx, "SELECT payroll_id FROM payrolls WHERE company_id = $1 AND state IN ('received', 'released') ORDER BY payroll_id", companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
 // moveTogether takes the payments that have not gone their own way from where they stand to another state, with one change.
 func (p *Payroll) moveTogether(ctx context.Context, tx *db.Tx, to State) error {
 	from, version := p.together, p.togetherVersion

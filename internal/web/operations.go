@@ -10,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
@@ -132,6 +133,7 @@ type operationsPage struct {
 	Asked     bool   // somebody asks that they go on
 	Requests  []requestShown
 	Queues    table
+	Frozen    []identity.Company
 	Limit     string
 	Acts      bool
 }
@@ -159,6 +161,9 @@ func showOperations(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 			Own: r.AskedBy == c.operator.Operator.ID,
 		})
 	}
+	if p.Frozen, err = identity.FrozenCompanies(ctx, tx); err != nil {
+		return view{}, err
+	}
 	p.Queues = table{Caption: c.text("operations.queues"), Heads: c.heads("operations.queue", "operations.count#", "operations.oldest")}
 	for _, name := range operator.Queues {
 		items, err := operator.Queue(ctx, tx, name)
@@ -180,6 +185,12 @@ func showOperations(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 // pausePayouts stops all payouts.
 func pausePayouts(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	return view{redirect: operationsPath}, c.Operators.Pause(ctx, tx, *c.operator, c.form.Get("reason"))
+}
+
+// freezeCompany stops a company.
+func freezeCompany(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	err := c.Operators.Freeze(ctx, tx, *c.operator, c.form.Get("company_id"), c.form.Get("reason"))
+	return view{redirect: operationsPath}, atForm(err)
 }
 
 // askOperator asks another operator for something.

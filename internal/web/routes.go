@@ -178,6 +178,7 @@ var routes = []route{
 	{method: "GET", path: operationsPath + "/acts", kind: read, access: operators, house: true, personal: true, handler: showActs},
 	{method: "GET", path: operationsPath + "/queues/{queue}", kind: read, access: operators, house: true, personal: true, handler: showQueue},
 	{method: "POST", path: operationsPath + "/payouts/pause", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: pausePayouts, again: showOperations},
+	{method: "POST", path: operationsPath + "/companies/freeze", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: freezeCompany, again: showOperations},
 	{method: "POST", path: operationsPath + "/requests", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: askOperator, again: showOperations},
 	{method: "POST", path: operationsPath + "/requests/{id}", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: answerOperator, again: showOperations},
 	{method: "POST", path: operationsPath + "/transfers/{id}", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: decideTransfer, again: showOperations},

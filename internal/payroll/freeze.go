@@ -1,0 +1,75 @@
+package payroll
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+)
+
+// freezeAgain is when a company that was frozen is looked at once more: a release that was under way while it was frozen has ended then.
+const freezeAgain = time.Minute
+
+// Freeze holds all of a frozen company's payrolls of which something may still leave. What comes after it holds itself: a release asks.
+func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {
+	if err := holdAll(ctx, tx, companyID); err != nil {
+		return err
+	}
+	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobFreeze, RunAt: tx.Now().Add(freezeAgain)})
+	return nil
+}
+
+// Frozen is the handler of JobFreeze.
+func Frozen(ctx context.Context, tx *db.Tx, j job.Job) error {
+	if frozen, err := isFrozen(ctx, tx, j.CompanyID); err != nil || !frozen {
+		return err
+	}
+	return holdAll(ctx, tx, j.CompanyID)
+}
+
+func holdAll(ctx context.Context, tx *db.Tx, companyID string) error {
+	ids, err := going(ctx, tx, companyID)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		p, err := find(ctx, tx, companyID, id)
+		if err == nil {
+			err = p.hold(ctx, tx, ReasonFrozen)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Thaw lets what a company's freeze held go on where nothing else stands in its way.
+func Thaw(ctx context.Context, tx *db.Tx, companyID string) error {
+	return unholdAll(ctx, tx, companyID, ReasonFrozen)
+}
+
+func isFrozen(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
+	company, err := identity.CompanyByID(ctx, tx, companyID)
+	return err == nil && company.Active() != nil, err
+}
+
+// unholdAll ends a hold of all of a company's payrolls.
+func unholdAll(ctx context.Context, tx *db.Tx, companyID, reason string) error {
+	ids, err := heldFor(ctx, tx, companyID, reason)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		p, err := find(ctx, tx, companyID, id)
+		if err == nil {
+			err = p.unhold(ctx, tx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
