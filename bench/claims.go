@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/btcsuite/btcd/address/v2"
+	"github.com/btcsuite/btcd/chaincfg/v2"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/claim"
@@ -22,7 +26,9 @@ import (
 const (
 	claimPath = "/api/merchant/claim/create"
 
-	paidAtOnce = 1_000 // claims that one block pays
+	paidAtOnce      = 1_000 // claims that one block pays
+	foreignPayments = 1_000 // in a block that pays others
+	foreignBlocks   = 40    // of them, with each number of open claims
 )
 
 // openClaims are the numbers of open claims whose watching is compared.
@@ -259,35 +265,93 @@ func (b *bench) claimBlocks(ctx context.Context) error {
 	if err := t.end(); err != nil {
 		return err
 	}
-	one, err := capture(ctx, database, func() ([]byte, error) { _, err := x.open(ctx); return nil, err })
-	if err != nil {
-		return fmt.Errorf("model of a claim: %w", err)
-	}
-	t = newTable(b.out, b.engine+": a block of 1,000 payments to others, watched", "open claims", "p50", "p99", "of the first")
-	var first, filled = time.Duration(0), 0
-	for _, n := range openClaims {
+	return b.watchedBlocks(ctx)
+}
+
+// watchedBlocks measures blocks that pay others, where few claims are open and where many are: two databases that take turns, so that
+// what else the machine does falls on both.
+func (b *bench) watchedBlocks(ctx context.Context) error {
+	tills := make([]*till, len(openClaims))
+	for i, n := range openClaims {
+		database, err := b.databases(fmt.Sprintf("claims_open_%d", n))
+		if err != nil {
+			return err
+		}
+		if tills[i], err = newTill(ctx, database); err != nil {
+			return err
+		}
+		defer tills[i].d.Close()
 		b.say("%d claims are open", n)
-		if err := fillFrom(ctx, database, one, filled, n); err != nil {
+		one, err := capture(ctx, database, func() ([]byte, error) { _, err := tills[i].open(ctx); return nil, err })
+		if err != nil {
+			return fmt.Errorf("model of a claim: %w", err)
+		}
+		if err := fillClaims(ctx, database, one, n); err != nil {
 			return fmt.Errorf("fill: %w", err)
 		}
-		filled = n
-		var looks []time.Duration
-		for i := range 21 {
-			took, err := x.foreignBlock(ctx)
+	}
+	looks, worked := make([][]time.Duration, len(tills)), make([]time.Duration, len(tills))
+	for round := range foreignBlocks + 1 {
+		for i, x := range tills {
+			c, err := x.foreignBlock(ctx, b)
 			if err != nil {
 				return err
 			}
-			if i > 0 { // the first one warms up
-				looks = append(looks, took)
+			if round > 0 { // the first one warms up
+				looks[i] = append(looks[i], c.took)
+				worked[i] += c.worked
 			}
 		}
-		s := spreadOf(looks)
-		if first == 0 {
-			first = s.p50
-		}
-		t.row(n, s.p50, s.p99, ratio(s.p50.Seconds(), first.Seconds()))
+	}
+	t := newTable(b.out, fmt.Sprintf("%s: %d blocks of %d payments to others, watched", b.engine, foreignBlocks, foreignPayments), "open claims", "p50", "p99", "of the first", "processors' time", "of the first")
+	for i, n := range openClaims {
+		s, first := spreadOf(looks[i]), spreadOf(looks[0])
+		t.row(n, s.p50, s.p99, ratio(s.p50.Seconds(), first.p50.Seconds()), micros(worked[i]/foreignBlocks), ratio(worked[i].Seconds(), worked[0].Seconds()))
 	}
 	return t.end()
+}
+
+// fillClaims writes n claims like the model's, each with an address as they are: spread evenly over all there could be, where the
+// model's copies stand side by side.
+func fillClaims(ctx context.Context, database string, m *model, n int) error {
+	const addresses = "chain_addresses"
+	rest := *m
+	rest.tables = slices.DeleteFunc(slices.Clone(m.tables), func(t modelTable) bool { return t.name == addresses })
+	i := slices.IndexFunc(m.tables, func(t modelTable) bool { return t.name == addresses })
+	if i < 0 {
+		return errors.New("a claim has no address")
+	}
+	like := m.tables[i]
+	column := slices.Index(like.columns, "address")
+	b, err := openBare(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	for left := n; left > 0; left -= 10_000 {
+		t := modelTable{name: addresses, columns: like.columns, rows: make([][]any, min(left, 10_000))}
+		for i := range t.rows {
+			t.rows[i] = slices.Clone(like.rows[0])
+			if t.rows[i][column], err = anyAddress(); err != nil {
+				return err
+			}
+		}
+		if err := b.write(ctx, []modelTable{t}); err != nil {
+			return err
+		}
+	}
+	return fill(ctx, database, &rest, n)
+}
+
+// anyAddress is an address of nobody here.
+func anyAddress() (string, error) {
+	var program [20]byte
+	_, _ = rand.Read(program[:])
+	to, err := address.NewAddressWitnessPubKeyHash(program[:], &chaincfg.RegressionNetParams)
+	if err != nil {
+		return "", err
+	}
+	return to.EncodeAddress(), nil
 }
 
 // paidBlock is what a block cost: seeing its payments in the mempool, booking what it confirms, and announcing that.
@@ -355,19 +419,19 @@ func (x *till) send(ctx context.Context, outs []chain.Output) error {
 	return nil
 }
 
-// foreignBlock says how long the watcher looks at a block that pays nobody here.
-func (x *till) foreignBlock(ctx context.Context) (time.Duration, error) {
-	outs := make([]chain.Output, 1_000)
+// foreignBlock says what it costs to look at a block that pays nobody here, and each of its payments somebody else.
+func (x *till) foreignBlock(ctx context.Context, b *bench) (c cost, err error) {
+	outs := make([]chain.Output, foreignPayments)
 	for i := range outs {
-		outs[i] = chain.Output{Address: x.chain.Home(), Amount: 10_000}
+		outs[i].Amount = 10_000
+		if outs[i].Address, err = anyAddress(); err != nil {
+			return c, err
+		}
 	}
-	if err := x.send(ctx, outs); err != nil {
-		return 0, err
+	if err := errors.Join(x.send(ctx, outs), x.chain.Mine(ctx, 1)); err != nil {
+		return c, err
 	}
-	if err := x.chain.Mine(ctx, 1); err != nil {
-		return 0, err
-	}
-	return x.look(ctx)
+	return b.costOf(func() error { _, err := x.look(ctx); return err })
 }
 
 // showCheckout loads a claim's checkout on a slow phone.

@@ -206,20 +206,15 @@ func (m *model) copy(serial uint64) []modelTable {
 // stockTables are those of which the life of a payroll or a claim reads; what else creating one leaves is only ever added to.
 var stockTables = []string{"payrolls", "payments", "claims", "quotes", "chain_addresses"}
 
-// fill writes n payrolls like the model's, one statement for some thousand of them and each table.
+// fill writes n requests like the model's, one statement for some thousand of them and each table.
 func fill(ctx context.Context, database string, m *model, n int) error {
-	return fillFrom(ctx, database, m, 0, n)
-}
-
-// fillFrom is fill where the first of them are there already.
-func fillFrom(ctx context.Context, database string, m *model, first, n int) error {
 	b, err := openBare(ctx, database)
 	if err != nil {
 		return err
 	}
 	defer b.close()
 	const step = 20_000
-	for from := first; from < n; from += step {
+	for from := 0; from < n; from += step {
 		var all []statement
 		for _, t := range m.tables {
 			if slices.Contains(stockTables, t.name) {

@@ -3,8 +3,10 @@ package app
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"image/png"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -253,6 +255,53 @@ func TestCheckoutInABrowser(t *testing.T) {
 	p.shop.claimIs(id, "paid_late", "late")
 	b.Open(base+path, webtest.Look{Width: 320, Dark: true}).Audit()
 	p.refusesItsOwnAddress(b, address)
+	p.saysHowLongItLasts(b)
+}
+
+// saysHowLongItLasts follows a price to its end without eyes and without a mouse: what is said when five minutes are left, when one is,
+// and at the end, each once and nothing in between; and how the price is renewed.
+func (p *customer) saysHowLongItLasts(b *webtest.Browser) {
+	p.Helper()
+	_, path := p.claim()
+	tab := b.Open(p.s.Ready().BaseURL+path, webtest.Look{})
+	if n := webtest.Evaluate[int](tab, `document.querySelectorAll("[role=status] .clock, [aria-live] .clock, [role=timer], [role=alert]").length`); n != 0 {
+		p.Errorf("each second is said")
+	}
+	webtest.Evaluate[bool](tab, `(() => {
+		window.said = []
+		const told = document.querySelector("[role=status]")
+		new MutationObserver(() => said.push(told.textContent)).observe(told, {childList: true, characterData: true, subtree: true})
+		return true
+	})()`)
+	tab.Reach("#wallet")
+	wait := func(times int) {
+		tab.Do(chromedp.Poll[chromedp.Void](fmt.Sprintf("said.length >= %d", times)))
+	}
+	p.shop.advance(9 * time.Minute)
+	p.shop.advance(time.Minute + time.Second)
+	wait(1)
+	p.shop.advance(4 * time.Minute)
+	wait(2)
+	if at := webtest.Evaluate[string](tab, `document.activeElement.id`); at != "wallet" {
+		p.Errorf("the focus went from the link to the wallet to %q", at)
+	}
+	tab.Audit()
+	p.shop.advance(time.Minute)
+	tab.Do(chromedp.Poll[chromedp.Void](`document.querySelector("#renew") !== null`))
+	said := webtest.Evaluate[[]string](tab, "said")
+	want := []string{"Waiting for your payment. less than five minutes left", "Waiting for your payment. less than a minute left", "The price has ended. "}
+	if len(said) == 4 && strings.HasPrefix(said[2], "One moment.") { // it was looked at while payments that came just in time were looked for
+		said = slices.Delete(said, 2, 3)
+	}
+	if !slices.EqualFunc(said, want, strings.HasPrefix) {
+		p.Errorf("a screen reader says %q, want %q", said, want)
+	}
+	tab.Reach("#renew")
+	tab.Enter()
+	if text := tab.Text(); !strings.Contains(text, "15 minutes left") && !strings.Contains(text, "14:5") && !strings.Contains(text, "15:00") {
+		p.Errorf("a new price: %s", text)
+	}
+	tab.Reach("#wallet")
 }
 
 // refusesItsOwnAddress has a payer who is paid back name an address of the service, that of another claim, and then one of their own.

@@ -102,18 +102,32 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
 			s.pay(50_000)
 			s.mine(1)
 		}, claim.Paid, claim.None, "partially_paid underpaid partially_paid confirming paid", books{merchant: 99_00, revenue: 1_00}},
-		{"too much", func(s *sale) {
-			s.pay(205_000)
+		{"half a percent too little, where that is enough", func(s *sale) {
+			s.pay(199_000)
+			s.is(claim.Confirming)
 			s.mine(1)
-		}, claim.Paid, claim.Overpaid, "confirming paid", books{merchant: 99_00, revenue: 1_00, excess: 5_000}},
+		}, claim.Paid, claim.WithinTolerance, "confirming paid", books{merchant: 99_00, revenue: 1_00, shortfall: 1_000}},
+		{"a satoshi less than is enough, where half a percent may lack", func(s *sale) {
+			s.pay(198_999)
+			s.mine(1)
+		}, claim.PartiallyPaid, claim.None, "partially_paid", books{suspense: 198_999}},
+		{"half a percent too much", func(s *sale) {
+			s.pay(201_000)
+			s.mine(1)
+		}, claim.Paid, claim.Overpaid, "confirming paid", books{merchant: 99_00, revenue: 1_00, excess: 1_000}},
 		{"ten times too much", func(s *sale) {
 			s.pay(10 * full)
 			s.mine(1)
 		}, claim.Paid, claim.Overpaid, "confirming paid", books{merchant: 99_00, revenue: 1_00, excess: 9 * full}},
 		{"in two transactions", func(s *sale) {
-			s.pay(80_000)
-			s.pay(120_000)
+			first := s.pay(80_000)
+			s.after(time.Second)
+			second := s.pay(120_000)
 			s.mine(1)
+			if c := s.look(); c.TxHash != second {
+				s.Errorf("completed by %s, want %s", c.TxHash, second)
+			}
+			s.paidBy(first, second)
 		}, claim.Paid, claim.None, "partially_paid confirming paid", books{merchant: 99_00, revenue: 1_00}},
 		{"in two outputs of one transaction", func(s *sale) {
 			s.send(chain.Output{Address: s.address, Amount: 80_000}, chain.Output{Address: s.address, Amount: 120_000})
@@ -126,8 +140,8 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
 			s.pay(full)
 			s.mine(1)
 		}, claim.Paid, claim.Overpaid, "confirming paid", books{merchant: 99_00, revenue: 1_00, excess: full}},
-		{"after the end of the price", func(s *sale) {
-			s.after(validity)
+		{"a second after the end of the price", func(s *sale) {
+			s.after(validity + time.Second)
 			s.is(claim.Expired)
 			s.pay(full)
 			s.is(claim.Expired)
@@ -176,6 +190,12 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
 			s.is(claim.Confirming)
 			s.mine(1)
 		}, claim.Paid, claim.None, "confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		{"with less in its place after the end of the price", func(s *sale) {
+			old := s.pay(full)
+			s.after(2 * validity)
+			s.replace(old, chain.Output{Address: s.address, Amount: full - 50_000})
+			s.mine(1)
+		}, claim.PaidLate, claim.Late, "confirming expired paid_late", books{suspense: full - 50_000}},
 		{"and takes it back", func(s *sale) {
 			s.replace(s.pay(full))
 			s.is(claim.AwaitingPayment)
@@ -205,6 +225,14 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
 			}
 			s.books(books{})
 			s.mine(1)
+		}, claim.Paid, claim.None, "confirming paid confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		{"and six blocks are mined anew with it", func(s *sale) {
+			s.pay(full)
+			s.mine(6)
+			s.reorg(6)
+			s.is(claim.Confirming)
+			s.books(books{})
+			s.mine(6)
 		}, claim.Paid, claim.None, "confirming paid confirming paid", books{merchant: 99_00, revenue: 1_00}},
 		{"too much, and a reorganisation takes it out for good", func(s *sale) {
 			txid := s.pay(250_000)
@@ -325,8 +353,10 @@ func newTill(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) *ti
 // policy sets what the names of the cases tell.
 func (x *till) policy(t *testing.T, name string) {
 	t.Helper()
-	late, confirmations, grace := "manual", int64(1), int64(0)
+	late, confirmations, grace, tolerance := "manual", int64(1), int64(0), int64(0)
 	switch {
+	case strings.Contains(name, "where that is enough"), strings.Contains(name, "where half a percent may lack"):
+		tolerance = 50
 	case strings.HasSuffix(name, "taken at the new price"):
 		late = "requote"
 	case strings.HasSuffix(name, "given back"):
@@ -337,7 +367,7 @@ func (x *till) policy(t *testing.T, name string) {
 		grace = 60
 	}
 	x.write(t, func(ctx context.Context, tx *db.Tx) error {
-		_, err := x.claims.ChangeSettings(ctx, tx, x.by, "", claim.Change{Late: &late, Confirmations: &confirmations, GraceSeconds: &grace})
+		_, err := x.claims.ChangeSettings(ctx, tx, x.by, "", claim.Change{Late: &late, Confirmations: &confirmations, GraceSeconds: &grace, ToleranceBps: &tolerance})
 		return err
 	})
 }
@@ -400,6 +430,18 @@ func (s *sale) must(err error) {
 		s.Fatal(err)
 	}
 	s.till.settle(s.T)
+}
+
+// paidBy looks at the transactions that are listed, by first sight.
+func (s *sale) paidBy(want ...string) {
+	s.Helper()
+	var got []string
+	for _, d := range s.look().Payments {
+		got = append(got, d.TxID)
+	}
+	if !slices.Equal(got, want) {
+		s.Errorf("paid by %v, want %v", got, want)
+	}
 }
 
 func (s *sale) pay(sats int64) string {
