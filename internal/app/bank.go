@@ -106,9 +106,8 @@ func (s *Service) banker() (*bankfile.Engine, error) {
 	}}
 	c.Statement = func(ctx context.Context, d *db.DB, statement io.Reader) ([]string, error) {
 		sum, err := transfer.Import(ctx, d, statement, c.Accounts)
-		var refused *fault.Fault
-		if errors.As(err, &refused) {
-			return append(sum.Problems, refused.Error()), nil // reading it again would not help
+		if err != nil && !fault.Passing(err) {
+			return append(sum.Problems, err.Error()), nil // reading it again would not help
 		}
 		return sum.Problems, err
 	}

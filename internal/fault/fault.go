@@ -109,6 +109,12 @@ func As(err error) (*Fault, bool) {
 	return f, ok
 }
 
+// Passing says whether the same may succeed when it is tried again: whatever is no fault, and what is so at this moment only.
+func Passing(err error) bool {
+	f, is := As(err)
+	return !is || slices.Contains([]Kind{Internal, Conflict, RateLimited, Unavailable}, f.Kind)
+}
+
 // List collects the problems of a request body in order. Its zero value is ready.
 type List struct {
 	fields []Field

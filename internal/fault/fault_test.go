@@ -35,3 +35,15 @@ func TestListKeepsOrderAndEndsAtItsLimit(t *testing.T) {
 		t.Errorf("got %+v", f)
 	}
 }
+
+func TestWhatPasses(t *testing.T) {
+	for kind, want := range map[fault.Kind]bool{fault.Internal: true, fault.BadRequest: false, fault.NotFound: false, fault.Conflict: true,
+		fault.Invalid: false, fault.RateLimited: true, fault.Unavailable: true} {
+		if got := fault.Passing(fmt.Errorf("here: %w", fault.New(kind, "x", "X."))); got != want {
+			t.Errorf("%d: %v", kind, got)
+		}
+	}
+	if !fault.Passing(errors.New("a broken disk")) {
+		t.Error("what is no fault is for good")
+	}
+}

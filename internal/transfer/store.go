@@ -34,6 +34,14 @@ func insert(ctx context.Context, tx *db.Tx, t Transfer, names []string) error {
 	return insertNames(ctx, tx, t, names)
 }
 
+// lockAccount keeps an account's credits for the rest of the transaction: who looks whether one is known sees those of whoever looked
+// before. It takes the row of no name.
+func lockAccount(ctx context.Context, tx *db.Tx, account string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO transfer_names (bank_account, name, transfer_id) VALUES ($1, '', '')
+		ON CONFLICT (bank_account, name) DO UPDATE SET transfer_id = excluded.transfer_id`, account)
+	return err
+}
+
 // insertNames keeps the names of a credit; one that another credit has got meanwhile is errChangedByTwin.
 func insertNames(ctx context.Context, tx *db.Tx, t Transfer, names []string) error {
 	for _, name := range names {

@@ -66,6 +66,7 @@ var (
 	errOwner         = fault.New(fault.Invalid, "invalid_parameter", "There is no company or user of this id.")
 	errInvoice       = fault.New(fault.Conflict, "invalid_state", "The owner has no open invoice of this id in the transfer's currency.")
 	errMessage       = fault.New(fault.Invalid, "invalid_parameter", "Only booked statements (camt.053) and notifications (camt.054) are credited.")
+	errAccount       = fault.New(fault.Invalid, "invalid_parameter", "The statement names no account.")
 	errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The transfer changed at the same moment. Try again.")
 )
 
@@ -110,11 +111,12 @@ type Summary struct {
 	Credited, Suspense, Returned int      // new
 	Known                        int      // told before
 	Others                       int      // debits, announcements, and what package payout looks at: returns of our own payments
-	Problems                     []string // bookings that could not be read
+	Problems                     []string // bookings that a person must look at: nothing came of them
 }
 
 // Import reads a statement or notification of the bank and books what is new, under the ids of the house's accounts that it is of. It
-// keeps what a statement says of the account, for reconciliation ([Statements]). Reading the same again changes nothing.
+// keeps what a statement says of the account, for reconciliation ([Statements]). Reading the same again changes nothing: do so after an
+// error that is [fault.Passing]. A booking that fails does not keep the others.
 func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account) (Summary, error) {
 	var s Summary
 	var items []item
@@ -124,7 +126,7 @@ func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account
 		case st.Message == iso20022.AccountReport:
 			return errMessage
 		case st.Account == "":
-			return fmt.Errorf("statement %s names no account", st.ID)
+			return fmt.Errorf("statement %s: %w", st.ID, errAccount)
 		case e == nil:
 			if st.Message == iso20022.BankStatement {
 				statements = append(statements, open(st))
@@ -152,13 +154,29 @@ func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account
 	// What the bank names comes first: the rest is told by what it says, and must not be taken for one that is named below.
 	slices.SortStableFunc(items, func(a, b item) int { return min(len(b.names), 1) - min(len(a.names), 1) })
 	told := map[string]bool{} // by this message
+	var failed error
 	for i := range items {
 		items[i].likeness = items[i].alike()
-		if err := items[i].importOne(ctx, d, told, &s); err != nil {
-			return s, fmt.Errorf("a booking of %s on %s: %w", items[i].BookedOn, items[i].BankAccount, err)
+		err := items[i].importOne(ctx, d, told, &s)
+		switch f, _ := fault.As(err); {
+		case err == nil:
+		case !fault.Passing(err):
+			s.Problems = append(s.Problems, fmt.Sprintf("%s: %v", items[i], err))
+		case f != nil && f.Kind == fault.Unavailable || ctx.Err() != nil: // so would be the others
+			return s, errors.Join(failed, fmt.Errorf("%s: %w", items[i], err))
+		default:
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", items[i], err))
 		}
 	}
+	if failed != nil {
+		return s, failed
+	}
 	return s, keep(ctx, d, statements)
+}
+
+// String is how a person finds the booking of an item.
+func (it item) String() string {
+	return fmt.Sprintf("the booking of %s %s on %s, account %s, %s", it.Amount, it.Amount.Asset(), it.BookedOn, it.BankAccount, strings.Join(it.names, ", "))
 }
 
 // split makes the credits of a booking, and what takes earlier ones back; none where it is neither.
@@ -245,6 +263,9 @@ func (it *item) importOne(ctx context.Context, d *db.DB, told map[string]bool, s
 		var id string
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 			did = Summary{}
+			if err := lockAccount(ctx, tx, it.BankAccount); err != nil {
+				return err
+			}
 			if it.back {
 				id, err = it.takeBack(ctx, tx, &did)
 			} else {
@@ -255,6 +276,9 @@ func (it *item) importOne(ctx context.Context, d *db.DB, told map[string]bool, s
 		if errors.Is(err, errChangedByTwin) {
 			continue // the twin has committed: reading anew finds its credit
 		}
+		if err != nil {
+			return err
+		}
 		if !it.back {
 			told[id] = true
 		}
@@ -262,8 +286,8 @@ func (it *item) importOne(ctx context.Context, d *db.DB, told map[string]bool, s
 			it.entry.subject = id
 		}
 		s.Credited, s.Suspense, s.Returned = s.Credited+did.Credited, s.Suspense+did.Suspense, s.Returned+did.Returned
-		s.Known, s.Others = s.Known+did.Known, s.Others+did.Others
-		return err
+		s.Known, s.Others, s.Problems = s.Known+did.Known, s.Others+did.Others, append(s.Problems, did.Problems...)
+		return nil
 	}
 	return errChangedByTwin
 }
@@ -276,6 +300,9 @@ func (it *item) book(ctx context.Context, tx *db.Tx, told map[string]bool, s *Su
 	}
 	if known.ID != "" {
 		s.Known++
+		if known.Amount != it.Amount {
+			s.differs(it, known)
+		}
 		return known.ID, it.note(ctx, tx, known)
 	}
 	t := it.Transfer
@@ -361,7 +388,12 @@ func (it *item) note(ctx context.Context, tx *db.Tx, t Transfer) error {
 	return setSeen(ctx, tx, t, strings.TrimSpace(t.seen+" "+it.kind))
 }
 
-// takeBack books that an earlier credit is gone. One that is not known is none of ours: a payment of our own was returned, say.
+// differs notes that the bank gives one name to two amounts.
+func (s *Summary) differs(it *item, t Transfer) {
+	s.Problems = append(s.Problems, fmt.Sprintf("%s: %s is booked as %s %s; ask the bank", it, t.ID, t.Amount, t.Amount.Asset()))
+}
+
+// takeBack books that an earlier credit is gone. Where the credit is not known, or was of another amount, a person must look.
 func (it *item) takeBack(ctx context.Context, tx *db.Tx, s *Summary) (id string, err error) {
 	t, err := it.original(ctx, tx)
 	switch {
@@ -369,6 +401,11 @@ func (it *item) takeBack(ctx context.Context, tx *db.Tx, s *Summary) (id string,
 		return "", err
 	case t.ID == "":
 		s.Others++
+		s.Problems = append(s.Problems, fmt.Sprintf("%s: it takes back what nobody knows to have come in", it))
+		return "", nil
+	case t.Amount != it.Amount:
+		s.Others++
+		s.differs(it, t)
 		return "", nil
 	case t.State == Returned:
 		s.Known++

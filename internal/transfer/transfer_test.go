@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/identity"
@@ -167,6 +169,18 @@ func (c credit) entry() string {
 // says has the bank tell of credits, in a camt.053 or camt.054.
 func (b *branch) says(kind string, credits ...credit) Summary {
 	b.Helper()
+	s, err := b.tells(kind, credits...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+func (b *branch) tells(kind string, credits ...credit) (Summary, error) {
+	return Import(b.Context(), b.d, strings.NewReader(b.writes(kind, credits...)), nil)
+}
+
+func (b *branch) writes(kind string, credits ...credit) string {
 	b.message++
 	var entries strings.Builder
 	for _, c := range credits {
@@ -176,13 +190,17 @@ func (b *branch) says(kind string, credits ...credit) Summary {
 	if kind == "054" {
 		root, part = "BkToCstmrDbtCdtNtfctn", "Ntfctn"
 	}
-	s, err := Import(b.Context(), b.d, strings.NewReader(fmt.Sprintf(`<Document><%[1]s><GrpHdr><MsgId>%[3]d</MsgId><CreDtTm>2026-03-02T10:00:00Z</CreDtTm></GrpHdr>
+	return fmt.Sprintf(`<Document><%[1]s><GrpHdr><MsgId>%[3]d</MsgId><CreDtTm>2026-03-02T10:00:00Z</CreDtTm></GrpHdr>
 		<%[2]s><Id>%[3]d</Id><CreDtTm>2026-03-02T10:00:00Z</CreDtTm><Acct><Id><IBAN>%[4]s</IBAN></Id></Acct>%[5]s</%[2]s></%[1]s></Document>`,
-		root, part, b.message, pooled, entries.String())), nil)
-	if err != nil || len(s.Problems) > 0 {
-		b.Fatal(err, s.Problems)
+		root, part, b.message, pooled, entries.String())
+}
+
+// problem is what the bank tells of one thing, where a person must look at it.
+func (b *branch) problem(what string, s Summary, want string) {
+	b.Helper()
+	if len(s.Problems) != 1 || !strings.Contains(s.Problems[0], want) {
+		b.Errorf("%s: %q, want %q", what, s.Problems, want)
 	}
-	return s
 }
 
 func (b *branch) want(what string, got, want any) {
@@ -340,7 +358,7 @@ func TestWhatNobodyIsNamedForWaits(t *testing.T) {
 		b.want("a booking of parts", b.says("053", credit{amount: "9.00", parts: []credit{
 			{amount: "4.00", to: b.number, servicer: "P1"}, {amount: "5.00", words: "?", servicer: "P2"}}}), Summary{Credited: 1, Suspense: 1})
 		b.want("what is no credit of ours", b.says("053", credit{amount: "9.00", debit: true, servicer: "D1"},
-			credit{amount: "9.00", reversal: true, servicer: "D2"}, credit{amount: "8.00", debit: true, reversal: true, servicer: "D3"},
+			credit{amount: "9.00", reversal: true, servicer: "D2"}, credit{amount: "8.00", servicer: "D3", debit: true},
 			credit{amount: "7.00", reversal: true, words: "S0000012P00003 came back", servicer: "D4"}), Summary{Others: 4})
 		b.want("who names a payment of ours pays all the same", b.says("053", credit{amount: "7.00", to: b.number, words: "S0000012P00003 came back",
 			servicer: "D5"}), Summary{Credited: 1})
@@ -494,6 +512,51 @@ func TestACreditThatWasSpentIsOwed(t *testing.T) {
 		b.want("taken back, by its words", b.says("053", credit{amount: "10.00", debit: true, reversal: true, words: "gift", servicer: "R1"}), Summary{Returned: 1})
 		b.want("the balance", b.balance(b.user), 0)
 		b.want("owed", b.account(b.user, ledger.DueFromCustomer, "", money.EUR), 7_00)
+	})
+}
+
+// Two programs that read the same at the same moment book once what the bank gives no name: PostgreSQL lets both write.
+func TestTwoReadersCountOnce(t *testing.T) {
+	url := dbtest.Postgres(t)
+	b := &branch{T: t, d: dbtest.Open(t, db.Options{URL: url})}
+	var some []credit
+	for i := range 20 {
+		some = append(some, credit{amount: "5.00", words: fmt.Sprint("fee ", i)})
+	}
+	text := b.writes("053", some...)
+	var readers sync.WaitGroup
+	for _, d := range []*db.DB{b.d, dbtest.Open(t, db.Options{URL: url})} {
+		readers.Go(func() {
+			if _, err := Import(t.Context(), d, strings.NewReader(text), nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	readers.Wait()
+	b.want("transfers", len(b.all()), len(some))
+}
+
+// A bank that takes back another amount than came in, or what never came, or that names two amounts alike, is asked by a person.
+func TestAnotherAmountIsNotTheCredit(t *testing.T) {
+	run(t, func(b *branch) {
+		b.says("053", credit{amount: "10.00", to: b.number, words: "gift", servicer: "1"})
+		b.problem("a part is taken back", b.says("053", credit{amount: "4.00", debit: true, reversal: true, servicer: "1"}), "booked as 10.00 EUR")
+		b.problem("another currency", b.says("053", credit{amount: "10.00", currency: "USD", debit: true, reversal: true, servicer: "1"}), "booked as 10.00 EUR")
+		b.problem("of nothing", b.says("053", credit{amount: "4.00", debit: true, reversal: true, servicer: "2"}), "nobody knows")
+		b.problem("told differently", b.says("054", credit{amount: "9.00", to: b.number, words: "gift", servicer: "1"}), "booked as 10.00 EUR")
+		b.want("the balance", b.balance(b.user), 10_00)
+		b.want("all of it is taken back", b.says("053", credit{amount: "10.00", debit: true, reversal: true, servicer: "1"}), Summary{Returned: 1})
+		b.want("the balance", b.balance(b.user), 0)
+	})
+}
+
+// A booking that cannot be stored does not keep those after it.
+func TestABookingThatFailsKeepsNoOther(t *testing.T) {
+	run(t, func(b *branch) {
+		huge := credit{amount: "92233720368547758.07", to: b.number, servicer: "1"} // the books take less
+		s, err := b.tells("053", huge, credit{amount: "5.00", words: "?", servicer: "2"})
+		b.want("the one after it", s, Summary{Suspense: 1})
+		b.want("it is read again", err != nil && fault.Passing(err), true)
 	})
 }
 

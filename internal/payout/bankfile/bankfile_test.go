@@ -341,6 +341,22 @@ func TestAPaymentComesBackOnlyWhenTheBankReturnsIt(t *testing.T) {
 			return s.Problems, err
 		}
 		b.send()
+		suspense := func() (n int) {
+			b.write(func(ctx context.Context, tx *db.Tx) error {
+				waits, err := transfer.List(ctx, tx, false, 10)
+				n = len(waits)
+				return err
+			})
+			return n
+		}
+		early := one("X", eur(3), true, "", "ESCT")
+		if a := b.statement("early", debit(eur(99), "S0000001"), early); a.Settled || suspense() != 1 {
+			t.Errorf("a debit that waits keeps what came in beside it: %+v", a)
+		}
+		early.Credit, early.Details[0].Credit, early.Reversal = false, false, true
+		if a := b.statement("reversal", early); len(a.Problems) != 0 || suspense() != 0 {
+			t.Errorf("what is taken back stays: %+v", a)
+		}
 		b.statement("paid", debit(eur(100), "S0000001"))
 		check := func(what string, a Answer, problems int, state payout.State, fees, owed int64) {
 			t.Helper()
@@ -354,13 +370,8 @@ func TestAPaymentComesBackOnlyWhenTheBankReturnsIt(t *testing.T) {
 		whole := one("S0000001P00001", eur(100), true, "", "ESCT")
 		whole.Reference, whole.Servicer = "w", "w"
 		check("one of the whole amount", b.statement("whole", whole), 0, payout.Fulfilled, 0, 0)
-		var waits []transfer.Transfer
-		b.write(func(ctx context.Context, tx *db.Tx) (err error) {
-			waits, err = transfer.List(ctx, tx, false, 10)
-			return err
-		})
-		if len(waits) != 2 {
-			t.Errorf("%d credits in suspense, want both", len(waits))
+		if n := suspense(); n != 2 {
+			t.Errorf("%d credits in suspense, want both", n)
 		}
 		check("a return of too little", b.statement("little", one("S0000001P00001", eur(49), true, "AC04", "RRTN")), 1, payout.Fulfilled, 0, 0)
 		b.write(func(ctx context.Context, tx *db.Tx) error {
