@@ -81,7 +81,7 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 	})
 
 	// The operator shows the service which outputs were paid, and by which transaction; it believes the chain alone.
-	queued := strings.Fields(w.command("payouts", "queued"))[5:]
+	queued := strings.Fields(w.command("payouts", "queued"))[7:]
 	txid := strings.Fields(w.command("payouts", "status")[strings.Index(w.command("payouts", "status"), "not known here:"):])[3]
 	for _, wrong := range [][]string{
 		{"out_nobody", txid, "no such output"},
@@ -92,7 +92,7 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 			t.Errorf("%v: %v %s", wrong, err, out)
 		}
 	}
-	for i := 0; i < len(queued); i += 5 {
+	for i := 0; i < len(queued); i += 7 {
 		w.command("payouts", "paid", queued[i], "--txid", txid, "--bitcoin-rpc", w.node.URL(), "--bitcoin-network", "regtest")
 	}
 	if out, err := w.try("payouts", "paid", queued[0], "--txid", txid, "--bitcoin-rpc", w.node.URL(), "--bitcoin-network", "regtest"); err == nil {

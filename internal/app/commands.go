@@ -16,6 +16,7 @@ import (
 
 	"github.com/stipend/stipend/internal/api"
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/ledger"
@@ -153,7 +154,7 @@ type PayoutsCmd struct {
 	Status PayoutsStatusCmd `cmd:"" help:"Say whether payouts are paused and why, and what waits."`
 	Pause  PayoutsPauseCmd  `cmd:"" help:"Stop all payouts of all companies, at once and until they are resumed."`
 	Resume PayoutsResumeCmd `cmd:"" help:"Let payouts go on."`
-	Queued PayoutsQueuedCmd `cmd:"" help:"List the outputs that wait to be paid on chain."`
+	Queued PayoutsQueuedCmd `cmd:"" help:"List the outputs that wait to be paid."`
 	Paid   PayoutsPaidCmd   `cmd:"" help:"Mark an output as paid by a transaction that this database does not know, after a restore."`
 }
 
@@ -175,9 +176,13 @@ func (c PayoutsStatusCmd) Run(ctx context.Context, std Streams) error {
 			if err != nil {
 				return err
 			}
-			strangers, err := chain.Strangers(ctx, tx, chainName)
-			if err != nil {
-				return err
+			var strangers []chain.Stranger
+			for _, name := range append([]string{chainName}, evm.Names()...) {
+				some, err := chain.Strangers(ctx, tx, name)
+				if err != nil {
+					return err
+				}
+				strangers = append(strangers, some...)
 			}
 			printPayouts(std.Out, why, counts, strangers)
 			return nil

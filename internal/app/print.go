@@ -61,7 +61,11 @@ func printPayouts(w io.Writer, why string, counts map[payout.State]int64, strang
 		if s.Height > 0 {
 			where = fmt.Sprintf("in block %d", s.Height)
 		}
-		fmt.Fprintf(w, "  %s %s, %d coins of %s BTC\n", s.TxID, where, s.Coins, money.New(money.BTC, s.Amount))
+		spent := fmt.Sprintf("%d coins of %s BTC", s.Coins, money.New(money.BTC, s.Amount))
+		if s.Nonce != "" {
+			spent = fmt.Sprintf("nonce %s on %s", s.Nonce, s.Chain)
+		}
+		fmt.Fprintf(w, "  %s %s, %s\n", s.TxID, where, spent)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/operator"
@@ -99,16 +100,36 @@ func (c asked) node(d *db.DB) (chain.Keeper, error) {
 	return newClient(c.BitcoinRPC, c.BitcoinCookie, c.BitcoinNetwork)
 }
 
+// askedNetworks are the nodes of networks of accounts that a command asks.
+type askedNetworks struct {
+	Env        string            `default:"sandbox" enum:"sandbox,production" env:"STIPEND_ENV" placeholder:"ENV" help:"sandbox (default) or production."`
+	EVMRPC     map[string]string `name:"evm-rpc" env:"STIPEND_EVM_RPC" mapsep:";" placeholder:"NETWORK=URL" help:"Nodes of networks of accounts, as serve has them. Default in a sandbox: the simulated network."`
+	EVMChainID map[string]uint64 `name:"evm-chain-id" env:"STIPEND_EVM_CHAIN_ID" mapsep:";" placeholder:"NETWORK=N" help:"Chain id of a test network, as serve has it."`
+	EVMToken   map[string]string `name:"evm-token" env:"STIPEND_EVM_TOKEN" mapsep:";" placeholder:"NETWORK.ASSET=ADDRESS" help:"Contract of a token on a test network, as serve has it."`
+}
+
+func (c askedNetworks) networks(d *db.DB) ([]accountChain, error) {
+	return Config{Env: c.Env, EVM: EVM{EVMRPC: c.EVMRPC, EVMChainID: c.EVMChainID, EVMToken: c.EVMToken}}.complete().openNetworks(d)
+}
+
+// network is the node of one.
+func (c askedNetworks) network(d *db.DB, name string) (evm.Node, error) {
+	all, err := c.networks(d)
+	for _, a := range all {
+		if a.network.Name == name {
+			return a.node, nil
+		}
+	}
+	return nil, errors.Join(err, fmt.Errorf("--evm-rpc: there is no node of %q", name))
+}
+
 // ReconcileCmd compares the books with the world.
 type ReconcileCmd struct {
 	Storage
 	asked
 	banks
-	JSON       bool              `name:"json" help:"The report as JSON."`
-	Env        string            `default:"sandbox" enum:"sandbox,production" env:"STIPEND_ENV" placeholder:"ENV" help:"sandbox (default) or production."`
-	EVMRPC     map[string]string `name:"evm-rpc" env:"STIPEND_EVM_RPC" mapsep:";" placeholder:"NETWORK=URL" help:"Nodes of networks of accounts, as serve has them. Default in a sandbox: the simulated network."`
-	EVMChainID map[string]uint64 `name:"evm-chain-id" env:"STIPEND_EVM_CHAIN_ID" mapsep:";" placeholder:"NETWORK=N" help:"Chain id of a test network, as serve has it."`
-	EVMToken   map[string]string `name:"evm-token" env:"STIPEND_EVM_TOKEN" mapsep:";" placeholder:"NETWORK.ASSET=ADDRESS" help:"Contract of a token on a test network, as serve has it."`
+	JSON bool `name:"json" help:"The report as JSON."`
+	askedNetworks
 }
 
 // Help is the long form of the help.
@@ -131,7 +152,7 @@ func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 		if w.Banks, err = c.accounts(); err != nil {
 			return err
 		}
-		networks, err := Config{Env: c.Env, EVM: EVM{EVMRPC: c.EVMRPC, EVMChainID: c.EVMChainID, EVMToken: c.EVMToken}}.complete().openNetworks(d)
+		networks, err := c.networks(d)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/payout"
@@ -20,6 +21,8 @@ type RestoredCmd struct {
 	BitcoinNetwork string `enum:",bitcoin,testnet,signet,regtest" env:"STIPEND_BITCOIN_NETWORK" default:"" placeholder:"NET" help:"bitcoin, testnet, signet or regtest. Default: regtest in the sandbox, bitcoin in production."`
 	BitcoinXPub    string `name:"bitcoin-xpub" env:"STIPEND_BITCOIN_XPUB" placeholder:"KEY" help:"Public account key that addresses come from. Default: that of the private key; in a sandbox, the sandbox's."`
 	BitcoinXPrv    string `name:"bitcoin-xprv" env:"STIPEND_BITCOIN_XPRV" placeholder:"KEY" help:"Private account key, in place of the public one."`
+	EVMXPub        string `name:"evm-xpub" env:"STIPEND_EVM_XPUB" placeholder:"KEY" help:"The same of the networks of accounts. Default: that of the private key; in a sandbox, the sandbox's. Without any, and where none was used, they are left out."`
+	EVMXPrv        string `name:"evm-xprv" env:"STIPEND_EVM_XPRV" placeholder:"KEY" help:"Private account key, in place of the public one."`
 	Skip           int64  `default:"100000" help:"How many addresses to leave unused: more than were given out since the backup (${default})."`
 	Watch          int64  `default:"1000" help:"How many of them to watch for money all the same: more than were given out since the backup, if you can wait for the keys to be derived (${default})."`
 }
@@ -40,7 +43,8 @@ func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
 	if c.Watch < 0 || c.Watch > min(c.Skip, 1_000_000) {
 		return errors.New("--watch is a number of addresses, from 0 to 1000000, and not more than --skip")
 	}
-	full := Config{Storage: c.Storage, Env: c.Env, BitcoinNetwork: c.BitcoinNetwork, BitcoinXPub: c.BitcoinXPub, BitcoinXPrv: c.BitcoinXPrv}.complete()
+	full := Config{Storage: c.Storage, Env: c.Env, BitcoinNetwork: c.BitcoinNetwork, BitcoinXPub: c.BitcoinXPub, BitcoinXPrv: c.BitcoinXPrv,
+		EVM: EVM{EVMXPub: c.EVMXPub, EVMXPrv: c.EVMXPrv}}.complete()
 	if full.BitcoinXPub == "" {
 		return errors.New("--bitcoin-xpub is missing: the addresses to watch come from it")
 	}
@@ -53,6 +57,21 @@ func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 			if watched, err = chain.Forgotten(ctx, tx, chainName, keys, c.Skip, c.Watch); err != nil {
 				return err
+			}
+			networks, err := chain.UsedOf(ctx, tx, evm.Names())
+			if err != nil {
+				return err
+			}
+			if len(networks) > 0 {
+				keys, err := evm.ParseXPub(full.EVMXPub)
+				if err != nil {
+					return fmt.Errorf("--evm-xpub: %w", err)
+				}
+				more, err := chain.Forgotten(ctx, tx, accountPool, keys, c.Skip, c.Watch, networks...)
+				if err != nil {
+					return err
+				}
+				watched += more
 			}
 			return payout.SetPaused(ctx, tx, "the database was restored from a backup; see which payouts left since before they go on")
 		})
@@ -80,9 +99,9 @@ func (c PayoutsQueuedCmd) Run(ctx context.Context, std Streams) error {
 				return err
 			}
 			t := tabwriter.NewWriter(std.Out, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(t, "OUTPUT\tBTC\tADDRESS\tPAYROLL\tCOMPANY")
+			fmt.Fprintln(t, "OUTPUT\tAMOUNT\tASSET\tRAIL\tADDRESS\tPAYROLL\tCOMPANY")
 			for _, o := range all {
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", o.ID, o.Amount, o.Address, o.PayrollID, o.CompanyID)
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.ID, o.Amount, o.Amount.Asset(), o.Rail, dash(o.Address), dash(o.PayrollID), o.CompanyID)
 			}
 			return t.Flush()
 		})
@@ -93,21 +112,39 @@ func (c PayoutsQueuedCmd) Run(ctx context.Context, std Streams) error {
 type PayoutsPaidCmd struct {
 	Storage
 	asked
-	Output string `arg:"" help:"Id of the output (out_…), from: stipend payouts queued."`
-	TxID   string `name:"txid" required:"" help:"Transaction that paid it, from: stipend payouts status."`
+	askedNetworks
+	Output  string `arg:"" help:"Id of the output (out_…), from: stipend payouts queued."`
+	TxID    string `name:"txid" required:"" help:"Transaction that paid it, from: stipend payouts status."`
+	Network string `default:"bitcoin" help:"Where the transaction is: bitcoin (default), ethereum, base, polygon or arbitrum."`
 }
 
 // Help is the long form of the help.
 func (PayoutsPaidCmd) Help() string {
-	return `It believes the chain, not you: payouts must be paused, the watcher must have seen the transaction spend coins of the wallet, with six
-confirmations, and the transaction must pay the output's amount to the output's address, by an output of its own that paid nobody
-else. Then the output is fulfilled, and the books say so. The node needs txindex=1.`
+	return `It believes the chain, not you: payouts must be paused, the watcher must have seen the transaction spend coins of the wallet, or a nonce of
+the paying account, with six confirmations (on Polygon and the like as many more as their blocks come faster), and the transaction must pay
+the output's amount to the output's address, by an output of its own that paid nobody else. Then the output is fulfilled, and the books say
+so. A Bitcoin node needs txindex=1. What a bank paid is found by its file: stipend bank found.`
 }
 
 // Run asks the node and marks.
 func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
-		source, err := c.node(d)
+		var source interface {
+			Tx(ctx context.Context, txid string) (chain.Tx, error)
+		}
+		var err error
+		mark := func(ctx context.Context, tx *db.Tx, t chain.Tx) (payout.Output, error) {
+			return payout.Found(ctx, tx, chainName, c.Output, t)
+		}
+		if c.Network == chainName {
+			source, err = c.node(d)
+		} else {
+			var node evm.Node
+			node, err = c.network(d, c.Network)
+			source, mark = node, func(ctx context.Context, tx *db.Tx, t chain.Tx) (payout.Output, error) {
+				return payout.FoundByAccount(ctx, tx, node.Of(), c.Output, t)
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -117,11 +154,11 @@ func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
 		}
 		var o payout.Output
 		err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			o, err = payout.Found(ctx, tx, chainName, c.Output, t)
+			o, err = mark(ctx, tx, t)
 			return err
 		})
 		if err == nil {
-			fmt.Fprintf(std.Out, "%s was paid %s BTC by %s, output %d.\n", o.ID, o.Amount, o.TxID, o.Vout)
+			fmt.Fprintf(std.Out, "%s was paid %s %s by %s, output %d.\n", o.ID, o.Amount, o.Amount.Asset(), o.TxID, o.Vout)
 		}
 		return err
 	})

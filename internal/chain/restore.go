@@ -18,40 +18,68 @@ const lookBack = 10 * rangeSize
 var ErrOtherWallet = errors.New("chain: the addresses of this database are not those of this key")
 
 // Forgotten prepares a database that was restored from a backup, which does not know which addresses were given out since. The
-// next skip indexes of both branches stay unused, so that no address has two owners. The watch first of them, and those that
+// next skip indexes stay unused, of both branches, so that no address has two owners. The watch first of them, and those that
 // processes had reserved and, as far as is known, not used, are watched for [Nobody]: what was paid there since the backup, or
-// ever will be, is found. It says how many are watched.
-func Forgotten(ctx context.Context, tx *db.Tx, chainName string, keys Deriver, skip, watch int64) (watched int, err error) {
-	known, found, err := anAddress(ctx, tx, chainName)
-	if err != nil {
-		return 0, err
+// ever will be, is found. It says how many are watched. With chains named, the wallet is theirs together, networks of accounts, which
+// have one address of the other branch; see [NewPool].
+func Forgotten(ctx context.Context, tx *db.Tx, wallet string, keys Deriver, skip, watch int64, chains ...string) (watched int, err error) {
+	branches := []uint32{External}
+	if len(chains) == 0 {
+		chains, branches = []string{wallet}, []uint32{External, Change}
 	}
-	if found {
-		if same, err := keys.Address(uint32(known.branch), uint32(known.index)); err != nil || same != known.address {
-			return 0, ErrOtherWallet
+	for _, c := range chains {
+		known, found, err := anAddress(ctx, tx, c)
+		if err != nil {
+			return 0, err
+		}
+		if found {
+			if same, err := keys.Address(uint32(known.branch), uint32(known.index)); err != nil || same != known.address {
+				return 0, ErrOtherWallet
+			}
 		}
 	}
-	for _, branch := range []uint32{External, Change} {
-		next, err := reserveIndexes(ctx, tx, chainName, branch, skip)
+	for _, branch := range branches {
+		next, err := reserveIndexes(ctx, tx, wallet, branch, skip)
 		if err != nil {
 			return 0, err
 		}
 		from := max(0, next-lookBack)
-		used, err := reservedSince(ctx, tx, chainName, branch, from)
-		if err != nil {
-			return 0, err
+		used := map[string]map[int64]bool{}
+		for _, c := range chains {
+			if used[c], err = reservedSince(ctx, tx, c, branch, from); err != nil {
+				return 0, err
+			}
 		}
 		for i := from; i < next+watch; i++ {
-			if used[i] {
-				continue
-			}
 			a, err := keys.Address(branch, uint32(i))
 			if err != nil {
 				return 0, fmt.Errorf("index %d: %w", i, err)
 			}
-			insertAddress(tx, chainName, address{a, Nobody, "", int64(branch), i})
-			watched++
+			fresh := false
+			for _, c := range chains {
+				if !used[c][i] {
+					insertAddress(tx, c, address{a, Nobody, "", int64(branch), i})
+					fresh = true
+				}
+			}
+			if fresh {
+				watched++
+			}
 		}
 	}
 	return watched, nil
+}
+
+// UsedOf are those of some chains whose addresses were given out.
+func UsedOf(ctx context.Context, tx *db.Tx, chains []string) (used []string, err error) {
+	for _, c := range chains {
+		_, found, err := anAddress(ctx, tx, c)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			used = append(used, c)
+		}
+	}
+	return used, nil
 }

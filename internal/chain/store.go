@@ -111,8 +111,14 @@ func prune(ctx context.Context, tx *db.Tx, chain string, from, tip int64) error 
 	if err := tx.Later(ctx, nil, `DELETE FROM chain_blocks WHERE chain = $1 AND height < $2`, chain, last); err != nil || from/spendsKept == tip/spendsKept {
 		return err
 	}
-	return tx.Later(ctx, nil, `DELETE FROM chain_spends WHERE chain = $1 AND height > 0 AND height < $2`, chain, last)
+	// What others did with the account that pays stays, until a person has explained it.
+	return tx.Later(ctx, nil, `DELETE FROM chain_spends WHERE chain = $1 AND height > 0 AND height < $2
+		AND NOT (EXISTS (SELECT 1 FROM chain_addresses a WHERE a.chain = $1 AND a.object_id = 'fx_account' AND `+byAccount+`)
+			AND NOT EXISTS (SELECT 1 FROM chain_txs t WHERE t.chain = $1 AND t.txid = chain_spends.txid))`, chain, last)
 }
+
+// byAccount says that an account spent a nonce: a nonce is named by its account, a stroke and the number.
+const byAccount = `chain_spends.prev_txid >= a.address || '/' AND chain_spends.prev_txid < a.address || '0'`
 
 // ---- addresses
 
@@ -330,10 +336,12 @@ func spendOutput(ctx context.Context, tx *db.Tx, chain string, o Outpoint, by st
 
 // Stranger is a transaction that spent coins of ours and is not known here.
 type Stranger struct {
+	Chain  string
 	TxID   string
 	Height int64 // of its block, 0 while it is in the mempool
 	Coins  int64
-	Amount int64 // of the coins, in satoshis
+	Amount int64  // of the coins, in satoshis
+	Nonce  string // of the paying account, where the chain is a network of accounts: 0x…/7
 }
 
 // Strangers lists them, newest first.
@@ -342,10 +350,24 @@ func Strangers(ctx context.Context, tx *db.Tx, chainName string) ([]Stranger, er
 		WHERE o.chain = $1 AND o.spend_state = 'spent'
 		AND NOT EXISTS (SELECT 1 FROM chain_txs t WHERE t.chain = o.chain AND t.txid = o.spent_by)
 		GROUP BY o.spent_by ORDER BY MAX(o.spent_height) = 0 DESC, MAX(o.spent_height) DESC, o.spent_by`, chainName)
-	return db.Collect(rows, err, func(r *db.Rows) (s Stranger, err error) {
+	coins, err := db.Collect(rows, err, func(r *db.Rows) (s Stranger, err error) {
+		s.Chain = chainName
 		err = r.Scan(&s.TxID, &s.Height, &s.Coins, &s.Amount)
 		return s, err
 	})
+	if err != nil {
+		return nil, err
+	}
+	rows, err = tx.Query(ctx, `SELECT chain_spends.txid, chain_spends.height, chain_spends.prev_txid FROM chain_addresses a JOIN chain_spends ON chain_spends.chain = a.chain AND `+byAccount+`
+		WHERE a.chain = $1 AND a.object_id = 'fx_account'
+		AND NOT EXISTS (SELECT 1 FROM chain_txs t WHERE t.chain = $1 AND t.txid = chain_spends.txid)
+		ORDER BY chain_spends.height = 0 DESC, chain_spends.height DESC, chain_spends.txid`, chainName)
+	accounts, err := db.Collect(rows, err, func(r *db.Rows) (s Stranger, err error) {
+		s.Chain = chainName
+		err = r.Scan(&s.TxID, &s.Height, &s.Nonce)
+		return s, err
+	})
+	return append(coins, accounts...), err
 }
 
 // reservedSince are the indexes of a branch from one on that have an address, and the next that will be reserved.

@@ -476,8 +476,9 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at p
 		}
 		for _, o := range t.Outputs {
 			a, ok := addresses[o.Address]
-			// What an account of ours sends to another is nobody's payment to us.
-			if !ok || o.Address == "" || isOwn && t.From != "" {
+			// What an account of ours sends to another is nobody's payment to us; neither is what it sends to the account that pays, if we
+			// made that before the database was restored.
+			if _, from := addresses[t.From]; !ok || o.Address == "" || t.From != "" && (isOwn || from && a.objectID == PayingAccount) {
 				continue
 			}
 			interesting = true

@@ -203,7 +203,11 @@ func (r *Report) compareRows(ctx context.Context, tx *db.Tx, chainName string) e
 	}
 	strangers, err := chain.Strangers(ctx, tx, chainName)
 	for _, s := range strangers {
-		r.differ(Stranger, s.TxID, "", "spent "+btc(s.Amount))
+		spent := "spent " + btc(s.Amount)
+		if s.Nonce != "" {
+			spent = "made by " + s.Nonce
+		}
+		r.differ(Stranger, s.TxID, "", spent)
 	}
 	return err
 }

@@ -258,7 +258,9 @@ func (e *Engine) open(ctx context.Context, tx *db.Tx, s evm.State) (p purse, why
 	if next < s.Nonce {
 		if known {
 			e.c.Log.ErrorContext(ctx, "the paying account has made transactions that are not known here; payouts are paused", "nonce", s.Nonce, "known", next)
-			return p, heldPaused, SetPaused(ctx, tx, "the account "+e.acc.hot+" on "+e.c.Chain+" has made transactions that are not known here")
+			// Whoever lets payouts go on has seen to those; the next nonce is the account's own.
+			return p, heldPaused, errors.Join(setNonce(ctx, tx, e.c.Chain, e.acc.hot, s.Nonce),
+				SetPaused(ctx, tx, "the account "+e.acc.hot+" on "+e.c.Chain+" has made transactions that are not known here"))
 		}
 		next = s.Nonce
 	}

@@ -3,6 +3,7 @@ package payout_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -296,6 +297,72 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 			why, err := payout.Paused(ctx, tx)
 			if why == "" {
 				t.Error("payouts go on although somebody else used the account")
+			}
+			return err
+		}))
+
+		// It was this service, before its database was restored, and it paid somebody who waits again. The chain proves it, once, by
+		// the very amount to the very address; then payouts go on, and nobody is paid twice.
+		address, id = w.owe(usdc(6_000_000))
+		_, other := w.owe(usdc(6_000_000))
+		w.look()
+		w.want(id, payout.Queued, "")
+		raw, txid, _, err := w.lab.Own(t.Context(), state.Nonce+1, 2_000_000_000, chain.Output{Address: address, Amount: 6_000_000})
+		w.must(err)
+		w.must(node.Broadcast(t.Context(), raw))
+		found := func(id string) error {
+			seen, err := node.Tx(t.Context(), txid)
+			w.must(err)
+			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := payout.FoundByAccount(ctx, tx, node.Of(), id, seen)
+				return err
+			})
+		}
+		w.mine()
+		if err := found(id); !errors.Is(err, payout.ErrNoPayment) {
+			t.Errorf("believed after one block: %v", err)
+		}
+		for range 5 {
+			w.mine()
+		}
+		if err := found(other); !errors.Is(err, payout.ErrNoPayment) {
+			t.Errorf("it paid somebody else: %v", err)
+		}
+		w.must(found(id))
+		w.want(id, payout.Fulfilled, "")
+		if err := found(id); !errors.Is(err, payout.ErrNotQueued) {
+			t.Errorf("found twice: %v", err)
+		}
+		resume := func() {
+			w.must(d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") }))
+			w.wait(time.Minute)
+		}
+		w.must(node.Fund(t.Context(), w.hot, 1_000_000_000_000, 1_000_000_000_000)) // enough for what waits ahead, too
+		resume()
+		w.want(other, payout.Sent, "")
+		w.mine()
+		w.want(other, payout.Fulfilled, "")
+		w.paid(address, usdc(6_000_000))
+
+		// What nobody explains stops payouts, and again before a nonce is taken; then a person's word counts.
+		state, err = node.State(t.Context(), w.hot)
+		w.must(err)
+		raw, _, _, err = w.lab.Own(t.Context(), state.Nonce, 2_000_000_000, chain.Output{Address: to[0], Amount: 1})
+		w.must(err)
+		w.must(node.Broadcast(t.Context(), raw))
+		w.mine()
+		address, id = w.owe(usdc(7_500_000))
+		resume()
+		w.want(id, payout.Queued, "")
+		resume()
+		w.want(id, payout.Sent, "")
+		w.mine()
+		w.paid(address, usdc(7_500_000))
+		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			report, err := ledger.Check(ctx, tx)
+			strangers, failed := chain.Strangers(ctx, tx, "base")
+			if len(report.Problems) > 0 || failed != nil || len(strangers) != 2 { // what paid one unit, twice, is nobody's
+				t.Errorf("the books: %v, strangers: %v, %v", report.Problems, strangers, failed)
 			}
 			return err
 		}))

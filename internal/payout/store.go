@@ -293,9 +293,9 @@ func markFound(ctx context.Context, tx *db.Tx, o Output) error {
 	return nil
 }
 
-// Waiting lists queued outputs for the chain of all companies, oldest first.
+// Waiting lists queued outputs of all companies, oldest first.
 func Waiting(ctx context.Context, tx *db.Tx, limit int) ([]Output, error) {
-	return selectOutputs(ctx, tx, "rail = 'bitcoin' AND state = 'queued' ORDER BY queued_at, company_id, output_id LIMIT $1", int64(limit))
+	return selectOutputs(ctx, tx, "state = 'queued' ORDER BY queued_at, company_id, output_id LIMIT $1", int64(limit))
 }
 
 // queueState is one company's queue for one rail, and what it waits for.
