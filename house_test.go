@@ -147,6 +147,7 @@ var reference = map[string]string{
 	"reconciliations":   "the house's own: what was compared, over all companies",
 
 	"event_positions": "holds no row: PostgreSQL counts the positions of all events with its sequence",
+	"event_marks":     "the worker's own: how far it has taken note of all events",
 
 	"provider_callbacks": "a provider names its own cases, not companies",
 
@@ -172,7 +173,7 @@ var reference = map[string]string{
 	"sim_evm_accounts": "the simulated networks, sandbox only",
 	"sim_evm_balances": "the simulated networks, sandbox only",
 
-	"events":            "its keys start with the company, but placing asks what is new, and pruning what is old, whoever's it is",
+	"events":            "its keys start with the company, but the worker asks what is new, and pruning what is old, whoever's it is",
 	"webhook_endpoints": "its key starts with the company, but workers ask whose queue is due",
 
 	"bank_files":   "its key starts with the company, but a bank's answer names the number of a file, whoever's it is",

@@ -57,7 +57,7 @@ func (m *model) rows() int {
 var ids = regexp.MustCompile(`(?:\b[a-z]{3}_[0-9a-z]{18}|bcrt1q[0-9a-z]{30})([0-9a-z]{8})\b`)
 
 // background are tables that the service writes to by itself, or that requests only change.
-var background = regexp.MustCompile(`^(sim_|chain_(blocks|cursors|pools|spends|txs|outputs)|goose_|leases|settings|rates|ledger_house$)`)
+var background = regexp.MustCompile(`^(sim_|chain_(blocks|cursors|pools|spends|txs|outputs)|goose_|leases|settings|event_marks|rates|ledger_house$)`)
 
 // capture runs f until two runs one after the other have left as many rows in the same tables, and returns the last one's: what else
 // the service did meanwhile is no part of a request.

@@ -74,18 +74,15 @@ func nextSequence(ctx context.Context, tx *db.Tx, companyID, objectID string) (n
 	return next, err
 }
 
-// settingMark is the position of the last event that Next gave out.
-const settingMark = "webhook.mark"
-
-// lockMark reads the mark and keeps others from moving it until the commit.
-func lockMark(ctx context.Context, tx *db.Tx) (mark int64, err error) {
-	err = tx.QueryRow(ctx, `INSERT INTO settings (key, value) VALUES ($1, '0')
-		ON CONFLICT (key) DO UPDATE SET value = settings.value RETURNING CAST(value AS BIGINT)`, settingMark).Scan(&mark)
+func selectMark(ctx context.Context, tx *db.Tx) (mark int64, err error) {
+	err = tx.QueryRow(ctx, "SELECT position FROM event_marks WHERE name = 'queued'").Scan(&mark)
 	return mark, err
 }
 
-func moveMark(ctx context.Context, tx *db.Tx, to int64) error {
-	return tx.Later(ctx, nil, "UPDATE settings SET value = CAST(CAST($1 AS BIGINT) AS TEXT) WHERE key = $2", to, settingMark)
+// moveMark says whether it was where it was read.
+func moveMark(ctx context.Context, tx *db.Tx, from, to int64) (bool, error) {
+	n, err := tx.Exec(ctx, "UPDATE event_marks SET position = $1 WHERE name = 'queued' AND position = $2", to, from)
+	return n == 1, err
 }
 
 // following are events without their data.
@@ -102,12 +99,11 @@ func selectFollowing(ctx context.Context, tx *db.Tx, mark int64, limit int) ([]P
 	})
 }
 
-// waiting is asked very often, so it reads one row.
-const waiting = `SELECT 1 FROM events WHERE position > COALESCE((SELECT CAST(value AS BIGINT) FROM settings WHERE key = $1), 0) ORDER BY position LIMIT 1`
+const waiting = "SELECT 1 FROM events WHERE position > (SELECT position FROM event_marks WHERE name = 'queued') ORDER BY position LIMIT 1"
 
 func anyNew(ctx context.Context, tx *db.Tx) (bool, error) {
 	var one int64
-	err := tx.QueryRow(ctx, waiting, settingMark).Scan(&one)
+	err := tx.QueryRow(ctx, waiting).Scan(&one)
 	if errors.Is(err, db.ErrNoRows) {
 		return false, nil
 	}

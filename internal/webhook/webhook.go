@@ -116,9 +116,9 @@ func (p Placed) Body(environment string) []byte {
 }
 
 // Next returns the events, without their data, that follow those it has returned before, in the order of their positions and at most limit.
-// What it returns counts with the commit. Of several callers at once one works and the others wait for its commit.
+// What it returns counts with the commit. Of several callers at once one gets them and the others nothing.
 func Next(ctx context.Context, tx *db.Tx, limit int) ([]Placed, error) {
-	mark, err := lockMark(ctx, tx)
+	mark, err := selectMark(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,10 @@ func Next(ctx context.Context, tx *db.Tx, limit int) ([]Placed, error) {
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	return events, moveMark(ctx, tx, events[len(events)-1].Position)
+	if first, err := moveMark(ctx, tx, mark, events[len(events)-1].Position); err != nil || !first {
+		return nil, err
+	}
+	return events, nil
 }
 
 // Waiting says whether Next would return anything.

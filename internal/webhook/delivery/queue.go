@@ -36,9 +36,10 @@ const (
 	renewEvery  = 15 * time.Second // by the wall's clock
 	flushEvery  = 25 * time.Millisecond
 	pollEvery   = 250 * time.Millisecond
-	claimSize   = 256  // queues that are taken in one transaction
-	looks       = 4    // queues that are read at once, so that connections are left for those whom the service serves
-	maxActive   = 4096 // endpoints that one process works on at once
+	restFor     = 10 * time.Millisecond // between two steps: what comes meanwhile shares the next one
+	claimSize   = 256                   // queues that are taken in one transaction
+	looks       = 4                     // queues that are read at once, so that connections are left for those whom the service serves
+	maxActive   = 4096                  // endpoints that one process works on at once
 
 	// An object's later events wait for the first attempts of an earlier one that failed: for two hours and a half.
 	patience = 5
@@ -113,10 +114,15 @@ func (s *Sender) Run(ctx context.Context) {
 		if _, err := s.step(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn("webhooks cannot be delivered", "error", err)
 		}
+		rest := time.After(restFor)
 		select {
 		case <-ctx.Done():
 		case <-s.wake:
 		case <-tick.C:
+		}
+		select {
+		case <-ctx.Done():
+		case <-rest:
 		}
 	}
 	s.work.Wait()
