@@ -266,8 +266,8 @@ var toldBy = map[string]*struct {
 	"ver":        {"user.kyc_status_update or company.kyb_status_update, of who is verified", nil, ofTriggers},
 }
 
-// checkEvents looks for changes that left no event of the same version and for events out of order. It returns which lines of toldBy
-// were needed.
+// checkEvents looks for changes that left no event of the same version, for events out of order, of names that nobody knows, and for
+// secrets in them. It returns which lines of toldBy were needed.
 func checkEvents(t *testing.T, s *Service) (needed map[string]bool) {
 	t.Helper()
 	needed = map[string]bool{}
@@ -315,6 +315,24 @@ func checkEvents(t *testing.T, s *Service) (needed map[string]bool) {
 		}
 		if disordered != 0 || events == 0 {
 			t.Errorf("%d of %d events stand before an earlier one of their object", disordered, events)
+		}
+		rows, err = tx.Query(ctx, "SELECT DISTINCT name FROM events")
+		names, err := db.Collect(rows, err, func(r *db.Rows) (name string, err error) { return name, r.Scan(&name) })
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if !slices.Contains(webhook.Names, name) {
+				t.Errorf("%s is told, and nobody can choose it", name)
+			}
+		}
+		var told int64
+		if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE data LIKE '%whsec%' OR data LIKE '%/refund/%' OR data LIKE '%stp_sandbox%'").
+			Scan(&told); err != nil {
+			return err
+		}
+		if told != 0 {
+			t.Errorf("%d events tell a secret", told)
 		}
 		var twice string
 		if err := tx.QueryRow(ctx, `SELECT COALESCE(MIN(a.object_id), '') FROM events a JOIN events b ON b.company_id = a.company_id
