@@ -904,8 +904,9 @@ type Invoker interface {
 	//
 	// Take what claims have brought.
 	//
-	// Moves it to the company's wallet at once, where it can fund payrolls; bitcoin is paid to the
-	// `settlement_address`, where the merchant settings name one.
+	// Moves it to the company's balance at once, where it can fund payrolls. Where the merchant settings
+	// name a destination (`settlement_destination_id`) of that currency, a withdrawal takes it on there:
+	// with its cool-down, the company's limit and everything else that is asked of withdrawals.
 	//
 	// Scope: `c_company_workers_pay`.
 	//
@@ -9083,8 +9084,9 @@ func (c *Client) sendSetUserAllocations(ctx context.Context, request *UserAlloca
 //
 // Take what claims have brought.
 //
-// Moves it to the company's wallet at once, where it can fund payrolls; bitcoin is paid to the
-// `settlement_address`, where the merchant settings name one.
+// Moves it to the company's balance at once, where it can fund payrolls. Where the merchant settings
+// name a destination (`settlement_destination_id`) of that currency, a withdrawal takes it on there:
+// with its cool-down, the company's limit and everything else that is asked of withdrawals.
 //
 // Scope: `c_company_workers_pay`.
 //

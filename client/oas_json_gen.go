@@ -13647,12 +13647,12 @@ func (s *MerchantSettings) encodeFields(e *jx.Encoder) {
 		e.ArrEnd()
 	}
 	{
-		e.FieldStart("settlement_address")
-		e.Str(s.SettlementAddress)
-	}
-	{
 		e.FieldStart("settlement_currency")
 		e.Str(s.SettlementCurrency)
+	}
+	{
+		e.FieldStart("settlement_destination_id")
+		e.Str(s.SettlementDestinationID)
 	}
 	{
 		e.FieldStart("settlement_schedule")
@@ -13674,8 +13674,8 @@ var jsonFieldsNameOfMerchantSettings = [10]string{
 	2: "late_grace_seconds",
 	3: "late_policy",
 	4: "origins",
-	5: "settlement_address",
-	6: "settlement_currency",
+	5: "settlement_currency",
+	6: "settlement_destination_id",
 	7: "settlement_schedule",
 	8: "support_email",
 	9: "tolerance_bps",
@@ -13756,20 +13756,8 @@ func (s *MerchantSettings) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"origins\"")
 			}
-		case "settlement_address":
-			requiredBitSet[0] |= 1 << 5
-			if err := func() error {
-				v, err := d.Str()
-				s.SettlementAddress = string(v)
-				if err != nil {
-					return err
-				}
-				return nil
-			}(); err != nil {
-				return errors.Wrap(err, "decode field \"settlement_address\"")
-			}
 		case "settlement_currency":
-			requiredBitSet[0] |= 1 << 6
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				v, err := d.Str()
 				s.SettlementCurrency = string(v)
@@ -13779,6 +13767,18 @@ func (s *MerchantSettings) Decode(d *jx.Decoder) error {
 				return nil
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"settlement_currency\"")
+			}
+		case "settlement_destination_id":
+			requiredBitSet[0] |= 1 << 6
+			if err := func() error {
+				v, err := d.Str()
+				s.SettlementDestinationID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"settlement_destination_id\"")
 			}
 		case "settlement_schedule":
 			requiredBitSet[0] |= 1 << 7
@@ -13915,15 +13915,15 @@ func (s *MerchantSettingsBody) encodeFields(e *jx.Encoder) {
 		}
 	}
 	{
-		if s.SettlementAddress.Set {
-			e.FieldStart("settlement_address")
-			s.SettlementAddress.Encode(e)
-		}
-	}
-	{
 		if s.SettlementCurrency.Set {
 			e.FieldStart("settlement_currency")
 			s.SettlementCurrency.Encode(e)
+		}
+	}
+	{
+		if s.SettlementDestinationID.Set {
+			e.FieldStart("settlement_destination_id")
+			s.SettlementDestinationID.Encode(e)
 		}
 	}
 	{
@@ -13952,8 +13952,8 @@ var jsonFieldsNameOfMerchantSettingsBody = [10]string{
 	2: "late_grace_seconds",
 	3: "late_policy",
 	4: "origins",
-	5: "settlement_address",
-	6: "settlement_currency",
+	5: "settlement_currency",
+	6: "settlement_destination_id",
 	7: "settlement_schedule",
 	8: "support_email",
 	9: "tolerance_bps",
@@ -14026,16 +14026,6 @@ func (s *MerchantSettingsBody) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"origins\"")
 			}
-		case "settlement_address":
-			if err := func() error {
-				s.SettlementAddress.Reset()
-				if err := s.SettlementAddress.Decode(d); err != nil {
-					return err
-				}
-				return nil
-			}(); err != nil {
-				return errors.Wrap(err, "decode field \"settlement_address\"")
-			}
 		case "settlement_currency":
 			if err := func() error {
 				s.SettlementCurrency.Reset()
@@ -14045,6 +14035,16 @@ func (s *MerchantSettingsBody) Decode(d *jx.Decoder) error {
 				return nil
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"settlement_currency\"")
+			}
+		case "settlement_destination_id":
+			if err := func() error {
+				s.SettlementDestinationID.Reset()
+				if err := s.SettlementDestinationID.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"settlement_destination_id\"")
 			}
 		case "settlement_schedule":
 			if err := func() error {
@@ -28525,10 +28525,6 @@ func (s *Settlement) Encode(e *jx.Encoder) {
 // encodeFields encodes fields.
 func (s *Settlement) encodeFields(e *jx.Encoder) {
 	{
-		e.FieldStart("address")
-		e.Str(s.Address)
-	}
-	{
 		e.FieldStart("amount")
 		e.Str(s.Amount)
 	}
@@ -28545,28 +28541,17 @@ func (s *Settlement) encodeFields(e *jx.Encoder) {
 		e.Str(s.SettlementID)
 	}
 	{
-		e.FieldStart("status")
-		s.Status.Encode(e)
-	}
-	{
-		e.FieldStart("tx_hash")
-		e.Str(s.TxHash)
-	}
-	{
-		e.FieldStart("updated")
-		json.EncodeDateTime(e, s.Updated)
+		e.FieldStart("withdrawal_id")
+		e.Str(s.WithdrawalID)
 	}
 }
 
-var jsonFieldsNameOfSettlement = [8]string{
-	0: "address",
-	1: "amount",
-	2: "created",
-	3: "currency",
-	4: "settlement_id",
-	5: "status",
-	6: "tx_hash",
-	7: "updated",
+var jsonFieldsNameOfSettlement = [5]string{
+	0: "amount",
+	1: "created",
+	2: "currency",
+	3: "settlement_id",
+	4: "withdrawal_id",
 }
 
 // Decode decodes Settlement from json.
@@ -28578,20 +28563,8 @@ func (s *Settlement) Decode(d *jx.Decoder) error {
 
 	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
 		switch string(k) {
-		case "address":
-			requiredBitSet[0] |= 1 << 0
-			if err := func() error {
-				v, err := d.Str()
-				s.Address = string(v)
-				if err != nil {
-					return err
-				}
-				return nil
-			}(); err != nil {
-				return errors.Wrap(err, "decode field \"address\"")
-			}
 		case "amount":
-			requiredBitSet[0] |= 1 << 1
+			requiredBitSet[0] |= 1 << 0
 			if err := func() error {
 				v, err := d.Str()
 				s.Amount = string(v)
@@ -28603,7 +28576,7 @@ func (s *Settlement) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"amount\"")
 			}
 		case "created":
-			requiredBitSet[0] |= 1 << 2
+			requiredBitSet[0] |= 1 << 1
 			if err := func() error {
 				v, err := json.DecodeDateTime(d)
 				s.Created = v
@@ -28615,7 +28588,7 @@ func (s *Settlement) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"created\"")
 			}
 		case "currency":
-			requiredBitSet[0] |= 1 << 3
+			requiredBitSet[0] |= 1 << 2
 			if err := func() error {
 				v, err := d.Str()
 				s.Currency = string(v)
@@ -28627,7 +28600,7 @@ func (s *Settlement) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"currency\"")
 			}
 		case "settlement_id":
-			requiredBitSet[0] |= 1 << 4
+			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
 				v, err := d.Str()
 				s.SettlementID = string(v)
@@ -28638,39 +28611,17 @@ func (s *Settlement) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"settlement_id\"")
 			}
-		case "status":
-			requiredBitSet[0] |= 1 << 5
-			if err := func() error {
-				if err := s.Status.Decode(d); err != nil {
-					return err
-				}
-				return nil
-			}(); err != nil {
-				return errors.Wrap(err, "decode field \"status\"")
-			}
-		case "tx_hash":
-			requiredBitSet[0] |= 1 << 6
+		case "withdrawal_id":
+			requiredBitSet[0] |= 1 << 4
 			if err := func() error {
 				v, err := d.Str()
-				s.TxHash = string(v)
+				s.WithdrawalID = string(v)
 				if err != nil {
 					return err
 				}
 				return nil
 			}(); err != nil {
-				return errors.Wrap(err, "decode field \"tx_hash\"")
-			}
-		case "updated":
-			requiredBitSet[0] |= 1 << 7
-			if err := func() error {
-				v, err := json.DecodeDateTime(d)
-				s.Updated = v
-				if err != nil {
-					return err
-				}
-				return nil
-			}(); err != nil {
-				return errors.Wrap(err, "decode field \"updated\"")
+				return errors.Wrap(err, "decode field \"withdrawal_id\"")
 			}
 		default:
 			return d.Skip()
@@ -28682,7 +28633,7 @@ func (s *Settlement) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [1]uint8{
-		0b11111111,
+		0b00011111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -28845,46 +28796,6 @@ func (s *SettlementPage) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *SettlementPage) UnmarshalJSON(data []byte) error {
-	d := jx.DecodeBytes(data)
-	return s.Decode(d)
-}
-
-// Encode encodes SettlementStatus as json.
-func (s SettlementStatus) Encode(e *jx.Encoder) {
-	e.Str(string(s))
-}
-
-// Decode decodes SettlementStatus from json.
-func (s *SettlementStatus) Decode(d *jx.Decoder) error {
-	if s == nil {
-		return errors.New("invalid: unable to decode SettlementStatus to nil")
-	}
-	v, err := d.StrBytes()
-	if err != nil {
-		return err
-	}
-	// Try to use constant string.
-	switch SettlementStatus(v) {
-	case SettlementStatusProcessing:
-		*s = SettlementStatusProcessing
-	case SettlementStatusCompleted:
-		*s = SettlementStatusCompleted
-	default:
-		*s = SettlementStatus(v)
-	}
-
-	return nil
-}
-
-// MarshalJSON implements stdjson.Marshaler.
-func (s SettlementStatus) MarshalJSON() ([]byte, error) {
-	e := jx.Encoder{}
-	s.Encode(&e)
-	return e.Bytes(), nil
-}
-
-// UnmarshalJSON implements stdjson.Unmarshaler.
-func (s *SettlementStatus) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }

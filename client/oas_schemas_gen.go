@@ -8040,10 +8040,10 @@ type MerchantSettings struct {
 	LatePolicy MerchantSettingsLatePolicy `json:"late_policy"`
 	// Where the checkout may be embedded and may lead back to: https:// and a host.
 	Origins []string `json:"origins"`
-	// Empty is the company's wallet.
-	SettlementAddress string `json:"settlement_address"`
 	// BTC, or empty: each claim's own currency.
 	SettlementCurrency string `json:"settlement_currency"`
+	// Empty: what is settled stays in the balance.
+	SettlementDestinationID string `json:"settlement_destination_id"`
 	// When the merchant's money is paid out by itself.
 	SettlementSchedule MerchantSettingsSettlementSchedule `json:"settlement_schedule"`
 	// Whom payers may write to, as the checkout shows it; empty for nobody.
@@ -8077,14 +8077,14 @@ func (s *MerchantSettings) GetOrigins() []string {
 	return s.Origins
 }
 
-// GetSettlementAddress returns the value of SettlementAddress.
-func (s *MerchantSettings) GetSettlementAddress() string {
-	return s.SettlementAddress
-}
-
 // GetSettlementCurrency returns the value of SettlementCurrency.
 func (s *MerchantSettings) GetSettlementCurrency() string {
 	return s.SettlementCurrency
+}
+
+// GetSettlementDestinationID returns the value of SettlementDestinationID.
+func (s *MerchantSettings) GetSettlementDestinationID() string {
+	return s.SettlementDestinationID
 }
 
 // GetSettlementSchedule returns the value of SettlementSchedule.
@@ -8127,14 +8127,14 @@ func (s *MerchantSettings) SetOrigins(val []string) {
 	s.Origins = val
 }
 
-// SetSettlementAddress sets the value of SettlementAddress.
-func (s *MerchantSettings) SetSettlementAddress(val string) {
-	s.SettlementAddress = val
-}
-
 // SetSettlementCurrency sets the value of SettlementCurrency.
 func (s *MerchantSettings) SetSettlementCurrency(val string) {
 	s.SettlementCurrency = val
+}
+
+// SetSettlementDestinationID sets the value of SettlementDestinationID.
+func (s *MerchantSettings) SetSettlementDestinationID(val string) {
+	s.SettlementDestinationID = val
 }
 
 // SetSettlementSchedule sets the value of SettlementSchedule.
@@ -8165,10 +8165,11 @@ type MerchantSettingsBody struct {
 	LatePolicy OptMerchantSettingsBodyLatePolicy `json:"late_policy"`
 	// Where the checkout may be embedded and may lead back to: https:// and a host.
 	Origins []string `json:"origins"`
-	// Where the merchant's bitcoin is paid to; empty is the company's wallet.
-	SettlementAddress OptString `json:"settlement_address"`
 	// BTC, or empty: each claim's own currency.
 	SettlementCurrency OptString `json:"settlement_currency"`
+	// A destination of the company's own, where what is settled in its currency goes on to; empty leaves
+	// it in the balance.
+	SettlementDestinationID OptString `json:"settlement_destination_id"`
 	// When the merchant's money is paid out by itself.
 	SettlementSchedule OptMerchantSettingsBodySettlementSchedule `json:"settlement_schedule"`
 	// Whom payers may write to, as the checkout shows it; empty for nobody.
@@ -8202,14 +8203,14 @@ func (s *MerchantSettingsBody) GetOrigins() []string {
 	return s.Origins
 }
 
-// GetSettlementAddress returns the value of SettlementAddress.
-func (s *MerchantSettingsBody) GetSettlementAddress() OptString {
-	return s.SettlementAddress
-}
-
 // GetSettlementCurrency returns the value of SettlementCurrency.
 func (s *MerchantSettingsBody) GetSettlementCurrency() OptString {
 	return s.SettlementCurrency
+}
+
+// GetSettlementDestinationID returns the value of SettlementDestinationID.
+func (s *MerchantSettingsBody) GetSettlementDestinationID() OptString {
+	return s.SettlementDestinationID
 }
 
 // GetSettlementSchedule returns the value of SettlementSchedule.
@@ -8252,14 +8253,14 @@ func (s *MerchantSettingsBody) SetOrigins(val []string) {
 	s.Origins = val
 }
 
-// SetSettlementAddress sets the value of SettlementAddress.
-func (s *MerchantSettingsBody) SetSettlementAddress(val OptString) {
-	s.SettlementAddress = val
-}
-
 // SetSettlementCurrency sets the value of SettlementCurrency.
 func (s *MerchantSettingsBody) SetSettlementCurrency(val OptString) {
 	s.SettlementCurrency = val
+}
+
+// SetSettlementDestinationID sets the value of SettlementDestinationID.
+func (s *MerchantSettingsBody) SetSettlementDestinationID(val OptString) {
+	s.SettlementDestinationID = val
 }
 
 // SetSettlementSchedule sets the value of SettlementSchedule.
@@ -17916,8 +17917,6 @@ func (s *SettleBody) SetCurrency(val string) {
 
 // Ref: #/components/schemas/Settlement
 type Settlement struct {
-	// Empty: the company's wallet.
-	Address string `json:"address"`
 	// As decimal text.
 	Amount string `json:"amount"`
 	// When it was created, UTC.
@@ -17926,17 +17925,8 @@ type Settlement struct {
 	Currency string `json:"currency"`
 	// Id of the settlement.
 	SettlementID string `json:"settlement_id"`
-	// State of the object.
-	Status SettlementStatus `json:"status"`
-	// Id of the transaction on the chain; empty until there is one.
-	TxHash string `json:"tx_hash"`
-	// When it last changed, UTC.
-	Updated time.Time `json:"updated"`
-}
-
-// GetAddress returns the value of Address.
-func (s *Settlement) GetAddress() string {
-	return s.Address
+	// Of the withdrawal that takes it to the company's destination. Empty: it is in the balance.
+	WithdrawalID string `json:"withdrawal_id"`
 }
 
 // GetAmount returns the value of Amount.
@@ -17959,24 +17949,9 @@ func (s *Settlement) GetSettlementID() string {
 	return s.SettlementID
 }
 
-// GetStatus returns the value of Status.
-func (s *Settlement) GetStatus() SettlementStatus {
-	return s.Status
-}
-
-// GetTxHash returns the value of TxHash.
-func (s *Settlement) GetTxHash() string {
-	return s.TxHash
-}
-
-// GetUpdated returns the value of Updated.
-func (s *Settlement) GetUpdated() time.Time {
-	return s.Updated
-}
-
-// SetAddress sets the value of Address.
-func (s *Settlement) SetAddress(val string) {
-	s.Address = val
+// GetWithdrawalID returns the value of WithdrawalID.
+func (s *Settlement) GetWithdrawalID() string {
+	return s.WithdrawalID
 }
 
 // SetAmount sets the value of Amount.
@@ -17999,19 +17974,9 @@ func (s *Settlement) SetSettlementID(val string) {
 	s.SettlementID = val
 }
 
-// SetStatus sets the value of Status.
-func (s *Settlement) SetStatus(val SettlementStatus) {
-	s.Status = val
-}
-
-// SetTxHash sets the value of TxHash.
-func (s *Settlement) SetTxHash(val string) {
-	s.TxHash = val
-}
-
-// SetUpdated sets the value of Updated.
-func (s *Settlement) SetUpdated(val time.Time) {
-	s.Updated = val
+// SetWithdrawalID sets the value of WithdrawalID.
+func (s *Settlement) SetWithdrawalID(val string) {
+	s.WithdrawalID = val
 }
 
 // Ref: #/components/schemas/SettlementPage
@@ -18040,48 +18005,6 @@ func (s *SettlementPage) SetData(val []Settlement) {
 // SetMeta sets the value of Meta.
 func (s *SettlementPage) SetMeta(val Meta) {
 	s.Meta = val
-}
-
-// State of the object.
-type SettlementStatus string
-
-const (
-	SettlementStatusProcessing SettlementStatus = "processing"
-	SettlementStatusCompleted  SettlementStatus = "completed"
-)
-
-// AllValues returns all SettlementStatus values.
-func (SettlementStatus) AllValues() []SettlementStatus {
-	return []SettlementStatus{
-		SettlementStatusProcessing,
-		SettlementStatusCompleted,
-	}
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (s SettlementStatus) MarshalText() ([]byte, error) {
-	switch s {
-	case SettlementStatusProcessing:
-		return []byte(s), nil
-	case SettlementStatusCompleted:
-		return []byte(s), nil
-	default:
-		return nil, errors.Errorf("invalid value: %q", s)
-	}
-}
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (s *SettlementStatus) UnmarshalText(data []byte) error {
-	switch SettlementStatus(data) {
-	case SettlementStatusProcessing:
-		*s = SettlementStatusProcessing
-		return nil
-	case SettlementStatusCompleted:
-		*s = SettlementStatusCompleted
-		return nil
-	default:
-		return errors.Errorf("invalid value: %q", data)
-	}
 }
 
 // Ref: #/components/schemas/Succeeded

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -86,14 +87,10 @@ func TestAClaimFromPriceToCancellation(t *testing.T) {
 			create(422, "amount_too_small", "/amount", oneClaim("0.01")),
 			create(422, "redirect_uri_invalid", "/return_url", oneClaim(`1,"return_url":"https://elsewhere.example/"`)),
 			create(409, "payer_deleted", "", strings.Replace(oneClaim("1"), "order-7", gone, 1)),
-			refusal{422, "address_invalid", "/settlement_address", "POST", "/api/merchant/settings", `{"settlement_address":"nowhere"}`, ""},
 		)
 
 		claim, _ := ask[members](b, "POST", claimPath+"/create", oneClaim("100000"))
 		id := claim["claim_id"].(string)
-		own := "bcrt1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qzf4jry"
-		b.set("UPDATE chain_addresses SET address = '" + own + "' WHERE object_id = '" + id + "'")
-		b.refuses(refusal{422, "address_of_service", "/settlement_address", "POST", "/api/merchant/settings", `{"settlement_address":"` + own + `"}`, ""})
 		ref, at := `{"claim_id":"`+id+`"}`, claimPath+"/status?claim_id="+id
 		if got, text := ask[members](b, "GET", at, ""); got["status"] != "awaiting_payment" || got["due_amount"] != "100000.00" || got["quote"].(members)["quote_id"] != claim["quote_id"] {
 			t.Errorf("%s", text)
@@ -169,17 +166,18 @@ func TestAClaimIsRefundedOnce(t *testing.T) {
 	})
 }
 
-// What claims have brought is settled once, to the wallet or to an address that is worth a payout.
+// What claims have brought is settled once: to the balance, and on to a destination of the company's own, as a withdrawal that is
+// asked all that withdrawals are. A key can enter no address.
 func TestClaimsAreSettled(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newWhole(t, d)
-		const path = "/api/merchant/settlements"
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := openTill(t, d)
+		const path, settings = "/api/merchant/settlements", "/api/merchant/settings"
 		settle := func(currency, amount string) string { return `{"currency":"` + currency + `"` + amount + `}` }
 		refused := func(status int, code, pointer, body string) refusal {
 			return refusal{status, code, pointer, "POST", path, body, ""}
 		}
 		b.bring(ledger.MerchantPayable, "", money.New(money.USD, 99_00))
-		b.bring(ledger.MerchantPayable, "", money.New(money.BTC, 20_000))
+		b.bring(ledger.MerchantPayable, "", money.New(money.BTC, 60_000))
 		b.refuses(
 			refused(422, "amount_not_positive", "/amount", settle("USD", `,"amount":0`)),
 			refused(422, "amount_precision", "/amount", settle("USD", `,"amount":1.001`)),
@@ -187,23 +185,82 @@ func TestClaimsAreSettled(t *testing.T) {
 			refused(409, "insufficient_balance", "", settle("USD", `,"amount":99.01`)),
 			refused(409, "insufficient_balance", "", settle("EUR", "")),
 		)
+		to := func(destination string) string { return `{"settlement_destination_id":"` + destination + `"}` }
+		b.take.CoolDown = 24 * time.Hour
+		fresh := b.add("Fresh", "BTC", `{"address":"`+btcAddress+`"}`)
+		b.refuses(
+			refusal{422, "unknown_field", "/settlement_address", "POST", settings, `{"settlement_address":"` + btcAddress + `"}`, ""},
+			refusal{404, "not_found", "/settlement_destination_id", "POST", settings, to(btcAddress), ""},
+		)
+		if got, text := ask[members](b.bench, "POST", settings, `{"settlement_destination_id":"`+fresh+`","settlement_schedule":"daily","support_email":""}`); got["settlement_destination_id"] != fresh {
+			t.Errorf("%s", text)
+		}
+
+		// The destination takes bitcoin: all else stays in the balance.
 		for _, c := range []struct{ given, amount string }{{`,"amount":9`, "9.00"}, {"", "90.00"}} { // a part, then all that is left
-			if got, text := ask[members](b, "POST", path, settle("USD", c.given)); got["status"] != "completed" || got["amount"] != c.amount || got["address"] != "" {
+			if got, text := ask[members](b.bench, "POST", path, settle("USD", c.given)); got["amount"] != c.amount || got["withdrawal_id"] != "" {
 				t.Errorf("%s", text)
 			}
 		}
 		b.refuses(refused(409, "insufficient_balance", "", settle("USD", "")))
-
-		settings, text := ask[members](b, "POST", "/api/merchant/settings", `{"settlement_address":"`+btcAddress+`","support_email":""}`)
-		if settings["settlement_address"] != btcAddress || settings["support_email"] != "" {
-			t.Errorf("%s", text)
+		due := func(want int64) {
+			t.Helper()
+			if err := b.server.Claim.SettleDue(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			if n := b.count("SELECT COUNT(*) FROM settlements"); n != want {
+				t.Errorf("%d settlements, want %d", n, want)
+			}
 		}
+		b.refuses(refused(409, "destination_cooling", "", settle("BTC", "")))
+		due(2)
+		clock.Advance(24 * time.Hour)
 		b.refuses(refused(422, "amount_too_small", "/amount", settle("BTC", `,"amount":0.00009999`)))
-		if got, text := ask[members](b, "POST", path, settle("BTC", "")); got["status"] != "processing" || got["amount"] != "0.00020000" || got["address"] != btcAddress {
+		b.take.VerifiedOnly = true
+		b.refuses(refused(403, "kyc_required", "", settle("BTC", "")))
+		due(2)
+		b.take.VerifiedOnly = false
+
+		// Above the company's limit it waits for two members; above the house's, for two operators.
+		b.hire("second@acme.example")
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			return b.server.Payroll.SetLimit(ctx, tx, b.owner, money.New(money.USD, 12_50))
+		})
+		takes := func(amount, state string) {
+			t.Helper()
+			got, text := ask[members](b.bench, "POST", path, settle("BTC", amount))
+			b.look()
+			clock.Advance(time.Second) // so that the limit counts them in this order
+			if id, _ := got["withdrawal_id"].(string); id == "" || b.status(id) != state {
+				t.Errorf("%s, want it %s", text, state)
+			}
+		}
+		b.take.Released = func(_ context.Context, _ *db.Tx, _, _ string, amount money.Amount) (bool, error) { return amount.Units() < 12_000, nil }
+		takes(`,"amount":0.0001`, "processing ")
+		takes(`,"amount":0.00012`, "on_hold release_review")
+		takes(`,"amount":0.00011`, "awaiting_approval approval_required")
+		clock.Advance(24 * time.Hour)
+		due(6) // with what is left, by the schedule
+		if n := b.count("SELECT COUNT(*) FROM settlements s JOIN withdrawals w ON w.withdrawal_id = s.withdrawal_id WHERE w.amount = 27000 AND w.created_by = ''"); n != 1 {
+			t.Error("the schedule took nothing out")
+		}
+		b.look()
+		if n := b.count("SELECT COUNT(*) FROM withdrawals WHERE amount = 27000 AND status = 'awaiting_approval'"); n != 1 {
+			t.Error("what the schedule took out did not wait")
+		}
+
+		// When the destination is gone, it stays in the balance.
+		b.write(func(ctx context.Context, tx *db.Tx) error { return b.take.RemoveDestination(ctx, tx, b.owner, fresh) })
+		b.look()
+		b.bring(ledger.MerchantPayable, "", money.New(money.BTC, 10_000))
+		if got, text := ask[members](b.bench, "POST", path, settle("BTC", "")); got["amount"] != "0.00010000" || got["withdrawal_id"] != "" {
 			t.Errorf("%s", text)
 		}
-		if all, text := ask[members](b, "GET", path, ""); len(all["data"].([]any)) != 3 {
+		if all, text := ask[members](b.bench, "GET", path, ""); len(all["data"].([]any)) != 7 {
 			t.Errorf("%s", text)
+		}
+		if got := b.balance(money.BTC); got != 60_000-10_000+10_000 {
+			t.Errorf("the balance has %d", got)
 		}
 		b.checkBooks()
 	})
@@ -217,7 +274,7 @@ func (b *bench) bring(code ledger.Code, dim string, a money.Amount) {
 		from = ledger.FXPosition
 	}
 	b.write(func(_ context.Context, tx *db.Tx) error {
-		return ledger.Post(tx, ledger.Journal{CompanyID: b.company, SourceType: "claim", SourceID: string(code) + string(a.Asset()), Purpose: "credit",
+		return ledger.Post(tx, ledger.Journal{CompanyID: b.company, SourceType: "claim", SourceID: string(code) + string(a.Asset()) + a.String(), Purpose: "credit",
 			Lines: []ledger.Line{ledger.Debit(from, "", a), ledger.Credit(code, dim, a)}})
 	})
 }

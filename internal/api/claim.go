@@ -136,13 +136,10 @@ type (
 
 	settlement struct {
 		SettlementID string `json:"settlement_id"`
-		Status       string `json:"status" enum:"processing,completed"`
 		Currency     string `json:"currency"`
 		Amount       string `json:"amount" doc:"As decimal text." example:"0.00198000"`
-		Address      string `json:"address" doc:"Empty: the company's wallet."`
-		TxHash       string `json:"tx_hash"`
+		WithdrawalID string `json:"withdrawal_id" doc:"Of the withdrawal that takes it to the company's destination. Empty: it is in the balance."`
 		Created      Time   `json:"created"`
-		Updated      Time   `json:"updated"`
 	}
 
 	settlementList struct {
@@ -169,7 +166,7 @@ type (
 		LateGraceSeconds   *int64   `json:"late_grace_seconds,omitempty" minimum:"0" maximum:"120"`
 		SettlementCurrency *string  `json:"settlement_currency,omitempty" maxLength:"10" doc:"BTC, or empty: each claim's own currency."`
 		SettlementSchedule *string  `json:"settlement_schedule,omitempty" enum:"manual,daily,weekly"`
-		SettlementAddress  *string  `json:"settlement_address,omitempty" maxLength:"100" doc:"Where the merchant's bitcoin is paid to; empty is the company's wallet."`
+		SettlementTo       *string  `json:"settlement_destination_id,omitempty" maxLength:"64" doc:"A destination of the company's own, where what is settled in its currency goes on to; empty leaves it in the balance."`
 		SupportEmail       *string  `json:"support_email,omitempty" maxLength:"254" doc:"Whom payers may write to, as the checkout shows it; empty for nobody."`
 		Origins            []string `json:"origins,omitempty" maxItems:"10"`
 	}
@@ -182,7 +179,7 @@ type (
 		LateGraceSeconds   int64    `json:"late_grace_seconds"`
 		SettlementCurrency string   `json:"settlement_currency" doc:"BTC, or empty: each claim's own currency."`
 		SettlementSchedule string   `json:"settlement_schedule" enum:"manual,daily,weekly"`
-		SettlementAddress  string   `json:"settlement_address" doc:"Empty is the company's wallet."`
+		SettlementTo       string   `json:"settlement_destination_id" doc:"Empty: what is settled stays in the balance."`
 		SupportEmail       string   `json:"support_email" doc:"Whom payers may write to, as the checkout shows it; empty for nobody."`
 		Origins            []string `json:"origins"`
 	}
@@ -304,8 +301,7 @@ func settleClaims(ctx context.Context, tx *db.Tx, c *call, in *settleInput) (*se
 
 func showSettlement(x claim.Settlement) settlement {
 	return settlement{
-		SettlementID: x.ID, Status: string(x.State), Currency: string(x.Amount.Asset()), Amount: x.Amount.String(), Address: x.Address,
-		TxHash: x.TxHash, Created: Time(x.CreatedAt), Updated: Time(x.UpdatedAt),
+		SettlementID: x.ID, Currency: string(x.Amount.Asset()), Amount: x.Amount.String(), WithdrawalID: x.WithdrawalID, Created: Time(x.CreatedAt),
 	}
 }
 
@@ -333,7 +329,7 @@ func changeMerchantSettings(ctx context.Context, tx *db.Tx, c *call, in *merchan
 	b := &in.Body
 	s, err := c.Claim.ChangeSettings(ctx, tx, c.by, c.company, claim.Change{
 		ToleranceBps: b.ToleranceBps, Confirmations: b.Confirmations, GraceSeconds: b.LateGraceSeconds, Late: b.LatePolicy,
-		SettleIn: b.SettlementCurrency, Schedule: b.SettlementSchedule, PayoutAddress: b.SettlementAddress, SupportEmail: b.SupportEmail,
+		SettleIn: b.SettlementCurrency, Schedule: b.SettlementSchedule, DestinationID: b.SettlementTo, SupportEmail: b.SupportEmail,
 		Origins: b.Origins,
 	})
 	if err != nil {
@@ -345,7 +341,7 @@ func changeMerchantSettings(ctx context.Context, tx *db.Tx, c *call, in *merchan
 func showSettings(s claim.Settings) *merchantSettings {
 	return &merchantSettings{
 		CompanyID: s.CompanyID, ToleranceBps: s.ToleranceBps, Confirmations: s.Confirmations, LatePolicy: string(s.Late), LateGraceSeconds: s.GraceSeconds,
-		SettlementCurrency: string(s.SettleIn), SettlementSchedule: string(s.Schedule), SettlementAddress: s.PayoutAddress, SupportEmail: s.SupportEmail,
+		SettlementCurrency: string(s.SettleIn), SettlementSchedule: string(s.Schedule), SettlementTo: s.DestinationID, SupportEmail: s.SupportEmail,
 		Origins: append([]string{}, s.Origins...),
 	}
 }

@@ -107,7 +107,8 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *bench {
 		pool := chain.NewPool(d, "regtest", paper{})
 		own.Payroll = &payroll.Service{Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, FX: fx.Desk{Open: true}}
 		own.Claim = &claim.Service{Pool: pool, ChainName: "regtest", Network: "regtest", Validity: 15 * time.Minute, BaseURL: "https://pay.example.com"}
-		own.Withdrawal = &withdrawal.Service{Setup: distribution.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}}
+		own.Claim.Withdrawals = &withdrawal.Service{Setup: distribution.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}}
+		own.Withdrawal = own.Claim.Withdrawals
 		if change != nil {
 			change(own)
 		}

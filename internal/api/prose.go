@@ -109,7 +109,7 @@ var abouts = map[string]string{
 	"refresh-claim-quote":           "A quote that is still active is answered as it is; an expired one is replaced at the present rate, for what is still due, at the same address. Money that came late is taken first, at the present rate; when it is enough, the claim is paid and its last quote is answered.",
 	"cancel-claim":                  "Possible while nothing has come. The address stays watched, and what still comes is kept for the payer.",
 	"refund-claim":                  "Where more came than was due, the payer is offered the excess. Where a claim was not paid in time or in full, this decides that all of it goes back. Give the payer the `refund_url`: there they name an address, once. Another offer ends one that was not accepted; an offer ends after 90 days, and what is owed stays owed.",
-	"settle-claims":                 "Moves it to the company's wallet at once, where it can fund payrolls; bitcoin is paid to the `settlement_address`, where the merchant settings name one.",
+	"settle-claims":                 "Moves it to the company's balance at once, where it can fund payrolls. Where the merchant settings name a destination (`settlement_destination_id`) of that currency, a withdrawal takes it on there: with its cool-down, the company's limit and everything else that is asked of withdrawals.",
 	"change-merchant-settings":      "Members that are absent stay as they are. A change holds for claims made after it.",
 	"get-contract":                  "OpenAPI 3.1.",
 }

@@ -157,7 +157,7 @@ var words = map[string]word{
 	"settlement_currency":              {"What the merchant gets.", `"BTC"`},
 	"settlement_schedule":              {"When the merchant's money is paid out by itself.", `"manual"`},
 	"support_email":                    {"Whom payers may write to.", `"help@shop.example"`},
-	"settlement_address":               {"Where the merchant's bitcoin is paid to.", `""`},
+	"settlement_destination_id":        {"The company's destination that settlements go on to.", `""`},
 	"origins":                          {"Where the checkout may be embedded and may lead back to: https:// and a host.", `["https://shop.example"]`},
 	"first_seen":                       {"When it was first seen, UTC.", ``},
 	"balance":                          {"Money that can be used now, in whole units of its currency.", `250.00`},

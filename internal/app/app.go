@@ -204,12 +204,13 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 		Validity: s.cfg.ClaimValidity, PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims),
 	}
 	take := &withdrawal.Service{Setup: s.setup(), CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production}
+	claims.Withdrawals = take
 	limit, err := s.cfg.releaseLimit()
 	if err != nil {
 		return err
 	}
 	s.operators = &operator.Service{Sealer: s.sealer, Payroll: pay, Limit: limit}
-	pay.Released, take.Released = s.operators.Released, s.operators.Released
+	pay.Released, take.Released, claims.Released = s.operators.Released, s.operators.Released, s.operators.Released
 	if s.lightning, err = s.cfg.lightning(); err != nil {
 		return err
 	}

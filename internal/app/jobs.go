@@ -41,8 +41,7 @@ import (
 //	quote: a claim's price has ended quote.expired       claim: follow
 //	claim: waits for confirmations   claim.monitor       claim: follow, or give up
 //	claim: a refund is accepted      claim.refund        claim: screen the address, queue an output
-//	claim: an address is entered     claim.screen        claim: look for it on the sanctions lists
-//	claim: a settlement to pay out   claim.settle        claim: screen the address, queue an output
+//	(none: an old settlement)        claim.settle        claim: give the balance what was to be paid to an address
 //	webhook: an endpoint stopped     webhook.clear       webhook: cancel or delete what it left
 //	webhook: a range to send again   webhook.replay      webhook: add it to the queue
 //	payroll: received                payroll.release     payroll: release, which queues outputs; payout pays them at once or
@@ -53,7 +52,7 @@ import (
 //	payout: sent, but unconfirmed    payout.nudge        payout: look again, raise the fee
 //	chain: our transaction changed   chain.tx            payout: confirm
 //	chain: others spent our coin     chain.stranger      payout: stop everything
-//	payout: an output's state moved  payout.changed      payroll: settle; claim: refunds and settlements; withdrawal
+//	payout: an output's state moved  payout.changed      payroll: settle; claim: refunds; withdrawal
 //	kyc: a case is complete          kyc.submit          kyc: give it to the provider
 //	kyc: a case may have moved       kyc.check           kyc: ask the provider
 //	distribution: all is allocated   recipient.activate  recipient
@@ -75,8 +74,7 @@ func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look 
 		quote.JobExpired:      {All: claims.QuoteExpired},
 		claim.JobMonitor:      {All: claims.Monitor},
 		claim.JobRefund:       {Tx: claims.Send},
-		claim.JobScreen:       {Tx: claims.ScreenAddress},
-		claim.JobSettle:       {Tx: claims.SendSettlement},
+		claim.JobSettle:       {Tx: claim.KeepSettlement},
 		delivery.JobClear:     {Tx: delivery.Clear},
 		delivery.JobReplay:    {Tx: delivery.HandleReplay},
 		payroll.JobRelease:    {Tx: out[0].Released(pay.Release)},

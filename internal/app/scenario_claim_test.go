@@ -236,11 +236,7 @@ func merchantSettings(d *door) {
 		d.Errorf("a merchant begins with %v", v)
 	}
 	d.refused(422, "invalid_parameter", "POST", path, `{"confirmations":3}`)
-	d.refused(422, "address_invalid", "POST", path, `{"settlement_address":"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}`)
-	own := d.claimOf("100.00")["funding_details"].(map[string]any)["address"].(string)
-	d.refused(422, "address_of_service", "POST", path, `{"settlement_address":"`+own+`"}`)
-	d.refused(422, "address_of_service", "POST", path, `{"settlement_address":"`+strings.ToUpper(own)+`"}`)
-	d.refused(422, "invalid_parameter", "POST", path, `{"origins":["https://shop.example/path"]}`)
+	d.refused(422, "unknown_field", "POST", path, `{"settlement_address":"`+d.s.sim.Home()+`"}`)
 	d.ok("POST", path, `{"tolerance_bps":100,"confirmations":0,"late_policy":"requote","settlement_currency":"BTC","origins":["https://shop.example"]}`)
 	if v := d.ok("POST", path, `{"late_grace_seconds":5}`).read(d); v["confirmations"] != 0.0 || v["late_policy"] != "requote" || v["tolerance_bps"] != 100.0 ||
 		v["late_grace_seconds"] != 5.0 || len(v["origins"].([]any)) != 1 {
@@ -346,7 +342,7 @@ func claimSettled(d *door) {
 	brought, funds := d.merchant(), d.balanceIn(ledger.CompanyFunds, "", "USD").Units()
 	d.refused(409, "insufficient_balance", "POST", path, `{"currency":"USD","amount":999999.00}`)
 	d.refused(422, "amount_precision", "POST", path, `{"currency":"USD","amount":1.001}`)
-	if v := d.ok("POST", path, `{"currency":"USD","amount":1.00}`).read(d); v["status"] != "completed" || v["amount"] != "1.00" || v["address"] != "" {
+	if v := d.ok("POST", path, `{"currency":"USD","amount":1.00}`).read(d); v["amount"] != "1.00" || v["withdrawal_id"] != "" {
 		d.Errorf("%v", v)
 	}
 	d.ok("POST", path, `{"currency":"USD"}`)
@@ -362,19 +358,25 @@ func claimSettled(d *door) {
 		d.Errorf("the statement of what claims brought: %v", lines)
 	}
 
-	// In bitcoin, to an address of the merchant's.
+	// In bitcoin, and on to a destination of the company's own.
+	var own struct {
+		Destinations []struct {
+			ID string `json:"destination_id"`
+		} `json:"destinations"`
+	}
+	d.decode(d.ok("GET", "/api/wallets/destinations", ""), &own)
 	settings := "/api/merchant/settings"
-	d.ok("POST", settings, `{"settlement_currency":"BTC","settlement_address":"`+d.s.sim.Home()+`"}`)
-	defer d.ok("POST", settings, `{"settlement_currency":"","settlement_address":""}`)
+	d.ok("POST", settings, `{"settlement_currency":"BTC","settlement_destination_id":"`+own.Destinations[0].ID+`"}`)
+	defer d.ok("POST", settings, `{"settlement_currency":"","settlement_destination_id":""}`)
 	id = d.claimOf("100.00")["claim_id"].(string)
 	d.payClaim(id, "exact", "")
 	d.claimIs(id, "paid", "none")
 	out := d.ok("POST", path, `{"currency":"BTC","amount":0.0015}`).read(d)
-	if out["status"] != "processing" {
-		d.Errorf("%v", out)
+	if newest := d.ok("GET", path, "").read(d)["data"].([]any)[0].(object); newest["settlement_id"] != out["settlement_id"] {
+		d.Errorf("%v", newest)
 	}
-	eventually(d.T, 60*time.Second, "the address is paid", func() bool {
-		newest := d.ok("GET", path, "").read(d)["data"].([]any)[0].(object)
-		return newest["settlement_id"] == out["settlement_id"] && newest["status"] == "completed" && newest["tx_hash"] != ""
+	eventually(d.T, 60*time.Second, "the destination is paid", func() bool {
+		w := d.ok("GET", "/api/wallets/withdrawals/"+out["withdrawal_id"].(string), "").read(d)
+		return w["status"] == "completed" && w["tx_hash"] != ""
 	})
 }

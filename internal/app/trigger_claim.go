@@ -52,7 +52,7 @@ func offerRefund(ctx context.Context, c *demoClient, made madeClaim) error {
 // settingsOfClaims are the settings that triggers touch.
 type settingsOfClaims struct {
 	Currency string `json:"settlement_currency"`
-	Address  string `json:"settlement_address"`
+	To       string `json:"settlement_destination_id"`
 }
 
 func saveSettings(ctx context.Context, c *demoClient) error {
@@ -63,34 +63,25 @@ func saveSettings(ctx context.Context, c *demoClient) error {
 	return c.post(ctx, "/api/merchant/settings", now, nil)
 }
 
-// settle settles what a claim brought: to the company's wallet, or in bitcoin to an address, where the settlement ends when the
-// payout is confirmed.
-func settle(toAddress bool) func(context.Context, *demoClient) error {
-	return func(ctx context.Context, c *demoClient) (err error) {
-		var before settingsOfClaims
-		if err := c.get(ctx, "/api/merchant/settings", &before); err != nil {
-			return err
-		}
-		to := settingsOfClaims{Currency: string(money.BTC)}
-		if toAddress {
-			if to.Address, err = newAddress(); err != nil {
-				return err
-			}
-		}
-		if err := c.post(ctx, "/api/merchant/settings", to, nil); err != nil {
-			return err
-		}
-		defer func() { // also when it took too long
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-			defer cancel()
-			err = errors.Join(err, c.post(ctx, "/api/merchant/settings", before, nil))
-		}()
-		return claimThen(payClaim, func(ctx context.Context, c *demoClient, _ madeClaim) error {
-			return once(ctx, func() error {
-				return c.post(ctx, "/api/merchant/settlements", map[string]string{"currency": string(money.BTC)}, nil)
-			}, "insufficient_balance", "amount_too_small")
-		})(ctx, c)
+// settle settles what a claim brought, in bitcoin.
+func settle(ctx context.Context, c *demoClient) (err error) {
+	var before settingsOfClaims
+	if err := c.get(ctx, "/api/merchant/settings", &before); err != nil {
+		return err
 	}
+	if err := c.post(ctx, "/api/merchant/settings", settingsOfClaims{Currency: string(money.BTC)}, nil); err != nil {
+		return err
+	}
+	defer func() { // also when it took too long
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		err = errors.Join(err, c.post(ctx, "/api/merchant/settings", before, nil))
+	}()
+	return claimThen(payClaim, func(ctx context.Context, c *demoClient, _ madeClaim) error {
+		return once(ctx, func() error {
+			return c.post(ctx, "/api/merchant/settlements", map[string]string{"currency": string(money.BTC)}, nil)
+		}, "insufficient_balance", "amount_too_small")
+	})(ctx, c)
 }
 
 func outliveClaim(ctx context.Context, c *demoClient, made madeClaim) error {

@@ -35,6 +35,7 @@ import (
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 // State is the public status of a claim.
@@ -78,8 +79,7 @@ const (
 const (
 	JobMonitor = "claim.monitor" // a claim that still confirms: look whether it ever will; payload [Named]
 	JobRefund  = "claim.refund"  // a refund was accepted: send it
-	JobScreen  = "claim.screen"  // an address for settlements was entered: look for it on the sanctions lists
-	JobSettle  = "claim.settle"  // a settlement is to be paid to an address: send it
+	JobSettle  = "claim.settle"  // a settlement was to be paid to an address: keep it, see KeepSettlement
 )
 
 // Named is the payload of a job about a claim.
@@ -183,6 +183,10 @@ type Service struct {
 	// Screen says that money may not go to an address, for a subject of the company: it is on a sanctions list. Nil holds
 	// nothing.
 	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (held bool, err error)
+	// Released says whether an amount may leave without two operators, or has them. Nil: everything may.
+	Released func(ctx context.Context, tx *db.Tx, companyID, refundID string, amount money.Amount) (bool, error)
+	// Withdrawals take settlements on to the company's destinations.
+	Withdrawals *withdrawal.Service
 	// Watched refuses while the chain goes unwatched, and with it every new price: a payment would not be seen in time.
 	// Nil refuses nothing.
 	Watched func(ctx context.Context, tx *db.Tx) error

@@ -16,11 +16,10 @@ const (
 	EventStatus  = "claim.status_update"
 	EventPayment = "user.payment_status_update"
 
-	EventRefund           = "refund.created"
-	EventRefundStatus     = "refund.status_update"
-	EventSettlement       = "settlement.created"
-	EventSettlementStatus = "settlement.status_update"
-	EventSettings         = "merchant.settings_update"
+	EventRefund       = "refund.created"
+	EventRefundStatus = "refund.status_update"
+	EventSettlement   = "settlement.created"
+	EventSettings     = "merchant.settings_update"
 )
 
 // eventData is what every event of a claim tells. Figures are text, as in the answers of the interface.
@@ -146,18 +145,15 @@ func (r *Refund) emit(tx *db.Tx, name string, from RefundState) error {
 	}{r.ID, r.ClaimID, r.CompanyID, r.State, from, r.Amount.Asset(), r.Amount.String(), r.TxHash, r.ExpiresAt.UTC().Format(time.RFC3339)}})
 }
 
-// emit tells the merchant where a settlement stands.
-func (x *Settlement) emit(tx *db.Tx, name string, from SettlementState) error {
-	return webhook.Emit(tx, webhook.Event{CompanyID: x.CompanyID, Name: name, ObjectID: x.ID, Sequence: x.Version, Data: struct {
-		SettlementID   string          `json:"settlement_id"`
-		CompanyID      string          `json:"company_id"`
-		Status         SettlementState `json:"status"`
-		PreviousStatus SettlementState `json:"previous_status,omitempty"`
-		Currency       money.Asset     `json:"currency"`
-		Amount         string          `json:"amount"`
-		Address        string          `json:"address"` // "" is the company's wallet
-		TxHash         string          `json:"tx_hash"`
-	}{x.ID, x.CompanyID, x.State, from, x.Amount.Asset(), x.Amount.String(), x.Address, x.TxHash}})
+// emit tells the merchant what was settled. Where it goes on to a destination, the events of the withdrawal tell how.
+func (x *Settlement) emit(tx *db.Tx) error {
+	return webhook.Emit(tx, webhook.Event{CompanyID: x.CompanyID, Name: EventSettlement, ObjectID: x.ID, Sequence: 1, Data: struct {
+		SettlementID string      `json:"settlement_id"`
+		CompanyID    string      `json:"company_id"`
+		Currency     money.Asset `json:"currency"`
+		Amount       string      `json:"amount"`
+		WithdrawalID string      `json:"withdrawal_id"` // "" where it stays in the balance
+	}{x.ID, x.CompanyID, x.Amount.Asset(), x.Amount.String(), x.WithdrawalID}})
 }
 
 // emit tells the company what its settings are now, in the words of their answer.
@@ -170,11 +166,11 @@ func (s *Settings) emit(tx *db.Tx) error {
 		GraceSeconds  int64       `json:"late_grace_seconds"`
 		SettleIn      money.Asset `json:"settlement_currency"`
 		Schedule      Schedule    `json:"settlement_schedule"`
-		PayoutAddress string      `json:"settlement_address"`
+		DestinationID string      `json:"settlement_destination_id"`
 		SupportEmail  string      `json:"support_email"`
 		Origins       []string    `json:"origins"`
 	}{
-		s.CompanyID, s.ToleranceBps, s.Confirmations, s.Late, s.GraceSeconds, s.SettleIn, s.Schedule, s.PayoutAddress, s.SupportEmail,
+		s.CompanyID, s.ToleranceBps, s.Confirmations, s.Late, s.GraceSeconds, s.SettleIn, s.Schedule, s.DestinationID, s.SupportEmail,
 		append([]string{}, s.Origins...),
 	}})
 }

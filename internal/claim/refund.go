@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
@@ -74,6 +75,8 @@ type Refund struct {
 	TxHash                 string
 	Version                int64
 	ExpiresAt, CreatedAt   time.Time
+	Withheld               bool // accepted, and above what leaves without two operators
+	Since                  time.Time
 
 	digest   string
 	outputID string
@@ -269,7 +272,23 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
 		return nil
 	}
-	r.outputID = tx.NewID("out")
+	if s.Released != nil {
+		may, err := s.Released(ctx, tx, r.CompanyID, r.ID, net)
+		if err != nil {
+			return err
+		}
+		if !may {
+			if !r.Withheld {
+				r.Withheld = true
+				if err := r.move(ctx, tx, RefundAccepted); err != nil {
+					return err
+				}
+			}
+			job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
+			return nil
+		}
+	}
+	r.Withheld, r.outputID = false, tx.NewID("out")
 	if err := r.move(ctx, tx, RefundAccepted); err != nil {
 		return err
 	}
@@ -286,6 +305,24 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return payout.Add(tx, []payout.Output{{
 		CompanyID: r.CompanyID, ID: r.outputID, PayrollID: c.ID, PaymentID: r.ID, Rail: payout.RailBitcoin, Amount: net, Input: r.Amount, Address: r.Address,
 	}})
+}
+
+// IsRefund says that an id is a refund's.
+func IsRefund(id string) bool { return strings.HasPrefix(id, "ref_") }
+
+// AwaitsRelease says whether a refund waits for two operators.
+func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, refundID string) (bool, error) {
+	claimID, err := withheld(ctx, tx, companyID, refundID)
+	return claimID != "", err
+}
+
+// Again has a refund that waits for two operators looked at now.
+func Again(ctx context.Context, tx *db.Tx, companyID, refundID string) error {
+	claimID, err := withheld(ctx, tx, companyID, refundID)
+	if err == nil && claimID != "" {
+		job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobRefund, Payload: refundPayload{claimID, refundID}})
+	}
+	return err
 }
 
 // payableTo checks an address that money shall leave to: one of the network, and not one of the service's own.
@@ -314,14 +351,14 @@ func (s *Service) Refunds(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return refunds(ctx, tx, c)
 }
 
-// PayoutChanged looks what became of the payouts of a claim's refunds, or of a settlement (job payout.changed).
+// PayoutChanged looks what became of the payouts of a claim's refunds (job payout.changed).
 func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in payout.Changed
 	if err := j.Decode(&in); err != nil {
 		return err
 	}
 	if isSettlement(in.PayrollID) {
-		return followSettlement(ctx, tx, j.CompanyID, in.PayrollID)
+		return nil // it was sent when settlements were; the payout tells where it stands
 	}
 	c, err := take(ctx, tx, j.CompanyID, in.PayrollID)
 	if err != nil {

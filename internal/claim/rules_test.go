@@ -73,8 +73,8 @@ func (x *till) payouts(t *testing.T, c chain.Source) {
 	table := engine.Jobs()
 	maps.Copy(table, job.Table{
 		chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {All: x.claims.Follow}, quote.JobExpired: {All: x.claims.QuoteExpired},
-		claim.JobMonitor: {All: x.claims.Monitor}, claim.JobRefund: {Tx: x.claims.Send}, claim.JobScreen: {Tx: x.claims.ScreenAddress},
-		claim.JobSettle: {Tx: x.claims.SendSettlement}, payout.JobChanged: {Tx: x.claims.PayoutChanged},
+		claim.JobMonitor: {All: x.claims.Monitor}, claim.JobRefund: {Tx: x.claims.Send},
+		payout.JobChanged: {Tx: x.claims.PayoutChanged},
 	})
 	x.jobs = job.NewRunner(x.d, table, nil, log)
 }
@@ -121,8 +121,8 @@ func TestSettlementsKeepTheirSchedule(t *testing.T) {
 				due(0, "by hand, as it is at first")
 				till.settings(t, claim.Change{Schedule: &schedule})
 				due(1, "at once when it is chosen")
-				if x := till.settlements(t)[0]; x.Amount != money.New(money.USD, 99_00) || x.State != claim.Completed {
-					t.Errorf("settled %s %s, %s", x.Amount, x.Amount.Asset(), x.State)
+				if x := till.settlements(t)[0]; x.Amount != money.New(money.USD, 99_00) || x.WithdrawalID != "" {
+					t.Errorf("settled %s %s, %s", x.Amount, x.Amount.Asset(), x.WithdrawalID)
 				}
 				sell()
 				due(1, "its time has not come")
@@ -194,54 +194,59 @@ func TestARefundThatTheChainTakesBack(t *testing.T) {
 	})
 }
 
-// While an address is on a sanctions list, neither a refund nor a settlement goes there; both go once somebody has cleared it.
+// While an address is on a sanctions list no refund goes there, and above the house's limit none goes without two operators.
 func TestMoneyThatSomebodyHasToLookAtWaits(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		world := sim.New(d)
 		till := newTill(t, d, clock, simLab{world})
 		till.payouts(t, world)
 		to := world.Home()
-		var held atomic.Bool
-		var asked atomic.Int64
+		var held, released atomic.Bool
 		held.Store(true)
 		till.claims.Screen = func(_ context.Context, _ *db.Tx, companyID, _, address string) (bool, error) {
-			asked.Add(1)
 			if companyID != till.company || address != to {
 				t.Errorf("asked about %s of %s", address, companyID)
 			}
 			return held.Load(), nil
 		}
+		till.claims.Released = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return released.Load(), nil }
 		inBTC := "BTC"
-		till.settings(t, claim.Change{SettleIn: &inBTC, PayoutAddress: &to})
+		till.settings(t, claim.Change{SettleIn: &inBTC})
 		till.settle(t)
-		if asked.Load() != 1 {
-			t.Errorf("the address was looked for %d times when it was entered, want once", asked.Load())
-		}
 		s := till.open(t)
 		s.pay(full + 50_000)
 		s.mine(6)
 		s.is(claim.Paid)
 		s.refund(to)
-		till.write(t, func(ctx context.Context, tx *db.Tx) error {
-			_, err := till.claims.Settle(ctx, tx, till.by, "", "BTC", "")
-			return err
-		})
-		for range 3 {
-			s.after(10 * time.Minute)
+		waits := func(withheld bool) (r claim.Refund) {
+			t.Helper()
+			for range 3 {
+				s.after(10 * time.Minute)
+				s.mine(6)
+			}
+			if r = s.refundIs(claim.RefundAccepted, 0); r.TxHash != "" || r.Withheld != withheld {
+				t.Errorf("the refund went out in %q, or withheld: %t", r.TxHash, r.Withheld)
+			}
+			till.write(t, func(ctx context.Context, tx *db.Tx) error {
+				waiting, err := claim.AwaitsRelease(ctx, tx, till.company, r.ID)
+				if waiting != withheld {
+					t.Errorf("for operators it waits: %t", waiting)
+				}
+				return err
+			})
+			return r
+		}
+		waits(false)
+		held.Store(false)
+		r := waits(true)
+		released.Store(true)
+		till.write(t, func(ctx context.Context, tx *db.Tx) error { return claim.Again(ctx, tx, till.company, r.ID) })
+		for range 2 {
+			s.after(time.Second)
 			s.mine(6)
 		}
-		if r := s.refundIs(claim.RefundAccepted, 0); r.TxHash != "" {
-			t.Errorf("the refund went out in %s", r.TxHash)
-		}
-		if all := till.settlements(t); len(all) != 1 || all[0].State != claim.Processing || all[0].TxHash != "" {
-			t.Errorf("settlements: %+v", all)
-		}
-		held.Store(false)
-		s.after(10 * time.Minute)
-		s.mine(6)
-		s.refundIs(claim.RefundPaid, 50_000)
-		if all := till.settlements(t); len(all) != 1 || all[0].State != claim.Completed || all[0].TxHash == "" || all[0].Amount.Units() != 198_000 {
-			t.Errorf("settlements: %+v", all)
+		if r := s.refundIs(claim.RefundPaid, 50_000); r.Withheld {
+			t.Error("still withheld")
 		}
 		if left := s.balance(ledger.RefundPayable, s.id, money.BTC); left != 0 {
 			t.Errorf("%d satoshis are still owed", left)

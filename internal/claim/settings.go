@@ -7,13 +7,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 // Schedule says when a merchant's money is paid out by itself.
@@ -38,7 +36,7 @@ type Settings struct {
 	SettleIn      money.Asset // what the merchant gets: "" each claim's own currency, or BTC
 	Origins       []string    // https://shop.example: where the checkout may be embedded, and may lead back to
 	Schedule      Schedule
-	PayoutAddress string // where the merchant's bitcoin goes; "" is the company's wallet
+	DestinationID string // of the company's own, where what is settled in its currency goes on to; "" leaves it in the balance
 	SupportEmail  string // whom payers may write to, as the checkout shows it; "" for nobody
 	Version       int64  // 0 before the first change
 	UpdatedAt     time.Time
@@ -49,7 +47,7 @@ type Settings struct {
 // Change are the settings that a request gives; nil leaves one alone.
 type Change struct {
 	ToleranceBps, Confirmations, GraceSeconds *int64
-	Late, SettleIn, Schedule, PayoutAddress   *string
+	Late, SettleIn, Schedule, DestinationID   *string
 	SupportEmail                              *string
 	Origins                                   []string // nil leaves them alone
 }
@@ -93,19 +91,14 @@ func (s *Service) ChangeSettings(ctx context.Context, tx *db.Tx, by identity.Pri
 	if err := company.Active(); err != nil {
 		return now, err
 	}
-	if err := now.apply(change, s.Network); err != nil {
+	if err := now.apply(change); err != nil {
 		return now, err
 	}
-	if now.PayoutAddress != "" {
-		ours, err := chain.Ours(ctx, tx, s.ChainName, now.PayoutAddress)
-		if err != nil {
+	if id := change.DestinationID; id != nil && *id != "" {
+		if to, err := withdrawal.DestinationOf(ctx, tx, now.CompanyID, *id); err != nil {
 			return now, err
-		}
-		if ours {
-			return now, errOwnAddress.At("body", "/settlement_address")
-		}
-		if change.PayoutAddress != nil {
-			job.Enqueue(tx, job.New{CompanyID: now.CompanyID, Kind: JobScreen, Payload: screenPayload{now.PayoutAddress}})
+		} else if to.ID == "" {
+			return now, errDestination.At("body", "/settlement_destination_id")
 		}
 	}
 	now.UpdatedAt = tx.Now()
@@ -117,7 +110,7 @@ func (s *Service) ChangeSettings(ctx context.Context, tx *db.Tx, by identity.Pri
 	return now, now.emit(tx)
 }
 
-func (s *Settings) apply(change Change, network string) error {
+func (s *Settings) apply(change Change) error {
 	var list fault.List
 	number := func(member string, to *int64, given *int64, allowed func(int64) bool, message string) {
 		switch {
@@ -135,15 +128,8 @@ func (s *Settings) apply(change Change, network string) error {
 	choose(&list, "late_policy", &s.Late, change.Late, LateManual, LateRequote, LateRefund)
 	choose(&list, "settlement_currency", &s.SettleIn, change.SettleIn, "", money.BTC)
 	choose(&list, "settlement_schedule", &s.Schedule, change.Schedule, Manual, Daily, Weekly)
-	if a := change.PayoutAddress; a != nil {
-		s.PayoutAddress = *a
-		if *a != "" {
-			normal, err := bitcoin.NormalAddress(*a, network)
-			if err != nil {
-				list.Add(errAddress.Code, "/settlement_address", errAddress.Detail)
-			}
-			s.PayoutAddress = normal
-		}
+	if id := change.DestinationID; id != nil {
+		s.DestinationID = *id
 	}
 	if e := change.SupportEmail; e != nil {
 		s.SupportEmail = identity.Email(&list, "/support_email", *e, false) //never:missing_field, it may be empty

@@ -13,42 +13,26 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// What claims bring is the merchant's (2200) until it is settled: moved to the company's wallet, where it can fund pay runs, at
-// once; or, bitcoin alone, paid to the address in the merchant settings:
-//
-//	processing → completed, and back where a reorganisation takes the payout out
-
-// SettlementState is where a settlement stands.
-type SettlementState string
-
-// The states of a settlement.
-const (
-	Processing SettlementState = "processing"
-	Completed  SettlementState = "completed"
-)
-
-// leastSettlement is what a payout to an address is worth its fee from.
-const leastSettlement = 10_000
+// What claims bring is the merchant's (2200) until it is settled: moved to the company's balance, where it can fund pay runs. If the
+// settings name a destination of the company's own for its currency, a withdrawal takes it on there, with all that withdrawals ask.
 
 // What a merchant may be told.
 var (
-	ErrNoBalance = fault.New(fault.Conflict, "insufficient_balance", "Claims have not brought as much as this.")
-	errLeast     = fault.New(fault.Invalid, "amount_too_small", "The amount is below the least that is paid to an address.")
+	ErrNoBalance   = fault.New(fault.Conflict, "insufficient_balance", "Claims have not brought as much as this.")
+	errDestination = fault.New(fault.NotFound, "not_found", "The company has no such destination. They are added on the page /wallets/withdrawals.")
 )
 
 // Settlement is what a merchant took out of what its claims brought.
 type Settlement struct {
-	CompanyID, ID        string
-	State                SettlementState
-	Amount               money.Amount
-	Address              string // "" for the company's wallet
-	TxHash               string
-	Version              int64
-	CreatedAt, UpdatedAt time.Time
+	CompanyID, ID string
+	Amount        money.Amount
+	WithdrawalID  string // that takes it on to a destination, "" where it stays in the balance
+	CreatedAt     time.Time
 
-	outputID string
+	outputID string // of those that were paid to an address, as settlements no longer are
 }
 
 const settlementPrefix = "stl"
@@ -101,48 +85,57 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if amount.IsZero() || amount.Cmp(balance) > 0 {
 		return Settlement{}, ErrNoBalance.Detailf("Claims have brought %s %s that are not settled.", balance, asset)
 	}
-	return s.settle(ctx, tx, settings, amount, "settled by "+by.ID)
+	to, err := s.way(ctx, tx, by, settings, amount)
+	if err != nil {
+		return Settlement{}, err
+	}
+	return s.settle(ctx, tx, by, amount, to)
 }
 
-// settle moves an amount to where the settings say.
-func (s *Service) settle(ctx context.Context, tx *db.Tx, settings Settings, amount money.Amount, reason string) (Settlement, error) {
-	x := Settlement{
-		CompanyID: settings.CompanyID, ID: tx.NewID(settlementPrefix), State: Completed, Amount: amount, Version: 1, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+// way is the destination that a settlement goes on to, "" for none. It refuses what a withdrawal there would be refused.
+func (s *Service) way(ctx context.Context, tx *db.Tx, by identity.Principal, settings Settings, amount money.Amount) (destinationID string, err error) {
+	if settings.DestinationID == "" {
+		return "", nil
 	}
-	to := ledger.Credit(ledger.CompanyFunds, "", amount)
-	if amount.Asset() == money.BTC && settings.PayoutAddress != "" {
-		if amount.Units() < leastSettlement {
-			return x, errLeast.Detailf("An address is paid %s BTC at least.", money.New(money.BTC, leastSettlement)).At("body", "/amount")
-		}
-		x.State, x.Address, x.outputID = Processing, settings.PayoutAddress, tx.NewID("out")
-		to = ledger.Credit(ledger.OutputPayable, x.outputID, amount)
+	to, err := withdrawal.DestinationOf(ctx, tx, settings.CompanyID, settings.DestinationID)
+	if err != nil || to.ID == "" || to.To.Symbol != amount.Asset() {
+		return "", err
 	}
-	if err := insertSettlement(ctx, tx, x); err != nil {
-		return x, err
-	}
-	db.History(tx, x.CompanyID, x.ID, x.Version, "", string(x.State), reason)
-	if err := x.emit(tx, EventSettlement, ""); err != nil {
-		return x, err
-	}
+	return to.ID, s.Withdrawals.Ready(ctx, tx, by, settings.CompanyID, to.ID, amount)
+}
+
+// settle moves an amount to the company's balance, and on to a destination if one is named.
+func (s *Service) settle(ctx context.Context, tx *db.Tx, by identity.Principal, amount money.Amount, destinationID string) (Settlement, error) {
+	x := Settlement{CompanyID: by.CompanyID, ID: tx.NewID(settlementPrefix), Amount: amount, CreatedAt: tx.Now()}
 	if err := ledger.Post(tx, ledger.Journal{
 		CompanyID: x.CompanyID, SourceType: "settlement", SourceID: x.ID, Purpose: "settle",
-		Lines: []ledger.Line{ledger.Debit(ledger.MerchantPayable, "", amount), to},
+		Lines: []ledger.Line{ledger.Debit(ledger.MerchantPayable, "", amount), ledger.Credit(ledger.CompanyFunds, "", amount)},
 	}); err != nil {
 		return x, err
 	}
-	if x.outputID != "" {
-		job.Enqueue(tx, job.New{CompanyID: x.CompanyID, Kind: JobSettle, Payload: settlementPayload{x.ID}})
+	if destinationID != "" {
+		if err := tx.Flush(ctx); err != nil { // so that the balance counts what this commit has posted
+			return x, err
+		}
+		w, err := s.Withdrawals.Create(ctx, tx, by, withdrawal.Params{DestinationID: destinationID, AmountText: amount.String()})
+		if err != nil {
+			return x, err
+		}
+		x.WithdrawalID = w.ID
 	}
-	return x, nil
+	db.History(tx, x.CompanyID, x.ID, 1, "", "completed", "settled by "+by.ID)
+	if err := x.emit(tx); err != nil {
+		return x, err
+	}
+	return x, insertSettlement(ctx, tx, x)
 }
 
 type settlementPayload struct {
 	SettlementID string `json:"settlement_id"`
 }
 
-// SendSettlement gives a settlement to the engine that pays everybody (job claim.settle). While its address is on a sanctions list,
-// it waits.
-func (s *Service) SendSettlement(ctx context.Context, tx *db.Tx, j job.Job) error {
+// KeepSettlement gives the balance what was to be paid to an address, and was not sent before addresses were given up (job claim.settle).
+func KeepSettlement(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in settlementPayload
 	if err := j.Decode(&in); err != nil {
 		return err
@@ -154,32 +147,10 @@ func (s *Service) SendSettlement(ctx context.Context, tx *db.Tx, j job.Job) erro
 	if _, err := payout.Get(ctx, tx, x.CompanyID, x.outputID); !errors.Is(err, db.ErrNoRows) {
 		return err // it was sent
 	}
-	held, err := s.held(ctx, tx, x.CompanyID, x.Address, x.Address)
-	if err != nil {
-		return err
-	}
-	if held {
-		job.Enqueue(tx, job.New{CompanyID: x.CompanyID, Kind: JobSettle, Payload: in, RunAt: tx.Now().Add(refundLater)})
-		return nil
-	}
-	return payout.Add(tx, []payout.Output{{
-		CompanyID: x.CompanyID, ID: x.outputID, PayrollID: x.ID, PaymentID: x.ID, Rail: payout.RailBitcoin, Amount: x.Amount, Input: x.Amount, Address: x.Address,
-	}})
-}
-
-type screenPayload struct {
-	Address string `json:"address"`
-}
-
-// ScreenAddress looks for an address on the sanctions lists as soon as settlements are to go there (job claim.screen), so that
-// somebody can decide before money waits.
-func (s *Service) ScreenAddress(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var in screenPayload
-	if err := j.Decode(&in); err != nil {
-		return err
-	}
-	_, err := s.held(ctx, tx, j.CompanyID, in.Address, in.Address)
-	return err
+	return ledger.Post(tx, ledger.Journal{
+		CompanyID: x.CompanyID, SourceType: "settlement", SourceID: x.ID, Purpose: "keep",
+		Lines: []ledger.Line{ledger.Debit(ledger.OutputPayable, x.outputID, x.Amount), ledger.Credit(ledger.CompanyFunds, "", x.Amount)},
+	})
 }
 
 // held says that money may not go to an address now.
@@ -188,31 +159,6 @@ func (s *Service) held(ctx context.Context, tx *db.Tx, companyID, subjectID, add
 		return false, nil
 	}
 	return s.Screen(ctx, tx, companyID, subjectID, address)
-}
-
-// followSettlement looks what became of a settlement's payout.
-func followSettlement(ctx context.Context, tx *db.Tx, companyID, id string) error {
-	x, err := findSettlement(ctx, tx, companyID, id)
-	if err != nil {
-		return err
-	}
-	o, err := payout.Get(ctx, tx, companyID, x.outputID)
-	if err != nil {
-		return err
-	}
-	from, hash := x.State, x.TxHash
-	x.State, x.TxHash = Processing, o.TxID
-	if o.State == payout.Fulfilled {
-		x.State = Completed
-	}
-	if x.State == from && x.TxHash == hash {
-		return nil
-	}
-	if err := updateSettlement(ctx, tx, &x, from); err != nil {
-		return err
-	}
-	db.History(tx, x.CompanyID, x.ID, x.Version, string(from), string(x.State), "")
-	return x.emit(tx, EventSettlementStatus, from)
 }
 
 // Settlements pages a company's settlements, newest first, and says how many there are in all.
@@ -263,11 +209,19 @@ func (s *Service) settleAll(ctx context.Context, tx *db.Tx, settings Settings) e
 	if err != nil {
 		return err
 	}
+	by := identity.Principal{ID: "schedule", CompanyID: settings.CompanyID} // no person: above the limit it needs two
 	for _, h := range holdings {
-		if h.Code != ledger.MerchantPayable || h.Balance.Asset() == money.BTC && settings.PayoutAddress != "" && h.Balance.Units() < leastSettlement {
+		if h.Code != ledger.MerchantPayable {
 			continue
 		}
-		if _, err := s.settle(ctx, tx, settings, h.Balance, "by schedule"); err != nil {
+		to, err := s.way(ctx, tx, by, settings, h.Balance)
+		if _, told := fault.As(err); told {
+			continue // until the next time
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := s.settle(ctx, tx, by, h.Balance, to); err != nil {
 			return err
 		}
 	}

@@ -242,12 +242,12 @@ func insertApplied(ctx context.Context, tx *db.Tx, c *Claim, depositID string, r
 var merchants = db.NewLookup(func(tx *db.Tx, companies []string, found func(string, Settings)) (all []db.Question) {
 	for in, args := range tx.In(companies, 1) {
 		all = append(all, db.Question{Query: `SELECT company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins, schedule,
-			payout_address, support_email, version, updated_at FROM merchant_settings WHERE company_id IN ` + in, Args: args, Row: func(r *db.Rows) error {
+			destination_id, support_email, version, updated_at FROM merchant_settings WHERE company_id IN ` + in, Args: args, Row: func(r *db.Rows) error {
 			var s Settings
 			var late, settle, origins, schedule string
 			var updated int64
 			err := r.Scan(&s.CompanyID, &s.ToleranceBps, &s.Confirmations, &late, &s.GraceSeconds, &settle, &origins,
-				&schedule, &s.PayoutAddress, &s.SupportEmail, &s.Version, &updated)
+				&schedule, &s.DestinationID, &s.SupportEmail, &s.Version, &updated)
 			if err != nil {
 				return err
 			}
@@ -263,20 +263,20 @@ var merchants = db.NewLookup(func(tx *db.Tx, companies []string, found func(stri
 // saveSettings writes the next version over the very one that was read.
 func saveSettings(ctx context.Context, tx *db.Tx, s Settings) error {
 	n, err := tx.Exec(ctx, `INSERT INTO merchant_settings (company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins,
-		schedule, payout_address, support_email, version, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+		schedule, destination_id, support_email, version, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (company_id) DO UPDATE SET tolerance_bps = excluded.tolerance_bps, confirmations = excluded.confirmations,
 		late_policy = excluded.late_policy, grace_seconds = excluded.grace_seconds, settle_in = excluded.settle_in, origins = excluded.origins,
-		schedule = excluded.schedule, payout_address = excluded.payout_address, support_email = excluded.support_email, version = excluded.version, updated_at = excluded.updated_at
+		schedule = excluded.schedule, destination_id = excluded.destination_id, support_email = excluded.support_email, version = excluded.version, updated_at = excluded.updated_at
 		WHERE merchant_settings.version = excluded.version - 1`,
 		s.CompanyID, s.ToleranceBps, s.Confirmations, string(s.Late), s.GraceSeconds, string(s.SettleIn), writeOrigins(s.Origins),
-		string(s.Schedule), s.PayoutAddress, s.SupportEmail, s.Version+1, db.Micros(s.UpdatedAt))
+		string(s.Schedule), s.DestinationID, s.SupportEmail, s.Version+1, db.Micros(s.UpdatedAt))
 	if err == nil && n != 1 {
 		return errChangedByTwin
 	}
 	return err
 }
 
-const refundColumns = `refund_id, state, asset, amount, fee, token_digest, address, output_id, txid, version, expires_at, created_at`
+const refundColumns = `refund_id, state, asset, amount, fee, token_digest, address, output_id, txid, withheld, version, expires_at, created_at`
 
 // refunds are those of a claim, oldest first.
 func refunds(ctx context.Context, tx *db.Tx, c *Claim) ([]Refund, error) {
@@ -285,7 +285,7 @@ func refunds(ctx context.Context, tx *db.Tx, c *Claim) ([]Refund, error) {
 		r := Refund{CompanyID: c.CompanyID, ClaimID: c.ID}
 		var state, asset string
 		var amount, fee, expires, created int64
-		err := rows.Scan(&r.ID, &state, &asset, &amount, &fee, &r.digest, &r.Address, &r.outputID, &r.TxHash, &r.Version, &expires, &created)
+		err := rows.Scan(&r.ID, &state, &asset, &amount, &fee, &r.digest, &r.Address, &r.outputID, &r.TxHash, &r.Withheld, &r.Version, &expires, &created)
 		r.State, r.Amount, r.Fee = RefundState(state), money.New(money.Asset(asset), amount), money.New(money.Asset(asset), fee)
 		r.ExpiresAt, r.CreatedAt = db.Time(expires), db.Time(created)
 		return r, err
@@ -293,9 +293,9 @@ func refunds(ctx context.Context, tx *db.Tx, c *Claim) ([]Refund, error) {
 }
 
 func insertRefund(ctx context.Context, tx *db.Tx, r Refund) error {
-	_, err := tx.Exec(ctx, "INSERT INTO claim_refunds (company_id, claim_id, "+refundColumns+", updated_at) VALUES "+db.Placeholders(1, 15, 1),
+	_, err := tx.Exec(ctx, "INSERT INTO claim_refunds (company_id, claim_id, "+refundColumns+", updated_at) VALUES "+db.Placeholders(1, 16, 1),
 		r.CompanyID, r.ClaimID, r.ID, string(r.State), string(r.Amount.Asset()), r.Amount.Units(), r.Fee.Units(), r.digest, r.Address, r.outputID,
-		r.TxHash, r.Version, db.Micros(r.ExpiresAt), db.Micros(r.CreatedAt), db.Micros(tx.Now()))
+		r.TxHash, r.Withheld, r.Version, db.Micros(r.ExpiresAt), db.Micros(r.CreatedAt), db.Micros(tx.Now()))
 	if db.IsUnique(err) {
 		return errChangedByTwin
 	}
@@ -303,9 +303,9 @@ func insertRefund(ctx context.Context, tx *db.Tx, r Refund) error {
 }
 
 func updateRefund(ctx context.Context, tx *db.Tx, r *Refund, from RefundState) error {
-	n, err := tx.Exec(ctx, `UPDATE claim_refunds SET state = $1, amount = $2, fee = $3, address = $4, output_id = $5, txid = $6, updated_at = $7,
-		version = version + 1 WHERE company_id = $8 AND claim_id = $9 AND refund_id = $10 AND version = $11 AND state = $12`,
-		string(r.State), r.Amount.Units(), r.Fee.Units(), r.Address, r.outputID, r.TxHash, db.Micros(tx.Now()),
+	n, err := tx.Exec(ctx, `UPDATE claim_refunds SET state = $1, amount = $2, fee = $3, address = $4, output_id = $5, txid = $6, updated_at = $7, withheld = $8,
+		version = version + 1 WHERE company_id = $9 AND claim_id = $10 AND refund_id = $11 AND version = $12 AND state = $13`,
+		string(r.State), r.Amount.Units(), r.Fee.Units(), r.Address, r.outputID, r.TxHash, db.Micros(tx.Now()), r.Withheld,
 		r.CompanyID, r.ClaimID, r.ID, r.Version, string(from))
 	if err == nil && n != 1 {
 		return errChangedByTwin
@@ -314,37 +314,24 @@ func updateRefund(ctx context.Context, tx *db.Tx, r *Refund, from RefundState) e
 	return err
 }
 
-const settlementColumns = "company_id, settlement_id, state, asset, amount, address, output_id, txid, version, created_at, updated_at"
+const settlementColumns = "company_id, settlement_id, asset, amount, output_id, withdrawal_id, created_at"
 
 func scanSettlement(scan func(...any) error) (x Settlement, err error) {
-	var state, asset string
-	var amount, created, updated int64
-	err = scan(&x.CompanyID, &x.ID, &state, &asset, &amount, &x.Address, &x.outputID, &x.TxHash, &x.Version, &created, &updated)
-	x.State, x.Amount = SettlementState(state), money.New(money.Asset(asset), amount)
-	x.CreatedAt, x.UpdatedAt = db.Time(created), db.Time(updated)
+	var asset string
+	var amount, created int64
+	err = scan(&x.CompanyID, &x.ID, &asset, &amount, &x.outputID, &x.WithdrawalID, &created)
+	x.Amount, x.CreatedAt = money.New(money.Asset(asset), amount), db.Time(created)
 	return x, err
 }
 
 func insertSettlement(ctx context.Context, tx *db.Tx, x Settlement) error {
-	_, err := tx.Exec(ctx, "INSERT INTO settlements ("+settlementColumns+") VALUES "+db.Placeholders(1, 11, 1),
-		x.CompanyID, x.ID, string(x.State), string(x.Amount.Asset()), x.Amount.Units(), x.Address, x.outputID, x.TxHash, x.Version,
-		db.Micros(x.CreatedAt), db.Micros(x.UpdatedAt))
+	_, err := tx.Exec(ctx, "INSERT INTO settlements ("+settlementColumns+") VALUES "+db.Placeholders(1, 7, 1),
+		x.CompanyID, x.ID, string(x.Amount.Asset()), x.Amount.Units(), x.outputID, x.WithdrawalID, db.Micros(x.CreatedAt))
 	return err
 }
 
 func findSettlement(ctx context.Context, tx *db.Tx, companyID, id string) (Settlement, error) {
 	return scanSettlement(tx.QueryRow(ctx, "SELECT "+settlementColumns+" FROM settlements WHERE company_id = $1 AND settlement_id = $2", companyID, id).Scan)
-}
-
-func updateSettlement(ctx context.Context, tx *db.Tx, x *Settlement, from SettlementState) error {
-	n, err := tx.Exec(ctx, `UPDATE settlements SET state = $1, txid = $2, updated_at = $3, version = version + 1
-		WHERE company_id = $4 AND settlement_id = $5 AND version = $6 AND state = $7`,
-		string(x.State), x.TxHash, db.Micros(tx.Now()), x.CompanyID, x.ID, x.Version, string(from))
-	if err == nil && n != 1 {
-		return errChangedByTwin
-	}
-	x.Version++
-	return err
 }
 
 func listSettlements(ctx context.Context, tx *db.Tx, companyID string, limit int, offset int64) (found []Settlement, total int64, err error) {
@@ -359,11 +346,11 @@ func listSettlements(ctx context.Context, tx *db.Tx, companyID string, limit int
 
 // scheduled is a read across companies: those that are settled by the clock.
 func scheduled(ctx context.Context, tx *db.Tx) ([]Settings, error) {
-	rows, err := tx.Query(ctx, "SELECT company_id, schedule, payout_address, settled_at FROM merchant_settings WHERE schedule <> 'manual'")
+	rows, err := tx.Query(ctx, "SELECT company_id, schedule, destination_id, settled_at FROM merchant_settings WHERE schedule <> 'manual'")
 	return db.Collect(rows, err, func(r *db.Rows) (s Settings, err error) {
 		var schedule string
 		var settled int64
-		err = r.Scan(&s.CompanyID, &schedule, &s.PayoutAddress, &settled)
+		err = r.Scan(&s.CompanyID, &schedule, &s.DestinationID, &settled)
 		s.Schedule, s.settledAt = Schedule(schedule), db.Time(settled)
 		return s, err
 	})
@@ -371,7 +358,29 @@ func scheduled(ctx context.Context, tx *db.Tx) ([]Settings, error) {
 
 // noteSettled says whether this is the first settlement since the one that the settings know.
 func noteSettled(ctx context.Context, tx *db.Tx, s Settings) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE merchant_settings SET settled_at = $1 WHERE company_id = $2 AND schedule = $3 AND payout_address = $4 AND settled_at = $5",
-		db.Micros(tx.Now()), s.CompanyID, string(s.Schedule), s.PayoutAddress, db.Micros(s.settledAt))
+	n, err := tx.Exec(ctx, "UPDATE merchant_settings SET settled_at = $1 WHERE company_id = $2 AND schedule = $3 AND destination_id = $4 AND settled_at = $5",
+		db.Micros(tx.Now()), s.CompanyID, string(s.Schedule), s.DestinationID, db.Micros(s.settledAt))
 	return n == 1, err
+}
+
+// RefundsWithheld lists refunds of all companies that wait for two operators, the longest first.
+func RefundsWithheld(ctx context.Context, tx *db.Tx, limit int) ([]Refund, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, claim_id, refund_id, asset, amount, updated_at FROM claim_refunds
+		WHERE withheld ORDER BY updated_at, refund_id LIMIT $1`, int64(limit))
+	return db.Collect(rows, err, func(rows *db.Rows) (r Refund, err error) {
+		var asset string
+		var amount, since int64
+		err = rows.Scan(&r.CompanyID, &r.ClaimID, &r.ID, &asset, &amount, &since)
+		r.State, r.Withheld, r.Amount, r.Since = RefundAccepted, true, money.New(money.Asset(asset), amount), db.Time(since)
+		return r, err
+	})
+}
+
+// withheld is the claim of a refund that waits for two operators, "" when it does not.
+func withheld(ctx context.Context, tx *db.Tx, companyID, refundID string) (claimID string, err error) {
+	err = tx.QueryRow(ctx, "SELECT claim_id FROM claim_refunds WHERE company_id = $1 AND refund_id = $2 AND withheld", companyID, refundID).Scan(&claimID)
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	return claimID, err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
@@ -23,7 +24,7 @@ import (
 // What two operators do together.
 const (
 	Resume  = "payouts.resume"
-	Release = "release" // of a payroll or a withdrawal
+	Release = "release" // of a payroll, a withdrawal or a refund
 	// Credit gives a transfer in suspense to somebody, SendBack has the bank send it back: alone up to the house's limit.
 	Credit   = "transfer.credit"
 	SendBack = "transfer.send_back"
@@ -197,8 +198,11 @@ func errIf(is bool, err error) error {
 
 // waitsForRelease says whether an object is held because it is above the house's limit.
 func (s *Service) waitsForRelease(ctx context.Context, tx *db.Tx, companyID, objectID string) (bool, error) {
-	if withdrawal.Pays(objectID) {
+	switch {
+	case withdrawal.Pays(objectID):
 		return withdrawal.AwaitsRelease(ctx, tx, companyID, objectID)
+	case claim.IsRefund(objectID):
+		return claim.AwaitsRelease(ctx, tx, companyID, objectID)
 	}
 	return payroll.AwaitsRelease(ctx, tx, companyID, objectID)
 }
@@ -234,9 +238,12 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 	case Thaw:
 		return ThawCompany(ctx, tx, r.CompanyID)
 	}
-	if withdrawal.Pays(r.ObjectID) {
+	switch {
+	case withdrawal.Pays(r.ObjectID):
 		withdrawal.Again(tx, r.CompanyID, r.ObjectID)
 		return nil
+	case claim.IsRefund(r.ObjectID):
+		return claim.Again(ctx, tx, r.CompanyID, r.ObjectID)
 	}
 	return s.Payroll.Resume(ctx, tx, r.CompanyID, r.ObjectID)
 }

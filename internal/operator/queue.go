@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/ledger"
@@ -130,7 +131,12 @@ func held(ctx context.Context, tx *db.Tx, release bool) (items []Item, err error
 		}
 	}
 	if release {
-		return items, nil
+		refunds, err := claim.RefundsWithheld(ctx, tx, MostItems)
+		for i := range refunds {
+			r := &refunds[i]
+			items = append(items, Item{CompanyID: r.CompanyID, ObjectID: r.ID, OfID: r.ClaimID, Reason: withdrawal.ReasonRelease, Amount: r.Amount, Since: r.Since})
+		}
+		return items, err
 	}
 	queues, err := payout.HeldQueues(ctx, tx, MostItems)
 	for _, q := range queues {

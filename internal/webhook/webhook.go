@@ -46,7 +46,7 @@ var Names = []string{
 	"payroll.quote_expired", "payroll.quote_refreshed", "payroll.status_update",
 	"recipient.created", "recipient.status_update",
 	"refund.created", "refund.status_update",
-	"settlement.created", "settlement.status_update",
+	"settlement.created",
 	"transfer.received", "transfer.status_update",
 	"user.create_user", "user.funding_account_status", "user.kyc_status_update", "user.payment_status_update",
 	"withdrawal.created", "withdrawal.status_update",

@@ -153,6 +153,15 @@ func (d Destination) tell(ctx context.Context, tx *db.Tx, company identity.Compa
 	return nil
 }
 
+// DestinationOf is one that a company has; without an ID when it has no such one any more.
+func DestinationOf(ctx context.Context, tx *db.Tx, companyID, id string) (Destination, error) {
+	d, err := findDestination(ctx, tx, companyID, id)
+	if d.Removed {
+		return Destination{}, err
+	}
+	return d, err
+}
+
 // Destinations are the ones that a company has, oldest first.
 func Destinations(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) ([]Destination, error) {
 	company, err := by.Company(companyID)

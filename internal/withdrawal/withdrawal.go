@@ -200,6 +200,39 @@ func (s *Service) Check(ctx context.Context, tx *db.Tx, by identity.Principal, p
 	return w, err
 }
 
+// Ready is nil when an amount could go to a destination of the company's now, if only the balance had it.
+func (s *Service) Ready(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, destinationID string, amount money.Amount) error {
+	if _, err := s.acting(ctx, tx, by, companyID); err != nil {
+		return err
+	}
+	if _, err := serving(ctx, tx, companyID, destinationID); err != nil {
+		return err
+	}
+	return enough(amount)
+}
+
+// serving is a destination of a company's that money can go to now.
+func serving(ctx context.Context, tx *db.Tx, companyID, id string) (Destination, error) {
+	to, err := findDestination(ctx, tx, companyID, id)
+	switch {
+	case err != nil:
+		return to, err
+	case to.ID == "" || to.Removed:
+		return to, errTo
+	case tx.Now().Before(to.ReadyAt):
+		return to, ErrCooling.Detailf("Money can go to this destination from %s on.", to.ReadyAt.UTC().Format(time.RFC3339))
+	}
+	return to, nil
+}
+
+// enough says that an amount is worth paying out.
+func enough(amount money.Amount) error {
+	if amount.Asset() == money.BTC && amount.Units() < leastBitcoin {
+		return errLeast.Detailf("An address is paid %s BTC at least.", money.New(money.BTC, leastBitcoin)).At("body", "/amount")
+	}
+	return nil
+}
+
 // plan is the wanted withdrawal without its id, or the one that its key has made.
 func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Withdrawal, error) {
 	company, err := s.acting(ctx, tx, by, p.CompanyID)
@@ -216,15 +249,12 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 			return made, err
 		}
 	}
-	to, err := findDestination(ctx, tx, company.ID, p.DestinationID)
+	to, err := serving(ctx, tx, company.ID, p.DestinationID)
+	if told, ok := fault.As(err); ok {
+		err = told.At("body", "/destination_id")
+	}
 	if err != nil {
 		return Withdrawal{}, err
-	}
-	switch {
-	case to.ID == "" || to.Removed:
-		return Withdrawal{}, errTo.At("body", "/destination_id")
-	case tx.Now().Before(to.ReadyAt):
-		return Withdrawal{}, ErrCooling.Detailf("Money can go to this destination from %s on.", to.ReadyAt.UTC().Format(time.RFC3339)).At("body", "/destination_id")
 	}
 	asset := to.To.Symbol
 	var list fault.List
@@ -238,8 +268,8 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 		}
 		return Withdrawal{}, list.Err()
 	}
-	if asset == money.BTC && amount.Units() < leastBitcoin {
-		return Withdrawal{}, errLeast.Detailf("An address is paid %s BTC at least.", money.New(money.BTC, leastBitcoin)).At("body", "/amount")
+	if err := enough(amount); err != nil {
+		return Withdrawal{}, err
 	}
 	balance, err := ledger.Balance(ctx, tx, company.ID, ledger.CompanyFunds, "", asset)
 	if err != nil {
