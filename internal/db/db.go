@@ -68,6 +68,7 @@ type DB struct {
 	pool      *pgxpool.Pool
 	queue     chan *request
 	busy      atomic.Int64 // committers at work
+	underWay  atomic.Int64 // writes that wait for their commit
 	lately    atomic.Int64 // how long a committer works, in nanoseconds
 	stop      chan struct{}
 	stopping  sync.Once

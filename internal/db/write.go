@@ -58,6 +58,8 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value,
 //
 // What fn will look up may be said ahead: then it is read together with what the others want.
 func (d *DB) Write(ctx context.Context, fn func(context.Context, *Tx) error, ahead ...Ahead) error {
+	d.underWay.Add(1)
+	defer d.underWay.Add(-1)
 	r := &request{ctx: ctx, fn: fn, ahead: ahead, done: make(chan struct{})}
 	select {
 	case d.queue <- r:
@@ -101,9 +103,10 @@ func (d *DB) commitLoop() {
 	}
 }
 
-// A committer that starts while others are at work lets more writes come in first, for as long as a commit has lately taken and no
-// longer than gatherMost: those whom the last commit has answered are about to write again, and one commit for many costs little
-// more than one for few.
+// A committer that starts while others are at work lets more writes come in first, until half of those that are under way have come,
+// for as long as a commit has lately taken and no longer than gatherMost: those whom the last commit has answered are about to write
+// again, and one commit for many costs little more than one for few. The other half is with the committers at work, and its writers
+// can come only after them.
 const (
 	gatherLeast = 2 * time.Millisecond
 	gatherMost  = 6 * time.Millisecond
@@ -113,7 +116,7 @@ const (
 
 func (d *DB) gather() {
 	for waited, limit := time.Duration(0), min(max(gatherLeast, time.Duration(d.lately.Load())), gatherMost); waited < limit && d.busy.Load() > 0 &&
-		len(d.queue) < gathered; waited += gatherStep {
+		len(d.queue) < gathered && 2*(len(d.queue)+1) < int(d.underWay.Load()); waited += gatherStep {
 		time.Sleep(gatherStep)
 	}
 }
