@@ -52,9 +52,9 @@ func (m *model) rows() int {
 	return n
 }
 
-// ids are what must be new in each copy of a row: our own ids and keys, and receive addresses. Their last eight characters are
-// replaced by a count.
-var ids = regexp.MustCompile(`(?:\b[a-z]{3}_[0-9a-z]{18}|bcrt1q[0-9a-z]{30})([0-9a-z]{8})\b`)
+// ids are what must be new in each copy of a row: our own ids and keys, receive addresses, and transactions. Their last eight
+// characters are replaced by a count.
+var ids = regexp.MustCompile(`(?:\b[a-z]{3}_[0-9a-z]{18}|bcrt1q[0-9a-z]{30}|\b[0-9a-f]{56})([0-9a-z]{8})\b`)
 
 // background are tables that the service writes to by itself, or that requests only change.
 var background = regexp.MustCompile(`^(sim_|chain_(blocks|cursors|pools|spends|txs|outputs)|goose_|leases|settings|event_marks|rates|ledger_house$)`)
@@ -89,12 +89,17 @@ func captureOne(ctx context.Context, database string, f func() ([]byte, error)) 
 	if _, err := atRest(ctx, database); err != nil { // what the request leaves to be written after its answer is its own, too
 		return nil, err
 	}
-	m := &model{body: body}
-	after, err := dump(ctx, database, before)
+	after, err := dump(ctx, database)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range after {
+	return modelOf(body, before, after)
+}
+
+// modelOf is the trace that something left between two readings of all tables.
+func modelOf(body []byte, before, after []modelTable) (*model, error) {
+	m := &model{body: body}
+	for _, t := range added(before, after) {
 		for i, row := range t.rows {
 			for j, value := range row {
 				text, ok := value.(string)
@@ -122,7 +127,7 @@ func captureOne(ctx context.Context, database string, f func() ([]byte, error)) 
 // atRest reads all tables once nothing has moved in them for longer than the log of requests waits before it is written: what is left to
 // do (mails, that log) would be taken for rows of another request or missed, and would slow down what is measured.
 func atRest(ctx context.Context, database string) ([]modelTable, error) {
-	last, err := dump(ctx, database, nil)
+	last, err := dump(ctx, database)
 	for since, still := 0, 0; since < 240; since++ {
 		if err != nil {
 			return nil, err
@@ -133,7 +138,7 @@ func atRest(ctx context.Context, database string) ([]modelTable, error) {
 		case <-time.After(500 * time.Millisecond):
 		}
 		var now []modelTable
-		if now, err = dump(ctx, database, nil); err != nil || !reflect.DeepEqual(now, last) {
+		if now, err = dump(ctx, database); err != nil || !reflect.DeepEqual(now, last) {
 			last, still = now, 0
 		} else if still++; still == 3 {
 			return now, nil
@@ -142,8 +147,8 @@ func atRest(ctx context.Context, database string) ([]modelTable, error) {
 	return nil, errors.Join(err, errors.New("the service does not come to rest"))
 }
 
-// dump reads all tables, or only the rows that an earlier dump has not.
-func dump(ctx context.Context, database string, known []modelTable) ([]modelTable, error) {
+// dump reads all tables.
+func dump(ctx context.Context, database string) ([]modelTable, error) {
 	b, err := openBare(ctx, database)
 	if err != nil {
 		return nil, err
@@ -162,22 +167,52 @@ func dump(ctx context.Context, database string, known []modelTable) ([]modelTabl
 		if t.columns, t.rows, err = b.all(ctx, name); err != nil {
 			return nil, err
 		}
-		if i := slices.IndexFunc(known, func(k modelTable) bool { return k.name == name }); i >= 0 {
-			seen := make(map[string]bool, len(known[i].rows))
-			for _, row := range known[i].rows {
-				seen[fmt.Sprint(row...)] = true
-			}
-			if len(t.rows) <= len(seen) { // nothing came, something may have changed
-				continue
-			}
-			t.rows = slices.DeleteFunc(t.rows, func(row []any) bool { return seen[fmt.Sprint(row...)] })
-		}
 		all = append(all, t)
 	}
 	return all, nil
 }
 
+// added are the rows that a later reading of all tables has and an earlier one has not. A table that did not grow is left out, what
+// changed in it with it; so is a row that names nothing new: it was there and changed.
+func added(before, after []modelTable) []modelTable {
+	var all []modelTable
+	for _, t := range after {
+		seen := map[string]bool{}
+		if i := slices.IndexFunc(before, func(k modelTable) bool { return k.name == t.name }); i >= 0 {
+			for _, row := range before[i].rows {
+				seen[fmt.Sprint(row...)] = true
+			}
+			if len(t.rows) <= len(seen) {
+				continue
+			}
+		}
+		rows := t.rows[:0:0]
+		for _, row := range t.rows {
+			if !seen[fmt.Sprint(row...)] && t.names(row) {
+				rows = append(rows, row)
+			}
+		}
+		if t.rows = rows; len(rows) > 0 {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// names says whether a row has an id besides its company's.
+func (t modelTable) names(row []any) bool {
+	for i, v := range row {
+		if text, ok := v.(string); ok && t.columns[i] != "company_id" && ids.MatchString(text) {
+			return true
+		}
+	}
+	return false
+}
+
 const digits = "0123456789abcdefghjkmnpqrstvwxyz"
+
+// counts is the last number that a copy has been given.
+var counts atomic.Int64
 
 // copy makes the rows of another request like the model's.
 func (m *model) copy(serial uint64) []modelTable {
@@ -191,7 +226,7 @@ func (m *model) copy(serial uint64) []modelTable {
 		for j, row := range t.rows {
 			rows[j] = slices.Clone(row)
 			for _, c := range t.counted {
-				rows[j][c] = int64(serial)*int64(len(t.rows)) + int64(j)
+				rows[j][c] = counts.Add(1)
 			}
 		}
 		for _, p := range t.fresh {

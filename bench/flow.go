@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
@@ -35,6 +37,44 @@ type line struct {
 
 	worked func() time.Duration // by the processors until now
 	work   time.Duration        // and for what was measured
+
+	outside atomic.Int64 // nanoseconds for which the watcher waited for the simulated chain
+}
+
+// node is the simulated chain as the watcher asks it. It lives in the same database; a real one would not.
+type node struct {
+	chain.Source
+	waited *atomic.Int64
+}
+
+func timed[T any](n node, f func() (T, error)) (T, error) {
+	began := time.Now()
+	defer func() { n.waited.Add(int64(time.Since(began))) }()
+	return f()
+}
+
+func (n node) Tip(ctx context.Context) (height int64, hash string, err error) {
+	_, err = timed(n, func() (none struct{}, err error) {
+		height, hash, err = n.Source.Tip(ctx)
+		return none, err
+	})
+	return height, hash, err
+}
+
+func (n node) BlockHash(ctx context.Context, height int64) (string, error) {
+	return timed(n, func() (string, error) { return n.Source.BlockHash(ctx, height) })
+}
+
+func (n node) Block(ctx context.Context, hash string) (chain.Block, error) {
+	return timed(n, func() (chain.Block, error) { return n.Source.Block(ctx, hash) })
+}
+
+func (n node) Mempool(ctx context.Context) ([]string, error) {
+	return timed(n, func() ([]string, error) { return n.Source.Mempool(ctx) })
+}
+
+func (n node) Tx(ctx context.Context, txid string) (chain.Tx, error) {
+	return timed(n, func() (chain.Tx, error) { return n.Source.Tx(ctx, txid) })
 }
 
 const (
@@ -79,7 +119,7 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 		return nil, err
 	}
 	l.engine = engine
-	l.watcher = chain.NewWatcher(d, lineChain, l.chain, quiet)
+	l.watcher = chain.NewWatcher(d, lineChain, node{l.chain, &l.outside}, quiet)
 	l.match = job.NewRunner(d, job.Table{chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund}}, nil, quiet)
 	l.prepare = job.NewRunner(d, job.Table{payroll.JobRelease: {Tx: engine.Released(l.pay.Release)}, payout.JobPrepare: {Tx: engine.Prepare}}, nil, quiet)
 	if err := l.watcher.Sync(ctx); err != nil {
@@ -219,6 +259,37 @@ func (l *line) prepared(ctx context.Context, all []payroll.Payroll) (time.Durati
 	})
 }
 
+// steps are the rows that one payroll leaves on the way to its payouts: at its funding, and at its release.
+func (l *line) steps(ctx context.Context, database string, payees int) ([]*model, error) {
+	p, err := l.create(ctx, payees)
+	if err != nil {
+		return nil, err
+	}
+	one := []payroll.Payroll{p}
+	before, err := dump(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	var all []*model
+	for _, step := range []func() (time.Duration, error){
+		func() (time.Duration, error) { return l.matched(ctx, one, 1) }, func() (time.Duration, error) { return l.prepared(ctx, one) },
+	} {
+		if _, err := step(); err != nil {
+			return nil, err
+		}
+		after, err := dump(ctx, database)
+		if err != nil {
+			return nil, err
+		}
+		m, err := modelOf(nil, before, after)
+		if err != nil {
+			return nil, err
+		}
+		all, before = append(all, m), after
+	}
+	return all, nil
+}
+
 // flow measures the way from funding to signed payouts.
 func (b *bench) flow(ctx context.Context) error {
 	database, err := b.databases("line")
@@ -237,42 +308,72 @@ func (b *bench) flow(ctx context.Context) error {
 	defer l.d.Close()
 	l.worked = b.worked
 
-	t := newTable(b.out, b.engine+": from the payment of a payroll to its signed payouts, one payroll at a time",
-		"payees", "create (HTTP)", "deposit matched", "payouts ready", "all", "per payee", "times the floor",
-		"processors: create", "matched", "ready", "times the floor's")
+	bare, err := b.databases("linefloor")
+	if err != nil {
+		return err
+	}
+	least, err := startFloor(ctx, bare)
+	if err != nil {
+		return err
+	}
+	defer least.stop()
+
+	t := newTable(b.out, b.engine+": from the creation of a payroll to its signed payouts, one payroll at a time",
+		"payees", "create (HTTP)", "deposit matched", "of it the chain", "payouts ready", "all", "per payee", "times the floor of create", "rows", "floor of all rows", "times")
+	work := newTable(b.out, b.engine+": the same by the processors' time",
+		"payees", "create", "of it the client", "matched", "ready", "all", "per payee", "times the floor of create", "floor of all rows", "times")
 	for _, n := range b.sizes {
 		rounds := min(20, max(3, 20_000/n))
 		b.say("%d payees from payment to payouts, %d rounds", n, rounds)
-		match, ready := make([]time.Duration, rounds), make([]time.Duration, rounds)
-		var matching, releasing time.Duration
+		steps, err := l.steps(ctx, database, n)
+		if err != nil {
+			return fmt.Errorf("the rows of %d payees: %w", n, err)
+		}
+		match, ready, floor := make([]time.Duration, rounds), make([]time.Duration, rounds), make([]time.Duration, rounds)
+		var matching, releasing, writing, waited time.Duration
 		for i := range rounds {
 			p, err := l.create(ctx, n)
 			if err != nil {
 				return err
 			}
 			one := []payroll.Payroll{p}
-			before := l.work
+			before, outside := l.work, l.outside.Load()
 			if match[i], err = l.matched(ctx, one, 1); err != nil {
 				return err
 			}
+			waited += time.Duration(l.outside.Load() - outside)
 			halfway := l.work
 			if ready[i], err = l.prepared(ctx, one); err != nil {
 				return err
 			}
 			matching, releasing = matching+halfway-before, releasing+l.work-halfway
+			began, worked := time.Now(), b.worked()
+			for _, m := range steps {
+				if err := least.db.write(ctx, m.copy(least.serial.Add(1))); err != nil {
+					return err
+				}
+			}
+			floor[i], writing = time.Since(began), writing+b.worked()-worked
 		}
 		created, known := b.created[n]
-		m, r := spreadOf(match).p50, spreadOf(ready).p50
-		all := created.own.p50 + m + r
-		matching, releasing = matching/time.Duration(rounds), releasing/time.Duration(rounds)
-		times, work := "-", "-"
-		if known {
-			times = ratio(all.Seconds(), created.floor.p50.Seconds())
-			work = ratio((created.own.work + matching + releasing).Seconds(), created.floor.work.Seconds())
+		m, r, f := spreadOf(match).p50, spreadOf(ready).p50, spreadOf(floor).p50
+		each := time.Duration(rounds)
+		matching, releasing, writing, waited = matching/each, releasing/each, writing/each, waited/each
+		all, worked := created.own.p50+m+r, created.own.work+matching+releasing
+		times, workTimes := "-", "-"
+		rows := 0
+		for _, m := range steps {
+			rows += m.rows()
 		}
-		t.row(n, created.own.p50, m, r, all, micros(all/time.Duration(n)), times, created.own.work, matching, releasing, work)
+		if model := b.models[n]; known {
+			rows += model.rows()
+			f, writing = f+created.floor.p50, writing+created.floor.work
+			times, workTimes = ratio(all.Seconds(), created.floor.p50.Seconds()), ratio(worked.Seconds(), created.floor.work.Seconds())
+		}
+		t.row(n, created.own.p50, m, waited, r, all, micros(all/time.Duration(n)), times, rows, f, ratio(all.Seconds(), f.Seconds()))
+		work.row(n, created.own.work, created.own.client, matching, releasing, worked, micros(worked/time.Duration(n)), workTimes, writing, ratio(worked.Seconds(), writing.Seconds()))
 	}
-	if err := t.end(); err != nil {
+	if err := errors.Join(t.end(), work.end()); err != nil {
 		return err
 	}
 

@@ -28,7 +28,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -201,6 +200,7 @@ type bench struct {
 	bare       *floor
 	models     map[int]*model  // by number of payees: the rows that one payroll left
 	created    map[int]created // likewise: how long creating one takes
+	binary     string
 	process    *process
 	address    string // of the service's database
 }
@@ -221,17 +221,12 @@ func (b *bench) service(ctx context.Context, binary string) error {
 	if b.world, err = seed(ctx, address, slices.Max(b.sizes), most, b.payees); err != nil {
 		return fmt.Errorf("seed: %w", err)
 	}
-	service, err := start(ctx, binary, address)
-	if err != nil {
+	b.binary, b.address = binary, address
+	if err := b.serve(ctx); err != nil {
 		return err
 	}
-	defer service.stop()
-	b.process, b.address = service, address
-	b.own = newClient(service.url, most)
+	defer func() { b.process.stop() }()
 	payer := b.world.companies[0]
-	if err := b.own.ready(ctx, payer); err != nil {
-		return err
-	}
 	b.models = map[int]*model{}
 	for _, n := range append([]int{b.payees}, b.sizes...) {
 		if b.models[n], err = capture(ctx, address, func() ([]byte, error) {
@@ -258,11 +253,24 @@ func (b *bench) service(ctx context.Context, binary string) error {
 	return nil
 }
 
+// serve starts the service and waits until it takes payrolls.
+func (b *bench) serve(ctx context.Context) (err error) {
+	if b.process, err = start(ctx, b.binary, b.address); err != nil {
+		return err
+	}
+	b.own = newClient(b.process.url, slices.Max(b.clients))
+	if err := b.own.ready(ctx, b.world.companies[0]); err != nil {
+		b.process.stop()
+		return err
+	}
+	return nil
+}
+
 // latencies creates payrolls one at a time, in turn with the floor.
 func (b *bench) latencies(ctx context.Context) error {
 	t := newTable(b.out, b.engine+": one payroll at a time",
 		"payees", "rows", "service p50", "p99", "payrolls/s", "payees/s", "per payee", "peak memory", "floor p50", "p99", "times the floor",
-		"processors", "floor's", "times")
+		"processors", "of it the client", "floor's", "times")
 	b.created = map[int]created{}
 	for _, n := range b.sizes {
 		b.process.forgetPeak()
@@ -273,7 +281,7 @@ func (b *bench) latencies(ctx context.Context) error {
 		b.created[n] = created{own, least}
 		perSecond := 1 / own.p50.Seconds()
 		t.row(n, b.models[n].rows(), own.p50, own.p99, perSecond, perSecond*float64(n), micros(own.p50/time.Duration(n)), b.process.peak(),
-			least.p50, least.p99, ratio(own.p50.Seconds(), least.p50.Seconds()), own.work, least.work, ratio(own.work.Seconds(), least.work.Seconds()))
+			least.p50, least.p99, ratio(own.p50.Seconds(), least.p50.Seconds()), own.work, own.client, least.work, ratio(own.work.Seconds(), least.work.Seconds()))
 	}
 	return t.end()
 }
@@ -295,13 +303,14 @@ func (b *bench) inTurn(ctx context.Context, payees int) (own, least spread, err 
 	b.bare.use(b.models[payees])
 	var mine, floors []time.Duration
 	var work [2]time.Duration
+	var client time.Duration
 	for i := range rounds + 1 {
-		before := b.worked()
+		before, idle := b.worked(), workOf(os.Getpid())
 		began := time.Now()
 		if err := b.own.create(ctx, payer, payer.payroll(payees)); err != nil {
 			return own, least, err
 		}
-		took, halfway := time.Since(began), b.worked()
+		took, halfway, asked := time.Since(began), b.worked(), workOf(os.Getpid())-idle
 		between := time.Now()
 		if err := b.floor.create(ctx, payer, b.models[payees].body); err != nil {
 			return own, least, err
@@ -309,10 +318,12 @@ func (b *bench) inTurn(ctx context.Context, payees int) (own, least spread, err 
 		if i > 0 { // the first one warms up
 			mine, floors = append(mine, took), append(floors, time.Since(between))
 			work[0] += halfway - before
+			client += asked
 			work[1] += b.worked() - halfway
 		}
 	}
 	own, least = spreadOf(mine), spreadOf(floors)
+	own.client = client / time.Duration(rounds)
 	own.work, least.work = work[0]/time.Duration(rounds), work[1]/time.Duration(rounds)
 	return own, least, nil
 }
@@ -377,9 +388,13 @@ func (b *bench) stocked(ctx context.Context) error {
 		return nil
 	}
 	b.say("filling in %d payrolls", b.stock)
+	b.process.stop() // a database that others write to fills slowly, and SQLite's writers would wait for each other in vain
 	few := slices.Min(b.sizes)
 	if err := fill(ctx, b.address, b.models[few], b.stock); err != nil {
 		return fmt.Errorf("fill: %w", err)
+	}
+	if err := b.serve(ctx); err != nil {
+		return err
 	}
 	t := newTable(b.out, fmt.Sprintf("%s: one payroll at a time, with %d payrolls of %d payees in the database", b.engine, b.stock, few),
 		"payees", "service p50", "p99", "of the empty database's", "floor p50 (empty)", "times the floor", "before")
@@ -405,8 +420,8 @@ func (b *bench) ledger(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := newTable(b.out, b.engine+": postings a second, 4 lines on 4 guarded balances each", "clients", "companies", "ledger", "p99", "full batches of bare SQL", "of the floor",
-		"bare SQL with as many under way", "of it")
+	t := newTable(b.out, b.engine+": postings a second, 4 lines on 4 guarded balances each", "clients", "companies", "ledger", "p99", "bare SQL with as many under way", "of it",
+		"bare SQL in full batches", "of it")
 	for _, companies := range []int{1, 32} {
 		full, err := bareLedger(ctx, bare, companies, 0, b.span)
 		if err != nil {
@@ -422,7 +437,7 @@ func (b *bench) ledger(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			t.row(n, companies, own.rate, own.p99, full, ratio(own.rate, full), least, ratio(own.rate, least))
+			t.row(n, companies, own.rate, own.p99, least, ratio(own.rate, least), full, ratio(own.rate, full))
 		}
 	}
 	return t.end()
@@ -449,6 +464,7 @@ func provision(ctx context.Context, engine, dir string) (database func(name stri
 type spread struct {
 	p50, p99, max time.Duration
 	work          time.Duration // of the processors, on average
+	client        time.Duration // of it for the client
 }
 
 func spreadOf(all []time.Duration) spread {
@@ -506,36 +522,66 @@ type memory int64
 
 func ratio(a, b float64) string { return fmt.Sprintf("%.2f", a/b) }
 
-// table prints rows under a title.
-type table struct{ w *tabwriter.Writer }
+// table prints rows under a title, as the documentation has them.
+type table struct {
+	out            io.Writer
+	title, columns string
+	rows           []string
+	width          int
+}
+
+// engines are how the documentation writes their names.
+var engineNames = strings.NewReplacer("sqlite", "SQLite", "postgres", "PostgreSQL")
 
 func newTable(out io.Writer, title string, columns ...string) *table {
-	fmt.Fprintf(out, "\n%s\n", title)
-	t := &table{tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)}
-	fmt.Fprintln(t.w, strings.Join(columns, "\t")+"\t")
-	return t
+	return &table{out: out, title: engineNames.Replace(title), columns: "| " + strings.Join(columns, " | ") + " |", width: len(columns)}
 }
 
 func (t *table) row(cells ...any) {
+	var b strings.Builder
 	for _, c := range cells {
+		b.WriteString("| ")
 		switch c := c.(type) {
 		case time.Duration:
-			fmt.Fprintf(t.w, "%.1f ms\t", float64(c)/1e6)
+			switch ms := float64(c) / 1e6; {
+			case ms < 100:
+				fmt.Fprintf(&b, "%.1f ms ", ms)
+			default:
+				fmt.Fprintf(&b, "%s ms ", thousands(ms))
+			}
 		case micros:
-			fmt.Fprintf(t.w, "%.0f µs\t", float64(c)/1e3)
+			fmt.Fprintf(&b, "%s µs ", thousands(float64(c)/1e3))
 		case memory:
 			if c == 0 {
-				fmt.Fprint(t.w, "-\t")
+				b.WriteString("- ")
 				continue
 			}
-			fmt.Fprintf(t.w, "%d MiB\t", c>>20)
+			fmt.Fprintf(&b, "%d MiB ", c>>20)
 		case float64:
-			fmt.Fprintf(t.w, "%.0f\t", c)
+			b.WriteString(thousands(c) + " ")
+		case int:
+			b.WriteString(thousands(float64(c)) + " ")
 		default:
-			fmt.Fprintf(t.w, "%v\t", c)
+			fmt.Fprintf(&b, "%v ", c)
 		}
 	}
-	fmt.Fprintln(t.w)
+	t.rows = append(t.rows, b.String()+"|")
 }
 
-func (t *table) end() error { return t.w.Flush() }
+// thousands writes a number without its fraction, and with commas.
+func thousands(f float64) string {
+	text := strconv.FormatFloat(f, 'f', 0, 64)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+func (t *table) end() error {
+	title := ""
+	if t.title != "" {
+		title = "**" + t.title + "**\n\n"
+	}
+	_, err := fmt.Fprintf(t.out, "\n%s%s\n|%s\n%s\n", title, t.columns, strings.Repeat("--:|", t.width), strings.Join(t.rows, "\n"))
+	return err
+}

@@ -103,20 +103,20 @@ func (d *DB) commitLoop() {
 	}
 }
 
-// A committer that starts while others are at work lets more writes come in first, until half of those that are under way have come,
-// for as long as a commit has lately taken and no longer than gatherMost: those whom the last commit has answered are about to write
-// again, and one commit for many costs little more than one for few. The other half is with the committers at work, and its writers
-// can come only after them.
+// A committer that starts while others are at work lets more writes come in first, for as long as a commit has lately taken and no
+// longer than gatherMost: those whom the last commit has answered are about to write again, and one commit for many costs little
+// more than one for few. Where few writes are under way they would lose more by waiting than they gain by sharing.
 const (
 	gatherLeast = 2 * time.Millisecond
 	gatherMost  = 6 * time.Millisecond
 	gatherStep  = 200 * time.Microsecond
+	gatherFrom  = 16 // writes under way
 	gathered    = 24 // writes that are worth a commit of their own
 )
 
 func (d *DB) gather() {
 	for waited, limit := time.Duration(0), min(max(gatherLeast, time.Duration(d.lately.Load())), gatherMost); waited < limit && d.busy.Load() > 0 &&
-		len(d.queue) < gathered && 2*(len(d.queue)+1) < int(d.underWay.Load()); waited += gatherStep {
+		len(d.queue) < gathered && d.underWay.Load() >= gatherFrom; waited += gatherStep {
 		time.Sleep(gatherStep)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -53,6 +54,15 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 		h.correct("rec_eur")
 		stands(OnHold, ReasonCoolDown, payout.Returned)
 		h.clock.Advance(25 * time.Hour)
+		h.s.Screen = func(_ context.Context, _ *db.Tx, _ string, whom []distribution.Whom) (map[string]bool, error) {
+			held := map[string]bool{}
+			for _, w := range whom {
+				held[w.ID] = w.ID == "rec_eur"
+			}
+			return held, nil
+		}
+		stands(OnHold, ReasonReview, payout.Returned)
+		h.s.Screen = nil
 		h.exec("UPDATE recipients SET status = 'inactive' WHERE recipient_id = 'rec_eur'")
 		stands(ActionRequired, ReasonInactive, payout.Returned)
 		h.exec("UPDATE recipients SET status = 'active' WHERE recipient_id = 'rec_eur'")
