@@ -59,6 +59,9 @@ var (
 	aPointer = regexp.MustCompile(`^(/?([a-z]{1,20}(_[a-z]{1,20}|_[0-9]{1,2}){0,6}|[0-9]{1,5}))*$`)
 )
 
+// isID is asked about every text, of which most are no ids by their length alone.
+func isID(text string) bool { return len(text) == 30 && anID.MatchString(text) }
+
 // plain is a JSON body with everything left out that may be secret or personal, and the rest of what is long. Members keep their
 // order. refused says that it is the service's own refusal.
 func plain(body []byte, refused bool) string {
@@ -115,7 +118,7 @@ func (p *plainer) value(name string) bool {
 // visible is a text, or what stands for it.
 func (p *plainer) visible(name, text string) string {
 	switch {
-	case text == "", anID.MatchString(text):
+	case text == "", isID(text):
 		return text
 	case name == "pointer" && p.refused:
 		if !aPointer.MatchString(text) {
@@ -140,7 +143,7 @@ func (p *plainer) object() bool {
 		if !first {
 			p.text.WriteByte(',')
 		}
-		if aName.MatchString(name) {
+		if shown[name] || aName.MatchString(name) {
 			p.quote(name)
 		} else {
 			p.quote(hidden)
@@ -197,7 +200,7 @@ func plainURL(route, sent string) string {
 	want := strings.Split(route, "/")
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
-		if (i >= len(want) || part != want[i]) && !anID.MatchString(part) {
+		if (i >= len(want) || part != want[i]) && !isID(part) {
 			parts[i] = hidden
 		}
 	}
