@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/operator"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bankfile"
 	"github.com/stipend/stipend/internal/rail/bank"
 )
@@ -115,6 +118,36 @@ type BankArrivedCmd struct {
 // Run decides it.
 func (c BankArrivedCmd) Run(ctx context.Context, std Streams) error {
 	return decide(ctx, std, c.Storage, c.File, bankfile.New(bankfile.Config{}).Arrived, "The bank has %s.\n")
+}
+
+// BankPaidCmd marks an output as paid.
+type BankPaidCmd struct {
+	Storage
+	Output  string `arg:"" help:"Id of the output (out_…), from: stipend payouts queued."`
+	Payment string `arg:"" help:"The payment that paid it, as the bank's file or statement names it: S0000012P00003."`
+	Account string `required:"" help:"The house's account that paid, by its id in --bank-accounts."`
+}
+
+// Help is the long form of the help.
+func (BankPaidCmd) Help() string {
+	return `Compare amount, name and account number of the payment with the output first: this believes you. Payouts must be paused, the file must be
+unknown to this database, and a payment pays one output. Then the output is fulfilled, the books say so, and reconciliation finds the debit
+on the bank's statement by the file's name.`
+}
+
+// Run marks it.
+func (c BankPaidCmd) Run(ctx context.Context, std Streams) error {
+	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		var o payout.Output
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			o, err = bankfile.Found(ctx, tx, c.Output, c.Payment, c.Account)
+			return errors.Join(err, operator.AtTheMachine(ctx, tx, "bank.paid", c.Output, c.Payment))
+		})
+		if err == nil {
+			fmt.Fprintf(std.Out, "%s was paid %s %s by %s.\n", o.ID, o.Amount, o.Amount.Asset(), c.Payment)
+		}
+		return err
+	})
 }
 
 // BankResendCmd decides that a file did not arrive.

@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bankfile"
 )
 
 // RestoredCmd prepares a restored database.
@@ -24,6 +25,7 @@ type RestoredCmd struct {
 	EVMXPub        string `name:"evm-xpub" env:"STIPEND_EVM_XPUB" placeholder:"KEY" help:"The same of the networks of accounts. Default: that of the private key; in a sandbox, the sandbox's. Without any, and where none was used, they are left out."`
 	EVMXPrv        string `name:"evm-xprv" env:"STIPEND_EVM_XPRV" placeholder:"KEY" help:"Private account key, in place of the public one."`
 	Skip           int64  `default:"100000" help:"How many addresses to leave unused: more than were given out since the backup (${default})."`
+	SkipFiles      int64  `default:"1000" help:"How many numbers of files for banks to leave unused: more than were made since the backup (${default})."`
 	Watch          int64  `default:"1000" help:"How many of them to watch for money all the same: more than were given out since the backup, if you can wait for the keys to be derived (${default})."`
 }
 
@@ -42,6 +44,9 @@ func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
 	}
 	if c.Watch < 0 || c.Watch > min(c.Skip, 1_000_000) {
 		return errors.New("--watch is a number of addresses, from 0 to 1000000, and not more than --skip")
+	}
+	if c.SkipFiles < 1 || c.SkipFiles > 1_000_000 {
+		return errors.New("--skip-files is a number of files, from 1 to 1000000")
 	}
 	full := Config{Storage: c.Storage, Env: c.Env, BitcoinNetwork: c.BitcoinNetwork, BitcoinXPub: c.BitcoinXPub, BitcoinXPrv: c.BitcoinXPrv,
 		EVM: EVM{EVMXPub: c.EVMXPub, EVMXPrv: c.EVMXPrv}}.complete()
@@ -72,6 +77,9 @@ func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
 					return err
 				}
 				watched += more
+			}
+			if err := bankfile.Forget(ctx, tx, c.SkipFiles); err != nil {
+				return err
 			}
 			return payout.SetPaused(ctx, tx, "the database was restored from a backup; see which payouts left since before they go on")
 		})
@@ -123,7 +131,7 @@ func (PayoutsPaidCmd) Help() string {
 	return `It believes the chain, not you: payouts must be paused, the watcher must have seen the transaction spend coins of the wallet, or a nonce of
 the paying account, with six confirmations (on Polygon and the like as many more as their blocks come faster), and the transaction must pay
 the output's amount to the output's address, by an output of its own that paid nobody else. Then the output is fulfilled, and the books say
-so. A Bitcoin node needs txindex=1. What a bank paid is found by its file: stipend bank found.`
+so. A Bitcoin node needs txindex=1. What a bank paid: stipend bank paid.`
 }
 
 // Run asks the node and marks.

@@ -126,6 +126,10 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 			name = bank.Reference(files[m.SourceID])
 		case transfer.Source:
 			name = m.SourceID
+		case bankfile.SourceFound:
+			if n, ok := bank.FindNamed(m.Purpose); ok {
+				name = bank.Reference(n.File)
+			}
 		default: // a payroll books its funding by the deposit
 			for _, part := range strings.Split(m.Purpose, ":") {
 				name = cmp.Or(transfers[part], name)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -15,7 +16,7 @@ const columns = `transfer_id, bank_account, number, currency, amount, booked_on,
 
 // tail is the end of an account number: enough to tell it from others.
 func tail(number string) string {
-	if len(number) <= 4 {
+	if len(number) <= 4 || strings.HasPrefix(number, "…") {
 		return number
 	}
 	return "…" + number[len(number)-4:]
@@ -112,6 +113,12 @@ func alike(ctx context.Context, tx *db.Tx, account, likeness string) ([]Transfer
 func ofAmount(ctx context.Context, tx *db.Tx, account string, x money.Amount) ([]Transfer, error) {
 	return some(ctx, tx, "bank_account = $1 AND currency = $2 AND amount = $3 AND state <> 'returned' ORDER BY created_at DESC, transfer_id DESC LIMIT 100",
 		account, string(x.Asset()), x.Units())
+}
+
+// nearby are the credits of an amount on an account that were booked between two days, in the order in which they were told.
+func nearby(ctx context.Context, tx *db.Tx, account string, x money.Amount, from, to string) ([]Transfer, error) {
+	return some(ctx, tx, `bank_account = $1 AND currency = $2 AND amount = $3 AND booked_on >= $4 AND booked_on <= $5 ORDER BY created_at, transfer_id LIMIT 100`,
+		account, string(x.Asset()), x.Units(), from, to)
 }
 
 func list(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, error) {

@@ -53,6 +53,7 @@ const (
 	ReasonAmbiguous = "ambiguous"      // the payer named several
 	ReasonCurrency  = "wrong_currency" // the account on which it was paid is in another currency
 	ReasonParts     = "parts_differ"   // a collective booking whose parts do not sum to it
+	ReasonTwice     = "perhaps_known"  // another message may have told of it, in other words or under another date
 	ReasonAccount   = "account"        // credited: it was paid on its owner's funding account
 	ReasonReference = "reference"      // credited: the payer wrote whose it is
 	ReasonOperator  = "operator"       // a person decided
@@ -361,7 +362,55 @@ func (it *item) known(ctx context.Context, tx *db.Tx, told map[string]bool) (Tra
 			return old, nil
 		}
 	}
+	return it.near(ctx, tx, told)
+}
+
+// days is how far apart the dates may be that a notification and a statement give one credit.
+const days = 5
+
+// near finds the credit that an item tells of where the bank names it nowhere, or not in both, and gives it another date: it is of the
+// amount and was told by the other kind of message only. One that says the same is the same. One that only does not contradict makes the
+// item wait in suspense: a person can see whether it came twice.
+func (it *item) near(ctx context.Context, tx *db.Tx, told map[string]bool) (Transfer, error) {
+	booked, _ := time.Parse(time.DateOnly, it.BookedOn) // without a date nothing is near
+	all, err := nearby(ctx, tx, it.BankAccount, it.Amount, booked.AddDate(0, 0, -days).Format(time.DateOnly), booked.AddDate(0, 0, days).Format(time.DateOnly))
+	if err != nil {
+		return Transfer{}, err
+	}
+	for _, old := range all {
+		if told[old.ID] || slices.Contains(strings.Fields(old.seen), it.kind) {
+			continue
+		}
+		names, err := namesOf(ctx, tx, old)
+		if err != nil {
+			return Transfer{}, err
+		}
+		if differ(names, it.names) {
+			continue
+		}
+		same, may := it.says(old)
+		if same {
+			return old, nil
+		}
+		if may && it.reason == "" {
+			it.reason = ReasonTwice
+		}
+	}
 	return Transfer{}, nil
+}
+
+// says compares what an item says with what was said of a credit, but for the date: whether it is the same, and whether it may be.
+func (it *item) says(old Transfer) (same, may bool) {
+	same, may = true, true
+	for _, pair := range [][2]string{
+		{strings.ToUpper(compact(it.Debtor)), strings.ToUpper(compact(old.Debtor))},
+		{tail(it.DebtorAccount), tail(old.DebtorAccount)}, {tail(it.Number), tail(old.Number)},
+		{compact(strings.Join(it.Lines, "")), compact(strings.Join(old.Lines, ""))},
+	} {
+		same = same && pair[0] == pair[1]
+		may = may && (pair[0] == pair[1] || pair[0] == "" || pair[1] == "")
+	}
+	return same, may
 }
 
 // differ says that two sets of names both have one of a kind, and not the same.

@@ -285,6 +285,37 @@ func TestCreditsWithoutReferencesAreCountedOnce(t *testing.T) {
 	})
 }
 
+// A notification and a statement may give one credit that the bank does not name two dates. What says the same is counted once; what only
+// does not contradict waits for a person. What contradicts, or was told by a message of the same kind, is another credit.
+func TestACreditUnderTwoDatesIsCountedOnce(t *testing.T) {
+	run(t, func(b *branch) {
+		c := credit{amount: "5.00", to: b.number, from: "Eve", words: "fee", day: "2026-03-02"}
+		later := c
+		later.day = "2026-03-04"
+		b.want("announced", b.says("054", c), Summary{Credited: 1})
+		b.want("booked two days later", b.says("053", later), Summary{Known: 1})
+		b.want("another of the same, by a statement", b.says("053", later), Summary{Credited: 1})
+		b.want("which is announced late", b.says("054", later), Summary{Known: 1})
+		far := c
+		far.day = "2026-03-12"
+		b.want("a week later", b.says("053", far), Summary{Credited: 1})
+		b.want("the balance", b.balance(b.user), 15_00)
+
+		silent := credit{amount: "7.00", to: b.number, day: "2026-03-02"}
+		worded := credit{amount: "7.00", to: b.number, from: "Eve", words: "rent", day: "2026-03-03"}
+		b.want("announced without words", b.says("054", silent), Summary{Credited: 1})
+		b.want("booked with words", b.says("053", worded), Summary{Suspense: 1})
+		b.want("once more", b.says("053", worded), Summary{Known: 1})
+		b.want("somebody else's", b.says("054", credit{amount: "7.00", to: b.number, from: "Mallory", words: "gift", day: "2026-03-20"}), Summary{Credited: 1})
+		b.want("the same, elsewhere", b.says("053", credit{amount: "7.00", to: b.number, from: "Trent", words: "loan", day: "2026-03-20"}), Summary{Credited: 1})
+		b.want("the balance", b.balance(b.user), 36_00)
+		named := credit{amount: "9.00", to: b.number, from: "Eve", words: "fee", day: "2026-03-02", servicer: "S1"}
+		second := named
+		second.day, second.servicer = "2026-03-03", "S2"
+		b.want("two that the bank names", fmt.Sprint(b.says("054", named), b.says("053", second)), fmt.Sprint(Summary{Credited: 1}, Summary{Credited: 1}))
+	})
+}
+
 func TestPartsOfAnInvoiceAddUp(t *testing.T) {
 	run(t, func(b *branch) {
 		id := b.bill("2026-0001", "100.00")

@@ -367,7 +367,7 @@ func (b *booking) problem(format string, args ...any) {
 func (e *Engine) book(ctx context.Context, tx *db.Tx, number int64, facts []fact) (problems []string, waits bool, err error) {
 	f, err := lock(ctx, tx, number)
 	if errors.Is(err, db.ErrNoRows) {
-		return []string{bank.Reference(number) + " is no file of ours"}, false, nil
+		return []string{bank.Reference(number) + " is no file of ours"}, false, e.stranger(ctx, tx, number, facts)
 	}
 	if err != nil {
 		return nil, false, err
@@ -383,6 +383,19 @@ func (e *Engine) book(ctx context.Context, tx *db.Tx, number int64, facts []fact
 		return nil, false, err
 	}
 	return b.problems, b.waits, e.write(ctx, tx, b)
+}
+
+// stranger stops all payouts when the bank has a file of ours that is not known here: it was made before this database was restored, say,
+// and may have paid who waits. One of which a person has found payments stops nothing any more.
+func (e *Engine) stranger(ctx context.Context, tx *db.Tx, number int64, facts []fact) error {
+	found, err := paidUnknown(ctx, tx, bank.Reference(number)+"P")
+	if err != nil || len(found) > 0 || !slices.ContainsFunc(facts, func(f fact) bool { return f.word == taken || f.word == paid }) {
+		return err
+	}
+	if why, err := payout.Paused(ctx, tx); err != nil || why != "" {
+		return err
+	}
+	return payout.SetPaused(ctx, tx, "the bank has the file "+bank.Reference(number)+", which is not known here")
 }
 
 // apply moves payments as a fact says. What a payment has been through already is not news.

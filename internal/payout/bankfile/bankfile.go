@@ -50,8 +50,11 @@ const (
 	JobCollect = "payout.bank_answers" // no payload: read what the bank left
 )
 
-// Source of the journals; their ids are those of files.
-const Source = "bank_file"
+// Sources of the journals; the ids of the first are those of files.
+const (
+	Source      = "bank_file"
+	SourceFound = "output" // of what Found books, by the output; the purpose names the payment
+)
 
 // States of a file.
 const (
@@ -410,6 +413,62 @@ func (e *Engine) Resend(ctx context.Context, tx *db.Tx, number int64) error {
 	}
 	send(tx, f, tx.Now())
 	return nil
+}
+
+// What stands in the way of Found.
+var (
+	ErrNotQueued = errors.New("there is no such output in the queue for banks; only one that waits there can have been paid unknown to this database")
+	ErrKnown     = errors.New("this database knows what became of it")
+)
+
+// Forget prepares a database that was restored from a backup, which does not know which files were made since: the next numbers stay unused,
+// so that no file ever has the number of another.
+func Forget(ctx context.Context, tx *db.Tx, skip int64) error { return skipNumbers(ctx, tx, skip) }
+
+// Found is a person's word that a queued output was paid by a payment that this database does not know, S0000012P00003: it was restored from
+// a backup, and the file was made before that. Payouts must be paused, and each payment is one output's. The books then have it as paid
+// from an account of the house.
+func Found(ctx context.Context, tx *db.Tx, outputID, name, account string) (payout.Output, error) {
+	switch why, err := payout.Paused(ctx, tx); {
+	case err != nil:
+		return payout.Output{}, err
+	case why == "":
+		return payout.Output{}, payout.ErrNotPaused
+	}
+	at, ok := bank.FindNamed(name)
+	if !ok || at.Position == 0 {
+		return payout.Output{}, fmt.Errorf("%q is no payment of a file; want one such as S0000012P00003", name)
+	}
+	name = bank.Position(at.File, at.Position)
+	if err := reachNumber(ctx, tx, at.File); err != nil { // whoever finds another one waits from here on
+		return payout.Output{}, err
+	}
+	taken, err := paidUnknown(ctx, tx, name)
+	if err != nil {
+		return payout.Output{}, err
+	}
+	if _, err := lock(ctx, tx, at.File); err == nil || len(taken) > 0 {
+		return payout.Output{}, fmt.Errorf("%w: %s", ErrKnown, name)
+	} else if !errors.Is(err, db.ErrNoRows) {
+		return payout.Output{}, err
+	}
+	outs, err := selectOutputs(ctx, tx, "output_id = $1 AND rail = 'bank' AND state = 'queued'", outputID)
+	if err != nil {
+		return payout.Output{}, err
+	}
+	if len(outs) != 1 {
+		return payout.Output{}, ErrNotQueued
+	}
+	o := outs[0]
+	if err := markFound(ctx, tx, o, name); err != nil {
+		return payout.Output{}, err
+	}
+	if err := ledger.Post(tx, ledger.Journal{CompanyID: o.CompanyID, SourceType: SourceFound, SourceID: o.ID, Purpose: "found " + name, Lines: []ledger.Line{
+		ledger.Debit(ledger.OutputPayable, o.ID, o.Amount), ledger.Credit(ledger.Bank, account, o.Amount)}}); err != nil {
+		return payout.Output{}, err
+	}
+	payout.Announce(tx, outs)
+	return o, nil
 }
 
 func doubted(ctx context.Context, tx *db.Tx, number int64) (File, error) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -385,5 +386,72 @@ func TestAPaymentComesBackOnlyWhenTheBankReturnsIt(t *testing.T) {
 		})
 		check("a person's word", Answer{}, 0, payout.Returned, 51, 100)
 		check("the bank says the rest", b.statement("again", one("S0000001P00001", eur(100), true, "AC04", "RRTN")), 0, payout.Returned, 51, 100)
+	})
+}
+
+// A database that comes back from a backup does not know which files the bank has since. The bank's word of one stops payouts; a person
+// says what it paid, once for each payment; then payouts go on, under numbers that no file had.
+func TestARestoredBackupPaysNobodyTwiceByBank(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newBench(t, d, 1)
+		b.send()
+		paused := func() (why string) {
+			b.write(func(ctx context.Context, tx *db.Tx) (err error) { why, err = payout.Paused(ctx, tx); return err })
+			return why
+		}
+		b.statement("unknown", debit(eur(500), "S0000007"))
+		if !strings.Contains(paused(), "S0000007") {
+			t.Fatalf("payouts go on: %q", paused())
+		}
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			outs := []payout.Output{}
+			for i := range 3 {
+				o := payout.Output{CompanyID: company, ID: fmt.Sprintf("out_again_%d", i), PayrollID: "prl_2", PaymentID: fmt.Sprintf("pmt_again_%d", i), Rail: payout.RailBank,
+					Amount: eur(500), Input: eur(500), Destination: json.RawMessage(`{"account_holder_name":"Ada","account_holder_type":"individual","iban":"DE89370400440532013000"}`)}
+				outs = append(outs, o)
+				if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe", Lines: []ledger.Line{
+					ledger.Debit(ledger.FXPosition, "", o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
+					return err
+				}
+			}
+			return errors.Join(payout.Add(tx, outs), Forget(ctx, tx, 1000))
+		})
+		cut := func() {
+			b.write(func(ctx context.Context, tx *db.Tx) error { return b.e.Cut(ctx, tx, job.Job{CompanyID: company}) })
+		}
+		cut()
+		found := func(output, name string) error {
+			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := Found(ctx, tx, output, name, "sandbox")
+				return err
+			})
+		}
+		for _, c := range []struct {
+			output, name string
+			want         error
+		}{
+			{"out_again_0", "S0000001P00001", ErrKnown}, {"out_1", "S0000007P00001", ErrNotQueued}, {"out_again_0", "S0000007P00001", nil},
+			{"out_again_1", "S0000007P00001", ErrKnown}, {"out_again_0", "S0000007P00002", ErrNotQueued}, {"out_again_1", "S0002000P00002", nil},
+		} {
+			if err := found(c.output, c.name); !errors.Is(err, c.want) {
+				t.Errorf("%s by %s: %v, want %v", c.output, c.name, err, c.want)
+			}
+		}
+		if o := b.state("out_again_0"); o.State != payout.Fulfilled || b.balance(ledger.Bank, "sandbox") != eur(-1000) || b.balance(ledger.OutputPayable, o.ID) != eur(0) {
+			t.Errorf("%+v, %s at the bank", o, b.balance(ledger.Bank, "sandbox"))
+		}
+		b.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })
+		b.statement("again", debit(eur(501), "S0000007"))
+		if err := found("out_again_2", "S0000007P00003"); !errors.Is(err, payout.ErrNotPaused) || paused() != "" {
+			t.Errorf("%v, %q", err, paused())
+		}
+		cut()
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			all, err := List(ctx, tx, false, 10)
+			if len(all) != 2 || all[0].Number != 2001 || all[0].Payments != 1 {
+				t.Errorf("%+v", all)
+			}
+			return err
+		})
 	})
 }

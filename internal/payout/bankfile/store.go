@@ -86,6 +86,37 @@ func nextNumber(ctx context.Context, tx *db.Tx) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
+// skipNumbers leaves the next numbers unused.
+func skipNumbers(ctx context.Context, tx *db.Tx, n int64) error {
+	_, err := tx.Exec(ctx, `INSERT INTO settings (key, value) VALUES ('bank.file_number', CAST(CAST($1 AS BIGINT) AS TEXT))
+		ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(settings.value AS BIGINT) + CAST(excluded.value AS BIGINT) AS TEXT)`, n)
+	return err
+}
+
+// reachNumber has the count of files go on behind a number.
+func reachNumber(ctx context.Context, tx *db.Tx, number int64) error {
+	_, err := tx.Exec(ctx, `INSERT INTO settings (key, value) VALUES ('bank.file_number', CAST(CAST($1 AS BIGINT) AS TEXT))
+		ON CONFLICT (key) DO UPDATE SET value = CASE WHEN CAST(settings.value AS BIGINT) < CAST(excluded.value AS BIGINT) THEN excluded.value ELSE settings.value END`, number)
+	return err
+}
+
+// paidUnknown are the outputs that payments of files were found to have paid that nobody here knows: by a payment's name, or the
+// beginning of one.
+func paidUnknown(ctx context.Context, tx *db.Tx, name string) ([]payout.Output, error) {
+	return selectOutputs(ctx, tx, "txid >= $1 AND txid < $2 AND rail = 'bank'", name, name+"~")
+}
+
+// markFound takes a queued output to its end, by the name of the payment that paid it.
+func markFound(ctx context.Context, tx *db.Tx, o payout.Output, name string) error {
+	n, err := tx.Exec(ctx, `UPDATE outputs SET state = 'fulfilled', reason = '', txid = $3, version = version + 1, updated_at = $4
+		WHERE company_id = $1 AND output_id = $2 AND version = $5 AND state = 'queued'`, o.CompanyID, o.ID, name, db.Micros(tx.Now()), o.Version)
+	if err == nil && n != 1 {
+		err = errRaced
+	}
+	db.History(tx, o.CompanyID, o.ID, o.Version+1, string(payout.Queued), string(payout.Fulfilled), "found at the bank")
+	return err
+}
+
 func insertFile(ctx context.Context, tx *db.Tx, f File, outs []payout.Output, parts []int) error {
 	if _, err := tx.Exec(ctx, `INSERT INTO bank_files (`+fileColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, '', 0, 1, $13, 0)`, f.CompanyID, f.ID, f.Number, f.Account, f.Name, string(f.Total.Asset()),
