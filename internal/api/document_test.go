@@ -12,17 +12,17 @@ import (
 	"image/jpeg"
 	"image/png"
 	"log/slog"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/limit"
 )
 
 // newKYC is a service that takes documents, and its log.
@@ -272,15 +272,17 @@ func TestLargeBodiesWaitForRoom(t *testing.T) {
 		return string(text)
 	}
 	large := strings.Repeat("A", bodyLimit)
-	b.server.bodies = bodies{semaphore.NewWeighted(imageLimit), time.Millisecond}
-	const taken = imageLimit - bodyLimit
-	if !b.server.bodies.room.TryAcquire(taken) {
+	b.server.Bodies = limit.BodiesOf(imageLimit, time.Millisecond)
+	another := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(""))
+	another.ContentLength = imageLimit - bodyLimit
+	leave, ok := b.server.Bodies.Enter(httptest.NewRecorder(), another, time.Now(), imageLimit)
+	if !ok {
 		t.Fatal("no room at the start")
 	}
 	const at = "/api/user/document/upload"
 	b.wants(503, "retry_later", "POST", at, body(large))
 	ask[members](b, "POST", at, body(scan64(700, 700, 200)))
-	b.server.bodies.room.Release(taken)
+	leave()
 	for range 10 { // none keeps its room
 		b.wants(422, "unsupported_image", "POST", at, body(large))
 	}

@@ -76,6 +76,8 @@ type Deps struct {
 	Now func() time.Time
 	// Reads and Writes bound the requests of one credential in a second; 0 switches the limit off.
 	Reads, Writes float64
+	// Bodies is the room for large bodies, which the faces of a process share. Nil: an own one.
+	Bodies *limit.Bodies
 	// Hosts are the names that the service answers for; none means all.
 	Hosts []string
 	// Ready says why the service should not get requests now; nil means that the database alone decides.
@@ -114,7 +116,7 @@ const (
 
 // Body limits.
 const (
-	bodyLimit    = 2 << 20
+	bodyLimit    = limit.SmallBody
 	payrollLimit = 8 << 20
 	importLimit  = 8 << 20
 	imageLimit   = 15 << 20 // 10 MiB in base64
@@ -227,7 +229,6 @@ type server struct {
 	principals    principals
 	flights       flights
 	twinWait      time.Duration
-	bodies        bodies
 	contract      func() document
 }
 
@@ -241,10 +242,12 @@ func newServer(d Deps, table []route) *server {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
+	if d.Bodies == nil {
+		d.Bodies = limit.NewBodies()
+	}
 	s := &server{
 		Deps: d, mux: http.NewServeMux(), reads: perCredential(d.Reads), writes: perCredential(d.Writes), tokens: tokenRequests(),
 		flights: flights{running: map[keyUse]chan struct{}{}}, twinWait: twinWait,
-		bodies: newBodies(),
 	}
 	d.DB.OnNotice(identity.NoticeRevoked, s.principals.forget)
 	table = slices.DeleteFunc(slices.Clone(table), func(r route) bool { return r.sandbox && (d.Sandbox == nil || d.Env != identity.Sandbox) })
@@ -491,7 +494,7 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 	if rt.kind == read {
 		limits = s.reads
 	}
-	limit := rt.bodyLimit()
+	most := rt.bodyLimit()
 	serve := func(w *answer, r *http.Request) error {
 		ctx := r.Context()
 		c := &call{server: s}
@@ -524,14 +527,15 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 			}
 		}
 		wanted := in.body >= 0 && (!rt.bodyOptional || r.ContentLength != 0)
-		if wanted && (r.ContentLength > bodyLimit || r.ContentLength < 0 && limit > bodyLimit) {
-			leave, err := s.bodies.enter(w, r, limit)
-			if err != nil {
-				return err
+		if wanted {
+			// Its time begins now: the clock is that of connections.
+			leave, ok := s.Bodies.Enter(w, r, s.Now(), most)
+			if !ok {
+				return errRetryLater
 			}
 			defer leave()
 		}
-		body, err := readAll(w, r, limit, wanted)
+		body, err := readAll(w, r, most, wanted)
 		if err != nil {
 			return err
 		}

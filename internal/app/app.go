@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/net/netutil"
 
 	"github.com/stipend/stipend/internal/api"
 	"github.com/stipend/stipend/internal/chain"
@@ -42,6 +43,7 @@ import (
 	"github.com/stipend/stipend/internal/kyc/sumsub"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/limit"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
@@ -615,12 +617,12 @@ func (s *Service) listen(ctx, background context.Context, pay *payroll.Service, 
 			DB: s.db, Payroll: pay, Claim: claims, Withdrawal: take, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
 			KYC: s.kyc, Funding: s.funding, Vendor: &vendor.Service{Payroll: pay, Sealer: s.sealer, Intake: s.kyc.Intake},
 			Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
-			Ready: s.checkReady, Observe: s.metrics.observe, Requests: s.requests,
+			Bodies: limit.NewBodies(), Ready: s.checkReady, Observe: s.metrics.observe, Requests: s.requests,
 		}
 		s.work.Go(func() { s.requests.Run(background) })
 		pages := web.Deps{
 			DB: s.db, Payroll: pay, Claims: claims, Withdrawals: take, Operators: s.operators, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
-			Observe: s.metrics.observe, Done: s.ending,
+			Observe: s.metrics.observe, Done: s.ending, Bodies: deps.Bodies,
 			Contract: identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps},
 		}
 		if s.cfg.Env == Sandbox {
@@ -629,7 +631,11 @@ func (s *Service) listen(ctx, background context.Context, pay *payroll.Service, 
 			deps.TryKey = s.ready.Seed.APIKey
 			pages.SeededCompanies = []string{s.ready.Seed.CompanyID}
 		}
-		s.serve(s.listener, clients(proxies, faces(deps.Hosts, api.New(deps), web.New(pages))))
+		open := s.listener
+		if n := s.cfg.MaxConnections; n > 0 {
+			open = netutil.LimitListener(open, n)
+		}
+		s.serve(open, clients(proxies, faces(deps.Hosts, api.New(deps), web.New(pages))))
 	}
 	if s.cfg.MetricsListen != "" {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.MetricsListen)
@@ -648,6 +654,9 @@ var ofAPI = []string{"api", "oauth2", "docs", "openapi.json", "openapi.yaml", "h
 // faces puts both faces behind one address.
 func faces(hosts []string, data, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 { // a proxy may have seen its end elsewhere: what follows on this connection is nobody's
+			w.Header().Set("Connection", "close")
+		}
 		first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		if slices.Contains(ofAPI, first) || !api.Serves(hosts, r) { // it refuses other hosts
 			data.ServeHTTP(w, r)

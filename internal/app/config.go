@@ -51,6 +51,9 @@ type Config struct {
 	// AuthURL is the address of the authorization page. It may be another name for the same service.
 	AuthURL string `env:"STIPEND_AUTH_URL" group:"Addresses" placeholder:"URL" help:"Public address of the authorization page. Default: the base URL."`
 
+	// MaxConnections bounds what clients that do nothing can hold of the memory. Further ones wait for their turn.
+	MaxConnections int `default:"4000" env:"STIPEND_MAX_CONNECTIONS" group:"Addresses" placeholder:"N" help:"Connections that are served at a time (${default}); further ones wait. 0 sets no bound."`
+
 	// TrustedProxies are your own proxies, whose word about a client's address is taken. Nobody else's is.
 	TrustedProxies []string `env:"STIPEND_TRUSTED_PROXIES" group:"Addresses" placeholder:"CIDR" help:"Networks of your own proxies, such as 10.2.0.0/24: requests from them are limited by the client's address in X-Forwarded-For. Default: none."`
 
@@ -286,8 +289,8 @@ func (c Config) Check() error {
 	if c.Simulated() && c.BlockInterval < 10*time.Millisecond {
 		bad("--block-interval must be at least 10ms")
 	}
-	if c.ReadsPerSecond < 0 || c.WritesPerSecond < 0 {
-		bad("--reads-per-second and --writes-per-second must not be negative")
+	if c.MaxConnections < 0 || c.ReadsPerSecond < 0 || c.WritesPerSecond < 0 {
+		bad("--max-connections, --reads-per-second and --writes-per-second must not be negative")
 	}
 
 	if c.SanctionsThreshold < 70 || c.SanctionsThreshold > 100 {

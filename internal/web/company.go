@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/base64"
 	"strings"
 
 	"github.com/stipend/stipend/internal/db"
@@ -158,16 +157,16 @@ func addOwner(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // handIn keeps a picture of a document of the company, or of one of its owners.
 func handIn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
-	image, err := c.upload("image")
+	image, err := c.picture("image")
 	if err != nil {
 		return view{}, err
 	}
-	if len(image) == 0 {
+	if image == "" {
 		return view{}, fault.New(fault.Invalid, "no_file", "Choose a picture.").At("body", "/image")
 	}
 	u := kyc.Upload{
 		DocType: c.form.Get("doc_type"), Category: kyc.Front, IssuingCountry: strings.ToUpper(strings.TrimSpace(c.form.Get("issuing_country"))),
-		Base64: base64.StdEncoding.EncodeToString(image),
+		Base64: image,
 	}
 	whose := c.form.Get("whose")
 	by := c.session.Principal()

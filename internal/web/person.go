@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/base64"
 	"slices"
 	"strings"
 
@@ -169,14 +168,14 @@ func handInOwn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 		input = "face"
 		fallthrough
 	default:
-		image, err := c.upload(input)
+		image, err := c.picture(input)
 		if err != nil {
 			return view{}, err
 		}
-		if len(image) == 0 {
+		if image == "" {
 			return view{}, fault.New(fault.Invalid, "no_file", "Choose a picture.").At("body", "/"+input)
 		}
-		u.Base64 = base64.StdEncoding.EncodeToString(image)
+		u.Base64 = image
 	}
 	by := c.alone()
 	picture, err := c.KYC.Read(ctx, c.DB, by, "", u)

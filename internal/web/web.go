@@ -11,6 +11,7 @@ package web
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -69,6 +70,8 @@ type Deps struct {
 	SeededCompanies []string
 	// Sandbox moves the simulated world. Nil: there are no such forms, as in production.
 	Sandbox Sandbox
+	// Bodies is the room for large forms, which the faces of a process share. Nil: an own one.
+	Bodies *limit.Bodies
 	// Done ends what lasts, such as the pages' live parts, when the process stops. Nil never does.
 	Done <-chan struct{}
 	// Now is the clock of the log and of people's authenticators, never of the business.
@@ -93,6 +96,9 @@ func New(d Deps) http.Handler {
 	}
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
+	}
+	if d.Bodies == nil {
+		d.Bodies = limit.NewBodies()
 	}
 	s := &server{Deps: d, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), hashing: make(chan struct{}, hashesAtOnce), streams: streams{of: map[netip.Addr]int{}}, polls: limit.New(1, 60)}
 	for _, text := range []string{d.BaseURL, d.AuthURL} {
@@ -411,6 +417,11 @@ func (s *server) run(w *answer, c *call, rt route) (v view, err error) {
 			if err != nil || v.redirect != "" {
 				return v, err
 			}
+			leave, ok := s.Bodies.Enter(w, c.r, s.Now(), rt.limit)
+			if !ok {
+				return v, errRetryLater
+			}
+			defer leave()
 		}
 		if err := c.readForm(w, max(rt.limit, formLimit)); err != nil {
 			return v, err
@@ -469,6 +480,29 @@ func (c *call) upload(name string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(f) // all of it is in memory already
+}
+
+// picture is a file that was posted, in base64, "" without one. It can be had once: the form lets go of it, for it may wait long
+// for its turn.
+func (c *call) picture(name string) (string, error) {
+	if c.r.MultipartForm == nil || len(c.r.MultipartForm.File[name]) == 0 {
+		return "", nil
+	}
+	posted := c.r.MultipartForm.File[name][0]
+	delete(c.r.MultipartForm.File, name)
+	f, err := posted.Open()
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	var text strings.Builder
+	text.Grow(base64.StdEncoding.EncodedLen(int(posted.Size)))
+	w := base64.NewEncoder(base64.StdEncoding, &text)
+	if _, err := io.Copy(w, f); err != nil {
+		return "", err
+	}
+	err = w.Close() // which writes the last bytes
+	return text.String(), err
 }
 
 // url is a path of this face, in the language that was asked for by name.

@@ -1,0 +1,123 @@
+package app
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db/dbtest"
+)
+
+// raw is a connection of somebody who writes what they like.
+type raw struct {
+	t *testing.T
+	net.Conn
+	in *bufio.Reader
+}
+
+func dial(t *testing.T, s *Service) *raw {
+	t.Helper()
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return &raw{t, c, bufio.NewReader(c)}
+}
+
+// says writes text and reads an answer.
+func (w *raw) says(text string) (*http.Response, string, error) {
+	if _, err := io.WriteString(w, text); err != nil {
+		return nil, "", err
+	}
+	got, err := http.ReadResponse(w.in, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	defer got.Body.Close()
+	body, err := io.ReadAll(got.Body)
+	return got, string(body), err
+}
+
+// Connections beyond the bound wait until one ends.
+func TestConnectionsAreBounded(t *testing.T) {
+	s := boot(t, dbtest.SQLite(t), func(c *Config) { c.MaxConnections = 2 })
+	const ask = "GET /healthz HTTP/1.1\r\nHost: stipend\r\n\r\n"
+	first, second, third := dial(t, s), dial(t, s), dial(t, s)
+	for _, w := range []*raw{first, second} {
+		if got, _, err := w.says(ask); err != nil || got.StatusCode != 200 {
+			t.Fatal(got, err)
+		}
+	}
+	answered := make(chan error, 1)
+	go func() {
+		got, _, err := third.says(ask)
+		if err == nil && got.StatusCode != 200 {
+			err = fmt.Errorf("status %d", got.StatusCode)
+		}
+		answered <- err
+	}()
+	for range 50 {
+		if _, _, err := first.says(ask); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(answered) > 0 {
+		t.Error("a third connection was served beside two")
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
+// A request whose end two readers could see in different places is refused, or is the last one of its connection: what stands
+// behind it is nobody's.
+func TestNothingIsSmuggled(t *testing.T) {
+	s := boot(t, dbtest.SQLite(t))
+	const post, behind = "POST /sign-in HTTP/1.1\r\nHost: stipend\r\n", "GET /healthz HTTP/1.1\r\nHost: stipend\r\n\r\n"
+	for name, c := range map[string]struct {
+		status int
+		text   string
+	}{
+		"a length and chunks":      {415, post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+		"chunks, folded":           {415, post + "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n"},
+		"chunks of the old way":    {415, "POST /sign-in HTTP/1.0\r\nHost: stipend\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+		"two lengths":              {400, post + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef"},
+		"a length with a sign":     {400, post + "Content-Length: +5\r\n\r\nabcde"},
+		"a blank before the colon": {400, post + "Content-Length : 5\r\n\r\nabcde"},
+		"a fold at the start":      {400, "GET /healthz HTTP/1.1\r\n Host: stipend\r\nHost: stipend\r\n\r\n"},
+		"two hosts":                {400, "GET /healthz HTTP/1.1\r\nHost: stipend\r\nHost: other\r\n\r\n"},
+		"another encoding":         {501, post + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"},
+		"two encodings":            {501, post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+	} {
+		w := dial(t, s)
+		got, _, err := w.says(c.text + behind)
+		if err != nil || got.StatusCode != c.status || !got.Close {
+			t.Errorf("%s: %v %v", name, got, err)
+			continue
+		}
+		if got, _, err := w.says(""); err == nil {
+			t.Errorf("%s: what stood behind it was answered with %d", name, got.StatusCode)
+		}
+	}
+	// The head of a request is bounded, and so is the time in which it comes.
+	if got, _, err := dial(t, s).says("GET /healthz HTTP/1.1\r\nHost: stipend\r\n" + strings.Repeat("X-Flood: "+strings.Repeat("a", 55)+"\r\n", 4<<10) + "\r\n"); err == nil && got.StatusCode != 431 {
+		t.Errorf("a flood of headers: %d", got.StatusCode)
+	}
+	for _, server := range s.servers {
+		if most := server.ReadHeaderTimeout; most <= 0 || most > 5*time.Second || server.ReadTimeout <= 0 || server.IdleTimeout <= 0 || server.MaxHeaderBytes > 32<<10 {
+			t.Errorf("%s holds connections for nothing: %s %s %s %d", server.Addr, most, server.ReadTimeout, server.IdleTimeout, server.MaxHeaderBytes)
+		}
+	}
+}

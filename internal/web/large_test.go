@@ -1,0 +1,65 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/limit"
+)
+
+// Beyond what large bodies may take of the memory together, those of all faces, a form waits for a while and is then refused; small
+// ones pass.
+func TestLargeFormsWaitForRoom(t *testing.T) {
+	bodies := limit.BodiesOf(8<<20, time.Millisecond)
+	h := openHouse(t, &house{T: t}, Deps{DB: sqlite(t), Env: identity.Sandbox, Bodies: bodies}, route{
+		method: "POST", path: "/test", kind: steps, access: anyone, limit: imageFormLimit,
+		handler: func(_ context.Context, _ *db.Tx, c *call) (view, error) {
+			text, err := c.picture("image")
+			return view{redirect: "/?" + strconv.Itoa(len(text))}, err
+		},
+	})
+	post := func(size int) (status int, to string) {
+		t.Helper()
+		var form bytes.Buffer
+		w := multipart.NewWriter(&form)
+		part, err := w.CreateFormFile("image", "page.png")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := part.Write(make([]byte, size)); err != nil || w.Close() != nil {
+			t.Fatal(err)
+		}
+		got := h.do("POST", "/test", form.String(), "Content-Type", w.FormDataContentType(), "Sec-Fetch-Site", "same-origin")
+		if got.status == http.StatusServiceUnavailable && (!strings.Contains(got.text, "<code>retry_later</code>") || got.header.Get("Retry-After") == "") {
+			t.Errorf("%v\n%s", got.header, got.text)
+		}
+		return got.status, got.header.Get("Location")
+	}
+	elsewhere := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/other", strings.NewReader(""))
+	elsewhere.ContentLength = 6 << 20
+	leave, ok := bodies.Enter(httptest.NewRecorder(), elsewhere, h.wall(), 16<<20)
+	if !ok {
+		t.Fatal("no room at the start")
+	}
+	if status, _ := post(3 << 20); status != 503 {
+		t.Errorf("%d without room", status)
+	}
+	if status, to := post(1 << 20); status != 303 || to != "/?1398104" {
+		t.Errorf("a small one: %d to %q", status, to)
+	}
+	leave()
+	for range 4 { // none keeps its room
+		if status, to := post(3 << 20); status != 303 || to != "/?4194304" {
+			t.Errorf("%d to %q", status, to)
+		}
+	}
+}
