@@ -6,8 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"mime"
-	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"reflect"
 	"slices"
@@ -22,6 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/limit"
 	"github.com/stipend/stipend/internal/oauth"
+	"github.com/stipend/stipend/internal/session"
 )
 
 // The endpoints of OAuth speak as RFC 6749 has it, not as the rest of the interface: they take forms, too, ignore what they do
@@ -81,7 +82,7 @@ const (
 	oauthLimit   = 64 << 10
 )
 
-// tokenRequests is how often one address may ask: 30 times a minute.
+// tokenRequests is how often one network may ask: 30 times a minute.
 func tokenRequests() *limit.Limiter { return limit.New(0.5, 30) }
 
 func (s *server) mountOAuth() {
@@ -104,11 +105,11 @@ func (s *server) mountOAuth() {
 func (s *server) serveOAuth(route string, do func(context.Context, *db.Tx, map[string]string) (any, *oauth.Error, error)) func(*answer, *http.Request) {
 	return func(w *answer, r *http.Request) {
 		w.route = route
-		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
 		if err != nil {
-			host = r.RemoteAddr
+			from = netip.AddrPort{} // all who come from nowhere together
 		}
-		if err := s.tokens.Take(s.Now(), host, http.Header{}); err != nil {
+		if err := s.tokens.Take(s.Now(), session.Network(from.Addr()).String(), http.Header{}); err != nil {
 			if f, ok := fault.As(err); ok {
 				w.Header().Set("Retry-After", retryAfter(f))
 			}

@@ -5,9 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -211,6 +214,28 @@ func TestTokenRequestsThatAreWrong(t *testing.T) {
 		}
 		if r := c.exchange(c.agree(nil)); r.status != 429 || r.header.Get("Retry-After") == "" {
 			t.Errorf("the 31st request of a minute: %d %s", r.status, r.text)
+		}
+		// Who has one IPv6 address has those beside it.
+		from := func(address string) int {
+			r := httptest.NewRequestWithContext(t.Context(), "POST", exchangePath, strings.NewReader("a=b"))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.RemoteAddr = address
+			w := httptest.NewRecorder()
+			c.server.ServeHTTP(w, r)
+			return w.Code
+		}
+		now := c.server.Now()
+		c.server.Now = func() time.Time { return now } // nobody's share comes back meanwhile
+		for i := range 30 {
+			if status := from(fmt.Sprintf("[2001:db8::%x]:1024", i)); status != 401 {
+				t.Fatalf("%d: %d", i, status)
+			}
+		}
+		if status := from("[2001:db8::ffff]:1024"); status != 429 {
+			t.Errorf("the 31st of a network: %d", status)
+		}
+		if status := from("[2001:db8:1::1]:1024"); status != 401 {
+			t.Errorf("another network: %d", status)
 		}
 	})
 }

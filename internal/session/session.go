@@ -41,9 +41,11 @@ const Fresh = 10 * time.Minute
 // touchEvery keeps a busy reader from writing a row at every page.
 const touchEvery = 5 * time.Minute
 
-// How often a password may be tried and be wrong, for one account and from one address.
+// How often a password may be tried and be wrong within Window. Of one account it is far more than from one network: else a few
+// tries from anywhere would keep its owner out.
 const (
-	MaxAttempts = 5
+	MaxAttempts = 5   // from one network, at whatever accounts
+	MaxAgainst  = 100 // at one account, from all networks
 	Window      = 15 * time.Minute
 )
 
@@ -176,29 +178,19 @@ func EndOthers(ctx context.Context, tx *db.Tx, s Session) error {
 }
 
 // Attempt takes one of the tries at a password and finds whose it is; known or not, the answer takes the same work. It says
-// false when there were too many, for the account or from the address. Its transaction must be committed either way, and the
+// false when there were too many, from the network or at the account. Its transaction must be committed either way, and the
 // password be checked only after: then no number of requests at once gets more tries than one after another.
 func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (u identity.User, allowed bool, err error) {
-	allowed = true
-	for _, throttle := range throttles("", email, from) {
-		n, err := countAttempt(ctx, tx, throttle.digest)
-		if err != nil {
-			return identity.User{}, false, err
-		}
-		allowed = allowed && n <= MaxAttempts
+	if allowed, err = AttemptOf(ctx, tx, "", email, from); err != nil || !allowed {
+		return identity.User{}, false, err
 	}
 	u, err = identity.UserByEmail(ctx, tx, email)
-	return u, allowed, err
+	return u, true, err
 }
 
 // Succeeded gives back the try that a right password took: only wrong ones count.
 func Succeeded(ctx context.Context, tx *db.Tx, email string, from netip.Addr) error {
-	for _, throttle := range throttles("", email, from) {
-		if err := returnAttempt(ctx, tx, throttle.digest); err != nil {
-			return err
-		}
-	}
-	return nil
+	return SucceededOf(ctx, tx, "", email, from)
 }
 
 // AttemptCode takes one of the tries at a person's one-time codes, and says false when there were too many. Like [Attempt], it is
@@ -209,59 +201,37 @@ func AttemptCode(ctx context.Context, tx *db.Tx, userID string) (allowed bool, e
 }
 
 // AttemptOf takes one of the tries of a kind of accounts that this package does not know, and says false when there were too many,
-// for the account or from the address. Like [Attempt], it is committed before what was tried is looked at.
+// from the network or at the account. Like [Attempt], it is committed before what was tried is looked at.
 func AttemptOf(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr) (allowed bool, err error) {
-	allowed = true
-	for _, throttle := range throttles(kind+" ", account, from) {
-		n, err := countAttempt(ctx, tx, throttle.digest)
-		if err != nil {
-			return false, err
-		}
-		allowed = allowed && n <= MaxAttempts
-	}
-	return allowed, nil
+	network, against, err := take(ctx, tx, kind, account, from, MaxAttempts)
+	return network <= MaxAttempts && against <= MaxAgainst, err
 }
 
 // SucceededOf gives back the try that a right one took.
 func SucceededOf(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr) error {
-	for _, throttle := range throttles(kind+" ", account, from) {
-		if err := returnAttempt(ctx, tx, throttle.digest); err != nil {
-			return err
-		}
+	if err := returnAttempt(ctx, tx, ofNetwork(kind, from)); err != nil {
+		return err
 	}
-	return nil
+	return returnAttempt(ctx, tx, ofAccount(kind, account))
 }
 
-// MaxMails is how many mails may be asked for from one address within Window.
-const MaxMails = 30
+// How many mails may be asked for within Window.
+const (
+	MaxMails   = 30 // from one network
+	MaxMailsTo = 5  // to one address
+)
 
 // AttemptMail counts a mail that somebody asks for, to an account's address, without saying who they are. allowed is false when the
-// network address asked for too many; send, when the account's has had enough, which the answer must not tell.
+// network asked for too many; send, when the account's address has had enough, which the answer must not tell.
 func AttemptMail(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (send, allowed bool, err error) {
-	send, allowed = true, true
-	for _, throttle := range throttles("mail ", email, from) {
-		n, err := countAttempt(ctx, tx, throttle.digest)
-		if err != nil {
-			return false, false, err
-		}
-		if throttle.account {
-			send = n <= MaxAttempts
-		} else {
-			allowed = n <= MaxMails
-		}
-	}
-	return send && allowed, allowed, nil
+	network, to, err := take(ctx, tx, "mail ", email, from, MaxMails)
+	allowed = network <= MaxMails
+	return allowed && to <= MaxMailsTo, allowed, err
 }
 
 // CodeSucceeded gives back the try that a right code took.
 func CodeSucceeded(ctx context.Context, tx *db.Tx, userID string) error {
 	return returnAttempt(ctx, tx, hash("code "+userID))
-}
-
-// throttle is what an attempt counts for.
-type throttle struct {
-	digest  string
-	account bool // an account, else a network address
 }
 
 // Network is what counts as one network address: who has one IPv6 address has the 2⁶⁴ beside it.
@@ -275,17 +245,23 @@ func Network(from netip.Addr) netip.Addr {
 	return from
 }
 
-// throttles are what an attempt counts for, always in the order in which their rows are written: two attempts that share both
-// never wait for each other. Kinds of attempts count apart.
-func throttles(kind, email string, from netip.Addr) []throttle {
-	all := []throttle{
-		{hash(kind + "account " + strings.ToLower(norm.NFC.String(strings.TrimSpace(email)))), true},
-		{hash(kind + "address " + Network(from).String()), false},
+// take counts an attempt for the network and, unless that has had its most, for the account: who is refused leaves no more rows than
+// one, whatever they call themselves. All rows of networks come before all of accounts, so two attempts never wait for each other.
+func take(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr, most int64) (network, against int64, err error) {
+	if network, err = countAttempt(ctx, tx, ofNetwork(kind, from)); err != nil || network > most {
+		return network, 0, err
 	}
-	if all[0].digest > all[1].digest {
-		all[0], all[1] = all[1], all[0]
-	}
-	return all
+	against, err = countAttempt(ctx, tx, ofAccount(kind, account))
+	return network, against, err
+}
+
+// What an attempt counts for. Kinds of attempts count apart.
+func ofNetwork(kind string, from netip.Addr) string {
+	return hash(kind + "address " + Network(from).String())
+}
+
+func ofAccount(kind, account string) string {
+	return hash(kind + "account " + strings.ToLower(norm.NFC.String(strings.TrimSpace(account))))
 }
 
 func hash(text string) string {

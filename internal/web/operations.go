@@ -101,7 +101,7 @@ func signInOperator(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 		return view{}, errAttempts.At("body", "")
 	}
 	right := false
-	if err := c.hashed(ctx, func() (err error) {
+	if err := hashed(ctx, c.hashingOfHouse, func() (err error) {
 		right, err = o.CheckPassword(password)
 		return err
 	}); err != nil {

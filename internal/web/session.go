@@ -16,8 +16,12 @@ import (
 	"github.com/stipend/stipend/internal/session"
 )
 
-// hashesAtOnce is how many passwords a process checks at a time; each takes 64 MiB.
-const hashesAtOnce = 2
+// How many passwords a process checks at a time; each takes 64 MiB. Operators have a place of their own: nobody else's sign-in
+// stands before theirs.
+const (
+	hashesAtOnce        = 2
+	hashesOfHouseAtOnce = 1
+)
 
 // The one answer to every wrong sign-in: it does not say what of it was wrong.
 var (
@@ -235,7 +239,7 @@ func (c *call) signsIn(ctx context.Context, email, password string) (u identity.
 		return u, errAttempts.At("body", "")
 	}
 	right := false
-	err = c.hashed(ctx, func() (err error) {
+	err = hashed(ctx, c.hashing, func() (err error) {
 		right, err = u.CheckPassword(password)
 		return err
 	})
@@ -246,10 +250,10 @@ func (c *call) signsIn(ctx context.Context, email, password string) (u identity.
 }
 
 // hashed runs what takes a place among the passwords that are checked or made at a time.
-func (c *call) hashed(ctx context.Context, run func() error) error {
+func hashed(ctx context.Context, places chan struct{}, run func() error) error {
 	select {
-	case c.hashing <- struct{}{}:
-		defer func() { <-c.hashing }()
+	case places <- struct{}{}:
+		defer func() { <-places }()
 		return run()
 	case <-ctx.Done():
 		return ctx.Err()

@@ -164,7 +164,11 @@ func (c *call) newPassword(ctx context.Context, email string, rest error) (hash 
 	if err := problems.Err(); err != nil {
 		return "", err
 	}
-	err = c.hashed(ctx, func() (err error) {
+	return c.hashNewPassword(ctx)
+}
+
+func (c *call) hashNewPassword(ctx context.Context) (hash string, err error) {
+	err = hashed(ctx, c.hashing, func() (err error) {
 		hash, err = identity.HashPassword(c.form.Get("new_password"))
 		return err
 	})
@@ -210,11 +214,17 @@ func showPassword(_ context.Context, _ *db.Tx, c *call) (view, error) {
 // changePassword sets another password for who is signed in and knows the old one.
 func changePassword(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	email := c.session.User.Email
-	hash, err := c.newPassword(ctx, email, nil)
-	if err != nil {
+	var problems fault.List
+	identity.CheckNewPassword(&problems, "/new_password", c.form.Get("new_password"), email)
+	if err := problems.Err(); err != nil {
 		return view{}, err
 	}
+	// The old one first: its tries are counted, and what is refused makes no work.
 	if _, err := c.signsIn(ctx, email, c.form.Get("password")); err != nil {
+		return view{}, err
+	}
+	hash, err := c.hashNewPassword(ctx)
+	if err != nil {
 		return view{}, err
 	}
 	return view{redirect: "/account"}, c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {

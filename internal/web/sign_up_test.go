@@ -195,12 +195,12 @@ func TestAForgottenPassword(t *testing.T) {
 			t.Errorf("half an hour later: %d", got.Status)
 		}
 		before := len(x.posted("admin@acme.example"))
-		for range session.MaxAttempts + 3 {
+		for range session.MaxMailsTo + 3 {
 			if got := ask("admin@acme.example"); got.Location() != "/password/sent" {
 				t.Errorf("%d to %q", got.Status, got.Location())
 			}
 		}
-		if n := len(x.posted("admin@acme.example")) - before; n != session.MaxAttempts {
+		if n := len(x.posted("admin@acme.example")) - before; n != session.MaxMailsTo {
 			t.Errorf("%d mails", n)
 		}
 		for range session.MaxMails {

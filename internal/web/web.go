@@ -100,7 +100,8 @@ func New(d Deps) http.Handler {
 	if d.Bodies == nil {
 		d.Bodies = limit.NewBodies()
 	}
-	s := &server{Deps: d, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), hashing: make(chan struct{}, hashesAtOnce), streams: streams{of: map[netip.Addr]int{}}, polls: limit.New(1, 60)}
+	s := &server{Deps: d, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), streams: streams{of: map[netip.Addr]int{}}, polls: limit.New(1, 60),
+		hashing: make(chan struct{}, hashesAtOnce), hashingOfHouse: make(chan struct{}, hashesOfHouseAtOnce), knocks: limit.New(2, 120)}
 	for _, text := range []string{d.BaseURL, d.AuthURL} {
 		if u, err := url.Parse(text); err == nil && text != "" {
 			// Behind a proxy the Host may be another than the browser's.
@@ -228,9 +229,11 @@ type server struct {
 	Deps
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
-	hashing chan struct{}  // a place for each password that is being checked
-	streams streams        // the live parts of pages
-	polls   *limit.Limiter // of the live parts that are asked for again and again
+	// A place for each password that is being checked, of everybody and of operators.
+	hashing, hashingOfHouse chan struct{}
+	knocks                  *limit.Limiter // of the forms of anybody, by network
+	streams                 streams        // the live parts of pages
+	polls                   *limit.Limiter // of the live parts that are asked for again and again
 }
 
 // decides says whether people decide verifications here.
@@ -412,6 +415,11 @@ func (s *server) run(w *answer, c *call, rt route) (v view, err error) {
 		return err
 	}
 	if rt.kind == look || rt.kind == write || rt.kind == steps {
+		if rt.access == anyone { // before anything is read, hashed or written
+			if err := s.knocks.Take(s.Now(), session.Network(c.from()).String(), http.Header{}); err != nil {
+				return v, err
+			}
+		}
 		if rt.limit > formLimit { // who may not come sends nothing large, either
 			v, err := c.admitted(c.r.Context(), nil, rt, func(context.Context, *db.Tx, *call) (view, error) { return view{}, nil })
 			if err != nil || v.redirect != "" {

@@ -35,6 +35,7 @@ type house struct {
 	url   string
 	log   strings.Builder // to be read after close
 	close func()
+	face  *server
 	known bool         // whether the pages know their own address, which is then of localhost
 	ahead atomic.Int64 // by how many nanoseconds the clock on the wall is ahead
 }
@@ -74,7 +75,8 @@ func openHouse(t *testing.T, h *house, deps Deps, extra ...route) *house {
 		address = "http://localhost:" + port
 		deps.BaseURL = address
 	}
-	s.Config.Handler = New(deps)
+	h.face = New(deps).(*server)
+	s.Config.Handler = h.face
 	s.Start()
 	t.Cleanup(s.Close)
 	h.url, h.close = address, s.Close
