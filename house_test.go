@@ -111,6 +111,7 @@ var reference = map[string]string{
 	"authorization_codes": "found by the digest of the code that an app exchanges; the row says which company",
 	"api_keys":            "found by the digest of the secret that a request carries; the row says which company",
 	"sessions":            "found by the digest of the secret in a cookie; a person signs in, whomever they act for",
+	"mail_counts":         "counts mails to an address, whoever has them written",
 	"sign_in_attempts":    "counts tries of passwords and codes, before anybody is known",
 	"second_factors":      "a person's own, whomever they act for",
 	"account_links":       "found by the digest of the token in a mail; there is no account yet, or it is a person's",

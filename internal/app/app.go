@@ -418,7 +418,10 @@ func (s *Service) mailer() (*mail.Mailer, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mail.Mailer{From: from, BaseURL: s.ready.BaseURL, Sandbox: s.cfg.Env == Sandbox}
+	m := &mail.Mailer{From: from, BaseURL: s.ready.BaseURL, Sandbox: s.cfg.Env == Sandbox, Verified: func(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
+		c, err := identity.CompanyByID(ctx, tx, companyID)
+		return c.KYBStatus == identity.KYBApproved, err
+	}}
 	if m.BaseURL == "" {
 		m.BaseURL = "http://" + s.cfg.Listen // of a sandbox whose pages another process serves
 	}

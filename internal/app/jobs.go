@@ -18,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
@@ -151,6 +152,7 @@ func (s *Service) periodic(out payout.Engines, claims *claim.Service) []job.Peri
 		job.Periodic{Name: "quotes.expire", Every: 5 * time.Second, Run: s.expireQuotes},
 		job.Periodic{Name: "claims.settle", Every: 10 * time.Minute, Run: func(ctx context.Context) error { return claims.SettleDue(ctx, s.db) }},
 		job.Periodic{Name: "oauth.forget_codes", Every: time.Hour, Run: func(ctx context.Context) error { return oauth.ForgetCodes(ctx, s.db) }},
+		job.Periodic{Name: "mails.forget", Every: time.Hour, Run: func(ctx context.Context) error { return mail.Forget(ctx, s.db) }},
 		job.Periodic{Name: "sessions.forget", Every: time.Hour, Run: func(ctx context.Context) error { return session.Forget(ctx, s.db) }},
 		job.Periodic{Name: "ledger.close_months", Every: time.Hour, Run: func(ctx context.Context) error { return ledger.CloseMonths(ctx, s.db) }},
 		job.Periodic{Name: "operators.reconcile", Every: reconcileEvery, Run: s.reconcileNow},

@@ -76,11 +76,14 @@ func readCatalogs() map[language.Tag]catalog {
 	return all
 }
 
-// write makes the text of a mail in the nearest of our languages.
-func (x *Mailer) write(m row) (Letter, error) {
+// write makes the text of a mail in the nearest of our languages, with plain names of somebody whom nobody has checked.
+func (x *Mailer) write(m row, plain bool) (Letter, error) {
 	data := reflect.New(dataOf[m.template])
 	if err := json.Unmarshal([]byte(m.data), data.Interface()); err != nil {
 		return Letter{}, fmt.Errorf("mail %s: %w", m.id, err)
+	}
+	if plain {
+		plainNames(data.Elem())
 	}
 	_, i, _ := matcher.Match(language.Make(m.language))
 	c := catalogs[languages[i]]

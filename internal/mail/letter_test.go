@@ -52,7 +52,7 @@ func TestEveryMailInEveryLanguage(t *testing.T) {
 			}
 			subjects := map[string]bool{}
 			for _, tag := range languages {
-				l, err := x.write(row{id: "mail_1", template: template, language: tag.String(), data: string(encoded)})
+				l, err := x.write(row{id: "mail_1", template: template, language: tag.String(), data: string(encoded)}, false)
 				if err != nil {
 					t.Fatalf("%s %d in %s: %v", template, i, tag, err)
 				}
@@ -123,7 +123,7 @@ func TestTheNearestLanguageIsTaken(t *testing.T) {
 	for asked, want := range map[string]string{
 		"": "en", "en-GB": "en", "es-419": "es", "pt-BR": "pt", "fr-CA": "fr", "de": "en", "nonsense!": "en",
 	} {
-		l, err := x.write(row{template: KYCResult, language: asked, data: `{"Result":"approved"}`})
+		l, err := x.write(row{template: KYCResult, language: asked, data: `{"Result":"approved"}`}, false)
 		if err != nil || !strings.Contains(l.HTML, `lang="`+want+`"`) {
 			t.Errorf("%q: %v\n%s", asked, err, l.HTML)
 		}

@@ -5,7 +5,9 @@
 // that a crash made leave twice can be recognised as one. When it has left, what it said is deleted: it may hold the token of
 // a link. A sandbox without a server keeps its mails to be read.
 //
-// The package owns the table mails and the words of the mails, in four languages. Who is written to, and whether, is decided
+// What companies can have written to anybody is bounded, by address and, until they are verified, by company; see [MaxToAddress].
+//
+// The package owns the tables mails and mail_counts and the words of the mails, in four languages. Who is written to, and whether, is decided
 // by those who enqueue.
 package mail
 
@@ -256,6 +258,8 @@ type Mailer struct {
 	From    *mail.Address // whose mails these are; the domain is also that of the Message-IDs
 	BaseURL string        // of links, without a slash at the end
 	Sandbox bool          // every mail says that there is no real money in it
+	// Verified says whether a company's word about itself was checked. Others have few mails sent, with plain names. Nil: all were.
+	Verified func(ctx context.Context, tx *db.Tx, companyID string) (bool, error)
 }
 
 // Send sends the mail that a job names (job mail.send). It may send one twice when the process dies between the server's
@@ -276,21 +280,40 @@ func (x *Mailer) Send(ctx context.Context, d *db.DB, j job.Job) error {
 	if err != nil || m.state != queued {
 		return err
 	}
-	text, err := x.write(m)
-	if err != nil {
-		return err
-	}
-	end := ending{state: sent}
-	if x.Server == nil {
-		end = ending{state: kept, Letter: text}
-	} else if err := x.hand(ctx, m, text); err != nil {
-		var refusal *refusal
-		if !errors.As(err, &refusal) {
+	if x.Server == nil { // nobody gets it, so nothing is bounded
+		text, err := x.write(m, false)
+		if err != nil {
 			return err
 		}
-		end = ending{state: refused, reason: refusal.Error()}
+		return end(ctx, d, m, ending{state: kept, Letter: text})
 	}
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return finish(ctx, tx, m, end) })
+	o, err := x.admit(ctx, d, m)
+	switch {
+	case err != nil:
+		return err
+	case o.superseded:
+		return end(ctx, d, m, ending{state: refused, reason: "a newer one of its kind followed"})
+	case o.spent:
+		return end(ctx, d, m, ending{state: refused, reason: "its company is not verified and had its mails of a day"})
+	case !o.wait.IsZero():
+		return postpone(ctx, d, m, o.wait)
+	}
+	text, err := x.write(m, o.unverified)
+	if err == nil {
+		err = x.hand(ctx, m, text)
+	}
+	var refusal *refusal
+	switch {
+	case err == nil:
+		return end(ctx, d, m, ending{state: sent})
+	case errors.As(err, &refusal):
+		return end(ctx, d, m, ending{state: refused, reason: refusal.Error()})
+	}
+	return errors.Join(err, x.release(ctx, d, m, o))
+}
+
+func end(ctx context.Context, d *db.DB, m row, e ending) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return finish(ctx, tx, m, e) })
 }
 
 // hand gives a finished mail to the server.

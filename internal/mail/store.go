@@ -73,6 +73,37 @@ func finish(ctx context.Context, tx *db.Tx, m row, e ending) error {
 	return err
 }
 
+// hasNewer says whether a newer mail of the same company and kind waits for the same address.
+func hasNewer(ctx context.Context, tx *db.Tx, m row) (bool, error) {
+	var n int64
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM mails WHERE company_id = $1 AND created_at >= $2 AND mail_id > $3
+		AND template = $4 AND address = $5 AND state = 'queued' LIMIT 1) AS newer`,
+		m.companyID, db.Micros(m.created), m.id, m.template, m.to).Scan(&n)
+	return n > 0, err
+}
+
+// count adds one and returns how many there are since a day began, and when that was. The first one after a day begins the next.
+// Companies come before addresses, so two mails never wait for each other.
+func count(ctx context.Context, tx *db.Tx, counter string) (n int64, since time.Time, err error) {
+	var at int64
+	err = tx.QueryRow(ctx, `INSERT INTO mail_counts (counter, since_at, mails) VALUES ($1, $2, 1)
+		ON CONFLICT (counter) DO UPDATE SET
+			mails = CASE WHEN mail_counts.since_at <= $3 THEN 1 ELSE mail_counts.mails + 1 END,
+			since_at = CASE WHEN mail_counts.since_at <= $3 THEN $2 ELSE mail_counts.since_at END
+		RETURNING mails, since_at`, counter, db.Micros(tx.Now()), db.Micros(tx.Now().Add(-day))).Scan(&n, &at)
+	return n, db.Time(at), err
+}
+
+func discount(ctx context.Context, tx *db.Tx, counter string) error {
+	_, err := tx.Exec(ctx, "UPDATE mail_counts SET mails = mails - 1 WHERE counter = $1 AND mails > 0", counter)
+	return err
+}
+
+func deleteCounts(ctx context.Context, tx *db.Tx) error {
+	_, err := tx.Exec(ctx, "DELETE FROM mail_counts WHERE since_at <= $1", db.Micros(tx.Now().Add(-day)))
+	return err
+}
+
 func list(ctx context.Context, tx *db.Tx, companyID string, offset, limit int) (mails []Kept, total int64, err error) {
 	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM mails WHERE company_id = $1 AND state = 'kept'`, companyID).Scan(&total); err != nil {
 		return nil, 0, err
