@@ -52,7 +52,7 @@ func (w *raw) says(text string) (heard, error) {
 	}
 	defer got.Body.Close()
 	body, err := io.ReadAll(got.Body)
-	return heard{got.status, got.Close, got.Header, string(body)}, err
+	return heard{got.StatusCode, got.Close, got.Header, string(body)}, err
 }
 
 // Connections beyond the bound wait until one ends.

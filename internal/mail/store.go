@@ -73,11 +73,11 @@ func finish(ctx context.Context, tx *db.Tx, m row, e ending) error {
 	return err
 }
 
-// hasNewer says whether a newer mail of the same company and kind waits for the same address.
+// hasNewer says whether a newer mail of the same company and kind waits for the same address, or has left already.
 func hasNewer(ctx context.Context, tx *db.Tx, m row) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM mails WHERE company_id = $1 AND created_at >= $2 AND mail_id > $3
-		AND template = $4 AND address = $5 AND state = 'queued' LIMIT 1) AS newer`,
+		AND template = $4 AND address = $5 AND state IN ('queued', 'sent') LIMIT 1) AS newer`,
 		m.companyID, db.Micros(m.created), m.id, m.template, m.to).Scan(&n)
 	return n > 0, err
 }
