@@ -191,7 +191,7 @@ func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Ne
 	return u, identity.AddMember(ctx, tx, identity.Member{CompanyID: v.CompanyID, UserID: u.ID, Role: v.Role})
 }
 
-// SetRole makes a member something else. Who may not manage any more loses the apps that they allowed to act for the company.
+// SetRole makes a member something else. The invitations that they sent end: what they may say is another now. Who may not manage any more loses the apps that they allowed to act for the company.
 func SetRole(ctx context.Context, tx *db.Tx, by By, userID, role string) error {
 	if err := isRole(role); err != nil {
 		return err
@@ -201,6 +201,9 @@ func SetRole(ctx context.Context, tx *db.Tx, by By, userID, role string) error {
 		return err
 	}
 	note(tx, by.CompanyID, version, strings.Join([]string{userID, "from", m.Role, "to", role, "by", by.UserID}, " "))
+	if err := deleteInvitationsBy(ctx, tx, by.CompanyID, userID); err != nil {
+		return err
+	}
 	if !identity.Manages(role) {
 		if err := identity.RevokeGrants(ctx, tx, by.CompanyID, userID); err != nil {
 			return err
@@ -210,14 +213,15 @@ func SetRole(ctx context.Context, tx *db.Tx, by By, userID, role string) error {
 }
 
 // RemoveMember ends a membership, another's or one's own: their sessions end, and so do the apps that they allowed to act for the
-// company. Its API keys are the company's and stay.
+// company, and the invitations that they sent. Its API keys are the company's and stay.
 func RemoveMember(ctx context.Context, tx *db.Tx, by By, userID string) error {
 	version, m, err := changing(ctx, tx, by, userID, "")
 	if err != nil {
 		return err
 	}
 	note(tx, by.CompanyID, version, strings.Join([]string{userID, "removed from", m.Role, "by", by.UserID}, " "))
-	return errors.Join(identity.DeleteMember(ctx, tx, by.CompanyID, userID), identity.RevokeGrants(ctx, tx, by.CompanyID, userID), session.EndAll(ctx, tx, userID))
+	return errors.Join(identity.DeleteMember(ctx, tx, by.CompanyID, userID), identity.RevokeGrants(ctx, tx, by.CompanyID, userID),
+		deleteInvitationsBy(ctx, tx, by.CompanyID, userID), session.EndAll(ctx, tx, userID))
 }
 
 // changing is a member who may be changed so.

@@ -165,6 +165,12 @@ func deleteInvitations(ctx context.Context, tx *db.Tx, companyID, email string) 
 	return err
 }
 
+// deleteInvitationsBy deletes those that a member sent.
+func deleteInvitationsBy(ctx context.Context, tx *db.Tx, companyID, userID string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE company_id = $1 AND invited_by = $2", companyID, userID)
+	return err
+}
+
 // deleteInvitationsOf deletes those of an address, whichever company sent them.
 func deleteInvitationsOf(ctx context.Context, tx *db.Tx, email string) error {
 	_, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE email_key = $1", identity.EmailKey(email))

@@ -235,7 +235,9 @@ func TestClaimsAreSettled(t *testing.T) {
 				t.Errorf("%s, want it %s", text, state)
 			}
 		}
-		b.take.Released = func(_ context.Context, _ *db.Tx, _, _ string, amount money.Amount) (bool, error) { return amount.Units() < 12_000, nil }
+		b.take.Released = func(_ context.Context, _ *db.Tx, _, _ string, amount money.Amount) (bool, error) {
+			return amount.Units() < 12_000, nil
+		}
 		takes(`,"amount":0.0001`, "processing ")
 		takes(`,"amount":0.00012`, "on_hold release_review")
 		takes(`,"amount":0.00011`, "awaiting_approval approval_required")

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -173,6 +174,21 @@ func TestALeakedCodeIsBurnt(t *testing.T) {
 		c.refused(c.exchange(code), 400, "invalid_grant")
 		c.works(first.AccessToken, 401)
 
+		for range 4 { // also when both come at the same moment: whoever was given a token loses it
+			code := c.agree(nil)
+			var both [2]reply
+			var all sync.WaitGroup
+			for i := range both {
+				all.Go(func() { both[i] = c.exchange(code) })
+			}
+			all.Wait()
+			if both[0].status > both[1].status {
+				both[0], both[1] = both[1], both[0]
+			}
+			c.refused(both[1], 400, "invalid_grant")
+			c.works(c.token(both[0]).AccessToken, 401)
+		}
+
 		code = c.agree(nil)
 		c.refused(c.post(exchangePath, "grant_type", "authorization_code", "code", code, "client_id", c.other.ClientID, "client_secret", c.otherSecret), 400, "invalid_grant")
 		c.refused(c.exchange(code), 400, "invalid_grant")
@@ -335,9 +351,11 @@ func TestRevokeAndConnections(t *testing.T) {
 		c.works(b, 200)
 		c.refused(revoke(b, c.app.ClientID, "x"), 401, "invalid_client")
 		c.refused(revoke("", c.app.ClientID, c.secret), 400, "invalid_request")
+		unused := c.agree(nil)
 		c.write(func(ctx context.Context, tx *db.Tx) error {
 			return oauth.Disconnect(ctx, tx, c.user.ID, c.app.ID, c.company)
 		})
+		c.refused(c.exchange(unused), 400, "invalid_grant")
 		c.works(b, 401)
 		if all := connected(); len(all) != 0 {
 			t.Errorf("%+v", all)

@@ -232,7 +232,7 @@ func allocated(percent int) string { return "allocation " + strconv.Itoa(percent
 // changeable resolves an owner whose destinations are about to change.
 func changeable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (recipient.Payee, error) {
 	owner, err := recipient.Owner(ctx, tx, by, id)
-	if err != nil || by.Kind != identity.KindAPIKey {
+	if err != nil || by.CompanyID == "" || owner.UserID != "" && owner.UserID == by.UserID {
 		return owner, err // a person's own change does not depend on who pays them
 	}
 	company, err := identity.CompanyByID(ctx, tx, by.CompanyID)

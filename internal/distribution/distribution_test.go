@@ -317,6 +317,46 @@ func TestAUserInTwoCompanies(t *testing.T) {
 	})
 }
 
+// While a company is frozen nobody changes for it where its payees are paid, by whatever credential; people change their own.
+func TestAFrozenCompanyChangesNoDestinations(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		w := open(t, d)
+		was, err := w.create(w.by, w.payee, "BTC", btc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var u identity.User
+		w.must(func(ctx context.Context, tx *db.Tx) (err error) {
+			if u, err = identity.CreateUser(ctx, tx, w.setup.Sealer, identity.NewUser{Profile: identity.Profile{Email: "u@example.com"}}); err != nil {
+				return err
+			}
+			if _, err = recipient.AddWorker(ctx, tx, w.by.CompanyID, u.ID, ""); err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, "UPDATE companies SET status = 'frozen' WHERE company_id = $1", w.by.CompanyID)
+			return err
+		})
+		manager := identity.Principal{Kind: identity.KindSession, ID: "ses_1", CompanyID: w.by.CompanyID, UserID: "usr_manager"}
+		app := manager
+		app.Kind, app.ID = identity.KindOAuth, "tok_1"
+		for _, by := range []identity.Principal{w.by, manager, app} {
+			if _, err := w.create(by, w.payee, "BTC", btc); !errors.Is(err, identity.ErrFrozen) {
+				t.Errorf("%s adds one: %v", by.Kind, err)
+			}
+			err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				return distribution.Delete(ctx, tx, by, w.payee, was.ID)
+			})
+			if !errors.Is(err, identity.ErrFrozen) {
+				t.Errorf("%s deletes one: %v", by.Kind, err)
+			}
+		}
+		own := identity.Principal{Kind: identity.KindSession, ID: "ses_2", CompanyID: w.by.CompanyID, UserID: u.ID}
+		if _, err := w.create(own, u.ID, "BTC", btc); err != nil {
+			t.Errorf("their own: %v", err)
+		}
+	})
+}
+
 func TestForOwners(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)

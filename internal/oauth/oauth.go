@@ -244,7 +244,8 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 		return Token{}, nil, err
 	}
 	if !first || g.appID != app.ID {
-		if g.tokenID != "" {
+		// Whoever used it first has committed by now, so this reads the token that they were given, also where they came at the same moment.
+		if g, _, err = selectCode(ctx, tx, digest); err == nil && g.tokenID != "" {
 			err = identity.RevokeAccessToken(ctx, tx, g.companyID, g.tokenID)
 		}
 		return Token{}, errGrant, err
@@ -358,7 +359,7 @@ var words = map[identity.Scope]struct {
 	identity.CompanyDetail:                {See, "See the company, its wallets and its events"},
 	identity.CompanyWorkerList:            {See, "See workers and recipients"},
 	identity.CompanyWorkerInvitationsList: {See, "See invitations"},
-	identity.CompanyWorkersInvite:         {Change, "Invite workers, add recipients and change where they are paid"},
+	identity.CompanyWorkersInvite:         {MoveMoney, "Invite workers, add recipients and change where they are paid"},
 	identity.CompanyWorkersPay:            {MoveMoney, "Pay people: create and cancel pay runs and checkout claims"},
 	identity.UserCreate:                   {Change, "Add users"},
 	identity.UserUpdate:                   {Change, "Change your profile"},

@@ -84,20 +84,21 @@ func (c *call) asked(ctx context.Context, tx *db.Tx) (oauth.Ask, oauth.Request, 
 	return ask, r, nil, err
 }
 
-// showConsent asks a user whether an app may act for them. Whoever is not signed in does that first, for an ask that is right.
+// showConsent asks a user whether an app may act for them. Whoever is not signed in does that first: no link leads a
+// stranger on to an app's page (RFC 9700, section 4.11.2).
 func showConsent(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	ask, r, back, err := c.asked(ctx, tx)
 	if err != nil {
 		return view{}, err
 	}
-	if back != nil {
-		return *back, nil
-	}
 	if signedIn, err := c.find(ctx, tx); err != nil || !signedIn {
 		return view{redirect: c.signInFirst()}, err
 	}
-	if !c.mayMoveMoney(c.session.Company.ID, r.Scopes) {
-		return view{redirect: c.factorFirst()}, nil
+	if back != nil {
+		return *back, nil
+	}
+	if may, err := c.mayAllow(ctx, tx, c.session.Company.ID, r.Scopes); err != nil || !may {
+		return view{redirect: c.factorFirst()}, err
 	}
 	publisher, err := identity.CompanyByID(ctx, tx, r.App.CompanyID)
 	if err != nil {
@@ -170,21 +171,21 @@ func decide(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	if back != nil {
-		return *back, nil
-	}
 	if signedIn, err := c.find(ctx, tx); err != nil || !signedIn {
 		return view{redirect: signInPath("/authorize?" + ask.Values().Encode())}, err
 	}
 	if !c.proven() {
 		return view{}, errFormToken
 	}
+	if back != nil {
+		return *back, nil
+	}
 	switch c.form.Get("decision") {
 	case "deny":
 		return view{away: r.Refused(c.issuer(), oauth.ErrDenied)}, nil
 	case "allow":
-		if !c.mayMoveMoney(c.form.Get("company_id"), r.Scopes) {
-			return view{redirect: proofPath("/authorize?" + ask.Values().Encode())}, nil
+		if may, err := c.mayAllow(ctx, tx, c.form.Get("company_id"), r.Scopes); err != nil || !may {
+			return view{redirect: proofPath("/authorize?" + ask.Values().Encode())}, err
 		}
 		code, err := oauth.Grant(ctx, tx, c.Env, c.session.User, c.form.Get("company_id"), r)
 		if err != nil {

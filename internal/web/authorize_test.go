@@ -162,12 +162,16 @@ func TestConsentTellsOfLookAlikes(t *testing.T) {
 func TestAsksThatAreWrong(t *testing.T) {
 	x := hire(t, sqlite(t), "admin")
 	app, _ := x.register(callback, identity.CompanyDetail)
+	v := x.signIn("admin")
 	for code, pairs := range map[string][]string{
 		"invalid_scope":             {"scope", "c_company_workers_pay"},
 		"unsupported_response_type": {"response_type", "token"},
 		"invalid_request":           {"code_challenge", "short", "code_challenge_method", "S256"},
 	} {
-		if q := x.back(webtest.NewVisitor(t, x.url).Get(authorizePath(app, pairs...))); q.Get("error") != code {
+		if got := webtest.NewVisitor(t, x.url).Get(authorizePath(app, pairs...)); !strings.HasPrefix(got.Location(), "/sign-in?") {
+			t.Errorf("a stranger is led on to %q", got.Location())
+		}
+		if q := x.back(v.Get(authorizePath(app, pairs...))); q.Get("error") != code {
 			t.Errorf("%v, want %s", q, code)
 		}
 	}

@@ -56,12 +56,26 @@ func (c *call) ways(ctx context.Context, tx *db.Tx) (codes, keys bool, err error
 	return codes, len(all) > 0, err
 }
 
-// mayMoveMoney says whether the reader may let an app move money for a company: not with a password alone.
-func (c *call) mayMoveMoney(companyID string, asked identity.Scopes) bool {
-	if !c.guarded(companyID) || c.session.ProvenFreshly(c.now) {
-		return true
+// mayAllow says whether the reader may allow an app all of this now: what is more than reading not with a password alone, and what
+// moves money, or where it goes, with a second factor that was just shown. It asks what the pages ask that do the same.
+func (c *call) mayAllow(ctx context.Context, tx *db.Tx, companyID string, asked identity.Scopes) (bool, error) {
+	needed := passwordOnly
+	for _, s := range asked.List() {
+		switch oauth.GroupOf(s) {
+		case oauth.MoveMoney:
+			needed = freshFactor
+		case oauth.Change:
+			needed = max(needed, provenFactor)
+		}
 	}
-	return !slices.ContainsFunc(asked.List(), func(s identity.Scope) bool { return oauth.GroupOf(s) == oauth.MoveMoney })
+	if needed == passwordOnly || needed == provenFactor && c.session.Proven() || c.session.ProvenFreshly(c.now) {
+		return true, nil
+	}
+	if companyID != "" {
+		return !c.guarded(companyID), nil
+	}
+	codes, keys, err := c.ways(ctx, tx)
+	return !codes && !keys, err
 }
 
 // factorFirst is the page to show a second factor that leads back here: to this page or, from a form, to the page that it is on.

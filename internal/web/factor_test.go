@@ -131,8 +131,11 @@ func TestKeysNeedASecondFactor(t *testing.T) {
 		}
 		find(t, w.Submit(w.Get(path), path+"/keys"), tokenText)
 
-		// Ten minutes later a key may still be made, but the way in is not changed without showing the factor again.
+		// Ten minutes later neither a key is made nor the way in changed without showing the factor again.
 		clock.Advance(session.Fresh)
+		if got := w.Submit(w.Get(path), path+"/keys"); !strings.HasPrefix(got.Location(), "/account/proof?") {
+			t.Errorf("a key with an old proof: %d to %q", got.Status, got.Location())
+		}
 		if got := w.Submit(w.Get("/account/factor"), "/account/factor/remove"); got.Location() != "/account/proof?next=%2Faccount%2Ffactor" {
 			t.Fatalf("%d to %q", got.Status, got.Location())
 		}
@@ -252,10 +255,15 @@ func TestCodesCannotBeTriedOut(t *testing.T) {
 func TestConsentToMoveMoneyNeedsASecondFactor(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		x := hire(t, d, "owner").guard()
-		app, _ := x.register(callback, identity.CompanyDetail, identity.CompanyWorkersPay)
+		app, _ := x.register(callback, identity.CompanyDetail, identity.CompanyWorkersPay, identity.CompanyWorkersInvite, identity.UserUpdate)
 		v := x.signIn("owner")
 		if got := v.Get(authorizePath(app, "scope", "c_company_detail")); got.Status != 200 {
 			t.Errorf("to look: %d to %q", got.Status, got.Location())
+		}
+		for _, scope := range []string{identity.CompanyWorkersInvite, identity.UserUpdate} { // which changes where people are paid, or who they are
+			if got := v.Get(authorizePath(app, "scope", scope)); !strings.HasPrefix(got.Location(), "/account/proof?next=%2Fauthorize") {
+				t.Errorf("%s: %d to %q", scope, got.Status, got.Location())
+			}
 		}
 		path := authorizePath(app)
 		got := v.Get(path)
@@ -265,6 +273,12 @@ func TestConsentToMoveMoneyNeedsASecondFactor(t *testing.T) {
 		x.enrol(v, "/account")
 		page := v.Follow(v.Get(path))
 		clock.Advance(session.Fresh)
+		if got := v.Get(authorizePath(app, "scope", identity.UserUpdate)); got.Status != 200 {
+			t.Errorf("with an old proof, to change a profile: %d to %q", got.Status, got.Location())
+		}
+		if got := v.Get(authorizePath(app, "scope", identity.CompanyWorkersInvite)); !strings.HasPrefix(got.Location(), "/account/proof?") {
+			t.Errorf("with an old proof, to change where people are paid: %d to %q", got.Status, got.Location())
+		}
 		got = v.Submit(page, "/authorize", "decision", "allow")
 		if got.Status != 303 || !strings.HasPrefix(got.Location(), "/account/proof?next=%2Fauthorize") || x.count("SELECT COUNT(*) FROM authorization_codes") != 0 {
 			t.Errorf("an old proof: %d to %q", got.Status, got.Location())

@@ -193,12 +193,17 @@ func TestMembers(t *testing.T) {
 				t.Errorf("the last owner %s: %d", what, got.Status)
 			}
 		}
+		invite(admin, "back@acme.example", "admin")
+		way := x.follow("back@acme.example", mail.MemberInvited)
 		token = grant("admin")
 		if got := change(owner, "admin", ""); got.Status != 303 || in(admin) || x.opens("Bearer", token) {
 			t.Errorf("%d; in: %v, the app may: %v", got.Status, in(admin), x.opens("Bearer", token))
 		}
 		if page := x.signIn("admin").Get("/settings/members"); page.Status != 403 {
 			t.Errorf("who was removed looks: %d", page.Status)
+		}
+		if got := v.Get(way); got.Status != 404 {
+			t.Errorf("who was removed has a way back: %d", got.Status)
 		}
 		change(owner, "developer", "owner")
 		if got := owner.Submit(owner.Get("/settings/members"), "/settings/members/leave"); got.Status != 303 || in(owner) {
@@ -208,7 +213,7 @@ func TestMembers(t *testing.T) {
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 			changes, err = db.Changes(ctx, tx, x.company.ID, x.company.ID)
 			return err
-		}); err != nil || len(changes) != 8 {
+		}); err != nil || len(changes) != 9 {
 			t.Errorf("%v, %d changes in the history: %+v", err, len(changes), changes)
 		}
 	})
