@@ -100,7 +100,7 @@ type Config struct {
 	// LndURL switches payments over Lightning on. Every process needs to know; the macaroon is for those that speak to the node.
 	LndURL string `env:"STIPEND_LND_URL" group:"Lightning" placeholder:"URL" help:"REST interface of an LND node, https://host:8080, over which claims can be paid too. Default: claims are paid on the chain only."`
 	// LndMacaroonFile is the node's token; workers and watchers need it.
-	LndMacaroonFile string `env:"STIPEND_LND_MACAROON_FILE" group:"Lightning" placeholder:"FILE" help:"Macaroon with invoices:read, invoices:write and info:read. Default: none."`
+	LndMacaroonFile string `env:"STIPEND_LND_MACAROON_FILE" group:"Lightning" placeholder:"FILE" help:"Macaroon with invoices:read, invoices:write, info:read, and for reconciliation offchain:read and onchain:read. Default: none."`
 	// LndTLSCertFile is what the node is recognised by.
 	LndTLSCertFile string `env:"STIPEND_LND_TLS_CERT_FILE" group:"Lightning" placeholder:"FILE" help:"Certificate of the node, tls.cert; nothing else is trusted then. Default: what the system trusts."`
 

@@ -53,6 +53,9 @@ func (s *Service) reconcileNow(ctx context.Context) error {
 	for _, a := range s.evms {
 		w.Accounts = append(w.Accounts, a.node)
 	}
+	if s.lightning != nil {
+		w.Channels = s.lightning.Client
+	}
 	var err error
 	if w.Banks, err = s.cfg.houseAccounts(); err != nil {
 		return err
@@ -128,7 +131,10 @@ type ReconcileCmd struct {
 	Storage
 	asked
 	banks
-	JSON bool `name:"json" help:"The report as JSON."`
+	LndURL          string `env:"STIPEND_LND_URL" placeholder:"URL" help:"The Lightning node, as serve has it. Default: none is asked."`
+	LndMacaroonFile string `env:"STIPEND_LND_MACAROON_FILE" placeholder:"FILE" help:"Its macaroon, with offchain:read and onchain:read."`
+	LndTLSCertFile  string `env:"STIPEND_LND_TLS_CERT_FILE" placeholder:"FILE" help:"Its certificate."`
+	JSON            bool   `name:"json" help:"The report as JSON."`
 	askedNetworks
 }
 
@@ -151,6 +157,13 @@ func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 		w := operator.World{Chain: chainName, Node: node}
 		if w.Banks, err = c.accounts(); err != nil {
 			return err
+		}
+		if c.LndURL != "" {
+			service, err := Config{Roles: []string{RoleWorker}, BitcoinNetwork: c.BitcoinNetwork, LndURL: c.LndURL, LndMacaroonFile: c.LndMacaroonFile, LndTLSCertFile: c.LndTLSCertFile}.lightning()
+			if err != nil {
+				return err
+			}
+			w.Channels = service.Client
 		}
 		networks, err := c.networks(d)
 		if err != nil {

@@ -237,6 +237,29 @@ func (c *Client) ID(ctx context.Context) (string, error) {
 	return i.ID, nil
 }
 
+// Holds is what the node has, in satoshis: its side of the channels, those that are opened or closed just now included, and the coins of its
+// own wallet. It needs a macaroon that may read both.
+func (c *Client) Holds(ctx context.Context) (sats int64, err error) {
+	type part struct {
+		Sats number64 `json:"sat"`
+	}
+	var channels struct {
+		Local     part `json:"local_balance"`
+		Unsettled part `json:"unsettled_local_balance"`
+		Opening   part `json:"pending_open_local_balance"`
+	}
+	if err := c.call(ctx, &channels, http.MethodGet, "/v1/balance/channels", nil); err != nil {
+		return 0, err
+	}
+	var wallet struct {
+		Total number64 `json:"total_balance"`
+	}
+	if err := c.call(ctx, &wallet, http.MethodGet, "/v1/balance/blockchain", nil); err != nil {
+		return 0, err
+	}
+	return int64(channels.Local.Sats + channels.Unsettled.Sats + channels.Opening.Sats + wallet.Total), nil
+}
+
 // NewInvoice is an invoice to add. The preimage is chosen by the caller and written down before, so that asking again after
 // an answer was lost can only find the same invoice.
 type NewInvoice struct {

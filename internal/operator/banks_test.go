@@ -19,6 +19,8 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/lightning/lightningtest"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bankfile"
@@ -240,6 +242,49 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 		b.says("again.xml", body)
 		b.compare("the newest statement again, with bookings that do not lead to its balance", "entry_amount eur, S0000002",
 			"statement_missing eur, between ST8 of 2026-01-22 and ST11 of 2026-01-24", "statement_sum eur ST11", "bank_total 1020 eur")
+	})
+}
+
+// The Lightning node has at least what came over Lightning; what it has beyond that is nobody's concern here.
+func TestTheChannelsAndTheBooksAreCompared(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		node := lightningtest.Start(t)
+		client, err := lightning.NewClient(node.Options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		request, err := client.Add(t.Context(), lightning.NewInvoice{Preimage: [32]byte{7}, Amount: 5_000, Memo: "Order 7", Expiry: time.Hour})
+		if err == nil {
+			err = node.Pay(t.Context(), request)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare := func() Report {
+			r, err := Reconcile(t.Context(), d, World{Chain: "bitcoin", Channels: client})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		sats := money.New(money.BTC, 5_000)
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return ledger.Post(tx, ledger.Journal{CompanyID: "com_1", SourceType: "test", SourceID: "1", Purpose: "paid", Lines: []ledger.Line{
+				ledger.Debit(ledger.ChannelBalance, "", sats), ledger.Credit(ledger.CompanyFunds, "", sats)}})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if r := compare(); !r.Clean() || len(r.NotCompared) != 0 {
+			t.Errorf("%+v", r)
+		}
+		node.Lose(1)
+		if r := compare(); len(r.Differences) != 1 || r.Differences[0] != (Difference{ChannelTotal, "1001", "0.00005000 BTC", "0.00004999 BTC"}) {
+			t.Errorf("%+v", r)
+		}
+		node.Lock()
+		if r := compare(); !r.Clean() || len(r.NotCompared) != 1 || !strings.Contains(r.NotCompared[0], "0.00005000 BTC; the node does not say") {
+			t.Errorf("%+v", r)
+		}
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/rail/bank"
@@ -76,6 +77,7 @@ type World struct {
 	Node     chain.Keeper // nil: nobody can be asked for them
 	Accounts []evm.Node   // of the networks of accounts
 	Banks    []bank.Account
+	Channels *lightning.Client // nil: there is no Lightning node, or nobody may ask it
 }
 
 // Reconcile compares the books with the wallet's coins, and those with the node, coin by coin, with what our accounts hold on other
@@ -105,6 +107,9 @@ func Reconcile(ctx context.Context, d *db.DB, w World) (Report, error) {
 		if err := r.compareAccounts(ctx, d, node); err != nil {
 			return r, err
 		}
+	}
+	if err := r.compareChannels(ctx, d, w.Channels); err != nil {
+		return r, err
 	}
 	return r, d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		r.ID = tx.NewID("rcn")
@@ -145,6 +150,7 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []c
 		case l.Code == ledger.HotWallet && l.Debit.Asset() == money.BTC:
 			booked = l.Debit.Units()
 		case l.Code == ledger.OtherWallets, l.Code == ledger.Bank: // by network and by account, below
+		case l.Code == ledger.ChannelBalance && w.Channels != nil: // the node is asked
 		case l.Code >= ledger.HotWallet && l.Code < ledger.ClearingDeposits && !l.Debit.IsZero():
 			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s: %s %s", l.Code, l.Code.Name(), l.Debit, l.Debit.Asset()))
 		}
@@ -210,6 +216,34 @@ func (r *Report) compareRows(ctx context.Context, tx *db.Tx, chainName string) e
 		r.differ(Stranger, s.TxID, "", spent)
 	}
 	return err
+}
+
+// compareChannels compares what came over Lightning with what the node holds. What it holds beyond that is its owner's own.
+func (r *Report) compareChannels(ctx context.Context, d *db.DB, node *lightning.Client) error {
+	if node == nil {
+		return nil
+	}
+	booked := int64(0)
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		places, err := ledger.Places(ctx, tx, ledger.ChannelBalance)
+		booked = 0
+		for _, p := range places {
+			booked += p.Amount.Units()
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	holds, err := node.Holds(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
+		r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s: %s; the node does not say what it holds: %v", ledger.ChannelBalance, ledger.ChannelBalance.Name(), btc(booked), err))
+	case holds < booked:
+		r.differ(ChannelTotal, string(ledger.ChannelBalance), btc(booked), btc(holds))
+	}
+	return nil
 }
 
 // compareAccounts compares what the books hold on a network of accounts with what our accounts held at the block up to which

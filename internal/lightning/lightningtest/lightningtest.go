@@ -62,6 +62,7 @@ type Node struct {
 	change   func(*lightning.Request)
 	refused  int
 	redirect string
+	gone     int64
 }
 
 type invoice struct {
@@ -325,6 +326,10 @@ func (n *Node) serve(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case r.Method == http.MethodGet && path == "/v1/getinfo":
 		n.info(w)
+	case r.Method == http.MethodGet && path == "/v1/balance/channels":
+		answer(w, http.StatusOK, map[string]any{"local_balance": map[string]string{"sat": strconv.FormatInt(n.received()/1000, 10)}})
+	case r.Method == http.MethodGet && path == "/v1/balance/blockchain":
+		answer(w, http.StatusOK, map[string]any{"total_balance": "0"})
 	case r.Method == http.MethodPost && path == "/v1/invoices":
 		n.add(w, r)
 	case r.Method == http.MethodGet && path == "/v1/invoices/subscribe":
@@ -336,6 +341,25 @@ func (n *Node) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		refuse(w, http.StatusNotFound, codeNotFound, "Not Found")
 	}
+}
+
+// received is what invoices brought, in thousandths of a satoshi.
+func (n *Node) received() (msat int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, i := range n.invoices {
+		if i.state == lightning.Settled {
+			msat += i.paid
+		}
+	}
+	return msat - n.gone
+}
+
+// Lose has the node have less than it received, by other hands than the service's.
+func (n *Node) Lose(sats int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.gone += 1000 * sats
 }
 
 func (n *Node) info(w http.ResponseWriter) {

@@ -88,6 +88,7 @@ func (p *Pair) start(t testing.TB) error {
 	}
 	if err := p.Payee.call(t.Context(), &baked, http.MethodPost, "/v1/macaroon", map[string]any{"permissions": []any{
 		permission("invoices", "read"), permission("invoices", "write"), permission("info", "read"),
+		permission("offchain", "read"), permission("onchain", "read"),
 	}}); err != nil {
 		return err
 	}
