@@ -211,7 +211,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.operators = &operator.Service{Sealer: s.sealer, Payroll: pay, Limit: limit}
+	s.operators = &operator.Service{Sealer: s.sealer, Payroll: pay, Limit: limit, Setup: s.setup()}
 	pay.Released, take.Released, claims.Released = s.operators.Released, s.operators.Released, s.operators.Released
 	if s.lightning, err = s.cfg.lightning(); err != nil {
 		return err
@@ -380,7 +380,7 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	if err != nil {
 		return err
 	}
-	table := jobs(pay, claims, engines, look, wallet.Opener{Verified: s.cfg.Env == Production, Pool: pool, Accounts: s.accounts}, take, s.funding, s.kyc)
+	table := jobs(pay, claims, engines, look, s.operators, wallet.Opener{Verified: s.cfg.Env == Production, Pool: pool, Accounts: s.accounts}, take, s.funding, s.kyc)
 	if s.lightning != nil {
 		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle}
 	}

@@ -53,7 +53,7 @@ import (
 //	payout: sent, but unconfirmed    payout.nudge        payout: look again, raise the fee
 //	chain: our transaction changed   chain.tx            payout: confirm
 //	chain: others spent our coin     chain.stranger      payout: stop everything
-//	payout: an output's state moved  payout.changed      payroll: settle; claim: refunds; withdrawal
+//	payout: an output's state moved  payout.changed      payroll: settle; claim: refunds; withdrawal; operator
 //	kyc: a case is complete          kyc.submit          kyc: give it to the provider
 //	kyc: a case may have moved       kyc.check           kyc: ask the provider
 //	distribution: all is allocated   recipient.activate  recipient
@@ -63,11 +63,12 @@ import (
 //	operator: a company is frozen    payroll.freeze      payroll: hold what was being released meanwhile
 //	wallet: asked for                wallet.open         wallet: decide, or wait for the company's verification
 //	withdrawal: made, or decided     withdrawal.look     withdrawal: queue an output, or say what stands in the way
+//	operator: a deposit is sent back deposit.refund      operator: screen the address, queue an output
 //	funding: an account is asked for funding.open        funding: ask the bank
 //	whoever writes to a person       mail.send           mail, on a runner of its own
 //	account: a link is asked for     account.link        account: write to the address
 //	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
-func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look distribution.Screening, open wallet.Opener, take *withdrawal.Service, accounts *funding.Service, who *kyc.Service) job.Table {
+func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look distribution.Screening, house *operator.Service, open wallet.Opener, take *withdrawal.Service, accounts *funding.Service, who *kyc.Service) job.Table {
 	return job.Table{
 		chain.JobOutput:       {All: deposit.OutputsChanged},
 		lightning.JobPaid:     {Tx: deposit.InvoicePaid},
@@ -87,7 +88,7 @@ func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look 
 		payout.JobNudge:       {Tx: out.Tx((*payout.Engine).Nudge)},
 		chain.JobTx:           {Tx: out.Tx((*payout.Engine).Confirm)},
 		chain.JobStranger:     {Tx: out.Tx((*payout.Engine).Stranger)},
-		payout.JobChanged:     {Tx: byPayout(pay.Settle, claims.PayoutChanged, take.PayoutChanged)},
+		payout.JobChanged:     {Tx: byPayout(pay.Settle, claims.PayoutChanged, take.PayoutChanged, operator.RefundChanged)},
 		kyc.JobSubmit:         {Net: who.Submit},
 		kyc.JobCheck:          {Net: who.Check},
 		recipient.JobActivate: {Tx: recipient.HandleActivate},
@@ -96,15 +97,16 @@ func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look 
 		recipient.JobPayable:  {Tx: payroll.Payable},
 		wallet.JobOpen:        {Tx: open.Open},
 		withdrawal.JobLook:    {Tx: take.Look},
+		operator.JobRefund:    {Tx: house.Refund},
 		funding.JobOpen:       {Net: accounts.HandleOpen},
 		recipient.JobRefresh:  {Tx: recipient.HandleRefresh},
 		account.JobLink:       {Tx: account.HandleLink},
 	}
 }
 
-// byPayout hands news of a payout on to whom it is paid for. Whatever is no claim's, settlement's or withdrawal's is
+// byPayout hands news of a payout on to whom it is paid for. Whatever is no claim's, settlement's, withdrawal's or deposit's is
 // a payroll's.
-func byPayout(payrolls, claims, withdrawals job.TxHandler) job.TxHandler {
+func byPayout(payrolls, claims, withdrawals, refunds job.TxHandler) job.TxHandler {
 	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
 		var in payout.Changed
 		if err := j.Decode(&in); err != nil {
@@ -115,6 +117,9 @@ func byPayout(payrolls, claims, withdrawals job.TxHandler) job.TxHandler {
 		}
 		if withdrawal.Pays(in.PayrollID) {
 			return withdrawals(ctx, tx, j)
+		}
+		if operator.Refunds(in.PayrollID) {
+			return refunds(ctx, tx, j)
 		}
 		return payrolls(ctx, tx, j)
 	}

@@ -33,6 +33,7 @@ import (
 type staffed struct {
 	*webtest.Visitor
 	email, password, secret string
+	used                    string // the code that signed them in
 }
 
 // employ makes an operator as the command does, and does not sign them in.
@@ -46,7 +47,7 @@ func employ(t *testing.T, s *Service, name string) *staffed {
 	said := func(what string) string {
 		return regexp.MustCompile(what + ` +(\S+)`).FindStringSubmatch(out.String())[1]
 	}
-	return &staffed{webtest.NewVisitor(t, s.Ready().BaseURL), c.Email, said("Password"), said("Authenticator")}
+	return &staffed{Visitor: webtest.NewVisitor(t, s.Ready().BaseURL), email: c.Email, password: said("Password"), secret: said("Authenticator")}
 }
 
 func (o *staffed) code(t *testing.T) string {
@@ -61,7 +62,8 @@ func (o *staffed) code(t *testing.T) string {
 func (o *staffed) signIn(t *testing.T) *staffed {
 	t.Helper()
 	const at = "/operations/sign-in"
-	if got := o.Submit(o.Get(at), at, "email", o.email, "password", o.password, "code", o.code(t)); got.Location() != "/operations" {
+	o.used = o.code(t)
+	if got := o.Submit(o.Get(at), at, "email", o.email, "password", o.password, "code", o.used); got.Location() != "/operations" {
 		t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 	}
 	return o
@@ -103,7 +105,7 @@ func TestOperations(t *testing.T) {
 		}
 		first.signIn(t)
 		second.signIn(t)
-		if got := second.Submit(wrong, at+"/sign-in", "email", first.email, "password", first.password, "code", first.code(t)); got.Status != http.StatusUnprocessableEntity {
+		if got := second.Submit(wrong, at+"/sign-in", "email", first.email, "password", first.password, "code", first.used); got.Status != http.StatusUnprocessableEntity {
 			t.Errorf("a code that was used: %d", got.Status)
 		}
 
@@ -134,7 +136,7 @@ func TestOperations(t *testing.T) {
 
 		// Above the limit: one asks, and cannot agree; another one does.
 		made := o.d.create(pays("", "1000", ada))
-		o.d.deposit(made.PayrollID, "exact", "")
+		o.d.deposit(made.PayrollID, "exact", "0.04")
 		o.d.until(made.PayrollID, "on hold", func(v scene) bool { return v.Status == "on_hold" })
 		o.says(first.Get(at+"/queues/release"), made.PayrollID, "1,010.00\u00a0USD", "waits for a release")
 		first.sends(t, at+"/queues/release", at+"/requests", http.StatusUnprocessableEntity, "reason", " ")
@@ -154,8 +156,10 @@ func TestOperations(t *testing.T) {
 		second.sends(t, at, request, http.StatusSeeOther, "reason", "called back", "answer", "yes")
 		second.Post(request, form) // a second time
 		o.d.fulfilled(made.PayrollID)
+		withdrawalIsReleased(o, first, second)
 
 		suspenseIsDecided(o, first, second)
+		coinsAreDecided(o, first, second)
 		companyIsFrozen(o, first, second)
 
 		// The switch: one stops all, at once, and a restart changes nothing; two let it go on.
@@ -439,4 +443,89 @@ func TestOperationsInABrowser(t *testing.T) {
 			p.Close()
 		}
 	}
+}
+
+// withdrawalIsReleased takes out what was paid too much: above the limit it goes when two operators have agreed, not before.
+func withdrawalIsReleased(o *office, first, second *staffed) {
+	const at = "/operations"
+	var to struct {
+		Destinations []struct {
+			ID string `json:"destination_id"`
+		} `json:"destinations"`
+	}
+	o.d.decode(o.d.ok("GET", "/api/wallets/destinations", ""), &to)
+	id := o.d.ok("POST", "/api/wallets/withdraw", `{"destination_id":"`+to.Destinations[0].ID+`","amount":0.012}`, "Idempotency-Key", freshKey()).read(o.T)["withdrawal_id"].(string)
+	becomes := func(status, reason string) {
+		o.Helper()
+		eventually(o.T, 60*time.Second, "the withdrawal is "+status, func() bool {
+			got := o.d.ok("GET", "/api/wallets/withdrawals/"+id, "").read(o.T)
+			return got["status"] == status && got["reason"] == reason
+		})
+	}
+	becomes("on_hold", "release_review")
+	o.says(first.Get(at+"/queues/release"), id, "0.01200000\u00a0BTC", "waits for a release")
+	first.sends(o.T, at+"/queues/release", at+"/requests", http.StatusSeeOther, "reason", "their accountant called")
+	page := first.Get(at)
+	request := requestPath.FindString(page.Text)
+	_, form := webtest.Form(o.T, page.Text, request)
+	form.Set("reason", "myself")
+	form.Set("answer", "yes")
+	if got := first.Post(request, form); got.Status != http.StatusForbidden {
+		o.Errorf("alone: %d\n%s", got.Status, got.Text)
+	}
+	becomes("on_hold", "release_review")
+	second.sends(o.T, at, request, http.StatusSeeOther, "reason", "called back", "answer", "yes")
+	becomes("completed", "")
+}
+
+var depositPath = regexp.MustCompile(`/operations/deposits/dep_\w+`)
+
+// Coins that nobody expected one operator credits to a company, gives to a payroll that waits for them, or sends back; above the limit
+// another one agrees.
+func coinsAreDecided(o *office, first, second *staffed) {
+	const at, queue = "/operations", "/operations/queues/suspense"
+	node := o.s.evms[0].sim
+	waiting := o.d.create(pays(`"funding_currency":"USDC",`, "100.00", o.d.bankPayee())) // it is paid in ether, which it does not take
+	ether := o.d.create(pays(`"funding_currency":"ETH",`, "100.00", o.d.bankPayee()))
+	come := func(address string, asset money.Asset, units int64) (path string) {
+		o.Helper()
+		if _, err := node.Pay(o.Context(), address, money.New(asset, units)); err != nil {
+			o.Fatal(err)
+		}
+		eventually(o.T, 60*time.Second, "it is in suspense", func() bool {
+			path = depositPath.FindString(first.Get(queue).Text)
+			return path != ""
+		})
+		return path
+	}
+	to := waiting.Quote.FundingDetails.Address
+	had := o.d.balanceIn(ledger.CompanyFunds, "", money.ETH)
+	path := come(to, money.ETH, 40_000_000) // 100 USD
+	o.says(first.Get(queue), waiting.PayrollID, to, "0.040000000\u00a0ETH")
+	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "credit", "reason", "they called", "to", "")
+	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "back", "reason", "they called", "to", "0x12")
+	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "back", "reason", "they called", "to", to)
+	first.sends(o.T, queue, path, http.StatusSeeOther, "answer", "credit", "reason", "they called", "to", o.d.seed.CompanyID)
+	o.says(first.Get(queue), "Nothing.")
+
+	first.sends(o.T, queue, come(to, money.ETH, 40_400_000), http.StatusSeeOther, "answer", "credit", "reason", "the other payroll", "to", ether.PayrollID)
+	o.d.fulfilled(ether.PayrollID)
+	if got, err := o.d.balanceIn(ledger.CompanyFunds, "", money.ETH).Sub(had); err != nil || got.Units() != 40_000_000 {
+		o.Errorf("the company has %s ETH more", got)
+	}
+
+	const sender = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
+	first.sends(o.T, queue, come(to, money.ETH, 400_000_000), http.StatusSeeOther, "answer", "back", "reason", "they want it back", "to", sender) // 1,000 USD
+	request := requestPath.FindString(o.says(second.Get(at), "they want it back", "sent a deposit back", sender).Text)
+	got := func() int64 {
+		return o.d.count("SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM sim_evm_balances WHERE asset = 'ETH' AND LOWER(address) = LOWER($1)", sender)
+	}
+	if got() != 0 {
+		o.Error("one operator has sent it back")
+	}
+	second.sends(o.T, at, request, http.StatusSeeOther, "reason", "read it", "answer", "yes")
+	eventually(o.T, 60*time.Second, "it is sent back", func() bool { return got() == 400_000_000 })
+	eventually(o.T, 60*time.Second, "the queue is empty", func() bool { return strings.Contains(first.Get(queue).Text, "Nothing.") })
+	o.says(first.Get(at+"/acts"), "agreed to send a deposit back", "credited a deposit")
+	o.d.checkBooks()
 }

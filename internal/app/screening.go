@@ -41,6 +41,7 @@ func (s *Service) startScreening(ctx, background context.Context, pay *payroll.S
 		held, err := lists.Screen(ctx, tx, companyID, []screening.Subject{{ID: subjectID, Addresses: []string{address}}})
 		return held[subjectID], err
 	}
+	s.operators.Screen = claims.Screen
 	if len(s.cfg.SanctionsList) > 0 {
 		s.work.Go(func() { s.followLists(background, lists) })
 	}

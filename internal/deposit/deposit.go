@@ -97,6 +97,8 @@ type Deposit struct {
 	Wanted     int64     // confirmations
 	ReplacedBy string    // the transaction that took its place
 	OwnerID    string    // the company whose balance has it; "" where an object books it, or nobody has decided
+	RefundTo   string    // the address that it is sent back to, "" for none
+	RefundID   string    // the payout that does so
 }
 
 // ofWallet says that an address was given out for a company's wallet, and not for one thing to pay.
@@ -188,8 +190,11 @@ func book(ctx context.Context, tx *db.Tx, d Deposit, from State) error {
 	if !d.expected() {
 		wallet, where := ledger.WalletOf(d.Amount.Asset(), d.Chain)
 		purpose, account, dim := "unknown", ledger.SuspenseUnknown, d.ID // L43
-		if d.inventory() {
+		switch {
+		case d.inventory():
 			purpose, account, dim = "inventory", ledger.FXPosition, ""
+		case d.RefundID != "": // it is sent back already
+			purpose, account = "refunded", ledger.DueFromCustomer
 		}
 		switch {
 		case d.State == Confirmed && from != Confirmed:

@@ -2,6 +2,7 @@ package deposit
 
 import (
 	"context"
+	"errors"
 	"maps"
 
 	"github.com/stipend/stipend/internal/chain"
@@ -12,11 +13,11 @@ import (
 )
 
 const columns = `company_id, deposit_id, chain, txid, vout, object_id, quote_id, address, asset, amount, state, version,
-	timely, dust, first_seen, want_confirmations, replaced_by, owner_id`
+	timely, dust, first_seen, want_confirmations, replaced_by, owner_id, refund_to, refund_id`
 
 func row(d Deposit) []any {
 	return []any{d.CompanyID, d.ID, d.Chain, d.TxID, int64(d.Vout), d.ObjectID, d.QuoteID, d.Address, string(d.Amount.Asset()), d.Amount.Units(),
-		string(d.State), d.Version, d.Timely, d.Dust, db.Micros(d.FirstSeen), d.Wanted, d.ReplacedBy, d.OwnerID}
+		string(d.State), d.Version, d.Timely, d.Dust, db.Micros(d.FirstSeen), d.Wanted, d.ReplacedBy, d.OwnerID, d.RefundTo, d.RefundID}
 }
 
 // insert says which deposits are in, by their ids; one is not when the deposit of its output was recorded at the same moment.
@@ -34,12 +35,14 @@ func insert(ctx context.Context, tx *db.Tx, all ...Deposit) (map[string]bool, er
 func update(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, error) {
 	rows := make([][]any, len(all))
 	for i, c := range all {
-		rows[i] = []any{c.CompanyID, c.ID, c.was.Version, c.Version, string(c.State), c.QuoteID, c.Timely, db.Micros(c.FirstSeen), c.ReplacedBy, c.OwnerID}
+		rows[i] = []any{c.CompanyID, c.ID, c.was.Version, c.Version, string(c.State), c.QuoteID, c.Timely, db.Micros(c.FirstSeen), c.ReplacedBy, c.OwnerID,
+			c.ObjectID, c.RefundTo, c.RefundID}
 	}
 	return stored(ctx, tx, rows, func(values string) string {
-		return `WITH v (company_id, deposit_id, was, version, state, quote_id, timely, first_seen, replaced_by, owner_id) AS (` + values + `)
+		return `WITH v (company_id, deposit_id, was, version, state, quote_id, timely, first_seen, replaced_by, owner_id, object_id,
+				refund_to, refund_id) AS (` + values + `)
 			UPDATE deposits SET version = v.version, state = v.state, quote_id = v.quote_id, timely = v.timely, first_seen = v.first_seen, replaced_by = v.replaced_by,
-				owner_id = v.owner_id
+				owner_id = v.owner_id, object_id = v.object_id, refund_to = v.refund_to, refund_id = v.refund_id
 			FROM v WHERE deposits.company_id = v.company_id AND deposits.deposit_id = v.deposit_id AND deposits.version = v.was
 			RETURNING deposits.deposit_id`
 	})
@@ -65,6 +68,15 @@ func stored(ctx context.Context, tx *db.Tx, rows [][]any, statement func(values 
 func find(ctx context.Context, tx *db.Tx, companyID, chainName string, at chain.Outpoint) (Deposit, error) {
 	return scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM deposits WHERE company_id = $1 AND chain = $2 AND txid = $3 AND vout = $4",
 		companyID, chainName, at.TxID, int64(at.Vout)))
+}
+
+// Get is a deposit by its id, or ErrNotFound.
+func Get(ctx context.Context, tx *db.Tx, companyID, id string) (Deposit, error) {
+	d, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM deposits WHERE company_id = $1 AND deposit_id = $2", companyID, id))
+	if errors.Is(err, db.ErrNoRows) {
+		return d, ErrNotFound
+	}
+	return d, err
 }
 
 // storeAll writes new deposits and changed ones, and says by their ids which it wrote.
@@ -183,7 +195,7 @@ func Asked(companyID, objectID string, found func(Deposit)) db.Question {
 // addresses (chain.Nobody) included; the last seen first. What came to the house's own address is its own.
 func UnknownToAll(ctx context.Context, tx *db.Tx, limit int) ([]Deposit, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM deposits
-		WHERE quote_id = '' AND owner_id = '' AND state = 'confirmed' AND dust = FALSE AND NOT (company_id = $2 AND object_id <> '') ORDER BY first_seen DESC, txid, vout LIMIT $1`,
+		WHERE quote_id = '' AND owner_id = '' AND refund_to = '' AND state = 'confirmed' AND dust = FALSE AND NOT (company_id = $2 AND object_id <> '') ORDER BY first_seen DESC, txid, vout LIMIT $1`,
 		int64(limit), ledger.House)
 	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
 }
@@ -193,7 +205,7 @@ func scan(r interface{ Scan(dest ...any) error }) (Deposit, error) {
 	var asset, state string
 	var vout, amount, firstSeen int64
 	err := r.Scan(&d.CompanyID, &d.ID, &d.Chain, &d.TxID, &vout, &d.ObjectID, &d.QuoteID, &d.Address, &asset, &amount, &state, &d.Version,
-		&d.Timely, &d.Dust, &firstSeen, &d.Wanted, &d.ReplacedBy, &d.OwnerID)
+		&d.Timely, &d.Dust, &firstSeen, &d.Wanted, &d.ReplacedBy, &d.OwnerID, &d.RefundTo, &d.RefundID)
 	d.Vout, d.Amount, d.State, d.FirstSeen = uint32(vout), money.New(money.Asset(asset), amount), State(state), db.Time(firstSeen)
 	return d, err
 }

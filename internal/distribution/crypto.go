@@ -1,11 +1,14 @@
 package distribution
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 )
@@ -206,6 +209,24 @@ func (s Setup) address(text string, on network) (addr, why string) {
 		return "", "This is the contract of a token. What is sent there is lost."
 	}
 	return addr, why
+}
+
+// AddressOn is the normal form of an address to which money leaves on a chain that the installation pays on, and not one of the
+// service's own.
+func (s Setup) AddressOn(ctx context.Context, tx *db.Tx, chainName, text string) (string, error) {
+	on := network{chainName, RailEVM}
+	if chainName == s.Chain {
+		on = network{s.BitcoinNetwork, RailBitcoin}
+	}
+	addr, why := s.address(text, on)
+	if why != "" {
+		return "", fault.New(fault.Invalid, "address_invalid", why).At("body", "")
+	}
+	own, err := chain.IsOwn(ctx, tx, chainName, addr)
+	if err == nil && own {
+		err = fault.New(fault.Invalid, "address_of_service", "This address belongs to the service itself. Name one of the sender's.").At("body", "")
+	}
+	return addr, err
 }
 
 // side is a member beside the address by which a shared address finds its customer.

@@ -237,6 +237,8 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 		return r.transfer(ctx, tx)
 	case Thaw:
 		return ThawCompany(ctx, tx, r.CompanyID)
+	case CreditDeposit, ReturnDeposit:
+		return r.deposit(ctx, tx)
 	}
 	switch {
 	case withdrawal.Pays(r.ObjectID):

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stipend/stipend/internal/account"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
@@ -78,6 +79,10 @@ type Service struct {
 	Payroll *payroll.Service
 	// Limit is above which total nothing leaves without two operators. Without an asset there is none.
 	Limit money.Amount
+	// Setup says which addresses there are.
+	Setup distribution.Setup
+	// Screen says whether an address is on a sanctions list. Required where jobs are run.
+	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (held bool, err error)
 }
 
 func place(id string) identity.Place {

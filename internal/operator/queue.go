@@ -7,6 +7,7 @@ import (
 
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -92,13 +93,21 @@ func open(ctx context.Context, tx *db.Tx, c ledger.Code) (items []Item, err erro
 	return items, err
 }
 
-// describe adds what the bank said of transfers.
+// describe adds what the bank said of transfers, and where deposits came.
 func describe(ctx context.Context, tx *db.Tx, items []Item) error {
 	waiting, err := transfer.List(ctx, tx, false, MostItems)
 	if err != nil {
 		return err
 	}
 	for i := range items {
+		if strings.HasPrefix(items[i].ObjectID, "dep_") {
+			d, err := deposit.Get(ctx, tx, items[i].CompanyID, items[i].ObjectID)
+			if err != nil {
+				return err
+			}
+			items[i].OfID, items[i].Reason = d.ObjectID, transfer.ReasonUnknown
+			items[i].Detail = strings.Join([]string{d.Chain, d.Address, d.TxID}, " · ")
+		}
 		for _, t := range waiting {
 			if t.ID == items[i].ObjectID {
 				items[i].Reason = t.Reason

@@ -60,6 +60,15 @@ func TakesTransfer(ctx context.Context, tx *db.Tx, companyID, payrollID string, 
 	return p.FundingMethod == MethodBank && p.FundingCurrency == a, nil
 }
 
+// TakesCoins says whether a company's payroll waits for money in a coin.
+func TakesCoins(ctx context.Context, tx *db.Tx, companyID, payrollID string, a money.Asset) (bool, error) {
+	p, err := find(ctx, tx, companyID, payrollID)
+	if err != nil {
+		return false, err
+	}
+	return p.FundingMethod == MethodCrypto && p.FundingCurrency == a && p.State == Pending, nil
+}
+
 // AwaitsTransfer is the one payroll of a company that waits for a transfer of exactly this amount, "" where none or several do.
 func AwaitsTransfer(ctx context.Context, tx *db.Tx, companyID string, amount money.Amount) (id string, err error) {
 	ids, err := dueByBank(ctx, tx, companyID, amount)

@@ -214,7 +214,7 @@ type queuePage struct {
 
 type itemShown struct {
 	Company, Object, Of, What, Reason, Amount, Since string
-	Release, Hit, Transfer                           bool
+	Release, Hit, Transfer, Deposit                  bool
 }
 
 // showQueue is one queue.
@@ -244,10 +244,11 @@ func showQueue(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		}
 		p.Items.Rows = append(p.Items.Rows, []cell{c.at(i.Since), object, code(i.CompanyID), amount, why})
 		transfer := name == operator.Suspense && strings.HasPrefix(i.ObjectID, "trf_")
-		if name == operator.Hits || name == operator.Releases || transfer {
+		deposit := name == operator.Suspense && strings.HasPrefix(i.ObjectID, "dep_")
+		if name == operator.Hits || name == operator.Releases || transfer || deposit {
 			p.Do = append(p.Do, itemShown{
 				Company: i.CompanyID, Object: i.ObjectID, Of: i.OfID, What: i.Detail, Reason: i.Reason, Amount: c.money(i.Amount), Since: c.instant(i.Since),
-				Release: name == operator.Releases, Hit: name == operator.Hits, Transfer: transfer,
+				Release: name == operator.Releases, Hit: name == operator.Hits, Transfer: transfer, Deposit: deposit,
 			})
 		}
 	}
@@ -273,6 +274,20 @@ func decideTransfer(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		}
 	}
 	err := c.Operators.DecideTransfer(ctx, tx, *c.operator, c.r.PathValue("id"), to, c.form.Get("reason"))
+	return view{redirect: operationsPath + "/queues/" + operator.Suspense}, atForm(err)
+}
+
+// decideDeposit credits coins that nobody expected, or sends them back.
+func decideDeposit(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	to := strings.TrimSpace(c.form.Get("to"))
+	if to == "" {
+		return view{}, errNoTarget.At("body", "")
+	}
+	action := operator.CreditDeposit
+	if c.form.Get("answer") == "back" {
+		action = operator.ReturnDeposit
+	}
+	err := c.Operators.DecideDeposit(ctx, tx, *c.operator, action, c.form.Get("company_id"), c.r.PathValue("id"), to, c.form.Get("reason"))
 	return view{redirect: operationsPath + "/queues/" + operator.Suspense}, atForm(err)
 }
 
