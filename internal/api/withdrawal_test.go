@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -267,6 +268,30 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 		}
 		x.refuses(refusal{404, "not_found", "/destination_id", "POST", withdrawPath, x.wanted(fresh, "0.0005"), ""})
 
+		// A debtor takes nothing out: what waits is held, and nothing more is asked for before the debt is settled.
+		early := x.taken("w0", x.bitcoin, "0.0001")["withdrawal_id"].(string)
+		x.credit("dep_5", money.New(money.USD, 5_00))
+		x.write(func(_ context.Context, tx *db.Tx) error {
+			owed := money.New(money.USD, 5_00)
+			return ledger.Post(tx, ledger.Journal{CompanyID: x.company, SourceType: "bank_deposit", SourceID: "trf_1", Purpose: "return",
+				Lines: []ledger.Line{ledger.Debit(ledger.DueFromCustomer, "", owed), ledger.Credit(ledger.Bank, "", owed)}})
+		})
+		x.refuses(refusal{409, "insufficient_balance", "", "POST", withdrawPath, x.wanted(x.dollars, "1"), ""})
+		x.look()
+		if got := x.status(early); got != "on_hold balance_owed" {
+			t.Error(got)
+		}
+		for range 2 {
+			if err := payroll.SettleDebts(t.Context(), x.db); err != nil || x.balance(money.USD) != 1000_00 {
+				t.Error(err, x.balance(money.USD))
+			}
+		}
+		clock.Advance(10 * time.Minute)
+		x.look()
+		if got := x.status(early); got != "processing " {
+			t.Error(got)
+		}
+
 		// Above the limit, also in pieces, a program's withdrawal needs two members, and a member's another one.
 		x.write(func(ctx context.Context, tx *db.Tx) error {
 			return x.server.Payroll.SetLimit(ctx, tx, x.owner, money.New(money.USD, 100_00))
@@ -282,6 +307,12 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 		piece := x.taken("w3", x.dollars, "60")["withdrawal_id"].(string)
 		x.look()
 		if got := x.status(small) + x.status(piece); got != "processing awaiting_approval approval_required" {
+			t.Error(got)
+		}
+		clock.Advance(time.Second)
+		another := x.taken("w3b", x.bitcoin, "0.0001")["withdrawal_id"].(string) // what each asset is worth counts
+		x.look()
+		if got := x.status(another); got != "awaiting_approval approval_required" {
 			t.Error(got)
 		}
 		got, _ := ask[members](x.bench, "GET", "/api/wallets/withdrawals/"+piece, "")

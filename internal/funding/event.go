@@ -16,6 +16,9 @@ const (
 // Credited is where a transfer stands whose owner has the money.
 const Credited = "credited"
 
+// Returned is money that had come in and was taken back: it is no longer the owner's.
+const Returned = "returned"
+
 // Transfer is what partners hear of money that came in. Who sent it, and with which words, is between the sender and the owner.
 type Transfer struct {
 	CompanyID      string `json:"company_id"`

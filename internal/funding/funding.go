@@ -134,10 +134,10 @@ type Opened struct {
 	Ref string // the bank's own name of it
 }
 
-// Receipt is a transfer that has arrived.
+// Receipt is a transfer that has arrived, or what the sender's bank took back of one.
 type Receipt struct {
-	Reference string // the bank's own, unique for the account
-	Amount    money.Amount
+	Reference string       // the bank's own, unique for the account
+	Amount    money.Amount // negative: it was taken back
 }
 
 // ErrRefused is a bank's final no.
@@ -434,7 +434,7 @@ func (s *Service) Deposit(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return receiptID, a, err
 }
 
-// credit books a transfer to the owner's balance, once for each reference. The same one again gives the first one's id; with
+// credit books a transfer to the owner's balance, or what the provider took back out of it, once for each reference. The same one again gives the first one's id; with
 // another amount it is ErrReference.
 func credit(ctx context.Context, tx *db.Tx, a Account, r Receipt) (receiptID string, err error) {
 	id := tx.NewID("dep")
@@ -449,15 +449,22 @@ func credit(ctx context.Context, tx *db.Tx, a Account, r Receipt) (receiptID str
 		}
 		return id, err
 	}
-	db.History(tx, a.OwnerID, id, 1, "", Credited, "")
 	told := Transfer{CompanyID: a.CompanyID, ID: id, Status: Credited, Currency: a.Currency, Amount: r.Amount.String()}
+	j := ledger.Journal{CompanyID: a.OwnerID, SourceType: sourceType, SourceID: id, Purpose: "credit"}
+	if r.Amount.Sign() < 0 {
+		gone := r.Amount.Neg()
+		if j.Lines, err = ledger.TakeBack(ctx, tx, a.OwnerID, gone); err != nil {
+			return "", err
+		}
+		told.Status, told.Amount, j.Purpose, j.Lines = Returned, gone.String(), "return", append(j.Lines, ledger.Credit(ledger.Bank, a.Provider, gone))
+	} else {
+		j.Lines = []ledger.Line{ledger.Debit(ledger.Bank, a.Provider, r.Amount), ledger.Credit(ledger.CompanyFunds, "", r.Amount)}
+	}
+	db.History(tx, a.OwnerID, id, 1, "", told.Status, "")
 	if err := told.Emit(tx, a.OwnerID, 1); err != nil {
 		return "", err
 	}
-	return id, ledger.Post(tx, ledger.Journal{
-		CompanyID: a.OwnerID, SourceType: sourceType, SourceID: id, Purpose: "credit",
-		Lines: []ledger.Line{ledger.Debit(ledger.Bank, a.Provider, r.Amount), ledger.Credit(ledger.CompanyFunds, "", r.Amount)},
-	})
+	return id, ledger.Post(tx, j)
 }
 
 // Collect asks the bank what came in on every account in use, and books it. It belongs to no request: run it now and then.

@@ -97,14 +97,19 @@ func setCursor(ctx context.Context, tx *db.Tx, a Account, cursor string) error {
 
 // insertReceipt says whether the bank's reference is new.
 func insertReceipt(ctx context.Context, tx *db.Tx, a Account, id string, r Receipt) (bool, error) {
-	n, err := tx.Exec(ctx, `INSERT INTO funding_receipts (owner_id, account_id, reference, receipt_id, currency, amount, received_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
-		a.OwnerID, a.ID, r.Reference, id, string(a.Currency), r.Amount.Units(), db.Micros(tx.Now()))
+	amount, reversed := r.Amount, r.Amount.Sign() < 0
+	if reversed {
+		amount = amount.Neg()
+	}
+	n, err := tx.Exec(ctx, `INSERT INTO funding_receipts (owner_id, account_id, reference, receipt_id, currency, amount, reversed, received_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+		a.OwnerID, a.ID, r.Reference, id, string(a.Currency), amount.Units(), reversed, db.Micros(tx.Now()))
 	return n == 1, err
 }
 
+// receipt is the id and the amount that were kept of a reference, negative where the provider took money back.
 func receipt(ctx context.Context, tx *db.Tx, a Account, reference string) (id string, units int64, err error) {
-	err = tx.QueryRow(ctx, "SELECT receipt_id, amount FROM funding_receipts WHERE owner_id = $1 AND account_id = $2 AND reference = $3",
+	err = tx.QueryRow(ctx, "SELECT receipt_id, CASE WHEN reversed THEN -amount ELSE amount END FROM funding_receipts WHERE owner_id = $1 AND account_id = $2 AND reference = $3",
 		a.OwnerID, a.ID, reference).Scan(&id, &units)
 	return id, units, err
 }

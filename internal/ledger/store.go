@@ -419,3 +419,23 @@ func changedMonths(ctx context.Context, tx *db.Tx, since time.Time) (problems []
 	}
 	return problems, nil
 }
+
+func debts(ctx context.Context, tx *db.Tx) ([]Debt, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE code = '1300'
+		GROUP BY company_id, dim, asset HAVING SUM(amount) <> 0 ORDER BY company_id, dim, asset`)
+	return db.Collect(rows, err, scanDebt)
+}
+
+func debtsOf(ctx context.Context, tx *db.Tx, ownerID string) ([]Debt, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE company_id = $1 AND code = '1300'
+		GROUP BY company_id, dim, asset HAVING SUM(amount) <> 0 ORDER BY dim, asset`, ownerID)
+	return db.Collect(rows, err, scanDebt)
+}
+
+func scanDebt(r *db.Rows) (d Debt, err error) {
+	var asset string
+	var units int64
+	err = r.Scan(&d.OwnerID, &d.Dim, &asset, &units)
+	d.Amount = money.New(money.Asset(asset), units)
+	return d, err
+}

@@ -26,11 +26,12 @@ const (
 	Returned = "returned" // payouts that came back, or could not be paid
 	Suspense = "suspense" // money that came and that nobody expected
 	Late     = "late"     // money that came too late for what it was for
+	Debts    = "debts"    // what companies owe, since money that had come in was taken back
 	OnHold   = "on_hold"  // whatever else waits
 )
 
 // Queues are all of them.
-var Queues = []string{InDoubt, Releases, Hits, Returned, Suspense, Late, OnHold}
+var Queues = []string{InDoubt, Releases, Hits, Returned, Suspense, Late, Debts, OnHold}
 
 // MostItems is how many items of a queue are read. A queue that has more is long enough to say so.
 const MostItems = 200
@@ -59,6 +60,12 @@ func Queue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error
 		return items, describe(ctx, tx, items)
 	case Late:
 		return open(ctx, tx, ledger.SuspenseLate)
+	case Debts:
+		items, err = open(ctx, tx, ledger.DueFromCustomer)
+		for i := range items {
+			items[i].Amount = items[i].Amount.Neg() // an asset of the house
+		}
+		return items, err
 	case Releases, OnHold:
 		return held(ctx, tx, name == Releases)
 	case Hits:

@@ -159,18 +159,25 @@ func ApprovalsNeeded(maker string) int64 {
 	return needsOfPrograms
 }
 
-// AboveLimit says whether a total is above the company's limit. One in another currency is compared at the present rate, and is above it
-// while there is none.
-func AboveLimit(ctx context.Context, tx *db.Tx, companyID string, total money.Amount) (bool, error) {
+// AboveLimit says whether amounts are together above the company's limit. One in another currency is compared at the present rate, and
+// is above it while there is none.
+func AboveLimit(ctx context.Context, tx *db.Tx, companyID string, amounts ...money.Amount) (bool, error) {
 	limit, err := findLimit(ctx, tx, companyID)
 	if err != nil || limit.Amount.Asset() == "" {
 		return false, err
 	}
-	if total.Asset() != limit.Amount.Asset() {
-		if _, total, err = quote.Price(ctx, tx, total, limit.Amount.Asset(), 0); err != nil {
-			if _, told := fault.As(err); told {
-				return true, nil
-			}
+	total := money.Zero(limit.Amount.Asset())
+	for _, a := range amounts {
+		if a.Asset() != total.Asset() {
+			_, a, err = quote.Price(ctx, tx, a, total.Asset(), 0)
+		}
+		if err == nil {
+			total, err = total.Add(a)
+		}
+		if _, told := fault.As(err); told {
+			return true, nil // there is no rate, or it is more than can be counted
+		}
+		if err != nil {
 			return false, err
 		}
 	}

@@ -123,21 +123,25 @@ func (r *receipt) free(payroll string) ([]ledger.Line, error) {
 }
 
 // reverse undoes the booking of a deposit that is not confirmed any more. divided says
-// that escrow has been released, available is the company's balance: what cannot be taken
-// back from either, the company owes.
+// that escrow has been released, available is the company's balance, wherever that came from:
+// what cannot be taken back from either, the company owes.
 func (r *receipt) reverse(payroll string, divided bool, available money.Amount) ([]ledger.Line, error) {
 	none := money.Zero(r.amount.Asset())
 	fromEscrow := r.escrow
 	if divided {
 		fromEscrow = none
 	}
-	fromFunds := smaller(r.surplus, available)
-	owed := r.amount
-	var err error
-	for _, x := range [3]money.Amount{fromEscrow, fromFunds, r.suspense} {
-		if owed, err = owed.Sub(x); err != nil {
-			return nil, err
-		}
+	rest, err := r.amount.Sub(fromEscrow)
+	if err != nil {
+		return nil, err
+	}
+	if rest, err = rest.Sub(r.suspense); err != nil {
+		return nil, err
+	}
+	fromFunds := smaller(rest, available)
+	owed, err := rest.Sub(fromFunds)
+	if err != nil {
+		return nil, err
 	}
 	wallet, dim := ledger.WalletOf(r.amount.Asset(), r.chain)
 	lines := []ledger.Line{

@@ -248,6 +248,9 @@ func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) 
 	if err != nil {
 		return err
 	}
+	if err := ledger.MayTake(ctx, tx, p.CompanyID); err != nil {
+		return err
+	}
 	available, err := ledger.Balance(ctx, tx, p.CompanyID, ledger.CompanyFunds, "", p.FundingCurrency)
 	if err != nil {
 		return err
@@ -350,6 +353,9 @@ func (s *Service) previewFunding(ctx context.Context, tx *db.Tx, companyID strin
 			list.Add(quote.ErrTooSmall.Code, "/to_pay", quote.ErrTooSmall.Detail)
 		}
 		return nil
+	}
+	if err := ledger.MayTake(ctx, tx, companyID); err != nil {
+		return list.AddErr(err, "/funding_method")
 	}
 	available, err := ledger.Balance(ctx, tx, companyID, ledger.CompanyFunds, "", v.FundingCurrency)
 	if err != nil {

@@ -126,19 +126,18 @@ func (f *funding) settleReceipts(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// reverse takes receipts back; what of them has become the company's own comes out of what is left of that.
+// reverse takes receipts back; what of them is not in escrow comes out of the company's balance.
 func (f *funding) reverse(ctx context.Context, tx *db.Tx, gone []*receipt) error {
 	p := f.p
-	available, err := ledger.Balance(ctx, tx, p.CompanyID, ledger.CompanyFunds, "", p.FundingCurrency)
-	if err != nil {
-		return err
-	}
 	for _, r := range gone {
-		taken := smaller(r.surplus, available)
-		if available, err = available.Sub(taken); err != nil {
+		if err := tx.Flush(ctx); err != nil { // so that the balance is the one that this transaction leaves
 			return err
 		}
-		lines, err := r.reverse(p.ID, p.divided(), taken)
+		available, err := ledger.Balance(ctx, tx, p.CompanyID, ledger.CompanyFunds, "", p.FundingCurrency)
+		if err != nil {
+			return err
+		}
+		lines, err := r.reverse(p.ID, p.divided(), available)
 		if err != nil {
 			return err
 		}
@@ -598,7 +597,7 @@ func (f *funding) stayReceived(ctx context.Context, tx *db.Tx, c quote.Coverage,
 // removed after the release (L31), and lets it go when it is back (L32).
 func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 	p := f.p
-	owed, err := f.owed()
+	owed, err := f.stillOwed(ctx, tx)
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,8 @@ func TestATransferThatComesTooLateIsTheCompanys(t *testing.T) {
 	})
 }
 
-// A bank may take a transfer back: before the release the payroll waits again, after it the company owes, and nothing more leaves.
+// A bank may take a transfer back: before the release the payroll waits again, after it it comes out of the company's balance, and the
+// rest is owed: nothing more leaves, and nothing is paid out of the balance, until what comes in has settled that.
 func TestATransferThatTheBankTakesBack(t *testing.T) {
 	runBank(t, func(h *house) {
 		p := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
@@ -112,16 +113,56 @@ func TestATransferThatTheBankTakesBack(t *testing.T) {
 		h.want(p.ID, Pending, FundingNone, Pending)
 		h.transferred(p, "trf_2", 1_010_00, false)
 		h.release(p.ID)
+		has := func(name string, cents int64) {
+			h.write(func(_ context.Context, tx *db.Tx) error {
+				x := money.New(money.USD, cents)
+				return ledger.Post(tx, ledger.Journal{CompanyID: h.by.CompanyID, SourceType: "bank_deposit", SourceID: name, Purpose: "credit",
+					Lines: []ledger.Line{ledger.Debit(ledger.Bank, pooled, x), ledger.Credit(ledger.CompanyFunds, "", x)}})
+			})
+		}
+		stands := func(what string, owed, left int64) {
+			h.t.Helper()
+			got := [2]int64{h.balance(ledger.DueFromCustomer, "", money.USD), h.balance(ledger.CompanyFunds, "", money.USD)}
+			if got != [2]int64{owed, left} {
+				h.t.Errorf("%s: %d cents are owed, and the company has %d; want %d and %d", what, got[0], got[1], owed, left)
+			}
+		}
+		settle := func() {
+			h.t.Helper()
+			if err := SettleDebts(h.t.Context(), h.d); err != nil {
+				h.t.Error(err)
+			}
+			h.deliver(h.s.Fund, fmt.Sprintf(`{"object_id":%q}`, p.ID))
+		}
+		has("dep_1", 300_00)
 		h.transferred(p, "trf_2", 1_010_00, true)
 		if got := h.get(p.ID); got.State != OnHold || got.HoldReason != ReasonReverted {
 			h.t.Errorf("it is %s, %s", got.State, got.HoldReason)
 		}
-		if got := h.balance(ledger.DueFromCustomer, "", money.USD); got != 1_010_00 {
-			h.t.Errorf("%d cents are owed", got)
-		}
-		if n := h.count("SELECT COALESCE(SUM(amount), 0) FROM ledger_lines WHERE code = '1020'"); n != 0 {
+		stands("taken back", 710_00, 0)
+		if n := h.count("SELECT COALESCE(SUM(amount), 0) FROM ledger_lines WHERE code = '1020'"); n != 300_00 {
 			h.t.Errorf("%d cents at the bank", n)
 		}
+		has("dep_2", 700_00)
+		_, err := h.tryCreate(CreateParams{ToPay: []Payee{{AmountText: "1", UserID: "rec_eur"}}, FundingMethod: MethodWallet, FundingCurrency: "USD"})
+		if f := wantFault(h.t, err, "insufficient_balance"); !strings.Contains(f.Detail, "owes 710.00 USD") {
+			h.t.Error(err)
+		}
+		settle()
+		stands("a part", 10_00, 0)
+		if got := h.get(p.ID); got.State != OnHold {
+			h.t.Errorf("it is %s", got.State)
+		}
+		has("dep_3", 100_00)
+		settle()
+		stands("settled", 0, 90_00)
+		if got := h.get(p.ID); got.State != Released {
+			h.t.Errorf("it is %s, %s", got.State, got.HoldReason)
+		}
+		h.exec("UPDATE deposits SET state = 'confirmed' WHERE txid = 'trf_2'")
+		h.deliver(h.s.Fund, fmt.Sprintf(`{"object_id":%q}`, p.ID)) // it came again, so that was settled twice
+		settle()
+		stands("it came again", 0, 1_100_00)
 	})
 }
 

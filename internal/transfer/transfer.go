@@ -504,23 +504,15 @@ func (t *Transfer) giveBack(ctx context.Context, tx *db.Tx, reason string) error
 			return err
 		}
 	}
-	if err := tx.Flush(ctx); err != nil { // so that the balance is the one that this transaction leaves
-		return err
+	out := ledger.Credit(ledger.Bank, t.place, t.Amount)
+	if owner == ledger.House {
+		return t.post(tx, "return", owner, ledger.Debit(t.owed(), "", t.Amount), out)
 	}
-	left, err := ledger.Balance(ctx, tx, owner, ledger.CompanyFunds, "", t.Amount.Asset())
+	lines, err := ledger.TakeBack(ctx, tx, owner, t.Amount)
 	if err != nil {
 		return err
 	}
-	taken := t.Amount
-	if owner != ledger.House && left.Cmp(taken) < 0 {
-		taken = left
-	}
-	owed, err := t.Amount.Sub(taken)
-	if err != nil {
-		return err
-	}
-	return t.post(tx, "return", owner, ledger.Debit(t.owed(), "", taken), ledger.Debit(ledger.DueFromCustomer, "", owed),
-		ledger.Credit(ledger.Bank, t.place, t.Amount))
+	return t.post(tx, "return", owner, append(lines, out)...)
 }
 
 // owed is the account of the books that has a credited transfer.

@@ -306,6 +306,7 @@ const (
 	ClaimReverted    = "claim_reverted"    // the chain took a claim's payment back
 	Settlement       = "settlement"        // what claims had brought was moved to the wallet, or paid out
 	Withdrawal       = "withdrawal"        // the company took it out
+	Debt             = "debt"              // what the company owed was settled out of its balance
 	WithdrawalUndone = "withdrawal_undone" // what it took out did not leave, or came back
 )
 
@@ -399,6 +400,8 @@ func explain(e ledger.Entry) Transaction {
 		}
 	case BankDeposit:
 		t.Type, t.DepositID, t.Description = BankDeposit, e.SourceID, "A bank transfer to a funding account"
+	case Debt:
+		t.Type, t.Description = Debt, "What was owed since money that had come in was taken back"
 	default:
 		t.Type, t.Description = e.SourceType, fmt.Sprintf("%s %s", e.SourceType, e.SourceID)
 	}

@@ -161,14 +161,18 @@ func update(ctx context.Context, tx *db.Tx, w *Withdrawal, from State) error {
 	return err
 }
 
-// sumBefore is what other withdrawals of the same asset have taken since an instant, up to this one.
-func sumBefore(ctx context.Context, tx *db.Tx, w *Withdrawal, since time.Time) (money.Amount, error) {
-	var units int64
-	err := tx.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM withdrawals
-		WHERE company_id = $1 AND asset = $2 AND created_at > $3 AND ($5 = '' OR created_at < $4 OR created_at = $4 AND withdrawal_id < $5)
-			AND status IN ('pending', 'awaiting_approval', 'on_hold', 'processing', 'completed')`,
-		w.CompanyID, string(w.Amount.Asset()), db.Micros(since), db.Micros(w.CreatedAt), w.ID).Scan(&units)
-	return money.New(w.Amount.Asset(), units), err
+// sumsBefore is what other withdrawals have taken since an instant, up to this one, of each asset.
+func sumsBefore(ctx context.Context, tx *db.Tx, w *Withdrawal, since time.Time) ([]money.Amount, error) {
+	rows, err := tx.Query(ctx, `SELECT asset, CAST(SUM(amount) AS BIGINT) FROM withdrawals
+		WHERE company_id = $1 AND created_at > $2 AND ($4 = '' OR created_at < $3 OR created_at = $3 AND withdrawal_id < $4)
+			AND status IN ('pending', 'awaiting_approval', 'on_hold', 'processing', 'completed') GROUP BY asset ORDER BY asset`,
+		w.CompanyID, db.Micros(since), db.Micros(w.CreatedAt), w.ID)
+	return db.Collect(rows, err, func(r *db.Rows) (money.Amount, error) {
+		var asset string
+		var units int64
+		err := r.Scan(&asset, &units)
+		return money.New(money.Asset(asset), units), err
+	})
 }
 
 func keepApproval(ctx context.Context, tx *db.Tx, w Withdrawal, userID string) (first bool, err error) {

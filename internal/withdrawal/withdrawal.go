@@ -23,6 +23,7 @@ package withdrawal
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -70,6 +71,7 @@ const (
 	ReasonReview   = "under_review"     // somebody compares the destination with a sanctions list
 	ReasonRelease  = "release_review"   // it is above what leaves without two operators
 	ReasonFrozen   = "company_frozen"   // the company may do nothing at present
+	ReasonOwes     = "balance_owed"     // the company owes what was taken back of money that had come in
 	ReasonRemoved  = "destination_gone" // its destination was removed while it waited
 )
 
@@ -271,6 +273,9 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	if err := enough(amount); err != nil {
 		return Withdrawal{}, err
 	}
+	if err := ledger.MayTake(ctx, tx, company.ID); err != nil {
+		return Withdrawal{}, err
+	}
 	balance, err := ledger.Balance(ctx, tx, company.ID, ledger.CompanyFunds, "", asset)
 	if err != nil {
 		return Withdrawal{}, err
@@ -356,6 +361,11 @@ func (s *Service) Look(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if w.Destination.Removed {
 		return w.giveUp(ctx, tx, Cancelled, ReasonRemoved, "")
 	}
+	if err := ledger.MayTake(ctx, tx, w.CompanyID); errors.Is(err, ledger.ErrInsufficient) {
+		return w.hold(ctx, tx, ReasonOwes)
+	} else if err != nil {
+		return err
+	}
 	switch may, err := w.mayMove(ctx, tx); {
 	case err != nil:
 		return err
@@ -408,15 +418,11 @@ func Reviewed(ctx context.Context, tx *db.Tx, companyID string) error {
 
 // mayMove says whether a withdrawal is within the company's limit, or has its approvals.
 func (w *Withdrawal) mayMove(ctx context.Context, tx *db.Tx) (bool, error) {
-	before, err := sumBefore(ctx, tx, w, w.CreatedAt.Add(-countedFor))
+	before, err := sumsBefore(ctx, tx, w, w.CreatedAt.Add(-countedFor))
 	if err != nil {
 		return false, err
 	}
-	total, err := w.Amount.Add(before)
-	if err != nil {
-		return false, err
-	}
-	above, err := payroll.AboveLimit(ctx, tx, w.CompanyID, total)
+	above, err := payroll.AboveLimit(ctx, tx, w.CompanyID, append(before, w.Amount)...)
 	if err != nil || !above {
 		return !above, err
 	}

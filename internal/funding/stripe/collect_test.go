@@ -2,6 +2,7 @@ package stripe_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 
@@ -74,7 +75,28 @@ func TestMoneyIsCollectedOnce(t *testing.T) {
 				t.Errorf("the balance is %s, want %d cents", a.Balance, want)
 			}
 		}
+		// The sender's bank takes money back: the owner's balance pays, and the rest is owed, once.
+		bank.add("funding_reversed", "eur", -200)
+		bank.add("funding_reversed", "eur", -want)
+		for range 2 {
+			if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := tx.Exec(ctx, "UPDATE funding_accounts SET cursor = ''")
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Collect(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a := ask(); !a.Balance.IsZero() {
+			t.Errorf("the balance is %s after everything was taken back", a.Balance)
+		}
+		want = -200
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			if err := ledger.MayTake(ctx, tx, by.CompanyID); !errors.Is(err, ledger.ErrInsufficient) {
+				t.Errorf("2.00 EUR are not owed: %v", err)
+			}
 			held, err := ledger.Balance(ctx, tx, by.CompanyID, ledger.Bank, stripeName, money.EUR)
 			if held.Units() != want {
 				t.Errorf("the bank has %s", held)

@@ -145,7 +145,7 @@ type transactions struct {
 	HasMore bool `json:"has_more"`
 }
 
-// Receipts lists what funded the customer's cash balance after the transaction that the cursor names. Stripe lists the newest
+// Receipts lists what funded the customer's cash balance, and what of that was reversed, after the transaction that the cursor names. Stripe lists the newest
 // first: without a cursor pages are turned backwards, with one forwards from it.
 func (b *Bank) Receipts(ctx context.Context, ref string, currency money.Asset, cursor string) ([]funding.Receipt, string, error) {
 	var found []funding.Receipt // newest first
@@ -164,7 +164,8 @@ func (b *Bank) Receipts(ctx context.Context, ref string, currency money.Asset, c
 		}
 		var some []funding.Receipt
 		for _, t := range page.Data {
-			if t.Type == "funded" && strings.EqualFold(t.Currency, string(currency)) && t.NetAmount > 0 {
+			funds := t.Type == "funded" && t.NetAmount > 0 || t.Type == "funding_reversed" && t.NetAmount < 0
+			if funds && strings.EqualFold(t.Currency, string(currency)) {
 				some = append(some, funding.Receipt{Reference: t.ID, Amount: money.New(currency, t.NetAmount)})
 			}
 		}
