@@ -5,6 +5,7 @@
 // for a [TxHandler] in the transaction of the effect itself, for a [NetHandler] afterwards. Jobs that work inside a transaction
 // share one, and what they ask for follows in it, so that a chain of them is one commit; when one of them fails, each has a
 // transaction of its own and is followed later. A failed job comes back with growing delay, and is parked for a person after maxAttempts; it is never dropped.
+// One that waits for what comes back by itself, a price or a list ([ErrWaits], fault.Unavailable), is never parked.
 //
 // Handlers are level-triggered: a job says which object to look at, not what happened to it, so running one
 // twice, late or out of order is harmless.
@@ -26,6 +27,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
 )
 
 // New is a job to insert.
@@ -116,6 +118,14 @@ const due = "job.due"
 
 // ErrParked says that jobs are waiting for a person.
 var ErrParked = errors.New("job: parked after too many failures")
+
+// ErrWaits is why a job fails until something comes back by itself.
+var ErrWaits = errors.New("it comes back by itself")
+
+func waits(err error) bool {
+	f, is := fault.As(err)
+	return is && f.Kind == fault.Unavailable || errors.Is(err, ErrWaits)
+}
 
 // Enqueue inserts a job; it starts to exist when the transaction commits.
 func Enqueue(tx *db.Tx, n New) {
@@ -361,7 +371,8 @@ func (r *Runner) runOne(ctx context.Context, j Job) error {
 // failed postpones a job, and returns why.
 func (r *Runner) failed(ctx context.Context, j Job, err error) error {
 	level := slog.LevelWarn
-	if j.Attempt >= maxAttempts {
+	park := j.Attempt >= maxAttempts && !waits(err)
+	if park {
 		level = slog.LevelError
 	}
 	r.log.Log(ctx, level, "job failed", "kind", j.Kind, "job_id", j.ID, "company_id", j.CompanyID, "attempt", j.Attempt, "error", err)
@@ -370,7 +381,7 @@ func (r *Runner) failed(ctx context.Context, j Job, err error) error {
 	why := err.Error()
 	err = fmt.Errorf("job %s %s: %w", j.Kind, j.ID, err)
 	return errors.Join(err, r.d.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx *db.Tx) error {
-		return postpone(ctx, tx, j, tx.Now().Add(delay), j.Attempt >= maxAttempts, why)
+		return postpone(ctx, tx, j, tx.Now().Add(delay), park, why)
 	}))
 }
 

@@ -3,7 +3,9 @@ package job_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
 )
 
@@ -87,26 +90,65 @@ func TestAFailedJobLeavesNothingAndComesBack(t *testing.T) {
 	})
 }
 
+// A job that always fails is parked, and a person has it run again. One that waits for what comes back by itself is not.
 func TestAHopelessJobIsParkedNotDropped(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		enqueue(t, d, 1, "hopeless")
-		r := job.NewRunner(d, job.Table{"hopeless": {Net: func(context.Context, *db.DB, job.Job) error {
-			panic("always")
-		}}}, nil, slog.New(slog.DiscardHandler))
+		table, broken := job.Table{}, true
+		for kind, err := range map[string]error{"hopeless": errors.New("always"), "price": fault.New(fault.Unavailable, "rate_unavailable", "No price."),
+			"list": fmt.Errorf("no list: %w", job.ErrWaits)} {
+			enqueue(t, d, 1, kind)
+			table[kind] = job.Entry{Net: func(context.Context, *db.DB, job.Job) error {
+				if !broken {
+					return nil
+				}
+				if kind == "hopeless" {
+					panic(err)
+				}
+				return err
+			}}
+		}
+		r := job.NewRunner(d, table, nil, slog.New(slog.DiscardHandler))
 		for range 25 {
 			_ = r.Drain(context.Background()) // it fails, that is the case
 			clock.Advance(2 * time.Hour)
 		}
-		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
-			due, parked, err := job.Waiting(ctx, tx)
-			if due != 0 || parked != 1 {
-				t.Errorf("%d due, %d parked", due, parked)
+		stand := func(due, parked int64) {
+			t.Helper()
+			if err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+				gotDue, gotParked, err := job.Waiting(ctx, tx)
+				if gotDue != due || gotParked != parked {
+					t.Errorf("%d due, %d parked; want %d and %d", gotDue, gotParked, due, parked)
+				}
+				list, failed := job.ListParked(ctx, tx, 10)
+				if int64(len(list)) != parked || parked > 0 && (list[0].Kind != "hopeless" || !strings.Contains(list[0].Why, "always")) {
+					t.Errorf("%+v", list)
+				}
+				return errors.Join(err, failed)
+			}); err != nil {
+				t.Fatal(err)
 			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
+		stand(2, 1)
+		retry := func(id string, want int64) {
+			t.Helper()
+			if err := d.Write(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+				n, err := job.Retry(ctx, tx, id)
+				if n != want {
+					t.Errorf("%d of %q run again, want %d", n, id, want)
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		retry("job_none", 0)
+		retry("", 1)
+		stand(3, 0)
+		broken = false
+		if err := r.Drain(context.Background()); err != nil {
+			t.Error(err)
+		}
+		stand(0, 0)
 	})
 }
 

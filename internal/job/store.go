@@ -80,6 +80,30 @@ func Waiting(ctx context.Context, tx *db.Tx) (due, parked int64, err error) {
 	return due, parked, err
 }
 
+// Parked is a job that waits for a person.
+type Parked struct {
+	Job
+	Why   string    // its last error
+	Since time.Time // about
+}
+
+// ListParked lists the jobs that are parked, the oldest first.
+func ListParked(ctx context.Context, tx *db.Tx, limit int) ([]Parked, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id, job_id, kind, attempt, last_error, run_at FROM jobs WHERE parked = TRUE ORDER BY run_at, job_id LIMIT $1", int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (p Parked, err error) {
+		var since int64
+		err = r.Scan(&p.CompanyID, &p.ID, &p.Kind, &p.Attempt, &p.Why, &since)
+		p.Since = db.Time(since)
+		return p, err
+	})
+}
+
+// Retry has a parked job run again as if it were new, or all of them with "". It says how many.
+func Retry(ctx context.Context, tx *db.Tx, id string) (int64, error) {
+	tx.Notify(due)
+	return tx.Exec(ctx, "UPDATE jobs SET parked = FALSE, attempt = 0, run_at = $1 WHERE parked = TRUE AND ($2 = '' OR job_id = $2)", db.Micros(tx.Now()), id)
+}
+
 func takeLease(ctx context.Context, tx *db.Tx, name, holder string, forHow time.Duration) (bool, error) {
 	n, err := tx.Exec(ctx, `INSERT INTO leases (name, holder, until) VALUES ($1, $2, $3)
 		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until

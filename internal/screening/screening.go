@@ -17,11 +17,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/job"
 )
 
 // State is where a hit stands.
@@ -48,7 +50,7 @@ const Reason = "under_review"
 var (
 	ErrUnderReview = fault.New(fault.Conflict, "invalid_state", "This recipient is under review. They cannot be activated before it has ended.")
 	// ErrUnavailable says that there is no list, or only an old one: nobody can be screened.
-	ErrUnavailable = errors.New("screening: no current sanctions list")
+	ErrUnavailable = fmt.Errorf("screening: no current sanctions list: %w", job.ErrWaits)
 	// ErrNoHit says that no hit has the id, or that it is decided in the same way already.
 	ErrNoHit = errors.New("screening: no such hit waits for this decision")
 )

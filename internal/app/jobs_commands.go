@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+)
+
+// JobsCmd groups the commands about work that failed too often.
+type JobsCmd struct {
+	List  JobsListCmd  `cmd:"" help:"List the jobs that are parked: they failed too often, and wait for a person."`
+	Retry JobsRetryCmd `cmd:"" help:"Have parked jobs run again."`
+}
+
+// JobsListCmd lists parked jobs.
+type JobsListCmd struct {
+	Storage
+	Limit int `default:"100" help:"At most so many (${default})."`
+}
+
+// Run prints them.
+func (c JobsListCmd) Run(ctx context.Context, std Streams) error {
+	return c.readDB(ctx, func(ctx context.Context, tx *db.Tx) error {
+		parked, err := job.ListParked(ctx, tx, c.Limit)
+		for _, p := range parked {
+			fmt.Fprintf(std.Out, "%s  %s  %-20s of %s, %d attempts: %s\n", p.Since.UTC().Format(time.RFC3339), p.ID, p.Kind, p.CompanyID, p.Attempt, p.Why)
+		}
+		return err
+	})
+}
+
+// JobsRetryCmd runs parked jobs again.
+type JobsRetryCmd struct {
+	Storage
+	Job string `arg:"" optional:"" help:"The job: job_…. Default: all that are parked."`
+}
+
+// Run has them run.
+func (c JobsRetryCmd) Run(ctx context.Context, std Streams) error {
+	var n int64
+	if err := c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
+		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			n, err = job.Retry(ctx, tx, c.Job)
+			return err
+		})
+	}); err != nil {
+		return err
+	}
+	if n == 0 && c.Job != "" {
+		return errors.New("no such job is parked")
+	}
+	fmt.Fprintf(std.Out, "%d jobs run again.\n", n)
+	return nil
+}
