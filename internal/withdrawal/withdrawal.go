@@ -210,6 +210,9 @@ func (s *Service) Ready(ctx context.Context, tx *db.Tx, by identity.Principal, c
 	if _, err := serving(ctx, tx, companyID, destinationID); err != nil {
 		return err
 	}
+	if err := ledger.MayTake(ctx, tx, companyID); err != nil {
+		return err
+	}
 	return enough(amount)
 }
 
