@@ -102,7 +102,7 @@ var handlerCodes = map[string]string{
 	"send-user-invoice":                   "company_frozen invalid_state missing_field not_found payer_deleted retry_later",
 	"set-recipient-allocations":           "allocation_invalid allocation_total company_frozen distribution_limit invalid_parameter missing_field not_found",
 	"set-user-allocations":                "allocation_invalid allocation_total company_frozen distribution_limit invalid_parameter missing_field not_found",
-	"settle-claims":                       "amount_not_positive amount_precision amount_too_large amount_too_small company_frozen currency_not_supported destination_cooling external_id_conflict insufficient_balance invalid_type kyc_required not_found retry_later",
+	"settle-claims":                       "amount_not_positive amount_precision amount_too_large amount_too_small company_frozen currency_not_supported destination_cooling insufficient_balance invalid_type kyc_required not_found retry_later",
 	"test-webhook":                        "insufficient_scope invalid_state not_found retry_later",
 	"update-recipient":                    "company_frozen external_id_conflict invalid_parameter missing_field not_found",
 	"update-recipient-distribution":       "address_invalid company_frozen currency_not_supported invalid_parameter invalid_type missing_field not_found profile_incomplete unknown_field",
