@@ -3,8 +3,10 @@ package app
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -51,6 +53,35 @@ func (o *office) waits(id string) webtest.Visit {
 		o.Errorf("%v, %v", got["hold_reason"], got["approval"])
 	}
 	return o.says(o.Get("/payrolls/"+id), "waits for the approval of a second person", "above the limit that the company set")
+}
+
+// What waits because its payee's destination is new leaves at once when an administrator says that they asked the payee.
+func TestANewDestinationIsConfirmed(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openOffice(t, database, func(c *Config) { c.CoolDown = 24 * time.Hour })
+		payee := o.d.tokenPayee("Una", "USDC", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
+		paid := func() demoCreated {
+			made := o.d.create(pays(`"funding_currency":"USDC",`, "75.00", payee))
+			o.d.deposit(made.PayrollID, "exact", "")
+			return made
+		}
+		o.d.fulfilled(paid().PayrollID)
+		at := "/api/company/" + o.d.seed.CompanyID + "/recipients/" + payee + "/distribution"
+		list := o.d.ok("GET", at, "").read(t)
+		old := list["distributions"].([]any)[0].(map[string]any)["distribution_id"].(string)
+		o.d.ok("POST", at+"/update", `{"distribution_id":"`+old+`","symbol":"USDC","distribution_data":{"network":"base","address":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"}}`)
+		made := paid()
+		o.d.until(made.PayrollID, "on hold", func(v scene) bool { return len(v.Payments) == 1 && v.Payments[0].Status == "on_hold" })
+		page := o.says(o.Get("/payrolls/"+made.PayrollID), "The destination of Una Nonce is new", "pay 75.00")
+		confirm := regexp.MustCompile(`/payrolls/\w+/payments/\w+/confirm`).FindString(page.Text)
+		if got := o.Submit(page, confirm); got.Status != http.StatusSeeOther {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+		o.d.fulfilled(made.PayrollID)
+		if got := o.Submit(page, confirm); got.Status != http.StatusConflict {
+			t.Errorf("a second time: %d", got.Status)
+		}
+	})
 }
 
 // Above the company's limit nobody alone has a payroll paid, whether it was made at the page or by an app, and nobody alone loosens

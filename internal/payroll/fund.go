@@ -25,6 +25,7 @@ type funding struct {
 	last     quote.Quote // the newest quote
 	late     bool        // a late deposit was booked just now
 	moved    bool        // anything was booked just now
+	taken    bool        // a receipt was taken back just now
 }
 
 // Fund looks at the deposits of a payroll (job deposit.changed): it books what is newly
@@ -129,6 +130,7 @@ func (f *funding) settleReceipts(ctx context.Context, tx *db.Tx) error {
 // reverse takes receipts back; what of them is not in escrow comes out of the company's balance.
 func (f *funding) reverse(ctx context.Context, tx *db.Tx, gone []*receipt) error {
 	p := f.p
+	f.taken = true
 	for _, r := range gone {
 		if err := tx.Flush(ctx); err != nil { // so that the balance is the one that this transaction leaves
 			return err
@@ -621,6 +623,8 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 		}
 		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID) // what failed and is corrected stays, too
 		return err
+	case f.taken: // out of the company's balance
+		return p.step(ctx, tx, p.State, EventFundingReverted, ReasonReverted)
 	case f.moved:
 		if err := f.noteSurplus(ctx, tx, EventStatus); err != nil {
 			return err

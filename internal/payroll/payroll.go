@@ -98,7 +98,7 @@ const (
 	ReasonNoRail        = "currency_not_supported" // no rail carries the destination's asset
 	ReasonConversion    = "conversion_unavailable" // the house does not own enough of the destination's asset now; it is paid when it does
 	ReasonPayoutFailed  = "payout_failed"          // a destination refused the payout
-	ReasonCoolDown      = "destination_changed"    // the payee's destination is new; it is paid when the change is old enough
+	ReasonCoolDown      = "destination_changed"    // the payee's destination is new; it is paid when the change is old enough, or confirmed
 	ReasonReverted      = "funding_reverted"       // a reorg removed the funding
 	ReasonFrozen        = "company_frozen"
 	ReasonApproval      = "approval_required" // its total is above the company's limit: a second member must approve it

@@ -565,6 +565,25 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
+// What a reorganisation takes back after the release comes out of the company's balance, and the company is told.
+func TestABalanceCoversAReorg(t *testing.T) {
+	run(t, func(h *house) {
+		over := h.create(CreateParams{ToPay: worked})
+		h.deposit(over, "dep_1", 5_000_000, "confirmed")
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_2", 2_020_000, "confirmed")
+		h.release(p.ID)
+		h.deposit(p, "dep_2", 2_020_000, "evicted")
+		h.want(p.ID, Released, FundingFunded, Released)
+		if got := h.balance(ledger.CompanyFunds, "", money.BTC); got != 5_000_000-2*2_020_000 {
+			h.t.Errorf("%d sat are left", got)
+		}
+		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1 AND object_id = $2", EventFundingReverted, p.ID); n != 1 {
+			h.t.Errorf("told %d times", n)
+		}
+	})
+}
+
 func TestAReorgWalksBack(t *testing.T) {
 	run(t, func(h *house) {
 		p := h.create(CreateParams{ToPay: worked})
@@ -666,6 +685,36 @@ func TestAChangedDestinationCoolsDown(t *testing.T) {
 		h.release(third.ID)
 		if m := h.get(third.ID).Payments[0]; m.State != Released || len(m.Outputs) != 1 {
 			t.Errorf("%+v", m)
+		}
+
+		// An administrator who has asked the payee need not wait. What is changed after that waits anew.
+		h.member("usr_admin", identity.RoleAdmin)
+		confirm := func(code string, by identity.Principal, p Payroll, payment string) {
+			h.t.Helper()
+			h.says(code, func(ctx context.Context, tx *db.Tx) error {
+				_, err := h.s.ConfirmDestination(ctx, tx, by, p.ID, payment)
+				return err
+			})
+		}
+		moved("rec_btc")
+		h.clock.Advance(time.Minute)
+		fourth := pay()
+		held := fourth.Payments[0].ID
+		confirm("role_required", h.by, fourth, held)
+		confirm("not_found", h.as("usr_admin"), fourth, third.Payments[0].ID)
+		confirm("invalid_state", h.as("usr_admin"), fourth, fourth.Payments[1].ID)
+		confirm("", h.as("usr_admin"), fourth, held)
+		h.release(fourth.ID)
+		if m := h.get(fourth.ID).Payments[0]; m.State != Released || len(m.Outputs) != 1 {
+			t.Errorf("confirmed: %+v", m)
+		}
+		fifth := pay()
+		confirm("", h.as("usr_admin"), fifth, fifth.Payments[0].ID)
+		h.clock.Advance(time.Minute)
+		moved("rec_btc")
+		h.release(fifth.ID)
+		if m := h.get(fifth.ID).Payments[0]; m.State != OnHold || m.Reason != ReasonCoolDown {
+			t.Errorf("changed after it was confirmed: %+v", m)
 		}
 	})
 }

@@ -283,6 +283,13 @@ func (s *Service) owings(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 				return nil, err
 			}
 		}
+		if fresh {
+			confirmed, err := p.confirmedSince(ctx, tx, m.ID, at)
+			if err != nil {
+				return nil, err
+			}
+			fresh = !confirmed
+		}
 		switch {
 		case held[m.PayeeID]:
 			o.problem = ReasonReview

@@ -286,6 +286,20 @@ func (p *Payroll) paidBefore(ctx context.Context, tx *db.Tx, payeeID string, at 
 	return n > 0, err
 }
 
+// confirm notes that the destination of a payment's payee is the one that it shall have.
+func (p *Payroll) confirm(ctx context.Context, tx *db.Tx, paymentID, by string) error {
+	return tx.One(ctx, errChangedByTwin, "UPDATE payments SET confirmed_at = $1, confirmed_by = $2 WHERE company_id = $3 AND payroll_id = $4 AND payment_id = $5",
+		db.Micros(tx.Now()), by, p.CompanyID, p.ID, paymentID)
+}
+
+// confirmedSince says whether that was noted of a payment after a change.
+func (p *Payroll) confirmedSince(ctx context.Context, tx *db.Tx, paymentID string, at time.Time) (bool, error) {
+	var n int64
+	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM payments WHERE company_id = $1 AND payroll_id = $2 AND payment_id = $3 AND confirmed_at >= $4",
+		p.CompanyID, p.ID, paymentID, db.Micros(at)).Scan(&n)
+	return n == 1, err
+}
+
 // stoppedFor lists the payrolls in which a payment of a payee waits for somebody.
 func stoppedFor(ctx context.Context, tx *db.Tx, companyID, payeeID string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT DISTINCT payroll_id FROM payments

@@ -337,7 +337,7 @@ func TestMoneyNeedsAFreshFactor(t *testing.T) {
 			t.Errorf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
 		for path, page := range map[string]string{
-			"/payrolls/prl_1/approve": "/payrolls/prl_1", "/payrolls/prl_1/decline": "/payrolls/prl_1",
+			"/payrolls/prl_1/approve": "/payrolls/prl_1", "/payrolls/prl_1/decline": "/payrolls/prl_1", "/payrolls/prl_1/payments/spr_1/confirm": "/payrolls/prl_1",
 			"/settings/approvals": "/settings/approvals", "/settings/approvals/remove": "/settings/approvals", "/settings/approvals/answer": "/settings/approvals",
 		} {
 			if got := post(path); got.Status != 303 || got.Location() != proofPath(page) {

@@ -99,7 +99,11 @@ type payrollPage struct {
 	StatementCSV, AsPDF    string
 	ExternalID, HoldReason string
 	Approval               approvalShown
+	Unconfirmed            []unconfirmed
 }
+
+// unconfirmed is a payment that waits because its payee's destination is new.
+type unconfirmed struct{ Path, Payee, Amount string }
 
 // showPayroll is one pay run: what it costs, where it stands, and what became of each payment.
 func showPayroll(ctx context.Context, tx *db.Tx, c *call) (view, error) {
@@ -137,6 +141,11 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	v.Pager = c.pager(page, paymentsShown, p.Count)
 	v.Payments = c.paymentTable(part, names)
 	v.Steps = c.stepTable(p, part)
+	for _, m := range part {
+		if m.Reason == payroll.ReasonCoolDown && c.session.Administers() {
+			v.Unconfirmed = append(v.Unconfirmed, unconfirmed{to + "/payments/" + m.ID + "/confirm", cmp.Or(names[m.PayeeID], m.PayeeID), c.money(m.Amount)})
+		}
+	}
 	for _, m := range p.Payments {
 		v.Incomplete = v.Incomplete || m.State == payroll.ActionRequired || m.State == payroll.Returned
 	}
@@ -252,6 +261,12 @@ func (c *call) stepTable(p payroll.Payroll, part []payroll.Payment) table {
 		t.Rows = append(t.Rows, []cell{c.at(s.At), {Text: what}, to, {Text: why}})
 	}
 	return t
+}
+
+// confirmDestination releases a payment to a new destination.
+func confirmDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	p, err := c.Payroll.ConfirmDestination(ctx, tx, c.session.Principal(), c.r.PathValue("id"), c.r.PathValue("payment"))
+	return view{redirect: payrollPath(p.ID)}, err
 }
 
 // cancelPayroll ends a pay run of which nothing was released.

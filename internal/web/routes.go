@@ -70,6 +70,7 @@ var routes = []route{
 	{method: "GET", path: "/payrolls/{id}/statement.pdf", kind: read, access: member, personal: true, handler: payrollPDF},
 	{method: "POST", path: "/payrolls/{id}/approve", kind: write, access: administrator, factor: freshFactor, personal: true, handler: approvePayroll},
 	{method: "POST", path: "/payrolls/{id}/decline", kind: write, access: administrator, factor: freshFactor, personal: true, handler: declinePayroll},
+	{method: "POST", path: "/payrolls/{id}/payments/{payment}/confirm", kind: write, access: administrator, factor: freshFactor, personal: true, handler: confirmDestination},
 	{method: "POST", path: "/payrolls/{id}/cancel", kind: write, access: manager, factor: provenFactor, personal: true, handler: cancelPayroll},
 	{method: "GET", path: "/settings/members", kind: read, access: member, personal: true, handler: showMembers},
 	{method: "POST", path: "/settings/members", kind: write, access: administrator, factor: freshFactor, personal: true, handler: inviteMember, again: showMembers},
