@@ -166,7 +166,7 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 	}
 	switch kind {
 	case depositReplaced:
-		if err := x.await(ctx, p, txid, func(chain.WatchedOutput, deposit.Deposit) bool { return true }); err != nil {
+		if err := x.await(ctx, p, txid, func(o chain.WatchedOutput) bool { return true }); err != nil {
 			return "", err
 		}
 		if _, err := hand.Replace(ctx, txid); err != nil {
@@ -177,9 +177,9 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 			return "", err
 		}
 		var depth int64
-		if err := x.await(ctx, p, txid, func(o chain.WatchedOutput, d deposit.Deposit) bool {
+		if err := x.await(ctx, p, txid, func(o chain.WatchedOutput) bool {
 			depth = o.Depth
-			return o.State == chain.Mined && (d.State == deposit.Confirmed || d.Wanted > o.Depth) // what has enough is counted first
+			return o.State == chain.Mined
 		}); err != nil {
 			return "", err
 		}
@@ -281,7 +281,7 @@ func (p payable) due(ctx context.Context, tx *db.Tx) (int64, error) {
 }
 
 // await waits until the watcher has seen an output of the payment that is as wanted.
-func (x *sandbox) await(ctx context.Context, p payable, txid string, wanted func(chain.WatchedOutput, deposit.Deposit) bool) error {
+func (x *sandbox) await(ctx context.Context, p payable, txid string, wanted func(chain.WatchedOutput) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
@@ -289,10 +289,6 @@ func (x *sandbox) await(ctx context.Context, p payable, txid string, wanted func
 		err := x.s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 			name := x.s.chainOf(p.network)
 			outs, err := chain.OutputsOf(ctx, tx, name, p.companyID, p.id)
-			if err != nil {
-				return err
-			}
-			deposits, err := deposit.ForObject(ctx, tx, p.companyID, p.id)
 			if err != nil {
 				return err
 			}
@@ -304,11 +300,7 @@ func (x *sandbox) await(ctx context.Context, p payable, txid string, wanted func
 				if err != nil {
 					return err
 				}
-				var d deposit.Deposit
-				if i := slices.IndexFunc(deposits, func(d deposit.Deposit) bool { return d.TxID == txid }); i >= 0 {
-					d = deposits[i]
-				}
-				done = done || wanted(o, d)
+				done = done || wanted(o)
 			}
 			return nil
 		})
