@@ -113,7 +113,7 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 		payroll.JobRelease: {Tx: l.engine.Released(l.pay.Release)}, payout.JobPrepare: {Tx: l.engine.Prepare},
 		payout.JobAccount: {Net: all.Net((*payout.Engine).PrepareAccount)}, payout.JobSend: {Net: all.Net((*payout.Engine).Send)},
 		chain.JobTx: {Tx: all.Tx((*payout.Engine).Confirm)}, payout.JobNudge: {Tx: all.Tx((*payout.Engine).Nudge)},
-		payout.JobBank: {Tx: r.banker.Cut}, bankfile.JobSend: {Net: r.banker.Send}, bankfile.JobCollect: {Net: r.banker.Collect},
+		payout.JobBank: {Tx: r.banker.Cut}, bankfile.JobSend: {Net: r.banker.Send},
 		payout.JobChanged: {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
 			var in payout.Changed
 			if err := j.Decode(&in); err != nil || in.PayrollID == looseRun {
@@ -211,7 +211,7 @@ func (r *rails) arrive(ctx context.Context, accounts bool) (time.Duration, error
 	if err := watcher.Sync(ctx); err != nil {
 		return 0, err
 	}
-	if err := r.banker.Collect(ctx, r.d, job.Job{}); err != nil {
+	if err := r.banker.Collect(ctx, r.d); err != nil {
 		return 0, err
 	}
 	if _, err := r.run(ctx); err != nil {

@@ -393,7 +393,6 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	}
 	table[payout.JobBank] = job.Entry{Tx: banker.Cut}
 	table[bankfile.JobSend] = job.Entry{Net: banker.Send}
-	table[bankfile.JobCollect] = job.Entry{Net: banker.Collect}
 	if s.playedBank != nil {
 		table[jobBankReturn] = job.Entry{Net: s.returnByBank(banker)}
 		table[jobBankTransfer] = job.Entry{Net: s.transferByBank(banker)}

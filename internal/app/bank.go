@@ -166,7 +166,7 @@ func (s *Service) transferByBank(engine *bankfile.Engine) job.NetHandler {
 		if err := s.playedBank.Bring(in.Name, in.Reference, money.New(in.Currency, in.Units), in.Back, now); err != nil {
 			return err
 		}
-		return engine.Collect(ctx, d, j)
+		return engine.Collect(ctx, d)
 	}
 }
 
@@ -203,6 +203,6 @@ func (s *Service) returnByBank(engine *bankfile.Engine) job.NetHandler {
 		if err := s.playedBank.Return(at.Number, at.Position, at.Amount, strings.HasSuffix(at.File, ".ach"), in.Reason, now); err != nil {
 			return err
 		}
-		return engine.Collect(ctx, d, j)
+		return engine.Collect(ctx, d)
 	}
 }

@@ -116,9 +116,6 @@ const (
 // due is the notice that a job is to be run at once.
 const due = "job.due"
 
-// ErrParked says that jobs are waiting for a person.
-var ErrParked = errors.New("job: parked after too many failures")
-
 // ErrWaits is why a job fails until something comes back by itself.
 var ErrWaits = errors.New("it comes back by itself")
 

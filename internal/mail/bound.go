@@ -29,7 +29,7 @@ var bounded = []string{Invitation, InvitationWanted, DestinationChanged, MemberI
 type outlook struct {
 	unverified bool      // its company
 	spent      bool      // so many were sent for its company that no more are today
-	wait       time.Time // until when its address gets none of its kind, zero for now
+	wait       time.Time // until when its address gets none of its kind; zero: it may go at once
 	superseded bool      // a newer one of its kind waits for the same address
 }
 

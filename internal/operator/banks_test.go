@@ -103,7 +103,7 @@ func (b *branch) says(name string, body []byte) {
 	if err := os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	if err := b.files.Collect(b.Context(), b.d, job.Job{}); err != nil {
+	if err := b.files.Collect(b.Context(), b.d); err != nil {
 		b.Fatal(err)
 	}
 }

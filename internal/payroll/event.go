@@ -18,8 +18,6 @@ const (
 	EventStatus           = "payroll.status_update"
 	EventFundingLate      = "payroll.funding_late"
 	EventFundingReverted  = "payroll.funding_reverted"
-	EventQuoteExpired     = "payroll.quote_expired"
-	EventQuoteRefreshed   = "payroll.quote_refreshed"
 	EventPayment          = "user.payment_status_update"
 	eventSourceType       = "payroll"
 	reasonCreated         = "created"

@@ -414,8 +414,8 @@ func TestInForce(t *testing.T) {
 			} else if q, ok := InForce(all, money.ETH, start); ok {
 				t.Errorf("in force for an asset without quotes: %v", q)
 			}
-			if _, err := Active(ctx, tx, "cmp_1", "prl_1", money.BTC); !errors.Is(err, ErrNotFound) {
-				t.Errorf("active after the cancel: %v", err)
+			if q, err := Last(ctx, tx, "cmp_1", "prl_1", money.BTC); err != nil || q.State == StateActive {
+				t.Errorf("after the cancel: %v, %v", q, err)
 			}
 			return nil
 		}); err != nil {

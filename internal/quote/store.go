@@ -44,12 +44,6 @@ func Get(ctx context.Context, tx *db.Tx, companyID, quoteID string) (Quote, erro
 	return one(tx.QueryRow(ctx, "SELECT "+columns+" FROM quotes WHERE company_id = $1 AND quote_id = $2", companyID, quoteID))
 }
 
-// Active is the active quote of an object in an asset. It may have run out without having been expired yet: see Covers.
-func Active(ctx context.Context, tx *db.Tx, companyID, objectID string, funding money.Asset) (Quote, error) {
-	return one(tx.QueryRow(ctx, "SELECT "+columns+` FROM quotes
-		WHERE company_id = $1 AND object_id = $2 AND funding_asset = $3 AND state = 'active'`, companyID, objectID, string(funding)))
-}
-
 // Last is the newest quote of an object in an asset, whatever its state.
 func Last(ctx context.Context, tx *db.Tx, companyID, objectID string, funding money.Asset) (Quote, error) {
 	return one(tx.QueryRow(ctx, "SELECT "+columns+` FROM quotes

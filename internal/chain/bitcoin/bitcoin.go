@@ -60,15 +60,9 @@ func genesis(network string) []string {
 	return nil
 }
 
-// ValidateAddress reports whether money may be sent to the address on the network: ErrAddress, ErrAddressNetwork or nil. Raw
-// public keys, which the decoder would take for addresses, are refused.
-func ValidateAddress(addr, network string) error {
-	_, err := decodeAddress(addr, network)
-	return err
-}
-
 // NormalAddress is the one spelling of an address under which it is stored and compared: addresses in Bech32 may be typed in
-// capitals.
+// capitals. ErrAddress and ErrAddressNetwork say that no money may be sent to it on the network; raw public keys, which the
+// decoder would take for addresses, are refused.
 func NormalAddress(addr, network string) (string, error) {
 	a, err := decodeAddress(addr, network)
 	if err != nil {

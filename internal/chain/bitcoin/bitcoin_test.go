@@ -123,7 +123,7 @@ func TestKeysOfTheWrongKind(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestValidateAddress(t *testing.T) {
+func TestNormalAddress(t *testing.T) {
 	const pubkey = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"
 	for _, c := range []struct {
 		addr, network string
@@ -142,7 +142,7 @@ func TestValidateAddress(t *testing.T) {
 		{"", "bitcoin", bitcoin.ErrAddress},
 		{"0x52908400098527886E0F7030069857D2E4169EE7", "bitcoin", bitcoin.ErrAddress},
 	} {
-		if err := bitcoin.ValidateAddress(c.addr, c.network); !errors.Is(err, c.want) {
+		if _, err := bitcoin.NormalAddress(c.addr, c.network); !errors.Is(err, c.want) {
 			t.Errorf("%q on %s: %v, want %v", c.addr, c.network, err, c.want)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
@@ -64,8 +63,8 @@ func (s *said) problem(format string, args ...any) {
 	}
 }
 
-// Collect reads every answer that the bank has left (job payout.bank_answers).
-func (e *Engine) Collect(ctx context.Context, d *db.DB, _ job.Job) error {
+// Collect reads every answer that the bank has left.
+func (e *Engine) Collect(ctx context.Context, d *db.DB) error {
 	if e.c.Drop == nil {
 		return nil
 	}

@@ -46,8 +46,7 @@ import (
 
 // Job kinds of this package.
 const (
-	JobSend    = "payout.bank_send"    // payload {file_id}: hand this file over
-	JobCollect = "payout.bank_answers" // no payload: read what the bank left
+	JobSend = "payout.bank_send" // payload {file_id}: hand this file over
 )
 
 // Sources of the journals; the ids of the first are those of files.
@@ -121,7 +120,7 @@ func (e *Engine) Periodic(d *db.DB) []job.Periodic {
 	}
 	return []job.Periodic{
 		{Name: "bank.files", Every: time.Minute, Run: func(ctx context.Context) error { return e.look(ctx, d) }},
-		{Name: "bank.answers", Every: 30 * time.Second, Run: func(ctx context.Context) error { return e.Collect(ctx, d, job.Job{}) }},
+		{Name: "bank.answers", Every: 30 * time.Second, Run: func(ctx context.Context) error { return e.Collect(ctx, d) }},
 	}
 }
 
@@ -305,7 +304,7 @@ func (e *Engine) Send(ctx context.Context, d *db.DB, j job.Job) error {
 	if answer.Outcome != rail.Accepted || e.c.Play == nil {
 		return nil
 	}
-	return e.Collect(ctx, d, j)
+	return e.Collect(ctx, d)
 }
 
 // stage writes a copy and makes it the one that counts. It says whether that came to be.

@@ -227,7 +227,7 @@ func (b *bench) answer(name string, body []byte) (found Answer) {
 	if err := os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	if err := b.e.Collect(b.Context(), b.d, job.Job{}); err != nil {
+	if err := b.e.Collect(b.Context(), b.d); err != nil {
 		b.Fatal(err)
 	}
 	b.write(func(ctx context.Context, tx *db.Tx) error {
@@ -275,7 +275,7 @@ func TestWhatTheBankSaysIsBookedOnce(t *testing.T) {
 		if a := b.answer("status", status); !a.Settled || len(a.Problems) != 1 { // it speaks of another file's payment too
 			t.Errorf("%+v", a)
 		}
-		if err := b.e.Collect(t.Context(), b.d, job.Job{}); err != nil {
+		if err := b.e.Collect(t.Context(), b.d); err != nil {
 			t.Fatal(err)
 		}
 		for id, want := range map[string]payout.State{"out_1": payout.Fulfilled, "out_2": payout.Failed, "out_3": payout.Fulfilled} {
