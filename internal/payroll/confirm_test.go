@@ -1,0 +1,89 @@
+package payroll
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Money that was sent elsewhere waits until the change is a day old, but not that of somebody who was never paid: their first
+// destination is no change.
+func TestAChangedDestinationCoolsDown(t *testing.T) {
+	run(t, func(h *house) {
+		h.s.CoolDown = 24 * time.Hour
+		moved := func(id string) {
+			h.exec("INSERT INTO distribution_owners (owner_id, destinations, version, moved_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET moved_at = excluded.moved_at",
+				id, db.Micros(h.clock.Now()))
+		}
+		pay := func() Payroll {
+			p := h.create(CreateParams{ToPay: worked})
+			h.deposit(p, "dep_"+p.ID, p.Quote.Funding.Units(), "confirmed")
+			h.release(p.ID)
+			return h.get(p.ID)
+		}
+		moved("rec_btc")
+		first := pay()
+		if first.Payments[0].State != Released {
+			t.Fatalf("a first payment is held: %+v", first.Payments[0])
+		}
+		h.clock.Advance(time.Hour)
+		second := pay()
+		if second.Payments[0].State != Released {
+			t.Fatalf("a change before the first payment holds: %+v", second.Payments[0])
+		}
+		h.clock.Advance(time.Hour)
+		moved("rec_btc")
+		h.clock.Advance(23 * time.Hour)
+		third := pay()
+		if m := third.Payments[0]; m.State != OnHold || m.Reason != ReasonCoolDown || len(m.Outputs) != 0 || third.Payments[1].State != Released {
+			t.Fatalf("%+v", third.Payments)
+		}
+		if owed := h.balance(ledger.PayeePayable, third.Payments[0].ID, money.USD); owed != 600_00 {
+			t.Errorf("%d stay owed", owed)
+		}
+		h.release(third.ID)
+		if m := h.get(third.ID).Payments[0]; m.State != OnHold {
+			t.Errorf("released early: %+v", m)
+		}
+		h.clock.Advance(time.Hour)
+		h.release(third.ID)
+		if m := h.get(third.ID).Payments[0]; m.State != Released || len(m.Outputs) != 1 {
+			t.Errorf("%+v", m)
+		}
+
+		// An administrator who has asked the payee need not wait. What is changed after that waits anew.
+		h.member("usr_admin", identity.RoleAdmin)
+		confirm := func(code string, by identity.Principal, p Payroll, payment string) {
+			h.t.Helper()
+			h.says(code, func(ctx context.Context, tx *db.Tx) error {
+				_, err := h.s.ConfirmDestination(ctx, tx, by, p.ID, payment)
+				return err
+			})
+		}
+		moved("rec_btc")
+		h.clock.Advance(time.Minute)
+		fourth := pay()
+		held := fourth.Payments[0].ID
+		confirm("role_required", h.by, fourth, held)
+		confirm("not_found", h.as("usr_admin"), fourth, third.Payments[0].ID)
+		confirm("invalid_state", h.as("usr_admin"), fourth, fourth.Payments[1].ID)
+		confirm("", h.as("usr_admin"), fourth, held)
+		h.release(fourth.ID)
+		if m := h.get(fourth.ID).Payments[0]; m.State != Released || len(m.Outputs) != 1 {
+			t.Errorf("confirmed: %+v", m)
+		}
+		fifth := pay()
+		confirm("", h.as("usr_admin"), fifth, fifth.Payments[0].ID)
+		h.clock.Advance(time.Minute)
+		moved("rec_btc")
+		h.release(fifth.ID)
+		if m := h.get(fifth.ID).Payments[0]; m.State != OnHold || m.Reason != ReasonCoolDown {
+			t.Errorf("changed after it was confirmed: %+v", m)
+		}
+	})
+}
