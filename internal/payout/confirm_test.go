@@ -1,0 +1,232 @@
+package payout_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/btcsuite/btcd/wire/v2"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+func TestAStuckPayoutIsReplacedByTheSamePayout(t *testing.T) {
+	for _, winner := range []string{"replacement", "original"} {
+		t.Run(winner, func(t *testing.T) {
+			run(t, func(w *world) {
+				w.fund(5_000_000)
+				w.release(1_000_000, 200_000)
+				w.watch()
+				before := w.states(payout.Sent, payout.Sent)[0]
+				oldFee := w.balance(ledger.NetworkFee, "payout")
+				if winner == "original" { // the replacement never reaches the miners
+					w.node.broadcast = func([]byte) (bool, error) { return false, errors.New("timeout") }
+				}
+				w.node.rate = 20
+				w.clock.Advance(7 * time.Hour)
+				w.must(w.engine.RefreshFees(w.ctx, w.d))
+				w.watch()
+				after := w.states(payout.Sent, payout.Sent)[0]
+				if after.TxID == before.TxID || after.Vout != before.Vout || after.BatchID != before.BatchID {
+					t.Fatalf("no replacement: %+v", after)
+				}
+				var a, b wire.MsgTx
+				w.must(a.Deserialize(bytes.NewReader(w.node.sent[0])))
+				w.must(b.Deserialize(bytes.NewReader(w.node.sent[len(w.node.sent)-1])))
+				if a.TxIn[0].PreviousOutPoint != b.TxIn[0].PreviousOutPoint || a.TxOut[0].Value != b.TxOut[0].Value {
+					t.Fatal("the replacement is another payout")
+				}
+				newFee := w.balance(ledger.NetworkFee, "payout")
+				if newFee <= oldFee {
+					t.Fatalf("fee %d after %d", newFee, oldFee)
+				}
+				w.mine(1)
+				done := w.states(payout.Fulfilled, payout.Fulfilled)[0]
+				wantTx, wantFee := after.TxID, newFee
+				if winner == "original" {
+					wantTx, wantFee = before.TxID, oldFee
+				}
+				if fee := w.balance(ledger.NetworkFee, "payout"); done.TxID != wantTx || fee != wantFee {
+					t.Fatalf("%s with fee %d, want %s with %d", done.TxID, fee, wantTx, wantFee)
+				}
+				if got := w.balance(ledger.InTransit, done.BatchID); got != 0 {
+					t.Fatalf("in transit %d", got)
+				}
+				// The change of whichever transaction won can be spent.
+				w.node.broadcast = nil
+				w.mine(6)
+				w.release(3_000_000)
+				w.watch()
+				outs := w.outputs()
+				for _, o := range outs {
+					if o.State == payout.Queued {
+						t.Fatal("the change is lost to the wallet")
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAReorganisationTakesAConfirmationBackAndNothingElse(t *testing.T) {
+	run(t, func(w *world) {
+		w.fund(5_000_000)
+		w.release(1_000_000)
+		w.watch()
+		w.mine(1)
+		first := w.states(payout.Fulfilled)[0]
+		w.must(w.node.Reorg(w.ctx, 1))
+		w.watch()
+		w.mine(2)
+		last := w.states(payout.Fulfilled)[0]
+		if last.TxID != first.TxID {
+			t.Fatal("a new transaction")
+		}
+		if got := w.balance(ledger.InTransit, last.BatchID); got != 0 {
+			t.Fatalf("in transit %d", got)
+		}
+		if fee := w.balance(ledger.NetworkFee, "payout"); fee <= 0 || fee > 2_000 {
+			t.Fatalf("fee %d", fee)
+		}
+	})
+}
+
+func TestOnlyAConfirmedConflictReopensAPayout(t *testing.T) {
+	run(t, func(w *world) {
+		w.fund(2_000_000)
+		w.node.broadcast = func([]byte) (bool, error) { return false, errors.New("timeout") }
+		w.release(1_000_000)
+		w.must(w.runner.Drain(w.ctx))
+		doubt := w.states(payout.InDoubt)[0]
+
+		raw := w.rival(w.node.sent[0], 2_000_000)
+		w.must(w.node.Chain.Broadcast(w.ctx, raw))
+		w.watch()
+		w.states(payout.InDoubt)
+
+		w.node.broadcast = nil
+		w.mine(3)
+		w.clock.Advance(time.Hour)
+		w.watch()
+		w.states(payout.InDoubt) // three blocks are no proof yet
+		w.mine(3)
+		w.clock.Advance(time.Hour)
+		w.must(w.engine.RefreshFees(w.ctx, w.d))
+		w.watch()
+		again := w.states(payout.Sent)[0]
+		if again.TxID == doubt.TxID || again.BatchID == doubt.BatchID {
+			t.Fatalf("not paid anew: %+v", again)
+		}
+		if got := w.balance(ledger.InTransit, doubt.BatchID); got != 0 {
+			t.Fatalf("the dead batch still holds %d", got)
+		}
+		w.mine(1)
+		w.states(payout.Fulfilled)
+	})
+}
+
+// index finds an address of the wallet: the pool makes some ahead, so the first that it gives need not have the first index.
+func (w *world) index(address string) uint32 {
+	w.t.Helper()
+	for i := range uint32(1_000) {
+		at, err := w.signer.Deriver().Address(chain.External, i)
+		w.must(err)
+		if at == address {
+			return i
+		}
+	}
+	w.t.Fatalf("%s is not of the wallet", address)
+	return 0
+}
+
+// rival spends the first coin of a signed transaction back to the wallet, as somebody else with the keys would.
+// The coin lies at the first address that was funded.
+func (w *world) rival(signed []byte, amount int64) []byte {
+	w.t.Helper()
+	var ours wire.MsgTx
+	w.must(ours.Deserialize(bytes.NewReader(signed)))
+	own := w.funded[0]
+	index := w.index(own)
+	script, err := bitcoin.AddressScript(own, "regtest")
+	w.must(err)
+	coin := ours.TxIn[0].PreviousOutPoint
+	tx := wire.NewMsgTx(2)
+	tx.AddTxIn(wire.NewTxIn(&coin, nil, nil))
+	tx.AddTxOut(wire.NewTxOut(amount-5_000, script))
+	raw, _, err := w.signer.Sign(tx, []chain.WalletCoin{{Outpoint: chain.Outpoint{TxID: coin.Hash.String(), Vout: coin.Index},
+		Address: own, Amount: amount, Branch: chain.External, Index: index}})
+	w.must(err)
+	return raw
+}
+
+func TestAConflictTakesTheDependentsAlong(t *testing.T) {
+	run(t, func(w *world) {
+		w.fund(2_000_000)
+		w.release(500_000)
+		w.watch()
+		w.clock.Advance(time.Second)
+		w.release(500_000)
+		w.watch()
+		before := w.states(payout.Sent, payout.Sent)
+		if before[0].TxID == before[1].TxID {
+			t.Fatal("no chain of transactions to test")
+		}
+		var first wire.MsgTx
+		w.must(first.Deserialize(bytes.NewReader(w.node.sent[0])))
+		w.must(w.node.Evict(w.ctx, first.TxID()))
+		w.must(w.node.Chain.Broadcast(w.ctx, w.rival(w.node.sent[0], 2_000_000)))
+		w.mine(7)
+		for range 4 {
+			w.clock.Advance(time.Hour)
+			w.must(w.engine.RefreshFees(w.ctx, w.d))
+			w.watch()
+		}
+		w.mine(1)
+		for i, o := range w.states(payout.Fulfilled, payout.Fulfilled) {
+			if o.TxID == before[0].TxID || o.TxID == before[1].TxID || w.received(o.TxID, o.Address) != o.Amount.Units() {
+				t.Fatalf("output %d: %+v", i, o)
+			}
+			if got := w.balance(ledger.InTransit, before[i].BatchID); got != 0 {
+				t.Fatalf("a dead batch still holds %d", got)
+			}
+		}
+	})
+}
+
+func TestABumpIsRefusedWhereItWouldHarm(t *testing.T) {
+	bump := func(w *world, batch string, rate int64, want error) {
+		w.t.Helper()
+		err := w.d.Write(w.ctx, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.engine.Bump(ctx, tx, company, batch, rate)
+			return err
+		})
+		if !errors.Is(err, want) {
+			w.t.Fatalf("bump: %v, want %v", err, want)
+		}
+	}
+	run(t, func(w *world) {
+		w.fund(2_000_000)
+		w.release(500_000)
+		w.watch()
+		first := w.states(payout.Sent)[0]
+		bump(w, first.BatchID, 151, payout.ErrFeeTooHigh)
+		bump(w, "pob_none", 10, fault.NotFoundErr)
+		w.release(1_490_000)
+		w.watch()
+		bump(w, first.BatchID, 10, payout.ErrChangeSpent)
+		for _, o := range w.states(payout.Sent, payout.Sent) {
+			if o.BatchID != first.BatchID {
+				bump(w, o.BatchID, 140, payout.ErrUnaffordable)
+			}
+		}
+		w.mine(1)
+		bump(w, first.BatchID, 10, payout.ErrProcessing)
+	})
+}
