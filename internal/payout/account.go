@@ -1,6 +1,7 @@
 package payout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -39,6 +40,7 @@ type AccountConfig struct {
 	Signer *evm.Signer
 	Log    *slog.Logger // nil: slog.Default
 
+	MaxOutputs int           // of each asset that one look takes; 100
 	FeeMaxAge  time.Duration // age at which a price of gas is not trusted any more for a raise; 10 min
 	BumpAfter  time.Duration // age of an unconfirmed transaction before its fee is raised; 2 min
 	NudgeEvery time.Duration // how often one is looked at; 30 s
@@ -74,7 +76,7 @@ func NewAccount(c AccountConfig) (*Engine, error) {
 	return &Engine{
 		c: Config{
 			Chain: n.Name, Source: c.Node, Log: c.Log.With("chain", n.Name), Confirmations: max(n.Pace, 1), ConflictDepth: 6 * max(n.Pace, 1),
-			MaxOutputs: 100, MaxFeeRate: n.MaxFee, MaxFeeShare: 300, FeeMaxAge: c.FeeMaxAge, BumpAfter: c.BumpAfter, NudgeEvery: c.NudgeEvery, Retry: c.Retry,
+			MaxOutputs: cmp.Or(c.MaxOutputs, 100), MaxFeeRate: n.MaxFee, MaxFeeShare: 300, FeeMaxAge: c.FeeMaxAge, BumpAfter: c.BumpAfter, NudgeEvery: c.NudgeEvery, Retry: c.Retry,
 		},
 		rail: onchain.Rail{Source: c.Node},
 		acc:  &account{network: n, node: c.Node, signer: c.Signer, hot: hot},
@@ -169,10 +171,11 @@ func (e *Engine) wallet(as side, b Batch, fee int64) (lines []ledger.Line) {
 type wanted struct {
 	call     evm.Call
 	estimate evm.Estimate
+	reason   string // why it can never be paid, "" while it may
 }
 
 // PrepareAccount looks at a company's queue for the network (job JobAccount): it asks the node what the payments need, and then
-// signs, stores and books them in one database transaction, each with the next nonce.
+// signs, stores and books them in one database transaction, each with the next nonce. What cannot be paid holds up nothing else.
 func (e *Engine) PrepareAccount(ctx context.Context, d *db.DB, j job.Job) error {
 	var in accountJob
 	if err := j.Decode(&in); err != nil || e.acc == nil || in.Chain != e.c.Chain {
@@ -184,7 +187,7 @@ func (e *Engine) PrepareAccount(ctx context.Context, d *db.DB, j job.Job) error 
 		if paused, err = Paused(ctx, tx); err != nil {
 			return err
 		}
-		waiting, err = accountQueue(ctx, tx, j.CompanyID, Rail(e.c.Chain), e.c.MaxOutputs)
+		waiting, err = e.lines(ctx, tx, j.CompanyID)
 		return err
 	})
 	if err != nil || len(waiting) == 0 {
@@ -202,44 +205,80 @@ func (e *Engine) PrepareAccount(ctx context.Context, d *db.DB, j job.Job) error 
 	if paused != "" {
 		return later(heldPaused)
 	}
+	state, err := e.acc.node.State(ctx, e.acc.hot)
+	var ready map[string]wanted
+	if err == nil {
+		ready, err = e.ask(ctx, waiting, state)
+	}
+	if err != nil {
+		e.c.Log.WarnContext(ctx, "the node does not answer", "error", err)
+		return later(heldNoFee)
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return e.prepareAccount(ctx, tx, j.CompanyID, state, ready)
+	})
+}
+
+// ask has the node say what payments need that the account has enough for. Its error is that of a node that says it of none.
+func (e *Engine) ask(ctx context.Context, waiting []Output, s evm.State) (map[string]wanted, error) {
+	ready := make(map[string]wanted, len(waiting))
 	var calls []evm.Call
 	var of []string
-	bad := map[string]bool{}
 	for _, o := range waiting {
 		to, err := evm.ParseAddress(o.Address)
 		var call evm.Call
 		if err == nil {
 			call, err = e.acc.network.Pay(to, o.Amount)
 		}
-		if err != nil {
-			bad[o.ID] = true
-			continue
+		switch {
+		case err != nil:
+			ready[o.ID] = wanted{reason: ReasonBadAddress}
+		case s.Holds[o.Amount.Asset()] < o.Amount.Units():
+			ready[o.ID] = wanted{estimate: evm.Estimate{Verdict: evm.Short}}
+		default:
+			calls, of = append(calls, call), append(of, o.ID)
 		}
-		calls, of = append(calls, call), append(of, o.ID)
 	}
-	state, err := e.acc.node.State(ctx, e.acc.hot)
-	var estimates []evm.Estimate
-	if err == nil {
-		estimates, err = e.acc.node.Estimate(ctx, e.acc.hot, calls)
-	}
+	estimates, err := e.acc.node.Estimate(ctx, e.acc.hot, calls)
 	if err != nil {
-		e.c.Log.WarnContext(ctx, "the node does not answer", "error", err)
-		return later(heldNoFee)
+		return nil, err
 	}
-	ready := map[string]wanted{}
+	unclear := 0
 	for i, id := range of {
-		ready[id] = wanted{calls[i], estimates[i]}
+		w := wanted{call: calls[i], estimate: estimates[i]}
+		switch w.estimate.Verdict {
+		case evm.Refused:
+			w.reason = ReasonRefused
+		case evm.Unclear:
+			unclear++
+			e.c.Log.WarnContext(ctx, "the node does not say what a payout needs", "output_id", id, "error", w.estimate.Refusal)
+		case evm.Payable, evm.Short:
+		}
+		ready[id] = w
 	}
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return e.prepareAccount(ctx, tx, j.CompanyID, state, ready, bad)
-	})
+	if unclear > 0 && unclear == len(of) {
+		return nil, errors.New(estimates[0].Refusal)
+	}
+	return ready, nil
+}
+
+// lines are what of a company's queue is looked at, the oldest of each asset first. A shortage stops an asset's line at the first output
+// that it cannot pay, and no other line.
+func (e *Engine) lines(ctx context.Context, tx *db.Tx, companyID string) ([]Output, error) {
+	n := e.acc.network
+	assets := []money.Asset{n.Native}
+	for _, t := range n.Tokens {
+		assets = append(assets, t.Asset)
+	}
+	return accountQueue(ctx, tx, companyID, e.lane(), assets, e.c.MaxOutputs)
 }
 
 // purse is the paying account within one database transaction.
 type purse struct {
 	next  uint64
 	left  map[money.Asset]int64
-	price int64 // the most that a unit of gas may cost
+	short map[money.Asset]bool // of which an output already waits
+	price int64                // the most that a unit of gas may cost
 	tip   int64
 }
 
@@ -271,7 +310,7 @@ func (e *Engine) open(ctx context.Context, tx *db.Tx, s evm.State) (p purse, why
 	if err != nil {
 		return p, "", err
 	}
-	p = purse{next: next, left: map[money.Asset]int64{}, price: 2*s.BaseFee + s.Tip, tip: s.Tip}
+	p = purse{next: next, left: map[money.Asset]int64{}, short: map[money.Asset]bool{}, price: 2*s.BaseFee + s.Tip, tip: s.Tip}
 	for asset, held := range s.Holds {
 		p.left[asset] = held - spent[asset]
 	}
@@ -281,7 +320,7 @@ func (e *Engine) open(ctx context.Context, tx *db.Tx, s evm.State) (p purse, why
 // limit is the gas that a call is given: what the node reckons, and room for what changes until its block.
 func limit(gas uint64) uint64 { return gas + gas/4 + 5_000 }
 
-func (e *Engine) prepareAccount(ctx context.Context, tx *db.Tx, companyID string, s evm.State, ready map[string]wanted, bad map[string]bool) error {
+func (e *Engine) prepareAccount(ctx context.Context, tx *db.Tx, companyID string, s evm.State, ready map[string]wanted) error {
 	p, why, err := e.open(ctx, tx, s)
 	if err != nil {
 		return err
@@ -291,80 +330,115 @@ func (e *Engine) prepareAccount(ctx context.Context, tx *db.Tx, companyID string
 	if err != nil {
 		return err
 	}
-	waiting, err := accountQueue(ctx, tx, companyID, q.rail, e.c.MaxOutputs)
+	waiting, err := e.lines(ctx, tx, companyID)
 	if err != nil || len(waiting) == 0 {
 		return err
 	}
 	if why != "" {
 		return e.hold(ctx, tx, q, why, rate)
 	}
-	first := p.next
+	first, done := p.next, 0
+	aside := map[string][]Output{} // by why they wait
 	for _, o := range waiting {
 		w, known := ready[o.ID]
-		reason := ""
-		switch {
-		case bad[o.ID]:
-			reason = ReasonBadAddress
-		case !known:
+		if !known {
 			continue // added since: the next look is its own
 		}
-		asset, amount := o.Amount.Asset(), o.Amount.Units()
-		fee := evm.Cost(limit(w.estimate.Gas), p.price)
-		if reason == "" && p.left[asset] < amount {
-			why = heldFunds
-			break
-		}
-		if reason == "" && w.estimate.Refusal != "" {
-			reason = ReasonRefused
-		}
-		if reason != "" {
-			if ok, err := moveOne(ctx, tx, o, Queued, Failed, reason); err != nil || !ok {
+		failure, wait, err := e.judge(ctx, tx, o, w, p)
+		switch {
+		case err != nil:
+			return err
+		case wait != "":
+			aside[wait] = append(aside[wait], o)
+			p.short[o.Amount.Asset()] = p.short[o.Amount.Asset()] || wait == heldFunds
+			continue
+		case failure != "":
+			if ok, err := moveOne(ctx, tx, o, Queued, Failed, failure); err != nil || !ok {
 				return errors.Join(err, raced(ok))
 			}
 			changed(tx, []Output{o})
-			continue
+		default:
+			if err := e.payOne(ctx, tx, o, w, &p); err != nil {
+				return err
+			}
 		}
-		need := fee
-		if asset == e.acc.network.Native {
-			need += amount
-		}
-		if p.left[e.acc.network.Native] < need {
-			why = heldFunds
-			break
-		}
-		if fair, err := e.fair(ctx, tx, fee/2, o.Amount); err != nil {
-			return err
-		} else if !fair {
-			why = heldFee
-			break
-		}
-		b := Batch{CompanyID: companyID, ID: tx.NewID("pob"), Chain: e.c.Chain, State: Prepared, Value: amount, Fee: fee, Version: 1, Asset: asset,
-			Purpose: purposePayout, account: e.acc.hot, nonce: p.next}
-		if err := e.signAccount(ctx, tx, &b, w.call, limit(w.estimate.Gas), p, chain.WalletCoin{Address: e.acc.hot, Branch: chain.Change}, []Output{o}); err != nil {
-			return err
-		}
-		if err := assign(ctx, tx, []Output{o}, b.ID, b.TxID); err != nil {
-			return err
-		}
-		p.next++
-		p.left[asset] -= amount
-		p.left[e.acc.network.Native] -= fee
+		done++
 	}
 	if p.next != first {
 		if err := setNonce(ctx, tx, e.c.Chain, e.acc.hot, p.next); err != nil {
 			return err
 		}
 	}
+	var assets []money.Asset
+	for _, reason := range []string{heldFunds, heldFee, heldUnclear} {
+		if len(aside[reason]) == 0 {
+			continue
+		}
+		if why == "" {
+			why = reason
+			for _, o := range aside[reason] {
+				assets = append(assets, o.Amount.Asset())
+			}
+		}
+		if reason == heldFunds { // the whole line waits, in its order
+			continue
+		}
+		if err := setAside(ctx, tx, aside[reason], reason); err != nil {
+			return err
+		}
+	}
 	if why == heldFunds && (q.held == "" || q.held == heldComing && tx.Now().Sub(q.since) < e.c.BumpAfter) {
 		why = heldComing
 	}
-	if why != "" {
-		return e.hold(ctx, tx, q, why, rate)
+	if done > 0 && len(waiting) >= e.c.MaxOutputs {
+		q.look(tx, tx.Now()) // there may be more
 	}
-	if len(waiting) == e.c.MaxOutputs {
-		q.look(tx, tx.Now())
+	if why != "" {
+		return e.hold(ctx, tx, q, why, rate, assets...)
 	}
 	return flowing(ctx, tx, q)
+}
+
+// judge says why an output can never be paid, or why it waits; nothing when it is to be paid now.
+func (e *Engine) judge(ctx context.Context, tx *db.Tx, o Output, w wanted, p purse) (failure, wait string, err error) {
+	asset, amount, native := o.Amount.Asset(), o.Amount.Units(), e.acc.network.Native
+	switch {
+	case w.reason == ReasonBadAddress:
+		return w.reason, "", nil
+	case p.short[asset], p.left[asset] < amount, w.estimate.Verdict == evm.Short:
+		return "", heldFunds, nil
+	case w.reason != "":
+		return w.reason, "", nil
+	case w.estimate.Verdict == evm.Unclear:
+		return "", heldUnclear, nil
+	}
+	fee := evm.Cost(limit(w.estimate.Gas), p.price)
+	need := fee
+	if asset == native {
+		need += amount
+	}
+	if p.left[native] < need {
+		return "", heldFunds, nil
+	}
+	if fair, err := e.fair(ctx, tx, fee/2, o.Amount); err != nil || !fair {
+		return "", heldFee, err
+	}
+	return "", "", nil
+}
+
+// payOne signs, stores and books the payment of one output with the purse's next nonce.
+func (e *Engine) payOne(ctx context.Context, tx *db.Tx, o Output, w wanted, p *purse) error {
+	asset, amount := o.Amount.Asset(), o.Amount.Units()
+	gas := limit(w.estimate.Gas)
+	b := Batch{CompanyID: o.CompanyID, ID: tx.NewID("pob"), Chain: e.c.Chain, State: Prepared, Value: amount, Fee: evm.Cost(gas, p.price), Version: 1,
+		Asset: asset, Purpose: purposePayout, account: e.acc.hot, nonce: p.next}
+	if err := e.signAccount(ctx, tx, &b, w.call, gas, *p, chain.WalletCoin{Address: e.acc.hot, Branch: chain.Change}, []Output{o}); err != nil {
+		return err
+	}
+	p.next++
+	p.left[asset] -= amount
+	p.left[e.acc.network.Native] -= b.Fee
+	return assign(ctx, tx, []Output{o}, b.ID, b.TxID)
 }
 
 func raced(ok bool) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/evmtest"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -20,12 +21,14 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// accountWorld is a paying account on a real node, and the payouts between them.
+// accountWorld is a paying account on a network, and the payouts between them.
 type accountWorld struct {
 	*testing.T
 	d       *db.DB
 	clock   *dbtest.Clock
-	lab     *evmtest.Lab
+	node    ground
+	lab     *evmtest.Lab // of a real node
+	keys    *evm.Signer
 	hot     string
 	watcher *chain.Watcher
 	engine  *payout.Engine
@@ -40,14 +43,32 @@ func (w *accountWorld) must(err error) {
 	}
 }
 
+// looks is how many payouts of an asset are looked at together.
+const looks = 5
+
+// ground is a network under a test's hand: base, with coins for everybody.
+type ground interface {
+	evm.Node
+	Fund(ctx context.Context, account string, native, tokens int64) error
+	Mine(ctx context.Context, blocks int) error
+	BaseFee(ctx context.Context, wei int64) error
+}
+
 func newAccountWorld(t *testing.T, d *db.DB, clock *dbtest.Clock, node *evmtest.Node) *accountWorld {
-	w := &accountWorld{T: t, d: d, clock: clock, lab: node.Lab(t, money.USDC)}
+	lab := node.Lab(t, money.USDC)
+	w := newWorldOn(t, d, clock, node, lab.Keys())
+	w.lab = lab
+	return w
+}
+
+func newWorldOn(t *testing.T, d *db.DB, clock *dbtest.Clock, node ground, keys *evm.Signer) *accountWorld {
+	w := &accountWorld{T: t, d: d, clock: clock, node: node, keys: keys}
 	var err error
-	w.hot, err = w.lab.Keys().Deriver().Hot()
+	w.hot, err = keys.Deriver().Hot()
 	w.must(err)
 	w.must(node.Fund(t.Context(), w.hot, 1_000_000_000_000, 1_000_000_000))
 	log := slog.New(slog.DiscardHandler)
-	w.engine, err = payout.NewAccount(payout.AccountConfig{Node: node, Signer: w.lab.Keys(), Log: log})
+	w.engine, err = payout.NewAccount(payout.AccountConfig{Node: node, Signer: keys, Log: log, MaxOutputs: looks})
 	w.must(err)
 	w.must(w.engine.Open(t.Context(), d))
 	all := payout.Engines{w.engine}
@@ -79,16 +100,23 @@ func (w *accountWorld) wait(d time.Duration) {
 // mine finds a block and looks at it.
 func (w *accountWorld) mine() {
 	w.Helper()
-	w.must(w.lab.Mine(w.Context(), 1))
+	w.must(w.node.Mine(w.Context(), 1))
 	w.look()
 }
 
 // owe queues an amount to a new payee and says to which address and output.
 func (w *accountWorld) owe(amount money.Amount) (address, id string) {
 	w.Helper()
-	address, err := w.lab.Wallet().Address(chain.External, 1_000+w.payees)
+	address, err := w.keys.Deriver().Address(chain.External, 1_000+w.payees)
 	w.must(err)
 	w.payees++
+	return address, w.oweAt(address, amount)
+}
+
+// oweAt queues an amount to an address, behind what was queued before.
+func (w *accountWorld) oweAt(address string, amount money.Amount) (id string) {
+	w.Helper()
+	w.clock.Advance(time.Millisecond)
 	w.must(w.d.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error {
 		outs := []payout.Output{{CompanyID: company, PayrollID: payroll, PaymentID: tx.NewID("pmt"), Rail: "base", Amount: amount, Input: amount, Address: address}}
 		if err := payout.Add(tx, outs); err != nil {
@@ -100,7 +128,7 @@ func (w *accountWorld) owe(amount money.Amount) (address, id string) {
 			ledger.Debit(code, dim, amount), ledger.Credit(ledger.OutputPayable, id, amount),
 		}})
 	}))
-	return address, id
+	return id
 }
 
 func (w *accountWorld) want(id string, state payout.State, reason string) (o payout.Output) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
@@ -260,11 +261,12 @@ func sats(n int64) money.Amount { return money.New(money.BTC, n) }
 
 // Why a queue waits.
 const (
-	heldPaused = "paused"
-	heldNoFee  = "fee_unknown"
-	heldFee    = "fee_too_high"
-	heldFunds  = "insufficient_funds"
-	heldComing = "funds_coming" // too little, and deposits may be on their way to the account that pays: told to nobody before it has lasted
+	heldPaused  = "paused"
+	heldNoFee   = "fee_unknown"
+	heldFee     = "fee_too_high"
+	heldFunds   = "insufficient_funds"
+	heldUnclear = "not_estimated" // the node does not say what a payment needs
+	heldComing  = "funds_coming"  // too little, and deposits may be on their way to the account that pays: told to nobody before it has lasted
 )
 
 // MayLeave says why no payout may leave, or "". Whoever lets one leave asks in the same transaction: also when this is the first
@@ -299,20 +301,21 @@ func (q queueState) look(tx *db.Tx, at time.Time) {
 	lookAtAccount(tx, q.companyID, q.rail, at)
 }
 
-// hold lets a company's queue wait and schedules one later look, however many jobs ask for it.
-func (e *Engine) hold(ctx context.Context, tx *db.Tx, q queueState, reason string, rate int64) error {
+// hold lets a company's queue wait, or of a network of accounts some assets of it, and schedules one later look, however many jobs ask
+// for it.
+func (e *Engine) hold(ctx context.Context, tx *db.Tx, q queueState, reason string, rate int64, assets ...money.Asset) error {
 	wake := int64(0)
 	if q.wakeAt <= db.Micros(tx.Now()) {
 		at := tx.Now().Add(e.c.Retry)
 		wake = db.Micros(at)
 		q.look(tx, at)
 	}
-	return e.delay(ctx, tx, q, reason, rate, wake, "")
+	return e.delay(ctx, tx, q, reason, rate, wake, "", assets...)
 }
 
 // delay notes why payouts wait: those of the queue, and those of a batch that is stuck, "" for none. Wake is when somebody looks
-// again, 0 for when it was to be. The company hears of it once per reason and asset when the reason is the network's or the wallet's.
-func (e *Engine) delay(ctx context.Context, tx *db.Tx, q queueState, reason string, rate, wake int64, stuck string) error {
+// again, 0 for when it was to be. Assets are those of which some wait for this, none for all. The company hears of it once per reason and asset when the reason is the network's or the wallet's.
+func (e *Engine) delay(ctx context.Context, tx *db.Tx, q queueState, reason string, rate, wake int64, stuck string, assets ...money.Asset) error {
 	fresh := q.held != reason
 	if !fresh && wake == 0 {
 		return nil
@@ -335,8 +338,11 @@ func (e *Engine) delay(ctx context.Context, tx *db.Tx, q queueState, reason stri
 		return err
 	}
 	for _, d := range waiting {
+		if len(assets) > 0 && !slices.Contains(assets, d.sum.Asset()) {
+			continue
+		}
 		e.c.Log.WarnContext(ctx, "payouts wait", "company_id", q.companyID, "reason", reason, "fee_rate", rate, "outputs", d.n, "amount", d.sum.String(), "currency", d.sum.Asset())
-		if reason != heldFee && reason != heldFunds {
+		if reason != heldFee && reason != heldFunds && reason != heldUnclear {
 			continue
 		}
 		if err := webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: q.companyID, Name: EventDelayed, ObjectID: q.companyID, Data: map[string]any{

@@ -1,9 +1,11 @@
 package payout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
@@ -144,6 +146,28 @@ func (e *Engine) payAdded(ctx context.Context, tx *db.Tx, companyID string) erro
 		place(some, b.ID, b.TxID)
 	}
 	return nil
+}
+
+// added is the outputs of a company that this transaction has added and not yet written, that the network can be paid with,
+// in the order of the queue.
+func added(tx *db.Tx, companyID string) []*Output {
+	var outs []*Output
+	for _, item := range tx.Deferred(outputRows) {
+		if o := item.(*Output); o.CompanyID == companyID && o.Rail == RailBitcoin && o.State == Queued {
+			outs = append(outs, o)
+		}
+	}
+	slices.SortFunc(outs, func(a, b *Output) int {
+		return cmp.Or(a.QueuedAt.Compare(b.QueuedAt), strings.Compare(a.ID, b.ID))
+	})
+	return outs
+}
+
+// place puts added outputs into a batch before they are written, each at its position.
+func place(outs []*Output, batchID, txid string) {
+	for i, o := range outs {
+		o.State, o.BatchID, o.TxID, o.Vout = Prepared, batchID, txid, uint32(i)
+	}
 }
 
 // script is what an output is paid to, or the reason why no transaction can ever pay it.

@@ -60,21 +60,6 @@ func outputRow(o *Output) []any {
 		string(o.Rate.Base()), rateText(o.Rate)}
 }
 
-// added is the outputs of a company that this transaction has added and not yet written, that the network can be paid with,
-// in the order of the queue.
-func added(tx *db.Tx, companyID string) []*Output {
-	var outs []*Output
-	for _, item := range tx.Deferred(outputRows) {
-		if o := item.(*Output); o.CompanyID == companyID && o.Rail == RailBitcoin && o.State == Queued {
-			outs = append(outs, o)
-		}
-	}
-	slices.SortFunc(outs, func(a, b *Output) int {
-		return cmp.Or(a.QueuedAt.Compare(b.QueuedAt), strings.Compare(a.ID, b.ID))
-	})
-	return outs
-}
-
 const outputColumns = `company_id, output_id, payroll_id, payment_id, distribution_id, rail, asset, amount,
 	input_asset, input_amount, address, destination, state, reason, held, batch_id, txid, vout, version, queued_at, updated_at,
 	rate_base, rate`
@@ -183,13 +168,6 @@ func assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string)
 		return ErrProcessing
 	}
 	return nil
-}
-
-// place puts added outputs into a batch before they are written, each at its position.
-func place(outs []*Output, batchID, txid string) {
-	for i, o := range outs {
-		o.State, o.BatchID, o.TxID, o.Vout = Prepared, batchID, txid, uint32(i)
-	}
 }
 
 // moveOne is the guarded change of one output. It reports whether the output was in state from.
@@ -429,10 +407,48 @@ func moveBatch(ctx context.Context, tx *db.Tx, b *Batch, to State, txid string, 
 	return true, nil
 }
 
-// accountQueue is the head of a company's queue for a network of accounts, oldest first.
-func accountQueue(ctx context.Context, tx *db.Tx, companyID string, rail Rail, limit int) ([]Output, error) {
-	return selectOutputs(ctx, tx, `company_id = $1 AND rail = $2 AND state = 'queued' AND NOT held
-		ORDER BY queued_at, output_id LIMIT $3`, companyID, string(rail), int64(limit))
+// accountQueue is the head of a company's queue for a network of accounts: so many at most of each asset, the oldest first, behind them
+// those that were set aside, the largest first, since a fee becomes fair for them first. What is of no asset of the network comes last.
+func accountQueue(ctx context.Context, tx *db.Tx, companyID string, rail Rail, assets []money.Asset, limit int) ([]Output, error) {
+	const waits = `company_id = $1 AND rail = $2 AND rail <> 'bank' AND rail <> 'bitcoin' AND state = 'queued' AND NOT held`
+	const aside = ` reason IN ('` + heldFee + `', '` + heldUnclear + `')`
+	var all []Output
+	args := []any{companyID, string(rail)}
+	others := ""
+	for i, asset := range assets {
+		args = append(args, string(asset))
+		others += fmt.Sprintf(" AND asset <> $%d", i+3)
+		end := len(all) + limit
+		for _, order := range []string{" AND NOT" + aside + " ORDER BY queued_at, output_id", " AND" + aside + " ORDER BY amount DESC, output_id"} {
+			some, err := selectOutputs(ctx, tx, waits+" AND asset = $3"+order+" LIMIT $4", companyID, string(rail), string(asset), int64(end-len(all)))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, some...)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Output) int {
+		return cmp.Or(a.QueuedAt.Compare(b.QueuedAt), strings.Compare(a.ID, b.ID))
+	})
+	some, err := selectOutputs(ctx, tx, waits+others+fmt.Sprintf(" ORDER BY queued_at, output_id LIMIT %d", limit), args...)
+	return append(all, some...), err
+}
+
+// setAside notes why queued outputs wait, each by itself, while others of their queue go on.
+func setAside(ctx context.Context, tx *db.Tx, outs []Output, reason string) error {
+	var ids []string
+	for _, o := range outs {
+		if o.Reason != reason {
+			ids = append(ids, o.ID)
+		}
+	}
+	for in, args := range tx.In(ids, 4) {
+		if _, err := tx.Exec(ctx, `UPDATE outputs SET reason = $2, version = version + 1, updated_at = $3
+			WHERE company_id = $1 AND state = 'queued' AND output_id IN `+in, append([]any{outs[0].CompanyID, reason, db.Micros(tx.Now())}, args...)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wakeAccounts has the queues looked at that may have waited for what has come.

@@ -83,7 +83,7 @@ func (e *Engine) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins [
 	if err != nil {
 		return err
 	}
-	if why := estimates[0].Refusal; why != "" {
+	if why := estimates[0].Refusal; estimates[0].Verdict != evm.Payable {
 		return errors.New("payout: a deposit at " + from + " cannot be moved: " + why)
 	}
 	gas, price := limit(estimates[0].Gas), 2*here.BaseFee+here.Tip
@@ -152,7 +152,7 @@ func (e *Engine) sendGas(ctx context.Context, d *db.DB, address string, units in
 		}
 		gas := limit(estimates[0].Gas)
 		fee := evm.Cost(gas, p.price)
-		if estimates[0].Refusal != "" || p.left[e.acc.network.Native] < units+fee {
+		if estimates[0].Verdict != evm.Payable || p.left[e.acc.network.Native] < units+fee {
 			e.c.Log.ErrorContext(ctx, "the paying account lacks coins for gas", "account", e.acc.hot, "wanted", e.native(units+fee).String())
 			return nil
 		}

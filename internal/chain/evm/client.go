@@ -46,7 +46,8 @@ type Node interface {
 	// Holdings is what an account held at a block, of the native coin and of each token; chain.ErrNotFound when the node has forgotten that
 	// block, or has not got it yet.
 	Holdings(ctx context.Context, account string, height int64) (map[money.Asset]int64, error)
-	// Estimate says what calls would need, each by itself, if an account made them now.
+	// Estimate says what calls would need, each by itself, if an account made them now. What the node says against one call is that
+	// call's verdict.
 	Estimate(ctx context.Context, from string, calls []Call) ([]Estimate, error)
 }
 
@@ -59,11 +60,39 @@ type State struct {
 	Tip     int64                 // wei per gas beyond it
 }
 
-// Estimate is what a call would need.
+// Estimate is what a call would need, or why the node does not say so.
 type Estimate struct {
-	Gas uint64
-	// Refusal is why the call would fail whatever it is given; "" when it would not.
-	Refusal string
+	Gas     uint64
+	Verdict Verdict
+	Refusal string // the node's words where the verdict is not Payable
+}
+
+// Verdict is what an estimate says of its call.
+type Verdict int
+
+// The verdicts.
+const (
+	Payable Verdict = iota // it needs the gas of the estimate
+	Refused                // it would fail whatever it is given: who is called fails it
+	Short                  // the account holds too little for it
+	Unclear                // nobody knows: it may be fine another time
+)
+
+// Verdict reads why a node gave no estimate. Nodes agree on few codes and on the words of geth, which came first.
+func (e *Error) Verdict() Verdict {
+	text := strings.ToLower(e.Message)
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
+	}
+	switch {
+	case has("insufficient funds", "insufficient balance", "exceeds balance"):
+		return Short
+	case has("paused"): // the token's issuer has stopped all of it
+		return Unclear
+	case e.Code == codeRevert, has("revert", "invalid opcode", "invalid jump", "out of gas", "gas required exceeds allowance"):
+		return Refused
+	}
+	return Unclear
 }
 
 // Client is a Node over the JSON-RPC of a node. The node's chain id and the decimals of the tokens are compared with the network's
@@ -717,14 +746,11 @@ func (c *Client) Estimate(ctx context.Context, from string, calls []Call) ([]Est
 	}
 	all := make([]Estimate, len(calls))
 	for i, a := range asks {
-		switch {
-		case a.err == nil:
-			all[i].Gas = gas[i].Uint64()
-		case a.err.Code == codeRevert || strings.Contains(strings.ToLower(a.err.Message), "revert"):
-			all[i].Refusal = a.err.Message
-		default:
-			return nil, a.err
+		if a.err != nil {
+			all[i] = Estimate{Verdict: a.err.Verdict(), Refusal: a.err.Error()}
+			continue
 		}
+		all[i].Gas = gas[i].Uint64()
 	}
 	return all, nil
 }

@@ -595,25 +595,28 @@ func (c *Chain) holds(ctx context.Context, tx *db.Tx, account string) (all map[m
 	return all, nil
 }
 
-// Estimate implements evm.Node.
+// Estimate implements evm.Node. What it says against a call are the words of a real node.
 func (c *Chain) Estimate(ctx context.Context, from string, calls []evm.Call) ([]evm.Estimate, error) {
 	all := make([]evm.Estimate, len(calls))
 	err := c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		holds, err := c.holds(ctx, tx, from)
 		for i, call := range calls {
 			gas, _, moved, can := c.effect(call)
-			all[i] = evm.Estimate{Gas: gas}
-			if can {
-				holds, err := balance(ctx, tx, c.network.Name, from, moved.Asset())
-				if err != nil {
-					return err
-				}
-				can = from == c.home || holds >= moved.Units()
+			refused := &evm.Error{Method: "eth_estimateGas"}
+			switch short := from != c.home && holds[moved.Asset()] < moved.Units(); {
+			case can && !short:
+				all[i].Gas = gas
+				continue
+			case can && len(call.Data) == 0:
+				refused.Code, refused.Message = -32000, "insufficient funds for transfer"
+			case can:
+				refused.Code, refused.Message = 3, "execution reverted: ERC20: transfer amount exceeds balance"
+			default:
+				refused.Code, refused.Message = -32000, "execution reverted"
 			}
-			if !can {
-				all[i].Refusal = "execution reverted"
-			}
+			all[i] = evm.Estimate{Verdict: refused.Verdict(), Refusal: refused.Error()}
 		}
-		return nil
+		return err
 	})
 	return all, err
 }
