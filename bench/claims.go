@@ -289,6 +289,11 @@ func (b *bench) watchedBlocks(ctx context.Context) error {
 		if err := fillClaims(ctx, database, one, n); err != nil {
 			return fmt.Errorf("fill: %w", err)
 		}
+		for range 30 { // what a watcher learns within a minute
+			if _, err := tills[i].look(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	looks, worked := make([][]time.Duration, len(tills)), make([]time.Duration, len(tills))
 	for round := range foreignBlocks + 1 {
@@ -311,6 +316,9 @@ func (b *bench) watchedBlocks(ctx context.Context) error {
 	return t.end()
 }
 
+// firstFilled is the first index that fillClaims gives away. Those below are of what the model made, or stay unused.
+const firstFilled = 1_000
+
 // fillClaims writes n claims like the model's, each with an address as they are: spread evenly over all there could be, where the
 // model's copies stand side by side.
 func fillClaims(ctx context.Context, database string, m *model, n int) error {
@@ -322,7 +330,7 @@ func fillClaims(ctx context.Context, database string, m *model, n int) error {
 		return errors.New("a claim has no address")
 	}
 	like := m.tables[i]
-	column := slices.Index(like.columns, "address")
+	column, index := slices.Index(like.columns, "address"), slices.Index(like.columns, "idx")
 	b, err := openBare(ctx, database)
 	if err != nil {
 		return err
@@ -335,10 +343,14 @@ func fillClaims(ctx context.Context, database string, m *model, n int) error {
 			if t.rows[i][column], err = anyAddress(); err != nil {
 				return err
 			}
+			t.rows[i][index] = firstFilled + int64(n-left+i)
 		}
 		if err := b.write(ctx, []modelTable{t}); err != nil {
 			return err
 		}
+	}
+	if err := b.batch(ctx, []statement{{text: fmt.Sprintf("UPDATE chain_pools SET next = %d WHERE branch = %d", firstFilled+n, chain.External)}}); err != nil {
+		return err
 	}
 	return fill(ctx, database, &rest, n)
 }

@@ -120,6 +120,9 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	}
 	l.engine = engine
 	l.watcher = chain.NewWatcher(d, lineChain, node{l.chain, &l.outside}, quiet)
+	if err := l.watcher.Remember(signer.Deriver(), chain.RememberFrom); err != nil {
+		return nil, err
+	}
 	l.match = job.NewRunner(d, job.Table{chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund}}, nil, quiet)
 	l.prepare = job.NewRunner(d, job.Table{payroll.JobRelease: {Tx: engine.Released(l.pay.Release)}, payout.JobPrepare: {Tx: engine.Prepare}}, nil, quiet)
 	if err := l.watcher.Sync(ctx); err != nil {

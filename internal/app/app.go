@@ -231,7 +231,9 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	}
 	claims.BaseURL = s.ready.BaseURL
 	if s.cfg.Has(RoleWatcher) {
-		s.startWatcher(ctx, background)
+		if err := s.startWatcher(ctx, background, deriver); err != nil {
+			return err
+		}
 		if s.sim != nil {
 			if err := s.stockHouse(ctx, pool); err != nil {
 				return fmt.Errorf("stock the sandbox: %w", err)
@@ -435,8 +437,12 @@ const simulatedEvery = 250 * time.Millisecond
 
 // startWatcher follows the chains and, where they are simulated, finds their blocks. The first look is taken before anything is
 // served, where the node answers: until there was one, no address is given out.
-func (s *Service) startWatcher(ctx, background context.Context) {
-	all := []*follower{{chain: chainName, watcher: chain.NewWatcher(s.db, chainName, s.source, s.log), every: s.cfg.PollInterval}}
+func (s *Service) startWatcher(ctx, background context.Context, keys chain.Deriver) error {
+	w := chain.NewWatcher(s.db, chainName, s.source, s.log)
+	if err := w.Remember(keys, chain.RememberFrom); err != nil {
+		return err
+	}
+	all := []*follower{{chain: chainName, watcher: w, every: s.cfg.PollInterval}}
 	for _, a := range s.evms {
 		f := &follower{chain: a.network.Name, watcher: chain.NewPacedWatcher(s.db, a.network.Name, a.node, a.network.Pace, s.log), every: s.cfg.PollInterval}
 		if a.sim != nil {
@@ -456,6 +462,7 @@ func (s *Service) startWatcher(ctx, background context.Context) {
 	if s.lightning != nil {
 		s.work.Go(func() { s.watchLightning(background) })
 	}
+	return nil
 }
 
 // watch steps the watcher while this process holds the lease. Two watchers would do no harm, only double work.

@@ -42,6 +42,14 @@ func (a Accounts) Network(name string) (n AccountNetwork, ok bool) {
 	return a.Networks[i], true
 }
 
+// AccountsHeld are the accounts of ours on a network that ever held anything, as the watcher has seen it.
+type AccountsHeld struct {
+	Height    int64 // up to which everything that has its confirmations is booked
+	Addresses []string
+	Early     map[money.Asset]int64 // deposits in blocks up to there that need more confirmations
+	Moves     int64                 // deposits and transactions of ours: as often may have been rounded
+}
+
 // Dust is the least of an asset that is worth moving on its chain: of Bitcoin what nodes relay to an address of the kind we give
 // out, elsewhere what moving it would cost on a calm day.
 func Dust(asset money.Asset) int64 {

@@ -250,3 +250,13 @@ func IsOwn(ctx context.Context, tx *db.Tx, chain, address string) (bool, error) 
 	own, err := addressesOf(ctx, tx, chain, []string{address})
 	return len(own) > 0, err
 }
+
+// Stranger is a transaction that spent coins of ours and is not known here.
+type Stranger struct {
+	Chain  string
+	TxID   string
+	Height int64 // of its block, 0 while it is in the mempool
+	Coins  int64
+	Amount int64  // of the coins, in satoshis
+	Nonce  string // of the paying account, where the chain is a network of accounts: 0x…/7
+}

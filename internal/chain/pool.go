@@ -29,11 +29,12 @@ const rangeSize = 200
 // One wallet may serve several chains whose addresses are alike. Then an address belongs to its object on all of them: what is
 // paid there is that object's, whichever of the chains the payer chose.
 type Pool struct {
-	d      *db.DB
-	name   string
-	chains []string
-	keys   Deriver
-	refill chan struct{}
+	d       *db.DB
+	name    string
+	chains  []string
+	keys    Deriver
+	keysAre func() (string, error) // see keysName
+	refill  chan struct{}
 	// followed is set once the chain is known to have a watcher's cursor; it never loses it again.
 	followed atomic.Bool
 
@@ -62,7 +63,7 @@ func NewPool(d *db.DB, name string, keys Deriver, chains ...string) *Pool {
 	if len(chains) == 0 {
 		chains = []string{name}
 	}
-	return &Pool{d: d, name: name, chains: chains, keys: keys, refill: make(chan struct{}, 1),
+	return &Pool{d: d, name: name, chains: chains, keys: keys, keysAre: sync.OnceValues(func() (string, error) { return keysName(keys) }), refill: make(chan struct{}, 1),
 		made: make(chan made, madeAhead), more: make(chan struct{}, 1),
 	}
 }
@@ -128,7 +129,7 @@ func (p *Pool) fill(ctx context.Context) error {
 		}
 		var first int64
 		err := p.d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			first, err = reserveIndexes(ctx, tx, p.name, branch, rangeSize)
+			first, err = p.reserve(ctx, tx, branch, rangeSize)
 			return err
 		})
 		if err != nil {
@@ -139,6 +140,14 @@ func (p *Pool) fill(ctx context.Context) error {
 		p.mu.Unlock()
 	}
 	return nil
+}
+
+func (p *Pool) reserve(ctx context.Context, tx *db.Tx, branch uint32, n int64) (first int64, err error) {
+	keys, err := p.keysAre()
+	if err != nil {
+		return 0, err
+	}
+	return reserveIndexes(ctx, tx, p.name, keys, branch, n)
 }
 
 func (p *Pool) left(branch uint32) (n int64) {
@@ -180,7 +189,7 @@ func (p *Pool) take(ctx context.Context, tx *db.Tx, branch uint32, companyID, ob
 		index, ok := p.next(branch)
 		if !ok {
 			var err error
-			if index, err = reserveIndexes(ctx, tx, p.name, branch, 1); err != nil {
+			if index, err = p.reserve(ctx, tx, branch, 1); err != nil {
 				return "", err
 			}
 		}

@@ -38,8 +38,12 @@ func Forgotten(ctx context.Context, tx *db.Tx, wallet string, keys Deriver, skip
 			}
 		}
 	}
+	name, err := keysName(keys)
+	if err != nil {
+		return 0, err
+	}
 	for _, branch := range branches {
-		next, err := reserveIndexes(ctx, tx, wallet, branch, skip)
+		next, err := reserveIndexes(ctx, tx, wallet, name, branch, skip)
 		if err != nil {
 			return 0, err
 		}

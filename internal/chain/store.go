@@ -158,14 +158,6 @@ func WatchAccount(ctx context.Context, tx *db.Tx, network, address, companyID st
 	return err
 }
 
-// AccountsHeld are the accounts of ours on a network that ever held anything, as the watcher has seen it.
-type AccountsHeld struct {
-	Height    int64 // up to which everything that has its confirmations is booked
-	Addresses []string
-	Early     map[money.Asset]int64 // deposits in blocks up to there that need more confirmations
-	Moves     int64                 // deposits and transactions of ours: as often may have been rounded
-}
-
 // HeldByAccounts says where money of ours lies on a network of accounts.
 func HeldByAccounts(ctx context.Context, tx *db.Tx, network string) (h AccountsHeld, err error) {
 	h.Early = map[money.Asset]int64{}
@@ -212,12 +204,33 @@ func Adopt(ctx context.Context, tx *db.Tx, networks []string) error {
 	return nil
 }
 
-// reserveIndexes takes the next n indexes of a branch and returns the first.
-func reserveIndexes(ctx context.Context, tx *db.Tx, chain string, branch uint32, n int64) (first int64, err error) {
-	err = tx.QueryRow(ctx, `INSERT INTO chain_pools (chain, branch, next) VALUES ($1, $2, $3)
-		ON CONFLICT (chain, branch) DO UPDATE SET next = chain_pools.next + excluded.next RETURNING next`,
-		chain, int64(branch), n).Scan(&first)
+// reserveIndexes takes the next n indexes of a branch for a key, see keysName, and returns the first. A wallet with indexes for more than
+// one key says so for ever.
+func reserveIndexes(ctx context.Context, tx *db.Tx, chain, keys string, branch uint32, n int64) (first int64, err error) {
+	err = tx.QueryRow(ctx, `INSERT INTO chain_pools (chain, branch, next, keys) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (chain, branch) DO UPDATE SET next = chain_pools.next + excluded.next,
+			keys = CASE WHEN chain_pools.keys IN ('', excluded.keys) THEN excluded.keys ELSE 'several' END RETURNING next`,
+		chain, int64(branch), n, keys).Scan(&first)
 	return first - n, err
+}
+
+func askReserved(chain string, into *reserved) db.Question {
+	return db.Question{Query: "SELECT branch, next, keys FROM chain_pools WHERE chain = $1", Args: []any{chain}, Row: func(r *db.Rows) error {
+		var branch, next int64
+		var keys string
+		err := r.Scan(&branch, &next, &keys)
+		into.next[branch], into.keys[branch] = next, keys
+		return err
+	}}
+}
+
+// addressesAfter are the next addresses that were given out, in the order of the addresses.
+func addressesAfter(ctx context.Context, tx *db.Tx, chain, after string, limit int) ([]address, error) {
+	rows, err := tx.Query(ctx, `SELECT address, branch, idx FROM chain_addresses WHERE chain = $1 AND address > $2 ORDER BY address LIMIT $3`, chain, after, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (a address, err error) {
+		err = r.Scan(&a.address, &a.branch, &a.index)
+		return a, err
+	})
 }
 
 // ---- outputs
@@ -249,32 +262,6 @@ func scanOutput(r *db.Rows) (o output, err error) {
 func askOutputs(tx *db.Tx, chain string, txids []string, into map[Outpoint]output) []db.Question {
 	return asked(tx, `SELECT `+outputColumns+` FROM chain_outputs WHERE chain = $1 AND txid IN`, chain, txids, scanOutput,
 		func(o output) { into[o.Outpoint] = o })
-}
-
-// arrivals are outputs that come to a place, which are written together.
-type arrivals struct {
-	chain string
-	at    place
-	added [][]any
-	moved [][]any
-}
-
-// add is for an output that was not known.
-func (m *arrivals) add(tx *db.Tx, o output, a address, coinbase bool, want int64, spentBy spend) {
-	spendState := Available
-	if spentBy.txid != "" {
-		spendState = Spent
-	}
-	m.added = append(m.added, []any{
-		m.chain, o.TxID, int64(o.Vout), a.companyID, a.objectID, a.address, a.branch, a.index, o.pays.Amount,
-		o.own, coinbase, string(o.state), m.at.height, m.at.hash, db.Micros(tx.Now()), want, false, "",
-		string(spendState), "", spentBy.txid, spentBy.height, o.depth, string(o.pays.Asset),
-	})
-}
-
-// move is for a known output that stood elsewhere.
-func (m *arrivals) move(o output, from State) {
-	m.moved = append(m.moved, []any{o.TxID, int64(o.Vout), string(from), string(o.state), o.depth, o.own})
 }
 
 func (m *arrivals) store(ctx context.Context, tx *db.Tx) error {
@@ -332,16 +319,6 @@ func spendOutput(ctx context.Context, tx *db.Tx, chain string, o Outpoint, by st
 	_, err := tx.Exec(ctx, `UPDATE chain_outputs SET spend_state = 'spent', spent_by = $4, spent_height = $5
 		WHERE chain = $1 AND txid = $2 AND vout = $3`, chain, o.TxID, int64(o.Vout), by, height)
 	return err
-}
-
-// Stranger is a transaction that spent coins of ours and is not known here.
-type Stranger struct {
-	Chain  string
-	TxID   string
-	Height int64 // of its block, 0 while it is in the mempool
-	Coins  int64
-	Amount int64  // of the coins, in satoshis
-	Nonce  string // of the paying account, where the chain is a network of accounts: 0x…/7
 }
 
 // Strangers lists them, newest first.

@@ -36,6 +36,7 @@ type Watcher struct {
 	// missing are transactions that the last scan expected in the mempool and did not find. A node that is just taking a block
 	// back may show its mempool before it put the block's transactions there again, so one look is not enough.
 	missing map[string]bool
+	ours    *wallet // nil when it remembers none, see Remember
 }
 
 // NewWatcher makes a watcher of the chain called name, the key of all its rows, whose pace is 1.
@@ -95,6 +96,11 @@ func (w *Watcher) Step(ctx context.Context) (progressed bool, err error) {
 		return true, w.start(ctx, cursor{height, hash})
 	}
 	if at == (cursor{height, hash}) {
+		if w.ours != nil {
+			if err := w.ours.learn(ctx, w.d, w.name); err != nil {
+				return false, err
+			}
+		}
 		return w.scan(ctx, at, expected, len(due) > 0)
 	}
 	here, err := w.src.BlockHash(ctx, at.height)
@@ -212,7 +218,7 @@ func (w *Watcher) concerning(ctx context.Context, tx *db.Tx, blocks []Block) ([]
 	for _, b := range blocks {
 		all = append(all, b.Txs...)
 	}
-	k, err := knownOf(ctx, tx, w.name, all)
+	k, err := w.knownOf(ctx, tx, all)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +246,7 @@ type known struct {
 	spends    map[Outpoint][]spend // of the same transactions' outputs
 }
 
-func knownOf(ctx context.Context, tx *db.Tx, chain string, txs []Tx) (known, error) {
+func (w *Watcher) knownOf(ctx context.Context, tx *db.Tx, txs []Tx) (known, error) {
 	addresses, ids, prevs := map[string]bool{}, make([]string, 0, len(txs)), map[string]bool{}
 	for _, t := range txs {
 		ids = append(ids, t.ID)
@@ -258,9 +264,17 @@ func knownOf(ctx context.Context, tx *db.Tx, chain string, txs []Tx) (known, err
 	}
 	k := known{map[string]address{}, map[string]ownTx{}, map[Outpoint]output{}, map[Outpoint][]spend{}}
 	spent := slices.Sorted(maps.Keys(prevs))
-	return k, tx.Ask(ctx, slices.Concat(
-		askAddresses(tx, chain, slices.Sorted(maps.Keys(addresses)), k.addresses), askOwnTxs(tx, chain, ids, k.own),
-		askOutputs(tx, chain, spent, k.outputs), askSpends(tx, chain, spent, k.spends)))
+	maybe, others := w.ours.parts(slices.Sorted(maps.Keys(addresses)))
+	questions := slices.Concat(askAddresses(tx, w.name, maybe, k.addresses), askOwnTxs(tx, w.name, ids, k.own),
+		askOutputs(tx, w.name, spent, k.outputs), askSpends(tx, w.name, spent, k.spends))
+	var r reserved
+	if len(others) > 0 {
+		questions = append(questions, askReserved(w.name, &r))
+	}
+	if err := tx.Ask(ctx, questions); err != nil || len(others) == 0 || w.ours.complete(r) {
+		return k, err
+	}
+	return k, tx.Ask(ctx, askAddresses(tx, w.name, others, k.addresses))
 }
 
 // pays says whether a transaction pays an address of ours.
@@ -408,7 +422,7 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at p
 	if len(txs) == 0 {
 		return nil
 	}
-	k, err := knownOf(ctx, tx, w.name, txs)
+	k, err := w.knownOf(ctx, tx, txs)
 	if err != nil {
 		return err
 	}
@@ -520,6 +534,32 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *news, txs []Tx, at p
 		}
 	}
 	return here.store(ctx, tx)
+}
+
+// arrivals are outputs that come to a place, which are written together.
+type arrivals struct {
+	chain string
+	at    place
+	added [][]any
+	moved [][]any
+}
+
+// add is for an output that was not known.
+func (m *arrivals) add(tx *db.Tx, o output, a address, coinbase bool, want int64, spentBy spend) {
+	spendState := Available
+	if spentBy.txid != "" {
+		spendState = Spent
+	}
+	m.added = append(m.added, []any{
+		m.chain, o.TxID, int64(o.Vout), a.companyID, a.objectID, a.address, a.branch, a.index, o.pays.Amount,
+		o.own, coinbase, string(o.state), m.at.height, m.at.hash, db.Micros(tx.Now()), want, false, "",
+		string(spendState), "", spentBy.txid, spentBy.height, o.depth, string(o.pays.Asset),
+	})
+}
+
+// move is for a known output that stood elsewhere.
+func (m *arrivals) move(o output, from State) {
+	m.moved = append(m.moved, []any{o.TxID, int64(o.Vout), string(from), string(o.state), o.depth, o.own})
 }
 
 // conflicts marks every transaction that spends a coin of t as having lost it.

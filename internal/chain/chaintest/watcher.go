@@ -46,6 +46,9 @@ func newBench(t *testing.T, d *db.DB, factory Factory) *bench {
 // restart is a stop of the program: only what is in the database is kept.
 func (b *bench) restart() {
 	b.w = chain.NewWatcher(b.d, b.name, b.lab.Source(), slog.New(slog.DiscardHandler))
+	if b.keys != nil {
+		b.must(b.w.Remember(b.keys.Deriver(), 0))
+	}
 }
 
 func (b *bench) must(err error) {

@@ -1,0 +1,178 @@
+package chain_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/chaintest"
+	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+)
+
+// payers are processes that give addresses out and are paid there, while one of them watches and remembers addresses.
+type payers struct {
+	*testing.T
+	d   *db.DB
+	src *sim.Chain
+	w   *chain.Watcher
+
+	mu   sync.Mutex
+	paid []string
+}
+
+func newPayers(t *testing.T, d *db.DB, keys chain.Deriver) *payers {
+	p := &payers{T: t, d: d, src: sim.New(d)}
+	p.watch(keys)
+	return p
+}
+
+// watch starts the watching process again.
+func (p *payers) watch(keys chain.Deriver) {
+	p.Helper()
+	p.w = chain.NewWatcher(p.d, "regtest", p.src, slog.New(slog.DiscardHandler))
+	p.must(p.w.Remember(keys, 0))
+	p.learn()
+}
+
+func (p *payers) must(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// learn has the watcher look until it has nothing to learn from what was given out so far.
+func (p *payers) learn() {
+	p.Helper()
+	for range 10 {
+		p.must(p.w.Sync(p.Context()))
+	}
+}
+
+func (p *payers) take(pool *chain.Pool) (addr string, err error) {
+	err = p.d.Write(p.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		addr, err = pool.Take(ctx, tx, "com_1", "obj_1")
+		return err
+	})
+	return addr, err
+}
+
+// pay pays an address that a pool gives out.
+func (p *payers) pay(pool *chain.Pool) error {
+	addr, err := p.take(pool)
+	if err != nil {
+		return err
+	}
+	return p.payTo(addr)
+}
+
+func (p *payers) payTo(addr string) error {
+	txid, err := p.src.Pay(p.Context(), addr, 50_000)
+	p.mu.Lock()
+	p.paid = append(p.paid, txid)
+	p.mu.Unlock()
+	return err
+}
+
+// missesNothing mines all payments, and sees them there.
+func (p *payers) missesNothing(when string) {
+	p.Helper()
+	p.must(p.src.Mine(p.Context(), 1))
+	p.must(p.w.Sync(p.Context()))
+	p.must(p.d.Read(p.Context(), func(ctx context.Context, tx *db.Tx) error {
+		for _, txid := range p.paid {
+			if o, err := chain.GetOutput(ctx, tx, "regtest", chain.Outpoint{TxID: txid}); err != nil || o.State != chain.Mined {
+				p.Errorf("%s: payment %s is %q: %v", when, txid, o.State, err)
+			}
+		}
+		return nil
+	}))
+	p.paid = nil
+}
+
+func TestARememberingWatcherMissesNothing(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		keys := chaintest.Wallet(t, d).Deriver()
+		p := newPayers(t, d, keys)
+		ahead, lazy := chain.NewPool(d, "regtest", keys), chain.NewPool(d, "regtest", keys)
+		p.must(ahead.Start(t.Context()))
+		p.must(p.pay(lazy))
+		p.missesNothing("before it learned anything")
+		old, err := p.take(lazy)
+		p.must(err)
+
+		p.watch(keys)
+		p.must(p.payTo(old))
+		p.missesNothing("given out before it started")
+		foreign, err := chaintest.Wallet(t, d).Deriver().Address(chain.External, 0)
+		p.must(err)
+		home, err := p.take(ahead)
+		p.must(err)
+		if got := p.w.Doubts(foreign, home, p.src.Home()); !slices.Equal(got, []string{home}) {
+			t.Errorf("it looks for %v in the database, want only %s", got, home)
+		}
+		p.must(p.pay(ahead))
+		p.missesNothing("given out of a range that it knew")
+		p.must(p.pay(lazy))
+		p.missesNothing("reserved since it looked")
+		p.must(p.pay(lazy))
+		p.must(p.src.Mine(t.Context(), 2))
+		p.must(p.pay(lazy))
+		p.must(p.src.Mine(t.Context(), 1))
+		p.missesNothing("reserved since, and paid in one of several blocks")
+
+		var growth sync.WaitGroup
+		done := make(chan struct{})
+		for i := range 4 {
+			growth.Go(func() {
+				pool := lazy
+				if i%2 == 0 {
+					pool = ahead
+				}
+				for range 5 {
+					if err := p.pay(pool); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		go func() { growth.Wait(); close(done) }()
+		for growing := true; growing; {
+			select {
+			case <-done:
+				growing = false
+			default:
+				p.must(p.w.Sync(t.Context()))
+				p.must(p.src.Mine(t.Context(), 1))
+			}
+		}
+		p.missesNothing("while the wallet grew")
+	})
+}
+
+// What another key's addresses are the watcher cannot derive. Once there are any it looks for all in the database.
+func TestARememberingWatcherOfAWalletWithAnotherKey(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		keys := chaintest.Wallet(t, d).Deriver()
+		other := chaintest.Wallet(t, d).Deriver()
+		p := newPayers(t, d, keys)
+		before, after := chain.NewPool(d, "regtest", keys), chain.NewPool(d, "regtest", other)
+		p.must(before.Start(t.Context()))
+		p.learn()
+		p.must(after.Start(t.Context()))
+		for _, watching := range []chain.Deriver{keys, other} {
+			p.must(p.pay(before))
+			p.must(p.pay(after))
+			p.missesNothing("with two keys at work")
+			p.watch(watching)
+		}
+		p.must(p.pay(after))
+		p.must(p.pay(before))
+		p.missesNothing("by the new key's process")
+	})
+}
