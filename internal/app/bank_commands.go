@@ -24,6 +24,7 @@ type BankCmd struct {
 	Answers  BankAnswersCmd  `cmd:"" help:"List what the bank answered and needs a person, or all of it."`
 	Changes  BankChangesCmd  `cmd:"" help:"List what banks ask to be put right before the next payment."`
 	Arrived  BankArrivedCmd  `cmd:"" help:"Say that the bank has a file that is in doubt."`
+	Paid     BankPaidCmd     `cmd:"" help:"After a restore: say which payment of a file that this database does not know paid an output."`
 	CameBack BankCameBackCmd `cmd:"" help:"Say that a payment came back, and how much of it."`
 	Resend   BankResendCmd   `cmd:"" help:"Say that the bank has not got a file that is in doubt, and hand the same file over again."`
 }

@@ -237,7 +237,7 @@ func plain(err error) error {
 type FXLimitCmd struct {
 	Storage
 	Asset string `arg:"" help:"Code of the asset, such as BTC or EUR."`
-	Least string `default:"0" help:"What the house keeps back (${default}). Below 0 for a currency of banks that a bank or an exchange advances."`
+	Least string `default:"0" help:"What the house keeps back (${default}). Below 0 (--least=-20000) for a currency of banks that a bank or an exchange advances."`
 	Upper string `placeholder:"AMOUNT" help:"From where on the report says to sell. Default: never."`
 	Most  string `placeholder:"AMOUNT" help:"What one destination may get at once. Default: no bound."`
 }
