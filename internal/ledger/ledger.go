@@ -150,19 +150,73 @@ func Post(tx *db.Tx, j Journal) error {
 		return nil
 	}
 	j.Lines = lines
-	tx.Defer(postings, posting{tx.NewID("jrn"), j})
+	tx.Defer(postings, &posting{tx.NewID("jrn"), j})
 	return nil
 }
 
-// Reverse is the same journal the other way round.
-func (j Journal) Reverse(purpose string) Journal {
-	r := j
-	r.Purpose = purpose
-	r.Lines = slices.Clone(j.Lines)
-	for i := range r.Lines {
-		r.Lines[i].debit = !r.Lines[i].debit
+// Pass says that everything under some dimensions of an account was given and taken by journals of this transaction that are not
+// written yet, so nobody will ever have seen it there. Each of these journals then keeps one line for all of them, under no dimension:
+// what it moved between whom stands with the business that posts. Where something of it is left, the lines stay as they are.
+func Pass(tx *db.Tx, companyID string, c Code, dims map[string]bool) error {
+	var of []*posting
+	left := map[balanceKey]money.Amount{}
+	for _, item := range tx.Deferred(postings) {
+		p := item.(*posting)
+		for _, l := range p.j.Lines {
+			if p.j.CompanyID != companyID || l.Code != c || !dims[l.Dim] {
+				continue
+			}
+			if len(of) == 0 || of[len(of)-1] != p {
+				of = append(of, p)
+			}
+			k := balanceKey{dim: l.Dim, asset: l.Amount.Asset()}
+			sum, ok := left[k]
+			if !ok {
+				sum = money.Zero(k.asset)
+			}
+			var err error
+			if left[k], err = sum.Add(l.signed()); err != nil {
+				return err
+			}
+		}
 	}
-	return r
+	for _, sum := range left {
+		if !sum.IsZero() {
+			return nil
+		}
+	}
+	for _, p := range of {
+		if err := p.j.sum(c, dims); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sum makes one line of all lines under some dimensions that are of one side and asset.
+func (j *Journal) sum(c Code, dims map[string]bool) error {
+	type side struct {
+		asset money.Asset
+		debit bool
+	}
+	at := map[side]int{}
+	lines := make([]Line, 0, len(j.Lines))
+	for _, l := range j.Lines {
+		if l.Code == c && dims[l.Dim] {
+			k := side{l.Amount.Asset(), l.debit}
+			if i, has := at[k]; has {
+				var err error
+				if lines[i].Amount, err = lines[i].Amount.Add(l.Amount); err != nil {
+					return err
+				}
+				continue
+			}
+			at[k], l.Dim = len(lines), ""
+		}
+		lines = append(lines, l)
+	}
+	j.Lines = lines
+	return nil
 }
 
 // signed is how a line is stored: debit positive.
@@ -204,7 +258,7 @@ func flush(ctx context.Context, tx *db.Tx, items []any) error {
 	deltas := map[balanceKey]money.Amount{}
 	var moves [][]any
 	for _, item := range items {
-		p := item.(posting)
+		p := item.(*posting)
 		j := p.j
 		own, err := j.own()
 		if err != nil {

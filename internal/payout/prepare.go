@@ -144,6 +144,13 @@ func (e *Engine) payAdded(ctx context.Context, tx *db.Tx, companyID string) erro
 			return err
 		}
 		place(some, b.ID, b.TxID)
+		ids := make(map[string]bool, len(some))
+		for _, o := range some {
+			ids[o.ID] = true
+		}
+		if err := ledger.Pass(tx, companyID, ledger.OutputPayable, ids); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -46,6 +46,13 @@ func TestManyAreSignedByTheirRelease(t *testing.T) {
 		if len(places) != len(outs) {
 			t.Fatalf("%d places for %d outputs", len(places), len(outs))
 		}
+		var lines int64
+		w.must(w.d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) error {
+			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM ledger_lines WHERE company_id = $1 AND code = '2110'", company).Scan(&lines)
+		}))
+		if lines != 2 {
+			w.t.Fatalf("%d lines where what is owed came and went in one commit", lines)
+		}
 		w.watch()
 		w.all(payout.Sent)
 		w.mine(1)
