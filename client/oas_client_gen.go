@@ -74,6 +74,22 @@ type Invoker interface {
 	//
 	// POST /api/merchant/settings
 	ChangeMerchantSettings(ctx context.Context, request *MerchantSettingsBody) (*MerchantSettings, error)
+	// CorrectRecipientDistribution invokes correct-recipient-distribution operation.
+	//
+	// Put a recipient's destination right as its bank asks.
+	//
+	// Scope: `c_company_workers_invite`.
+	//
+	// POST /api/company/{company_id}/recipients/{recipient_id}/distribution/correction
+	CorrectRecipientDistribution(ctx context.Context, request *DistributionCorrectBody, params CorrectRecipientDistributionParams) (*DistributionItem, error)
+	// CorrectUserDistribution invokes correct-user-distribution operation.
+	//
+	// Put a user's destination right as its bank asks.
+	//
+	// Scope: `u_user_distribution_update`.
+	//
+	// POST /api/user/distribution/correction
+	CorrectUserDistribution(ctx context.Context, request *UserDistributionCorrectBody) (*UserDistributionItem, error)
 	// CreateClaim invokes create-claim operation.
 	//
 	// Create a claim, and a price at which it can be paid.
@@ -1361,6 +1377,158 @@ func (c *Client) sendChangeMerchantSettings(ctx context.Context, request *Mercha
 	}()
 
 	result, err := decodeChangeMerchantSettingsResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// CorrectRecipientDistribution invokes correct-recipient-distribution operation.
+//
+// Put a recipient's destination right as its bank asks.
+//
+// Scope: `c_company_workers_invite`.
+//
+// POST /api/company/{company_id}/recipients/{recipient_id}/distribution/correction
+func (c *Client) CorrectRecipientDistribution(ctx context.Context, request *DistributionCorrectBody, params CorrectRecipientDistributionParams) (*DistributionItem, error) {
+	res, err := c.sendCorrectRecipientDistribution(ctx, request, params)
+	return res, err
+}
+
+func (c *Client) sendCorrectRecipientDistribution(ctx context.Context, request *DistributionCorrectBody, params CorrectRecipientDistributionParams) (res *DistributionItem, err error) {
+	// Validate request before sending.
+	if err := func() error {
+		if err := request.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		return res, errors.Wrap(err, "validate")
+	}
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [5]string
+	pathParts[0] = "/api/company/"
+	{
+		// Encode "company_id" parameter.
+		e := uri.NewPathEncoder(uri.PathEncoderConfig{
+			Param:   "company_id",
+			Style:   uri.PathStyleSimple,
+			Explode: false,
+		})
+		if err := func() error {
+			return e.EncodeValue(conv.StringToString(params.CompanyID))
+		}(); err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		encoded, err := e.Result()
+		if err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		pathParts[1] = encoded
+	}
+	pathParts[2] = "/recipients/"
+	{
+		// Encode "recipient_id" parameter.
+		e := uri.NewPathEncoder(uri.PathEncoderConfig{
+			Param:   "recipient_id",
+			Style:   uri.PathStyleSimple,
+			Explode: false,
+		})
+		if err := func() error {
+			return e.EncodeValue(conv.StringToString(params.RecipientID))
+		}(); err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		encoded, err := e.Result()
+		if err != nil {
+			return res, errors.Wrap(err, "encode path")
+		}
+		pathParts[3] = encoded
+	}
+	pathParts[4] = "/distribution/correction"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	r, err := ht.NewRequest(ctx, "POST", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+	if err := encodeCorrectRecipientDistributionRequest(request, r); err != nil {
+		return res, errors.Wrap(err, "encode request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeCorrectRecipientDistributionResponse(resp)
+	if err != nil {
+		return res, errors.Wrap(err, "decode response")
+	}
+
+	return result, nil
+}
+
+// CorrectUserDistribution invokes correct-user-distribution operation.
+//
+// Put a user's destination right as its bank asks.
+//
+// Scope: `u_user_distribution_update`.
+//
+// POST /api/user/distribution/correction
+func (c *Client) CorrectUserDistribution(ctx context.Context, request *UserDistributionCorrectBody) (*UserDistributionItem, error) {
+	res, err := c.sendCorrectUserDistribution(ctx, request)
+	return res, err
+}
+
+func (c *Client) sendCorrectUserDistribution(ctx context.Context, request *UserDistributionCorrectBody) (res *UserDistributionItem, err error) {
+	// Validate request before sending.
+	if err := func() error {
+		if err := request.Validate(); err != nil {
+			return err
+		}
+		return nil
+	}(); err != nil {
+		return res, errors.Wrap(err, "validate")
+	}
+
+	u := uri.Clone(c.requestURL(ctx))
+	var pathParts [1]string
+	pathParts[0] = "/api/user/distribution/correction"
+	uri.AddPathParts(u, pathParts[:]...)
+
+	r, err := ht.NewRequest(ctx, "POST", u)
+	if err != nil {
+		return res, errors.Wrap(err, "create request")
+	}
+	if err := encodeCorrectUserDistributionRequest(request, r); err != nil {
+		return res, errors.Wrap(err, "encode request")
+	}
+
+	resp, err := c.cfg.Client.Do(r)
+	if err != nil {
+		return res, errors.Wrap(err, "do request")
+	}
+	body := resp.Body
+	defer func() {
+		// Drain the body to EOF before closing, so the underlying
+		// connection can be reused by the Transport regardless of the
+		// response status code. See https://github.com/ogen-go/ogen/issues/1670.
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}()
+
+	result, err := decodeCorrectUserDistributionResponse(resp)
 	if err != nil {
 		return res, errors.Wrap(err, "decode response")
 	}

@@ -4623,6 +4623,255 @@ func (s *CompanyVerificationKybStatus) UnmarshalJSON(data []byte) error {
 }
 
 // Encode implements json.Marshaler.
+func (s *Correction) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *Correction) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("asked")
+		json.EncodeDateTime(e, s.Asked)
+	}
+	{
+		e.FieldStart("code")
+		e.Str(s.Code)
+	}
+	{
+		e.FieldStart("correction_id")
+		e.Str(s.CorrectionID)
+	}
+	{
+		e.FieldStart("distribution_data")
+		s.DistributionData.Encode(e)
+	}
+	{
+		e.FieldStart("members")
+		e.ArrStart()
+		for _, elem := range s.Members {
+			e.Str(elem)
+		}
+		e.ArrEnd()
+	}
+	{
+		e.FieldStart("reason")
+		e.Str(s.Reason)
+	}
+}
+
+var jsonFieldsNameOfCorrection = [6]string{
+	0: "asked",
+	1: "code",
+	2: "correction_id",
+	3: "distribution_data",
+	4: "members",
+	5: "reason",
+}
+
+// Decode decodes Correction from json.
+func (s *Correction) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode Correction to nil")
+	}
+	var requiredBitSet [1]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "asked":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := json.DecodeDateTime(d)
+				s.Asked = v
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"asked\"")
+			}
+		case "code":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.Code = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"code\"")
+			}
+		case "correction_id":
+			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				v, err := d.Str()
+				s.CorrectionID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"correction_id\"")
+			}
+		case "distribution_data":
+			requiredBitSet[0] |= 1 << 3
+			if err := func() error {
+				if err := s.DistributionData.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"distribution_data\"")
+			}
+		case "members":
+			requiredBitSet[0] |= 1 << 4
+			if err := func() error {
+				s.Members = make([]string, 0)
+				if err := d.Arr(func(d *jx.Decoder) error {
+					var elem string
+					v, err := d.Str()
+					elem = string(v)
+					if err != nil {
+						return err
+					}
+					s.Members = append(s.Members, elem)
+					return nil
+				}); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"members\"")
+			}
+		case "reason":
+			requiredBitSet[0] |= 1 << 5
+			if err := func() error {
+				v, err := d.Str()
+				s.Reason = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"reason\"")
+			}
+		default:
+			return d.Skip()
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode Correction")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [1]uint8{
+		0b00111111,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfCorrection) {
+					name = jsonFieldsNameOfCorrection[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *Correction) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *Correction) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
+func (s CorrectionDistributionData) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields implements json.Marshaler.
+func (s CorrectionDistributionData) encodeFields(e *jx.Encoder) {
+	for k, elem := range s {
+		e.FieldStart(k)
+
+		if len(elem) != 0 {
+			e.Raw(elem)
+		}
+	}
+}
+
+// Decode decodes CorrectionDistributionData from json.
+func (s *CorrectionDistributionData) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode CorrectionDistributionData to nil")
+	}
+	m := s.init()
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		var elem jx.Raw
+		if err := func() error {
+			v, err := d.RawAppend(nil)
+			elem = jx.Raw(v)
+			if err != nil {
+				return err
+			}
+			return nil
+		}(); err != nil {
+			return errors.Wrapf(err, "decode field %q", k)
+		}
+		m[string(k)] = elem
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode CorrectionDistributionData")
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s CorrectionDistributionData) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *CorrectionDistributionData) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
 func (s *CurrencyItem) Encode(e *jx.Encoder) {
 	e.ObjStart()
 	s.encodeFields(e)
@@ -6924,6 +7173,119 @@ func (s *DistributionChangeBefore) UnmarshalJSON(data []byte) error {
 }
 
 // Encode implements json.Marshaler.
+func (s *DistributionCorrectBody) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *DistributionCorrectBody) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("correction_id")
+		e.Str(s.CorrectionID)
+	}
+	{
+		e.FieldStart("distribution_id")
+		e.Str(s.DistributionID)
+	}
+}
+
+var jsonFieldsNameOfDistributionCorrectBody = [2]string{
+	0: "correction_id",
+	1: "distribution_id",
+}
+
+// Decode decodes DistributionCorrectBody from json.
+func (s *DistributionCorrectBody) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode DistributionCorrectBody to nil")
+	}
+	var requiredBitSet [1]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "correction_id":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.CorrectionID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"correction_id\"")
+			}
+		case "distribution_id":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.DistributionID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"distribution_id\"")
+			}
+		default:
+			return errors.Errorf("unexpected field %q", k)
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode DistributionCorrectBody")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [1]uint8{
+		0b00000011,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfDistributionCorrectBody) {
+					name = jsonFieldsNameOfDistributionCorrectBody[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *DistributionCorrectBody) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *DistributionCorrectBody) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
 func (s *DistributionCreateBody) Encode(e *jx.Encoder) {
 	e.ObjStart()
 	s.encodeFields(e)
@@ -7657,6 +8019,12 @@ func (s *DistributionItem) encodeFields(e *jx.Encoder) {
 		e.Int64(s.Allocation)
 	}
 	{
+		if s.Correction.Set {
+			e.FieldStart("correction")
+			s.Correction.Encode(e)
+		}
+	}
+	{
 		e.FieldStart("created")
 		json.EncodeDateTime(e, s.Created)
 	}
@@ -7698,19 +8066,20 @@ func (s *DistributionItem) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfDistributionItem = [12]string{
+var jsonFieldsNameOfDistributionItem = [13]string{
 	0:  "address",
 	1:  "allocation",
-	2:  "created",
-	3:  "distribution_data",
-	4:  "distribution_id",
-	5:  "distribution_type",
-	6:  "network",
-	7:  "payable",
-	8:  "recipient_id",
-	9:  "symbol",
-	10: "tag",
-	11: "transfer_memo",
+	2:  "correction",
+	3:  "created",
+	4:  "distribution_data",
+	5:  "distribution_id",
+	6:  "distribution_type",
+	7:  "network",
+	8:  "payable",
+	9:  "recipient_id",
+	10: "symbol",
+	11: "tag",
+	12: "transfer_memo",
 }
 
 // Decode decodes DistributionItem from json.
@@ -7746,8 +8115,18 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"allocation\"")
 			}
+		case "correction":
+			if err := func() error {
+				s.Correction.Reset()
+				if err := s.Correction.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"correction\"")
+			}
 		case "created":
-			requiredBitSet[0] |= 1 << 2
+			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
 				v, err := json.DecodeDateTime(d)
 				s.Created = v
@@ -7759,7 +8138,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"created\"")
 			}
 		case "distribution_data":
-			requiredBitSet[0] |= 1 << 3
+			requiredBitSet[0] |= 1 << 4
 			if err := func() error {
 				if err := s.DistributionData.Decode(d); err != nil {
 					return err
@@ -7769,7 +8148,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"distribution_data\"")
 			}
 		case "distribution_id":
-			requiredBitSet[0] |= 1 << 4
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				v, err := d.Str()
 				s.DistributionID = string(v)
@@ -7781,7 +8160,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"distribution_id\"")
 			}
 		case "distribution_type":
-			requiredBitSet[0] |= 1 << 5
+			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
 				if err := s.DistributionType.Decode(d); err != nil {
 					return err
@@ -7791,7 +8170,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"distribution_type\"")
 			}
 		case "network":
-			requiredBitSet[0] |= 1 << 6
+			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
 				v, err := d.Str()
 				s.Network = string(v)
@@ -7803,7 +8182,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"network\"")
 			}
 		case "payable":
-			requiredBitSet[0] |= 1 << 7
+			requiredBitSet[1] |= 1 << 0
 			if err := func() error {
 				v, err := d.Bool()
 				s.Payable = bool(v)
@@ -7815,7 +8194,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"payable\"")
 			}
 		case "recipient_id":
-			requiredBitSet[1] |= 1 << 0
+			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
 				v, err := d.Str()
 				s.RecipientID = string(v)
@@ -7827,7 +8206,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"recipient_id\"")
 			}
 		case "symbol":
-			requiredBitSet[1] |= 1 << 1
+			requiredBitSet[1] |= 1 << 2
 			if err := func() error {
 				v, err := d.Str()
 				s.Symbol = string(v)
@@ -7839,7 +8218,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"symbol\"")
 			}
 		case "tag":
-			requiredBitSet[1] |= 1 << 2
+			requiredBitSet[1] |= 1 << 3
 			if err := func() error {
 				v, err := d.Str()
 				s.Tag = string(v)
@@ -7851,7 +8230,7 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"tag\"")
 			}
 		case "transfer_memo":
-			requiredBitSet[1] |= 1 << 3
+			requiredBitSet[1] |= 1 << 4
 			if err := func() error {
 				v, err := d.Str()
 				s.TransferMemo = string(v)
@@ -7872,8 +8251,8 @@ func (s *DistributionItem) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [2]uint8{
-		0b11111111,
-		0b00001111,
+		0b11111011,
+		0b00011111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.
@@ -15092,6 +15471,39 @@ func (s OptCompanyUploadBodyCategory) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements stdjson.Unmarshaler.
 func (s *OptCompanyUploadBodyCategory) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode encodes Correction as json.
+func (o OptCorrection) Encode(e *jx.Encoder) {
+	if !o.Set {
+		return
+	}
+	o.Value.Encode(e)
+}
+
+// Decode decodes Correction from json.
+func (o *OptCorrection) Decode(d *jx.Decoder) error {
+	if o == nil {
+		return errors.New("invalid: unable to decode OptCorrection to nil")
+	}
+	o.Set = true
+	if err := o.Value.Decode(d); err != nil {
+		return err
+	}
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s OptCorrection) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *OptCorrection) UnmarshalJSON(data []byte) error {
 	d := jx.DecodeBytes(data)
 	return s.Decode(d)
 }
@@ -30543,6 +30955,136 @@ func (s *UserDetailKycStatus) UnmarshalJSON(data []byte) error {
 }
 
 // Encode implements json.Marshaler.
+func (s *UserDistributionCorrectBody) Encode(e *jx.Encoder) {
+	e.ObjStart()
+	s.encodeFields(e)
+	e.ObjEnd()
+}
+
+// encodeFields encodes fields.
+func (s *UserDistributionCorrectBody) encodeFields(e *jx.Encoder) {
+	{
+		e.FieldStart("correction_id")
+		e.Str(s.CorrectionID)
+	}
+	{
+		e.FieldStart("distribution_id")
+		e.Str(s.DistributionID)
+	}
+	{
+		e.FieldStart("user_id")
+		e.Str(s.UserID)
+	}
+}
+
+var jsonFieldsNameOfUserDistributionCorrectBody = [3]string{
+	0: "correction_id",
+	1: "distribution_id",
+	2: "user_id",
+}
+
+// Decode decodes UserDistributionCorrectBody from json.
+func (s *UserDistributionCorrectBody) Decode(d *jx.Decoder) error {
+	if s == nil {
+		return errors.New("invalid: unable to decode UserDistributionCorrectBody to nil")
+	}
+	var requiredBitSet [1]uint8
+
+	if err := d.ObjBytes(func(d *jx.Decoder, k []byte) error {
+		switch string(k) {
+		case "correction_id":
+			requiredBitSet[0] |= 1 << 0
+			if err := func() error {
+				v, err := d.Str()
+				s.CorrectionID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"correction_id\"")
+			}
+		case "distribution_id":
+			requiredBitSet[0] |= 1 << 1
+			if err := func() error {
+				v, err := d.Str()
+				s.DistributionID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"distribution_id\"")
+			}
+		case "user_id":
+			requiredBitSet[0] |= 1 << 2
+			if err := func() error {
+				v, err := d.Str()
+				s.UserID = string(v)
+				if err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"user_id\"")
+			}
+		default:
+			return errors.Errorf("unexpected field %q", k)
+		}
+		return nil
+	}); err != nil {
+		return errors.Wrap(err, "decode UserDistributionCorrectBody")
+	}
+	// Validate required fields.
+	var failures []validate.FieldError
+	for i, mask := range [1]uint8{
+		0b00000111,
+	} {
+		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
+			// Mask only required fields and check equality to mask using XOR.
+			//
+			// If XOR result is not zero, result is not equal to expected, so some fields are missed.
+			// Bits of fields which would be set are actually bits of missed fields.
+			missed := bits.OnesCount8(result)
+			for bitN := 0; bitN < missed; bitN++ {
+				bitIdx := bits.TrailingZeros8(result)
+				fieldIdx := i*8 + bitIdx
+				var name string
+				if fieldIdx < len(jsonFieldsNameOfUserDistributionCorrectBody) {
+					name = jsonFieldsNameOfUserDistributionCorrectBody[fieldIdx]
+				} else {
+					name = strconv.Itoa(fieldIdx)
+				}
+				failures = append(failures, validate.FieldError{
+					Name:  name,
+					Error: validate.ErrFieldRequired,
+				})
+				// Reset bit.
+				result &^= 1 << bitIdx
+			}
+		}
+	}
+	if len(failures) > 0 {
+		return &validate.Error{Fields: failures}
+	}
+
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s *UserDistributionCorrectBody) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *UserDistributionCorrectBody) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d)
+}
+
+// Encode implements json.Marshaler.
 func (s *UserDistributionCreateBody) Encode(e *jx.Encoder) {
 	e.ObjStart()
 	s.encodeFields(e)
@@ -31078,6 +31620,12 @@ func (s *UserDistributionItem) encodeFields(e *jx.Encoder) {
 		e.Int64(s.Allocation)
 	}
 	{
+		if s.Correction.Set {
+			e.FieldStart("correction")
+			s.Correction.Encode(e)
+		}
+	}
+	{
 		e.FieldStart("created")
 		json.EncodeDateTime(e, s.Created)
 	}
@@ -31119,19 +31667,20 @@ func (s *UserDistributionItem) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfUserDistributionItem = [12]string{
+var jsonFieldsNameOfUserDistributionItem = [13]string{
 	0:  "address",
 	1:  "allocation",
-	2:  "created",
-	3:  "distribution_data",
-	4:  "distribution_id",
-	5:  "distribution_type",
-	6:  "network",
-	7:  "payable",
-	8:  "symbol",
-	9:  "tag",
-	10: "transfer_memo",
-	11: "user_id",
+	2:  "correction",
+	3:  "created",
+	4:  "distribution_data",
+	5:  "distribution_id",
+	6:  "distribution_type",
+	7:  "network",
+	8:  "payable",
+	9:  "symbol",
+	10: "tag",
+	11: "transfer_memo",
+	12: "user_id",
 }
 
 // Decode decodes UserDistributionItem from json.
@@ -31167,8 +31716,18 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"allocation\"")
 			}
+		case "correction":
+			if err := func() error {
+				s.Correction.Reset()
+				if err := s.Correction.Decode(d); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"correction\"")
+			}
 		case "created":
-			requiredBitSet[0] |= 1 << 2
+			requiredBitSet[0] |= 1 << 3
 			if err := func() error {
 				v, err := json.DecodeDateTime(d)
 				s.Created = v
@@ -31180,7 +31739,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"created\"")
 			}
 		case "distribution_data":
-			requiredBitSet[0] |= 1 << 3
+			requiredBitSet[0] |= 1 << 4
 			if err := func() error {
 				if err := s.DistributionData.Decode(d); err != nil {
 					return err
@@ -31190,7 +31749,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"distribution_data\"")
 			}
 		case "distribution_id":
-			requiredBitSet[0] |= 1 << 4
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				v, err := d.Str()
 				s.DistributionID = string(v)
@@ -31202,7 +31761,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"distribution_id\"")
 			}
 		case "distribution_type":
-			requiredBitSet[0] |= 1 << 5
+			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
 				if err := s.DistributionType.Decode(d); err != nil {
 					return err
@@ -31212,7 +31771,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"distribution_type\"")
 			}
 		case "network":
-			requiredBitSet[0] |= 1 << 6
+			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
 				v, err := d.Str()
 				s.Network = string(v)
@@ -31224,7 +31783,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"network\"")
 			}
 		case "payable":
-			requiredBitSet[0] |= 1 << 7
+			requiredBitSet[1] |= 1 << 0
 			if err := func() error {
 				v, err := d.Bool()
 				s.Payable = bool(v)
@@ -31236,7 +31795,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"payable\"")
 			}
 		case "symbol":
-			requiredBitSet[1] |= 1 << 0
+			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
 				v, err := d.Str()
 				s.Symbol = string(v)
@@ -31248,7 +31807,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"symbol\"")
 			}
 		case "tag":
-			requiredBitSet[1] |= 1 << 1
+			requiredBitSet[1] |= 1 << 2
 			if err := func() error {
 				v, err := d.Str()
 				s.Tag = string(v)
@@ -31260,7 +31819,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"tag\"")
 			}
 		case "transfer_memo":
-			requiredBitSet[1] |= 1 << 2
+			requiredBitSet[1] |= 1 << 3
 			if err := func() error {
 				v, err := d.Str()
 				s.TransferMemo = string(v)
@@ -31272,7 +31831,7 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"transfer_memo\"")
 			}
 		case "user_id":
-			requiredBitSet[1] |= 1 << 3
+			requiredBitSet[1] |= 1 << 4
 			if err := func() error {
 				v, err := d.Str()
 				s.UserID = string(v)
@@ -31293,8 +31852,8 @@ func (s *UserDistributionItem) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [2]uint8{
-		0b11111111,
-		0b00001111,
+		0b11111011,
+		0b00011111,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.

@@ -11,6 +11,8 @@ const (
 	CancelPayrollOperation                    OperationName = "CancelPayroll"
 	CancelWithdrawalOperation                 OperationName = "CancelWithdrawal"
 	ChangeMerchantSettingsOperation           OperationName = "ChangeMerchantSettings"
+	CorrectRecipientDistributionOperation     OperationName = "CorrectRecipientDistribution"
+	CorrectUserDistributionOperation          OperationName = "CorrectUserDistribution"
 	CreateClaimOperation                      OperationName = "CreateClaim"
 	CreatePayrollOperation                    OperationName = "CreatePayroll"
 	CreateRecipientOperation                  OperationName = "CreateRecipient"

@@ -8,6 +8,14 @@ type AddUboParams struct {
 	CompanyID string
 }
 
+// CorrectRecipientDistributionParams is parameters of correct-recipient-distribution operation.
+type CorrectRecipientDistributionParams struct {
+	// Id of the company.
+	CompanyID string
+	// Id of the recipient.
+	RecipientID string
+}
+
 // CreateRecipientParams is parameters of create-recipient operation.
 type CreateRecipientParams struct {
 	// Id of the company.

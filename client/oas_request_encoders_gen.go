@@ -80,6 +80,34 @@ func encodeChangeMerchantSettingsRequest(
 	return nil
 }
 
+func encodeCorrectRecipientDistributionRequest(
+	req *DistributionCorrectBody,
+	r *http.Request,
+) error {
+	const contentType = "application/json"
+	e := new(jx.Encoder)
+	{
+		req.Encode(e)
+	}
+	encoded := e.Bytes()
+	ht.SetBody(r, bytes.NewReader(encoded), contentType)
+	return nil
+}
+
+func encodeCorrectUserDistributionRequest(
+	req *UserDistributionCorrectBody,
+	r *http.Request,
+) error {
+	const contentType = "application/json"
+	e := new(jx.Encoder)
+	{
+		req.Encode(e)
+	}
+	encoded := e.Bytes()
+	ht.SetBody(r, bytes.NewReader(encoded), contentType)
+	return nil
+}
+
 func encodeCreateClaimRequest(
 	req *ClaimCreateBody,
 	r *http.Request,

@@ -2831,6 +2831,93 @@ func (s *CompanyVerificationKybStatus) UnmarshalText(data []byte) error {
 	}
 }
 
+// Ref: #/components/schemas/Correction
+type Correction struct {
+	Asked time.Time `json:"asked"`
+	// Of Nacha: C01 to C07.
+	Code string `json:"code"`
+	// Id of the correction that the bank asks for.
+	CorrectionID string `json:"correction_id"`
+	// All of it as the bank wants it, with bank data masked.
+	DistributionData CorrectionDistributionData `json:"distribution_data"`
+	// The members of distribution_data that the bank wants changed.
+	Members []string `json:"members"`
+	// What the code says, in short.
+	Reason string `json:"reason"`
+}
+
+// GetAsked returns the value of Asked.
+func (s *Correction) GetAsked() time.Time {
+	return s.Asked
+}
+
+// GetCode returns the value of Code.
+func (s *Correction) GetCode() string {
+	return s.Code
+}
+
+// GetCorrectionID returns the value of CorrectionID.
+func (s *Correction) GetCorrectionID() string {
+	return s.CorrectionID
+}
+
+// GetDistributionData returns the value of DistributionData.
+func (s *Correction) GetDistributionData() CorrectionDistributionData {
+	return s.DistributionData
+}
+
+// GetMembers returns the value of Members.
+func (s *Correction) GetMembers() []string {
+	return s.Members
+}
+
+// GetReason returns the value of Reason.
+func (s *Correction) GetReason() string {
+	return s.Reason
+}
+
+// SetAsked sets the value of Asked.
+func (s *Correction) SetAsked(val time.Time) {
+	s.Asked = val
+}
+
+// SetCode sets the value of Code.
+func (s *Correction) SetCode(val string) {
+	s.Code = val
+}
+
+// SetCorrectionID sets the value of CorrectionID.
+func (s *Correction) SetCorrectionID(val string) {
+	s.CorrectionID = val
+}
+
+// SetDistributionData sets the value of DistributionData.
+func (s *Correction) SetDistributionData(val CorrectionDistributionData) {
+	s.DistributionData = val
+}
+
+// SetMembers sets the value of Members.
+func (s *Correction) SetMembers(val []string) {
+	s.Members = val
+}
+
+// SetReason sets the value of Reason.
+func (s *Correction) SetReason(val string) {
+	s.Reason = val
+}
+
+// All of it as the bank wants it, with bank data masked.
+type CorrectionDistributionData map[string]jx.Raw
+
+func (s *CorrectionDistributionData) init() CorrectionDistributionData {
+	m := *s
+	if m == nil {
+		m = map[string]jx.Raw{}
+		*s = m
+	}
+	return m
+}
+
 // Ref: #/components/schemas/CurrencyItem
 type CurrencyItem struct {
 	// Of payees who can have a bank destination in the currency. A crypto currency is for payees of every
@@ -4117,6 +4204,34 @@ func (s *DistributionChangeBefore) init() DistributionChangeBefore {
 	return m
 }
 
+// Ref: #/components/schemas/DistributionCorrectBody
+type DistributionCorrectBody struct {
+	// Of the correction that the destination shows.
+	CorrectionID string `json:"correction_id"`
+	// Id of the payment destination.
+	DistributionID string `json:"distribution_id"`
+}
+
+// GetCorrectionID returns the value of CorrectionID.
+func (s *DistributionCorrectBody) GetCorrectionID() string {
+	return s.CorrectionID
+}
+
+// GetDistributionID returns the value of DistributionID.
+func (s *DistributionCorrectBody) GetDistributionID() string {
+	return s.DistributionID
+}
+
+// SetCorrectionID sets the value of CorrectionID.
+func (s *DistributionCorrectBody) SetCorrectionID(val string) {
+	s.CorrectionID = val
+}
+
+// SetDistributionID sets the value of DistributionID.
+func (s *DistributionCorrectBody) SetDistributionID(val string) {
+	s.DistributionID = val
+}
+
 // Ref: #/components/schemas/DistributionCreateBody
 type DistributionCreateBody struct {
 	// An object with the members that …/distribution/fields names for the symbol and the recipient's
@@ -4352,6 +4467,8 @@ type DistributionItem struct {
 	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total
 	// 100.
 	Allocation int64 `json:"allocation"`
+	// What the bank asks to be put right; absent where it asks for nothing.
+	Correction OptCorrection `json:"correction"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Bank data is masked.
@@ -4384,6 +4501,11 @@ func (s *DistributionItem) GetAddress() string {
 // GetAllocation returns the value of Allocation.
 func (s *DistributionItem) GetAllocation() int64 {
 	return s.Allocation
+}
+
+// GetCorrection returns the value of Correction.
+func (s *DistributionItem) GetCorrection() OptCorrection {
+	return s.Correction
 }
 
 // GetCreated returns the value of Created.
@@ -4444,6 +4566,11 @@ func (s *DistributionItem) SetAddress(val string) {
 // SetAllocation sets the value of Allocation.
 func (s *DistributionItem) SetAllocation(val int64) {
 	s.Allocation = val
+}
+
+// SetCorrection sets the value of Correction.
+func (s *DistributionItem) SetCorrection(val OptCorrection) {
+	s.Correction = val
 }
 
 // SetCreated sets the value of Created.
@@ -9052,6 +9179,52 @@ func (o OptCompanyUploadBodyCategory) Get() (v CompanyUploadBodyCategory, ok boo
 
 // Or returns value if set, or given parameter if does not.
 func (o OptCompanyUploadBodyCategory) Or(d CompanyUploadBodyCategory) CompanyUploadBodyCategory {
+	if v, ok := o.Get(); ok {
+		return v
+	}
+	return d
+}
+
+// NewOptCorrection returns new OptCorrection with value set to v.
+func NewOptCorrection(v Correction) OptCorrection {
+	return OptCorrection{
+		Value: v,
+		Set:   true,
+	}
+}
+
+// OptCorrection is optional Correction.
+type OptCorrection struct {
+	Value Correction
+	Set   bool
+}
+
+// IsSet returns true if OptCorrection was set.
+func (o OptCorrection) IsSet() bool { return o.Set }
+
+// Reset unsets value.
+func (o *OptCorrection) Reset() {
+	var v Correction
+	o.Value = v
+	o.Set = false
+}
+
+// SetTo sets value to v.
+func (o *OptCorrection) SetTo(v Correction) {
+	o.Set = true
+	o.Value = v
+}
+
+// Get returns value and boolean that denotes whether value was set.
+func (o OptCorrection) Get() (v Correction, ok bool) {
+	if !o.Set {
+		return v, false
+	}
+	return o.Value, true
+}
+
+// Or returns value if set, or given parameter if does not.
+func (o OptCorrection) Or(d Correction) Correction {
 	if v, ok := o.Get(); ok {
 		return v
 	}
@@ -18828,6 +19001,47 @@ func (s *UserDetailKycStatus) UnmarshalText(data []byte) error {
 	}
 }
 
+// Ref: #/components/schemas/UserDistributionCorrectBody
+type UserDistributionCorrectBody struct {
+	// Of the correction that the destination shows.
+	CorrectionID string `json:"correction_id"`
+	// Id of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its
+	// `rec_…` id.
+	UserID string `json:"user_id"`
+}
+
+// GetCorrectionID returns the value of CorrectionID.
+func (s *UserDistributionCorrectBody) GetCorrectionID() string {
+	return s.CorrectionID
+}
+
+// GetDistributionID returns the value of DistributionID.
+func (s *UserDistributionCorrectBody) GetDistributionID() string {
+	return s.DistributionID
+}
+
+// GetUserID returns the value of UserID.
+func (s *UserDistributionCorrectBody) GetUserID() string {
+	return s.UserID
+}
+
+// SetCorrectionID sets the value of CorrectionID.
+func (s *UserDistributionCorrectBody) SetCorrectionID(val string) {
+	s.CorrectionID = val
+}
+
+// SetDistributionID sets the value of DistributionID.
+func (s *UserDistributionCorrectBody) SetDistributionID(val string) {
+	s.DistributionID = val
+}
+
+// SetUserID sets the value of UserID.
+func (s *UserDistributionCorrectBody) SetUserID(val string) {
+	s.UserID = val
+}
+
 // Ref: #/components/schemas/UserDistributionCreateBody
 type UserDistributionCreateBody struct {
 	// An object with the members that GET /api/user/distribution/fields names.
@@ -19039,6 +19253,8 @@ type UserDistributionItem struct {
 	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total
 	// 100.
 	Allocation int64 `json:"allocation"`
+	// What the bank asks to be put right; absent where it asks for nothing.
+	Correction OptCorrection `json:"correction"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Bank data is masked.
@@ -19072,6 +19288,11 @@ func (s *UserDistributionItem) GetAddress() string {
 // GetAllocation returns the value of Allocation.
 func (s *UserDistributionItem) GetAllocation() int64 {
 	return s.Allocation
+}
+
+// GetCorrection returns the value of Correction.
+func (s *UserDistributionItem) GetCorrection() OptCorrection {
+	return s.Correction
 }
 
 // GetCreated returns the value of Created.
@@ -19132,6 +19353,11 @@ func (s *UserDistributionItem) SetAddress(val string) {
 // SetAllocation sets the value of Allocation.
 func (s *UserDistributionItem) SetAllocation(val int64) {
 	s.Allocation = val
+}
+
+// SetCorrection sets the value of Correction.
+func (s *UserDistributionItem) SetCorrection(val OptCorrection) {
+	s.Correction = val
 }
 
 // SetCreated sets the value of Created.

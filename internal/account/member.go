@@ -62,6 +62,28 @@ func Members(ctx context.Context, tx *db.Tx, companyID string) ([]Member, error)
 	return selectMembers(ctx, tx, companyID)
 }
 
+// Administrators are the addresses to which news for whoever runs a company goes, each with a name: the company's own, and those of the
+// members who administer it.
+func Administrators(ctx context.Context, tx *db.Tx, company identity.Company) (map[string]string, error) {
+	members, err := selectMembers(ctx, tx, company.ID)
+	if err != nil {
+		return nil, err
+	}
+	to := map[string]string{}
+	add := func(address, name string) {
+		if mail.Valid(address) {
+			to[address] = name
+		}
+	}
+	add(company.Email, company.Name)
+	for _, m := range members {
+		if identity.Administers(m.Role) {
+			add(m.Email, m.Name)
+		}
+	}
+	return to, nil
+}
+
 // Invitation lets somebody become a member, by a link in a mail.
 type Invitation struct {
 	CompanyID, ID, Email, Role string

@@ -10,6 +10,8 @@ var handlerCodes = map[string]string{
 	"cancel-payroll":                      "invalid_state not_found retry_later",
 	"cancel-withdrawal":                   "invalid_state not_found retry_later",
 	"change-merchant-settings":            "company_frozen invalid_parameter not_found retry_later",
+	"correct-recipient-distribution":      "company_frozen invalid_parameter invalid_state not_found",
+	"correct-user-distribution":           "company_frozen invalid_parameter invalid_state missing_field not_found",
 	"create-claim":                        "amount_not_positive amount_precision amount_too_large amount_too_small company_frozen currency_not_supported invalid_parameter invalid_type missing_field not_found payer_deleted rate_limited rate_unavailable redirect_uri_invalid retry_later",
 	"create-payroll":                      "amount_not_positive amount_precision amount_too_large amount_too_small company_frozen country_not_supported currency_not_supported external_id_conflict insufficient_balance invalid_parameter invalid_state invalid_type kyc_required missing_field no_distribution not_found rate_unavailable recipient_inactive retry_later",
 	"create-recipient":                    "company_frozen external_id_conflict invalid_parameter missing_field not_found",

@@ -68,6 +68,27 @@ type (
 		Allocation     int            `json:"allocation"`
 		Payable        bool           `json:"payable"`
 		Created        Time           `json:"created"`
+		Correction     *correction    `json:"correction,omitempty" doc:"What the bank asks to be put right; absent where it asks for nothing."`
+	}
+
+	correction struct {
+		CorrectionID string         `json:"correction_id"`
+		Code         string         `json:"code" doc:"Of Nacha: C01 to C07."`
+		Reason       string         `json:"reason" doc:"What the code says, in short."`
+		Members      []string       `json:"members" doc:"The members of distribution_data that the bank wants changed."`
+		Data         jsontext.Value `json:"distribution_data" doc:"All of it as the bank wants it, with bank data masked."`
+		Asked        Time           `json:"asked"`
+	}
+
+	distributionCorrectInput struct {
+		CompanyID   string `path:"company_id"`
+		RecipientID string `path:"recipient_id"`
+		Body        distributionCorrectBody
+	}
+
+	distributionCorrectBody struct {
+		DistributionID string `json:"distribution_id" minLength:"1" maxLength:"64"`
+		CorrectionID   string `json:"correction_id" minLength:"1" maxLength:"64" doc:"Of the correction that the destination shows."`
 	}
 
 	distributionGet struct {
@@ -191,6 +212,14 @@ func updateDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributio
 	return new(c.showDistribution(d)), nil
 }
 
+func correctDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionCorrectInput) (*distributionItem, error) {
+	d, err := distribution.Correct(ctx, tx, c.by, in.RecipientID, in.Body.DistributionID, in.Body.CorrectionID)
+	if err != nil {
+		return nil, err
+	}
+	return new(c.showDistribution(d)), nil
+}
+
 func getDistributionFields(ctx context.Context, tx *db.Tx, c *call, in *distributionFields) (*requiredFields, error) {
 	return in.requiredOf(ctx, tx, c, in.RecipientID)
 }
@@ -248,5 +277,13 @@ func (c *call) showDistribution(d distribution.Distribution) distributionItem {
 	return distributionItem{
 		DistributionID: d.ID, RecipientID: d.OwnerID, Type: d.Kind, Symbol: string(d.Symbol), Network: d.Network, Address: d.Address,
 		Tag: d.Tag, TransferMemo: d.Memo, Data: data, Allocation: d.Allocation, Payable: c.setup().Payable(d.Symbol, d.Network), Created: Time(d.Created),
+		Correction: showCorrection(d.Correction),
 	}
+}
+
+func showCorrection(c *distribution.Correction) *correction {
+	if c == nil {
+		return nil
+	}
+	return &correction{c.ID, c.Code, c.Reason, c.Members, jsontext.Value(c.Data), Time(c.Asked)}
 }

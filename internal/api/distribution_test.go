@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -19,6 +21,29 @@ func (b *bench) recipientIn(country string) (id, destinations string) {
 		`{"first_name":"Ada","last_name":"Lovelace","email":"ada@example.com","country":"`+country+`"}`)
 	id = made["recipient_id"].(string)
 	return id, "/api/company/" + b.company + "/recipients/" + id + "/distribution"
+}
+
+// correction has a bank ask for another value of a member of the data of an owner's first destination, after a payment that went there
+// as it is now.
+func (b *bench) correction(owner, member, value string) (id string) {
+	b.t.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		all, err := distribution.ForOwners(ctx, tx, []string{owner})
+		if err != nil {
+			return err
+		}
+		err = distribution.AskCorrection(ctx, tx, distribution.Setup{Sealer: b.server.Sealer}, distribution.Asked{
+			CompanyID: b.company, Was: all[owner][0], Code: "C01", Reason: "account number", Members: map[string]string{member: value},
+		})
+		if err != nil {
+			return err
+		}
+		if all, err = distribution.ForOwners(ctx, tx, []string{owner}); err == nil {
+			id = all[owner][0].Correction.ID
+		}
+		return err
+	})
+	return id
 }
 
 // A recipient's destination is read, replaced and explained by the rules of a user's: the history, the mail, the event, and the
@@ -44,6 +69,18 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 		if item["recipient_id"] != id || item["allocation"] != 100.0 || item["payable"] != true || !strings.Contains(text, `"account_number":"••••6789"`) || strings.Contains(text, "000123456789") {
 			t.Errorf("%s", text)
 		}
+		asked := b.correction(id, "account_number", "1918171614")
+		if item, text = ask[members](b, "GET", detail+dst, ""); item["correction"].(members)["correction_id"] != asked || strings.Contains(text, "1918171614") {
+			t.Errorf("%s", text)
+		}
+		again := b.correction(id, "routing_number", "021000021") // on top of what is asked for already
+		b.wants(409, "invalid_state", "POST", at+"/correction", `{"distribution_id":"`+dst+`","correction_id":"`+asked+`"}`)
+		b.wants(404, "not_found", "POST", at+"/correction", `{"distribution_id":"dst_none","correction_id":"`+again+`"}`)
+		item, text = ask[members](b, "POST", at+"/correction", `{"distribution_id":"`+dst+`","correction_id":"`+again+`"}`)
+		if item["correction"] != nil || !strings.Contains(text, `"account_number":"••••1614"`) || !strings.Contains(text, `"routing_number":"021000021"`) {
+			t.Errorf("%s", text)
+		}
+		b.wants(409, "invalid_state", "POST", at+"/correction", `{"distribution_id":"`+dst+`","correction_id":"`+again+`"}`)
 		if _, err := b.exec("UPDATE distribution_owners SET moved_at = 0 WHERE owner_id = $1", id); err != nil {
 			t.Fatal(err)
 		}
@@ -61,14 +98,14 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 		history, text := ask[members](b, "GET", at+"/history", "")
-		if rows := history["data"].([]any); len(rows) != 2 || rows[0].(members)["action"] != "replaced" || !strings.Contains(text, "••••6789") {
+		if rows := history["data"].([]any); len(rows) != 3 || rows[0].(members)["action"] != "replaced" || !strings.Contains(text, "••••6789") {
 			t.Errorf("%s", text)
 		}
 		var events, mails, moved int64
 		b.query("SELECT COUNT(*) FROM events WHERE object_id = '"+id+"' AND name = 'distribution.changed'", &events)
 		b.query("SELECT COUNT(*) FROM mails WHERE template = 'destination_changed'", &mails)
 		b.query("SELECT moved_at FROM distribution_owners WHERE owner_id = '"+id+"'", &moved)
-		if events != 2 || mails != 2 || moved == 0 {
+		if events != 3 || mails != 3 || moved == 0 {
 			t.Errorf("%d events, %d mails, moved at %d", events, mails, moved)
 		}
 

@@ -92,6 +92,17 @@ type (
 		Allocation     int            `json:"allocation"`
 		Payable        bool           `json:"payable"`
 		Created        Time           `json:"created"`
+		Correction     *correction    `json:"correction,omitempty" doc:"What the bank asks to be put right; absent where it asks for nothing."`
+	}
+
+	userDistributionCorrectInput struct {
+		Body userDistributionCorrectBody
+	}
+
+	userDistributionCorrectBody struct {
+		UserID         string `json:"user_id" minLength:"1" maxLength:"64"`
+		DistributionID string `json:"distribution_id" minLength:"1" maxLength:"64"`
+		CorrectionID   string `json:"correction_id" minLength:"1" maxLength:"64" doc:"Of the correction that the destination shows."`
 	}
 
 	userDistributionFields struct {
@@ -183,6 +194,18 @@ func updateUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDis
 	d, err := distribution.Update(ctx, tx, c.setup(), c.by, distribution.UpdateParams{
 		OwnerID: owner, ID: in.Body.DistributionID, Symbol: in.Body.Symbol, Kind: in.Body.Type, Data: json.RawMessage(in.Body.Data),
 	})
+	if err != nil {
+		return nil, err
+	}
+	return new(c.showUserDistribution(d)), nil
+}
+
+func correctUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDistributionCorrectInput) (*userDistributionItem, error) {
+	owner, err := c.owner(ctx, tx, in.Body.UserID)
+	if err != nil {
+		return nil, err
+	}
+	d, err := distribution.Correct(ctx, tx, c.by, owner, in.Body.DistributionID, in.Body.CorrectionID)
 	if err != nil {
 		return nil, err
 	}
@@ -310,6 +333,6 @@ func (c *call) showUserDistribution(d distribution.Distribution) userDistributio
 	return userDistributionItem{
 		DistributionID: d.ID, UserID: d.OwnerID, Address: d.Address, Symbol: string(d.Symbol), Tag: d.Tag, TransferMemo: d.Memo,
 		Type: d.Kind, Network: d.Network, Data: data, Allocation: d.Allocation,
-		Payable: c.setup().Payable(d.Symbol, d.Network), Created: Time(d.Created),
+		Payable: c.setup().Payable(d.Symbol, d.Network), Created: Time(d.Created), Correction: showCorrection(d.Correction),
 	}
 }

@@ -134,6 +134,17 @@ func TestUserDistributions(t *testing.T) {
 			t.Errorf("%v: %d events, %d mails", err, events, mails)
 		}
 
+		// What the bank asks for is shown, and taken by who may change the destination.
+		asked := b.correction(user, "account_number", "000123456788")
+		if _, text := ask[members](b, "GET", at+"/list?user_id="+user, ""); !strings.Contains(text, `"correction_id":"`+asked+`"`) {
+			t.Errorf("%s", text)
+		}
+		b.wants(409, "invalid_state", "POST", at+"/correction", `{"user_id":"`+user+`","distribution_id":"`+two+`","correction_id":"`+asked+`"}`)
+		right, text := ask[members](b, "POST", at+"/correction", `{"user_id":"`+user+`","distribution_id":"`+one+`","correction_id":"`+asked+`"}`)
+		if right["correction"] != nil || right["allocation"] != 40.0 || !strings.Contains(text, `"account_number":"••••6788"`) {
+			t.Errorf("%s", text)
+		}
+
 		// Others see nothing and change nothing: another company, another user, and the company of an invited worker.
 		stranger := newBench(t, d, nil)
 		stranger.server = b.server

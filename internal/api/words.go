@@ -331,6 +331,7 @@ var words = map[string]word{
 	"allocation":        {"Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.", `100`},
 	"allocations":       {"The new shares, 1 to 3, totalling 100. A destination that is not named gets 0.", ``},
 	"payable":           {"Whether this service pays such a destination out. Where it is false, a destination is checked and kept all the same, and a payroll that names a payee while one has an allocation is refused with `currency_not_supported`.", `true`},
+	"correction_id":     {"Id of the correction that the bank asks for.", `"cor_06gf58g6w1zrmrgar2qn4p0wcw"`},
 	"required_fields":   {"The members that `distribution_data` needs, in the order in which a form shows them.", `[]`},
 
 	// Errors.

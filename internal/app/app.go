@@ -395,6 +395,7 @@ func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool,
 	}
 	table[payout.JobBank] = job.Entry{Tx: banker.Cut}
 	table[bankfile.JobSend] = job.Entry{Net: banker.Send}
+	table[bankfile.JobChange] = job.Entry{Tx: banker.Changed(s.correction(distribution.Setup{Sealer: s.sealer}))}
 	if s.playedBank != nil {
 		table[jobBankReturn] = job.Entry{Net: s.returnByBank(banker)}
 		table[jobBankTransfer] = job.Entry{Net: s.transferByBank(banker)}

@@ -17,8 +17,10 @@ import (
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bankfile"
 	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/rail/bank/nacha"
 	"github.com/stipend/stipend/internal/transfer"
 )
 
@@ -129,6 +131,29 @@ func (s *Service) banker() (*bankfile.Engine, error) {
 		}
 	}
 	return bankfile.New(c), nil
+}
+
+// correction handles bankfile.JobChange: whose destination it is hears of what the bank wants put right.
+func (s *Service) correction(setup distribution.Setup) func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error {
+	return func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error {
+		a := distribution.Asked{
+			CompanyID: o.CompanyID, Code: code, Reason: nacha.Says(code), Members: map[string]string{}, PayrollID: o.PayrollID, PaymentID: o.PaymentID, OutputID: o.ID,
+		}
+		for name, value := range map[string]string{"routing_number": c.Routing, "account_number": c.Account, "account_type": c.Type, "account_holder_name": c.Name} {
+			if value != "" {
+				a.Members[name] = value
+			}
+		}
+		if err := json.Unmarshal(o.Destination, &a.Was); err != nil {
+			return err
+		}
+		err := distribution.AskCorrection(ctx, tx, setup, a)
+		if _, refused := fault.As(err); refused && !fault.Passing(err) {
+			s.log.ErrorContext(ctx, "a bank wants a destination put right as none can be", "company_id", o.CompanyID, "output_id", o.ID, "code", code, "error", err)
+			return nil
+		}
+		return err
+	}
 }
 
 // sandboxBank is the folder between the sandbox and its bank: beside an embedded database, else one of this process.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/rail/bank"
@@ -143,6 +144,7 @@ func TestPayoutsToBanks(t *testing.T) {
 		if n := d.count("SELECT COUNT(*) FROM bank_changes WHERE code = 'C01'"); n != 1 {
 			t.Errorf("%d changes asked for", n)
 		}
+		d.corrected(o, payees[5].id)
 		// One event for each return, with the bank's reason.
 		for i, p := range payees {
 			told := 0
@@ -222,4 +224,66 @@ func TestPayoutsToBanks(t *testing.T) {
 		d.checkBooks()
 		checkEvents(t, d.s)
 	})
+}
+
+// corrected has a correction that a bank asked for, of the number of a payee's account, shown, told once, and taken by an
+// administrator at a page; what is paid from then on goes to the other number.
+func (d *door) corrected(o *office, payee string) {
+	d.Helper()
+	at := "/api/company/" + d.seed.CompanyID + "/recipients/" + payee + "/distribution"
+	shown := func() (destination object) {
+		return d.ok("GET", at, "").read(d.T)["distributions"].([]any)[0].(object)
+	}
+	eventually(d.T, 30*time.Second, "the correction is asked for", func() bool { return shown()["correction"] != nil })
+	was := shown()
+	asked := was["correction"].(object)
+	if data := asked["distribution_data"].(object); asked["code"] != "C01" || asked["reason"] != "account number" || data["account_number"] != "••••1614" ||
+		data["routing_number"] != was["distribution_data"].(object)["routing_number"] || fmt.Sprint(asked["members"]) != "[account_number]" {
+		d.Errorf("the bank asks for %v", asked)
+	}
+	if n := d.count("SELECT COUNT(*) FROM events WHERE company_id = $1 AND object_id = $2 AND name = 'distribution.correction_asked'", d.seed.CompanyID, payee); n != 1 {
+		d.Errorf("%d events ask for the correction", n)
+	}
+	if n := d.count("SELECT COUNT(DISTINCT address) FROM mails WHERE template = 'correction_asked'"); n < 2 {
+		d.Errorf("%d people were written to, want the payee and whoever runs the company", n)
+	}
+	if data := was["distribution_data"].(object); data["account_number"] != "••••1001" {
+		d.Errorf("the destination was changed by nobody: %v", data)
+	}
+	page := "/recipients/" + payee
+	take := page + "/destinations/" + was["distribution_id"].(string) + "/correct"
+	o.says(o.Get("/overview"), "asks for a correction of USD ••••1001")
+	o.role("viewer")
+	o.silent(o.says(o.Get(page), "The bank asks for a correction of USD ••••1001", "C01", "••••1614"), take)
+	o.role("owner")
+	o.silent(o.Get(page), "1918171614")
+	if got := o.Submit(o.Get(page), take, "correction_id", "cor_other"); got.Status != 409 {
+		d.Errorf("another correction: %d", got.Status)
+	}
+	form := o.Get(page)
+	if got := o.Submit(form, take); got.Location() != page {
+		d.Fatalf("%d\n%s", got.Status, got.Text)
+	}
+	if got := o.Submit(form, take); got.Status != 409 {
+		d.Errorf("the same once more: %d", got.Status)
+	}
+	o.silent(o.says(o.Get(page), "USD ••••1614", "replaced"), "asks for a correction")
+	o.silent(o.Get("/overview"), "asks for a correction")
+	if is := shown(); is["correction"] != nil || is["distribution_data"].(object)["account_number"] != "••••1614" {
+		d.Errorf("the destination is %v", is)
+	}
+	next := d.create(`{"currency":"USD","to_pay":[{"user_id":"` + payee + `","amount_fiat":10.00}]}`)
+	d.deposit(next.PayrollID, "exact", "")
+	d.fulfilled(next.PayrollID)
+	var destination string
+	d.inBooks(func(ctx context.Context, tx *db.Tx) error {
+		return tx.QueryRow(ctx, "SELECT destination FROM outputs WHERE payroll_id = $1", next.PayrollID).Scan(&destination)
+	})
+	var to distribution.Distribution
+	if err := json.Unmarshal([]byte(destination), &to); err != nil {
+		d.Fatal(err)
+	}
+	if data, err := distribution.Reveal(d.s.sealer, to); err != nil || !strings.Contains(string(data), `"account_number":"1918171614"`) {
+		d.Errorf("the next payment went to %s, %v", to.Data, err)
+	}
 }

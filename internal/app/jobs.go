@@ -53,6 +53,7 @@ import (
 //	payout: sent, but unconfirmed    payout.nudge        payout: look again, raise the fee
 //	chain: our transaction changed   chain.tx            payout: confirm
 //	chain: others spent our coin     chain.stranger      payout: stop everything
+//	bankfile: a bank wants a change  payout.bank_change  distribution: keep the correction, and tell of it
 //	payout: an output's state moved  payout.changed      payroll: settle; claim: refunds; withdrawal; operator
 //	kyc: a case is complete          kyc.submit          kyc: give it to the provider
 //	kyc: a case may have moved       kyc.check           kyc: ask the provider

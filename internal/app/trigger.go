@@ -53,6 +53,7 @@ var triggers = map[string]trigger{
 		_, err := c.makePayee(ctx)
 		return err
 	}},
+	"distribution.correction_asked": {"pays a payroll to a bank account of which the bank wants another number", askCorrection},
 	"user.create_user": {"creates a user", func(ctx context.Context, c *demoClient) error {
 		_, err := c.makeUser(ctx)
 		return err
@@ -102,7 +103,7 @@ func (cmd TriggerCmd) Run(ctx context.Context, std Streams) error {
 	t, known := triggers[cmd.Event]
 	if cmd.List || !known {
 		for _, name := range slices.Sorted(maps.Keys(triggers)) {
-			fmt.Fprintf(std.Out, "%-27s %s\n", name, triggers[name].how)
+			fmt.Fprintf(std.Out, "%-29s %s\n", name, triggers[name].how)
 		}
 		if cmd.List || cmd.Event == "" {
 			return nil
@@ -152,6 +153,10 @@ func (c *demoClient) company(ctx context.Context) (string, error) {
 }
 
 func (c *demoClient) makeRecipient(ctx context.Context) (path string, err error) {
+	return c.makeRecipientIn(ctx, "GB")
+}
+
+func (c *demoClient) makeRecipientIn(ctx context.Context, country string) (path string, err error) {
 	company, err := c.company(ctx)
 	if err != nil {
 		return "", err
@@ -160,7 +165,7 @@ func (c *demoClient) makeRecipient(ctx context.Context) (path string, err error)
 		ID string `json:"recipient_id"`
 	}
 	err = c.post(ctx, "/api/company/"+company+"/recipients/create", map[string]string{
-		"first_name": "Ada", "last_name": "Example", "country": "GB", "external_id": "trigger-" + uuid.NewString(),
+		"first_name": "Ada", "last_name": "Example", "country": country, "external_id": "trigger-" + uuid.NewString(),
 	}, &made)
 	return "/api/company/" + company + "/recipients/" + made.ID, err
 }
@@ -280,40 +285,6 @@ func delayPayout(ctx context.Context, c *demoClient) (err error) {
 	}
 	_, err = c.awaitNext(ctx, after, "payout.delayed")
 	return err
-}
-
-// returnPayout has a payee paid by a bank, and the bank send it back.
-func returnPayout(ctx context.Context, c *demoClient) error {
-	path, err := c.makeRecipient(ctx)
-	if err != nil {
-		return err
-	}
-	if err := c.post(ctx, path+"/distribution", map[string]any{"symbol": "GBP", "distribution_data": map[string]string{
-		"account_holder_name": "Ada Example", "account_holder_type": "individual", "sort_code": "200000", "account_number": "55779911",
-	}}, nil); err != nil {
-		return err
-	}
-	return payTo(path[strings.LastIndexByte(path, '/')+1:], pay("exact"), func(ctx context.Context, c *demoClient, p made) error {
-		for {
-			var detail struct {
-				Payments []struct {
-					ID     string `json:"subpayroll_id"`
-					Status string `json:"status"`
-				} `json:"payments"`
-			}
-			if err := c.get(ctx, "/api/company/payrolls/"+p.PayrollID, &detail); err != nil {
-				return err
-			}
-			if len(detail.Payments) == 1 && detail.Payments[0].Status == "fulfilled" {
-				return c.post(ctx, "/api/sandbox/bank-return", map[string]string{"subpayroll_id": detail.Payments[0].ID, "reason": "AC04"}, nil)
-			}
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-time.After(100 * time.Millisecond):
-			}
-		}
-	})(ctx, c)
 }
 
 // payWallet pays a little to the address of the company's wallet in bitcoin.
@@ -556,20 +527,6 @@ func transferIn(ctx context.Context, c *demoClient) error {
 	return c.post(ctx, "/api/sandbox/bank-deposit", map[string]any{
 		"funding_account_id": account, "amount": json.Number("100.00"), "currency": "EUR", "reference": "trigger-" + uuid.NewString(),
 	}, nil)
-}
-
-func takeTransferBack(ctx context.Context, c *demoClient) error {
-	payee, err := c.makePayee(ctx)
-	if err != nil {
-		return err
-	}
-	var p made
-	if err := c.post(ctx, "/api/company/payroll/create", map[string]any{
-		"currency": "EUR", "funding_method": "bank", "to_pay": []map[string]any{{"user_id": payee, "amount_fiat": json.Number("100.00")}},
-	}, &p); err != nil {
-		return err
-	}
-	return pay("reorged")(ctx, c, p)
 }
 
 // onePixel is a PNG, as small as one can be; a sandbox takes it for a document.

@@ -78,6 +78,7 @@ type Distribution struct {
 	Sealed     string          `json:"sealed,omitempty"`
 	Allocation int             `json:"allocation"`
 	Created    time.Time       `json:"created"`
+	Correction *Correction     `json:"-"` // that a bank asks for, nil for none; a snapshot has none
 }
 
 // Payable says whether this service pays an asset out on a network, or with "" on any: currencies of banks, Bitcoin, and what the

@@ -67,7 +67,7 @@ func setAllocation(ctx context.Context, tx *db.Tx, d Distribution, percent int) 
 // replace expects the destination as it was read after queueUp.
 func replace(ctx context.Context, tx *db.Tx, d Distribution) error {
 	n, err := tx.Exec(ctx, `UPDATE distributions SET kind = $3, symbol = $4, rail = $5, scheme = $6, country = $7, network = $8,
-			address = $9, tag = $10, transfer_memo = $11, sealed = $12, masked = $13, updated_at = $14
+			address = $9, tag = $10, transfer_memo = $11, sealed = $12, masked = $13, updated_at = $14, correction = '', correction_for = ''
 		WHERE owner_id = $1 AND distribution_id = $2 AND allocation = $15`,
 		d.OwnerID, d.ID, d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Country, d.Network,
 		d.Address, d.Tag, d.Memo, d.Sealed, string(d.Data), db.Micros(tx.Now()), int64(d.Allocation))
@@ -75,6 +75,27 @@ func replace(ctx context.Context, tx *db.Tx, d Distribution) error {
 		return errors.New("distribution: a destination changed while its owner was held")
 	}
 	return err
+}
+
+// setCorrection expects the destination as it was read after queueUp.
+func setCorrection(ctx context.Context, tx *db.Tx, d Distribution, c Correction, companyID string) error {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	n, err := tx.Exec(ctx, `UPDATE distributions SET correction = $3, correction_for = $4, updated_at = $5
+		WHERE owner_id = $1 AND distribution_id = $2 AND sealed = $6`, d.OwnerID, d.ID, string(text), companyID, db.Micros(tx.Now()), d.Sealed)
+	if err == nil && n != 1 {
+		return errors.New("distribution: a destination changed while its owner was held")
+	}
+	return err
+}
+
+// asked are the recipients without a login of which banks ask for corrections after payments of a company.
+func asked(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT DISTINCT owner_id FROM distributions WHERE correction_for = $1 AND correction_for <> '' AND owner_id LIKE 'rec%'
+		ORDER BY owner_id LIMIT $2`, companyID, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
 // remove is the guard of a delete: the allocation is 0 in the statement that deletes.
@@ -151,14 +172,17 @@ func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Di
 	owners = slices.Compact(slices.Sorted(slices.Values(owners)))
 	for in, args := range tx.In(owners, 1) {
 		rows, err := tx.Query(ctx, `SELECT owner_id, distribution_id, kind, symbol, rail, scheme, country, network,
-				address, tag, transfer_memo, sealed, masked, allocation, created_at
+				address, tag, transfer_memo, sealed, masked, allocation, created_at, correction
 			FROM distributions WHERE owner_id IN `+in+` ORDER BY owner_id, created_at, distribution_id`, args...)
 		all, err := db.Collect(rows, err, func(r *db.Rows) (d Distribution, err error) {
-			var symbol, masked string
+			var symbol, masked, correction string
 			var created int64
 			err = r.Scan(&d.OwnerID, &d.ID, &d.Kind, &symbol, &d.Rail, &d.Scheme, &d.Country, &d.Network,
-				&d.Address, &d.Tag, &d.Memo, &d.Sealed, &masked, &d.Allocation, &created)
+				&d.Address, &d.Tag, &d.Memo, &d.Sealed, &masked, &d.Allocation, &created, &correction)
 			d.Symbol, d.Data, d.Created = money.Asset(symbol), json.RawMessage(masked), db.Time(created)
+			if err == nil && correction != "" {
+				err = json.Unmarshal([]byte(correction), &d.Correction)
+			}
 			return d, err
 		})
 		if err != nil {

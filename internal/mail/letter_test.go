@@ -23,6 +23,10 @@ var samples = map[string][]any{
 		DestinationChangedData{"Ada", Replaced, "BTC: bc1q9h…k3d2", at},
 		DestinationChangedData{"Ada", Reallocated, "", at},
 	},
+	CorrectionAsked: {
+		CorrectionAskedData{"Ada", "", "USD: ••••6789", []string{"account_number", "routing_number"}},
+		CorrectionAskedData{"Grace", "Ada", "USD: ••••6789", []string{"account_holder_name", "account_type"}},
+	},
 	AppConnected:    {AppConnectedData{"Ada", "Ledger", "Acme", []string{"read payrolls"}, at}, AppConnectedData{App: "Ledger", At: at}},
 	WebhookDisabled: {WebhookDisabledData{"Acme", "https://hooks.example.com/in", at}},
 	SignUp:          {SignUpData{"tok", at}},

@@ -40,6 +40,7 @@ const (
 	PaymentSent        = "payment_sent"        // PaymentSentData
 	PaymentReturned    = "payment_returned"    // PaymentReturnedData
 	DestinationChanged = "destination_changed" // DestinationChangedData
+	CorrectionAsked    = "correction_asked"    // CorrectionAskedData
 	AppConnected       = "app_connected"       // AppConnectedData
 	WebhookDisabled    = "webhook_disabled"    // WebhookDisabledData
 	KYCResult          = "kyc_result"          // KYCResultData
@@ -87,6 +88,14 @@ type (
 		Change      string // Added, Replaced, Removed or Reallocated
 		Destination string // masked; "" for several
 		At          time.Time
+	}
+
+	// CorrectionAskedData tells a payee, and who runs the company that pays them, that a bank wants a destination put right.
+	CorrectionAskedData struct {
+		Name        string
+		Payee       string // whose destination it is, where that is not the reader
+		Destination string // masked
+		Members     []string
 	}
 
 	// AppConnectedData tells a person that an app may act for them from now on.
@@ -184,6 +193,7 @@ var dataOf = map[string]reflect.Type{
 	PaymentSent:        reflect.TypeFor[PaymentSentData](),
 	PaymentReturned:    reflect.TypeFor[PaymentReturnedData](),
 	DestinationChanged: reflect.TypeFor[DestinationChangedData](),
+	CorrectionAsked:    reflect.TypeFor[CorrectionAskedData](),
 	AppConnected:       reflect.TypeFor[AppConnectedData](),
 	WebhookDisabled:    reflect.TypeFor[WebhookDisabledData](),
 	KYCResult:          reflect.TypeFor[KYCResultData](),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -281,6 +282,44 @@ func replaceDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	}
 	_, err = distribution.Update(ctx, tx, c.setup(), c.session.Principal(), distribution.UpdateParams{OwnerID: id, ID: c.r.PathValue("distribution"), Data: data})
 	return view{redirect: recipientPath(id)}, atDestination(err)
+}
+
+// correctionShown is what a bank asks to be put right in a destination.
+type correctionShown struct {
+	Path, ID, What, Before string
+	Rows                   []fact // as the bank wants it
+	Since                  string
+}
+
+// corrections are what banks ask of some destinations, as far as they ask.
+func (c *call) corrections(owner string, all []distribution.Distribution) (some []correctionShown) {
+	for _, d := range all {
+		if d.Correction == nil {
+			continue
+		}
+		var data map[string]any
+		if json.Unmarshal(d.Correction.Data, &data) != nil {
+			continue
+		}
+		w := correctionShown{Path: recipientPath(owner) + "/destinations/" + d.ID + "/correct", ID: d.Correction.ID, Before: destinationName(d),
+			What: d.Correction.Code, Since: c.instant(d.Correction.Asked)}
+		for _, name := range d.Correction.Members {
+			value, _ := data[name].(string)
+			w.Rows = append(w.Rows, fact{c.word("bank", name), value})
+		}
+		some = append(some, w)
+	}
+	return some
+}
+
+// correctDestination puts a destination right as its bank asks.
+func correctDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	id := c.r.PathValue("id")
+	_, err := distribution.Correct(ctx, tx, c.session.Principal(), id, c.r.PathValue("distribution"), c.form.Get("correction_id"))
+	if errors.Is(err, distribution.ErrCorrection) {
+		err = distribution.ErrCorrection.At("body", "")
+	}
+	return view{redirect: recipientPath(id)}, err
 }
 
 // setAllocations shares a payee's payments out over their destinations.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -80,6 +81,13 @@ func (c *call) attention(ctx context.Context, tx *db.Tx) (all []cell, err error)
 		if total > int64(len(some)) {
 			all = append(all, c.link(c.text("attention.more."+string(state), c.count(total-int64(len(some)))), "/payrolls?status="+string(state)))
 		}
+	}
+	wanted, err := distribution.Corrections(ctx, tx, by.CompanyID, attentionShown)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range wanted {
+		all = append(all, c.link(c.text("attention.correction", destinationName(d)), recipientPath(d.OwnerID)))
 	}
 	hooks, err := delivery.List(ctx, tx, by)
 	if err != nil {

@@ -136,6 +136,7 @@ type recipientPage struct {
 	Allocations                                           []field
 	Total                                                 said // what is wrong with the allocations together
 	Removable, Replaceable                                []option
+	Corrections                                           []correctionShown
 	History                                               table
 	Stopped                                               bool
 }
@@ -163,7 +164,7 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	p.Destinations = c.destinationTable(all)
+	p.Destinations, p.Corrections = c.destinationTable(all), c.corrections(r.ID, all)
 	c.labels = map[string]string{}
 	for _, d := range all {
 		c.labels["a."+d.ID] = c.text("destination.share", destinationName(d))

@@ -93,6 +93,7 @@ var routes = []route{
 	{method: "GET", path: "/recipients/{id}/destinations/{distribution}/replace", kind: read, access: manager, factor: freshFactor, personal: true, handler: showReplace},
 	{method: "POST", path: "/recipients/{id}/destinations/{distribution}/replace/check", kind: look, access: manager, factor: freshFactor, personal: true, handler: checkReplace, again: showReplace},
 	{method: "POST", path: "/recipients/{id}/destinations/{distribution}/replace", kind: write, access: manager, factor: freshFactor, personal: true, handler: replaceDestination, again: showReplace},
+	{method: "POST", path: "/recipients/{id}/destinations/{distribution}/correct", kind: write, access: manager, factor: freshFactor, personal: true, handler: correctDestination, again: showRecipient},
 	{method: "POST", path: "/recipients/{id}/allocations", kind: write, access: manager, factor: freshFactor, personal: true, handler: setAllocations, again: showRecipient},
 	{method: "GET", path: "/invitations", kind: read, access: member, personal: true, handler: listInvitations},
 	{method: "POST", path: "/invitations", kind: write, access: manager, factor: provenFactor, personal: true, handler: invite, again: listInvitations},

@@ -36,7 +36,7 @@ const Test = "webhook.test"
 var Names = []string{
 	"claim.created", "claim.quote_expired", "claim.quote_refreshed", "claim.status_update",
 	"company.kyb_status_update",
-	"distribution.changed",
+	"distribution.changed", "distribution.correction_asked",
 	"invitation.accepted", "invitation.expired", "invitation.revoked", "invitation.sent",
 	"invoice.created", "invoice.status_update",
 	"merchant.settings_update",

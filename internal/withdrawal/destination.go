@@ -128,20 +128,11 @@ func (d Destination) tell(ctx context.Context, tx *db.Tx, company identity.Compa
 	if err := distribution.TellCompany(ctx, tx, company.ID, change, d.To); err != nil {
 		return err
 	}
-	to := map[string]string{company.Email: company.Name}
-	members, err := account.Members(ctx, tx, company.ID)
+	to, err := account.Administrators(ctx, tx, company)
 	if err != nil {
 		return err
 	}
-	for _, m := range members {
-		if identity.Administers(m.Role) {
-			to[m.Email] = m.Name
-		}
-	}
 	for address, name := range to {
-		if !mail.Valid(address) {
-			continue
-		}
 		if err := mail.Enqueue(ctx, tx, mail.Message{
 			CompanyID: company.ID, To: address, Template: mail.DestinationChanged, Language: mail.LanguageOf(company.Country),
 			Key:  d.ID + "/" + change + "/" + identity.EmailKey(address),

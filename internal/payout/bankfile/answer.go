@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
@@ -173,6 +173,9 @@ func (s *said) returns(body []byte) {
 		case a.Debit || about.Part > 0:
 			s.problem("%s (%s): the debit of our own account came back, %s", a.Code, nacha.Says(a.Code), a.ID)
 		case a.Change():
+			if _, err := a.Correction(); err != nil {
+				s.problem("%s: %v", a.ID, err)
+			}
 			s.facts = append(s.facts, fact{about: about, word: changed, code: a.Code, info: a.Corrected})
 		default:
 			s.facts = append(s.facts, fact{about: about, word: returned, code: a.Code, info: a.Info, amount: money.New(money.USD, a.Cents)})
@@ -535,8 +538,12 @@ func (e *Engine) write(ctx context.Context, tx *db.Tx, b *booking) error {
 		if err != nil {
 			return err
 		}
-		if err := noteChange(ctx, tx, b.f, c.about.Position, c.code, sealed); err != nil {
+		isNew, err := noteChange(ctx, tx, b.f, c.about.Position, c.code, sealed)
+		if err != nil {
 			return err
+		}
+		if isNew {
+			job.Enqueue(tx, job.New{CompanyID: b.f.CompanyID, Kind: JobChange, Payload: changeJob{b.f.ID, c.about.Position, c.code}})
 		}
 	}
 	if len(b.moved) == 0 {
@@ -614,14 +621,4 @@ func (e *Engine) tell(tx *db.Tx, o payout.Output, f fact) error {
 		"payout_id": o.ID, "payroll_id": o.PayrollID, "subpayroll_id": o.PaymentID, "distribution_id": o.DistributionID,
 		"amount": o.Amount, "currency": o.Amount.Asset(), "reason": f.code, "reason_text": meaning, "bank_text": f.info, "returned": tx.Now(),
 	}})
-}
-
-func changeAt(f File, position int, code string) identity.Place {
-	return identity.Place{Table: "bank_changes", Column: "sealed", Row: f.CompanyID + "/" + f.ID + "/" + strconv.Itoa(position) + "/" + code}
-}
-
-// Wanted is what a bank says that something should be.
-func (c Change) Wanted(s *identity.Sealer) (string, error) {
-	b, err := s.Open(changeAt(c.file, int(c.Position), c.Code), c.sealed)
-	return string(b), err
 }

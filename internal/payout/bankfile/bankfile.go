@@ -46,7 +46,8 @@ import (
 
 // Job kinds of this package.
 const (
-	JobSend = "payout.bank_send" // payload {file_id}: hand this file over
+	JobSend   = "payout.bank_send"   // payload {file_id}: hand this file over
+	JobChange = "payout.bank_change" // payload {file_id, position, code}: whose destination the bank wants put right
 )
 
 // Sources of the journals; the ids of the first are those of files.

@@ -404,18 +404,23 @@ type Change struct {
 	sealed   string
 }
 
-func noteChange(ctx context.Context, tx *db.Tx, f File, position int, code, sealed string) error {
-	_, err := tx.Exec(ctx, `INSERT INTO bank_changes (company_id, file_id, position, code, sealed, noted_at) VALUES ($1, $2, $3, $4, $5, $6)
+// noteChange says whether it is new.
+func noteChange(ctx context.Context, tx *db.Tx, f File, position int, code, sealed string) (bool, error) {
+	n, err := tx.Exec(ctx, `INSERT INTO bank_changes (company_id, file_id, position, code, sealed, noted_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (company_id, file_id, position, code) DO NOTHING`, f.CompanyID, f.ID, int64(position), code, sealed, db.Micros(tx.Now()))
-	return err
+	return n == 1, err
 }
 
 // Changes is what banks asked for, newest first.
 func Changes(ctx context.Context, tx *db.Tx, limit int) ([]Change, error) {
+	return selectChanges(ctx, tx, "c.noted_at > 0 ORDER BY c.noted_at DESC LIMIT $1", int64(limit))
+}
+
+func selectChanges(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Change, error) {
 	rows, err := tx.Query(ctx, `SELECT c.company_id, c.file_id, f.number, c.position, p.output_id, c.code, c.sealed, c.noted_at FROM bank_changes c
 		JOIN bank_files f ON f.company_id = c.company_id AND f.file_id = c.file_id
 		JOIN bank_payments p ON p.company_id = c.company_id AND p.file_id = c.file_id AND p.position = c.position
-		ORDER BY c.noted_at DESC LIMIT $1`, int64(limit))
+		WHERE `+where, args...)
 	return db.Collect(rows, err, func(r *db.Rows) (Change, error) {
 		var (
 			c  Change

@@ -235,7 +235,8 @@ func achAnswer(o order, w wish) (nacha.Answer, bool) {
 	case w.back:
 		a.Code, a.Cents = fmt.Sprintf("R%02d", w.number), o.amount.Units()
 	case w.other:
-		a.Code, a.Corrected = fmt.Sprintf("C%02d", w.number), "1918171614"
+		a.Code = fmt.Sprintf("C%02d", w.number)
+		a.Corrected = nacha.Correction{Routing: "021000021", Account: "1918171614", Name: "Ada Q Example", Type: "savings"}.Corrected(a.Code)
 	}
 	return a, w.number >= 1 && w.number < 100 && nacha.Says(a.Code) != ""
 }

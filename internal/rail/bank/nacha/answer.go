@@ -17,7 +17,7 @@ type Answer struct {
 	Cents     int64 // 0 of a notification of change
 	Debit     bool  // what came back was a debit of ours
 	Info      string
-	Corrected string // what a notification of change says instead
+	Corrected string // what a notification of change says instead, see [Answer.Correction]
 }
 
 // Change says whether it is a notification of change: the money arrived, and something should be put right before the next time.
@@ -198,7 +198,7 @@ func (r *reader) addenda(l string) error {
 		return fmt.Errorf("%q is no reason", a.Code)
 	}
 	if kind == "98" {
-		a.Corrected = strings.TrimSpace(l[35:64])
+		a.Corrected = strings.TrimRight(l[35:64], " ") // what stands where says what it is
 	} else {
 		a.Info = strings.TrimSpace(l[35:79])
 	}
@@ -231,7 +231,7 @@ func (f File) WriteAnswers(answers []Answer) ([]byte, error) {
 		kind, addenda := "PPD", "99"
 		detail := left(a.Info, 44)
 		if a.Change() {
-			kind, addenda, detail = "COR", "98", left(a.Corrected, 29)+left("", 15)
+			kind, addenda, detail = "COR", "98", fmt.Sprintf("%-29.29s", a.Corrected)+left("", 15)
 		}
 		code, service := "21", "220"
 		if a.Debit {

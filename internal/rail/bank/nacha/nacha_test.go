@@ -175,6 +175,46 @@ func TestEveryReasonIsRead(t *testing.T) {
 	}
 }
 
+// What a change wants is read by its code, as another library reads it, and what is not of the receiver's account is refused.
+func TestCorrections(t *testing.T) {
+	all := Correction{Routing: "021000021", Account: "1918171614", Name: "Ada Q Example", Type: "savings"}
+	for code, want := range map[string]Correction{
+		"C01": {Account: all.Account}, "C02": {Routing: all.Routing}, "C03": {Routing: all.Routing, Account: all.Account}, "C04": {Name: all.Name},
+		"C05": {Type: all.Type}, "C06": {Account: all.Account, Type: all.Type}, "C07": {Routing: all.Routing, Account: all.Account, Type: all.Type},
+	} {
+		written, err := file().WriteAnswers([]Answer{{Code: code, ID: "S0000012P00001", Trace: "091400600000001", Name: "Zoe", Corrected: all.Corrected(code)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(bytes.NewReader(written))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := got.Answers[0].Correction(); err != nil || c != want {
+			t.Errorf("%s: %+v, %v; want %+v", code, c, err, want)
+		}
+		theirs, err := ach.NewReader(bytes.NewReader(written)).Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := theirs.NotificationOfChange[0].GetEntries()[0].Addenda98.ParseCorrectedData()
+		if data == nil || data.AccountNumber != want.Account || data.RoutingNumber != want.Routing || data.Name != want.Name ||
+			(data.TransactionCode == ach.SavingsCredit) != (want.Type == "savings") {
+			t.Errorf("%s: others read %+v in %q", code, data, all.Corrected(code))
+		}
+		for _, wrong := range []string{"", "x"} {
+			if c, err := (Answer{Code: code, Corrected: wrong}).Correction(); err == nil && !(wrong == "x" && (code == "C01" || code == "C04")) {
+				t.Errorf("%s: %q is %+v", code, wrong, c)
+			}
+		}
+	}
+	for _, code := range []string{"C08", "C09", "C10", "C11", "C12", "C13", "C14", "R03", ""} {
+		if c, err := (Answer{Code: code, Corrected: "1918171614"}).Correction(); err == nil {
+			t.Errorf("%s: %+v", code, c)
+		}
+	}
+}
+
 // What our own bank of the sandbox answers is what others read.
 func TestOthersReadTheAnswersOfTheSandbox(t *testing.T) {
 	want := []Answer{
