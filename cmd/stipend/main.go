@@ -23,7 +23,7 @@ func run() int {
 	var cli app.CLI
 	parser := kong.Must(&cli,
 		kong.Name("stipend"),
-		kong.Description("Stipend pays people: a company funds one pay run in Bitcoin, and every payee gets their part where they asked for it."),
+		kong.Description("Stipend pays people: a company funds a pay run with one payment, and every payee gets their part where they asked for it."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.UsageOnError(),
 		kong.Vars{"version": app.About()},

@@ -145,8 +145,9 @@ type Config struct {
 	// ClaimsPerMinute and OpenClaims bound one company, so that nobody collects prices and addresses.
 	ClaimsPerMinute int `default:"20" env:"STIPEND_CLAIMS_PER_MINUTE" group:"Prices and limits" placeholder:"N" help:"Claims a minute that one company may make (${default}); 0 switches the limit off."`
 	OpenClaims      int `default:"2000" env:"STIPEND_OPEN_CLAIMS" group:"Prices and limits" placeholder:"N" help:"Claims of one company that may wait for their payment (${default}); 0 switches the limit off."`
-	// CoolDown is how long the money of a payee who was paid before waits after its destination was changed.
-	CoolDown time.Duration `default:"0" env:"STIPEND_COOL_DOWN" group:"Prices and limits" placeholder:"DURATION" help:"How long a payment waits after its payee, paid before, got another destination; less than 0 switches it off. Default: 24h in production, off in the sandbox."`
+	// CoolDown is how long the money of a payee who was paid before waits after its destination was changed, and how long after it was
+	// named a withdrawal's destination serves.
+	CoolDown time.Duration `default:"0" env:"STIPEND_COOL_DOWN" group:"Prices and limits" placeholder:"DURATION" help:"How long a payment waits after its payee, paid before, got another destination, and withdrawals to a new one of the company; less than 0 switches it off. Default: 24h in production, off in the sandbox."`
 	// ReleaseLimit is above which total nothing leaves without two operators.
 	ReleaseLimit string `env:"STIPEND_RELEASE_LIMIT" group:"Prices and limits" placeholder:"AMOUNT" help:"Above this total, such as '50000 USD', no payroll and no withdrawal leaves before one operator has asked for it and another has agreed. Default: none."`
 	// SpreadBps is what the price of a quote stands above the market, in hundredths of a percent: it carries the risk of
