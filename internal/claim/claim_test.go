@@ -309,6 +309,7 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
 			till.checkBooks(t)
 		})
 	}
+	t.Run("while the chain is rewritten at every depth", func(t *testing.T) { reorganisationsChangeNothing(t, till) })
 }
 
 // till is a merchant whose chain is under the test's hand.

@@ -3,12 +3,15 @@ package claim_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/sim"
@@ -253,4 +256,58 @@ func TestMoneyThatSomebodyHasToLookAtWaits(t *testing.T) {
 		}
 		till.checkBooks(t)
 	})
+}
+
+// Whatever depth the chain is rewritten at, once it has the payments again everything stands as if it had never been.
+func reorganisationsChangeNothing(t *testing.T, till *till) {
+	for depth := 1; depth <= 5; depth++ {
+		late := till.open(t)
+		late.after(validity)
+		exact, parts, little, much := till.open(t), till.open(t), till.open(t), till.open(t)
+		all := []*sale{late, exact, parts, little, much}
+		parts.pay(80_000)
+		parts.send(chain.Output{Address: late.address, Amount: full}, chain.Output{Address: exact.address, Amount: full},
+			chain.Output{Address: parts.address, Amount: 120_000}, chain.Output{Address: little.address, Amount: 150_000},
+			chain.Output{Address: much.address, Amount: full + 50_000})
+		exact.mine(depth)
+		straight := till.stands(t, all)
+		exact.reorg(depth)
+		for _, s := range all {
+			if c := s.look(); c.State == claim.Paid || c.State == claim.PaidLate {
+				t.Errorf("%d blocks deep: claim %s is still %s", depth, s.id, c.State)
+			}
+		}
+		exact.mine(depth)
+		if diff := cmp.Diff(straight, till.stands(t, all)); diff != "" {
+			t.Errorf("%d blocks deep (-without +with the reorganisation):\n%s", depth, diff)
+		}
+		till.checkBooks(t)
+	}
+}
+
+// stands are the ends of some claims, and the balance of every account of the merchant.
+func (x *till) stands(t *testing.T, all []*sale) map[string]string {
+	t.Helper()
+	at := map[string]string{}
+	for i, s := range all {
+		c := s.look()
+		at[fmt.Sprint("claim ", i)] = fmt.Sprintln(c.State, c.Exception, c.Reverted, c.TxHash, c.Seen, c.Due, c.Rest, c.Refunded)
+		for _, p := range c.Payments {
+			at["payment "+p.TxID+" of "+s.id] = fmt.Sprintln(p.State, p.Amount, p.Timely)
+		}
+	}
+	if err := x.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT code, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE company_id = $1 GROUP BY code, dim, asset HAVING SUM(amount) <> 0", x.company)
+		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
+			var code, dim, asset string
+			var sum int64
+			err = r.Scan(&code, &dim, &asset, &sum)
+			at[fmt.Sprintln("account", code, dim, asset)] = fmt.Sprint(sum)
+			return none, err
+		})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return at
 }
