@@ -62,16 +62,22 @@ func Ask(_ context.Context, tx *db.Tx, p Purpose, email, language string) error 
 
 // HandleLink writes to an address what was asked for (job account.link). Who has an account already and signs up is told so; who
 // has none and forgot a password gets no mail.
-func HandleLink(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var w wish
-	if err := j.Decode(&w); err != nil {
-		return err
+func HandleLink(s *identity.Sealer) job.TxHandler {
+	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
+		var w wish
+		if err := j.Decode(&w); err != nil {
+			return err
+		}
+		return w.write(ctx, tx, s, j.ID)
 	}
+}
+
+func (w wish) write(ctx context.Context, tx *db.Tx, s *identity.Sealer, key string) error {
 	u, err := identity.UserByEmail(ctx, tx, w.Email)
 	if err != nil {
 		return err
 	}
-	m := mail.Message{To: w.Email, Language: w.Language, Key: j.ID}
+	m := mail.Message{To: w.Email, Language: w.Language, Key: key, Sealer: s}
 	switch {
 	case w.Purpose == ToSignUp && u.ID != "":
 		m.To, m.Template, m.Data = u.Email, mail.AccountExists, mail.AccountExistsData{Name: u.FirstName}

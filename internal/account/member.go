@@ -97,7 +97,7 @@ func Invitations(ctx context.Context, tx *db.Tx, companyID string) ([]Invitation
 
 // Invite asks somebody by mail to become a member. Whether they have an account makes no difference that can be seen. A second
 // invitation of an address replaces the first.
-func Invite(ctx context.Context, tx *db.Tx, by By, email, role, language string) error {
+func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by By, email, role, language string) error {
 	var problems fault.List
 	email = identity.Email(&problems, "/email", email, true)
 	if err := problems.Err(); err != nil {
@@ -140,7 +140,7 @@ func Invite(ctx context.Context, tx *db.Tx, by By, email, role, language string)
 	}
 	note(tx, by.CompanyID, version, "invited "+v.ID+" as "+role+" by "+by.UserID)
 	return mail.Enqueue(ctx, tx, mail.Message{
-		CompanyID: by.CompanyID, To: email, Template: mail.MemberInvited, Language: language, Key: v.ID,
+		CompanyID: by.CompanyID, To: email, Template: mail.MemberInvited, Language: language, Key: v.ID, Sealer: s,
 		Data: mail.MemberInvitedData{Company: c.Name, Role: role, Token: token, Expires: v.Expires},
 	})
 }

@@ -65,11 +65,11 @@ func invitationOrErr(v recipient.Invitation, err error) (*invitationItem, error)
 }
 
 func inviteWorker(ctx context.Context, tx *db.Tx, c *call, in *inviteInput) (*invitationItem, error) {
-	return invitationOrErr(recipient.Invite(ctx, tx, c.by, recipient.InviteParams{CompanyID: c.company, Email: in.Body.Email, Role: in.Body.Role}))
+	return invitationOrErr(recipient.Invite(ctx, tx, c.Sealer, c.by, recipient.InviteParams{CompanyID: c.company, Email: in.Body.Email, Role: in.Body.Role}))
 }
 
 func resendInvitation(ctx context.Context, tx *db.Tx, c *call, in *invitedInput) (*invitationItem, error) {
-	return invitationOrErr(recipient.Resend(ctx, tx, c.by, c.company, in.Body.Email))
+	return invitationOrErr(recipient.Resend(ctx, tx, c.Sealer, c.by, c.company, in.Body.Email))
 }
 
 func revokeInvitation(ctx context.Context, tx *db.Tx, c *call, in *invitedInput) (*invitationItem, error) {

@@ -423,7 +423,7 @@ func TestErasure(t *testing.T) {
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			by := accounts.By{CompanyID: b.company, UserID: bob, Role: identity.RoleOwner}
 			job := job.Job{ID: "job_1", Payload: []byte(`{"purpose":"sign_up","email":"erased@example.com"}`)}
-			return errors.Join(accounts.Invite(ctx, tx, by, "Erased@example.com", identity.RoleViewer, "en"), accounts.HandleLink(ctx, tx, job))
+			return errors.Join(accounts.Invite(ctx, tx, b.server.Sealer, by, "Erased@example.com", identity.RoleViewer, "en"), accounts.HandleLink(b.server.Sealer)(ctx, tx, job))
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -420,7 +420,7 @@ func (s *Service) mailer() (*mail.Mailer, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mail.Mailer{From: from, BaseURL: s.ready.BaseURL, Sandbox: s.cfg.Env == Sandbox, Verified: func(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
+	m := &mail.Mailer{From: from, Sealer: s.sealer, BaseURL: s.ready.BaseURL, Sandbox: s.cfg.Env == Sandbox, Verified: func(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
 		c, err := identity.CompanyByID(ctx, tx, companyID)
 		return c.KYBStatus == identity.KYBApproved, err
 	}}

@@ -101,7 +101,7 @@ func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look 
 		operator.JobRefund:    {Tx: house.Refund},
 		funding.JobOpen:       {Net: accounts.HandleOpen},
 		recipient.JobRefresh:  {Tx: recipient.HandleRefresh},
-		account.JobLink:       {Tx: account.HandleLink},
+		account.JobLink:       {Tx: account.HandleLink(look.Sealer)},
 	}
 }
 

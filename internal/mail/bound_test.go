@@ -97,7 +97,7 @@ func TestAnUnverifiedCompanyHasFewPlainMailsSent(t *testing.T) {
 			for n := range mail.MaxUnverified + 5 {
 				all = append(all, mail.Message{
 					CompanyID: company, To: fmt.Sprintf("%s-%d@example.com", company, n), Template: mail.MemberInvited, Key: fmt.Sprint(n),
-					Data: mail.MemberInvitedData{Company: evil, Role: "viewer", Token: "t", Expires: expires},
+					Data: mail.MemberInvitedData{Company: evil, Role: "viewer", Token: "t", Expires: expires}, Sealer: sealer(),
 				})
 			}
 		}

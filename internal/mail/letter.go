@@ -76,13 +76,17 @@ func readCatalogs() map[language.Tag]catalog {
 	return all
 }
 
-// write makes the text of a mail in the nearest of our languages, with plain names of somebody whom nobody has checked.
-func (x *Mailer) write(m row, plain bool) (Letter, error) {
+// write makes the text of a mail in the nearest of our languages, with plain names where nobody has checked whose they are.
+func (x *Mailer) write(m row, strangers bool) (Letter, error) {
 	data := reflect.New(dataOf[m.template])
-	if err := json.Unmarshal([]byte(m.data), data.Interface()); err != nil {
+	plain, err := x.open(m)
+	if err != nil {
 		return Letter{}, fmt.Errorf("mail %s: %w", m.id, err)
 	}
-	if plain {
+	if err := json.Unmarshal(plain, data.Interface()); err != nil {
+		return Letter{}, fmt.Errorf("mail %s: %w", m.id, err)
+	}
+	if strangers {
 		plainNames(data.Elem())
 	}
 	_, i, _ := matcher.Match(language.Make(m.language))
@@ -120,6 +124,14 @@ func (x *Mailer) write(m row, plain bool) (Letter, error) {
 		return Letter{}, err
 	}
 	return Letter{p.Subject, text.String(), html.String()}, nil
+}
+
+// open reads what a mail is made of: sealed, or the JSON itself.
+func (x *Mailer) open(m row) ([]byte, error) {
+	if strings.HasPrefix(m.data, "{") {
+		return []byte(m.data), nil
+	}
+	return x.Sealer.Open(dataOfMail(m.id), m.data)
 }
 
 // filler fills in templates and keeps the first error.

@@ -2,8 +2,8 @@
 //
 // A mail is a row and a job that commit with what it tells of ([Enqueue]); the job makes the text and hands it to an SMTP
 // server, again and again until the server has taken it or refused it for good. The Message-ID is the row's id, so a mail
-// that a crash made leave twice can be recognised as one. When it has left, what it said is deleted: it may hold the token of
-// a link. A sandbox without a server keeps its mails to be read.
+// that a crash made leave twice can be recognised as one. What holds the token of a link is sealed while it waits, and when a mail
+// has left, what it said is deleted. A sandbox without a server keeps its mails to be read.
 //
 // What companies can have written to anybody is bounded, by address and, until they are verified, by company; see [MaxToAddress].
 //
@@ -27,6 +27,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 )
 
@@ -212,6 +213,8 @@ type Message struct {
 	Language  string // BCP 47; "" is English
 	Data      any    // the template's own struct
 	Key       string // one mail per company, template and key
+	// Sealer keeps the token of a link from whoever reads the database. Required where Data has one.
+	Sealer *identity.Sealer
 }
 
 // JobSend is the kind of job that sends a mail; its payload names the row.
@@ -223,7 +226,7 @@ type look struct {
 
 // Enqueue leaves a mail for the commit. A second one of the same company, template and key is silently dropped. It refuses
 // what is no single address with ErrAddress; see [Valid]. A template that does not exist, or the wrong data for it, is
-// a mistake in the program and an internal error.
+// a mistake in the program and an internal error, and so is a token without a sealer.
 func Enqueue(_ context.Context, tx *db.Tx, m Message) error {
 	if !Valid(m.To) {
 		return ErrAddress
@@ -236,10 +239,19 @@ func Enqueue(_ context.Context, tx *db.Tx, m Message) error {
 	if err != nil {
 		return fmt.Errorf("mail: %s: %w", m.Template, err)
 	}
-	id := tx.NewID("mail")
-	insert(tx, row{companyID: m.CompanyID, id: id, template: m.Template, key: m.Key, to: m.To, language: m.Language, data: string(data)})
-	job.Enqueue(tx, job.New{CompanyID: m.CompanyID, Kind: JobSend, Payload: look{id}})
+	r := row{companyID: m.CompanyID, id: tx.NewID("mail"), template: m.Template, key: m.Key, to: m.To, language: m.Language, data: string(data)}
+	if _, secret := want.FieldByName("Token"); secret {
+		if r.data, err = m.Sealer.Seal(dataOfMail(r.id), data); err != nil {
+			return err
+		}
+	}
+	insert(tx, r)
+	job.Enqueue(tx, job.New{CompanyID: m.CompanyID, Kind: JobSend, Payload: look{r.id}})
 	return nil
+}
+
+func dataOfMail(id string) identity.Place {
+	return identity.Place{Table: "mails", Column: "data", Row: id}
 }
 
 // Valid says whether text is exactly one address, with nothing around it that could become another header or recipient.
@@ -268,6 +280,7 @@ type Mailer struct {
 	From    *mail.Address // whose mails these are; the domain is also that of the Message-IDs
 	BaseURL string        // of links, without a slash at the end
 	Sandbox bool          // every mail says that there is no real money in it
+	Sealer  *identity.Sealer
 	// Verified says whether a company's word about itself was checked. Others have few mails sent, with plain names. Nil: all were.
 	Verified func(ctx context.Context, tx *db.Tx, companyID string) (bool, error)
 }

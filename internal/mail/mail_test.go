@@ -24,6 +24,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/mail"
 )
@@ -165,10 +166,19 @@ func parse(t *testing.T, raw []byte) parts {
 	return p
 }
 
+// sealer is of one key.
+func sealer() *identity.Sealer {
+	s, err := identity.NewSealer(make([]byte, 32))
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 // mailer sends through the office, or keeps mails where there is none.
 func mailer(t *testing.T, url string) *mail.Mailer {
 	t.Helper()
-	x := &mail.Mailer{From: &netmail.Address{Name: "Stipend", Address: "payments@example.com"}, BaseURL: base}
+	x := &mail.Mailer{From: &netmail.Address{Name: "Stipend", Address: "payments@example.com"}, BaseURL: base, Sealer: sealer()}
 	if url != "" {
 		var err error
 		if x.Server, err = mail.ParseSMTP(url); err != nil {
@@ -224,7 +234,7 @@ var expires = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 func invitation() mail.Message {
 	return mail.Message{
 		CompanyID: "com_1", To: "ada@example.com", Template: mail.Invitation, Key: "ivt_1/1",
-		Data: mail.InvitationData{Company: "Acme & Söhne <GmbH>", Role: "contractor", Token: "s3cr3t-token", Expires: expires},
+		Data: mail.InvitationData{Company: "Acme & Söhne <GmbH>", Role: "contractor", Token: "s3cr3t-token", Expires: expires}, Sealer: sealer(),
 	}
 }
 
@@ -234,6 +244,9 @@ func TestAMailArrivesOnceInBothFormsAndLeavesNoTokenBehind(t *testing.T) {
 		x := mailer(t, "smtp://stipend:pass%20word@"+office.addr)
 		if err := enqueue(t, d, invitation(), invitation()); err != nil { // twice in one transaction
 			t.Fatal(err)
+		}
+		if all := stored(t, d); !strings.HasPrefix(all, "queued||v1.") || strings.Contains(all, "s3cr3t") {
+			t.Errorf("while the mail waits the table holds %q", all)
 		}
 		if err := drain(d, x); err != nil {
 			t.Fatal(err)
@@ -395,6 +408,7 @@ func TestAnAddressIsOneAddress(t *testing.T) {
 		"template": func(m *mail.Message) { m.Template = "no such" },
 		"data":     func(m *mail.Message) { m.Data = mail.KYCResultData{} },
 		"key":      func(m *mail.Message) { m.Key = "" },
+		"sealer":   func(m *mail.Message) { m.Sealer = nil },
 	} {
 		m := invitation()
 		change(&m)

@@ -81,7 +81,7 @@ type InviteParams struct {
 
 // Invite sends a person an invitation. It refuses the address of a worker (ErrAlreadyWorker), one with an open invitation
 // (ErrAlreadyOpen, with Meta "invitation_id"), and one that was sent four mails within 14 days (ErrResendLimit).
-func Invite(ctx context.Context, tx *db.Tx, by identity.Principal, p InviteParams) (Invitation, error) {
+func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, p InviteParams) (Invitation, error) {
 	var problems fault.List
 	email := identity.Email(&problems, "/email", p.Email, true)
 	role := either(&problems, "/role", p.Role, Contractor, Employee)
@@ -119,7 +119,7 @@ func Invite(ctx context.Context, tx *db.Tx, by identity.Principal, p InviteParam
 		return Invitation{}, err
 	}
 	db.History(tx, v.CompanyID, v.ID, v.Version, "", v.State, "invited")
-	return v, send(ctx, tx, company, v, token)
+	return v, send(ctx, tx, s, company, v, token)
 }
 
 // renew gives the invitation a new token and its full time.
@@ -160,7 +160,7 @@ func latest(ctx context.Context, tx *db.Tx, companyID, email string) (Invitation
 
 // Resend sends the last invitation of an address again. The fourth time is ErrResendLimit; one that was accepted, declined or
 // revoked is ErrNotOpen; an address that was not invited is fault.NotFoundErr.
-func Resend(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, email string) (Invitation, error) {
+func Resend(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, email string) (Invitation, error) {
 	company, err := inviting(ctx, tx, by, companyID)
 	if err != nil {
 		return Invitation{}, err
@@ -176,7 +176,7 @@ func Resend(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, em
 		return Invitation{}, err
 	}
 	db.History(tx, v.CompanyID, v.ID, v.Version, from, v.State, "sent again")
-	return v, send(ctx, tx, company, v, token)
+	return v, send(ctx, tx, s, company, v, token)
 }
 
 // Revoke ends the open invitation of an address: its link stops working. One that has ended is ErrNotOpen, an address that
@@ -204,11 +204,11 @@ func end(ctx context.Context, tx *db.Tx, v Invitation, state, reason, userID str
 }
 
 // send leaves the mail, the end and the event for the commit. The mail is the only place where the token goes.
-func send(ctx context.Context, tx *db.Tx, company identity.Company, v Invitation, token string) error {
+func send(ctx context.Context, tx *db.Tx, s *identity.Sealer, company identity.Company, v Invitation, token string) error {
 	err := mail.Enqueue(ctx, tx, mail.Message{
 		CompanyID: v.CompanyID, To: v.Email, Template: mail.Invitation, Language: mail.LanguageOf(company.Country),
 		Key:  v.ID + "/" + strconv.FormatInt(v.Version, 10),
-		Data: mail.InvitationData{Company: company.Name, Role: v.Role, Token: token, Expires: v.Expires},
+		Data: mail.InvitationData{Company: company.Name, Role: v.Role, Token: token, Expires: v.Expires}, Sealer: s,
 	})
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 
 func (w world) invite(by identity.Principal, email string) (v recipient.Invitation, err error) {
 	err = w.d.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error {
-		v, err = recipient.Invite(ctx, tx, by, recipient.InviteParams{Email: email})
+		v, err = recipient.Invite(ctx, tx, w.s, by, recipient.InviteParams{Email: email})
 		return err
 	})
 	return v, err
@@ -29,7 +29,7 @@ func (w world) invite(by identity.Principal, email string) (v recipient.Invitati
 
 func (w world) resend(email string) error {
 	return w.d.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error {
-		_, err := recipient.Resend(ctx, tx, w.by, "", email)
+		_, err := recipient.Resend(ctx, tx, w.s, w.by, "", email)
 		return err
 	})
 }
@@ -62,12 +62,16 @@ func (w world) token(v recipient.Invitation) string {
 	w.Helper()
 	var letter mail.InvitationData
 	if err := w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) error {
-		var data string
-		err := tx.QueryRow(ctx, "SELECT data FROM mails WHERE mail_key LIKE $1 ORDER BY created_at DESC, mail_id DESC LIMIT 1", v.ID+"/%").Scan(&data)
+		var id, sealed string
+		err := tx.QueryRow(ctx, "SELECT mail_id, data FROM mails WHERE mail_key LIKE $1 ORDER BY created_at DESC, mail_id DESC LIMIT 1", v.ID+"/%").Scan(&id, &sealed)
 		if err != nil {
 			return err
 		}
-		return json.Unmarshal([]byte(data), &letter)
+		data, err := w.s.Open(identity.Place{Table: "mails", Column: "data", Row: id}, sealed)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(data, &letter)
 	}); err != nil || letter.Company != "Company" || !strings.HasPrefix(letter.Token, "stp_link_") {
 		w.Errorf("the mail of an invitation: %+v %v", letter, err)
 	}

@@ -23,11 +23,16 @@ type inviter struct {
 	t  *testing.T
 	d  *db.DB
 	by identity.Principal
+	s  *identity.Sealer
 }
 
 func newInviter(t *testing.T, d *db.DB) inviter {
 	t.Helper()
-	x := inviter{t: t, d: d}
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := inviter{t: t, d: d, s: sealer}
 	x.write(func(ctx context.Context, tx *db.Tx) error {
 		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme <i>& Co</i>", Email: "office@acme.example", Country: "US"})
 		x.by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_1", CompanyID: c.ID, Scopes: identity.AllScopes()}
@@ -47,19 +52,23 @@ func (x inviter) write(fn func(ctx context.Context, tx *db.Tx) error) {
 func (x inviter) invite(email string) (path string) {
 	x.t.Helper()
 	x.write(func(ctx context.Context, tx *db.Tx) error {
-		v, err := recipient.Invite(ctx, tx, x.by, recipient.InviteParams{Email: email})
+		v, err := recipient.Invite(ctx, tx, x.s, x.by, recipient.InviteParams{Email: email})
 		if err != nil {
 			return err
 		}
 		if err := tx.Flush(ctx); err != nil {
 			return err
 		}
-		var data string
+		var id, sealed string
 		var letter mail.InvitationData
-		if err := tx.QueryRow(ctx, "SELECT data FROM mails WHERE mail_key LIKE $1", v.ID+"/%").Scan(&data); err != nil {
+		if err := tx.QueryRow(ctx, "SELECT mail_id, data FROM mails WHERE mail_key LIKE $1", v.ID+"/%").Scan(&id, &sealed); err != nil {
 			return err
 		}
-		if err := json.Unmarshal([]byte(data), &letter); err != nil {
+		data, err := x.s.Open(identity.Place{Table: "mails", Column: "data", Row: id}, sealed)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(data, &letter); err != nil {
 			return err
 		}
 		path = "/invitation/" + letter.Token

@@ -61,13 +61,13 @@ func atEmail(err error) error {
 
 // invite sends somebody an invitation.
 func invite(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	_, err := recipient.Invite(ctx, tx, c.session.Principal(), recipient.InviteParams{Email: strings.TrimSpace(c.form.Get("email")), Role: c.form.Get("role")})
+	_, err := recipient.Invite(ctx, tx, c.Sealer, c.session.Principal(), recipient.InviteParams{Email: strings.TrimSpace(c.form.Get("email")), Role: c.form.Get("role")})
 	return view{redirect: "/invitations"}, atEmail(err)
 }
 
 // resendInvitation sends one again.
 func resendInvitation(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	_, err := recipient.Resend(ctx, tx, c.session.Principal(), "", c.form.Get("email"))
+	_, err := recipient.Resend(ctx, tx, c.Sealer, c.session.Principal(), "", c.form.Get("email"))
 	return view{redirect: "/invitations"}, atEmail(err)
 }
 

@@ -79,7 +79,7 @@ func showMembers(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // inviteMember asks somebody to act for the company, too.
 func inviteMember(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	return view{redirect: "/settings/members"}, account.Invite(ctx, tx, c.by(), c.form.Get("email"), c.form.Get("role"), c.lang.tag)
+	return view{redirect: "/settings/members"}, account.Invite(ctx, tx, c.Sealer, c.by(), c.form.Get("email"), c.form.Get("role"), c.lang.tag)
 }
 
 // withdrawMember takes an invitation back.

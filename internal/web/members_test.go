@@ -123,7 +123,7 @@ func TestMembers(t *testing.T) {
 
 		// Somebody with an account signs in to it; another's account does not do.
 		x.write(func(ctx context.Context, tx *db.Tx) error {
-			return account.Invite(ctx, tx, account.By{CompanyID: x.other.ID, UserID: "usr_x", Role: identity.RoleOwner}, "developer@acme.example", "viewer", "en")
+			return account.Invite(ctx, tx, x.face.Sealer, account.By{CompanyID: x.other.ID, UserID: "usr_x", Role: identity.RoleOwner}, "developer@acme.example", "viewer", "en")
 		})
 		x.posted("")
 		var other []mail.Kept

@@ -23,8 +23,8 @@ import (
 // posted is what has been mailed to an address, newest first, after the jobs that wait have run.
 func (x *staff) posted(address string) []mail.Kept {
 	x.Helper()
-	mailer := &mail.Mailer{From: &netmail.Address{Address: "stipend@pay.example"}, BaseURL: x.url, Sandbox: true}
-	runner := job.NewRunner(x.d, job.Table{account.JobLink: {Tx: account.HandleLink}, mail.JobSend: {Net: mailer.Send}}, nil, slog.New(slog.DiscardHandler))
+	mailer := &mail.Mailer{From: &netmail.Address{Address: "stipend@pay.example"}, BaseURL: x.url, Sandbox: true, Sealer: x.face.Sealer}
+	runner := job.NewRunner(x.d, job.Table{account.JobLink: {Tx: account.HandleLink(x.face.Sealer)}, mail.JobSend: {Net: mailer.Send}}, nil, slog.New(slog.DiscardHandler))
 	if err := runner.Drain(x.Context()); err != nil {
 		x.Fatal(err)
 	}
