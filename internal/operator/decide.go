@@ -31,6 +31,8 @@ const (
 	// Thaw ends what Freeze began, which one does alone.
 	Freeze = "company.freeze"
 	Thaw   = "company.thaw"
+	// ClearHit says that a hit of screening is somebody else. To confirm one takes one operator.
+	ClearHit = "hit.clear"
 )
 
 // Request is what one operator asks for and another must agree to.
@@ -239,6 +241,12 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 		return ThawCompany(ctx, tx, r.CompanyID)
 	case CreditDeposit, ReturnDeposit:
 		return r.deposit(ctx, tx)
+	case ClearHit:
+		if _, err := openHit(ctx, tx, r.ObjectID); err != nil { // confirmed meanwhile
+			return err
+		}
+		_, _, err := DecideHit(ctx, tx, r.ObjectID, screening.Cleared, r.Name+", "+by.Operator.Name, r.Reason)
+		return err
 	}
 	switch {
 	case withdrawal.Pays(r.ObjectID):
@@ -274,20 +282,32 @@ func (s *Service) above(ctx context.Context, tx *db.Tx, amount money.Amount) (bo
 	return amount.Cmp(s.Limit) > 0, nil
 }
 
-// DecideHit clears or confirms a hit of screening.
+// DecideHit confirms an open hit of screening, or asks for it to be cleared, to which another operator agrees.
 func (s *Service) DecideHit(ctx context.Context, tx *db.Tx, by Session, hitID string, to screening.State, reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {
 		return err
 	}
-	h, _, err := DecideHit(ctx, tx, hitID, to, by.Operator.Name, reason)
-	if errors.Is(err, screening.ErrNoHit) {
-		return ErrRequest
-	}
+	h, err := openHit(ctx, tx, hitID)
 	if err != nil {
 		return err
 	}
+	if to == screening.Cleared {
+		return request(ctx, tx, by, Request{Action: ClearHit, CompanyID: h.CompanyID, ObjectID: h.ID, Reason: reason})
+	}
+	if _, _, err := DecideHit(ctx, tx, hitID, to, by.Operator.Name, reason); err != nil {
+		return err
+	}
 	return note(ctx, tx, by.Operator, Act{Action: "hit." + string(to), CompanyID: h.CompanyID, ObjectID: h.ID, Reason: reason})
+}
+
+// openHit is a hit that waits for a decision.
+func openHit(ctx context.Context, tx *db.Tx, id string) (screening.Hit, error) {
+	h, err := screening.Get(ctx, tx, id)
+	if errors.Is(err, screening.ErrNoHit) || err == nil && h.State != screening.Open {
+		return h, ErrRequest
+	}
+	return h, err
 }
 
 // DecideHit decides a hit and, when it was the last that stood in the way, lets what waited for its subject go on.

@@ -176,6 +176,9 @@ func Decide(ctx context.Context, tx *db.Tx, hitID string, to State, by, reason s
 	return h, nil
 }
 
+// Get reads a hit of any company. It says ErrNoHit when there is none.
+func Get(ctx context.Context, tx *db.Tx, hitID string) (Hit, error) { return find(ctx, tx, hitID) }
+
 // Hits reads hits of all companies, the newest first: those in one state, or all for "".
 func Hits(ctx context.Context, tx *db.Tx, state State, limit int) ([]Hit, error) {
 	return selectHits(ctx, tx, state, limit)

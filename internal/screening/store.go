@@ -54,6 +54,14 @@ func selectBlocked(ctx context.Context, tx *db.Tx, companyID string) (map[string
 	return blocked, err
 }
 
+func find(ctx context.Context, tx *db.Tx, hitID string) (Hit, error) {
+	h, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM screening_hits WHERE hit_id = $1", hitID).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Hit{}, ErrNoHit
+	}
+	return h, err
+}
+
 func selectHits(ctx context.Context, tx *db.Tx, state State, limit int) ([]Hit, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM screening_hits WHERE $1 = '' OR state = $1
 		ORDER BY created_at DESC, hit_id DESC LIMIT $2`, string(state), int64(limit))
