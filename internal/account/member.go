@@ -210,7 +210,10 @@ func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Ne
 		return u, nil
 	}
 	note(tx, v.CompanyID, version, "joined: "+u.ID+" as "+v.Role)
-	return u, identity.AddMember(ctx, tx, identity.Member{CompanyID: v.CompanyID, UserID: u.ID, Role: v.Role})
+	if err := identity.AddMember(ctx, tx, identity.Member{CompanyID: v.CompanyID, UserID: u.ID, Role: v.Role}); err != nil {
+		return u, err
+	}
+	return u, Tell(ctx, tx, tx.NewID("evt"), v.CompanyID, mail.MemberJoined, v.Email+": "+v.Role)
 }
 
 // SetRole makes a member something else. The invitations that they sent end: what they may say is another now. Who may not manage any more loses the apps that they allowed to act for the company.
@@ -231,7 +234,10 @@ func SetRole(ctx context.Context, tx *db.Tx, by By, userID, role string) error {
 			return err
 		}
 	}
-	return identity.AddMember(ctx, tx, identity.Member{CompanyID: by.CompanyID, UserID: userID, Role: role})
+	if err := identity.AddMember(ctx, tx, identity.Member{CompanyID: by.CompanyID, UserID: userID, Role: role}); err != nil {
+		return err
+	}
+	return Tell(ctx, tx, tx.NewID("evt"), by.CompanyID, mail.RoleChanged, m.Email+": "+m.Role+" → "+role)
 }
 
 // RemoveMember ends a membership, another's or one's own: their sessions end, and so do the apps that they allowed to act for the

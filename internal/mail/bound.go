@@ -23,7 +23,7 @@ const (
 	day = 24 * time.Hour
 )
 
-var bounded = []string{Invitation, InvitationWanted, DestinationChanged, MemberInvited}
+var bounded = []string{Invitation, InvitationWanted, DestinationChanged, MemberInvited, CompanyChanged}
 
 // outlook is what stands against sending a mail.
 type outlook struct {
@@ -123,7 +123,7 @@ const longestName = 60
 // plainNames makes names within a mail's data ones that no reader's program takes for a link, and short: whoever has just signed up
 // chose them, and the mail comes from our address.
 func plainNames(data reflect.Value) {
-	for _, field := range []string{"Name", "Company", "App"} {
+	for _, field := range []string{"Name", "Company", "App", "What"} {
 		if v := data.FieldByName(field); v.IsValid() && v.Kind() == reflect.String {
 			v.SetString(plainName(v.String()))
 		}

@@ -38,6 +38,12 @@ var samples = map[string][]any{
 		AccountChangedData{"Ada", RecoveryUsed, at}, AccountChangedData{"Ada", RecoveryRenewed, at}, AccountChangedData{"Ada", PasswordChanged, at},
 		AccountChangedData{"Ada", PasskeyAdded, at}, AccountChangedData{"Ada", PasskeyRemoved, at},
 	},
+	CompanyChanged: {
+		CompanyChangedData{"Ada", "Acme", KeyMade, "Books", at}, CompanyChangedData{"Ada", "Acme", SecretMade, "Books", at},
+		CompanyChangedData{"Ada", "Acme", CodeReplayed, "Books", at}, CompanyChangedData{"Ada", "Acme", MemberJoined, "eve@acme.example: admin", at},
+		CompanyChangedData{"Ada", "Acme", RoleChanged, "eve@acme.example: viewer → admin", at},
+		CompanyChangedData{"Ada", "Acme", WebhookAdded, "https://hooks.example.com/in", at}, CompanyChangedData{"Ada", "Acme", WebhookMoved, "https://hooks.example.com/in", at},
+	},
 	KYCResult: {
 		KYCResultData{"Ada", Approved, nil}, KYCResultData{"Ada", Rejected, []string{"The document is not yours."}},
 		KYCResultData{"Ada", Expired, nil}, KYCResultData{"Ada", ResubmissionRequired, []string{"The photo is blurred."}},
@@ -116,6 +122,8 @@ func known(data any) []string {
 		return []string{d.Name, "https://pay.example.com/password/tok", "2030-01-02 03:04 UTC"}
 	case AccountChangedData:
 		return []string{d.Name, "2030-01-02 03:04 UTC"}
+	case CompanyChangedData:
+		return []string{d.Name, d.Company, d.What, "2030-01-02 03:04 UTC"}
 	case KYCResultData:
 		return append([]string{d.Name}, d.Reasons...)
 	}

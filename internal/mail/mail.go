@@ -46,6 +46,7 @@ const (
 	WebhookDisabled    = "webhook_disabled"    // WebhookDisabledData
 	KYCResult          = "kyc_result"          // KYCResultData
 	AccountChanged     = "account_changed"     // AccountChangedData
+	CompanyChanged     = "company_changed"     // CompanyChangedData
 	SignUp             = "sign_up"             // SignUpData
 	AccountExists      = "account_exists"      // AccountExistsData
 	PasswordReset      = "password_reset"      // PasswordResetData
@@ -149,6 +150,14 @@ type (
 		Change string // FactorAdded and so on
 		At     time.Time
 	}
+
+	// CompanyChangedData warns those who answer for a company that something was changed about who or what acts for it.
+	CompanyChangedData struct {
+		Name, Company string
+		Change        string // KeyMade and so on
+		What          string // the app, the member with the role, the endpoint's address without its query
+		At            time.Time
+	}
 )
 
 // linked is data whose mail has a link, to a path of the pages.
@@ -169,6 +178,17 @@ const (
 	PasswordChanged = "password_changed"
 	PasskeyAdded    = "passkey_added"
 	PasskeyRemoved  = "passkey_removed"
+)
+
+// The values of CompanyChangedData.Change.
+const (
+	KeyMade      = "key_made"
+	SecretMade   = "secret_made"
+	CodeReplayed = "code_replayed"
+	MemberJoined = "member_joined"
+	RoleChanged  = "role_changed"
+	WebhookAdded = "webhook_added"
+	WebhookMoved = "webhook_moved"
 )
 
 // The values of DestinationChangedData.Change.
@@ -199,6 +219,7 @@ var dataOf = map[string]reflect.Type{
 	WebhookDisabled:    reflect.TypeFor[WebhookDisabledData](),
 	KYCResult:          reflect.TypeFor[KYCResultData](),
 	AccountChanged:     reflect.TypeFor[AccountChangedData](),
+	CompanyChanged:     reflect.TypeFor[CompanyChangedData](),
 	SignUp:             reflect.TypeFor[SignUpData](),
 	AccountExists:      reflect.TypeFor[AccountExistsData](),
 	PasswordReset:      reflect.TypeFor[PasswordResetData](),

@@ -136,6 +136,9 @@ func TestKeysNeedASecondFactor(t *testing.T) {
 		if got := w.Submit(w.Get(path), path+"/keys"); !strings.HasPrefix(got.Location(), "/account/proof?") {
 			t.Errorf("a key with an old proof: %d to %q", got.Status, got.Location())
 		}
+		if got := w.Submit(w.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/"); !strings.HasPrefix(got.Location(), "/account/proof?") {
+			t.Errorf("events go elsewhere with an old proof: %d to %q", got.Status, got.Location())
+		}
 		if got := w.Submit(w.Get("/account/factor"), "/account/factor/remove"); got.Location() != "/account/proof?next=%2Faccount%2Ffactor" {
 			t.Fatalf("%d to %q", got.Status, got.Location())
 		}

@@ -121,6 +121,8 @@ func TestMembers(t *testing.T) {
 			t.Errorf("a second time: %d", got.Status)
 		}
 
+		x.told("admin@acme.example", "new@acme.example: developer")
+
 		// Somebody with an account signs in to it; another's account does not do.
 		x.write(func(ctx context.Context, tx *db.Tx) error {
 			return account.Invite(ctx, tx, x.face.Sealer, account.By{CompanyID: x.other.ID, UserID: "usr_x", Role: identity.RoleOwner}, "developer@acme.example", "viewer", "en")
@@ -172,9 +174,11 @@ func TestMembers(t *testing.T) {
 			return v.Post(action+"/role", url.Values{"form_token": {formToken(v.Cookie("stipend_session"))}, "role": {to}})
 		}
 		token := grant("developer")
+		x.told("developer@acme.example")
 		if got := change(admin, "developer", "admin"); got.Status != 303 || !x.opens("Bearer", token) {
 			t.Errorf("%d; may the app still: %v", got.Status, x.opens("Bearer", token))
 		}
+		x.told("admin@acme.example", "developer@acme.example: developer → admin")
 		if got := change(admin, "developer", "viewer"); got.Status != 303 || x.opens("Bearer", token) {
 			t.Errorf("%d; a viewer's app may act", got.Status)
 		}

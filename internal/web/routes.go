@@ -141,9 +141,9 @@ var routes = []route{
 	{method: "POST", path: "/settings/api/{app}/keys/{key}/revoke", kind: write, access: manager, personal: true, handler: revokeKey},
 
 	{method: "GET", path: "/settings/webhooks", kind: read, access: member, personal: true, handler: showWebhooks},
-	{method: "POST", path: "/settings/webhooks", kind: write, access: manager, factor: provenFactor, personal: true, handler: createWebhook, again: showWebhooks},
+	{method: "POST", path: "/settings/webhooks", kind: write, access: manager, factor: freshFactor, personal: true, handler: createWebhook, again: showWebhooks},
 	{method: "GET", path: "/settings/webhooks/{id}", kind: read, access: member, personal: true, handler: showWebhook},
-	{method: "POST", path: "/settings/webhooks/{id}", kind: write, access: manager, factor: provenFactor, personal: true, handler: updateWebhook, again: showWebhook},
+	{method: "POST", path: "/settings/webhooks/{id}", kind: write, access: manager, factor: freshFactor, personal: true, handler: updateWebhook, again: showWebhook},
 	{method: "POST", path: "/settings/webhooks/{id}/delete", kind: write, access: manager, personal: true, handler: deleteWebhook},
 	{method: "POST", path: "/settings/webhooks/{id}/rotate", kind: write, access: manager, factor: provenFactor, personal: true, handler: rotateWebhook},
 	{method: "POST", path: "/settings/webhooks/{id}/test", kind: write, access: manager, personal: true, handler: testWebhook},

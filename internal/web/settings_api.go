@@ -5,9 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stipend/stipend/internal/account"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/oauth"
 )
 
@@ -91,7 +93,7 @@ func registerApp(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return c.shownOnce(appPath(app.ID), "app.client_id", app.ClientID, "app.client_secret", secret), nil
+	return c.shownOnce(appPath(app.ID), "app.client_id", app.ClientID, "app.client_secret", secret), account.Tell(ctx, tx, tx.NewID("evt"), app.CompanyID, mail.SecretMade, app.Name)
 }
 
 func appPath(id string) string { return "/settings/api/" + id }
@@ -135,17 +137,22 @@ func showApp(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // issueKey is the self authorization of an app: the company lets its own program act for it.
 func issueKey(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	return c.keyShown(identity.AuthorizeOwn(ctx, tx, c.Env, c.session.Company.ID, c.r.PathValue("app")))
+	token, err := identity.AuthorizeOwn(ctx, tx, c.Env, c.session.Company.ID, c.r.PathValue("app"))
+	return c.keyShown(ctx, tx, token, err)
 }
 
 // rotateKey replaces a key.
 func rotateKey(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	return c.keyShown(identity.RotateAPIKey(ctx, tx, c.Env, c.session.Company.ID, c.r.PathValue("app"), c.r.PathValue("key")))
+	token, err := identity.RotateAPIKey(ctx, tx, c.Env, c.session.Company.ID, c.r.PathValue("app"), c.r.PathValue("key"))
+	return c.keyShown(ctx, tx, token, err)
 }
 
-func (c *call) keyShown(token string, err error) (view, error) {
+func (c *call) keyShown(ctx context.Context, tx *db.Tx, token string, err error) (view, error) {
 	if err == nil {
 		err = c.session.Company.Active()
+	}
+	if err == nil {
+		err = c.tellOfApp(ctx, tx, mail.KeyMade)
 	}
 	if err != nil {
 		return view{}, err
@@ -164,5 +171,14 @@ func rotateSecret(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return c.shownOnce(appPath(c.r.PathValue("app")), "app.client_secret", secret), nil
+	return c.shownOnce(appPath(c.r.PathValue("app")), "app.client_secret", secret), c.tellOfApp(ctx, tx, mail.SecretMade)
+}
+
+// tellOfApp writes to those who answer for the company that an app of its got another key or secret.
+func (c *call) tellOfApp(ctx context.Context, tx *db.Tx, change string) error {
+	app, err := identity.AppByID(ctx, tx, c.session.Company.ID, c.r.PathValue("app"))
+	if err != nil {
+		return err
+	}
+	return account.Tell(ctx, tx, tx.NewID("evt"), app.CompanyID, change, app.Name)
 }

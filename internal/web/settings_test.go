@@ -74,6 +74,7 @@ func TestAppsAndTheirKeys(t *testing.T) {
 		if checks(secret) || !checks(newSecret) {
 			t.Error("the secret was not replaced")
 		}
+		x.told("office@acme.example", "A client secret of an app was made")
 
 		first := find(t, v.Submit(v.Get(path), path+"/keys"), tokenText)
 		page = v.Get(path)
@@ -84,6 +85,11 @@ func TestAppsAndTheirKeys(t *testing.T) {
 		second := find(t, v.Submit(page, rotate), tokenText)
 		if !x.opens("Basic", first) || !x.opens("Basic", second) {
 			t.Error("the two keys do not overlap")
+		}
+		x.told("office@acme.example", "An API key was made")
+		x.told("developer@acme.example")
+		if n := x.count("SELECT COUNT(*) FROM mails WHERE template = 'company_changed'"); n != 4 {
+			t.Errorf("%d mails of two secrets and two keys", n)
 		}
 		if got := v.Submit(v.Get(path), path+"/keys"); got.Status != 409 || x.count("SELECT COUNT(*) FROM api_keys") != 2 {
 			t.Errorf("a third key: %d", got.Status)
@@ -127,10 +133,16 @@ func TestWebhookSettings(t *testing.T) {
 				t.Errorf("no %q, or the secret, in\n%s", want, page.Text)
 			}
 		}
-		if got := v.Submit(page, path, "url", "https://hooks.example.com/changed", "events", ""); got.Location() != path {
-			t.Fatalf("%d\n%s", got.Status, got.Text)
+		for range 2 { // the second time changes no address
+			if got := v.Submit(page, path, "url", "https://hooks.example.com/changed?key=k3y", "events", ""); got.Location() != path {
+				t.Fatalf("%d\n%s", got.Status, got.Text)
+			}
 		}
-		if page = v.Get(path); !strings.Contains(page.Text, "<dd>https://hooks.example.com/changed</dd>") || !strings.Contains(page.Text, "<dd>all</dd>") {
+		x.told("owner@acme.example", "https://hooks.example.com/in\n", "A webhook endpoint has another address", "https://hooks.example.com/changed\n")
+		if n := x.count("SELECT COUNT(*) FROM mails WHERE template = 'company_changed' AND address = 'office@acme.example'"); n != 2 {
+			t.Errorf("%d mails", n)
+		}
+		if page = v.Get(path); !strings.Contains(page.Text, "<dd>https://hooks.example.com/changed?key=k3y</dd>") || !strings.Contains(page.Text, "<dd>all</dd>") {
 			t.Errorf("%s", page.Text)
 		}
 		if other := find(t, v.Submit(page, path+"/rotate"), `<code>(whsec_[^<]+)</code>`); other == secret {

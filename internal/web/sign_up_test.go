@@ -46,6 +46,25 @@ func (x *staff) posted(address string) []mail.Kept {
 	return mine
 }
 
+// told fails where an address did not get a mail of each change to the company, or got one of what it has no business with.
+func (x *staff) told(address string, changes ...string) {
+	x.Helper()
+	var texts []string
+	for _, m := range x.posted(address) {
+		if m.Template == mail.CompanyChanged {
+			texts = append(texts, m.Text)
+		}
+	}
+	for _, want := range changes {
+		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, want) }) {
+			x.Errorf("%s was not told %q, but %q", address, want, texts)
+		}
+	}
+	if len(changes) == 0 && len(texts) > 0 {
+		x.Errorf("%s was told %q", address, texts)
+	}
+}
+
 // follow is the path of the link in the newest mail to an address.
 func (x *staff) follow(address, template string) string {
 	x.Helper()

@@ -12,12 +12,15 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/account"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -145,14 +148,23 @@ func (s Setup) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p P
 	}
 	e.sealed = sealed
 	inserted, err := insertEndpoint(ctx, tx, e)
-	if err == nil && !inserted {
-		err = ErrTooMany
+	switch {
+	case err != nil:
+		return Endpoint{}, "", err
+	case !inserted:
+		return Endpoint{}, "", ErrTooMany
 	}
-	return e, secret, err
+	return e, secret, account.Tell(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookAdded, e.plainURL())
 }
 
 func secretOf(endpointID string) identity.Place {
 	return identity.Place{Table: "webhook_endpoints", Column: "secret", Row: endpointID}
+}
+
+// plainURL is the address as others may read it: what follows a question mark may be a secret of the receiver's.
+func (e Endpoint) plainURL() string {
+	address, _, _ := strings.Cut(e.URL, "?")
+	return address
 }
 
 // List returns the endpoints of the principal's company, oldest first.
@@ -205,7 +217,15 @@ func (e Endpoint) moved(tx *db.Tx, from string) error {
 // Update changes the address, the description or the filter. What is pending goes to the new address; the filter counts for
 // events to come.
 func (s Setup) Update(ctx context.Context, tx *db.Tx, by identity.Principal, id string, p Params) (Endpoint, error) {
-	return change(ctx, tx, by, id, func(e *Endpoint) error { return s.apply(e, p) })
+	before := ""
+	e, err := change(ctx, tx, by, id, func(e *Endpoint) error {
+		before = e.URL
+		return s.apply(e, p)
+	})
+	if err != nil || e.URL == before {
+		return e, err
+	}
+	return e, account.Tell(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookMoved, e.plainURL())
 }
 
 // Delete forgets an endpoint with its deliveries.

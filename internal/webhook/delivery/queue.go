@@ -9,7 +9,6 @@ import (
 	mathrand "math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -665,10 +664,9 @@ func (s *Sender) disable(ctx context.Context, tx *db.Tx, q *queue, reason string
 	if err != nil || !mail.Valid(company.Email) {
 		return err
 	}
-	address, _, _ := strings.Cut(e.URL, "?") // what follows may be a secret of the receiver's
 	return mail.Enqueue(ctx, tx, mail.Message{
 		CompanyID: company.ID, To: company.Email, Template: mail.WebhookDisabled, Language: mail.LanguageOf(company.Country),
-		Data: mail.WebhookDisabledData{Company: company.Name, Endpoint: address, Since: db.Time(q.failingSince)},
+		Data: mail.WebhookDisabledData{Company: company.Name, Endpoint: e.plainURL(), Since: db.Time(q.failingSince)},
 		Key:  e.ID + "." + strconv.FormatInt(q.failingSince, 10),
 	})
 }

@@ -190,7 +190,7 @@ func TestDisabledAfterFiveDays(t *testing.T) {
 		}
 		var template, to string
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			return tx.QueryRow(ctx, "SELECT template, address FROM mails WHERE company_id = $1", w.by.CompanyID).Scan(&template, &to)
+			return tx.QueryRow(ctx, "SELECT template, address FROM mails WHERE company_id = $1 AND template = 'webhook_disabled'", w.by.CompanyID).Scan(&template, &to)
 		}); err != nil || template != mail.WebhookDisabled || to != "ops@acme.example" {
 			t.Errorf("mail %q to %q, %v", template, to, err)
 		}

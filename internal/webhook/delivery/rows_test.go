@@ -29,22 +29,26 @@ func TestABacklogIsNotRead(t *testing.T) {
 	var e Endpoint
 	write(func(ctx context.Context, tx *db.Tx) (err error) {
 		url := "https://hooks.example.com/"
-		by := identity.Principal{Kind: identity.KindAPIKey, CompanyID: "com_1"}
+		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US"})
+		if err != nil {
+			return err
+		}
+		by := identity.Principal{Kind: identity.KindAPIKey, CompanyID: c.ID}
 		e, _, err = Setup{Sealer: sealer}.Create(ctx, tx, by, Params{URL: &url})
 		return err
 	})
 	write(func(ctx context.Context, tx *db.Tx) error {
 		now := db.Micros(tx.Now())
 		if _, err := tx.Exec(ctx, `INSERT INTO events (company_id, event_id, object_id, sequence, name, data, created_at, position)
-			SELECT 'com_1', 'evt_' || i, 'prl_' || i, 1, 'payroll.created', '{}', CAST($1 AS BIGINT), i FROM generate_series(1, CAST($2 AS BIGINT)) AS i`,
-			now, int64(pending)); err != nil {
+			SELECT CAST($3 AS TEXT), 'evt_' || i, 'prl_' || i, 1, 'payroll.created', '{}', CAST($1 AS BIGINT), i FROM generate_series(1, CAST($2 AS BIGINT)) AS i`,
+			now, int64(pending), e.CompanyID); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id, object_id, state, tries, attempts, next_at,
 				error, http_status, created_at, updated_at)
-			SELECT 'com_1', CAST($1 AS TEXT), i, 'evt_' || i, 'prl_' || i, 'pending', 0, 0, CAST($2 AS BIGINT), '', 0, CAST($2 AS BIGINT), CAST($2 AS BIGINT)
-			FROM generate_series(1, CAST($3 AS BIGINT)) AS i`, e.ID, now, int64(pending))
-		wake(tx, "com_1", e.ID)
+			SELECT CAST($4 AS TEXT), CAST($1 AS TEXT), i, 'evt_' || i, 'prl_' || i, 'pending', 0, 0, CAST($2 AS BIGINT), '', 0, CAST($2 AS BIGINT), CAST($2 AS BIGINT)
+			FROM generate_series(1, CAST($3 AS BIGINT)) AS i`, e.ID, now, int64(pending), e.CompanyID)
+		wake(tx, e.CompanyID, e.ID)
 		return err
 	})
 	for round := range 3 {
@@ -55,7 +59,7 @@ func TestABacklogIsNotRead(t *testing.T) {
 				}
 				return rows
 			}
-			q := &queue{companyID: "com_1", endpointID: e.ID, holder: "me"}
+			q := &queue{companyID: e.CompanyID, endpointID: e.ID, holder: "me"}
 			var taken, left bool
 			claim(tx, q.companyID, q.endpointID, q.holder, leaseFor, &taken)
 			if err := tx.Flush(ctx); err != nil {
@@ -92,7 +96,7 @@ func TestABacklogIsNotRead(t *testing.T) {
 			if n := read(); n > most || !taken || len(dues) != batchSize {
 				t.Errorf("round %d: %d rows read of %d for %d deliveries, taken %v", round, n, pending, len(dues), taken)
 			}
-			wake(tx, "com_1", e.ID)
+			wake(tx, e.CompanyID, e.ID)
 			return nil
 		})
 	}
