@@ -3,15 +3,24 @@ package api
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"math"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/limit"
+	"github.com/stipend/stipend/internal/session"
 )
 
 // credential takes scheme and credential from the request; identity knows what they mean.
@@ -112,6 +121,45 @@ func (p *principals) forget() {
 	p.known, p.era = nil, p.era+1
 }
 
+// How many wrong credentials a network may send.
+const (
+	wrongsAtOnce    = 60
+	wrongsPerSecond = 1
+)
+
+// wrong counts a credential that stands for nobody against the network that it came from, which is told to wait when it tries out many.
+// Those that stand for somebody pass from there as ever.
+func (s *server) wrong(r *http.Request, err error) error {
+	if r.Header["Authorization"] == nil || !errors.Is(err, identity.ErrInvalidToken) {
+		return err
+	}
+	if many, ok := fault.As(s.wrongs.Take(s.Now(), network(r), http.Header{})); ok {
+		return many.Detailf("Too many wrong credentials came from this network.")
+	}
+	return err
+}
+
+// network is what counts as one address; all who come from nowhere are together.
+func network(r *http.Request) string {
+	from, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return session.Network(from.Addr()).String()
+}
+
+// strays refuses who asks for another company than their own, and keeps once a minute for each credential that it was so used.
+func (s *server) strays(ctx context.Context, by identity.Principal, route, requestID string) error {
+	now := s.Now()
+	if s.stray.Take(now, by.ID, http.Header{}) != nil {
+		return fault.NotFoundErr
+	}
+	err := s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return insertDenied(ctx, tx, by, now.Unix()/60, route+" of another company, request "+requestID)
+	})
+	if err != nil {
+		return err
+	}
+	return fault.NotFoundErr
+}
+
 // permit refuses a principal without the scope.
 func permit(by identity.Principal, scope identity.Scope) error {
 	if by.Has(scope) {
@@ -179,4 +227,22 @@ func idempotencyKey(h http.Header) (string, error) {
 		return "", errKeyInvalid.At("header", "Idempotency-Key")
 	}
 	return values[0], nil
+}
+
+// fingerprint is the same for requests that mean the same: body members in any order and with any white space, and the
+// values in the path. Numbers count as they are written.
+func fingerprint(r *http.Request, in *input, body []byte) string {
+	h := sha256.New()
+	for _, p := range in.params {
+		if p.in == "path" {
+			fmt.Fprintf(h, "%q\n", r.PathValue(p.name))
+		}
+	}
+	if in.body >= 0 && body != nil {
+		canonical := jsontext.Value(slices.Clone(body))
+		// The body has been read without a syntax error, so this cannot fail.
+		_ = canonical.Format(jsontext.ReorderRawObjects(true))
+		h.Write(canonical)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

@@ -200,7 +200,7 @@ var explanations = []explanation{
 	{"document_limit", 422, "There are too many documents", "20 documents of at most 100 MiB together are kept at a time.", "Replace a document instead: send the same kind, side and issuing country again."},
 	{"url_not_allowed", 422, "The address is not allowed", "The URL is not one that this service may call.", "Use a public https address."},
 	{"redirect_uri_invalid", 422, "The redirect address is not valid", "The redirect_uri is not the registered one, byte for byte.", "Send the registered address, or register this one."},
-	{"rate_limited", 429, "Too many requests", "The credential has used up what it may ask at once.", "Wait for the seconds in Retry-After; watch the RateLimit headers to stay below."},
+	{"rate_limited", 429, "Too many requests", "The credential has used up what it may ask at once, or its network sent too many wrong credentials.", "Wait for the seconds in Retry-After; watch the RateLimit headers to stay below."},
 	{"internal", 500, "Something went wrong", "The service met an error of its own. It was noted under the request id. A write with an idempotency key is safe to repeat.", "Repeat the request with the same key; if it stays, report the request id."},
 	{"rate_unavailable", 503, "No exchange rate is available", "There is no rate fresh enough to promise a price.", "Try again in a minute."},
 	{"storage_unavailable", 503, "The storage is not available", "The database did not answer. Nothing was done.", "Repeat the request with the same idempotency key."},

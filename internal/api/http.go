@@ -12,9 +12,7 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -27,7 +25,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"github.com/stipend/stipend/internal/claim"
@@ -226,6 +223,8 @@ type server struct {
 	methods       []string // every method that any route has
 	reads, writes *limit.Limiter
 	tokens        *limit.Limiter // of the endpoints of OAuth, by address
+	wrongs        *limit.Limiter // wrong credentials, by address
+	stray         *limit.Limiter // rows of those who ask for another company, by credential
 	principals    principals
 	flights       flights
 	twinWait      time.Duration
@@ -247,6 +246,7 @@ func newServer(d Deps, table []route) *server {
 	}
 	s := &server{
 		Deps: d, mux: http.NewServeMux(), reads: perCredential(d.Reads), writes: perCredential(d.Writes), tokens: tokenRequests(),
+		wrongs: limit.New(wrongsPerSecond, wrongsAtOnce), stray: limit.New(1.0/60, 1),
 		flights: flights{running: map[keyUse]chan struct{}{}}, twinWait: twinWait,
 	}
 	d.DB.OnNotice(identity.NoticeRevoked, s.principals.forget)
@@ -501,7 +501,7 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 		if rt.scope != public {
 			var err error
 			if c.by, err = s.authenticate(ctx, r.Header); err != nil {
-				return err
+				return s.wrong(r, err)
 			}
 			w.by = c.by
 			if err := limits.Take(s.Now(), c.by.ID, w.Header()); err != nil {
@@ -554,8 +554,8 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 			return err
 		}
 		if in.company != nil {
-			if err := c.actFor(v.Elem().FieldByIndex(in.company)); err != nil {
-				return err
+			if !c.actsFor(v.Elem().FieldByIndex(in.company)) {
+				return s.strays(ctx, c.by, template, w.requestID)
 			}
 		}
 		var once keyUse // made here, so that a large body is not held any longer
@@ -633,14 +633,14 @@ func account(by identity.Principal) string {
 	return by.CompanyID + "/" + app + "/" + by.UserID
 }
 
-// actFor settles for which company the call acts: the credential's own, which is also the only one that it may name.
-func (c *call) actFor(field reflect.Value) error {
+// actsFor settles for which company the call acts: the credential's own, which is also the only one that it may name.
+func (c *call) actsFor(field reflect.Value) bool {
 	c.company = c.by.CompanyID
 	if named := field.String(); c.company == "" || named != "" && named != c.company {
-		return fault.NotFoundErr
+		return false
 	}
 	field.SetString(c.company)
-	return nil
+	return true
 }
 
 // once runs a write at most once for its key. A failed run leaves the key free.
@@ -680,22 +680,4 @@ func (s *server) once(ctx context.Context, c keyUse, h handler, run func(context
 		return nil
 	}, append(ahead, answers.Key(c.ahead()))...)
 	return out, replayed, err
-}
-
-// fingerprint is the same for requests that mean the same: body members in any order and with any white space, and the
-// values in the path. Numbers count as they are written.
-func fingerprint(r *http.Request, in *input, body []byte) string {
-	h := sha256.New()
-	for _, p := range in.params {
-		if p.in == "path" {
-			fmt.Fprintf(h, "%q\n", r.PathValue(p.name))
-		}
-	}
-	if in.body >= 0 && body != nil {
-		canonical := jsontext.Value(slices.Clone(body))
-		// The body has been read without a syntax error, so this cannot fail.
-		_ = canonical.Format(jsontext.ReorderRawObjects(true))
-		h.Write(canonical)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"reflect"
 	"slices"
@@ -22,7 +21,6 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/limit"
 	"github.com/stipend/stipend/internal/oauth"
-	"github.com/stipend/stipend/internal/session"
 )
 
 // The endpoints of OAuth speak as RFC 6749 has it, not as the rest of the interface: they take forms, too, ignore what they do
@@ -105,11 +103,7 @@ func (s *server) mountOAuth() {
 func (s *server) serveOAuth(route string, do func(context.Context, *db.Tx, map[string]string) (any, *oauth.Error, error)) func(*answer, *http.Request) {
 	return func(w *answer, r *http.Request) {
 		w.route = route
-		from, err := netip.ParseAddrPort(r.RemoteAddr)
-		if err != nil {
-			from = netip.AddrPort{} // all who come from nowhere together
-		}
-		if err := s.tokens.Take(s.Now(), session.Network(from.Addr()).String(), http.Header{}); err != nil {
+		if err := s.tokens.Take(s.Now(), network(r), http.Header{}); err != nil {
 			if f, ok := fault.As(err); ok {
 				w.Header().Set("Retry-After", retryAfter(f))
 			}
@@ -122,7 +116,7 @@ func (s *server) serveOAuth(route string, do func(context.Context, *db.Tx, map[s
 			return
 		}
 		var out any
-		err = s.DB.Write(r.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		err := s.DB.Write(r.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 			out, refusal, err = do(ctx, tx, params)
 			return err
 		})

@@ -171,8 +171,16 @@ func TestALeakedCodeIsBurnt(t *testing.T) {
 		code := c.agree(nil)
 		first := c.token(c.exchange(code))
 		c.works(first.AccessToken, 200)
-		c.refused(c.exchange(code), 400, "invalid_grant")
-		c.works(first.AccessToken, 401)
+		for range 2 { // who answers for the app is told once: its company, and its administrator
+			c.refused(c.exchange(code), 400, "invalid_grant")
+			c.works(first.AccessToken, 401)
+			var told int64
+			if err := c.db.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				return tx.QueryRow(ctx, "SELECT COUNT(*) FROM mails WHERE template = 'company_changed' AND company_id = $1 AND data LIKE '%code_replayed%Books%'", c.app.CompanyID).Scan(&told)
+			}); err != nil || told != 2 {
+				t.Errorf("%d mails, %v", told, err)
+			}
+		}
 
 		for range 4 { // also when both come at the same moment: whoever was given a token loses it
 			code := c.agree(nil)

@@ -54,7 +54,8 @@ each operation can answer stand beside its statuses.
 ## Limits
 
 Each credential has a sustained rate for reads and one for writes; the ` + "`RateLimit-*`" + ` headers say where it stands. Above it the answer is 429
-with ` + "`Retry-After`" + `. A 503 carries ` + "`Retry-After`" + ` too.
+with ` + "`Retry-After`" + `. A 503 carries ` + "`Retry-After`" + ` too. A network that sends many
+wrong credentials is answered 429 in place of 401; right ones pass from there as ever.
 
 ## Versions
 

@@ -17,6 +17,13 @@ const keyOrder = 95
 
 var usedKeys = db.InsertGroup(keyOrder, "idempotency", "principal", "route", "key", "fingerprint", "response", "created_at")
 
+// insertDenied notes in the history of a credential that it was refused, once for each minute: that is the version.
+func insertDenied(ctx context.Context, tx *db.Tx, by identity.Principal, minute int64, what string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO history (company_id, object_id, version, from_state, to_state, reason, at)
+		VALUES ($1, $2, $3, '', 'authz_denied', $4, $5) ON CONFLICT DO NOTHING`, by.CompanyID, by.ID, minute, what, db.Micros(tx.Now()))
+	return err
+}
+
 // keyUse is who used which key for what.
 type keyUse struct {
 	principal, route, key, fingerprint string

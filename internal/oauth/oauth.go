@@ -8,7 +8,7 @@
 //   - A code goes to the one address that its app registered, byte by byte. Before that address is known to be right nothing is
 //     redirected anywhere.
 //   - A code lives 60 seconds and works once, for the app that it was made for. A second exchange, or one by another app, means
-//     that the code leaked: what the first one gave is taken back.
+//     that the code leaked: what the first one gave is taken back, and of a second one who answers for the app gets a mail.
 //   - Of codes and tokens only digests are stored.
 //   - A token carries at most what its app registered and what the user saw when they agreed.
 //
@@ -25,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/account"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
@@ -247,6 +248,9 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 		// Whoever used it first has committed by now, so this reads the token that they were given, also where they came at the same moment.
 		if g, _, err = selectCode(ctx, tx, digest); err == nil && g.tokenID != "" {
 			err = identity.RevokeAccessToken(ctx, tx, g.companyID, g.tokenID)
+		}
+		if err == nil && g.appID == app.ID {
+			err = account.Tell(ctx, tx, digest, app.CompanyID, mail.CodeReplayed, app.Name)
 		}
 		return Token{}, errGrant, err
 	}
