@@ -38,6 +38,9 @@ const (
 // Fresh is how long a second factor counts for what is grave.
 const Fresh = 10 * time.Minute
 
+// FreshSignIn is how long a sign-in counts for making a first second factor.
+const FreshSignIn = 5 * time.Minute
+
 // touchEvery keeps a busy reader from writing a row at every page.
 const touchEvery = 5 * time.Minute
 
@@ -56,6 +59,7 @@ type Session struct {
 	Company identity.Company  // the one that they act for; without ID when they are no member of any
 	Role    string            // in that company
 	Members []identity.Member // of which companies they are, oldest first, without closed ones
+	Since   time.Time         // when the person signed in
 	Factor  time.Time         // when a second factor was shown last, zero for never
 
 	digest   string
@@ -112,6 +116,9 @@ func (s Session) Proven() bool { return !s.Factor.IsZero() }
 
 // ProvenFreshly says whether that was not long ago.
 func (s Session) ProvenFreshly(now time.Time) bool { return s.Proven() && now.Sub(s.Factor) < Fresh }
+
+// SignedInFreshly says whether the person signed in not long ago.
+func (s Session) SignedInFreshly(now time.Time) bool { return now.Sub(s.Since) < FreshSignIn }
 
 // Find reads the session of a token. Whatever has ended, or never was, is fault.NotFoundErr.
 func Find(ctx context.Context, tx *db.Tx, token string) (Session, error) {

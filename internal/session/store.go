@@ -22,12 +22,12 @@ func insertSession(ctx context.Context, tx *db.Tx, r row) error {
 }
 
 func selectSession(ctx context.Context, tx *db.Tx, digest string) (s Session, userID, companyID string, err error) {
-	var used, factor int64
-	err = tx.QueryRow(ctx, `SELECT session_id, user_id, company_id, last_used_at, factor_at FROM sessions
+	var created, used, factor int64
+	err = tx.QueryRow(ctx, `SELECT session_id, user_id, company_id, created_at, last_used_at, factor_at FROM sessions
 		WHERE digest = $1 AND created_at > $2 AND last_used_at > $3 AND awaits_factor = FALSE`,
 		digest, db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle))).
-		Scan(&s.ID, &userID, &companyID, &used, &factor)
-	s.digest, s.lastUsed = digest, db.Time(used)
+		Scan(&s.ID, &userID, &companyID, &created, &used, &factor)
+	s.digest, s.Since, s.lastUsed = digest, db.Time(created), db.Time(used)
 	if factor != 0 {
 		s.Factor = db.Time(factor)
 	}

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"rsc.io/qr"
 
@@ -29,7 +30,7 @@ func (s *server) guarded(companyID string) bool {
 }
 
 // needs is what a route asks of the second factor and the reader has not given. Their own account is theirs to guard: where they
-// have no second factor, it asks for none.
+// have no second factor, it asks for none; to get one, for a fresh sign-in.
 func (c *call) needs(ctx context.Context, tx *db.Tx, rt route) (factor, error) {
 	switch {
 	case rt.factor == passwordOnly,
@@ -41,7 +42,7 @@ func (c *call) needs(ctx context.Context, tx *db.Tx, rt route) (factor, error) {
 		return rt.factor, nil
 	}
 	codes, keys, err := c.ways(ctx, tx)
-	if !codes && !keys {
+	if !codes && !keys && (!rt.enrols || c.session.SignedInFreshly(c.now)) {
 		return passwordOnly, err
 	}
 	return rt.factor, err
@@ -110,6 +111,7 @@ type codePage struct {
 	Next            string
 	Field           field
 	Codes, Passkeys bool // what the reader can show
+	Password        bool // they have nothing but it
 }
 
 func (c *call) codePage(page, title string, codes, keys bool) view {
@@ -186,20 +188,44 @@ func signInCode(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	return view{redirect: c.next(), cookie: c.cookie(token)}, nil
 }
 
-// showProof asks for the second factor again, before something grave. Who has none is shown how to get one.
+// showProof asks for the second factor again, before something grave. Who has none gets one, for the password where it was not given
+// lately: a browser that was left open is not enough.
 func showProof(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	codes, keys, err := c.ways(ctx, tx)
 	if err != nil {
 		return view{}, err
 	}
 	if !codes && !keys {
-		return view{redirect: "/account/factor?" + url.Values{"next": {c.next()}}.Encode()}, nil
+		if c.session.SignedInFreshly(c.now) {
+			return view{redirect: c.enrolPath()}, nil
+		}
+		return view{page: "proof", title: c.text("proof.title"), data: codePage{
+			Next: c.next(), Password: true, Field: c.field(field{Name: "password", Type: "password", Autocomplete: "current-password", Required: true, Most: identity.MaxPassword}),
+		}}, nil
 	}
 	return c.codePage("proof", "proof.title", codes, keys), nil
 }
 
-// prove takes the second factor of who is signed in.
+// enrolPath is where the reader gets a second factor, on the way to where they were.
+func (c *call) enrolPath() string {
+	if next := c.next(); strings.HasPrefix(next, "/account/") {
+		return next
+	}
+	return "/account/factor?" + url.Values{"next": {c.next()}}.Encode()
+}
+
+// prove takes the second factor of who is signed in, or the password of who has none.
 func prove(ctx context.Context, _ *db.Tx, c *call) (view, error) {
+	if c.form.Get("password") != "" {
+		token, to, err := c.enter(ctx, c.session.User.Email, c.form.Get("password"))
+		if err != nil {
+			return view{}, err
+		}
+		if to == c.next() {
+			to = c.enrolPath()
+		}
+		return view{redirect: to, cookie: c.cookie(token)}, nil
+	}
 	var refusal *fault.Fault
 	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		if refusal, err = c.tryCode(ctx, tx, c.session.User); err != nil || refusal != nil {
@@ -236,7 +262,8 @@ func showFactor(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		p.Left = strconv.FormatInt(left, 10)
 		return view{page: "factor", title: c.text("factor.title"), data: p}, err
 	}
-	if keys && !c.session.ProvenFreshly(c.now) { // the secret of another factor would be a way round the passkey
+	// The secret of another factor would be a way round the passkey, and a first one is for who knows the password.
+	if keys && !c.session.ProvenFreshly(c.now) || !keys && !c.session.SignedInFreshly(c.now) {
 		return view{page: "factor", title: c.text("factor.title"), data: p}, nil
 	}
 	e, err := account.Enrolling(ctx, tx, c.Sealer, u)

@@ -102,6 +102,48 @@ func TestAPasskeyGuardsTheOtherFactor(t *testing.T) {
 	}
 }
 
+// A browser that somebody left open is not enough to set up a first second factor, which would keep its owner out: that takes the
+// password, given lately.
+func TestAFirstFactorNeedsThePassword(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := hire(t, d, "admin").guard()
+		v := x.signIn("admin")
+		clock.Advance(session.FreshSignIn)
+		const proof, key = "/account/proof?next=%2Faccount%2Ffactor", `<code>([A-Z2-7]{32})</code>`
+		got := v.Submit(v.Get("/account/factor"), "/account/factor/begin")
+		if got.Location() != proof || x.count("SELECT COUNT(*) FROM second_factors") != 0 {
+			t.Fatalf("%d to %q", got.Status, got.Location())
+		}
+		if got := v.Post("/account/passkeys/begin", url.Values{"form_token": {formToken(v.Cookie("stipend_session"))}}); !strings.HasPrefix(got.Location(), "/account/proof?") {
+			t.Errorf("a passkey: %d to %q", got.Status, got.Location())
+		}
+		page := v.Follow(got)
+		if got := v.Submit(page, "/account/proof", "password", "not the password"); got.Status != 422 {
+			t.Errorf("a wrong password: %d", got.Status)
+		}
+		before := v.Cookie("stipend_session")
+		if got := v.Submit(page, "/account/proof", "password", password); got.Location() != "/account/factor" || v.Cookie("stipend_session") == before {
+			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+		page = v.Follow(v.Submit(v.Get("/account/factor"), "/account/factor/begin"))
+		phone := authenticator{x, find(t, page, key)}
+
+		// Nor is it enough to see the key of one that was begun, or to finish it.
+		clock.Advance(session.FreshSignIn)
+		if strings.Contains(v.Get("/account/factor").Text, phone.key) {
+			t.Error("the key is shown to whoever sits there now")
+		}
+		got = v.Submit(page, "/account/factor/confirm", "code", phone.code())
+		if got.Location() != proof || x.count("SELECT COUNT(*) FROM second_factors WHERE confirmed_at <> 0") != 0 {
+			t.Fatalf("%d to %q", got.Status, got.Location())
+		}
+		v.Submit(v.Follow(got), "/account/proof", "password", password)
+		if got := v.Submit(v.Get("/account/factor"), "/account/factor/confirm", "code", phone.code()); got.Status != 200 || len(recoveryCode.FindAllString(got.Text, -1)) != 10 {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+	})
+}
+
 // Nobody makes keys for a company with a password alone; whoever may is led to a second factor and back.
 func TestKeysNeedASecondFactor(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {

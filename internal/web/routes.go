@@ -30,14 +30,14 @@ var routes = []route{
 	{method: "GET", path: "/account/proof", kind: read, access: person, personal: true, handler: showProof},
 	{method: "POST", path: "/account/proof", kind: steps, access: person, personal: true, handler: prove, again: showProof},
 	{method: "GET", path: "/account/factor", kind: read, access: person, personal: true, handler: showFactor},
-	{method: "POST", path: "/account/factor/begin", kind: write, access: person, factor: freshFactor, personal: true, handler: beginFactor},
-	{method: "POST", path: "/account/factor/confirm", kind: write, access: person, factor: freshFactor, personal: true, handler: confirmFactor, again: showFactor},
+	{method: "POST", path: "/account/factor/begin", kind: write, access: person, factor: freshFactor, enrols: true, personal: true, handler: beginFactor},
+	{method: "POST", path: "/account/factor/confirm", kind: write, access: person, factor: freshFactor, enrols: true, personal: true, handler: confirmFactor, again: showFactor},
 	{method: "POST", path: "/account/factor/recovery", kind: write, access: person, factor: freshFactor, personal: true, handler: renewRecovery},
 	{method: "POST", path: "/account/factor/remove", kind: write, access: person, factor: freshFactor, personal: true, handler: removeFactor},
 
 	{method: "GET", path: "/account/passkeys", kind: read, access: person, personal: true, handler: showPasskeys},
 	{method: "POST", path: "/account/passkeys", kind: steps, access: person, personal: true, handler: addPasskey, again: showPasskeys},
-	{method: "POST", path: "/account/passkeys/begin", kind: write, access: person, factor: freshFactor, personal: true, handler: beginPasskey},
+	{method: "POST", path: "/account/passkeys/begin", kind: write, access: person, factor: freshFactor, enrols: true, personal: true, handler: beginPasskey},
 	{method: "POST", path: "/account/passkeys/{id}/rename", kind: write, access: person, personal: true, handler: renamePasskey},
 	{method: "POST", path: "/account/passkeys/{id}/remove", kind: write, access: person, factor: freshFactor, personal: true, handler: removePasskey},
 

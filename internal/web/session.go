@@ -195,11 +195,19 @@ func signIn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	if err := missing.Err(); err != nil {
 		return view{}, err
 	}
-	u, err := c.signsIn(ctx, email, password)
+	token, to, err := c.enter(ctx, email, password)
 	if err != nil {
 		return view{}, err
 	}
-	var token, to string
+	return view{redirect: to, cookie: c.cookie(token)}, nil
+}
+
+// enter ends the session that there is and begins one of whose address and password these are. It says where they go on.
+func (c *call) enter(ctx context.Context, email, password string) (token, to string, err error) {
+	u, err := c.signsIn(ctx, email, password)
+	if err != nil {
+		return "", "", err
+	}
 	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		if err := errors.Join(session.Succeeded(ctx, tx, email, c.from()), session.End(ctx, tx, c.token())); err != nil {
 			return err
@@ -207,7 +215,7 @@ func signIn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 		token, to, err = c.begin(ctx, tx, u)
 		return err
 	})
-	return view{redirect: to, cookie: c.cookie(token)}, err
+	return token, to, err
 }
 
 // begin starts the session of somebody whose password was right, and says where they go on: with a second factor, to show it.

@@ -164,6 +164,8 @@ type route struct {
 	handler      handler
 	// factor is what the route asks of a second factor, besides the password.
 	factor factor
+	// enrols marks what leads to a second factor: who has none gives their password anew, or has just signed in.
+	enrols bool
 	// again shows the page of a form that was refused, with what was wrong in it. A write without it ends on an error page.
 	again handler
 	// personal marks pages about somebody: nobody keeps a copy of them.
