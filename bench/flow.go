@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,7 @@ type line struct {
 	match   *job.Runner // books deposits and what they mean to their payrolls
 	engine  *payout.Engine
 	prepare *job.Runner // releases payrolls and signs payouts; nothing is sent
+	program *job.Runner // both in one, as the program has them, so that what follows from a deposit shares its commit
 
 	worked func() time.Duration // by the processors until now
 	work   time.Duration        // and for what was measured
@@ -123,8 +125,11 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	if err := l.watcher.Remember(signer.Deriver(), chain.RememberFrom); err != nil {
 		return nil, err
 	}
-	l.match = job.NewRunner(d, job.Table{chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund}}, nil, quiet)
-	l.prepare = job.NewRunner(d, job.Table{payroll.JobRelease: {Tx: engine.Released(l.pay.Release)}, payout.JobPrepare: {Tx: engine.Prepare}}, nil, quiet)
+	match := job.Table{chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund}}
+	prepare := job.Table{payroll.JobRelease: {Tx: engine.Released(l.pay.Release)}, payout.JobPrepare: {Tx: engine.Prepare}}
+	program := maps.Clone(match)
+	maps.Copy(program, prepare)
+	l.match, l.prepare, l.program = job.NewRunner(d, match, nil, quiet), job.NewRunner(d, prepare, nil, quiet), job.NewRunner(d, program, nil, quiet)
 	if err := l.watcher.Sync(ctx); err != nil {
 		return nil, err
 	}
@@ -171,9 +176,9 @@ func (l *line) create(ctx context.Context, payees int) (p payroll.Payroll, err e
 	return p, err
 }
 
-// matched pays payrolls, each in so many pieces, and says how long it took the service to see the deposits, wait for their
-// confirmations and take the payrolls as received. The payer's and the miner's own work does not count.
-func (l *line) matched(ctx context.Context, all []payroll.Payroll, pieces int64) (time.Duration, error) {
+// funded pays payrolls, each in so many pieces, and says how long it took the service to see the deposits, and what it did once they had
+// their confirmations. The payer's and the miner's own work does not count.
+func (l *line) funded(ctx context.Context, jobs *job.Runner, all []payroll.Payroll, pieces int64) (seen, confirmed time.Duration, err error) {
 	const outputsOfOne = 25 // of one payment: the simulated payer pays a fixed fee
 	var outs []chain.Output
 	for _, p := range all {
@@ -189,18 +194,23 @@ func (l *line) matched(ctx context.Context, all []payroll.Payroll, pieces int64)
 	for len(outs) > 0 {
 		n := min(len(outs), outputsOfOne)
 		if _, err := l.chain.PayAll(ctx, outs[:n]...); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		outs = outs[n:]
 	}
-	seen, err := l.look(ctx)
-	if err != nil {
-		return 0, err
+	if seen, err = l.follow(ctx, jobs); err != nil {
+		return seen, 0, err
 	}
 	if err := l.chain.Mine(ctx, 6); err != nil {
-		return 0, err
+		return seen, 0, err
 	}
-	confirmed, err := l.look(ctx)
+	confirmed, err = l.follow(ctx, jobs)
+	return seen, confirmed, err
+}
+
+// matched has payrolls paid and taken as received.
+func (l *line) matched(ctx context.Context, all []payroll.Payroll, pieces int64) (time.Duration, error) {
+	seen, confirmed, err := l.funded(ctx, l.match, all, pieces)
 	if err != nil {
 		return 0, err
 	}
@@ -218,14 +228,18 @@ func (l *line) matched(ctx context.Context, all []payroll.Payroll, pieces int64)
 	})
 }
 
-func (l *line) look(ctx context.Context) (time.Duration, error) {
+// look has the watcher and the matching do what there is to do.
+func (l *line) look(ctx context.Context) (time.Duration, error) { return l.follow(ctx, l.match) }
+
+// follow is look with other jobs than the matching's.
+func (l *line) follow(ctx context.Context, jobs *job.Runner) (time.Duration, error) {
 	began, before := time.Now(), l.worked()
 	defer func() { l.work += l.worked() - before }()
 	if err := l.watcher.Sync(ctx); err != nil {
 		return 0, err
 	}
 	for {
-		err := l.match.Drain(ctx)
+		err := jobs.Drain(ctx)
 		if f, ok := fault.As(err); ok && f.Kind == fault.Unavailable && time.Since(began) < time.Minute {
 			time.Sleep(50 * time.Millisecond) // two jobs met at one payroll; the loser comes back
 			continue
@@ -242,7 +256,12 @@ func (l *line) prepared(ctx context.Context, all []payroll.Payroll) (time.Durati
 	}
 	took := time.Since(began)
 	l.work += l.worked() - before
-	return took, l.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return took, l.ready(ctx, all)
+}
+
+// ready says whether every payout of the payrolls is signed.
+func (l *line) ready(ctx context.Context, all []payroll.Payroll) error {
+	return l.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, p := range all {
 			outs, err := payout.ForPayroll(ctx, tx, p.CompanyID, p.ID)
 			if err != nil {
@@ -262,35 +281,24 @@ func (l *line) prepared(ctx context.Context, all []payroll.Payroll) (time.Durati
 	})
 }
 
-// steps are the rows that one payroll leaves on the way to its payouts: at its funding, and at its release.
-func (l *line) steps(ctx context.Context, database string, payees int) ([]*model, error) {
+// step is the rows that one payroll leaves from its payment to its payouts.
+func (l *line) step(ctx context.Context, database string, payees int) (*model, error) {
 	p, err := l.create(ctx, payees)
 	if err != nil {
 		return nil, err
 	}
-	one := []payroll.Payroll{p}
 	before, err := dump(ctx, database)
 	if err != nil {
 		return nil, err
 	}
-	var all []*model
-	for _, step := range []func() (time.Duration, error){
-		func() (time.Duration, error) { return l.matched(ctx, one, 1) }, func() (time.Duration, error) { return l.prepared(ctx, one) },
-	} {
-		if _, err := step(); err != nil {
-			return nil, err
-		}
-		after, err := dump(ctx, database)
-		if err != nil {
-			return nil, err
-		}
-		m, err := modelOf(nil, before, after)
-		if err != nil {
-			return nil, err
-		}
-		all, before = append(all, m), after
+	if _, _, err := l.funded(ctx, l.program, []payroll.Payroll{p}, 1); err != nil {
+		return nil, err
 	}
-	return all, nil
+	after, err := dump(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	return modelOf(nil, before, after)
 }
 
 // flow measures the way from funding to signed payouts.
@@ -322,18 +330,18 @@ func (b *bench) flow(ctx context.Context) error {
 	defer least.stop()
 
 	t := newTable(b.out, b.engine+": from the creation of a payroll to its signed payouts, one payroll at a time",
-		"payees", "create (HTTP)", "deposit matched", "of it the chain", "payouts ready", "all", "per payee", "times the floor of create", "rows", "floor of all rows", "times")
+		"payees", "create (HTTP)", "deposit seen", "confirmed to payouts ready", "of both the chain", "all", "per payee", "times the floor of create", "rows", "floor of all rows", "times")
 	work := newTable(b.out, b.engine+": the same by the processors' time",
-		"payees", "create", "of it the client", "matched", "ready", "all", "per payee", "times the floor of create", "floor of all rows", "times")
+		"payees", "create", "of it the client", "seen to ready", "all", "per payee", "times the floor of create", "floor of all rows", "times")
 	for _, n := range b.sizes {
 		rounds := min(20, max(3, 20_000/n))
 		b.say("%d payees from payment to payouts, %d rounds", n, rounds)
-		steps, err := l.steps(ctx, database, n)
+		step, err := l.step(ctx, database, n)
 		if err != nil {
 			return fmt.Errorf("the rows of %d payees: %w", n, err)
 		}
-		match, ready, floor := make([]time.Duration, rounds), make([]time.Duration, rounds), make([]time.Duration, rounds)
-		var matching, releasing, writing, waited time.Duration
+		seen, ready, floor := make([]time.Duration, rounds), make([]time.Duration, rounds), make([]time.Duration, rounds)
+		var working, writing, waited time.Duration
 		for i := range rounds {
 			p, err := l.create(ctx, n)
 			if err != nil {
@@ -341,40 +349,34 @@ func (b *bench) flow(ctx context.Context) error {
 			}
 			one := []payroll.Payroll{p}
 			before, outside := l.work, l.outside.Load()
-			if match[i], err = l.matched(ctx, one, 1); err != nil {
+			if seen[i], ready[i], err = l.funded(ctx, l.program, one, 1); err != nil {
+				return err
+			}
+			if err := l.ready(ctx, one); err != nil {
 				return err
 			}
 			waited += time.Duration(l.outside.Load() - outside)
-			halfway := l.work
-			if ready[i], err = l.prepared(ctx, one); err != nil {
-				return err
-			}
-			matching, releasing = matching+halfway-before, releasing+l.work-halfway
+			working += l.work - before
 			began, worked := time.Now(), b.worked()
-			for _, m := range steps {
-				if err := least.db.write(ctx, m.copy(least.serial.Add(1))); err != nil {
-					return err
-				}
+			if err := least.db.write(ctx, step.copy(least.serial.Add(1))); err != nil {
+				return err
 			}
 			floor[i], writing = time.Since(began), writing+b.worked()-worked
 		}
 		created, known := b.created[n]
-		m, r, f := spreadOf(match).p50, spreadOf(ready).p50, spreadOf(floor).p50
+		m, r, f := spreadOf(seen).p50, spreadOf(ready).p50, spreadOf(floor).p50
 		each := time.Duration(rounds)
-		matching, releasing, writing, waited = matching/each, releasing/each, writing/each, waited/each
-		all, worked := created.own.p50+m+r, created.own.work+matching+releasing
+		working, writing, waited = working/each, writing/each, waited/each
+		all, worked := created.own.p50+m+r, created.own.work+working
 		times, workTimes := "-", "-"
-		rows := 0
-		for _, m := range steps {
-			rows += m.rows()
-		}
+		rows := step.rows()
 		if model := b.models[n]; known {
 			rows += model.rows()
 			f, writing = f+created.floor.p50, writing+created.floor.work
 			times, workTimes = ratio(all.Seconds(), created.floor.p50.Seconds()), ratio(worked.Seconds(), created.floor.work.Seconds())
 		}
-		t.row(n, created.own.p50, m, waited, r, all, micros(all/time.Duration(n)), times, rows, f, ratio(all.Seconds(), f.Seconds()))
-		work.row(n, created.own.work, created.own.client, matching, releasing, worked, micros(worked/time.Duration(n)), workTimes, writing, ratio(worked.Seconds(), writing.Seconds()))
+		t.row(n, created.own.p50, m, r, waited, all, micros(all/time.Duration(n)), times, rows, f, ratio(all.Seconds(), f.Seconds()))
+		work.row(n, created.own.work, created.own.client, working, worked, micros(worked/time.Duration(n)), workTimes, writing, ratio(worked.Seconds(), writing.Seconds()))
 	}
 	if err := errors.Join(t.end(), work.end()); err != nil {
 		return err
