@@ -245,6 +245,30 @@ func TestFromRecipientToPayroll(t *testing.T) {
 	})
 }
 
+// A key that is forgotten makes no second payroll of the same name.
+func TestAForgottenKeyMakesNoSecondPayroll(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := newService(t, d, nil)
+		body := `{"external_id":"march","to_pay":[{"user_id":"` + b.payee() + `","amount_fiat":25}]}`
+		first, _ := ask[members](b, "POST", payrollPath+"/create", body, "Idempotency-Key", "k")
+		clock.Advance(31 * 24 * time.Hour)
+		if err := ForgetKeys(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		got := b.do("POST", payrollPath+"/create", body, "Idempotency-Key", "k")
+		if m := got.json(t); got.status != 409 || m["code"] != "external_id_conflict" || m["payroll_id"] != first["payroll_id"] {
+			t.Errorf("%d %s, want a conflict with %v", got.status, got.text, first["payroll_id"])
+		}
+		if n := b.count("SELECT COUNT(*) FROM payrolls"); n != 1 {
+			t.Errorf("%d payrolls", n)
+		}
+		next, _ := ask[members](b, "POST", payrollPath+"/create", strings.Replace(body, "march", "april", 1), "Idempotency-Key", "k")
+		if next["payroll_id"] == first["payroll_id"] {
+			t.Error("a forgotten key is answered with what it made")
+		}
+	})
+}
+
 func TestReferenceAndSandbox(t *testing.T) {
 	b := newService(t, sqlite(t), nil)
 	if _, text := ask[members](b, "GET", "/api/rates", "", "Authorization", ""); !strings.Contains(text, `"base":"BTC"`) {
