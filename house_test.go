@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stipend/stipend/internal/db"
@@ -94,8 +95,25 @@ var (
 	}
 )
 
-// noFloats are the packages in which an amount could pass through a float unseen.
-var noFloats = []string{"internal/money", "internal/ledger", "internal/payroll", "internal/claim", "internal/quote", "internal/deposit", "internal/payout", "internal/wallet", "internal/invoice", "internal/funding", "internal/lightning", "internal/withdrawal", "internal/fx", "internal/transfer", "internal/operator"}
+// floats are the files that need one, for what is no money. Everywhere else an amount could pass through it unseen.
+var floats = map[string]string{
+	"bench":                             "rates, times and shares",
+	"internal/web/wallet_files.go":      "widths on paper",
+	"internal/api/auth.go":              "how many requests a second",
+	"internal/api/http.go":              "how many requests a second",
+	"internal/api/oauth.go":             "how many requests a second",
+	"internal/app/app.go":               "how many requests a second",
+	"internal/app/metrics.go":           "what Prometheus counts in",
+	"internal/limit":                    "how many requests a second",
+	"internal/web/chart.go":             "points of a picture",
+	"internal/web/pdf.go":               "widths on paper",
+	"internal/web/settings_requests.go": "milliseconds, to be read",
+}
+
+// skips are the tests that may skip themselves.
+var skips = map[string]string{
+	"internal/db/dbtest/dbtest_test.go": "with a server that somebody else runs there is none to start",
+}
 
 // reference are the tables and indexes whose first key is not the company: they are shared by all companies, small or
 // owned by the process, and copied to every node where rows are spread by company.
@@ -320,38 +338,80 @@ func TestSQLIsInTheStores(t *testing.T) {
 }
 
 func TestServersAreFaces(t *testing.T) {
+	used := map[string]bool{}
 	eachCode(t, func(f file) {
 		f.uses("net/http", []string{"Server", "ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS"}, func(at, what string) {
-			if !allowed(f.name, servers, map[string]bool{}) {
+			if !allowed(f.name, servers, used) {
 				t.Errorf("%s: %s; HTTP is served by the faces only", at, what)
 			}
 		})
 	})
+	unused(t, "servers", servers, used)
 }
 
 func TestMoneyKnowsNoFloat(t *testing.T) {
+	used := map[string]bool{}
 	eachCode(t, func(f file) {
-		if !slices.ContainsFunc(noFloats, func(dir string) bool { return strings.HasPrefix(f.name, dir+"/") }) {
-			return
+		report := func(n ast.Node, what string) {
+			if !allowed(f.name, floats, used) {
+				t.Errorf("%s: %s; amounts are integers all the way, and what is no amount is listed in house_test.go", f.at(n), what)
+			}
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.Ident:
 				if n.Name == "float64" || n.Name == "float32" {
-					t.Errorf("%s: %s near money", f.at(n), n.Name)
+					report(n, n.Name)
 				}
 			case *ast.BasicLit:
 				if n.Kind == token.FLOAT {
-					t.Errorf("%s: the float %s near money", f.at(n), n.Value)
+					report(n, "the float "+n.Value)
 				}
 			case *ast.SelectorExpr:
 				if slices.Contains([]string{"Float64", "InexactFloat64", "ParseFloat", "NewFromFloat"}, n.Sel.Name) {
-					t.Errorf("%s: %s near money", f.at(n), n.Sel.Name)
+					report(n, n.Sel.Name)
 				}
 			}
 			return true
 		})
 	})
+	unused(t, "floats", floats, used)
+}
+
+// A test that skips itself looks like one that passed, and one that sleeps is slow on a quick machine and wrong on a slow one.
+func TestTestsNeitherSkipNorSleep(t *testing.T) {
+	used := map[string]bool{}
+	for _, files := range house(t) {
+		for _, f := range files {
+			if !f.test {
+				continue
+			}
+			f.uses("time", []string{"Sleep"}, func(at, what string) {
+				t.Errorf("%s: %s; wait for what must be there", at, what)
+			})
+			ast.Inspect(f.ast, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				sel, ok := call.Fun.(*ast.SelectorExpr)
+				if ok && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, sel.Sel.Name) && !allowed(f.name, skips, used) {
+					t.Errorf("%s: %s; what a test needs is installed, or the test fails", f.at(n), sel.Sel.Name)
+				}
+				return true
+			})
+		}
+	}
+	unused(t, "skips", skips, used)
+}
+
+// A package is a word of the field. These are words for whatever found no place.
+func TestPackagesHaveNamesOfTheField(t *testing.T) {
+	for dir := range house(t) {
+		if slices.Contains([]string{"utils", "util", "common", "helpers", "models", "service", "services", "types", "misc"}, path.Base(dir)) {
+			t.Errorf("%s: what does it own? name it after that", dir)
+		}
+	}
 }
 
 var (
@@ -463,9 +523,17 @@ func (f file) uses(pkg string, names []string, report func(at, what string)) {
 	})
 }
 
-// house parses every Go file, by directory.
+// house is every Go file, parsed once, by directory.
 func house(t *testing.T) map[string][]file {
 	t.Helper()
+	dirs, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs
+}
+
+var parsed = sync.OnceValues(func() (map[string][]file, error) {
 	dirs := map[string][]file{}
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -490,11 +558,8 @@ func house(t *testing.T) map[string][]file {
 		dirs[dir] = append(dirs[dir], file{name: name, test: strings.HasSuffix(name, "_test.go"), ast: parsed, set: set})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dirs
-}
+	return dirs, err
+})
 
 // eachCode visits the files that are part of the service: no tests, and no packages that only serve tests.
 func eachCode(t *testing.T, visit func(file)) {

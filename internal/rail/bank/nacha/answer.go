@@ -135,7 +135,7 @@ func (r *reader) record(l string) error {
 		if err != nil {
 			return err
 		}
-		if got := (totals{want[0], want[1], want[2], want[3]}); got.count != r.batch.count || got.hash != r.batch.hash%1e10 || got.debits != r.batch.debits || got.credits != r.batch.credits {
+		if got := (totals{want[0], want[1], want[2], want[3]}); got.count != r.batch.count || got.hash != r.batch.hash%hashModulus || got.debits != r.batch.debits || got.credits != r.batch.credits {
 			return fmt.Errorf("the batch says %+v and has %+v", got, r.batch)
 		}
 		r.inBatch, r.entry = false, nil
@@ -150,7 +150,7 @@ func (r *reader) record(l string) error {
 		if err != nil {
 			return err
 		}
-		if want[0] != r.batches || want[1] != r.file.count || want[2] != r.file.hash%1e10 || want[3] != r.file.debits || want[4] != r.file.credits {
+		if want[0] != r.batches || want[1] != r.file.count || want[2] != r.file.hash%hashModulus || want[3] != r.file.debits || want[4] != r.file.credits {
 			return fmt.Errorf("the file says %v of %d batches and has %+v", want[1:], want[0], r.file)
 		}
 		r.ended = true
@@ -250,7 +250,7 @@ func (f File) WriteAnswers(answers []Answer) ([]byte, error) {
 		all.add(t)
 	}
 	blocks := (w.lines + 1 + 9) / 10
-	w.line("9"+zeros(int64(len(answers)), 6)+zeros(int64(blocks), 6)+zeros(all.count, 8)+zeros(all.hash%1e10, 10)+zeros(all.debits, 12)+zeros(all.credits, 12)+left("", 39), "")
+	w.line("9"+zeros(int64(len(answers)), 6)+zeros(int64(blocks), 6)+zeros(all.count, 8)+zeros(all.hash%hashModulus, 10)+zeros(all.debits, 12)+zeros(all.credits, 12)+left("", 39), "")
 	for w.lines%10 != 0 {
 		w.line(strings.Repeat("9", width), "")
 	}

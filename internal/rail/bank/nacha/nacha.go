@@ -19,6 +19,9 @@ import (
 	"github.com/mozillazg/go-unidecode"
 )
 
+// hashModulus keeps the last ten digits of the sum of routing numbers, the entry hash of batches and files.
+const hashModulus = 10_000_000_000
+
 // Originator is who sends, by which bank, and which account pays.
 type Originator struct {
 	Name           string // of the company, 16 characters are sent
@@ -116,11 +119,11 @@ func (f File) Write() ([]byte, error) {
 		}
 		credit(offset, Entry{ID: f.Part(i + 1), Name: f.Name, Routing: f.ODFI, Account: f.Account, Cents: b.cents})
 		n := int64(len(b.entries) + 1)
-		w.line("8200"+zeros(n, 6)+zeros(sum%1e10, 10)+zeros(b.cents, 12)+zeros(b.cents, 12)+left(f.ID, 10)+left("", 25)+f.ODFI[:8]+number, "")
+		w.line("8200"+zeros(n, 6)+zeros(sum%hashModulus, 10)+zeros(b.cents, 12)+zeros(b.cents, 12)+left(f.ID, 10)+left("", 25)+f.ODFI[:8]+number, "")
 		count, hash, total = count+n, hash+sum, total+b.cents
 	}
 	blocks := (w.lines + 1 + 9) / 10
-	w.line("9"+zeros(int64(len(batches)), 6)+zeros(int64(blocks), 6)+zeros(count, 8)+zeros(hash%1e10, 10)+zeros(total, 12)+zeros(total, 12)+left("", 39), "")
+	w.line("9"+zeros(int64(len(batches)), 6)+zeros(int64(blocks), 6)+zeros(count, 8)+zeros(hash%hashModulus, 10)+zeros(total, 12)+zeros(total, 12)+left("", 39), "")
 	for w.lines%10 != 0 {
 		w.line(strings.Repeat("9", width), "")
 	}
