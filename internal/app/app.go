@@ -18,7 +18,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,7 +33,6 @@ import (
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/funding/stripe"
 	"github.com/stipend/stipend/internal/identity"
@@ -431,154 +429,6 @@ func (s *Service) mailer() (*mail.Mailer, error) {
 		m.Server, err = mail.ParseSMTP(s.cfg.SMTPURL)
 	}
 	return m, err
-}
-
-// simulatedEvery is how often a simulated network of accounts is looked at.
-const simulatedEvery = 250 * time.Millisecond
-
-// startWatcher follows the chains and, where they are simulated, finds their blocks. The first look is taken before anything is
-// served, where the node answers: until there was one, no address is given out.
-func (s *Service) startWatcher(ctx, background context.Context, keys chain.Deriver) error {
-	w := chain.NewWatcher(s.db, chainName, s.source, s.log)
-	if err := w.Remember(keys, chain.RememberFrom); err != nil {
-		return err
-	}
-	all := []*follower{{chain: chainName, watcher: w, every: s.cfg.PollInterval}}
-	for _, a := range s.evms {
-		f := &follower{chain: a.network.Name, watcher: chain.NewPacedWatcher(s.db, a.network.Name, a.node, a.network.Pace, s.log), every: s.cfg.PollInterval}
-		if a.sim != nil {
-			f.every = simulatedEvery
-			s.work.Go(func() { s.settle(background, a) })
-		}
-		all = append(all, f)
-	}
-	for _, f := range all {
-		_, err := f.watcher.Step(ctx)
-		s.trouble(ctx, "the chain "+f.chain+" cannot be watched", err)
-		s.work.Go(func() { s.watch(background, f) })
-	}
-	if s.sim != nil {
-		s.work.Go(func() { s.mine(background) })
-	}
-	if s.lightning != nil {
-		s.work.Go(func() { s.watchLightning(background) })
-	}
-	return nil
-}
-
-// watch steps the watcher while this process holds the lease. Two watchers would do no harm, only double work.
-func (s *Service) watch(ctx context.Context, f *follower) {
-	var leased time.Time
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-pause.C:
-		}
-		pause.Reset(f.every)
-		if time.Since(leased) > leaseFor/3 {
-			held, err := job.Lease(ctx, s.db, "watcher."+f.chain, s.holder, leaseFor)
-			if err != nil || !held {
-				s.trouble(ctx, "the watcher's lease", err)
-				continue
-			}
-			leased = time.Now()
-		}
-		if err := s.look(ctx, f); err != nil {
-			if errors.Is(err, chain.ErrTooDeep) {
-				s.fail(err)
-				return
-			}
-			s.trouble(ctx, "the chain "+f.chain+" cannot be watched", err)
-		}
-	}
-}
-
-// look steps to the tip, at most for a while, and notes the instant up to which everything was seen.
-func (s *Service) look(ctx context.Context, f *follower) error {
-	began := time.Now()
-	for time.Since(began) < leaseFor/3 {
-		seen, err := s.db.Now(ctx)
-		if err != nil {
-			return err
-		}
-		progressed, err := f.watcher.Step(ctx)
-		if err != nil {
-			return err
-		}
-		if !progressed {
-			return s.noteWatched(ctx, f, seen)
-		}
-	}
-	return nil
-}
-
-// noteWatched writes the instant down, not more often than quotes expire.
-func (s *Service) noteWatched(ctx context.Context, f *follower, seen time.Time) error {
-	if seen.Sub(f.noted) < 2*time.Second {
-		return nil
-	}
-	err := s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return db.SetSetting(ctx, tx, settingWatched(f.chain), strconv.FormatInt(db.Micros(seen), 10))
-	})
-	if err == nil {
-		f.noted = seen
-	}
-	return err
-}
-
-// errBlind refuses a price that nobody could see being paid.
-var errBlind = fault.New(fault.Unavailable, "retry_later", "The blockchain is not being watched at the moment, so no price can be held. Try again in some minutes.")
-
-// checkWatched is checkChain for Bitcoin's.
-func (s *Service) checkWatched(ctx context.Context, tx *db.Tx) error {
-	return s.checkChain(ctx, tx, chainName)
-}
-
-// checkChain refuses while a chain has gone unwatched for too long. Its answer may be a few seconds old.
-func (s *Service) checkChain(ctx context.Context, tx *db.Tx, name string) error {
-	limit := s.cfg.BlindLimit
-	last, _ := s.watched.Load(name)
-	if seen, _ := last.(time.Time); limit <= 0 || tx.Now().Sub(seen) < limit/2 {
-		return nil
-	}
-	at, err := watchedUntil(name)(ctx, tx)
-	if err != nil {
-		return err
-	}
-	if tx.Now().Sub(at) > limit {
-		return errBlind
-	}
-	s.watched.Store(name, at)
-	return nil
-}
-
-// mine is the simulated miner: one block each interval, whoever of the processes holds the lease.
-func (s *Service) mine(ctx context.Context) {
-	tick := time.NewTicker(s.cfg.BlockInterval)
-	defer tick.Stop()
-	var leased time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if time.Since(leased) > leaseFor/3 {
-			held, err := job.Lease(ctx, s.db, "miner."+chainName, s.holder, leaseFor)
-			if err != nil || !held {
-				s.trouble(ctx, "the miner's lease", err)
-				continue
-			}
-			leased = time.Now()
-		}
-		s.mining.Lock()
-		err := s.sim.Mine(ctx, 1)
-		s.mining.Unlock()
-		s.trouble(ctx, "no block could be mined", err)
-	}
 }
 
 // trouble logs an error that passes by itself.

@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/evmsim"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 )
@@ -258,59 +255,10 @@ func (s *Service) giveGas(ctx context.Context, a accountChain, hot string) error
 	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, setting, hot) })
 }
 
-// settle is the miner of a simulated network: it finds a block where somebody waits for one.
-func (s *Service) settle(ctx context.Context, a accountChain) {
-	tick := time.NewTicker(s.cfg.BlockInterval)
-	defer tick.Stop()
-	var leased time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if time.Since(leased) > leaseFor/3 {
-			held, err := job.Lease(ctx, s.db, "miner."+a.network.Name, s.holder, leaseFor)
-			if err != nil || !held {
-				s.trouble(ctx, "the miner's lease", err)
-				continue
-			}
-			leased = time.Now()
-		}
-		s.mining.Lock()
-		err := a.sim.Settle(ctx)
-		s.mining.Unlock()
-		s.trouble(ctx, "no block could be mined", err)
-	}
-}
-
-// follower watches one chain.
-type follower struct {
-	chain   string
-	watcher *chain.Watcher
-	every   time.Duration
-	noted   time.Time // up to which instant the chain is known to have been seen
-}
-
 // chainOf is the key of a network's rows: networks of accounts are their own, the other ones are Bitcoin's.
 func (s *Service) chainOf(network string) string {
 	if _, ok := s.accounts.Network(network); ok {
 		return network
 	}
 	return chainName
-}
-
-// settingWatched is up to which instant a chain has been looked at, in microseconds.
-func settingWatched(chain string) string { return "chain.watched." + chain }
-
-// watchedUntil is that instant. Before the first look it is the beginning of time: no quote expires unseen.
-func watchedUntil(chain string) func(ctx context.Context, tx *db.Tx) (time.Time, error) {
-	return func(ctx context.Context, tx *db.Tx) (time.Time, error) {
-		text, err := db.Setting(ctx, tx, settingWatched(chain))
-		if err != nil || text == "" {
-			return time.Time{}, err
-		}
-		n, err := strconv.ParseInt(text, 10, 64)
-		return db.Time(n), err
-	}
 }

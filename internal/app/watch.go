@@ -1,0 +1,184 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/job"
+)
+
+// simulatedEvery is how often a simulated network of accounts is looked at.
+const simulatedEvery = 250 * time.Millisecond
+
+// follower watches one chain.
+type follower struct {
+	chain   string
+	watcher *chain.Watcher
+	every   time.Duration
+	noted   time.Time // up to which instant the chain is known to have been seen
+}
+
+// startWatcher follows the chains and, where they are simulated, finds their blocks. The first look is taken before anything is
+// served, where the node answers: until there was one, no address is given out.
+func (s *Service) startWatcher(ctx, background context.Context, keys chain.Deriver) error {
+	w := chain.NewWatcher(s.db, chainName, s.source, s.log)
+	if err := w.Remember(keys, chain.RememberFrom); err != nil {
+		return err
+	}
+	all := []*follower{{chain: chainName, watcher: w, every: s.cfg.PollInterval}}
+	for _, a := range s.evms {
+		f := &follower{chain: a.network.Name, watcher: chain.NewPacedWatcher(s.db, a.network.Name, a.node, a.network.Pace, s.log), every: s.cfg.PollInterval}
+		if a.sim != nil {
+			f.every = simulatedEvery
+			s.work.Go(func() { s.mine(background, a.network.Name, a.sim.Settle) }) // where somebody waits for a block
+		}
+		all = append(all, f)
+	}
+	for _, f := range all {
+		_, err := f.watcher.Step(ctx)
+		s.trouble(ctx, "the chain "+f.chain+" cannot be watched", err)
+		s.work.Go(func() { s.watch(background, f) })
+	}
+	if s.sim != nil {
+		s.work.Go(func() { s.mine(background, chainName, func(ctx context.Context) error { return s.sim.Mine(ctx, 1) }) })
+	}
+	if s.lightning != nil {
+		s.work.Go(func() { s.watchLightning(background) })
+	}
+	return nil
+}
+
+// watch steps the watcher while this process holds the lease. Two watchers would do no harm, only double work.
+func (s *Service) watch(ctx context.Context, f *follower) {
+	var leased time.Time
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+		pause.Reset(f.every)
+		if time.Since(leased) > leaseFor/3 {
+			held, err := job.Lease(ctx, s.db, "watcher."+f.chain, s.holder, leaseFor)
+			if err != nil || !held {
+				s.trouble(ctx, "the watcher's lease", err)
+				continue
+			}
+			leased = time.Now()
+		}
+		if err := s.look(ctx, f); err != nil {
+			if errors.Is(err, chain.ErrTooDeep) {
+				s.fail(err)
+				return
+			}
+			s.trouble(ctx, "the chain "+f.chain+" cannot be watched", err)
+		}
+	}
+}
+
+// look steps to the tip, at most for a while, and notes the instant up to which everything was seen.
+func (s *Service) look(ctx context.Context, f *follower) error {
+	began := time.Now()
+	for time.Since(began) < leaseFor/3 {
+		seen, err := s.db.Now(ctx)
+		if err != nil {
+			return err
+		}
+		progressed, err := f.watcher.Step(ctx)
+		if err != nil {
+			return err
+		}
+		if !progressed {
+			return s.noteWatched(ctx, f, seen)
+		}
+	}
+	return nil
+}
+
+// noteWatched writes the instant down, not more often than quotes expire.
+func (s *Service) noteWatched(ctx context.Context, f *follower, seen time.Time) error {
+	if seen.Sub(f.noted) < 2*time.Second {
+		return nil
+	}
+	err := s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return db.SetSetting(ctx, tx, settingWatched(f.chain), strconv.FormatInt(db.Micros(seen), 10))
+	})
+	if err == nil {
+		f.noted = seen
+	}
+	return err
+}
+
+// settingWatched is up to which instant a chain has been looked at, in microseconds.
+func settingWatched(chain string) string { return "chain.watched." + chain }
+
+// watchedUntil is that instant. Before the first look it is the beginning of time: no quote expires unseen.
+func watchedUntil(chain string) func(ctx context.Context, tx *db.Tx) (time.Time, error) {
+	return func(ctx context.Context, tx *db.Tx) (time.Time, error) {
+		text, err := db.Setting(ctx, tx, settingWatched(chain))
+		if err != nil || text == "" {
+			return time.Time{}, err
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		return db.Time(n), err
+	}
+}
+
+// errBlind refuses a price that nobody could see being paid.
+var errBlind = fault.New(fault.Unavailable, "retry_later", "The blockchain is not being watched at the moment, so no price can be held. Try again in some minutes.")
+
+// checkWatched is checkChain for Bitcoin's.
+func (s *Service) checkWatched(ctx context.Context, tx *db.Tx) error {
+	return s.checkChain(ctx, tx, chainName)
+}
+
+// checkChain refuses while a chain has gone unwatched for too long. Its answer may be a few seconds old.
+func (s *Service) checkChain(ctx context.Context, tx *db.Tx, name string) error {
+	limit := s.cfg.BlindLimit
+	last, _ := s.watched.Load(name)
+	if seen, _ := last.(time.Time); limit <= 0 || tx.Now().Sub(seen) < limit/2 {
+		return nil
+	}
+	at, err := watchedUntil(name)(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if tx.Now().Sub(at) > limit {
+		return errBlind
+	}
+	s.watched.Store(name, at)
+	return nil
+}
+
+// mine is the miner of a simulated chain: it finds blocks in the sandbox's interval, in whichever of the processes holds the lease.
+func (s *Service) mine(ctx context.Context, name string, find func(context.Context) error) {
+	tick := time.NewTicker(s.cfg.BlockInterval)
+	defer tick.Stop()
+	var leased time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if time.Since(leased) > leaseFor/3 {
+			held, err := job.Lease(ctx, s.db, "miner."+name, s.holder, leaseFor)
+			if err != nil || !held {
+				s.trouble(ctx, "the miner's lease", err)
+				continue
+			}
+			leased = time.Now()
+		}
+		s.mining.Lock()
+		err := find(ctx)
+		s.mining.Unlock()
+		s.trouble(ctx, "no block could be mined", err)
+	}
+}
