@@ -113,8 +113,8 @@ func (d Deposit) expected() bool { return d.QuoteID != "" && !d.Dust }
 // errChangedByTwin: another transaction moved the same deposit between the read and the write.
 var errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The deposit changed at the same moment.")
 
-// Confirmations is how many are wanted for a value in dollars.
-func Confirmations(usd money.Amount) int64 {
+// confirmationsFor is how many are wanted for a value in dollars.
+func confirmationsFor(usd money.Amount) int64 {
 	for _, step := range []struct {
 		below int64 // cents
 		want  int64
@@ -164,7 +164,7 @@ func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []*
 			return 0, err
 		}
 	}
-	return Confirmations(stake), nil
+	return confirmationsFor(stake), nil
 }
 
 // inventory says that the money came to an address of the house's own, such as the account that pays on a network of accounts. One that was given out and forgotten ([chain.Nobody]) has no object.

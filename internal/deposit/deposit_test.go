@@ -378,7 +378,7 @@ func TestConfirmationsByValue(t *testing.T) {
 	for _, c := range []struct{ cents, want int64 }{
 		{0, 1}, {999_99, 1}, {1_000_00, 2}, {9_999_99, 2}, {10_000_00, 3}, {99_999_99, 3}, {100_000_00, 6}, {1 << 60, 6},
 	} {
-		if got := Confirmations(money.New(money.USD, c.cents)); got != c.want {
+		if got := confirmationsFor(money.New(money.USD, c.cents)); got != c.want {
 			t.Errorf("%d cents: %d, want %d", c.cents, got, c.want)
 		}
 	}

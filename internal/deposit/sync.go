@@ -22,7 +22,7 @@ func OutputsChanged(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 		}
 		places[i] = place{j.CompanyID, news.Chain, chain.Outpoint{TxID: news.TxID, Vout: news.Vout}}
 	}
-	return Sync(ctx, tx, places)
+	return syncAll(ctx, tx, places)
 }
 
 // place is where a deposit is.
@@ -38,9 +38,9 @@ type object struct{ companyID, id string }
 
 func (d Deposit) object() object { return object{d.CompanyID, d.ObjectID} }
 
-// Sync brings the deposits of outputs to where the chain's rows are. An output that is not watched, that belongs to another
+// syncAll brings the deposits of outputs to where the chain's rows are. An output that is not watched, that belongs to another
 // company or that is our own change is nobody's deposit.
-func Sync(ctx context.Context, tx *db.Tx, places []place) (err error) {
+func syncAll(ctx context.Context, tx *db.Tx, places []place) (err error) {
 	for range 5 {
 		if places, err = syncOnce(ctx, tx, places); err != nil || len(places) == 0 {
 			return err

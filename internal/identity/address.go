@@ -51,18 +51,18 @@ func fold(text string) string {
 	}, norm.NFD.String(text))
 }
 
-// HasStates says whether an address in the country needs a state.
-func HasStates(country string) bool { return subdivisions[country] != "" }
+// hasStates says whether an address in the country needs a state.
+func hasStates(country string) bool { return subdivisions[country] != "" }
 
 // State normalises a state or province and notes at the pointer when it is none. Where the country has a list (see
-// HasStates) a code or a name is taken, and the code comes back; elsewhere it is a line of text.
+// hasStates) a code or a name is taken, and the code comes back; elsewhere it is a line of text.
 func State(problems *fault.List, pointer, text, country string, required bool) string {
 	least := 0
-	if required && HasStates(country) {
+	if required && hasStates(country) {
 		least = 1
 	}
 	text = Line(problems, pointer, text, least, 100)
-	if text == "" || !HasStates(country) {
+	if text == "" || !hasStates(country) {
 		return text
 	}
 	code, ok := states()[country][fold(text)]

@@ -25,11 +25,10 @@ import (
 
 // What callers of this package are refused with.
 var (
-	ErrInvalidToken      = fault.New(fault.Unauthorized, "invalid_token", "The credential is missing, unknown, expired, revoked, sent with the wrong scheme, or belongs to the other environment.")
-	ErrInsufficientScope = fault.New(fault.Forbidden, "insufficient_scope", "The credential lacks a scope that this operation needs.")
-	ErrFrozen            = fault.New(fault.Forbidden, "company_frozen", "This company is frozen. Reading works, changes do not. Ask support.")
-	ErrRedirectURI       = fault.New(fault.Invalid, "redirect_uri_invalid", "A redirect address is an absolute https address without fragment, user name or wildcard; a sandbox app may also use http on localhost.")
-	ErrEmailTaken        = fault.New(fault.Conflict, "invalid_state", "Another user already signs in with this email address.")
+	ErrInvalidToken = fault.New(fault.Unauthorized, "invalid_token", "The credential is missing, unknown, expired, revoked, sent with the wrong scheme, or belongs to the other environment.")
+	ErrFrozen       = fault.New(fault.Forbidden, "company_frozen", "This company is frozen. Reading works, changes do not. Ask support.")
+	ErrRedirectURI  = fault.New(fault.Invalid, "redirect_uri_invalid", "A redirect address is an absolute https address without fragment, user name or wildcard; a sandbox app may also use http on localhost.")
+	ErrEmailTaken   = fault.New(fault.Conflict, "invalid_state", "Another user already signs in with this email address.")
 	// ErrUserExists carries the id of the company's user that has the address, as Meta "user_id".
 	ErrUserExists   = fault.New(fault.Conflict, "user_exists", "This company already has a user with this email address.")
 	ErrUserRequired = fault.New(fault.Invalid, "missing_field", "An API key acts for many users: name one in user_id.")
@@ -58,14 +57,6 @@ type Principal struct {
 
 // Has says whether the principal holds a scope.
 func (p Principal) Has(scope Scope) bool { return p.Scopes.Has(scope) }
-
-// Require is nil when the principal holds the scope, else ErrInsufficientScope naming it.
-func (p Principal) Require(scope Scope) error {
-	if p.Has(scope) {
-		return nil
-	}
-	return ErrInsufficientScope.Detailf("This operation needs the scope %s, which the credential was not given.", scope).Set("scope", scope)
-}
 
 // Company resolves the company a request names: its own when none is named, fault.NotFoundErr when it is another's.
 func (p Principal) Company(requested string) (string, error) {
@@ -377,8 +368,8 @@ func CreateApp(ctx context.Context, tx *db.Tx, env Environment, n NewApp) (app A
 	if err != nil {
 		return App{}, "", err
 	}
-	CheckAppName(&problems, name, publisher)
-	taken, err := likeAnother(ctx, tx, n.CompanyID, Skeleton(name), true)
+	checkAppName(&problems, name, publisher)
+	taken, err := likeAnother(ctx, tx, n.CompanyID, skeleton(name), true)
 	if err != nil {
 		return App{}, "", err
 	}

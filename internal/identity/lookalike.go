@@ -35,7 +35,7 @@ var (
 func skeletons(text string) map[string]bool {
 	all := map[string]bool{}
 	for w := range strings.FieldsSeq(text) {
-		all[Skeleton(w)] = true
+		all[skeleton(w)] = true
 	}
 	return all
 }
@@ -55,9 +55,9 @@ var alike = strings.NewReplacer(
 	"0", "o", "1", "l", "|", "l", "!", "l", "i", "l", "3", "e", "4", "a", "5", "s", "7", "t", "8", "b", "@", "a", "$", "s", "€", "e", "rn", "m", "vv", "w", "cl", "d",
 )
 
-// Skeleton is what a name looks like at a glance: two names with one skeleton are easily taken for each other. It is for
+// skeleton is what a name looks like at a glance: two names with one skeleton are easily taken for each other. It is for
 // comparisons only.
-func Skeleton(name string) string {
+func skeleton(name string) string {
 	folded := strings.ToLower(norm.NFKC.String(strings.ToLower(norm.NFKC.String(name))))
 	var b strings.Builder
 	for _, r := range norm.NFKD.String(folded) {
@@ -94,22 +94,22 @@ func mixesScripts(name string) bool {
 	return false
 }
 
-// CheckAppName notes at /name what people could take an app of a publisher for that it is not.
-func CheckAppName(problems *fault.List, name string, publisher Company) {
+// checkAppName notes at /name what people could take an app of a publisher for that it is not.
+func checkAppName(problems *fault.List, name string, publisher Company) {
 	if mixesScripts(name) {
 		problems.Add(CodeMixedScripts, "/name", "A word has letters of one script only.")
 		return
 	}
-	look := Skeleton(name)
-	if strings.Contains(look, Skeleton(house)) {
+	look := skeleton(name)
+	if strings.Contains(look, skeleton(house)) {
 		problems.Add(CodeReserved, "/name", "This name looks like that of the service itself.")
 		return
 	}
 	kept := trustedNames[look] || trustedWords[look]
 	for _, word := range strings.Fields(name) {
-		kept = kept || trustedWords[Skeleton(word)]
+		kept = kept || trustedWords[skeleton(word)]
 	}
-	own := publisher.KYBStatus == KYBApproved && strings.Contains(Skeleton(publisher.Name), look)
+	own := publisher.KYBStatus == KYBApproved && strings.Contains(skeleton(publisher.Name), look)
 	if kept && !own {
 		problems.Add(CodeReserved, "/name", "This name looks like that of a company that people know. It is kept for that company, once it is verified.")
 	}
@@ -117,5 +117,5 @@ func CheckAppName(problems *fault.List, name string, publisher Company) {
 
 // LooksLikeAnother says whether an app could be taken for one of another publisher.
 func LooksLikeAnother(ctx context.Context, tx *db.Tx, a App) (bool, error) {
-	return likeAnother(ctx, tx, a.CompanyID, Skeleton(a.Name), false)
+	return likeAnother(ctx, tx, a.CompanyID, skeleton(a.Name), false)
 }

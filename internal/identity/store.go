@@ -143,7 +143,7 @@ func selectMemberships(ctx context.Context, tx *db.Tx, userID string) ([]Member,
 
 func insertApp(ctx context.Context, tx *db.Tx, a App) error {
 	return tx.Insert(ctx, "apps", []string{"company_id", "app_id", "name", "client_id", "secret_digest", "redirect_uri", "scopes", "status", "created_at", "look"},
-		[][]any{{a.CompanyID, a.ID, a.Name, a.ClientID, a.secretDigest, a.RedirectURI, a.Scopes.String(), "active", db.Micros(tx.Now()), Skeleton(a.Name)}})
+		[][]any{{a.CompanyID, a.ID, a.Name, a.ClientID, a.secretDigest, a.RedirectURI, a.Scopes.String(), "active", db.Micros(tx.Now()), skeleton(a.Name)}})
 }
 
 // likeAnother says whether another company has an app with a skeleton, or another verified one.

@@ -99,10 +99,10 @@ func (c *country) taxIDTypes(firm bool) []string {
 // spelling are the marks with which people group digits.
 var spelling = strings.NewReplacer(" ", "", ".", "", "/", "", "\u00a0", "")
 
-// CheckTaxID checks a tax id of a country and returns its canonical form: capitals, without the spaces, points, slashes and,
+// checkTaxID checks a tax id of a country and returns its canonical form: capitals, without the spaces, points, slashes and,
 // where they mean nothing, hyphens with which it was written. An unknown country is ErrCountry; a type that the country does
 // not have (for people or, with firm, for firms), a wrong form and a wrong check digit are ErrTaxID.
-func CheckTaxID(countryCode, kind, text string, firm bool) (string, error) {
+func checkTaxID(countryCode, kind, text string, firm bool) (string, error) {
 	c := countries()[countryCode]
 	if c == nil {
 		return "", ErrCountry.At("body", "/issuing_country")

@@ -80,10 +80,10 @@ func needsOf(countryCode string, currencies []string) (needs, error) {
 	}, nil
 }
 
-// Requirements are the kinds of documents for a resident of a country whose payers pay in the currencies: each identity
+// requirements are the kinds of documents for a resident of a country whose payers pay in the currencies: each identity
 // document that the country knows, of which one is enough, and then what must come with it. Each identity document carries
 // the tax ids that the country knows; there is an entry tax_id when one is required. A country without a row is ErrCountry.
-func Requirements(countryCode string, currencies []string) ([]Requirement, error) {
+func requirements(countryCode string, currencies []string) ([]Requirement, error) {
 	n, err := needsOf(countryCode, currencies)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (u Upload) check(home string, firm bool) (Upload, error) {
 	}
 	if u.DocType == TaxID {
 		var err error
-		u.TaxID, err = CheckTaxID(u.IssuingCountry, u.TaxIDType, u.TaxID, firm)
+		u.TaxID, err = checkTaxID(u.IssuingCountry, u.TaxIDType, u.TaxID, firm)
 		return u, err
 	}
 	return u, u.checkKind(firm)
@@ -378,7 +378,7 @@ func (s *Service) Types(ctx context.Context, tx *db.Tx, by identity.Principal, u
 	} else if currencies, err = payerCurrencies(ctx, tx, user.ID); err != nil {
 		return nil, err
 	}
-	return Requirements(user.Country, currencies)
+	return requirements(user.Country, currencies)
 }
 
 // payerCurrencies are what the user's present payers pay in, one for each payer.

@@ -11,11 +11,11 @@ func FuzzTaxID(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, code, kind, text string) {
 		for _, firm := range []bool{false, true} {
-			form, err := CheckTaxID(code, kind, text, firm)
+			form, err := checkTaxID(code, kind, text, firm)
 			if err != nil {
 				continue
 			}
-			if again, err := CheckTaxID(code, kind, form, firm); err != nil || again != form {
+			if again, err := checkTaxID(code, kind, form, firm); err != nil || again != form {
 				t.Errorf("%s.%s: the canonical form %q of %q reads as %q, %v", code, kind, form, text, again, err)
 			}
 		}

@@ -19,7 +19,7 @@ func TestPublishedTaxIDs(t *testing.T) {
 	for lines := bufio.NewScanner(bytes.NewReader(published)); lines.Scan(); {
 		part := strings.Split(lines.Text(), "\t")
 		code, kind, _ := strings.Cut(part[0], ".")
-		_, err := CheckTaxID(code, kind, part[1], firmsOnly(code, kind))
+		_, err := checkTaxID(code, kind, part[1], firmsOnly(code, kind))
 		if (err == nil) != (part[2] == "good") {
 			t.Errorf("%s %s is %s, but: %v", part[0], part[1], part[2], err)
 		}
@@ -51,7 +51,7 @@ func oneDigitCounts(name string) bool {
 		refused := 0
 		for i := range 10 {
 			other := row.Example[:len(row.Example)-1] + string(rune('0'+i))
-			if _, err := CheckTaxID(code, kind, other, row.Holder == "biz"); err != nil {
+			if _, err := checkTaxID(code, kind, other, row.Holder == "biz"); err != nil {
 				refused++
 			}
 		}
@@ -75,11 +75,11 @@ func TestEveryTaxIDOfTheTable(t *testing.T) {
 	for code, c := range countries() {
 		for _, row := range c.TaxIDs {
 			rows++
-			if _, err := CheckTaxID(code, row.Type, row.Example, row.Holder == "biz"); err != nil {
+			if _, err := checkTaxID(code, row.Type, row.Example, row.Holder == "biz"); err != nil {
 				t.Errorf("%s.%s: the example is refused: %v", code, row.Type, err)
 			}
 			for _, not := range []string{"", " ", "x", strings.Repeat("9", 64), row.Example + "0000000000000000000000000"} {
-				if _, err := CheckTaxID(code, row.Type, not, row.Holder == "biz"); !errors.Is(err, ErrTaxID) {
+				if _, err := checkTaxID(code, row.Type, not, row.Holder == "biz"); !errors.Is(err, ErrTaxID) {
 					t.Errorf("%s.%s takes %q", code, row.Type, not)
 				}
 			}
@@ -100,7 +100,7 @@ func TestTaxIDsAreNormalised(t *testing.T) {
 		{"CZ", "rc", "710319/2745", "7103192745"},
 		{"PA", "cedula", "8-123-456", "8-123-456"},
 	} {
-		if got, err := CheckTaxID(c.code, c.kind, c.text, false); err != nil || got != c.want {
+		if got, err := checkTaxID(c.code, c.kind, c.text, false); err != nil || got != c.want {
 			t.Errorf("%s.%s %q: %q, %v", c.code, c.kind, c.text, got, err)
 		}
 	}
@@ -119,11 +119,11 @@ func TestTaxIDsOfPeopleAndFirms(t *testing.T) {
 		{"KR", "brn", "1168648093", false, true},
 		{"US", "cpf", "39053344705", false, false},
 	} {
-		if _, err := CheckTaxID(c.code, c.kind, c.text, c.firm); (err == nil) != c.ok {
+		if _, err := checkTaxID(c.code, c.kind, c.text, c.firm); (err == nil) != c.ok {
 			t.Errorf("%s.%s, firm %v: %v", c.code, c.kind, c.firm, err)
 		}
 	}
-	if _, err := CheckTaxID("XX", "ssn", "536904399", false); !errors.Is(err, ErrCountry) {
+	if _, err := checkTaxID("XX", "ssn", "536904399", false); !errors.Is(err, ErrCountry) {
 		t.Errorf("an unknown country: %v", err)
 	}
 }

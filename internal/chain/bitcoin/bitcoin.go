@@ -143,8 +143,8 @@ func DecodeTx(raw []byte, network string) (chain.Tx, error) {
 	return convert(&msg, raw, params), nil
 }
 
-// DecodeBlock reads a raw block. Its height is -1: a block does not carry one that can be relied on.
-func DecodeBlock(raw []byte, network string) (chain.Block, error) {
+// decodeBlock reads a raw block. Its height is -1: a block does not carry one that can be relied on.
+func decodeBlock(raw []byte, network string) (chain.Block, error) {
 	params, err := Params(network)
 	if err != nil {
 		return chain.Block{}, err

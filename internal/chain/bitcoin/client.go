@@ -217,7 +217,7 @@ func (c *Client) Block(ctx context.Context, hash string) (chain.Block, error) {
 	if err != nil {
 		return chain.Block{}, err
 	}
-	b, err := DecodeBlock(raw, c.o.Network)
+	b, err := decodeBlock(raw, c.o.Network)
 	if err == nil && b.Hash != hash {
 		err = fmt.Errorf("bitcoin: asked for block %s, got %s", hash, b.Hash)
 	}
