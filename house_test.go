@@ -89,7 +89,6 @@ var (
 	}
 	servers = map[string]string{
 		"internal/api": "the JSON face",
-		"internal/web": "the HTML face",
 		"internal/app": "listens, and stops in order",
 		"bench":        "its floor is a bare server",
 	}
