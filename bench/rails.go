@@ -112,7 +112,7 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 		chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund},
 		payroll.JobRelease: {Tx: l.engine.Released(l.pay.Release)}, payout.JobPrepare: {Tx: l.engine.Prepare},
 		payout.JobAccount: {Net: all.Net((*payout.Engine).PrepareAccount)}, payout.JobSend: {Net: all.Net((*payout.Engine).Send)},
-		chain.JobTx: {Tx: all.Tx((*payout.Engine).Confirm)}, payout.JobNudge: {Tx: all.Tx((*payout.Engine).Nudge)},
+		chain.JobTx: {All: all.All((*payout.Engine).Confirm)}, payout.JobNudge: {All: all.All((*payout.Engine).Nudge)},
 		payout.JobBank: {Tx: r.banker.Cut}, bankfile.JobSend: {Net: r.banker.Send},
 		payout.JobChanged: {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
 			var in payout.Changed
@@ -292,7 +292,7 @@ func (b *bench) ways(ctx context.Context, dir string) error {
 	for _, c := range []struct {
 		rail string
 		n    int
-	}{{string(payout.RailBitcoin), 2_000}, {railsNetwork, 300}, {string(payout.RailBank), 2_000}} {
+	}{{string(payout.RailBitcoin), 2_000}, {railsNetwork, 2_000}, {string(payout.RailBank), 2_000}} {
 		b.say("%d payouts by %s", c.n, c.rail)
 		id, err := r.owe(ctx, c.rail, c.n)
 		if err != nil {

@@ -101,6 +101,12 @@ type Source interface {
 	FeeRate(ctx context.Context) (rate int64, err error)
 }
 
+// Broadcaster is a Source that is handed several transactions by one request.
+type Broadcaster interface {
+	// BroadcastAll is Broadcast for each, in their order; an error for each.
+	BroadcastAll(ctx context.Context, raws [][]byte) []error
+}
+
 // Waiter is a Source whose Mempool may leave out transactions that still wait, such as those that do not fit into the next block.
 type Waiter interface {
 	// Waits says whether the node still has a transaction that is in no block.

@@ -494,10 +494,9 @@ func Unreserve(ctx context.Context, tx *db.Tx, chainName, by string) error {
 	if by == "" {
 		return errors.New("chain: a reservation needs a holder")
 	}
-	_, err := tx.Exec(ctx, `UPDATE chain_outputs SET reserved_by = '',
+	return tx.Later(ctx, nil, `UPDATE chain_outputs SET reserved_by = '',
 		spend_state = CASE WHEN spend_state = 'reserved' THEN 'available' ELSE spend_state END
 		WHERE chain = $1 AND reserved_by = $2`, chainName, by)
-	return err
 }
 
 // ---- our own transactions
@@ -546,31 +545,36 @@ func WatchNonce(ctx context.Context, tx *db.Tx, chainName, txid, companyID, obje
 }
 
 func watchTx(ctx context.Context, tx *db.Tx, chainName, txid, companyID, objectID string, confirmations int64) error {
-	_, err := tx.Exec(ctx, `INSERT INTO chain_txs (chain, txid, company_id, object_id, state, height, want_confirmations, confirmed, conflicted_by, created)
+	return tx.Later(ctx, nil, `INSERT INTO chain_txs (chain, txid, company_id, object_id, state, height, want_confirmations, confirmed, conflicted_by, created)
 		VALUES ($1, $2, $3, $4, 'watched', 0, $5, FALSE, '', $6) ON CONFLICT (chain, txid) DO NOTHING`,
 		chainName, txid, companyID, objectID, max(confirmations, 1), db.Micros(tx.Now()))
-	return err
 }
 
 // GetTx is a watched transaction as it stands; ErrUnknown when it is not one.
 func GetTx(ctx context.Context, tx *db.Tx, chainName, txid string) (WatchedTx, error) {
-	w := WatchedTx{TxID: txid}
-	var state string
-	var tip int64
-	err := tx.QueryRow(ctx, `SELECT t.company_id, t.object_id, t.state, t.height, t.want_confirmations, t.confirmed, t.conflicted_by, COALESCE(c.height, 0), t.fee, t.failed
-		FROM chain_txs t LEFT JOIN chain_cursors c ON c.chain = t.chain WHERE t.chain = $1 AND t.txid = $2`, chainName, txid).
-		Scan(&w.CompanyID, &w.ObjectID, &state, &w.Height, &w.Wanted, &w.Confirmed, &w.ConflictedBy, &tip, &w.Fee, &w.Failed)
-	if errors.Is(err, db.ErrNoRows) {
-		return WatchedTx{}, ErrUnknown
+	all, err := GetTxs(ctx, tx, chainName, []string{txid})
+	w, watched := all[txid]
+	if err == nil && !watched {
+		err = ErrUnknown
 	}
-	if err != nil {
-		return WatchedTx{}, err
+	return w, err
+}
+
+// GetTxs are watched transactions as they stand, by id; those that are not watched are left out.
+func GetTxs(ctx context.Context, tx *db.Tx, chainName string, txids []string) (map[string]WatchedTx, error) {
+	all := map[string]WatchedTx{}
+	scan := func(r *db.Rows) (w WatchedTx, err error) {
+		var state string
+		var tip int64
+		err = r.Scan(&w.TxID, &w.CompanyID, &w.ObjectID, &state, &w.Height, &w.Wanted, &w.Confirmed, &w.ConflictedBy, &tip, &w.Fee, &w.Failed)
+		if w.State = State(state); w.Height > 0 {
+			w.Depth = tip - w.Height + 1
+		}
+		return w, err
 	}
-	w.State = State(state)
-	if w.Height > 0 {
-		w.Depth = tip - w.Height + 1
-	}
-	return w, nil
+	return all, tx.Ask(ctx, asked(tx, `SELECT t.txid, t.company_id, t.object_id, t.state, t.height, t.want_confirmations, t.confirmed, t.conflicted_by,
+		COALESCE(c.height, 0), t.fee, t.failed FROM chain_txs t LEFT JOIN chain_cursors c ON c.chain = t.chain WHERE t.chain = $1 AND t.txid IN`,
+		chainName, txids, scan, func(w WatchedTx) { all[w.TxID] = w }))
 }
 
 func askOwnTxs(tx *db.Tx, chain string, txids []string, into map[string]ownTx) []db.Question {

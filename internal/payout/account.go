@@ -112,6 +112,18 @@ func (all Engines) Net(handle func(*Engine, context.Context, *db.DB, job.Job) er
 	}
 }
 
+// All hands jobs that share a transaction to every engine.
+func (all Engines) All(handle func(*Engine, context.Context, *db.Tx, []job.Job) error) job.AllHandler {
+	return func(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
+		for _, e := range all {
+			if err := handle(e, ctx, tx, jobs); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 // Tx hands a job of one transaction to every engine.
 func (all Engines) Tx(handle func(*Engine, context.Context, *db.Tx, job.Job) error) job.TxHandler {
 	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
@@ -338,6 +350,7 @@ func (e *Engine) prepareAccount(ctx context.Context, tx *db.Tx, companyID string
 		return e.hold(ctx, tx, q, why, rate)
 	}
 	first, done := p.next, 0
+	var signed []string
 	aside := map[string][]Output{} // by why they wait
 	for _, o := range waiting {
 		w, known := ready[o.ID]
@@ -353,14 +366,16 @@ func (e *Engine) prepareAccount(ctx context.Context, tx *db.Tx, companyID string
 			p.short[o.Amount.Asset()] = p.short[o.Amount.Asset()] || wait == heldFunds
 			continue
 		case failure != "":
-			if ok, err := moveOne(ctx, tx, o, Queued, Failed, failure); err != nil || !ok {
-				return errors.Join(err, raced(ok))
+			if err := moveOne(ctx, tx, o, Queued, Failed, failure); err != nil {
+				return err
 			}
 			changed(tx, []Output{o})
 		default:
-			if err := e.payOne(ctx, tx, o, w, &p); err != nil {
+			txid, err := e.payOne(ctx, tx, o, w, &p)
+			if err != nil {
 				return err
 			}
+			signed = append(signed, txid)
 		}
 		done++
 	}
@@ -369,6 +384,7 @@ func (e *Engine) prepareAccount(ctx context.Context, tx *db.Tx, companyID string
 			return err
 		}
 	}
+	send(tx, companyID, tx.Now(), signed...)
 	var assets []money.Asset
 	for _, reason := range []string{heldFunds, heldFee, heldUnclear} {
 		if len(aside[reason]) == 0 {
@@ -427,25 +443,18 @@ func (e *Engine) judge(ctx context.Context, tx *db.Tx, o Output, w wanted, p pur
 }
 
 // payOne signs, stores and books the payment of one output with the purse's next nonce.
-func (e *Engine) payOne(ctx context.Context, tx *db.Tx, o Output, w wanted, p *purse) error {
+func (e *Engine) payOne(ctx context.Context, tx *db.Tx, o Output, w wanted, p *purse) (txid string, err error) {
 	asset, amount := o.Amount.Asset(), o.Amount.Units()
 	gas := limit(w.estimate.Gas)
 	b := Batch{CompanyID: o.CompanyID, ID: tx.NewID("pob"), Chain: e.c.Chain, State: Prepared, Value: amount, Fee: evm.Cost(gas, p.price), Version: 1,
 		Asset: asset, Purpose: purposePayout, account: e.acc.hot, nonce: p.next}
 	if err := e.signAccount(ctx, tx, &b, w.call, gas, *p, chain.WalletCoin{Address: e.acc.hot, Branch: chain.Change}, []Output{o}); err != nil {
-		return err
+		return "", err
 	}
 	p.next++
 	p.left[asset] -= amount
 	p.left[e.acc.network.Native] -= b.Fee
-	return assign(ctx, tx, []Output{o}, b.ID, b.TxID)
-}
-
-func raced(ok bool) error {
-	if ok {
-		return nil
-	}
-	return errRaced
+	return b.TxID, assignOne(ctx, tx, o, b.ID, b.TxID)
 }
 
 // fair says whether a fee is worth paying for an amount: at most its share, or a dollar. Without a price for both there is only
@@ -473,7 +482,8 @@ func (e *Engine) fair(ctx context.Context, tx *db.Tx, fee int64, amount money.Am
 	return cost.Units() <= 100 || cost.Cmp(most) <= 0, err
 }
 
-// signAccount signs, stores and books a transaction of an account with the batch's nonce. The caller puts outputs into the batch.
+// signAccount signs, stores and books a transaction of an account with the batch's nonce. The caller puts outputs into the batch, and has
+// it sent.
 func (e *Engine) signAccount(ctx context.Context, tx *db.Tx, b *Batch, call evm.Call, gas uint64, p purse, by chain.WalletCoin, outs []Output) error {
 	by.Outpoint = evm.NonceOf(b.account, b.nonce)
 	b.inputs = []chain.WalletCoin{by}
@@ -498,7 +508,6 @@ func (e *Engine) signAccount(ctx context.Context, tx *db.Tx, b *Batch, call evm.
 	if err := chain.WatchNonce(ctx, tx, e.c.Chain, txid, b.CompanyID, b.ID, e.c.Confirmations, by.Outpoint); err != nil {
 		return err
 	}
-	send(tx, b.CompanyID, txid, tx.Now())
 	e.nudge(tx, *b)
 	return nil
 }
@@ -528,11 +537,8 @@ func (e *Engine) raise(ctx context.Context, tx *db.Tx, b Batch, old Transaction,
 		return "", err
 	}
 	more := fee - b.Fee
-	switch ok, err := moveBatch(ctx, tx, &b, b.State, txid, fee, "fee raised"); {
-	case err != nil:
+	if err := moveBatch(ctx, tx, &b, b.State, txid, fee, "fee raised"); err != nil {
 		return "", err
-	case !ok:
-		return "", errRaced
 	}
 	if _, err := moveOutputs(ctx, tx, b, b.State, txid, "fee raised"); err != nil {
 		return "", err
@@ -543,18 +549,15 @@ func (e *Engine) raise(ctx context.Context, tx *db.Tx, b Batch, old Transaction,
 	if err := chain.WatchNonce(ctx, tx, b.Chain, txid, b.CompanyID, b.ID, e.c.Confirmations, by.Outpoint); err != nil {
 		return "", err
 	}
-	send(tx, b.CompanyID, txid, tx.Now())
+	send(tx, b.CompanyID, tx.Now(), txid)
 	return txid, nil
 }
 
 // refuse ends a batch whose transaction is in the chain and moved nothing. Its fee is gone; its output needs somebody.
 func (e *Engine) refuse(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
 	booked := b.Fee
-	switch ok, err := moveBatch(ctx, tx, b, Dead, t.TxID, t.Fee, ReasonRefused); {
-	case err != nil:
+	if err := moveBatch(ctx, tx, b, Dead, t.TxID, t.Fee, ReasonRefused); err != nil {
 		return err
-	case !ok:
-		return errRaced
 	}
 	if err := chain.Unreserve(ctx, tx, b.Chain, b.ID); err != nil {
 		return err

@@ -75,7 +75,7 @@ func newWorldOn(t *testing.T, d *db.DB, clock *dbtest.Clock, node ground, keys *
 	nothing := job.Entry{Tx: func(context.Context, *db.Tx, job.Job) error { return nil }}
 	w.runner = job.NewRunner(d, job.Table{
 		payout.JobAccount: {Net: all.Net((*payout.Engine).PrepareAccount)}, payout.JobSend: {Net: all.Net((*payout.Engine).Send)},
-		payout.JobNudge: {Tx: all.Tx((*payout.Engine).Nudge)}, chain.JobTx: {Tx: all.Tx((*payout.Engine).Confirm)},
+		payout.JobNudge: {All: all.All((*payout.Engine).Nudge)}, chain.JobTx: {All: all.All((*payout.Engine).Confirm)},
 		chain.JobStranger: {Tx: all.Tx((*payout.Engine).Stranger)}, payout.JobChanged: nothing, chain.JobOutput: nothing,
 	}, nil, log)
 	w.watcher = chain.NewPacedWatcher(d, node.Of().Name, node, 1, log)
@@ -116,19 +116,34 @@ func (w *accountWorld) owe(amount money.Amount) (address, id string) {
 // oweAt queues an amount to an address, behind what was queued before.
 func (w *accountWorld) oweAt(address string, amount money.Amount) (id string) {
 	w.Helper()
+	return w.oweAll(amount, address)[0]
+}
+
+// oweAll queues an amount to each of some addresses at once, behind what was queued before.
+func (w *accountWorld) oweAll(amount money.Amount, addresses ...string) (ids []string) {
+	w.Helper()
 	w.clock.Advance(time.Millisecond)
 	w.must(w.d.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error {
-		outs := []payout.Output{{CompanyID: company, PayrollID: payroll, PaymentID: tx.NewID("pmt"), Rail: "base", Amount: amount, Input: amount, Address: address}}
+		outs := make([]payout.Output, len(addresses))
+		for i, to := range addresses {
+			outs[i] = payout.Output{CompanyID: company, PayrollID: payroll, PaymentID: tx.NewID("pmt"), Rail: "base", Amount: amount, Input: amount, Address: to}
+		}
 		if err := payout.Add(tx, outs); err != nil {
 			return err
 		}
-		id = outs[0].ID
+		ids = nil
 		code, dim := ledger.WalletOf(amount.Asset(), "base")
-		return ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: id, Purpose: "owe", Lines: []ledger.Line{
-			ledger.Debit(code, dim, amount), ledger.Credit(ledger.OutputPayable, id, amount),
-		}})
+		for _, o := range outs {
+			ids = append(ids, o.ID)
+			if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe", Lines: []ledger.Line{
+				ledger.Debit(code, dim, amount), ledger.Credit(ledger.OutputPayable, o.ID, amount),
+			}}); err != nil {
+				return err
+			}
+		}
+		return nil
 	}))
-	return id
+	return ids
 }
 
 func (w *accountWorld) want(id string, state payout.State, reason string) (o payout.Output) {
@@ -217,6 +232,22 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 			w.Errorf("paid again by %s", after.TxID)
 		}
 		w.paid(to[2], amounts[2])
+
+		// Several are paid by as many requests to the node as one.
+		asked := func(n int) int64 {
+			before := node.Asked()
+			ids := w.oweAll(usdc(100), to[:n]...)
+			w.must(w.runner.Drain(w.Context()))
+			requests := node.Asked() - before
+			w.mine()
+			for _, id := range ids {
+				w.want(id, payout.Fulfilled, "")
+			}
+			return requests
+		}
+		if one, three := asked(1), asked(3); one != three {
+			t.Errorf("%d requests for one payout, %d for three", one, three)
+		}
 
 		// The node does not answer for a while.
 		node.Set(evmtest.LostBefore)

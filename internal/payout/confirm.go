@@ -3,6 +3,8 @@ package payout
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
@@ -11,29 +13,35 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Confirm listens to the chain's news about our own transactions and brings the batch in line with what the
+// Confirm listens to the chain's news about our own transactions and brings their batches in line with what the
 // chain shows now. News about transactions that are not payouts is somebody else's.
-func (e *Engine) Confirm(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var news chain.TxNews
-	if err := j.Decode(&news); err != nil {
-		return err
+func (e *Engine) Confirm(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
+	of := map[string][]string{}
+	for _, j := range jobs {
+		var news chain.TxNews
+		if err := j.Decode(&news); err != nil {
+			return err
+		}
+		if news.Chain == e.c.Chain {
+			of[j.CompanyID] = append(of[j.CompanyID], news.TxID)
+		}
 	}
-	if news.Chain != e.c.Chain {
-		return nil
+	for _, companyID := range slices.Sorted(maps.Keys(of)) {
+		ids, err := batchesOf(ctx, tx, companyID, of[companyID])
+		if err != nil {
+			return err
+		}
+		batches, err := lockBatches(ctx, tx, e.c.Chain, companyID, ids)
+		if err != nil {
+			return err
+		}
+		for _, b := range batches {
+			if _, err := e.settle(ctx, tx, b); err != nil {
+				return err
+			}
+		}
 	}
-	t, err := transaction(ctx, tx, j.CompanyID, news.TxID)
-	if errors.Is(err, db.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	b, err := lockBatch(ctx, tx, j.CompanyID, t.BatchID)
-	if err != nil {
-		return err
-	}
-	_, err = e.settle(ctx, tx, b)
-	return err
+	return nil
 }
 
 // view is what the chain shows of a batch's transactions.
@@ -46,32 +54,25 @@ type view struct {
 }
 
 func (e *Engine) look(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
-	family, err := transactions(ctx, tx, b.CompanyID, b.ID)
-	if err != nil {
-		return view{}, err
-	}
-	ours := make(map[string]bool, len(family))
-	for _, t := range family {
+	ours := make(map[string]bool, len(b.signed))
+	for _, t := range b.signed {
 		ours[t.TxID] = true
 	}
 	v := view{newest: chain.Watched}
-	for i, t := range family {
-		w, err := chain.GetTx(ctx, tx, b.Chain, t.TxID)
-		if errors.Is(err, chain.ErrUnknown) {
+	for i, t := range b.signed {
+		w, watched := b.seen[t.TxID]
+		if !watched {
 			continue
-		}
-		if err != nil {
-			return view{}, err
 		}
 		switch {
 		case w.State == chain.Mined && w.Confirmed && w.Failed:
-			family[i].Fee = w.Fee
-			v.failed, v.present = &family[i], true
+			b.signed[i].Fee = w.Fee
+			v.failed, v.present = &b.signed[i], true
 		case w.State == chain.Mined && w.Confirmed:
 			if e.acc != nil { // what it cost is known with its block
-				family[i].Fee = w.Fee
+				b.signed[i].Fee = w.Fee
 			}
-			v.confirmed, v.present = &family[i], true
+			v.confirmed, v.present = &b.signed[i], true
 		case w.State == chain.Mined || w.State == chain.Seen:
 			v.present = true
 		case e.beaten(w) && !ours[w.ConflictedBy]:
@@ -120,7 +121,7 @@ func (e *Engine) settle(ctx context.Context, tx *db.Tx, b Batch) (Batch, error) 
 			return b, err
 		}
 		if v.confirmed == nil && !v.present && v.dead == "" {
-			send(tx, b.CompanyID, b.TxID, tx.Now())
+			send(tx, b.CompanyID, tx.Now(), b.TxID)
 		}
 		e.nudge(tx, b)
 	}
@@ -142,7 +143,7 @@ func (e *Engine) settle(ctx context.Context, tx *db.Tx, b Batch) (Batch, error) 
 		return b, e.move(ctx, tx, &b, Sent, b.TxID, "found on the chain")
 	case !v.present && b.State == Sent && v.newest == chain.Watched:
 		// Accepted once and forgotten since: an eviction or a reorganisation.
-		send(tx, b.CompanyID, b.TxID, tx.Now())
+		send(tx, b.CompanyID, tx.Now(), b.TxID)
 	}
 	return b, nil
 }
@@ -151,11 +152,8 @@ func (e *Engine) settle(ctx context.Context, tx *db.Tx, b Batch) (Batch, error) 
 // taken back here.
 func (e *Engine) fulfil(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
 	booked := b.Fee
-	switch ok, err := moveBatch(ctx, tx, b, Fulfilled, t.TxID, t.Fee, ""); {
-	case err != nil:
+	if err := moveBatch(ctx, tx, b, Fulfilled, t.TxID, t.Fee, ""); err != nil {
 		return err
-	case !ok:
-		return errRaced
 	}
 	lines := append(e.transit(ledger.Debit, *b, booked), e.wallet(ledger.Credit, *b, t.Fee)...)
 	if booked > t.Fee {
@@ -166,9 +164,10 @@ func (e *Engine) fulfil(ctx context.Context, tx *db.Tx, b *Batch, t Transaction)
 	if err := e.post(tx, *b, "confirm", lines...); err != nil {
 		return err
 	}
-	// The change of a transaction that outlived its replacement can be built on again.
-	if err := chain.Unreserve(ctx, tx, b.Chain, changeHolder(*b)); err != nil {
-		return err
+	if e.acc == nil { // the change of a transaction that outlived its replacement can be built on again
+		if err := chain.Unreserve(ctx, tx, b.Chain, changeHolder(*b)); err != nil {
+			return err
+		}
 	}
 	outs, err := moveOutputs(ctx, tx, *b, Fulfilled, t.TxID, "")
 	if err != nil {
@@ -183,11 +182,8 @@ func (e *Engine) fulfil(ctx context.Context, tx *db.Tx, b *Batch, t Transaction)
 
 // revert takes a fulfilment back: its block left the chain. The payout is on its way again, by the same bytes.
 func (e *Engine) revert(ctx context.Context, tx *db.Tx, b *Batch) error {
-	switch ok, err := moveBatch(ctx, tx, b, Sent, b.TxID, b.Fee, "reorganisation"); {
-	case err != nil:
+	if err := moveBatch(ctx, tx, b, Sent, b.TxID, b.Fee, "reorganisation"); err != nil {
 		return err
-	case !ok:
-		return errRaced
 	}
 	if err := e.post(tx, *b, "unconfirm",
 		append(e.wallet(ledger.Debit, *b, b.Fee), e.transit(ledger.Credit, *b, b.Fee)...)...); err != nil {
@@ -203,11 +199,8 @@ func (e *Engine) revert(ctx context.Context, tx *db.Tx, b *Batch) error {
 
 // reopen queues the outputs of a batch that is proven never to pay them. They keep their place in the queue.
 func (e *Engine) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string) error {
-	switch ok, err := moveBatch(ctx, tx, b, Dead, b.TxID, b.Fee, reason); {
-	case err != nil:
+	if err := moveBatch(ctx, tx, b, Dead, b.TxID, b.Fee, reason); err != nil {
 		return err
-	case !ok:
-		return errRaced
 	}
 	// The rival took one coin; the others are free again.
 	if err := chain.Unreserve(ctx, tx, b.Chain, b.ID); err != nil {
@@ -237,11 +230,8 @@ func (e *Engine) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string)
 // lose handles what should not happen: a batch that was proven dead confirmed after all, because the proof was
 // reorganised away. Its outputs may be paid twice, so everything stops for a person.
 func (e *Engine) lose(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
-	switch ok, err := moveBatch(ctx, tx, b, Lost, t.TxID, t.Fee, "confirmed after its conflict"); {
-	case err != nil:
+	if err := moveBatch(ctx, tx, b, Lost, t.TxID, t.Fee, "confirmed after its conflict"); err != nil {
 		return err
-	case !ok:
-		return errRaced
 	}
 	if err := e.post(tx, *b, "lose",
 		append(e.wallet(ledger.Credit, *b, t.Fee),

@@ -85,8 +85,8 @@ func (e *Engine) Jobs() job.Table {
 	return job.Table{
 		JobPrepare:  {Tx: e.Prepare},
 		JobSend:     {Net: e.Send},
-		JobNudge:    {Tx: e.Nudge},
-		chain.JobTx: {Tx: e.Confirm},
+		JobNudge:    {All: e.Nudge},
+		chain.JobTx: {All: e.Confirm},
 	}
 }
 
@@ -121,7 +121,8 @@ type (
 		CompanyID string `json:"company_id"`
 	}
 	sendJob struct {
-		TxID string `json:"txid"`
+		TxID  string   `json:"txid,omitempty"`
+		TxIDs []string `json:"txids,omitempty"` // more than one
 	}
 	nudgeJob struct {
 		BatchID string `json:"batch_id"`
@@ -228,8 +229,17 @@ func fileFor(tx *db.Tx, companyID string) {
 // Announce tells whoever some outputs are paid for that they have moved.
 func Announce(tx *db.Tx, outs []Output) { changed(tx, outs) }
 
-func send(tx *db.Tx, companyID, txid string, at time.Time) {
-	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobSend, Payload: sendJob{txid}, RunAt: at})
+// together is how many transactions are broadcast by one job.
+const together = 50
+
+func send(tx *db.Tx, companyID string, at time.Time, txids ...string) {
+	for some := range slices.Chunk(txids, together) {
+		in := sendJob{TxIDs: some}
+		if len(some) == 1 {
+			in = sendJob{TxID: some[0]}
+		}
+		job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobSend, Payload: in, RunAt: at})
+	}
 }
 
 func (e *Engine) nudge(tx *db.Tx, b Batch) {
@@ -324,11 +334,8 @@ func (e *Engine) delay(ctx context.Context, tx *db.Tx, q queueState, reason stri
 	if q.held == "" {
 		since = tx.Now()
 	}
-	switch ok, err := setQueue(ctx, tx, q, reason, db.Micros(since), cmp.Or(wake, q.wakeAt)); {
-	case err != nil:
+	if err := setQueue(ctx, tx, q, reason, db.Micros(since), cmp.Or(wake, q.wakeAt)); err != nil {
 		return err
-	case !ok:
-		return errRaced
 	}
 	if !fresh {
 		return nil
@@ -358,9 +365,5 @@ func flowing(ctx context.Context, tx *db.Tx, q queueState) error {
 	if q.held == "" {
 		return nil
 	}
-	ok, err := setQueue(ctx, tx, q, "", 0, q.wakeAt)
-	if err == nil && !ok {
-		err = errRaced
-	}
-	return err
+	return setQueue(ctx, tx, q, "", 0, q.wakeAt)
 }

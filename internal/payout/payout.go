@@ -91,7 +91,7 @@ const (
 // Job kinds of this package.
 const (
 	JobPrepare = "payout.prepare" // payload {company_id}: look at the company's queue
-	JobSend    = "payout.send"    // payload {txid}: broadcast these stored bytes
+	JobSend    = "payout.send"    // payload {txid} or {txids}: broadcast these stored bytes
 	JobAccount = "payout.account" // payload {chain}: look at the company's queue for a network of accounts
 	JobNudge   = "payout.nudge"   // payload {batch_id}: still unconfirmed? rebroadcast or raise the fee
 	JobBank    = "payout.bank"    // payload {company_id}: make files of what waits for a bank
@@ -155,7 +155,10 @@ type Batch struct {
 	inputs    []chain.WalletCoin
 	account   string // whose nonce an account's transaction takes
 	nonce     uint64
-	change    string // address of the change, or to which an account's transaction moves what is the house's; "" without
+	signed    []Transaction              // for it, the cheapest first
+	seen      map[string]chain.WatchedTx // what the chain shows of those
+	outs      []Output                   // by their place
+	change    string                     // address of the change, or to which an account's transaction moves what is the house's; "" without
 }
 
 // Transaction is one signed transaction of a batch.
@@ -172,4 +175,13 @@ type Transaction struct {
 	CreatedAt time.Time
 	pack      int64 // VSize with the unconfirmed ancestors at signing
 	ancestors int64 // how many those are, itself included
+}
+
+// newest is the transaction that stands for the batch.
+func (b Batch) newest() (Transaction, bool) {
+	i := slices.IndexFunc(b.signed, func(t Transaction) bool { return t.TxID == b.TxID })
+	if i < 0 {
+		return Transaction{}, false
+	}
+	return b.signed[i], true
 }

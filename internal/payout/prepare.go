@@ -201,11 +201,8 @@ func (e *Engine) payable(ctx context.Context, tx *db.Tx, waiting []Output) ([]Ou
 			recipients = append(recipients, onchain.Recipient{Script: script, Amount: o.Amount.Units()})
 			continue
 		}
-		switch ok, err := moveOne(ctx, tx, o, Queued, Failed, reason); {
-		case err != nil:
+		if err := moveOne(ctx, tx, o, Queued, Failed, reason); err != nil {
 			return nil, nil, err
-		case !ok:
-			return nil, nil, errRaced
 		}
 		refused = append(refused, o)
 	}
@@ -292,7 +289,7 @@ func (e *Engine) sign(ctx context.Context, tx *db.Tx, companyID string, outs []O
 	if err := chain.WatchTx(ctx, tx, e.c.Chain, txid, companyID, b.ID, e.c.Confirmations); err != nil {
 		return b, err
 	}
-	send(tx, companyID, txid, tx.Now())
+	send(tx, companyID, tx.Now(), txid)
 	e.nudge(tx, b)
 	return b, nil
 }

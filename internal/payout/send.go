@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,65 +32,78 @@ func (e *Engine) Send(ctx context.Context, d *db.DB, j job.Job) error {
 	if err := j.Decode(&in); err != nil {
 		return err
 	}
-	var (
-		t      Transaction
-		open   bool
-		paused string
-	)
-	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		if t, err = transaction(ctx, tx, j.CompanyID, in.TxID); err != nil {
-			return err
-		}
-		b, err := getBatch(ctx, tx, j.CompanyID, t.BatchID)
+	if in.TxID != "" {
+		in.TxIDs = append(in.TxIDs, in.TxID)
+	}
+	var open []Transaction
+	var stopped []string
+	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		paused, err := Paused(ctx, tx)
 		if err != nil {
 			return err
 		}
-		open = b.Chain == e.c.Chain && b.TxID == t.TxID && (b.State == Prepared || b.State == Sent || b.State == InDoubt)
-		paused, err = Paused(ctx, tx)
+		ids, err := batchesOf(ctx, tx, j.CompanyID, in.TxIDs)
+		if err != nil {
+			return err
+		}
+		batches, err := readBatches(ctx, tx, e.c.Chain, j.CompanyID, ids)
+		for _, b := range batches {
+			t, ours := b.newest()
+			switch {
+			case !ours || !slices.Contains(in.TxIDs, t.TxID) || b.State != Prepared && b.State != Sent && b.State != InDoubt:
+			case paused != "" && t.State != Sent:
+				// The kill switch also stops bytes that are signed but were never accepted. What the network has, it has.
+				stopped = append(stopped, t.TxID)
+			default:
+				open = append(open, t)
+			}
+		}
 		return err
 	})
-	switch {
-	case errors.Is(err, db.ErrNoRows):
-		return nil
-	case err != nil:
+	if err != nil || len(open)+len(stopped) == 0 {
 		return err
-	case !open:
-		return nil
 	}
-	// The kill switch also stops bytes that are signed but were never accepted. What the network has, it has.
-	if paused != "" && t.State != Sent {
-		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			send(tx, j.CompanyID, in.TxID, tx.Now().Add(e.c.Retry))
-			return nil
-		})
+	orders := make([]rail.Order, len(open))
+	ids := make([]string, len(open))
+	for i, t := range open {
+		orders[i], ids[i] = rail.Order{Reference: t.TxID, Body: t.Raw}, t.BatchID
 	}
-
-	answer := e.rail.Submit(ctx, rail.Order{Reference: t.TxID, Body: t.Raw})
-	if answer.Outcome == rail.Refused {
-		// An earlier attempt may have got through, and its own inputs are then "already spent".
-		switch found, err := e.rail.Find(ctx, t.TxID); {
-		case err != nil:
-			answer = rail.Answer{Outcome: rail.Unclear, Reason: answer.Reason + "; " + err.Error()}
-		case found:
-			answer = rail.Answer{Outcome: rail.Accepted}
+	answers := map[string]rail.Answer{}
+	for i, answer := range e.rail.Submit(ctx, orders...) {
+		if answer.Outcome == rail.Refused {
+			// An earlier attempt may have got through, and its own inputs are then "already spent".
+			switch found, err := e.rail.Find(ctx, open[i].TxID); {
+			case err != nil:
+				answer = rail.Answer{Outcome: rail.Unclear, Reason: answer.Reason + "; " + err.Error()}
+			case found:
+				answer = rail.Answer{Outcome: rail.Accepted}
+			}
 		}
+		answers[open[i].TxID] = answer
 	}
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return e.record(ctx, tx, j.CompanyID, in.TxID, answer) })
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for _, txid := range stopped {
+			send(tx, j.CompanyID, tx.Now().Add(e.c.Retry), txid)
+		}
+		batches, err := lockBatches(ctx, tx, e.c.Chain, j.CompanyID, ids)
+		if err != nil {
+			return err
+		}
+		for _, b := range batches {
+			for _, t := range b.signed {
+				if answer, asked := answers[t.TxID]; asked {
+					if err := e.record(ctx, tx, b, t, answer); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // record writes down the answer to one broadcast.
-func (e *Engine) record(ctx context.Context, tx *db.Tx, companyID, txid string, answer rail.Answer) error {
-	t, err := transaction(ctx, tx, companyID, txid)
-	if err != nil {
-		return err
-	}
-	b, err := lockBatch(ctx, tx, companyID, t.BatchID)
-	if err != nil {
-		return err
-	}
-	if t, err = transaction(ctx, tx, companyID, txid); err != nil { // as it is now that the batch is ours
-		return err
-	}
+func (e *Engine) record(ctx context.Context, tx *db.Tx, b Batch, t Transaction, answer rail.Answer) error {
 	to, attempts := Sent, int64(0)
 	if answer.Outcome != rail.Accepted {
 		attempts = t.Attempts + 1
@@ -98,11 +113,8 @@ func (e *Engine) record(ctx context.Context, tx *db.Tx, companyID, txid string, 
 		}
 	}
 	if to != t.State || attempts != t.Attempts {
-		switch ok, err := markTransaction(ctx, tx, t, to, attempts); {
-		case err != nil:
+		if err := markTransaction(ctx, tx, t, to, attempts); err != nil {
 			return err
-		case !ok:
-			return errRaced
 		}
 	}
 	if answer.Outcome != rail.Accepted {
@@ -110,21 +122,17 @@ func (e *Engine) record(ctx context.Context, tx *db.Tx, companyID, txid string, 
 		if attempts >= alarmAfter {
 			level = slog.LevelError
 		}
-		e.c.Log.Log(ctx, level, "payout broadcast not accepted", "company_id", companyID, "batch_id", b.ID, "txid", txid,
+		e.c.Log.Log(ctx, level, "payout broadcast not accepted", "company_id", b.CompanyID, "batch_id", b.ID, "txid", t.TxID,
 			"outcome", answer.Outcome.String(), "attempts", attempts, "reason", answer.Reason)
-		send(tx, companyID, txid, tx.Now().Add(backoff(attempts)))
+		send(tx, b.CompanyID, tx.Now().Add(backoff(attempts)), t.TxID)
 	}
 
 	switch {
 	case to == Sent && (b.State == Prepared || b.State == InDoubt):
 		return e.move(ctx, tx, &b, Sent, b.TxID, "")
 	case to == InDoubt && (b.State == Prepared || b.State == Sent):
-		family, err := transactions(ctx, tx, companyID, b.ID)
-		if err != nil {
-			return err
-		}
-		for _, other := range family {
-			if other.TxID != txid && other.State == Sent {
+		for _, other := range b.signed {
+			if other.TxID != t.TxID && other.State == Sent {
 				return nil // a replacement in doubt does not put in doubt what it would replace
 			}
 		}
@@ -135,11 +143,8 @@ func (e *Engine) record(ctx context.Context, tx *db.Tx, companyID, txid string, 
 
 // move brings a batch and its outputs into a state.
 func (e *Engine) move(ctx context.Context, tx *db.Tx, b *Batch, to State, txid, reason string) error {
-	switch ok, err := moveBatch(ctx, tx, b, to, txid, b.Fee, reason); {
-	case err != nil:
+	if err := moveBatch(ctx, tx, b, to, txid, b.Fee, reason); err != nil {
 		return err
-	case !ok:
-		return errRaced
 	}
 	_, err := moveOutputs(ctx, tx, *b, to, txid, reason)
 	return err
@@ -154,37 +159,25 @@ func backoff(attempts int64) time.Duration {
 // above the cap, ErrUnaffordable when the change is too small, and ErrChangeSpent when a later batch already
 // builds on the change.
 func (e *Engine) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string, rate int64) (txid string, err error) {
-	b, err := lockBatch(ctx, tx, companyID, batchID)
+	b, err := lockBatch(ctx, tx, e.c.Chain, companyID, batchID)
 	if errors.Is(err, db.ErrNoRows) {
 		return "", fault.NotFoundErr
 	}
 	if err != nil {
 		return "", err
 	}
-	if b.Chain != e.c.Chain || b.State != Prepared && b.State != Sent && b.State != InDoubt {
+	old, there := b.newest()
+	if !there || b.State != Prepared && b.State != Sent && b.State != InDoubt || b.seen[old.TxID].State == chain.Mined {
 		return "", ErrProcessing
-	}
-	old, err := transaction(ctx, tx, companyID, b.TxID)
-	if err != nil {
-		return "", err
-	}
-	if w, err := chain.GetTx(ctx, tx, b.Chain, old.TxID); err == nil && w.State == chain.Mined {
-		return "", ErrProcessing
-	} else if err != nil && !errors.Is(err, chain.ErrUnknown) {
-		return "", err
 	}
 	if e.acc != nil {
 		return e.raise(ctx, tx, b, old, rate)
-	}
-	outs, err := outputsOfBatch(ctx, tx, companyID, batchID)
-	if err != nil {
-		return "", err
 	}
 	var signed wire.MsgTx
 	if err := signed.Deserialize(bytes.NewReader(old.Raw)); err != nil {
 		return "", err
 	}
-	unsigned, fee, err := onchain.Replacement(&signed, len(signed.TxOut) > len(outs), old.Fee, old.VSize, rate)
+	unsigned, fee, err := onchain.Replacement(&signed, len(signed.TxOut) > len(b.outs), old.Fee, old.VSize, rate)
 	if errors.Is(err, onchain.ErrUnaffordable) {
 		return "", ErrUnaffordable
 	}
@@ -195,7 +188,7 @@ func (e *Engine) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string,
 		return "", ErrFeeTooHigh
 	}
 	// The change disappears with the transaction that made it, so nobody may build on it from now on.
-	change := chain.Outpoint{TxID: old.TxID, Vout: uint32(len(outs))}
+	change := chain.Outpoint{TxID: old.TxID, Vout: uint32(len(b.outs))}
 	switch w, err := chain.GetOutput(ctx, tx, b.Chain, change); {
 	case errors.Is(err, chain.ErrUnknown): // not seen by the watcher, so not offered to anybody
 	case err != nil:
@@ -218,11 +211,8 @@ func (e *Engine) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string,
 		return "", err
 	}
 	more := fee - b.Fee
-	switch ok, err := moveBatch(ctx, tx, &b, b.State, txid, fee, "fee raised"); {
-	case err != nil:
+	if err := moveBatch(ctx, tx, &b, b.State, txid, fee, "fee raised"); err != nil {
 		return "", err
-	case !ok:
-		return "", errRaced
 	}
 	if _, err := moveOutputs(ctx, tx, b, b.State, txid, "fee raised"); err != nil {
 		return "", err
@@ -234,7 +224,7 @@ func (e *Engine) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string,
 	if err := chain.WatchTx(ctx, tx, b.Chain, txid, companyID, b.ID, e.c.Confirmations); err != nil {
 		return "", err
 	}
-	send(tx, companyID, txid, tx.Now())
+	send(tx, companyID, tx.Now(), txid)
 	return txid, nil
 }
 
@@ -254,65 +244,85 @@ func changeHolder(b Batch) string { return b.ID + ".change" }
 // purpose names a journal that a batch may need again: each change of the batch has its own version.
 func purpose(what string, b Batch) string { return what + "." + strconv.FormatInt(b.Version, 10) }
 
-// Nudge looks at a batch that is not confirmed yet: it broadcasts again what the network may have forgotten, and
+// Nudge looks at batches that are not confirmed yet: it broadcasts again what the network may have forgotten, and
 // raises the fee of what is stuck while the network asks for more.
-func (e *Engine) Nudge(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var in nudgeJob
-	if err := j.Decode(&in); err != nil {
-		return err
+func (e *Engine) Nudge(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
+	of := map[string][]string{}
+	for _, j := range jobs {
+		var in nudgeJob
+		if err := j.Decode(&in); err != nil {
+			return err
+		}
+		of[j.CompanyID] = append(of[j.CompanyID], in.BatchID)
 	}
-	b, err := lockBatch(ctx, tx, j.CompanyID, in.BatchID)
-	if errors.Is(err, db.ErrNoRows) {
-		return nil
+	for _, companyID := range slices.Sorted(maps.Keys(of)) {
+		batches, err := lockBatches(ctx, tx, e.c.Chain, companyID, of[companyID])
+		if err != nil {
+			return err
+		}
+		var open []Batch
+		for _, b := range batches {
+			if b, err = e.settle(ctx, tx, b); err != nil {
+				return err
+			}
+			if b.State == Prepared || b.State == Sent || b.State == InDoubt {
+				open = append(open, b)
+				e.nudge(tx, b)
+			}
+		}
+		if len(open) < len(batches) {
+			err = e.relieve(ctx, tx, companyID)
+		}
+		if err == nil && len(open) > 0 {
+			err = e.again(ctx, tx, companyID, open)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err != nil || b.Chain != e.c.Chain {
-		return err
-	}
-	if b, err = e.settle(ctx, tx, b); err != nil {
-		return err
-	}
-	if b.State != Prepared && b.State != Sent && b.State != InDoubt {
-		return e.relieve(ctx, tx, b)
-	}
-	e.nudge(tx, b)
+	return nil
+}
+
+// again sends what is not confirmed once more, or in its place what pays a higher fee.
+func (e *Engine) again(ctx context.Context, tx *db.Tx, companyID string, open []Batch) error {
 	if why, err := Paused(ctx, tx); err != nil || why != "" {
-		return err
-	}
-	t, err := transaction(ctx, tx, b.CompanyID, b.TxID)
-	if err != nil {
 		return err
 	}
 	rate, fresh, err := feeRate(ctx, tx, e.c.Chain, e.c.FeeMaxAge)
 	if err != nil {
 		return err
 	}
-	if fresh && tx.Now().Sub(t.CreatedAt) >= e.c.BumpAfter && e.stuck(t, b, rate) {
-		switch _, err := e.Bump(ctx, tx, b.CompanyID, b.ID, rate); {
-		case err == nil:
-			return nil
-		case !errors.Is(err, ErrProcessing) && !errors.Is(err, ErrFeeTooHigh) && !errors.Is(err, ErrUnaffordable) && !errors.Is(err, ErrChangeSpent):
-			return err
-		default:
-			e.c.Log.InfoContext(ctx, "payout fee cannot be raised", "company_id", b.CompanyID, "batch_id", b.ID, "reason", err)
-			if !errors.Is(err, ErrFeeTooHigh) || b.Purpose != purposePayout {
-				break
-			}
-			q, err := lockQueue(ctx, tx, b.CompanyID, e.lane())
-			if err == nil {
-				err = e.delay(ctx, tx, q, heldFee, rate, 0, b.ID)
-			}
-			if err != nil {
+	var same []string
+	for _, b := range open {
+		if t, there := b.newest(); there && fresh && tx.Now().Sub(t.CreatedAt) >= e.c.BumpAfter && e.stuck(t, b, rate) {
+			switch _, err := e.Bump(ctx, tx, companyID, b.ID, rate); {
+			case err == nil:
+				continue
+			case !errors.Is(err, ErrProcessing) && !errors.Is(err, ErrFeeTooHigh) && !errors.Is(err, ErrUnaffordable) && !errors.Is(err, ErrChangeSpent):
 				return err
+			default:
+				e.c.Log.InfoContext(ctx, "payout fee cannot be raised", "company_id", companyID, "batch_id", b.ID, "reason", err)
+				if !errors.Is(err, ErrFeeTooHigh) || b.Purpose != purposePayout {
+					break
+				}
+				q, err := lockQueue(ctx, tx, companyID, e.lane())
+				if err == nil {
+					err = e.delay(ctx, tx, q, heldFee, rate, 0, b.ID)
+				}
+				if err != nil {
+					return err
+				}
 			}
 		}
+		same = append(same, b.TxID)
 	}
-	send(tx, b.CompanyID, b.TxID, tx.Now())
+	send(tx, companyID, tx.Now(), same...)
 	return nil
 }
 
 // relieve ends what a stuck batch was the reason of: it has its end, and no other payout of its company waits.
-func (e *Engine) relieve(ctx context.Context, tx *db.Tx, b Batch) error {
-	q, err := lockQueue(ctx, tx, b.CompanyID, e.lane())
+func (e *Engine) relieve(ctx context.Context, tx *db.Tx, companyID string) error {
+	q, err := lockQueue(ctx, tx, companyID, e.lane())
 	if err != nil || q.held != heldFee {
 		return err
 	}

@@ -139,10 +139,6 @@ func queue(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]Outpu
 		ORDER BY queued_at, output_id LIMIT $2`, companyID, int64(limit))
 }
 
-func outputsOfBatch(ctx context.Context, tx *db.Tx, companyID, batchID string) ([]Output, error) {
-	return selectOutputs(ctx, tx, "company_id = $1 AND batch_id = $2 AND batch_id <> '' ORDER BY vout", companyID, batchID)
-}
-
 // assign moves queued outputs into a batch, each at its position. It fails when any of them is not queued
 // any more, so that no transaction pays what another one took.
 func assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string) error {
@@ -170,41 +166,41 @@ func assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string)
 	return nil
 }
 
-// moveOne is the guarded change of one output. It reports whether the output was in state from.
-func moveOne(ctx context.Context, tx *db.Tx, o Output, from, to State, reason string) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE outputs SET state = $4, reason = $5, version = version + 1, updated_at = $6
+// assignOne is assign for the one output of an account's transaction.
+func assignOne(ctx context.Context, tx *db.Tx, o Output, batchID, txid string) error {
+	db.History(tx, o.CompanyID, o.ID, o.Version+1, string(Queued), string(Prepared), "")
+	return tx.One(ctx, ErrProcessing, `UPDATE outputs SET state = 'prepared', reason = '', batch_id = $4, txid = $5, vout = 0, version = version + 1, updated_at = $6
+		WHERE company_id = $1 AND output_id = $2 AND version = $3 AND state = 'queued' AND NOT held`, o.CompanyID, o.ID, o.Version, batchID, txid, db.Micros(tx.Now()))
+}
+
+// moveOne is the guarded change of one output: errRaced when somebody else has moved it since it was read.
+func moveOne(ctx context.Context, tx *db.Tx, o Output, from, to State, reason string) error {
+	db.History(tx, o.CompanyID, o.ID, o.Version+1, string(from), string(to), reason)
+	return tx.One(ctx, errRaced, `UPDATE outputs SET state = $4, reason = $5, version = version + 1, updated_at = $6
 		WHERE company_id = $1 AND output_id = $2 AND state = $3 AND version = $7`,
 		o.CompanyID, o.ID, string(from), string(to), reason, db.Micros(tx.Now()), o.Version)
-	if err != nil || n == 0 {
-		return false, err
-	}
-	db.History(tx, o.CompanyID, o.ID, o.Version+1, string(from), string(to), reason)
-	return true, nil
 }
 
 // moveOutputs brings the outputs of a batch that are not returned into a state, with one statement, and
 // returns them as they were. The caller holds the batch by its version, so nobody else moves them.
 func moveOutputs(ctx context.Context, tx *db.Tx, b Batch, to State, txid, reason string) ([]Output, error) {
-	outs, err := outputsOfBatch(ctx, tx, b.CompanyID, b.ID)
-	if err != nil {
-		return nil, err
-	}
 	batchID := b.ID
 	if to == Queued {
 		batchID, txid = "", ""
 	}
-	if _, err := tx.Exec(ctx, `UPDATE outputs SET state = $3, reason = $4, batch_id = $5, txid = $6,
+	if err := tx.Later(ctx, nil, `UPDATE outputs SET state = $3, reason = $4, batch_id = $5, txid = $6,
 		version = version + 1, updated_at = $7
 		WHERE company_id = $1 AND batch_id = $2 AND batch_id <> '' AND state IN ('prepared', 'sent', 'in_doubt', 'fulfilled')`,
 		b.CompanyID, b.ID, string(to), reason, batchID, txid, db.Micros(tx.Now())); err != nil {
 		return nil, err
 	}
-	moved := outs[:0]
-	for _, o := range outs {
+	var moved []Output
+	for i, o := range b.outs {
 		switch o.State {
 		case Prepared, Sent, InDoubt, Fulfilled:
 			db.History(tx, o.CompanyID, o.ID, o.Version+1, string(o.State), string(to), reason)
 			moved = append(moved, o)
+			b.outs[i].State, b.outs[i].Version = to, o.Version+1
 		default: // it was in the batch once, and is elsewhere now
 		}
 	}
@@ -301,11 +297,10 @@ func lockQueue(ctx context.Context, tx *db.Tx, companyID string, rail Rail) (que
 	return q, err
 }
 
-// setQueue is the guarded change of a queue's row; it reports whether nobody else was faster.
-func setQueue(ctx context.Context, tx *db.Tx, was queueState, held string, since, wakeAt int64) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE payout_queues SET held = $3, held_since = $4, wake_at = $5, version = version + 1
+// setQueue is the guarded change of a queue's row: errRaced when somebody else was faster.
+func setQueue(ctx context.Context, tx *db.Tx, was queueState, held string, since, wakeAt int64) error {
+	return tx.One(ctx, errRaced, `UPDATE payout_queues SET held = $3, held_since = $4, wake_at = $5, version = version + 1
 		WHERE company_id = $1 AND rail = $2 AND version = $6`, was.companyID, string(was.rail), held, since, wakeAt, was.version)
-	return n == 1, err
 }
 
 // delayed are the payouts of one asset that wait.
@@ -340,32 +335,89 @@ func insertBatch(ctx context.Context, tx *db.Tx, b Batch) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO payout_batches
+	db.History(tx, b.CompanyID, b.ID, 1, "", string(Prepared), "")
+	return tx.Later(ctx, nil, `INSERT INTO payout_batches
 		(company_id, batch_id, chain, state, txid, value, fee, inputs, change, version, created_at, sent_at, asset, purpose, account, nonce)
 		VALUES ($1, $2, $3, 'prepared', $4, $5, $6, $7, $8, 1, $9, 0, $10, $11, $12, $13)`,
 		b.CompanyID, b.ID, b.Chain, b.TxID, b.Value, b.Fee, string(inputs), b.change, db.Micros(tx.Now()),
 		string(cmp.Or(b.Asset, money.BTC)), cmp.Or(b.Purpose, purposePayout), b.account, int64(b.nonce))
-	if err == nil {
-		db.History(tx, b.CompanyID, b.ID, 1, "", string(Prepared), "")
-	}
-	return err
 }
 
 const batchColumns = "company_id, batch_id, chain, state, txid, value, fee, inputs, change, version, created_at, sent_at, asset, purpose, account, nonce"
 
-func getBatch(ctx context.Context, tx *db.Tx, companyID, batchID string) (Batch, error) {
-	return scanBatch(tx.QueryRow(ctx, "SELECT "+batchColumns+" FROM payout_batches WHERE company_id = $1 AND batch_id = $2",
-		companyID, batchID))
+// batchesOf are the names of the batches of some transactions.
+func batchesOf(ctx context.Context, tx *db.Tx, companyID string, txids []string) (ids []string, err error) {
+	var some []db.Question
+	one := func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) }
+	for in, args := range tx.In(txids, 2) {
+		some = append(some, db.Collecting(&ids, one, "SELECT batch_id FROM payout_txs WHERE company_id = $1 AND txid IN "+in, append([]any{companyID}, args...)...))
+	}
+	return ids, tx.Ask(ctx, some)
 }
 
-// lockBatch reads a batch to decide about it, and keeps it for the rest of the transaction as lockQueue does: news
-// about two transactions of one batch often comes at once.
-func lockBatch(ctx context.Context, tx *db.Tx, companyID, batchID string) (Batch, error) {
-	return scanBatch(tx.QueryRow(ctx, "UPDATE payout_batches SET version = version WHERE company_id = $1 AND batch_id = $2 RETURNING "+batchColumns,
-		companyID, batchID))
+// lockBatch is lockBatches of one; db.ErrNoRows when the chain has it not.
+func lockBatch(ctx context.Context, tx *db.Tx, chainName, companyID, batchID string) (Batch, error) {
+	all, err := lockBatches(ctx, tx, chainName, companyID, []string{batchID})
+	if err != nil || len(all) == 0 {
+		return Batch{}, cmp.Or(err, db.ErrNoRows)
+	}
+	return all[0], nil
 }
 
-func scanBatch(row db.Row) (Batch, error) {
+// lockBatches reads batches of a chain to decide about them, in the order of their ids, and keeps them for the rest of the transaction as
+// lockQueue does: news about two transactions of one batch often comes at once.
+func lockBatches(ctx context.Context, tx *db.Tx, chainName, companyID string, ids []string) ([]Batch, error) {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids))) // two who want the same ones wait for each other at the first
+	for _, id := range ids {
+		if err := tx.Later(ctx, nil, "UPDATE payout_batches SET version = version WHERE company_id = $1 AND batch_id = $2 AND chain = $3", companyID, id, chainName); err != nil {
+			return nil, err
+		}
+	}
+	return readBatches(ctx, tx, chainName, companyID, ids)
+}
+
+// readBatches reads batches with all that a decision about them needs: what was signed for each, the cheapest first, what the chain shows
+// of that, and the outputs by their place.
+func readBatches(ctx context.Context, tx *db.Tx, chainName, companyID string, ids []string) ([]Batch, error) {
+	var all []Batch
+	var signed []Transaction
+	var outs []Output
+	var some []db.Question
+	for in, args := range tx.In(ids, 2) {
+		args = append([]any{companyID}, args...)
+		some = append(some,
+			db.Collecting(&all, scanBatch, "SELECT "+batchColumns+" FROM payout_batches WHERE company_id = $1 AND batch_id IN "+in, args...),
+			db.Collecting(&signed, scanTransaction, "SELECT "+transactionColumns+" FROM payout_txs WHERE company_id = $1 AND batch_id IN "+in+" ORDER BY fee", args...),
+			db.Collecting(&outs, scanOutput, "SELECT "+outputColumns+" FROM outputs WHERE company_id = $1 AND batch_id <> '' AND batch_id IN "+in+" ORDER BY vout", args...))
+	}
+	if err := tx.Ask(ctx, some); err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(b Batch) bool { return b.Chain != chainName })
+	slices.SortFunc(all, func(a, b Batch) int { return strings.Compare(a.ID, b.ID) })
+	of := make(map[string]*Batch, len(all))
+	for i := range all {
+		of[all[i].ID] = &all[i]
+	}
+	txids := make([]string, len(signed))
+	for i, t := range signed {
+		if txids[i] = t.TxID; of[t.BatchID] != nil {
+			of[t.BatchID].signed = append(of[t.BatchID].signed, t)
+		}
+	}
+	for _, o := range outs {
+		if of[o.BatchID] != nil {
+			of[o.BatchID].outs = append(of[o.BatchID].outs, o)
+		}
+	}
+	seen, err := chain.GetTxs(ctx, tx, chainName, txids)
+	for i := range all {
+		all[i].seen = seen
+	}
+	return all, err
+}
+
+func scanBatch(row *db.Rows) (Batch, error) {
 	var (
 		b             Batch
 		state, inputs string
@@ -386,9 +438,9 @@ func scanBatch(row db.Row) (Batch, error) {
 	return b, json.Unmarshal([]byte(inputs), &b.inputs)
 }
 
-// moveBatch is the guarded change of a batch. It reports whether the batch was still at the version that
-// the caller decided by; then it is the caller's for the rest of the transaction.
-func moveBatch(ctx context.Context, tx *db.Tx, b *Batch, to State, txid string, fee int64, reason string) (bool, error) {
+// moveBatch is the guarded change of a batch: errRaced when it is not at the version any more that the caller decided by. Then it is the
+// caller's for the rest of the transaction.
+func moveBatch(ctx context.Context, tx *db.Tx, b *Batch, to State, txid string, fee int64, reason string) error {
 	sent := int64(0)
 	if !b.SentAt.IsZero() {
 		sent = db.Micros(b.SentAt)
@@ -396,15 +448,14 @@ func moveBatch(ctx context.Context, tx *db.Tx, b *Batch, to State, txid string, 
 		b.SentAt = tx.Now()
 		sent = db.Micros(b.SentAt)
 	}
-	n, err := tx.Exec(ctx, `UPDATE payout_batches SET state = $3, txid = $4, fee = $5, sent_at = $6, version = version + 1
-		WHERE company_id = $1 AND batch_id = $2 AND version = $7`, b.CompanyID, b.ID, string(to), txid, fee, sent, b.Version)
-	if err != nil || n == 0 {
-		return false, err
+	if err := tx.One(ctx, errRaced, `UPDATE payout_batches SET state = $3, txid = $4, fee = $5, sent_at = $6, version = version + 1
+		WHERE company_id = $1 AND batch_id = $2 AND version = $7`, b.CompanyID, b.ID, string(to), txid, fee, sent, b.Version); err != nil {
+		return err
 	}
 	db.History(tx, b.CompanyID, b.ID, b.Version+1, string(b.State), string(to), reason)
 	b.State, b.TxID, b.Fee = to, txid, fee
 	b.Version++
-	return true, nil
+	return nil
 }
 
 // accountQueue is the head of a company's queue for a network of accounts: so many at most of each asset, the oldest first, behind them
@@ -470,8 +521,7 @@ func lockNonce(ctx context.Context, tx *db.Tx, chainName, account string) (next 
 }
 
 func setNonce(ctx context.Context, tx *db.Tx, chainName, account string, next uint64) error {
-	_, err := tx.Exec(ctx, `UPDATE payout_nonces SET next = $3 WHERE chain = $1 AND account = $2`, chainName, account, int64(next))
-	return err
+	return tx.Later(ctx, nil, `UPDATE payout_nonces SET next = $3 WHERE chain = $1 AND account = $2`, chainName, account, int64(next))
 }
 
 // underWay is what transactions of an account move and may cost whose nonces no block had taken: of each asset, and of the network's
@@ -500,55 +550,30 @@ func busy(ctx context.Context, tx *db.Tx, chainName, account string) (bool, erro
 }
 
 func insertTransaction(ctx context.Context, tx *db.Tx, t Transaction) error {
-	_, err := tx.Exec(ctx, `INSERT INTO payout_txs
+	return tx.Later(ctx, nil, `INSERT INTO payout_txs
 		(company_id, txid, batch_id, replaces, state, raw, fee, vsize, package, ancestors, attempts, created_at)
 		VALUES ($1, $2, $3, $4, 'prepared', $5, $6, $7, $8, $9, 0, $10)`,
 		t.CompanyID, t.TxID, t.BatchID, t.Replaces, hex.EncodeToString(t.Raw), t.Fee, t.VSize, t.pack, t.ancestors, db.Micros(tx.Now()))
-	return err
 }
 
-func selectTransactions(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Transaction, error) {
-	rows, err := tx.Query(ctx, `SELECT company_id, txid, batch_id, replaces, state, raw, fee, vsize, package, ancestors, attempts, created_at
-		FROM payout_txs WHERE `+where, args...)
-	return db.Collect(rows, err, func(r *db.Rows) (Transaction, error) {
-		var (
-			t          Transaction
-			state, raw string
-			created    int64
-		)
-		if err := r.Scan(&t.CompanyID, &t.TxID, &t.BatchID, &t.Replaces, &state, &raw, &t.Fee, &t.VSize, &t.pack, &t.ancestors, &t.Attempts, &created); err != nil {
-			return t, err
-		}
-		t.State, t.CreatedAt = State(state), db.Time(created)
-		var err error
-		t.Raw, err = hex.DecodeString(raw)
+const transactionColumns = "company_id, txid, batch_id, replaces, state, raw, fee, vsize, package, ancestors, attempts, created_at"
+
+func scanTransaction(r *db.Rows) (t Transaction, err error) {
+	var state, raw string
+	var created int64
+	if err = r.Scan(&t.CompanyID, &t.TxID, &t.BatchID, &t.Replaces, &state, &raw, &t.Fee, &t.VSize, &t.pack, &t.ancestors, &t.Attempts, &created); err != nil {
 		return t, err
-	})
-}
-
-// transactions is everything signed for a batch, oldest first.
-func transactions(ctx context.Context, tx *db.Tx, companyID, batchID string) ([]Transaction, error) {
-	return selectTransactions(ctx, tx, "company_id = $1 AND batch_id = $2 ORDER BY fee", companyID, batchID)
-}
-
-// transaction reads one; db.ErrNoRows when it is not one of ours.
-func transaction(ctx context.Context, tx *db.Tx, companyID, txid string) (Transaction, error) {
-	some, err := selectTransactions(ctx, tx, "company_id = $1 AND txid = $2", companyID, txid)
-	if err != nil {
-		return Transaction{}, err
 	}
-	if len(some) == 0 {
-		return Transaction{}, db.ErrNoRows
-	}
-	return some[0], nil
+	t.State, t.CreatedAt = State(state), db.Time(created)
+	t.Raw, err = hex.DecodeString(raw)
+	return t, err
 }
 
 // markTransaction notes what a broadcast achieved. Attempts count the ones in a row without acceptance.
-func markTransaction(ctx context.Context, tx *db.Tx, t Transaction, to State, attempts int64) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE payout_txs SET state = $3, attempts = $4
+func markTransaction(ctx context.Context, tx *db.Tx, t Transaction, to State, attempts int64) error {
+	return tx.One(ctx, errRaced, `UPDATE payout_txs SET state = $3, attempts = $4
 		WHERE company_id = $1 AND txid = $2 AND state = $5 AND attempts = $6`,
 		t.CompanyID, t.TxID, string(to), attempts, string(t.State), t.Attempts)
-	return n == 1, err
 }
 
 // weight is what an unconfirmed coin of ours stands on: how many unmined transactions of which size. The chain

@@ -120,6 +120,7 @@ func (e *Engine) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins [
 		if err := e.signAccount(ctx, tx, &b, call, gas, purse{price: price, tip: here.Tip}, by, nil); err != nil {
 			return err
 		}
+		send(tx, b.CompanyID, tx.Now(), b.TxID)
 		return setNonce(ctx, tx, e.c.Chain, from, b.nonce+1)
 	})
 }
@@ -162,6 +163,7 @@ func (e *Engine) sendGas(ctx context.Context, d *db.DB, address string, units in
 		if err := e.signAccount(ctx, tx, &b, call, gas, p, by, nil); err != nil {
 			return err
 		}
+		send(tx, b.CompanyID, tx.Now(), b.TxID)
 		return setNonce(ctx, tx, e.c.Chain, e.acc.hot, p.next+1)
 	})
 }

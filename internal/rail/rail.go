@@ -57,8 +57,8 @@ type Answer struct {
 type Rail interface {
 	// Name says which outside, for logs.
 	Name() string
-	// Submit hands the order over. It returns when the outside answered or ctx ended.
-	Submit(ctx context.Context, o Order) Answer
+	// Submit hands orders over, each by itself, and has an answer for each. It returns when the outside answered or ctx ended.
+	Submit(ctx context.Context, orders ...Order) []Answer
 	// Find reports whether the outside has the order with this reference. The error says that the
 	// outside could not be asked.
 	Find(ctx context.Context, reference string) (bool, error)

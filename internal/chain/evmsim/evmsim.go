@@ -519,6 +519,25 @@ func (c *Chain) Broadcast(ctx context.Context, raw []byte) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error { return c.accept(ctx, tx, raw) })
 }
 
+// BroadcastAll implements chain.Broadcaster.
+func (c *Chain) BroadcastAll(ctx context.Context, raws [][]byte) []error {
+	errs := make([]error, len(raws))
+	err := c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for i, raw := range raws {
+			if errs[i] = c.accept(ctx, tx, raw); errs[i] != nil && !errors.Is(errs[i], chain.ErrRejected) && !errors.Is(errs[i], errNonce) {
+				return errs[i]
+			}
+		}
+		return nil
+	})
+	for i := range errs {
+		if err != nil {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
 // FeeRate implements chain.Source: what [Chain.SetFeeRate] last said, else calmFee.
 func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
 	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {

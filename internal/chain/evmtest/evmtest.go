@@ -63,6 +63,7 @@ type Node struct {
 	direct *evm.Client // past the line
 	line   atomic.Int32
 	labs   atomic.Int64
+	asked  atomic.Int64
 }
 
 // Start starts a node, deploys the tokens and connects as network "base". It stops with the test.
@@ -140,6 +141,7 @@ func start(t testing.TB, flags []string) (*Node, error) {
 
 // pass hands a request on, as the line is.
 func (n *Node) pass(w http.ResponseWriter, r *http.Request, base string) {
+	n.asked.Add(1)
 	line := Line(n.line.Load())
 	cut := func() {
 		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
@@ -169,6 +171,9 @@ func (n *Node) pass(w http.ResponseWriter, r *http.Request, base string) {
 	w.WriteHeader(res.StatusCode)
 	_, _ = io.Copy(w, res.Body)
 }
+
+// Asked is how many requests came over the line.
+func (n *Node) Asked() int64 { return n.asked.Load() }
 
 // Set changes the line.
 func (n *Node) Set(l Line) { n.line.Store(int32(l)) }

@@ -21,9 +21,27 @@ var _ rail.Rail = Rail{}
 // Name is the network's.
 func (r Rail) Name() string { return "onchain " + r.Source.Network() }
 
-// Submit broadcasts the order's bytes.
-func (r Rail) Submit(ctx context.Context, o rail.Order) rail.Answer {
-	err := r.Source.Broadcast(ctx, o.Body)
+// Submit broadcasts the orders' bytes, by one request where the node takes several in one.
+func (r Rail) Submit(ctx context.Context, orders ...rail.Order) []rail.Answer {
+	answers := make([]rail.Answer, len(orders))
+	many, can := r.Source.(chain.Broadcaster)
+	if !can || len(orders) == 1 {
+		for i, o := range orders {
+			answers[i] = answer(r.Source.Broadcast(ctx, o.Body))
+		}
+		return answers
+	}
+	raws := make([][]byte, len(orders))
+	for i, o := range orders {
+		raws[i] = o.Body
+	}
+	for i, err := range many.BroadcastAll(ctx, raws) {
+		answers[i] = answer(err)
+	}
+	return answers
+}
+
+func answer(err error) rail.Answer {
 	switch {
 	case err == nil:
 		return rail.Answer{Outcome: rail.Accepted}

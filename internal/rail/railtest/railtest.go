@@ -42,7 +42,7 @@ func Run(t *testing.T, open func(t *testing.T) Outside) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if got := o.Rail.Submit(ctx, order); got.Outcome != want {
+		if got := o.Rail.Submit(ctx, order)[0]; got.Outcome != want {
 			t.Fatalf("submit: %s (%s), want %s", got.Outcome, got.Reason, want)
 		} else if want != rail.Accepted && got.Reason == "" {
 			t.Fatal("nothing accepted, and no reason")
@@ -97,7 +97,7 @@ func Run(t *testing.T, open func(t *testing.T) Outside) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		order := o.Order()
-		if got := o.Rail.Submit(ctx, order); got.Outcome == rail.Refused {
+		if got := o.Rail.Submit(ctx, order)[0]; got.Outcome == rail.Refused {
 			t.Fatalf("a refusal out of nothing: %s", got.Reason)
 		}
 		submit(t, o, order, rail.Accepted)
@@ -110,5 +110,31 @@ func Run(t *testing.T, open func(t *testing.T) Outside) {
 		submit(t, o, b, rail.Accepted)
 		executed(t, o, a.Reference, 1)
 		executed(t, o, b.Reference, 1)
+	})
+	test("of several at once each has its own answer, and is executed once", func(t *testing.T, o Outside) {
+		a, b := o.Order(), o.Order()
+		submit(t, o, a, rail.Accepted)
+		for range 2 {
+			answers := o.Rail.Submit(t.Context(), a, o.Refused, b)
+			for i, want := range []rail.Outcome{rail.Accepted, rail.Refused, rail.Accepted} {
+				if len(answers) != 3 || answers[i].Outcome != want {
+					t.Fatalf("submit: %v", answers)
+				}
+			}
+		}
+		executed(t, o, a.Reference, 1)
+		executed(t, o, b.Reference, 1)
+		executed(t, o, o.Refused.Reference, 0)
+
+		c, d := o.Order(), o.Order()
+		o.Set(LostAfter)
+		for _, answer := range o.Rail.Submit(t.Context(), c, d) {
+			if answer.Outcome != rail.Unclear {
+				t.Fatalf("submit without an answer: %v", answer)
+			}
+		}
+		o.Set(Fine)
+		executed(t, o, c.Reference, 1)
+		executed(t, o, d.Reference, 1)
 	})
 }

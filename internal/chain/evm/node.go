@@ -1,0 +1,254 @@
+package evm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Node is a view of a network by which payouts are made: a chain.Source, and the state of accounts.
+type Node interface {
+	chain.Source
+	chain.Broadcaster
+	// Of is the network.
+	Of() Network
+	// State is an account as the last block left it, and the price of gas.
+	State(ctx context.Context, account string) (State, error)
+	// Holdings is what an account held at a block, of the native coin and of each token; chain.ErrNotFound when the node has forgotten that
+	// block, or has not got it yet.
+	Holdings(ctx context.Context, account string, height int64) (map[money.Asset]int64, error)
+	// Estimate says what calls would need, each by itself, if an account made them now. What the node says against one call is that
+	// call's verdict.
+	Estimate(ctx context.Context, from string, calls []Call) ([]Estimate, error)
+}
+
+// State is an account at one block.
+type State struct {
+	Height  int64
+	Nonce   uint64                // the next that a block can take
+	Holds   map[money.Asset]int64 // of the native coin and of each token, in booked units
+	BaseFee int64                 // wei per gas that the next block asks for
+	Tip     int64                 // wei per gas beyond it
+}
+
+// Estimate is what a call would need, or why the node does not say so.
+type Estimate struct {
+	Gas     uint64
+	Verdict Verdict
+	Refusal string // the node's words where the verdict is not Payable
+}
+
+// Verdict is what an estimate says of its call.
+type Verdict int
+
+// The verdicts.
+const (
+	Payable Verdict = iota // it needs the gas of the estimate
+	Refused                // it would fail whatever it is given: who is called fails it
+	Short                  // the account holds too little for it
+	Unclear                // nobody knows: it may be fine another time
+)
+
+// Verdict reads why a node gave no estimate. Nodes agree on few codes and on the words of geth, which came first.
+func (e *Error) Verdict() Verdict {
+	text := strings.ToLower(e.Message)
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
+	}
+	switch {
+	case has("insufficient funds", "insufficient balance", "exceeds balance"):
+		return Short
+	case has("paused"): // the token's issuer has stopped all of it
+		return Unclear
+	case e.Code == codeRevert, has("revert", "invalid opcode", "invalid jump", "out of gas", "gas required exceeds allowance"):
+		return Refused
+	}
+	return Unclear
+}
+
+// Broadcast implements chain.Source.
+func (c *Client) Broadcast(ctx context.Context, raw []byte) error {
+	return c.BroadcastAll(ctx, [][]byte{raw})[0]
+}
+
+// BroadcastAll implements chain.Broadcaster.
+func (c *Client) BroadcastAll(ctx context.Context, raws [][]byte) []error {
+	errs := make([]error, 0, len(raws))
+	failed := c.check(ctx)
+	for some := range slices.Chunk(raws, batchSize) {
+		asks := make([]ask, len(some))
+		for i, raw := range some {
+			asks[i] = ask{method: "eth_sendRawTransaction", params: []any{hexOf(raw)}}
+		}
+		if failed == nil {
+			failed = c.together(ctx, asks)
+		}
+		for i, a := range asks {
+			if failed != nil || a.err == nil {
+				errs = append(errs, failed)
+				continue
+			}
+			errs = append(errs, c.refusal(ctx, some[i], a.err))
+		}
+	}
+	return errs
+}
+
+// refusal is what a node's word against a transaction means: nothing where it has that already.
+func (c *Client) refusal(ctx context.Context, raw []byte, err *Error) error {
+	text := strings.ToLower(err.Message)
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
+	}
+	switch {
+	case has("already known", "known transaction", "already imported", "alreadyknown", "already exists"):
+		return nil
+	case has("nonce too low", "nonce is too low", "nonce has already been used", "replacement", "underpriced to replace"):
+		// The nonce is taken: by this very transaction, mined long ago or waiting, or by a rival. No verdict but the first.
+		if _, found := c.Tx(ctx, ID(raw)); found == nil {
+			return nil
+		}
+		return err
+	case has("txpool is full", "pool is full", "limit", "timeout", "header not found", "syncing", "internal error"):
+		return err
+	}
+	return fmt.Errorf("%w: %w", chain.ErrRejected, err)
+}
+
+// FeeRate implements chain.Source: wei per unit of gas.
+func (c *Client) FeeRate(ctx context.Context) (int64, error) {
+	base, tip, _, err := c.fees(ctx)
+	return max(base+tip, 1), err
+}
+
+func (c *Client) fees(ctx context.Context) (base, tip, height int64, err error) {
+	if err := c.check(ctx); err != nil {
+		return 0, 0, 0, err
+	}
+	var b wireHead
+	var t hexInt
+	asks := []ask{
+		{method: "eth_getBlockByNumber", params: []any{"latest", false}, result: &b},
+		{method: "eth_maxPriorityFeePerGas", result: &t},
+	}
+	if err := c.together(ctx, asks); err != nil {
+		return 0, 0, 0, err
+	}
+	for _, a := range asks {
+		if a.err != nil {
+			return 0, 0, 0, a.err
+		}
+	}
+	if b.BaseFee == nil || !b.BaseFee.IsInt64() || !t.IsInt64() {
+		return 0, 0, 0, errors.New("evm: the node's price of gas is out of range")
+	}
+	return b.BaseFee.Int64(), t.Int64(), b.Number.Int64(), nil
+}
+
+// Holdings implements Node.
+func (c *Client) Holdings(ctx context.Context, account string, height int64) (map[money.Asset]int64, error) {
+	if err := c.check(ctx); err != nil {
+		return nil, err
+	}
+	asks, holds, err := c.holdings(account, height)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.together(ctx, asks); err != nil {
+		return nil, err
+	}
+	for _, a := range asks {
+		if a.err != nil {
+			return nil, fmt.Errorf("%w: block %d: %w", chain.ErrNotFound, height, a.err)
+		}
+	}
+	return holds(), nil
+}
+
+// holdings are the questions for what an account held at a block; holds reads the answers.
+func (c *Client) holdings(account string, height int64) (asks []ask, holds func() map[money.Asset]int64, err error) {
+	who, err := ParseAddress(account)
+	if err != nil {
+		return nil, nil, err
+	}
+	at, n := hexNumber(height), c.o.Network
+	var native hexInt
+	tokens := make([]hexInt, len(n.Tokens))
+	asks = append(asks, ask{method: "eth_getBalance", params: []any{account, at}, result: &native})
+	for i, t := range n.Tokens {
+		data := hexOf(slices.Concat(selectBalance, make([]byte, 12), who[:]))
+		asks = append(asks, ask{method: "eth_call", params: []any{map[string]string{"to": t.Contract, "data": data}, at}, result: &tokens[i]})
+	}
+	return asks, func() map[money.Asset]int64 {
+		all := map[money.Asset]int64{n.Native: within(Gwei(&native.Int))}
+		for i, t := range n.Tokens {
+			all[t.Asset] = within(&tokens[i].Int)
+		}
+		return all
+	}, nil
+}
+
+// State implements Node.
+func (c *Client) State(ctx context.Context, account string) (State, error) {
+	base, tip, height, err := c.fees(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	asks, holds, err := c.holdings(account, height)
+	if err != nil {
+		return State{}, err
+	}
+	var nonce hexInt
+	asks = append(asks, ask{method: "eth_getTransactionCount", params: []any{account, hexNumber(height)}, result: &nonce})
+	if err := c.together(ctx, asks); err != nil {
+		return State{}, err
+	}
+	for _, a := range asks {
+		if a.err != nil {
+			return State{}, a.err
+		}
+	}
+	return State{Height: height, Nonce: nonce.Uint64(), BaseFee: base, Tip: tip, Holds: holds()}, nil
+}
+
+// within is a balance as far as it can be booked: more than that is never spent at once.
+func within(n *big.Int) int64 {
+	if !n.IsInt64() {
+		return 1<<63 - 1
+	}
+	return n.Int64()
+}
+
+// Estimate implements Node.
+func (c *Client) Estimate(ctx context.Context, from string, calls []Call) ([]Estimate, error) {
+	if err := c.check(ctx); err != nil {
+		return nil, err
+	}
+	gas := make([]hexInt, len(calls))
+	asks := make([]ask, len(calls))
+	for i, call := range calls {
+		params := map[string]string{"from": from, "to": call.To.String(), "value": "0x" + call.Value.Text(16)}
+		if len(call.Data) > 0 {
+			params["data"] = hexOf(call.Data)
+		}
+		asks[i] = ask{method: "eth_estimateGas", params: []any{params}, result: &gas[i]}
+	}
+	if err := c.together(ctx, asks); err != nil {
+		return nil, err
+	}
+	all := make([]Estimate, len(calls))
+	for i, a := range asks {
+		if a.err != nil {
+			all[i] = Estimate{Verdict: a.err.Verdict(), Refusal: a.err.Error()}
+			continue
+		}
+		all[i].Gas = gas[i].Uint64()
+	}
+	return all, nil
+}
