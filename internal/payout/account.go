@@ -332,6 +332,12 @@ func (e *Engine) open(ctx context.Context, tx *db.Tx, s evm.State) (p purse, why
 // limit is the gas that a call is given: what the node reckons, and room for what changes until its block.
 func limit(gas uint64) uint64 { return gas + gas/4 + 5_000 }
 
+// most is what a call can cost at a price of gas: its gas, and what publishing it costs where that is taken beside it, which may rise by
+// a quarter until its block.
+func most(w evm.Estimate, price int64) int64 {
+	return evm.Cost(limit(w.Gas), price) + w.Data + w.Data/4
+}
+
 func (e *Engine) prepareAccount(ctx context.Context, tx *db.Tx, companyID string, s evm.State, ready map[string]wanted) error {
 	p, why, err := e.open(ctx, tx, s)
 	if err != nil {
@@ -428,7 +434,7 @@ func (e *Engine) judge(ctx context.Context, tx *db.Tx, o Output, w wanted, p pur
 	case w.estimate.Verdict == evm.Unclear:
 		return "", heldUnclear, nil
 	}
-	fee := evm.Cost(limit(w.estimate.Gas), p.price)
+	fee := most(w.estimate, p.price)
 	need := fee
 	if asset == native {
 		need += amount
@@ -436,7 +442,7 @@ func (e *Engine) judge(ctx context.Context, tx *db.Tx, o Output, w wanted, p pur
 	if p.left[native] < need {
 		return "", heldFunds, nil
 	}
-	if fair, err := e.fair(ctx, tx, fee/2, o.Amount); err != nil || !fair {
+	if fair, err := e.fair(ctx, tx, evm.Cost(limit(w.estimate.Gas), p.price)/2+w.estimate.Data, o.Amount); err != nil || !fair {
 		return "", heldFee, err
 	}
 	return "", "", nil
@@ -446,7 +452,7 @@ func (e *Engine) judge(ctx context.Context, tx *db.Tx, o Output, w wanted, p pur
 func (e *Engine) payOne(ctx context.Context, tx *db.Tx, o Output, w wanted, p *purse) (txid string, err error) {
 	asset, amount := o.Amount.Asset(), o.Amount.Units()
 	gas := limit(w.estimate.Gas)
-	b := Batch{CompanyID: o.CompanyID, ID: tx.NewID("pob"), Chain: e.c.Chain, State: Prepared, Value: amount, Fee: evm.Cost(gas, p.price), Version: 1,
+	b := Batch{CompanyID: o.CompanyID, ID: tx.NewID("pob"), Chain: e.c.Chain, State: Prepared, Value: amount, Fee: most(w.estimate, p.price), Version: 1,
 		Asset: asset, Purpose: purposePayout, account: e.acc.hot, nonce: p.next}
 	if err := e.signAccount(ctx, tx, &b, w.call, gas, *p, chain.WalletCoin{Address: e.acc.hot, Branch: chain.Change}, []Output{o}); err != nil {
 		return "", err
@@ -522,6 +528,7 @@ func (e *Engine) raise(ctx context.Context, tx *db.Tx, b Batch, old Transaction,
 	if rate > e.c.MaxFeeRate {
 		return "", ErrFeeTooHigh
 	}
+	was := evm.Cost(signed.Gas, signed.MaxFee)
 	signed.MaxFee = max(signed.MaxFee+signed.MaxFee/8+1, 2*rate)
 	signed.Tip += signed.Tip/8 + 1
 	if signed.Nonce != b.nonce || len(b.inputs) != 1 {
@@ -532,11 +539,11 @@ func (e *Engine) raise(ctx context.Context, tx *db.Tx, b Batch, old Transaction,
 	if err != nil {
 		return "", err
 	}
-	fee := evm.Cost(signed.Gas, signed.MaxFee)
+	more := evm.Cost(signed.Gas, signed.MaxFee) - was
+	fee := b.Fee + more
 	if err := insertTransaction(ctx, tx, Transaction{CompanyID: b.CompanyID, TxID: txid, BatchID: b.ID, Replaces: old.TxID, Raw: raw, Fee: fee, VSize: old.VSize}); err != nil {
 		return "", err
 	}
-	more := fee - b.Fee
 	if err := moveBatch(ctx, tx, &b, b.State, txid, fee, "fee raised"); err != nil {
 		return "", err
 	}

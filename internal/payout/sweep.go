@@ -87,7 +87,7 @@ func (e *Engine) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins [
 		return errors.New("payout: a deposit at " + from + " cannot be moved: " + why)
 	}
 	gas, price := limit(estimates[0].Gas), 2*here.BaseFee+here.Tip
-	fee := evm.Cost(gas, price)
+	fee := most(estimates[0], price)
 	if asset == native {
 		if amount < 4*fee {
 			return nil
@@ -152,7 +152,7 @@ func (e *Engine) sendGas(ctx context.Context, d *db.DB, address string, units in
 			return err
 		}
 		gas := limit(estimates[0].Gas)
-		fee := evm.Cost(gas, p.price)
+		fee := most(estimates[0], p.price)
 		if estimates[0].Verdict != evm.Payable || p.left[e.acc.network.Native] < units+fee {
 			e.c.Log.ErrorContext(ctx, "the paying account lacks coins for gas", "account", e.acc.hot, "wanted", e.native(units+fee).String())
 			return nil

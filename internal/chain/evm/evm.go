@@ -111,6 +111,11 @@ type Network struct {
 	Pace int64
 	// MaxFee is the price of gas, in wei, above which payouts wait.
 	MaxFee int64
+	// MinTip is the least, in wei per gas, that its nodes take for whoever makes a block.
+	MinTip int64
+	// DataFee says that a transaction pays for being published on another network, beside its gas: the networks of the OP stack.
+	// Those that reckon it in gas, as Arbitrum does, have it in every estimate.
+	DataFee bool
 }
 
 const gwei = 1_000_000_000
@@ -121,10 +126,10 @@ var networks = []Network{
 	{Name: Ethereum, ChainID: 1, Native: money.ETH, PaysNative: true, Pace: 10, MaxFee: 200 * gwei, Tokens: []Token{
 		{money.USDC, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"}, {money.USDT, "0xdAC17F958D2ee523a2206206994597C13D831ec7"},
 	}},
-	{Name: Base, ChainID: 8453, Native: money.ETH, PaysNative: true, Pace: 10, MaxFee: 20 * gwei, Tokens: []Token{
+	{Name: Base, ChainID: 8453, Native: money.ETH, PaysNative: true, Pace: 10, MaxFee: 20 * gwei, DataFee: true, Tokens: []Token{
 		{money.USDC, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
 	}},
-	{Name: Polygon, ChainID: 137, Native: money.POL, Pace: 16, MaxFee: 2000 * gwei, Tokens: []Token{
+	{Name: Polygon, ChainID: 137, Native: money.POL, Pace: 16, MaxFee: 2000 * gwei, MinTip: 30 * gwei, Tokens: []Token{
 		{money.USDC, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"}, {money.USDT, "0xc2132D05D31c914a87C6611C10748AEb04B58e8F"},
 	}},
 	{Name: Arbitrum, ChainID: 42161, Native: money.ETH, PaysNative: true, Pace: 16, MaxFee: 20 * gwei, Tokens: []Token{
@@ -191,7 +196,11 @@ var (
 	topicTransfer  = "0x" + hex.EncodeToString(keccak([]byte("Transfer(address,address,uint256)")))
 	selectBalance  = keccak([]byte("balanceOf(address)"))[:4]
 	selectDecimals = keccak([]byte("decimals()"))[:4]
+	selectDataFee  = keccak([]byte("getL1Fee(bytes)"))[:4] // of the contract at dataFees
 )
+
+// dataFees is the contract that tells on each network of the OP stack what publishing a transaction costs.
+const dataFees = "0x420000000000000000000000000000000000000F"
 
 // Call is what a transaction does.
 type Call struct {

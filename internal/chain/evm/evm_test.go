@@ -208,8 +208,24 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 		}
 		all, err := node.Estimate(ctx, hot, calls)
 		must(err)
-		if all[0].Gas < 30_000 || all[1].Gas < 21_000 || all[0].Refusal != "" || all[2].Refusal == "" {
+		if all[0].Gas < 30_000 || all[1].Gas < 21_000 || all[0].Refusal != "" || all[2].Refusal == "" || all[0].Data != 0 {
 			t.Fatalf("%+v", all)
+		}
+		must(node.DataFee(ctx, 7_000_000_000_001))
+		defer func() { must(node.DataFee(ctx, 0)) }()
+		all, err = node.Estimate(ctx, hot, calls)
+		must(err)
+		if all[0].Gas < 30_000 || all[0].Data != 7_001 || all[1].Data != 7_001 || all[2].Verdict != evm.Short {
+			t.Fatalf("%+v", all)
+		}
+		other := node.Of()
+		other.DataFee, other.MinTip = false, 30_000_000_000
+		c, err := evm.NewClient(evm.Options{URL: node.URL, Network: other})
+		must(err)
+		all, err = c.Estimate(ctx, hot, calls)
+		must(err)
+		if s, err = c.State(ctx, hot); err != nil || s.Tip != 30_000_000_000 || all[0].Data != 0 {
+			t.Fatalf("%+v, %+v, %v", s, all, err)
 		}
 	})
 	t.Run("another network, and another token", func(t *testing.T) {

@@ -40,6 +40,7 @@ type State struct {
 // Estimate is what a call would need, or why the node does not say so.
 type Estimate struct {
 	Gas     uint64
+	Data    int64 // what publishing it costs beside the gas, in booked units; 0 where that is in the gas
 	Verdict Verdict
 	Refusal string // the node's words where the verdict is not Payable
 }
@@ -148,7 +149,7 @@ func (c *Client) fees(ctx context.Context) (base, tip, height int64, err error) 
 	if b.BaseFee == nil || !b.BaseFee.IsInt64() || !t.IsInt64() {
 		return 0, 0, 0, errors.New("evm: the node's price of gas is out of range")
 	}
-	return b.BaseFee.Int64(), t.Int64(), b.Number.Int64(), nil
+	return b.BaseFee.Int64(), max(t.Int64(), c.o.Network.MinTip), b.Number.Int64(), nil
 }
 
 // Holdings implements Node.
@@ -230,8 +231,8 @@ func (c *Client) Estimate(ctx context.Context, from string, calls []Call) ([]Est
 	if err := c.check(ctx); err != nil {
 		return nil, err
 	}
-	gas := make([]hexInt, len(calls))
-	asks := make([]ask, len(calls))
+	gas, data := make([]hexInt, len(calls)), make([]hexInt, len(calls))
+	asks := make([]ask, len(calls), 2*len(calls))
 	for i, call := range calls {
 		params := map[string]string{"from": from, "to": call.To.String(), "value": "0x" + call.Value.Text(16)}
 		if len(call.Data) > 0 {
@@ -239,16 +240,39 @@ func (c *Client) Estimate(ctx context.Context, from string, calls []Call) ([]Est
 		}
 		asks[i] = ask{method: "eth_estimateGas", params: []any{params}, result: &gas[i]}
 	}
+	if c.o.Network.DataFee {
+		for i, call := range calls {
+			params := map[string]string{"to": dataFees, "data": hexOf(c.askDataFee(call))}
+			asks = append(asks, ask{method: "eth_call", params: []any{params, "latest"}, result: &data[i]})
+		}
+	}
 	if err := c.together(ctx, asks); err != nil {
 		return nil, err
 	}
 	all := make([]Estimate, len(calls))
 	for i, a := range asks {
-		if a.err != nil {
-			all[i] = Estimate{Verdict: a.err.Verdict(), Refusal: a.err.Error()}
-			continue
+		one := &all[i%len(calls)]
+		switch {
+		case one.Verdict != Payable:
+		case a.err != nil && i < len(calls):
+			*one = Estimate{Verdict: a.err.Verdict(), Refusal: a.err.Error()}
+		case a.err != nil:
+			*one = Estimate{Verdict: Unclear, Refusal: a.err.Error()}
+		case i < len(calls):
+			one.Gas = gas[i].Uint64()
+		default:
+			one.Data = within(Gwei(new(big.Int).Add(&data[i-len(calls)].Int, big.NewInt(gwei-1))))
 		}
-		all[i].Gas = gas[i].Uint64()
 	}
 	return all, nil
+}
+
+// askDataFee asks what publishing a call's transaction costs. That goes by its size; the numbers that are not known are large ones.
+func (c *Client) askDataFee(call Call) []byte {
+	t := Tx{ChainID: c.o.Network.ChainID, Nonce: 1 << 24, Tip: 1 << 36, MaxFee: 1 << 36, Gas: 1 << 20, Call: call}
+	raw := append([]byte{typeDynamicFee}, rlpList(t.items())...)
+	data := slices.Concat(selectDataFee, make([]byte, 64), raw, make([]byte, (32-len(raw)%32)%32))
+	data[4+31] = 32
+	big.NewInt(int64(len(raw))).FillBytes(data[4+32 : 4+64])
+	return data
 }

@@ -172,6 +172,12 @@ func (n *Node) pass(w http.ResponseWriter, r *http.Request, base string) {
 	_, _ = io.Copy(w, res.Body)
 }
 
+// DataFee has the network tell that publishing a transaction costs so many wei, as those of the OP stack do by a contract.
+func (n *Node) DataFee(ctx context.Context, wei int64) error {
+	code := fmt.Sprintf("0x7f%064x60005260206000f3", wei) // put the number into memory, and return it
+	return n.direct.Call(ctx, nil, "anvil_setCode", "0x420000000000000000000000000000000000000F", code)
+}
+
 // Asked is how many requests came over the line.
 func (n *Node) Asked() int64 { return n.asked.Load() }
 
