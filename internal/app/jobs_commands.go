@@ -8,6 +8,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/operator"
 )
 
 // JobsCmd groups the commands about work that failed too often.
@@ -44,8 +45,10 @@ func (c JobsRetryCmd) Run(ctx context.Context, std Streams) error {
 	var n int64
 	if err := c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
 		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			n, err = job.Retry(ctx, tx, c.Job)
-			return err
+			if n, err = job.Retry(ctx, tx, c.Job); err != nil || n == 0 {
+				return err
+			}
+			return operator.AtTheMachine(ctx, tx, operator.RetryJob, c.Job, "stipend jobs retry")
 		})
 	}); err != nil {
 		return err

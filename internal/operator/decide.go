@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
@@ -34,6 +35,9 @@ const (
 	// ClearHit says that a hit of screening is somebody else. To confirm one takes one operator.
 	ClearHit = "hit.clear"
 )
+
+// RetryJob is what one operator does.
+const RetryJob = "jobs.retry"
 
 // Request is what one operator asks for and another must agree to.
 type Request struct {
@@ -79,6 +83,22 @@ func (s *Service) Freeze(ctx context.Context, tx *db.Tx, by Session, companyID, 
 		return err
 	}
 	return note(ctx, tx, by.Operator, Act{Action: Freeze, CompanyID: companyID, ObjectID: companyID, Reason: reason})
+}
+
+// RetryJob has a parked job run again. One operator does it: a job does what was decided before.
+func (s *Service) RetryJob(ctx context.Context, tx *db.Tx, by Session, jobID, reason string) error {
+	reason, err := reasonOf(reason)
+	if err != nil {
+		return err
+	}
+	if jobID == "" { // which stands for all of them
+		return errNothing
+	}
+	n, err := job.Retry(ctx, tx, jobID)
+	if err != nil || n == 0 {
+		return errors.Join(err, errIf(err == nil, errNothing))
+	}
+	return note(ctx, tx, by.Operator, Act{Action: RetryJob, ObjectID: jobID, Reason: reason})
 }
 
 // FreezeCompany is [Service.Freeze] at the machine.

@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
@@ -22,6 +23,7 @@ import (
 const (
 	operationsPath       = "/operations"
 	operationsSignInPath = operationsPath + "/sign-in"
+	jobsPath             = operationsPath + "/jobs"
 )
 
 func (s *server) operatorCookieName() string {
@@ -342,6 +344,34 @@ func showPosition(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	return view{page: "position", title: c.text("position.title"), wide: true, data: p}, nil
 }
 
+type jobsPage struct {
+	Table table
+	IDs   []string
+}
+
+// showJobs is what failed so often that it waits for a person.
+func showJobs(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	parked, err := job.ListParked(ctx, tx, operator.MostItems)
+	if err != nil {
+		return view{}, err
+	}
+	p := jobsPage{Table: table{Caption: c.text("operations.jobs"), Empty: c.text("operations.empty"),
+		Heads: c.heads("operations.since", "operations.object", "operations.company", "operations.jobs.attempts#", "step.why")}}
+	for _, j := range parked {
+		id := code(j.ID)
+		id.Lines = []cell{code(j.Kind)}
+		p.Table.Rows = append(p.Table.Rows, []cell{c.at(j.Since), id, code(j.CompanyID), {Text: c.count(int64(j.Attempt)), Kind: "number"}, {Text: j.Why}})
+		p.IDs = append(p.IDs, j.ID)
+	}
+	return view{page: "operations_jobs", title: c.text("operations.jobs"), wide: true, data: p}, nil
+}
+
+// retryJob has one run again.
+func retryJob(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	err := c.Operators.RetryJob(ctx, tx, *c.operator, c.r.PathValue("id"), c.form.Get("reason"))
+	return view{redirect: jobsPath}, atForm(err)
+}
+
 // showActs is what operators did.
 func showActs(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	all, total, err := operator.Acts(ctx, tx, c.page(), perPage)
@@ -395,7 +425,7 @@ func showReconciliation(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // operations are the parts of the house's pages.
 var operations = []struct{ key, path string }{
-	{"operations.title", operationsPath}, {"position.title", operationsPath + "/position"}, {"reconciliation.title", operationsPath + "/reconciliation"}, {"operations.acts", operationsPath + "/acts"},
+	{"operations.title", operationsPath}, {"position.title", operationsPath + "/position"}, {"reconciliation.title", operationsPath + "/reconciliation"}, {"operations.jobs", jobsPath}, {"operations.acts", operationsPath + "/acts"},
 }
 
 // Operations is the menu of an operator.

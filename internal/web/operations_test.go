@@ -98,3 +98,44 @@ func TestAHitIsClearedByTwoAndConfirmedByOne(t *testing.T) {
 		}
 	})
 }
+
+// What failed so often that it is parked is shown with why, and one operator has it run again, which is kept.
+func TestParkedJobsAreRunAgain(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := hire(t, d)
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			return tx.Insert(ctx, "jobs", []string{"company_id", "job_id", "kind", "payload", "run_at", "attempt", "parked", "last_error"}, [][]any{
+				{x.company.ID, "job_stuck", "mail.send", "{}", int64(1e15), int64(20), true, "smtp: 451 <busy>"},
+				{x.company.ID, "job_other", "kyc.check", "{}", int64(1e15), int64(20), true, "no answer"},
+				{x.company.ID, "job_going", "kyc.check", "{}", int64(1e15), int64(2), false, "will do"},
+			})
+		})
+		v := x.operates("Katherine")
+		page := v.Get("/operations/jobs")
+		for _, want := range []string{"job_stuck", "mail.send", "smtp: 451 &lt;busy&gt;", ">20<", "2001-09-09", "job_other"} {
+			if !strings.Contains(page.Text, want) {
+				t.Errorf("the page lacks %q:\n%s", want, page.Text)
+			}
+		}
+		if strings.Contains(page.Text, "job_going") {
+			t.Error("a job that will run by itself is shown")
+		}
+		if got := v.Submit(page, "/operations/jobs/job_stuck", "reason", " "); got.Status != http.StatusUnprocessableEntity {
+			t.Errorf("without a reason: %d", got.Status)
+		}
+		for _, want := range []int{http.StatusSeeOther, http.StatusConflict} {
+			if got := v.Submit(page, "/operations/jobs/job_stuck", "reason", "the server is up again"); got.Status != want {
+				t.Errorf("%d, want %d\n%s", got.Status, want, got.Text)
+			}
+		}
+		if n := x.count("SELECT COUNT(*) FROM jobs WHERE job_id = 'job_stuck' AND parked = FALSE AND attempt = 0"); n != 1 {
+			t.Error("it does not run again")
+		}
+		if n := x.count("SELECT COUNT(*) FROM jobs WHERE parked = TRUE"); n != 1 {
+			t.Errorf("%d jobs are parked, want the other one", n)
+		}
+		if acts := v.Get("/operations/acts").Text; strings.Count(acts, "had a parked job run again") != 1 || !strings.Contains(acts, "the server is up again") {
+			t.Errorf("the acts:\n%s", acts)
+		}
+	})
+}

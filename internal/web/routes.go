@@ -177,6 +177,8 @@ var routes = []route{
 	{method: "GET", path: operationsPath, kind: read, access: operators, house: true, personal: true, handler: showOperations},
 	{method: "GET", path: operationsPath + "/reconciliation", kind: read, access: operators, house: true, personal: true, handler: showReconciliation},
 	{method: "GET", path: operationsPath + "/position", kind: read, access: operators, house: true, personal: true, handler: showPosition},
+	{method: "GET", path: jobsPath, kind: read, access: operators, house: true, personal: true, handler: showJobs},
+	{method: "POST", path: jobsPath + "/{id}", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: retryJob, again: showJobs},
 	{method: "GET", path: operationsPath + "/acts", kind: read, access: operators, house: true, personal: true, handler: showActs},
 	{method: "GET", path: operationsPath + "/queues/{queue}", kind: read, access: operators, house: true, personal: true, handler: showQueue},
 	{method: "POST", path: operationsPath + "/payouts/pause", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: pausePayouts, again: showOperations},
