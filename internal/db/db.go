@@ -69,6 +69,8 @@ type DB struct {
 	queue     chan *request
 	busy      atomic.Int64 // committers at work
 	underWay  atomic.Int64 // writes that wait for their commit
+	filling   sync.Mutex   // held by the committer that fills its batch
+	crowd     int64        // how many writes were under way lately, more and more forgotten with each batch; under filling
 	lately    atomic.Int64 // how long a committer works, in nanoseconds
 	stop      chan struct{}
 	stopping  sync.Once

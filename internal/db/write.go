@@ -87,36 +87,59 @@ func (d *DB) Write(ctx context.Context, fn func(context.Context, *Tx) error, ahe
 
 func (d *DB) commitLoop() {
 	for {
+		batch := d.next()
+		if len(batch) == 0 {
+			return
+		}
+		d.serve(batch)
+		d.busy.Add(-1)
+	}
+}
+
+// next waits for a write and takes all that wait with it, up to maxBatch; none when the database is closed and nothing waits any more.
+// One committer does so at a time: of several at once one would get nearly all of what they waited for, and the others a commit for
+// hardly anything.
+func (d *DB) next() (batch []*request) {
+	d.filling.Lock()
+	defer d.filling.Unlock()
+	select {
+	case r := <-d.queue:
+		batch = append(batch, r)
+	case <-d.stop:
+	}
+	if len(batch) > 0 {
+		d.gather()
+	}
+	for len(batch) < maxBatch {
 		select {
 		case r := <-d.queue:
-			d.serve(r)
-		case <-d.stop:
-			for {
-				select {
-				case r := <-d.queue:
-					d.serve(r)
-				default:
-					return
-				}
-			}
+			batch = append(batch, r)
+			continue
+		default:
 		}
+		break
 	}
+	if len(batch) > 0 {
+		d.busy.Add(1)
+	}
+	return batch
 }
 
 // A committer that starts while others are at work lets more writes come in first, for as long as a commit has lately taken and no
 // longer than gatherMost: those whom the last commit has answered are about to write again, and one commit for many costs little
-// more than one for few. Where few writes are under way they would lose more by waiting than they gain by sharing.
+// more than one for few. Where few writes are under way, and were lately, they would lose more by waiting than they gain by sharing.
 const (
 	gatherLeast = 2 * time.Millisecond
 	gatherMost  = 6 * time.Millisecond
 	gatherStep  = 200 * time.Microsecond
-	gatherFrom  = 16 // writes under way
+	gatherFrom  = 16 // writes under way, or nearly as many some commits ago
 	gathered    = 24 // writes that are worth a commit of their own
 )
 
 func (d *DB) gather() {
+	d.crowd = max(d.underWay.Load(), d.crowd*7/8)
 	for waited, limit := time.Duration(0), min(max(gatherLeast, time.Duration(d.lately.Load())), gatherMost); waited < limit && d.busy.Load() > 0 &&
-		len(d.queue) < gathered && d.underWay.Load() >= gatherFrom; waited += gatherStep {
+		len(d.queue) < gathered && max(d.underWay.Load(), d.crowd) >= gatherFrom; waited += gatherStep {
 		time.Sleep(gatherStep)
 	}
 }
@@ -127,23 +150,10 @@ func (d *DB) note(took time.Duration) {
 	d.lately.Store(was + (int64(took)-was)/4)
 }
 
-// serve takes everything that waits, up to maxBatch, and runs it.
-func (d *DB) serve(first *request) {
-	d.gather()
+// serve runs a batch.
+func (d *DB) serve(batch []*request) {
 	began := time.Now()
 	defer func() { d.note(time.Since(began)) }()
-	d.busy.Add(1)
-	defer d.busy.Add(-1)
-	batch := []*request{first}
-fill:
-	for len(batch) < maxBatch {
-		select {
-		case r := <-d.queue:
-			batch = append(batch, r)
-		default:
-			break fill
-		}
-	}
 	live := batch[:0]
 	for _, r := range batch {
 		if err := r.ctx.Err(); err != nil {
