@@ -85,11 +85,7 @@ func (b *bench) createClaims(ctx context.Context, binary string) error {
 	if err != nil {
 		return fmt.Errorf("model of a claim: %w", err)
 	}
-	bare, err := b.databases("claims_floor")
-	if err != nil {
-		return err
-	}
-	least, err := startFloor(ctx, bare)
+	least, err := b.startFloor(ctx, "claims_floor")
 	if err != nil {
 		return err
 	}

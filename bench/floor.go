@@ -314,7 +314,12 @@ type floor struct {
 	keys   sync.Map
 }
 
-func startFloor(ctx context.Context, database string) (*floor, error) {
+// startFloor starts one on a database of its own.
+func (b *bench) startFloor(ctx context.Context, name string) (*floor, error) {
+	database, err := b.databases(name)
+	if err != nil {
+		return nil, err
+	}
 	d, err := db.Open(ctx, db.Options{URL: database})
 	if err != nil {
 		return nil, err
@@ -322,14 +327,14 @@ func startFloor(ctx context.Context, database string) (*floor, error) {
 	if err := errors.Join(d.Migrate(ctx), d.Close()); err != nil {
 		return nil, err
 	}
-	b, err := openBare(ctx, database)
+	rows, err := openBare(ctx, database)
 	if err != nil {
 		return nil, err
 	}
-	f := &floor{db: b}
+	f := &floor{db: rows}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		b.close()
+		rows.close()
 		return nil, err
 	}
 	server := &http.Server{Handler: http.HandlerFunc(f.serve), ReadHeaderTimeout: 10 * time.Second}
@@ -337,7 +342,7 @@ func startFloor(ctx context.Context, database string) (*floor, error) {
 	f.url = "http://" + listener.Addr().String()
 	f.stop = func() {
 		_ = server.Close()
-		b.close()
+		rows.close()
 	}
 	return f, nil
 }

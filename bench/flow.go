@@ -319,11 +319,7 @@ func (b *bench) flow(ctx context.Context) error {
 	defer l.d.Close()
 	l.worked = b.worked
 
-	bare, err := b.databases("linefloor")
-	if err != nil {
-		return err
-	}
-	least, err := startFloor(ctx, bare)
+	least, err := b.startFloor(ctx, "linefloor")
 	if err != nil {
 		return err
 	}

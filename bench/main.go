@@ -236,11 +236,7 @@ func (b *bench) service(ctx context.Context, binary string) error {
 			return fmt.Errorf("model of %d payees: %w", n, err)
 		}
 	}
-	bare, err := b.databases("floor")
-	if err != nil {
-		return err
-	}
-	if b.bare, err = startFloor(ctx, bare); err != nil {
+	if b.bare, err = b.startFloor(ctx, "floor"); err != nil {
 		return err
 	}
 	defer b.bare.stop()
