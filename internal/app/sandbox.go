@@ -186,6 +186,9 @@ func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 		if err := hand.Reorg(ctx, int(max(depth, 1))); err != nil {
 			return "", err
 		}
+		if err := x.await(ctx, p, txid, func(o chain.WatchedOutput) bool { return o.State != chain.Mined }); err != nil {
+			return "", err
+		}
 	}
 	return txid, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 )
@@ -53,6 +54,9 @@ func walletIsPaidInCoins(d *door) {
 			return d.ok("POST", "/api/sandbox/deposit", fmt.Sprintf(`{"wallet_id":%q,"network":%q,"kind":%q,"amount":%s}`, w.ID, x.network, kind, x.amount)).read(d)["tx_hash"].(string)
 		}
 		hashes := []string{pay("exact"), pay("reorged")}
+		eventually(d.T, 60*time.Second, "the reorganisation is booked", func() bool {
+			return d.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", chain.JobOutput) == 0
+		})
 		one, err := money.Parse(asset, x.amount)
 		if err != nil {
 			d.Fatal(err)
