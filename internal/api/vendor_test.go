@@ -2,7 +2,9 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"image"
 	"image/png"
@@ -14,6 +16,8 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/vendor"
 )
 
 const canary = "CANARY-of-the-invoice"
@@ -106,6 +110,18 @@ func TestVendorPayroll(t *testing.T) {
 		if count[200] != 1 || count[409] != 19 {
 			t.Errorf("%v", count)
 		}
+
+		// Two that are decided in one transaction are told the same.
+		by := identity.Principal{Kind: identity.KindAPIKey, CompanyID: b.company, Scopes: identity.AllScopes()}
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			for _, want := range []error{nil, vendor.ErrTaken} {
+				run := vendor.Params{CreateParams: payroll.CreateParams{Currency: "USD"}, Items: []vendor.Item{{VendorID: person, DocumentID: two, AmountText: "10"}}}
+				if _, err := b.server.Vendor.Create(ctx, tx, by, run); !errors.Is(err, want) {
+					t.Errorf("%v, want %v", err, want)
+				}
+			}
+			return nil
+		})
 
 		// A neighbour can use neither vendor nor document (S01, S05).
 		other := b.neighbour()

@@ -24,7 +24,7 @@ func Transferred(ctx context.Context, tx *db.Tx, companyID, objectID, account, t
 	}
 	db.History(tx, d.CompanyID, d.ID, d.Version, "", string(d.State), "transferred by bank")
 	changed(tx, d)
-	return nil
+	return emitDetected(tx, d)
 }
 
 // TakenBack says that the bank took a transfer back, and whether it was a deposit at all: what is none is booked elsewhere.

@@ -227,9 +227,13 @@ func emitDetected(tx *db.Tx, d Deposit) error {
 	if strings.HasPrefix(d.ObjectID, "clm_") {
 		return nil
 	}
-	return webhook.Emit(tx, webhook.Event{CompanyID: d.CompanyID, Name: EventDetected, ObjectID: d.ID, Sequence: d.Version, Data: map[string]any{
+	data := map[string]any{
 		"payroll_id": d.ObjectID, "deposit_id": d.ID, "quote_id": d.QuoteID, "status": d.State, "in_time": d.Timely,
 		"currency": d.Amount.Asset(), "amount": d.Amount, "address": d.Address, "tx_hash": d.TxID, "vout": d.Vout,
 		"first_seen": d.FirstSeen.Format(time.RFC3339), "confirmations_required": d.Wanted,
-	}})
+	}
+	if d.ByBank() {
+		data["quote_id"], data["tx_hash"], data["transfer_id"] = "", "", d.TxID
+	}
+	return webhook.Emit(tx, webhook.Event{CompanyID: d.CompanyID, Name: EventDetected, ObjectID: d.ID, Sequence: d.Version, Data: data})
 }

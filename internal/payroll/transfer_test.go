@@ -67,6 +67,9 @@ func TestATransferFundsAPayroll(t *testing.T) {
 		if got := h.due(p); got.Amount != usd(10_00) || h.balance(ledger.Escrow, p.ID, money.USD) != 1_000_00 || h.balance(ledger.CompanyFunds, "", money.USD) != 0 {
 			h.t.Errorf("%s are due, %d in escrow", got.Amount, h.balance(ledger.Escrow, p.ID, money.USD))
 		}
+		if n := h.count("SELECT COUNT(*) FROM events WHERE name = 'payroll.funding_detected' AND data LIKE '%\"transfer_id\":\"trf_1\"%'"); n != 1 {
+			h.t.Errorf("%d events tell of the transfer", n)
+		}
 		h.transferred(p, "trf_2", 12_00, false)
 		h.want(p.ID, Received, FundingOver, Received)
 		if h.balance(ledger.Escrow, p.ID, money.USD) != 1_010_00 || h.balance(ledger.CompanyFunds, "", money.USD) != 2_00 {
