@@ -10,10 +10,12 @@ import (
 	"maps"
 	mathrand "math/rand/v2"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -92,12 +94,34 @@ func killedAtAnyMoment(t *testing.T, binary, url string, node *btcdtest.Node) {
 	w.command(append([]string{"reconcile", "--bitcoin-rpc", node.URL(), "--bitcoin-network", "regtest"}, w.rails.nodes...)...)
 }
 
+// workshop is where the program is built, for all tests; "" before one needs it.
+var workshop string
+
+var built = sync.OnceValues(func() (binary string, err error) {
+	if workshop, err = os.MkdirTemp("", "stipend-test-"); err != nil {
+		return "", err
+	}
+	binary = filepath.Join(workshop, "stipend")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if workshop != "" {
+		_ = os.RemoveAll(workshop)
+	}
+	os.Exit(code)
+}
+
 // build makes the program that a user runs.
 func build(t *testing.T) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "stipend")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	binary, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }

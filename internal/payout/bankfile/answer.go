@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
@@ -54,6 +55,7 @@ type said struct {
 	others   []string // what is said of bookings that are not of our payments, for a person where nobody else reads them
 	problems []string
 	whole    bool // a statement or notification that was read to its end
+	torn     bool // nobody can read it, or not to its end: perhaps the bank writes it still
 	waits    bool // for what the bank says elsewhere; then it is read again, which does no harm
 }
 
@@ -62,6 +64,10 @@ func (s *said) problem(format string, args ...any) {
 		s.problems = append(s.problems, fmt.Sprintf(format, args...))
 	}
 }
+
+// unfinished is how long an answer that nobody can read must stay the same before it is taken for what the bank meant to send: servers
+// show a file while it is being written.
+const unfinished = 10 * time.Minute
 
 // Collect reads every answer that the bank has left.
 func (e *Engine) Collect(ctx context.Context, d *db.DB) error {
@@ -99,19 +105,27 @@ func (e *Engine) collect(ctx context.Context, d *db.DB, name string) error {
 		return err
 	}
 	a := Answer{Checksum: checksum(body), Name: name}
-	read := false
-	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) { read, err = known(ctx, tx, a.Checksum); return err }); err != nil {
+	var settled bool
+	var since, now time.Time
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		now = tx.Now()
+		settled, since, err = known(ctx, tx, a.Checksum)
+		return err
+	}); err != nil {
 		return err
 	}
-	if read {
+	if settled {
 		return e.c.Drop.Done(ctx, name)
 	}
 	s := understand(body)
+	if s.torn && (since.IsZero() || now.Sub(since) < unfinished) {
+		s.waits = true
+	}
 	if err := e.apply(ctx, d, body, &s); err != nil {
 		return err
 	}
 	a.Kind, a.Facts, a.Problems, a.Settled = s.kind, int64(len(s.facts)), s.problems, !s.waits
-	if len(s.problems) > 0 {
+	if len(s.problems) > 0 && !(s.torn && s.waits) {
 		e.c.Log.ErrorContext(ctx, "a bank's answer needs a person", "answer", name, "problems", s.problems)
 	}
 	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return noteAnswer(ctx, tx, a) }); err != nil || s.waits {
@@ -132,6 +146,7 @@ func understand(body []byte) (s said) {
 	default:
 		kind, err := iso20022.KindOf(bytes.NewReader(body))
 		if err != nil {
+			s.torn = true
 			s.problem("nobody can read it: %v", err)
 			return s
 		}
@@ -146,7 +161,7 @@ func understand(body []byte) (s said) {
 			})
 			s.whole = err == nil && kind != iso20022.AccountReport
 			if err != nil {
-				s.facts, s.others = nil, nil // a part of a statement is none
+				s.torn, s.facts, s.others = true, nil, nil // a part of a statement is none
 				s.problem("nobody can read all of it: %v", err)
 			}
 		default:
@@ -160,6 +175,7 @@ func understand(body []byte) (s said) {
 func (s *said) returns(body []byte) {
 	file, err := nacha.Read(bytes.NewReader(body))
 	if err != nil {
+		s.torn = true
 		s.problem("%v", err)
 		return
 	}
@@ -187,6 +203,7 @@ func (s *said) returns(body []byte) {
 func (s *said) status(body []byte) {
 	st, err := iso20022.ReadStatus(bytes.NewReader(body))
 	if err != nil {
+		s.torn = true
 		s.problem("%v", err)
 		return
 	}

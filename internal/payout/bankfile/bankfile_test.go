@@ -389,6 +389,59 @@ func TestAPaymentComesBackOnlyWhenTheBankReturnsIt(t *testing.T) {
 	})
 }
 
+// A server shows an answer while the bank writes it. Half of one is read as nothing and stays where it is; the whole of it is read when it is
+// there. What stays the same for a while is all that comes, and is put away for a person.
+func TestAnAnswerIsReadWhenItIsWhole(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := newBench(t, d, 1)
+		b.send()
+		var out bytes.Buffer
+		w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: "s", ID: "s", Created: time.Unix(0, 0), Account: "1"})
+		if err == nil {
+			err = errors.Join(w.Entry(debit(eur(100), "S0000001")), w.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := func(name string, want bool) {
+			t.Helper()
+			if _, err := os.Stat(filepath.Join(b.root, "in", name)); (err == nil) != want {
+				t.Errorf("%s is there: %v, want %v", name, err == nil, want)
+			}
+		}
+		whole := out.Bytes()
+		for _, n := range []int{0, 1, len(whole) / 2, len(whole) - 5} {
+			if a := b.answer("s.xml", whole[:n]); a.Settled || a.Facts != 0 {
+				t.Errorf("%d bytes of %d: %+v", n, len(whole), a)
+			}
+			there("s.xml", true)
+			clock.Advance(unfinished - time.Second) // of each part
+		}
+		if o := b.state("out_1"); o.State != payout.Sent {
+			t.Errorf("it is %s", o.State)
+		}
+		if a := b.answer("s.xml", whole); !a.Settled || a.Facts != 1 || len(a.Problems) != 0 || b.state("out_1").State != payout.Fulfilled {
+			t.Errorf("the whole: %+v, and the output is %s", a, b.state("out_1").State)
+		}
+		there("s.xml", false)
+		for _, junk := range []string{"101 half of a header", "<Document", "x"} {
+			b.answer("junk", []byte(junk))
+			clock.Advance(unfinished)
+			if a := b.answer("junk", []byte(junk)); !a.Settled || len(a.Problems) != 1 {
+				t.Errorf("%q: %+v", junk, a)
+			}
+			there("junk", false)
+		}
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			all, err := Answers(ctx, tx, false, 100)
+			if len(all) != 4 {
+				t.Errorf("%d answers are kept, want the whole one and three that nobody can read", len(all))
+			}
+			return err
+		})
+	})
+}
+
 // A database that comes back from a backup does not know which files the bank has since. The bank's word of one stops payouts; a person
 // says what it paid, once for each payment; then payouts go on, under numbers that no file had.
 func TestARestoredBackupPaysNobodyTwiceByBank(t *testing.T) {

@@ -3,6 +3,7 @@ package bankfile
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"time"
 
@@ -354,20 +355,28 @@ type Answer struct {
 	At       time.Time
 }
 
-// known says whether an answer was read before.
-func known(ctx context.Context, tx *db.Tx, checksum string) (bool, error) {
-	var n int64
-	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM bank_answers WHERE checksum = $1 AND settled", checksum).Scan(&n)
-	return n > 0, err
+// known says whether an answer was read for good, and otherwise since when what it says was there; never is the zero time.
+func known(ctx context.Context, tx *db.Tx, checksum string) (settled bool, since time.Time, err error) {
+	var at int64
+	err = tx.QueryRow(ctx, "SELECT settled, read_at FROM bank_answers WHERE checksum = $1", checksum).Scan(&settled, &at)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, time.Time{}, nil
+	}
+	return settled, db.Time(at), err
 }
 
+// noteAnswer keeps what was read, and since when it was there. What was there under its name before and was not whole is forgotten: it
+// was a part of it.
 func noteAnswer(ctx context.Context, tx *db.Tx, a Answer) error {
 	problems, err := json.Marshal(a.Problems)
 	if err != nil {
 		return err
 	}
+	if _, err := tx.Exec(ctx, "DELETE FROM bank_answers WHERE name = $1 AND checksum <> $2 AND NOT settled", a.Name, a.Checksum); err != nil {
+		return err
+	}
 	_, err = tx.Exec(ctx, `INSERT INTO bank_answers (checksum, name, kind, facts, problems, settled, read_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (checksum) DO UPDATE SET problems = excluded.problems, settled = excluded.settled, read_at = excluded.read_at
+		ON CONFLICT (checksum) DO UPDATE SET problems = excluded.problems, settled = excluded.settled
 		WHERE NOT bank_answers.settled`, a.Checksum, a.Name, a.Kind, a.Facts, string(problems), a.Settled, db.Micros(tx.Now()))
 	return err
 }
