@@ -276,19 +276,17 @@ func (r *Report) compareAccounts(ctx context.Context, d *db.DB, node evm.Node) e
 	for asset, early := range held.Early {
 		world[asset] -= early
 	}
-	for _, a := range held.Addresses {
-		r.Coins++
-		holds, err := node.Holdings(ctx, a, held.Height)
-		if errors.Is(err, chain.ErrNotFound) {
-			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s: the node does not say what was held at block %d: %v", n.Name, held.Height, err))
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for asset, units := range holds {
-			world[asset] += units
-		}
+	holds, err := node.Holdings(ctx, held.Addresses, held.Height)
+	if errors.Is(err, chain.ErrNotFound) {
+		r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s: the node does not say what was held at block %d: %v", n.Name, held.Height, err))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.Coins += int64(len(held.Addresses))
+	for asset, units := range holds {
+		world[asset] += units
 	}
 	for asset := range books {
 		world[asset] += 0 // also what no account holds

@@ -198,6 +198,14 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 		if s.Nonce != 0 || s.Holds[money.ETH] != 5_000_000_000 || s.Holds[money.USDC] != 3_000_000 || s.Holds[money.USDT] != 3_000_000 || s.BaseFee <= 0 {
 			t.Fatalf("%+v", s)
 		}
+		before := node.Asked()
+		held, err := node.Holdings(ctx, []string{hot, to, hot}, s.Height)
+		must(err)
+		second, err := node.Holdings(ctx, []string{to}, s.Height)
+		must(err)
+		if n := node.Asked() - before; n != 2 || held[money.USDC] != 6_000_000+second[money.USDC] || held[money.ETH] != 10_000_000_000+second[money.ETH] {
+			t.Fatalf("%v and %v by %d requests", held, second, n)
+		}
 		good, err := evm.ParseAddress(to)
 		must(err)
 		var calls []evm.Call

@@ -20,9 +20,9 @@ type Node interface {
 	Of() Network
 	// State is an account as the last block left it, and the price of gas.
 	State(ctx context.Context, account string) (State, error)
-	// Holdings is what an account held at a block, of the native coin and of each token; chain.ErrNotFound when the node has forgotten that
-	// block, or has not got it yet.
-	Holdings(ctx context.Context, account string, height int64) (map[money.Asset]int64, error)
+	// Holdings is what accounts together held at a block, of the native coin and of each token; chain.ErrNotFound when the node has
+	// forgotten that block, or has not got it yet.
+	Holdings(ctx context.Context, accounts []string, height int64) (map[money.Asset]int64, error)
 	// Estimate says what calls would need, each by itself, if an account made them now. What the node says against one call is that
 	// call's verdict.
 	Estimate(ctx context.Context, from string, calls []Call) ([]Estimate, error)
@@ -153,13 +153,18 @@ func (c *Client) fees(ctx context.Context) (base, tip, height int64, err error) 
 }
 
 // Holdings implements Node.
-func (c *Client) Holdings(ctx context.Context, account string, height int64) (map[money.Asset]int64, error) {
+func (c *Client) Holdings(ctx context.Context, accounts []string, height int64) (map[money.Asset]int64, error) {
 	if err := c.check(ctx); err != nil {
 		return nil, err
 	}
-	asks, holds, err := c.holdings(account, height)
-	if err != nil {
-		return nil, err
+	var asks []ask
+	var each []func() map[money.Asset]int64
+	for _, account := range accounts {
+		some, holds, err := c.holdings(account, height)
+		if err != nil {
+			return nil, err
+		}
+		asks, each = append(asks, some...), append(each, holds)
 	}
 	if err := c.together(ctx, asks); err != nil {
 		return nil, err
@@ -169,7 +174,13 @@ func (c *Client) Holdings(ctx context.Context, account string, height int64) (ma
 			return nil, fmt.Errorf("%w: block %d: %w", chain.ErrNotFound, height, a.err)
 		}
 	}
-	return holds(), nil
+	all := map[money.Asset]int64{}
+	for _, holds := range each {
+		for asset, units := range holds() {
+			all[asset] += units
+		}
+	}
+	return all, nil
 }
 
 // holdings are the questions for what an account held at a block; holds reads the answers.

@@ -589,13 +589,22 @@ func (c *Chain) State(ctx context.Context, account string) (s evm.State, err err
 }
 
 // Holdings implements evm.Node. Only the newest block's are known.
-func (c *Chain) Holdings(ctx context.Context, account string, height int64) (all map[money.Asset]int64, err error) {
+func (c *Chain) Holdings(ctx context.Context, accounts []string, height int64) (all map[money.Asset]int64, err error) {
 	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if b, err := tip(ctx, tx, c.network.Name); err != nil || b.height != height {
 			return errors.Join(chain.ErrNotFound, err)
 		}
-		all, err = c.holds(ctx, tx, account)
-		return err
+		all = map[money.Asset]int64{}
+		for _, account := range accounts {
+			holds, err := c.holds(ctx, tx, account)
+			if err != nil {
+				return err
+			}
+			for asset, units := range holds {
+				all[asset] += units
+			}
+		}
+		return nil
 	})
 	return all, err
 }
