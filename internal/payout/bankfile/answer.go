@@ -125,7 +125,7 @@ func (e *Engine) collect(ctx context.Context, d *db.DB, name string) error {
 		return err
 	}
 	a.Kind, a.Facts, a.Problems, a.Settled = s.kind, int64(len(s.facts)), s.problems, !s.waits
-	if len(s.problems) > 0 && !(s.torn && s.waits) {
+	if len(s.problems) > 0 && (!s.torn || !s.waits) {
 		e.c.Log.ErrorContext(ctx, "a bank's answer needs a person", "answer", name, "problems", s.problems)
 	}
 	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return noteAnswer(ctx, tx, a) }); err != nil || s.waits {
