@@ -23,27 +23,34 @@ func (b *bench) recipientIn(country string) (id, destinations string) {
 	return id, "/api/company/" + b.company + "/recipients/" + id + "/distribution"
 }
 
-// correction has a bank ask for another value of a member of the data of an owner's first destination, after a payment that went there
-// as it is now.
-func (b *bench) correction(owner, member, value string) (id string) {
+// first is an owner's first destination.
+func (b *bench) first(owner string) (d distribution.Distribution) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		all, err := distribution.ForOwners(ctx, tx, []string{owner})
-		if err != nil {
-			return err
-		}
-		err = distribution.AskCorrection(ctx, tx, distribution.Setup{Sealer: b.server.Sealer}, distribution.Asked{
-			CompanyID: b.company, Was: all[owner][0], Code: "C01", Reason: "account number", Members: map[string]string{member: value},
-		})
-		if err != nil {
-			return err
-		}
-		if all, err = distribution.ForOwners(ctx, tx, []string{owner}); err == nil {
-			id = all[owner][0].Correction.ID
+		if err == nil {
+			d = all[owner][0]
 		}
 		return err
 	})
-	return id
+	return d
+}
+
+// askCorrection has a bank ask for another value of a member of a destination's data, after a payment that went there.
+func (b *bench) askCorrection(was distribution.Distribution, member, value string) {
+	b.t.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		return distribution.AskCorrection(ctx, tx, distribution.Setup{Sealer: b.server.Sealer}, distribution.Asked{
+			CompanyID: b.company, Was: was, Code: "C01", Reason: "account number", Members: map[string]string{member: value},
+		})
+	})
+}
+
+// correction has a bank ask for it after a payment that went to an owner's first destination as it is now.
+func (b *bench) correction(owner, member, value string) (id string) {
+	b.t.Helper()
+	b.askCorrection(b.first(owner), member, value)
+	return b.first(owner).Correction.ID
 }
 
 // A recipient's destination is read, replaced and explained by the rules of a user's: the history, the mail, the event, and the
@@ -69,11 +76,15 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 		if item["recipient_id"] != id || item["allocation"] != 100.0 || item["payable"] != true || !strings.Contains(text, `"account_number":"••••6789"`) || strings.Contains(text, "000123456789") {
 			t.Errorf("%s", text)
 		}
+		was := b.first(id)
 		asked := b.correction(id, "account_number", "1918171614")
 		if item, text = ask[members](b, "GET", detail+dst, ""); item["correction"].(members)["correction_id"] != asked || strings.Contains(text, "1918171614") {
 			t.Errorf("%s", text)
 		}
 		again := b.correction(id, "routing_number", "021000021") // on top of what is asked for already
+		if item, text = ask[members](b, "GET", detail+dst, ""); !strings.Contains(text, `"members":["account_number","routing_number"]`) {
+			t.Errorf("what would change with the correction: %s", text)
+		}
 		b.wants(409, "invalid_state", "POST", at+"/correction", `{"distribution_id":"`+dst+`","correction_id":"`+asked+`"}`)
 		b.wants(404, "not_found", "POST", at+"/correction", `{"distribution_id":"dst_none","correction_id":"`+again+`"}`)
 		item, text = ask[members](b, "POST", at+"/correction", `{"distribution_id":"`+dst+`","correction_id":"`+again+`"}`)
@@ -81,6 +92,9 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 		b.wants(409, "invalid_state", "POST", at+"/correction", `{"distribution_id":"`+dst+`","correction_id":"`+again+`"}`)
+		if b.askCorrection(was, "account_type", "savings"); b.first(id).Correction != nil {
+			t.Error("what a bank says of the account that it was is asked for of the account that it is")
+		}
 		if _, err := b.exec("UPDATE distribution_owners SET moved_at = 0 WHERE owner_id = $1", id); err != nil {
 			t.Fatal(err)
 		}

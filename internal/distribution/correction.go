@@ -126,14 +126,25 @@ func (s Setup) correct(d Distribution, a Asked) (*Correction, error) {
 			return nil, err
 		}
 	}
+	for _, name := range []string{"account_number", "routing_number"} {
+		if now[name] != then[name] { // it is another account by now, of which the bank says nothing
+			return nil, nil
+		}
+	}
+	news := false
+	for name, value := range a.Members {
+		if now[name] == then[name] && next[name] != value {
+			next[name], news = value, true
+		}
+	}
 	c := &Correction{Code: a.Code, Reason: a.Reason}
-	for _, name := range a.members() {
-		if value := a.Members[name]; now[name] == then[name] && next[name] != value {
-			next[name] = value
+	for name, value := range next {
+		if text, is := value.(string); is && now[name] != text { // what was asked for before, too: all of it is taken at once
 			c.Members = append(c.Members, name)
 		}
 	}
-	if len(c.Members) == 0 {
+	slices.Sort(c.Members)
+	if !news || len(c.Members) == 0 {
 		return nil, nil
 	}
 	rows, err := lookup(string(d.Symbol), d.Country)

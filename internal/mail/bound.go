@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -28,10 +29,15 @@ var bounded = []string{Invitation, InvitationWanted, DestinationChanged, MemberI
 // outlook is what stands against sending a mail.
 type outlook struct {
 	unverified bool      // its company
-	spent      bool      // so many were sent for its company that no more are today
 	wait       time.Time // until when its address gets none of its kind; zero: it may go at once
-	superseded bool      // a newer one of its kind waits for the same address
+	refusal    string    // why it never goes, "" while it may
 }
+
+const (
+	refusedSpent = "its company is not verified and had its mails of a day"
+	refusedNewer = "a newer one of its kind followed"
+	refusedAlike = "its address had those of a day that tell the same of the company"
+)
 
 // admit finds what stands against sending a mail now, and counts it when nothing does. One that is not sent after all gives its place
 // back; see [Mailer.release].
@@ -55,13 +61,15 @@ func (x *Mailer) admit(ctx context.Context, d *db.DB, m row) (o outlook, err err
 			return err
 		}
 		if tx.Now().Sub(m.created) >= day { // it has waited
-			if o.superseded, err = hasNewer(ctx, tx, m); err != nil || o.superseded {
+			if newer, err := hasNewer(ctx, tx, m); err != nil || newer {
+				o.refusal = refusedNewer
 				return err
 			}
 		}
 		if o.unverified {
 			n, _, err := count(ctx, tx, ofCompany(m))
-			if o.spent = n > MaxUnverified; err != nil || o.spent {
+			if err != nil || n > MaxUnverified {
+				o.refusal = refusedSpent
 				return err
 			}
 		}
@@ -69,14 +77,21 @@ func (x *Mailer) admit(ctx context.Context, d *db.DB, m row) (o outlook, err err
 		if err != nil || n <= MaxToAddress {
 			return err
 		}
-		o.wait = since.Add(day)
 		if o.unverified {
 			if err := discount(ctx, tx, ofCompany(m)); err != nil {
 				return err
 			}
 		}
-		o.superseded, err = hasNewer(ctx, tx, m)
-		return err
+		if m.template == CompanyChanged {
+			o.refusal = refusedAlike
+			return nil
+		}
+		o.wait = since.Add(day)
+		if newer, err := hasNewer(ctx, tx, m); err != nil || newer {
+			o.refusal = refusedNewer
+			return err
+		}
+		return nil
 	})
 }
 
@@ -103,7 +118,18 @@ func postpone(ctx context.Context, d *db.DB, m row, until time.Time) error {
 	})
 }
 
-func ofAddress(m row) string { return digest("address", m.template, strings.ToLower(m.to)) }
+// ofAddress counts the mails of a kind to an address, whoever has them written. What warns those who answer for a company counts by the
+// company and by what was changed: no other company's mails, and no flood of lesser changes, keep a warning back. Who had ten of the same
+// is warned, so the next ones of a day are dropped.
+func ofAddress(m row) string {
+	to := strings.ToLower(m.to)
+	if m.template != CompanyChanged {
+		return digest("address", m.template, to)
+	}
+	var about CompanyChangedData
+	_ = json.Unmarshal([]byte(m.data), &about) // what cannot be read fails when it is written
+	return digest("address", m.template, to, m.companyID, about.Change)
+}
 
 func ofCompany(m row) string { return digest("company", m.companyID) }
 

@@ -85,6 +85,37 @@ func TestAnAddressGetsFewMailsOfAKindADay(t *testing.T) {
 	})
 }
 
+// Who has ten warnings that tell the same of a company is warned. Neither those nor another company's keep back one that tells something
+// else of it.
+func TestNoFloodKeepsAWarningBack(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		office := open(t, nil)
+		x := mailer(t, "smtp://"+office.addr)
+		changed := func(company, change string, n int) mail.Message {
+			return mail.Message{
+				CompanyID: company, To: "owner@example.com", Template: mail.CompanyChanged, Key: fmt.Sprintf("%s/%d", change, n),
+				Data: mail.CompanyChangedData{Name: "Ada", Company: "Acme", Change: change, What: fmt.Sprintf("%s %d", change, n), At: expires},
+			}
+		}
+		var all []mail.Message
+		for n := range mail.MaxToAddress + 5 {
+			all = append(all, changed("com_1", mail.WebhookAdded, n), changed("com_2", mail.KeyMade, n))
+		}
+		if err := enqueue(t, d, append(all, changed("com_1", mail.KeyMade, 0))...); err != nil {
+			t.Fatal(err)
+		}
+		if err := drain(d, x); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(office.all()); n != 2*mail.MaxToAddress+1 {
+			t.Errorf("%d mails went out", n)
+		}
+		if due, parked := waiting(t, d); due+parked != 0 {
+			t.Errorf("%d jobs are left", due+parked)
+		}
+	})
+}
+
 // A company whose word about itself nobody has checked has few mails sent, and what it calls itself and others is no link.
 func TestAnUnverifiedCompanyHasFewPlainMailsSent(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {

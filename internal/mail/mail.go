@@ -335,10 +335,8 @@ func (x *Mailer) Send(ctx context.Context, d *db.DB, j job.Job) error {
 	switch {
 	case err != nil:
 		return err
-	case o.superseded:
-		return end(ctx, d, m, ending{state: refused, reason: "a newer one of its kind followed"})
-	case o.spent:
-		return end(ctx, d, m, ending{state: refused, reason: "its company is not verified and had its mails of a day"})
+	case o.refusal != "":
+		return end(ctx, d, m, ending{state: refused, reason: o.refusal})
 	case !o.wait.IsZero():
 		return postpone(ctx, d, m, o.wait)
 	}
