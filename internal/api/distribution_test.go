@@ -82,7 +82,7 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 		again := b.correction(id, "routing_number", "021000021") // on top of what is asked for already
-		if item, text = ask[members](b, "GET", detail+dst, ""); !strings.Contains(text, `"members":["account_number","routing_number"]`) {
+		if _, text := ask[members](b, "GET", detail+dst, ""); !strings.Contains(text, `"members":["account_number","routing_number"]`) {
 			t.Errorf("what would change with the correction: %s", text)
 		}
 		b.wants(409, "invalid_state", "POST", at+"/correction", `{"distribution_id":"`+dst+`","correction_id":"`+asked+`"}`)

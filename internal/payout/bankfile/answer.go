@@ -104,7 +104,11 @@ func (e *Engine) collect(ctx context.Context, d *db.DB, name string) error {
 	if err != nil {
 		return err
 	}
+	s := understand(body)
 	a := Answer{Checksum: checksum(body), Name: name}
+	if s.torn {
+		a.Checksum = tornChecksum(name, body)
+	}
 	var settled bool
 	var since, now time.Time
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -114,12 +118,11 @@ func (e *Engine) collect(ctx context.Context, d *db.DB, name string) error {
 	}); err != nil {
 		return err
 	}
-	if settled {
+	switch {
+	case settled && !s.torn:
 		return e.c.Drop.Done(ctx, name)
-	}
-	s := understand(body)
-	if s.torn && (since.IsZero() || now.Sub(since) < unfinished) {
-		s.waits = true
+	case s.torn: // what was put away as it is under this name was another file
+		s.waits = settled || since.IsZero() || now.Sub(since) < unfinished || len(body) == 0
 	}
 	if err := e.apply(ctx, d, body, &s); err != nil {
 		return err
@@ -132,6 +135,11 @@ func (e *Engine) collect(ctx context.Context, d *db.DB, name string) error {
 		return err
 	}
 	return e.c.Drop.Done(ctx, name)
+}
+
+// tornChecksum tells beginnings of files apart, of which many are alike.
+func tornChecksum(name string, body []byte) string {
+	return checksum([]byte(name + "\x00" + checksum(body)))
 }
 
 // understand reads a file, whatever it is. What it is not is a problem.

@@ -372,12 +372,13 @@ func noteAnswer(ctx context.Context, tx *db.Tx, a Answer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "DELETE FROM bank_answers WHERE name = $1 AND checksum <> $2 AND NOT settled", a.Name, a.Checksum); err != nil {
+	if _, err := tx.Exec(ctx, "DELETE FROM bank_answers WHERE name = $1 AND checksum <> $2 AND facts = 0 AND NOT settled", a.Name, a.Checksum); err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO bank_answers (checksum, name, kind, facts, problems, settled, read_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (checksum) DO UPDATE SET problems = excluded.problems, settled = excluded.settled
-		WHERE NOT bank_answers.settled`, a.Checksum, a.Name, a.Kind, a.Facts, string(problems), a.Settled, db.Micros(tx.Now()))
+		ON CONFLICT (checksum) DO UPDATE SET problems = excluded.problems, settled = excluded.settled,
+			read_at = CASE WHEN bank_answers.settled THEN excluded.read_at ELSE bank_answers.read_at END
+		WHERE NOT bank_answers.settled OR NOT excluded.settled`, a.Checksum, a.Name, a.Kind, a.Facts, string(problems), a.Settled, db.Micros(tx.Now()))
 	return err
 }
 
