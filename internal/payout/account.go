@@ -181,6 +181,7 @@ func (e *Engine) wallet(as side, b Batch, fee int64) (lines []ledger.Line) {
 
 // wanted is a payment of the queue and what the network says of it.
 type wanted struct {
+	version  int64 // of the output that was asked about
 	call     evm.Call
 	estimate evm.Estimate
 	reason   string // why it can never be paid, "" while it may
@@ -231,11 +232,11 @@ func (e *Engine) PrepareAccount(ctx context.Context, d *db.DB, j job.Job) error 
 	})
 }
 
-// ask has the node say what payments need that the account has enough for. Its error is that of a node that says it of none.
+// ask has the node say what payments need that the account has enough for.
 func (e *Engine) ask(ctx context.Context, waiting []Output, s evm.State) (map[string]wanted, error) {
 	ready := make(map[string]wanted, len(waiting))
 	var calls []evm.Call
-	var of []string
+	var of []Output
 	for _, o := range waiting {
 		to, err := evm.ParseAddress(o.Address)
 		var call evm.Call
@@ -244,32 +245,27 @@ func (e *Engine) ask(ctx context.Context, waiting []Output, s evm.State) (map[st
 		}
 		switch {
 		case err != nil:
-			ready[o.ID] = wanted{reason: ReasonBadAddress}
+			ready[o.ID] = wanted{version: o.Version, reason: ReasonBadAddress}
 		case s.Holds[o.Amount.Asset()] < o.Amount.Units():
-			ready[o.ID] = wanted{estimate: evm.Estimate{Verdict: evm.Short}}
+			ready[o.ID] = wanted{version: o.Version, estimate: evm.Estimate{Verdict: evm.Short}}
 		default:
-			calls, of = append(calls, call), append(of, o.ID)
+			calls, of = append(calls, call), append(of, o)
 		}
 	}
 	estimates, err := e.acc.node.Estimate(ctx, e.acc.hot, calls)
 	if err != nil {
 		return nil, err
 	}
-	unclear := 0
-	for i, id := range of {
-		w := wanted{call: calls[i], estimate: estimates[i]}
+	for i, o := range of {
+		w := wanted{version: o.Version, call: calls[i], estimate: estimates[i]}
 		switch w.estimate.Verdict {
 		case evm.Refused:
 			w.reason = ReasonRefused
 		case evm.Unclear:
-			unclear++
-			e.c.Log.WarnContext(ctx, "the node does not say what a payout needs", "output_id", id, "error", w.estimate.Refusal)
+			e.c.Log.WarnContext(ctx, "the node does not say what a payout needs", "output_id", o.ID, "error", w.estimate.Refusal)
 		case evm.Payable, evm.Short:
 		}
-		ready[id] = w
-	}
-	if unclear > 0 && unclear == len(of) {
-		return nil, errors.New(estimates[0].Refusal)
+		ready[o.ID] = w
 	}
 	return ready, nil
 }
@@ -362,6 +358,10 @@ func (e *Engine) prepareAccount(ctx context.Context, tx *db.Tx, companyID string
 		w, known := ready[o.ID]
 		if !known {
 			continue // added since: the next look is its own
+		}
+		if w.version != o.Version { // it goes elsewhere by now, perhaps
+			q.look(tx, tx.Now())
+			continue
 		}
 		failure, wait, err := e.judge(ctx, tx, o, w, p)
 		switch {

@@ -48,7 +48,7 @@ func (s *silent) Estimate(ctx context.Context, from string, calls []evm.Call) ([
 	for i, call := range calls {
 		if to, _, _ := s.Of().Moves(call); to.String() == s.about {
 			busy := evm.Error{Method: "eth_estimateGas", Code: -32005, Message: "limit exceeded"}
-			all[i] = evm.Estimate{Verdict: busy.Verdict(), Refusal: busy.Error()}
+			all[i] = evm.Estimate{Verdict: busy.Verdict(call), Refusal: busy.Error()}
 		}
 	}
 	return all, err

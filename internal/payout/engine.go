@@ -324,7 +324,8 @@ func (e *Engine) hold(ctx context.Context, tx *db.Tx, q queueState, reason strin
 }
 
 // delay notes why payouts wait: those of the queue, and those of a batch that is stuck, "" for none. Wake is when somebody looks
-// again, 0 for when it was to be. Assets are those of which some wait for this, none for all. The company hears of it once per reason and asset when the reason is the network's or the wallet's.
+// again, 0 for when it was to be. Assets are those of which some wait for this, none for all. The company hears of a reason of
+// the network's or the wallet's when it begins, once for each of the assets that wait then.
 func (e *Engine) delay(ctx context.Context, tx *db.Tx, q queueState, reason string, rate, wake int64, stuck string, assets ...money.Asset) error {
 	fresh := q.held != reason
 	if !fresh && wake == 0 {

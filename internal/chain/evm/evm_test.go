@@ -268,24 +268,26 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 // What nodes say against an estimate, in the words of several of them.
 func TestWhatANodeSaysAgainstAPayment(t *testing.T) {
 	for _, c := range []struct {
-		code int
-		text string
-		want evm.Verdict
+		code          int
+		text          string
+		coins, tokens evm.Verdict
 	}{
-		{3, "execution reverted: blocked", evm.Refused},
-		{-32000, "execution reverted", evm.Refused},
-		{-32015, "VM execution error.", evm.Unclear},
-		{-32000, "invalid opcode: INVALID", evm.Refused},
-		{-32000, "gas required exceeds allowance (50000000)", evm.Refused},
-		{3, "execution reverted: ERC20: transfer amount exceeds balance", evm.Short},
-		{-32000, "insufficient funds for transfer", evm.Short},
-		{-32003, "Insufficient funds for gas * price + value", evm.Short},
-		{3, "execution reverted: Pausable: paused", evm.Unclear},
-		{-32005, "limit exceeded", evm.Unclear},
-		{-32603, "Internal error", evm.Unclear},
+		{3, "execution reverted: blocked", evm.Refused, evm.Refused},
+		{-32000, "execution reverted", evm.Refused, evm.Refused},
+		{-32015, "VM execution error.", evm.Unclear, evm.Unclear},
+		{-32000, "invalid opcode: INVALID", evm.Refused, evm.Unclear},
+		{-32000, "gas required exceeds allowance (50000000)", evm.Refused, evm.Refused},
+		{3, "execution reverted: ERC20: transfer amount exceeds balance", evm.Refused, evm.Short},
+		{3, "execution reverted: insufficient funds", evm.Refused, evm.Short}, // whoever receives coins writes these words
+		{-32000, "insufficient funds for transfer", evm.Short, evm.Short},
+		{-32003, "Insufficient funds for gas * price + value", evm.Short, evm.Short},
+		{3, "execution reverted: Pausable: paused", evm.Refused, evm.Unclear},
+		{-32005, "limit exceeded", evm.Unclear, evm.Unclear},
+		{-32603, "Internal error", evm.Unclear, evm.Unclear},
 	} {
-		if got := (&evm.Error{Code: c.code, Message: c.text}).Verdict(); got != c.want {
-			t.Errorf("%d %s: %d, want %d", c.code, c.text, got, c.want)
+		said := &evm.Error{Code: c.code, Message: c.text}
+		if coins, tokens := said.Verdict(evm.Call{}), said.Verdict(evm.Call{Data: []byte{1}}); coins != c.coins || tokens != c.tokens {
+			t.Errorf("%d %s: %d and %d, want %d and %d", c.code, c.text, coins, tokens, c.coins, c.tokens)
 		}
 	}
 }

@@ -56,18 +56,22 @@ const (
 	Unclear                // nobody knows: it may be fine another time
 )
 
-// Verdict reads why a node gave no estimate. Nodes agree on few codes and on the words of geth, which came first.
-func (e *Error) Verdict() Verdict {
+// Verdict reads why a node gave no estimate of a call. Nodes agree on few codes and on the words of geth, which came first. Words of
+// whoever fails a call count where that is a token, which we chose. Who receives coins may say anything.
+func (e *Error) Verdict(call Call) Verdict {
 	text := strings.ToLower(e.Message)
 	has := func(parts ...string) bool {
 		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
 	}
+	token, failed := len(call.Data) > 0, e.Code == codeRevert || has("revert", "invalid opcode", "invalid jump")
 	switch {
+	case failed && !token:
+		return Refused
 	case has("insufficient funds", "insufficient balance", "exceeds balance"):
 		return Short
-	case has("paused"): // the token's issuer has stopped all of it
+	case has("paused", "invalid opcode"): // the token's issuer has stopped all of it; or it says nothing, even where the account is short
 		return Unclear
-	case e.Code == codeRevert, has("revert", "invalid opcode", "invalid jump", "out of gas", "gas required exceeds allowance"):
+	case failed, has("out of gas", "gas required exceeds allowance"):
 		return Refused
 	}
 	return Unclear
@@ -266,7 +270,7 @@ func (c *Client) Estimate(ctx context.Context, from string, calls []Call) ([]Est
 		switch {
 		case one.Verdict != Payable:
 		case a.err != nil && i < len(calls):
-			*one = Estimate{Verdict: a.err.Verdict(), Refusal: a.err.Error()}
+			*one = Estimate{Verdict: a.err.Verdict(calls[i]), Refusal: a.err.Error()}
 		case a.err != nil:
 			*one = Estimate{Verdict: Unclear, Refusal: a.err.Error()}
 		case i < len(calls):

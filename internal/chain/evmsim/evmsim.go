@@ -642,7 +642,7 @@ func (c *Chain) Estimate(ctx context.Context, from string, calls []evm.Call) ([]
 			default:
 				refused.Code, refused.Message = -32000, "execution reverted"
 			}
-			all[i] = evm.Estimate{Verdict: refused.Verdict(), Refusal: refused.Error()}
+			all[i] = evm.Estimate{Verdict: refused.Verdict(call), Refusal: refused.Error()}
 		}
 		return err
 	})
