@@ -2833,6 +2833,7 @@ func (s *CompanyVerificationKybStatus) UnmarshalText(data []byte) error {
 
 // Ref: #/components/schemas/Correction
 type Correction struct {
+	// When the bank's answer was read.
 	Asked time.Time `json:"asked"`
 	// Of Nacha: C01 to C07.
 	Code string `json:"code"`

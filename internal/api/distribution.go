@@ -77,7 +77,7 @@ type (
 		Reason       string         `json:"reason" doc:"What the code says, in short."`
 		Members      []string       `json:"members" doc:"The members of distribution_data that the bank wants changed."`
 		Data         jsontext.Value `json:"distribution_data" doc:"All of it as the bank wants it, with bank data masked."`
-		Asked        Time           `json:"asked"`
+		Asked        Time           `json:"asked" doc:"When the bank's answer was read."`
 	}
 
 	distributionCorrectInput struct {
