@@ -422,6 +422,13 @@ func TestOperationsInABrowser(t *testing.T) {
 	o.d.deposit(made.PayrollID, "exact", "")
 	o.d.until(made.PayrollID, "on hold", func(v scene) bool { return v.Status == "on_hold" })
 	o.suspend("5.00")
+	if err := o.s.db.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
+		owed := money.New(money.USD, 9_00)
+		return ledger.Post(tx, ledger.Journal{CompanyID: "com_gone", SourceType: "test", SourceID: "1", Purpose: "owe",
+			Lines: []ledger.Line{ledger.Debit(ledger.DueFromCustomer, "", owed), ledger.Credit(ledger.Bank, "", owed)}})
+	}); err != nil {
+		t.Fatal(err)
+	}
 	b := webtest.Start(t)
 	p := b.Open(base+"/operations/sign-in", webtest.Look{Width: 320})
 	p.Audit()
@@ -436,7 +443,7 @@ func TestOperationsInABrowser(t *testing.T) {
 	p.Send(`form[action$="/pause"] button`)
 	p.Fill("#resume", "seen")
 	p.Send(`form[action$="/requests"] button`)
-	for _, path := range []string{"/operations", "/operations/queues/release", "/operations/queues/suspense", "/operations/position", "/operations/acts", "/operations/reconciliation"} {
+	for _, path := range []string{"/operations", "/operations/queues/release", "/operations/queues/suspense", "/operations/queues/debts", "/operations/position", "/operations/acts", "/operations/reconciliation"} {
 		for _, look := range []webtest.Look{{Width: 320}, {Dark: true}} {
 			p := b.Open(base+path, look)
 			p.Audit()

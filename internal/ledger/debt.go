@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/stipend/stipend/internal/db"
@@ -12,6 +13,20 @@ type Debt struct {
 	OwnerID string
 	Dim     string       // of what it is: a deposit, "" for all else
 	Amount  money.Amount // negative where more was settled than was owed, since the money came in again
+}
+
+// ID names a debt among those of its owner: it is the deposit's, or else the asset.
+func (d Debt) ID() string { return cmp.Or(d.Dim, string(d.Amount.Asset())) }
+
+// DebtOf is the debt of an owner that an ID names, without an asset when nothing of that kind is owed.
+func DebtOf(ctx context.Context, tx *db.Tx, ownerID, id string) (Debt, error) {
+	owed, err := debtsOf(ctx, tx, ownerID)
+	for _, d := range owed {
+		if d.ID() == id {
+			return d, err
+		}
+	}
+	return Debt{}, err
 }
 
 // Debts lists what is owed by whom, however little.
@@ -66,4 +81,12 @@ func SetOff(ctx context.Context, tx *db.Tx, d Debt) (left money.Amount, err erro
 		return owed, err
 	}
 	return owed.Sub(settled)
+}
+
+// WriteOff gives up an amount of a debt, once for each case: the house bears it. Should the money come in again all the same, the debt is
+// settled too much, and [SetOff] gives that to its owner.
+func WriteOff(tx *db.Tx, d Debt, caseID string, x money.Amount) error {
+	return Post(tx, Journal{CompanyID: d.OwnerID, SourceType: "debt", SourceID: caseID, Purpose: "write_off", Lines: []Line{
+		Debit(ReorgLoss, caseID, x), Credit(DueFromCustomer, d.Dim, x),
+	}})
 }

@@ -261,6 +261,8 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 		return ThawCompany(ctx, tx, r.CompanyID)
 	case CreditDeposit, ReturnDeposit:
 		return r.deposit(ctx, tx)
+	case WriteOff:
+		return r.writeOff(ctx, tx)
 	case ClearHit:
 		if _, err := openHit(ctx, tx, r.ObjectID); err != nil { // confirmed meanwhile
 			return err

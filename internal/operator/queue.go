@@ -64,6 +64,7 @@ func Queue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error
 		items, err = open(ctx, tx, ledger.DueFromCustomer)
 		for i := range items {
 			items[i].Amount = items[i].Amount.Neg() // an asset of the house
+			items[i].ObjectID = ledger.Debt{Dim: items[i].ObjectID, Amount: items[i].Amount}.ID()
 		}
 		return items, err
 	case Releases, OnHold:

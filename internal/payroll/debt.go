@@ -34,6 +34,14 @@ func SettleDebts(ctx context.Context, d *db.DB) error {
 	return failed
 }
 
+// WriteOff gives up an amount of a debt ([ledger.WriteOff]), and has the pay runs looked at that wait for it.
+func WriteOff(ctx context.Context, tx *db.Tx, owed ledger.Debt, caseID string, x money.Amount) error {
+	if err := ledger.WriteOff(tx, owed, caseID, x); err != nil {
+		return err
+	}
+	return resumeOwing(ctx, tx, owed.OwnerID)
+}
+
 // resumeOwing has the pay runs of a company looked at that are held until it owes nothing.
 func resumeOwing(ctx context.Context, tx *db.Tx, companyID string) error {
 	held, err := heldFor(ctx, tx, companyID, ReasonReverted)

@@ -169,6 +169,45 @@ func TestATransferThatTheBankTakesBack(t *testing.T) {
 	})
 }
 
+// A debt that is written off holds nothing any more. Should its money come in again, it is the company's.
+func TestADebtThatIsWrittenOff(t *testing.T) {
+	runBank(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
+		h.transferred(p, "trf_1", 1_010_00, false)
+		h.release(p.ID)
+		h.transferred(p, "trf_1", 1_010_00, true)
+		writeOff := func(caseID string, cents int64, state State) {
+			h.t.Helper()
+			h.exec("DELETE FROM jobs")
+			h.write(func(ctx context.Context, tx *db.Tx) error {
+				owed, err := ledger.DebtOf(ctx, tx, p.CompanyID, "USD")
+				if err != nil {
+					return err
+				}
+				return WriteOff(ctx, tx, owed, caseID, usd(cents))
+			})
+			if n := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", deposit.JobChanged); n != 1 {
+				h.t.Errorf("%d jobs look at what waits", n)
+			}
+			h.deliver(h.s.Fund, fmt.Sprintf(`{"object_id":%q}`, p.ID))
+			if got := h.get(p.ID); got.State != state {
+				h.t.Errorf("%s: it is %s, %s; want %s", caseID, got.State, got.HoldReason, state)
+			}
+		}
+		writeOff("oprq_1", 1_000_00, OnHold)
+		writeOff("oprq_2", 10_00, Released)
+		h.exec("UPDATE deposits SET state = 'confirmed' WHERE txid = 'trf_1'")
+		h.deliver(h.s.Fund, fmt.Sprintf(`{"object_id":%q}`, p.ID))
+		if err := SettleDebts(h.t.Context(), h.d); err != nil {
+			h.t.Error(err)
+		}
+		got := [3]int64{h.balance(ledger.DueFromCustomer, "", money.USD), h.balance(ledger.CompanyFunds, "", money.USD), h.balance(ledger.ReorgLoss, "oprq_1", money.USD)}
+		if got != [3]int64{0, 1_010_00, 1_000_00} {
+			h.t.Errorf("owed, the company's, and lost: %v", got)
+		}
+	})
+}
+
 func TestWhatABankCannotFund(t *testing.T) {
 	runBank(t, func(h *house) {
 		for _, c := range []struct {

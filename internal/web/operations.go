@@ -216,7 +216,7 @@ type queuePage struct {
 
 type itemShown struct {
 	Company, Object, Of, What, Reason, Amount, Since string
-	Release, Hit, Transfer, Deposit                  bool
+	Release, Hit, Transfer, Deposit, Debt            bool
 }
 
 // showQueue is one queue.
@@ -247,10 +247,11 @@ func showQueue(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		p.Items.Rows = append(p.Items.Rows, []cell{c.at(i.Since), object, code(i.CompanyID), amount, why})
 		transfer := name == operator.Suspense && strings.HasPrefix(i.ObjectID, "trf_")
 		deposit := name == operator.Suspense && strings.HasPrefix(i.ObjectID, "dep_")
-		if name == operator.Hits || name == operator.Releases || transfer || deposit {
+		debt := name == operator.Debts && i.Amount.Sign() > 0
+		if name == operator.Hits || name == operator.Releases || transfer || deposit || debt {
 			p.Do = append(p.Do, itemShown{
 				Company: i.CompanyID, Object: i.ObjectID, Of: i.OfID, What: i.Detail, Reason: i.Reason, Amount: c.money(i.Amount), Since: c.instant(i.Since),
-				Release: name == operator.Releases, Hit: name == operator.Hits, Transfer: transfer, Deposit: deposit,
+				Release: name == operator.Releases, Hit: name == operator.Hits, Transfer: transfer, Deposit: deposit, Debt: debt,
 			})
 		}
 	}
@@ -291,6 +292,12 @@ func decideDeposit(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	}
 	err := c.Operators.DecideDeposit(ctx, tx, *c.operator, action, c.form.Get("company_id"), c.r.PathValue("id"), to, c.form.Get("reason"))
 	return view{redirect: operationsPath + "/queues/" + operator.Suspense}, atForm(err)
+}
+
+// writeOffDebt asks another operator to agree that what a company owes is written off.
+func writeOffDebt(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+	err := c.Operators.AskWriteOff(ctx, tx, *c.operator, c.form.Get("company_id"), c.form.Get("object_id"), c.form.Get("amount"), c.form.Get("reason"))
+	return view{redirect: operationsPath}, atForm(err)
 }
 
 var errNoTarget = fault.New(fault.Invalid, "target_required", "Name whose the money is, or what it pays.")

@@ -11,7 +11,10 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/operator"
+	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -136,6 +139,102 @@ func TestParkedJobsAreRunAgain(t *testing.T) {
 		}
 		if acts := v.Get("/operations/acts").Text; strings.Count(acts, "had a parked job run again") != 1 || !strings.Contains(acts, "the server is up again") {
 			t.Errorf("the acts:\n%s", acts)
+		}
+	})
+}
+
+// What a company owes is given up by two operators together, all of it or a part, and costs the house that. Then it may take money out
+// again, and what comes for the debt later is its own.
+func TestADebtIsWrittenOffByTwo(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := hire(t, d)
+		cents := func(n int64) money.Amount { return money.New(money.USD, n) }
+		posts := func(source string, debit, credit ledger.Line) {
+			x.write(func(_ context.Context, tx *db.Tx) error {
+				return ledger.Post(tx, ledger.Journal{CompanyID: x.company.ID, SourceType: "test", SourceID: source, Purpose: "test", Lines: []ledger.Line{debit, credit}})
+			})
+		}
+		stands := func(when string, owed, lost, has int64) {
+			t.Helper()
+			x.write(func(ctx context.Context, tx *db.Tx) error {
+				var got [3]int64
+				for i, c := range []ledger.Code{ledger.DueFromCustomer, ledger.ReorgLoss, ledger.CompanyFunds} {
+					sum, err := ledger.Total(ctx, tx, x.company.ID, c, money.USD)
+					if err != nil {
+						return err
+					}
+					got[i] = sum.Units()
+				}
+				if got != [3]int64{owed, lost, has} {
+					t.Errorf("%s: %d are owed, %d lost, and the company has %d; want %d, %d, %d", when, got[0], got[1], got[2], owed, lost, has)
+				}
+				if err := ledger.MayTake(ctx, tx, x.company.ID); (err == nil) != (owed == 0) {
+					t.Errorf("%s: the company may take money out: %v", when, err)
+				}
+				return nil
+			})
+		}
+		katherine, dorothy := x.operates("Katherine"), x.operates("Dorothy")
+		const queue = "/operations/queues/debts"
+		asks := func(v *webtest.Visitor, want int, amount string) {
+			t.Helper()
+			if got := v.Submit(v.Get(queue), "/operations/debts", "amount", amount, "reason", "the company is bankrupt"); got.Status != want {
+				t.Fatalf("%q: %d, want %d\n%s", amount, got.Status, want, got.Text)
+			}
+		}
+		answers := func(v *webtest.Visitor, want int, answer string) {
+			t.Helper()
+			page := v.Get("/operations")
+			if got := v.Submit(page, requestPath.FindString(page.Text), "answer", answer, "reason", "read the court's letter"); got.Status != want {
+				t.Fatalf("%s: %d, want %d\n%s", answer, got.Status, want, got.Text)
+			}
+		}
+		posts("spent", ledger.Debit(ledger.DueFromCustomer, "", cents(710_00)), ledger.Credit(ledger.Bank, "", cents(710_00)))
+
+		for _, amount := range []string{"0", "-1", "1.001", "all", "EUR"} {
+			asks(katherine, http.StatusUnprocessableEntity, amount)
+		}
+		asks(katherine, http.StatusConflict, "710.01")
+		asks(katherine, http.StatusSeeOther, "700")
+		asks(dorothy, http.StatusConflict, "700")
+		if page := dorothy.Get("/operations"); !strings.Contains(page.Text, "700.00 USD") || !strings.Contains(page.Text, "the company is bankrupt") {
+			t.Errorf("what is asked for is not said:\n%s", page.Text)
+		}
+		answers(katherine, http.StatusForbidden, "yes")
+		stands("asked for", 710_00, 0, 0)
+		answers(dorothy, http.StatusSeeOther, "yes")
+		stands("a part", 10_00, 700_00, 0)
+		if n := x.count(`SELECT COUNT(*) FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
+			WHERE j.company_id = $1 AND j.purpose = 'write_off' AND (l.code = '5040' AND l.amount = 70000 OR l.code = '1300' AND l.amount = -70000)`, x.company.ID); n != 2 {
+			t.Errorf("%d lines are those of a write-off", n)
+		}
+
+		// What came in meanwhile is no loss.
+		asks(dorothy, http.StatusSeeOther, "")
+		posts("came", ledger.Debit(ledger.Bank, "", cents(4_00)), ledger.Credit(ledger.CompanyFunds, "", cents(4_00)))
+		settle := func() {
+			if err := payroll.SettleDebts(t.Context(), d); err != nil {
+				t.Error(err)
+			}
+		}
+		settle()
+		answers(katherine, http.StatusConflict, "yes")
+		answers(katherine, http.StatusSeeOther, "no")
+		stands("dropped", 6_00, 700_00, 0)
+		asks(dorothy, http.StatusSeeOther, "")
+		answers(katherine, http.StatusSeeOther, "yes")
+		stands("all", 0, 706_00, 0)
+		if page := dorothy.Get(queue); strings.Contains(page.Text, "/operations/debts") {
+			t.Error("nothing is owed, and can be written off")
+		}
+		posts("again", ledger.Debit(ledger.Bank, "", cents(50_00)), ledger.Credit(ledger.DueFromCustomer, "", cents(50_00)))
+		settle()
+		stands("it came after all", 0, 706_00, 50_00)
+		acts := katherine.Get("/operations/acts").Text
+		for _, want := range []string{"asked to write a debt off", "agreed to write a debt off", "dropped writing a debt off", "700.00 USD: the company is bankrupt"} {
+			if !strings.Contains(acts, want) {
+				t.Errorf("the acts lack %q", want)
+			}
 		}
 	})
 }

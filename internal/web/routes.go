@@ -187,6 +187,7 @@ var routes = []route{
 	{method: "POST", path: operationsPath + "/requests/{id}", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: answerOperator, again: showOperations},
 	{method: "POST", path: operationsPath + "/transfers/{id}", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: decideTransfer, again: showOperations},
 	{method: "POST", path: operationsPath + "/deposits/{id}", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: decideDeposit, again: showOperations},
+	{method: "POST", path: operationsPath + "/debts", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: writeOffDebt, again: showOperations},
 	{method: "POST", path: operationsPath + "/hits/{id}", kind: write, access: operators, factor: freshFactor, house: true, personal: true, handler: decideHit, again: showOperations},
 
 	{method: "GET", path: "/sandbox/mails", kind: read, access: anyone, personal: true, sandbox: true, handler: showMails},
