@@ -186,6 +186,24 @@ func TestARefundThatTheChainTakesBack(t *testing.T) {
 		s.refundIs(claim.RefundAccepted, 0)
 		s.mine(6)
 		paid := s.refundIs(claim.RefundPaid, 50_000)
+		// The payer bears the fee: it is taken off what leaves, and off what the house pays the miner.
+		var booked map[string]int64
+		till.write(t, func(ctx context.Context, tx *db.Tx) error {
+			booked = map[string]int64{}
+			rows, err := tx.Query(ctx, `SELECT l.code, l.amount FROM ledger_journals j JOIN ledger_lines l ON l.company_id = j.company_id AND l.journal_id = j.journal_id
+				WHERE j.company_id = $1 AND j.source_id = $2 AND j.purpose = $3`, till.company, s.id, "refund:"+paid.ID)
+			_, err = db.Collect(rows, err, func(r *db.Rows) (code string, err error) {
+				var amount int64
+				err = r.Scan(&code, &amount)
+				booked[code] += amount
+				return code, err
+			})
+			return err
+		})
+		fee := paid.Fee.Units()
+		if diff := cmp.Diff(map[string]int64{"2400": 50_000, "2110": fee - 50_000, "5000": -fee}, booked); diff != "" || fee <= 0 {
+			t.Errorf("a fee of %d (-want +booked):\n%s", fee, diff)
+		}
 		s.reorg(6)
 		s.refundIs(claim.RefundAccepted, 0)
 		s.is(claim.Paid)

@@ -2,6 +2,7 @@ package payout_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -72,6 +73,29 @@ func TestDepositsOfAnAccountAreSweptOnARealNode(t *testing.T) {
 			failed := tx.QueryRow(ctx, "SELECT COUNT(*) FROM payout_batches WHERE state <> 'fulfilled'").Scan(&open)
 			if open > 0 || failed != nil {
 				t.Errorf("%d transactions are open, %v", open, failed)
+			}
+			// What only moves within the house costs it the fee, and nothing else changes.
+			rows, failed := tx.Query(ctx, `SELECT b.batch_id, b.purpose, l.code, l.asset, CAST(SUM(l.amount) AS BIGINT), b.fee FROM payout_batches b
+				JOIN ledger_journals j ON j.company_id = b.company_id AND j.source_id = b.batch_id
+				JOIN ledger_lines l ON l.company_id = j.company_id AND l.journal_id = j.journal_id
+				GROUP BY b.batch_id, b.purpose, l.code, l.asset, b.fee HAVING SUM(l.amount) <> 0 ORDER BY b.batch_id, l.code`)
+			lines, failed := db.Collect(rows, failed, func(r *db.Rows) (string, error) {
+				var id, purpose, code, asset string
+				var sum, fee int64
+				err := r.Scan(&id, &purpose, &code, &asset, &sum, &fee)
+				if fee <= 0 || sum != fee && sum != -fee {
+					t.Errorf("%s: %d on %s, of a fee of %d", purpose, sum, code, fee)
+				}
+				return fmt.Sprintf("%s %s %s %t", purpose, code, asset, sum > 0), err
+			})
+			want := map[string]int{"gas 1006 ETH false": 1, "gas 5000 ETH true": 1, "sweep 1006 ETH false": 2, "sweep 5000 ETH true": 2}
+			for _, line := range lines {
+				want[line]--
+			}
+			for line, n := range want {
+				if n != 0 || failed != nil {
+					t.Errorf("%q: %d are missing, %v", line, n, failed)
+				}
 			}
 			return err
 		}))
