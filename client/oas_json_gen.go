@@ -15543,6 +15543,41 @@ func (s *OptDate) UnmarshalJSON(data []byte) error {
 	return s.Decode(d, json.DecodeDate)
 }
 
+// Encode encodes time.Time as json.
+func (o OptDateTime) Encode(e *jx.Encoder, format func(*jx.Encoder, time.Time)) {
+	if !o.Set {
+		return
+	}
+	format(e, o.Value)
+}
+
+// Decode decodes time.Time from json.
+func (o *OptDateTime) Decode(d *jx.Decoder, format func(*jx.Decoder) (time.Time, error)) error {
+	if o == nil {
+		return errors.New("invalid: unable to decode OptDateTime to nil")
+	}
+	o.Set = true
+	v, err := format(d)
+	if err != nil {
+		return err
+	}
+	o.Value = v
+	return nil
+}
+
+// MarshalJSON implements stdjson.Marshaler.
+func (s OptDateTime) MarshalJSON() ([]byte, error) {
+	e := jx.Encoder{}
+	s.Encode(&e, json.EncodeDateTime)
+	return e.Bytes(), nil
+}
+
+// UnmarshalJSON implements stdjson.Unmarshaler.
+func (s *OptDateTime) UnmarshalJSON(data []byte) error {
+	d := jx.DecodeBytes(data)
+	return s.Decode(d, json.DecodeDateTime)
+}
+
 // Encode encodes decimal.Decimal as json.
 func (o OptDecimal) Encode(e *jx.Encoder) {
 	if !o.Set {
@@ -18541,6 +18576,12 @@ func (s *PaymentDetail) encodeFields(e *jx.Encoder) {
 		e.Str(s.Description)
 	}
 	{
+		if s.DestinationChanged.Set {
+			e.FieldStart("destination_changed")
+			s.DestinationChanged.Encode(e, json.EncodeDateTime)
+		}
+	}
+	{
 		e.FieldStart("external_payment_id")
 		e.Str(s.ExternalPaymentID)
 	}
@@ -18598,24 +18639,25 @@ func (s *PaymentDetail) encodeFields(e *jx.Encoder) {
 	}
 }
 
-var jsonFieldsNameOfPaymentDetail = [17]string{
+var jsonFieldsNameOfPaymentDetail = [18]string{
 	0:  "amount_fiat",
 	1:  "category",
 	2:  "country",
 	3:  "description",
-	4:  "external_payment_id",
-	5:  "fees",
-	6:  "fulfilled",
-	7:  "invoice_id",
-	8:  "is_premium",
-	9:  "outputs",
-	10: "reason",
-	11: "received",
-	12: "recipient_id",
-	13: "released",
-	14: "status",
-	15: "subpayroll_id",
-	16: "user_id",
+	4:  "destination_changed",
+	5:  "external_payment_id",
+	6:  "fees",
+	7:  "fulfilled",
+	8:  "invoice_id",
+	9:  "is_premium",
+	10: "outputs",
+	11: "reason",
+	12: "received",
+	13: "recipient_id",
+	14: "released",
+	15: "status",
+	16: "subpayroll_id",
+	17: "user_id",
 }
 
 // Decode decodes PaymentDetail from json.
@@ -18675,8 +18717,18 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 			}(); err != nil {
 				return errors.Wrap(err, "decode field \"description\"")
 			}
+		case "destination_changed":
+			if err := func() error {
+				s.DestinationChanged.Reset()
+				if err := s.DestinationChanged.Decode(d, json.DecodeDateTime); err != nil {
+					return err
+				}
+				return nil
+			}(); err != nil {
+				return errors.Wrap(err, "decode field \"destination_changed\"")
+			}
 		case "external_payment_id":
-			requiredBitSet[0] |= 1 << 4
+			requiredBitSet[0] |= 1 << 5
 			if err := func() error {
 				v, err := d.Str()
 				s.ExternalPaymentID = string(v)
@@ -18688,7 +18740,7 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"external_payment_id\"")
 			}
 		case "fees":
-			requiredBitSet[0] |= 1 << 5
+			requiredBitSet[0] |= 1 << 6
 			if err := func() error {
 				v, err := json.DecodeDecimal(d)
 				s.Fees = v
@@ -18700,7 +18752,7 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"fees\"")
 			}
 		case "fulfilled":
-			requiredBitSet[0] |= 1 << 6
+			requiredBitSet[0] |= 1 << 7
 			if err := func() error {
 				v, err := d.Bool()
 				s.Fulfilled = bool(v)
@@ -18712,7 +18764,7 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"fulfilled\"")
 			}
 		case "invoice_id":
-			requiredBitSet[0] |= 1 << 7
+			requiredBitSet[1] |= 1 << 0
 			if err := func() error {
 				v, err := d.Str()
 				s.InvoiceID = string(v)
@@ -18724,7 +18776,7 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"invoice_id\"")
 			}
 		case "is_premium":
-			requiredBitSet[1] |= 1 << 0
+			requiredBitSet[1] |= 1 << 1
 			if err := func() error {
 				v, err := d.Bool()
 				s.IsPremium = bool(v)
@@ -18736,7 +18788,7 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"is_premium\"")
 			}
 		case "outputs":
-			requiredBitSet[1] |= 1 << 1
+			requiredBitSet[1] |= 1 << 2
 			if err := func() error {
 				s.Outputs = make([]PayoutOutput, 0)
 				if err := d.Arr(func(d *jx.Decoder) error {
@@ -18754,7 +18806,7 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"outputs\"")
 			}
 		case "reason":
-			requiredBitSet[1] |= 1 << 2
+			requiredBitSet[1] |= 1 << 3
 			if err := func() error {
 				v, err := d.Str()
 				s.Reason = string(v)
@@ -18766,7 +18818,7 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"reason\"")
 			}
 		case "received":
-			requiredBitSet[1] |= 1 << 3
+			requiredBitSet[1] |= 1 << 4
 			if err := func() error {
 				v, err := d.Bool()
 				s.Received = bool(v)
@@ -18778,7 +18830,7 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"received\"")
 			}
 		case "recipient_id":
-			requiredBitSet[1] |= 1 << 4
+			requiredBitSet[1] |= 1 << 5
 			if err := func() error {
 				v, err := d.Str()
 				s.RecipientID = string(v)
@@ -18790,7 +18842,7 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"recipient_id\"")
 			}
 		case "released":
-			requiredBitSet[1] |= 1 << 5
+			requiredBitSet[1] |= 1 << 6
 			if err := func() error {
 				v, err := d.Bool()
 				s.Released = bool(v)
@@ -18802,7 +18854,7 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"released\"")
 			}
 		case "status":
-			requiredBitSet[1] |= 1 << 6
+			requiredBitSet[1] |= 1 << 7
 			if err := func() error {
 				if err := s.Status.Decode(d); err != nil {
 					return err
@@ -18812,7 +18864,7 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"status\"")
 			}
 		case "subpayroll_id":
-			requiredBitSet[1] |= 1 << 7
+			requiredBitSet[2] |= 1 << 0
 			if err := func() error {
 				v, err := d.Str()
 				s.SubpayrollID = string(v)
@@ -18824,7 +18876,7 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 				return errors.Wrap(err, "decode field \"subpayroll_id\"")
 			}
 		case "user_id":
-			requiredBitSet[2] |= 1 << 0
+			requiredBitSet[2] |= 1 << 1
 			if err := func() error {
 				v, err := d.Str()
 				s.UserID = string(v)
@@ -18845,9 +18897,9 @@ func (s *PaymentDetail) Decode(d *jx.Decoder) error {
 	// Validate required fields.
 	var failures []validate.FieldError
 	for i, mask := range [3]uint8{
+		0b11101111,
 		0b11111111,
-		0b11111111,
-		0b00000001,
+		0b00000011,
 	} {
 		if result := (requiredBitSet[i] & mask) ^ mask; result != 0 {
 			// Mask only required fields and check equality to mask using XOR.

@@ -12338,6 +12338,9 @@ type PaymentDetail struct {
 	Country string `json:"country"`
 	// Free text for people.
 	Description string `json:"description"`
+	// When the payee's destination was changed since their last payment, in the last 30 days, UTC; absent
+	// when it was not, or once this payment has left.
+	DestinationChanged OptDateTime `json:"destination_changed"`
 	// The partner's own reference of this payment; up to 255 characters.
 	ExternalPaymentID string `json:"external_payment_id"`
 	// Fees, in the payroll's currency.
@@ -12386,6 +12389,11 @@ func (s *PaymentDetail) GetCountry() string {
 // GetDescription returns the value of Description.
 func (s *PaymentDetail) GetDescription() string {
 	return s.Description
+}
+
+// GetDestinationChanged returns the value of DestinationChanged.
+func (s *PaymentDetail) GetDestinationChanged() OptDateTime {
+	return s.DestinationChanged
 }
 
 // GetExternalPaymentID returns the value of ExternalPaymentID.
@@ -12471,6 +12479,11 @@ func (s *PaymentDetail) SetCountry(val string) {
 // SetDescription sets the value of Description.
 func (s *PaymentDetail) SetDescription(val string) {
 	s.Description = val
+}
+
+// SetDestinationChanged sets the value of DestinationChanged.
+func (s *PaymentDetail) SetDestinationChanged(val OptDateTime) {
+	s.DestinationChanged = val
 }
 
 // SetExternalPaymentID sets the value of ExternalPaymentID.

@@ -173,6 +173,7 @@ type (
 		RecipientID       string         `json:"recipient_id"`
 		Status            string         `json:"status" enum:"pending,received,released,fulfilled,action_required,on_hold,returned,cancelled"`
 		Reason            string         `json:"reason"`
+		Moved             *Time          `json:"destination_changed,omitzero" doc:"When the payee's destination was changed since their last payment, in the last 30 days, UTC; absent when it was not, or once this payment has left." example:"2026-09-14T09:30:00Z"`
 		AmountFiat        Decimal        `json:"amount_fiat"`
 		Fees              Decimal        `json:"fees"`
 		Country           string         `json:"country"`
@@ -377,8 +378,15 @@ func getPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollGet) (*payro
 	if p.Approval.Needed > 0 {
 		out.Approval = &payrollApproval{p.Approval.Needed, int64(len(p.Approval.By))}
 	}
+	moved, err := c.Payroll.Moved(ctx, tx, p)
+	if err != nil {
+		return nil, err
+	}
 	for i := range p.Payments {
 		out.Payments[i] = showPayment(&p.Payments[i])
+		if at, has := moved[p.Payments[i].PayeeID]; has && len(p.Payments[i].Outputs) == 0 {
+			out.Payments[i].Moved = (*Time)(&at)
+		}
 	}
 	for i, s := range p.Timeline {
 		out.Timeline[i] = payrollStep{s.ObjectID, string(s.From), string(s.To), s.Reason, Time(s.At)}

@@ -65,19 +65,29 @@ func TestANewDestinationIsConfirmed(t *testing.T) {
 			o.d.deposit(made.PayrollID, "exact", "")
 			return made
 		}
-		o.d.fulfilled(paid().PayrollID)
+		const elsewhere = "goes elsewhere than their last payment went"
+		changed := func(id string) any {
+			return o.d.ok("GET", "/api/company/payrolls/"+id, "").read(t)["payments"].([]any)[0].(map[string]any)["destination_changed"]
+		}
+		first := paid().PayrollID
+		o.d.fulfilled(first)
 		at := "/api/company/" + o.d.seed.CompanyID + "/recipients/" + payee + "/distribution"
 		list := o.d.ok("GET", at, "").read(t)
 		old := list["distributions"].([]any)[0].(map[string]any)["distribution_id"].(string)
 		o.d.ok("POST", at+"/update", `{"distribution_id":"`+old+`","symbol":"USDC","distribution_data":{"network":"base","address":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"}}`)
 		made := paid()
 		o.d.until(made.PayrollID, "on hold", func(v scene) bool { return len(v.Payments) == 1 && v.Payments[0].Status == "on_hold" })
-		page := o.says(o.Get("/payrolls/"+made.PayrollID), "The destination of Una Nonce is new", "pay 75.00")
+		page := o.says(o.Get("/payrolls/"+made.PayrollID), "The destination of Una Nonce is new", "pay 75.00", elsewhere)
+		if changed(made.PayrollID) == nil || changed(first) != nil {
+			t.Errorf("changed at %v, and before at %v", changed(made.PayrollID), changed(first))
+		}
+		o.silent(o.Get("/payrolls/"+first), elsewhere)
 		confirm := regexp.MustCompile(`/payrolls/\w+/payments/\w+/confirm`).FindString(page.Text)
 		if got := o.Submit(page, confirm); got.Status != http.StatusSeeOther {
 			t.Fatalf("%d\n%s", got.Status, got.Text)
 		}
 		o.d.fulfilled(made.PayrollID)
+		o.silent(o.Get("/payrolls/"+made.PayrollID), elsewhere)
 		if got := o.Submit(page, confirm); got.Status != http.StatusConflict {
 			t.Errorf("a second time: %d", got.Status)
 		}

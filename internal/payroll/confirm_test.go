@@ -2,6 +2,7 @@ package payroll
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -85,5 +86,52 @@ func TestAChangedDestinationCoolsDown(t *testing.T) {
 		if m := h.get(fifth.ID).Payments[0]; m.State != OnHold || m.Reason != ReasonCoolDown {
 			t.Errorf("changed after it was confirmed: %+v", m)
 		}
+	})
+}
+
+// Whose money goes elsewhere than their last payment went is named until this payment has left, and for thirty days. A first destination
+// is no change.
+func TestAMovedPayeeIsNamed(t *testing.T) {
+	run(t, func(h *house) {
+		moved := func(id string) {
+			h.exec("INSERT INTO distribution_owners (owner_id, destinations, version, moved_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET moved_at = excluded.moved_at",
+				id, db.Micros(h.clock.Now()))
+		}
+		named := func(when string, p Payroll, want map[string]time.Time) {
+			h.t.Helper()
+			p = h.get(p.ID)
+			h.write(func(ctx context.Context, tx *db.Tx) error {
+				got, err := h.s.Moved(ctx, tx, p)
+				if !maps.EqualFunc(got, want, time.Time.Equal) {
+					h.t.Errorf("%s: %v, want %v", when, got, want)
+				}
+				return err
+			})
+		}
+		pay := func(p Payroll) {
+			h.deposit(p, "dep_"+p.ID, p.Quote.Funding.Units(), "confirmed")
+			h.release(p.ID)
+		}
+		moved("rec_btc")
+		h.clock.Advance(time.Minute)
+		first := h.create(CreateParams{ToPay: worked})
+		named("a first payment", first, nil)
+		pay(first)
+		h.clock.Advance(time.Minute)
+		moved("rec_btc")
+		at := h.clock.Now()
+		h.clock.Advance(time.Minute)
+		second := h.create(CreateParams{ToPay: worked})
+		named("changed since", second, map[string]time.Time{"rec_btc": at})
+		named("paid before it", first, nil)
+		pay(second)
+		named("paid", second, nil)
+		h.clock.Advance(time.Minute)
+		third := h.create(CreateParams{ToPay: worked})
+		named("paid there once", third, nil)
+		moved("rec_btc")
+		named("changed again", third, map[string]time.Time{"rec_btc": h.clock.Now()})
+		h.clock.Advance(changeShown)
+		named("long ago", third, nil)
 	})
 }

@@ -286,6 +286,26 @@ func (p *Payroll) paidBefore(ctx context.Context, tx *db.Tx, payeeID string, at 
 	return n > 0, err
 }
 
+// lastPaid says when something of a company last left for payees, of those for whom anything ever did.
+func lastPaid(ctx context.Context, tx *db.Tx, companyID string, payeeIDs []string) (map[string]time.Time, error) {
+	last := map[string]time.Time{}
+	for in, args := range tx.In(payeeIDs, 2) {
+		rows, err := tx.Query(ctx, `SELECT m.payee_id, MAX(o.queued_at) FROM payments m
+			JOIN outputs o ON o.company_id = m.company_id AND o.payroll_id = m.payroll_id AND o.payment_id = m.payment_id
+			WHERE m.company_id = $1 AND m.payee_id IN `+in+` GROUP BY m.payee_id`, append([]any{companyID}, args...)...)
+		_, err = db.Collect(rows, err, func(r *db.Rows) (id string, err error) {
+			var at int64
+			err = r.Scan(&id, &at)
+			last[id] = db.Time(at)
+			return id, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return last, nil
+}
+
 // confirm notes that the destination of a payment's payee is the one that it shall have.
 func (p *Payroll) confirm(ctx context.Context, tx *db.Tx, paymentID, by string) error {
 	return tx.One(ctx, errChangedByTwin, "UPDATE payments SET confirmed_at = $1, confirmed_by = $2 WHERE company_id = $3 AND payroll_id = $4 AND payment_id = $5",

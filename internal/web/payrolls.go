@@ -100,7 +100,15 @@ type payrollPage struct {
 	ExternalID, HoldReason string
 	Approval               approvalShown
 	Unconfirmed            []unconfirmed
+	Moved                  []movedPayee
+	MovedMore              string // how many more there are than are shown
 }
+
+// movedPayee is one whose money goes elsewhere than their last payment went.
+type movedPayee struct{ Path, Payee, At string }
+
+// movedShown bounds how many of them a page names.
+const movedShown = 20
 
 // unconfirmed is a payment that waits because its payee's destination is new.
 type unconfirmed struct{ Path, Payee, Amount string }
@@ -135,6 +143,12 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if v.Approval, err = c.approval(ctx, tx, p); err != nil {
 		return view{}, err
 	}
+	if v.Moved, err = c.movedPayees(ctx, tx, p, names); err != nil {
+		return view{}, err
+	}
+	if n := len(v.Moved); n > movedShown {
+		v.Moved, v.MovedMore = v.Moved[:movedShown], c.count(int64(n-movedShown))
+	}
 	page := c.page()
 	first := min((page-1)*paymentsShown, len(p.Payments))
 	part := p.Payments[first:min(first+paymentsShown, len(p.Payments))]
@@ -150,6 +164,18 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		v.Incomplete = v.Incomplete || m.State == payroll.ActionRequired || m.State == payroll.Returned
 	}
 	return view{page: "payroll", title: c.text("payroll.title", p.ID), wide: true, data: v}, nil
+}
+
+// movedPayees are those whose money goes elsewhere than their last payment went, in the order in which they are to be paid.
+func (c *call) movedPayees(ctx context.Context, tx *db.Tx, p payroll.Payroll, names map[string]string) (all []movedPayee, err error) {
+	moved, err := c.Payroll.Moved(ctx, tx, p)
+	for _, m := range p.Payments {
+		if at, has := moved[m.PayeeID]; has {
+			all = append(all, movedPayee{recipientPath(m.PayeeID), cmp.Or(names[m.PayeeID], m.PayeeID), c.instant(at)})
+			delete(moved, m.PayeeID) // who is paid twice is named once
+		}
+	}
+	return all, err
 }
 
 // cancellable says whether Cancel would take the payroll.

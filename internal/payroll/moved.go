@@ -1,0 +1,62 @@
+package payroll
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/recipient"
+)
+
+// changeShown is how long a change of where a payee's money goes is shown with the pay runs that will follow it.
+const changeShown = 30 * 24 * time.Hour
+
+// Moved says for whom of a payroll's payees, by their ids, the money goes elsewhere than their last payment went, and since when: those who
+// have not been paid by this payroll yet, and whose destination changed in the last thirty days. Whoever approves it is to know that. A
+// first destination is no change.
+func (s *Service) Moved(ctx context.Context, tx *db.Tx, p Payroll) (map[string]time.Time, error) {
+	var ids []string
+	for i := range p.Payments {
+		if m := &p.Payments[i]; len(m.Outputs) == 0 && m.State != Cancelled {
+			ids = append(ids, m.PayeeID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	slices.Sort(ids)
+	payees, err := recipient.Payees(ctx, tx, p.CompanyID, slices.Compact(ids))
+	if err != nil {
+		return nil, err
+	}
+	changed, err := distribution.ChangedSince(ctx, tx, owners(payees), tx.Now().Add(-changeShown))
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(payees, func(_ string, who recipient.Payee) bool {
+		return changed[who.ID].IsZero() && changed[who.UserID].IsZero()
+	})
+	if len(payees) == 0 {
+		return nil, nil
+	}
+	all, err := distribution.ForOwners(ctx, tx, owners(payees))
+	if err != nil {
+		return nil, err
+	}
+	paid, err := lastPaid(ctx, tx, p.CompanyID, slices.Sorted(maps.Keys(payees)))
+	if err != nil {
+		return nil, err
+	}
+	moved := map[string]time.Time{}
+	for id, who := range payees {
+		owner, _ := destinations(who, all)
+		at, last := changed[owner], paid[id]
+		if !at.IsZero() && !last.IsZero() && last.Before(at) {
+			moved[id] = at
+		}
+	}
+	return moved, nil
+}
