@@ -36,18 +36,21 @@ type house struct {
 
 func run(t *testing.T, f func(t *testing.T, h *house)) {
 	t.Helper()
-	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		h := &house{t, d, clock}
-		const ever = 10_000 * time.Hour
-		r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
-		if err := r.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		h.exec("INSERT INTO chain_cursors (chain, height, hash, updated) VALUES ($1, $2, $3, $4)", network, 100, "tip", 0)
-		h.quote("prl_1", money.New(money.USD, 1_010_00))
-		f(t, h)
-		h.checkBooks()
-	})
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) { runIn(t, d, clock, f) })
+}
+
+func runIn(t *testing.T, d *db.DB, clock *dbtest.Clock, f func(t *testing.T, h *house)) {
+	t.Helper()
+	h := &house{t, d, clock}
+	const ever = 10_000 * time.Hour
+	r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
+	if err := r.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.exec("INSERT INTO chain_cursors (chain, height, hash, updated) VALUES ($1, $2, $3, $4)", network, 100, "tip", 0)
+	h.quote("prl_1", money.New(money.USD, 1_010_00))
+	f(t, h)
+	h.checkBooks()
 }
 
 func (h *house) write(f func(ctx context.Context, tx *db.Tx) error) {
