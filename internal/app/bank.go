@@ -106,8 +106,8 @@ func (s *Service) banker() (*bankfile.Engine, error) {
 		data, err := distribution.Reveal(s.sealer, d)
 		return bankfile.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
 	}}
-	c.Statement = func(ctx context.Context, d *db.DB, statement io.Reader) ([]string, error) {
-		sum, err := transfer.Import(ctx, d, statement, c.Accounts)
+	c.Statement = func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string, error) {
+		sum, err := transfer.Import(ctx, d, statement, c.Accounts, parts...)
 		if err != nil && !fault.Passing(err) {
 			return append(sum.Problems, err.Error()), nil // reading it again would not help
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bankfile"
 	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/transfer"
 )
 
 // BankCmd groups the commands about payouts by bank.
@@ -176,8 +177,8 @@ type BankCameBackCmd struct {
 
 // Help is the long form of the help.
 func (BankCameBackCmd) Help() string {
-	return `For a return of which the bank kept more than the account's return_fee (see stipend bank answers). Ask the bank first: the payee is owed
-the whole payment again. Nothing is booked twice.`
+	return `For a return of which the bank kept more than the account's return_fee: what came waits in suspense (see stipend transfers list). Ask the
+bank first: the payee is owed the whole payment again, and all that waits of it leaves suspense. Nothing is booked twice.`
 }
 
 // Run decides it.
@@ -196,7 +197,7 @@ func (c BankCameBackCmd) Run(ctx context.Context, std Streams) error {
 			if err != nil {
 				return err
 			}
-			return bankfile.New(bankfile.Config{}).CameBack(ctx, tx, of.File, of.Position, back)
+			return bankfile.New(bankfile.Config{Counted: transfer.CountParts}).CameBack(ctx, tx, of.File, of.Position, back)
 		})
 	}); err != nil {
 		return err

@@ -111,6 +111,10 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 	if err != nil {
 		return nil, err
 	}
+	parts, err := transfer.Subjects(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
 	others := map[string]int64{} // by place and currency
 	err = ledger.Moves(ctx, tx, ledger.Bank, func(m ledger.Move) {
 		units, currency := m.Amount.Units(), m.Amount.Asset()
@@ -125,7 +129,7 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 		case bankfile.Source:
 			name = bank.Reference(files[m.SourceID])
 		case transfer.Source:
-			name = m.SourceID
+			name = cmp.Or(parts[m.SourceID], m.SourceID)
 		case bankfile.SourceFound:
 			if n, ok := bank.FindNamed(m.Purpose); ok {
 				name = bank.Reference(n.File)

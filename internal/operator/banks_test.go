@@ -63,8 +63,9 @@ func openBranch(t *testing.T, d *db.DB, clock *dbtest.Clock) *branch {
 		Reveal: func(snapshot json.RawMessage) (bankfile.Destination, error) {
 			return bankfile.Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
 		},
-		Statement: func(ctx context.Context, d *db.DB, statement io.Reader) ([]string, error) {
-			_, err := transfer.Import(ctx, d, statement, accounts)
+		Counted: transfer.CountParts,
+		Statement: func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string, error) {
+			_, err := transfer.Import(ctx, d, statement, accounts, parts...)
 			return nil, err
 		}})
 	return b
@@ -197,6 +198,14 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 			Details: []iso20022.Detail{{EndToEndID: "S0000001P00002", Amount: eur(20)}}}
 		b.closes(back, fee)
 		b.compare("what came back, and a fee")
+		// A part of the other payment comes back, which is counted for it in the end.
+		part := back
+		part.Reference, part.Amount = "part", eur(30_00)
+		part.Details = []iso20022.Detail{{EndToEndID: "S0000001P00002", Amount: eur(30_00), Credit: true, ReturnReason: "FOCR"}}
+		b.closes(part)
+		b.compare("a part came back")
+		b.write(func(ctx context.Context, tx *db.Tx) error { return b.files.CameBack(ctx, tx, 1, 2, eur(30_00)) })
+		b.compare("the part was all")
 
 		// The house's own money: booked by a person, found by its amount.
 		own := fx.Booking{Place: fx.Place{Kind: fx.PlaceBank, Name: "eur"}, Reference: "own"}
@@ -232,16 +241,16 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 		b.balance -= 1_00
 		b.number += 2
 		b.closes()
-		r := b.compare("a statement is missing", "entry_amount eur, S0000002", "statement_missing eur, between ST8 of 2026-01-22 and ST11 of 2026-01-23", "bank_total 1020 eur")
+		r := b.compare("a statement is missing", "entry_amount eur, S0000002", "statement_missing eur, between ST9 of 2026-01-23 and ST12 of 2026-01-24", "bank_total 1020 eur")
 		if i := slices.IndexFunc(r.Differences, func(d Difference) bool { return d.Kind == BankTotal }); i < 0 || r.Differences[i] != (Difference{BankTotal, "1020 eur",
-			"677.80 EUR", "675.80 EUR on 2026-01-23, difference -2.00 EUR"}) {
+			"707.80 EUR", "705.80 EUR on 2026-01-24, difference -2.00 EUR"}) {
 			t.Errorf("%+v", r.Differences)
 		}
 		b.balance -= 3_00
 		body := b.statement(b.balance+3_00, nil)
 		b.says("again.xml", body)
 		b.compare("the newest statement again, with bookings that do not lead to its balance", "entry_amount eur, S0000002",
-			"statement_missing eur, between ST8 of 2026-01-22 and ST11 of 2026-01-24", "statement_sum eur ST11", "bank_total 1020 eur")
+			"statement_missing eur, between ST9 of 2026-01-23 and ST12 of 2026-01-25", "statement_sum eur ST12", "bank_total 1020 eur")
 	})
 }
 

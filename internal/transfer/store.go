@@ -12,7 +12,7 @@ import (
 )
 
 const columns = `transfer_id, bank_account, number, currency, amount, booked_on, debtor, debtor_account, lines, likeness, seen, state, reason,
-	owner_id, company_id, payer_id, invoice_id, invoice_part, payroll_id, version, created_at, place`
+	owner_id, company_id, payer_id, invoice_id, invoice_part, payroll_id, version, created_at, place, payment`
 
 // tail is the end of an account number: enough to tell it from others.
 func tail(number string) string {
@@ -27,9 +27,9 @@ func insert(ctx context.Context, tx *db.Tx, t Transfer, names []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "INSERT INTO transfers ("+columns+", updated_at) VALUES "+db.Placeholders(1, 23, 1),
+	if _, err := tx.Exec(ctx, "INSERT INTO transfers ("+columns+", updated_at) VALUES "+db.Placeholders(1, 24, 1),
 		t.ID, t.BankAccount, tail(t.Number), string(t.Amount.Asset()), t.Amount.Units(), t.BookedOn, t.Debtor, tail(t.DebtorAccount), string(lines), t.likeness,
-		t.seen, string(t.State), t.Reason, t.OwnerID, t.CompanyID, t.PayerID, t.InvoiceID, t.part.Units(), t.PayrollID, t.Version, db.Micros(t.CreatedAt), t.place, db.Micros(tx.Now())); err != nil {
+		t.seen, string(t.State), t.Reason, t.OwnerID, t.CompanyID, t.PayerID, t.InvoiceID, t.part.Units(), t.PayrollID, t.Version, db.Micros(t.CreatedAt), t.place, t.payment, db.Micros(tx.Now())); err != nil {
 		return err
 	}
 	return insertNames(ctx, tx, t, names)
@@ -68,7 +68,7 @@ func scan(scan func(...any) error) (t Transfer, err error) {
 	var currency, lines, state string
 	var amount, part, created int64
 	if err := scan(&t.ID, &t.BankAccount, &t.Number, &currency, &amount, &t.BookedOn, &t.Debtor, &t.DebtorAccount, &lines, &t.likeness, &t.seen, &state,
-		&t.Reason, &t.OwnerID, &t.CompanyID, &t.PayerID, &t.InvoiceID, &part, &t.PayrollID, &t.Version, &created, &t.place); err != nil {
+		&t.Reason, &t.OwnerID, &t.CompanyID, &t.PayerID, &t.InvoiceID, &part, &t.PayrollID, &t.Version, &created, &t.place, &t.payment); err != nil {
 		return t, err
 	}
 	if t.place == "" {
@@ -126,6 +126,21 @@ func list(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, erro
 		return some(ctx, tx, "created_at >= 0 ORDER BY created_at DESC, transfer_id DESC LIMIT $1", int64(limit))
 	}
 	return some(ctx, tx, "state = 'suspense' ORDER BY created_at, transfer_id LIMIT $1", int64(limit))
+}
+
+// partsOf are the parts of a payment that wait in suspense.
+func partsOf(ctx context.Context, tx *db.Tx, payment string) ([]Transfer, error) {
+	return some(ctx, tx, "payment = $1 AND state = 'suspense' ORDER BY created_at, transfer_id", payment)
+}
+
+// payments are those of which a part came back, by the transfer of the part.
+func payments(ctx context.Context, tx *db.Tx) (map[string]string, error) {
+	all, err := some(ctx, tx, "payment <> '' ORDER BY transfer_id")
+	of := make(map[string]string, len(all))
+	for _, t := range all {
+		of[t.ID] = t.payment
+	}
+	return of, err
 }
 
 func setSeen(ctx context.Context, tx *db.Tx, t Transfer, seen string) error {

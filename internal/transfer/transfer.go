@@ -3,6 +3,7 @@
 //
 //	suspense → credited
 //	    └──→ returned ←── credited   the bank took it back, or the operator sent it back
+//	         or the operator counted it for the payment of which it is a part
 //
 // A credit is booked once, however often and by whichever message the bank tells of it (camt.054 at once, camt.053 at the end of
 // the day): by the bank's own names of it, and where a message has none, by all that it says. Equal credits of one message are
@@ -11,7 +12,8 @@
 // Whose it is: the owner of the funding account on whose number it was paid; otherwise the company or invoice whose id the payer
 // wrote. Everything else is in suspense (account 2500), with a reason. A credit that pays an open invoice of its owner, by the
 // invoice's id or number, or by the payer's name and the exact amount, is counted there; the money is the owner's balance in any
-// case. One for a payroll that is funded by bank, which the payer named or which waits for the exact amount, is a deposit of that
+// case. A part of a payment of ours that the bank gives back is in suspense, too, whatever it names: whether the rest follows, the bank
+// keeps it, or it was a mistake, only a person can find out. One for a payroll that is funded by bank, which the payer named or which waits for the exact amount, is a deposit of that
 // payroll, whose package books it. Nothing is guessed: where two fit, none is taken.
 package transfer
 
@@ -49,15 +51,16 @@ const (
 
 // Why a transfer is in suspense, or what credited it.
 const (
-	ReasonUnknown   = "unknown"        // nothing says whose it is
-	ReasonAmbiguous = "ambiguous"      // the payer named several
-	ReasonCurrency  = "wrong_currency" // the account on which it was paid is in another currency
-	ReasonParts     = "parts_differ"   // a collective booking whose parts do not sum to it
-	ReasonTwice     = "perhaps_known"  // another message may have told of it, in other words or under another date
-	ReasonAccount   = "account"        // credited: it was paid on its owner's funding account
-	ReasonReference = "reference"      // credited: the payer wrote whose it is
-	ReasonOperator  = "operator"       // a person decided
-	ReasonBank      = "bank"           // the bank's statement shows it
+	ReasonUnknown   = "unknown"         // nothing says whose it is
+	ReasonAmbiguous = "ambiguous"       // the payer named several
+	ReasonCurrency  = "wrong_currency"  // the account on which it was paid is in another currency
+	ReasonParts     = "parts_differ"    // a collective booking whose parts do not sum to it
+	ReasonTwice     = "perhaps_known"   // another message may have told of it, in other words or under another date
+	ReasonPayment   = "part_of_payment" // a part of a payment of ours came back; returned: it was counted for that payment
+	ReasonAccount   = "account"         // credited: it was paid on its owner's funding account
+	ReasonReference = "reference"       // credited: the payer wrote whose it is
+	ReasonOperator  = "operator"        // a person decided
+	ReasonBank      = "bank"            // the bank's statement shows it
 )
 
 // What an operator may be told.
@@ -66,6 +69,7 @@ var (
 	ErrState         = fault.New(fault.Conflict, "invalid_state", "The transfer is not in suspense any more.")
 	errOwner         = fault.New(fault.Invalid, "invalid_parameter", "There is no company or user of this id.")
 	errInvoice       = fault.New(fault.Conflict, "invalid_state", "The owner has no open invoice of this id in the transfer's currency.")
+	errParts         = fault.New(fault.Conflict, "invalid_state", "More of the payment waits in suspense than is said to have come back.")
 	errMessage       = fault.New(fault.Invalid, "invalid_parameter", "Only booked statements (camt.053) and notifications (camt.054) are credited.")
 	errAccount       = fault.New(fault.Invalid, "invalid_parameter", "The statement names no account.")
 	errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The transfer changed at the same moment. Try again.")
@@ -92,6 +96,7 @@ type Transfer struct {
 	CreatedAt     time.Time
 
 	likeness, seen string
+	payment        string       // of ours, of which this part came back, "" for none
 	place          string       // on account 1020
 	part           money.Amount // counted as paid on the invoice
 	funds          bool         // the payroll books it, as its funding
@@ -117,8 +122,9 @@ type Summary struct {
 
 // Import reads a statement or notification of the bank and books what is new, under the ids of the house's accounts that it is of. It
 // keeps what a statement says of the account, for reconciliation ([Statements]). Reading the same again changes nothing: do so after an
-// error that is [fault.Passing]. A booking that fails does not keep the others.
-func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account) (Summary, error) {
+// error that is [fault.Passing]. A booking that fails does not keep the others. Returns of our own payments are booked elsewhere, but for
+// those that are parts.
+func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account, parts ...bank.Part) (Summary, error) {
 	var s Summary
 	var items []item
 	var statements []*Statement
@@ -135,17 +141,17 @@ func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account
 		case e.Err != nil: // the others stand
 			s.Problems = append(s.Problems, fmt.Sprintf("%s, %s %s: %v", st.Account, e.Reference, e.Servicer, e.Err))
 		default:
-			some := split(st, e)
-			if len(some) == 0 {
+			some, back := split(st, e), returned(st, e, parts)
+			if len(some)+len(back) == 0 {
 				s.Others++
-			}
-			for i := range some {
-				some[i].place = placeOf(accounts, st.Account, some[i].Amount.Asset())
 			}
 			if st.Message == iso20022.BankStatement && e.Final() {
 				statements[len(statements)-1].take(e, some)
 			}
-			items = append(items, some...)
+			for _, it := range append(some, back...) {
+				it.place = placeOf(accounts, st.Account, it.Amount.Asset())
+				items = append(items, it)
+			}
 		}
 		return nil
 	})
@@ -186,19 +192,10 @@ func split(st *iso20022.Statement, e *iso20022.Entry) []item {
 	if !e.Final() || e.Credit == back { // what was ordered by us, or came back of that: package payout books it
 		return nil
 	}
-	whole := item{back: back, kind: string(st.Message)}
-	whole.BankAccount, whole.Amount = compact(st.Account), e.Amount
-	whole.BookedOn = e.Booked.Format(time.DateOnly)
-	if e.Booked.IsZero() {
-		whole.BookedOn = e.Valued.Format(time.DateOnly)
-	}
-	name := func(it *item, kind, text string) {
-		if text = strings.TrimSpace(text); text != "" {
-			it.names = append(it.names, kind+" "+text)
-		}
-	}
+	whole := itemOf(st, e)
+	whole.back = back
 	if len(e.Details) <= 1 {
-		name(&whole, "booking", e.Servicer)
+		whole.name("booking", e.Servicer)
 		if len(e.Details) == 1 {
 			whole.describe(&e.Details[0])
 		}
@@ -223,20 +220,73 @@ func split(st *iso20022.Statement, e *iso20022.Entry) []item {
 		}
 	}
 	if sum != e.Amount {
-		name(&whole, "booking", e.Servicer)
+		whole.name("booking", e.Servicer)
 		whole.reason = ReasonParts
 		return []item{whole}
 	}
 	return items
 }
 
-// describe takes what a bank says of one payment.
-func (it *item) describe(d *iso20022.Detail) {
-	for _, x := range []struct{ kind, text string }{{"servicer", d.Servicer}, {"uetr", d.UETR}, {"transaction", d.TransactionID}} {
-		if text := strings.TrimSpace(x.text); text != "" {
-			it.names = append(it.names, x.kind+" "+text)
+// itemOf begins an item of a booking, of all its amount.
+func itemOf(st *iso20022.Statement, e *iso20022.Entry) item {
+	it := item{kind: string(st.Message)}
+	it.BankAccount, it.Amount = compact(st.Account), e.Amount
+	it.BookedOn = e.Booked.Format(time.DateOnly)
+	if e.Booked.IsZero() {
+		it.BookedOn = e.Valued.Format(time.DateOnly)
+	}
+	return it
+}
+
+// returned makes the credits of a booking by which a part of a payment of ours came back. Of the bank's names only its own of this booking
+// are kept: the others are those of the payment, and so the same for each of its parts.
+func returned(st *iso20022.Statement, e *iso20022.Entry, parts []bank.Part) (items []item) {
+	if !e.Final() || !e.Credit || !e.Returned(e.Details...) {
+		return nil
+	}
+	add := func(it item, names []string) {
+		n, ours := bank.FindNamed(names...)
+		if it.payment = bank.Position(n.File, n.Position); !ours || !slices.Contains(parts, bank.Part{Payment: it.payment, Amount: it.Amount}) {
+			return
+		}
+		it.reason = ReasonPayment
+		if len(e.Details) <= 1 {
+			it.name("booking", e.Servicer)
+		}
+		if !slices.Contains(it.Lines, it.payment) {
+			it.Lines = append(it.Lines, it.payment)
+		}
+		items = append(items, it)
+	}
+	for i, d := range e.Details {
+		it := itemOf(st, e)
+		it.describe(&e.Details[i])
+		it.names = nil
+		it.name("servicer", d.Servicer)
+		if len(e.Details) > 1 {
+			it.Amount = d.Amount
+		}
+		if d.Credit {
+			add(it, d.Names())
 		}
 	}
+	if len(items) == 0 {
+		add(itemOf(st, e), []string{e.Batch.PaymentInfoID, e.Batch.MessageID, e.Reference, e.Servicer, e.Info})
+	}
+	return items
+}
+
+func (it *item) name(kind, text string) {
+	if text = strings.TrimSpace(text); text != "" {
+		it.names = append(it.names, kind+" "+text)
+	}
+}
+
+// describe takes what a bank says of one payment.
+func (it *item) describe(d *iso20022.Detail) {
+	it.name("servicer", d.Servicer)
+	it.name("uetr", d.UETR)
+	it.name("transaction", d.TransactionID)
 	it.Debtor, it.DebtorAccount = d.Debtor.Name, compact(d.Debtor.Account)
 	if d.UltimateDebtor != "" {
 		it.Debtor = d.UltimateDebtor
@@ -248,8 +298,12 @@ func (it *item) describe(d *iso20022.Detail) {
 // alike is a digest of all that is said of a credit but the bank's own names: two messages about one credit say the same.
 func (it *item) alike() string {
 	h := sha256.New()
-	for _, part := range append([]string{it.BookedOn, string(it.Amount.Asset()), it.Amount.String(), strings.ToUpper(compact(it.Debtor)), it.DebtorAccount, it.Number},
-		compact(strings.Join(it.Lines, ""))) {
+	parts := []string{it.BookedOn, string(it.Amount.Asset()), it.Amount.String(), strings.ToUpper(compact(it.Debtor)), it.DebtorAccount, it.Number,
+		compact(strings.Join(it.Lines, ""))}
+	if it.payment != "" {
+		parts = append(parts, it.payment)
+	}
+	for _, part := range parts {
 		fmt.Fprintf(h, "%d %s\n", len(part), part)
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -378,7 +432,7 @@ func (it *item) near(ctx context.Context, tx *db.Tx, told map[string]bool) (Tran
 		return Transfer{}, err
 	}
 	for _, old := range all {
-		if told[old.ID] || slices.Contains(strings.Fields(old.seen), it.kind) {
+		if told[old.ID] || old.payment != it.payment || slices.Contains(strings.Fields(old.seen), it.kind) {
 			continue
 		}
 		names, err := namesOf(ctx, tx, old)
@@ -456,12 +510,60 @@ func (it *item) takeBack(ctx context.Context, tx *db.Tx, s *Summary) (id string,
 		s.Others++
 		s.differs(it, t)
 		return "", nil
+	case t.State == Returned && t.Reason == ReasonPayment:
+		s.Others++
+		s.Problems = append(s.Problems, fmt.Sprintf("%s: it takes back a part that was counted for %s", it, t.payment))
+		return t.subject(), nil
 	case t.State == Returned:
 		s.Known++
-		return t.ID, nil
+		return t.subject(), nil
 	}
 	s.Returned++
-	return t.ID, t.giveBack(ctx, tx, ReasonBank)
+	return t.subject(), t.giveBack(ctx, tx, ReasonBank)
+}
+
+// subject is what reconciliation calls the bookings of a transfer: a part belongs to the file of its payment.
+func (t Transfer) subject() string {
+	if n, ok := bank.FindNamed(t.payment); ok {
+		return bank.Reference(n.File)
+	}
+	return t.ID
+}
+
+// Subjects are the names under which reconciliation has parts of our own payments, by transfer.
+func Subjects(ctx context.Context, tx *db.Tx) (map[string]string, error) {
+	of, err := payments(ctx, tx)
+	for id, payment := range of {
+		of[id] = Transfer{ID: id, payment: payment}.subject()
+	}
+	return of, err
+}
+
+// CountParts takes what waits in suspense of a payment of ours out of there: the payment came back, and whoever says so books all that came
+// of it, most, in one. It is their word that nothing else is to be expected.
+func CountParts(ctx context.Context, tx *db.Tx, payment string, most money.Amount) error {
+	parts, err := partsOf(ctx, tx, payment)
+	if err != nil {
+		return err
+	}
+	rest := most
+	for i := range parts {
+		t := &parts[i]
+		if rest, err = rest.Sub(t.Amount); err != nil {
+			return err
+		}
+		if rest.Sign() < 0 {
+			return errParts
+		}
+		if err := t.move(ctx, tx, Returned, ReasonPayment); err != nil {
+			return err
+		}
+		if err := t.post(tx, "counted", ledger.House,
+			ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.place, t.Amount)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // original is the credit that an item takes back: the one of its names, or the only one of the amount that has its words.

@@ -334,6 +334,7 @@ func either(a, b string) string {
 // apply books what an answer says, file by file.
 func (e *Engine) apply(ctx context.Context, d *db.DB, body []byte, s *said) error {
 	var order []int64
+	var parts []bank.Part
 	of := map[int64][]fact{}
 	for _, f := range s.facts {
 		if of[f.about.File] == nil {
@@ -342,26 +343,29 @@ func (e *Engine) apply(ctx context.Context, d *db.DB, body []byte, s *said) erro
 		of[f.about.File] = append(of[f.about.File], f)
 	}
 	for _, number := range order {
-		var problems []string
-		var waits bool
+		var b *booking
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			problems, waits, err = e.book(ctx, tx, number, of[number])
+			b, err = e.book(ctx, tx, number, of[number])
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		s.waits = s.waits || waits
-		for _, p := range problems {
+		s.waits = s.waits || b.waits
+		for _, p := range b.problems {
 			s.problem("%s", p)
 		}
+		parts = append(parts, b.parts...)
 	}
 	if s.whole && e.c.Statement != nil {
-		problems, err := e.c.Statement(ctx, d, bytes.NewReader(body))
+		problems, err := e.c.Statement(ctx, d, bytes.NewReader(body), parts)
 		for _, p := range problems {
 			s.problem("%s", p)
 		}
 		return err
+	}
+	for _, p := range parts {
+		s.problem("%s %s came back for %s, a part of it; nothing is booked before a statement says so", p.Amount, p.Amount.Asset(), p.Payment)
 	}
 	for _, o := range s.others {
 		s.problem("%s", o)
@@ -379,6 +383,7 @@ type booking struct {
 	left     map[string]bool   // outputs whose money left
 	failed   map[string]string // and those that were not paid, or came back, with the bank's reason
 	back     map[string]fact
+	parts    []bank.Part // that came back, and are no return
 	changes  []fact
 	problems []string
 	waits    bool
@@ -391,25 +396,25 @@ func (b *booking) problem(format string, args ...any) {
 }
 
 // book applies what an answer says of one file.
-func (e *Engine) book(ctx context.Context, tx *db.Tx, number int64, facts []fact) (problems []string, waits bool, err error) {
+func (e *Engine) book(ctx context.Context, tx *db.Tx, number int64, facts []fact) (b *booking, err error) {
 	f, err := lock(ctx, tx, number)
 	if errors.Is(err, db.ErrNoRows) {
-		return []string{bank.Reference(number) + " is no file of ours"}, false, e.stranger(ctx, tx, number, facts)
+		return &booking{problems: []string{bank.Reference(number) + " is no file of ours"}}, e.stranger(ctx, tx, number, facts)
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	b := &booking{f: f, fee: e.returnFee(f), moved: map[int]*payment{}, left: map[string]bool{}, failed: map[string]string{}, back: map[string]fact{}}
+	b = &booking{f: f, fee: e.returnFee(f), moved: map[int]*payment{}, left: map[string]bool{}, failed: map[string]string{}, back: map[string]fact{}}
 	if b.all, err = payments(ctx, tx, f); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	for _, fact := range facts {
 		b.apply(fact)
 	}
 	if err := e.arrived(ctx, tx, &b.f); err != nil { // the bank speaks of it, so it has it
-		return nil, false, err
+		return nil, err
 	}
-	return b.problems, b.waits, e.write(ctx, tx, b)
+	return b, e.write(ctx, tx, b)
 }
 
 // stranger stops all payouts when the bank has a file of ours that is not known here: it was made before this database was restored, say,
@@ -508,7 +513,7 @@ func (b *booking) reject(p *payment, f fact) {
 }
 
 // giveBack notes that the money of a payment came back, less what the bank kept (L11). That it left was perhaps not said yet. Where the
-// bank kept more than it may, a person says whether that is all (see [Engine.CameBack]).
+// bank kept more than it may, it is a part: the payment stays as it is, and a person says what it means (see [Engine.CameBack]).
 func (b *booking) giveBack(p *payment, f fact) {
 	if p.state == Returned {
 		return
@@ -527,7 +532,8 @@ func (b *booking) giveBack(p *payment, f fact) {
 		return
 	}
 	if !f.sure && kept.Cmp(b.fee) > 0 {
-		b.problem("%s %s came back for payment %d of %s, and the bank keeps at most %s of one; nothing is booked", back, back.Asset(), p.position, p.amount, b.fee)
+		b.pay(p)
+		b.parts = append(b.parts, bank.Part{Payment: bank.Position(b.f.Number, p.position), Amount: back})
 		return
 	}
 	b.pay(p)

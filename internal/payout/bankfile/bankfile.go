@@ -17,7 +17,8 @@
 //   - An answer is a file of the bank. It is read once, by what is in it, and what it says of a payment counts once, whichever of the
 //     bank's files says it first: the state of the payment is the guard. What cannot be understood is kept as a problem for a person
 //     and changes nothing.
-//   - Money that came back is owed to the payee again (2110). What the bank kept of it is the house's cost (5010).
+//   - Money that came back is owed to the payee again (2110). What the bank kept of it is the house's cost (5010). A part that came back, of
+//     which more is missing than a fee, changes nothing of the payment: it waits in suspense until a person says what it is.
 //
 // The package knows outputs, not pay runs: whom an output is for hears of it by the job payout.changed.
 package bankfile
@@ -91,9 +92,12 @@ type Config struct {
 	Sealer   *identity.Sealer
 	// Reveal opens the destination as it stood at release.
 	Reveal func(snapshot json.RawMessage) (Destination, error)
-	// Statement is given each statement and notification, for what is not of our own payments: money that came in, balances. It may be
-	// given the same one again, and says what a person should look at. nil: a person looks at all that is not of our own payments.
-	Statement func(ctx context.Context, d *db.DB, statement io.Reader) (problems []string, err error)
+	// Statement is given each statement and notification, for what is not of our own payments: money that came in, balances; and for the
+	// parts of our payments that came back, which this package does not book. It may be given the same one again, and says what a person
+	// should look at. nil: a person looks at all of that.
+	Statement func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) (problems []string, err error)
+	// Counted is called when a person says that a payment came back, and how much: whoever booked parts of it gives them up. nil: nobody.
+	Counted func(ctx context.Context, tx *db.Tx, payment string, back money.Amount) error
 	// Play has the other side of the drop work, where there is nobody but a played bank. nil: a real one.
 	Play  func(ctx context.Context) error
 	Retry time.Duration // of a file that cannot be handed over, at first; 5 s
@@ -492,11 +496,16 @@ func (e *Engine) CameBack(ctx context.Context, tx *db.Tx, number int64, position
 		return err
 	}
 	about := bank.Named{File: f.Number, Position: position}
-	problems, _, err := e.book(ctx, tx, number, []fact{{about: about, word: returned, amount: back, sure: true}})
-	if err == nil && len(problems) > 0 {
-		err = errors.New(strings.Join(problems, "; "))
+	b, err := e.book(ctx, tx, number, []fact{{about: about, word: returned, amount: back, sure: true}})
+	switch {
+	case err != nil:
+		return err
+	case len(b.problems) > 0:
+		return errors.New(strings.Join(b.problems, "; "))
+	case len(b.back) == 0 || e.c.Counted == nil: // it is known already
+		return nil
 	}
-	return err
+	return e.c.Counted(ctx, tx, bank.Position(number, position), back)
 }
 
 // returnFee is what the bank of a file keeps at most of a payment that comes back.

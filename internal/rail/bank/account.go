@@ -246,6 +246,12 @@ func FindNamed(texts ...string) (n Named, ok bool) {
 	return n, ok
 }
 
+// Part is what came back of a payment of ours that is not all of it: nobody knows yet why, and what becomes of the rest.
+type Part struct {
+	Payment string // S0000012P00003
+	Amount  money.Amount
+}
+
 // ErrDestination says that a destination lacks what a bank needs.
 var ErrDestination = errors.New("the destination lacks what a bank needs")
 
