@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/evmsim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 )
@@ -239,20 +242,105 @@ func (s *Service) accountEngine(ctx context.Context, a accountChain) (*payout.En
 	return e, s.giveGas(ctx, a, hot)
 }
 
-// giveGas sends the paying account of a simulated network coins for gas, once.
+// giveGas sends the paying account of a new simulated network coins for gas, once, and books what an old one had from the start.
 func (s *Service) giveGas(ctx context.Context, a accountChain, hot string) error {
-	setting := "sandbox.gas." + a.network.Name
-	before := ""
+	given, opened := "sandbox.gas."+a.network.Name, "sandbox.gas_opening."+a.network.Name
+	var was, known string
 	if err := s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		before, err = db.Setting(ctx, tx, setting)
+		if was, err = db.Setting(ctx, tx, given); err == nil {
+			known, err = db.Setting(ctx, tx, opened)
+		}
 		return err
-	}); err != nil || before != "" {
+	}); err != nil || was != "" && known != "" {
 		return err
 	}
-	if _, err := a.sim.Pay(ctx, hot, money.New(a.network.Native, gasOfSandbox)); err != nil {
+	set := func(setting, value string) error {
+		return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, setting, value) })
+	}
+	if was == "" {
+		has, err := a.sim.State(ctx, hot)
+		if err != nil {
+			return err
+		}
+		if known == "" && has.Holds[a.network.Native] > 0 { // it has what it needs, and no deposit of it
+			if err := set(given, hot); err != nil {
+				return err
+			}
+			return s.openGas(ctx, a, opened, false)
+		}
+		if err := set(opened, "0"); err != nil { // before the coins come: those are a deposit
+			return err
+		}
+		if _, err := a.sim.Pay(ctx, hot, money.New(a.network.Native, gasOfSandbox)); err != nil {
+			return err
+		}
+		return set(given, hot)
+	}
+	return s.openGas(ctx, a, opened, true)
+}
+
+// openGas books what the paying account of a simulated network was once given out of nothing, as what a new sandbox is sent is booked: it
+// is what our accounts hold beyond the books, where that is very much the gift. As long as the two cannot be compared, because something
+// is under way, the next start looks again. sent says that another gift was sent since.
+func (s *Service) openGas(ctx context.Context, a accountChain, setting string, sent bool) error {
+	n := a.network
+	gift := money.New(n.Native, gasOfSandbox)
+	var held chain.AccountsHeld
+	var books int64
+	settled := false
+	err := s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		if held, err = chain.HeldByAccounts(ctx, tx, n.Name); err != nil {
+			return err
+		}
+		waiting, err := deposit.Unbooked(ctx, tx, n.Name)
+		if err != nil {
+			return err
+		}
+		books, settled = 0, !sent
+		err = ledger.Moves(ctx, tx, ledger.OtherWallets, func(m ledger.Move) {
+			if m.Dim != n.Name || m.Amount.Asset() != n.Native {
+				return
+			}
+			books += m.Amount.Units()
+			settled = settled || m.SourceType == deposit.SourceType && m.Amount == gift
+		})
+		settled = settled && len(waiting) == 0
+		return err
+	})
+	if err != nil || !settled {
+		if errors.Is(err, db.ErrNoRows) { // nobody has looked at the network yet
+			return nil
+		}
 		return err
 	}
-	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, setting, hot) })
+	holds, err := a.sim.Holdings(ctx, held.Addresses, held.Height)
+	if errors.Is(err, chain.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	off := holds[n.Native] - held.Early[n.Native] - books
+	near := func(units int64) bool { return off-units <= held.Moves && units-off <= held.Moves }
+	value := "0"
+	switch {
+	case near(gasOfSandbox):
+		value = gift.String()
+	case !near(0):
+		return nil
+	}
+	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if known, err := db.Setting(ctx, tx, setting); err != nil || known != "" {
+			return err
+		}
+		if value != "0" {
+			if err := ledger.Post(tx, ledger.Journal{CompanyID: ledger.House, SourceType: "sandbox", SourceID: n.Name, Purpose: "opening", Lines: []ledger.Line{
+				ledger.Debit(ledger.OtherWallets, n.Name, gift), ledger.Credit(ledger.FXPosition, "", gift)}}); err != nil {
+				return err
+			}
+		}
+		return db.SetSetting(ctx, tx, setting, value)
+	})
 }
 
 // chainOf is the key of a network's rows: networks of accounts are their own, the other ones are Bitcoin's.
