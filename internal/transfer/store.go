@@ -128,9 +128,9 @@ func list(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, erro
 	return some(ctx, tx, "state = 'suspense' ORDER BY created_at, transfer_id LIMIT $1", int64(limit))
 }
 
-// partsOf are the parts of a payment that wait in suspense.
+// partsOf are the parts of a payment that came back.
 func partsOf(ctx context.Context, tx *db.Tx, payment string) ([]Transfer, error) {
-	return some(ctx, tx, "payment = $1 AND state = 'suspense' ORDER BY created_at, transfer_id", payment)
+	return some(ctx, tx, "payment = $1 ORDER BY created_at, transfer_id", payment)
 }
 
 // payments are those of which a part came back, by the transfer of the part.

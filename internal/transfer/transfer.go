@@ -70,6 +70,7 @@ var (
 	errOwner         = fault.New(fault.Invalid, "invalid_parameter", "There is no company or user of this id.")
 	errInvoice       = fault.New(fault.Conflict, "invalid_state", "The owner has no open invoice of this id in the transfer's currency.")
 	errParts         = fault.New(fault.Conflict, "invalid_state", "More of the payment waits in suspense than is said to have come back.")
+	errGiven         = fault.New(fault.Conflict, "invalid_state", "A part of the payment was credited to somebody already; say what came back beside it.")
 	errMessage       = fault.New(fault.Invalid, "invalid_parameter", "Only booked statements (camt.053) and notifications (camt.054) are credited.")
 	errAccount       = fault.New(fault.Invalid, "invalid_parameter", "The statement names no account.")
 	errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The transfer changed at the same moment. Try again.")
@@ -540,15 +541,18 @@ func Subjects(ctx context.Context, tx *db.Tx) (map[string]string, error) {
 }
 
 // CountParts takes what waits in suspense of a payment of ours out of there: the payment came back, and whoever says so books all that came
-// of it, most, in one. It is their word that nothing else is to be expected.
+// of it, most, in one. It is their word that nothing else is to be expected. What was credited to somebody already is not part of most.
 func CountParts(ctx context.Context, tx *db.Tx, payment string, most money.Amount) error {
 	parts, err := partsOf(ctx, tx, payment)
 	if err != nil {
 		return err
 	}
-	rest := most
+	rest, given := most, false
 	for i := range parts {
 		t := &parts[i]
+		if given = given || t.State == Credited; t.State != Suspense {
+			continue
+		}
 		if rest, err = rest.Sub(t.Amount); err != nil {
 			return err
 		}
@@ -562,6 +566,9 @@ func CountParts(ctx context.Context, tx *db.Tx, payment string, most money.Amoun
 			ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.place, t.Amount)); err != nil {
 			return err
 		}
+	}
+	if given && rest.Sign() > 0 {
+		return errGiven
 	}
 	return nil
 }

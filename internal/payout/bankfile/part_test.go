@@ -122,6 +122,10 @@ func TestAPartOfAPaymentComesBack(t *testing.T) {
 			return err
 		})
 		check("given to somebody", "", payout.Returned, 90, 100)
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return b.e.CameBack(ctx, tx, 1, 2, eur(30)) }); err == nil {
+			t.Error("what was given to somebody came back for the payee")
+		}
+		check("refused, for it was given", "", payout.Returned, 90, 100)
 		if o := b.state("out_2"); o.State != payout.Fulfilled {
 			t.Errorf("%s", o.State)
 		}
