@@ -122,17 +122,17 @@ func printPositions(out io.Writer, r fx.Report, waiting []payroll.Trouble) error
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "asset\tat hand\tat exchanges\tworth in USD\tleast\tupper\tone payout\troom\tto do\t")
 	for _, p := range r.Positions {
-		least, todo := "–", "–"
+		least, act := "–", "–"
 		if p.Bounded {
 			least = p.Least.String()
 			switch {
 			case p.Hedge.Sign() > 0:
-				todo = "bring " + p.Hedge.String()
+				act = "bring " + p.Hedge.String()
 			case p.Hedge.Sign() < 0:
-				todo = "sell " + p.Hedge.Neg().String()
+				act = "sell " + p.Hedge.Neg().String()
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", p.Asset, p.AtHand, p.Away, orNone(p.Value), least, orNone(p.Upper), orNone(p.Most), orNone(p.Room), todo)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", p.Asset, p.AtHand, p.Away, orNone(p.Value), least, orNone(p.Upper), orNone(p.Most), orNone(p.Room), act)
 	}
 	if err := w.Flush(); err != nil {
 		return err
