@@ -37,8 +37,8 @@ type line struct {
 	prepare *job.Runner // releases payrolls and signs payouts; nothing is sent
 	program *job.Runner // both in one, as the program has them, so that what follows from a deposit shares its commit
 
-	worked func() time.Duration // by the processors until now
-	work   time.Duration        // and for what was measured
+	begin func() (end func() time.Duration) // see bench.begin
+	work  time.Duration                     // by the processors, for what was measured
 
 	outside atomic.Int64 // nanoseconds for which the watcher waited for the simulated chain
 }
@@ -107,7 +107,7 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 		return nil, err
 	}
 	l := &line{
-		d: d, company: w.companies[0], chain: sim.New(d), worked: func() time.Duration { return 0 },
+		d: d, company: w.companies[0], chain: sim.New(d), begin: func() func() time.Duration { return func() time.Duration { return 0 } },
 		by: identity.Principal{Kind: identity.KindAPIKey, ID: "key_bench", CompanyID: w.companies[0].id, Scopes: identity.AllScopes()},
 	}
 	quiet := slog.New(slog.DiscardHandler)
@@ -155,13 +155,8 @@ func (l *line) fillWallet(ctx context.Context, payees int) error {
 		if _, err := l.matched(ctx, []payroll.Payroll{p}, coins); err != nil {
 			return err
 		}
-		if err := l.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			return l.pay.Hold(ctx, tx, p.CompanyID, p.ID, "bench")
-		}); err != nil {
-			return err
-		}
 	}
-	return nil
+	return l.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return payroll.Freeze(ctx, tx, l.company.id) })
 }
 
 func (l *line) create(ctx context.Context, payees int) (p payroll.Payroll, err error) {
@@ -233,8 +228,9 @@ func (l *line) look(ctx context.Context) (time.Duration, error) { return l.follo
 
 // follow is look with other jobs than the matching's.
 func (l *line) follow(ctx context.Context, jobs *job.Runner) (time.Duration, error) {
-	began, before := time.Now(), l.worked()
-	defer func() { l.work += l.worked() - before }()
+	end := l.begin()
+	began := time.Now()
+	defer func() { l.work += end() }()
 	if err := l.watcher.Sync(ctx); err != nil {
 		return 0, err
 	}
@@ -250,12 +246,13 @@ func (l *line) follow(ctx context.Context, jobs *job.Runner) (time.Duration, err
 
 // prepared releases received payrolls and signs their payouts.
 func (l *line) prepared(ctx context.Context, all []payroll.Payroll) (time.Duration, error) {
-	began, before := time.Now(), l.worked()
+	end := l.begin()
+	began := time.Now()
 	if err := l.prepare.Drain(ctx); err != nil {
 		return 0, err
 	}
 	took := time.Since(began)
-	l.work += l.worked() - before
+	l.work += end()
 	return took, l.ready(ctx, all)
 }
 
@@ -317,7 +314,7 @@ func (b *bench) flow(ctx context.Context) error {
 		return fmt.Errorf("line: %w", err)
 	}
 	defer l.d.Close()
-	l.worked = b.worked
+	l.begin = b.begin
 
 	least, err := b.startFloor(ctx, "linefloor")
 	if err != nil {
@@ -353,11 +350,13 @@ func (b *bench) flow(ctx context.Context) error {
 			}
 			waited += time.Duration(l.outside.Load() - outside)
 			working += l.work - before
-			began, worked := time.Now(), b.worked()
+			end := b.begin()
+			began := time.Now()
 			if err := least.db.write(ctx, step.copy(least.serial.Add(1))); err != nil {
 				return err
 			}
-			floor[i], writing = time.Since(began), writing+b.worked()-worked
+			floor[i] = time.Since(began)
+			writing += end()
 		}
 		created, known := b.created[n]
 		m, r, f := spreadOf(seen).p50, spreadOf(ready).p50, spreadOf(floor).p50

@@ -282,9 +282,17 @@ func (b *bench) latencies(ctx context.Context) error {
 	return t.end()
 }
 
-// worked is how long the processors have worked for the clients and floors of this process, the service and the database's server.
-func (b *bench) worked() time.Duration {
-	sum := workOf(os.Getpid()) + workOfAll(b.server)
+// begin returns what says how long the processors have worked since for the clients and floors of this process, the service and the
+// database's server. To look at all processes of the machine costs as much as some requests do: that is left out, by looking at this process last
+// here, and first then. So who measures the time as well begins and ends with that in between.
+func (b *bench) begin() (end func() time.Duration) {
+	others, own := b.others(), worked()
+	return func() time.Duration { now := worked(); return now - own + b.others() - others }
+}
+
+// others is how long they have worked for the service and the database's server.
+func (b *bench) others() time.Duration {
+	sum := workOfAll(b.server)
 	if b.process != nil {
 		sum += workOf(b.process.pid)
 	}
@@ -301,21 +309,22 @@ func (b *bench) inTurn(ctx context.Context, payees int) (own, least spread, err 
 	var work [2]time.Duration
 	var client time.Duration
 	for i := range rounds + 1 {
-		before, idle := b.worked(), workOf(os.Getpid())
+		end, idle := b.begin(), worked()
 		began := time.Now()
 		if err := b.own.create(ctx, payer, payer.payroll(payees)); err != nil {
 			return own, least, err
 		}
-		took, halfway, asked := time.Since(began), b.worked(), workOf(os.Getpid())-idle
+		took, asked, served := time.Since(began), worked()-idle, end()
+		end = b.begin()
 		between := time.Now()
 		if err := b.floor.create(ctx, payer, b.models[payees].body); err != nil {
 			return own, least, err
 		}
 		if i > 0 { // the first one warms up
 			mine, floors = append(mine, took), append(floors, time.Since(between))
-			work[0] += halfway - before
+			work[0] += served
 			client += asked
-			work[1] += b.worked() - halfway
+			work[1] += end()
 		}
 	}
 	own, least = spreadOf(mine), spreadOf(floors)

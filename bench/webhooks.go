@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -145,12 +146,26 @@ func pileUp(ctx context.Context, d *db.DB, companyID, endpointID string, count i
 
 // receiver is where deliveries arrive, with the time that each took from its event.
 type receiver struct {
-	mu      sync.Mutex
-	delays  []time.Duration
+	*http.Server
+	host    string
 	arrived chan struct{}
+
+	mu     sync.Mutex
+	delays []time.Duration
 }
 
-func (r *receiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
+func newReceiver(ctx context.Context) (*receiver, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &receiver{host: l.Addr().String(), arrived: make(chan struct{}, 4*burst)}
+	r.Server = &http.Server{Handler: http.HandlerFunc(r.take), ReadHeaderTimeout: time.Minute}
+	go func() { _ = r.Serve(l) }()
+	return r, nil
+}
+
+func (r *receiver) take(_ http.ResponseWriter, req *http.Request) {
 	if req.URL.Path == "/hang" {
 		<-req.Context().Done()
 		return
@@ -165,8 +180,131 @@ func (r *receiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
 	r.arrived <- struct{}{}
 }
 
+// taken gives the delays since it was last asked.
+func (r *receiver) taken() []time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delays := r.delays
+	r.delays = nil
+	return delays
+}
+
+func (r *receiver) wait(ctx context.Context, wanted int) error {
+	for range wanted {
+		select {
+		case <-r.arrived:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Minute):
+			return errors.New("deliveries stopped")
+		}
+	}
+	return nil
+}
+
+// unanswered is an address of this machine at which nobody listens.
+func unanswered(ctx context.Context) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// emitters are companies with endpoints, which take turns with their events.
+type emitters struct {
+	d         *db.DB
+	companies []string
+	healthy   []int // endpoints of each that answer
+	first     delivery.Endpoint
+	serial    int // of the next event
+}
+
+func newEmitters(ctx context.Context, d *db.DB, setup delivery.Setup, host string, set hooks) (*emitters, error) {
+	nobody, err := unanswered(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n := set.endpoints
+	m := &emitters{d: d, companies: make([]string, (n+perCompany-1)/perCompany)}
+	m.healthy = make([]int, len(m.companies))
+	for i := range m.companies {
+		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Bench", Country: "US", Email: "bench@bench.example"})
+			m.companies[i], m.healthy[i] = c.ID, 0
+			for e := i * perCompany; e < min((i+1)*perCompany, n) && err == nil; e++ {
+				url := "http://" + host + "/in"
+				switch {
+				case set.dead && e == 0:
+					url = "http://" + nobody
+				case e*set.hanging/n != (e+1)*set.hanging/n:
+					url = "http://" + host + "/hang"
+				default:
+					m.healthy[i]++
+				}
+				var made delivery.Endpoint
+				made, _, err = setup.Create(ctx, tx, identity.Principal{Kind: identity.KindAPIKey, CompanyID: c.ID}, delivery.Params{URL: &url})
+				if e == 0 {
+					m.first = made
+				}
+			}
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// emit commits some events and says how many deliveries they will be.
+func (m *emitters) emit(ctx context.Context, count int) (wanted int, err error) {
+	err = m.d.Write(ctx, func(_ context.Context, tx *db.Tx) error {
+		wanted = 0
+		for i := range count {
+			at := (m.serial + i) % len(m.companies)
+			wanted += m.healthy[at]
+			if err := webhook.Emit(tx, webhook.Event{
+				CompanyID: m.companies[at], Name: "payroll.created", ObjectID: "prl_" + strconv.Itoa(m.serial+i), Sequence: 1,
+				Data: map[string]any{"at": time.Now().UnixNano()},
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	m.serial += count
+	return wanted, err
+}
+
+// burst commits the events of the deliveries that are there at once: in each setting as many for those that answer.
+func (m *emitters) burst(ctx context.Context, each int) (wanted int, err error) {
+	for wanted < burst {
+		more, err := m.emit(ctx, min(500, (burst-wanted+each-1)/each))
+		if err != nil {
+			return 0, err
+		}
+		wanted += more
+	}
+	return wanted, nil
+}
+
+// steadily commits one event at a time.
+func (m *emitters) steadily(ctx context.Context, span time.Duration) (wanted int, err error) {
+	tick := time.NewTicker(time.Second / pace)
+	defer tick.Stop()
+	for range int(span.Seconds() * pace) {
+		<-tick.C
+		more, err := m.emit(ctx, 1)
+		if err != nil {
+			return 0, err
+		}
+		wanted += more
+	}
+	return wanted, nil
+}
+
+// deliveries measures one setting, in a database of its own: first a burst, then events one by one.
 func (b *bench) deliveries(ctx context.Context, name string, set hooks) (out hooked, err error) {
-	n, hanging := set.endpoints, set.hanging
 	address, err := b.databases(name)
 	if err != nil {
 		return out, err
@@ -179,148 +317,65 @@ func (b *bench) deliveries(ctx context.Context, name string, set hooks) (out hoo
 	if err := d.Migrate(ctx); err != nil {
 		return out, err
 	}
+	defer func() {
+		if gone := emptied(ctx, d); err == nil {
+			err = gone
+		}
+	}()
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
 		return out, err
 	}
-	r := &receiver{arrived: make(chan struct{}, 4*burst)}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return out, err
-	}
-	server := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(l) }()
-	defer server.Close()
-
-	closed, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return out, err
-	}
-	nobody := closed.Addr().String()
-	_ = closed.Close()
-
 	policy := delivery.Policy{Loopback: true}
-	setup := delivery.Setup{Sealer: sealer, Policy: policy}
-	var first delivery.Endpoint
-	companies := make([]string, (n+perCompany-1)/perCompany)
-	healthy := make([]int, len(companies)) // endpoints that answer
-	for i := range companies {
-		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Bench", Country: "US", Email: "bench@bench.example"})
-			companies[i], healthy[i] = c.ID, 0
-			for e := i * perCompany; e < min((i+1)*perCompany, n) && err == nil; e++ {
-				url := "http://" + l.Addr().String() + "/in"
-				if e*hanging/n != (e+1)*hanging/n {
-					url = "http://" + l.Addr().String() + "/hang"
-				} else {
-					healthy[i]++
-				}
-				if set.dead && e == 0 {
-					url = "http://" + nobody
-					healthy[i]--
-				}
-				var made delivery.Endpoint
-				made, _, err = setup.Create(ctx, tx, identity.Principal{Kind: identity.KindAPIKey, CompanyID: c.ID}, delivery.Params{URL: &url})
-				if e == 0 {
-					first = made
-				}
-			}
-			return err
-		}); err != nil {
-			return out, err
-		}
-	}
-	if err := pileUp(ctx, d, first.CompanyID, first.ID, set.backlog); err != nil {
+	r, err := newReceiver(ctx)
+	if err != nil {
 		return out, err
 	}
-	serial := 0
-	// emit commits some events and says how many deliveries they will be.
-	emit := func(count int) (wanted int, err error) {
-		err = d.Write(ctx, func(_ context.Context, tx *db.Tx) error {
-			wanted = 0
-			for i := range count {
-				at := (serial + i) % len(companies)
-				wanted += healthy[at]
-				if err := webhook.Emit(tx, webhook.Event{
-					CompanyID: companies[at], Name: "payroll.created", ObjectID: "prl_" + strconv.Itoa(serial+i), Sequence: 1,
-					Data: map[string]any{"at": time.Now().UnixNano()},
-				}); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		serial += count
-		return wanted, err
+	defer r.Close()
+	m, err := newEmitters(ctx, d, delivery.Setup{Sealer: sealer, Policy: policy}, r.host, set)
+	if err != nil {
+		return out, err
 	}
-	wait := func(wanted int) error {
-		for range wanted {
-			select {
-			case <-r.arrived:
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(time.Minute):
-				return fmt.Errorf("deliveries to %d endpoints stopped", n)
-			}
-		}
-		return nil
+	if err := pileUp(ctx, d, m.first.CompanyID, m.first.ID, set.backlog); err != nil {
+		return out, err
+	}
+	if out.delivered, err = m.burst(ctx, min(set.endpoints, perCompany)); err != nil {
+		return out, err
 	}
 
 	background, stop := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	defer func() {
 		stop()
-		_ = server.Close() // those that hang
+		_ = r.Close() // those that hang
 		done.Wait()
-		if gone := emptied(ctx, d); err == nil {
-			err = gone
-		}
 	}()
-	wanted := 0
-	for wanted < burst { // in each setting as many for those that answer
-		each := min(n, perCompany)
-		more, err := emit(min(500, (burst-wanted+each-1)/each))
-		if err != nil {
-			return out, err
-		}
-		wanted += more
-	}
 	sender := delivery.NewSender(delivery.Options{DB: d, Sealer: sealer, Env: identity.Sandbox, Policy: policy, Log: slog.New(slog.DiscardHandler)})
 	self := &process{pid: os.Getpid()} // the sender's, and the receiver's
 	debug.FreeOSMemory()
 	self.forgetPeak()
 	began, before := time.Now(), worked()
 	done.Go(func() { sender.Run(background) })
-	if err := wait(wanted); err != nil {
+	if err := r.wait(ctx, out.delivered); err != nil {
 		return out, err
 	}
-	took := time.Since(began)
-	if err := noted(ctx, d, wanted); err != nil {
+	out.rate = float64(out.delivered) / time.Since(began).Seconds()
+	if err := noted(ctx, d, out.delivered); err != nil {
 		return out, err
 	}
-	work := (worked() - before) / time.Duration(wanted)
+	out.work = (worked() - before) / time.Duration(out.delivered)
 
-	r.mu.Lock()
-	r.delays = nil
-	r.mu.Unlock()
-	steady := 0
-	tick := time.NewTicker(time.Second / pace)
-	defer tick.Stop()
-	for range int(b.span.Seconds() * pace) {
-		<-tick.C
-		more, err := emit(1)
-		if err != nil {
-			return out, err
-		}
-		steady += more
-	}
-	if err := wait(steady); err != nil {
+	r.taken()
+	steady, err := m.steadily(ctx, b.span)
+	if err != nil {
 		return out, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delays := spreadOf(r.delays)
-	return hooked{wanted, float64(wanted) / took.Seconds(), work, delays.p50, delays.p99, self.peak()}, nil
+	if err := r.wait(ctx, steady); err != nil {
+		return out, err
+	}
+	delays := spreadOf(r.taken())
+	out.p50, out.p99, out.memory = delays.p50, delays.p99, self.peak()
+	return out, nil
 }
 
 // noted waits until all that arrived is written down, too.

@@ -1265,7 +1265,8 @@ type ClaimStatus struct {
 	DenominationCurrency string `json:"denomination_currency"`
 	// Free text for people.
 	Description string `json:"description"`
-	// What of the claim nothing seen in time covers, in the denomination currency, as decimal text.
+	// What of the claim nothing seen in time covers, 0 once it is enough; in the denomination currency, as
+	// decimal text.
 	DueAmount string `json:"due_amount"`
 	// What was not as usual about the payment.
 	Exception ClaimStatusException `json:"exception"`

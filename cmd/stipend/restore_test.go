@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/btcdtest"
+	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
@@ -179,12 +181,24 @@ func (w *world) paidBy(address string) string {
 	return ""
 }
 
-// SIGTERM ends a service within half a minute, answers what it had begun, and leaves nothing locked for the next one.
+// SIGTERM ends a service within half a minute, in the middle of requests and payouts: it answers what it had begun, and leaves nothing
+// locked for the next one, which goes on at once.
 func TestATerminatedServiceFinishesWhatItBegan(t *testing.T) {
-	w := &world{t: t, binary: build(t), url: "sqlite:" + filepath.Join(t.TempDir(), "stipend.db"), node: btcdtest.Start(t), paid: map[string]bool{}, created: map[int]payroll{}}
+	dbtest.RunURL(t, terminated)
+}
+
+func terminated(t *testing.T, url string) {
+	const funded = 6
+	w := &world{t: t, binary: build(t), url: url, node: btcdtest.Start(t), paid: map[string]bool{}, created: map[int]payroll{}}
 	w.start(time.Hour)
 	for range payees {
 		w.payees = append(w.payees, w.addPayee())
+	}
+	w.until("payrolls are created and paid into the mempool", func() bool { return w.fund(0) == nil })
+	for i := range funded {
+		if err := w.fund(i); err != nil {
+			t.Fatal(err)
+		}
 	}
 	client := *w
 	client.created = map[int]payroll{}
@@ -192,15 +206,29 @@ func TestATerminatedServiceFinishesWhatItBegan(t *testing.T) {
 	created := make(chan struct{})
 	go func() {
 		defer close(done)
-		for i := 0; client.create(i) == nil; i++ {
-			if i == 20 {
+		for i := funded; client.create(i) == nil; i++ {
+			if i == funded+20 {
 				close(created)
 			}
 		}
 	}()
-	<-created
+	if err := w.mine(); err != nil { // they are released and paid from now on
+		t.Fatal(err)
+	}
+	select {
+	case <-created:
+	case <-done:
+		t.Fatal("no more payrolls can be created")
+	}
 	w.stop()
 	<-done
+	d := dbtest.Open(t, db.Options{URL: url})
+	var claimed int64
+	if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return tx.QueryRow(ctx, "SELECT COUNT(*) FROM jobs WHERE attempt > 0 AND last_error = '' AND run_at > $1", db.Micros(tx.Now())).Scan(&claimed)
+	}); err != nil || claimed != 0 {
+		t.Errorf("%d jobs are still somebody's, %v", claimed, err)
+	}
 	w.start(time.Hour)
 	for i, p := range client.created {
 		if got := w.detail(p).Status; got != "pending" {
@@ -210,7 +238,9 @@ func TestATerminatedServiceFinishesWhatItBegan(t *testing.T) {
 	if err := w.call(http.MethodGet, "/readyz", "", nil, &struct{}{}); err != nil {
 		t.Error(err)
 	}
+	w.until("those that were funded are paid", func() bool { return w.mine() == nil && w.fulfilled() })
 	w.stop()
+	w.command("ledger", "check")
 }
 
 // stop asks the service to end, and wants it to end well.

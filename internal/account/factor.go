@@ -26,8 +26,8 @@ const (
 // drift is by how many steps a person's clock may differ from ours, as RFC 6238 advises.
 const drift = 1
 
-// RecoveryCodes is how many recovery codes a person gets at a time.
-const RecoveryCodes = 10
+// recoveryCodes is how many recovery codes a person gets at a time.
+const recoveryCodes = 10
 
 // What this package refuses people with.
 var (
@@ -229,8 +229,8 @@ func Erase(ctx context.Context, tx *db.Tx, userID, email string) error {
 }
 
 func newRecoveryCodes(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {
-	codes := make([]string, RecoveryCodes)
-	digests := make([]string, RecoveryCodes)
+	codes := make([]string, recoveryCodes)
+	digests := make([]string, recoveryCodes)
 	for i := range codes {
 		codes[i] = identity.NewRecoveryCode()
 		digests[i] = identity.RecoveryDigest(userID, codes[i])

@@ -15,8 +15,8 @@ import (
 	"github.com/stipend/stipend/internal/session"
 )
 
-// JoinLife is how long an invitation to be a member works.
-const JoinLife = 7 * 24 * time.Hour
+// joinLife is how long an invitation to be a member works.
+const joinLife = 7 * 24 * time.Hour
 
 // MaxInvitations is how many invitations of a company may be open at once: each is a mail to somebody who asked for none.
 const MaxInvitations = 50
@@ -134,7 +134,7 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by By, email, ro
 		return ErrTooMany
 	}
 	token := identity.NewLinkToken()
-	v := Invitation{CompanyID: by.CompanyID, ID: tx.NewID("mbi"), Email: email, Role: role, Expires: tx.Now().Add(JoinLife)}
+	v := Invitation{CompanyID: by.CompanyID, ID: tx.NewID("mbi"), Email: email, Role: role, Expires: tx.Now().Add(joinLife)}
 	if err := insertInvitation(ctx, tx, v, identity.LinkDigest(token), by.UserID); err != nil {
 		return err
 	}

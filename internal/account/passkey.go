@@ -20,8 +20,8 @@ import (
 // challengeLife is how long a device has to answer.
 const challengeLife = 5 * time.Minute
 
-// MaxPasskeys is how many passkeys a person may have.
-const MaxPasskeys = 20
+// maxPasskeys is how many passkeys a person may have.
+const maxPasskeys = 20
 
 // ErrPasskeys bounds what a person keeps.
 var ErrPasskeys = fault.New(fault.Conflict, "invalid_state", "You have 20 passkeys. Remove one first.")
@@ -80,7 +80,7 @@ func (r *Relying) BeginPasskey(ctx context.Context, tx *db.Tx, u identity.User) 
 	if err != nil {
 		return "", err
 	}
-	if len(keys) >= MaxPasskeys {
+	if len(keys) >= maxPasskeys {
 		return "", ErrPasskeys
 	}
 	h := holder{u, keys}

@@ -11,6 +11,7 @@ import (
 	"image/draw"
 	"image/jpeg"
 	"image/png"
+	"io"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -262,32 +263,65 @@ func TestDocumentsAreSealed(t *testing.T) {
 	})
 }
 
-// No more than 20 documents are kept of one subject, however many are sent at once; a replacement is always taken.
-// Beyond what large bodies may take of the memory together, one waits for a while and is then refused; small ones pass.
-func TestLargeBodiesWaitForRoom(t *testing.T) {
+// Beyond what bodies may take of the memory together they wait for a while and are then told to come again; each kind has a room of its
+// own, and what is tiny needs none.
+func TestBodiesWaitForRoom(t *testing.T) {
 	b, _ := newKYC(t, sqlite(t))
 	user := b.person("Lovelace", nil)
 	body := func(image string) string {
 		text, _ := json.Marshal(upload(user, "passport", "front", "US", image))
 		return string(text)
 	}
-	large := strings.Repeat("A", bodyLimit)
-	b.server.Bodies = limit.BodiesOf(imageLimit, time.Millisecond)
-	another := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(""))
-	another.ContentLength = imageLimit - bodyLimit
-	leave, ok := b.server.Bodies.Enter(httptest.NewRecorder(), another, time.Now(), imageLimit)
-	if !ok {
-		t.Fatal("no room at the start")
+	const at, pay = "/api/user/document/upload", "/api/company/payroll/create"
+	large := body(strings.Repeat("A", bodyLimit))
+	people := func(n int) string {
+		return `{"to_pay":[` + strings.Repeat(`{"user_id":"usr_none","amount_fiat":0},`, n-1) + `{"user_id":"usr_none","amount_fiat":0}]}`
 	}
-	const at = "/api/user/document/upload"
-	b.wants(503, "retry_later", "POST", at, body(large))
+	b.server.Bodies = limit.BodiesOf(imageLimit, bodyLimit, time.Millisecond)
+	fill := func(size int64) (leave func()) {
+		t.Helper()
+		another := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(""))
+		another.ContentLength = size
+		leave, ok := b.server.Bodies.Enter(httptest.NewRecorder(), another, time.Now(), imageLimit)
+		if !ok {
+			t.Fatal("no room at the start")
+		}
+		return leave
+	}
+	refusedAs := func(status int, code, path, body string) {
+		t.Helper()
+		before := b.count("SELECT COUNT(*) FROM payrolls") + b.count("SELECT COUNT(*) FROM idempotency")
+		b.wants(status, code, "POST", path, body, "Idempotency-Key", "room")
+		if after := b.count("SELECT COUNT(*) FROM payrolls") + b.count("SELECT COUNT(*) FROM idempotency"); after != before {
+			t.Errorf("%s left something behind", path)
+		}
+	}
+	leave := fill(imageLimit - bodyLimit)
+	refusedAs(503, "retry_later", at, large)
 	ask[members](b, "POST", at, body(scan64(700, 700, 200)))
+	refusedAs(422, "amount_not_positive", pay, people(1_000))
+	leave()
+	leave = fill(bodyLimit)
+	refusedAs(503, "retry_later", pay, people(1_000))
+	for text, want := range map[string]bool{people(10): true, people(1_000): false} { // their length is not told before
+		r := httptest.NewRequestWithContext(t.Context(), "POST", pay, io.MultiReader(strings.NewReader(text)))
+		if _, ok := b.server.Bodies.Enter(httptest.NewRecorder(), r, time.Now(), bodyLimit); ok != want {
+			t.Errorf("%d bytes in chunks: room %v", len(text), ok)
+		}
+		if got, err := io.ReadAll(r.Body); want && (err != nil || string(got) != text) {
+			t.Errorf("%d bytes of %d in chunks are left, %v", len(got), len(text), err)
+		}
+	}
+	refusedAs(422, "amount_not_positive", pay, people(10))
+	refusedAs(422, "unsupported_image", at, large)
 	leave()
 	for range 10 { // none keeps its room
-		b.wants(422, "unsupported_image", "POST", at, body(large))
+		refusedAs(422, "unsupported_image", at, large)
+		refusedAs(422, "amount_not_positive", pay, people(1_000))
 	}
 }
 
+// No more than 20 documents are kept of one subject, however many are sent at once; a replacement is always taken.
 func TestDocumentLimit(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)

@@ -1,12 +1,15 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -79,6 +82,9 @@ func (b *bench) routes() []route {
 			b.started <- struct{}{}
 			<-b.hold
 		}
+		if err := db.SetSetting(ctx, tx, "effect", in.ID); err != nil {
+			return nil, err
+		}
 		switch in.ID {
 		case "panic":
 			panic("on purpose")
@@ -86,9 +92,6 @@ func (b *bench) routes() []route {
 			return nil, errors.New("secret cause")
 		case "taken":
 			return nil, fault.New(fault.Conflict, "external_id_conflict", "Taken.").Set("payroll_id", "prl_1")
-		}
-		if err := db.SetSetting(ctx, tx, "effect", in.ID); err != nil {
-			return nil, err
 		}
 		return &tryOut{ID: in.ID, Amount: in.Body.Items[0].Amount, Run: n}, nil
 	})
@@ -289,6 +292,15 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 		})
+	}
+	if err := b.db.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		left, err := db.Setting(ctx, tx, "effect")
+		if left != "" {
+			t.Errorf("a refused request left %q", left)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
 	}
 	if got := b.do("POST", "/try/taken", good).json(t); got["payroll_id"] != "prl_1" {
 		t.Errorf("the existing id is not told: %v", got)
@@ -680,5 +692,44 @@ func TestWhoLeavesIsNoError(t *testing.T) {
 	s.Close()
 	if strings.Contains(log.String(), "ERROR") || !strings.Contains(log.String(), "status=499") {
 		t.Errorf("the log says:\n%s", log.String())
+	}
+}
+
+// A client who still sends its body when that is refused reads why, and then the end of the connection: not a reset, which would
+// take the answer with it.
+func TestWhoStillSendsReadsTheAnswer(t *testing.T) {
+	b := newBench(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)}), nil)
+	s := httptest.NewServer(b.server)
+	defer s.Close()
+	for _, refused := range []struct {
+		kind   string
+		length int // that is announced
+		status int
+	}{
+		{"application/json", bodyLimit + 1, 413},
+		{"text/plain", bodyLimit, 415},
+	} {
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := fmt.Fprintf(conn, "POST /try/a HTTP/1.1\r\nHost: %s\r\nAuthorization: Basic %s\r\nIdempotency-Key: still\r\n"+
+			"Content-Type: %s\r\nContent-Length: %d\r\n\r\n%s", s.Listener.Addr(), b.key, refused.kind, refused.length, strings.Repeat(" ", 8*limit.TinyBody)); err != nil {
+			t.Fatal(err)
+		}
+		answer := bufio.NewReader(conn)
+		got, err := http.ReadResponse(answer, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(got.Body)
+		_ = got.Body.Close()
+		if err != nil || got.StatusCode != refused.status {
+			t.Errorf("%d %s, %v; want %d", got.StatusCode, body, err, refused.status)
+		}
+		if rest, err := io.ReadAll(answer); err != nil || len(rest) > 0 {
+			t.Errorf("after %d comes %q, %v", refused.status, rest, err)
+		}
 	}
 }

@@ -68,3 +68,45 @@ func TestNobodyWritesIntoLogOrHeaders(t *testing.T) {
 		}
 	}
 }
+
+// Pictures and papers that people send go to whoever verifies them and are never served by the interface; and what is compared with a
+// pattern is bounded first.
+func TestWhatTheContractNeverSays(t *testing.T) {
+	b := newService(t, sqlite(t), nil)
+	var contract any
+	if err := json.Unmarshal([]byte(b.do("GET", "/openapi.json", "").text), &contract); err != nil {
+		t.Fatal(err)
+	}
+	patterns, answers := 0, 0
+	var walk func(at string, node any)
+	walk = func(at string, node any) {
+		switch node := node.(type) {
+		case []any:
+			for _, x := range node {
+				walk(at, x)
+			}
+		case map[string]any:
+			if _, is := node["pattern"].(string); is {
+				patterns++
+				if _, bounded := node["maxLength"].(float64); !bounded {
+					t.Errorf("%s has a pattern and no maxLength", at)
+				}
+			}
+			for name, x := range node {
+				if content, is := x.(map[string]any); is && name == "content" {
+					for kind := range content {
+						answers++
+						if kind != "application/json" && kind != "text/csv" && kind != "application/x-www-form-urlencoded" {
+							t.Errorf("%s is %s", at, kind)
+						}
+					}
+				}
+				walk(at+"/"+name, x)
+			}
+		}
+	}
+	walk("", contract)
+	if patterns == 0 || answers < 100 {
+		t.Errorf("%d patterns and %d answers were looked at", patterns, answers)
+	}
+}

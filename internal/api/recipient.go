@@ -47,15 +47,20 @@ type (
 		Replayed       bool   `json:"idempotency_replayed"`
 	}
 
+	// recipientChoice says which recipients, and in which order.
+	recipientChoice struct {
+		Search  string `query:"search" maxLength:"100" doc:"A part of the name or email."`
+		Role    string `query:"role" enum:"contractor,employee,vendor"`
+		Type    string `query:"recipient_type" enum:"user,company"`
+		Status  string `query:"status" enum:"active,pending,inactive"`
+		Country string `query:"country" maxLength:"2"`
+		SortBy  string `query:"sort_by" enum:"name,email,created"`
+		SortDir string `query:"sort_by_dir" enum:"asc,desc"`
+	}
+
 	recipientList struct {
 		CompanyID string `query:"company_id"`
-		Search    string `query:"search" maxLength:"100" doc:"A part of the name or email."`
-		Role      string `query:"role" enum:"contractor,employee,vendor"`
-		Type      string `query:"recipient_type" enum:"user,company"`
-		Status    string `query:"status" enum:"active,pending,inactive"`
-		Country   string `query:"country" maxLength:"2"`
-		SortBy    string `query:"sort_by" enum:"name,email,created"`
-		SortDir   string `query:"sort_by_dir" enum:"asc,desc"`
+		recipientChoice
 		paging
 	}
 
@@ -152,13 +157,7 @@ type (
 
 	recipientExport struct {
 		CompanyID string `path:"company_id"`
-		Search    string `query:"search" maxLength:"100" doc:"A part of the name or email."`
-		Role      string `query:"role" enum:"contractor,employee,vendor"`
-		Type      string `query:"recipient_type" enum:"user,company"`
-		Status    string `query:"status" enum:"active,pending,inactive"`
-		Country   string `query:"country" maxLength:"2"`
-		SortBy    string `query:"sort_by" enum:"name,email,created"`
-		SortDir   string `query:"sort_by_dir" enum:"asc,desc"`
+		recipientChoice
 	}
 
 	workerList struct {
@@ -211,11 +210,16 @@ func createRecipient(ctx context.Context, tx *db.Tx, c *call, in *recipientCreat
 	return &recipientCreated{RecipientID: r.ID, RecipientType: r.Type, RelationshipID: r.RelationshipID, Status: r.Status}, nil
 }
 
+func (r recipientChoice) params(companyID string) recipient.ListParams {
+	return recipient.ListParams{
+		CompanyID: companyID, Search: r.Search, Role: r.Role, Type: r.Type, Status: r.Status, Country: r.Country, SortBy: r.SortBy, SortDir: r.SortDir,
+	}
+}
+
 func listRecipients(ctx context.Context, tx *db.Tx, c *call, in *recipientList) (*recipientPage, error) {
-	found, err := recipient.List(ctx, tx, c.by, recipient.ListParams{
-		CompanyID: c.company, Search: in.Search, Role: in.Role, Type: in.Type, Status: in.Status, Country: in.Country,
-		SortBy: in.SortBy, SortDir: in.SortDir, Page: recipient.Page{Number: in.Page, PerPage: in.size()},
-	})
+	params := in.params(c.company)
+	params.Page = recipient.Page{Number: in.Page, PerPage: in.size()}
+	found, err := recipient.List(ctx, tx, c.by, params)
 	if err != nil {
 		return nil, err
 	}
@@ -259,10 +263,7 @@ func importRecipients(ctx context.Context, tx *db.Tx, c *call, in *recipientImpo
 }
 
 func exportRecipients(ctx context.Context, tx *db.Tx, c *call, in *recipientExport) (*file, error) {
-	write, err := recipient.Export(ctx, tx, c.by, recipient.ListParams{
-		CompanyID: c.company, Search: in.Search, Role: in.Role, Type: in.Type, Status: in.Status, Country: in.Country,
-		SortBy: in.SortBy, SortDir: in.SortDir,
-	})
+	write, err := recipient.Export(ctx, tx, c.by, in.params(c.company))
 	return &file{name: "recipients.csv", write: write}, err
 }
 

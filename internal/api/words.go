@@ -145,7 +145,7 @@ var words = map[string]word{
 	"return_url":                       {"Where the checkout leads back to.", `"https://shop.example/orders/17"`},
 	"lightning_invoice":                {"BOLT 11 payment request over the funding amount, valid as long as the quote; empty where Lightning is not offered, or the invoice is not made yet, or something came for the quote.", `""`},
 	"payment_uri":                      {"Link by which a wallet pays the quote (BIP 321), over Lightning too where there is an invoice; empty once something came for the quote, or it has ended.", `"bitcoin:bcrt1q9qyqszqgpqyqszqgpqyqszqgpqyqszqgcn2xzm?amount=0.00240000"`},
-	"due_amount":                       {"What of the claim nothing seen in time covers, in the denomination currency, as decimal text.", `"0.00"`},
+	"due_amount":                       {"What of the claim nothing seen in time covers, 0 once it is enough; in the denomination currency, as decimal text.", `"0.00"`},
 	"seen_amount":                      {"What has come in, confirmed or not, in the funding currency, as decimal text.", `"0.00240000"`},
 	"received_amount":                  {"What has come in and is confirmed, in the funding currency, as decimal text.", `"0.00240000"`},
 	"refundable_amount":                {"What is the payer's: too much, or given back; in the funding currency, as decimal text.", `"0.00000000"`},

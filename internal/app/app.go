@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	netmail "net/mail"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,34 +27,23 @@ import (
 
 	"github.com/stipend/stipend/internal/api"
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/sim"
-	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/funding"
-	"github.com/stipend/stipend/internal/funding/stripe"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
-	"github.com/stipend/stipend/internal/kyc/sumsub"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/limit"
-	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/payout/bankfile"
-	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/recipient/roster"
 	"github.com/stipend/stipend/internal/requests"
 	"github.com/stipend/stipend/internal/vendor"
-	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/web"
 	"github.com/stipend/stipend/internal/webhook/delivery"
-	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 // chainName is the key of the Bitcoin chain's rows.
@@ -63,9 +51,6 @@ const chainName = "bitcoin"
 
 // stopWithin is how long an orderly stop may take. What is not done by then is done by the next start: jobs come back.
 const stopWithin = 30 * time.Second
-
-// imagesAtOnce is how many images a process decodes at a time; each may need 200 MiB.
-const imagesAtOnce = 2
 
 // leaseFor is how long another process waits before it takes over from a watcher that is gone. It is longer than a pause
 // between two looks; two watchers at once would only do the same work twice.
@@ -120,8 +105,8 @@ type Ready struct {
 	Seed        *Seed  `json:"seed,omitempty"` // sandbox only
 }
 
-// NewLogger logs JSON lines.
-func NewLogger(w io.Writer, level string) *slog.Logger {
+// newLogger logs JSON lines.
+func newLogger(w io.Writer, level string) *slog.Logger {
 	var l slog.Level
 	if l.UnmarshalText([]byte(level)) != nil {
 		l = slog.LevelInfo
@@ -149,34 +134,14 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Service, error) 
 }
 
 // start does what Start says, in the order in which parts need each other.
-func (s *Service) start(ctx, background context.Context) (err error) {
+func (s *Service) start(ctx, background context.Context) error {
 	if err := s.takeData(); err != nil {
 		return err
 	}
-	if s.db, err = db.Open(ctx, db.Options{URL: s.cfg.URL(), AdjustableClock: s.cfg.Env == Sandbox}); err != nil {
+	if err := s.openDatabase(ctx); err != nil {
 		return err
 	}
-	if err := s.db.Migrate(ctx); err != nil {
-		return err
-	}
-	// The server is noted before anything can be paid, and lost with another that takes its place.
-	if err := s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		_, err := payout.MayLeave(ctx, tx, s.log)
-		return err
-	}); err != nil {
-		return err
-	}
-	s.requests = requests.New(s.db, time.Now, s.log)
-	key, err := parseDataKey(s.cfg.DataKey)
-	if err != nil {
-		return err
-	}
-	if s.sealer, err = identity.NewSealer(key); err != nil {
-		return err
-	}
-	s.kyc = &kyc.Service{Sealer: s.sealer, Intake: s.cfg.intake(), Provider: s.verifier()}
-	s.funding = &funding.Service{Bank: s.bank(), Sealer: s.sealer}
-	if s.policy, err = s.cfg.webhookPolicy(); err != nil {
+	if err := s.readSettings(); err != nil {
 		return err
 	}
 	if err := s.openChain(); err != nil {
@@ -185,40 +150,10 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	if err := s.openAccounts(ctx); err != nil {
 		return err
 	}
-	deriver, err := bitcoin.ParseXPub(s.cfg.BitcoinXPub, s.cfg.BitcoinNetwork)
+	p, err := s.assemble()
 	if err != nil {
 		return err
 	}
-	pool := chain.NewPool(s.db, chainName, deriver)
-	banks, err := s.cfg.houseAccounts()
-	if err != nil {
-		return err
-	}
-	pay := &payroll.Service{
-		Watched: s.checkQuotable, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts,
-		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production,
-		FX: desk(s.cfg.Env), Banks: banks,
-	}
-	claims := &claim.Service{
-		Watched: s.checkWatched, Pool: pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, SpreadBps: s.cfg.SpreadBps,
-		Validity: s.cfg.ClaimValidity, PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims),
-	}
-	take := &withdrawal.Service{Setup: s.setup(), CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production}
-	claims.Withdrawals = take
-	limit, err := s.cfg.releaseLimit()
-	if err != nil {
-		return err
-	}
-	s.operators = &operator.Service{Sealer: s.sealer, Payroll: pay, Limit: limit, Setup: s.setup()}
-	pay.Released, take.Released, claims.Released = s.operators.Released, s.operators.Released, s.operators.Released
-	if s.lightning, err = s.cfg.lightning(); err != nil {
-		return err
-	}
-	if s.lightning != nil {
-		s.lightning.Sealer, claims.Lightning = s.sealer, s.lightning
-	}
-	s.rates = s.refresher()
-
 	if s.cfg.Env == Sandbox {
 		if err := s.seed(ctx); err != nil {
 			return fmt.Errorf("seed the sandbox: %w", err)
@@ -227,39 +162,68 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	claims.BaseURL = s.ready.BaseURL
+	p.claims.BaseURL = s.ready.BaseURL
+	if err := s.startRoles(ctx, background, p); err != nil {
+		return err
+	}
+	return s.listen(ctx, background, p)
+}
+
+// openDatabase brings the schema up to this program. The server is noted before anything can be paid, and lost with another that takes
+// its place.
+func (s *Service) openDatabase(ctx context.Context) (err error) {
+	if s.db, err = db.Open(ctx, db.Options{URL: s.cfg.URL(), AdjustableClock: s.cfg.Env == Sandbox}); err != nil {
+		return err
+	}
+	if err := s.db.Migrate(ctx); err != nil {
+		return err
+	}
+	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := payout.MayLeave(ctx, tx, s.log)
+		return err
+	})
+}
+
+// startRoles starts what this process does in the background. Watchers come first: until a chain was seen, no address of it is given out.
+func (s *Service) startRoles(ctx, background context.Context, p parts) error {
 	if s.cfg.Has(RoleWatcher) {
-		if err := s.startWatcher(ctx, background, deriver); err != nil {
+		if err := s.startWatcher(ctx, background, p.keys); err != nil {
 			return err
 		}
 		if s.sim != nil {
-			if err := s.stockHouse(ctx, pool); err != nil {
+			if err := s.stockHouse(ctx, p.pool); err != nil {
 				return fmt.Errorf("stock the sandbox: %w", err)
 			}
 		}
 	}
 	if s.cfg.Has(RoleWorker) {
-		if err := s.startWorker(ctx, background, pool, pay, claims, take); err != nil {
+		if err := s.startWorker(ctx, background, p); err != nil {
 			return err
 		}
 	}
 	s.work.Go(func() { s.followClock(background) })
 	if s.cfg.Has(RoleAPI) {
-		if err := pool.Start(background); err != nil {
+		return s.readAhead(background, p.pool)
+	}
+	return nil
+}
+
+// readAhead fills what requests are answered from.
+func (s *Service) readAhead(background context.Context, pool *chain.Pool) error {
+	if err := pool.Start(background); err != nil {
+		return err
+	}
+	if s.accounts.Pool != nil {
+		if err := s.accounts.Pool.Start(background); err != nil {
 			return err
 		}
-		if s.accounts.Pool != nil {
-			if err := s.accounts.Pool.Start(background); err != nil {
-				return err
-			}
-		}
-		s.work.Go(func() {
-			if err := roster.Warm(background, s.db); err != nil && background.Err() == nil {
-				s.log.Warn("rosters are not read ahead", "error", err)
-			}
-		})
 	}
-	return s.listen(ctx, background, pay, claims, take)
+	s.work.Go(func() {
+		if err := roster.Warm(background, s.db); err != nil && background.Err() == nil {
+			s.log.Warn("rosters are not read ahead", "error", err)
+		}
+	})
+	return nil
 }
 
 // takeData makes sure that no other process serves the same embedded database: they would not hear of each other's work. Commands
@@ -279,156 +243,6 @@ func (s *Service) takeData() error {
 	}
 	s.data = f
 	return err
-}
-
-// intake reads images of documents. A sandbox has nobody who would look at them: it takes pictures from one pixel on, so that
-// tests need no large files.
-func (c Config) intake() *kyc.Intake {
-	if c.Env == Sandbox {
-		return kyc.NewIntake(imagesAtOnce, 1)
-	}
-	return kyc.NewIntake(imagesAtOnce, kyc.Legible)
-}
-
-// bank chooses who opens funding accounts: the configured provider, the bank of the sandbox, or nobody.
-func (s *Service) bank() funding.Bank {
-	switch {
-	case s.cfg.FundingStripeKey != "":
-		return stripe.New(stripe.Options{Key: s.cfg.FundingStripeKey, URL: s.cfg.FundingStripeURL, Country: s.cfg.FundingStripeCountry})
-	case s.cfg.Env == Sandbox:
-		return funding.Sandbox{}
-	}
-	return nil
-}
-
-// verifier is the vendor that was set up. The sandbox has one of its own; production without a vendor verifies nobody.
-func (s *Service) verifier() kyc.Provider {
-	switch {
-	case s.cfg.SumsubToken != "":
-		return sumsub.New(sumsub.Options{
-			URL: s.cfg.SumsubURL, Token: s.cfg.SumsubToken, Secret: s.cfg.SumsubSecret, WebhookSecret: s.cfg.SumsubWebhookSecret,
-			PersonLevel: s.cfg.SumsubPersonLevel, CompanyLevel: s.cfg.SumsubCompanyLevel, Now: time.Now,
-		})
-	case s.cfg.Env == Sandbox:
-		return kyc.Sandbox{}
-	}
-	return nil
-}
-
-// openChain chooses the chain: a node's, or the simulated one.
-func (s *Service) openChain() error {
-	if s.cfg.Simulated() {
-		s.sim = sim.New(s.db)
-		s.source = s.sim
-		return nil
-	}
-	client, err := newClient(s.cfg.BitcoinRPC, s.cfg.BitcoinCookie, s.cfg.BitcoinNetwork)
-	s.source = client
-	return err
-}
-
-func newClient(rpc, cookie, network string) (*bitcoin.Client, error) {
-	return bitcoin.NewClient(bitcoin.Options{URL: rpc, CookieFile: cookie, Network: network})
-}
-
-// never is the age at which a price grows old where the clock jumps.
-const never = 100 * 365 * 24 * time.Hour
-
-// refresher asks markets in production. The sandbox invents its prices, and its clock jumps, so they never grow old there.
-func (s *Service) refresher() *rates.Refresher {
-	if s.cfg.Env == Sandbox {
-		return &rates.Refresher{DB: s.db, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: never, FiatLimit: never}
-	}
-	client := &http.Client{Timeout: 10 * time.Second}
-	return &rates.Refresher{DB: s.db, Sources: []rates.Source{
-		rates.Coinbase(client, ""), rates.Kraken(client, ""), rates.Bitstamp(client, ""), rates.ECB(client, ""),
-	}}
-}
-
-func (s *Service) setup() distribution.Setup {
-	return distribution.Setup{Sealer: s.sealer, BitcoinNetwork: s.cfg.BitcoinNetwork, Chain: chainName, Accounts: s.accounts}
-}
-
-// startWorker runs jobs. The first prices and fees are fetched before anything is served, where that is possible.
-func (s *Service) startWorker(ctx, background context.Context, pool *chain.Pool, pay *payroll.Service, claims *claim.Service, take *withdrawal.Service) error {
-	signer, err := bitcoin.ParseXPriv(s.cfg.BitcoinXPrv, s.cfg.BitcoinNetwork)
-	if err != nil {
-		return err
-	}
-	out := payout.Config{Chain: chainName, Source: s.source, Pool: pool, Signer: signer, Log: s.log}
-	if s.sim != nil {
-		out.FeeMaxAge = never
-	}
-	engine := payout.New(out)
-	engines := payout.Engines{engine}
-	for _, a := range s.evms {
-		e, err := s.accountEngine(ctx, a)
-		if err != nil {
-			return err
-		}
-		engines = append(engines, e)
-	}
-	if err := s.rates.Refresh(ctx); err != nil {
-		s.log.Warn("some prices are missing", "error", err)
-	}
-	for _, e := range engines {
-		if err := e.RefreshFees(ctx, s.db); err != nil {
-			s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
-		}
-	}
-	look, err := s.startScreening(ctx, background, pay, claims, take)
-	if err != nil {
-		return err
-	}
-	table := jobs(pay, claims, engines, look, s.operators, wallet.Opener{Verified: s.cfg.Env == Production, Pool: pool, Accounts: s.accounts}, take, s.funding, s.kyc)
-	if s.lightning != nil {
-		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle}
-	}
-	if s.cfg.Env == Sandbox {
-		table[payroll.JobRelease] = job.Entry{Tx: engine.Released(withFailures(pay.Release))}
-	}
-	banker, err := s.banker()
-	if err != nil {
-		return err
-	}
-	table[payout.JobBank] = job.Entry{Tx: banker.Cut}
-	table[bankfile.JobSend] = job.Entry{Net: banker.Send}
-	table[bankfile.JobChange] = job.Entry{Tx: banker.Changed(s.correction(distribution.Setup{Sealer: s.sealer}))}
-	if s.playedBank != nil {
-		table[jobBankReturn] = job.Entry{Net: s.returnByBank(banker)}
-		table[jobBankTransfer] = job.Entry{Net: s.transferByBank(banker)}
-	}
-	mailer, err := s.mailer()
-	if err != nil {
-		return err
-	}
-	runner := job.NewRunner(s.db, table, append(s.periodic(engines, claims), banker.Periodic(s.db)...), s.log)
-	s.work.Go(func() { runner.Run(background) })
-	hooks := delivery.NewSender(delivery.Options{DB: s.db, Sealer: s.sealer, Env: s.cfg.Env, Policy: s.policy, Log: s.log})
-	s.work.Go(func() { hooks.Run(background) })
-	// A mail server that hangs holds up its own runner only.
-	mails := job.NewRunner(s.db, job.Table{mail.JobSend: {Net: mailer.Send}}, nil, s.log)
-	s.work.Go(func() { mails.Run(background) })
-	return nil
-}
-
-// mailer sends through the server that is set, and keeps the mails of a sandbox that has none.
-func (s *Service) mailer() (*mail.Mailer, error) {
-	from, err := netmail.ParseAddress(s.cfg.MailFrom)
-	if err != nil {
-		return nil, err
-	}
-	m := &mail.Mailer{From: from, Sealer: s.sealer, BaseURL: s.ready.BaseURL, Sandbox: s.cfg.Env == Sandbox, Verified: func(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
-		c, err := identity.CompanyByID(ctx, tx, companyID)
-		return c.KYBStatus == identity.KYBApproved, err
-	}}
-	if m.BaseURL == "" {
-		m.BaseURL = "http://" + s.cfg.Listen // of a sandbox whose pages another process serves
-	}
-	if s.cfg.SMTPURL != "" {
-		m.Server, err = mail.ParseSMTP(s.cfg.SMTPURL)
-	}
-	return m, err
 }
 
 // trouble logs an error that passes by itself.
@@ -460,51 +274,59 @@ func (s *Service) open(ctx context.Context) (err error) {
 }
 
 // listen serves the faces and the metrics.
-func (s *Service) listen(ctx, background context.Context, pay *payroll.Service, claims *claim.Service, take *withdrawal.Service) error {
+func (s *Service) listen(ctx, background context.Context, p parts) error {
 	if s.cfg.Env == Sandbox {
 		seed := sandboxSeed()
 		s.ready.Seed = &seed
 	}
 	if s.cfg.Has(RoleAPI) {
-		proxies, err := prefixes(s.cfg.TrustedProxies)
-		if err != nil {
+		if err := s.serveFaces(background, p); err != nil {
 			return err
 		}
-		deps := api.Deps{
-			BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Hosts: s.cfg.hosts(),
-			Webhooks: delivery.Setup{Sealer: s.sealer, Policy: s.policy},
+	}
+	if s.cfg.MetricsListen == "" {
+		return nil
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.MetricsListen)
+	if err != nil {
+		return err
+	}
+	s.serve(l, s.metrics.handler(s.db, s.chains()))
+	s.ready.MetricsURL = "http://" + l.Addr().String() + "/metrics"
+	return nil
+}
 
-			DB: s.db, Payroll: pay, Claim: claims, Withdrawal: take, Env: s.cfg.Env, Sealer: s.sealer, Now: time.Now, Log: s.log,
-			KYC: s.kyc, Funding: s.funding, Vendor: &vendor.Service{Payroll: pay, Sealer: s.sealer, Intake: s.kyc.Intake},
-			Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
-			Bodies: limit.NewBodies(), Ready: s.checkReady, Observe: s.metrics.observe, Requests: s.requests,
-		}
-		s.work.Go(func() { s.requests.Run(background) })
-		pages := web.Deps{
-			DB: s.db, Payroll: pay, Claims: claims, Withdrawals: take, Operators: s.operators, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Webhooks: deps.Webhooks, Sealer: s.sealer, KYC: s.kyc, Now: time.Now, Log: s.log,
-			Observe: s.metrics.observe, Done: s.ending, Bodies: deps.Bodies,
-			Contract: identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps},
-		}
-		if s.cfg.Env == Sandbox {
-			world := &sandbox{s, pay, claims}
-			deps.Sandbox, pages.Sandbox = world, world
-			deps.TryKey = s.ready.Seed.APIKey
-			pages.SeededCompanies = []string{s.ready.Seed.CompanyID}
-		}
-		open := s.listener
-		if n := s.cfg.MaxConnections; n > 0 {
-			open = netutil.LimitListener(open, n)
-		}
-		s.serve(open, clients(proxies, faces(deps.Hosts, api.New(deps), web.New(pages))))
+// serveFaces serves the interface and the pages, which share an address, and the room for large bodies.
+func (s *Service) serveFaces(background context.Context, p parts) error {
+	proxies, err := prefixes(s.cfg.TrustedProxies)
+	if err != nil {
+		return err
 	}
-	if s.cfg.MetricsListen != "" {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.MetricsListen)
-		if err != nil {
-			return err
-		}
-		s.serve(l, s.metrics.handler(s.db, s.chains()))
-		s.ready.MetricsURL = "http://" + l.Addr().String() + "/metrics"
+	data := api.Deps{
+		DB: s.db, Now: time.Now, Log: s.log, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Hosts: s.cfg.hosts(),
+		Payroll: p.payroll, Claim: p.claims, Withdrawal: p.withdrawals, Vendor: &vendor.Service{Payroll: p.payroll, Sealer: s.sealer, Intake: s.kyc.Intake},
+		Sealer: s.sealer, KYC: s.kyc, Funding: s.funding, Webhooks: delivery.Setup{Sealer: s.sealer, Policy: s.policy},
+		Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond), Bodies: limit.NewBodies(),
+		Ready: s.checkReady, Observe: s.metrics.observe, Requests: s.requests,
 	}
+	pages := web.Deps{
+		DB: s.db, Now: time.Now, Log: s.log, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
+		Payroll: p.payroll, Claims: p.claims, Withdrawals: p.withdrawals, Operators: s.operators,
+		Sealer: s.sealer, KYC: s.kyc, Webhooks: data.Webhooks, Bodies: data.Bodies, Observe: s.metrics.observe, Done: s.ending,
+		Contract: identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps},
+	}
+	if s.cfg.Env == Sandbox {
+		world := &sandbox{s, p.payroll, p.claims}
+		data.Sandbox, pages.Sandbox = world, world
+		data.TryKey = s.ready.Seed.APIKey
+		pages.SeededCompanies = []string{s.ready.Seed.CompanyID}
+	}
+	s.work.Go(func() { s.requests.Run(background) })
+	open := s.listener
+	if n := s.cfg.MaxConnections; n > 0 {
+		open = netutil.LimitListener(open, n)
+	}
+	s.serve(open, clients(proxies, faces(data.Hosts, api.New(data), web.New(pages))))
 	return nil
 }
 

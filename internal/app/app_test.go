@@ -31,7 +31,7 @@ func boot(t *testing.T, url string, change ...func(*Config)) *Service {
 	for _, f := range change {
 		f(&c)
 	}
-	s, err := Start(t.Context(), c, NewLogger(t.Output(), "warn"))
+	s, err := Start(t.Context(), c, newLogger(t.Output(), "warn"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -221,9 +221,62 @@ func TestPayoutsToBanks(t *testing.T) {
 		if n := d.count("SELECT COUNT(*) FROM ledger_balances WHERE company_id = $1 AND code IN ('2100', '2110') AND balance <> 0", d.seed.CompanyID); n != 0 {
 			t.Errorf("%d payees are still owed something", n)
 		}
+		d.ownCorrected(o)
 		d.checkBooks()
 		checkEvents(t, d.s)
 	})
+}
+
+// ownCorrected has the company take money to an account of its own of which the bank wants another number: whoever runs the company hears
+// which one it is, once, an app too, and nothing changes by itself.
+func (d *door) ownCorrected(o *office) {
+	d.Helper()
+	const at, form = "/wallets/withdrawals", "/wallets/destinations/new"
+	dropped := d.create(pays(`"funding_method":"bank",`, "100.00", d.bankPayee()))
+	d.ok("POST", "/api/company/payroll/cancel", `{"payroll_id":"`+dropped.PayrollID+`"}`)
+	d.deposit(dropped.PayrollID, "exact", "101.00")
+	d.until(dropped.PayrollID, "what came late is the company's", func(v scene) bool { return v.FundingState == "over" })
+	if got := o.Submit(o.Get(form+"?symbol=USD&d.rail=ach"), form, "label", "House bank", "d.account_holder_name", "Example Inc", "d.account_holder_type", "business",
+		"d.routing_number", "091000019", "d.account_number", "12991001", "d.account_type", "checking", "d.address.address_line1", "1 Main Street",
+		"d.address.city", "Springfield", "d.address.state", "IL", "d.address.postal_code", "62701", "d.address.country", "US"); got.Location() != at {
+		d.Fatalf("%d\n%s", got.Status, got.Text)
+	}
+	var known struct {
+		Destinations []struct {
+			ID   string `json:"destination_id"`
+			Hint string `json:"hint"`
+		} `json:"destinations"`
+	}
+	d.decode(d.ok("GET", "/api/wallets/destinations", ""), &known)
+	own := slices.IndexFunc(known.Destinations, func(x struct {
+		ID   string `json:"destination_id"`
+		Hint string `json:"hint"`
+	}) bool {
+		return x.Hint == "••••1001"
+	})
+	if own < 0 {
+		d.Fatalf("%+v", known)
+	}
+	const mails = `SELECT COUNT(*) FROM mails WHERE template = 'correction_asked' AND address = $1 AND body_text LIKE '%••••1001%' AND body_text LIKE '%remove the destination%'`
+	admin := d.s.Ready().Seed.Admin.Email
+	paid := d.ok("POST", "/api/wallets/withdraw", `{"destination_id":"`+known.Destinations[own].ID+`","amount":100.00}`, "Idempotency-Key", freshKey()).read(d.T)["withdrawal_id"].(string)
+	const asked = "SELECT COUNT(*) FROM events WHERE company_id = $1 AND object_id = $1 AND name = 'distribution.correction_asked'"
+	eventually(d.T, 60*time.Second, "the correction is asked for", func() bool { return d.count(asked, d.seed.CompanyID) > 0 })
+	if n := d.count(asked+` AND data LIKE $2`, d.seed.CompanyID, `{"company_id":"`+d.seed.CompanyID+`","recipient_id":"","user_id":"",%"code":"C01","reason":"account number","members":["account_number"],"payroll_id":"","subpayroll_id":"","payout_id":"out_%`); n != 1 {
+		d.Errorf("%d events ask for it, want 1", n)
+	}
+	eventually(d.T, 30*time.Second, "the withdrawal arrived all the same", func() bool {
+		return d.ok("GET", "/api/wallets/withdrawals/"+paid, "").read(d.T)["status"] == "completed"
+	})
+	eventually(d.T, 30*time.Second, "the administrator has one mail, which says how it is put right", func() bool { return d.count(mails, admin) == 1 })
+	if n := d.count("SELECT COUNT(*) FROM mails WHERE template = 'correction_asked' AND body_text LIKE '%1918171614%'"); n != 0 {
+		d.Error("a mail says what the number is")
+	}
+	d.decode(d.ok("GET", "/api/wallets/destinations", ""), &known)
+	if got := known.Destinations[own]; got.Hint != "••••1001" {
+		d.Errorf("the destination was changed by nobody: %+v", got)
+	}
+	o.says(o.Get(at), "House bank")
 }
 
 // corrected has a correction that a bank asked for, of the number of a payee's account, shown, told once, and taken by an

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/makiuchi-d/gozxing"
 	"github.com/makiuchi-d/gozxing/qrcode"
 
@@ -49,7 +50,7 @@ func TestCheckout(t *testing.T) {
 		// What to pay, to whom, until when; nothing of the merchant's runs, and only its own pages may show it within them.
 		id, path := p.claim()
 		address := p.shop.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(p.shop)["quote"].(object)["funding_details"].(object)["address"].(string)
-		page := p.says(p.Get(path), "Pay "+company, "Waiting for your payment", "0.00200000\u00a0BTC", "100.00\u00a0USD", "1 BTC = 50,000 USD", "<span>"+address[:4]+"</span>",
+		page := p.says(p.Get(path), "Pay "+company, "Waiting for your payment", "0.00200000\u00a0BTC", "100.00\u00a0USD", "1 BTC = 50,000 USD, fixed for this payment on ", "<span>"+address[:4]+"</span>",
 			`href="bitcoin:`+address+`?amount=0.00200000"`, "Tea &lt;script&gt;alert(1)&lt;/script&gt;", "Test network regtest", `href="https://shop.example/order/7"`, "minutes left", `href="mailto:help@shop.example"`)
 		p.silent(page, "<script>alert", "Get a new price")
 		if got := page.Header.Get("Content-Security-Policy"); !strings.Contains(got, "frame-ancestors https://shop.example https://other.example:8443;") || page.Header.Get("X-Frame-Options") != "" {
@@ -63,7 +64,7 @@ func TestCheckout(t *testing.T) {
 		}
 		p.silent(p.says(p.Get(path+"?embed=1"), "0.00200000"), "<header>")
 		p.says(p.Get(path+"?lang=es"), "Pagar a "+company, "0,00200000\u00a0BTC", "Esperando su pago")
-		for _, missing := range []string{"/pay/clm_00000000000000000000000000", "/pay/nonsense", "/pay/" + id + "x"} {
+		for _, missing := range []string{"/pay/clm_00000000000000000000000000", "/pay/nonsense", "/pay/" + id + "x", "/pay/" + id + "%00", "/pay/%ff", path + "?lang=%00"} {
 			if got := p.Get(missing); got.Status != http.StatusNotFound {
 				t.Errorf("%s: %d", missing, got.Status)
 			}
@@ -86,8 +87,12 @@ func TestCheckout(t *testing.T) {
 		p.shop.claimIs(id, "paid", "none")
 		page = p.says(p.Get(path), "Paid. Thank you. "+company, "Receipt", txid, "Back to "+company, "0.00200000\u00a0BTC", "confirmed")
 		p.silent(page, "bitcoin:", "Get a new price")
-		if got := p.Post(path+"/price", nil); got.Status != http.StatusConflict || !strings.Contains(got.Text, "Receipt") {
-			t.Errorf("a new price for what is paid: %d\n%s", got.Status, got.Text)
+		// What is answered to a form loads itself anew, and is read in another language, at the address of the page.
+		refused := p.Post(path+"/price?embed=1", nil)
+		for _, want := range []string{"Receipt", `content="15; url=` + path + `?embed=1"`, `href="` + path + `?embed=1&amp;lang=es"`} {
+			if refused.Status != http.StatusConflict || !strings.Contains(refused.Text, want) {
+				t.Errorf("a new price for what is paid: %d, no %q in\n%s", refused.Status, want, refused.Text)
+			}
 		}
 
 		id, path = p.claim()
@@ -138,6 +143,10 @@ func (p *customer) refunded(id, path string) {
 		p.Errorf("the link works again: %d", got.Status)
 	}
 	eventually(p.T, 30*time.Second, "the refund arrives", func() bool { return strings.Contains(p.Get(path).Text, "was sent back to you, to "+address) })
+	p.shop.payClaim(id, "exact", "0.0004")
+	eventually(p.T, 30*time.Second, "what came after it is the payer's, too", func() bool {
+		return strings.Contains(p.Get(path).Text, "You sent 0.00040000\u00a0BTC more than is due")
+	})
 }
 
 // One address has some of the live parts of a process, and what it does not use any more it has again.
@@ -234,7 +243,8 @@ func TestCheckoutInABrowser(t *testing.T) {
 	tab := b.Open(base+path, webtest.Look{})
 	// A camera reads the code: it is what the link says.
 	link := webtest.Evaluate[string](tab, `document.querySelector("#wallet").href`)
-	if got := readQR(t, tab.Shot(".qr")); got != link || !strings.HasSuffix(link, "?amount=0.00200000") {
+	address, _, _ := strings.Cut(strings.TrimPrefix(link, "bitcoin:"), "?")
+	if got := readQR(t, tab.Shot(".qr")); got != "bitcoin:"+strings.ToUpper(address)+"?amount=0.00200000" || !strings.EqualFold(got, link) {
 		t.Errorf("the code says %q, the link %q", got, link)
 	}
 	if got := webtest.Evaluate[string](tab, `document.querySelector(".clock").textContent`); !strings.Contains(got, ":") {
@@ -245,8 +255,8 @@ func TestCheckoutInABrowser(t *testing.T) {
 	if got := tab.Received(); got > 60_000 {
 		t.Errorf("the page takes %d bytes, want 60,000 at most", got)
 	}
+	copies(tab, map[string]string{"#copy-amount": "0.00200000", "#copy-address": address})
 	// It notices the payment by itself.
-	address, _, _ := strings.Cut(strings.TrimPrefix(link, "bitcoin:"), "?")
 	p.shop.payClaim(id, "exact", "")
 	tab.Do(chromedp.Poll[chromedp.Void](`document.querySelector("[data-told]").textContent.startsWith("Paid.")`))
 	tab.Audit()
@@ -256,6 +266,21 @@ func TestCheckoutInABrowser(t *testing.T) {
 	b.Open(base+path, webtest.Look{Width: 320, Dark: true}).Audit()
 	p.refusesItsOwnAddress(b, address)
 	p.saysHowLongItLasts(b)
+}
+
+// copies has somebody without a mouse copy what stands at buttons, in a browser that does not let a page at the clipboard unasked.
+func copies(tab *webtest.Page, buttons map[string]string) {
+	webtest.Evaluate[bool](tab, `(() => {
+		Object.defineProperty(navigator, "clipboard", {value: undefined})
+		document.addEventListener("copy", (e) => { window.copied = e.target.value })
+		return true
+	})()`)
+	for button, want := range buttons {
+		tab.Reach(button)
+		tab.Keys(kb.Enter)
+		tab.Do(chromedp.Poll[chromedp.Void](fmt.Sprintf(`window.copied === %q && document.querySelector("[role=status]").textContent.endsWith(" is copied.") &&
+			document.activeElement.matches(%q)`, want, button)))
+	}
 }
 
 // saysHowLongItLasts follows a price to its end without eyes and without a mouse: what is said when five minutes are left, when one is,

@@ -70,7 +70,7 @@ missing at once. Make keys with: stipend keys new`
 
 // Run serves until ctx ends.
 func (s ServeCmd) Run(ctx context.Context, std Streams) error {
-	service, err := Start(ctx, s.Config, NewLogger(std.Err, s.LogLevel))
+	service, err := Start(ctx, s.Config, newLogger(std.Err, s.LogLevel))
 	if err != nil {
 		return err
 	}

@@ -306,7 +306,7 @@ func TestAStandbyIsRefused(t *testing.T) {
 	if !strings.Contains(c.DatabaseURL, "?") {
 		c.DatabaseURL = strings.Replace(c.DatabaseURL, "&", "?", 1)
 	}
-	if _, err := Start(t.Context(), c, NewLogger(t.Output(), "error")); err == nil || !strings.Contains(err.Error(), "read-only") {
+	if _, err := Start(t.Context(), c, newLogger(t.Output(), "error")); err == nil || !strings.Contains(err.Error(), "read-only") {
 		t.Errorf("a read-only server: %v", err)
 	}
 }

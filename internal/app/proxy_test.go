@@ -89,7 +89,7 @@ func TestAnEmbeddedDatabaseIsServedOnce(t *testing.T) {
 	s := boot(t, url)
 	c := defaults(t)
 	c.DatabaseURL, c.Listen, c.MetricsListen = url, "127.0.0.1:0", ""
-	if twin, err := Start(t.Context(), c, NewLogger(t.Output(), "error")); err == nil || !strings.Contains(err.Error(), "another process serves "+strings.TrimPrefix(url, "sqlite:")) {
+	if twin, err := Start(t.Context(), c, newLogger(t.Output(), "error")); err == nil || !strings.Contains(err.Error(), "another process serves "+strings.TrimPrefix(url, "sqlite:")) {
 		t.Errorf("a second process: %v %v", twin, err)
 	}
 	var out bytes.Buffer
@@ -112,7 +112,7 @@ func TestAnEmbeddedDatabaseIsServedOnce(t *testing.T) {
 	other := defaults(t)
 	other.DataDir = filepath.Join(t.TempDir(), "new", "directory")
 	other.Listen, other.MetricsListen = "127.0.0.1:0", ""
-	fresh, err := Start(t.Context(), other, NewLogger(t.Output(), "error"))
+	fresh, err := Start(t.Context(), other, newLogger(t.Output(), "error"))
 	if err != nil {
 		t.Fatal(err)
 	}

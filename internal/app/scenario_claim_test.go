@@ -3,9 +3,13 @@ package app
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -199,6 +203,9 @@ func claimCancelled(d *door) {
 	if got := d.balance(ledger.SuspenseLate, id).Units(); got != 200_000 {
 		d.Errorf("%d sat wait for a decision", got)
 	}
+	if v := d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`).read(d); v["status"] != "paid" || v["exception"] != "late" || v["payment_uri"] != "" {
+		d.Errorf("the merchant takes it all the same: %v", v)
+	}
 }
 
 func claimRefusals(d *door) {
@@ -222,8 +229,27 @@ func claimRefusals(d *door) {
 	d.refused(422, "currency_not_supported", "POST", claimPath, ask("a", "10", "USD", `,"funding_currency":"EUR"`))
 	d.refused(422, "redirect_uri_invalid", "POST", claimPath, ask("a", "10", "USD", `,"return_url":"https://evil.example/"`))
 	d.refused(403, "insufficient_scope", "POST", claimPath, ask("a", "10", "USD", ""), "Authorization", d.token())
-	mine := d.ok("POST", "/api/user/payer/create", `{"name":"Me","company_type":"client","payroll_invoice_currency":"USD"}`).read(d)["external_company_id"].(string)
-	d.ok("POST", claimPath, ask(mine, "10", "USD", ""))
+	// A payer's website is text: nobody calls it, and no page links to it.
+	var calls atomic.Int64
+	site := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
+	defer site.Close()
+	me := d.ok("POST", "/api/user/payer/create", `{"name":"Me","company_type":"client","payroll_invoice_currency":"USD","website":"`+site.URL+`/me"}`).read(d)
+	mine := me["external_company_id"].(string)
+	paid := d.ok("POST", claimPath, ask(mine, "10", "USD", "")).read(d)
+	d.payClaim(paid["claim_id"].(string), "exact", "")
+	d.claimIs(paid["claim_id"].(string), "paid", "none")
+	if page := d.do("GET", "/pay/"+paid["claim_id"].(string), "", "Authorization", ""); page.status != 200 || strings.Contains(page.text, site.URL) {
+		d.Errorf("%d\n%s", page.status, page.text)
+	}
+	if kept := d.ok("GET", "/api/user/payer/detail?external_company_id="+mine, "").read(d); me["website"] != site.URL+"/me" || kept["website"] != site.URL+"/me" || calls.Load() != 0 {
+		d.Errorf("the website is %v, and was called %d times", kept["website"], calls.Load())
+	}
+	d.ok("POST", claimPath, ask("Zoe\u0308 1", "10", "USD", "")) // a letter and its accent apart, and in one
+	for _, name := range []string{"Zoe\u0308 1", "Zo\u00eb 1"} {
+		if got := d.ok("GET", "/api/merchant/claims?payer_id="+url.QueryEscape(name), "").read(d)["data"].([]any); len(got) != 1 || got[0].(object)["payer_id"] != "Zo\u00eb 1" {
+			d.Errorf("claims of %q: %v", name, got)
+		}
+	}
 	first := d.ok("POST", claimPath, ask("a", "10", "EUR", ""), "Idempotency-Key", "claim-once")
 	if again := d.ok("POST", claimPath, ask("a", "10", "EUR", ""), "Idempotency-Key", "claim-once"); again.text != first.text {
 		d.Errorf("the same key answers %s and %s", first.text, again.text)
@@ -248,7 +274,9 @@ func merchantSettings(d *door) {
 	made := d.ok("POST", claimPath, `{"payer_id":"a","amount":100,"denomination_currency":"USD","return_url":"https://shop.example/thanks"}`).read(d)
 	id := made["claim_id"].(string)
 	d.payClaim(id, "exact", "0.00199") // half a percent too little, and taken before it is confirmed
-	d.claimIs(id, "paid", "within_tolerance")
+	if v := d.claimIs(id, "paid", "within_tolerance"); v["due_amount"] != "0.00" {
+		d.Errorf("a claim that is paid asks for %v more", v["due_amount"])
+	}
 	if got := d.balance(ledger.MerchantPayable, "").Units() - had; got != 198_000 {
 		d.Errorf("a merchant who settles in BTC has %d sat, want 198000", got)
 	}

@@ -10,14 +10,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/operator"
-	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/recipient"
 	"github.com/stipend/stipend/internal/screening"
-	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 // listsEvery is how often a worker looks whether the files of the sanctions lists have changed.
@@ -27,7 +24,7 @@ const listsEvery = 30 * time.Second
 const settingLists = "screening.lists"
 
 // startScreening reads the lists, without which nothing starts, and goes on reading what changes.
-func (s *Service) startScreening(ctx, background context.Context, pay *payroll.Service, claims *claim.Service, take *withdrawal.Service) (distribution.Screening, error) {
+func (s *Service) startScreening(ctx, background context.Context, p parts) (distribution.Screening, error) {
 	lists := screening.New(screening.Options{Paths: s.cfg.SanctionsList, Threshold: s.cfg.SanctionsThreshold, MaxAge: s.cfg.maxListAge()})
 	look := distribution.Screening{Lists: lists, Sealer: s.sealer}
 	if _, err := lists.Load(); err != nil {
@@ -36,12 +33,12 @@ func (s *Service) startScreening(ctx, background context.Context, pay *payroll.S
 	if err := s.noteLists(ctx, lists); err != nil {
 		return look, err
 	}
-	pay.Screen, take.Screen = look.Screen, look.Screen
-	claims.Screen = func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {
+	p.payroll.Screen, p.withdrawals.Screen = look.Screen, look.Screen
+	p.claims.Screen = func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {
 		held, err := lists.Screen(ctx, tx, companyID, []screening.Subject{{ID: subjectID, Addresses: []string{address}}})
 		return held[subjectID], err
 	}
-	s.operators.Screen = claims.Screen
+	s.operators.Screen = p.claims.Screen
 	if len(s.cfg.SanctionsList) > 0 {
 		s.work.Go(func() { s.followLists(background, lists) })
 	}

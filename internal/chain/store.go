@@ -37,12 +37,16 @@ type cursor struct {
 }
 
 // loadCursor says false when the chain was never watched.
-func loadCursor(ctx context.Context, tx *db.Tx, chain string) (c cursor, pace int64, ok bool, err error) {
-	err = tx.QueryRow(ctx, `SELECT height, hash, pace FROM chain_cursors WHERE chain = $1`, chain).Scan(&c.height, &c.hash, &pace)
-	if errors.Is(err, db.ErrNoRows) {
-		return c, 0, false, nil
-	}
-	return c, pace, err == nil, err
+func loadCursor(ctx context.Context, tx *db.Tx, chain string) (c cursor, pace int64, ok bool, err error) { //nolint:unparam // the pace is part of what is kept
+	err = tx.Ask(ctx, []db.Question{askCursor(chain, &c, &pace, &ok)})
+	return c, pace, ok, err
+}
+
+func askCursor(chain string, c *cursor, pace *int64, ok *bool) db.Question {
+	return db.Question{Query: `SELECT height, hash, pace FROM chain_cursors WHERE chain = $1`, Args: []any{chain}, Row: func(r *db.Rows) error {
+		*ok = true
+		return r.Scan(&c.height, &c.hash, pace)
+	}}
 }
 
 func setPace(ctx context.Context, tx *db.Tx, chain string, pace int64) error {
@@ -97,9 +101,9 @@ func deleteBlock(ctx context.Context, tx *db.Tx, chain string, b cursor) error {
 	return err
 }
 
-// blockAt asks for the hash of a block, if it is kept.
-func blockAt(chain string, height int64, hash *[]string) db.Question {
-	return db.Collecting(hash, scanString, `SELECT hash FROM chain_blocks WHERE chain = $1 AND height = $2`, chain, height)
+// askParent asks for the hash of the block below the cursor, if it is kept.
+func askParent(chain string, hash *[]string) db.Question {
+	return db.Collecting(hash, scanString, `SELECT hash FROM chain_blocks WHERE chain = $1 AND height = (SELECT height - 1 FROM chain_cursors WHERE chain = $1)`, chain)
 }
 
 // spendsKept is how many blocks longer than need be spends are kept: looking for old ones takes longer than keeping them.
@@ -474,16 +478,23 @@ func Reserve(ctx context.Context, tx *db.Tx, chainName string, coins []Outpoint,
 	if by == "" {
 		return errors.New("chain: a reservation needs a holder")
 	}
-	for _, c := range coins {
-		n, err := tx.Exec(ctx, `UPDATE chain_outputs SET spend_state = 'reserved', reserved_by = $4
-			WHERE chain = $1 AND txid = $2 AND vout = $3 AND spend_state = 'available' AND state IN ('seen', 'mined')`,
-			chainName, c.TxID, int64(c.Vout), by)
+	rows := make([][]any, len(coins))
+	for i, c := range coins {
+		rows[i] = []any{c.TxID, int64(c.Vout)}
+	}
+	taken := 0
+	for values, args := range tx.Values(rows, 3) {
+		n, err := tx.Exec(ctx, `WITH v (txid, vout) AS (`+values+`)
+			UPDATE chain_outputs SET spend_state = 'reserved', reserved_by = $2 FROM v
+			WHERE chain_outputs.chain = $1 AND chain_outputs.txid = v.txid AND chain_outputs.vout = v.vout
+				AND spend_state = 'available' AND state IN ('seen', 'mined')`, append([]any{chainName, by}, args...)...)
 		if err != nil {
 			return err
 		}
-		if n != 1 {
-			return ErrCoinTaken
-		}
+		taken += int(n)
+	}
+	if taken != len(coins) {
+		return ErrCoinTaken
 	}
 	return nil
 }
@@ -523,17 +534,9 @@ func WatchTx(ctx context.Context, tx *db.Tx, chainName, txid, companyID, objectI
 	if err != nil || objectID == "" {
 		return err
 	}
-	rows, err := tx.Query(ctx, `SELECT txid, vout FROM chain_outputs WHERE chain = $1 AND reserved_by = $2 ORDER BY txid, vout`, chainName, objectID)
-	inputs, err := db.Collect(rows, err, func(r *db.Rows) (o Outpoint, err error) {
-		var vout int64
-		err = r.Scan(&o.TxID, &vout)
-		o.Vout = uint32(vout)
-		return o, err
-	})
-	if err != nil {
-		return err
-	}
-	return insertSpends(ctx, tx, chainName, txid, inputs, 0)
+	return tx.Later(ctx, nil, `INSERT INTO chain_spends (chain, prev_txid, prev_vout, txid, height)
+		SELECT chain, txid, vout, CAST($3 AS TEXT), 0 FROM chain_outputs WHERE chain = $1 AND reserved_by = $2 ORDER BY txid, vout
+		ON CONFLICT (chain, prev_txid, prev_vout, txid) DO UPDATE SET height = excluded.height`, chainName, objectID, txid)
 }
 
 // WatchNonce is WatchTx for a transaction that spends the nonce of an account.
@@ -668,10 +671,11 @@ func waiting(chain string, txids *[]string) db.Question {
 
 // unconfirmedDue asks for what lies deep enough and is not yet called confirmed: a requirement was lowered while a block was being
 // connected.
-func unconfirmedDue(chain string, tip int64, txids *[]string) db.Question {
-	return db.Collecting(txids, scanString, `SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'mined' AND confirmed = FALSE AND height <= $2 - want_confirmations + 1
+func unconfirmedDue(chain string, txids *[]string) db.Question {
+	const tip = "(SELECT height FROM chain_cursors WHERE chain = $1)"
+	return db.Collecting(txids, scanString, `SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'mined' AND confirmed = FALSE AND height <= `+tip+` - want_confirmations + 1
 		UNION SELECT txid FROM chain_txs WHERE chain = $1 AND state IN ('mined', 'conflicted') AND confirmed = FALSE
-			AND height > 0 AND height <= $2 - want_confirmations + 1`, chain, tip)
+			AND height > 0 AND height <= `+tip+` - want_confirmations + 1`, chain)
 }
 
 // Keeper is a Source that can say whether a coin is there: in a block, and spent by no block.

@@ -15,7 +15,7 @@ const RememberFrom = 5_000
 
 const (
 	readAtOnce   = 20_000 // rows of addresses
-	deriveAtOnce = 100    // addresses: about 5 ms
+	deriveAtOnce = 500    // addresses: about 25 ms, and hardly any for those that the pool has just derived
 )
 
 // wallet is what a watcher remembers of the addresses of its chain: enough to say of most that they are not among them, without the

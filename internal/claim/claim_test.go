@@ -140,6 +140,14 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
 			s.pay(full)
 			s.mine(1)
 		}, claim.Paid, claim.Overpaid, "confirming paid", books{merchant: 99_00, revenue: 1_00, excess: full}},
+		{"and once more weeks later", func(s *sale) {
+			s.pay(full)
+			s.mine(1)
+			s.is(claim.Paid)
+			s.after(20 * 24 * time.Hour)
+			s.pay(full)
+			s.mine(1)
+		}, claim.Paid, claim.Overpaid, "confirming paid", books{merchant: 99_00, revenue: 1_00, excess: full}},
 		{"a second after the end of the price", func(s *sale) {
 			s.after(validity + time.Second)
 			s.is(claim.Expired)
@@ -174,6 +182,22 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
 			s.is(claim.Cancelled)
 			s.mine(1)
 		}, claim.PaidLate, claim.Late, "cancelled paid_late", books{suspense: full}},
+		{"after the merchant cancelled, who takes it when it is enough", func(s *sale) {
+			s.cancel()
+			s.pay(150_000)
+			s.mine(1)
+			err := s.till.d.Write(s.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := s.till.claims.Refresh(ctx, tx, s.till.by, "", s.id)
+				return err
+			})
+			if !errors.Is(err, claim.ErrState) {
+				s.Errorf("three quarters of it are taken: %v", err)
+			}
+			s.is(claim.PaidLate)
+			s.pay(50_000)
+			s.mine(1)
+			s.refresh()
+		}, claim.Paid, claim.Late, "cancelled paid_late paid", books{merchant: 99_00, revenue: 1_00}},
 		{"with the fee raised", func(s *sale) {
 			old := s.pay(full)
 			next := s.replace(old, chain.Output{Address: s.address, Amount: full})
@@ -263,6 +287,22 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
 			s.is(claim.Invalid)
 			s.mine(1)
 		}, claim.PaidLate, claim.Late, "confirming invalid paid_late", books{suspense: full}},
+		{"and no block takes a part of it for a day", func(s *sale) {
+			s.pay(80_000)
+			s.mine(1)
+			s.pay(120_000)
+			s.after(validity + claim.MonitorFor)
+			s.is(claim.PaidLate)
+			s.books(books{suspense: 80_000})
+			s.mine(1)
+		}, claim.PaidLate, claim.Late, "partially_paid confirming paid_late", books{suspense: full}},
+		{"a little, and all of it in its place after the end of the price", func(s *sale) {
+			old := s.pay(1_000)
+			s.after(2 * validity)
+			s.is(claim.Underpaid)
+			s.replace(old, chain.Output{Address: s.address, Amount: full})
+			s.mine(1)
+		}, claim.PaidLate, claim.Late, "partially_paid underpaid expired paid_late", books{suspense: full}},
 		{"on another network", func(s *sale) {
 			if !strings.HasPrefix(s.address, "bcrt1") || s.look().Network != network {
 				s.Errorf("the address %s does not say that it is of %s", s.address, network)
@@ -608,6 +648,30 @@ func TestTakenBackAfterItWasSettled(t *testing.T) {
 		s.books(books{revenue: 1_00})
 		if owed := s.balance(ledger.DueFromCustomer, "", money.USD); owed != 0 {
 			t.Errorf("the company still owes %d cents", owed)
+		}
+		till.checkBooks(t)
+	})
+}
+
+// When the chain takes back several payments at once, what is left of the merchant's pays for as many as it can, and the rest is owed.
+func TestSeveralTakenBackAfterSomeWasSettled(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		till := newTill(t, d, clock, simLab{sim.New(d)})
+		a, b := till.open(t), till.open(t)
+		txid := a.send(chain.Output{Address: a.address, Amount: full}, chain.Output{Address: b.address, Amount: full})
+		a.mine(1)
+		a.is(claim.Paid)
+		b.is(claim.Paid)
+		till.write(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := till.claims.Settle(ctx, tx, till.by, "", "USD", "100.00")
+			return err
+		})
+		a.reorg(1)
+		a.evict(txid)
+		a.is(claim.AwaitingPayment)
+		b.is(claim.AwaitingPayment)
+		if left, owed := a.balance(ledger.MerchantPayable, "", money.USD), a.balance(ledger.DueFromCustomer, "", money.USD); left != 0 || owed != 100_00 {
+			t.Errorf("%d cents are left, %d owed; want none, and 10000", left, owed)
 		}
 		till.checkBooks(t)
 	})

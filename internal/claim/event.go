@@ -33,7 +33,7 @@ type eventData struct {
 	Reverted       bool        `json:"reverted"`
 	Currency       money.Asset `json:"denomination_currency"`
 	Amount         string      `json:"denomination_amount"`
-	Due            string      `json:"due_amount"` // of it, what nothing seen in time covers
+	Due            string      `json:"due_amount"` // of it, what nothing seen in time covers; none once it is enough
 	Funding        money.Asset `json:"funding_currency"`
 	Seen           string      `json:"seen_amount"`     // in the funding currency, confirmed or not
 	Received       string      `json:"received_amount"` // of that, what is confirmed

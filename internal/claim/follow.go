@@ -112,14 +112,18 @@ func (f *facts) add(q quote.Quote) {
 
 // conclude takes the claim, its price and the books where the facts lead.
 func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
+	c, was := f.c, &f.was
 	v, err := f.judge()
+	if err == nil && v.state == Invalid && was.State != Invalid {
+		c.InvalidAt = tx.Now() // what had been seen counts no more, and what of it is confirmed waits for a decision
+		v, err = f.judge()
+	}
 	if err != nil {
 		return err
 	}
 	if err := f.keepPrice(ctx, tx, v.enough); err != nil {
 		return err
 	}
-	c, was := f.c, &f.was
 	funds, refunds := money.Zero(c.SettleIn), money.Zero(c.Funding)
 	if c.booked.merchant.Sign() > 0 {
 		if funds, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.MerchantPayable, "", c.SettleIn); err != nil {
@@ -142,9 +146,6 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 		c.Reverted = false
 	case was.State == Paid && c.State != Refunded:
 		c.Reverted = true
-	}
-	if c.State == Invalid && was.State != Invalid {
-		c.InvalidAt = tx.Now()
 	}
 	if err := s.offer(ctx, tx, f); err != nil {
 		return err
@@ -301,7 +302,8 @@ func (s *Service) ask(ctx context.Context, tx *db.Tx, f *facts) error {
 }
 
 // Refresh gives the price at which a claim can be paid: the active one as it is, or a new one for what is still due. Money that
-// came late is taken first, at the present rate; when it is enough the claim is paid, and the last price is given.
+// came late is taken first, at the present rate; when it is enough the claim is paid, and the last price is given. A claim that was
+// cancelled has no other price, so that it takes late money only when that is enough.
 func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Claim, error) {
 	company, err := by.Company(companyID)
 	if err != nil {
@@ -329,7 +331,7 @@ func (s *Service) renew(ctx context.Context, tx *db.Tx, c *Claim, late bool) (Cl
 		return *c, err
 	}
 	switch {
-	case c.Refunding || c.State == Cancelled || c.State == Paid || c.State == Refunded || !c.CancelledAt.IsZero():
+	case c.Refunding || c.State == Cancelled || c.State == Paid || c.State == Refunded:
 		return *c, ErrState.Detailf("A claim that is %s has no price to refresh.", c.State)
 	case c.State == Confirming:
 		return *c, ErrQuoteLocked
@@ -345,6 +347,9 @@ func (s *Service) renew(ctx context.Context, tx *db.Tx, c *Claim, late bool) (Cl
 		}
 		if v.enough {
 			return *c, s.conclude(ctx, tx, f)
+		}
+		if !c.CancelledAt.IsZero() {
+			return *c, ErrState.Detailf("The claim was cancelled, and what came for it is not enough to pay it. Give it back.")
 		}
 	}
 	if err := s.ask(ctx, tx, f); err != nil {

@@ -27,7 +27,7 @@ type verdict struct {
 	enough    bool // what was seen covers the claim, so its price is kept
 	txHash    string
 	seen      money.Amount // on the chain, confirmed or not
-	left      money.Amount // of the claim's amount: what nothing seen in time covers
+	left      money.Amount // of the claim's amount: what nothing seen in time covers; none once it is enough
 	uncounted money.Amount // confirmed, and not in time
 	books     position     // what has to be booked; nothing is owed in it
 }
@@ -163,7 +163,7 @@ func (f *facts) judge() (verdict, error) {
 	switch c := f.c; {
 	case c.Refunding:
 		v.state = f.refunding(t)
-	case !c.CancelledAt.IsZero():
+	case !c.CancelledAt.IsZero() && !t.sure: // only what the merchant took all the same pays a claim that was cancelled
 		v.state = Cancelled
 		if t.confirmed.Sign() > 0 {
 			v.state = PaidLate
@@ -188,6 +188,9 @@ func (f *facts) judge() (verdict, error) {
 		if t.counted {
 			v.state = Underpaid
 		}
+	}
+	if v.enough {
+		v.left = money.Zero(t.left.Asset()) // what lacks within the tolerance is not asked for
 	}
 	if v.books, err = f.books(t); err != nil {
 		return v, err

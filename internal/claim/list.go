@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
@@ -28,6 +30,7 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 		return nil, 0, err
 	}
 	f.Page, f.PerPage = max(f.Page, 1), min(max(f.PerPage, 1), 100)
+	f.PayerID = norm.NFC.String(f.PayerID) // as references are kept
 	return list(ctx, tx, company, f)
 }
 
@@ -40,7 +43,7 @@ type Payment struct {
 // Detail is a claim with what came for it.
 type Detail struct {
 	Claim
-	Due      money.Amount // of the amount, what nothing seen in time covers
+	Due      money.Amount // of the amount, what nothing seen in time covers; none once it is enough
 	Rest     money.Amount // the same at the newest price: what is still to be sent
 	Payments []Payment    // by first sight, those that were replaced or forgotten included
 }
@@ -80,6 +83,9 @@ func (s *Service) detail(ctx context.Context, tx *db.Tx, c *Claim) (Detail, erro
 		return Detail{}, err
 	}
 	d := Detail{Claim: *c, Due: t.left, Rest: t.room, Payments: make([]Payment, len(f.deposits))}
+	if c.State == Paid || c.State == Confirming {
+		d.Due = money.Zero(t.left.Asset())
+	}
 	for i, one := range f.deposits {
 		out, err := chain.GetOutput(ctx, tx, one.Chain, one.Outpoint)
 		if err != nil && !errors.Is(err, chain.ErrUnknown) {

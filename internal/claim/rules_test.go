@@ -145,6 +145,30 @@ func TestSettlementsKeepTheirSchedule(t *testing.T) {
 	}
 }
 
+// One company that cannot be settled keeps no other waiting.
+func TestEachCompanyIsSettledByItself(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		till := newTill(t, d, clock, simLab{sim.New(d)})
+		till.write(t, func(ctx context.Context, tx *db.Tx) error { // of a company that is gone
+			_, err := tx.Exec(ctx, `INSERT INTO merchant_settings (company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins, schedule,
+				destination_id, version, updated_at) VALUES ('a', 0, 1, 'manual', 0, '', '[]', 'daily', '', 1, 0)`)
+			return err
+		})
+		daily := "daily"
+		till.settings(t, claim.Change{Schedule: &daily})
+		s := till.open(t)
+		s.pay(full)
+		s.mine(1)
+		s.is(claim.Paid)
+		if err := till.claims.SettleDue(t.Context(), d); err == nil {
+			t.Error("nobody is told of the company that could not be settled")
+		}
+		if all := till.settlements(t); len(all) != 1 {
+			t.Errorf("%d settlements of the other, want 1", len(all))
+		}
+	})
+}
+
 // refund offers what a claim owes its payer, and names where to.
 func (s *sale) refund(to string) {
 	s.Helper()
@@ -278,7 +302,7 @@ func TestMoneyThatSomebodyHasToLookAtWaits(t *testing.T) {
 
 // Whatever depth the chain is rewritten at, once it has the payments again everything stands as if it had never been.
 func reorganisationsChangeNothing(t *testing.T, till *till) {
-	for depth := 1; depth <= 5; depth++ {
+	for depth := 1; depth <= 6; depth++ {
 		late := till.open(t)
 		late.after(validity)
 		exact, parts, little, much := till.open(t), till.open(t), till.open(t), till.open(t)

@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -188,12 +189,13 @@ func (s *Service) SettleDue(ctx context.Context, d *db.DB) error {
 	if err != nil {
 		return err
 	}
+	var failed []error // which keep no other company waiting
 	for _, settings := range due {
 		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return s.settleAll(ctx, tx, settings) }); err != nil {
-			return err
+			failed = append(failed, fmt.Errorf("settle what claims brought %s: %w", settings.CompanyID, err))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 func (s *Service) settleAll(ctx context.Context, tx *db.Tx, settings Settings) error {

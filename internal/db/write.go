@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -133,7 +135,7 @@ const (
 	gatherMost  = 6 * time.Millisecond
 	gatherStep  = 200 * time.Microsecond
 	gatherFrom  = 16 // writes under way, or nearly as many some commits ago
-	gathered    = 24 // writes that are worth a commit of their own
+	gathered    = 12 // writes that are worth a commit of their own, while another is under way
 )
 
 func (d *DB) gather() {
@@ -447,7 +449,8 @@ func retryable(err error) bool {
 	if errors.As(err, &lite) {
 		return lite.Code()&0xff == 5 || lite.Code()&0xff == 6 // BUSY, LOCKED
 	}
-	return pgconn.SafeToRetry(err)
+	var network *net.OpError // a connection that ended in the middle
+	return pgconn.SafeToRetry(err) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.As(err, &network)
 }
 
 // classify turns what a client may be told about the database into a fault; the rest stays as it is.
@@ -463,7 +466,7 @@ func classify(err error) error {
 		return fmt.Errorf("%w (%w)", ErrStorage, err)
 	}
 	var lite *sqlite.Error
-	if errors.As(err, &lite) && lite.Code()&0xff == 13 { // FULL
+	if errors.As(err, &lite) && (lite.Code()&0xff == 13 || lite.Code()&0xff == 7) { // FULL, NOMEM
 		return fmt.Errorf("%w (%w)", ErrStorage, err)
 	}
 	var connect *pgconn.ConnectError

@@ -12,8 +12,8 @@
 //   - The state follows the chain's row, whatever the order in which news arrives: [Sync] compares what is with what was
 //     booked and books the difference. Running it twice changes nothing.
 //   - A deposit belongs to the quote that was in force when it was first seen, and is timely when that quote covers that
-//     instant. A replacement by the same payer that pays no less keeps the first sight of what it replaces. Confirmation
-//     never re-prices it.
+//     instant. A replacement by the same payer keeps the first sight of what it replaces if it pays no less, and no more
+//     than had been seen then; or any more, if the price had been paid in full. Confirmation never re-prices it.
 //   - While a deposit waits for confirmations it stands in clearing (L02, taken back by L03a) and is available to nobody.
 //   - How many confirmations are wanted grows with the value at stake, and with the pace of the chain's blocks: that of the object or of all its deposits together,
 //     whichever is more, so that cutting a payment into pieces lowers nothing. A claim's quote names its own number, which

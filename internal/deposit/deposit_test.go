@@ -340,6 +340,72 @@ func TestAReplacementKeepsTheFirstSight(t *testing.T) {
 	})
 }
 
+// Of what takes the place of a payment after the end of its price, no more is in time than had been seen in time.
+func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
+	run(t, func(t *testing.T, h *house) {
+		for i, c := range []struct {
+			name   string
+			beside int64     // paid by another transaction, in time
+			olds   [][]int64 // the outputs of one transaction after the other, each in the place of the one before; the first of them in time
+			late   int       // of them, those after the end
+			next   []int64
+			inTime int64 // of it
+		}{
+			{"a little, and then all of it", 0, [][]int64{{1_000}}, 0, []int64{2_020_000}, 0},
+			{"a little, and the rest beside it, and then all in one", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1, []int64{2_020_000}, 0},
+			{"a little, and the rest beside it, as it was", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1, []int64{1_000, 2_019_000}, 1_000},
+			{"a little, the rest beside it in time, and then all in one", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 0, []int64{2_020_000}, 2_020_000},
+			{"half of it, and then two halves", 0, [][]int64{{1_010_000}}, 0, []int64{1_010_000, 1_010_000}, 1_010_000},
+			{"half of it, raised and raised, and then all of these", 0, [][]int64{{1_000_000}, {1_010_000}, {1_020_000}}, 0, []int64{1_020_000, 1_010_000, 1_000_000}, 1_020_000},
+			{"half of it beside another half, raised", 1_000_000, [][]int64{{1_020_000}}, 0, []int64{1_020_001}, 1_020_001},
+			{"less than half of it beside a half, raised", 1_000_000, [][]int64{{1_019_999}}, 0, []int64{1_020_000}, 0},
+			{"two parts, as they were", 0, [][]int64{{900_000, 1_110_000}}, 0, []int64{900_000, 1_110_000}, 2_010_000},
+			{"two parts, and then one", 0, [][]int64{{900_000, 1_110_000}}, 0, []int64{2_010_000}, 2_010_000},
+			{"two parts that are all of it, and then more", 0, [][]int64{{900_000, 1_120_000}}, 0, []int64{1_000_000, 1_120_000}, 2_120_000},
+		} {
+			object := fmt.Sprint("prl_whole", i)
+			h.quote(object, money.New(money.USD, 1_010_00))
+			pay := func(txid string, outputs []int64) {
+				for vout, amount := range outputs {
+					h.output(txid, uint32(vout), object, amount)
+				}
+				for vout := range outputs {
+					h.sync(txid, uint32(vout))
+				}
+			}
+			name := func(n int) string { return fmt.Sprint("tx", i, "_", n) }
+			last := len(c.olds)
+			if c.beside > 0 {
+				pay(fmt.Sprint("beside", i), []int64{c.beside})
+			}
+			for n, outputs := range append(c.olds, c.next) {
+				if n == last-c.late {
+					h.clock.Advance(validity)
+				}
+				for old := range n {
+					h.chain(name(old), "replaced", false, name(n))
+				}
+				h.clock.Advance(time.Second)
+				pay(name(n), outputs)
+				for old := range n {
+					for vout := range c.olds[old] {
+						h.sync(name(old), uint32(vout))
+					}
+				}
+			}
+			var inTime int64
+			for _, d := range h.deposits(object) {
+				if d.TxID == name(last) && d.Timely {
+					inTime += d.Amount.Units()
+				}
+			}
+			if inTime != c.inTime {
+				t.Errorf("%s: %d satoshis are in time, want %d", c.name, inTime, c.inTime)
+			}
+		}
+	})
+}
+
 // The sight is handed on along a chain of replacements.
 func TestReplacedTwice(t *testing.T) {
 	run(t, func(t *testing.T, h *house) {

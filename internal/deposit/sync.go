@@ -123,7 +123,9 @@ func syncOnce(ctx context.Context, tx *db.Tx, places []place) (left []place, err
 		}
 	}
 	for _, c := range s.all {
-		s.bequeath(c)
+		if err := s.bequeath(c); err != nil {
+			return nil, err
+		}
 	}
 	for _, p := range places {
 		if _, known := s.deposits[p]; !known {
@@ -221,7 +223,11 @@ func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.Watc
 	if o != nil {
 		if !c.Dust {
 			for _, other := range o.deposits {
-				if c.succeeds(other.Deposit) && other.FirstSeen.Before(c.FirstSeen) {
+				same, err := o.succeeds(c.Deposit, other.Deposit)
+				if err != nil {
+					return err
+				}
+				if same && other.FirstSeen.Before(c.FirstSeen) {
 					c.FirstSeen = other.FirstSeen
 				}
 			}
@@ -242,29 +248,68 @@ func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.Watc
 	}
 	c.State = stateOf(out, "")
 	c.step("", "first seen")
-	s.bequeath(s.meet(c))
-	return nil
+	return s.bequeath(s.meet(c))
 }
 
-// succeeds says that d is the same payment as o with another fee: its transaction took o's place and pays no less.
-func (d Deposit) succeeds(o Deposit) bool {
-	return o.State == Replaced && o.ReplacedBy == d.TxID && o.ObjectID == d.ObjectID && d.Amount.Cmp(o.Amount) >= 0
+// succeeds says that d is the same payment as old with another fee, and was first seen when old was: its transaction took the place of
+// old's, and pays no less. Nor may it pay more than the outputs of old's transaction that had been seen by then, all that already has
+// this first sight included, unless the whole price had been paid in time: what comes on top of that is an excess, whatever the price.
+// Otherwise next to nothing would keep a price, and the rest could be added at that price when it has become a bargain.
+func (o *expecting) succeeds(d, old Deposit) (bool, error) {
+	replaced := func(c Deposit) bool { return c.State == Replaced && c.ReplacedBy == d.TxID }
+	if !replaced(old) || old.ObjectID != d.ObjectID || d.Amount.Asset() != old.Amount.Asset() || d.Amount.Cmp(old.Amount) < 0 {
+		return false, nil
+	}
+	seen, inherited, others := money.Zero(d.Amount.Asset()), d.Amount, money.Zero(d.Amount.Asset())
+	for _, c := range o.deposits {
+		var sum *money.Amount
+		then := !c.FirstSeen.After(old.FirstSeen)
+		switch {
+		case c.Amount.Asset() != d.Amount.Asset() || c.Outpoint == d.Outpoint:
+		case c.TxID == d.TxID && then:
+			sum = &inherited
+		case c.TxID == old.TxID && replaced(c.Deposit) && then:
+			sum = &seen
+		case c.TxID != d.TxID && c.QuoteID == old.QuoteID && c.Timely && (c.State == Seen || c.State == Confirmed):
+			sum = &others
+		}
+		if sum == nil {
+			continue
+		}
+		var err error
+		if *sum, err = sum.Add(c.Amount); err != nil {
+			return false, err
+		}
+	}
+	if inherited.Cmp(seen) <= 0 {
+		return true, nil
+	}
+	paid, err := seen.Add(others)
+	return err == nil && slices.ContainsFunc(o.quotes, func(q quote.Quote) bool { return q.ID == old.QuoteID && paid.Cmp(q.Funding) >= 0 }), err
 }
 
 // bequeath gives the first sight of a replaced deposit to its replacement, if that was recorded before.
-func (s *syncing) bequeath(c *change) {
+func (s *syncing) bequeath(c *change) error {
 	o := s.objects[c.object()]
 	if o == nil || c.State != Replaced || c.ReplacedBy == "" || !c.expected() {
-		return
+		return nil
 	}
 	for _, heir := range o.deposits {
-		if !heir.succeeds(c.Deposit) || !c.FirstSeen.Before(heir.FirstSeen) {
+		if !c.FirstSeen.Before(heir.FirstSeen) {
+			continue
+		}
+		same, err := o.succeeds(heir.Deposit, c.Deposit)
+		if err != nil {
+			return err
+		}
+		if !same {
 			continue
 		}
 		heir.FirstSeen = c.FirstSeen
 		heir.value(o.quotes)
 		heir.step(heir.State, "takes the first sight of what it replaced")
 	}
+	return nil
 }
 
 // value finds the quote that values a deposit and whether it is in time. A deposit without any is unexpected.

@@ -184,7 +184,7 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner recipient.Payee, c Cor
 		return err
 	}
 	letter := mail.Message{CompanyID: a.CompanyID, Template: mail.CorrectionAsked}
-	about := mail.CorrectionAskedData{Destination: a.Was.label(), Members: c.Members}
+	about := mail.CorrectionAskedData{Destination: a.Was.label(), Members: c.Members, Own: owner.ID == a.CompanyID}
 	if mail.Valid(owner.Email) {
 		letter.To, letter.Key, letter.Language = owner.Email, c.ID+"/payee", mail.LanguageOf(owner.Country)
 		about.Name = owner.Name

@@ -24,8 +24,9 @@ var samples = map[string][]any{
 		DestinationChangedData{"Ada", Reallocated, "", at},
 	},
 	CorrectionAsked: {
-		CorrectionAskedData{"Ada", "", "USD: ••••6789", []string{"account_number", "routing_number"}},
-		CorrectionAskedData{"Grace", "Ada", "USD: ••••6789", []string{"account_holder_name", "account_type"}},
+		CorrectionAskedData{"Ada", "", "USD: ••••6789", []string{"account_number", "routing_number"}, false},
+		CorrectionAskedData{"Grace", "Ada", "USD: ••••6789", []string{"account_holder_name", "account_type"}, false},
+		CorrectionAskedData{"Grace", "", "USD: ••••6789", []string{"account_number"}, true},
 	},
 	AppConnected:    {AppConnectedData{"Ada", "Ledger", "Acme", []string{"read payrolls"}, at}, AppConnectedData{App: "Ledger", At: at}},
 	WebhookDisabled: {WebhookDisabledData{"Acme", "https://hooks.example.com/in", at}},

@@ -98,6 +98,7 @@ type (
 		Payee       string // whose destination it is, where that is not the reader
 		Destination string // masked
 		Members     []string
+		Own         bool // it is the company's that is written to
 	}
 
 	// AppConnectedData tells a person that an app may act for them from now on.

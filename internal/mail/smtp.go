@@ -56,12 +56,6 @@ func ParseSMTP(text string) (*SMTP, error) {
 	return s, nil
 }
 
-// RequireTLS makes a server on this machine need TLS like any other.
-func (s *SMTP) RequireTLS() { s.bare = false }
-
-// NeedsTLS says whether nothing is told to the server without TLS.
-func (s *SMTP) NeedsTLS() bool { return !s.bare }
-
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")

@@ -5,10 +5,12 @@
 package money
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stipend/stipend/internal/fault"
@@ -74,7 +76,7 @@ func (x Amount) Units() int64 { return x.units }
 func (x Amount) IsZero() bool { return x.units == 0 }
 
 // Sign is -1, 0 or 1.
-func (x Amount) Sign() int { return big.NewInt(x.units).Sign() }
+func (x Amount) Sign() int { return cmp.Compare(x.units, 0) }
 
 // Neg is the amount the other way round.
 func (x Amount) Neg() Amount { return Amount{x.asset, -x.units} }
@@ -109,12 +111,32 @@ func (x Amount) Cmp(y Amount) int {
 }
 
 // String is the plain decimal with all decimals of the asset, without its code: "12.50".
-func (x Amount) String() string {
-	return decimal{big.NewInt(x.units), x.asset.Exponent()}.String()
+func (x Amount) String() string { return string(x.Append(nil)) }
+
+// Append writes String to the end of a text.
+func (x Amount) Append(text []byte) []byte {
+	size := uint64(x.units)
+	if x.units < 0 {
+		text, size = append(text, '-'), -size
+	}
+	var room [20]byte
+	digits, scale := strconv.AppendUint(room[:0], size, 10), x.asset.Exponent()
+	if scale == 0 {
+		return append(text, digits...)
+	}
+	whole := max(len(digits)-scale, 0)
+	if whole == 0 {
+		text = append(text, '0')
+	}
+	text = append(append(text, digits[:whole]...), '.')
+	for range scale - len(digits) {
+		text = append(text, '0')
+	}
+	return append(text, digits[whole:]...)
 }
 
 // MarshalJSON writes a bare JSON number without exponent.
-func (x Amount) MarshalJSON() ([]byte, error) { return []byte(x.String()), nil }
+func (x Amount) MarshalJSON() ([]byte, error) { return x.Append(nil), nil }
 
 // Sum adds amounts of one asset up.
 func Sum(a Asset, xs ...Amount) (Amount, error) {
@@ -139,6 +161,9 @@ func (x Amount) Fraction(num, den int64, mode Rounding) (Amount, error) {
 func (x Amount) Split(weights []int64) ([]Amount, error) {
 	if x.units < 0 {
 		return nil, fmt.Errorf("money: splitting a negative amount")
+	}
+	if len(weights) == 1 && weights[0] > 0 {
+		return []Amount{x}, nil
 	}
 	total := new(big.Int)
 	for _, w := range weights {
@@ -206,7 +231,21 @@ type decimal struct {
 	scale  int
 }
 
-func pow10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+// powers are those of ten that amounts and rates need. Nobody changes them.
+var powers = func() (all [2*rateDecimals + 1]*big.Int) {
+	for n, power := 0, big.NewInt(1); n < len(all); n++ {
+		all[n], power = power, new(big.Int).Mul(power, big.NewInt(10))
+	}
+	return all
+}()
+
+// pow10 must not be changed.
+func pow10(n int) *big.Int {
+	if n < len(powers) {
+		return powers[n]
+	}
+	return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil)
+}
 
 // parseDecimal reads a JSON number. Its length and exponent are bounded first.
 func parseDecimal(text string) (decimal, error) {

@@ -48,7 +48,10 @@ func (r Request) debt(ctx context.Context, tx *db.Tx) (d ledger.Debt, x money.Am
 			return d, x, errWriteOff
 		}
 	}
-	return d, x, errIf(x.Cmp(d.Amount) > 0, errLessOwed)
+	if x.Cmp(d.Amount) > 0 {
+		return d, x, errLessOwed
+	}
+	return d, x, nil
 }
 
 // writeOff does what is asked with a debt.

@@ -95,8 +95,11 @@ func (s *Service) RetryJob(ctx context.Context, tx *db.Tx, by Session, jobID, re
 		return errNothing
 	}
 	n, err := job.Retry(ctx, tx, jobID)
-	if err != nil || n == 0 {
-		return errors.Join(err, errIf(err == nil, errNothing))
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return errNothing
 	}
 	return note(ctx, tx, by.Operator, Act{Action: RetryJob, ObjectID: jobID, Reason: reason})
 }
@@ -122,7 +125,10 @@ func changeStatus(ctx context.Context, tx *db.Tx, companyID, from, to string) er
 		return err
 	}
 	done, err := identity.SetCompanyStatus(ctx, tx, companyID, from, to)
-	return errors.Join(err, errIf(err == nil && !done, errNothing))
+	if err == nil && !done {
+		return errNothing
+	}
+	return err
 }
 
 // Ask asks for something that two do together: that payouts go on, that a payroll or withdrawal is released, that a company is thawed.
@@ -131,33 +137,42 @@ func (s *Service) Ask(ctx context.Context, tx *db.Tx, by Session, action, compan
 	if err != nil {
 		return err
 	}
+	r := Request{Action: action, CompanyID: companyID, ObjectID: objectID, Reason: reason}
+	var open bool
 	switch action {
 	case Resume:
-		companyID, objectID = "", ""
-		if why, err := payout.Paused(ctx, tx); err != nil || why == "" {
-			return errors.Join(err, errIf(err == nil, errNothing))
-		}
+		r.CompanyID, r.ObjectID = "", ""
+		var why string
+		why, err = payout.Paused(ctx, tx)
+		open = why != ""
 	case Release:
-		if waits, err := s.waitsForRelease(ctx, tx, companyID, objectID); err != nil || !waits {
-			return errors.Join(err, errIf(err == nil, errNothing))
-		}
+		open, err = s.waitsForRelease(ctx, tx, companyID, objectID)
 	case Thaw:
-		c, err := identity.CompanyByID(ctx, tx, companyID)
-		if err != nil || c.Status != identity.CompanyFrozen {
-			return errors.Join(err, errIf(err == nil, errNothing))
-		}
-		objectID = companyID
+		r.ObjectID = companyID
+		var c identity.Company
+		c, err = identity.CompanyByID(ctx, tx, companyID)
+		open = c.Status == identity.CompanyFrozen
 	default:
 		return fault.NotFoundErr
 	}
-	return request(ctx, tx, by, Request{Action: action, CompanyID: companyID, ObjectID: objectID, Reason: reason})
+	if err != nil {
+		return err
+	}
+	if !open {
+		return errNothing
+	}
+	return request(ctx, tx, by, r)
 }
 
 // request keeps what an operator asks for.
 func request(ctx context.Context, tx *db.Tx, by Session, r Request) error {
 	r.ID, r.AskedBy, r.AskedAt, r.version = tx.NewID("oprq"), by.Operator.ID, tx.Now(), 1
-	if first, err := insertRequest(ctx, tx, r); err != nil || !first {
-		return errors.Join(err, errIf(err == nil, ErrAsked))
+	first, err := insertRequest(ctx, tx, r)
+	if err != nil {
+		return err
+	}
+	if !first {
+		return ErrAsked
 	}
 	return note(ctx, tx, by.Operator, Act{Action: r.Action + ".ask", CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: r.why()})
 }
@@ -188,7 +203,12 @@ func (s *Service) DecideTransfer(ctx context.Context, tx *db.Tx, by Session, tra
 	if r.Target != "" {
 		r.Action = Credit
 	}
-	above, err := s.above(ctx, tx, t.Amount)
+	return s.decide(ctx, tx, by, t.Amount, r)
+}
+
+// decide does what one operator may do alone up to the house's limit, and asks for it above.
+func (s *Service) decide(ctx context.Context, tx *db.Tx, by Session, amount money.Amount, r Request) error {
+	above, err := s.above(ctx, tx, amount)
 	if err != nil {
 		return err
 	}
@@ -198,7 +218,7 @@ func (s *Service) DecideTransfer(ctx context.Context, tx *db.Tx, by Session, tra
 	if err := note(ctx, tx, by.Operator, Act{Action: r.Action, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: r.why()}); err != nil {
 		return err
 	}
-	return r.transfer(ctx, tx)
+	return s.do(ctx, tx, by, r)
 }
 
 // transfer does what is asked with a transfer.
@@ -209,13 +229,6 @@ func (r Request) transfer(ctx context.Context, tx *db.Tx) (err error) {
 		_, err = transfer.SendBack(ctx, tx, r.ObjectID)
 	}
 	return err
-}
-
-func errIf(is bool, err error) error {
-	if is {
-		return err
-	}
-	return nil
 }
 
 // waitsForRelease says whether an object is held because it is above the house's limit.
@@ -252,6 +265,11 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 	if err := note(ctx, tx, by.Operator, Act{Action: r.Action + what, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: reason}); err != nil || !yes {
 		return err
 	}
+	return s.do(ctx, tx, by, r)
+}
+
+// do does what was decided, at the word of an operator: the one who may alone, or the second.
+func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r Request) error {
 	switch r.Action {
 	case Resume:
 		return payout.SetPaused(ctx, tx, "")
@@ -296,8 +314,11 @@ func (s *Service) above(ctx context.Context, tx *db.Tx, amount money.Amount) (bo
 	}
 	if amount.Asset() != s.Limit.Asset() {
 		_, worth, err := quote.Price(ctx, tx, amount, s.Limit.Asset(), 0)
-		if _, told := fault.As(err); err != nil {
-			return told, errIf(!told, err)
+		if _, told := fault.As(err); told { // there is no rate
+			return true, nil
+		}
+		if err != nil {
+			return false, err
 		}
 		amount = worth
 	}

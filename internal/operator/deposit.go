@@ -50,17 +50,7 @@ func (s *Service) DecideDeposit(ctx context.Context, tx *db.Tx, by Session, acti
 			return err
 		}
 	}
-	above, err := s.above(ctx, tx, d.Amount)
-	if err != nil {
-		return err
-	}
-	if above {
-		return request(ctx, tx, by, r)
-	}
-	if err := note(ctx, tx, by.Operator, Act{Action: r.Action, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: r.why()}); err != nil {
-		return err
-	}
-	return r.deposit(ctx, tx)
+	return s.decide(ctx, tx, by, d.Amount, r)
 }
 
 // deposit does what is asked with a deposit.

@@ -84,6 +84,24 @@ func TestAReorganisationTakesAConfirmationBackAndNothingElse(t *testing.T) {
 		first := w.states(payout.Fulfilled)[0]
 		w.must(w.node.Reorg(w.ctx, 1))
 		w.watch()
+		if got, fee := w.balance(ledger.InTransit, w.states(payout.Sent)[0].BatchID), w.balance(ledger.NetworkFee, "payout"); got != 1_000_000+fee {
+			t.Fatalf("in transit %d, fee %d", got, fee)
+		}
+		// The network forgets it, and hears it again.
+		w.must(w.node.Evict(w.ctx, first.TxID))
+		w.watch()
+		calls := w.node.calls
+		w.clock.Advance(time.Hour)
+		w.must(w.engine.RefreshFees(w.ctx, w.d))
+		w.watch()
+		if w.node.calls == calls {
+			t.Fatal("not broadcast again")
+		}
+		for _, raw := range w.node.sent {
+			if !bytes.Equal(raw, w.node.sent[0]) {
+				t.Fatal("other bytes were broadcast")
+			}
+		}
 		w.mine(2)
 		last := w.states(payout.Fulfilled)[0]
 		if last.TxID != first.TxID {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -463,6 +464,16 @@ func TestTheKillSwitchStopsWhatIsNotOutYet(t *testing.T) {
 	})
 }
 
+// delays counts the events that tell the company of a delay.
+func (w *world) delays(reason string) (n int64) {
+	w.t.Helper()
+	w.must(w.d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) error {
+		return tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE company_id = $1 AND name = $2 AND data LIKE $3", company, payout.EventDelayed,
+			`%"reason":"`+reason+`"%`).Scan(&n)
+	}))
+	return n
+}
+
 func TestAFeeSpikeHoldsTheBatch(t *testing.T) {
 	run(t, func(w *world) {
 		w.fund(5_000_000)
@@ -473,12 +484,8 @@ func TestAFeeSpikeHoldsTheBatch(t *testing.T) {
 		w.states(payout.Queued)
 		w.clock.Advance(2 * time.Minute)
 		w.watch()
-		var events int64
-		w.must(w.d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) error {
-			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE company_id = $1 AND name = $2", company, payout.EventDelayed).Scan(&events)
-		}))
-		if events != 1 {
-			t.Fatalf("%d events for one delay", events)
+		if n := w.delays("fee_too_high"); n != 1 {
+			t.Fatalf("%d events for one delay", n)
 		}
 		w.node.rate = 5
 		w.must(w.engine.RefreshFees(w.ctx, w.d))
@@ -511,22 +518,28 @@ func TestAShortWalletPaysTheOldestAndLaterTheRest(t *testing.T) {
 		w.clock.Advance(time.Second)
 		w.release(50_000)
 		w.watch()
-		count := func() (queued int) {
+		queued := func() (all []int64) {
 			for _, o := range w.outputs() {
 				if o.State == payout.Queued {
-					queued++
+					all = append(all, o.Amount.Units())
+				} else if got := w.received(o.TxID, o.Address); got != o.Amount.Units() {
+					t.Fatalf("a part of an output was paid: %d of %s", got, o.Amount)
 				}
 			}
-			return queued
+			slices.Sort(all)
+			return all
 		}
-		if n := count(); n != 2 {
-			t.Fatalf("%d queued, want the second and the third", n)
+		if got := queued(); !slices.Equal(got, []int64{50_000, 900_000}) {
+			t.Fatalf("%d are queued, want the second and the third", got)
+		}
+		if n := w.delays("insufficient_funds"); n != 1 {
+			t.Fatalf("the company was told %d times", n)
 		}
 		w.fund(2_000_000)
 		w.clock.Advance(2 * time.Minute)
 		w.watch()
-		if n := count(); n != 0 {
-			t.Fatalf("%d are still queued", n)
+		if got := queued(); len(got) != 0 {
+			t.Fatalf("%d are still queued", got)
 		}
 	})
 }

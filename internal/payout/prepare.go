@@ -20,19 +20,9 @@ import (
 // nothing was chosen.
 func (e *Engine) Prepare(ctx context.Context, tx *db.Tx, j job.Job) error {
 	companyID := j.CompanyID
-	if err := lockWallet(ctx, tx, e.c.Chain); err != nil {
+	q, waiting, err := lockHead(ctx, tx, e.c.Chain, companyID, e.c.MaxOutputs)
+	if err != nil || len(waiting) == 0 {
 		return err
-	}
-	q, err := lockQueue(ctx, tx, companyID, RailBitcoin)
-	if err != nil {
-		return err
-	}
-	waiting, err := queue(ctx, tx, companyID, e.c.MaxOutputs)
-	if err != nil {
-		return err
-	}
-	if len(waiting) == 0 {
-		return nil
 	}
 	switch why, err := MayLeave(ctx, tx, e.c.Log); {
 	case err != nil:
@@ -104,14 +94,7 @@ func (e *Engine) payAdded(ctx context.Context, tx *db.Tx, companyID string) erro
 	if len(waiting) < worthItsOwn {
 		return nil
 	}
-	if err := lockWallet(ctx, tx, e.c.Chain); err != nil {
-		return err
-	}
-	q, err := lockQueue(ctx, tx, companyID, RailBitcoin)
-	if err != nil {
-		return err
-	}
-	older, err := queue(ctx, tx, companyID, 1)
+	q, older, err := lockHead(ctx, tx, e.c.Chain, companyID, 1)
 	if err != nil || len(older) > 0 || q.held != "" {
 		return err
 	}

@@ -138,3 +138,40 @@ func TestOneBadAddressAmongManyFailsAlone(t *testing.T) {
 		}
 	})
 }
+
+// What cannot be written down does not leave, and leaves by itself when there is room again.
+func TestNothingLeavesThatCannotBeStored(t *testing.T) {
+	run(t, func(w *world) {
+		w.fund(5_000_000)
+		do := func(statements map[db.Engine][]string) {
+			t.Helper()
+			w.write(func(ctx context.Context, tx *db.Tx) error {
+				for _, sql := range statements[w.d.Engine()] {
+					if _, err := tx.Exec(ctx, sql); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		do(map[db.Engine][]string{
+			db.SQLite: {"CREATE TRIGGER no_room BEFORE INSERT ON payout_batches BEGIN SELECT RAISE(ABORT, 'no room'); END"},
+			db.Postgres: {`CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS
+				$$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$`,
+				"CREATE TRIGGER no_room BEFORE INSERT ON payout_batches FOR EACH ROW EXECUTE FUNCTION no_room()"},
+		})
+		w.release(1_000_000)
+		if err := w.runner.Drain(w.ctx); err == nil {
+			t.Fatal("nothing is wrong with a full disk")
+		}
+		w.states(payout.Queued)
+		if w.node.calls != 0 {
+			t.Fatal("broadcast, and not written down")
+		}
+		do(map[db.Engine][]string{db.SQLite: {"DROP TRIGGER no_room"}, db.Postgres: {"DROP TRIGGER no_room ON payout_batches"}})
+		w.clock.Advance(2 * time.Minute)
+		w.watch()
+		w.mine(1)
+		w.states(payout.Fulfilled)
+	})
+}

@@ -133,10 +133,19 @@ func Get(ctx context.Context, tx *db.Tx, companyID, outputID string) (Output, er
 	return some[0], nil
 }
 
-// queue is the head of a company's queue, oldest first.
-func queue(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]Output, error) {
-	return selectOutputs(ctx, tx, `company_id = $1 AND rail = 'bitcoin' AND state = 'queued' AND NOT held
+// askQueued asks for the head of a company's queue, oldest first.
+func askQueued(into *[]Output, companyID string, limit int) db.Question {
+	return db.Collecting(into, scanOutput, "SELECT "+outputColumns+` FROM outputs WHERE company_id = $1 AND rail = 'bitcoin' AND state = 'queued' AND NOT held
 		ORDER BY queued_at, output_id LIMIT $2`, companyID, int64(limit))
+}
+
+// lockHead keeps a wallet and a company's queue for the rest of the transaction, and reads the queue's head.
+func lockHead(ctx context.Context, tx *db.Tx, chainName, companyID string, limit int) (q queueState, head []Output, err error) {
+	if err := tx.Later(ctx, nil, holdWallet, settingFees+chainName); err != nil {
+		return q, nil, err
+	}
+	err = tx.Ask(ctx, []db.Question{askLocked(&q, companyID, RailBitcoin), askQueued(&head, companyID, limit)})
+	return q, head, err
 }
 
 // assign moves queued outputs into a batch, each at its position. It fails when any of them is not queued
@@ -284,17 +293,23 @@ type queueState struct {
 
 // lockQueue reads a queue's row and keeps it for the rest of the transaction, where the engine lets several
 // write at once: the update of nothing waits for whoever works on this queue.
-func lockQueue(ctx context.Context, tx *db.Tx, companyID string, rail Rail) (queueState, error) {
-	q := queueState{companyID: companyID, rail: rail}
-	var since int64
-	err := tx.QueryRow(ctx, `INSERT INTO payout_queues (company_id, rail, held, held_since, wake_at, version) VALUES ($1, $2, '', 0, 0, 0)
-		ON CONFLICT (company_id, rail) DO UPDATE SET version = payout_queues.version
-		RETURNING held, held_since, wake_at, version`, companyID, string(rail)).
-		Scan(&q.held, &since, &q.wakeAt, &q.version)
-	if since > 0 {
-		q.since = db.Time(since)
-	}
+func lockQueue(ctx context.Context, tx *db.Tx, companyID string, rail Rail) (q queueState, err error) {
+	err = tx.Ask(ctx, []db.Question{askLocked(&q, companyID, rail)})
 	return q, err
+}
+
+func askLocked(q *queueState, companyID string, rail Rail) db.Question {
+	return db.Question{Query: `INSERT INTO payout_queues (company_id, rail, held, held_since, wake_at, version) VALUES ($1, $2, '', 0, 0, 0)
+		ON CONFLICT (company_id, rail) DO UPDATE SET version = payout_queues.version
+		RETURNING held, held_since, wake_at, version`, Args: []any{companyID, string(rail)}, Row: func(r *db.Rows) error {
+		*q = queueState{companyID: companyID, rail: rail}
+		var since int64
+		err := r.Scan(&q.held, &since, &q.wakeAt, &q.version)
+		if since > 0 {
+			q.since = db.Time(since)
+		}
+		return err
+	}}
 }
 
 // setQueue is the guarded change of a queue's row: errRaced when somebody else was faster.
@@ -626,11 +641,8 @@ func Counts(ctx context.Context, tx *db.Tx) (map[State]int64, error) {
 	return counts, err
 }
 
-// lockWallet makes those who choose coins of a wallet take turns: they would all choose the same ones.
-func lockWallet(ctx context.Context, tx *db.Tx, chainName string) error {
-	_, err := tx.Exec(ctx, "UPDATE settings SET value = value WHERE key = $1", settingFees+chainName)
-	return err
-}
+// holdWallet makes those who choose coins of a wallet take turns: they would all choose the same ones.
+const holdWallet = "UPDATE settings SET value = value WHERE key = $1"
 
 func setFeeRate(ctx context.Context, tx *db.Tx, chainName string, rate int64) error {
 	return db.SetSetting(ctx, tx, settingFees+chainName, fmt.Sprintf("%d %d", rate, db.Micros(tx.Now())))

@@ -55,7 +55,13 @@ func TestLateMoneyIsNotStuckWhenOthersCover(t *testing.T) {
 
 func (h *house) holdPayroll(id string) {
 	h.t.Helper()
-	h.write(func(ctx context.Context, tx *db.Tx) error { return h.s.Hold(ctx, tx, h.by.CompanyID, id, "screening") })
+	h.write(func(ctx context.Context, tx *db.Tx) error {
+		p, err := find(ctx, tx, h.by.CompanyID, id)
+		if err != nil {
+			return err
+		}
+		return p.hold(ctx, tx, "screening")
+	})
 }
 
 func (h *house) resumePayroll(id string) {

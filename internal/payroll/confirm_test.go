@@ -135,3 +135,28 @@ func TestAMovedPayeeIsNamed(t *testing.T) {
 		named("long ago", third, nil)
 	})
 }
+
+// Money that was released goes where the payee wanted it then, also when they want the next elsewhere before it leaves.
+func TestADestinationStandsAtItsRelease(t *testing.T) {
+	run(t, func(h *house) {
+		pay := func() Payroll {
+			p := h.create(CreateParams{ToPay: worked})
+			h.deposit(p, "dep_"+p.ID, p.Quote.Funding.Units(), "confirmed")
+			h.release(p.ID)
+			return p
+		}
+		goes := func(p Payroll, want string) {
+			h.t.Helper()
+			if got := h.get(p.ID).Payments[0].Outputs; len(got) != 1 || got[0].Address != want {
+				h.t.Errorf("%+v, want %s", got, want)
+			}
+		}
+		first := pay()
+		h.exec("UPDATE distributions SET address = 'bcrt1qelsewhere' WHERE owner_id = 'rec_btc'")
+		h.release(first.ID)
+		h.deliver(h.s.Settle, `{"payroll_id":"`+first.ID+`"}`)
+		goes(first, "bcrt1qrec_btc")
+		goes(pay(), "bcrt1qelsewhere")
+		goes(first, "bcrt1qrec_btc")
+	})
+}

@@ -3,9 +3,11 @@ package payroll
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/quote"
@@ -23,6 +25,8 @@ const (
 	reasonCreated         = "created"
 	reasonCompanyBalance  = "company_balance"
 	reasonFundingComplete = "funding_confirmed"
+	reasonFunding         = "funding_"         // and a FundingState
+	reasonPayments        = "payments_changed" // some that waited left
 )
 
 // eventData is what every payroll event tells.
@@ -58,7 +62,7 @@ type quoteData struct {
 	} `json:"funding_details"`
 }
 
-func dataOf(q *quote.Quote) *quoteData {
+func quoteOf(q *quote.Quote) *quoteData {
 	if q == nil {
 		return nil
 	}
@@ -74,7 +78,7 @@ func (p *Payroll) emit(tx *db.Tx, name string, previous State, reason string) er
 	d := eventData{
 		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: p.State, FundingState: p.FundingState,
 		Reason: reason, Currency: p.Currency, FundingMethod: p.FundingMethod, FundingCurrency: p.FundingCurrency,
-		Fees: p.Fees, Volume: p.Volume, Total: p.Total, Funded: p.Escrow, Payees: p.Count, Quote: dataOf(p.Quote),
+		Fees: p.Fees, Volume: p.Volume, Total: p.Total, Funded: p.Escrow, Payees: p.Count, Quote: quoteOf(p.Quote),
 	}
 	if previous != p.State {
 		d.PreviousStatus = previous
@@ -89,6 +93,24 @@ func (p *Payroll) step(ctx context.Context, tx *db.Tx, from State, event, reason
 	}
 	db.History(tx, p.CompanyID, p.ID, p.Version, string(from), string(p.State), reason)
 	return p.emit(tx, event, from, reason)
+}
+
+// stay is step for a version that leaves the state as it is. What it is for stands in the history alone: an event tells what is now.
+func (p *Payroll) stay(ctx context.Context, tx *db.Tx, event, reason string) error {
+	if err := update(ctx, tx, p, p.State); err != nil {
+		return err
+	}
+	db.History(tx, p.CompanyID, p.ID, p.Version, string(p.State), string(p.State), reason)
+	return p.emit(tx, event, p.State, "")
+}
+
+// noteFunding makes a version of a payroll whose money has changed, and not its state.
+func (p *Payroll) noteFunding(ctx context.Context, tx *db.Tx, event string) error {
+	now := p.FundingState
+	if event == EventFundingLate {
+		now = FundingLate
+	}
+	return p.stay(ctx, tx, event, reasonFunding+string(now))
 }
 
 // paymentData is the published form of user.payment_status_update.
@@ -142,13 +164,26 @@ func (p *Payroll) advanceAll(ctx context.Context, tx *db.Tx, these []Payment, to
 func (p *Payroll) tellAll(ctx context.Context, tx *db.Tx, these []Payment, from State, reason string, outputs map[string][]payout.Output) error {
 	db.History(tx, p.CompanyID, p.paymentsID(), p.togetherVersion, string(from), string(p.together), reason)
 	for i := range these {
+		p.place(&these[i])
+	}
+	if slices.ContainsFunc(these, func(m Payment) bool { return invoice.Is(m.InvoiceID) }) {
+		for i := range these { // the events of an invoice follow that of its payment
+			if err := p.tell(ctx, tx, &these[i], from, reason, outputs[these[i].ID]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	told := make([]webhook.Told, len(these))
+	for i := range these {
 		m := &these[i]
-		p.place(m)
-		if err := p.tell(ctx, tx, m, from, reason, outputs[m.ID]); err != nil {
+		d, err := p.dataOf(m, reason, outputs[m.ID])
+		if err != nil {
 			return err
 		}
+		told[i] = webhook.Told{ObjectID: m.ID, Data: d}
 	}
-	return nil
+	return webhook.EmitTogether(tx, webhook.Event{CompanyID: p.CompanyID, Name: EventPayment, Sequence: p.togetherVersion}, told)
 }
 
 // advance takes one payment on by itself and tells of it.
@@ -163,13 +198,25 @@ func (p *Payroll) advance(ctx context.Context, tx *db.Tx, m *Payment, to State, 
 
 // tell emits the event of a payment's transition and moves the invoice that it pays.
 func (p *Payroll) tell(ctx context.Context, tx *db.Tx, m *Payment, from State, reason string, outputs []payout.Output) error {
-	d := paymentData{UserID: m.UserID, SubpayrollID: m.ID, PayrollID: p.ID, Status: m.State, Reason: reason}
+	d, err := p.dataOf(m, reason, outputs)
+	if err != nil {
+		return err
+	}
+	if err := webhook.Emit(tx, webhook.Event{CompanyID: p.CompanyID, Name: EventPayment, ObjectID: m.ID, Sequence: m.Version, Data: d}); err != nil {
+		return err
+	}
+	return m.bill(ctx, tx, from, outputs)
+}
+
+// dataOf is what the event of a payment tells.
+func (p *Payroll) dataOf(m *Payment, reason string, outputs []payout.Output) (*paymentData, error) {
+	d := &paymentData{UserID: m.UserID, SubpayrollID: m.ID, PayrollID: p.ID, Status: m.State, Reason: reason}
 	d.Payment.SubpayrollID = m.ID
 	d.Payment.Received, d.Payment.Released, d.Payment.Fulfilled = m.Received, m.Released, m.Fulfilled
 	d.Payment.Outputs = make([]outputData, len(outputs))
 	fees, err := outputFees(m.Fee, outputs)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i, o := range outputs {
 		d.Payment.Outputs[i] = outputData{
@@ -177,10 +224,7 @@ func (p *Payroll) tell(ctx context.Context, tx *db.Tx, m *Payment, from State, r
 			Fees: fees[i], TxHash: o.TxID,
 		}
 	}
-	if err := webhook.Emit(tx, webhook.Event{CompanyID: p.CompanyID, Name: EventPayment, ObjectID: m.ID, Sequence: m.Version, Data: d}); err != nil {
-		return err
-	}
-	return m.bill(ctx, tx, from, outputs)
+	return d, nil
 }
 
 // outputFees shares a payment's part of the fees over its outputs by what went into them.

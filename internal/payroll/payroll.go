@@ -249,10 +249,6 @@ type Service struct {
 	Banks         []bank.Account // of the house, to which payrolls can be funded by transfer
 	SpreadBps     int64
 	QuoteValidity time.Duration
-	// AutoRequote is the largest late deposit, in payroll currency units of USD or its
-	// equivalent at the present rate, that is applied at a new rate without being asked.
-	// Zero means 1,000.00 USD. A larger one waits for a refresh by the company.
-	AutoRequote money.Amount
 	// CoolDown is how long a payee's money waits after it was sent elsewhere: whoever steals a login changes the destination
 	// and leaves before anybody looks. It counts from the change, and only for payees who were paid before. Zero waits for
 	// nothing.

@@ -22,6 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/quote"
 	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 type paper struct{}
@@ -208,6 +209,19 @@ func (h *house) count(query string, args ...any) (n int64) {
 	return n
 }
 
+// told is how many events of a name an object has.
+func (h *house) told(name, objectID string) (n int64) {
+	h.t.Helper()
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		all, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: h.by.CompanyID, Names: name, ObjectID: objectID, Limit: 1000})
+		n = int64(len(all))
+		return err
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	return n
+}
+
 func (h *house) checkBooks() {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -243,9 +257,15 @@ func (h *house) want(id string, state State, funding FundingState, payments Stat
 	return p
 }
 
-// checkSteps looks for a version of a payment that the timeline does not tell of, or tells of twice.
+// checkSteps looks for a version of a payment that the timeline does not tell of, or tells of twice, and for a step to nowhere without a
+// reason.
 func (h *house) checkSteps(p Payroll) {
 	h.t.Helper()
+	for _, s := range p.Timeline {
+		if s.From == s.To && s.Reason == "" {
+			h.t.Errorf("version %d of %s stays %s, and nothing says why", s.Version, s.ObjectID, s.To)
+		}
+	}
 	for _, m := range p.Payments {
 		at, version := Pending, int64(1)
 		for _, s := range p.Timeline {
@@ -337,7 +357,7 @@ func TestFromCreationToFulfilled(t *testing.T) {
 			h.t.Errorf("%d events for %d versions", events, last.Version)
 		}
 		for _, m := range last.Payments {
-			if n := h.count("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name = $2", m.ID, EventPayment); n != m.Version-1 {
+			if n := h.told(EventPayment, m.ID); n != m.Version-1 {
 				h.t.Errorf("%d events for version %d", n, m.Version)
 			}
 		}

@@ -486,6 +486,18 @@ type allocation struct {
 	convert  []ledger.Line  // L07, L12: what is owed takes the destination's currency
 }
 
+// division is a release being worked out.
+type division struct {
+	allocation
+	escrow
+	rates     map[money.Asset]money.Rate
+	room      *fx.Room
+	newID     func() string
+	kept      money.Amount // leaves escrow as it is, in the funding asset
+	sold      money.Amount // has to be bought with the rest, in the payroll's currency
+	exchanges positions
+}
+
 // allocate divides escrow over payments. rates has the present price between the payroll's
 // currency and each other asset that is paid out but not funded in, room what the house can
 // exchange into each asset. newID names outputs.
@@ -495,110 +507,117 @@ type allocation struct {
 // carries is booked as rounding, so that each asset balances. A payment for which there is no
 // room stays owed to its payee in the payroll's currency.
 func allocate(e escrow, payments []owing, fees money.Amount, rates map[money.Asset]money.Rate, room *fx.Room, newID func() string) (allocation, error) {
-	currency, funding := e.total.Asset(), e.held.Asset()
-	a := allocation{problems: map[int]string{}}
-	kept := money.Zero(funding)  // leaves escrow as it is
-	sold := money.Zero(currency) // has to be bought with the rest
-	var err error
-	add := func(sum *money.Amount, x money.Amount) {
-		if err == nil {
-			*sum, err = sum.Add(x)
-		}
+	d := &division{
+		allocation: allocation{problems: map[int]string{}}, escrow: e, rates: rates, room: room, newID: newID,
+		kept: money.Zero(e.held.Asset()), sold: money.Zero(e.total.Asset()), exchanges: positions{},
 	}
-	var released, converted []ledger.Line
-	positions := positions{}
 	for i, p := range payments {
-		outputs, problem, werr := p.outputs(i, e, rates)
-		if werr != nil {
-			return a, werr
-		}
-		if problem == "" {
-			if problem, werr = e.exchange(outputs, room); werr != nil {
-				return a, werr
-			}
-		}
-		if problem != "" {
-			a.problems[i] = problem
-			outputs = nil
-			if !e.released && funding != currency {
-				if err := room.Owe(p.net); err != nil {
-					return a, err
-				}
-			}
-		}
-		owed := p.net
-		for _, out := range outputs {
-			out.dim = newID()
-			a.outputs = append(a.outputs, out)
-			asset := out.amount.Asset()
-			if asset == funding && !e.released {
-				released = append(released, ledger.Credit(ledger.OutputPayable, out.dim, out.amount))
-				add(&kept, out.amount)
-				if owed, err = owed.Sub(out.share.Amount); err != nil {
-					return a, err
-				}
-				continue
-			}
-			converted = append(converted,
-				ledger.Debit(ledger.PayeePayable, p.paymentID, out.share.Amount),
-				ledger.Credit(ledger.OutputPayable, out.dim, out.amount))
-			if asset != currency {
-				if err := positions.exchange(out.share.Amount, out.amount); err != nil {
-					return a, err
-				}
-			}
-		}
-		if !owed.IsZero() && !e.released {
-			released = append(released, ledger.Credit(ledger.PayeePayable, p.paymentID, owed))
-			add(&sold, owed)
+		if err := d.pay(i, p); err != nil {
+			return d.allocation, err
 		}
 	}
-	if err != nil {
-		return a, err
-	}
-	a.convert = append(converted, positions.lines()...)
+	d.convert = append(d.convert, d.exchanges.lines()...)
 	if e.released {
-		return a, nil
+		return d.allocation, nil
 	}
+	err := d.empty(fees)
+	return d.allocation, err
+}
 
-	if sold, err = sold.Add(fees); err != nil {
-		return a, err
+// pay makes one payment's outputs. What of it is not paid in the funding asset is owed to the payee first.
+func (d *division) pay(index int, p owing) error {
+	outputs, problem, err := p.outputs(index, d.escrow, d.rates)
+	if err == nil && problem == "" {
+		problem, err = d.exchange(outputs, d.room)
 	}
-	a.release = append([]ledger.Line{ledger.Debit(ledger.Escrow, e.payroll, e.held)}, released...)
-	if !fees.IsZero() {
-		a.release = append(a.release, ledger.Credit(ledger.FeeRevenue, "payroll", fees))
-	}
-	rest, err := e.held.Sub(kept)
 	if err != nil {
-		return a, err
+		return err
 	}
-	if funding == currency {
-		if rest.Cmp(sold) != 0 {
-			return a, fmt.Errorf("payroll: escrow %s %s does not equal what it covers", e.held, funding)
+	if problem != "" {
+		d.problems[index] = problem
+		outputs = nil
+		if !d.released && d.held.Asset() != d.total.Asset() {
+			if err := d.room.Owe(p.net); err != nil {
+				return err
+			}
 		}
-		return a, nil
 	}
-	exchanged, err := e.worth(sold)
+	owed := p.net
+	for _, out := range outputs {
+		out.dim = d.newID()
+		d.outputs = append(d.outputs, out)
+		if d.released || out.amount.Asset() != d.held.Asset() {
+			if err := d.convertTo(out, p.paymentID); err != nil {
+				return err
+			}
+			continue
+		}
+		d.release = append(d.release, ledger.Credit(ledger.OutputPayable, out.dim, out.amount))
+		if d.kept, err = d.kept.Add(out.amount); err != nil {
+			return err
+		}
+		if owed, err = owed.Sub(out.share.Amount); err != nil {
+			return err
+		}
+	}
+	if d.released || owed.IsZero() {
+		return nil
+	}
+	d.release = append(d.release, ledger.Credit(ledger.PayeePayable, p.paymentID, owed))
+	d.sold, err = d.sold.Add(owed)
+	return err
+}
+
+// convertTo makes an output out of what is owed to the payee in the payroll's currency.
+func (d *division) convertTo(out due, paymentID string) error {
+	d.convert = append(d.convert,
+		ledger.Debit(ledger.PayeePayable, paymentID, out.share.Amount),
+		ledger.Credit(ledger.OutputPayable, out.dim, out.amount))
+	if out.amount.Asset() == d.total.Asset() {
+		return nil
+	}
+	return d.exchanges.exchange(out.share.Amount, out.amount)
+}
+
+// empty takes all out of escrow: what leaves as it is, what pays for the rest and for the fees, and what no conversion carries.
+func (d *division) empty(fees money.Amount) error {
+	sold, err := d.sold.Add(fees)
 	if err != nil {
-		return a, err
+		return err
+	}
+	d.release = append([]ledger.Line{ledger.Debit(ledger.Escrow, d.payroll, d.held)}, d.release...)
+	if !fees.IsZero() {
+		d.release = append(d.release, ledger.Credit(ledger.FeeRevenue, "payroll", fees))
+	}
+	rest, err := d.held.Sub(d.kept)
+	if err != nil {
+		return err
+	}
+	if d.held.Asset() == d.total.Asset() {
+		if rest.Cmp(sold) != 0 {
+			return fmt.Errorf("payroll: escrow %s %s does not equal what it covers", d.held, d.held.Asset())
+		}
+		return nil
+	}
+	exchanged, err := d.worth(sold)
+	if err != nil {
+		return err
 	}
 	over, err := rest.Sub(exchanged)
 	if err != nil {
-		return a, err
+		return err
 	}
 	if over.Sign() < 0 {
-		return a, fmt.Errorf("payroll: escrow %s %s is less than what it covers", e.held, funding)
+		return fmt.Errorf("payroll: escrow %s %s is less than what it covers", d.held, d.held.Asset())
 	}
-	if !sold.IsZero() {
-		a.release = append(a.release, ledger.Debit(ledger.FXPosition, "", sold))
+	for _, l := range []ledger.Line{
+		ledger.Debit(ledger.FXPosition, "", sold), ledger.Credit(ledger.FXPosition, "", exchanged), ledger.Credit(ledger.Rounding, "", over),
+	} {
+		if !l.Amount.IsZero() {
+			d.release = append(d.release, l)
+		}
 	}
-	if !exchanged.IsZero() {
-		a.release = append(a.release, ledger.Credit(ledger.FXPosition, "", exchanged))
-	}
-	if !over.IsZero() {
-		a.release = append(a.release, ledger.Credit(ledger.Rounding, "", over))
-	}
-	return a, nil
+	return nil
 }
 
 // outputs works out what a payment's destinations get. A share that is too small to leave

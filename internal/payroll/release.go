@@ -170,8 +170,10 @@ func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 		return err
 	}
 	from := p.State
-	p.State = conclusion(from, counts, p.Count)
-	return p.step(ctx, tx, from, EventStatus, "") // also where the state stays: journals of the next retry are named by its version
+	if p.State = conclusion(from, counts, p.Count); p.State == from {
+		return p.stay(ctx, tx, EventStatus, reasonPayments) // a version all the same: journals of the next retry are named by it
+	}
+	return p.step(ctx, tx, from, EventStatus, "")
 }
 
 // payOwed pays the payments that have no outputs yet and can be paid now, and says whether there were any.
@@ -427,16 +429,6 @@ func (p *Payroll) resume(ctx context.Context, tx *db.Tx, event string) error {
 	}
 	p.enqueueRelease(tx) // of what was corrected meanwhile
 	return p.concludePayments(ctx, tx)
-}
-
-// Hold stops a received or released payroll: nothing more of it leaves. What has left, has
-// left. It is for operators and screening, not for the company.
-func (s *Service) Hold(ctx context.Context, tx *db.Tx, companyID, payrollID, reason string) error {
-	p, err := find(ctx, tx, companyID, payrollID)
-	if err != nil {
-		return err
-	}
-	return p.hold(ctx, tx, reason)
 }
 
 // Resume takes a held payroll back to where it was. One that is held because its funding

@@ -248,9 +248,14 @@ func (m *Payment) stand(at State) {
 // for "", all.
 func (p *Payroll) payments(ctx context.Context, tx *db.Tx, state State) ([]Payment, error) {
 	rows, err := tx.Query(ctx, "SELECT "+paymentColumns+` FROM payments
-		WHERE company_id = $1 AND payroll_id = $2 AND ($3 = '' OR state = $3 OR $4 AND version = 0) ORDER BY position`,
+		WHERE company_id = $1 AND payroll_id = $2 AND ($3 = '' OR state = $3 OR $4 AND version = 0)`,
 		p.CompanyID, p.ID, string(state), state == p.together)
-	return db.Collect(rows, err, func(r *db.Rows) (Payment, error) { return p.scanPayment(r.Scan) })
+	all, err := db.Collect(rows, err, func(r *db.Rows) (Payment, error) { return p.scanPayment(r.Scan) })
+	// Their key has them in this order already, but for those that an older build made.
+	if byPosition := func(a, b Payment) int { return cmp.Compare(a.Position, b.Position) }; !slices.IsSortedFunc(all, byPosition) {
+		slices.SortFunc(all, byPosition)
+	}
+	return all, err
 }
 
 // payment reads one payment, or none.

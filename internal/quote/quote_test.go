@@ -368,6 +368,24 @@ func TestExpireDue(t *testing.T) {
 	})
 }
 
+// A clock that jumps back, as after a machine's sleep, makes no price valid again that has ended.
+func TestAPriceThatEndedStaysEnded(t *testing.T) {
+	house(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		first := makeQuote(t, d, params("prl_1"))
+		clock.Advance(validity)
+		if n, err := ExpireDue(t.Context(), d, params("prl_1").Network, nil); n != 1 || err != nil {
+			t.Fatalf("%d expired, %v", n, err)
+		}
+		clock.Advance(-time.Hour)
+		if q := get(t, d, first.ID); q.State != StateExpired {
+			t.Errorf("an hour back it is %s", q.State)
+		}
+		if q, err := renewed(t, d, params("prl_1")); err != nil || q.ID == first.ID || q.State != StateActive {
+			t.Errorf("%+v, %v", q, err)
+		}
+	})
+}
+
 func TestInForce(t *testing.T) {
 	house(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		start := clock.Now()

@@ -2,7 +2,7 @@
 //
 // A payee has one row per company. A worker's row stands under the id of the user (usr_…), a recipient without a login
 // under an id of its own (rec_…), so that one lookup finds any payee. A row starts pending and becomes active
-// once the payee's destinations take all of a payment (allocations totalling 100); see [Activate].
+// once the payee's destinations take all of a payment (allocations totalling 100).
 //
 // The package reads the allocations of destinations, in one statement of store.go, and never writes them.
 package recipient
@@ -225,7 +225,7 @@ func AddWorker(ctx context.Context, tx *db.Tx, companyID, userID, role string) (
 			return Recipient{}, err
 		}
 	}
-	if err := Activate(ctx, tx, companyID, r.ID); err != nil {
+	if err := activate(ctx, tx, companyID, r.ID); err != nil {
 		return Recipient{}, err
 	}
 	return selectOne(ctx, tx, companyID, r.ID)
@@ -295,13 +295,13 @@ func HandleActivate(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err := j.Decode(&look); err != nil {
 		return err
 	}
-	return Activate(ctx, tx, j.CompanyID, look.RecipientID)
+	return activate(ctx, tx, j.CompanyID, look.RecipientID)
 }
 
-// Activate looks at a payee and makes them active in a company if they are pending and their destinations take all of
+// activate looks at a payee and makes them active in a company if they are pending and their destinations take all of
 // a payment, and pending again if they are active and the destinations no longer do. It is level-triggered: calling it at
 // any time, twice, or for an unknown payee is harmless.
-func Activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
+func activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	r, moved, err := settle(ctx, tx, companyID, id)
 	if err != nil || !moved {
 		return err
@@ -317,11 +317,11 @@ func Activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	return emit(ctx, tx, "recipient.status_update", r)
 }
 
-// ActivateEverywhere does what Activate does for every company that pays the payee: for the principal's at once,
+// ActivateEverywhere does what activate does for every company that pays the payee: for the principal's at once,
 // for the others by jobs, because a transaction touches one company.
 func ActivateEverywhere(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee) error {
 	if by.CompanyID != "" {
-		if err := Activate(ctx, tx, by.CompanyID, owner.ID); err != nil {
+		if err := activate(ctx, tx, by.CompanyID, owner.ID); err != nil {
 			return err
 		}
 	}

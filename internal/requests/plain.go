@@ -69,25 +69,26 @@ func plain(body []byte, refused bool) string {
 		return ""
 	}
 	p := &plainer{
+		text:    make([]byte, 0, min(len(body), mostText)+64),
 		from:    jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)),
 		refused: refused,
 	}
 	if !p.value("") {
-		p.text.WriteString(hidden)
+		p.text = append(p.text, hidden...)
 	}
-	return p.text.String()
+	return string(p.text)
 }
 
 // plainer copies a value, as far as it may be seen.
 type plainer struct {
 	from    *jsontext.Decoder
-	text    strings.Builder
+	text    []byte
 	refused bool
 }
 
 // value copies the next value, which belongs to a member of that name. It says whether all of it was there.
 func (p *plainer) value(name string) bool {
-	if p.text.Len() > mostText {
+	if len(p.text) > mostText {
 		return false
 	}
 	switch p.from.PeekKind() {
@@ -105,12 +106,12 @@ func (p *plainer) value(name string) bool {
 		p.quote(p.visible(name, t.String()))
 	case '0':
 		if shown[name] && aWord.MatchString(t.String()) {
-			p.text.WriteString(t.String())
+			p.text = append(p.text, t.String()...)
 		} else {
 			p.quote(hidden)
 		}
 	default: // true, false, null
-		p.text.WriteString(t.String())
+		p.text = append(p.text, t.String()...)
 	}
 	return true
 }
@@ -133,7 +134,7 @@ func (p *plainer) visible(name, text string) string {
 
 func (p *plainer) object() bool {
 	_, _ = p.from.ReadToken() // it was seen
-	p.text.WriteByte('{')
+	p.text = append(p.text, '{')
 	for first := true; p.from.PeekKind() != '}'; first = false {
 		t, err := p.from.ReadToken()
 		if err != nil {
@@ -141,26 +142,26 @@ func (p *plainer) object() bool {
 		}
 		name := t.String()
 		if !first {
-			p.text.WriteByte(',')
+			p.text = append(p.text, ',')
 		}
 		if shown[name] || aName.MatchString(name) {
 			p.quote(name)
 		} else {
 			p.quote(hidden)
 		}
-		p.text.WriteByte(':')
+		p.text = append(p.text, ':')
 		if !p.value(name) {
 			return false
 		}
 	}
 	_, err := p.from.ReadToken()
-	p.text.WriteByte('}')
+	p.text = append(p.text, '}')
 	return err == nil
 }
 
 func (p *plainer) list(name string) bool {
 	_, _ = p.from.ReadToken() // it was seen
-	p.text.WriteByte('[')
+	p.text = append(p.text, '[')
 	n := 0
 	for ; p.from.PeekKind() != ']'; n++ {
 		if n >= mostItems {
@@ -170,27 +171,27 @@ func (p *plainer) list(name string) bool {
 			continue
 		}
 		if n > 0 {
-			p.text.WriteByte(',')
+			p.text = append(p.text, ',')
 		}
 		if !p.value(name) {
 			return false
 		}
 	}
 	if n > mostItems {
-		p.text.WriteByte(',')
+		p.text = append(p.text, ',')
 		p.quote(hidden + " +" + strconv.Itoa(n-mostItems))
 	}
 	_, err := p.from.ReadToken()
-	p.text.WriteByte(']')
+	p.text = append(p.text, ']')
 	return err == nil
 }
 
 func (p *plainer) quote(text string) {
-	quoted, err := jsontext.AppendQuote(nil, text)
+	quoted, err := jsontext.AppendQuote(p.text, text)
 	if err != nil {
-		quoted = []byte(`"` + hidden + `"`) // no UTF-8
+		quoted = append(p.text, `"`+hidden+`"`...) // no UTF-8
 	}
-	p.text.Write(quoted)
+	p.text = quoted
 }
 
 // plainURL is path and query without what may be personal: of the path, the parts of the route and ids; of the query, what a

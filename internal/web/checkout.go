@@ -77,7 +77,7 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		p.Renews = true
 	}
 	if !q.Rate.IsZero() && q.Rate.Base() != q.Rate.Quote() {
-		p.Rate = c.text("checkout.rate.is", string(q.Rate.Base()), c.number(q.Rate.String()), string(q.Rate.Quote()))
+		p.Rate = c.text("checkout.rate.is", string(q.Rate.Base()), c.number(q.Rate.String()), string(q.Rate.Quote()), c.instant(q.ValidFrom))
 	}
 	p.Status, p.Means = c.text("checkout.state."+state), c.text("checkout.means."+state, open.Merchant)
 	p.Told = p.Status + ". " + p.Means
@@ -98,13 +98,15 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	p.Back = c.goesBack(open)
 	return view{
 		page: "checkout", title: c.text("checkout.title", open.Merchant), live: c.url(checkoutPath(c, "/live")), data: p,
-		frames: open.Origins, bare: p.Embedded,
+		frames: open.Origins, bare: p.Embedded, home: "/pay/" + open.ID,
 	}, nil
 }
 
 // goesBack says what a payer gets back, or could have: the transaction stands below it.
 func (c *call) goesBack(open claim.Checkout) (all []cell) {
+	waits := open.Refunding // what is owed is spoken of already
 	for _, r := range open.Refunds {
+		waits = waits || r.State == claim.RefundOffered || r.State == claim.RefundAccepted
 		switch r.State {
 		case claim.RefundOffered:
 			all = append(all, cell{Text: c.text("checkout.offered", c.money(r.Amount))})
@@ -115,7 +117,7 @@ func (c *call) goesBack(open claim.Checkout) (all []cell) {
 		case claim.RefundWithdrawn: // as if it had not been
 		}
 	}
-	if excess := open.Refundable(); excess.Sign() > 0 && len(all) == 0 && !open.Refunding {
+	if excess := open.Refundable(); excess.Sign() > 0 && !waits {
 		all = append(all, cell{Text: c.text("checkout.owed", c.money(excess), open.Merchant)})
 	}
 	return all
@@ -155,7 +157,7 @@ func (c *call) refund(ctx context.Context, tx *db.Tx, page string, r claim.Refun
 	if err != nil {
 		return view{}, err
 	}
-	return view{page: page, title: c.text(strings.ReplaceAll(page, "_", ".") + ".title"), data: refundPage{
+	return view{page: page, title: c.text(strings.ReplaceAll(page, "_", ".") + ".title"), home: "/pay/" + r.ClaimID + "/refund/" + c.r.PathValue("token"), data: refundPage{
 		Refund: r, Merchant: open.Merchant, Path: "/pay/" + r.ClaimID + "/refund/" + c.r.PathValue("token"),
 		Yours: c.money(r.Amount), Fee: c.money(r.Fee), Gets: c.money(r.Net()), Groups: groups(r.Address),
 		Until: c.instant(r.ExpiresAt), UntilISO: stamp(r.ExpiresAt), Where: c.field(field{Name: "address", Required: true, Most: 100}),
@@ -202,7 +204,9 @@ func (c *call) incomingTable(all []claim.Payment) table {
 		if !p.Timely {
 			state.Lines = append(state.Lines, cell{Text: c.text("deposits.late")})
 		}
-		t.Rows = append(t.Rows, []cell{c.at(p.FirstSeen), c.amount(p.Amount), state, code(p.TxID)})
+		tx := code(p.TxID)
+		tx.Copy, tx.Copied, tx.ID = c.text("checkout.copy.tx"), c.text("checkout.copied.tx"), "copy-"+p.ID
+		t.Rows = append(t.Rows, []cell{c.at(p.FirstSeen), c.amount(p.Amount), state, tx})
 	}
 	return t
 }

@@ -2,14 +2,11 @@ package web
 
 import (
 	"context"
-	"fmt"
 	"html/template"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
-
-	"rsc.io/qr"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
@@ -154,26 +151,6 @@ func groups(address string) (all []string) {
 		all, address = append(all, address[:4]), address[4:]
 	}
 	return append(all, address)
-}
-
-// qrCode draws text for cameras: dark on white, with the margin that they need.
-func qrCode(text string) (template.HTML, error) {
-	code, err := qr.Encode(text, qr.M)
-	if err != nil {
-		return "", err
-	}
-	const quiet = 4
-	var path strings.Builder
-	for y := range code.Size {
-		for x := range code.Size {
-			if code.Black(x, y) {
-				fmt.Fprintf(&path, "M%d %dh1v1h-1z", x+quiet, y+quiet)
-			}
-		}
-	}
-	size := code.Size + 2*quiet
-	return template.HTML(fmt.Sprintf(`<svg class="qr" viewBox="0 0 %d %d" aria-hidden="true" focusable="false"><path fill="#fff" d="M0 0h%dv%dH0z"/><path fill="#000" d="%s"/></svg>`, //nolint:gosec // numbers only
-		size, size, size, size, path.String())), nil
 }
 
 // depositTable is the money that came in for a payroll, with its confirmations.

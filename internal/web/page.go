@@ -174,6 +174,7 @@ type shown struct {
 	Wide        bool   // the page has tables
 	Bare        bool   // it stands within another one
 	Live        string // the path of its stream
+	home        string // its own path, where a form of it may have led to another
 	Data        any
 }
 
@@ -202,9 +203,17 @@ func (s shown) Languages() []struct{ Tag, Name, URL string } {
 	for _, l := range languages {
 		query := s.c.r.URL.Query()
 		query.Set("lang", l.Tag)
-		all = append(all, struct{ Tag, Name, URL string }{l.Tag, l.Name, "?" + query.Encode()})
+		all = append(all, struct{ Tag, Name, URL string }{l.Tag, l.Name, s.home + "?" + query.Encode()})
 	}
 	return all
+}
+
+// Reload says where a page that loads itself anew finds itself, "" where it is.
+func (s shown) Reload() string {
+	if s.home == "" || s.c.r.URL.RawQuery == "" {
+		return s.home
+	}
+	return s.home + "?" + s.c.r.URL.RawQuery
 }
 
 // Session is who is signed in, nil for nobody, or where the page does not ask.
@@ -226,7 +235,7 @@ func render(c *call, v view) ([]byte, error) {
 	if v.part != "" {
 		part = v.part
 	}
-	err := page.ExecuteTemplate(&b, part, shown{c: c, Title: v.title, Lang: c.lang.tag, Wide: v.wide, Bare: v.bare, Live: v.live, Data: v.data})
+	err := page.ExecuteTemplate(&b, part, shown{c: c, Title: v.title, Lang: c.lang.tag, Wide: v.wide, Bare: v.bare, Live: v.live, home: v.home, Data: v.data})
 	return b.Bytes(), err
 }
 

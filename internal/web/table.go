@@ -30,6 +30,8 @@ type cell struct {
 	ISO   string // an instant that Text tells, for programs
 	Lines []cell // more of it, below
 	Warn  bool   // somebody should look at it
+
+	Copy, Copied, ID string // the button that copies Text, what is said then, and the button's id; "" for no button
 }
 
 // heads names columns by keys; a key that ends in "#" is a column of numbers.

@@ -25,6 +25,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -203,6 +204,7 @@ type view struct {
 	bare     bool     // it stands within another page
 	frames   []string // the origins whose pages may show it within them
 	live     string   // the path of the stream that keeps a part of it up to date
+	home     string   // the path of the page, "" where it is always that of the request
 	formsTo  string   // a scheme to which a form of the page may lead on, besides home
 }
 
@@ -351,6 +353,10 @@ func (s *server) note(r *http.Request, a *answer, took time.Duration) {
 // serve makes the way of a request through a route.
 func (s *server) serve(w *answer, r *http.Request, rt route) {
 	w.route = rt.path
+	if !holdable(r.URL.Path) || !allHoldable(r.URL.Query()) {
+		s.refuse(w, r, errNoPage)
+		return
+	}
 	c := s.call(w, r)
 	if rt.personal {
 		w.Header().Set("X-Robots-Tag", "noindex")
@@ -475,8 +481,23 @@ func (c *call) readForm(w *answer, limit int64) error {
 		}
 		return errForm
 	}
+	if !allHoldable(c.r.PostForm) {
+		return errForm
+	}
 	c.form = c.r.PostForm
 	return nil
+}
+
+// holdable says whether both databases can hold a text.
+func holdable(text string) bool { return utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 }
+
+func allHoldable(values url.Values) bool {
+	for name, all := range values {
+		if !holdable(name) || slices.ContainsFunc(all, func(text string) bool { return !holdable(text) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // upload is a file that was posted, nil without one.

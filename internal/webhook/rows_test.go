@@ -45,7 +45,7 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 			before := read()
 			var rows []any
 			for i := range fresh {
-				rows = append(rows, []any{"com_1", tx.NewID("evt"), fmt.Sprintf("prl_%d", i), old + round + 1, "payroll.created", "{}", db.Micros(tx.Now())})
+				rows = append(rows, []any{"com_1", tx.NewID("evt"), fmt.Sprintf("prl_%d", i), old + round + 1, "payroll.created", "{}", db.Micros(tx.Now()), ""})
 			}
 			if err := insertEvents(ctx, tx, rows); err != nil {
 				return err

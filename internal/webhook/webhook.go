@@ -29,6 +29,22 @@ type Event struct {
 	Data      any   // the event's data, written as JSON
 }
 
+// Appender is data that writes itself, for what is told very often. It writes what encoding/json would.
+type Appender interface {
+	AppendJSON(text []byte) []byte
+}
+
+func (e Event) appendJSON(text []byte) ([]byte, error) {
+	if a, ok := e.Data.(Appender); ok {
+		return a.AppendJSON(text), nil
+	}
+	data, err := json.Marshal(e.Data)
+	if err != nil {
+		return nil, fmt.Errorf("event %s of %s: %w", e.Name, e.ObjectID, err)
+	}
+	return append(text, data...), nil
+}
+
 // Test is the event that asks an endpoint for a sign of life. Only the endpoint that is its object gets it.
 const Test = "webhook.test"
 
@@ -80,12 +96,12 @@ func EmitNext(ctx context.Context, tx *db.Tx, e Event) (err error) {
 
 // EmitID is Emit for who must know the event's id.
 func EmitID(tx *db.Tx, e Event) (id string, err error) {
-	data, err := json.Marshal(e.Data)
+	data, err := e.appendJSON(nil)
 	if err != nil {
-		return "", fmt.Errorf("event %s of %s: %w", e.Name, e.ObjectID, err)
+		return "", err
 	}
 	id = tx.NewID("evt")
-	insertEvent(tx, id, e, string(data))
+	insertEvent(tx, id, e, string(data), "")
 	tx.Notify(NoticeNew)
 	return id, nil
 }
@@ -122,9 +138,21 @@ func Next(ctx context.Context, tx *db.Tx, limit int) ([]Placed, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := selectFollowing(ctx, tx, mark, limit)
-	if err != nil || len(events) == 0 {
+	rows, err := selectFollowing(ctx, tx, mark, limit)
+	if err != nil || len(rows) == 0 {
 		return nil, err
+	}
+	var events []Placed
+	for _, r := range rows {
+		for _, e := range r.events() {
+			if e.Position > mark { // the last row may have been taken in part
+				events = append(events, e)
+			}
+		}
+		if len(events) >= limit {
+			events = events[:limit]
+			break
+		}
 	}
 	if first, err := moveMark(ctx, tx, mark, events[len(events)-1].Position); err != nil || !first {
 		return nil, err
@@ -174,7 +202,17 @@ func List(ctx context.Context, tx *db.Tx, p ListParams) (events []Placed, more b
 
 // Get reads an event of a company, or says fault.NotFoundErr.
 func Get(ctx context.Context, tx *db.Tx, companyID, id string) (Placed, error) {
-	return selectEvent(ctx, tx, companyID, id)
+	found, err := Named(ctx, tx, companyID, id)
+	e, there := found[id]
+	if err == nil && !there {
+		err = fault.NotFoundErr
+	}
+	return e, err
+}
+
+// Named reads events of a company by their ids. Those that there are not are left out.
+func Named(ctx context.Context, tx *db.Tx, companyID string, ids ...string) (map[string]Placed, error) {
+	return selectNamed(ctx, tx, companyID, ids...)
 }
 
 // Filter is a choice of events by name: names and prefixes such as "payroll.*". An empty one chooses all.

@@ -58,7 +58,7 @@ func TestBIP84Vectors(t *testing.T) {
 	}
 }
 
-// A library derives each address in its own, slower way. They never differ.
+// A library derives each address in its own, slower way. They never differ, nor at the second question.
 func TestAddressesAreThoseOfBIP32(t *testing.T) {
 	d, err := bitcoin.ParseXPub(zpub, "bitcoin")
 	if err != nil {
@@ -75,6 +75,9 @@ func TestAddressesAreThoseOfBIP32(t *testing.T) {
 		}
 		for i := range uint32(200) {
 			index := hdkeychain.HardenedKeyStart - 1 - i*i*i
+			if i >= 150 {
+				index = hdkeychain.HardenedKeyStart - 1 - i%10<<20 // far from each other, and alike in all that a cache may look at
+			}
 			key, err := parent.Derive(index)
 			if err != nil {
 				t.Fatal(err)
@@ -87,8 +90,10 @@ func TestAddressesAreThoseOfBIP32(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := d.Address(branch, index); err != nil || got != witness.EncodeAddress() {
-				t.Errorf("%d/%d: %s, %v; want %s", branch, index, got, err, witness.EncodeAddress())
+			for range 2 {
+				if got, err := d.Address(branch, index); err != nil || got != witness.EncodeAddress() {
+					t.Errorf("%d/%d: %s, %v; want %s", branch, index, got, err, witness.EncodeAddress())
+				}
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/btcsuite/btcd/address/v2"
 	"github.com/btcsuite/btcd/btcec/v2"
@@ -35,6 +36,17 @@ type Deriver struct {
 	params   *chaincfg.Params
 	account  string
 	branches [2]parent
+	lately   [keptAddresses]atomic.Pointer[derived]
+}
+
+// keptAddresses is how many of the addresses that were lately asked for a Deriver keeps. Each is asked for twice, by the pool that gives
+// it out and by the watcher that remembers whose it is, and working one out is a tenth of all that a claim costs.
+const keptAddresses = 4096
+
+// derived is an address with its place.
+type derived struct {
+	branch, index uint32
+	address       string
 }
 
 // Signer signs for one account. Safe for concurrent use.
@@ -205,11 +217,17 @@ func (d *Deriver) XPub() string { return d.account }
 
 // Address is the P2WPKH address at an index of a branch.
 func (d *Deriver) Address(branch, index uint32) (string, error) {
+	kept := &d.lately[index%keptAddresses]
+	if k := kept.Load(); k != nil && k.branch == branch && k.index == index {
+		return k.address, nil
+	}
 	a, err := d.witness(branch, index)
 	if err != nil {
 		return "", err
 	}
-	return a.EncodeAddress(), nil
+	k := &derived{branch, index, a.EncodeAddress()}
+	kept.Store(k)
+	return k.address, nil
 }
 
 func (d *Deriver) witness(branch, index uint32) (*address.AddressWitnessPubKeyHash, error) {

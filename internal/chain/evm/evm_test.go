@@ -168,6 +168,23 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 			t.Fatalf("%+v", tx)
 		}
 	})
+	t.Run("a fee beside the gas", func(t *testing.T) {
+		lab := node.Lab(t, money.ETH)
+		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 12_345})
+		must(err)
+		gas := last()
+		node.TakesBeside(7_000_000_000_000)
+		defer node.TakesBeside(0)
+		_, hash, err := node.Tip(ctx)
+		must(err)
+		b, err := node.Block(ctx, hash)
+		must(err)
+		one, err := node.Tx(ctx, gas.ID)
+		must(err)
+		if all := b.Txs[0]; all.ID != gas.ID || all.Fee != gas.Fee+7_000 || one.Fee != all.Fee || gas.Fee <= 0 {
+			t.Fatalf("%d gwei of gas and 7,000 beside it are %d, and %d by itself", gas.Fee, all.Fee, one.Fee)
+		}
+	})
 	t.Run("a token that answers nothing", func(t *testing.T) {
 		lab := node.Lab(t, money.USDT)
 		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 7})

@@ -62,6 +62,7 @@ type Node struct {
 
 	direct *evm.Client // past the line
 	line   atomic.Int32
+	beside atomic.Int64 // see TakesBeside
 	labs   atomic.Int64
 	asked  atomic.Int64
 }
@@ -169,8 +170,22 @@ func (n *Node) pass(w http.ResponseWriter, r *http.Request, base string) {
 	}
 	defer res.Body.Close()
 	w.WriteHeader(res.StatusCode)
-	_, _ = io.Copy(w, res.Body)
+	wei := n.beside.Load()
+	if wei == 0 {
+		_, _ = io.Copy(w, res.Body)
+		return
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		cut()
+		return
+	}
+	const price = `"effectiveGasPrice":`
+	_, _ = w.Write(bytes.ReplaceAll(body, []byte(price), fmt.Appendf(nil, `"l1Fee":"%#x",%s`, wei, price)))
 }
+
+// TakesBeside has every receipt tell that the network took so many wei beside the gas, as those of the OP stack do.
+func (n *Node) TakesBeside(wei int64) { n.beside.Store(wei) }
 
 // DataFee has the network tell that publishing a transaction costs so many wei, as those of the OP stack do by a contract.
 func (n *Node) DataFee(ctx context.Context, wei int64) error {

@@ -177,9 +177,9 @@ func (a Account) Day(at time.Time) string {
 	return at.Format(time.DateOnly)
 }
 
-// Execution is the day on which the bank acts on a file that it has now: today, if it works and the cut-off is to come, else the
+// execution is the day on which the bank acts on a file that it has now: today, if it works and the cut-off is to come, else the
 // next day on which it does. By ACH the money arrives on the working day after that, and that is the day that the file names.
-func (a Account) Execution(now time.Time) time.Time {
+func (a Account) execution(now time.Time) time.Time {
 	local := now.In(a.zone)
 	day := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
 	since := time.Duration(local.Hour())*time.Hour + time.Duration(local.Minute())*time.Minute
@@ -276,7 +276,7 @@ func (a Account) Make(number int64, now time.Time, payments []Payment) (File, er
 	if number < 1 || number > 9_999_999 || len(payments) > MaxPayments {
 		return File{}, fmt.Errorf("bank: no file %d of %d payments", number, len(payments))
 	}
-	f := File{Execute: a.Execution(now), Parts: make([]int, len(payments))}
+	f := File{Execute: a.execution(now), Parts: make([]int, len(payments))}
 	transfers := make([]transfer, len(payments))
 	for i, p := range payments {
 		t, err := a.transfer(p)
@@ -314,7 +314,7 @@ func (a Account) nacha(number int64, now time.Time) nacha.File {
 	return nacha.File{
 		Originator: nacha.Originator{Name: a.Name, ID: a.CompanyID, ODFI: a.Routing, Account: a.Number, Savings: a.Savings, Destination: a.Destination,
 			DestinationFor: a.DestinationName, Origin: a.Origin},
-		Created: now.In(a.zone), Modifier: modifiers[number%int64(len(modifiers))], Reference: Reference(number), Effective: a.Execution(now),
+		Created: now.In(a.zone), Modifier: modifiers[number%int64(len(modifiers))], Reference: Reference(number), Effective: a.execution(now),
 	}
 }
 

@@ -62,7 +62,7 @@ func TestFilesAreExecutedOnWorkingDays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := a.Execution(now).Format(time.DateOnly); a.ID == c.account && got != c.want {
+			if got := a.execution(now).Format(time.DateOnly); a.ID == c.account && got != c.want {
 				t.Errorf("%s at %s is executed on %s, want %s", c.account, c.now, got, c.want)
 			}
 		}

@@ -8,12 +8,30 @@ const ahead = part?.dataset.now ? Date.parse(part.dataset.now) - Date.now() : 0;
 const pollEvery = 5000; // where streams do not come through
 const toldFor = 5000; // what was copied, before the state is shown again
 
+// copy puts a text on the clipboard, also where the page came unencrypted or stands in one that lets it do nothing.
+async function copy(text) {
+	try {
+		await navigator.clipboard.writeText(text);
+		return true;
+	} catch {
+		const area = document.createElement("textarea");
+		area.value = text;
+		area.style.position = "fixed"; // so that nothing scrolls to it
+		document.body.append(area);
+		area.select();
+		const done = document.execCommand("copy");
+		area.remove();
+		return done;
+	}
+}
+
 // offer lets each value marked with data-copy be copied.
 function offer(root) {
 	for (const button of root.querySelectorAll("button[data-copy]")) {
 		button.hidden = false;
 		button.addEventListener("click", async () => {
-			await navigator.clipboard.writeText(button.dataset.copy);
+			if (!await copy(button.dataset.copy)) return;
+			button.focus();
 			told.textContent = button.dataset.copied;
 			setTimeout(() => { told.textContent = told.dataset.now; }, toldFor);
 		});
@@ -28,7 +46,15 @@ function count() {
 	}
 }
 
+let shown = part?.innerHTML.trim(); // as it came
+
+// show puts the part as it is now in the place of the one before, if they differ: somebody may be reading it, or copying from it.
 function show(body) {
+	const fresh = document.createElement("template");
+	fresh.innerHTML = body;
+	const next = fresh.innerHTML.trim();
+	if (next === shown) return;
+	shown = next;
 	const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
 	const opened = part.querySelector("details")?.open;
 	part.innerHTML = body;

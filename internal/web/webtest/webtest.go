@@ -337,6 +337,9 @@ func (p *Page) Received() int64 {
 func (p *Page) Shot(selector string) []byte {
 	p.t.Helper()
 	picture, err := chromedp.Run(p.ctx, chromedp.Screenshot(selector))
+	for try := 0; err != nil && try < 3; try++ { // the page puts its live part in anew when something changes
+		picture, err = chromedp.Run(p.ctx, chromedp.Screenshot(selector))
+	}
 	if err != nil {
 		p.t.Fatalf("%s: picture of %s: %v", p.look, selector, err)
 	}

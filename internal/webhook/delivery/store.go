@@ -251,22 +251,32 @@ type due struct {
 	event webhook.Placed
 }
 
-// dueDeliveries are the first of a queue. A held-back one has waited long; among equals the order is that of the events. The first
-// ones are chosen before their events are read: a planner that does not know yet how long a queue is might read all of it.
+// dueDeliveries are the first of a queue. A held-back one has waited long; among equals the order is that of the events, and one whose event is
+// no longer kept is left out.
 func dueDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string, limit int) ([]due, error) {
-	rows, err := tx.Query(ctx, `SELECT d.position, d.tries, d.attempts, e.event_id, e.object_id, e.name, e.sequence, e.data, e.created_at
-		FROM (SELECT position, event_id, tries, attempts FROM webhook_deliveries
-			WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at <= $3
-			ORDER BY next_at, position LIMIT $4) AS d
-		JOIN events e ON e.company_id = $1 AND e.event_id = d.event_id`, companyID, endpointID, db.Micros(tx.Now()), int64(limit))
-	return db.Collect(rows, err, func(r *db.Rows) (d due, err error) {
-		var data string
-		var created int64
-		err = r.Scan(&d.position, &d.tries, &d.Attempts, &d.EventID, &d.ObjectID, &d.Event, &d.event.Sequence, &data, &created)
-		d.event.CompanyID, d.event.ID, d.event.ObjectID, d.event.Name, d.event.Position = companyID, d.EventID, d.ObjectID, d.Event, d.position
-		d.event.Data, d.event.Created = []byte(data), db.Time(created)
-		return d, err
+	rows, err := tx.Query(ctx, `SELECT position, event_id, tries, attempts FROM webhook_deliveries
+		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at <= $3
+		ORDER BY next_at, position LIMIT $4`, companyID, endpointID, db.Micros(tx.Now()), int64(limit))
+	dues, err := db.Collect(rows, err, func(r *db.Rows) (d due, err error) {
+		return d, r.Scan(&d.position, &d.EventID, &d.tries, &d.Attempts)
 	})
+	if err != nil || len(dues) == 0 {
+		return nil, err
+	}
+	ids := make([]string, len(dues))
+	for i, d := range dues {
+		ids[i] = d.EventID
+	}
+	events, err := webhook.Named(ctx, tx, companyID, ids...)
+	kept := dues[:0]
+	for _, d := range dues {
+		var there bool
+		if d.event, there = events[d.EventID]; there {
+			d.ObjectID, d.Event = d.event.ObjectID, d.event.Name
+			kept = append(kept, d)
+		}
+	}
+	return kept, err
 }
 
 // waiting are the deliveries of objects that have failed and wait for their next attempt, the first of each object but for those
@@ -341,7 +351,7 @@ func addAttempts(tx *db.Tx, q *queue, results []result) {
 const deliveryColumns = `d.position, d.event_id, d.object_id, COALESCE(e.name, ''), d.state, d.tries, d.attempts, d.next_at, d.error, d.http_status,
 	d.created_at, d.updated_at`
 
-const deliveryTables = `webhook_deliveries d LEFT JOIN events e ON e.company_id = d.company_id AND e.event_id = d.event_id`
+var deliveryTables = "webhook_deliveries d LEFT JOIN events e ON e.company_id = d.company_id AND e.event_id " + webhook.RowIn("d.event_id")
 
 func scanDelivery(r *db.Rows) (d Delivery, err error) {
 	var next, created, updated int64

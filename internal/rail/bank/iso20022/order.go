@@ -205,7 +205,7 @@ func (o Order) Write() ([]byte, error) {
 }
 
 func (t Transfer) shape() orderTransfer {
-	s := orderTransfer{Instruction: t.ID, EndToEnd: t.ID, Amount: AmountOf(t.Amount), Creditor: orderParty{Name: cut(t.Creditor.Name, 140)},
+	s := orderTransfer{Instruction: t.ID, EndToEnd: t.ID, Amount: amountOf(t.Amount), Creditor: orderParty{Name: cut(t.Creditor.Name, 140)},
 		Purpose: some(cut(t.Purpose, 35)), Remittance: some(cut(t.Remittance, 140))}
 	switch t.Kind {
 	case "CACC", "SVGS":

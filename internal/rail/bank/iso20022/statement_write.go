@@ -59,7 +59,7 @@ func WriteStatement(w io.Writer, s Statement) (*StatementWriter, error) {
 		if amount.Sign() < 0 {
 			side, amount = "DBIT", amount.Neg()
 		}
-		sw.put("Bal", balance{Type: code{Code: b.Type}, Amount: AmountOf(amount), Side: side, Date: dayOf(b.Day)})
+		sw.put("Bal", balance{Type: code{Code: b.Type}, Amount: amountOf(amount), Side: side, Date: dayOf(b.Day)})
 	}
 	return sw, nil
 }
@@ -85,7 +85,7 @@ func (w *StatementWriter) Entry(e Entry) error {
 		Details   *entryDetails `xml:"NtryDtls"`
 		Info      string        `xml:"AddtlNtryInf,omitempty"`
 	}{
-		Reference: cut(e.Reference, 35), Amount: AmountOf(e.Amount), Side: sideOf(e.Credit), Reversal: e.Reversal, Status: status{Code: e.Status},
+		Reference: cut(e.Reference, 35), Amount: amountOf(e.Amount), Side: sideOf(e.Credit), Reversal: e.Reversal, Status: status{Code: e.Status},
 		Booked: dayOf(e.Booked), Valued: dayOf(e.Valued), Servicer: cut(e.Servicer, 35), Type: e.Type.shape(), Info: cut(e.Info, 500),
 	}
 	if e.Batch != (Batch{}) || len(e.Details) > 0 {
@@ -133,7 +133,7 @@ func (d Detail) shape(e Entry) transaction {
 	if amount.Asset() == "" {
 		amount = e.Amount
 	}
-	shaped := AmountOf(amount)
+	shaped := amountOf(amount)
 	t := transaction{
 		References: &references{MessageID: cut(d.MessageID, 35), Servicer: cut(d.Servicer, 35), PaymentInfoID: cut(d.PaymentInfoID, 35),
 			InstructionID: cut(d.InstructionID, 35), EndToEndID: cut(d.EndToEndID, 35), UETR: d.UETR, TransactionID: cut(d.TransactionID, 35),
@@ -153,7 +153,7 @@ func (d Detail) shape(e Entry) transaction {
 	if len(d.Charges) > 0 {
 		list := charges{}
 		for _, c := range d.Charges {
-			list.Records = append(list.Records, charge{AmountOf(c.Amount), sideOf(c.Credit)})
+			list.Records = append(list.Records, charge{amountOf(c.Amount), sideOf(c.Credit)})
 		}
 		t.Charges = []charges{list}
 	}

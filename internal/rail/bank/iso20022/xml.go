@@ -213,8 +213,8 @@ type Amount struct {
 	Text     string `xml:",chardata"`
 }
 
-// AmountOf writes a sum.
-func AmountOf(a money.Amount) Amount { return Amount{Currency: string(a.Asset()), Text: a.String()} }
+// amountOf writes a sum.
+func amountOf(a money.Amount) Amount { return Amount{Currency: string(a.Asset()), Text: a.String()} }
 
 // Money is the sum. Only digits and a point make one; a message says in words on which side it stands.
 func (a Amount) Money() (money.Amount, error) {

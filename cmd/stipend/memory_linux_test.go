@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+)
+
+const (
+	starved    = 2    // lives that end for want of memory
+	hungry     = 3    // clients at a time
+	manyPayees = 2500 // of each payroll
+)
+
+// The memory runs out while large payrolls are created. A process that gets no more of it refuses or ends, as it may at any moment of a
+// creation; the next one knows all that was answered and nothing by half, and each payroll that is asked for again with its key is there once.
+func TestMemoryRunsOut(t *testing.T) {
+	binary := build(t)
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		w := &world{t: t, binary: binary, url: url}
+		w.env = []string{"GOGC=off"} // what it takes it keeps, so that it is at the end of its memory soon
+		body := map[string]any{}
+		var all sync.Mutex
+		made := map[string]string{} // payroll ids by key; "" where nobody knows
+		ask := func(client *world, key string) error {
+			var p payroll
+			err := client.call(http.MethodPost, createPath, key, body, &p)
+			all.Lock()
+			defer all.Unlock()
+			switch before := made[key]; {
+			case err == nil && before != "" && before != p.PayrollID:
+				t.Errorf("%s made %s and %s", key, before, p.PayrollID)
+			case err == nil:
+				made[key] = p.PayrollID
+			case before == "":
+				made[key] = ""
+			}
+			return err
+		}
+		for life := range starved {
+			w.start(time.Hour)
+			items := make([]map[string]any, manyPayees)
+			for i := range items {
+				items[i] = map[string]any{"user_id": w.ready.Seed.Workers[i%2].UserID, "amount_fiat": json.Number("12.34")}
+			}
+			body["to_pay"] = items
+			w.starve(int64(life) << 23)
+			var clients sync.WaitGroup
+			for c := range hungry {
+				client := *w
+				clients.Go(func() {
+					for n := 0; client.alive(); n++ {
+						_ = ask(&client, fmt.Sprintf("life-%d-%d-%d", life, c, n)) // refused, or not answered
+					}
+				})
+			}
+			select {
+			case <-w.exited:
+			case <-time.After(patience):
+				t.Fatal("it lives without memory")
+			}
+			clients.Wait()
+			t.Logf("life %d ended after %d payrolls", life, len(made))
+			if said := w.log.String(); !strings.Contains(said, "out of memory") && !strings.Contains(said, "cannot allocate memory") {
+				t.Errorf("it ended for another reason:\n%.2000s", said)
+			}
+		}
+		w.env = nil
+		w.start(time.Hour)
+		for _, key := range slices.Sorted(maps.Keys(made)) {
+			if err := ask(w, key); err != nil {
+				t.Error(err)
+			}
+		}
+		w.kill()
+		d := dbtest.Open(t, db.Options{URL: url})
+		for query, want := range map[string]int{
+			"SELECT COUNT(*) FROM payrolls":                              len(made),
+			"SELECT COUNT(DISTINCT address) FROM payrolls":               len(made),
+			"SELECT COUNT(*) FROM payments":                              len(made) * manyPayees,
+			"SELECT COUNT(*) FROM quotes":                                len(made),
+			"SELECT COUNT(*) FROM events WHERE name = 'payroll.created'": len(made),
+			"SELECT COUNT(*) FROM idempotency WHERE key LIKE 'life-%'":   len(made),
+		} {
+			var n int
+			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query).Scan(&n) }); err != nil || n != want {
+				t.Errorf("%s: %d, want %d (%v)", query, n, want, err)
+			}
+		}
+		w.command("ledger", "check")
+	})
+}
+
+// starve gives the process no more memory than it has, and a little.
+func (w *world) starve(little int64) {
+	w.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.process.Process.Pid))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var kib int64
+	_, after, _ := strings.Cut(string(status), "VmData:")
+	if _, err := fmt.Sscan(after, &kib); err != nil {
+		w.t.Fatal(err)
+	}
+	most := uint64(kib<<10 + little)
+	if err := unix.Prlimit(w.process.Process.Pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}

@@ -1,0 +1,247 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	netmail "net/mail"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/funding"
+	"github.com/stipend/stipend/internal/funding/stripe"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/kyc/sumsub"
+	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/operator"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bankfile"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/requests"
+	"github.com/stipend/stipend/internal/wallet"
+	"github.com/stipend/stipend/internal/webhook/delivery"
+	"github.com/stipend/stipend/internal/withdrawal"
+)
+
+// readSettings makes what needs nothing but the configuration and the database.
+func (s *Service) readSettings() error {
+	s.requests = requests.New(s.db, time.Now, s.log)
+	key, err := parseDataKey(s.cfg.DataKey)
+	if err != nil {
+		return err
+	}
+	if s.sealer, err = identity.NewSealer(key); err != nil {
+		return err
+	}
+	s.kyc = &kyc.Service{Sealer: s.sealer, Intake: s.cfg.intake(), Provider: s.verifier()}
+	s.funding = &funding.Service{Bank: s.bank(), Sealer: s.sealer}
+	s.rates = s.refresher()
+	s.policy, err = s.cfg.webhookPolicy()
+	return err
+}
+
+// parts are the services that several roles share.
+type parts struct {
+	keys        *bitcoin.Deriver // of the Bitcoin wallet
+	pool        *chain.Pool      // of its addresses
+	payroll     *payroll.Service
+	claims      *claim.Service
+	withdrawals *withdrawal.Service
+}
+
+// assemble makes the services of the business, and tells them of each other.
+func (s *Service) assemble() (p parts, err error) {
+	if p.keys, err = bitcoin.ParseXPub(s.cfg.BitcoinXPub, s.cfg.BitcoinNetwork); err != nil {
+		return p, err
+	}
+	p.pool = chain.NewPool(s.db, chainName, p.keys)
+	banks, err := s.cfg.houseAccounts()
+	if err != nil {
+		return p, err
+	}
+	p.payroll = &payroll.Service{
+		Watched: s.checkQuotable, Pool: p.pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts,
+		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production,
+		FX: desk(s.cfg.Env), Banks: banks,
+	}
+	p.withdrawals = &withdrawal.Service{Setup: s.setup(), CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production}
+	p.claims = &claim.Service{
+		Watched: s.checkWatched, Pool: p.pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, SpreadBps: s.cfg.SpreadBps,
+		Validity: s.cfg.ClaimValidity, PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims),
+		Withdrawals: p.withdrawals,
+	}
+	limit, err := s.cfg.releaseLimit()
+	if err != nil {
+		return p, err
+	}
+	s.operators = &operator.Service{Sealer: s.sealer, Payroll: p.payroll, Limit: limit, Setup: s.setup()}
+	p.payroll.Released, p.withdrawals.Released, p.claims.Released = s.operators.Released, s.operators.Released, s.operators.Released
+	if s.lightning, err = s.cfg.lightning(); err != nil {
+		return p, err
+	}
+	if s.lightning != nil {
+		s.lightning.Sealer, p.claims.Lightning = s.sealer, s.lightning
+	}
+	return p, nil
+}
+
+// imagesAtOnce is how many images a process decodes at a time; each may need 200 MiB.
+const imagesAtOnce = 2
+
+// intake reads images of documents. A sandbox has nobody who would look at them: it takes pictures from one pixel on, so that
+// tests need no large files.
+func (c Config) intake() *kyc.Intake {
+	if c.Env == Sandbox {
+		return kyc.NewIntake(imagesAtOnce, 1)
+	}
+	return kyc.NewIntake(imagesAtOnce, kyc.Legible)
+}
+
+// bank chooses who opens funding accounts: the configured provider, the bank of the sandbox, or nobody.
+func (s *Service) bank() funding.Bank {
+	switch {
+	case s.cfg.FundingStripeKey != "":
+		return stripe.New(stripe.Options{Key: s.cfg.FundingStripeKey, URL: s.cfg.FundingStripeURL, Country: s.cfg.FundingStripeCountry})
+	case s.cfg.Env == Sandbox:
+		return funding.Sandbox{}
+	}
+	return nil
+}
+
+// verifier is the vendor that was set up. The sandbox has one of its own; production without a vendor verifies nobody.
+func (s *Service) verifier() kyc.Provider {
+	switch {
+	case s.cfg.SumsubToken != "":
+		return sumsub.New(sumsub.Options{
+			URL: s.cfg.SumsubURL, Token: s.cfg.SumsubToken, Secret: s.cfg.SumsubSecret, WebhookSecret: s.cfg.SumsubWebhookSecret,
+			PersonLevel: s.cfg.SumsubPersonLevel, CompanyLevel: s.cfg.SumsubCompanyLevel, Now: time.Now,
+		})
+	case s.cfg.Env == Sandbox:
+		return kyc.Sandbox{}
+	}
+	return nil
+}
+
+// openChain chooses the chain: a node's, or the simulated one.
+func (s *Service) openChain() error {
+	if s.cfg.Simulated() {
+		s.sim = sim.New(s.db)
+		s.source = s.sim
+		return nil
+	}
+	client, err := newClient(s.cfg.BitcoinRPC, s.cfg.BitcoinCookie, s.cfg.BitcoinNetwork)
+	s.source = client
+	return err
+}
+
+func newClient(rpc, cookie, network string) (*bitcoin.Client, error) {
+	return bitcoin.NewClient(bitcoin.Options{URL: rpc, CookieFile: cookie, Network: network})
+}
+
+// never is the age at which a price grows old where the clock jumps.
+const never = 100 * 365 * 24 * time.Hour
+
+// refresher asks markets in production. The sandbox invents its prices, and its clock jumps, so they never grow old there.
+func (s *Service) refresher() *rates.Refresher {
+	if s.cfg.Env == Sandbox {
+		return &rates.Refresher{DB: s.db, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: never, FiatLimit: never}
+	}
+	client := &http.Client{Timeout: 10 * time.Second}
+	return &rates.Refresher{DB: s.db, Sources: []rates.Source{
+		rates.Coinbase(client, ""), rates.Kraken(client, ""), rates.Bitstamp(client, ""), rates.ECB(client, ""),
+	}}
+}
+
+func (s *Service) setup() distribution.Setup {
+	return distribution.Setup{Sealer: s.sealer, BitcoinNetwork: s.cfg.BitcoinNetwork, Chain: chainName, Accounts: s.accounts}
+}
+
+// startWorker runs jobs. The first prices and fees are fetched before anything is served, where that is possible.
+func (s *Service) startWorker(ctx, background context.Context, p parts) error {
+	signer, err := bitcoin.ParseXPriv(s.cfg.BitcoinXPrv, s.cfg.BitcoinNetwork)
+	if err != nil {
+		return err
+	}
+	out := payout.Config{Chain: chainName, Source: s.source, Pool: p.pool, Signer: signer, Log: s.log}
+	if s.sim != nil {
+		out.FeeMaxAge = never
+	}
+	engine := payout.New(out)
+	engines := payout.Engines{engine}
+	for _, a := range s.evms {
+		e, err := s.accountEngine(ctx, a)
+		if err != nil {
+			return err
+		}
+		engines = append(engines, e)
+	}
+	if err := s.rates.Refresh(ctx); err != nil {
+		s.log.Warn("some prices are missing", "error", err)
+	}
+	for _, e := range engines {
+		if err := e.RefreshFees(ctx, s.db); err != nil {
+			s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
+		}
+	}
+	look, err := s.startScreening(ctx, background, p)
+	if err != nil {
+		return err
+	}
+	table := jobs(p.payroll, p.claims, engines, look, s.operators, wallet.Opener{Verified: s.cfg.Env == Production, Pool: p.pool, Accounts: s.accounts}, p.withdrawals, s.funding, s.kyc)
+	if s.lightning != nil {
+		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle}
+	}
+	if s.cfg.Env == Sandbox {
+		table[payroll.JobRelease] = job.Entry{Tx: engine.Released(withFailures(p.payroll.Release))}
+	}
+	banker, err := s.banker()
+	if err != nil {
+		return err
+	}
+	table[payout.JobBank] = job.Entry{Tx: banker.Cut}
+	table[bankfile.JobSend] = job.Entry{Net: banker.Send}
+	table[bankfile.JobChange] = job.Entry{Tx: banker.Changed(s.correction(distribution.Setup{Sealer: s.sealer}))}
+	if s.playedBank != nil {
+		table[jobBankReturn] = job.Entry{Net: s.returnByBank(banker)}
+		table[jobBankTransfer] = job.Entry{Net: s.transferByBank(banker)}
+	}
+	mailer, err := s.mailer()
+	if err != nil {
+		return err
+	}
+	runner := job.NewRunner(s.db, table, append(s.periodic(engines, p.claims), banker.Periodic(s.db)...), s.log)
+	s.work.Go(func() { runner.Run(background) })
+	hooks := delivery.NewSender(delivery.Options{DB: s.db, Sealer: s.sealer, Env: s.cfg.Env, Policy: s.policy, Log: s.log})
+	s.work.Go(func() { hooks.Run(background) })
+	// A mail server that hangs holds up its own runner only.
+	mails := job.NewRunner(s.db, job.Table{mail.JobSend: {Net: mailer.Send}}, nil, s.log)
+	s.work.Go(func() { mails.Run(background) })
+	return nil
+}
+
+// mailer sends through the server that is set, and keeps the mails of a sandbox that has none.
+func (s *Service) mailer() (*mail.Mailer, error) {
+	from, err := netmail.ParseAddress(s.cfg.MailFrom)
+	if err != nil {
+		return nil, err
+	}
+	m := &mail.Mailer{From: from, Sealer: s.sealer, BaseURL: s.ready.BaseURL, Sandbox: s.cfg.Env == Sandbox, Verified: func(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
+		c, err := identity.CompanyByID(ctx, tx, companyID)
+		return c.KYBStatus == identity.KYBApproved, err
+	}}
+	if m.BaseURL == "" {
+		m.BaseURL = "http://" + s.cfg.Listen // of a sandbox whose pages another process serves
+	}
+	if s.cfg.SMTPURL != "" {
+		m.Server, err = mail.ParseSMTP(s.cfg.SMTPURL)
+	}
+	return m, err
+}
