@@ -72,7 +72,7 @@ generate: ## make what is made from the code: the codes of each operation, clien
 
 .PHONY: bench
 bench: ## measure the service against its floors, on both databases, and print the figures
-	@tools/install.sh postgres
+	@tools/install.sh postgres chromium
 	@go run ./bench $(ARGS)
 
 .PHONY: tools

