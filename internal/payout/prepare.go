@@ -70,7 +70,7 @@ func (e *Engine) Prepare(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	return assign(ctx, tx, outs[:plan.Paid], b.ID, b.TxID)
+	return Assign(ctx, tx, outs[:plan.Paid], b.ID, b.TxID, 0)
 }
 
 // worthItsOwn is how many outputs are enough for a transaction of their own. Fewer wait in the queue for Prepare, which pays

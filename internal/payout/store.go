@@ -148,22 +148,23 @@ func lockHead(ctx context.Context, tx *db.Tx, chainName, companyID string, limit
 	return q, head, err
 }
 
-// assign moves queued outputs into a batch, each at its position. It fails when any of them is not queued
-// any more, so that no transaction pays what another one took.
-func assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string) error {
+// Assign moves queued outputs into a batch, or into a bank's file, each at its position, counted from first. It fails with
+// ErrProcessing when any of them was changed since it was read, so that nothing pays what something else took.
+//
+// That an output is still queued, its version says. Were it asked for by its state, PostgreSQL would look outputs up by the index of
+// the queue, which it takes for almost empty until it counts again, and compare each of the queue with each of these.
+func Assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string, first int) error {
 	rows := make([][]any, len(outs))
 	for i, o := range outs {
-		rows[i] = []any{o.CompanyID, o.ID, int64(i)}
+		if o.State != Queued || o.Held {
+			return ErrProcessing
+		}
+		rows[i] = []any{o.CompanyID, o.ID, o.Version, int64(first + i)}
 		db.History(tx, o.CompanyID, o.ID, o.Version+1, string(Queued), string(Prepared), "")
 	}
 	moved := int64(0)
-	// The company comes with each id, so that SQLite looks outputs up by their key rather than the whole queue through for
-	// each of them.
 	for values, args := range tx.Values(rows, 4) {
-		n, err := tx.Exec(ctx, `WITH v (company_id, output_id, vout) AS (`+values+`)
-			UPDATE outputs SET state = 'prepared', reason = '', batch_id = $1, txid = $2, vout = v.vout, version = version + 1, updated_at = $3
-			FROM v WHERE outputs.company_id = v.company_id AND outputs.output_id = v.output_id
-				AND state = 'queued' AND NOT held AND rail <> 'bank'`, append([]any{batchID, txid, db.Micros(tx.Now())}, args...)...)
+		n, err := tx.Exec(ctx, assignStatement(values), append([]any{batchID, txid, db.Micros(tx.Now())}, args...)...)
 		if err != nil {
 			return err
 		}
@@ -175,7 +176,14 @@ func assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string)
 	return nil
 }
 
-// assignOne is assign for the one output of an account's transaction.
+// The company comes with each id, so that SQLite looks outputs up by their key rather than the whole queue through for each of them.
+func assignStatement(values string) string {
+	return `WITH v (company_id, output_id, version, vout) AS (` + values + `)
+		UPDATE outputs SET state = 'prepared', reason = '', batch_id = $1, txid = $2, vout = v.vout, version = outputs.version + 1, updated_at = $3
+		FROM v WHERE outputs.company_id = v.company_id AND outputs.output_id = v.output_id AND outputs.version = v.version`
+}
+
+// assignOne is Assign for the one output of an account's transaction.
 func assignOne(ctx context.Context, tx *db.Tx, o Output, batchID, txid string) error {
 	db.History(tx, o.CompanyID, o.ID, o.Version+1, string(Queued), string(Prepared), "")
 	return tx.One(ctx, ErrProcessing, `UPDATE outputs SET state = 'prepared', reason = '', batch_id = $4, txid = $5, vout = 0, version = version + 1, updated_at = $6

@@ -228,7 +228,7 @@ func (e *Engine) cut(ctx context.Context, tx *db.Tx, a bank.Account, outs []payo
 	if err := insertFile(ctx, tx, f, outs, made.Parts); err != nil {
 		return err
 	}
-	if err := assign(ctx, tx, f, outs); err != nil {
+	if err := payout.Assign(ctx, tx, outs, f.ID, "", 1); err != nil {
 		return err
 	}
 	lines := make([]ledger.Line, 0, len(outs)+1)

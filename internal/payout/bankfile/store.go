@@ -275,30 +275,6 @@ func ofFile(ctx context.Context, tx *db.Tx, f File) ([]payout.Output, error) {
 	return selectOutputs(ctx, tx, "company_id = $1 AND batch_id = $2 AND batch_id <> ''", f.CompanyID, f.ID)
 }
 
-// assign moves queued outputs into a file, each at its position. It fails when one of them does not wait any more.
-func assign(ctx context.Context, tx *db.Tx, f File, outs []payout.Output) error {
-	rows := make([][]any, len(outs))
-	for i, o := range outs {
-		rows[i] = []any{o.CompanyID, o.ID, int64(i + 1), o.Version}
-		db.History(tx, o.CompanyID, o.ID, o.Version+1, string(payout.Queued), string(payout.Prepared), "")
-	}
-	moved := int64(0)
-	for values, args := range tx.Values(rows, 3) {
-		n, err := tx.Exec(ctx, `WITH v (company_id, output_id, vout, version) AS (`+values+`)
-			UPDATE outputs SET state = 'prepared', reason = '', batch_id = $1, vout = v.vout, version = outputs.version + 1, updated_at = $2
-			FROM v WHERE outputs.company_id = v.company_id AND outputs.output_id = v.output_id AND outputs.version = v.version
-				AND outputs.state = 'queued' AND NOT outputs.held AND outputs.rail = 'bank'`, append([]any{f.ID, db.Micros(tx.Now())}, args...)...)
-		if err != nil {
-			return err
-		}
-		moved += n
-	}
-	if moved != int64(len(outs)) {
-		return errRaced
-	}
-	return nil
-}
-
 // move is the guarded change of some outputs, which are then as they are in the database.
 func move(ctx context.Context, tx *db.Tx, outs []*payout.Output, to payout.State, reason func(*payout.Output) string) error {
 	rows := make([][]any, len(outs))
