@@ -195,6 +195,16 @@ func (c Config) Has(role string) bool { return slices.Contains(c.Roles, role) }
 // Simulated says whether the chain is the built-in one.
 func (c Config) Simulated() bool { return c.BitcoinRPC == "" }
 
+// lookEvery is how often what the chain brought, or let pass, is looked for. Of a simulated chain that is after five of its blocks, if they
+// come quickly: a quick world is quick in all.
+func (c Config) lookEvery() time.Duration {
+	const usual = 5 * time.Second
+	if c.Simulated() {
+		return min(usual, 5*c.BlockInterval)
+	}
+	return usual
+}
+
 // complete fills in what follows from other settings.
 func (c Config) complete() Config {
 	if c.BitcoinNetwork == "" {

@@ -226,7 +226,7 @@ func (s *Service) accountEngine(ctx context.Context, a accountChain) (*payout.En
 	}
 	c := payout.AccountConfig{Node: a.node, Signer: signer, Log: s.log}
 	if a.sim != nil {
-		c.FeeMaxAge = never
+		c.FeeMaxAge, c.SweepEvery = never, s.cfg.lookEvery()
 	}
 	e, err := payout.NewAccount(c)
 	if err != nil {

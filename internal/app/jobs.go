@@ -156,7 +156,7 @@ func (s *Service) periodic(out payout.Engines, claims *claim.Service) []job.Peri
 		job.Periodic{Name: "ledger.fold", Every: time.Minute, Run: func(ctx context.Context) error { return ledger.Fold(ctx, s.db) }},
 		job.Periodic{Name: "payroll.exchange", Every: time.Minute, Run: func(ctx context.Context) error { return payroll.Exchange(ctx, s.db) }},
 		job.Periodic{Name: "payroll.debts", Every: time.Minute, Run: func(ctx context.Context) error { return payroll.SettleDebts(ctx, s.db) }},
-		job.Periodic{Name: "quotes.expire", Every: 5 * time.Second, Run: s.expireQuotes},
+		job.Periodic{Name: "quotes.expire", Every: s.cfg.lookEvery(), Run: s.expireQuotes},
 		job.Periodic{Name: "claims.settle", Every: 10 * time.Minute, Run: func(ctx context.Context) error { return claims.SettleDue(ctx, s.db) }},
 		job.Periodic{Name: "oauth.forget_codes", Every: time.Hour, Run: func(ctx context.Context) error { return oauth.ForgetCodes(ctx, s.db) }},
 		job.Periodic{Name: "mails.forget", Every: time.Hour, Run: func(ctx context.Context) error { return mail.Forget(ctx, s.db) }},

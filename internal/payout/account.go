@@ -45,13 +45,15 @@ type AccountConfig struct {
 	BumpAfter  time.Duration // age of an unconfirmed transaction before its fee is raised; 2 min
 	NudgeEvery time.Duration // how often one is looked at; 30 s
 	Retry      time.Duration // how often a held queue is looked at; 30 s
+	SweepEvery time.Duration // how often deposits are brought in; 5 s
 }
 
 type account struct {
-	network evm.Network
-	node    evm.Node
-	signer  *evm.Signer
-	hot     string // the account that pays
+	network    evm.Network
+	node       evm.Node
+	signer     *evm.Signer
+	hot        string // the account that pays
+	sweepEvery time.Duration
 }
 
 // NewAccount makes the engine of a network of accounts, whose name is the chain's.
@@ -70,6 +72,7 @@ func NewAccount(c AccountConfig) (*Engine, error) {
 	orTime(&c.BumpAfter, 2*time.Minute)
 	orTime(&c.NudgeEvery, 30*time.Second)
 	orTime(&c.Retry, 30*time.Second)
+	orTime(&c.SweepEvery, 5*time.Second)
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
@@ -79,7 +82,7 @@ func NewAccount(c AccountConfig) (*Engine, error) {
 			MaxOutputs: cmp.Or(c.MaxOutputs, 100), MaxFeeRate: n.MaxFee, MaxFeeShare: 300, FeeMaxAge: c.FeeMaxAge, BumpAfter: c.BumpAfter, NudgeEvery: c.NudgeEvery, Retry: c.Retry,
 		},
 		rail: onchain.Rail{Source: c.Node},
-		acc:  &account{network: n, node: c.Node, signer: c.Signer, hot: hot},
+		acc:  &account{network: n, node: c.Node, signer: c.Signer, hot: hot, sweepEvery: c.SweepEvery},
 	}, nil
 }
 

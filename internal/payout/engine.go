@@ -95,7 +95,7 @@ func (e *Engine) Periodic(d *db.DB) []job.Periodic {
 	all := []job.Periodic{{Name: "chain.fees", Every: time.Minute, Run: func(ctx context.Context) error { return e.RefreshFees(ctx, d) }}}
 	if e.acc != nil {
 		all[0].Name, all[0].Every = "chain.fees."+e.c.Chain, 20*time.Second
-		all = append(all, job.Periodic{Name: "payout.sweep." + e.c.Chain, Every: sweepEvery, Run: func(ctx context.Context) error { return e.Sweep(ctx, d) }})
+		all = append(all, job.Periodic{Name: "payout.sweep." + e.c.Chain, Every: e.acc.sweepEvery, Run: func(ctx context.Context) error { return e.Sweep(ctx, d) }})
 	}
 	return all
 }

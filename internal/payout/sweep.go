@@ -3,7 +3,6 @@ package payout
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
@@ -11,9 +10,6 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 )
-
-// sweepEvery is how often deposits are brought in.
-const sweepEvery = 5 * time.Second
 
 // sweepsAtOnce bounds the addresses that one look brings in.
 const sweepsAtOnce = 50
