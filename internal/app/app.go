@@ -56,13 +56,26 @@ const stopWithin = 30 * time.Second
 // between two looks; two watchers at once would only do the same work twice.
 const leaseFor = 4 * time.Second
 
+// The connections to PostgreSQL that each side of a process may have: requests that take all of theirs, or wait for a lock, hold up neither
+// jobs nor the watching of chains, and the other way round.
+const (
+	connectionsOfFaces    = 12
+	connectionsOfJobs     = 8
+	connectionsOfWatchers = 4
+)
+
+// patience is how long what a request writes may wait for its turn. A statement waits three seconds for a lock, and then others begin.
+const patience = 5 * time.Second
+
 // Service is a running process.
 type Service struct {
 	cfg    Config
 	log    *slog.Logger
 	holder string // of leases
 
-	db        *db.DB
+	db        *db.DB // of jobs and all that has no side of its own
+	faces     *db.DB // the same for requests
+	watching  *db.DB // the same for those who follow chains
 	operators *operator.Service
 	funding   *funding.Service
 	sealer    *identity.Sealer
@@ -172,7 +185,13 @@ func (s *Service) start(ctx, background context.Context) error {
 // openDatabase brings the schema up to this program. The server is noted before anything can be paid, and lost with another that takes
 // its place.
 func (s *Service) openDatabase(ctx context.Context) (err error) {
-	if s.db, err = db.Open(ctx, db.Options{URL: s.cfg.URL(), AdjustableClock: s.cfg.Env == Sandbox}); err != nil {
+	if s.db, err = db.Open(ctx, db.Options{URL: s.cfg.URL(), AdjustableClock: s.cfg.Env == Sandbox, Connections: connectionsOfJobs}); err != nil {
+		return err
+	}
+	if s.faces, err = s.db.Beside(ctx, db.Options{Connections: connectionsOfFaces, Patience: patience}); err != nil {
+		return err
+	}
+	if s.watching, err = s.db.Beside(ctx, db.Options{Connections: connectionsOfWatchers}); err != nil {
 		return err
 	}
 	if err := s.db.Migrate(ctx); err != nil {
@@ -219,7 +238,7 @@ func (s *Service) readAhead(background context.Context, pool *chain.Pool) error 
 		}
 	}
 	s.work.Go(func() {
-		if err := roster.Warm(background, s.db); err != nil && background.Err() == nil {
+		if err := roster.Warm(background, s.faces); err != nil && background.Err() == nil {
 			s.log.Warn("rosters are not read ahead", "error", err)
 		}
 	})
@@ -303,14 +322,14 @@ func (s *Service) serveFaces(background context.Context, p parts) error {
 		return err
 	}
 	data := api.Deps{
-		DB: s.db, Now: time.Now, Log: s.log, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Hosts: s.cfg.hosts(),
+		DB: s.faces, Now: time.Now, Log: s.log, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Hosts: s.cfg.hosts(),
 		Payroll: p.payroll, Claim: p.claims, Withdrawal: p.withdrawals, Vendor: &vendor.Service{Payroll: p.payroll, Sealer: s.sealer, Intake: s.kyc.Intake},
 		Sealer: s.sealer, KYC: s.kyc, Funding: s.funding, Webhooks: delivery.Setup{Sealer: s.sealer, Policy: s.policy},
 		Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond), Bodies: limit.NewBodies(),
 		Ready: s.checkReady, Observe: s.metrics.observe, Requests: s.requests,
 	}
 	pages := web.Deps{
-		DB: s.db, Now: time.Now, Log: s.log, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
+		DB: s.faces, Now: time.Now, Log: s.log, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
 		Payroll: p.payroll, Claims: p.claims, Withdrawals: p.withdrawals, Operators: s.operators,
 		Sealer: s.sealer, KYC: s.kyc, Webhooks: data.Webhooks, Bodies: data.Bodies, Observe: s.metrics.observe, Done: s.ending,
 		Contract: identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps},
@@ -374,7 +393,7 @@ func (s *Service) checkReady(ctx context.Context) error {
 	if s.stopping.Load() {
 		return errors.New("stopping")
 	}
-	return s.db.Ping(ctx)
+	return s.faces.Ping(ctx)
 }
 
 // Ready is what the process tells whoever started it.

@@ -192,7 +192,7 @@ func (c Config) openNetworks(d *db.DB) (all []accountChain, err error) {
 // openAccounts gives out addresses on the networks of accounts.
 func (s *Service) openAccounts(ctx context.Context) error {
 	var err error
-	if s.evms, err = s.cfg.openNetworks(s.db); err != nil || len(s.evms) == 0 {
+	if s.evms, err = s.cfg.openNetworks(s.watching); err != nil || len(s.evms) == 0 {
 		return err
 	}
 	deriver, err := evm.ParseXPub(s.cfg.EVMXPub)

@@ -54,7 +54,7 @@ func (s *Service) watchLightning(ctx context.Context) {
 		case <-pause.C:
 		}
 		pause.Reset(s.cfg.PollInterval)
-		held, err := job.Lease(ctx, s.db, "watcher.lightning", s.holder, leaseFor)
+		held, err := job.Lease(ctx, s.watching, "watcher.lightning", s.holder, leaseFor)
 		if err != nil || !held {
 			s.trouble(ctx, "the lease on the Lightning node", err)
 			continue
@@ -68,7 +68,7 @@ func (s *Service) followLightning(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan error, 1)
-	go func() { done <- s.lightning.Watch(ctx, s.db) }()
+	go func() { done <- s.lightning.Watch(ctx, s.watching) }()
 	tick := time.NewTicker(leaseFor / 3)
 	defer tick.Stop()
 	for {
@@ -76,7 +76,7 @@ func (s *Service) followLightning(ctx context.Context) error {
 		case err := <-done:
 			return err
 		case <-tick.C:
-			if held, err := job.Lease(ctx, s.db, "watcher.lightning", s.holder, leaseFor); err != nil || !held {
+			if held, err := job.Lease(ctx, s.watching, "watcher.lightning", s.holder, leaseFor); err != nil || !held {
 				stop()
 				if ended := <-done; err == nil && !errors.Is(ended, context.Canceled) {
 					err = ended

@@ -265,14 +265,18 @@ func (c *cable) url() string {
 	return u.String()
 }
 
-// A table that a long migration holds refuses quickly what needs it, and nothing else; when it is free, all goes on.
+// A table that a long migration holds refuses quickly what needs it. When so many ask for it that requests have no connection left, all
+// others are refused, too, but chains are watched, jobs run, and the process says that it is alive. When the table is free, all goes on.
 func TestALockedTable(t *testing.T) {
 	url := dbtest.Postgres(t)
-	s := boot(t, url)
+	s := boot(t, url, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
 	d := newDoor(t, s)
+	made := d.payTwo("25.00")
 	holder := dbtest.Open(t, db.Options{URL: url})
 	held, free := make(chan struct{}), make(chan struct{})
-	done := make(chan error)
+	release := sync.OnceFunc(func() { close(free) })
+	defer release()
+	done := make(chan error, 1)
 	go func() {
 		done <- holder.Write(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *db.Tx) error {
 			_, err := tx.Exec(ctx, "LOCK TABLE payments IN ACCESS EXCLUSIVE MODE")
@@ -289,14 +293,47 @@ func TestALockedTable(t *testing.T) {
 	}
 	d.ok("GET", "/healthz", "")
 	d.ok("GET", "/api/company", "")
-	close(free)
+
+	answers := make(chan response, 10_000)
+	var all sync.WaitGroup
+	var stop atomic.Bool
+	defer stop.Store(true)
+	ask := func(method, path, body string) {
+		all.Go(func() {
+			for !stop.Load() {
+				answers <- d.send(method, path, body, "Idempotency-Key", freshKey())
+			}
+		})
+	}
+	for range 2 * connectionsOfFaces {
+		ask("GET", "/api/company/payrolls/"+made.PayrollID, "")
+		ask("POST", createPath, body)
+	}
+	tip := func() int64 { return d.count("SELECT height FROM chain_cursors WHERE chain = $1", chainName) }
+	began := tip()
+	eventually(t, 30*time.Second, "what needs nothing of the table is refused", func() bool { return d.do("GET", "/api/company", "").status == 503 })
+	eventually(t, 10*time.Second, "blocks are seen", func() bool { return tip() > began+5 })
+	d.ok("GET", "/healthz", "")
+	d.as("").metrics()
+	stop.Store(true)
+	release()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	d.ok("POST", createPath, body, "Idempotency-Key", key)
-	if n := d.count("SELECT COUNT(*) FROM payrolls"); n != 1 {
-		t.Errorf("%d payrolls, want 1", n)
+	all.Wait()
+	close(answers)
+	for r := range answers {
+		if r.err != nil || r.status != http.StatusOK && (r.status != http.StatusServiceUnavailable || !strings.Contains(r.text, `"retry_later"`) || r.header.Get("Retry-After") == "") {
+			t.Errorf("while a table is locked: %d %s %v", r.status, r.text, r.err)
+		}
 	}
+	before := d.effects()
+	d.ok("POST", createPath, body, "Idempotency-Key", key)
+	if after := d.effects(); after[0] != before[0]+1 {
+		t.Errorf("%d payrolls, want %d", after[0], before[0]+1)
+	}
+	d.deposit(made.PayrollID, "exact", "")
+	d.fulfilled(made.PayrollID)
 }
 
 // A server that cannot be written to is not served from.

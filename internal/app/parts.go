@@ -133,7 +133,7 @@ func (s *Service) verifier() kyc.Provider {
 // openChain chooses the chain: a node's, or the simulated one.
 func (s *Service) openChain() error {
 	if s.cfg.Simulated() {
-		s.sim = sim.New(s.db)
+		s.sim = sim.New(s.watching)
 		s.source = s.sim
 		return nil
 	}

@@ -26,13 +26,13 @@ type follower struct {
 // startWatcher follows the chains and, where they are simulated, finds their blocks. The first look is taken before anything is
 // served, where the node answers: until there was one, no address is given out.
 func (s *Service) startWatcher(ctx, background context.Context, keys chain.Deriver) error {
-	w := chain.NewWatcher(s.db, chainName, s.source, s.log)
+	w := chain.NewWatcher(s.watching, chainName, s.source, s.log)
 	if err := w.Remember(keys, chain.RememberFrom); err != nil {
 		return err
 	}
 	all := []*follower{{chain: chainName, watcher: w, every: s.cfg.PollInterval}}
 	for _, a := range s.evms {
-		f := &follower{chain: a.network.Name, watcher: chain.NewPacedWatcher(s.db, a.network.Name, a.node, a.network.Pace, s.log), every: s.cfg.PollInterval}
+		f := &follower{chain: a.network.Name, watcher: chain.NewPacedWatcher(s.watching, a.network.Name, a.node, a.network.Pace, s.log), every: s.cfg.PollInterval}
 		if a.sim != nil {
 			f.every = simulatedEvery
 			s.work.Go(func() { s.mine(background, a.network.Name, a.sim.Settle) }) // where somebody waits for a block
@@ -66,7 +66,7 @@ func (s *Service) watch(ctx context.Context, f *follower) {
 		}
 		pause.Reset(f.every)
 		if time.Since(leased) > leaseFor/3 {
-			held, err := job.Lease(ctx, s.db, "watcher."+f.chain, s.holder, leaseFor)
+			held, err := job.Lease(ctx, s.watching, "watcher."+f.chain, s.holder, leaseFor)
 			if err != nil || !held {
 				s.trouble(ctx, "the watcher's lease", err)
 				continue
@@ -87,7 +87,7 @@ func (s *Service) watch(ctx context.Context, f *follower) {
 func (s *Service) look(ctx context.Context, f *follower) error {
 	began := time.Now()
 	for time.Since(began) < leaseFor/3 {
-		seen, err := s.db.Now(ctx)
+		seen, err := s.watching.Now(ctx)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (s *Service) noteWatched(ctx context.Context, f *follower, seen time.Time) 
 	if seen.Sub(f.noted) < 2*time.Second {
 		return nil
 	}
-	err := s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err := s.watching.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return db.SetSetting(ctx, tx, settingWatched(f.chain), strconv.FormatInt(db.Micros(seen), 10))
 	})
 	if err == nil {
@@ -169,7 +169,7 @@ func (s *Service) mine(ctx context.Context, name string, find func(context.Conte
 		case <-tick.C:
 		}
 		if time.Since(leased) > leaseFor/3 {
-			held, err := job.Lease(ctx, s.db, "miner."+name, s.holder, leaseFor)
+			held, err := job.Lease(ctx, s.watching, "miner."+name, s.holder, leaseFor)
 			if err != nil || !held {
 				s.trouble(ctx, "the miner's lease", err)
 				continue

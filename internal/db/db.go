@@ -10,6 +10,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -57,6 +58,8 @@ type Options struct {
 	Committers int
 	// Connections bounds the PostgreSQL pool; 16 when 0.
 	Connections int32
+	// Patience is how long after it came a write may begin on PostgreSQL; later it is refused with ErrRetryLater. 0 is for ever.
+	Patience time.Duration
 }
 
 // DB is an open database. It is safe for concurrent use.
@@ -75,9 +78,10 @@ type DB struct {
 	stop      chan struct{}
 	stopping  sync.Once
 	running   sync.WaitGroup
-	listeners listeners
-	memo      sync.Map // see Tx.Memo
-	timelines bool     // the server counts how often it was replaced; see Replaced
+	listeners *listeners
+	memo      *sync.Map // see Tx.Memo
+	beside    []*DB     // closed with this one
+	timelines bool      // the server counts how often it was replaced; see Replaced
 
 	writerConn *sql.Conn
 	statements statementCache
@@ -88,8 +92,7 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 	if opt.Clock == nil {
 		opt.Clock = time.Now
 	}
-	d := &DB{opt: opt, queue: make(chan *request, 4096), stop: make(chan struct{})}
-	committers := 1
+	d := &DB{opt: opt, queue: make(chan *request, 4096), stop: make(chan struct{}), listeners: &listeners{}, memo: &sync.Map{}}
 	switch {
 	case strings.HasPrefix(opt.URL, "sqlite:"):
 		if err := d.openSQLite(ctx, strings.TrimPrefix(opt.URL, "sqlite:")); err != nil {
@@ -99,17 +102,42 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 		if err := d.openPostgres(ctx); err != nil {
 			return nil, err
 		}
-		committers = opt.Committers
-		if committers <= 0 {
-			committers = 4
+		if err := d.checkServer(ctx); err != nil {
+			d.pool.Close()
+			return nil, err
 		}
 	default:
 		return nil, fmt.Errorf("database URL: want sqlite:/path or postgres://…, got a URL that starts with neither")
 	}
+	d.startCommitters()
+	return d, nil
+}
+
+func (d *DB) startCommitters() {
+	committers := 1
+	if d.engine == Postgres {
+		committers = cmp.Or(d.opt.Committers, 4)
+	}
 	for range committers {
 		d.running.Go(d.commitLoop)
 	}
-	return d, nil
+}
+
+// Beside is the same database over connections and committers of its own, on PostgreSQL: whoever takes all of one side's, or waits there
+// for a lock, takes none of the other's. Both sides hear of each other's commits (OnNotice) and remember the same (Tx.Memo), and Close closes
+// both. On SQLite it is d itself: one transaction writes at a time there, and none that reads waits for it.
+func (d *DB) Beside(ctx context.Context, opt Options) (*DB, error) {
+	if d.engine == SQLite {
+		return d, nil
+	}
+	opt.URL, opt.Clock, opt.AdjustableClock = d.opt.URL, d.opt.Clock, d.opt.AdjustableClock
+	b := &DB{opt: opt, queue: make(chan *request, cap(d.queue)), stop: make(chan struct{}), listeners: d.listeners, memo: d.memo, timelines: d.timelines}
+	if err := b.openPostgres(ctx); err != nil {
+		return nil, err
+	}
+	b.startCommitters()
+	d.beside = append(d.beside, b)
+	return b, nil
 }
 
 func (d *DB) openSQLite(ctx context.Context, path string) error {
@@ -146,10 +174,7 @@ func (d *DB) openPostgres(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("database URL: %w", err)
 	}
-	cfg.MaxConns = d.opt.Connections
-	if cfg.MaxConns <= 0 {
-		cfg.MaxConns = 16
-	}
+	cfg.MaxConns = cmp.Or(d.opt.Connections, 16)
 	cfg.ConnConfig.RuntimeParams["application_name"] = "stipend"
 	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "3s"
 	cfg.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "60s"
@@ -157,14 +182,8 @@ func (d *DB) openPostgres(ctx context.Context) error {
 	cfg.ConnConfig.RuntimeParams["tcp_keepalives_idle"] = "15"
 	cfg.ConnConfig.RuntimeParams["tcp_keepalives_interval"] = "5"
 	cfg.ConnConfig.RuntimeParams["tcp_keepalives_count"] = "3"
-	if d.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
-		return err
-	}
-	if err := d.checkServer(ctx); err != nil {
-		d.pool.Close()
-		return err
-	}
-	return nil
+	d.pool, err = pgxpool.NewWithConfig(ctx, cfg)
+	return err
 }
 
 // checkServer refuses a server that cannot be written to.
@@ -186,6 +205,9 @@ func (d *DB) Engine() Engine { return d.engine }
 
 // Close lets the writes under way commit and closes the connections. Later writes fail.
 func (d *DB) Close() error {
+	for _, b := range d.beside {
+		_ = b.Close() // closing a pool never fails
+	}
 	d.stopping.Do(func() { close(d.stop) })
 	d.running.Wait()
 	if d.engine == Postgres {

@@ -314,6 +314,39 @@ func TestTooManyTransactionsAreToldToComeBack(t *testing.T) {
 	}
 }
 
+// Sides of one database take each other's connections and turns in nothing, and hear of each other. On SQLite there is one side.
+func TestSidesDoNotHoldEachOtherUp(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		d := dbtest.Open(t, db.Options{URL: url, Connections: 1})
+		busy, err := d.Beside(t.Context(), db.Options{Connections: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hasty, err := d.Beside(t.Context(), db.Options{Patience: 1}) // a nanosecond: no turn comes in time
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (d.Engine() == db.SQLite) != (busy == d) {
+			t.Error("one side of a database that has two, or two of one that has one")
+		}
+		heard := 0
+		busy.OnNotice("news", func() { heard++ })
+		tell := func(_ context.Context, tx *db.Tx) error {
+			tx.Notify("news")
+			return nil
+		}
+		if err := busy.Read(t.Context(), func(ctx context.Context, _ *db.Tx) error { return errors.Join(d.Ping(ctx), d.Write(ctx, tell)) }); err != nil {
+			t.Errorf("while the other side's connections are taken: %v", err)
+		}
+		if heard != 1 {
+			t.Errorf("heard of %d commits, want one", heard)
+		}
+		if err := hasty.Write(t.Context(), tell); errors.Is(err, db.ErrRetryLater) != (hasty != d) {
+			t.Errorf("a write whose turn did not come in time: %v", err)
+		}
+	})
+}
+
 func TestAStatementThatChangesNothingUndoesItsTransaction(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		lost := fault.New(fault.Conflict, "lost", "Somebody else was first.")

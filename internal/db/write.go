@@ -35,6 +35,7 @@ const (
 
 type request struct {
 	ctx   context.Context
+	came  time.Time
 	fn    func(context.Context, *Tx) error
 	ahead []Ahead
 	err   error
@@ -62,7 +63,7 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value,
 func (d *DB) Write(ctx context.Context, fn func(context.Context, *Tx) error, ahead ...Ahead) error {
 	d.underWay.Add(1)
 	defer d.underWay.Add(-1)
-	r := &request{ctx: ctx, fn: fn, ahead: ahead, done: make(chan struct{})}
+	r := &request{ctx: ctx, came: time.Now(), fn: fn, ahead: ahead, done: make(chan struct{})}
 	select {
 	case d.queue <- r:
 	case <-ctx.Done():
@@ -158,8 +159,7 @@ func (d *DB) serve(batch []*request) {
 	defer func() { d.note(time.Since(began)) }()
 	live := batch[:0]
 	for _, r := range batch {
-		if err := r.ctx.Err(); err != nil {
-			r.err = err
+		if r.err = d.givenUp(r); r.err != nil {
 			close(r.done)
 			continue
 		}
@@ -172,9 +172,22 @@ func (d *DB) serve(batch []*request) {
 		return
 	}
 	for _, r := range live {
-		d.alone(r)
+		if r.err = d.givenUp(r); r.err == nil {
+			d.alone(r)
+		}
 		close(r.done)
 	}
+}
+
+// givenUp says why a write is not begun any more: its caller has left, or has waited for as long as anybody may.
+func (d *DB) givenUp(r *request) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if d.opt.Patience > 0 && time.Since(r.came) > d.opt.Patience {
+		return fmt.Errorf("%w (its turn to write did not come)", ErrRetryLater)
+	}
+	return nil
 }
 
 // alone runs one function until it commits, is refused, or has been tried often enough.
@@ -193,7 +206,7 @@ func (d *DB) alone(r *request) {
 		if isReadOnly(r.err) {
 			d.pool.Reset() // the server became a standby; the primary is elsewhere
 		}
-		if try == maxAttempts || try == maxLockWaits && isLockTimeout(r.err) {
+		if try == maxAttempts || isLockTimeout(r.err) && (try == maxLockWaits || d.givenUp(r) != nil) {
 			if retryable(r.err) {
 				r.err = fmt.Errorf("%w (%w)", ErrRetryLater, r.err)
 			}
