@@ -22,7 +22,8 @@ import (
 	"github.com/stipend/stipend/internal/payer"
 )
 
-// boot starts a whole sandbox on a database, and stops it with the test.
+// boot starts a whole sandbox on a database, and stops it with the test. A test that mostly waits for one runs beside others (t.Parallel); one
+// that measures the process must not.
 func boot(t *testing.T, url string, change ...func(*Config)) *Service {
 	t.Helper()
 	c := defaults(t)
@@ -71,6 +72,7 @@ func await(t *testing.T, within time.Duration, ok func() bool) bool {
 
 // The main job, through the public interface only: a company creates a payroll, pays it, and everybody gets their money.
 func TestFromCreateToFulfilled(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		s := boot(t, url)
 		seed := s.Ready().Seed
@@ -314,6 +316,7 @@ func TestPayoutFailureInTheSandbox(t *testing.T) {
 
 // The demo is a client like any other; it reaches its end on a service of its own.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	var out strings.Builder
 	cmd := DemoCmd{Payees: 4, Amount: "25.00", DataDir: t.TempDir(), BitcoinNetwork: "regtest", Timeout: 2 * time.Minute}
 	if err := cmd.Run(t.Context(), Streams{Out: &out}); err != nil {

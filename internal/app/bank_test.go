@@ -62,6 +62,7 @@ func iban(number string) string { return `"iban":"` + germanIBAN(number) + `"` }
 // A pay run to bank accounts in three currencies ends by itself in the sandbox: whoever can be paid is paid, and what the bank rejects
 // or sends back is owed again, to the cent, with its reason, an event and a mail.
 func TestPayoutsToBanks(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		o := openOffice(t, url)
 		d := o.d

@@ -43,6 +43,7 @@ func (p *customer) claim() (id, path string) {
 }
 
 func TestCheckout(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		p := openCheckout(t, database)
 		const company = "Sandbox Company"
@@ -229,6 +230,7 @@ func TestCheckoutIsPolled(t *testing.T) {
 }
 
 func TestCheckoutInABrowser(t *testing.T) {
+	t.Parallel()
 	p := openCheckout(t, dbtest.SQLite(t))
 	base := p.s.Ready().BaseURL
 	id, path := p.claim()

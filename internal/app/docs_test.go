@@ -13,6 +13,7 @@ import (
 
 // The contract can be read and tried in a browser that reaches nothing but the service.
 func TestDocsInABrowser(t *testing.T) {
+	t.Parallel()
 	s := boot(t, dbtest.SQLite(t))
 	_, text := get(t, s.Ready().BaseURL+"/openapi.json")
 	var contract struct {

@@ -55,6 +55,16 @@ func (w *raw) says(text string) (heard, error) {
 	return heard{got.StatusCode, got.Close, got.Header, string(body)}, err
 }
 
+// A body that is an attack is refused for what it is, and takes no more memory than its length is worth. What is counted is the process's, so
+// nothing runs beside this.
+func TestHostileBodies(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		d := newDoor(t, boot(t, url, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 }))
+		bodyAttacks(d)
+		d.checkBooks()
+	})
+}
+
 // Connections beyond the bound wait until one ends.
 func TestConnectionsAreBounded(t *testing.T) {
 	s := boot(t, dbtest.SQLite(t), func(c *Config) { c.MaxConnections = 2 })

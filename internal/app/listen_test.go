@@ -28,6 +28,7 @@ import (
 // Each event that stipend trigger lists happens for real, and reaches a developer's machine through stipend listen, signed with
 // the secret that it printed.
 func TestListenAndTrigger(t *testing.T) {
+	t.Parallel()
 	s := boot(t, dbtest.SQLite(t))
 	client := Client{BaseURL: s.Ready().BaseURL}
 	type request struct {
@@ -120,6 +121,7 @@ func TestEveryEventCanBeTriggered(t *testing.T) {
 // The service restarts while stipend listen runs: it goes on behind the last event that it has seen, and what happened meanwhile
 // comes too, everything once and in order.
 func TestListenOutlivesARestart(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		var at atomic.Pointer[neturl.URL] // where the service is, nil while it is down
 		front := httptest.NewServer(&httputil.ReverseProxy{

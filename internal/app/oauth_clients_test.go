@@ -56,6 +56,7 @@ func callCompany(t *testing.T, client *http.Client, s *Service, token string) (s
 
 // Clients that others have written connect as they are: golang.org/x/oauth2, openid-client and oauth4webapi.
 func TestOAuthClientsOfOthers(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		s := boot(t, database)
 		seed := s.Ready().Seed

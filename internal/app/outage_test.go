@@ -24,6 +24,7 @@ import (
 
 // Two processes of each role share one PostgreSQL and nothing else. Requests go to either; each thing happens once.
 func TestRolesApart(t *testing.T) {
+	t.Parallel()
 	url := dbtest.Postgres(t)
 	role := func(r string) *Service { return boot(t, url, func(c *Config) { c.Roles = []string{r} }) }
 	for range 2 {
@@ -201,6 +202,7 @@ func fill(t *testing.T, d *db.DB, full bool) {
 // A node that is down stops nobody from starting or reading; it stops new addresses, because nobody would see them paid. All
 // goes on by itself when the node is there. One that goes away later stops new prices after a while.
 func TestANodeThatIsDown(t *testing.T) {
+	t.Parallel()
 	btcdtest.Each(t, nodeThatIsDown)
 }
 
@@ -268,6 +270,7 @@ func (c *cable) url() string {
 // A table that a long migration holds refuses quickly what needs it. When so many ask for it that requests have no connection left, all
 // others are refused, too, but chains are watched, jobs run, and the process says that it is alive. When the table is free, all goes on.
 func TestALockedTable(t *testing.T) {
+	t.Parallel()
 	url := dbtest.Postgres(t)
 	s := boot(t, url, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
 	d := newDoor(t, s)

@@ -57,6 +57,7 @@ func (o *office) waits(id string) webtest.Visit {
 
 // What waits because its payee's destination is new leaves at once when an administrator says that they asked the payee.
 func TestANewDestinationIsConfirmed(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database, func(c *Config) { c.CoolDown = 24 * time.Hour })
 		payee := o.d.tokenPayee("Una", "USDC", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
@@ -97,6 +98,7 @@ func TestANewDestinationIsConfirmed(t *testing.T) {
 // Above the company's limit nobody alone has a payroll paid, whether it was made at the page or by an app, and nobody alone loosens
 // the limit.
 func TestTwoPersonApproval(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
 		ada, limits := o.d.seed.Workers[0].UserID, "/settings/approvals"

@@ -84,6 +84,7 @@ var requestPath = regexp.MustCompile(`/operations/requests/oprq_\w+`)
 // Operators stop payouts alone and at once, and let them go on, or release what is above the house's limit, only two together. Nobody
 // of a company is one, and what each did is kept.
 func TestOperations(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		address, err := porttest.Free() // it is the same after a restart, for those who are signed in
 		if err != nil {
@@ -302,6 +303,7 @@ func suspenseIsDecided(o *office, first, second *staffed) {
 // The books are compared with the wallet's coins and those with the node. Each difference is named, and one that says the coins are not
 // there stops payouts.
 func TestReconciliation(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
 		node := sim.New(o.s.db)
@@ -416,6 +418,7 @@ func (o *office) paused() (why string) {
 }
 
 func TestOperationsInABrowser(t *testing.T) {
+	t.Parallel()
 	o := openOffice(t, dbtest.SQLite(t), func(c *Config) { c.ReleaseLimit = "500 USD" })
 	first, base := employ(t, o.s, "Katherine"), o.s.Ready().BaseURL
 	made := o.d.create(pays("", "1000", o.d.seed.Workers[0].UserID))

@@ -29,6 +29,7 @@ import (
 
 // A recipient is added, given a bank account by the fields that its country asks for, paid in two parts, and no more.
 func TestRecipientPages(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
 		seed := o.d.seed
@@ -164,6 +165,7 @@ func (o *office) address() string {
 }
 
 func TestInvitationPages(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
 		page := o.says(o.Get("/invitations"), "There is no such invitation.")
@@ -184,6 +186,7 @@ func TestInvitationPages(t *testing.T) {
 
 // What a payroll had too much is the company's, on its statement, in a file and in a picture; a wallet then pays with it.
 func TestWalletAndInvoicePages(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
 		ada := o.d.seed.Workers[0].UserID
@@ -286,6 +289,7 @@ func (o *office) wallet() string {
 }
 
 func TestPeoplePagesInABrowser(t *testing.T) {
+	t.Parallel()
 	o := openOffice(t, dbtest.SQLite(t))
 	seed, base := o.d.seed, o.s.Ready().BaseURL
 	b := webtest.Start(t)
@@ -318,6 +322,7 @@ func TestPeoplePagesInABrowser(t *testing.T) {
 
 // A company tells of itself and its owner, hands documents in with a camera or from a file, and is verified.
 func TestVerificationInABrowser(t *testing.T) {
+	t.Parallel()
 	o := openOffice(t, dbtest.SQLite(t))
 	base, at := o.s.Ready().BaseURL, "/company/verification"
 	page := o.says(o.Get(at), "not begun", "Nothing has been handed in yet.", `capture="environment"`)

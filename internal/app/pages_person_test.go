@@ -41,6 +41,7 @@ func (o *office) mailed(to, path string) (link string) {
 // A worker accepts an invitation, chooses a password, hands documents in by a camera or from a file, hears why one was not accepted,
 // hands it in again, and is verified.
 func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
+	t.Parallel()
 	o := openOffice(t, dbtest.SQLite(t))
 	base, at := o.s.Ready().BaseURL, "/account/verification"
 	const who, password = "ada@worker.example", "seven tiny purple boats"
@@ -138,6 +139,7 @@ func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 // A business signs up, shows a second factor, registers an app, lets it act for the company, and its program calls the interface: all by
 // somebody without JavaScript on a narrow screen. The call is in the log then.
 func TestFromSignUpToTheFirstCallInABrowser(t *testing.T) {
+	t.Parallel()
 	o := openOffice(t, dbtest.SQLite(t))
 	base := o.s.Ready().BaseURL
 	const who = "grace@nano.example"

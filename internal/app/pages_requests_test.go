@@ -21,6 +21,7 @@ func (o *office) linesOf(requestID string) {
 
 // What programs ask is shown to the company, without what is personal, and can be sent again as it stands.
 func TestRequestLog(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
 		worker := o.s.Ready().Seed.Workers[0].UserID

@@ -63,6 +63,7 @@ func (o *office) silent(at webtest.Visit, unwanted ...string) {
 }
 
 func TestOverviewAndPayrolls(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
 		o.says(o.Get("/overview"), "Nothing. All is well.", "There is no such payroll yet.")
@@ -146,6 +147,7 @@ func TestOverviewAndPayrolls(t *testing.T) {
 }
 
 func TestCompanyPagesInABrowser(t *testing.T) {
+	t.Parallel()
 	o := openOffice(t, dbtest.SQLite(t))
 	seed := o.s.Ready().Seed
 	base := o.s.Ready().BaseURL
@@ -187,6 +189,7 @@ func (o *office) role(role string) {
 // A pay run typed beside payees: what is wrong stands there, nothing is made before the preview is confirmed, and confirming twice
 // makes one. Then it is paid as the funding page says.
 func TestPayrollByForm(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
 		ada, grace := o.d.seed.Workers[0].UserID, o.d.seed.Workers[1].UserID
@@ -271,6 +274,7 @@ func TestPayrollByForm(t *testing.T) {
 }
 
 func TestPayrollByFile(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
 		ada := o.d.seed.Workers[0]
@@ -319,6 +323,7 @@ func (o *office) picture(p *webtest.Page, name string) {
 
 // The whole way of a pay run in a browser: typed without scripts, paid and followed live with them; and one from a file.
 func TestPayrollInABrowser(t *testing.T) {
+	t.Parallel()
 	o := openOffice(t, dbtest.SQLite(t))
 	seed, base := o.d.seed, o.s.Ready().BaseURL
 	if *screenshots != "" { // something to look at
@@ -385,6 +390,7 @@ func TestPayrollInABrowser(t *testing.T) {
 
 // Somebody without a mouse signs in and pays people, and sees at each step where they are.
 func TestPayrollByKeyboardAlone(t *testing.T) {
+	t.Parallel()
 	o := openOffice(t, dbtest.SQLite(t))
 	seed := o.d.seed
 	p := webtest.Start(t).Open(o.s.Ready().BaseURL+"/payrolls/new", webtest.Look{})

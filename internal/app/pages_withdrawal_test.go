@@ -30,6 +30,7 @@ func (o *office) vault() {
 // Money that is left over is taken out at the page to an address of the company's own, and arrives; above the limit it waits for a
 // second person, and what a member may not do is not done.
 func TestWithdrawalPages(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
 		const at = "/wallets/withdrawals"
@@ -117,6 +118,7 @@ func TestWithdrawalPages(t *testing.T) {
 }
 
 func TestWithdrawalPagesInABrowser(t *testing.T) {
+	t.Parallel()
 	o := openOffice(t, dbtest.SQLite(t))
 	seed, base := o.d.seed, o.s.Ready().BaseURL
 	o.vault()

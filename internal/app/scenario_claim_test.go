@@ -21,6 +21,7 @@ import (
 
 // A merchant's checkout, seen from outside. What payers do on a chain under the test's hand is in package claim.
 func TestClaims(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		s := boot(t, url, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
 		type scenario struct {

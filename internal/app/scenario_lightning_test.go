@@ -15,6 +15,7 @@ import (
 
 // Claims that can be paid over Lightning too, seen from outside, with a node that answers as LND does.
 func TestLightning(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		node := lightningtest.Start(t)
 		s := boot(t, url, func(c *Config) {
