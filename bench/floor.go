@@ -452,7 +452,7 @@ func openBareSQLite(ctx context.Context, path string) (bare, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	q := url.Values{"_pragma": {"journal_mode(WAL)", "busy_timeout(10000)", "synchronous(FULL)", "cache_size(-65536)", "temp_store(MEMORY)"}}
+	q := url.Values{"_pragma": {"journal_mode(WAL)", "wal_autocheckpoint(8000)", "busy_timeout(10000)", "synchronous(FULL)", "cache_size(-65536)", "temp_store(MEMORY)"}}
 	name := "file:" + path + "?" + q.Encode()
 	b := &bareSQLite{prepared: map[string]*sql.Stmt{}}
 	var err error

@@ -151,7 +151,9 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 		return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	}
 	var err error
-	if d.writer, err = open("journal_mode(WAL)", "cache_size(-65536)"); err != nil {
+	// The log is moved into the file when it has 32 MiB: commits of many companies write as much in a few dozen, to the same
+	// pages again and again.
+	if d.writer, err = open("journal_mode(WAL)", "wal_autocheckpoint(8000)", "cache_size(-65536)"); err != nil {
 		return err
 	}
 	d.writer.SetMaxOpenConns(2)
