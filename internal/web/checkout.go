@@ -98,7 +98,7 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	p.Back = c.goesBack(open)
 	return view{
 		page: "checkout", title: c.text("checkout.title", open.Merchant), live: c.url(checkoutPath(c, "/live")), data: p,
-		frames: open.Origins, bare: p.Embedded, home: "/pay/" + open.ID,
+		frames: open.Origins, bare: p.Embedded,
 	}, nil
 }
 
@@ -157,7 +157,7 @@ func (c *call) refund(ctx context.Context, tx *db.Tx, page string, r claim.Refun
 	if err != nil {
 		return view{}, err
 	}
-	return view{page: page, title: c.text(strings.ReplaceAll(page, "_", ".") + ".title"), home: "/pay/" + r.ClaimID + "/refund/" + c.r.PathValue("token"), data: refundPage{
+	return view{page: page, title: c.text(strings.ReplaceAll(page, "_", ".") + ".title"), data: refundPage{
 		Refund: r, Merchant: open.Merchant, Path: "/pay/" + r.ClaimID + "/refund/" + c.r.PathValue("token"),
 		Yours: c.money(r.Amount), Fee: c.money(r.Fee), Gets: c.money(r.Net()), Groups: groups(r.Address),
 		Until: c.instant(r.ExpiresAt), UntilISO: stamp(r.ExpiresAt), Where: c.field(field{Name: "address", Required: true, Most: 100}),

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -29,7 +30,10 @@ func TestLargeFormsOfStrangersAreNotRead(t *testing.T) {
 	}
 }
 
-// Every page is for the roles that the table names, and for nobody else.
+var inSpanish = regexp.MustCompile(`href="([^"]*[?;]lang=es)"`)
+
+// Every page is for the roles that the table names, and for nobody else. What answers a form can be read in another language: the links lead to a
+// page.
 func TestEveryPageForEveryRole(t *testing.T) {
 	x := hire(t, sqlite(t), account.Roles...)
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) { // somebody who acts for no company
@@ -46,6 +50,7 @@ func TestEveryPageForEveryRole(t *testing.T) {
 		manager:       {identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
 		administrator: {identity.RoleAdmin, identity.RoleOwner},
 	}
+	answers := 0
 	for _, role := range may[anyone] {
 		v := webtest.NewVisitor(t, x.url)
 		if role != "" {
@@ -68,7 +73,20 @@ func TestEveryPageForEveryRole(t *testing.T) {
 			if allowed := slices.Contains(may[rt.access], role); allowed == refused || got.Status >= 500 {
 				t.Errorf("%s %s by %q: %d to %q; may: %v", rt.method, path, role, got.Status, got.Location(), allowed)
 			}
+			if link := inSpanish.FindStringSubmatch(got.Text); rt.method == http.MethodPost && link != nil {
+				answers++
+				to := html.UnescapeString(link[1])
+				if strings.HasPrefix(to, "?") {
+					to = path + to
+				}
+				if other := v.Get(to); other.Status == http.StatusMethodNotAllowed || !strings.HasPrefix(path, strings.TrimSuffix(to, "?lang=es")) {
+					t.Errorf("the answer of %s, %d, leads to %s in Spanish, which is %d", path, got.Status, to, other.Status)
+				}
+			}
 		}
+	}
+	if answers < 100 {
+		t.Errorf("%d answers of forms were looked at", answers)
 	}
 }
 

@@ -174,7 +174,6 @@ type shown struct {
 	Wide        bool   // the page has tables
 	Bare        bool   // it stands within another one
 	Live        string // the path of its stream
-	home        string // its own path, where a form of it may have led to another
 	Data        any
 }
 
@@ -203,17 +202,18 @@ func (s shown) Languages() []struct{ Tag, Name, URL string } {
 	for _, l := range languages {
 		query := s.c.r.URL.Query()
 		query.Set("lang", l.Tag)
-		all = append(all, struct{ Tag, Name, URL string }{l.Tag, l.Name, s.home + "?" + query.Encode()})
+		all = append(all, struct{ Tag, Name, URL string }{l.Tag, l.Name, s.c.home() + "?" + query.Encode()})
 	}
 	return all
 }
 
 // Reload says where a page that loads itself anew finds itself, "" where it is.
 func (s shown) Reload() string {
-	if s.home == "" || s.c.r.URL.RawQuery == "" {
-		return s.home
+	home := s.c.home()
+	if home == "" || s.c.r.URL.RawQuery == "" {
+		return home
 	}
-	return s.home + "?" + s.c.r.URL.RawQuery
+	return home + "?" + s.c.r.URL.RawQuery
 }
 
 // Session is who is signed in, nil for nobody, or where the page does not ask.
@@ -235,7 +235,7 @@ func render(c *call, v view) ([]byte, error) {
 	if v.part != "" {
 		part = v.part
 	}
-	err := page.ExecuteTemplate(&b, part, shown{c: c, Title: v.title, Lang: c.lang.tag, Wide: v.wide, Bare: v.bare, Live: v.live, home: v.home, Data: v.data})
+	err := page.ExecuteTemplate(&b, part, shown{c: c, Title: v.title, Lang: c.lang.tag, Wide: v.wide, Bare: v.bare, Live: v.live, Data: v.data})
 	return b.Bytes(), err
 }
 

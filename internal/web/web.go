@@ -101,7 +101,7 @@ func New(d Deps) http.Handler {
 	if d.Bodies == nil {
 		d.Bodies = limit.NewBodies()
 	}
-	s := &server{Deps: d, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), streams: streams{of: map[netip.Addr]int{}}, polls: limit.New(1, 60),
+	s := &server{Deps: d, mux: http.NewServeMux(), pages: map[string]bool{}, origins: http.NewCrossOriginProtection(), streams: streams{of: map[netip.Addr]int{}}, polls: limit.New(1, 60),
 		hashing: make(chan struct{}, hashesAtOnce), hashingOfHouse: make(chan struct{}, hashesOfHouseAtOnce), knocks: limit.New(2, 120)}
 	for _, text := range []string{d.BaseURL, d.AuthURL} {
 		if u, err := url.Parse(text); err == nil && text != "" {
@@ -116,6 +116,7 @@ func New(d Deps) http.Handler {
 		if rt.access == nobody {
 			panic("web: " + rt.method + " " + rt.path + " does not say who may come")
 		}
+		s.pages[rt.path] = s.pages[rt.path] || rt.method == http.MethodGet
 		s.mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w.(*answer), r, rt) })
 	}
 	s.mux.HandleFunc("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) { s.serveAsset(w.(*answer), r) })
@@ -204,7 +205,6 @@ type view struct {
 	bare     bool     // it stands within another page
 	frames   []string // the origins whose pages may show it within them
 	live     string   // the path of the stream that keeps a part of it up to date
-	home     string   // the path of the page, "" where it is always that of the request
 	formsTo  string   // a scheme to which a form of the page may lead on, besides home
 }
 
@@ -232,6 +232,7 @@ type call struct {
 type server struct {
 	Deps
 	mux     *http.ServeMux
+	pages   map[string]bool // the paths of the table at which there is one
 	origins *http.CrossOriginProtection
 	// A place for each password that is being checked, of everybody and of operators.
 	hashing, hashingOfHouse chan struct{}
@@ -545,6 +546,22 @@ func (c *call) url(path string) string {
 		return path + "&lang=" + c.lang.tag
 	}
 	return path + "?lang=" + c.lang.tag
+}
+
+// home is where the page of an answer is to be found again: "" for where it is, and for what is answered to a form the path of the form, or the
+// nearest above it, at which there is a page.
+func (c *call) home() string {
+	if c.r.Method == http.MethodGet || c.r.Method == http.MethodHead {
+		return ""
+	}
+	above := func(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
+	at, route := c.r.URL.EscapedPath(), strings.TrimPrefix(c.r.Pattern, c.r.Method+" ")
+	for ; !c.pages[route]; at, route = above(at), above(route) {
+		if route == "" { // nothing of the table is above it, or it was refused before the table was asked
+			return "/"
+		}
+	}
+	return at
 }
 
 // strayed says why no route took a request.

@@ -225,6 +225,9 @@ func TestErrorPages(t *testing.T) {
 	if got := h.do("GET", "/test", ""); strings.Contains(got.text, "stored: x") {
 		t.Error("a refused form was stored")
 	}
+	if got := h.do("POST", "//evil.example/../test", "test_day=x", "Sec-Fetch-Site", "cross-site"); got.status != 403 || strings.Contains(got.text, "evil.example") {
+		t.Errorf("who sent the form here is led on by it: %d\n%s", got.status, got.text)
+	}
 }
 
 func TestAFormIsPostedOnceAndShowsWhatIsWrong(t *testing.T) {
