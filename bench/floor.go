@@ -29,8 +29,9 @@ import (
 
 // model is the trace of one request: its body, and the rows that it left.
 type model struct {
-	body   []byte
-	tables []modelTable
+	body    []byte
+	company string // that asked for it
+	tables  []modelTable
 }
 
 type modelTable struct {
@@ -38,11 +39,16 @@ type modelTable struct {
 	columns []string
 	rows    [][]any
 	fresh   []patch // where the rows hold ids that must differ from request to request
+	whose   []patch // where they hold the company's
 	counted []int   // columns of numbers that rise from row to row
 }
 
-// patch is a place in a row's text where eight characters of an id stand.
-type patch struct{ row, column, at int }
+// patch is a place in a row's text where eight characters of an id stand, or a company's id. Our own ids rise with time; what is scattered
+// is as likely to lie anywhere in an index.
+type patch struct {
+	row, column, at int
+	scattered       bool
+}
 
 func (m *model) rows() int {
 	n := 0
@@ -52,9 +58,12 @@ func (m *model) rows() int {
 	return n
 }
 
-// ids are what must be new in each copy of a row: our own ids and keys, receive addresses, and transactions. Eight characters
-// before the last are replaced by a count; the last is all that tells ids of one run apart.
-var ids = regexp.MustCompile(`(?:\b[a-z]{3}_[0-9a-z]{17}|bcrt1q[0-9a-z]{29}|\b[0-9a-f]{55})([0-9a-z]{8})[0-9a-z]\b`)
+// ids are what must be new in each copy of a row: our own ids and keys, receive addresses, transactions, and the ids of requests. Eight
+// characters before the last are replaced by a count; the last is all that tells ids of one run apart.
+var (
+	ids       = regexp.MustCompile(`(?:\b[a-z]{3}_[0-9a-z]{17}|bcrt1q[0-9a-z]{29}|\b[0-9a-f]{55}|\breq_[0-9a-f]{23})([0-9a-z]{8})[0-9a-z]\b`)
+	scattered = regexp.MustCompile(`^(?:bnc_|bcrt1q|[0-9a-f]{55}|req_[0-9a-f]{23})`)
+)
 
 // background are tables that the service writes to by itself, or that requests only change.
 var background = regexp.MustCompile(`^(sim_|chain_(blocks|cursors|pools|spends|txs|outputs)|goose_|leases|settings|event_marks|rates|ledger_house$)`)
@@ -99,15 +108,27 @@ func captureOne(ctx context.Context, database string, f func() ([]byte, error)) 
 // modelOf is the trace that something left between two readings of all tables.
 func modelOf(body []byte, before, after []modelTable) (*model, error) {
 	m := &model{body: body}
+	if body != nil {
+		var asked asking
+		if err := json.Unmarshal(body, &asked); err != nil {
+			return nil, err
+		}
+		m.company = asked.CompanyID
+	}
 	for _, t := range added(before, after) {
 		for i, row := range t.rows {
 			for j, value := range row {
 				text, ok := value.(string)
-				if !ok || t.columns[j] == "company_id" {
+				if !ok {
 					continue
 				}
 				for _, at := range ids.FindAllStringSubmatchIndex(text, -1) {
-					t.fresh = append(t.fresh, patch{i, j, at[2]})
+					switch id := text[at[0]:at[1]]; {
+					case id == m.company:
+						t.whose = append(t.whose, patch{row: i, column: j, at: at[0]})
+					case t.columns[j] != "company_id":
+						t.fresh = append(t.fresh, patch{i, j, at[2], scattered.MatchString(id)})
+					}
 				}
 			}
 		}
@@ -214,11 +235,21 @@ const digits = "0123456789abcdefghjkmnpqrstvwxyz"
 // counts is the last number that a copy has been given.
 var counts atomic.Int64
 
-// copy makes the rows of another request like the model's.
-func (m *model) copy(serial uint64) []modelTable {
+// tailOf writes a number below 2^40.
+func tailOf(n uint64) string {
 	var tail [8]byte
 	for i := range tail {
-		tail[len(tail)-1-i] = digits[serial>>(5*i)&31]
+		tail[len(tail)-1-i] = digits[n>>(5*i)&31]
+	}
+	return string(tail[:])
+}
+
+// copy makes the rows of another request like the model's, for a company; "" stands for the model's own.
+func (m *model) copy(serial uint64, company string) []modelTable {
+	const odd = 0x9e3779b97f4a7c15 // multiplying by it gives each number another one, and neighbours are far apart
+	rising, anywhere := tailOf(serial), tailOf(serial*odd)
+	if company == "" {
+		company = m.company
 	}
 	tables := make([]modelTable, len(m.tables))
 	for i, t := range m.tables {
@@ -229,9 +260,21 @@ func (m *model) copy(serial uint64) []modelTable {
 				rows[j][c] = counts.Add(1)
 			}
 		}
-		for _, p := range t.fresh {
+		put := func(p patch, id string) {
 			text := rows[p.row][p.column].(string)
-			rows[p.row][p.column] = text[:p.at] + string(tail[:]) + text[p.at+len(tail):]
+			rows[p.row][p.column] = text[:p.at] + id + text[p.at+len(id):]
+		}
+		for _, p := range t.fresh {
+			if p.scattered {
+				put(p, anywhere)
+			} else {
+				put(p, rising)
+			}
+		}
+		if company != m.company {
+			for _, p := range t.whose {
+				put(p, company)
+			}
 		}
 		tables[i] = modelTable{name: t.name, columns: t.columns, rows: rows}
 	}
@@ -308,7 +351,7 @@ func literal(v any) string {
 	}
 }
 
-// floor is an HTTP server that writes the rows of a model for each request, and knows nothing else.
+// floor is an HTTP server that writes the rows of a model for each request, as the company's that asks, and knows nothing else.
 type floor struct {
 	url    string
 	stop   func()
@@ -363,14 +406,17 @@ func (f *floor) remember(ctx context.Context, key string) error {
 	}})
 }
 
+// asking is what a request's body says, as far as a floor reads it.
+type asking struct {
+	CompanyID string `json:"company_id"`
+	ToPay     []struct {
+		UserID string      `json:"user_id"`
+		Amount json.Number `json:"amount_fiat"`
+	} `json:"to_pay"`
+}
+
 func (f *floor) serve(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		CompanyID string `json:"company_id"`
-		ToPay     []struct {
-			UserID string      `json:"user_id"`
-			Amount json.Number `json:"amount_fiat"`
-		} `json:"to_pay"`
-	}
+	var body asking
 	answer := `{"payroll_id":"prl_bench"}`
 	err := json.NewDecoder(r.Body).Decode(&body)
 	if err == nil {
@@ -378,7 +424,7 @@ func (f *floor) serve(w http.ResponseWriter, r *http.Request) {
 		if _, again := f.keys.Load(key); again {
 			answer, err = f.db.answer(r.Context(), key)
 		} else {
-			err = f.db.write(r.Context(), f.model.Load().copy(f.serial.Add(1)))
+			err = f.db.write(r.Context(), f.model.Load().copy(f.serial.Add(1), body.CompanyID))
 		}
 	}
 	if err != nil {

@@ -352,7 +352,7 @@ func (b *bench) flow(ctx context.Context) error {
 			working += l.work - before
 			end := b.begin()
 			began := time.Now()
-			if err := least.db.write(ctx, step.copy(least.serial.Add(1))); err != nil {
+			if err := least.db.write(ctx, step.copy(least.serial.Add(1), "")); err != nil {
 				return err
 			}
 			floor[i] = time.Since(began)

@@ -12,6 +12,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"github.com/stipend/stipend/internal/web/webtest"
 )
 
 // The slow phone of the field's page testers: a processor four times slower, 1.6 Mbit/s down, 150 ms for each way and back.
@@ -56,6 +58,10 @@ func paint(ctx context.Context, address string) (painted, error) {
 }
 
 func paintOnce(ctx context.Context, address string) (time.Duration, int64, error) {
+	program, err := webtest.Program()
+	if err != nil {
+		return 0, 0, err
+	}
 	profile, err := os.MkdirTemp("", "stipend-bench-browser-")
 	if err != nil {
 		return 0, 0, err
@@ -64,7 +70,7 @@ func paintOnce(ctx context.Context, address string) (time.Duration, int64, error
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	ctx, stop := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.UserDataDir(profile), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("no-proxy-server", true))...)
+		chromedp.ExecPath(program), chromedp.UserDataDir(profile), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("no-proxy-server", true))...)
 	defer stop()
 	ctx, end := chromedp.NewContext(ctx)
 	defer end()

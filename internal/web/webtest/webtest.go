@@ -33,6 +33,16 @@ const patience = 5 * time.Minute
 // programs are the names that Chromium goes by.
 var programs = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
+// Program is the path of the Chromium that this machine has.
+func Program() (path string, err error) {
+	for _, name := range programs {
+		if path, err = exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no Chromium among %s: run tools/install.sh chromium", strings.Join(programs, ", "))
+}
+
 // Browser is one Chromium with an empty profile of its own.
 type Browser struct {
 	t   testing.TB
@@ -47,14 +57,9 @@ func Start(t testing.TB) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := ""
-	for _, name := range programs {
-		if program, err = exec.LookPath(name); err == nil {
-			break
-		}
-	}
+	program, err := Program()
 	if err != nil {
-		t.Fatalf("no Chromium among %s: run tools/install.sh chromium", strings.Join(programs, ", "))
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
