@@ -79,8 +79,8 @@ func (c Coverage) Remaining(but string) (money.Amount, error) {
 	return left, nil
 }
 
-// Need is what is needed in all at a price, rounded up, given what the other prices cover.
-func (c Coverage) Need(id string, rate money.Rate) (money.Amount, error) {
+// need is what is needed in all at a price, rounded up, given what the other prices cover.
+func (c Coverage) need(id string, rate money.Rate) (money.Amount, error) {
 	left, err := c.Remaining(id)
 	if err != nil || c.asset == c.total.Asset() {
 		return left, err
@@ -90,7 +90,7 @@ func (c Coverage) Need(id string, rate money.Rate) (money.Amount, error) {
 
 // Room is what is still needed at a price, at least 0.
 func (c Coverage) Room(id string, rate money.Rate) (money.Amount, error) {
-	need, err := c.Need(id, rate)
+	need, err := c.need(id, rate)
 	if err != nil {
 		return need, err
 	}
@@ -122,11 +122,11 @@ func (c Coverage) Verdict(id string, rate money.Rate, bps int64) (covered bool, 
 	if err != nil {
 		return false, none, err
 	}
-	due, err := FundingDue(c.total, c.asset, rate)
+	due, err := fundingDue(c.total, c.asset, rate)
 	if err != nil {
 		return false, none, err
 	}
-	allowed, err := Tolerance(due, bps)
+	allowed, err := tolerance(due, bps)
 	if err != nil {
 		return false, none, err
 	}
@@ -136,18 +136,18 @@ func (c Coverage) Verdict(id string, rate money.Rate, bps int64) (covered bool, 
 	return true, short, nil
 }
 
-// FundingDue is a total in the funding asset, rounded up.
-func FundingDue(total money.Amount, funding money.Asset, rate money.Rate) (money.Amount, error) {
+// fundingDue is a total in the funding asset, rounded up.
+func fundingDue(total money.Amount, funding money.Asset, rate money.Rate) (money.Amount, error) {
 	if total.Asset() == funding {
 		return total, nil
 	}
 	return rate.Convert(total, money.Ceil)
 }
 
-// Tolerance is the shortfall that is accepted: the company's basis points of what is due,
+// tolerance is the shortfall that is accepted: the company's basis points of what is due,
 // and at least what no relayable transaction could bring, as long as that is no more than
 // a hundredth of it.
-func Tolerance(due money.Amount, bps int64) (money.Amount, error) {
+func tolerance(due money.Amount, bps int64) (money.Amount, error) {
 	allowed, err := due.Fraction(bps, basisPoints, money.Floor)
 	if err != nil || due.Asset() != money.BTC {
 		return allowed, err
