@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -161,32 +160,17 @@ func update(ctx context.Context, tx *db.Tx, c *Claim, from State) error {
 	return err
 }
 
-func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) (found []Claim, total int64, err error) {
-	where := "company_id = $1"
-	args := []any{companyID}
-	add := func(condition string, value any) {
-		args = append(args, value)
-		where += fmt.Sprintf(" AND "+condition, len(args))
-	}
+func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Claim, int64, error) {
+	l := &db.List{Columns: claimColumns, Table: "claims", Order: "claim_id DESC", Page: f.Page, PerPage: f.PerPage}
+	l.Where("company_id = ?", companyID)
 	if f.Status != "" {
-		add("state = $%d", string(f.Status))
+		l.Where("state = ?", string(f.Status))
 	}
 	if f.PayerID != "" {
-		add("payer_id = $%d", f.PayerID)
+		l.Where("payer_id = ?", f.PayerID)
 	}
-	if !f.From.IsZero() {
-		add("created_at >= $%d", db.Micros(f.From))
-	}
-	if !f.To.IsZero() {
-		add("created_at < $%d", db.Micros(f.To))
-	}
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM claims WHERE "+where, args...).Scan(&total); err != nil {
-		return nil, 0, err
-	}
-	page := fmt.Sprintf(" ORDER BY claim_id DESC LIMIT $%d OFFSET $%d", len(args)+1, len(args)+2)
-	rows, err := tx.Query(ctx, "SELECT "+claimColumns+" FROM claims WHERE "+where+page, append(args, int64(f.PerPage), int64(f.Page-1)*int64(f.PerPage))...)
-	found, err = db.Collect(rows, err, func(r *db.Rows) (Claim, error) { return scanClaim(r.Scan) })
-	return found, total, err
+	l.Created(f.From, f.To)
+	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Claim, error) { return scanClaim(r.Scan) })
 }
 
 // nthNewest is when the n-th newest claim of a company was made, the zero time when there are fewer.

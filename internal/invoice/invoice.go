@@ -249,7 +249,7 @@ func OfCompany(ctx context.Context, tx *db.Tx, by identity.Principal, f Filter) 
 	if err != nil {
 		return nil, 0, err
 	}
-	return list(ctx, tx, "company_id <> '' AND company_id = $1", company, f)
+	return list(ctx, tx, "company_id <> '' AND company_id = ?", company, f)
 }
 
 // OneOfCompany reads one of them.
@@ -289,7 +289,7 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, 
 	if err != nil {
 		return nil, 0, err
 	}
-	return list(ctx, tx, "user_id = $1", user.ID, f)
+	return list(ctx, tx, "user_id = ?", user.ID, f)
 }
 
 // Named finds the invoices that a pay run names, by id. Those that nobody has are missing.

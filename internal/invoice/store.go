@@ -3,9 +3,7 @@ package invoice
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -102,44 +100,24 @@ func findOfCompany(ctx context.Context, tx *db.Tx, companyID, id string) (Invoic
 	return v, err
 }
 
-// list pages the invoices of one owner: owner is user_id = $1, or company_id = $1.
-func list(ctx context.Context, tx *db.Tx, owner, id string, f Filter) (found []Invoice, total int64, err error) {
-	where := []string{owner}
-	args := []any{id}
-	add := func(condition string, values ...any) {
-		for _, value := range values {
-			args = append(args, value)
-			condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(args)), 1)
-		}
-		where = append(where, condition)
-	}
+// list pages the invoices of one owner: owner is the condition on whose they are.
+func list(ctx context.Context, tx *db.Tx, owner, id string, f Filter) ([]Invoice, int64, error) {
+	l := &db.List{Columns: columns, Table: "invoices", Order: "created_at DESC, invoice_id DESC", Page: max(f.Page, 1), PerPage: f.PerPage}
+	l.Where(owner, id)
 	today := tx.Now().Format(time.DateOnly)
 	switch f.Status {
 	case "":
-		add("status <> 'void'")
+		l.Where("status <> 'void'")
 	case Overdue:
-		add("status IN ('sent', 'partially_paid') AND due_date < ?", today)
+		l.Where("status IN ('sent', 'partially_paid') AND due_date < ?", today)
 	case Sent, PartiallyPaid:
-		add("status = ? AND due_date >= ?", string(f.Status), today)
+		l.Where("status = ? AND due_date >= ?", string(f.Status), today)
 	default:
-		add("status = ?", string(f.Status))
+		l.Where("status = ?", string(f.Status))
 	}
 	if f.PayerID != "" {
-		add("payer_id = ?", f.PayerID)
+		l.Where("payer_id = ?", f.PayerID)
 	}
-	if !f.From.IsZero() {
-		add("created_at >= ?", db.Micros(f.From))
-	}
-	if !f.To.IsZero() {
-		add("created_at < ?", db.Micros(f.To))
-	}
-	condition := strings.Join(where, " AND ")
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM invoices WHERE "+condition, args...).Scan(&total); err != nil {
-		return nil, 0, err
-	}
-	page := fmt.Sprintf(" ORDER BY created_at DESC, invoice_id DESC LIMIT $%d OFFSET $%d", len(args)+1, len(args)+2)
-	args = append(args, int64(f.PerPage), int64(max(f.Page, 1)-1)*int64(f.PerPage))
-	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM invoices WHERE "+condition+page, args...)
-	found, err = db.Collect(rows, err, func(r *db.Rows) (Invoice, error) { return scan(r.Scan) })
-	return found, total, err
+	l.Created(f.From, f.To)
+	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Invoice, error) { return scan(r.Scan) })
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -141,33 +140,17 @@ func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {
 	return err
 }
 
-func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) (found []Payroll, total int64, err error) {
-	where := "company_id = $1"
-	args := []any{companyID}
-	add := func(condition string, value any) {
-		args = append(args, value)
-		where += fmt.Sprintf(" AND "+condition, len(args))
-	}
+func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Payroll, int64, error) {
+	l := &db.List{Columns: payrollColumns, Table: "payrolls", Order: "payroll_id DESC", Page: f.Page, PerPage: f.PerPage}
+	l.Where("company_id = ?", companyID)
 	if f.Status != "" {
-		add("state = $%d", string(f.Status))
+		l.Where("state = ?", string(f.Status))
 	}
 	if f.ExternalID != "" {
-		add("external_id = $%d", f.ExternalID)
+		l.Where("external_id = ?", f.ExternalID)
 	}
-	if !f.From.IsZero() {
-		add("created_at >= $%d", db.Micros(f.From))
-	}
-	if !f.To.IsZero() {
-		add("created_at < $%d", db.Micros(f.To))
-	}
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM payrolls WHERE "+where, args...).Scan(&total); err != nil {
-		return nil, 0, err
-	}
-	page := fmt.Sprintf(" ORDER BY payroll_id DESC LIMIT $%d OFFSET $%d", len(args)+1, len(args)+2)
-	args = append(args, int64(f.PerPage), int64(f.Page-1)*int64(f.PerPage))
-	rows, err := tx.Query(ctx, "SELECT "+payrollColumns+" FROM payrolls WHERE "+where+page, args...)
-	found, err = db.Collect(rows, err, func(r *db.Rows) (Payroll, error) { return scanPayroll(companyID, r.Scan) })
-	return found, total, err
+	l.Created(f.From, f.To)
+	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Payroll, error) { return scanPayroll(companyID, r.Scan) })
 }
 
 func troubles(ctx context.Context, tx *db.Tx, companyID string) ([]Trouble, error) {

@@ -1,0 +1,48 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// List is a page of a table's rows, of those that meet all its conditions.
+type List struct {
+	Columns, Table, Order string
+	Page, PerPage         int // the first page is 1
+
+	where []string
+	args  []any
+}
+
+// Where adds a condition, in which each ? stands for a value.
+func (l *List) Where(condition string, values ...any) {
+	for _, value := range values {
+		l.args = append(l.args, value)
+		condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(l.args)), 1)
+	}
+	l.where = append(l.where, condition)
+}
+
+// Created bounds when the rows were made; a zero instant bounds nothing.
+func (l *List) Created(from, to time.Time) {
+	if !from.IsZero() {
+		l.Where("created_at >= ?", Micros(from))
+	}
+	if !to.IsZero() {
+		l.Where("created_at < ?", Micros(to))
+	}
+}
+
+// ReadPage gives the rows of the page, and how many there are on all pages.
+func ReadPage[T any](ctx context.Context, tx *Tx, l *List, scan func(*Rows) (T, error)) (found []T, total int64, err error) {
+	from := " FROM " + l.Table + " WHERE " + strings.Join(l.where, " AND ")
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*)"+from, l.args...).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	page := fmt.Sprintf(" ORDER BY %s LIMIT $%d OFFSET $%d", l.Order, len(l.args)+1, len(l.args)+2)
+	rows, err := tx.Query(ctx, "SELECT "+l.Columns+from+page, append(l.args, int64(l.PerPage), int64(l.Page-1)*int64(l.PerPage))...)
+	found, err = Collect(rows, err, scan)
+	return found, total, err
+}
