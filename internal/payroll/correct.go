@@ -47,7 +47,7 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 			}
 		}
 	}
-	e := escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}
+	e := escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, divided: true}
 	prices, err := p.prices(ctx, tx, exchanged, e)
 	if err != nil {
 		return false, err

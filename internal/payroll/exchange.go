@@ -25,16 +25,16 @@ func (e escrow) exchange(outputs []due, room *fx.Room) (problem string, err erro
 	freed := money.Zero(currency)
 	for _, out := range outputs {
 		switch asset := out.amount.Asset(); {
-		case asset == funding && !e.released: // comes out of escrow as it is
+		case asset == funding && !e.divided: // comes out of escrow as it is
 		case asset != currency:
 			need = append(need, out.amount)
-			if e.released && funding != currency {
+			if e.divided && funding != currency {
 				if freed, err = freed.Add(out.share.Amount); err != nil {
 					return "", err
 				}
 			}
 		case funding == currency: // likewise
-		case e.released:
+		case e.divided:
 			need = append(need, money.Zero(currency)) // counted as owed already
 		default:
 			need = append(need, out.amount)
@@ -53,7 +53,7 @@ func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount,
 	switch {
 	case asset == s.Amount.Asset():
 		return s.Amount, money.Rate{}, nil
-	case asset == e.held.Asset() && !e.released:
+	case asset == e.held.Asset() && !e.divided:
 		amount, err := e.worth(s.Amount)
 		return amount, e.rate, err
 	}

@@ -15,8 +15,8 @@
 //
 // What holds for all of it:
 //
-//   - plan.go and cover.go decide every rule and every cent and touch nothing
-//     else; the verbs (create, fund, release …) read rows, ask them, and write.
+//   - plan.go, allocate.go and cover.go decide every rule and every cent and touch
+//     nothing else; the verbs (create, fund, release …) read rows, ask them, and write.
 //   - Total = volume + fees, exactly. Fees are rounded once for a payroll, half to
 //     even. Funding rounds up, payouts round down, splits sum back.
 //   - A deposit is valued by the quote in force when it was first seen. Late, partial

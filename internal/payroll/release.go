@@ -181,7 +181,7 @@ func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []
 	if len(waiting) == 0 {
 		return false, nil
 	}
-	e := escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}
+	e := escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, divided: true}
 	r, err := s.divide(ctx, tx, p, waiting, owings, e, money.Zero(p.Currency))
 	if err != nil || len(r.lines.problems) == len(waiting) {
 		return false, err
@@ -342,7 +342,7 @@ func (e escrow) exchanged(owings []owing) []money.Asset {
 	for _, o := range owings {
 		for _, s := range o.shares {
 			switch asset := s.Distribution.Symbol; {
-			case asset == funding && !e.released, asset == currency && funding == currency, slices.Contains(assets, asset):
+			case asset == funding && !e.divided, asset == currency && funding == currency, slices.Contains(assets, asset):
 			default:
 				assets = append(assets, asset)
 			}
@@ -361,7 +361,7 @@ func (p *Payroll) prices(ctx context.Context, tx *db.Tx, owings []owing, e escro
 	for _, o := range owings {
 		for _, s := range o.shares {
 			asset := s.Distribution.Symbol
-			if _, known := prices[asset]; known || asset == p.Currency || asset == p.FundingCurrency && !e.released {
+			if _, known := prices[asset]; known || asset == p.Currency || asset == p.FundingCurrency && !e.divided {
 				continue
 			}
 			rate, err := price(ctx, tx, p.Currency, asset)

@@ -1,0 +1,235 @@
+package payroll
+
+import (
+	"fmt"
+
+	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/fx"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// This file decides what is owed to each destination at the release. It reads nothing and writes nothing.
+
+// escrow is the money that a release divides.
+type escrow struct {
+	payroll string
+	held    money.Amount // all of it, in the funding asset
+	total   money.Amount // what it covers, in the payroll's currency
+	rate    money.Rate   // the one rate it was taken at; zero when there were several
+	divided bool         // by an earlier release: what is left is owed in the payroll's currency
+}
+
+// worth is what a part of the payroll is in the funding asset, rounded down. Taken at one
+// rate, it is that rate; at several, the part has its proportion of what came in.
+func (e escrow) worth(part money.Amount) (money.Amount, error) {
+	switch {
+	case e.held.Asset() == e.total.Asset():
+		return part, nil
+	case !e.rate.IsZero():
+		return e.rate.Convert(part, money.Floor)
+	}
+	return e.held.Fraction(part.Units(), e.total.Units(), money.Floor)
+}
+
+// owing is one payment that a release turns into outputs.
+type owing struct {
+	paymentID string
+	net       money.Amount
+	used      []distribution.Distribution
+	shares    []Share // empty: nothing can be paid now, it stays owed to the payee
+	problem   string  // why there are no shares
+}
+
+// due is one output that a release makes.
+type due struct {
+	payment int // index into the owings
+	share   Share
+	amount  money.Amount // what the destination gets
+	rate    money.Rate   // the price at which it was exchanged; zero where it was not
+	dim     string       // the output's id, and the dimension of what is owed to it
+}
+
+// allocation is a release worked out.
+type allocation struct {
+	outputs  []due
+	problems map[int]string // payments that need action, by index
+	release  []ledger.Line  // L04: escrow becomes what is owed
+	convert  []ledger.Line  // L07, L12: what is owed takes the destination's currency
+}
+
+// division is a release being worked out.
+type division struct {
+	from      escrow
+	made      allocation
+	prices    map[money.Asset]money.Rate // the present ones
+	room      *fx.Room
+	newID     func() string
+	kept      money.Amount // leaves escrow as it is, in the funding asset
+	sold      money.Amount // has to be bought with the rest, in the payroll's currency
+	exchanges positions
+}
+
+// allocate divides escrow over payments. prices has the present one between the payroll's
+// currency and each other asset that is paid out but not funded in, room what the house can
+// exchange into each asset. newID names outputs.
+//
+// What is paid in the funding asset is taken out of it, without exchange. All else, fees
+// included, is sold into the payroll's currency; the fraction of a unit that no conversion
+// carries is booked as rounding, so that each asset balances. A payment for which there is no
+// room stays owed to its payee in the payroll's currency.
+func allocate(e escrow, payments []owing, fees money.Amount, prices map[money.Asset]money.Rate, room *fx.Room, newID func() string) (allocation, error) {
+	d := &division{
+		from: e, made: allocation{problems: map[int]string{}}, prices: prices, room: room, newID: newID,
+		kept: money.Zero(e.held.Asset()), sold: money.Zero(e.total.Asset()), exchanges: positions{},
+	}
+	for i, p := range payments {
+		if err := d.pay(i, p); err != nil {
+			return d.made, err
+		}
+	}
+	d.made.convert = append(d.made.convert, d.exchanges.lines()...)
+	if e.divided {
+		return d.made, nil
+	}
+	err := d.empty(fees)
+	return d.made, err
+}
+
+// pay makes one payment's outputs. What of it is not paid in the funding asset is owed to the payee first.
+func (d *division) pay(index int, p owing) error {
+	outputs, problem, err := p.outputs(index, d.from, d.prices)
+	if err == nil && problem == "" {
+		problem, err = d.from.exchange(outputs, d.room)
+	}
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		d.made.problems[index] = problem
+		outputs = nil
+		if !d.from.divided && d.from.held.Asset() != d.from.total.Asset() {
+			if err := d.room.Owe(p.net); err != nil {
+				return err
+			}
+		}
+	}
+	owed := p.net
+	for _, out := range outputs {
+		out.dim = d.newID()
+		d.made.outputs = append(d.made.outputs, out)
+		if d.from.divided || out.amount.Asset() != d.from.held.Asset() {
+			if err := d.convertTo(out, p.paymentID); err != nil {
+				return err
+			}
+			continue
+		}
+		d.made.release = append(d.made.release, ledger.Credit(ledger.OutputPayable, out.dim, out.amount))
+		if d.kept, err = d.kept.Add(out.amount); err != nil {
+			return err
+		}
+		if owed, err = owed.Sub(out.share.Amount); err != nil {
+			return err
+		}
+	}
+	if d.from.divided || owed.IsZero() {
+		return nil
+	}
+	d.made.release = append(d.made.release, ledger.Credit(ledger.PayeePayable, p.paymentID, owed))
+	d.sold, err = d.sold.Add(owed)
+	return err
+}
+
+// convertTo makes an output out of what is owed to the payee in the payroll's currency.
+func (d *division) convertTo(out due, paymentID string) error {
+	d.made.convert = append(d.made.convert,
+		ledger.Debit(ledger.PayeePayable, paymentID, out.share.Amount),
+		ledger.Credit(ledger.OutputPayable, out.dim, out.amount))
+	if out.amount.Asset() == d.from.total.Asset() {
+		return nil
+	}
+	return d.exchanges.exchange(out.share.Amount, out.amount)
+}
+
+// empty takes all out of escrow: what leaves as it is, what pays for the rest and for the fees, and what no conversion carries.
+func (d *division) empty(fees money.Amount) error {
+	sold, err := d.sold.Add(fees)
+	if err != nil {
+		return err
+	}
+	d.made.release = append([]ledger.Line{ledger.Debit(ledger.Escrow, d.from.payroll, d.from.held)}, d.made.release...)
+	if !fees.IsZero() {
+		d.made.release = append(d.made.release, ledger.Credit(ledger.FeeRevenue, "payroll", fees))
+	}
+	rest, err := d.from.held.Sub(d.kept)
+	if err != nil {
+		return err
+	}
+	if d.from.held.Asset() == d.from.total.Asset() {
+		if rest.Cmp(sold) != 0 {
+			return fmt.Errorf("payroll: escrow %s %s does not equal what it covers", d.from.held, d.from.held.Asset())
+		}
+		return nil
+	}
+	exchanged, err := d.from.worth(sold)
+	if err != nil {
+		return err
+	}
+	over, err := rest.Sub(exchanged)
+	if err != nil {
+		return err
+	}
+	if over.Sign() < 0 {
+		return fmt.Errorf("payroll: escrow %s %s is less than what it covers", d.from.held, d.from.held.Asset())
+	}
+	for _, l := range []ledger.Line{
+		ledger.Debit(ledger.FXPosition, "", sold), ledger.Credit(ledger.FXPosition, "", exchanged), ledger.Credit(ledger.Rounding, "", over),
+	} {
+		if !l.Amount.IsZero() {
+			d.made.release = append(d.made.release, l)
+		}
+	}
+	return nil
+}
+
+// outputs works out what a payment's destinations get. A share that is too small to leave
+// on its rail goes with the payment's largest; when even that is too small, the payment
+// needs action.
+func (p owing) outputs(index int, e escrow, rates map[money.Asset]money.Rate) ([]due, string, error) {
+	if len(p.shares) == 0 {
+		return nil, p.problem, nil
+	}
+	shares := append([]Share(nil), p.shares...)
+	for {
+		outputs := make([]due, len(shares))
+		small := -1
+		for i, s := range shares {
+			amount, rate, err := payable(s, e, rates)
+			if err != nil {
+				return nil, "", err
+			}
+			outputs[i] = due{payment: index, share: s, amount: amount, rate: rate}
+			if tooSmall(s.Distribution, amount) && small < 0 {
+				small = i
+			}
+		}
+		if small < 0 {
+			return outputs, "", nil
+		}
+		if len(shares) == 1 {
+			return nil, ReasonTooSmall, nil
+		}
+		moved := shares[small].Amount
+		shares = append(shares[:small], shares[small+1:]...)
+		largest := 0
+		for i, s := range shares {
+			if s.Amount.Cmp(shares[largest].Amount) > 0 {
+				largest = i
+			}
+		}
+		var err error
+		if shares[largest].Amount, err = shares[largest].Amount.Add(moved); err != nil {
+			return nil, "", err
+		}
+	}
+}
