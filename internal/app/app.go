@@ -82,7 +82,8 @@ type Service struct {
 	kyc       *kyc.Service
 	policy    delivery.Policy // where webhooks may be sent
 	source    chain.Source
-	sim       *sim.Chain // nil on a real chain
+	witnesses []chain.Witness // of Bitcoin's chain
+	sim       *sim.Chain      // nil on a real chain
 	evms      []accountChain
 	accounts  chain.Accounts
 	rates     *rates.Refresher
@@ -100,13 +101,14 @@ type Service struct {
 	stopping atomic.Bool
 	ending   chan struct{} // closed when it stops
 
-	end      context.CancelFunc // of everything in the background
-	work     sync.WaitGroup
-	mining   sync.Mutex // the simulated miner's pause
-	watched  sync.Map   // by chain: an instant up to which it was seen, see checkChain
-	failed   chan error
-	stopOnce sync.Once
-	stopErr  error
+	end       context.CancelFunc // of everything in the background
+	work      sync.WaitGroup
+	mining    sync.Mutex // the simulated miner's pause
+	watched   sync.Map   // by chain: an instant up to which it was seen, see checkChain
+	standings atomic.Pointer[standings]
+	failed    chan error
+	stopOnce  sync.Once
+	stopErr   error
 }
 
 // Ready is what a started process tells whoever started it.

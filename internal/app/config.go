@@ -81,6 +81,8 @@ type Config struct {
 	BitcoinRPC string `name:"bitcoin-rpc" env:"STIPEND_BITCOIN_RPC" group:"Bitcoin" placeholder:"URL" help:"Bitcoin Core node, http://user:password@host:port. Default: a simulated chain (sandbox only)."`
 	// BitcoinCookie is the file in which a Bitcoin Core node on this machine writes its credentials, anew at each start.
 	BitcoinCookie string `env:"STIPEND_BITCOIN_COOKIE" group:"Bitcoin" placeholder:"FILE" help:"Cookie file of a Bitcoin Core node on this machine (.cookie in its data directory), in place of a user and password in the URL."`
+	// BitcoinWitness are further nodes, which are only asked whether they have the same blocks.
+	BitcoinWitness []string `name:"bitcoin-witness" env:"STIPEND_BITCOIN_WITNESS" group:"Bitcoin" placeholder:"URL" help:"Further Bitcoin nodes, http://user:password@host:port, separated by commas, that are only asked: while one has other blocks nothing is credited, and while one is ahead no price is given. Default: none."`
 	// BitcoinNetwork must be the node's. Empty: regtest in the sandbox, bitcoin in production.
 	BitcoinNetwork string `enum:",bitcoin,testnet,signet,regtest" env:"STIPEND_BITCOIN_NETWORK" group:"Bitcoin" default:"" placeholder:"NET" help:"bitcoin, testnet, signet or regtest. Default: regtest in the sandbox, bitcoin in production."`
 	// BitcoinXPub is the account's public key (BIP 84). It is enough to give out addresses.
@@ -94,6 +96,8 @@ type Config struct {
 	// BlindLimit is how long the chain may go unwatched, for want of a node or of a process that watches, before no price is
 	// given any more. The sandbox's clock jumps, so there it is off unless set.
 	BlindLimit time.Duration `default:"0" env:"STIPEND_BLIND_LIMIT" group:"Bitcoin" placeholder:"DURATION" help:"How long the chain may go unwatched before quotes are refused. Default: 10m in production, never in the sandbox."`
+	// TipLimit is how old the last block may be before the alarm is raised. The sandbox's clock jumps, so there it is off unless set.
+	TipLimit time.Duration `default:"0" env:"STIPEND_TIP_LIMIT" group:"Bitcoin" placeholder:"DURATION" help:"How old the last block may grow before the alarm tip_old is raised; on networks whose blocks come faster it is as much shorter as more confirmations are wanted there. Default: 90m in production, never in the sandbox."`
 
 	EVM
 
@@ -216,6 +220,9 @@ func (c Config) complete() Config {
 	if c.BlindLimit <= 0 && c.Env == Production {
 		c.BlindLimit = 10 * time.Minute
 	}
+	if c.TipLimit <= 0 && c.Env == Production {
+		c.TipLimit = 90 * time.Minute
+	}
 	if c.CoolDown == 0 && c.Env == Production {
 		c.CoolDown = 24 * time.Hour
 	}
@@ -278,7 +285,12 @@ func (c Config) Check() error {
 			bad("--roles: there is no role %q; there are api, worker and watcher", r)
 		}
 	}
-	for _, u := range []struct{ flag, text string }{{"--base-url", c.BaseURL}, {"--auth-url", c.AuthURL}, {"--bitcoin-rpc", c.BitcoinRPC}, {"--funding-stripe-url", c.FundingStripeURL}} {
+	type address struct{ flag, text string }
+	addresses := []address{{"--base-url", c.BaseURL}, {"--auth-url", c.AuthURL}, {"--bitcoin-rpc", c.BitcoinRPC}, {"--funding-stripe-url", c.FundingStripeURL}}
+	for _, text := range c.BitcoinWitness {
+		addresses = append(addresses, address{"--bitcoin-witness", text})
+	}
+	for _, u := range addresses {
 		if u.text == "" {
 			continue
 		}

@@ -25,6 +25,8 @@ import (
 type EVM struct {
 	// EVMRPC are the nodes, by network. What has no node is not offered.
 	EVMRPC map[string]string `name:"evm-rpc" env:"STIPEND_EVM_RPC" group:"Ethereum and the like" mapsep:";" placeholder:"NETWORK=URL" help:"JSON-RPC of a node, by network: ethereum, base, polygon or arbitrum, such as base=http://127.0.0.1:8545; several are separated by semicolons. A network without is not offered."`
+	// EVMWitness are second nodes, which are only asked whether they have the same blocks.
+	EVMWitness map[string]string `name:"evm-witness" env:"STIPEND_EVM_WITNESS" group:"Ethereum and the like" mapsep:";" placeholder:"NETWORK=URL" help:"JSON-RPC of a second node, by network, that is only asked, as --bitcoin-witness has it. Default: none."`
 	// EVMSimulated are the networks that a sandbox plays itself.
 	EVMSimulated []string `name:"evm-simulated" env:"STIPEND_EVM_SIMULATED" group:"Ethereum and the like" placeholder:"NETWORK" help:"Networks that a sandbox simulates: ethereum, base, polygon, arbitrum, or none. Default: base, where no node is set."`
 	// EVMXPub gives out addresses, the same on every network.
@@ -83,6 +85,14 @@ func (c Config) checkEVM() []error {
 		}
 		if slices.Contains(c.EVMSimulated, name) {
 			bad("--evm-simulated: %s has a node already", name)
+		}
+	}
+	for name, text := range c.EVMWitness {
+		if u, err := url.Parse(text); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			bad("--evm-witness of %s must be an http:// or https:// address", name)
+		}
+		if c.EVMRPC[name] == "" {
+			bad("--evm-witness: %s has no node of its own, see --evm-rpc", name)
 		}
 	}
 	for _, name := range c.EVMSimulated {
@@ -163,9 +173,10 @@ func neuterEVM(xprv string) string {
 
 // accountChain is one network of accounts of a running process.
 type accountChain struct {
-	network evm.Network
-	node    evm.Node
-	sim     *evmsim.Chain // nil on a real network
+	network   evm.Network
+	node      evm.Node
+	witnesses []chain.Witness
+	sim       *evmsim.Chain // nil on a real network
 }
 
 // accountPool is the key of the one wallet that serves all networks of accounts.
@@ -178,6 +189,9 @@ func (c Config) openNetworks(d *db.DB) (all []accountChain, err error) {
 		a := accountChain{network: n}
 		if rpc := c.EVMRPC[n.Name]; rpc != "" {
 			if a.node, err = evm.NewClient(evm.Options{URL: rpc, Network: n}); err != nil {
+				return nil, err
+			}
+			if a.witnesses, err = c.accountWitnesses(n); err != nil {
 				return nil, err
 			}
 		} else {
@@ -224,7 +238,7 @@ func (s *Service) accountEngine(ctx context.Context, a accountChain) (*payout.En
 	if err != nil {
 		return nil, err
 	}
-	c := payout.AccountConfig{Node: a.node, Signer: signer, Log: s.log}
+	c := payout.AccountConfig{Node: a.node, Signer: signer, Log: s.log, Witnesses: a.witnesses}
 	if a.sim != nil {
 		c.FeeMaxAge, c.SweepEvery = never, s.cfg.lookEvery()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -64,12 +65,14 @@ var (
 	descHeight  = prometheus.NewDesc("stipend_chain_height", "Last block that was looked at.", []string{"chain"}, nil)
 	descList    = prometheus.NewDesc("stipend_sanctions_list_written_seconds", "When a sanctions list in use was last written, in seconds since 1970.", []string{"list"}, nil)
 	descHits    = prometheus.NewDesc("stipend_screening_hits_open", "Hits on sanctions lists that wait for a person, at most 1000.", nil, nil)
+	descTip     = prometheus.NewDesc("stipend_chain_tip_seconds", "When the last block was made, in seconds since 1970.", []string{"chain"}, nil)
+	descAlarm   = prometheus.NewDesc("stipend_chain_alarm", "1 while an alarm of the chain stands.", []string{"chain", "alarm"}, nil)
 	descWatched = prometheus.NewDesc("stipend_chain_watched_seconds", "Instant up to which the chain was looked at, in seconds since 1970.", []string{"chain"}, nil)
 )
 
 // Describe names the figures.
 func (rows) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descDue, descParked, descHeight, descWatched, descList, descHits} {
+	for _, d := range []*prometheus.Desc{descDue, descParked, descHeight, descTip, descAlarm, descWatched, descList, descHits} {
 		ch <- d
 	}
 }
@@ -85,7 +88,14 @@ func (r rows) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(descDue, prometheus.GaugeValue, float64(due))
 		ch <- prometheus.MustNewConstMetric(descParked, prometheus.GaugeValue, float64(parked))
+		standings, err := chain.Standings(ctx, tx)
+		if err != nil {
+			return err
+		}
 		for _, name := range r.chains {
+			if stands, ok := standings[name]; ok {
+				collectStanding(ch, name, stands)
+			}
 			if height, _, err := chain.Tip(ctx, tx, name); err == nil {
 				ch <- prometheus.MustNewConstMetric(descHeight, prometheus.GaugeValue, float64(height), name)
 			}
@@ -107,4 +117,17 @@ func (r rows) Collect(ch chan<- prometheus.Metric) {
 		}
 		return nil
 	})
+}
+
+func collectStanding(ch chan<- prometheus.Metric, name string, stands chain.Standing) {
+	if !stands.TipTime.IsZero() {
+		ch <- prometheus.MustNewConstMetric(descTip, prometheus.GaugeValue, float64(stands.TipTime.Unix()), name)
+	}
+	for _, a := range chain.Alarms {
+		raised := 0.0
+		if slices.Contains(stands.Alarms, a) {
+			raised = 1
+		}
+		ch <- prometheus.MustNewConstMetric(descAlarm, prometheus.GaugeValue, raised, name, string(a))
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/btcdtest"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -207,9 +208,12 @@ func TestANodeThatIsDown(t *testing.T) {
 }
 
 func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
-	proxy := newCable(t, start(t).URL())
+	node := start(t)
+	proxy, second := newCable(t, node.URL()), node.Twin(t)
 	proxy.cut()
-	s := boot(t, dbtest.SQLite(t), func(c *Config) { c.BitcoinRPC, c.BlindLimit = proxy.url(), 10*time.Minute })
+	s := boot(t, dbtest.SQLite(t), func(c *Config) {
+		c.BitcoinRPC, c.BlindLimit, c.BitcoinWitness = proxy.url(), 10*time.Minute, []string{second.URL()}
+	})
 	d := newDoor(t, s)
 	d.ok("GET", "/api/company/payrolls", "")
 	body := pays("", "25.00", d.seed.Workers[0].UserID)
@@ -230,6 +234,25 @@ func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
 	proxy.mend()
 	eventually(t, 30*time.Second, "prices are held again", func() bool {
 		return d.do("POST", createPath, body, "Idempotency-Key", "back").status == http.StatusOK
+	})
+
+	// A second node hears of blocks that the first does not hear of; then that one makes others, and in the end it gives way.
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(second.Mine(t.Context(), chain.Apart+2))
+	d.alarm(chain.Behind, true)
+	must(node.Mine(t.Context(), chain.Apart+1))
+	d.alarm(chain.Contradicted, true)
+	d.refused(503, "retry_later", "POST", createPath, body, "Idempotency-Key", freshKey())
+	must(node.Learn(t.Context(), second))
+	d.alarm(chain.Contradicted, false)
+	d.alarm(chain.Behind, false)
+	eventually(t, 30*time.Second, "prices are held once more", func() bool {
+		return d.do("POST", createPath, body, "Idempotency-Key", "agreed").status == http.StatusOK
 	})
 }
 

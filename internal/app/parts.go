@@ -131,7 +131,10 @@ func (s *Service) verifier() kyc.Provider {
 }
 
 // openChain chooses the chain: a node's, or the simulated one.
-func (s *Service) openChain() error {
+func (s *Service) openChain() (err error) {
+	if s.witnesses, err = s.cfg.bitcoinWitnesses(); err != nil {
+		return err
+	}
 	if s.cfg.Simulated() {
 		s.sim = sim.New(s.watching)
 		s.source = s.sim
@@ -170,7 +173,7 @@ func (s *Service) startWorker(ctx, background context.Context, p parts) error {
 	if err != nil {
 		return err
 	}
-	out := payout.Config{Chain: chainName, Source: s.source, Pool: p.pool, Signer: signer, Log: s.log}
+	out := payout.Config{Chain: chainName, Source: s.source, Pool: p.pool, Signer: signer, Log: s.log, Witnesses: s.witnesses}
 	if s.sim != nil {
 		out.FeeMaxAge = never
 	}

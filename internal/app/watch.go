@@ -30,9 +30,11 @@ func (s *Service) startWatcher(ctx, background context.Context, keys chain.Deriv
 	if err := w.Remember(keys, chain.RememberFrom); err != nil {
 		return err
 	}
+	w.Heed(s.witnesses, s.cfg.TipLimit)
 	all := []*follower{{chain: chainName, watcher: w, every: s.cfg.PollInterval}}
 	for _, a := range s.evms {
 		f := &follower{chain: a.network.Name, watcher: chain.NewPacedWatcher(s.watching, a.network.Name, a.node, a.network.Pace, s.log), every: s.cfg.PollInterval}
+		f.watcher.Heed(a.witnesses, s.cfg.TipLimit)
 		if a.sim != nil {
 			f.every = simulatedEvery
 			s.work.Go(func() { s.mine(background, a.network.Name, a.sim.Settle) }) // where somebody waits for a block
@@ -92,6 +94,9 @@ func (s *Service) look(ctx context.Context, f *follower) error {
 			return err
 		}
 		progressed, err := f.watcher.Step(ctx)
+		if errors.Is(err, chain.ErrContradicted) {
+			return nil // an alarm tells of it
+		}
 		if err != nil {
 			return err
 		}
@@ -139,8 +144,11 @@ func (s *Service) checkWatched(ctx context.Context, tx *db.Tx) error {
 	return s.checkChain(ctx, tx, chainName)
 }
 
-// checkChain refuses while a chain has gone unwatched for too long. Its answer may be a few seconds old.
+// checkChain refuses while a chain has gone unwatched for too long, or its nodes disagree. Its answer may be a few seconds old.
 func (s *Service) checkChain(ctx context.Context, tx *db.Tx, name string) error {
+	if err := s.checkStanding(ctx, tx, name); err != nil {
+		return err
+	}
 	limit := s.cfg.BlindLimit
 	last, _ := s.watched.Load(name)
 	if seen, _ := last.(time.Time); limit <= 0 || tx.Now().Sub(seen) < limit/2 {

@@ -7,6 +7,9 @@
 // program was down is found in the same way as one that happens now. A block that left the chain is taken back state by
 // state, up to [MaxReorg] blocks.
 //
+// A Watcher may be given further nodes, each a [Witness]. It does not connect or take back a block while one of them has other blocks,
+// and it says which alarms stand.
+//
 // News travels up as jobs: [JobOutput] when an output to a watched address changes, [JobTx] when one of our own transactions
 // does. A job says "look at this"; the reader takes the present row by [GetOutput] or [GetTx], so a repeated or late job is
 // harmless.
@@ -224,7 +227,8 @@ func (w WatchedOutput) Requiring(confirmations int64) WatchedOutput {
 
 // WatchedTx is a transaction of our own. In state conflicted, ConflictedBy is the rival, Height is the rival's block (zero
 // while it is in the mempool only) and Confirmed says that the rival has the wanted depth: before that, our transaction may
-// still win. Fee and Failed are those of [Tx], while it is mined.
+// still win. Attested says of the block in either state that a second node has it, too, where there is one to ask; see [Witness]. Fee
+// and Failed are those of [Tx], while it is mined.
 type WatchedTx struct {
 	TxID         string
 	CompanyID    string
@@ -234,6 +238,7 @@ type WatchedTx struct {
 	Depth        int64
 	Wanted       int64
 	Confirmed    bool
+	Attested     bool
 	ConflictedBy string
 	Fee          int64
 	Failed       bool

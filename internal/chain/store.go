@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -38,15 +40,57 @@ type cursor struct {
 
 // loadCursor says false when the chain was never watched.
 func loadCursor(ctx context.Context, tx *db.Tx, chain string) (c cursor, pace int64, ok bool, err error) { //nolint:unparam // the pace is part of what is kept
-	err = tx.Ask(ctx, []db.Question{askCursor(chain, &c, &pace, &ok)})
+	var s Standing
+	err = tx.Ask(ctx, []db.Question{askCursor(chain, &c, &pace, &s, &ok)})
 	return c, pace, ok, err
 }
 
-func askCursor(chain string, c *cursor, pace *int64, ok *bool) db.Question {
-	return db.Question{Query: `SELECT height, hash, pace FROM chain_cursors WHERE chain = $1`, Args: []any{chain}, Row: func(r *db.Rows) error {
+func askCursor(chain string, c *cursor, pace *int64, s *Standing, ok *bool) db.Question {
+	return db.Question{Query: `SELECT height, hash, pace, ` + standingColumns + ` FROM chain_cursors WHERE chain = $1`, Args: []any{chain}, Row: func(r *db.Rows) error {
 		*ok = true
-		return r.Scan(&c.height, &c.hash, pace)
+		return s.scan(r, &c.height, &c.hash, pace)
 	}}
+}
+
+const standingColumns = `attested, alarms, tip_time`
+
+// scan reads a row that ends in standingColumns.
+func (s *Standing) scan(r *db.Rows, before ...any) error {
+	var alarms string
+	var made int64
+	err := r.Scan(append(before, &s.attested, &alarms, &made)...)
+	s.Alarms, s.TipTime = nil, time.Time{}
+	for _, a := range strings.Fields(alarms) {
+		s.Alarms = append(s.Alarms, Alarm(a))
+	}
+	if made != 0 {
+		s.TipTime = db.Time(made)
+	}
+	return err
+}
+
+func setStanding(ctx context.Context, tx *db.Tx, chain string, s Standing) error {
+	alarms, made := make([]string, len(s.Alarms)), int64(0)
+	for i, a := range s.Alarms {
+		alarms[i] = string(a)
+	}
+	if !s.TipTime.IsZero() {
+		made = db.Micros(s.TipTime)
+	}
+	return tx.Later(ctx, nil, `UPDATE chain_cursors SET attested = $2, alarms = $3, tip_time = $4 WHERE chain = $1`, chain, s.attested, strings.Join(alarms, " "), made)
+}
+
+// Standings is how each chain stands that was ever watched.
+func Standings(ctx context.Context, tx *db.Tx) (map[string]Standing, error) {
+	all := map[string]Standing{}
+	rows, err := tx.Query(ctx, `SELECT chain, `+standingColumns+` FROM chain_cursors`)
+	_, err = db.Collect(rows, err, func(r *db.Rows) (s Standing, err error) {
+		var name string
+		err = s.scan(r, &name)
+		all[name] = s
+		return s, err
+	})
+	return all, err
 }
 
 func setPace(ctx context.Context, tx *db.Tx, chain string, pace int64) error {
@@ -104,6 +148,11 @@ func deleteBlock(ctx context.Context, tx *db.Tx, chain string, b cursor) error {
 // askParent asks for the hash of the block below the cursor, if it is kept.
 func askParent(chain string, hash *[]string) db.Question {
 	return db.Collecting(hash, scanString, `SELECT hash FROM chain_blocks WHERE chain = $1 AND height = (SELECT height - 1 FROM chain_cursors WHERE chain = $1)`, chain)
+}
+
+// askKept asks for the hash of a block, if it is kept.
+func askKept(chain string, height int64, hash *[]string) db.Question {
+	return db.Collecting(hash, scanString, `SELECT hash FROM chain_blocks WHERE chain = $1 AND height = $2`, chain, height)
 }
 
 // spendsKept is how many blocks longer than need be spends are kept: looking for old ones takes longer than keeping them.
@@ -568,15 +617,15 @@ func GetTxs(ctx context.Context, tx *db.Tx, chainName string, txids []string) (m
 	all := map[string]WatchedTx{}
 	scan := func(r *db.Rows) (w WatchedTx, err error) {
 		var state string
-		var tip int64
-		err = r.Scan(&w.TxID, &w.CompanyID, &w.ObjectID, &state, &w.Height, &w.Wanted, &w.Confirmed, &w.ConflictedBy, &tip, &w.Fee, &w.Failed)
+		var tip, attested int64
+		err = r.Scan(&w.TxID, &w.CompanyID, &w.ObjectID, &state, &w.Height, &w.Wanted, &w.Confirmed, &w.ConflictedBy, &tip, &attested, &w.Fee, &w.Failed)
 		if w.State = State(state); w.Height > 0 {
-			w.Depth = tip - w.Height + 1
+			w.Depth, w.Attested = tip-w.Height+1, w.Height <= attested
 		}
 		return w, err
 	}
 	return all, tx.Ask(ctx, asked(tx, `SELECT t.txid, t.company_id, t.object_id, t.state, t.height, t.want_confirmations, t.confirmed, t.conflicted_by,
-		COALESCE(c.height, 0), t.fee, t.failed FROM chain_txs t LEFT JOIN chain_cursors c ON c.chain = t.chain WHERE t.chain = $1 AND t.txid IN`,
+		COALESCE(c.height, 0), COALESCE(c.attested, 0), t.fee, t.failed FROM chain_txs t LEFT JOIN chain_cursors c ON c.chain = t.chain WHERE t.chain = $1 AND t.txid IN`,
 		chainName, txids, scan, func(w WatchedTx) { all[w.TxID] = w }))
 }
 

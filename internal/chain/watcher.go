@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -36,6 +37,12 @@ type Watcher struct {
 	// back may show its mempool before it put the block's transactions there again, so one look is not enough.
 	missing map[string]bool
 	ours    *wallet // nil when it remembers none, see Remember
+
+	// See Heed. Resting is for how many looks each witness is left alone; idle counts the steps at the tip.
+	witnesses []Witness
+	resting   map[string]int
+	old       time.Duration
+	idle      int
 }
 
 // NewWatcher makes a watcher of the chain called name, the key of all its rows, whose pace is 1.
@@ -59,7 +66,8 @@ type place struct {
 //
 // The first step starts at the node's tip: nothing older can pay an address that was not yet given out.
 //
-// Errors are the source's and the database's, after which the step can be repeated, and ErrTooDeep, after which it cannot.
+// Errors are the source's and the database's, and ErrContradicted, after which the step can be repeated, and ErrTooDeep, after which it
+// cannot.
 func (w *Watcher) Step(ctx context.Context) (progressed bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,50 +78,105 @@ func (w *Watcher) Step(ctx context.Context) (progressed bool, err error) {
 			clear(w.missing)
 		}
 	}()
-	var at cursor
-	var started bool
-	var pace int64
-	var parent, expected, due []string
+	var g glance
 	err = w.d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		started, parent, expected, due = false, nil, nil, nil
-		return tx.Ask(ctx, []db.Question{askCursor(w.name, &at, &pace, &started), askParent(w.name, &parent), waiting(w.name, &expected), unconfirmedDue(w.name, &due)})
+		g = glance{now: tx.Now()}
+		return tx.Ask(ctx, []db.Question{askCursor(w.name, &g.at, &g.pace, &g.standing, &g.started), askParent(w.name, &g.parent),
+			waiting(w.name, &g.expected), unconfirmedDue(w.name, &g.due)})
 	})
 	if err != nil {
 		return false, err
 	}
-	if started && pace != w.pace {
+	if g.started && g.pace != w.pace {
 		return true, w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return setPace(ctx, tx, w.name, w.pace) })
 	}
 	height, hash, err := w.src.Tip(ctx)
 	if err != nil {
 		return false, err
 	}
-	if !started {
-		return true, w.start(ctx, cursor{height, hash})
+	if !g.started {
+		return true, w.start(ctx, g, cursor{height, hash})
 	}
-	if at == (cursor{height, hash}) {
-		if w.ours != nil {
-			if err := w.ours.learn(ctx, w.d, w.name); err != nil {
-				return false, err
-			}
-		}
-		return w.scan(ctx, at, expected, len(due) > 0)
+	if g.at == (cursor{height, hash}) {
+		return w.rest(ctx, g)
 	}
-	here, err := w.src.BlockHash(ctx, at.height)
+	here, err := w.src.BlockHash(ctx, g.at.height)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return false, err
 	}
-	if here != at.hash {
-		if len(parent) == 0 {
-			return false, fmt.Errorf("%w: %s, block %d %s", ErrTooDeep, w.name, at.height, at.hash)
-		}
-		return true, w.disconnect(ctx, at, cursor{at.height - 1, parent[0]})
+	if here != g.at.hash {
+		return w.takeBack(ctx, g, height)
 	}
-	blocks, err := w.following(ctx, at, height)
+	blocks, err := w.following(ctx, g.at, height)
 	if err != nil || len(blocks) == 0 {
 		return err == nil, err // without any the chain moved while we looked
 	}
-	return true, w.connect(ctx, at, blocks)
+	last := tip{g.at.height + int64(len(blocks)), blocks[len(blocks)-1].Time, false}
+	last.last = last.height == height
+	is, err := w.judge(ctx, g, last, w.recorded(g.at.height, blocks))
+	if err != nil {
+		return false, err
+	}
+	if is.refuse(w.name) != nil {
+		return false, w.settle(ctx, g, is)
+	}
+	return true, w.connect(ctx, g.at, blocks, is)
+}
+
+// glance is what the rows say when a step begins.
+type glance struct {
+	at                    cursor
+	started               bool
+	pace                  int64
+	parent, expected, due []string
+	standing              Standing
+	now                   time.Time
+}
+
+// rest is a step at the tip. The witnesses are asked now and then, and at each step while they disagree with the node.
+func (w *Watcher) rest(ctx context.Context, g glance) (bool, error) {
+	if w.ours != nil {
+		if err := w.ours.learn(ctx, w.d, w.name); err != nil {
+			return false, err
+		}
+	}
+	if w.idle++; w.idle%idleSteps == 1 || g.standing.refuse(w.name) != nil {
+		made := g.standing.TipTime
+		if made.IsZero() { // the block was recorded by a program that did not keep it
+			b, err := w.src.Block(ctx, g.at.hash)
+			if err != nil {
+				return false, err
+			}
+			made = b.Time
+		}
+		is, err := w.judge(ctx, g, tip{g.at.height, made, true}, w.recorded(g.at.height, nil))
+		if err == nil {
+			err = w.settle(ctx, g, is)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return w.scan(ctx, g.at, g.expected, len(g.due) > 0)
+}
+
+// takeBack disconnects the last block, which the node's chain, up to a height, does not have any more: unless a witness says that the
+// node is wrong there.
+func (w *Watcher) takeBack(ctx context.Context, g glance, height int64) (bool, error) {
+	is, err := w.judge(ctx, g, tip{height, g.standing.TipTime, false}, w.src.BlockHash)
+	if err != nil {
+		return false, err
+	}
+	if len(w.witnesses) > 0 { // of what is recorded nothing is known before the chains are one again
+		is.attested = noneAttested
+	}
+	if is.refuse(w.name) != nil {
+		return false, w.settle(ctx, g, is)
+	}
+	if len(g.parent) == 0 {
+		return false, fmt.Errorf("%w: %s, block %d %s", ErrTooDeep, w.name, g.at.height, g.at.hash)
+	}
+	return true, w.disconnect(ctx, g.at, cursor{g.at.height - 1, g.parent[0]}, is)
 }
 
 // Blocks that one step connects when it catches up: no more than so many, and no more after so many transactions.
@@ -153,30 +216,46 @@ func (w *Watcher) Sync(ctx context.Context) error {
 	}
 }
 
-func (w *Watcher) start(ctx context.Context, tip cursor) error {
+func (w *Watcher) start(ctx context.Context, g glance, top cursor) error {
+	b, err := w.src.Block(ctx, top.hash)
+	if err != nil {
+		return err
+	}
+	is, err := w.judge(ctx, g, tip{top.height, b.Time, true}, w.src.BlockHash)
+	if err == nil {
+		err = is.refuse(w.name)
+	}
+	if err != nil {
+		return err
+	}
 	// Older hashes are kept from the start, so that the first reorganisation is no special case.
 	last := []cursor{}
-	for h := max(0, tip.height-MaxReorg); h < tip.height; h++ {
+	for h := max(0, top.height-MaxReorg); h < top.height; h++ {
 		hash, err := w.src.BlockHash(ctx, h)
 		if err != nil {
 			return err
 		}
 		last = append(last, cursor{h, hash})
 	}
-	last = append(last, tip)
+	last = append(last, top)
 	return w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		_, err := startCursor(ctx, tx, w.name, w.pace, last)
-		return err
+		if ok, err := startCursor(ctx, tx, w.name, w.pace, last); err != nil || !ok {
+			return err
+		}
+		return setStanding(ctx, tx, w.name, is)
 	})
 }
 
-func (w *Watcher) connect(ctx context.Context, from cursor, blocks []Block) error {
+func (w *Watcher) connect(ctx context.Context, from cursor, blocks []Block, is Standing) error {
 	to := cursor{from.height + int64(len(blocks)), blocks[len(blocks)-1].Hash}
 	err := w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if ok, err := moveCursor(ctx, tx, w.name, from, to); err != nil || !ok {
 			return err
 		}
 		if err := insertBlocks(ctx, tx, w.name, from.height, blocks); err != nil {
+			return err
+		}
+		if err := setStanding(ctx, tx, w.name, is); err != nil {
 			return err
 		}
 		txs, err := w.concerning(ctx, tx, blocks)
@@ -234,12 +313,15 @@ func (w *Watcher) concerning(ctx context.Context, tx *db.Tx, blocks []Block) ([]
 	return txs, nil
 }
 
-func (w *Watcher) disconnect(ctx context.Context, from, to cursor) error {
+func (w *Watcher) disconnect(ctx context.Context, from, to cursor, is Standing) error {
 	err := w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if ok, err := moveCursor(ctx, tx, w.name, from, to); err != nil || !ok {
 			return err
 		}
 		if err := deleteBlock(ctx, tx, w.name, from); err != nil {
+			return err
+		}
+		if err := setStanding(ctx, tx, w.name, is); err != nil {
 			return err
 		}
 		n := news{chain: w.name, told: map[Outpoint]bool{}}

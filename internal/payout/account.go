@@ -40,6 +40,8 @@ type AccountConfig struct {
 	Signer *evm.Signer
 	Log    *slog.Logger // nil: slog.Default
 
+	Witnesses []chain.Witness // see Config
+
 	MaxOutputs int           // of each asset that one look takes; 100
 	FeeMaxAge  time.Duration // age at which a price of gas is not trusted any more for a raise; 10 min
 	BumpAfter  time.Duration // age of an unconfirmed transaction before its fee is raised; 2 min
@@ -81,7 +83,7 @@ func NewAccount(c AccountConfig) (*Engine, error) {
 			Chain: n.Name, Source: c.Node, Log: c.Log.With("chain", n.Name), Confirmations: max(n.Pace, 1), ConflictDepth: 6 * max(n.Pace, 1),
 			MaxOutputs: cmp.Or(c.MaxOutputs, 100), MaxFeeRate: n.MaxFee, MaxFeeShare: 300, FeeMaxAge: c.FeeMaxAge, BumpAfter: c.BumpAfter, NudgeEvery: c.NudgeEvery, Retry: c.Retry,
 		},
-		rail: onchain.Rail{Source: c.Node},
+		rail: onchain.Rail{Source: c.Node, Witnesses: c.Witnesses},
 		acc:  &account{network: n, node: c.Node, signer: c.Signer, hot: hot, sweepEvery: c.SweepEvery},
 	}, nil
 }

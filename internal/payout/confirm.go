@@ -65,6 +65,8 @@ func (e *Engine) look(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 			continue
 		}
 		switch {
+		case w.State == chain.Mined && w.Confirmed && w.Failed && !w.Attested: // our node alone says that nobody was paid
+			v.present = true
 		case w.State == chain.Mined && w.Confirmed && w.Failed:
 			b.signed[i].Fee = w.Fee
 			v.failed, v.present = &b.signed[i], true
@@ -105,9 +107,9 @@ func (e *Engine) look(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 
 // beaten says whether a rival lies deep enough in the chain to prove that a transaction never confirms. That takes
 // more than a confirmation: a proof that is reorganised away would have us pay twice. The chain tells of a rival's
-// first confirmations only; the nudge finds the depth.
+// first confirmations only; the nudge finds the depth. Where there is a second node to ask, it must have the rival's block, too.
 func (e *Engine) beaten(w chain.WatchedTx) bool {
-	return w.State == chain.Conflicted && w.Height > 0 && w.Depth >= e.c.ConflictDepth
+	return w.State == chain.Conflicted && w.Height > 0 && w.Depth >= e.c.ConflictDepth && w.Attested
 }
 
 // settle is the one place where the chain decides about a batch. It returns the batch as it is afterwards.

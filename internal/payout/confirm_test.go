@@ -150,6 +150,52 @@ func TestOnlyAConfirmedConflictReopensAPayout(t *testing.T) {
 	})
 }
 
+// second is a second node, which can be down.
+type second struct {
+	chain.Source
+	down bool
+}
+
+func (s *second) Tip(ctx context.Context) (int64, string, error) {
+	if s.down {
+		return 0, "", errors.New("connection refused")
+	}
+	return s.Source.Tip(ctx)
+}
+
+// Where a second node can be asked, that a payout lost its coins is not proven by one alone: it waits, in doubt, while the other is silent.
+func TestAConflictNeedsBothNodes(t *testing.T) {
+	run(t, func(w *world) {
+		witness := &second{Source: w.node.Chain}
+		w.watcher.Heed([]chain.Witness{{Source: witness, Name: "second"}}, 0)
+		w.fund(2_000_000)
+		w.node.broadcast = func([]byte) (bool, error) { return false, errors.New("timeout") }
+		w.release(1_000_000)
+		w.must(w.runner.Drain(w.ctx))
+		w.must(w.node.Chain.Broadcast(w.ctx, w.rival(w.node.sent[0], 2_000_000)))
+		witness.down = true
+		nudge := func() {
+			w.clock.Advance(time.Hour)
+			w.must(w.engine.RefreshFees(w.ctx, w.d))
+			w.watch()
+		}
+		w.mine(7)
+		w.node.broadcast = nil
+		nudge()
+		doubt := w.states(payout.InDoubt)[0]
+		witness.down = false
+		for range 12 { // each block is a reason to ask again, and one that was silent is left alone for a while
+			w.mine(1)
+		}
+		nudge()
+		if again := w.states(payout.Sent)[0]; again.TxID == doubt.TxID {
+			t.Fatalf("not paid anew: %+v", again)
+		}
+		w.mine(1)
+		w.states(payout.Fulfilled)
+	})
+}
+
 // index finds an address of the wallet: the pool makes some ahead, so the first that it gives need not have the first index.
 func (w *world) index(address string) uint32 {
 	w.t.Helper()

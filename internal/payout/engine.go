@@ -22,11 +22,12 @@ import (
 
 // Config is what an Engine needs and the limits it keeps. Zero limits take the default.
 type Config struct {
-	Chain  string          // name under which package chain keeps the network's rows
-	Source chain.Source    // node to broadcast through
-	Pool   *chain.Pool     // where change addresses come from
-	Signer *bitcoin.Signer // keys of the hot wallet
-	Log    *slog.Logger    // nil: slog.Default
+	Chain     string          // name under which package chain keeps the network's rows
+	Source    chain.Source    // node to broadcast through
+	Witnesses []chain.Witness // nodes that are asked, too, whether they know a transaction of which Source says nothing
+	Pool      *chain.Pool     // where change addresses come from
+	Signer    *bitcoin.Signer // keys of the hot wallet
+	Log       *slog.Logger    // nil: slog.Default
 
 	Confirmations int64         // of a payout before it is fulfilled; 1: the payer is ourselves, and reorgs walk back
 	ConflictDepth int64         // of a rival transaction before it proves that a payout can never confirm; 6
@@ -77,7 +78,7 @@ func New(c Config) *Engine {
 	if c.MaxOutputs == 0 {
 		c.MaxOutputs = 2000
 	}
-	return &Engine{c: c, rail: onchain.Rail{Source: c.Source}}
+	return &Engine{c: c, rail: onchain.Rail{Source: c.Source, Witnesses: c.Witnesses}}
 }
 
 // Jobs is the engine's part of the job table. Confirm listens to the chain's news about our transactions.

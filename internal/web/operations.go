@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
@@ -134,6 +135,7 @@ type operationsPage struct {
 	Name, Why string // why payouts are paused, "" while they are not
 	Asked     bool   // somebody asks that they go on
 	Requests  []requestShown
+	Alarms    []string // of the chains
 	Queues    table
 	Frozen    []identity.Company
 	Limit     string
@@ -150,6 +152,9 @@ func showOperations(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	p := operationsPage{Name: c.operator.Operator.Name, Limit: c.money(c.Operators.Limit), Acts: c.operator.Acts(c.now)}
 	var err error
 	if p.Why, err = payout.Paused(ctx, tx); err != nil {
+		return view{}, err
+	}
+	if p.Alarms, err = chainAlarms(ctx, tx, c); err != nil {
 		return view{}, err
 	}
 	open, err := operator.Requests(ctx, tx)
@@ -182,6 +187,24 @@ func showOperations(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		p.Queues.Rows = append(p.Queues.Rows, []cell{c.link(c.text("operations.queue."+name), operationsPath+"/queues/"+name), {Text: count, Kind: "number", Warn: len(items) > 0}, oldest})
 	}
 	return view{page: "operations", title: c.text("operations.title"), wide: true, data: p}, nil
+}
+
+// chainAlarms is what is wrong with the chains that are followed.
+func chainAlarms(ctx context.Context, tx *db.Tx, c *call) (all []string, err error) {
+	standings, err := chain.Standings(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	followed := []string{c.Payroll.ChainName}
+	for _, n := range c.Payroll.Accounts.Networks {
+		followed = append(followed, n.Name)
+	}
+	for _, name := range followed {
+		for _, a := range standings[name].Alarms {
+			all = append(all, c.text("operations.chain."+string(a), name))
+		}
+	}
+	return all, nil
 }
 
 // pausePayouts stops all payouts.

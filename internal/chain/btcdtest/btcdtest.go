@@ -73,7 +73,7 @@ func Each(t *testing.T, f func(t *testing.T, start func(testing.TB) *Node)) {
 		t.Run("core", func(t *testing.T) {
 			f(t, func(t testing.TB) *Node {
 				t.Helper()
-				n, err := start(t, binary, true)
+				n, err := start(t, binary, true, nil)
 				if err != nil {
 					t.Fatalf("%s: %v", binary, err)
 				}
@@ -89,7 +89,7 @@ func Start(t testing.TB) *Node {
 	binary, err := install(t.Context())
 	var n *Node
 	if err == nil {
-		n, err = start(t, binary, false)
+		n, err = start(t, binary, false, nil)
 	}
 	if err != nil {
 		t.Fatalf("btcd: %v", err)
@@ -97,7 +97,8 @@ func Start(t testing.TB) *Node {
 	return n
 }
 
-func start(t testing.TB, binary string, core bool) (*Node, error) {
+// start begins with the first blocks, or with those of another node.
+func start(t testing.TB, binary string, core bool, twin *Node) (*Node, error) {
 	xprv, err := bitcoin.MasterFromSeed(bytes.Repeat([]byte{7}, 32), network)
 	if err != nil {
 		return nil, err
@@ -128,10 +129,47 @@ func start(t testing.TB, binary string, core bool) (*Node, error) {
 		return nil, err
 	}
 	t.Cleanup(n.stop)
-	if err := n.run(t.Context()); err != nil {
-		return nil, err
+	if twin != nil {
+		n.blocks, n.salt = slices.Clone(twin.blocks), twin.salt+1<<32 // its blocks will be others
+	}
+	if err := n.run(t.Context()); err != nil || twin != nil {
+		return n, err
 	}
 	return n, n.grow(t.Context())
+}
+
+// Twin starts another node with the same blocks. It hears of no others but by Learn, and makes its own.
+func (n *Node) Twin(t testing.TB) *Node {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	twin, err := start(t, n.binary, n.core, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return twin
+}
+
+// Learn hands the node what blocks another one has.
+func (n *Node) Learn(ctx context.Context, from *Node) error {
+	from.mu.Lock()
+	blocks := slices.Clone(from.blocks)
+	from.mu.Unlock()
+	for _, b := range blocks {
+		n.mu.Lock()
+		known := slices.Contains(n.blocks, b)
+		n.mu.Unlock()
+		if known {
+			continue
+		}
+		if err := n.hand(ctx, b); err != nil {
+			return err
+		}
+		n.mu.Lock()
+		n.blocks = append(n.blocks, b)
+		n.mu.Unlock()
+	}
+	return nil
 }
 
 // install returns the binary, which it installs when the project has none.

@@ -8,21 +8,45 @@ package onchain
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/rail"
 )
 
-// Rail broadcasts through one node.
-type Rail struct{ Source chain.Source }
+// Rail broadcasts through one node. Where that does not take or show a transaction, its witnesses are asked whether they know it.
+type Rail struct {
+	Source    chain.Source
+	Witnesses []chain.Witness
+}
 
 var _ rail.Rail = Rail{}
 
 // Name is the network's.
 func (r Rail) Name() string { return "onchain " + r.Source.Network() }
 
-// Submit broadcasts the orders' bytes, by one request where the node takes several in one.
+// Submit broadcasts the orders' bytes, by one request where the node takes several in one. What the node does not answer, and a witness
+// knows, has got through.
 func (r Rail) Submit(ctx context.Context, orders ...rail.Order) []rail.Answer {
+	answers := r.broadcast(ctx, orders)
+	for _, w := range r.Witnesses {
+		for i, o := range orders {
+			if answers[i].Outcome != rail.Unclear {
+				continue
+			}
+			known, err := knows(ctx, w, o.Reference)
+			if err != nil {
+				break // the next question would wait as long
+			}
+			if known {
+				answers[i] = rail.Answer{Outcome: rail.Accepted}
+			}
+		}
+	}
+	return answers
+}
+
+func (r Rail) broadcast(ctx context.Context, orders []rail.Order) []rail.Answer {
 	answers := make([]rail.Answer, len(orders))
 	many, can := r.Source.(chain.Broadcaster)
 	if !can || len(orders) == 1 {
@@ -52,9 +76,26 @@ func answer(err error) rail.Answer {
 	}
 }
 
-// Find looks for the transaction in the node's mempool and chain.
+// Find looks for the transaction in the node's mempool and chain, and in its witnesses'. It is nowhere when all say so.
 func (r Rail) Find(ctx context.Context, txid string) (bool, error) {
-	_, err := r.Source.Tx(ctx, txid)
+	known, err := knows(ctx, r.Source, txid)
+	for _, w := range r.Witnesses {
+		if known {
+			break
+		}
+		var silent error
+		if known, silent = knows(ctx, w, txid); silent != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", w.Name, silent))
+		}
+	}
+	if known {
+		return true, nil
+	}
+	return false, err
+}
+
+func knows(ctx context.Context, s chain.Source, txid string) (bool, error) {
+	_, err := s.Tx(ctx, txid)
 	if errors.Is(err, chain.ErrNotFound) {
 		return false, nil
 	}

@@ -71,3 +71,31 @@ func TestRail(t *testing.T) {
 		}
 	})
 }
+
+// What the node does not answer, or does not know, has still got through where a witness knows it. It is nowhere only when all say so.
+func TestWitnessesOfABroadcast(t *testing.T) {
+	ours, other := &node{times: map[string]int{}, line: railtest.LostBefore}, &node{times: map[string]int{"paid": 1}}
+	r := Rail{Source: ours, Witnesses: []chain.Witness{{Source: other, Name: "second"}}}
+	got := r.Submit(t.Context(), rail.Order{Reference: "paid"}, rail.Order{Reference: "lost"})
+	if got[0].Outcome != rail.Accepted || got[1].Outcome != rail.Unclear {
+		t.Errorf("known to the witness: %v, known to nobody: %v", got[0], got[1])
+	}
+	for ref, want := range map[string]bool{"paid": true, "lost": false} {
+		if found, err := r.Find(t.Context(), ref); err != nil || found != want {
+			t.Errorf("%s: %t %v", ref, found, err)
+		}
+	}
+	r.Witnesses = append(r.Witnesses, chain.Witness{Source: silent{}, Name: "third"})
+	if found, err := r.Find(t.Context(), "paid"); err != nil || !found {
+		t.Errorf("one knows it, another is silent: %t %v", found, err)
+	}
+	if _, err := r.Find(t.Context(), "lost"); err == nil {
+		t.Error("nowhere, though a witness is silent")
+	}
+}
+
+type silent struct{ chain.Source }
+
+func (silent) Tx(context.Context, string) (chain.Tx, error) {
+	return chain.Tx{}, errors.New("connection refused")
+}

@@ -1,0 +1,158 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/sim"
+	"github.com/stipend/stipend/internal/db/dbtest"
+)
+
+// secondNode is a node, as one is asked over the network, of the sandbox's own simulated chain. It can be down, ahead, and on a fork.
+type secondNode struct {
+	url   string
+	chain atomic.Pointer[sim.Chain] // nil while it is down
+	ahead atomic.Int64
+	fork  atomic.Int64 // the height from which on it has other blocks; 0 for none
+}
+
+func newSecondNode(t *testing.T) *secondNode {
+	n := &secondNode{}
+	server := httptest.NewServer(n)
+	t.Cleanup(server.Close)
+	n.url = server.URL
+	return n
+}
+
+func (n *secondNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	source := n.chain.Load()
+	var ask struct {
+		Method string
+		Params []json.Number
+	}
+	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil || source == nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	var result any
+	height, hash, err := source.Tip(r.Context())
+	switch {
+	case err != nil:
+	case ask.Method == "getblockcount":
+		result = height + n.ahead.Load()
+	case ask.Method == "getblockhash":
+		var at int64
+		if at, err = ask.Params[0].Int64(); err != nil {
+			break
+		}
+		if at <= height {
+			hash, err = source.BlockHash(r.Context(), at)
+		}
+		if fork := n.fork.Load(); fork > 0 && at >= fork || at > height {
+			hash = strings.Repeat("f0", 32)
+		}
+		result = hash
+	default:
+		err = errors.New("a witness is asked for nothing else here: " + ask.Method)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"result": result})
+}
+
+// alarm waits until an alarm of Bitcoin's chain stands, or does not.
+func (d *door) alarm(a chain.Alarm, raised bool) {
+	d.Helper()
+	want := `stipend_chain_alarm{alarm="` + string(a) + `",chain="bitcoin"} 0`
+	if raised {
+		want = want[:len(want)-1] + "1"
+	}
+	eventually(d.T, 30*time.Second, want, func() bool { return strings.Contains(d.metrics(), want) })
+}
+
+// A witness that is down stops nothing. One that is ahead stops new prices. While one has other blocks nothing is credited, and no new price is
+// given; all goes on by itself when the nodes agree. What is wrong stands in the metrics and on the page of the operators.
+func TestASecondNode(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		second := newSecondNode(t)
+		o := openOffice(t, url, func(c *Config) { c.BitcoinWitness, c.TipLimit = []string{second.url}, 90*time.Minute })
+		d, watching := o.d, employ(t, o.s, "Grace")
+		watching.signIn(t)
+		priced := func(status int) {
+			t.Helper()
+			eventually(t, 30*time.Second, "another answer to a new payroll", func() bool {
+				return d.do("POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey()).status == status
+			})
+		}
+		says := func(what string) {
+			t.Helper()
+			o.says(watching.Get("/operations"), "bitcoin: "+what)
+		}
+
+		d.alarm(chain.WitnessSilent, true)
+		says("a second node says nothing")
+		made := d.payTwo("250.00")
+		d.deposit(made.PayrollID, "exact", "")
+		d.fulfilled(made.PayrollID)
+
+		second.chain.Store(o.s.sim)
+		d.alarm(chain.WitnessSilent, false)
+		second.ahead.Store(chain.Apart)
+		d.alarm(chain.Behind, false)
+		priced(http.StatusOK)
+		second.ahead.Store(chain.Apart + 5) // one block of ours may come before the node is asked again
+		d.alarm(chain.Behind, true)
+		says("a second node is ahead")
+		priced(http.StatusServiceUnavailable)
+		d.refused(503, "retry_later", "POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey())
+		second.ahead.Store(0)
+		d.alarm(chain.Behind, false)
+		priced(http.StatusOK)
+
+		made = d.payTwo("250.00")
+		height, _, err := o.s.sim.Tip(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		second.fork.Store(height)
+		d.alarm(chain.Contradicted, true)
+		says("a second node has other blocks")
+		d.deposit(made.PayrollID, "exact", "")
+		if err := o.s.sim.Mine(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		second.chain.Store(nil) // whoever contradicted and is silent now has taken nothing back
+		d.alarm(chain.WitnessSilent, true)
+		priced(http.StatusServiceUnavailable)
+		d.alarm(chain.Contradicted, true)
+		if v := d.look(made.PayrollID); v.Status != "pending" {
+			t.Errorf("a payment in blocks that a second node does not have: %+v", v)
+		}
+		second.fork.Store(0)
+		second.chain.Store(o.s.sim)
+		d.alarm(chain.Contradicted, false)
+		d.fulfilled(made.PayrollID)
+		priced(http.StatusOK)
+
+		// Nobody finds a block for an hour and a half.
+		o.s.mining.Lock()
+		unlock := sync.OnceFunc(o.s.mining.Unlock)
+		defer unlock()
+		d.advance(91 * time.Minute)
+		d.alarm(chain.TipOld, true)
+		priced(http.StatusOK)
+		unlock()
+		d.alarm(chain.TipOld, false)
+		d.checkBooks()
+	})
+}

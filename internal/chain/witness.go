@@ -1,0 +1,265 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+// Witness is a further node of a chain. It is only asked: whether it has the blocks that the watcher's own node shows, and whether it
+// knows a transaction. Nothing is followed or broadcast through it, and one that is silent stops nothing.
+type Witness struct {
+	Source
+	Name string // for the log, without credentials
+}
+
+// Alarm is something about a chain that a person should look at.
+type Alarm string
+
+// The alarms. While one of the first two stands, no price should be held: nobody knows on which chain it would be paid.
+const (
+	// Contradicted is that a witness has another block, so deep that it is no chance. The watcher stands still: it neither believes
+	// its own node nor takes anything back.
+	Contradicted Alarm = "contradicted"
+	// Behind is that a witness is more than [Apart] blocks ahead of what the watcher has recorded.
+	Behind Alarm = "behind"
+	// WitnessSilent is that a witness does not answer, is on another network, or is itself too far behind to say anything.
+	WitnessSilent Alarm = "witness_silent"
+	// TipOld is that the last block was made too long ago: the node may be cut off from the others.
+	TipOld Alarm = "tip_old"
+)
+
+// Alarms are all of them, the gravest first.
+var Alarms = []Alarm{Contradicted, Behind, WitnessSilent, TipOld}
+
+// Apart is by how many blocks of Bitcoin's pace two honest nodes may differ for a while.
+const Apart = 3
+
+// ErrContradicted is a step that was not taken because a witness has other blocks.
+var ErrContradicted = errors.New("chain: the nodes disagree about the blocks")
+
+// Standing is what a chain's watcher thinks of it, beside its blocks.
+type Standing struct {
+	Alarms  []Alarm
+	TipTime time.Time // when the last block was made; zero where that is not known
+	// attested is the height up to which a witness has the recorded blocks, too; allAttested where there is none to ask.
+	attested int64
+}
+
+// Unsure says that no price should be held.
+func (s Standing) Unsure() bool {
+	return slices.Contains(s.Alarms, Contradicted) || slices.Contains(s.Alarms, Behind)
+}
+
+func (s Standing) same(o Standing) bool {
+	return s.attested == o.attested && s.TipTime.Equal(o.TipTime) && slices.Equal(s.Alarms, o.Alarms)
+}
+
+const (
+	allAttested  int64 = math.MaxInt64
+	noneAttested int64 = -1
+
+	// idleSteps is how many steps at the tip go by between two looks at the witnesses; each new block is a reason of its own.
+	idleSteps = 5
+	// restFor is for how many looks a witness is left alone that did not answer, so that one which hangs holds up few blocks.
+	restFor = 10
+)
+
+// Heed gives the watcher witnesses, and an age of the last block from which on the alarm is raised, at the pace of Bitcoin's blocks; 0
+// for none.
+func (w *Watcher) Heed(witnesses []Witness, old time.Duration) {
+	w.witnesses, w.old, w.resting = witnesses, old, map[string]int{}
+}
+
+// hashes tells which block lies at a height of the chain in question; ErrNotFound where that is not kept any more.
+type hashes func(ctx context.Context, height int64) (string, error)
+
+// recorded is the chain of the blocks kept and those about to be connected above a height.
+func (w *Watcher) recorded(above int64, blocks []Block) hashes {
+	return func(ctx context.Context, height int64) (string, error) {
+		if i := height - above - 1; i >= 0 && i < int64(len(blocks)) {
+			return blocks[i].Hash, nil
+		}
+		var kept []string
+		err := w.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+			kept = nil
+			return tx.Ask(ctx, []db.Question{askKept(w.name, height, &kept)})
+		})
+		if err == nil && len(kept) == 0 {
+			err = ErrNotFound
+		}
+		return strings.Join(kept, ""), err
+	}
+}
+
+// tip is the last block of a chain to be judged.
+type tip struct {
+	height int64
+	made   time.Time
+	last   bool // of the node's chain, too: nothing is left to catch up with
+}
+
+// testimony is what one witness says.
+type testimony struct {
+	agreed  int64 // the height up to which it is known to have our blocks
+	differs int64 // the height of a deep block that it has otherwise, or noneAttested
+	ahead   int64 // by how many blocks it is
+	silent  error // why it says nothing
+}
+
+// errResting is the silence of a witness that was not asked again yet.
+var errResting = errors.New("it did not answer")
+
+// testify asks a witness about a chain that ends at top. Its last block, or ours where that is lower, is the same most of the time.
+// Where it is not, the block is looked at upon which either chain has enough blocks: the last ones may differ by chance.
+func (w *Watcher) testify(ctx context.Context, witness Source, top int64, ours hashes) (t testimony, err error) {
+	t = testimony{agreed: noneAttested, differs: noneAttested}
+	var height int64
+	if height, _, t.silent = witness.Tip(ctx); t.silent != nil {
+		return t, nil //nolint:nilerr // silence is what it says
+	}
+	t.ahead = height - top
+	last := min(top, height)
+	for _, at := range []int64{last, max(0, min(last, max(top, height)-Apart*w.pace+1))} {
+		mine, err := ours(ctx, at)
+		if errors.Is(err, ErrNotFound) {
+			t.silent = fmt.Errorf("it is %d blocks behind", -t.ahead)
+			return t, nil
+		}
+		if err != nil {
+			return t, err
+		}
+		var theirs string
+		if theirs, t.silent = witness.BlockHash(ctx, at); t.silent != nil {
+			return t, nil //nolint:nilerr // silence is what it says
+		}
+		if mine == theirs {
+			t.agreed = at
+			return t, nil
+		}
+		t.differs = at
+	}
+	return t, nil
+}
+
+// hear asks all witnesses at once.
+func (w *Watcher) hear(ctx context.Context, top int64, ours hashes) ([]testimony, error) {
+	all, errs := make([]testimony, len(w.witnesses)), make([]error, len(w.witnesses))
+	var asked sync.WaitGroup
+	for i, witness := range w.witnesses {
+		if w.resting[witness.Name] > 0 {
+			w.resting[witness.Name]--
+			all[i] = testimony{agreed: noneAttested, differs: noneAttested, silent: errResting}
+			continue
+		}
+		asked.Go(func() { all[i], errs[i] = w.testify(ctx, witness, top, ours) })
+	}
+	asked.Wait()
+	for i, t := range all {
+		if t.silent != nil && !errors.Is(t.silent, errResting) {
+			w.resting[w.witnesses[i].Name] = restFor
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// judge is how the chain stands when it ends at top: what the witnesses have of it, and how old its last block is. It tells the log
+// what changed.
+func (w *Watcher) judge(ctx context.Context, g glance, top tip, ours hashes) (Standing, error) {
+	is := Standing{TipTime: top.made, attested: allAttested}
+	found := map[Alarm][]any{}
+	if age := g.now.Sub(top.made); top.last && w.old > 0 && !top.made.IsZero() && age > w.old/time.Duration(w.pace) {
+		found[TipOld] = []any{"age", age.Round(time.Second).String(), "height", top.height}
+	}
+	all, err := w.hear(ctx, top.height, ours)
+	if err != nil {
+		return g.standing, err
+	}
+	if len(all) > 0 {
+		is.attested = noneAttested
+		if g.standing.attested != allAttested {
+			is.attested = g.standing.attested
+		}
+	}
+	for i, t := range all {
+		name := w.witnesses[i].Name
+		switch {
+		case t.silent != nil:
+			found[WitnessSilent] = []any{"witness", name, "error", t.silent}
+			// Whoever contradicted and is silent now has taken nothing back.
+			if _, known := found[Contradicted]; !known && slices.Contains(g.standing.Alarms, Contradicted) {
+				found[Contradicted] = nil
+			}
+			continue
+		case t.ahead < -Apart*w.pace:
+			found[WitnessSilent] = []any{"witness", name, "blocks_behind", -t.ahead}
+		case t.ahead > Apart*w.pace:
+			found[Behind] = []any{"witness", name, "blocks", t.ahead, "height", top.height}
+		}
+		if t.agreed == noneAttested {
+			found[Contradicted] = []any{"witness", name, "height", t.differs}
+		}
+		is.attested = max(is.attested, t.agreed)
+	}
+	if _, contradicted := found[Contradicted]; contradicted {
+		is.attested = noneAttested
+	}
+	for _, a := range Alarms {
+		attrs, raised := found[a]
+		if raised {
+			is.Alarms = append(is.Alarms, a)
+		}
+		switch before := slices.Contains(g.standing.Alarms, a); {
+		case raised && !before:
+			w.log.ErrorContext(ctx, "alarm: "+a.text(), append(attrs, "alarm", a)...)
+		case !raised && before:
+			w.log.InfoContext(ctx, "alarm over: "+a.text(), "alarm", a)
+		}
+	}
+	return is, nil
+}
+
+// text is an alarm in words.
+func (a Alarm) text() string {
+	switch a {
+	case Contradicted:
+		return "another node has other blocks; the chain is not followed and no price is given before they agree"
+	case Behind:
+		return "another node is ahead; no price is given"
+	case WitnessSilent:
+		return "a witness says nothing about the chain"
+	default:
+		return "the last block is old"
+	}
+}
+
+// settle keeps how the chain stands where that changed, and refuses the step while the nodes disagree.
+func (w *Watcher) settle(ctx context.Context, g glance, is Standing) error {
+	if !is.same(g.standing) {
+		err := w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			if ok, err := moveCursor(ctx, tx, w.name, g.at, g.at); err != nil || !ok {
+				return err
+			}
+			return setStanding(ctx, tx, w.name, is)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return is.refuse(w.name)
+}
+
+// refuse is why no step is taken.
+func (s Standing) refuse(chain string) error {
+	if slices.Contains(s.Alarms, Contradicted) {
+		return fmt.Errorf("%w: %s", ErrContradicted, chain)
+	}
+	return nil
+}
