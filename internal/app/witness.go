@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/fault"
 )
 
-// witnessWithin bounds each question to a witness: the chain is followed no later for one that hangs.
+// witnessWithin bounds each question to a witness.
 const witnessWithin = 2 * time.Second
 
 // bitcoinWitnesses are the further nodes of Bitcoin's chain.

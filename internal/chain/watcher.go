@@ -161,7 +161,7 @@ func (w *Watcher) rest(ctx context.Context, g glance) (bool, error) {
 }
 
 // takeBack disconnects the last block, which the node's chain, up to a height, does not have any more: unless a witness says that the
-// node is wrong there.
+// node is wrong there, or that it is behind, so that it may only have lost what it had.
 func (w *Watcher) takeBack(ctx context.Context, g glance, height int64) (bool, error) {
 	is, err := w.judge(ctx, g, tip{height, g.standing.TipTime, false}, w.src.BlockHash)
 	if err != nil {
@@ -170,8 +170,8 @@ func (w *Watcher) takeBack(ctx context.Context, g glance, height int64) (bool, e
 	if len(w.witnesses) > 0 { // of what is recorded nothing is known before the chains are one again
 		is.attested = noneAttested
 	}
-	if is.refuse(w.name) != nil {
-		return false, w.settle(ctx, g, is)
+	if is.Unsure() {
+		return false, errors.Join(w.settle(ctx, g, is), fmt.Errorf("%w: %s, block %d is gone", ErrContradicted, w.name, g.at.height))
 	}
 	if len(g.parent) == 0 {
 		return false, fmt.Errorf("%w: %s, block %d %s", ErrTooDeep, w.name, g.at.height, g.at.hash)

@@ -68,6 +68,8 @@ const (
 
 	// idleSteps is how many steps at the tip go by between two looks at the witnesses; each new block is a reason of its own.
 	idleSteps = 5
+	// askWithin bounds a look at a witness: the chain is followed no later for one that hangs.
+	askWithin = 2 * time.Second
 	// restFor is for how many looks a witness is left alone that did not answer, so that one which hangs holds up few blocks.
 	restFor = 10
 )
@@ -121,9 +123,11 @@ var errResting = errors.New("it did not answer")
 // Where it is not, the block is looked at upon which either chain has enough blocks: the last ones may differ by chance.
 func (w *Watcher) testify(ctx context.Context, witness Source, top int64, ours hashes) (t testimony, err error) {
 	t = testimony{agreed: noneAttested, differs: noneAttested}
+	within, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
 	var height int64
-	if height, _, t.silent = witness.Tip(ctx); t.silent != nil {
-		return t, nil //nolint:nilerr // silence is what it says
+	if height, _, t.silent = witness.Tip(within); t.silent != nil {
+		return t, nil
 	}
 	t.ahead = height - top
 	last := min(top, height)
@@ -137,8 +141,8 @@ func (w *Watcher) testify(ctx context.Context, witness Source, top int64, ours h
 			return t, err
 		}
 		var theirs string
-		if theirs, t.silent = witness.BlockHash(ctx, at); t.silent != nil {
-			return t, nil //nolint:nilerr // silence is what it says
+		if theirs, t.silent = witness.BlockHash(within, at); t.silent != nil {
+			return t, nil
 		}
 		if mine == theirs {
 			t.agreed = at
@@ -162,6 +166,9 @@ func (w *Watcher) hear(ctx context.Context, top int64, ours hashes) ([]testimony
 		asked.Go(func() { all[i], errs[i] = w.testify(ctx, witness, top, ours) })
 	}
 	asked.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err // it is we who ended the questions
+	}
 	for i, t := range all {
 		if t.silent != nil && !errors.Is(t.silent, errResting) {
 			w.resting[w.witnesses[i].Name] = restFor

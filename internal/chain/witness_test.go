@@ -27,12 +27,35 @@ func (s *second) BlockHash(ctx context.Context, height int64) (string, error) {
 	return hash, err
 }
 
+// lossy is a node that has only the blocks up to a height, unless that is 0.
+type lossy struct {
+	*sim.Chain
+	to int64
+}
+
+func (l *lossy) Tip(ctx context.Context) (int64, string, error) {
+	if l.to == 0 {
+		return l.Chain.Tip(ctx)
+	}
+	hash, err := l.Chain.BlockHash(ctx, l.to)
+	return l.to, hash, err
+}
+
+func (l *lossy) BlockHash(ctx context.Context, height int64) (string, error) {
+	if l.to > 0 && height > l.to {
+		return "", chain.ErrNotFound
+	}
+	return l.Chain.BlockHash(ctx, height)
+}
+
 // Nodes may differ by the last two blocks, and may change their minds together, however deep; nobody is disturbed. Blocks that one node has
-// otherwise, three deep or more, are not connected even if they come all at once.
+// otherwise, three deep or more, are not connected even if they come all at once, and a node
+// that has lost its blocks takes nothing back.
 func TestAWitness(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		node := sim.New(d)
-		w, witness := chain.NewWatcher(d, "witnessed", node, slog.New(slog.DiscardHandler)), &second{Chain: node}
+		source, witness := &lossy{Chain: node}, &second{Chain: node}
+		w := chain.NewWatcher(d, "witnessed", source, slog.New(slog.DiscardHandler))
 		w.Heed([]chain.Witness{{Source: witness, Name: "second"}}, 0)
 		must := func(err error) {
 			t.Helper()
@@ -68,6 +91,15 @@ func TestAWitness(t *testing.T) {
 		must(node.Reorg(t.Context(), 6)) // there is one block more
 		must(w.Sync(t.Context()))
 		stands(height + 3)
+
+		// The node forgets its last blocks, as one does that reads the chain anew.
+		source.to = height - 5
+		if err := w.Sync(t.Context()); !errors.Is(err, chain.ErrContradicted) {
+			t.Fatalf("a node that lost its blocks: %v", err)
+		}
+		stands(height+3, chain.Behind)
+		source.to = 0
+		must(w.Sync(t.Context()))
 
 		must(node.Mine(t.Context(), 20))
 		witness.fork = height + 4
