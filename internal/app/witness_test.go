@@ -83,6 +83,7 @@ func (d *door) alarm(a chain.Alarm, raised bool) {
 // A witness that is down stops nothing. One that is ahead stops new prices. While one has other blocks nothing is credited, and no new price is
 // given; all goes on by itself when the nodes agree. What is wrong stands in the metrics and on the page of the operators.
 func TestASecondNode(t *testing.T) {
+	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		second := newSecondNode(t)
 		o := openOffice(t, url, func(c *Config) { c.BitcoinWitness, c.TipLimit = []string{second.url}, 90*time.Minute })
