@@ -21,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/operator"
@@ -512,6 +513,14 @@ func coinsAreDecided(o *office, first, second *staffed) {
 	had := o.d.balanceIn(ledger.CompanyFunds, "", money.ETH)
 	path := come(to, money.ETH, 40_000_000) // 100 USD
 	o.says(first.Get(queue), waiting.PayrollID, to, "0.040000000\u00a0ETH")
+	for _, other := range []string{operator.Resume, operator.Release, "", "deposit.burn"} {
+		err := o.s.db.Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return o.s.operators.DecideDeposit(ctx, tx, operator.Session{}, other, o.d.seed.CompanyID, strings.TrimPrefix(path, at+"/deposits/"), o.d.seed.CompanyID, "alone")
+		})
+		if !errors.Is(err, fault.NotFoundErr) {
+			o.Errorf("one operator does %q by the form of a deposit: %v", other, err)
+		}
+	}
 	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "credit", "reason", "they called", "to", "")
 	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "back", "reason", "they called", "to", "0x12")
 	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "back", "reason", "they called", "to", to)

@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -273,6 +274,8 @@ func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r Request) erro
 	switch r.Action {
 	case Resume:
 		return payout.SetPaused(ctx, tx, "")
+	case Release:
+		return s.release(ctx, tx, r)
 	case Credit, SendBack:
 		return r.transfer(ctx, tx)
 	case Thaw:
@@ -288,6 +291,11 @@ func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r Request) erro
 		_, _, err := DecideHit(ctx, tx, r.ObjectID, screening.Cleared, r.Name+", "+by.Operator.Name, r.Reason)
 		return err
 	}
+	return fmt.Errorf("operator: request %s asks for %q, which nobody does", r.ID, r.Action)
+}
+
+// release lets go what is held because it is above the house's limit.
+func (s *Service) release(ctx context.Context, tx *db.Tx, r Request) error {
 	switch {
 	case withdrawal.Pays(r.ObjectID):
 		withdrawal.Again(tx, r.CompanyID, r.ObjectID)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/deposit"
+	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
@@ -33,6 +34,9 @@ type refundPayload struct {
 // DecideDeposit credits a deposit in suspense to the company or payroll of an id, or sends it back to an address of its own network. One
 // above the house's limit is only asked for, and another operator agrees.
 func (s *Service) DecideDeposit(ctx context.Context, tx *db.Tx, by Session, action, companyID, depositID, to, reason string) error {
+	if action != CreditDeposit && action != ReturnDeposit { // whatever else there is to be done takes two
+		return fault.NotFoundErr
+	}
 	reason, err := reasonOf(reason)
 	if err != nil {
 		return err
