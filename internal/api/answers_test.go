@@ -334,7 +334,11 @@ func TestPayrollsThatAreRefused(t *testing.T) {
 		b.set("UPDATE quotes SET state = 'accepted'")
 		b.refuses(refused(409, "quote_locked", "", refresh, ref))
 		b.set("UPDATE payrolls SET state = 'received'")
-		b.refuses(refused(409, "invalid_state", "", refresh, ref), refused(409, "invalid_state", "", payrollPath+"/cancel", ref))
+		b.refuses(refused(409, "invalid_state", "", refresh, ref))
+		for _, s := range []struct{ state, code string }{{"received", "already_processing"}, {"released", "already_processing"}, {"fulfilled", "invalid_state"}} {
+			b.set("UPDATE payrolls SET state = '" + s.state + "'")
+			b.refuses(refused(409, s.code, "", payrollPath+"/cancel", ref))
+		}
 
 		user := b.user("ada")
 		b.set("UPDATE companies SET status = 'frozen'")

@@ -7,8 +7,8 @@ package api
 var handlerCodes = map[string]string{
 	"add-ubo":                             "already_processing company_frozen invalid_parameter invalid_state missing_field not_found retry_later",
 	"cancel-claim":                        "invalid_state not_found retry_later",
-	"cancel-payroll":                      "invalid_state not_found retry_later",
-	"cancel-withdrawal":                   "invalid_state not_found retry_later",
+	"cancel-payroll":                      "already_processing invalid_state not_found retry_later",
+	"cancel-withdrawal":                   "already_processing invalid_state not_found retry_later",
 	"change-merchant-settings":            "company_frozen invalid_parameter not_found retry_later",
 	"correct-recipient-distribution":      "company_frozen invalid_parameter invalid_state not_found",
 	"correct-user-distribution":           "company_frozen invalid_parameter invalid_state missing_field not_found",

@@ -240,6 +240,11 @@ func cancelThenDeposit(d *door) {
 
 	done := d.payTwo("250.00")
 	d.deposit(done.PayrollID, "exact", "")
+	d.until(done.PayrollID, "it is being paid", func(v scene) bool { return v.Status != "pending" })
+	cancel := d.do("POST", "/api/company/payroll/cancel", `{"payroll_id":"`+done.PayrollID+`"}`)
+	if code := cancel.read(d)["code"]; cancel.status != 409 || code != "already_processing" && code != "invalid_state" { // it may have arrived by now
+		d.Errorf("%d %s", cancel.status, cancel.text)
+	}
 	d.fulfilled(done.PayrollID)
 	d.refused(409, "invalid_state", "POST", "/api/company/payroll/cancel", `{"payroll_id":"`+done.PayrollID+`"}`)
 }

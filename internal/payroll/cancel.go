@@ -9,13 +9,14 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/quote"
 )
 
 // Cancel ends a payroll of which nothing was released: one that is not fully funded yet, or
 // one that the company's balance paid and the release has not taken yet, or one that waits for an approval. Money that it has
 // received, late money included, becomes the company's balance (L46), and so does what
-// still comes. Cancelling twice is fine.
+// still comes. Cancelling twice is fine. What is being paid is payout.ErrProcessing.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -32,7 +33,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	case Pending, ExpiredUnfunded:
 	case Received:
 		if p.FromOutside() {
-			return *p, ErrState.Detailf("This payroll is funded and about to be released.")
+			return *p, payout.ErrProcessing.Detailf("This payroll is funded and about to be paid out.")
 		}
 		return *p, p.giveBack(ctx, tx, "")
 	case OnHold:
@@ -40,6 +41,8 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 			return *p, ErrState.Detailf("This payroll is on hold, and cannot be cancelled.")
 		}
 		return *p, p.withdraw(ctx, tx, "")
+	case Released:
+		return *p, payout.ErrProcessing.Detailf("This payroll is being paid out.")
 	default:
 		return *p, ErrState.Detailf("Only a payroll that is not fully funded yet can be cancelled; this one is %s.", from)
 	}

@@ -511,7 +511,7 @@ func TestCancelGivesTheMoneyBack(t *testing.T) {
 		q := h.create(CreateParams{ToPay: worked})
 		h.deposit(q, "dep_3", 2_020_000, "confirmed")
 		p = q
-		_ = wantFault(h.t, cancel(), "invalid_state")
+		_ = wantFault(h.t, cancel(), "already_processing")
 	})
 }
 

@@ -490,7 +490,8 @@ func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return w, w.giveUp(ctx, tx, Declined, "", "declined by "+by.UserID)
 }
 
-// Cancel ends a withdrawal that has not gone yet; the balance has its money again. One that is cancelled already is that.
+// Cancel ends a withdrawal that has not gone yet; the balance has its money again. One that is cancelled already is that, and one that is being
+// paid is payout.ErrProcessing.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Withdrawal, error) {
 	company, err := by.Company(companyID)
 	if err != nil {
@@ -502,6 +503,8 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return w, err
 	case w.State == Cancelled:
 		return w, nil
+	case w.State == Processing:
+		return w, payout.ErrProcessing.Detailf("This withdrawal is being paid out.")
 	case !w.waits():
 		return w, ErrState
 	}
