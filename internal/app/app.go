@@ -150,7 +150,8 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Service, error) 
 
 // start does what Start says, in the order in which parts need each other.
 func (s *Service) start(ctx, background context.Context) error {
-	if err := s.takeData(); err != nil {
+	var err error
+	if s.data, err = takeData(s.cfg.URL()); err != nil {
 		return err
 	}
 	if err := s.openDatabase(ctx); err != nil {
@@ -197,6 +198,9 @@ func (s *Service) openDatabase(ctx context.Context) (err error) {
 		return err
 	}
 	if err := s.db.Migrate(ctx); err != nil {
+		return err
+	}
+	if err := s.db.Join(ctx); err != nil {
 		return err
 	}
 	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -247,23 +251,22 @@ func (s *Service) readAhead(background context.Context, pool *chain.Pool) error 
 	return nil
 }
 
-// takeData makes sure that no other process serves the same embedded database: they would not hear of each other's work. Commands
-// that only open it are welcome.
-func (s *Service) takeData() error {
-	path, embedded := strings.CutPrefix(s.cfg.URL(), "sqlite:")
+// takeData makes sure that no other process serves the same embedded database, until the file is closed: they would not hear of each
+// other's work. Commands that only open it are welcome. Other databases have no such file.
+func takeData(url string) (*os.File, error) {
+	path, embedded := strings.CutPrefix(url, "sqlite:")
 	if !embedded {
-		return nil
+		return nil, nil
 	}
 	path = strings.TrimPrefix(path, "//")
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("data directory: %w", err)
+		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	f, taken, err := lockFile(path + ".serving")
 	if taken {
-		return fmt.Errorf("another process serves %s already; stop it, choose another --data-dir, or use PostgreSQL, which several processes share", path)
+		return nil, fmt.Errorf("another process serves %s already; stop it, choose another --data-dir, or use PostgreSQL, which several processes share", path)
 	}
-	s.data = f
-	return err
+	return f, err
 }
 
 // trouble logs an error that passes by itself.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -18,7 +19,8 @@ const (
 // errSkewed refuses a price whose end nobody could tell.
 var errSkewed = fault.New(fault.Unavailable, "retry_later", "The service's clocks disagree, so no price can be held. Try again in some minutes.")
 
-// followClock compares this process's clock with the database server's, and watches it for jumps.
+// followClock compares this process's clock with the database server's, and watches it for jumps. At each look the server is told again that
+// this process serves, if it has forgotten.
 func (s *Service) followClock(ctx context.Context) {
 	tick := time.NewTicker(clockEvery)
 	defer tick.Stop()
@@ -29,6 +31,12 @@ func (s *Service) followClock(ctx context.Context) {
 		if err == nil {
 			s.noteSkew(skew)
 		}
+		err = s.db.Join(ctx)
+		if errors.Is(err, db.ErrNewer) {
+			s.fail(err)
+			return
+		}
+		s.trouble(ctx, "the database cannot be told that this process serves it", err)
 		select {
 		case <-ctx.Done():
 			return

@@ -93,6 +93,13 @@ type MigrateCmd struct {
 
 // Run migrates the database and says so.
 func (m MigrateCmd) Run(ctx context.Context, std Streams) error {
+	data, err := takeData(m.URL())
+	if err != nil {
+		return err
+	}
+	if data != nil {
+		defer data.Close()
+	}
 	d, err := db.Open(ctx, db.Options{URL: m.URL()})
 	if err != nil {
 		return err

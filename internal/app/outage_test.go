@@ -23,7 +23,8 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Two processes of each role share one PostgreSQL and nothing else. Requests go to either; each thing happens once.
+// Two processes of each role share one PostgreSQL and nothing else. Requests go to either; each thing happens once. They go on when a newer
+// version moves the schema, as migrations do that need not be alone, but none of the older one starts any more.
 func TestRolesApart(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Postgres(t)
@@ -37,6 +38,10 @@ func TestRolesApart(t *testing.T) {
 		return a.do("POST", "/api/company/payroll/preview", pays("", "20.00", a.seed.Workers[0].UserID)).status == http.StatusOK &&
 			a.do("POST", createPath, pays("", "20.00", a.seed.Workers[0].UserID), "Idempotency-Key", freshKey()).status == http.StatusOK
 	})
+	moved := addColumns(t, a.s.db)
+	if _, err := Start(t.Context(), a.s.cfg, newLogger(t.Output(), "error")); !errors.Is(err, db.ErrNewer) {
+		t.Errorf("an older program on a schema with %d columns more: %v", moved, err)
+	}
 	before := a.effects()
 
 	// One key at both at once: one payroll, and both hear of it or are asked to wait.
@@ -64,6 +69,31 @@ func TestRolesApart(t *testing.T) {
 		t.Errorf("%d events tell of received, released and fulfilled", n)
 	}
 	a.checkBooks()
+}
+
+// addColumns does what a migration of a newer version may do to every table, and says to how many.
+func addColumns(t *testing.T, d *db.DB) int {
+	t.Helper()
+	var tables []string
+	err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_name <> 'goose_db_version'")
+		tables, err = db.Collect(rows, err, func(r *db.Rows) (name string, err error) { return name, r.Scan(&name) })
+		return err
+	})
+	for _, name := range tables {
+		err = errors.Join(err, d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "ALTER TABLE "+name+" ADD COLUMN of_newer TEXT NOT NULL DEFAULT ''")
+			return err
+		}))
+	}
+	err = errors.Join(err, d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, TRUE)")
+		return err
+	}))
+	if err != nil || len(tables) == 0 {
+		t.Fatal(len(tables), err)
+	}
+	return len(tables)
 }
 
 // The server ends every connection again and again, as at a failover, while clients create payrolls. A client that repeats

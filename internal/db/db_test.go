@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -343,6 +344,57 @@ func TestSidesDoNotHoldEachOtherUp(t *testing.T) {
 		}
 		if err := hasty.Write(t.Context(), tell); errors.Is(err, db.ErrRetryLater) != (hasty != d) {
 			t.Errorf("a write whose turn did not come in time: %v", err)
+		}
+	})
+}
+
+// A program keeps away from a schema that a newer one made. What must be alone is not migrated under processes that serve, and whoever
+// loses the connection that says so looks again.
+func TestProgramsAndSchemasThatDoNotFit(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		ctx := t.Context()
+		serving, next := dbtest.Open(t, db.Options{URL: url}), dbtest.Open(t, db.Options{URL: url})
+		run := func(statements ...string) {
+			t.Helper()
+			for _, sql := range statements {
+				if err := next.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+					_, err := tx.Exec(ctx, sql)
+					return err
+				}); err != nil {
+					t.Fatalf("%s: %v", sql, err)
+				}
+			}
+		}
+		for range 2 {
+			if err := errors.Join(serving.Join(ctx), serving.CheckSchema(ctx), next.Migrate(ctx)); err != nil {
+				t.Fatalf("two of one version: %v", err)
+			}
+		}
+		run("INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, TRUE)")
+		for _, err := range []error{next.Migrate(ctx), next.CheckSchema(ctx)} {
+			if !errors.Is(err, db.ErrNewer) || !strings.Contains(err.Error(), "9999") {
+				t.Errorf("a newer schema: %v", err)
+			}
+		}
+		if err := serving.Join(ctx); err != nil {
+			t.Errorf("a newer schema ends a process that serves: %v", err)
+		}
+		if next.Engine() == db.SQLite {
+			return
+		}
+		if err := next.Join(ctx); !errors.Is(err, db.ErrNewer) {
+			t.Errorf("joined a newer schema: %v", err)
+		}
+		run("DELETE FROM goose_db_version WHERE version_id >= 345", "ALTER TABLE events DROP COLUMN objects")
+		if err := next.Migrate(ctx); !errors.Is(err, db.ErrServed) {
+			t.Errorf("migrated under a process that serves: %v", err)
+		}
+		run("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()")
+		if err := serving.Join(ctx); !errors.Is(err, db.ErrSchema) {
+			t.Errorf("joined again, without a look at the schema: %v", err)
+		}
+		if err := next.Migrate(ctx); errors.Is(err, db.ErrServed) {
+			t.Errorf("nobody serves any more: %v", err)
 		}
 	})
 }

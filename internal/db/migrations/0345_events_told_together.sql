@@ -1,4 +1,5 @@
 -- +goose Up
+-- +stipend Alone
 
 -- Events of one name that a change leaves for many objects at once, each told of itself, are one row. Their ids are a run, and so are those of their
 -- objects: they differ in the last character only, which the row's own ids have as 'z'. objects is the last character of each object's
