@@ -138,6 +138,7 @@ type Opened struct {
 type Receipt struct {
 	Reference string       // the bank's own, unique for the account
 	Amount    money.Amount // negative: it was taken back
+	Unknown   string       // what the bank calls it, where nobody here knows what that means; nothing is booked
 }
 
 // ErrRefused is a bank's final no.
@@ -424,7 +425,7 @@ func (s *Service) Deposit(ctx context.Context, tx *db.Tx, by identity.Principal,
 	if err != nil {
 		return "", a, err
 	}
-	if receiptID, err = credit(ctx, tx, a, Receipt{reference, amount}); err != nil {
+	if receiptID, err = credit(ctx, tx, a, Receipt{Reference: reference, Amount: amount}); err != nil {
 		return "", a, err
 	}
 	if err := tx.Flush(ctx); err != nil { // so that the balance is the one after it
@@ -480,14 +481,25 @@ func (s *Service) Collect(ctx context.Context, d *db.DB) error {
 		if err != nil || cursor == a.cursor && len(got) == 0 {
 			return err
 		}
-		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		var unknown []error
+		for _, r := range got {
+			if r.Unknown != "" {
+				unknown = append(unknown, fmt.Errorf("funding account %s: nothing is booked for %s of %s %s, which the bank calls %.40q; somebody must look there",
+					a.ID, r.Reference, r.Amount, r.Amount.Asset(), r.Unknown))
+			}
+		}
+		got = slices.DeleteFunc(got, func(r Receipt) bool { return r.Unknown != "" })
+		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 			for _, r := range got {
 				if _, err := credit(ctx, tx, a, r); err != nil {
 					return fmt.Errorf("funding account %s: %w", a.ID, err)
 				}
 			}
 			return setCursor(ctx, tx, a, cursor)
-		})
+		}); err != nil {
+			return err
+		}
+		return errors.Join(unknown...) // told once
 	})
 }
 

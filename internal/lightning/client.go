@@ -365,6 +365,11 @@ func (a nodeInvoice) read() (NodeInvoice, error) {
 		return NodeInvoice{}, errors.New("lightning: an invoice without a hash")
 	}
 	i := NodeInvoice{Hash: Hash(a.Hash), State: a.State, PaymentRequest: a.PaymentRequest, PaidMsat: int64(a.Paid), SettleIndex: uint64(a.SettleIndex)}
+	switch i.State {
+	case Open, Accepted, Settled, Canceled:
+	default:
+		return i, fmt.Errorf("lightning: the node has invoice %x in the state %.40q, which this version does not know", a.Hash, string(i.State))
+	}
 	if i.State == Settled {
 		i.SettledAt = time.Unix(int64(a.SettleDate), 0).UTC()
 	}
@@ -444,12 +449,15 @@ func (c *Client) subscribe(ctx context.Context, after uint64, f func(NodeInvoice
 		if a.Error != nil {
 			return a.Error
 		}
-		if a.Result == nil || a.Result.State != Settled {
-			continue // new invoices are told too
+		if a.Result == nil {
+			continue
 		}
 		i, err := a.Result.read()
 		if err != nil {
 			return err
+		}
+		if i.State != Settled {
+			continue // new invoices are told too
 		}
 		if err := f(i); err != nil {
 			return err

@@ -1,7 +1,10 @@
 package lightning_test
 
 import (
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -99,5 +102,26 @@ func TestALockedNodeSaysSo(t *testing.T) {
 	n.Unlock()
 	if _, err := c.Info(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A state that nobody knows is no answer, whatever is said beside it.
+func TestAnUnknownStateOfAnInvoiceIsAnError(t *testing.T) {
+	hash := lightning.Hash{1}
+	state := ""
+	node := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"r_hash":%q,"state":%q,"amt_paid_msat":"5000000","settle_index":"1","settle_date":"1"}`, base64.StdEncoding.EncodeToString(hash[:]), state)
+	}))
+	defer node.Close()
+	c := client(t, lightning.Options{URL: node.URL, Macaroon: []byte{1}, Network: "regtest",
+		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: node.Certificate().Raw})})
+	state = "SETTLED"
+	if n, err := c.Look(t.Context(), hash); err != nil || n.State != lightning.Settled {
+		t.Errorf("%+v %v", n, err)
+	}
+	state = "HALF_SETTLED"
+	if _, err := c.Look(t.Context(), hash); err == nil || !strings.Contains(err.Error(), `"HALF_SETTLED", which this version does not know`) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -114,6 +114,9 @@ func (e *Engine) beaten(w chain.WatchedTx) bool {
 
 // settle is the one place where the chain decides about a batch. It returns the batch as it is afterwards.
 func (e *Engine) settle(ctx context.Context, tx *db.Tx, b Batch) (Batch, error) {
+	if err := b.State.Check("batch " + b.ID); err != nil {
+		return b, err
+	}
 	v, err := e.look(ctx, tx, b)
 	if err != nil {
 		return b, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,6 +114,39 @@ func TestAReorganisationTakesAConfirmationBackAndNothingElse(t *testing.T) {
 		if fee := w.balance(ledger.NetworkFee, "payout"); fee <= 0 || fee > 2_000 {
 			t.Fatalf("fee %d", fee)
 		}
+	})
+}
+
+// Of a batch in a state that only a newer version knows nothing is decided, whatever the chain shows: a person is shown why, and it goes on
+// where somebody knows the state.
+func TestAnUnknownStateDecidesNothing(t *testing.T) {
+	run(t, func(w *world) {
+		w.fund(5_000_000)
+		w.release(1_000_000)
+		w.watch()
+		sent := w.states(payout.Sent)[0]
+		state := func(s string) {
+			w.write(func(ctx context.Context, tx *db.Tx) error {
+				_, err := tx.Exec(ctx, "UPDATE payout_batches SET state = $1", s)
+				return err
+			})
+		}
+		state("elsewhere")
+		w.must(w.node.Mine(w.ctx, 1))
+		_, err := w.watcher.Step(w.ctx)
+		w.must(err)
+		if err := w.runner.Drain(w.ctx); err == nil || !strings.Contains(err.Error(), `"elsewhere", which this version does not know`) {
+			t.Errorf("a confirmed batch in an unknown state: %v", err)
+		}
+		w.states(payout.Sent)
+		if got := w.balance(ledger.InTransit, sent.BatchID); got <= 1_000_000 {
+			t.Errorf("in transit %d", got)
+		}
+		state("sent")
+		w.clock.Advance(time.Hour)
+		w.must(w.engine.RefreshFees(w.ctx, w.d))
+		w.watch()
+		w.states(payout.Fulfilled)
 	})
 }
 

@@ -34,6 +34,7 @@ package payout
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -79,6 +80,16 @@ const (
 	Dead      State = "dead"      // batch: its inputs were spent by somebody else, for certain
 	Lost      State = "lost"      // batch: confirmed after it was dead; its outputs may be paid twice
 )
+
+// Check refuses a state that this version does not know: a newer one may have written it, and what is to be done about it nobody here
+// can tell. Whoever decides by a state asks first.
+func (s State) Check(of string) error {
+	switch s {
+	case Queued, Prepared, Sent, InDoubt, Fulfilled, Failed, Returned, Cancelled, Dead, Lost:
+		return nil
+	}
+	return fmt.Errorf("payout: %s is in the state %q, which this version does not know; nothing is done about it", of, string(s))
+}
 
 // Reasons that an output can carry beside its state.
 const (

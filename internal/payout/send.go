@@ -48,6 +48,9 @@ func (e *Engine) Send(ctx context.Context, d *db.DB, j job.Job) error {
 		}
 		batches, err := readBatches(ctx, tx, e.c.Chain, j.CompanyID, ids)
 		for _, b := range batches {
+			if err := b.State.Check("batch " + b.ID); err != nil {
+				return err
+			}
 			t, ours := b.newest()
 			switch {
 			case !ours || !slices.Contains(in.TxIDs, t.TxID) || b.State != Prepared && b.State != Sent && b.State != InDoubt:

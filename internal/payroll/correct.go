@@ -68,7 +68,10 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 		}
 		switch {
 		case len(wanted[i]) == 0 && m.State == OnHold: // the destination that it waited for is gone again
-			to, reason := outcome(Released, outputs[m.ID])
+			to, reason, err := outcome(m.ID, Released, outputs[m.ID])
+			if err != nil {
+				return false, err
+			}
 			if err := p.advance(ctx, tx, m, to, reason, outputs[m.ID]); err != nil {
 				return false, err
 			}

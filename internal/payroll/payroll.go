@@ -30,6 +30,7 @@ package payroll
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
@@ -61,6 +62,15 @@ const (
 	ActionRequired     State = "action_required"
 	Returned           State = "returned"
 )
+
+// check refuses a state that this version does not know, as payout.State.Check does.
+func (s State) check(of string) error {
+	switch s {
+	case Pending, Received, Released, Fulfilled, PartiallyFulfilled, Cancelled, OnHold, ExpiredUnfunded, ActionRequired, Returned:
+		return nil
+	}
+	return fmt.Errorf("payroll: %s is in the state %q, which this version does not know; nothing is done about it", of, string(s))
+}
 
 // FundingState says how far the money for a payroll has come.
 type FundingState string

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -512,6 +513,37 @@ func TestCancelGivesTheMoneyBack(t *testing.T) {
 		h.deposit(q, "dep_3", 2_020_000, "confirmed")
 		p = q
 		_ = wantFault(h.t, cancel(), "already_processing")
+	})
+}
+
+// What is in a state that only a newer version knows stays as it is, and whoever was to decide says so.
+func TestUnknownStatesDecideNothing(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		refused := func(handler job.TxHandler) {
+			h.t.Helper()
+			err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				return handler(ctx, tx, job.Job{CompanyID: h.by.CompanyID, ID: "job_1", Payload: []byte(fmt.Sprintf(`{"payroll_id":%q}`, p.ID))})
+			})
+			if err == nil || !strings.Contains(err.Error(), `"elsewhere", which this version does not know`) {
+				h.t.Errorf("an unknown state: %v", err)
+			}
+		}
+		h.exec("UPDATE payrolls SET state = 'elsewhere'")
+		refused(h.s.Release)
+		h.exec("UPDATE payrolls SET state = 'received'")
+		h.release(p.ID)
+		h.outcome(p, "", payout.Fulfilled)
+		h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
+		h.exec("UPDATE outputs SET state = 'elsewhere'")
+		refused(h.s.Settle)
+		h.exec("UPDATE outputs SET state = 'returned'")
+		h.exec("UPDATE payments SET state = 'elsewhere'")
+		refused(h.s.Settle)
+		h.exec("UPDATE payments SET state = 'fulfilled'")
+		h.exec("UPDATE outputs SET state = 'fulfilled'")
+		h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
 	})
 }
 

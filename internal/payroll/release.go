@@ -46,7 +46,7 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 		}
 		return s.retry(ctx, tx, p)
 	default:
-		return nil
+		return p.State.check("payroll " + p.ID)
 	}
 	switch frozen, err := isFrozen(ctx, tx, p.CompanyID); {
 	case err != nil:

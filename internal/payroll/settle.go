@@ -48,7 +48,10 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var moved []*Payment
 	for i := range payments {
 		m := &payments[i]
-		to, reason := outcome(m.State, of[m.ID])
+		to, reason, err := outcome(m.ID, m.State, of[m.ID])
+		if err != nil {
+			return err
+		}
 		if to == m.State {
 			continue
 		}
@@ -88,18 +91,20 @@ func (p *Payroll) ofOutput(ctx context.Context, tx *db.Tx, outputID string) ([]P
 
 // outcome is where a payment stands, given its outputs: one that failed or came back
 // decides, and it is fulfilled when all of them are. Only a released payment moves.
-func outcome(now State, outputs []payout.Output) (State, string) {
+func outcome(id string, now State, outputs []payout.Output) (to State, reason string, err error) {
 	switch now {
 	case Released, Fulfilled, ActionRequired, Returned, Cancelled:
 	default:
-		return now, ""
+		return now, "", now.check("payment " + id)
 	}
 	if len(outputs) == 0 {
-		return now, ""
+		return now, "", nil
 	}
 	counts := map[payout.State]int{}
-	reason := ""
 	for _, o := range outputs {
+		if err := o.State.Check("output " + o.ID); err != nil {
+			return now, "", err
+		}
 		counts[o.State]++
 		if o.State == payout.Failed && reason == "" {
 			reason = o.Reason
@@ -107,15 +112,15 @@ func outcome(now State, outputs []payout.Output) (State, string) {
 	}
 	switch {
 	case counts[payout.Failed] > 0:
-		return ActionRequired, ReasonPayoutFailed
+		return ActionRequired, ReasonPayoutFailed, nil
 	case counts[payout.Returned] > 0:
-		return Returned, reason
+		return Returned, reason, nil
 	case counts[payout.Fulfilled] == len(outputs):
-		return Fulfilled, ""
+		return Fulfilled, "", nil
 	case counts[payout.Fulfilled]+counts[payout.Cancelled] == len(outputs):
-		return Cancelled, ""
+		return Cancelled, "", nil
 	}
-	return Released, ""
+	return Released, "", nil
 }
 
 // concludePayments takes a released payroll to fulfilled when all its payments are, to

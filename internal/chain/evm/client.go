@@ -384,6 +384,9 @@ func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
 	if r.Status == nil || !r.GasUsed.IsUint64() {
 		return t, fmt.Errorf("evm: the receipt of %s has no status", w.Hash)
 	}
+	if !r.Status.IsUint64() || r.Status.Uint64() > 1 {
+		return t, fmt.Errorf("evm: the receipt of %s has the status %s, which is neither failure nor success", w.Hash, r.Status.String())
+	}
 	cost := new(big.Int).Mul(&r.GasUsed.Int, &r.GasPrice.Int)
 	if r.L1Fee != nil {
 		cost.Add(cost, &r.L1Fee.Int)

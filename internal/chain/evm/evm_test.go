@@ -1,9 +1,16 @@
 package evm_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
+	"io"
 	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stipend/stipend/internal/chain"
@@ -268,6 +275,27 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 		}
 		if _, _, err := c.Tip(ctx); !errors.Is(err, evm.ErrWrongToken) {
 			t.Errorf("token: %v", err)
+		}
+	})
+	t.Run("a receipt that says neither", func(t *testing.T) {
+		lab := node.Lab(t, money.ETH)
+		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 12_345})
+		must(err)
+		last()
+		_, hash, err := node.Tip(ctx)
+		must(err)
+		at, err := url.Parse(node.URL)
+		must(err)
+		strange := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at) }, ModifyResponse: func(r *http.Response) error {
+			body, err := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(bytes.ReplaceAll(body, []byte(`"status":"0x1"`), []byte(`"status":"0x2"`)))) // as long
+			return err
+		}})
+		defer strange.Close()
+		c, err := evm.NewClient(evm.Options{URL: strange.URL, Network: node.Of()})
+		must(err)
+		if _, err := c.Block(ctx, hash); err == nil || !strings.Contains(err.Error(), "has the status 2, which is neither failure nor success") {
+			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("a node that is gone", func(t *testing.T) {

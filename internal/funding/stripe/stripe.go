@@ -145,6 +145,9 @@ type transactions struct {
 	HasMore bool `json:"has_more"`
 }
 
+// ownMoves are the kinds of transactions by which the house moves what has come in, within Stripe.
+var ownMoves = []string{"applied_to_payment", "unapplied_from_payment", "refunded_from_payment", "transferred_to_balance"}
+
 // Receipts lists what funded the customer's cash balance, and what of that was reversed, after the transaction that the cursor names. Stripe lists the newest
 // first: without a cursor pages are turned backwards, with one forwards from it.
 func (b *Bank) Receipts(ctx context.Context, ref string, currency money.Asset, cursor string) ([]funding.Receipt, string, error) {
@@ -164,10 +167,14 @@ func (b *Bank) Receipts(ctx context.Context, ref string, currency money.Asset, c
 		}
 		var some []funding.Receipt
 		for _, t := range page.Data {
-			funds := t.Type == "funded" && t.NetAmount > 0 || t.Type == "funding_reversed" && t.NetAmount < 0
-			if funds && strings.EqualFold(t.Currency, string(currency)) {
-				some = append(some, funding.Receipt{Reference: t.ID, Amount: money.New(currency, t.NetAmount)})
+			if !strings.EqualFold(t.Currency, string(currency)) || slices.Contains(ownMoves, t.Type) {
+				continue
 			}
+			r := funding.Receipt{Reference: t.ID, Amount: money.New(currency, t.NetAmount)}
+			if funds := t.Type == "funded" && t.NetAmount > 0 || t.Type == "funding_reversed" && t.NetAmount < 0; !funds {
+				r.Unknown = t.Type
+			}
+			some = append(some, r)
 		}
 		if n := len(page.Data); n > 0 {
 			newest, oldest := page.Data[0].ID, page.Data[n-1].ID

@@ -180,16 +180,22 @@ func (p *Provider) Fetch(ctx context.Context, ref string) (kyc.Outcome, error) {
 		return kyc.Outcome{}, err
 	}
 	o := kyc.Outcome{State: kyc.InReview}
-	if r.Status != "completed" {
+	switch r.Status {
+	case "completed":
+	case "init", "pending", "prechecked", "queued", "onHold", "awaitingService", "awaitingUser":
 		return o, nil
+	default:
+		return o, fmt.Errorf("sumsub: the applicant %s is in the status %.40q, which this version does not know", ref, r.Status)
 	}
 	switch {
 	case r.Result.Answer == "GREEN":
 		o.State = kyc.Approved
 	case r.Result.Answer == "RED" && r.Result.RejectType == "RETRY":
 		o.State = kyc.Resubmission
-	case r.Result.Answer == "RED":
+	case r.Result.Answer == "RED" && r.Result.RejectType == "FINAL":
 		o.State = kyc.Rejected
+	default:
+		return o, fmt.Errorf("sumsub: the review of the applicant %s ended with %.40q %.40q, which this version does not know", ref, r.Result.Answer, r.Result.RejectType)
 	}
 	for _, label := range r.Result.Labels {
 		o.Reasons = append(o.Reasons, strings.ToLower(strings.ReplaceAll(label, " ", "_")))

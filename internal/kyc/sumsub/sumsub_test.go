@@ -66,11 +66,20 @@ func TestFetch(t *testing.T) {
 		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"GREEN"}}`:                                                                   {State: kyc.Approved},
 		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"RED","reviewRejectType":"RETRY","rejectLabels":["UNSATISFACTORY_PHOTOS"]}}`: {State: kyc.Resubmission, Reasons: []string{"unsatisfactory_photos"}},
 		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"RED","reviewRejectType":"FINAL","rejectLabels":["FORGERY"]}}`:               {State: kyc.Rejected, Reasons: []string{"forgery"}},
-		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"YELLOW"}}`:                                                                  {State: kyc.InReview},
 	} {
 		v.Decide(review)
 		got, err := p.Fetch(t.Context(), "app1")
 		if err != nil || got.State != want.State || !slices.Equal(got.Reasons, want.Reasons) {
+			t.Errorf("%s: %+v %v", review, got, err)
+		}
+	}
+	// What nobody knows decides nothing, and somebody is to look.
+	for _, review := range []string{
+		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"YELLOW"}}`, `{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"RED","reviewRejectType":"LATER"}}`,
+		`{"reviewStatus":"archived","reviewResult":{"reviewAnswer":"GREEN"}}`, `{}`,
+	} {
+		v.Decide(review)
+		if got, err := p.Fetch(t.Context(), "app1"); err == nil || !strings.Contains(err.Error(), "does not know") || got.State != kyc.InReview {
 			t.Errorf("%s: %+v %v", review, got, err)
 		}
 	}

@@ -268,11 +268,18 @@ func TestWhatTheBankSaysIsBookedOnce(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 		status, err := iso20022.Status{ID: "A1", Order: "S0000001", Code: "PART", Payments: []iso20022.PaymentStatus{
-			{ID: "S0000001P00002", Code: "RJCT", Reasons: []iso20022.Reason{{Code: "AC01"}}}, {ID: "S0000009P00001", Code: "RJCT"}}}.Write(time.Unix(0, 0))
+			{ID: "S0000001P00002", Code: "RJCT", Reasons: []iso20022.Reason{{Code: "AC01"}}}, {ID: "S0000009P00001", Code: "RJCT"},
+			{ID: "S0000001P00001", Code: "XXXX"}}}.Write(time.Unix(0, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a := b.answer("status", status); !a.Settled || len(a.Problems) != 1 { // it speaks of another file's payment too
+		// It speaks of another file's payment too, and says of one what nobody knows.
+		if a := b.answer("status", status); !a.Settled || len(a.Problems) != 2 || !strings.Contains(strings.Join(a.Problems, ""), `"XXXX"`) {
+			t.Errorf("%+v", a)
+		}
+		strange := one("S0000001P00003", eur(300), true, "AC04", "RRTN")
+		strange.Status = "WXYZ"
+		if a := b.statement("strange", strange); !strings.Contains(fmt.Sprint(a), `its status is "WXYZ"`) {
 			t.Errorf("%+v", a)
 		}
 		if err := b.e.Collect(t.Context(), b.d); err != nil {

@@ -42,7 +42,7 @@ type Entry struct {
 	Amount    money.Amount
 	Credit    bool   // money came in
 	Reversal  bool   // an earlier booking of the other side is taken back
-	Status    string // BOOK, PDNG, INFO
+	Status    string // BOOK, PDNG, INFO or FUTR
 	Booked    time.Time
 	Valued    time.Time
 	Type      Type
@@ -448,6 +448,9 @@ func (r *reader) entry() (*Entry, error) {
 	}
 	if !sided {
 		note(errors.New("iso20022: the entry is neither credit nor debit"))
+	}
+	if !slices.Contains([]string{"BOOK", "PDNG", "INFO", "FUTR"}, e.Status) {
+		note(fmt.Errorf("iso20022: nobody knows whether the entry is booked, its status is %.10q", e.Status))
 	}
 	for i := range transactions {
 		e.Details = append(e.Details, transactions[i].read(&e, len(transactions) == 1, note))
