@@ -20,6 +20,8 @@ import (
 type secondNode struct {
 	url   string
 	chain atomic.Pointer[sim.Chain] // nil while it is down
+	other atomic.Bool               // it is on another network
+	asked atomic.Int64
 	ahead atomic.Int64
 	fork  atomic.Int64 // the height from which on it has other blocks; 0 for none
 }
@@ -33,6 +35,7 @@ func newSecondNode(t *testing.T) *secondNode {
 }
 
 func (n *secondNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n.asked.Add(1)
 	source := n.chain.Load()
 	var ask struct {
 		Method string
@@ -56,7 +59,7 @@ func (n *secondNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if at <= height {
 			hash, err = source.BlockHash(r.Context(), at)
 		}
-		if fork := n.fork.Load(); fork > 0 && at >= fork || at > height {
+		if fork := n.fork.Load(); fork > 0 && at >= fork || at > height || n.other.Load() {
 			hash = strings.Repeat("f0", 32)
 		}
 		result = hash
@@ -80,7 +83,7 @@ func (d *door) alarm(a chain.Alarm, raised bool) {
 	eventually(d.T, 30*time.Second, want, func() bool { return strings.Contains(d.metrics(), want) })
 }
 
-// A witness that is down stops nothing. One that is ahead stops new prices. While one has other blocks nothing is credited, and no new price is
+// A witness that is down, or on another network, stops nothing. One that is ahead stops new prices. While one has other blocks nothing is credited, and no new price is
 // given; all goes on by itself when the nodes agree. What is wrong stands in the metrics and on the page of the operators.
 func TestASecondNode(t *testing.T) {
 	t.Parallel()
@@ -106,7 +109,14 @@ func TestASecondNode(t *testing.T) {
 		d.deposit(made.PayrollID, "exact", "")
 		d.fulfilled(made.PayrollID)
 
+		second.other.Store(true)
 		second.chain.Store(o.s.sim)
+		before := second.asked.Load()
+		eventually(t, 30*time.Second, "it is asked", func() bool { return second.asked.Load() >= before+3 })
+		d.alarm(chain.WitnessSilent, true)
+		d.alarm(chain.Contradicted, false)
+		priced(http.StatusOK)
+		second.other.Store(false)
 		d.alarm(chain.WitnessSilent, false)
 		second.ahead.Store(chain.Apart)
 		d.alarm(chain.Behind, false)
@@ -156,4 +166,23 @@ func TestASecondNode(t *testing.T) {
 		d.alarm(chain.TipOld, false)
 		d.checkBooks()
 	})
+}
+
+// Each network of accounts has the witness that is named for it, whose name in the log is no secret.
+func TestWitnessesOfNetworks(t *testing.T) {
+	c := defaults(t)
+	c.EVMRPC = map[string]string{"ethereum": "http://127.0.0.1:1", "base": "http://127.0.0.1:2"}
+	c.EVMWitness = map[string]string{"base": "https://user:password@node.example/v3/key"}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.complete().openNetworks(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if base := a.network.Name == "base"; len(a.witnesses) > 0 != base || base && a.witnesses[0].Name != "node.example" {
+			t.Errorf("%s has the witnesses %+v", a.network.Name, a.witnesses)
+		}
+	}
 }

@@ -321,9 +321,19 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		w.must(w.lab.Evict(w.Context(), w.want(id, payout.Sent, "").TxID)) // lest the block that lists the payee pays it first
 		w.must(node.Blacklist(w.Context(), money.USDC, address, true))
 		w.wait(time.Minute) // forgotten by the node, it is sent again
+		witness := &secondNode{Source: node, down: true}
+		w.watcher.Heed([]chain.Witness{{Source: witness, Name: "second"}}, 0)
 		w.mine()
+		w.wait(time.Minute)
+		w.want(id, payout.Sent, "") // one node alone says that nobody was paid
+		witness.down = false
+		for range 11 { // one that was silent is left alone for some blocks
+			w.mine()
+		}
+		w.wait(time.Minute)
 		w.want(id, payout.Failed, payout.ReasonRefused)
 		w.paid(address, usdc(0))
+		w.watcher.Heed(nil, 0)
 
 		// More than the account holds waits, and is not a failure.
 		_, id = w.owe(usdc(900_000_000_000))

@@ -184,13 +184,13 @@ func TestOnlyAConfirmedConflictReopensAPayout(t *testing.T) {
 	})
 }
 
-// second is a second node, which can be down.
-type second struct {
+// secondNode is a second node, which can be down.
+type secondNode struct {
 	chain.Source
 	down bool
 }
 
-func (s *second) Tip(ctx context.Context) (int64, string, error) {
+func (s *secondNode) Tip(ctx context.Context) (int64, string, error) {
 	if s.down {
 		return 0, "", errors.New("connection refused")
 	}
@@ -200,7 +200,7 @@ func (s *second) Tip(ctx context.Context) (int64, string, error) {
 // Where a second node can be asked, that a payout lost its coins is not proven by one alone: it waits, in doubt, while the other is silent.
 func TestAConflictNeedsBothNodes(t *testing.T) {
 	run(t, func(w *world) {
-		witness := &second{Source: w.node.Chain}
+		witness := &secondNode{Source: w.node.Chain}
 		w.watcher.Heed([]chain.Witness{{Source: witness, Name: "second"}}, 0)
 		w.fund(2_000_000)
 		w.node.broadcast = func([]byte) (bool, error) { return false, errors.New("timeout") }
