@@ -271,7 +271,7 @@ func merchantSettings(d *door) {
 	}
 	defer d.ok("POST", path, `{"tolerance_bps":0,"confirmations":1,"late_policy":"manual","settlement_currency":"","late_grace_seconds":0}`)
 
-	had := d.balance(ledger.MerchantPayable, "").Units()
+	had, earned := d.balance(ledger.MerchantPayable, "").Units(), d.balance(ledger.FeeRevenue, "").Units()
 	made := d.ok("POST", claimPath, `{"payer_id":"a","amount":100,"denomination_currency":"USD","return_url":"https://shop.example/thanks"}`).read(d)
 	id := made["claim_id"].(string)
 	d.payClaim(id, "exact", "0.00199") // half a percent too little, and taken before it is confirmed
@@ -280,6 +280,12 @@ func merchantSettings(d *door) {
 	}
 	if got := d.balance(ledger.MerchantPayable, "").Units() - had; got != 198_000 {
 		d.Errorf("a merchant who settles in BTC has %d sat, want 198000", got)
+	}
+	if got := d.balance(ledger.FeeRevenue, "").Units() - earned; got != 2_000 {
+		d.Errorf("the fee of a merchant who settles in BTC is %d sat, want 2000", got)
+	}
+	if got := d.balance(ledger.Shortfall, id).Units(); got != 1_000 {
+		d.Errorf("%d sat were absorbed, want 1000", got)
 	}
 	late := d.claimOf("100.00")["claim_id"].(string)
 	d.payClaim(late, "late", "")

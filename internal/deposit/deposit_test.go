@@ -197,7 +197,7 @@ func (h *house) checkBooks() {
 		if d.State == Confirmed && !d.expected() && d.OwnerID == "" {
 			suspense = d.Amount.Units()
 		}
-		for code, want := range map[ledger.Code]int64{ledger.ClearingDeposits: clearing, ledger.SuspenseUnknown: suspense} {
+		for code, want := range map[ledger.Code]int64{ledger.ClearingDeposits: clearing, ledger.ContraDeposits: clearing, ledger.SuspenseUnknown: suspense} {
 			if got := h.balanceIn(code, d.ID, d.Amount.Asset()); got != want {
 				h.t.Errorf("%s deposit %s:%d: account %s has %d, want %d", d.State, d.TxID, d.Vout, code, got, want)
 			}

@@ -99,7 +99,23 @@ func TestWhatTheOperatorDoesIsBookedOnce(t *testing.T) {
 			}
 		}
 		h.want("a move of more than is there", false, ErrShort, move("m1", cents(31)))
+		holds := func(code ledger.Code, dim string, want money.Amount) {
+			t.Helper()
+			h.read(func(ctx context.Context, tx *db.Tx) error {
+				got, err := ledger.Balance(ctx, tx, ledger.House, code, dim, want.Asset())
+				if got != want {
+					t.Errorf("account %s %s has %s %s, want %s", code, dim, got, got.Asset(), want)
+				}
+				return err
+			})
+		}
+		holds(ledger.Exchange, "kraken", sats(40))
+		holds(ledger.Exchange, "kraken", cents(30))
+		holds(ledger.FXPosition, "", sats(40)) // 100 were brought in, 60 given
+		holds(ledger.FXPosition, "", cents(80))
 		h.want("a move", true, nil, move("m1", cents(30)))
+		holds(ledger.Exchange, "kraken", cents(0))
+		holds(ledger.Bank, "", cents(80))
 
 		h.read(func(ctx context.Context, tx *db.Tx) error {
 			own, err := ledger.Own(ctx, tx, money.BTC, money.USD)

@@ -281,6 +281,10 @@ func TestPayoutsLeaveInOneTransactionAndAreBookedOnce(t *testing.T) {
 				t.Fatalf("still owed: %d", got)
 			}
 		}
+		had := w.balance(ledger.HotWallet, "")
+		if had != 1_500_000 {
+			t.Errorf("the wallet has %d in the books before the network has confirmed", had)
+		}
 		w.mine(1)
 		done := w.states(payout.Fulfilled, payout.Fulfilled)
 		for _, o := range done {
@@ -290,6 +294,9 @@ func TestPayoutsLeaveInOneTransactionAndAreBookedOnce(t *testing.T) {
 		}
 		if got := w.balance(ledger.InTransit, sent[0].BatchID); got != 0 {
 			t.Fatalf("in transit after confirmation: %d", got)
+		}
+		if got := w.balance(ledger.HotWallet, ""); got != had-1_500_000-fee || w.balance(ledger.NetworkFee, "payout") != fee {
+			t.Errorf("the wallet has %d after it had %d, and a fee of %d was paid", got, had, fee)
 		}
 		if len(w.changed) != 1 || w.changed[0].PayrollID != payroll {
 			t.Fatalf("the payroll was told %v", w.changed)

@@ -322,8 +322,24 @@ func TestFromCreationToFulfilled(t *testing.T) {
 		if o := got.Payments[1].Outputs; len(o) != 1 || o[0].Amount != money.New(money.EUR, 368_00) || o[0].Rail != payout.RailBank {
 			h.t.Errorf("%+v", o)
 		}
-		if h.balance(ledger.Escrow, p.ID, money.BTC) != 0 || h.balance(ledger.FeeRevenue, "payroll", money.USD) != 10_00 {
-			h.t.Error("escrow and fees are not booked")
+		for _, b := range []struct {
+			code  ledger.Code
+			dim   string
+			asset money.Asset
+			want  int64
+		}{
+			{ledger.Escrow, p.ID, money.BTC, 0},
+			{ledger.FeeRevenue, "payroll", money.USD, 10_00},
+			{ledger.OutputPayable, got.Payments[0].Outputs[0].ID, money.BTC, 1_200_000},
+			{ledger.OutputPayable, got.Payments[1].Outputs[0].ID, money.EUR, 368_00},
+			{ledger.PayeePayable, got.Payments[1].ID, money.USD, 0}, // owed for a moment, until it was exchanged
+			{ledger.FXPosition, "", money.BTC, 820_000},
+			{ledger.FXPosition, "", money.USD, -10_00}, // 410 sold for, 400 exchanged on
+			{ledger.FXPosition, "", money.EUR, -368_00},
+		} {
+			if n := h.balance(b.code, b.dim, b.asset); n != b.want {
+				h.t.Errorf("account %s %s has %d %s, want %d", b.code, b.dim, n, b.asset, b.want)
+			}
 		}
 
 		h.outcome(p, money.BTC, payout.Fulfilled)
