@@ -102,11 +102,17 @@ func TestAnEmbeddedDatabaseIsServedOnce(t *testing.T) {
 			t.Errorf("beside the service: %v", err)
 		}
 	}
+	if err := (MigrateCmd{c.Storage}).Run(t.Context(), Streams{Out: &out}); err == nil || !strings.Contains(err.Error(), "another process serves") {
+		t.Errorf("migrated under the service: %v", err)
+	}
 	if !strings.Contains(out.String(), "sandbox, published") {
 		t.Errorf("%s", out.String())
 	}
 	if err := s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if err := (MigrateCmd{c.Storage}).Run(t.Context(), Streams{Out: &out}); err != nil {
+		t.Errorf("migrated when nobody serves: %v", err)
 	}
 	boot(t, url)
 	other := defaults(t)

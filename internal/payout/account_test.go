@@ -198,6 +198,18 @@ func (w *accountWorld) paid(address string, amount money.Amount) {
 	}
 }
 
+// holds compares what is on an account.
+func (w *accountWorld) holds(code ledger.Code, dim string, asset money.Asset, want int64) {
+	w.Helper()
+	w.must(w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) error {
+		got, err := ledger.Balance(ctx, tx, company, code, dim, asset)
+		if got.Units() != want {
+			w.Errorf("account %s %s has %d %s, want %d", code, dim, got.Units(), asset, want)
+		}
+		return err
+	}))
+}
+
 // Payouts on a real node, through what nodes and fees do. The chain proves each time that everybody was paid once.
 func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 	node := evmtest.Start(t)
@@ -213,13 +225,35 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 			to, ids = append(to, address), append(ids, id)
 		}
 		w.look()
-		for _, id := range ids {
-			w.want(id, payout.Sent, "")
+		fees := int64(0)
+		for i, id := range ids {
+			o := w.want(id, payout.Sent, "")
+			code, dim := ledger.WalletOf(amounts[i].Asset(), "base")
+			w.holds(ledger.OutputPayable, id, amounts[i].Asset(), 0)
+			w.holds(code, dim, amounts[i].Asset(), amounts[i].Units()) // until it is in a block
+			w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				fee, err := ledger.Balance(ctx, tx, company, ledger.InTransit, o.BatchID, money.ETH)
+				if amounts[i].Asset() == money.ETH {
+					fee = money.New(money.ETH, fee.Units()-amounts[i].Units())
+				} else {
+					w.holds(ledger.InTransit, o.BatchID, amounts[i].Asset(), amounts[i].Units())
+				}
+				if fees += fee.Units(); fee.Units() <= 0 {
+					t.Errorf("a fee of %s is on its way with %s", fee, o.Amount.Asset())
+				}
+				return err
+			}))
 		}
+		w.holds(ledger.NetworkFee, "payout", money.ETH, fees)
 		w.mine()
 		for i, a := range amounts {
-			w.want(ids[i], payout.Fulfilled, "")
+			o := w.want(ids[i], payout.Fulfilled, "")
 			w.paid(to[i], a)
+			w.holds(ledger.InTransit, o.BatchID, a.Asset(), 0)
+			w.holds(ledger.InTransit, o.BatchID, money.ETH, 0)
+			if code, dim := ledger.WalletOf(a.Asset(), "base"); a.Asset() != money.ETH { // of which the fees were paid
+				w.holds(code, dim, a.Asset(), 0)
+			}
 		}
 
 		// The block leaves the chain and the payment comes again, by the same bytes.

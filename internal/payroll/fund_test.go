@@ -65,8 +65,8 @@ func TestTheSurplusIsTheCompanys(t *testing.T) {
 		// It pays the next payroll: 40.40 USD are 80,800 sat.
 		small := h.create(CreateParams{ToPay: []Payee{{AmountText: "40", UserID: "rec_btc"}}, FundingMethod: MethodWallet, FundingCurrency: "BTC"})
 		h.want(small.ID, Received, FundingFunded, Received)
-		if got := h.balance(ledger.CompanyFunds, "", money.BTC); got != 4_200 {
-			h.t.Errorf("the company has %d", got)
+		if got := h.balance(ledger.CompanyFunds, "", money.BTC); got != 4_200 || h.balance(ledger.Escrow, small.ID, money.BTC) != 80_800 || h.balance(ledger.Escrow, p.ID, money.BTC) != 2_020_000 {
+			h.t.Errorf("the company has %d, and its payrolls what they should not", got)
 		}
 		h.release(small.ID)
 		if got := h.want(small.ID, Released, FundingFunded, Released); got.Payments[0].Outputs[0].Amount != sats(80_000) {
