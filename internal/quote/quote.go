@@ -82,13 +82,12 @@ type Expired struct {
 
 // What a caller may be told.
 var (
-	ErrNotFound        = fault.NotFoundErr
-	ErrRateUnavailable = rates.ErrUnavailable
-	ErrTooSmall        = fault.New(fault.Invalid, "amount_too_small", "The amount is below the least that can be paid on the chain.")
-	ErrLocked          = fault.New(fault.Conflict, "quote_locked", "The quote is fully paid and waits for confirmations, so it cannot be replaced.")
-	ErrState           = fault.New(fault.Conflict, "invalid_state", "The quote's state does not allow this.")
-	ErrTooMany         = fault.New(fault.RateLimited, "rate_limited", "A quote can be refreshed 10 times an hour.")
-	errChangedByTwin   = fault.New(fault.Unavailable, "retry_later", "The quote changed at the same moment. Try again.")
+	ErrNotFound      = fault.NotFoundErr
+	ErrTooSmall      = fault.New(fault.Invalid, "amount_too_small", "The amount is below the least that can be paid on the chain.")
+	ErrLocked        = fault.New(fault.Conflict, "quote_locked", "The quote is fully paid and waits for confirmations, so it cannot be replaced.")
+	ErrState         = fault.New(fault.Conflict, "invalid_state", "The quote's state does not allow this.")
+	ErrTooMany       = fault.New(fault.RateLimited, "rate_limited", "A quote can be refreshed 10 times an hour.")
+	errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The quote changed at the same moment. Try again.")
 )
 
 // Params is what a quote is made of.
@@ -163,7 +162,7 @@ func InForce(newestFirst []Quote, funding money.Asset, at time.Time) (q Quote, o
 // isClaim tells the two kinds of objects apart by their id; whatever is not a claim is funded like a payroll.
 func isClaim(objectID string) bool { return strings.HasPrefix(objectID, "clm_") }
 
-// Price says what an amount due costs at this moment, without holding it. It answers ErrRateUnavailable.
+// Price says what an amount due costs at this moment, without holding it. It answers rates.ErrUnavailable.
 func Price(ctx context.Context, tx *db.Tx, due money.Amount, funding money.Asset, spreadBps int64) (money.Rate, money.Amount, error) {
 	rate, err := rates.Latest(ctx, tx, funding, due.Asset())
 	if err != nil || funding == due.Asset() {
@@ -196,7 +195,7 @@ func shorten(r money.Rate) (money.Rate, error) {
 	return money.ParseRate(r.Base(), r.Quote(), text[:end])
 }
 
-// Make holds a price for an object that has none yet in this asset. It answers ErrRateUnavailable, ErrTooSmall and, where it comes to
+// Make holds a price for an object that has none yet in this asset. It answers rates.ErrUnavailable, ErrTooSmall and, where it comes to
 // more bitcoin than there can be, money.ErrTooLarge. The row
 // is written with the commit, so the same transaction does not read it back.
 func Make(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
@@ -236,7 +235,7 @@ func build(ctx context.Context, tx *db.Tx, p Params, number int64) (Quote, error
 
 // Refresh answers the active quote of an object unchanged, or replaces the expired one by a quote for p.Due, what remains to
 // be settled, however small. It answers ErrNotFound when the object never had a quote, ErrLocked when its quote is accepted,
-// ErrState when it is cancelled, ErrTooMany and ErrRateUnavailable.
+// ErrState when it is cancelled, ErrTooMany and rates.ErrUnavailable.
 func Refresh(ctx context.Context, tx *db.Tx, p Params) (q Quote, err error) {
 	err = again(func() error {
 		q, err = refresh(ctx, tx, p)

@@ -147,7 +147,7 @@ func TestMakeRefuses(t *testing.T) {
 			{"clm_1", money.New(money.USD, 99), ErrTooSmall},  // 1,980 sat
 			{"clm_2", money.New(money.USD, 100), nil},         // 2,000 sat
 			{"prl_3", money.Zero(money.USD), ErrTooSmall},
-			{"prl_4", money.New("???", 100), ErrRateUnavailable},
+			{"prl_4", money.New("???", 100), rates.ErrUnavailable},
 		} {
 			p := params(c.object)
 			p.Due = c.due

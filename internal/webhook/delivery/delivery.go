@@ -28,7 +28,6 @@ import (
 const (
 	MaxEndpoints    = 10 // of a company
 	DefaultOverlap  = 24 * time.Hour
-	MaxOverlap      = 7 * 24 * time.Hour
 	maxDescription  = 200
 	maxFilter       = 50
 	disableAfter    = 5 * 24 * time.Hour // of nothing but failures

@@ -176,9 +176,8 @@ func (r *reader) skip() error {
 // Message is the kind of a message, by the name of the element in its document.
 type Message string
 
-// The messages that are known.
+// The messages that are read.
 const (
-	PaymentOrder  Message = "CstmrCdtTrfInitn"      // pain.001: an order to pay
 	StatusReport  Message = "CstmrPmtStsRpt"        // pain.002: what becomes of an order
 	AccountReport Message = "BkToCstmrAcctRpt"      // camt.052: a day so far
 	BankStatement Message = "BkToCstmrStmt"         // camt.053: a day as it is booked
