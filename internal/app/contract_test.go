@@ -67,7 +67,7 @@ func TestTheContractIsComplete(t *testing.T) {
 			t.Errorf("%s: its example is not valid: %v", pointer, err)
 		}
 	}
-	id := regexp.MustCompile(`^[a-z]{3,4}_[0-9abcdefghjkmnpqrstvwxyz]{25}[048cgmrw]$`)
+	id := regexp.MustCompile(`^([a-z]{3,4}_[0-9abcdefghjkmnpqrstvwxyz]{25}[048cgmrw]|(pmt|evt)_[0-9abcdefghjkmnpqrstvwxyz]{25}[0-9a-f])$`) // or of a run
 	var ids func(pointer, name string, v any)
 	ids = func(pointer, name string, v any) {
 		switch v := v.(type) {
