@@ -107,12 +107,16 @@ func (s *Service) look(ctx context.Context, f *follower) error {
 	return nil
 }
 
-// noteWatched writes the instant down, not more often than quotes expire.
+// noteWatched writes the instant down, not more often than quotes expire. What a node that is behind has not shown was not seen: no quote
+// ends by it.
 func (s *Service) noteWatched(ctx context.Context, f *follower, seen time.Time) error {
 	if seen.Sub(f.noted) < 2*time.Second {
 		return nil
 	}
 	err := s.watching.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if all, err := chain.Standings(ctx, tx); err != nil || all[f.chain].Unsure() {
+			return err
+		}
 		return db.SetSetting(ctx, tx, settingWatched(f.chain), strconv.FormatInt(db.Micros(seen), 10))
 	})
 	if err == nil {

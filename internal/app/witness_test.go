@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -83,6 +84,18 @@ func (d *door) alarm(a chain.Alarm, raised bool) {
 	eventually(d.T, 30*time.Second, want, func() bool { return strings.Contains(d.metrics(), want) })
 }
 
+// figure is one of Bitcoin's chain.
+func (d *door) figure(name string) (n float64) {
+	d.Helper()
+	_, after, _ := strings.Cut(d.metrics(), "\n"+name+`{chain="bitcoin"} `)
+	value, _, _ := strings.Cut(after, "\n")
+	n, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		d.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
 // A witness that is down, or on another network, stops nothing. One that is ahead stops new prices. While one has other blocks nothing is credited, and no new price is
 // given; all goes on by itself when the nodes agree. What is wrong stands in the metrics and on the page of the operators.
 func TestASecondNode(t *testing.T) {
@@ -126,18 +139,19 @@ func TestASecondNode(t *testing.T) {
 		says("a second node is ahead")
 		priced(http.StatusServiceUnavailable)
 		d.refused(503, "retry_later", "POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey())
+		height, watched := d.figure("stipend_chain_height"), d.figure("stipend_chain_watched_seconds")
+		d.advance(31 * time.Minute)
+		eventually(t, 30*time.Second, "two blocks are seen", func() bool { return d.figure("stipend_chain_height") >= height+2 })
+		if now := d.figure("stipend_chain_watched_seconds"); now != watched {
+			t.Errorf("behind, the chain counts as watched for %f seconds more: quotes would end", now-watched)
+		}
 		second.ahead.Store(0)
 		d.alarm(chain.Behind, false)
 		priced(http.StatusOK)
 
 		made = d.payTwo("250.00")
-		height, _, err := o.s.sim.Tip(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		second.fork.Store(height)
+		second.fork.Store(int64(d.figure("stipend_chain_height")))
 		d.alarm(chain.Contradicted, true)
-		says("a second node has other blocks")
 		d.deposit(made.PayrollID, "exact", "")
 		if err := o.s.sim.Mine(t.Context(), 10); err != nil {
 			t.Fatal(err)
