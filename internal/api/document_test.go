@@ -277,7 +277,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 	people := func(n int) string {
 		return `{"to_pay":[` + strings.Repeat(`{"user_id":"usr_none","amount_fiat":0},`, n-1) + `{"user_id":"usr_none","amount_fiat":0}]}`
 	}
-	b.server.Bodies = limit.BodiesOf(imageLimit, bodyLimit, time.Millisecond)
+	b.server.Bodies = limit.BodiesOf(imageLimit, bodyLimit, 50*time.Millisecond) // an answer is read before its room is given back
 	fill := func(size int64) (leave func()) {
 		t.Helper()
 		another := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(""))
