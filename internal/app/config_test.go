@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -214,5 +215,22 @@ func TestLightningIsSetUpWhole(t *testing.T) {
 	c.Roles, c.LndMacaroonFile, c.LndTLSCertFile = []string{RoleAPI}, "", ""
 	if err := c.Check(); err != nil {
 		t.Errorf("a process that only serves requests: %v", err)
+	}
+}
+
+// Real chains are looked at in their own time, and so is a simulated one, unless its blocks come quickly.
+func TestAQuickWorldIsQuickInAll(t *testing.T) {
+	for _, c := range []struct {
+		rpc          string
+		blocks, want time.Duration
+	}{
+		{"http://127.0.0.1:18443", 10 * time.Millisecond, 5 * time.Second},
+		{"", time.Hour, 5 * time.Second},
+		{"", time.Second, 5 * time.Second},
+		{"", 200 * time.Millisecond, time.Second},
+	} {
+		if got := (Config{BitcoinRPC: c.rpc, BlockInterval: c.blocks}).lookEvery(); got != c.want {
+			t.Errorf("with a block each %s at %q: %s, want %s", c.blocks, c.rpc, got, c.want)
+		}
 	}
 }
