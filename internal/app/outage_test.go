@@ -368,7 +368,7 @@ func TestALockedTable(t *testing.T) {
 	tip := func() int64 { return d.count("SELECT height FROM chain_cursors WHERE chain = $1", chainName) }
 	began := tip()
 	eventually(t, 30*time.Second, "what needs nothing of the table is refused", func() bool { return d.do("GET", "/api/company", "").status == 503 })
-	eventually(t, 10*time.Second, "blocks are seen", func() bool { return tip() > began+5 })
+	eventually(t, 30*time.Second, "blocks are seen", func() bool { return tip() > began+5 })
 	d.ok("GET", "/healthz", "")
 	d.as("").metrics()
 	stop.Store(true)
