@@ -2,6 +2,7 @@ package lightning
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -360,6 +361,9 @@ type nodeInvoice struct {
 	SettleDate     number64  `json:"settle_date"`
 }
 
+// errUnknownState is of one invoice: nothing is done about that one, and others go on.
+var errUnknownState = errors.New("which this version does not know")
+
 func (a nodeInvoice) read() (NodeInvoice, error) {
 	if len(a.Hash) != len(Hash{}) {
 		return NodeInvoice{}, errors.New("lightning: an invoice without a hash")
@@ -368,7 +372,7 @@ func (a nodeInvoice) read() (NodeInvoice, error) {
 	switch i.State {
 	case Open, Accepted, Settled, Canceled:
 	default:
-		return i, fmt.Errorf("lightning: the node has invoice %x in the state %.40q, which this version does not know", a.Hash, string(i.State))
+		return i, fmt.Errorf("lightning: the node has invoice %x in the state %.40q, %w", a.Hash, string(i.State), errUnknownState)
 	}
 	if i.State == Settled {
 		i.SettledAt = time.Unix(int64(a.SettleDate), 0).UTC()
@@ -437,6 +441,7 @@ func (c *Client) subscribe(ctx context.Context, after uint64, f func(NodeInvoice
 	}
 	one := &io.LimitedReader{R: resp.Body}
 	decoder := json.NewDecoder(one)
+	var unknown error // the first of them, told when the subscription ends
 	for {
 		one.N = maxAnswer // of each message, besides what was read ahead
 		var a struct {
@@ -444,7 +449,7 @@ func (c *Client) subscribe(ctx context.Context, after uint64, f func(NodeInvoice
 			Error  *Error       `json:"error"`
 		}
 		if err := decoder.Decode(&a); err != nil {
-			return fmt.Errorf("lightning: the subscription broke off: %w", err)
+			return errors.Join(fmt.Errorf("lightning: the subscription broke off: %w", err), unknown)
 		}
 		if a.Error != nil {
 			return a.Error
@@ -452,12 +457,16 @@ func (c *Client) subscribe(ctx context.Context, after uint64, f func(NodeInvoice
 		if a.Result == nil {
 			continue
 		}
+		if s := a.Result.State; s == Open || s == Accepted || s == Canceled {
+			continue // new invoices are told too
+		}
 		i, err := a.Result.read()
+		if errors.Is(err, errUnknownState) {
+			unknown = cmp.Or(unknown, err)
+			continue
+		}
 		if err != nil {
 			return err
-		}
-		if i.State != Settled {
-			continue // new invoices are told too
 		}
 		if err := f(i); err != nil {
 			return err

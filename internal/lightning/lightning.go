@@ -22,6 +22,7 @@
 package lightning
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -362,21 +363,26 @@ func (s *Service) Watch(ctx context.Context, d *db.DB) error {
 	return group.Wait()
 }
 
-// sweep asks for each invoice that can be paid, again and again until the cursor of the node is known.
+// sweep asks for each invoice that can be paid, again and again until the cursor of the node is known. An invoice in an unknown state
+// keeps none of the others from being found; it is told of when the watch ends.
 func (s *Service) sweep(ctx context.Context, d *db.DB, nodeID string) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
+	var unknown error
 	for {
 		known, err := s.sweepOnce(ctx, d, nodeID)
-		if known || ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, errUnknownState):
+			unknown = cmp.Or(unknown, err)
+		case err != nil && ctx.Err() == nil:
 			return err
+		}
+		if known || ctx.Err() != nil {
+			return unknown
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return unknown
 		case <-tick.C:
 		}
 	}
@@ -384,6 +390,7 @@ func (s *Service) sweep(ctx context.Context, d *db.DB, nodeID string) error {
 
 func (s *Service) sweepOnce(ctx context.Context, d *db.DB, nodeID string) (known bool, err error) {
 	last := ""
+	var unknown error
 	for {
 		var some []Invoice
 		if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -394,10 +401,13 @@ func (s *Service) sweepOnce(ctx context.Context, d *db.DB, nodeID string) (known
 			some, err = payable(ctx, tx, last, sweepSize)
 			return err
 		}); err != nil || known || len(some) == 0 {
-			return known, err
+			return known, cmp.Or(err, unknown)
 		}
 		for _, i := range some {
-			if err := s.look(ctx, d, i); err != nil {
+			switch err := s.look(ctx, d, i); {
+			case errors.Is(err, errUnknownState):
+				unknown = cmp.Or(unknown, err)
+			case err != nil:
 				return false, err
 			}
 		}

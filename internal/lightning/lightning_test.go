@@ -3,7 +3,9 @@ package lightning_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,6 +193,85 @@ func TestPaymentsAreCaughtUpWith(t *testing.T) {
 		b.watch()
 		if len(b.paid) != 4 {
 			t.Errorf("told of %v", b.paid)
+		}
+	})
+}
+
+// Of an invoice in a state that nobody knows nothing is taken in, and the others are found all the same: those that were paid before
+// anybody watched, and those that the node tells of. The watch says so when it ends.
+func TestAnUnknownStateHoldsUpNoOtherInvoice(t *testing.T) {
+	run(t, func(b *bench) {
+		const later = "HALF_SETTLED"
+		say := func(i lightning.Invoice) {
+			t.Helper()
+			if err := b.node.Say(i.Request, later); err != nil {
+				t.Fatal(err)
+			}
+		}
+		paid := func(i lightning.Invoice) (is bool) {
+			t.Helper()
+			if err := b.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				all, err := lightning.ForObject(ctx, tx, company, i.ObjectID)
+				is = len(all) == 1 && all[0].State == lightning.Paid
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return is
+		}
+		var all []lightning.Invoice
+		for n := range 8 { // in no order
+			object := fmt.Sprintf("clm_%d", n+2)
+			b.write(func(ctx context.Context, tx *db.Tx) error {
+				return b.s.Ask(tx, lightning.Order{CompanyID: company, ObjectID: object, QuoteID: "quo_1", Amount: money.New(money.BTC, 5_000), Memo: "x",
+					ExpiresAt: tx.Now().Add(15 * time.Minute)})
+			})
+			b.drain()
+			if err := b.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				some, err := lightning.ForObject(ctx, tx, company, object)
+				all = append(all, some...)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, told, after := all[0], all[1], all[2]
+		for _, i := range all[3:] {
+			say(i)
+		}
+		b.pay(before)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		done := make(chan error, 1)
+		go func() { done <- b.s.Watch(ctx, b.d) }()
+		until := func(i lightning.Invoice) {
+			t.Helper()
+			for !paid(i) {
+				select {
+				case err := <-done:
+					t.Fatalf("the watch ended: %v", err)
+				case <-time.After(5 * time.Millisecond):
+				}
+			}
+		}
+		until(before)
+		stop()
+		if err := <-done; err == nil || !strings.Contains(err.Error(), later) {
+			t.Errorf("the watch ended: %v", err)
+		}
+		b.pay(told)
+		say(told)
+		b.pay(after)
+		ctx, stop = context.WithCancel(t.Context())
+		defer stop()
+		go func() { done <- b.s.Watch(ctx, b.d) }()
+		until(after)
+		stop()
+		if err := <-done; err == nil || !strings.Contains(err.Error(), later) {
+			t.Errorf("the watch ended: %v", err)
+		}
+		if paid(told) {
+			t.Error("what is in an unknown state is taken in")
 		}
 	})
 }

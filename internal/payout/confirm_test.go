@@ -3,7 +3,10 @@ package payout_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/payout"
 )
@@ -195,6 +199,44 @@ func (s *secondNode) Tip(ctx context.Context) (int64, string, error) {
 		return 0, "", errors.New("connection refused")
 	}
 	return s.Source.Tip(ctx)
+}
+
+// mute is a second node that knows of no transaction because it does not answer, and counts how often it is asked.
+type mute struct {
+	chain.Source
+	asked int
+}
+
+func (m *mute) Tx(context.Context, string) (chain.Tx, error) {
+	m.asked++
+	return chain.Tx{}, errors.New("timeout")
+}
+
+// Whoever does not answer is not asked about each of many refused payouts: the job would end before it has written any of the answers down.
+func TestASilentWitnessIsAskedOnceABroadcast(t *testing.T) {
+	run(t, func(w *world) {
+		w.fund(2_000_000)
+		w.fund(2_000_000)
+		w.node.broadcast = func([]byte) (bool, error) { return false, fmt.Errorf("%w: mempool min fee not met", chain.ErrRejected) }
+		ids := make([]string, 0, 2)
+		for range cap(ids) {
+			w.release(1_000_000)
+			w.must(w.runner.Drain(w.ctx))
+		}
+		for _, o := range w.states(payout.InDoubt, payout.InDoubt) {
+			ids = append(ids, o.TxID)
+		}
+		witness := &mute{Source: w.node.Chain}
+		engine := payout.New(payout.Config{Chain: network, Source: w.node, Pool: w.pool, Signer: w.signer, Log: slog.New(slog.DiscardHandler),
+			Witnesses: []chain.Witness{{Source: witness, Name: "second"}}})
+		payload, err := json.Marshal(map[string]any{"txids": ids})
+		w.must(err)
+		w.must(engine.Send(w.ctx, w.d, job.Job{CompanyID: company, Kind: payout.JobSend, Payload: payload}))
+		if witness.asked != 1 {
+			w.t.Errorf("asked %d times", witness.asked)
+		}
+		w.states(payout.InDoubt, payout.InDoubt)
+	})
 }
 
 // Where a second node can be asked, that a payout lost its coins is not proven by one alone: it waits, in doubt, while the other is silent.

@@ -25,6 +25,9 @@ import (
 // alarmAfter is how many broadcasts in a row may fail before the log calls for a person.
 const alarmAfter = 10
 
+// findWithin bounds the questions after what was refused, all together: a job has 40 seconds, and the answers are still to be written down.
+const findWithin = 10 * time.Second
+
 // Send broadcasts stored bytes and notes what came of it. It may run any number of times: the bytes are always
 // the same, so the network sees one transaction.
 func (e *Engine) Send(ctx context.Context, d *db.DB, j job.Job) error {
@@ -72,14 +75,21 @@ func (e *Engine) Send(ctx context.Context, d *db.DB, j job.Job) error {
 		orders[i], ids[i] = rail.Order{Reference: t.TxID, Body: t.Raw}, t.BatchID
 	}
 	answers := map[string]rail.Answer{}
+	asking, stop := context.WithTimeout(ctx, findWithin)
+	defer stop()
+	var silent error
 	for i, answer := range e.rail.Submit(ctx, orders...) {
 		if answer.Outcome == rail.Refused {
-			// An earlier attempt may have got through, and its own inputs are then "already spent".
-			switch found, err := e.rail.Find(ctx, open[i].TxID); {
-			case err != nil:
-				answer = rail.Answer{Outcome: rail.Unclear, Reason: answer.Reason + "; " + err.Error()}
+			// An earlier attempt may have got through, and its own inputs are then "already spent". Who did not answer is not asked again.
+			found := false
+			if silent == nil {
+				found, silent = e.rail.Find(asking, open[i].TxID)
+			}
+			switch {
 			case found:
 				answer = rail.Answer{Outcome: rail.Accepted}
+			case silent != nil:
+				answer = rail.Answer{Outcome: rail.Unclear, Reason: answer.Reason + "; " + silent.Error()}
 			}
 		}
 		answers[open[i].TxID] = answer

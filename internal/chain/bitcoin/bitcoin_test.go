@@ -325,3 +325,14 @@ func TestTheCookieIsReadAnew(t *testing.T) {
 		t.Errorf("an old cookie: %v", err)
 	}
 }
+
+// Providers of nodes put a key into the address, so no error names it.
+func TestTheAddressIsNotTold(t *testing.T) {
+	c, err := bitcoin.NewClient(bitcoin.Options{URL: "http://user:word@127.0.0.1:1/v2/key", Network: "regtest"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Tip(t.Context()); err == nil || strings.Contains(err.Error(), "key") || strings.Contains(err.Error(), "word") {
+		t.Errorf("got %v", err)
+	}
+}

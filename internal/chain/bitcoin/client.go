@@ -121,6 +121,10 @@ func (c *Client) Call(ctx context.Context, result any, method string, params ...
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.o.HTTP.Do(req)
 	if err != nil {
+		var refused *url.Error // its text has the address, and with it a provider's key
+		if errors.As(err, &refused) {
+			err = refused.Err
+		}
 		return fmt.Errorf("bitcoin: %s: %w", method, err)
 	}
 	defer resp.Body.Close()

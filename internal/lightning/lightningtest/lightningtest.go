@@ -239,6 +239,22 @@ func (n *Node) State(request string) lightning.NodeState {
 	return ""
 }
 
+// Say has the node name a state for the invoice of a payment request, such as one that only a later version has.
+func (n *Node) Say(request string, state lightning.NodeState) error {
+	r, err := lightning.Decode(request)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := n.invoices[r.Hash]
+	if i == nil {
+		return ErrNoInvoice
+	}
+	i.state = state
+	return nil
+}
+
 // Errors of Pay, which are the payer's wallet's.
 var (
 	ErrNoInvoice = errors.New("lightningtest: the payee knows of no such invoice, or takes no money for it any more")

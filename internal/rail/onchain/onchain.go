@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/rail"
@@ -22,6 +23,9 @@ type Rail struct {
 
 var _ rail.Rail = Rail{}
 
+// witnessesWithin bounds the questions to witnesses about what one broadcast left unclear, all together.
+const witnessesWithin = 5 * time.Second
+
 // Name is the network's.
 func (r Rail) Name() string { return "onchain " + r.Source.Network() }
 
@@ -29,6 +33,8 @@ func (r Rail) Name() string { return "onchain " + r.Source.Network() }
 // knows, has got through.
 func (r Rail) Submit(ctx context.Context, orders ...rail.Order) []rail.Answer {
 	answers := r.broadcast(ctx, orders)
+	ctx, stop := context.WithTimeout(ctx, witnessesWithin)
+	defer stop()
 	for _, w := range r.Witnesses {
 		for i, o := range orders {
 			if answers[i].Outcome != rail.Unclear {
