@@ -52,14 +52,14 @@ func askCursor(chain string, c *cursor, pace *int64, s *Standing, ok *bool) db.Q
 	}}
 }
 
-const standingColumns = `attested, alarms, tip_time`
+const standingColumns = `attested, alarms, tip_time, contradicted_by`
 
 // scan reads a row that ends in standingColumns.
 func (s *Standing) scan(r *db.Rows, before ...any) error {
-	var alarms string
+	var alarms, contradictedBy string
 	var made int64
-	err := r.Scan(append(before, &s.attested, &alarms, &made)...)
-	s.Alarms, s.TipTime = nil, time.Time{}
+	err := r.Scan(append(before, &s.attested, &alarms, &made, &contradictedBy)...)
+	s.Alarms, s.TipTime, s.contradictedBy = nil, time.Time{}, strings.Fields(contradictedBy)
 	for _, a := range strings.Fields(alarms) {
 		s.Alarms = append(s.Alarms, Alarm(a))
 	}
@@ -77,7 +77,8 @@ func setStanding(ctx context.Context, tx *db.Tx, chain string, s Standing) error
 	if !s.TipTime.IsZero() {
 		made = db.Micros(s.TipTime)
 	}
-	return tx.Later(ctx, nil, `UPDATE chain_cursors SET attested = $2, alarms = $3, tip_time = $4 WHERE chain = $1`, chain, s.attested, strings.Join(alarms, " "), made)
+	return tx.Later(ctx, nil, `UPDATE chain_cursors SET attested = $2, alarms = $3, tip_time = $4, contradicted_by = $5 WHERE chain = $1`,
+		chain, s.attested, strings.Join(alarms, " "), made, strings.Join(s.contradictedBy, " "))
 }
 
 // Standings is how each chain stands that was ever watched.

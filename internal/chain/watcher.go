@@ -40,7 +40,7 @@ type Watcher struct {
 
 	// See Heed. Resting is for how many looks each witness is left alone; idle counts the steps at the tip.
 	witnesses []Witness
-	resting   map[string]int
+	resting   []int
 	old       time.Duration
 	idle      int
 }

@@ -49,8 +49,11 @@ var ErrContradicted = errors.New("chain: the nodes disagree about the blocks")
 type Standing struct {
 	Alarms  []Alarm
 	TipTime time.Time // when the last block was made; zero where that is not known
-	// attested is the height up to which a witness has the recorded blocks, too; allAttested where there is none to ask.
+	// attested is the height up to which a witness, when they were asked last, had the recorded blocks, too: noneAttested where none
+	// answered, allAttested where there is none to ask.
 	attested int64
+	// contradictedBy are the names of the witnesses that have another block.
+	contradictedBy []string
 }
 
 // Unsure says that no price should be held.
@@ -59,7 +62,7 @@ func (s Standing) Unsure() bool {
 }
 
 func (s Standing) same(o Standing) bool {
-	return s.attested == o.attested && s.TipTime.Equal(o.TipTime) && slices.Equal(s.Alarms, o.Alarms)
+	return s.attested == o.attested && s.TipTime.Equal(o.TipTime) && slices.Equal(s.Alarms, o.Alarms) && slices.Equal(s.contradictedBy, o.contradictedBy)
 }
 
 const (
@@ -75,9 +78,15 @@ const (
 )
 
 // Heed gives the watcher witnesses, and an age of the last block from which on the alarm is raised, at the pace of Bitcoin's blocks; 0
-// for none.
+// for none. Those of one name, because they are on one host, are numbered.
 func (w *Watcher) Heed(witnesses []Witness, old time.Duration) {
-	w.witnesses, w.old, w.resting = witnesses, old, map[string]int{}
+	w.witnesses, w.old, w.resting = slices.Clone(witnesses), old, make([]int, len(witnesses))
+	times := map[string]int{}
+	for i, witness := range witnesses {
+		if times[witness.Name]++; times[witness.Name] > 1 {
+			w.witnesses[i].Name = fmt.Sprintf("%s#%d", witness.Name, times[witness.Name])
+		}
+	}
 }
 
 // hashes tells which block lies at a height of the chain in question; ErrNotFound where that is not kept any more.
@@ -158,8 +167,8 @@ func (w *Watcher) hear(ctx context.Context, top int64, ours hashes) ([]testimony
 	all, errs := make([]testimony, len(w.witnesses)), make([]error, len(w.witnesses))
 	var asked sync.WaitGroup
 	for i, witness := range w.witnesses {
-		if w.resting[witness.Name] > 0 {
-			w.resting[witness.Name]--
+		if w.resting[i] > 0 {
+			w.resting[i]--
 			all[i] = testimony{agreed: noneAttested, differs: noneAttested, silent: errResting}
 			continue
 		}
@@ -171,7 +180,7 @@ func (w *Watcher) hear(ctx context.Context, top int64, ours hashes) ([]testimony
 	}
 	for i, t := range all {
 		if t.silent != nil && !errors.Is(t.silent, errResting) {
-			w.resting[w.witnesses[i].Name] = restFor
+			w.resting[i] = restFor
 		}
 	}
 	return all, errors.Join(errs...)
@@ -189,20 +198,19 @@ func (w *Watcher) judge(ctx context.Context, g glance, top tip, ours hashes) (St
 	if err != nil {
 		return g.standing, err
 	}
+	// What was attested once counts only as long as a witness says so: it may have left for other blocks since.
 	if len(all) > 0 {
 		is.attested = noneAttested
-		if g.standing.attested != allAttested {
-			is.attested = g.standing.attested
-		}
 	}
+	differs := noneAttested
 	for i, t := range all {
 		name := w.witnesses[i].Name
 		switch {
 		case t.silent != nil:
 			found[WitnessSilent] = []any{"witness", name, "error", t.silent}
 			// Whoever contradicted and is silent now has taken nothing back.
-			if _, known := found[Contradicted]; !known && slices.Contains(g.standing.Alarms, Contradicted) {
-				found[Contradicted] = nil
+			if slices.Contains(g.standing.contradictedBy, name) {
+				is.contradictedBy = append(is.contradictedBy, name)
 			}
 			continue
 		case t.ahead < -Apart*w.pace:
@@ -211,11 +219,13 @@ func (w *Watcher) judge(ctx context.Context, g glance, top tip, ours hashes) (St
 			found[Behind] = []any{"witness", name, "blocks", t.ahead, "height", top.height}
 		}
 		if t.agreed == noneAttested {
-			found[Contradicted] = []any{"witness", name, "height", t.differs}
+			is.contradictedBy = append(is.contradictedBy, name)
+			differs = t.differs
 		}
 		is.attested = max(is.attested, t.agreed)
 	}
-	if _, contradicted := found[Contradicted]; contradicted {
+	if len(is.contradictedBy) > 0 {
+		found[Contradicted] = []any{"witnesses", is.contradictedBy, "height", differs}
 		is.attested = noneAttested
 	}
 	for _, a := range Alarms {

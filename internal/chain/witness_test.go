@@ -1,6 +1,7 @@
 package chain_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -112,5 +113,110 @@ func TestAWitness(t *testing.T) {
 		witness.fork = height + 3 + 20
 		must(w.Sync(t.Context()))
 		stands(height + 23)
+	})
+}
+
+// gone is a node that does not answer.
+type gone struct{ chain.Source }
+
+func (gone) Tip(context.Context) (int64, string, error) {
+	return 0, "", errors.New("connection refused")
+}
+
+// witnessed is a watched chain of a node, and what to expect of it.
+type witnessed struct {
+	*testing.T
+	d       *db.DB
+	node    *sim.Chain
+	watcher *chain.Watcher
+	log     bytes.Buffer
+}
+
+func newWitnessed(t *testing.T, d *db.DB, pace int64) *witnessed {
+	w := &witnessed{T: t, d: d, node: sim.New(d)}
+	w.watcher = chain.NewPacedWatcher(d, "witnessed", w.node, pace, slog.New(slog.NewTextHandler(&w.log, nil)))
+	return w
+}
+
+func (w *witnessed) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *witnessed) mine(blocks int) {
+	w.Helper()
+	w.must(w.node.Mine(w.Context(), blocks))
+}
+
+func (w *witnessed) top() int64 {
+	w.Helper()
+	height, _, err := w.node.Tip(w.Context())
+	w.must(err)
+	return height
+}
+
+// While nodes disagree nothing goes on, and the one that has other blocks counts on when it falls silent. Another's silence, even if that
+// has the same name, keeps nothing up.
+func TestOneOfTwoWitnesses(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		w := newWitnessed(t, d, 1)
+		witness := &second{Chain: w.node}
+		w.watcher.Heed([]chain.Witness{{Source: gone{}, Name: "host"}, {Source: witness, Name: "host"}}, 0)
+		w.mine(10)
+		w.must(w.watcher.Sync(t.Context()))
+		witness.fork = w.top() + 1
+		w.mine(5)
+		if err := w.watcher.Sync(t.Context()); !errors.Is(err, chain.ErrContradicted) {
+			t.Fatalf("one of two has other blocks: %v", err)
+		}
+		// Another process takes over, and that witness is down.
+		w.watcher = chain.NewWatcher(d, "witnessed", w.node, slog.New(slog.DiscardHandler))
+		w.watcher.Heed([]chain.Witness{{Source: witness.Chain, Name: "host"}, {Source: gone{}, Name: "host"}}, 0)
+		if err := w.watcher.Sync(t.Context()); !errors.Is(err, chain.ErrContradicted) {
+			t.Fatalf("one that had other blocks is silent: %v", err)
+		}
+		witness.fork = 0
+		w.watcher.Heed([]chain.Witness{{Source: gone{}, Name: "host"}, {Source: witness, Name: "host"}}, 0)
+		w.must(w.watcher.Sync(t.Context()))
+	})
+}
+
+// A block counts as attested only while a witness that answers has it: one that left it for others, or says nothing any more, proves
+// nothing by what it said before.
+func TestAWitnessThatLeaves(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		w := newWitnessed(t, d, 10)
+		witness := &second{Chain: w.node}
+		w.watcher.Heed([]chain.Witness{{Source: gone{}, Name: "silent"}, {Source: witness, Name: "second"}}, 0)
+		w.mine(40)
+		w.must(w.watcher.Sync(t.Context()))
+		txid, err := w.node.Pay(t.Context(), "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 5_000)
+		w.must(err)
+		w.must(d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return chain.WatchTx(ctx, tx, "witnessed", txid, "cmp_1", "", 1)
+		}))
+		attested := func(when string, want bool) {
+			t.Helper()
+			w.mine(1)
+			w.must(w.watcher.Sync(t.Context()))
+			w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				found, err := chain.GetTx(ctx, tx, "witnessed", txid)
+				if found.State != chain.Mined || found.Attested != want {
+					t.Fatalf("%s, the transaction is %+v, want it attested: %v", when, found, want)
+				}
+				return err
+			}))
+		}
+		attested("in a block that both have", true)
+		witness.fork = w.top()
+		attested("when the witness has left", false)
+		witness.fork = 0
+		attested("when it has come back", true)
+		w.watcher.Heed([]chain.Witness{{Source: gone{}, Name: "silent"}}, 0)
+		attested("when none answers", false)
+		w.watcher.Heed(nil, 0)
+		attested("when there is none to ask", true)
 	})
 }
