@@ -135,7 +135,11 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Service, error) 
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.complete()
+	return run(ctx, cfg.complete(), log)
+}
+
+// run is Start with settings that are complete and were looked at.
+func run(ctx context.Context, cfg Config, log *slog.Logger) (*Service, error) {
 	s := &Service{cfg: cfg, log: log, holder: uuid.NewString(), failed: make(chan error, 1), ending: make(chan struct{}), metrics: newMetrics()}
 	background, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.end = end

@@ -32,7 +32,11 @@ func boot(t *testing.T, url string, change ...func(*Config)) *Service {
 	for _, f := range change {
 		f(&c)
 	}
-	s, err := Start(t.Context(), c, newLogger(t.Output(), "warn"))
+	begin := Start
+	if c.Simulated() && len(c.BitcoinWitness) > 0 { // only a test has a second node of the simulated chain
+		c, begin = c.complete(), run
+	}
+	s, err := begin(t.Context(), c, newLogger(t.Output(), "warn"))
 	if err != nil {
 		t.Fatal(err)
 	}

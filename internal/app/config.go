@@ -290,6 +290,9 @@ func (c Config) Check() error {
 	for _, text := range c.BitcoinWitness {
 		addresses = append(addresses, address{"--bitcoin-witness", text})
 	}
+	if len(c.BitcoinWitness) > 0 && c.Simulated() {
+		bad("--bitcoin-witness needs --bitcoin-rpc: no other node has the blocks of a simulated chain")
+	}
 	for _, u := range addresses {
 		if u.text == "" {
 			continue

@@ -93,6 +93,7 @@ func TestProductionRefusesSandboxKeysUnderAnyName(t *testing.T) {
 		"mail server of no scheme": {func(c *Config) { c.SMTPURL = "mail.example.com:587" }, "--smtp-url: want smtp"},
 		"two senders":              {func(c *Config) { c.MailFrom = "a@example.com, b@example.com" }, "--mail-from must be one"},
 		"witness of no address":    {func(c *Config) { c.BitcoinWitness = []string{"127.0.0.1:8332"} }, "--bitcoin-witness must be"},
+		"witness, simulated chain": {func(c *Config) { c.BitcoinRPC, c.BitcoinWitness = "", []string{"http://127.0.0.1:8332"} }, "--bitcoin-witness needs --bitcoin-rpc"},
 		"witness of no network":    {func(c *Config) { c.EVMWitness = map[string]string{"base": "http://127.0.0.1:8545"} }, "--evm-witness: base has no node"},
 		"role that does not exist": {func(c *Config) { c.Roles = []string{"cook"} }, "no role"},
 	} {

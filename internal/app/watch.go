@@ -110,7 +110,7 @@ func (s *Service) look(ctx context.Context, f *follower) error {
 // noteWatched writes the instant down, not more often than quotes expire. What a node that is behind has not shown was not seen: no quote
 // ends by it.
 func (s *Service) noteWatched(ctx context.Context, f *follower, seen time.Time) error {
-	if seen.Sub(f.noted) < 2*time.Second {
+	if seen.Sub(f.noted) < 2*time.Second || f.watcher.Ahead() {
 		return nil
 	}
 	err := s.watching.Write(ctx, func(ctx context.Context, tx *db.Tx) error {

@@ -38,9 +38,12 @@ type Watcher struct {
 	missing map[string]bool
 	ours    *wallet // nil when it remembers none, see Remember
 
-	// See Heed. Resting is for how many looks each witness is left alone; idle counts the steps at the tip.
+	// See Heed. Silent is in how many looks, one after the other, each witness said nothing; found is what the last look at the tip found;
+	// begun is how a chain stands that could not be begun yet, which no row tells; idle counts the steps at the tip.
 	witnesses []Witness
-	resting   []int
+	silent    []int
+	found     map[Alarm]bool
+	begun     Standing
 	old       time.Duration
 	idle      int
 }
@@ -52,7 +55,8 @@ func NewWatcher(d *db.DB, name string, src Source, log *slog.Logger) *Watcher {
 
 // NewPacedWatcher makes a watcher of a chain with another pace.
 func NewPacedWatcher(d *db.DB, name string, src Source, pace int64, log *slog.Logger) *Watcher {
-	return &Watcher{d: d, name: name, src: src, pace: max(pace, 1), log: log.With("chain", name), known: map[string]bool{}, missing: map[string]bool{}}
+	return &Watcher{d: d, name: name, src: src, pace: max(pace, 1), log: log.With("chain", name), known: map[string]bool{}, missing: map[string]bool{},
+		found: map[Alarm]bool{}}
 }
 
 // place is where a transaction is: in a block, or at height 0 in the mempool.
@@ -133,14 +137,14 @@ type glance struct {
 	now                   time.Time
 }
 
-// rest is a step at the tip. The witnesses are asked now and then, and at each step while they disagree with the node.
+// rest is a step at the tip. The witnesses are asked now and then, and at each step while they disagree with the node or are ahead.
 func (w *Watcher) rest(ctx context.Context, g glance) (bool, error) {
 	if w.ours != nil {
 		if err := w.ours.learn(ctx, w.d, w.name); err != nil {
 			return false, err
 		}
 	}
-	if w.idle++; w.idle%idleSteps == 1 || g.standing.refuse(w.name) != nil {
+	if w.idle++; w.idle%idleSteps == 1 || w.found[Behind] || g.standing.refuse(w.name) != nil {
 		made := g.standing.TipTime
 		if made.IsZero() { // the block was recorded by a program that did not keep it
 			b, err := w.src.Block(ctx, g.at.hash)
@@ -163,14 +167,14 @@ func (w *Watcher) rest(ctx context.Context, g glance) (bool, error) {
 // takeBack disconnects the last block, which the node's chain, up to a height, does not have any more: unless a witness says that the
 // node is wrong there, or that it is behind, so that it may only have lost what it had.
 func (w *Watcher) takeBack(ctx context.Context, g glance, height int64) (bool, error) {
-	is, err := w.judge(ctx, g, tip{height, g.standing.TipTime, false}, w.src.BlockHash)
+	is, err := w.judge(ctx, g, tip{height, g.standing.TipTime, true}, w.src.BlockHash)
 	if err != nil {
 		return false, err
 	}
 	if len(w.witnesses) > 0 { // of what is recorded nothing is known before the chains are one again
 		is.attested = noneAttested
 	}
-	if is.Unsure() {
+	if is.Unsure() || w.found[Behind] {
 		return false, errors.Join(w.settle(ctx, g, is), fmt.Errorf("%w: %s, block %d is gone", ErrContradicted, w.name, g.at.height))
 	}
 	if len(g.parent) == 0 {
@@ -221,12 +225,13 @@ func (w *Watcher) start(ctx context.Context, g glance, top cursor) error {
 	if err != nil {
 		return err
 	}
+	g.standing = w.begun
 	is, err := w.judge(ctx, g, tip{top.height, b.Time, true}, w.src.BlockHash)
-	if err == nil {
-		err = is.refuse(w.name)
-	}
 	if err != nil {
 		return err
+	}
+	if w.begun = is; is.refuse(w.name) != nil {
+		return fmt.Errorf("chain: %s cannot be begun while the nodes disagree about its blocks", w.name)
 	}
 	// Older hashes are kept from the start, so that the first reorganisation is no special case.
 	last := []cursor{}

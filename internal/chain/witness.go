@@ -28,7 +28,7 @@ const (
 	// Contradicted is that a witness has another block, so deep that it is no chance. The watcher stands still: it neither believes
 	// its own node nor takes anything back.
 	Contradicted Alarm = "contradicted"
-	// Behind is that a witness is more than [Apart] blocks ahead of what the watcher has recorded.
+	// Behind is that a witness is more than [Apart] blocks ahead of the watcher's own node.
 	Behind Alarm = "behind"
 	// WitnessSilent is that a witness does not answer, is on another network, or is itself too far behind to say anything.
 	WitnessSilent Alarm = "witness_silent"
@@ -73,14 +73,16 @@ const (
 	idleSteps = 5
 	// askWithin bounds a look at a witness: the chain is followed no later for one that hangs.
 	askWithin = 2 * time.Second
-	// restFor is for how many looks a witness is left alone that did not answer, so that one which hangs holds up few blocks.
-	restFor = 10
+	// askEvery is how many looks go by between two questions to a witness that is silent, so that one which hangs holds up few blocks.
+	// At first it is asked again at once.
+	askEvery = 10
 )
 
 // Heed gives the watcher witnesses, and an age of the last block from which on the alarm is raised, at the pace of Bitcoin's blocks; 0
 // for none. Those of one name, because they are on one host, are numbered.
 func (w *Watcher) Heed(witnesses []Witness, old time.Duration) {
-	w.witnesses, w.old, w.resting = slices.Clone(witnesses), old, make([]int, len(witnesses))
+	w.witnesses, w.old, w.silent = slices.Clone(witnesses), old, make([]int, len(witnesses))
+	clear(w.found)
 	times := map[string]int{}
 	for i, witness := range witnesses {
 		if times[witness.Name]++; times[witness.Name] > 1 {
@@ -167,8 +169,7 @@ func (w *Watcher) hear(ctx context.Context, top int64, ours hashes) ([]testimony
 	all, errs := make([]testimony, len(w.witnesses)), make([]error, len(w.witnesses))
 	var asked sync.WaitGroup
 	for i, witness := range w.witnesses {
-		if w.resting[i] > 0 {
-			w.resting[i]--
+		if n := w.silent[i]; n > 1 && n%askEvery != 1 {
 			all[i] = testimony{agreed: noneAttested, differs: noneAttested, silent: errResting}
 			continue
 		}
@@ -179,15 +180,15 @@ func (w *Watcher) hear(ctx context.Context, top int64, ours hashes) ([]testimony
 		return nil, err // it is we who ended the questions
 	}
 	for i, t := range all {
-		if t.silent != nil && !errors.Is(t.silent, errResting) {
-			w.resting[i] = restFor
+		if w.silent[i]++; t.silent == nil {
+			w.silent[i] = 0
 		}
 	}
 	return all, errors.Join(errs...)
 }
 
 // judge is how the chain stands when it ends at top: what the witnesses have of it, and how old its last block is. It tells the log
-// what changed.
+// what changed. That a witness is silent or ahead is an alarm when it holds in two looks one after the other.
 func (w *Watcher) judge(ctx context.Context, g glance, top tip, ours hashes) (Standing, error) {
 	is := Standing{TipTime: top.made, attested: allAttested}
 	found := map[Alarm][]any{}
@@ -230,10 +231,18 @@ func (w *Watcher) judge(ctx context.Context, g glance, top tip, ours hashes) (St
 	}
 	for _, a := range Alarms {
 		attrs, raised := found[a]
+		before := slices.Contains(g.standing.Alarms, a)
+		switch {
+		case a == Contradicted:
+		case !top.last: // all others are about the last block
+			raised = before
+		case a == Behind || a == WitnessSilent: // for once it is nothing: no two nodes hear of a block at the same time
+			raised, w.found[a] = raised && (before || w.found[a]), raised
+		}
 		if raised {
 			is.Alarms = append(is.Alarms, a)
 		}
-		switch before := slices.Contains(g.standing.Alarms, a); {
+		switch {
 		case raised && !before:
 			w.log.ErrorContext(ctx, "alarm: "+a.text(), append(attrs, "alarm", a)...)
 		case !raised && before:
@@ -271,6 +280,14 @@ func (w *Watcher) settle(ctx context.Context, g glance, is Standing) error {
 		}
 	}
 	return is.refuse(w.name)
+}
+
+// Ahead says whether a witness was more than [Apart] blocks ahead when they were asked last, even if that is no alarm yet: the node may
+// not have shown what it should have by now.
+func (w *Watcher) Ahead() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.found[Behind]
 }
 
 // refuse is why no step is taken.

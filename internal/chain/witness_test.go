@@ -6,7 +6,9 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/sim"
@@ -93,12 +95,15 @@ func TestAWitness(t *testing.T) {
 		must(w.Sync(t.Context()))
 		stands(height + 3)
 
-		// The node forgets its last blocks, as one does that reads the chain anew.
+		// The node forgets its last blocks, as one does that reads the chain anew. At once nothing is taken back; the alarm waits for a
+		// second look.
 		source.to = height - 5
-		if err := w.Sync(t.Context()); !errors.Is(err, chain.ErrContradicted) {
-			t.Fatalf("a node that lost its blocks: %v", err)
+		for _, alarms := range [][]chain.Alarm{nil, {chain.Behind}} {
+			if err := w.Sync(t.Context()); !errors.Is(err, chain.ErrContradicted) {
+				t.Fatalf("a node that lost its blocks: %v", err)
+			}
+			stands(height+3, alarms...)
 		}
-		stands(height+3, chain.Behind)
 		source.to = 0
 		must(w.Sync(t.Context()))
 
@@ -108,7 +113,7 @@ func TestAWitness(t *testing.T) {
 			if err := w.Sync(t.Context()); !errors.Is(err, chain.ErrContradicted) {
 				t.Fatalf("the step is answered with %v", err)
 			}
-			stands(height+3, chain.Contradicted, chain.Behind)
+			stands(height+3, chain.Contradicted)
 		}
 		witness.fork = height + 3 + 20
 		must(w.Sync(t.Context()))
@@ -218,5 +223,107 @@ func TestAWitnessThatLeaves(t *testing.T) {
 		attested("when none answers", false)
 		w.watcher.Heed(nil, 0)
 		attested("when there is none to ask", true)
+	})
+}
+
+// ahead is a node that has heard of so many blocks more.
+type ahead struct {
+	*sim.Chain
+	by int64
+}
+
+func (a *ahead) Tip(ctx context.Context) (int64, string, error) {
+	height, hash, err := a.Chain.Tip(ctx)
+	return height + a.by, hash, err
+}
+
+// alarms is what the log says of alarms since it was asked last.
+func (w *witnessed) alarms() (all []string) {
+	for line := range strings.Lines(w.log.String()) {
+		if _, after, ok := strings.Cut(line, "level=ERROR"); ok {
+			_, after, _ = strings.Cut(after, " alarm=")
+			all = append(all, "+"+strings.TrimSpace(after))
+		} else if _, after, ok = strings.Cut(line, "alarm over"); ok {
+			_, after, _ = strings.Cut(after, " alarm=")
+			all = append(all, "-"+strings.TrimSpace(after))
+		}
+	}
+	w.log.Reset()
+	return all
+}
+
+// Alarms are raised once each, and not for what passes: a node that is ahead or silent once. Blocks that are still to be read change none.
+func TestAlarmsDoNotFlap(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newWitnessed(t, d, 1)
+		says := func(when string, want ...string) {
+			t.Helper()
+			if got := w.alarms(); !slices.Equal(got, want) {
+				t.Fatalf("%s: %q, want %q", when, got, want)
+			}
+		}
+		// Nodes that disagree from the first look on.
+		witness := &second{Chain: w.node, fork: 1}
+		w.watcher.Heed([]chain.Witness{{Source: witness, Name: "second"}}, 0)
+		w.mine(10)
+		for range 3 {
+			if err := w.watcher.Sync(t.Context()); err == nil || errors.Is(err, chain.ErrContradicted) {
+				t.Fatalf("a chain that no row tells of yet: %v", err)
+			}
+		}
+		says("before the first block", "+contradicted")
+		witness.fork = 0
+		w.must(w.watcher.Sync(t.Context()))
+		says("when they agree", "-contradicted")
+
+		second := &ahead{w.node, 0}
+		look := func() {
+			w.mine(1)
+			w.must(w.watcher.Sync(t.Context()))
+		}
+		w.watcher.Heed([]chain.Witness{{Source: second, Name: "second"}}, 0)
+		look()
+		second.by = chain.Apart + 1
+		w.mine(1)
+		if _, err := w.watcher.Step(t.Context()); err != nil || !w.watcher.Ahead() {
+			t.Fatalf("a node ahead is not noticed: %v", err)
+		}
+		second.by = 0
+		look()
+		says("ahead once")
+		second.by = chain.Apart + 1
+		look()
+		look()
+		says("ahead for two looks", "+behind")
+		second.by = 0
+		look()
+		says("no more", "-behind")
+		w.mine(40) // more than are read at once
+		w.must(w.watcher.Sync(t.Context()))
+		says("many blocks at once")
+
+		w.watcher.Heed([]chain.Witness{{Source: gone{}, Name: "second"}}, 90*time.Minute)
+		step := func(times int) {
+			for range times {
+				_, err := w.watcher.Step(t.Context())
+				w.must(err)
+			}
+		}
+		w.mine(1)
+		step(1)
+		says("silent once")
+		clock.Advance(91 * time.Minute)
+		step(12)
+		says("for long, and no block is found", "+witness_silent", "+tip_old")
+		w.mine(40)
+		clock.Advance(91 * time.Minute)
+		w.must(w.watcher.Sync(t.Context()))
+		says("many blocks, all old")
+		w.must(w.node.Reorg(t.Context(), 2))
+		clock.Advance(91 * time.Minute)
+		w.must(w.watcher.Sync(t.Context()))
+		says("others in their place, as old")
+		look()
+		says("a new one", "-tip_old")
 	})
 }
