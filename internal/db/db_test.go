@@ -389,7 +389,7 @@ func TestProgramsAndSchemasThatDoNotFit(t *testing.T) {
 		if err := next.Migrate(ctx); !errors.Is(err, db.ErrServed) {
 			t.Errorf("migrated under a process that serves: %v", err)
 		}
-		run("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()")
+		run("SELECT pg_terminate_backend(pid, 30000) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()")
 		if err := serving.Join(ctx); !errors.Is(err, db.ErrSchema) {
 			t.Errorf("joined again, without a look at the schema: %v", err)
 		}
