@@ -357,40 +357,37 @@ func (s *Service) Watch(ctx context.Context, d *db.DB) error {
 			})
 		})
 	})
+	var unknown error // the group would tell what ends first, which is the connection
 	if after == 0 {
-		group.Go(func() error { return s.sweep(ctx, d, info.ID) })
+		group.Go(func() error { return s.sweep(ctx, d, info.ID, &unknown) })
 	}
-	return group.Wait()
+	err = group.Wait()
+	return errors.Join(err, unknown)
 }
 
 // sweep asks for each invoice that can be paid, again and again until the cursor of the node is known. An invoice in an unknown state
-// keeps none of the others from being found; it is told of when the watch ends.
-func (s *Service) sweep(ctx context.Context, d *db.DB, nodeID string) error {
+// keeps none of the others from being found; the first of them is told at the end.
+func (s *Service) sweep(ctx context.Context, d *db.DB, nodeID string, unknown *error) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
-	var unknown error
 	for {
-		known, err := s.sweepOnce(ctx, d, nodeID)
-		switch {
-		case errors.Is(err, errUnknownState):
-			unknown = cmp.Or(unknown, err)
-		case err != nil && ctx.Err() == nil:
-			return err
-		}
+		known, err := s.sweepOnce(ctx, d, nodeID, unknown)
 		if known || ctx.Err() != nil {
-			return unknown
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return unknown
+			return nil
 		case <-tick.C:
 		}
 	}
 }
 
-func (s *Service) sweepOnce(ctx context.Context, d *db.DB, nodeID string) (known bool, err error) {
+func (s *Service) sweepOnce(ctx context.Context, d *db.DB, nodeID string, unknown *error) (known bool, err error) {
 	last := ""
-	var unknown error
 	for {
 		var some []Invoice
 		if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -401,12 +398,12 @@ func (s *Service) sweepOnce(ctx context.Context, d *db.DB, nodeID string) (known
 			some, err = payable(ctx, tx, last, sweepSize)
 			return err
 		}); err != nil || known || len(some) == 0 {
-			return known, cmp.Or(err, unknown)
+			return known, err
 		}
 		for _, i := range some {
 			switch err := s.look(ctx, d, i); {
 			case errors.Is(err, errUnknownState):
-				unknown = cmp.Or(unknown, err)
+				*unknown = cmp.Or(*unknown, err)
 			case err != nil:
 				return false, err
 			}

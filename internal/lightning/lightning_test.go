@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -220,7 +221,7 @@ func TestAnUnknownStateHoldsUpNoOtherInvoice(t *testing.T) {
 			return is
 		}
 		var all []lightning.Invoice
-		for n := range 8 { // in no order
+		for n := range 8 {
 			object := fmt.Sprintf("clm_%d", n+2)
 			b.write(func(ctx context.Context, tx *db.Tx) error {
 				return b.s.Ask(tx, lightning.Order{CompanyID: company, ObjectID: object, QuoteID: "quo_1", Amount: money.New(money.BTC, 5_000), Memo: "x",
@@ -235,8 +236,9 @@ func TestAnUnknownStateHoldsUpNoOtherInvoice(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		before, told, after := all[0], all[1], all[2]
-		for _, i := range all[3:] {
+		slices.SortFunc(all, func(a, b lightning.Invoice) int { return strings.Compare(a.ID, b.ID) }) // as they are asked for
+		told, after, before := all[0], all[1], all[7]
+		for _, i := range all[2:7] {
 			say(i)
 		}
 		b.pay(before)
@@ -264,14 +266,14 @@ func TestAnUnknownStateHoldsUpNoOtherInvoice(t *testing.T) {
 		b.pay(after)
 		ctx, stop = context.WithCancel(t.Context())
 		defer stop()
-		go func() { done <- b.s.Watch(ctx, b.d) }()
-		until(after)
-		stop()
-		if err := <-done; err == nil || !strings.Contains(err.Error(), later) {
-			t.Errorf("the watch ended: %v", err)
-		}
-		if paid(told) {
-			t.Error("what is in an unknown state is taken in")
+		heard := ""
+		err := b.s.Client.Subscribe(ctx, 1, func(n lightning.NodeInvoice) error { // what was settled after the first
+			heard += n.Hash.String()
+			stop()
+			return nil
+		})
+		if heard != after.Hash || err == nil || !strings.Contains(err.Error(), later) {
+			t.Errorf("heard of %s, then %v; want %s", heard, err, after.Hash)
 		}
 	})
 }
