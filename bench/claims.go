@@ -18,8 +18,8 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/webhook"
 )
 

@@ -9,18 +9,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/deposit"
-	"github.com/stipend/stipend/internal/fault"
-	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/treasury"
 )
 
 // line is the service from the funding of a payroll to its signed payouts, inside this process: the watcher and the jobs run
@@ -115,7 +115,7 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	if err := pool.Start(ctx); err != nil {
 		return nil, err
 	}
-	l.pay = &payroll.Service{Pool: pool, ChainName: lineChain, Network: lineNetwork, QuoteValidity: time.Hour, FX: fx.Desk{Open: true}}
+	l.pay = &payroll.Service{Pool: pool, ChainName: lineChain, Network: lineNetwork, QuoteValidity: time.Hour, FX: treasury.Desk{Open: true}}
 	engine := payout.New(payout.Config{Chain: lineChain, Source: l.chain, Pool: pool, Signer: signer, Log: quiet, FeeMaxAge: never})
 	if err := engine.RefreshFees(ctx, d); err != nil {
 		return nil, err
@@ -236,7 +236,7 @@ func (l *line) follow(ctx context.Context, jobs *job.Runner) (time.Duration, err
 	}
 	for {
 		err := jobs.Drain(ctx)
-		if f, ok := fault.As(err); ok && f.Kind == fault.Unavailable && time.Since(began) < time.Minute {
+		if f, ok := apierr.As(err); ok && f.Kind == apierr.Unavailable && time.Since(began) < time.Minute {
 			time.Sleep(50 * time.Millisecond) // two jobs met at one payroll; the loser comes back
 			continue
 		}

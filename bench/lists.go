@@ -12,8 +12,8 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/recipient"
-	"github.com/stipend/stipend/internal/recipient/roster"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/roster"
 )
 
 var (
@@ -33,8 +33,8 @@ type crowd struct {
 
 var (
 	countries = strings.Fields("US DE BR SE GB FR IN PH NG AR MX ES PT PL NL IT")
-	statuses  = []string{recipient.Active, recipient.Active, recipient.Active, recipient.Pending, recipient.Inactive}
-	roles     = []string{recipient.Contractor, recipient.Contractor, recipient.Employee, recipient.Vendor}
+	statuses  = []string{payee.Active, payee.Active, payee.Active, payee.Pending, payee.Inactive}
+	roles     = []string{payee.Contractor, payee.Contractor, payee.Employee, payee.Vendor}
 )
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
@@ -165,7 +165,7 @@ func (c *crowd) fill(ctx context.Context) error {
 
 type listKind struct {
 	name string
-	make func() recipient.ListParams
+	make func() payee.ListParams
 }
 
 // kinds are the ways to ask. Nearly every query is one that was not asked before.
@@ -173,71 +173,71 @@ func (c *crowd) kinds() []listKind {
 	r := c.r
 	last := (*listed + 19) / 20
 	sorts := []string{"name", "email", "created"}
-	anyPage := func(p recipient.ListParams, pages int) recipient.ListParams {
+	anyPage := func(p payee.ListParams, pages int) payee.ListParams {
 		p.SortBy, p.SortDir, p.Page.Number = pick(r, sorts), pick(r, []string{"asc", "desc"}), 1+r.IntN(max(1, pages))
 		return p
 	}
-	all := []listKind{{"first page", func() recipient.ListParams { return recipient.ListParams{} }}}
+	all := []listKind{{"first page", func() payee.ListParams { return payee.ListParams{} }}}
 	for _, by := range sorts {
 		for _, dir := range []string{"asc", "desc"} {
-			all = append(all, listKind{"by " + by + " " + dir + ", page " + fmt.Sprint(last*4/5), func() recipient.ListParams {
-				return recipient.ListParams{SortBy: by, SortDir: dir, Page: recipient.Page{Number: last*4/5 - r.IntN(5)}}
+			all = append(all, listKind{"by " + by + " " + dir + ", page " + fmt.Sprint(last*4/5), func() payee.ListParams {
+				return payee.ListParams{SortBy: by, SortDir: dir, Page: payee.Page{Number: last*4/5 - r.IntN(5)}}
 			}})
 		}
 	}
 	return append(all, []listKind{
-		{"any page in any order", func() recipient.ListParams { return anyPage(recipient.ListParams{}, last) }},
-		{"role, any page and order", func() recipient.ListParams { return anyPage(recipient.ListParams{Role: pick(r, roles)}, last/5) }},
-		{"recipient_type, any page and order", func() recipient.ListParams {
-			return anyPage(recipient.ListParams{Type: pick(r, []string{"user", "company"})}, last/5)
+		{"any page in any order", func() payee.ListParams { return anyPage(payee.ListParams{}, last) }},
+		{"role, any page and order", func() payee.ListParams { return anyPage(payee.ListParams{Role: pick(r, roles)}, last/5) }},
+		{"recipient_type, any page and order", func() payee.ListParams {
+			return anyPage(payee.ListParams{Type: pick(r, []string{"user", "company"})}, last/5)
 		}},
-		{"status, any page and order", func() recipient.ListParams { return anyPage(recipient.ListParams{Status: pick(r, statuses)}, last/6) }},
-		{"country, any page and order", func() recipient.ListParams {
-			return anyPage(recipient.ListParams{Country: pick(r, countries)}, last/20)
+		{"status, any page and order", func() payee.ListParams { return anyPage(payee.ListParams{Status: pick(r, statuses)}, last/6) }},
+		{"country, any page and order", func() payee.ListParams {
+			return anyPage(payee.ListParams{Country: pick(r, countries)}, last/20)
 		}},
-		{"all filters, any page and order", func() recipient.ListParams {
-			return anyPage(recipient.ListParams{Role: pick(r, roles), Type: "user", Status: pick(r, statuses), Country: pick(r, countries)}, last/500)
+		{"all filters, any page and order", func() payee.ListParams {
+			return anyPage(payee.ListParams{Role: pick(r, roles), Type: "user", Status: pick(r, statuses), Country: pick(r, countries)}, last/500)
 		}},
-		{"search one letter", func() recipient.ListParams {
-			return anyPage(recipient.ListParams{Search: string(rune('a' + r.IntN(26)))}, last/10)
+		{"search one letter", func() payee.ListParams {
+			return anyPage(payee.ListParams{Search: string(rune('a' + r.IntN(26)))}, last/10)
 		}},
-		{"search two letters", func() recipient.ListParams {
-			return anyPage(recipient.ListParams{Search: string([]rune{rune('a' + r.IntN(26)), rune('a' + r.IntN(26))})}, 50)
+		{"search two letters", func() payee.ListParams {
+			return anyPage(payee.ListParams{Search: string([]rune{rune('a' + r.IntN(26)), rune('a' + r.IntN(26))})}, 50)
 		}},
-		{"search a part of all (\"ample.c\")", func() recipient.ListParams {
+		{"search a part of all (\"ample.c\")", func() payee.ListParams {
 			const every = ".example.com"
 			from := r.IntN(len(every) - 2)
-			return anyPage(recipient.ListParams{Search: every[from : from+2+r.IntN(len(every)-from-1)]}, last)
+			return anyPage(payee.ListParams{Search: every[from : from+2+r.IntN(len(every)-from-1)]}, last)
 		}},
-		{"search a first name", func() recipient.ListParams { return anyPage(recipient.ListParams{Search: pick(r, c.names[0])}, 50) }},
-		{"search a part of a name", func() recipient.ListParams {
+		{"search a first name", func() payee.ListParams { return anyPage(payee.ListParams{Search: pick(r, c.names[0])}, 50) }},
+		{"search a part of a name", func() payee.ListParams {
 			n := []rune(pick(r, c.names[1]))
 			from := r.IntN(len(n) - 2)
-			return anyPage(recipient.ListParams{Search: string(n[from : from+3])}, 50)
+			return anyPage(payee.ListParams{Search: string(n[from : from+3])}, 50)
 		}},
-		{"search a whole name", func() recipient.ListParams {
-			return anyPage(recipient.ListParams{Search: pick(r, c.names[0]) + " " + pick(r, c.names[1])}, 1)
+		{"search a whole name", func() payee.ListParams {
+			return anyPage(payee.ListParams{Search: pick(r, c.names[0]) + " " + pick(r, c.names[1])}, 1)
 		}},
-		{"search a part of an email", func() recipient.ListParams {
-			return anyPage(recipient.ListParams{Search: fmt.Sprint(r.IntN(*listed)) + "@"}, 1)
+		{"search a part of an email", func() payee.ListParams {
+			return anyPage(payee.ListParams{Search: fmt.Sprint(r.IntN(*listed)) + "@"}, 1)
 		}},
-		{"search what nobody has", func() recipient.ListParams {
-			return recipient.ListParams{Search: fmt.Sprintf("q%dq", r.Uint32())}
+		{"search what nobody has", func() payee.ListParams {
+			return payee.ListParams{Search: fmt.Sprintf("q%dq", r.Uint32())}
 		}},
-		{"search and all filters", func() recipient.ListParams {
-			return anyPage(recipient.ListParams{Search: pick(r, c.names[0])[:3], Role: pick(r, roles), Type: "user", Status: pick(r, statuses), Country: pick(r, countries)}, 1)
+		{"search and all filters", func() payee.ListParams {
+			return anyPage(payee.ListParams{Search: pick(r, c.names[0])[:3], Role: pick(r, roles), Type: "user", Status: pick(r, statuses), Country: pick(r, countries)}, 1)
 		}},
 	}...)
 }
 
 // ask measures whole answers: the transaction, the version, what matches, and the rows of the page.
-func (c *crowd) ask(ctx context.Context, draw func() recipient.ListParams) (spread, error) {
+func (c *crowd) ask(ctx context.Context, draw func() payee.ListParams) (spread, error) {
 	took := []time.Duration{}
 	for range *asked {
 		p := draw()
 		began := time.Now()
 		err := c.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			_, err := recipient.List(ctx, tx, c.by, p)
+			_, err := payee.List(ctx, tx, c.by, p)
 			return err
 		})
 		if err != nil {
@@ -250,9 +250,9 @@ func (c *crowd) ask(ctx context.Context, draw func() recipient.ListParams) (spre
 
 func (c *crowd) create(ctx context.Context, n int) (string, error) {
 	first, last, _ := c.person(n)
-	var made recipient.Recipient
+	var made payee.Recipient
 	err := c.d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		made, err = recipient.Create(ctx, tx, c.s, c.by, recipient.CreateParams{Profile: identity.Profile{FirstName: first, LastName: last, Country: "US"}})
+		made, err = payee.Create(ctx, tx, c.s, c.by, payee.CreateParams{Profile: identity.Profile{FirstName: first, LastName: last, Country: "US"}})
 		return err
 	})
 	return made.ID, err
@@ -280,7 +280,7 @@ func (c *crowd) listingAfterCreating(ctx context.Context) (spread, error) {
 		}
 		began := time.Now()
 		err = c.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			s, err := recipient.List(ctx, tx, c.by, recipient.ListParams{SortBy: "created", SortDir: "desc"})
+			s, err := payee.List(ctx, tx, c.by, payee.ListParams{SortBy: "created", SortDir: "desc"})
 			if err == nil && (len(s.Items) == 0 || s.Items[0].ID != id) && s.Total < *listed {
 				return errors.New("the list does not have who was just made")
 			}

@@ -14,17 +14,17 @@ import (
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/evmsim"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/deposit"
-	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bankfile"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rail/bank"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
 // rails is a line whose payouts leave, too: in Bitcoin, on a network of accounts, and in files for a bank. The chains are simulated ones,
@@ -37,8 +37,8 @@ type rails struct {
 	to      *evm.Deriver
 	banker  *bankfile.Engine
 	bank    *bank.Sandbox
-	clerks  []string                  // payees who are paid at a bank
-	account distribution.Distribution // of one of them
+	clerks  []string                 // payees who are paid at a bank
+	account destination.Distribution // of one of them
 }
 
 const railsNetwork = "base"
@@ -100,11 +100,11 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 	}
 	r.banker = bankfile.New(bankfile.Config{Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer, Log: quiet,
 		Reveal: func(snapshot json.RawMessage) (bankfile.Destination, error) {
-			var d distribution.Distribution
+			var d destination.Distribution
 			if err := json.Unmarshal(snapshot, &d); err != nil {
 				return bankfile.Destination{}, err
 			}
-			data, err := distribution.Reveal(sealer, d)
+			data, err := destination.Reveal(sealer, d)
 			return bankfile.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
 		}})
 	all := payout.Engines{l.engine, account}
@@ -130,19 +130,19 @@ const looseRun = "prl_loose"
 
 // hire makes payees with an account in Germany each.
 func (r *rails) hire(ctx context.Context, sealer *identity.Sealer, n int) error {
-	setup := distribution.Setup{Sealer: sealer, BitcoinNetwork: lineNetwork}
+	setup := destination.Setup{Sealer: sealer, BitcoinNetwork: lineNetwork}
 	for len(r.clerks) < n {
 		var made []string
 		if err := r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 			made = made[:0]
 			for range min(500, n-len(r.clerks)) {
-				person := recipient.CreateParams{}
+				person := payee.CreateParams{}
 				person.FirstName, person.LastName, person.Country = "Pay", "Ee", "DE"
-				p, err := recipient.Create(ctx, tx, sealer, r.by, person)
+				p, err := payee.Create(ctx, tx, sealer, r.by, person)
 				if err != nil {
 					return err
 				}
-				if r.account, err = distribution.Create(ctx, tx, setup, r.by, distribution.CreateParams{OwnerID: p.ID, Symbol: "EUR",
+				if r.account, err = destination.Create(ctx, tx, setup, r.by, destination.CreateParams{OwnerID: p.ID, Symbol: "EUR",
 					Data: json.RawMessage(`{"account_holder_name":"Pay Ee","account_holder_type":"individual","iban":"DE89370400440532013000"}`)}); err != nil {
 					return err
 				}

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 )
 
 // build makes the program as `make build` does.
@@ -116,7 +116,7 @@ func seed(ctx context.Context, database string, most, companies, few int) (*worl
 	if err != nil {
 		return nil, err
 	}
-	setup := distribution.Setup{Sealer: sealer, BitcoinNetwork: "regtest"}
+	setup := destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest"}
 	w := &world{}
 	for i := range companies {
 		var c company
@@ -147,7 +147,7 @@ func seed(ctx context.Context, database string, most, companies, few int) (*worl
 			err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 				made = made[:0]
 				for range min(500, want-len(c.payees)) {
-					id, err := payee(ctx, tx, setup, by)
+					id, err := newPayee(ctx, tx, setup, by)
 					if err != nil {
 						return err
 					}
@@ -192,10 +192,10 @@ func analyze(ctx context.Context, d *db.DB) error {
 	})
 }
 
-func payee(ctx context.Context, tx *db.Tx, setup distribution.Setup, by identity.Principal) (string, error) {
-	person := recipient.CreateParams{}
+func newPayee(ctx context.Context, tx *db.Tx, setup destination.Setup, by identity.Principal) (string, error) {
+	person := payee.CreateParams{}
 	person.FirstName, person.LastName, person.Country = "Pay", "Ee", "US"
-	r, err := recipient.Create(ctx, tx, setup.Sealer, by, person)
+	r, err := payee.Create(ctx, tx, setup.Sealer, by, person)
 	if err != nil {
 		return "", err
 	}
@@ -207,7 +207,7 @@ func payee(ctx context.Context, tx *db.Tx, setup distribution.Setup, by identity
 	if err != nil {
 		return "", err
 	}
-	_, err = distribution.Create(ctx, tx, setup, by, distribution.CreateParams{OwnerID: r.ID, Symbol: "BTC", Data: data})
+	_, err = destination.Create(ctx, tx, setup, by, destination.CreateParams{OwnerID: r.ID, Symbol: "BTC", Data: data})
 	return r.ID, err
 }
 

@@ -25,23 +25,23 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/net/netutil"
 
-	"github.com/stipend/stipend/internal/api"
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/funding"
+	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
-	"github.com/stipend/stipend/internal/limit"
-	"github.com/stipend/stipend/internal/operator"
+	"github.com/stipend/stipend/internal/payee/roster"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/rates"
-	"github.com/stipend/stipend/internal/recipient/roster"
-	"github.com/stipend/stipend/internal/requests"
-	"github.com/stipend/stipend/internal/vendor"
+	"github.com/stipend/stipend/internal/requestlog"
+	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/web"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
@@ -76,8 +76,8 @@ type Service struct {
 	db        *db.DB // of jobs and all that has no side of its own
 	faces     *db.DB // the same for requests
 	watching  *db.DB // the same for those who follow chains
-	operators *operator.Service
-	funding   *funding.Service
+	operators *backoffice.Service
+	funding   *virtualaccount.Service
 	sealer    *identity.Sealer
 	kyc       *kyc.Service
 	policy    delivery.Policy // where webhooks may be sent
@@ -89,7 +89,7 @@ type Service struct {
 	rates     *rates.Refresher
 	lightning *lightning.Service // nil where it is not switched on
 	metrics   *metrics
-	requests  *requests.Log
+	requests  *requestlog.Log
 
 	playedBank *bank.Sandbox // nil where a real one pays, and where no payouts are carried
 	bankFolder string        // of this process alone, to be removed; "" without one
@@ -330,11 +330,11 @@ func (s *Service) serveFaces(background context.Context, p parts) error {
 	if err != nil {
 		return err
 	}
-	data := api.Deps{
+	data := httpapi.Deps{
 		DB: s.faces, Now: time.Now, Log: s.log, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Hosts: s.cfg.hosts(),
-		Payroll: p.payroll, Claim: p.claims, Withdrawal: p.withdrawals, Vendor: &vendor.Service{Payroll: p.payroll, Sealer: s.sealer, Intake: s.kyc.Intake},
+		Payroll: p.payroll, Claim: p.claims, Withdrawal: p.withdrawals, Vendor: &vendorbill.Service{Payroll: p.payroll, Sealer: s.sealer, Intake: s.kyc.Intake},
 		Sealer: s.sealer, KYC: s.kyc, Funding: s.funding, Webhooks: delivery.Setup{Sealer: s.sealer, Policy: s.policy},
-		Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond), Bodies: limit.NewBodies(),
+		Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond), Bodies: ratelimit.NewBodies(),
 		Ready: s.checkReady, Observe: s.metrics.observe, Requests: s.requests,
 	}
 	pages := web.Deps{
@@ -354,7 +354,7 @@ func (s *Service) serveFaces(background context.Context, p parts) error {
 	if n := s.cfg.MaxConnections; n > 0 {
 		open = netutil.LimitListener(open, n)
 	}
-	s.serve(open, clients(proxies, faces(data.Hosts, api.New(data), web.New(pages))))
+	s.serve(open, clients(proxies, faces(data.Hosts, httpapi.New(data), web.New(pages))))
 	return nil
 }
 
@@ -368,7 +368,7 @@ func faces(hosts []string, data, pages http.Handler) http.Handler {
 			w.Header().Set("Connection", "close")
 		}
 		first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		if slices.Contains(ofAPI, first) || !api.Serves(hosts, r) { // it refuses other hosts
+		if slices.Contains(ofAPI, first) || !httpapi.Serves(hosts, r) { // it refuses other hosts
 			data.ServeHTTP(w, r)
 			return
 		}
@@ -378,7 +378,7 @@ func faces(hosts []string, data, pages http.Handler) http.Handler {
 
 // serve answers what comes in at a listener, and closes it in the end.
 func (s *Service) serve(l net.Listener, h http.Handler) {
-	server := api.NewServer(l.Addr().String(), h)
+	server := httpapi.NewServer(l.Addr().String(), h)
 	server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)
 	s.servers = append(s.servers, server)
 	s.work.Go(func() {

@@ -17,9 +17,9 @@ import (
 	"github.com/stipend/stipend/client"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/payer"
+	"github.com/stipend/stipend/internal/invoice/payer"
+	"github.com/stipend/stipend/internal/payee/destination"
 )
 
 // boot starts a whole sandbox on a database, and stops it with the test. A test that mostly waits for one runs beside others (t.Parallel); one
@@ -260,7 +260,7 @@ func TestSeed(t *testing.T) {
 			for _, w := range seed.Workers {
 				owners = append(owners, w.UserID)
 			}
-			all, err := distribution.ForOwners(ctx, tx, owners)
+			all, err := destination.ForOwners(ctx, tx, owners)
 			if err != nil {
 				return err
 			}

@@ -12,16 +12,16 @@ import (
 	"strings"
 	_ "time/tzdata" // cut-offs are in the bank's own zone, whatever the machine knows of zones
 
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bankfile"
 	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/rail/bank/nacha"
-	"github.com/stipend/stipend/internal/transfer"
 )
 
 // bankDrop is where files for the bank are left, and from which accounts it pays; nil without one.
@@ -99,16 +99,16 @@ func (s *Service) banker() (*bankfile.Engine, error) {
 		return nil, err
 	}
 	c := bankfile.Config{Drop: drop, Accounts: accounts, Sealer: s.sealer, Log: s.log, Reveal: func(snapshot json.RawMessage) (bankfile.Destination, error) {
-		var d distribution.Distribution
+		var d destination.Distribution
 		if err := json.Unmarshal(snapshot, &d); err != nil {
 			return bankfile.Destination{}, err
 		}
-		data, err := distribution.Reveal(s.sealer, d)
+		data, err := destination.Reveal(s.sealer, d)
 		return bankfile.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
 	}}
 	c.Statement = func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string, error) {
-		sum, err := transfer.Import(ctx, d, statement, c.Accounts, parts...)
-		if err != nil && !fault.Passing(err) {
+		sum, err := bankreceipt.Import(ctx, d, statement, c.Accounts, parts...)
+		if err != nil && !apierr.Passing(err) {
 			return append(sum.Problems, err.Error()), nil // reading it again would not help
 		}
 		return sum.Problems, err
@@ -134,9 +134,9 @@ func (s *Service) banker() (*bankfile.Engine, error) {
 }
 
 // correction handles bankfile.JobChange: whose destination it is hears of what the bank wants put right.
-func (s *Service) correction(setup distribution.Setup) func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error {
+func (s *Service) correction(setup destination.Setup) func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error {
 	return func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error {
-		a := distribution.Asked{
+		a := destination.Asked{
 			CompanyID: o.CompanyID, Code: code, Reason: nacha.Says(code), Members: map[string]string{}, PayrollID: o.PayrollID, PaymentID: o.PaymentID, OutputID: o.ID,
 		}
 		for name, value := range map[string]string{"routing_number": c.Routing, "account_number": c.Account, "account_type": c.Type, "account_holder_name": c.Name} {
@@ -147,8 +147,8 @@ func (s *Service) correction(setup distribution.Setup) func(ctx context.Context,
 		if err := json.Unmarshal(o.Destination, &a.Was); err != nil {
 			return err
 		}
-		err := distribution.AskCorrection(ctx, tx, setup, a)
-		if _, refused := fault.As(err); refused && !fault.Passing(err) {
+		err := destination.AskCorrection(ctx, tx, setup, a)
+		if _, refused := apierr.As(err); refused && !apierr.Passing(err) {
 			s.log.ErrorContext(ctx, "a bank wants a destination put right as none can be", "company_id", o.CompanyID, "output_id", o.ID, "code", code, "error", err)
 			return nil
 		}

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/backoffice"
+	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bankfile"
 	"github.com/stipend/stipend/internal/rail/bank"
-	"github.com/stipend/stipend/internal/transfer"
 )
 
 // BankCmd groups the commands about payouts by bank.
@@ -143,7 +143,7 @@ func (c BankPaidCmd) Run(ctx context.Context, std Streams) error {
 		var o payout.Output
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 			o, err = bankfile.Found(ctx, tx, c.Output, c.Payment, c.Account)
-			return errors.Join(err, operator.AtTheMachine(ctx, tx, "bank.paid", c.Output, c.Payment))
+			return errors.Join(err, backoffice.AtTheMachine(ctx, tx, "bank.paid", c.Output, c.Payment))
 		})
 		if err == nil {
 			fmt.Fprintf(std.Out, "%s was paid %s %s by %s.\n", o.ID, o.Amount, o.Amount.Asset(), c.Payment)
@@ -197,7 +197,7 @@ func (c BankCameBackCmd) Run(ctx context.Context, std Streams) error {
 			if err != nil {
 				return err
 			}
-			return bankfile.New(bankfile.Config{Counted: transfer.CountParts}).CameBack(ctx, tx, of.File, of.Position, back)
+			return bankfile.New(bankfile.Config{Counted: bankreceipt.CountParts}).CameBack(ctx, tx, of.File, of.Position, back)
 		})
 	}); err != nil {
 		return err

@@ -13,9 +13,9 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/rail/bank"
 )
 
@@ -329,15 +329,15 @@ func (d *door) corrected(o *office, payee string) {
 	next := d.create(`{"currency":"USD","to_pay":[{"user_id":"` + payee + `","amount_fiat":10.00}]}`)
 	d.deposit(next.PayrollID, "exact", "")
 	d.fulfilled(next.PayrollID)
-	var destination string
+	var stored string
 	d.inBooks(func(ctx context.Context, tx *db.Tx) error {
-		return tx.QueryRow(ctx, "SELECT destination FROM outputs WHERE payroll_id = $1", next.PayrollID).Scan(&destination)
+		return tx.QueryRow(ctx, "SELECT destination FROM outputs WHERE payroll_id = $1", next.PayrollID).Scan(&stored)
 	})
-	var to distribution.Distribution
-	if err := json.Unmarshal([]byte(destination), &to); err != nil {
+	var to destination.Distribution
+	if err := json.Unmarshal([]byte(stored), &to); err != nil {
 		d.Fatal(err)
 	}
-	if data, err := distribution.Reveal(d.s.sealer, to); err != nil || !strings.Contains(string(data), `"account_number":"1918171614"`) {
+	if data, err := destination.Reveal(d.s.sealer, to); err != nil || !strings.Contains(string(data), `"account_number":"1918171614"`) {
 		d.Errorf("the next payment went to %s, %v", to.Data, err)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 )
 
 const (
@@ -17,7 +17,7 @@ const (
 )
 
 // errSkewed refuses a price whose end nobody could tell.
-var errSkewed = fault.New(fault.Unavailable, "retry_later", "The service's clocks disagree, so no price can be held. Try again in some minutes.")
+var errSkewed = apierr.New(apierr.Unavailable, "retry_later", "The service's clocks disagree, so no price can be held. Try again in some minutes.")
 
 // followClock compares this process's clock with the database server's, and watches it for jumps. At each look the server is told again that
 // this process serves, if it has forgotten.

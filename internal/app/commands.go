@@ -14,13 +14,13 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/stipend/stipend/internal/api"
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/ledger"
-	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
 )
 
@@ -211,7 +211,7 @@ func (c PayoutsPauseCmd) Run(ctx context.Context, std Streams) error {
 	}
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			return errors.Join(payout.SetPaused(ctx, tx, c.Reason), operator.AtTheMachine(ctx, tx, "payouts.pause", "", c.Reason))
+			return errors.Join(payout.SetPaused(ctx, tx, c.Reason), backoffice.AtTheMachine(ctx, tx, "payouts.pause", "", c.Reason))
 		})
 		if err == nil {
 			fmt.Fprintln(std.Out, "Payouts are paused. Nothing new leaves; what is broadcast already cannot be called back.")
@@ -229,7 +229,7 @@ type PayoutsResumeCmd struct {
 func (c PayoutsResumeCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			return errors.Join(payout.SetPaused(ctx, tx, ""), operator.AtTheMachine(ctx, tx, operator.Resume, "", "stipend payouts resume"))
+			return errors.Join(payout.SetPaused(ctx, tx, ""), backoffice.AtTheMachine(ctx, tx, backoffice.Resume, "", "stipend payouts resume"))
 		})
 		if err == nil {
 			fmt.Fprintln(std.Out, "Payouts go on.")
@@ -258,7 +258,7 @@ func erase(ctx context.Context, tx *db.Tx, subject string, years int) error {
 	if err != nil {
 		return err
 	}
-	return api.ForgetAnswers(ctx, tx, known)
+	return httpapi.ForgetAnswers(ctx, tx, known)
 }
 
 // Run erases in one transaction.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/operator"
 )
 
 // CompaniesCmd groups the commands about companies.
@@ -52,7 +52,7 @@ func (c decided) run(ctx context.Context, action string, what func(ctx context.C
 			if err := what(ctx, tx, c.Company); err != nil {
 				return err
 			}
-			return operator.AtTheMachine(ctx, tx, action, c.Company, c.Reason)
+			return backoffice.AtTheMachine(ctx, tx, action, c.Company, c.Reason)
 		})
 	})
 }
@@ -64,7 +64,7 @@ type CompaniesFreezeCmd struct {
 
 // Run freezes it.
 func (c CompaniesFreezeCmd) Run(ctx context.Context, std Streams) error {
-	err := c.run(ctx, operator.Freeze, operator.FreezeCompany)
+	err := c.run(ctx, backoffice.Freeze, backoffice.FreezeCompany)
 	if err == nil {
 		fmt.Fprintln(std.Out, "The company is frozen. What is broadcast, or with the bank, cannot be called back.")
 	}
@@ -78,7 +78,7 @@ type CompaniesThawCmd struct {
 
 // Run ends it.
 func (c CompaniesThawCmd) Run(ctx context.Context, std Streams) error {
-	err := c.run(ctx, operator.Thaw, operator.ThawCompany)
+	err := c.run(ctx, backoffice.Thaw, backoffice.ThawCompany)
 	if err == nil {
 		fmt.Fprintln(std.Out, "The company is not frozen any more.")
 	}

@@ -13,13 +13,13 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/stipend/stipend/internal/api"
-	"github.com/stipend/stipend/internal/api/contracttest"
+	"github.com/stipend/stipend/internal/httpapi"
+	"github.com/stipend/stipend/internal/httpapi/openapitest"
 )
 
 // Every answer that a test of this package gets is held to the contract.
 func init() {
-	c, err := contracttest.Open(api.Document())
+	c, err := openapitest.Open(httpapi.Document())
 	if err != nil {
 		panic(err)
 	}
@@ -36,7 +36,7 @@ func TestTheCommittedContractIsTheServedOne(t *testing.T) {
 	if err := json.Compact(&compact, committed); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(compact.Bytes(), api.Document()) {
+	if !bytes.Equal(compact.Bytes(), httpapi.Document()) {
 		t.Error("client/openapi.json is not the contract of the code: run make generate, and look at the difference; within 2.x there are only additions")
 	}
 }
@@ -47,7 +47,7 @@ var state = regexp.MustCompile(`^(status|[a-z]+_status|[a-z]+_state)$`)
 // The contract is written for people: everything in it is described, every state lists its values, and every example is a
 // valid one, with ids of the form that the service gives.
 func TestTheContractIsComplete(t *testing.T) {
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.Document()))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(httpapi.Document()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestTheContractIsComplete(t *testing.T) {
 					at := pointer + "/properties/" + name
 					m := member.(object)
 					if m["description"] == nil && m["$ref"] == nil {
-						t.Errorf("%s has no description: give the field a doc tag, or the word a line in internal/api/words.go", at)
+						t.Errorf("%s has no description: give the field a doc tag, or the word a line in internal/httpapi/words.go", at)
 					}
 					for _, example := range list(m["examples"]) {
 						valid(at, example)
@@ -129,7 +129,7 @@ func TestTheContractIsComplete(t *testing.T) {
 					ids(at, p.(object)["name"].(string), example)
 				}
 				if p := p.(object); p["$ref"] == nil && p["description"] == nil {
-					t.Errorf("%s: the parameter %v has no description: give the field a doc tag, or the word a line in internal/api/words.go", at, p["name"])
+					t.Errorf("%s: the parameter %v has no description: give the field a doc tag, or the word a line in internal/httpapi/words.go", at, p["name"])
 				}
 			}
 			if body, ok := o["requestBody"].(object); ok {

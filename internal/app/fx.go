@@ -9,16 +9,16 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
-	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/treasury"
 )
 
 // The house's own coins come to one address of the wallet, which nobody else is given.
@@ -31,7 +31,7 @@ const (
 const stock = 10 * 100_000_000
 
 // desk is how much may be exchanged. A sandbox's banks have no bottom; in production the operator sets limits.
-func desk(env string) fx.Desk { return fx.Desk{Open: env == Sandbox} }
+func desk(env string) treasury.Desk { return treasury.Desk{Open: env == Sandbox} }
 
 // houseAddress is where the operator sends coins of the house; the first call makes it.
 func houseAddress(ctx context.Context, tx *db.Tx, pool *chain.Pool) (string, error) {
@@ -118,7 +118,7 @@ func orNone(x money.Amount) string {
 	return x.String()
 }
 
-func printPositions(out io.Writer, r fx.Report, waiting []payroll.Trouble) error {
+func printPositions(out io.Writer, r treasury.Report, waiting []payroll.Trouble) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "asset\tat hand\tat exchanges\tworth in USD\tleast\tupper\tone payout\troom\tto do\t")
 	for _, p := range r.Positions {
@@ -147,7 +147,7 @@ func printPositions(out io.Writer, r fx.Report, waiting []payroll.Trouble) error
 	return nil
 }
 
-func printPositionsJSON(out io.Writer, r fx.Report, waiting []payroll.Trouble) error {
+func printPositionsJSON(out io.Writer, r treasury.Report, waiting []payroll.Trouble) error {
 	type position struct {
 		Asset  money.Asset   `json:"asset"`
 		AtHand money.Amount  `json:"at_hand"`
@@ -220,14 +220,14 @@ func amountArg(text, code string) (money.Amount, error) {
 }
 
 // placeArg reads bank, bank:NAME or exchange:NAME.
-func placeArg(text string) fx.Place {
+func placeArg(text string) treasury.Place {
 	kind, name, _ := strings.Cut(text, ":")
-	return fx.Place{Kind: kind, Name: name}
+	return treasury.Place{Kind: kind, Name: name}
 }
 
 // plain is an error as a person at a terminal reads it.
 func plain(err error) error {
-	if f, ok := fault.As(err); ok {
+	if f, ok := apierr.As(err); ok {
 		return errors.New(f.Detail)
 	}
 	return err
@@ -248,7 +248,7 @@ func (c FXLimitCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
-	l := fx.Limit{Asset: a}
+	l := treasury.Limit{Asset: a}
 	for _, part := range []struct {
 		text string
 		to   *money.Amount
@@ -261,7 +261,7 @@ func (c FXLimitCmd) Run(ctx context.Context, std Streams) error {
 		}
 	}
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
-		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return fx.SetLimit(ctx, tx, l) })
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return treasury.SetLimit(ctx, tx, l) })
 		if err == nil {
 			fmt.Fprintf(std.Out, "The house keeps %s %s.\n", l.Least, a)
 		}
@@ -341,11 +341,11 @@ func (c FXDepositCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
-	if x.Asset().IsCrypto() && !strings.HasPrefix(c.At, fx.PlaceExchange) {
+	if x.Asset().IsCrypto() && !strings.HasPrefix(c.At, treasury.PlaceExchange) {
 		return errors.New("coins are no bank's: send bitcoins to the address of stipend fx address, or say --at exchange:NAME")
 	}
 	return c.book(ctx, std, func(ctx context.Context, tx *db.Tx) (bool, error) {
-		return fx.Deposit(ctx, tx, fx.Booking{Place: placeArg(c.At), Reference: c.Reference}, x)
+		return treasury.Deposit(ctx, tx, treasury.Booking{Place: placeArg(c.At), Reference: c.Reference}, x)
 	})
 }
 
@@ -366,7 +366,7 @@ func (c FXWithdrawCmd) Run(ctx context.Context, std Streams) error {
 		return err
 	}
 	return c.book(ctx, std, func(ctx context.Context, tx *db.Tx) (bool, error) {
-		return desk(c.Env).Withdraw(ctx, tx, fx.Booking{Place: placeArg(c.At), Reference: c.Reference}, x)
+		return desk(c.Env).Withdraw(ctx, tx, treasury.Booking{Place: placeArg(c.At), Reference: c.Reference}, x)
 	})
 }
 
@@ -393,7 +393,7 @@ func (c FXTradeCmd) Run(ctx context.Context, std Streams) error {
 		return err
 	}
 	return c.book(ctx, std, func(ctx context.Context, tx *db.Tx) (bool, error) {
-		return desk(c.Env).Trade(ctx, tx, fx.Booking{Place: placeArg(c.At), Reference: c.Reference}, given, got)
+		return desk(c.Env).Trade(ctx, tx, treasury.Booking{Place: placeArg(c.At), Reference: c.Reference}, given, got)
 	})
 }
 
@@ -415,7 +415,7 @@ func (c FXMoveCmd) Run(ctx context.Context, std Streams) error {
 		return err
 	}
 	return c.book(ctx, std, func(ctx context.Context, tx *db.Tx) (bool, error) {
-		return desk(c.Env).Move(ctx, tx, fx.Booking{Place: placeArg(c.From), Reference: c.Reference}, placeArg(c.To), x)
+		return desk(c.Env).Move(ctx, tx, treasury.Booking{Place: placeArg(c.From), Reference: c.Reference}, placeArg(c.To), x)
 	})
 }
 
@@ -447,7 +447,7 @@ func (c FXSendCmd) Run(ctx context.Context, std Streams) error {
 			if own, err := chain.IsOwn(ctx, tx, chainName, address); err != nil {
 				return err
 			} else if own {
-				return distribution.ErrOwnAddress
+				return destination.ErrOwnAddress
 			}
 			id = tx.NewID("out")
 			if err := desk(c.Env).Give(ctx, tx, id, x); err != nil {

@@ -5,17 +5,17 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/evmsim"
 	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/operator"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
 // The account that pays on a simulated network was once given its gas out of nothing. Such a sandbox is opened with it in the books, once,
@@ -57,7 +57,7 @@ func TestAnOldSandboxHasItsGasInTheBooks(t *testing.T) {
 				}
 				off := func() int {
 					t.Helper()
-					r, err := operator.Reconcile(ctx, d, operator.World{Chain: chainName, Node: bitcoin, Accounts: []evm.Node{a.node}})
+					r, err := backoffice.Reconcile(ctx, d, backoffice.World{Chain: chainName, Node: bitcoin, Accounts: []evm.Node{a.node}})
 					must(err)
 					return len(r.Differences)
 				}

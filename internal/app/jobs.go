@@ -6,27 +6,27 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stipend/stipend/internal/account"
-	"github.com/stipend/stipend/internal/api"
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/auth/session"
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/deposit"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/funding"
+	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/oauth"
-	"github.com/stipend/stipend/internal/operator"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/quote"
-	"github.com/stipend/stipend/internal/recipient"
-	"github.com/stipend/stipend/internal/requests"
-	"github.com/stipend/stipend/internal/session"
+	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/requestlog"
+	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -69,39 +69,39 @@ import (
 //	whoever writes to a person       mail.send           mail, on a runner of its own
 //	account: a link is asked for     account.link        account: write to the address
 //	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
-func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look distribution.Screening, house *operator.Service, open wallet.Opener, take *withdrawal.Service, accounts *funding.Service, who *kyc.Service) job.Table {
+func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look destination.Screening, house *backoffice.Service, open wallet.Opener, take *withdrawal.Service, accounts *virtualaccount.Service, who *kyc.Service) job.Table {
 	return job.Table{
-		chain.JobOutput:       {All: deposit.OutputsChanged},
-		lightning.JobPaid:     {Tx: deposit.InvoicePaid},
-		deposit.JobChanged:    {All: byObject(pay.Fund, claims.Follow)},
-		quote.JobExpired:      {All: claims.QuoteExpired},
-		claim.JobMonitor:      {All: claims.Monitor},
-		claim.JobRefund:       {Tx: claims.Send},
-		claim.JobSettle:       {Tx: claim.KeepSettlement},
-		delivery.JobClear:     {Tx: delivery.Clear},
-		delivery.JobReplay:    {Tx: delivery.HandleReplay},
-		payroll.JobRelease:    {Tx: out[0].Released(pay.Release)},
-		payroll.JobExpire:     {Tx: pay.Expire},
-		payroll.JobFreeze:     {Tx: payroll.Frozen},
-		payout.JobPrepare:     {Tx: out[0].Prepare},
-		payout.JobAccount:     {Net: out.Net((*payout.Engine).PrepareAccount)},
-		payout.JobSend:        {Net: out.Net((*payout.Engine).Send)},
-		payout.JobNudge:       {All: out.All((*payout.Engine).Nudge)},
-		chain.JobTx:           {All: out.All((*payout.Engine).Confirm)},
-		chain.JobStranger:     {Tx: out.Tx((*payout.Engine).Stranger)},
-		payout.JobChanged:     {Tx: byPayout(pay.Settle, claims.PayoutChanged, take.PayoutChanged, operator.RefundChanged)},
-		kyc.JobSubmit:         {Net: who.Submit},
-		kyc.JobCheck:          {Net: who.Check},
-		recipient.JobActivate: {Tx: recipient.HandleActivate},
-		recipient.JobExpire:   {Tx: recipient.HandleExpire},
-		recipient.JobScreen:   {Tx: look.Look},
-		recipient.JobPayable:  {Tx: payroll.Payable},
-		wallet.JobOpen:        {Tx: open.Open},
-		withdrawal.JobLook:    {Tx: take.Look},
-		operator.JobRefund:    {Tx: house.Refund},
-		funding.JobOpen:       {Net: accounts.HandleOpen},
-		recipient.JobRefresh:  {Tx: recipient.HandleRefresh},
-		account.JobLink:       {Tx: account.HandleLink(look.Sealer)},
+		chain.JobOutput:        {All: deposit.OutputsChanged},
+		lightning.JobPaid:      {Tx: deposit.InvoicePaid},
+		deposit.JobChanged:     {All: byObject(pay.Fund, claims.Follow)},
+		quote.JobExpired:       {All: claims.QuoteExpired},
+		claim.JobMonitor:       {All: claims.Monitor},
+		claim.JobRefund:        {Tx: claims.Send},
+		claim.JobSettle:        {Tx: claim.KeepSettlement},
+		delivery.JobClear:      {Tx: delivery.Clear},
+		delivery.JobReplay:     {Tx: delivery.HandleReplay},
+		payroll.JobRelease:     {Tx: out[0].Released(pay.Release)},
+		payroll.JobExpire:      {Tx: pay.Expire},
+		payroll.JobFreeze:      {Tx: payroll.Frozen},
+		payout.JobPrepare:      {Tx: out[0].Prepare},
+		payout.JobAccount:      {Net: out.Net((*payout.Engine).PrepareAccount)},
+		payout.JobSend:         {Net: out.Net((*payout.Engine).Send)},
+		payout.JobNudge:        {All: out.All((*payout.Engine).Nudge)},
+		chain.JobTx:            {All: out.All((*payout.Engine).Confirm)},
+		chain.JobStranger:      {Tx: out.Tx((*payout.Engine).Stranger)},
+		payout.JobChanged:      {Tx: byPayout(pay.Settle, claims.PayoutChanged, take.PayoutChanged, backoffice.RefundChanged)},
+		kyc.JobSubmit:          {Net: who.Submit},
+		kyc.JobCheck:           {Net: who.Check},
+		payee.JobActivate:      {Tx: payee.HandleActivate},
+		payee.JobExpire:        {Tx: payee.HandleExpire},
+		payee.JobScreen:        {Tx: look.Look},
+		payee.JobPayable:       {Tx: payroll.Payable},
+		wallet.JobOpen:         {Tx: open.Open},
+		withdrawal.JobLook:     {Tx: take.Look},
+		backoffice.JobRefund:   {Tx: house.Refund},
+		virtualaccount.JobOpen: {Net: accounts.HandleOpen},
+		payee.JobRefresh:       {Tx: payee.HandleRefresh},
+		auth.JobLink:           {Tx: auth.HandleLink(look.Sealer)},
 	}
 }
 
@@ -119,7 +119,7 @@ func byPayout(payrolls, claims, withdrawals, refunds job.TxHandler) job.TxHandle
 		if withdrawal.Pays(in.PayrollID) {
 			return withdrawals(ctx, tx, j)
 		}
-		if operator.Refunds(in.PayrollID) {
+		if backoffice.Refunds(in.PayrollID) {
 			return refunds(ctx, tx, j)
 		}
 		return payrolls(ctx, tx, j)
@@ -149,7 +149,7 @@ func byObject(payrolls job.TxHandler, claims job.AllHandler) job.AllHandler {
 func (s *Service) periodic(out payout.Engines, claims *claim.Service) []job.Periodic {
 	return append(periodicOf(out, s.db),
 		job.Periodic{Name: "webhooks.prune", Every: time.Hour, Run: func(ctx context.Context) error { return delivery.Prune(ctx, s.db) }},
-		job.Periodic{Name: "requests.prune", Every: time.Hour, Run: func(ctx context.Context) error { return requests.Prune(ctx, s.db) }},
+		job.Periodic{Name: "requests.prune", Every: time.Hour, Run: func(ctx context.Context) error { return requestlog.Prune(ctx, s.db) }},
 		job.Periodic{Name: "rates.refresh", Every: 20 * time.Second, Run: s.rates.Refresh},
 		job.Periodic{Name: "funding.collect", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Collect(ctx, s.db) }},
 		job.Periodic{Name: "funding.review", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Review(ctx, s.db) }},
@@ -163,10 +163,10 @@ func (s *Service) periodic(out payout.Engines, claims *claim.Service) []job.Peri
 		job.Periodic{Name: "sessions.forget", Every: time.Hour, Run: func(ctx context.Context) error { return session.Forget(ctx, s.db) }},
 		job.Periodic{Name: "ledger.close_months", Every: time.Hour, Run: func(ctx context.Context) error { return ledger.CloseMonths(ctx, s.db) }},
 		job.Periodic{Name: "operators.reconcile", Every: reconcileEvery, Run: s.reconcileNow},
-		job.Periodic{Name: "operators.forget", Every: time.Hour, Run: func(ctx context.Context) error { return operator.Forget(ctx, s.db) }},
-		job.Periodic{Name: "account.forget_links", Every: time.Hour, Run: func(ctx context.Context) error { return account.Forget(ctx, s.db) }},
+		job.Periodic{Name: "operators.forget", Every: time.Hour, Run: func(ctx context.Context) error { return backoffice.Forget(ctx, s.db) }},
+		job.Periodic{Name: "account.forget_links", Every: time.Hour, Run: func(ctx context.Context) error { return auth.Forget(ctx, s.db) }},
 		job.Periodic{Name: "kyc.expire", Every: time.Hour, Run: func(ctx context.Context) error { return s.kyc.ExpireDue(ctx, s.db) }},
-		job.Periodic{Name: "api.forget_keys", Every: time.Hour, Run: func(ctx context.Context) error { return api.ForgetKeys(ctx, s.db) }},
+		job.Periodic{Name: "api.forget_keys", Every: time.Hour, Run: func(ctx context.Context) error { return httpapi.ForgetKeys(ctx, s.db) }},
 	)
 }
 

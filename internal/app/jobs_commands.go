@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
-	"github.com/stipend/stipend/internal/operator"
 )
 
 // JobsCmd groups the commands about work that failed too often.
@@ -48,7 +48,7 @@ func (c JobsRetryCmd) Run(ctx context.Context, std Streams) error {
 			if n, err = job.Retry(ctx, tx, c.Job); err != nil || n == 0 {
 				return err
 			}
-			return operator.AtTheMachine(ctx, tx, operator.RetryJob, c.Job, "stipend jobs retry")
+			return backoffice.AtTheMachine(ctx, tx, backoffice.RetryJob, c.Job, "stipend jobs retry")
 		})
 	}); err != nil {
 		return err

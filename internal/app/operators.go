@@ -8,10 +8,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/operator"
 )
 
 // releaseLimit reads ReleaseLimit, which is no limit where it is empty.
@@ -47,7 +47,7 @@ type armed struct {
 }
 
 // make runs what makes credentials, and shows them.
-func (c armed) make(ctx context.Context, std Streams, what func(ctx context.Context, tx *db.Tx, s *identity.Sealer) (operator.Operator, operator.Credentials, error)) error {
+func (c armed) make(ctx context.Context, std Streams, what func(ctx context.Context, tx *db.Tx, s *identity.Sealer) (backoffice.Operator, backoffice.Credentials, error)) error {
 	key := sandboxDataKey()
 	if c.DataKey != "" {
 		var err error
@@ -60,8 +60,8 @@ func (c armed) make(ctx context.Context, std Streams, what func(ctx context.Cont
 		return err
 	}
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
-		var o operator.Operator
-		var made operator.Credentials
+		var o backoffice.Operator
+		var made backoffice.Credentials
 		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 			o, made, err = what(ctx, tx, sealer)
 			return err
@@ -84,8 +84,8 @@ func (c OperatorsAddCmd) Run(ctx context.Context, std Streams) error {
 	if strings.TrimSpace(c.Name) == "" {
 		return errors.New("--name must say something")
 	}
-	return c.make(ctx, std, func(ctx context.Context, tx *db.Tx, s *identity.Sealer) (operator.Operator, operator.Credentials, error) {
-		return operator.Add(ctx, tx, s, c.Name, c.Email)
+	return c.make(ctx, std, func(ctx context.Context, tx *db.Tx, s *identity.Sealer) (backoffice.Operator, backoffice.Credentials, error) {
+		return backoffice.Add(ctx, tx, s, c.Name, c.Email)
 	})
 }
 
@@ -94,8 +94,8 @@ type OperatorsResetCmd struct{ armed }
 
 // Run resets.
 func (c OperatorsResetCmd) Run(ctx context.Context, std Streams) error {
-	return c.make(ctx, std, func(ctx context.Context, tx *db.Tx, s *identity.Sealer) (operator.Operator, operator.Credentials, error) {
-		return operator.Reset(ctx, tx, s, c.Email)
+	return c.make(ctx, std, func(ctx context.Context, tx *db.Tx, s *identity.Sealer) (backoffice.Operator, backoffice.Credentials, error) {
+		return backoffice.Reset(ctx, tx, s, c.Email)
 	})
 }
 
@@ -108,7 +108,7 @@ type OperatorsRemoveCmd struct {
 // Run removes.
 func (c OperatorsRemoveCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
-		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return operator.Remove(ctx, tx, c.Email) })
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return backoffice.Remove(ctx, tx, c.Email) })
 		if err == nil {
 			fmt.Fprintln(std.Out, "Removed.")
 		}
@@ -123,7 +123,7 @@ type OperatorsListCmd struct{ Storage }
 func (c OperatorsListCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
 		return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			all, err := operator.List(ctx, tx)
+			all, err := backoffice.List(ctx, tx)
 			if err != nil {
 				return err
 			}

@@ -16,17 +16,17 @@ import (
 
 	"github.com/pquerna/otp/totp"
 
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/porttest"
+	"github.com/stipend/stipend/internal/testkit/freeport"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -87,7 +87,7 @@ var requestPath = regexp.MustCompile(`/operations/requests/oprq_\w+`)
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		address, err := porttest.Free() // it is the same after a restart, for those who are signed in
+		address, err := freeport.Free() // it is the same after a restart, for those who are signed in
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,9 +308,9 @@ func TestReconciliation(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
 		node := sim.New(o.s.db)
-		compare := func() operator.Report {
+		compare := func() backoffice.Report {
 			t.Helper()
-			r, err := operator.Reconcile(t.Context(), o.s.db, operator.World{Chain: chainName, Node: node, Accounts: []evm.Node{o.s.evms[0].node}})
+			r, err := backoffice.Reconcile(t.Context(), o.s.db, backoffice.World{Chain: chainName, Node: node, Accounts: []evm.Node{o.s.evms[0].node}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -318,10 +318,10 @@ func TestReconciliation(t *testing.T) {
 		}
 		finds := func(kind, object string) {
 			t.Helper()
-			var r operator.Report
+			var r backoffice.Report
 			eventually(t, 30*time.Second, "a difference "+kind+" is found", func() bool {
 				r = compare()
-				return slices.ContainsFunc(r.Differences, func(d operator.Difference) bool {
+				return slices.ContainsFunc(r.Differences, func(d backoffice.Difference) bool {
 					return d.Kind == kind && strings.Contains(d.Object+d.Books, object)
 				})
 			})
@@ -354,7 +354,7 @@ func TestReconciliation(t *testing.T) {
 			})
 			return n == 1
 		})
-		var settled operator.Report
+		var settled backoffice.Report
 		eventually(t, 60*time.Second, "nothing differs", func() bool { settled = compare(); return settled.Clean() })
 		if err := printReconciliation(&out, settled); err != nil || settled.Coins < 2 || !strings.Contains(out.String(), "Nothing differs.") {
 			t.Errorf("%v, %d coins\n%s", err, settled.Coins, out.String())
@@ -370,27 +370,27 @@ func TestReconciliation(t *testing.T) {
 		i := slices.IndexFunc(held, func(h chain.Held) bool { return !h.Change && h.Confirmed })
 		coin := held[i]
 		set("UPDATE deposits SET state = 'seen' WHERE txid = $1", coin.TxID)
-		finds(operator.DepositMissing, coin.TxID)
+		finds(backoffice.DepositMissing, coin.TxID)
 		set("UPDATE deposits SET state = 'confirmed' WHERE txid = $1", coin.TxID)
 		set("UPDATE payout_batches SET state = 'sent' WHERE state = 'fulfilled'")
-		finds(operator.PayoutUnbooked, "")
+		finds(backoffice.PayoutUnbooked, "")
 		set("UPDATE payout_batches SET state = 'fulfilled' WHERE state = 'sent'")
 		for _, asset := range []string{"USDC", "ETH"} {
 			set("UPDATE sim_evm_balances SET amount = amount + 1000 WHERE asset = $1 AND address IN (SELECT address FROM chain_addresses WHERE chain = 'base' AND branch = 1)", asset)
-			finds(operator.AccountTotal, "1006 base")
+			finds(backoffice.AccountTotal, "1006 base")
 			set("UPDATE sim_evm_balances SET amount = amount - 1000 WHERE asset = $1 AND address IN (SELECT address FROM chain_addresses WHERE chain = 'base' AND branch = 1)", asset)
 		}
 		set("UPDATE ledger_lines SET amount = amount + 1 WHERE code = '1000'")
-		finds(operator.WalletTotal, "1000")
-		finds(operator.BooksWrong, "does not balance")
+		finds(backoffice.WalletTotal, "1000")
+		finds(backoffice.BooksWrong, "does not balance")
 		set("UPDATE ledger_lines SET amount = amount - 1 WHERE code = '1000'")
 		set("UPDATE sim_outputs SET amount = amount + 1 WHERE txid = $1 AND vout = $2", coin.TxID, int64(coin.Vout))
-		finds(operator.CoinAmount, coin.TxID)
+		finds(backoffice.CoinAmount, coin.TxID)
 		if err := o.s.judge(t.Context(), compare()); err != nil || o.paused() != "" {
 			t.Errorf("%v, paused: %q", err, o.paused())
 		}
 		set("UPDATE sim_outputs SET amount = amount - 1, spent_by = 'elsewhere' WHERE txid = $1 AND vout = $2", coin.TxID, int64(coin.Vout))
-		finds(operator.CoinMissing, coin.TxID)
+		finds(backoffice.CoinMissing, coin.TxID)
 		eventually(t, 30*time.Second, "payouts are stopped", func() bool {
 			if err := o.s.judge(t.Context(), compare()); err != nil {
 				t.Error(err)
@@ -513,11 +513,11 @@ func coinsAreDecided(o *office, first, second *staffed) {
 	had := o.d.balanceIn(ledger.CompanyFunds, "", money.ETH)
 	path := come(to, money.ETH, 40_000_000) // 100 USD
 	o.says(first.Get(queue), waiting.PayrollID, to, "0.040000000\u00a0ETH")
-	for _, other := range []string{operator.Resume, operator.Release, "", "deposit.burn"} {
+	for _, other := range []string{backoffice.Resume, backoffice.Release, "", "deposit.burn"} {
 		err := o.s.db.Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
-			return o.s.operators.DecideDeposit(ctx, tx, operator.Session{}, other, o.d.seed.CompanyID, strings.TrimPrefix(path, at+"/deposits/"), o.d.seed.CompanyID, "alone")
+			return o.s.operators.DecideDeposit(ctx, tx, backoffice.Session{}, other, o.d.seed.CompanyID, strings.TrimPrefix(path, at+"/deposits/"), o.d.seed.CompanyID, "alone")
 		})
-		if !errors.Is(err, fault.NotFoundErr) {
+		if !errors.Is(err, apierr.NotFoundErr) {
 			o.Errorf("one operator does %q by the form of a deposit: %v", other, err)
 		}
 	}

@@ -6,26 +6,26 @@ import (
 	netmail "net/mail"
 	"time"
 
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/funding"
-	"github.com/stipend/stipend/internal/funding/stripe"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/kyc/sumsub"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/mail"
-	"github.com/stipend/stipend/internal/operator"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bankfile"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
-	"github.com/stipend/stipend/internal/requests"
+	"github.com/stipend/stipend/internal/requestlog"
+	"github.com/stipend/stipend/internal/virtualaccount"
+	"github.com/stipend/stipend/internal/virtualaccount/stripe"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -33,7 +33,7 @@ import (
 
 // readSettings makes what needs nothing but the configuration and the database.
 func (s *Service) readSettings() error {
-	s.requests = requests.New(s.db, time.Now, s.log)
+	s.requests = requestlog.New(s.db, time.Now, s.log)
 	key, err := parseDataKey(s.cfg.DataKey)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (s *Service) readSettings() error {
 		return err
 	}
 	s.kyc = &kyc.Service{Sealer: s.sealer, Intake: s.cfg.intake(), Provider: s.verifier()}
-	s.funding = &funding.Service{Bank: s.bank(), Sealer: s.sealer}
+	s.funding = &virtualaccount.Service{Bank: s.bank(), Sealer: s.sealer}
 	s.rates = s.refresher()
 	s.policy, err = s.cfg.webhookPolicy()
 	return err
@@ -82,7 +82,7 @@ func (s *Service) assemble() (p parts, err error) {
 	if err != nil {
 		return p, err
 	}
-	s.operators = &operator.Service{Sealer: s.sealer, Payroll: p.payroll, Limit: limit, Setup: s.setup()}
+	s.operators = &backoffice.Service{Sealer: s.sealer, Payroll: p.payroll, Limit: limit, Setup: s.setup()}
 	p.payroll.Released, p.withdrawals.Released, p.claims.Released = s.operators.Released, s.operators.Released, s.operators.Released
 	if s.lightning, err = s.cfg.lightning(); err != nil {
 		return p, err
@@ -106,12 +106,12 @@ func (c Config) intake() *kyc.Intake {
 }
 
 // bank chooses who opens funding accounts: the configured provider, the bank of the sandbox, or nobody.
-func (s *Service) bank() funding.Bank {
+func (s *Service) bank() virtualaccount.Bank {
 	switch {
 	case s.cfg.FundingStripeKey != "":
 		return stripe.New(stripe.Options{Key: s.cfg.FundingStripeKey, URL: s.cfg.FundingStripeURL, Country: s.cfg.FundingStripeCountry})
 	case s.cfg.Env == Sandbox:
-		return funding.Sandbox{}
+		return virtualaccount.Sandbox{}
 	}
 	return nil
 }
@@ -163,8 +163,8 @@ func (s *Service) refresher() *rates.Refresher {
 	}}
 }
 
-func (s *Service) setup() distribution.Setup {
-	return distribution.Setup{Sealer: s.sealer, BitcoinNetwork: s.cfg.BitcoinNetwork, Chain: chainName, Accounts: s.accounts}
+func (s *Service) setup() destination.Setup {
+	return destination.Setup{Sealer: s.sealer, BitcoinNetwork: s.cfg.BitcoinNetwork, Chain: chainName, Accounts: s.accounts}
 }
 
 // startWorker runs jobs. The first prices and fees are fetched before anything is served, where that is possible.
@@ -211,7 +211,7 @@ func (s *Service) startWorker(ctx, background context.Context, p parts) error {
 	}
 	table[payout.JobBank] = job.Entry{Tx: banker.Cut}
 	table[bankfile.JobSend] = job.Entry{Net: banker.Send}
-	table[bankfile.JobChange] = job.Entry{Tx: banker.Changed(s.correction(distribution.Setup{Sealer: s.sealer}))}
+	table[bankfile.JobChange] = job.Entry{Tx: banker.Changed(s.correction(destination.Setup{Sealer: s.sealer}))}
 	if s.playedBank != nil {
 		table[jobBankReturn] = job.Entry{Net: s.returnByBank(banker)}
 		table[jobBankTransfer] = job.Entry{Net: s.transferByBank(banker)}

@@ -9,11 +9,11 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
 )
 
@@ -29,9 +29,9 @@ const (
 var errDiffers = errors.New("the books and the world differ")
 
 // reconcile compares until nothing differs, or what does has stayed.
-func reconcile(ctx context.Context, d *db.DB, w operator.World) (r operator.Report, err error) {
+func reconcile(ctx context.Context, d *db.DB, w backoffice.World) (r backoffice.Report, err error) {
 	for range reconcileTries {
-		if r, err = operator.Reconcile(ctx, d, w); err != nil || r.Clean() {
+		if r, err = backoffice.Reconcile(ctx, d, w); err != nil || r.Clean() {
 			return r, err
 		}
 		select {
@@ -49,7 +49,7 @@ func (s *Service) reconcileNow(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	w := operator.World{Chain: chainName, Node: node}
+	w := backoffice.World{Chain: chainName, Node: node}
 	for _, a := range s.evms {
 		w.Accounts = append(w.Accounts, a.node)
 	}
@@ -69,11 +69,11 @@ func (s *Service) reconcileNow(ctx context.Context) error {
 
 // judge tells the log of what differs, and pauses payouts where a coin that we count on is not there, or the books
 // contradict themselves: what would be paid with cannot be trusted then.
-func (s *Service) judge(ctx context.Context, r operator.Report) error {
+func (s *Service) judge(ctx context.Context, r backoffice.Report) error {
 	stop := ""
 	for _, d := range r.Differences {
 		s.log.ErrorContext(ctx, "the books and the world differ", "kind", d.Kind, "object", d.Object, "books", d.Books, "world", d.World)
-		if d.Kind == operator.CoinMissing || d.Kind == operator.BooksWrong {
+		if d.Kind == backoffice.CoinMissing || d.Kind == backoffice.BooksWrong {
 			stop = "reconciliation " + r.ID + " found " + d.Kind + " " + d.Object
 		}
 	}
@@ -84,7 +84,7 @@ func (s *Service) judge(ctx context.Context, r operator.Report) error {
 		if why, err := payout.Paused(ctx, tx); err != nil || why != "" {
 			return err
 		}
-		return errors.Join(payout.SetPaused(ctx, tx, stop), operator.AtTheMachine(ctx, tx, "payouts.pause", r.ID, stop))
+		return errors.Join(payout.SetPaused(ctx, tx, stop), backoffice.AtTheMachine(ctx, tx, "payouts.pause", r.ID, stop))
 	})
 }
 
@@ -154,7 +154,7 @@ func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 		if err != nil {
 			return err
 		}
-		w := operator.World{Chain: chainName, Node: node}
+		w := backoffice.World{Chain: chainName, Node: node}
 		if w.Banks, err = c.accounts(); err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-func printReconciliation(w io.Writer, r operator.Report) error {
+func printReconciliation(w io.Writer, r backoffice.Report) error {
 	fmt.Fprintf(w, "%s: %d coins and accounts, %s, up to block %d.\n", r.ID, r.Coins, r.Total, r.Height)
 	if !r.Clean() {
 		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)

@@ -8,36 +8,36 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stipend/stipend/internal/api"
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/deposit"
-	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/wallet"
 )
 
 // What the sandbox refuses.
 var (
-	errNotSimulated  = fault.New(fault.Conflict, "invalid_state", "This sandbox follows a real node: pay with a wallet.")
-	errNoQuote       = fault.New(fault.Conflict, "invalid_state", "This payroll is not funded on the chain, so there is nothing to pay.")
-	errNothingDue    = fault.New(fault.Conflict, "invalid_state", "It is already paid in full. Give an amount to pay more.")
-	errTooSlow       = fault.New(fault.Unavailable, "retry_later", "The chain did not show the payment in time. Look again; it may still come.")
-	errMined         = fault.New(fault.Conflict, "invalid_state", "A block took the payment before it could be replaced. Try again.")
-	errNotByBank     = fault.New(fault.Conflict, "invalid_state", "No bank has paid any of this payment, so none can send it back.")
-	errNotByTransfer = fault.New(fault.Invalid, "invalid_parameter", "A bank transfer is exact, under, over or reorged. Move the clock for a late one.").At("body", "/kind")
-	errNoCoins       = fault.New(fault.Conflict, "invalid_state", "This wallet has no address: it is not in use, or not in coins.")
-	errNetwork       = fault.New(fault.Invalid, "invalid_parameter", "The wallet is not paid on this network.").At("body", "/network")
-	errAmount        = fault.New(fault.Invalid, "missing_field", "A wallet asks for no amount; say how much comes.").At("body", "/amount")
-	errNeverLate     = fault.New(fault.Invalid, "invalid_parameter", "What comes to a wallet is never late.").At("body", "/kind")
-	errPaidOut       = fault.New(fault.Conflict, "already_processing", "This payment is already being paid out.")
+	errNotSimulated  = apierr.New(apierr.Conflict, "invalid_state", "This sandbox follows a real node: pay with a wallet.")
+	errNoQuote       = apierr.New(apierr.Conflict, "invalid_state", "This payroll is not funded on the chain, so there is nothing to pay.")
+	errNothingDue    = apierr.New(apierr.Conflict, "invalid_state", "It is already paid in full. Give an amount to pay more.")
+	errTooSlow       = apierr.New(apierr.Unavailable, "retry_later", "The chain did not show the payment in time. Look again; it may still come.")
+	errMined         = apierr.New(apierr.Conflict, "invalid_state", "A block took the payment before it could be replaced. Try again.")
+	errNotByBank     = apierr.New(apierr.Conflict, "invalid_state", "No bank has paid any of this payment, so none can send it back.")
+	errNotByTransfer = apierr.New(apierr.Invalid, "invalid_parameter", "A bank transfer is exact, under, over or reorged. Move the clock for a late one.").At("body", "/kind")
+	errNoCoins       = apierr.New(apierr.Conflict, "invalid_state", "This wallet has no address: it is not in use, or not in coins.")
+	errNetwork       = apierr.New(apierr.Invalid, "invalid_parameter", "The wallet is not paid on this network.").At("body", "/network")
+	errAmount        = apierr.New(apierr.Invalid, "missing_field", "A wallet asks for no amount; say how much comes.").At("body", "/amount")
+	errNeverLate     = apierr.New(apierr.Invalid, "invalid_parameter", "What comes to a wallet is never late.").At("body", "/kind")
+	errPaidOut       = apierr.New(apierr.Conflict, "already_processing", "This payment is already being paid out.")
 )
 
 // sandbox moves the simulated world for the sandbox's routes: it is the payer, the miner and the clock.
@@ -57,7 +57,7 @@ const (
 	depositReorged  = "reorged"  // what is due, mined, and then thrown out of the chain with its block; later blocks take it in again; a bank takes it back
 )
 
-var _ api.Sandbox = (*sandbox)(nil)
+var _ httpapi.Sandbox = (*sandbox)(nil)
 
 // payable is a payroll, a claim or a wallet that takes money.
 type payable struct {
@@ -117,7 +117,7 @@ func (x *sandbox) find(ctx context.Context, tx *db.Tx, by identity.Principal, id
 // says by which transaction. The network is that of a wallet, "" for its first one.
 func (x *sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, network, kind, amount string) (txid string, err error) {
 	if !slices.Contains([]string{depositExact, depositUnder, depositOver, depositLate, depositReplaced, depositReorged}, kind) {
-		return "", fault.New(fault.Invalid, "invalid_parameter", "kind is one of exact, under, over, late, replaced, reorged.").At("body", "/kind")
+		return "", apierr.New(apierr.Invalid, "invalid_parameter", "kind is one of exact, under, over, late, replaced, reorged.").At("body", "/kind")
 	}
 	var p payable
 	var due money.Amount
@@ -245,7 +245,7 @@ func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount strin
 	if amount != "" {
 		a, err := money.Parse(p.asset, amount)
 		if err == nil && a.Sign() <= 0 {
-			err = fault.New(fault.Invalid, "amount_not_positive", "The amount must be more than 0.").At("body", "/amount")
+			err = apierr.New(apierr.Invalid, "amount_not_positive", "The amount must be more than 0.").At("body", "/amount")
 		}
 		return a, err
 	}
@@ -324,7 +324,7 @@ func (x *sandbox) await(ctx context.Context, p payable, txid string, wanted func
 // Advance moves the sandbox's clock forward, for every company and process on its database.
 func (x *sandbox) Advance(ctx context.Context, by time.Duration) (now time.Time, err error) {
 	if by < 0 || by > 10*365*24*time.Hour {
-		return now, fault.New(fault.Invalid, "invalid_parameter", "The clock moves forward only, by at most ten years.").At("body", "/advance_seconds")
+		return now, apierr.New(apierr.Invalid, "invalid_parameter", "The clock moves forward only, by at most ten years.").At("body", "/advance_seconds")
 	}
 	if err := x.s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		tx.Notify(identity.NoticeRevoked) // credentials end by the clock

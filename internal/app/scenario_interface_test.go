@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/screening"
 )
 
@@ -390,7 +390,7 @@ func sanctionedPayees(d *door) {
 	decide := func(hit string, to screening.State) {
 		d.Helper()
 		if err := d.s.db.Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
-			_, _, err := operator.DecideHit(ctx, tx, hit, to, "Officer", "compared the passports")
+			_, _, err := backoffice.DecideHit(ctx, tx, hit, to, "Officer", "compared the passports")
 			return err
 		}); err != nil {
 			d.Fatal(err)

@@ -10,10 +10,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/operator"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/screening"
 )
 
@@ -24,9 +24,9 @@ const listsEvery = 30 * time.Second
 const settingLists = "screening.lists"
 
 // startScreening reads the lists, without which nothing starts, and goes on reading what changes.
-func (s *Service) startScreening(ctx, background context.Context, p parts) (distribution.Screening, error) {
+func (s *Service) startScreening(ctx, background context.Context, p parts) (destination.Screening, error) {
 	lists := screening.New(screening.Options{Paths: s.cfg.SanctionsList, Threshold: s.cfg.SanctionsThreshold, MaxAge: s.cfg.maxListAge()})
-	look := distribution.Screening{Lists: lists, Sealer: s.sealer}
+	look := destination.Screening{Lists: lists, Sealer: s.sealer}
 	if _, err := lists.Load(); err != nil {
 		return look, err
 	}
@@ -160,7 +160,7 @@ func (c ScreeningHitsCmd) Run(ctx context.Context, std Streams) error {
 			fmt.Fprintln(t, "HIT\tSTATE\tSCORE\tSUBJECT\tNAME\tENTRY\tLISTED\tPROGRAMS\tDECISION")
 			for i := range hits {
 				h := &hits[i]
-				payees, err := recipient.Payees(ctx, tx, h.CompanyID, []string{h.SubjectID})
+				payees, err := payee.Payees(ctx, tx, h.CompanyID, []string{h.SubjectID})
 				if err != nil {
 					return err
 				}
@@ -195,7 +195,7 @@ func (c decision) take(ctx context.Context, out io.Writer, to screening.State) e
 		var h screening.Hit
 		var blocked bool
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			h, blocked, err = operator.DecideHit(ctx, tx, c.Hit, to, c.By, c.Reason)
+			h, blocked, err = backoffice.DecideHit(ctx, tx, c.Hit, to, c.By, c.Reason)
 			return err
 		})
 		switch {

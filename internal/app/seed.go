@@ -12,11 +12,11 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/payer"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
@@ -89,8 +89,8 @@ func sandboxSeed() Seed {
 			{seedID("usr", "edsger"), "edsger@sandbox.example"},
 		},
 		Recipients: []SeedRecipient{
-			{seedID("rec", "person"), recipient.TypeUser},
-			{seedID("rec", "firm"), recipient.TypeCompany},
+			{seedID("rec", "person"), payee.TypeUser},
+			{seedID("rec", "firm"), payee.TypeCompany},
 		},
 		PayerID: seedID("pyr", "payer"),
 	}
@@ -154,7 +154,7 @@ func seedAddresses(network string, n uint32) ([]string, error) {
 type seeding struct {
 	tx        *db.Tx
 	sealer    *identity.Sealer
-	setup     distribution.Setup
+	setup     destination.Setup
 	seed      Seed
 	cfg       Config
 	adminHash string
@@ -188,7 +188,7 @@ func (w seeding) run(ctx context.Context) error {
 		if err := w.user(ctx, worker.UserID, worker.Email, names[i][0], names[i][1], ""); err != nil {
 			return err
 		}
-		if _, err := recipient.AddWorker(ctx, w.tx, w.seed.CompanyID, worker.UserID, recipient.Contractor); err != nil {
+		if _, err := payee.AddWorker(ctx, w.tx, w.seed.CompanyID, worker.UserID, payee.Contractor); err != nil {
 			return err
 		}
 		if err := w.destinations(ctx, worker.UserID, w.addresses[i], i == bankWorker); err != nil {
@@ -247,7 +247,7 @@ func (w seeding) destinations(ctx context.Context, ownerID, address string, bank
 	if err != nil {
 		return err
 	}
-	_, err = distribution.SetAllocations(ctx, w.tx, by, ownerID, []distribution.Share{{DistributionID: first, Allocation: "50"}, {DistributionID: second, Allocation: "50"}})
+	_, err = destination.SetAllocations(ctx, w.tx, by, ownerID, []destination.Share{{DistributionID: first, Allocation: "50"}, {DistributionID: second, Allocation: "50"}})
 	return err
 }
 
@@ -256,6 +256,6 @@ func (w seeding) destination(ctx context.Context, by identity.Principal, ownerID
 	if err != nil {
 		return "", err
 	}
-	d, err := distribution.Create(ctx, w.tx, w.setup, by, distribution.CreateParams{OwnerID: ownerID, Symbol: symbol, Data: text})
+	d, err := destination.Create(ctx, w.tx, w.setup, by, destination.CreateParams{OwnerID: ownerID, Symbol: symbol, Data: text})
 	return d.ID, err
 }

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/recipient/roster"
+	"github.com/stipend/stipend/internal/payee/roster"
 )
 
 // The rows of the seed have ids of their own, which the packages that own the tables let nobody choose. The statements here
@@ -81,7 +81,7 @@ func payrollOf(ctx context.Context, tx *db.Tx, companyID, paymentID string) (str
 	var id string
 	err := tx.QueryRow(ctx, "SELECT payroll_id FROM payments WHERE company_id = $1 AND payment_id = $2", companyID, paymentID).Scan(&id)
 	if errors.Is(err, db.ErrNoRows) {
-		return "", fault.NotFoundErr
+		return "", apierr.NotFoundErr
 	}
 	return id, err
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/rail/bank"
-	"github.com/stipend/stipend/internal/transfer"
 )
 
 // TransfersCmd groups the commands about money that came in at the bank.
@@ -65,7 +65,7 @@ func importFile(ctx context.Context, d *db.DB, std Streams, name string, account
 		defer func() { _ = f.Close() }() // it was read only
 		in = f
 	}
-	s, err := transfer.Import(ctx, d, in, accounts)
+	s, err := bankreceipt.Import(ctx, d, in, accounts)
 	fmt.Fprintf(std.Out, "%s: %d credited, %d in suspense, %d gone back; %d known before, %d of no concern.\n",
 		name, s.Credited, s.Suspense, s.Returned, s.Known, s.Others)
 	for _, p := range s.Problems {
@@ -88,7 +88,7 @@ type TransfersListCmd struct {
 func (c TransfersListCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
 		return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			all, err := transfer.List(ctx, tx, c.All, c.Limit)
+			all, err := bankreceipt.List(ctx, tx, c.All, c.Limit)
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ type TransfersAssignCmd struct {
 func (c TransfersAssignCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
 		return plain(d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			t, err := transfer.Assign(ctx, tx, c.ID, c.To)
+			t, err := bankreceipt.Assign(ctx, tx, c.ID, c.To)
 			if err == nil {
 				fmt.Fprintf(std.Out, "%s %s are credited to %s.\n", t.Amount, t.Amount.Asset(), t.OwnerID)
 			}
@@ -154,7 +154,7 @@ type TransfersSendBackCmd struct {
 func (c TransfersSendBackCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
 		return plain(d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			t, err := transfer.SendBack(ctx, tx, c.ID)
+			t, err := bankreceipt.SendBack(ctx, tx, c.ID)
 			if err == nil {
 				fmt.Fprintf(std.Out, "%s %s are booked as gone back. Have the bank send them, if it has not yet.\n", t.Amount, t.Amount.Asset())
 			}

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
 )
 
@@ -141,7 +141,7 @@ func watchedUntil(chain string) func(ctx context.Context, tx *db.Tx) (time.Time,
 }
 
 // errBlind refuses a price that nobody could see being paid.
-var errBlind = fault.New(fault.Unavailable, "retry_later", "The blockchain is not being watched at the moment, so no price can be held. Try again in some minutes.")
+var errBlind = apierr.New(apierr.Unavailable, "retry_later", "The blockchain is not being watched at the moment, so no price can be held. Try again in some minutes.")
 
 // checkWatched is checkChain for Bitcoin's.
 func (s *Service) checkWatched(ctx context.Context, tx *db.Tx) error {

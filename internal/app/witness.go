@@ -7,11 +7,11 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 )
 
 // witnessWithin bounds each question to a witness.
@@ -58,7 +58,7 @@ type standings struct {
 }
 
 // errUnsure refuses a price of which nobody knows on which chain it would be paid.
-var errUnsure = fault.New(fault.Unavailable, "retry_later", "The nodes of the blockchain disagree, so no price can be held. Try again in some minutes.")
+var errUnsure = apierr.New(apierr.Unavailable, "retry_later", "The nodes of the blockchain disagree, so no price can be held. Try again in some minutes.")
 
 // checkStanding refuses while a witness of a chain has other blocks, or more of them.
 func (s *Service) checkStanding(ctx context.Context, tx *db.Tx, name string) error {

@@ -33,8 +33,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -73,11 +73,11 @@ var (
 	ErrTooDeep = errors.New("chain: reorganisation deeper than the blocks kept")
 
 	// ErrUnknown answers a question about an output or transaction that is not watched.
-	ErrUnknown = fault.New(fault.NotFound, "chain_unknown", "No watched output or transaction has this id.")
+	ErrUnknown = apierr.New(apierr.NotFound, "chain_unknown", "No watched output or transaction has this id.")
 	// ErrCoinTaken answers a reservation of a coin that is no longer available.
-	ErrCoinTaken = fault.New(fault.Conflict, "coin_taken", "A coin chosen for the transaction is no longer available.")
+	ErrCoinTaken = apierr.New(apierr.Conflict, "coin_taken", "A coin chosen for the transaction is no longer available.")
 	// ErrNotFollowed means that nobody has looked at the chain yet, so that an address given out now could be paid unseen.
-	ErrNotFollowed = fault.New(fault.Unavailable, "retry_later", "The blockchain is not watched yet. Try again when the service has reached its node.")
+	ErrNotFollowed = apierr.New(apierr.Unavailable, "retry_later", "The blockchain is not watched yet. Try again when the service has reached its node.")
 )
 
 // Source is one chain as one node sees it. It is safe for concurrent use.

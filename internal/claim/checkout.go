@@ -6,7 +6,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
 // Checkout is a claim as its payer sees it.

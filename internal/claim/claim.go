@@ -29,12 +29,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
@@ -89,17 +89,17 @@ type Named struct {
 
 // What a caller may be told.
 var (
-	ErrNotFound    = fault.New(fault.NotFound, "not_found", "There is no such claim.")
-	ErrState       = fault.New(fault.Conflict, "invalid_state", "The claim's state does not allow this.")
-	ErrQuoteLocked = fault.New(fault.Conflict, "quote_locked", "The claim is fully paid and waits for confirmations, so its price cannot be replaced.")
-	ErrTooManyOpen = fault.New(fault.RateLimited, "rate_limited", "The company has too many claims that are still open.")
-	ErrTooOften    = fault.New(fault.RateLimited, "rate_limited", "The company makes claims too fast.")
+	ErrNotFound    = apierr.New(apierr.NotFound, "not_found", "There is no such claim.")
+	ErrState       = apierr.New(apierr.Conflict, "invalid_state", "The claim's state does not allow this.")
+	ErrQuoteLocked = apierr.New(apierr.Conflict, "quote_locked", "The claim is fully paid and waits for confirmations, so its price cannot be replaced.")
+	ErrTooManyOpen = apierr.New(apierr.RateLimited, "rate_limited", "The company has too many claims that are still open.")
+	ErrTooOften    = apierr.New(apierr.RateLimited, "rate_limited", "The company makes claims too fast.")
 
-	errCurrency      = fault.New(fault.Invalid, "currency_not_supported", "The service does not know this currency; see GET /api/currencies.")
-	errFunding       = fault.New(fault.Invalid, "currency_not_supported", "A claim is paid in BTC.")
-	errNoReference   = fault.New(fault.Invalid, "missing_field", "Name the payer: the id of one, or your own reference.")
-	errReturn        = fault.New(fault.Invalid, "redirect_uri_invalid", "A return address starts with one of the origins in the merchant settings.")
-	errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The claim changed at the same moment. Try again.")
+	errCurrency      = apierr.New(apierr.Invalid, "currency_not_supported", "The service does not know this currency; see GET /api/currencies.")
+	errFunding       = apierr.New(apierr.Invalid, "currency_not_supported", "A claim is paid in BTC.")
+	errNoReference   = apierr.New(apierr.Invalid, "missing_field", "Name the payer: the id of one, or your own reference.")
+	errReturn        = apierr.New(apierr.Invalid, "redirect_uri_invalid", "A return address starts with one of the origins in the merchant settings.")
+	errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The claim changed at the same moment. Try again.")
 )
 
 // Claim is what one customer owes a merchant.

@@ -9,13 +9,13 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/payer"
-	"github.com/stipend/stipend/internal/quote"
 	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
 // CreateParams is what a merchant asks for. The amount is the JSON number's own text.
@@ -79,7 +79,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	}
 	q, err := quote.Make(ctx, tx, s.params(&c, c.Amount))
 	if err != nil {
-		if f, ok := fault.As(err); ok && (errors.Is(err, quote.ErrTooSmall) || errors.Is(err, money.ErrTooLarge)) {
+		if f, ok := apierr.As(err); ok && (errors.Is(err, quote.ErrTooSmall) || errors.Is(err, money.ErrTooLarge)) {
 			return Claim{}, f.At("body", "/amount")
 		}
 		return Claim{}, err
@@ -106,7 +106,7 @@ func (s *Service) params(c *Claim, due money.Amount) quote.Params {
 
 // plan checks a request and says what claim it makes. It reads nothing.
 func plan(p CreateParams, company identity.Company, settings Settings) (Claim, error) {
-	var list fault.List
+	var list apierr.List
 	c := Claim{
 		CompanyID: company.ID, State: AwaitingPayment, Exception: None, Version: 1, Funding: money.BTC, Policy: settings.Policy,
 		PayerID:     identity.Line(&list, "/payer_id", norm.NFC.String(p.PayerID), 0, maxReference),

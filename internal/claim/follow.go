@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/deposit"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
 // Follow looks at claims whose deposits changed (job deposit.changed).
@@ -403,4 +403,4 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return *c, s.step(ctx, tx, f, v)
 }
 
-var errAddress = fault.New(fault.Invalid, "address_invalid", "This is no address of the network that the service pays on.")
+var errAddress = apierr.New(apierr.Invalid, "address_invalid", "This is no address of the network that the service pays on.")

@@ -3,10 +3,10 @@ package claim
 import (
 	"time"
 
-	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
 // facts is all that is known of a claim at one instant.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/lightning"
-	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
 // offer lets a claim be paid over Lightning where that is switched on: one invoice for the newest price as long as it holds and

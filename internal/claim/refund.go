@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
@@ -51,13 +51,13 @@ const (
 
 // What a payer may be told.
 var (
-	ErrNothing   = fault.New(fault.Conflict, "invalid_state", "There is nothing to give back for this claim.")
-	ErrLink      = fault.New(fault.NotFound, "not_found", "This link does not work any more. Ask the merchant for another one.")
-	ErrRefundDue = fault.New(fault.Conflict, "already_processing", "A refund of this claim is already being paid out.")
+	ErrNothing   = apierr.New(apierr.Conflict, "invalid_state", "There is nothing to give back for this claim.")
+	ErrLink      = apierr.New(apierr.NotFound, "not_found", "This link does not work any more. Ask the merchant for another one.")
+	ErrRefundDue = apierr.New(apierr.Conflict, "already_processing", "A refund of this claim is already being paid out.")
 
-	errOwnAddress = fault.New(fault.Invalid, "address_of_service", "This address belongs to the service itself. Name one of a wallet of yours.")
+	errOwnAddress = apierr.New(apierr.Invalid, "address_of_service", "This address belongs to the service itself. Name one of a wallet of yours.")
 
-	errTooLittle = fault.New(fault.Conflict, "amount_too_small", "What could be given back is less than sending it costs.")
+	errTooLittle = apierr.New(apierr.Conflict, "amount_too_small", "What could be given back is less than sending it costs.")
 )
 
 type refundPayload struct {

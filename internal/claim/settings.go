@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -111,7 +111,7 @@ func (s *Service) ChangeSettings(ctx context.Context, tx *db.Tx, by identity.Pri
 }
 
 func (s *Settings) apply(change Change) error {
-	var list fault.List
+	var list apierr.List
 	number := func(member string, to *int64, given *int64, allowed func(int64) bool, message string) {
 		switch {
 		case given == nil:
@@ -148,7 +148,7 @@ func (s *Settings) apply(change Change) error {
 	return list.Err()
 }
 
-func choose[T ~string](list *fault.List, member string, to *T, given *string, options ...T) {
+func choose[T ~string](list *apierr.List, member string, to *T, given *string, options ...T) {
 	switch {
 	case given == nil:
 	case !slices.Contains(options, T(*given)):

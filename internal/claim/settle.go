@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
@@ -22,8 +22,8 @@ import (
 
 // What a merchant may be told.
 var (
-	ErrNoBalance   = fault.New(fault.Conflict, "insufficient_balance", "Claims have not brought as much as this.")
-	errDestination = fault.New(fault.NotFound, "not_found", "The company has no such destination. They are added on the page /wallets/withdrawals.")
+	ErrNoBalance   = apierr.New(apierr.Conflict, "insufficient_balance", "Claims have not brought as much as this.")
+	errDestination = apierr.New(apierr.NotFound, "not_found", "The company has no such destination. They are added on the page /wallets/withdrawals.")
 )
 
 // Settlement is what a merchant took out of what its claims brought.
@@ -70,7 +70,7 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	}
 	amount := balance
 	if amountText != "" {
-		var list fault.List
+		var list apierr.List
 		parsed, err := money.Parse(asset, amountText)
 		if err == nil && parsed.Sign() <= 0 {
 			err = money.ErrNotPositive
@@ -217,7 +217,7 @@ func (s *Service) settleAll(ctx context.Context, tx *db.Tx, settings Settings) e
 			continue
 		}
 		to, err := s.way(ctx, tx, by, settings, h.Balance)
-		if _, told := fault.As(err); told {
+		if _, told := apierr.As(err); told {
 			continue // until the next time
 		}
 		if err != nil {

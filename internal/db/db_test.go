@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/fault"
 )
 
-var errRefused = fault.New(fault.Conflict, "refused", "No.")
+var errRefused = apierr.New(apierr.Conflict, "refused", "No.")
 
 func TestABadWriteNeverSpoilsItsNeighbours(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
@@ -401,7 +401,7 @@ func TestProgramsAndSchemasThatDoNotFit(t *testing.T) {
 
 func TestAStatementThatChangesNothingUndoesItsTransaction(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		lost := fault.New(fault.Conflict, "lost", "Somebody else was first.")
+		lost := apierr.New(apierr.Conflict, "lost", "Somebody else was first.")
 		for _, after := range []func(context.Context, *db.Tx) error{
 			func(context.Context, *db.Tx) error { return nil },
 			func(ctx context.Context, tx *db.Tx) error {

@@ -17,13 +17,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
 
-	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/apierr"
 )
 
 // What a caller is told when the database cannot take the write now.
 var (
-	ErrRetryLater = fault.New(fault.Unavailable, "retry_later", "The service is busy. Repeat the same request, with the same Idempotency-Key, in a few seconds.")
-	ErrStorage    = fault.New(fault.Unavailable, "storage_unavailable", "The service cannot store anything at the moment. Nothing was changed. Repeat the request later.")
+	ErrRetryLater = apierr.New(apierr.Unavailable, "retry_later", "The service is busy. Repeat the same request, with the same Idempotency-Key, in a few seconds.")
+	ErrStorage    = apierr.New(apierr.Unavailable, "storage_unavailable", "The service cannot store anything at the moment. Nothing was changed. Repeat the request later.")
 )
 
 const (
@@ -289,7 +289,7 @@ func unclear(err error) bool {
 
 // isRefusal says that a function ended by its own rule, not by a statement that failed under it.
 func isRefusal(err error) bool {
-	_, ok := fault.As(err)
+	_, ok := apierr.As(err)
 	return ok
 }
 
@@ -471,7 +471,7 @@ func classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := fault.As(err); ok {
+	if _, ok := apierr.As(err); ok {
 		return err
 	}
 	var pg *pgconn.PgError

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/apierr"
 )
 
 // subdivisions are the states and provinces of the countries whose mail and banks ask for one: their codes of ISO 3166-2
@@ -56,7 +56,7 @@ func hasStates(country string) bool { return subdivisions[country] != "" }
 
 // State normalises a state or province and notes at the pointer when it is none. Where the country has a list (see
 // hasStates) a code or a name is taken, and the code comes back; elsewhere it is a line of text.
-func State(problems *fault.List, pointer, text, country string, required bool) string {
+func State(problems *apierr.List, pointer, text, country string, required bool) string {
 	least := 0
 	if required && hasStates(country) {
 		least = 1
@@ -124,7 +124,7 @@ var anyPostalCode = regexp.MustCompile(`^[A-Z0-9](?:[A-Z0-9 \-]{0,10}[A-Z0-9])?$
 
 // PostalCode normalises a postal code to its country's spelling and notes at the pointer when it has not the country's
 // form. Countries without postal codes need none.
-func PostalCode(problems *fault.List, pointer, text, country string, required bool) string {
+func PostalCode(problems *apierr.List, pointer, text, country string, required bool) string {
 	least := 0
 	if required && !strings.Contains(noPostalCodes, " "+country+" ") {
 		least = 1

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 )
 
 // MaxKeys is how many keys of an app may work at once: the one in use, and the one that replaces it.
@@ -15,7 +15,7 @@ const MaxKeys = 2
 const KeyOverlap = 24 * time.Hour
 
 // ErrKeyLimit keeps forgotten keys from piling up.
-var ErrKeyLimit = fault.New(fault.Conflict, "key_limit_reached", "Two keys of this app work already. Revoke one first.")
+var ErrKeyLimit = apierr.New(apierr.Conflict, "key_limit_reached", "Two keys of this app work already. Revoke one first.")
 
 // APIKey is a key as it can be shown after it was made.
 type APIKey struct {
@@ -36,7 +36,7 @@ func Apps(ctx context.Context, tx *db.Tx, companyID string) ([]App, error) {
 	return selectApps(ctx, tx, companyID, "")
 }
 
-// AppByID reads an app of a company, or says fault.NotFoundErr.
+// AppByID reads an app of a company, or says apierr.NotFoundErr.
 func AppByID(ctx context.Context, tx *db.Tx, companyID, appID string) (App, error) {
 	all, err := selectApps(ctx, tx, companyID, appID)
 	if err != nil || len(all) == 0 {
@@ -47,7 +47,7 @@ func AppByID(ctx context.Context, tx *db.Tx, companyID, appID string) (App, erro
 
 func notFound(err error) error {
 	if err == nil {
-		return fault.NotFoundErr
+		return apierr.NotFoundErr
 	}
 	return err
 }
@@ -81,7 +81,7 @@ func AuthorizeOwn(ctx context.Context, tx *db.Tx, env Environment, companyID, ap
 }
 
 // RotateAPIKey replaces a key by a new one, which it returns. The old one works for KeyOverlap longer, so that programs can be
-// told the new one meanwhile. A key that does not work any more is fault.NotFoundErr.
+// told the new one meanwhile. A key that does not work any more is apierr.NotFoundErr.
 func RotateAPIKey(ctx context.Context, tx *db.Tx, env Environment, companyID, appID, keyID string) (token string, err error) {
 	if token, err = AuthorizeOwn(ctx, tx, env, companyID, appID); err != nil {
 		return "", err

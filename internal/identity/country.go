@@ -5,7 +5,7 @@ import (
 
 	"github.com/nyaruka/phonenumbers"
 
-	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/apierr"
 )
 
 // countries of ISO 3166-1, and Kosovo under the code everyone uses for it.
@@ -20,7 +20,7 @@ func IsCountry(code string) bool {
 func Countries() []string { return strings.Fields(countries) }
 
 // Country normalises a country code and notes at the pointer when it is none.
-func Country(problems *fault.List, pointer, code string, required bool) string {
+func Country(problems *apierr.List, pointer, code string, required bool) string {
 	code = strings.ToUpper(strings.TrimSpace(code))
 	switch {
 	case code == "":
@@ -36,7 +36,7 @@ func Country(problems *fault.List, pointer, code string, required bool) string {
 }
 
 // phone normalises a number to its international form. The country is needed for a national number only.
-func phone(problems *fault.List, text, country string, required bool) string {
+func phone(problems *apierr.List, text, country string, required bool) string {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		if required {

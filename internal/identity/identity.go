@@ -19,19 +19,19 @@ import (
 	"github.com/alexedwards/argon2id"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 )
 
 // What callers of this package are refused with.
 var (
-	ErrInvalidToken = fault.New(fault.Unauthorized, "invalid_token", "The credential is missing, unknown, expired, revoked, sent with the wrong scheme, or belongs to the other environment.")
-	ErrFrozen       = fault.New(fault.Forbidden, "company_frozen", "This company is frozen. Reading works, changes do not. Ask support.")
-	ErrRedirectURI  = fault.New(fault.Invalid, "redirect_uri_invalid", "A redirect address is an absolute https address without fragment, user name or wildcard; a sandbox app may also use http on localhost.")
-	ErrEmailTaken   = fault.New(fault.Conflict, "invalid_state", "Another user already signs in with this email address.")
+	ErrInvalidToken = apierr.New(apierr.Unauthorized, "invalid_token", "The credential is missing, unknown, expired, revoked, sent with the wrong scheme, or belongs to the other environment.")
+	ErrFrozen       = apierr.New(apierr.Forbidden, "company_frozen", "This company is frozen. Reading works, changes do not. Ask support.")
+	ErrRedirectURI  = apierr.New(apierr.Invalid, "redirect_uri_invalid", "A redirect address is an absolute https address without fragment, user name or wildcard; a sandbox app may also use http on localhost.")
+	ErrEmailTaken   = apierr.New(apierr.Conflict, "invalid_state", "Another user already signs in with this email address.")
 	// ErrUserExists carries the id of the company's user that has the address, as Meta "user_id".
-	ErrUserExists   = fault.New(fault.Conflict, "user_exists", "This company already has a user with this email address.")
-	ErrUserRequired = fault.New(fault.Invalid, "missing_field", "An API key acts for many users: name one in user_id.")
+	ErrUserExists   = apierr.New(apierr.Conflict, "user_exists", "This company already has a user with this email address.")
+	ErrUserRequired = apierr.New(apierr.Invalid, "missing_field", "An API key acts for many users: name one in user_id.")
 )
 
 // Kind says what sort of credential a principal showed.
@@ -58,10 +58,10 @@ type Principal struct {
 // Has says whether the principal holds a scope.
 func (p Principal) Has(scope Scope) bool { return p.Scopes.Has(scope) }
 
-// Company resolves the company a request names: its own when none is named, fault.NotFoundErr when it is another's.
+// Company resolves the company a request names: its own when none is named, apierr.NotFoundErr when it is another's.
 func (p Principal) Company(requested string) (string, error) {
 	if p.CompanyID == "" || requested != "" && requested != p.CompanyID {
-		return "", fault.NotFoundErr
+		return "", apierr.NotFoundErr
 	}
 	return p.CompanyID, nil
 }
@@ -104,7 +104,7 @@ type NewCompany struct {
 
 // CreateCompany opens a company's account.
 func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error) {
-	var problems fault.List
+	var problems apierr.List
 	c := Company{
 		ID: tx.NewID("com"), Status: CompanyActive, KYBStatus: n.KYBStatus, FundingMethod: n.FundingMethod,
 		FeeBps: n.FeeBps, PremiumBps: n.PremiumBps, ToleranceBps: n.ToleranceBps, Version: 1, Created: tx.Now(),
@@ -136,7 +136,7 @@ func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error
 // CompanyKey is for who knows before a transaction that it will ask for a company.
 func CompanyKey(id string) db.Ahead { return companies.Key(id) }
 
-// CompanyByID reads a company, or says fault.NotFoundErr.
+// CompanyByID reads a company, or says apierr.NotFoundErr.
 func CompanyByID(ctx context.Context, tx *db.Tx, id string) (Company, error) {
 	return selectCompany(ctx, tx, id)
 }
@@ -176,7 +176,7 @@ func (u User) Open(s *Sealer) (User, error) {
 
 // ActingUser is the user that a request means: the one whose session or token it carries, who need not be named; with
 // an API key, or somebody signed in who acts for a company (whose role the pages look at), a user that the company created. A company may not act for those who only accepted its invitation: their
-// profile and their destinations are theirs. Anybody else is fault.NotFoundErr, and a key that names nobody
+// profile and their destinations are theirs. Anybody else is apierr.NotFoundErr, and a key that names nobody
 // ErrUserRequired.
 func ActingUser(ctx context.Context, tx *db.Tx, by Principal, requested string) (User, error) {
 	switch {
@@ -185,7 +185,7 @@ func ActingUser(ctx context.Context, tx *db.Tx, by Principal, requested string) 
 	case by.Kind == KindSession && by.CompanyID != "":
 		return selectCompanyUser(ctx, tx, by.CompanyID, requested)
 	case by.UserID != "" || by.CompanyID == "":
-		return User{}, fault.NotFoundErr
+		return User{}, apierr.NotFoundErr
 	case requested == "":
 		return User{}, ErrUserRequired
 	}
@@ -211,7 +211,7 @@ type NewUser struct {
 // Hashing a password takes some 50 ms on purpose, within the transaction: the account pages hash first and use NewUser
 // only for people without one.
 func CreateUser(ctx context.Context, tx *db.Tx, s *Sealer, n NewUser) (User, error) {
-	var problems fault.List
+	var problems apierr.List
 	u := User{ID: tx.NewID("usr"), CompanyID: n.CompanyID, KYCStatus: KYCNotStarted, Version: 1, Created: tx.Now(), signsIn: n.CompanyID == ""}
 	u.Profile = n.Profile.Check(&problems, tx.Now(), "email")
 	if n.Password != "" {
@@ -248,7 +248,7 @@ func emailKey(email string) string { return strings.ToLower(norm.NFC.String(emai
 
 func userDetails(userID string) Place { return Place{"users", "details", userID} }
 
-// GetUser reads a user with the sealed details, or says fault.NotFoundErr. With a nil sealer the details stay empty.
+// GetUser reads a user with the sealed details, or says apierr.NotFoundErr. With a nil sealer the details stay empty.
 func GetUser(ctx context.Context, tx *db.Tx, s *Sealer, id string) (User, error) {
 	u, err := selectUser(ctx, tx, "user_id", id)
 	if err != nil || s == nil {
@@ -261,7 +261,7 @@ func GetUser(ctx context.Context, tx *db.Tx, s *Sealer, id string) (User, error)
 // CheckPassword fails after the same work as a wrong password takes, so that answers do not tell who has an account.
 func UserByEmail(ctx context.Context, tx *db.Tx, email string) (User, error) {
 	u, err := selectUser(ctx, tx, "sign_in_key", emailKey(strings.TrimSpace(email)))
-	if errors.Is(err, fault.NotFoundErr) {
+	if errors.Is(err, apierr.NotFoundErr) {
 		return User{}, nil
 	}
 	return u, err
@@ -359,7 +359,7 @@ type NewApp struct {
 
 // CreateApp registers an app and returns its client secret, which is not kept.
 func CreateApp(ctx context.Context, tx *db.Tx, env Environment, n NewApp) (app App, secret string, err error) {
-	var problems fault.List
+	var problems apierr.List
 	name := norm.NFKC.String(Line(&problems, "/name", n.Name, 1, 100))
 	if err := problems.Err(); err != nil {
 		return App{}, "", err
@@ -390,7 +390,7 @@ func CreateApp(ctx context.Context, tx *db.Tx, env Environment, n NewApp) (app A
 	return app, secret, insertApp(ctx, tx, app)
 }
 
-// AppByClientID finds an active app, or says fault.NotFoundErr.
+// AppByClientID finds an active app, or says apierr.NotFoundErr.
 func AppByClientID(ctx context.Context, tx *db.Tx, clientID string) (App, error) {
 	return selectApp(ctx, tx, clientID)
 }
@@ -442,7 +442,7 @@ func CreateAPIKey(ctx context.Context, tx *db.Tx, env Environment, n NewAPIKey) 
 // one, narrows an app or closes a company gives it, so that what a process remembers of credentials for a moment is forgotten.
 const NoticeRevoked = "identity.revoked"
 
-// RevokeAPIKey ends a key at once. Ending one twice is fine; another company's key is fault.NotFoundErr.
+// RevokeAPIKey ends a key at once. Ending one twice is fine; another company's key is apierr.NotFoundErr.
 func RevokeAPIKey(ctx context.Context, tx *db.Tx, companyID, keyID string) error {
 	return revoke(ctx, tx, "api_keys", "key_id", companyID, keyID)
 }
@@ -465,7 +465,7 @@ func CreateAccessToken(ctx context.Context, tx *db.Tx, env Environment, n NewAcc
 	return tokenID, token, insertAccessToken(ctx, tx, tokenID, token, n)
 }
 
-// RevokeAccessToken ends a token at once. Ending one twice is fine; another company's token is fault.NotFoundErr.
+// RevokeAccessToken ends a token at once. Ending one twice is fine; another company's token is apierr.NotFoundErr.
 func RevokeAccessToken(ctx context.Context, tx *db.Tx, companyID, tokenID string) error {
 	return revoke(ctx, tx, "access_tokens", "token_id", companyID, tokenID)
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 )
 
@@ -109,7 +109,7 @@ func TestAPIKeys(t *testing.T) {
 		if id, err := p.Company(""); id != company.ID || err != nil {
 			t.Errorf("own company: %q %v", id, err)
 		}
-		if _, err := p.Company("com_other"); !errors.Is(err, fault.NotFoundErr) {
+		if _, err := p.Company("com_other"); !errors.Is(err, apierr.NotFoundErr) {
 			t.Errorf("foreign company: %v", err)
 		}
 
@@ -126,7 +126,7 @@ func TestAPIKeys(t *testing.T) {
 		}
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return identity.RevokeAPIKey(ctx, tx, "com_other", keyID)
-		}); !errors.Is(err, fault.NotFoundErr) {
+		}); !errors.Is(err, apierr.NotFoundErr) {
 			t.Errorf("revoking a foreign key: %v", err)
 		}
 		for range 2 {
@@ -271,7 +271,7 @@ func TestActingUser(t *testing.T) {
 		}
 		ours, theirs, free := made("com_1", "ada@example.com"), made("com_2", "ADA@example.com"), made("", "ada@example.com")
 		_, err := create("com_1", "Ada@Example.com")
-		if f, _ := fault.As(err); !errors.Is(err, identity.ErrUserExists) || f.Meta["user_id"] != ours.ID {
+		if f, _ := apierr.As(err); !errors.Is(err, identity.ErrUserExists) || f.Meta["user_id"] != ours.ID {
 			t.Errorf("the same address in one company: %v", err)
 		}
 		write(t, d, func(ctx context.Context, tx *db.Tx) error { // as when somebody accepts an invitation
@@ -289,13 +289,13 @@ func TestActingUser(t *testing.T) {
 		}{
 			"key, own user":             {key("com_1"), ours.ID, ours.ID, nil},
 			"key, nobody named":         {key("com_1"), "", "", identity.ErrUserRequired},
-			"key, another's user":       {key("com_1"), theirs.ID, "", fault.NotFoundErr},
-			"key, only invited":         {key("com_1"), free.ID, "", fault.NotFoundErr},
-			"key, unknown":              {key("com_1"), "usr_x", "", fault.NotFoundErr},
+			"key, another's user":       {key("com_1"), theirs.ID, "", apierr.NotFoundErr},
+			"key, only invited":         {key("com_1"), free.ID, "", apierr.NotFoundErr},
+			"key, unknown":              {key("com_1"), "usr_x", "", apierr.NotFoundErr},
 			"token, nobody named":       {token, "", free.ID, nil},
 			"token, itself":             {token, free.ID, free.ID, nil},
-			"token, its company's user": {token, ours.ID, "", fault.NotFoundErr},
-			"nobody":                    {identity.Principal{}, ours.ID, "", fault.NotFoundErr},
+			"token, its company's user": {token, ours.ID, "", apierr.NotFoundErr},
+			"nobody":                    {identity.Principal{}, ours.ID, "", apierr.NotFoundErr},
 		} {
 			err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				u, err := identity.ActingUser(ctx, tx, c.by, c.requested)
@@ -341,7 +341,7 @@ func TestProfileRules(t *testing.T) {
 		"/phone_number":  {Details: identity.Details{PhoneNumber: "12"}},
 		"/zip":           {Details: identity.Details{Zip: strings.Repeat("1", 21)}},
 	} {
-		var problems fault.List
+		var problems apierr.List
 		p.Check(&problems, now)
 		if f := problems.Fields(); len(f) != 1 || f[0].Pointer != pointer || f[0].Code != "invalid_parameter" {
 			t.Errorf("%s: %+v", pointer, f)
@@ -455,7 +455,7 @@ func TestMinimumAge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var problems fault.List
+		var problems apierr.List
 		identity.Profile{Details: identity.Details{DateOfBirth: c.born}}.Check(&problems, now)
 		if problems.Empty() != c.ok {
 			t.Errorf("born %s, today %s: %+v", c.born, c.today, problems.Fields())
@@ -474,12 +474,12 @@ func TestAddressesAreNormalised(t *testing.T) {
 		{"JP", "Tokyo", "1000001", "Tokyo", "100-0001"}, {"SE", "", "11455", "", "114 55"}, {"DE", "", "10115", "", "10115"}, {"DE", "", "1011", "", "!"},
 		{"AE", "Dubai", "", "Dubai", ""}, {"AE", "Dubai", "00000", "Dubai", "00000"}, {"US", "", "", "!", "!"}, {"DE", "", "", "", "!"}, {"TV", "x\u202e", "a;b", "!", "!"},
 	} {
-		var problems fault.List
+		var problems apierr.List
 		state := identity.State(&problems, "/state", c.state, c.country, true)
 		if bad := !problems.Empty(); bad != (c.wantState == "!") || !bad && state != c.wantState {
 			t.Errorf("%s state %q: %q %+v", c.country, c.state, state, problems.Fields())
 		}
-		problems = fault.List{}
+		problems = apierr.List{}
 		zip := identity.PostalCode(&problems, "/zip", c.zip, c.country, true)
 		if bad := !problems.Empty(); bad != (c.wantZip == "!") || !bad && zip != c.wantZip {
 			t.Errorf("%s postal code %q: %q %+v", c.country, c.zip, zip, problems.Fields())
@@ -493,7 +493,7 @@ func TestEmailAndPhone(t *testing.T) {
 		"ada@localhost": "", "ada": "", "@example.com": "", "ada@example..com": "", "ada@-example.com": "", "ada@example.com.": "", "ada@[127.0.0.1]": "", `"a b"@example.com`: "",
 		"ada@example.com\r\nBcc: eve@example.com": "", "ada\u200b@example.com": "", strings.Repeat("a", 65) + "@example.com": "", "ada@" + strings.Repeat("a.", 130) + "com": "",
 	} {
-		var problems fault.List
+		var problems apierr.List
 		if got := identity.Email(&problems, "/email", text, false); got != want || problems.Empty() != (want != "") {
 			t.Errorf("%q: %q %+v", text, got, problems.Fields())
 		}
@@ -502,7 +502,7 @@ func TestEmailAndPhone(t *testing.T) {
 		{"(415) 555-2671", "US", "+14155552671"}, {"+14155552671", "CA", "+14155552671"}, {"020 7946 0958", "gb", "+442079460958"}, {"+49 30 901820", "", "+4930901820"},
 		{"+442079460958", "US", ""}, {"555-0123", "US", ""}, {"020 7946 0958", "", ""}, {"+1", "US", ""}, {"+1415555267112345", "US", ""}, {"call me", "US", ""}, {"+1415555267\u202e1", "US", ""},
 	} {
-		var problems fault.List
+		var problems apierr.List
 		p := identity.Profile{Details: identity.Details{PhoneNumber: c.number, PhoneCountry: c.country}}.Check(&problems, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 		if p.PhoneNumber != c.want || problems.Empty() != (c.want != "") {
 			t.Errorf("%s in %s: %q %+v", c.number, c.country, p.PhoneNumber, problems.Fields())
@@ -523,7 +523,7 @@ func TestBreachedPasswordsAreRefused(t *testing.T) {
 		"seven tiny purple boats": false,
 		"kq8#vP2!xLw9zr":          false,
 	} {
-		var problems fault.List
+		var problems apierr.List
 		identity.CheckNewPassword(&problems, "/password", password, "ada.lovelace@example.com")
 		if err := problems.Err(); (err != nil) != refused {
 			t.Errorf("%q: %v", password, err)
@@ -577,7 +577,7 @@ func TestNamesThatLookAlike(t *testing.T) {
 				return err
 			})
 			got := ""
-			if f, ok := fault.As(err); ok {
+			if f, ok := apierr.As(err); ok {
 				got = f.Code
 			} else if err != nil {
 				t.Fatal(err)

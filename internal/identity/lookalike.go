@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 )
 
 // What the name of an app may not look like. A person who is asked to let it act for them reads the name first.
@@ -95,7 +95,7 @@ func mixesScripts(name string) bool {
 }
 
 // checkAppName notes at /name what people could take an app of a publisher for that it is not.
-func checkAppName(problems *fault.List, name string, publisher Company) {
+func checkAppName(problems *apierr.List, name string, publisher Company) {
 	if mixesScripts(name) {
 		problems.Add(CodeMixedScripts, "/name", "A word has letters of one script only.")
 		return

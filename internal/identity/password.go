@@ -14,8 +14,8 @@ import (
 
 	"github.com/alexedwards/argon2id"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 )
 
 // The shortest and the longest password, in characters and bytes.
@@ -55,7 +55,7 @@ func common(word string) bool {
 
 // CheckNewPassword notes what is wrong with a password that somebody chooses: too short, or among those that are guessed first,
 // as NIST SP 800-63B asks to refuse. Nothing is asked of its characters. email is that of the account.
-func CheckNewPassword(problems *fault.List, pointer, password, email string) {
+func CheckNewPassword(problems *apierr.List, pointer, password, email string) {
 	switch {
 	case password == "":
 		problems.Add("missing_field", pointer, "This member is required.")
@@ -111,7 +111,7 @@ func HashPassword(password string) (string, error) {
 	return argon2id.CreateHash(password, argon2id.DefaultParams)
 }
 
-// SetPasswordHash gives somebody who signs in another password, or says fault.NotFoundErr.
+// SetPasswordHash gives somebody who signs in another password, or says apierr.NotFoundErr.
 func SetPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error {
 	return setPasswordHash(ctx, tx, userID, hash)
 }

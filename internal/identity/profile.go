@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/apierr"
 )
 
 // Profile is what is known of a person. Of a user, email, names and country are searchable; the rest is sealed at rest.
@@ -61,7 +61,7 @@ func (p Profile) Complete() bool {
 
 // Check normalises a profile and notes what is wrong with it; required says which members must be there, by their names.
 // A state and a postal code are required only where the country has them.
-func (p Profile) Check(problems *fault.List, now time.Time, required ...string) Profile {
+func (p Profile) Check(problems *apierr.List, now time.Time, required ...string) Profile {
 	must := map[string]bool{}
 	for _, name := range required {
 		must[name] = true
@@ -96,7 +96,7 @@ func (p Profile) Check(problems *fault.List, now time.Time, required ...string) 
 
 // Line normalises a line of text and notes at the pointer when it is too short, too long or has control characters,
 // which would reach mails and files of banks.
-func Line(problems *fault.List, pointer, text string, least, most int) string {
+func Line(problems *apierr.List, pointer, text string, least, most int) string {
 	if !utf8.ValidString(text) || len(text) > 8*most+64 {
 		problems.Add("invalid_parameter", pointer, fmt.Sprintf("This takes text of at most %d characters.", most))
 		return ""
@@ -122,7 +122,7 @@ func Unprintable(r rune) bool {
 }
 
 // Email normalises an address and notes at the pointer when it is none.
-func Email(problems *fault.List, pointer, text string, required bool) string {
+func Email(problems *apierr.List, pointer, text string, required bool) string {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		if required {
@@ -149,7 +149,7 @@ var mailDomain = regexp.MustCompile(`^([\p{L}\p{N}]([\p{L}\p{M}\p{N}-]{0,61}[\p{
 // regular paid work. The bank or the company may ask for more.
 const MinimumAge = 16
 
-func birthDate(problems *fault.List, text string, now time.Time, required bool) string {
+func birthDate(problems *apierr.List, text string, now time.Time, required bool) string {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		if required {

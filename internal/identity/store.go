@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 )
 
 func insertCompany(ctx context.Context, tx *db.Tx, c Company) error {
@@ -37,7 +37,7 @@ var companies = db.NewLookup(func(tx *db.Tx, ids []string, found func(string, Co
 func selectCompany(ctx context.Context, tx *db.Tx, id string) (Company, error) {
 	c, found, err := companies.Get(ctx, tx, id)
 	if err == nil && !found {
-		err = fault.NotFoundErr
+		err = apierr.NotFoundErr
 	}
 	return c, err
 }
@@ -265,7 +265,7 @@ func revokeToken(ctx context.Context, tx *db.Tx, appID, digest string) error {
 
 func missing(err error) error {
 	if errors.Is(err, db.ErrNoRows) {
-		return fault.NotFoundErr
+		return apierr.NotFoundErr
 	}
 	return err
 }
@@ -282,7 +282,7 @@ func setPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error 
 	n, err := tx.Exec(ctx, "UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3 WHERE user_id = $1 AND sign_in_key <> ''",
 		userID, hash, db.Micros(tx.Now()))
 	if err == nil && n == 0 {
-		return fault.NotFoundErr
+		return apierr.NotFoundErr
 	}
 	return err
 }
@@ -309,13 +309,13 @@ func moveCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
 	return insertCompanyUser(ctx, tx, old)
 }
 
-// SetKYCStatus notes where a user's verification stands, or says fault.NotFoundErr.
+// SetKYCStatus notes where a user's verification stands, or says apierr.NotFoundErr.
 func SetKYCStatus(ctx context.Context, tx *db.Tx, userID, status string) error {
 	return changed(tx.Exec(ctx, "UPDATE users SET kyc_status = $2, version = version + 1, updated_at = $3 WHERE user_id = $1",
 		userID, status, db.Micros(tx.Now())))
 }
 
-// SetKYBStatus notes where a company's verification stands, or says fault.NotFoundErr.
+// SetKYBStatus notes where a company's verification stands, or says apierr.NotFoundErr.
 func SetKYBStatus(ctx context.Context, tx *db.Tx, companyID, status string) error {
 	return changed(tx.Exec(ctx, "UPDATE companies SET kyb_status = $2, version = version + 1, updated_at = $3 WHERE company_id = $1",
 		companyID, status, db.Micros(tx.Now())))
@@ -334,7 +334,7 @@ func FrozenCompanies(ctx context.Context, tx *db.Tx) ([]Company, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (c Company, err error) { return c, r.Scan(&c.ID, &c.Name) })
 }
 
-// SetCompanyDetails changes what a company is called and where it is found, or says fault.NotFoundErr.
+// SetCompanyDetails changes what a company is called and where it is found, or says apierr.NotFoundErr.
 func SetCompanyDetails(ctx context.Context, tx *db.Tx, c Company) error {
 	return changed(tx.Exec(ctx, `UPDATE companies SET name = $2, email = $3, website = $4, country = $5, version = version + 1, updated_at = $6
 		WHERE company_id = $1`, c.ID, c.Name, c.Email, c.Website, c.Country, db.Micros(tx.Now())))
@@ -342,14 +342,14 @@ func SetCompanyDetails(ctx context.Context, tx *db.Tx, c Company) error {
 
 func changed(n int64, err error) error {
 	if err == nil && n == 0 {
-		return fault.NotFoundErr
+		return apierr.NotFoundErr
 	}
 	return err
 }
 
 // EraseUser empties what names a user or lets them in: names, addresses, phone, birth date, password, tokens. The id, the country
 // and the standing of the verification stay, so that ledger and payments still say what happened. It returns the user as they
-// were, or fault.NotFoundErr.
+// were, or apierr.NotFoundErr.
 func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 	old, err := selectUser(ctx, tx, "user_id", userID)
 	if err != nil {
@@ -360,7 +360,7 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 			details = '', complete = FALSE, version = version + 1, updated_at = $3
 		WHERE user_id = $1 AND version = $2`, userID, old.Version, now)
 	if err == nil && n == 0 {
-		err = fault.New(fault.Unavailable, "retry_later", "The user changed at the same moment. Try again.")
+		err = apierr.New(apierr.Unavailable, "retry_later", "The user changed at the same moment. Try again.")
 	}
 	if err != nil {
 		return old, err
@@ -397,7 +397,7 @@ func selectApps(ctx context.Context, tx *db.Tx, companyID, appID string) ([]App,
 func lockApp(ctx context.Context, tx *db.Tx, companyID, appID string) error {
 	n, err := tx.Exec(ctx, "UPDATE apps SET name = name WHERE company_id = $1 AND app_id = $2 AND status = 'active'", companyID, appID)
 	if err == nil && n == 0 {
-		return fault.NotFoundErr
+		return apierr.NotFoundErr
 	}
 	return err
 }
@@ -405,7 +405,7 @@ func lockApp(ctx context.Context, tx *db.Tx, companyID, appID string) error {
 func setSecret(ctx context.Context, tx *db.Tx, companyID, appID, digest string) error {
 	n, err := tx.Exec(ctx, "UPDATE apps SET secret_digest = $3 WHERE company_id = $1 AND app_id = $2 AND status = 'active'", companyID, appID, digest)
 	if err == nil && n == 0 {
-		return fault.NotFoundErr
+		return apierr.NotFoundErr
 	}
 	return err
 }
@@ -434,7 +434,7 @@ func endAPIKey(ctx context.Context, tx *db.Tx, companyID, appID, keyID string, a
 		companyID, appID, keyID, db.Micros(at), db.Micros(tx.Now()))
 	tx.Notify(NoticeRevoked)
 	if err == nil && n == 0 {
-		return fault.NotFoundErr
+		return apierr.NotFoundErr
 	}
 	return err
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"strings"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 )
 
 // ErrEmailSignsIn keeps an app or a company from taking over an account by changing the address it is entered with.
-var ErrEmailSignsIn = fault.New(fault.Conflict, "invalid_state", "This person signs in with their email address, so only they change it, on their account page.")
+var ErrEmailSignsIn = apierr.New(apierr.Conflict, "invalid_state", "This person signs in with their email address, so only they change it, on their account page.")
 
 // ProfileChanges are the members of a profile to change; nil leaves one as it is. What the person must have cannot be
 // emptied.
@@ -81,7 +81,7 @@ func updateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id stri
 		return User{}, false, err
 	}
 	changed, sent := c.apply(old.Profile)
-	var problems fault.List
+	var problems apierr.List
 	u = old
 	u.Profile = changed.Check(&problems, tx.Now(), sent...)
 	if err := problems.Err(); err != nil {

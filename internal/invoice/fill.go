@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 )
@@ -20,7 +20,7 @@ const (
 
 // fill takes over what was asked for, priced, and tells every problem at once.
 func (v *Invoice) fill(p CreateParams, now time.Time) error {
-	var list fault.List
+	var list apierr.List
 	if p.Number != "" {
 		v.Number = identity.Line(&list, "/number", p.Number, 1, 40)
 	}
@@ -42,7 +42,7 @@ func (v *Invoice) fill(p CreateParams, now time.Time) error {
 	return list.Err()
 }
 
-func (v *Invoice) dates(p CreateParams, now time.Time, list *fault.List) {
+func (v *Invoice) dates(p CreateParams, now time.Time, list *apierr.List) {
 	issued, ok := date(list, "/issue_date", p.IssueDate, now)
 	due, okDue := date(list, "/due_date", p.DueDate, issued.Add(dueAfter))
 	v.IssueDate, v.DueDate = issued.Format(time.DateOnly), due.Format(time.DateOnly)
@@ -57,7 +57,7 @@ func (v *Invoice) dates(p CreateParams, now time.Time, list *fault.List) {
 	}
 }
 
-func date(list *fault.List, pointer, text string, otherwise time.Time) (time.Time, bool) {
+func date(list *apierr.List, pointer, text string, otherwise time.Time) (time.Time, bool) {
 	if text == "" {
 		return otherwise.UTC(), true
 	}
@@ -70,9 +70,9 @@ func date(list *fault.List, pointer, text string, otherwise time.Time) (time.Tim
 }
 
 // paragraph is text of several lines.
-func paragraph(list *fault.List, pointer, text string, most int) string {
+func paragraph(list *apierr.List, pointer, text string, most int) string {
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
-	var problems fault.List
+	var problems apierr.List
 	for i := range lines {
 		lines[i] = identity.Line(&problems, pointer, lines[i], 0, most)
 	}
@@ -85,7 +85,7 @@ func paragraph(list *fault.List, pointer, text string, most int) string {
 }
 
 // price computes every line and the sums. Each line and its tax are rounded once, half to even.
-func (v *Invoice) price(items []Item, list *fault.List) error {
+func (v *Invoice) price(items []Item, list *apierr.List) error {
 	v.Subtotal, v.Tax = money.Zero(v.Currency), money.Zero(v.Currency)
 	v.Items = make([]Item, len(items))
 	for i, it := range items {
@@ -144,7 +144,7 @@ func (v *Invoice) add(it *Item, unit money.Amount, quantity, rate int64) error {
 }
 
 // fraction reads a decimal of at most so many places as an integer of its last one, within bounds; "" is 0.
-func fraction(list *fault.List, pointer, text string, places int, least, most int64) int64 {
+func fraction(list *apierr.List, pointer, text string, places int, least, most int64) int64 {
 	whole, part, _ := strings.Cut(text, ".")
 	part = strings.TrimRight(part, "0")
 	n := int64(0)

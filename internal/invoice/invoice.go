@@ -20,11 +20,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/payer"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -57,10 +57,10 @@ const (
 
 // What a caller may be told.
 var (
-	ErrNotFound      = fault.New(fault.NotFound, "not_found", "There is no such invoice.")
-	ErrState         = fault.New(fault.Conflict, "invalid_state", "The invoice's state does not allow this.")
-	ErrNumber        = fault.New(fault.Conflict, "external_id_conflict", "Another invoice has this number.")
-	errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The invoice changed at the same moment. Try again.")
+	ErrNotFound      = apierr.New(apierr.NotFound, "not_found", "There is no such invoice.")
+	ErrState         = apierr.New(apierr.Conflict, "invalid_state", "The invoice's state does not allow this.")
+	ErrNumber        = apierr.New(apierr.Conflict, "external_id_conflict", "Another invoice has this number.")
+	errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The invoice changed at the same moment. Try again.")
 )
 
 // Invoice is one invoice of a user.

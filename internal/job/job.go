@@ -5,7 +5,7 @@
 // for a [TxHandler] in the transaction of the effect itself, for a [NetHandler] afterwards. Jobs that work inside a transaction
 // share one, and what they ask for follows in it, so that a chain of them is one commit; when one of them fails, each has a
 // transaction of its own and is followed later. A failed job comes back with growing delay, and is parked for a person after maxAttempts; it is never dropped.
-// One that waits for what comes back by itself, a price or a list ([ErrWaits], fault.Unavailable), is never parked.
+// One that waits for what comes back by itself, a price or a list ([ErrWaits], apierr.Unavailable), is never parked.
 //
 // Handlers are level-triggered: a job says which object to look at, not what happened to it, so running one
 // twice, late or out of order is harmless.
@@ -26,8 +26,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 )
 
 // New is a job to insert.
@@ -120,8 +120,8 @@ const due = "job.due"
 var ErrWaits = errors.New("it comes back by itself")
 
 func waits(err error) bool {
-	f, is := fault.As(err)
-	return is && f.Kind == fault.Unavailable || errors.Is(err, ErrWaits)
+	f, is := apierr.As(err)
+	return is && f.Kind == apierr.Unavailable || errors.Is(err, ErrWaits)
 }
 
 // Enqueue inserts a job; it starts to exist when the transaction commits.

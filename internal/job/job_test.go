@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
 )
 
@@ -94,7 +94,7 @@ func TestAFailedJobLeavesNothingAndComesBack(t *testing.T) {
 func TestAHopelessJobIsParkedNotDropped(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		table, broken := job.Table{}, true
-		for kind, err := range map[string]error{"hopeless": errors.New("always"), "price": fault.New(fault.Unavailable, "rate_unavailable", "No price."),
+		for kind, err := range map[string]error{"hopeless": errors.New("always"), "price": apierr.New(apierr.Unavailable, "rate_unavailable", "No price."),
 			"list": fmt.Errorf("no list: %w", job.ErrWaits)} {
 			enqueue(t, d, 1, kind)
 			table[kind] = job.Entry{Net: func(context.Context, *db.DB, job.Job) error {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/mail"
@@ -80,11 +80,11 @@ const approvalMonths = 24
 
 // What starting a verification is refused with, beside ErrProfile.
 var (
-	ErrDocuments  = fault.New(fault.Conflict, "documents_incomplete", "Something that a verification needs is missing. Upload it first.")
-	ErrProcessing = fault.New(fault.Conflict, "already_processing", "The verification is under way. Its outcome comes by itself.")
-	ErrNoProvider = fault.New(fault.Unavailable, "retry_later", "Nobody verifies people and companies here yet.")
-	ErrState      = fault.New(fault.Conflict, "invalid_state", "The verification does not take this step in its present state.")
-	errMoved      = fault.New(fault.Unavailable, "retry_later", "The verification changed at the same moment. Try again.")
+	ErrDocuments  = apierr.New(apierr.Conflict, "documents_incomplete", "Something that a verification needs is missing. Upload it first.")
+	ErrProcessing = apierr.New(apierr.Conflict, "already_processing", "The verification is under way. Its outcome comes by itself.")
+	ErrNoProvider = apierr.New(apierr.Unavailable, "retry_later", "Nobody verifies people and companies here yet.")
+	ErrState      = apierr.New(apierr.Conflict, "invalid_state", "The verification does not take this step in its present state.")
+	errMoved      = apierr.New(apierr.Unavailable, "retry_later", "The verification changed at the same moment. Try again.")
 )
 
 // Case is one verification of a subject.
@@ -168,9 +168,9 @@ func mayStart(state State) error {
 }
 
 // incomplete lists what is missing, as problems and as one hint of words.
-func incomplete(f *fault.Fault, pointer string, lacks []string) error {
+func incomplete(f *apierr.Fault, pointer string, lacks []string) error {
 	for _, name := range lacks {
-		f = f.With(fault.Field{Code: f.Code, In: "body", Pointer: pointer, Message: "Missing: " + name + "."})
+		f = f.With(apierr.Field{Code: f.Code, In: "body", Pointer: pointer, Message: "Missing: " + name + "."})
 	}
 	return f.Set("missing", strings.Join(lacks, " "))
 }

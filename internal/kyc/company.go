@@ -9,14 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 )
 
 // ErrOwnership refuses owners who would hold more than the whole company.
-var ErrOwnership = fault.New(fault.Invalid, "invalid_parameter", "The owners of a company hold at most 100 percent together.")
+var ErrOwnership = apierr.New(apierr.Invalid, "invalid_parameter", "The owners of a company hold at most 100 percent together.")
 
 // significantBps is the share from which an owner is a beneficial owner, who must be verified.
 const significantBps = 2500
@@ -40,7 +40,7 @@ type CompanyProfile struct {
 
 // check normalises a profile.
 func (p CompanyProfile) check(now time.Time) (CompanyProfile, error) {
-	var problems fault.List
+	var problems apierr.List
 	line := func(name string, text *string, most int) { *text = identity.Line(&problems, "/"+name, *text, 0, most) }
 	p.Name = identity.Line(&problems, "/name", p.Name, 1, 200)
 	p.Country = identity.Country(&problems, "/country", p.Country, true)
@@ -208,7 +208,7 @@ func (s *Service) AddOwner(ctx context.Context, tx *db.Tx, by identity.Principal
 	if err != nil {
 		return o, err
 	}
-	var problems fault.List
+	var problems apierr.List
 	p := identity.Profile{
 		Email: o.Email, FirstName: o.FirstName, LastName: o.LastName, Country: o.Country,
 		Details: identity.Details{
@@ -234,7 +234,7 @@ func (s *Service) AddOwner(ctx context.Context, tx *db.Tx, by identity.Principal
 	case total > 10_000:
 		return o, ErrOwnership.At("body", "/ownership_percentage")
 	case len(owners) >= maxOwners:
-		return o, fault.New(fault.Invalid, "invalid_parameter", fmt.Sprintf("A company has at most %d owners here.", maxOwners))
+		return o, apierr.New(apierr.Invalid, "invalid_parameter", fmt.Sprintf("A company has at most %d owners here.", maxOwners))
 	}
 	o.ID, o.KYCStatus = tx.NewID("ubo"), identity.KYCNotStarted
 	o.Person = Person{
@@ -255,7 +255,7 @@ func (s *Service) AddOwner(ctx context.Context, tx *db.Tx, by identity.Principal
 // maxOwners bounds what a company can note; no more than four can own 25 percent each.
 const maxOwners = 50
 
-// owner reads an owner of a company, or says fault.NotFoundErr.
+// owner reads an owner of a company, or says apierr.NotFoundErr.
 func (s *Service) owner(ctx context.Context, tx *db.Tx, companyID, ownerID string) (Owner, error) {
 	owners, err := selectOwners(ctx, tx, companyID)
 	if err != nil {
@@ -263,7 +263,7 @@ func (s *Service) owner(ctx context.Context, tx *db.Tx, companyID, ownerID strin
 	}
 	i := slices.IndexFunc(owners, func(r ownerRow) bool { return r.id == ownerID })
 	if i < 0 {
-		return Owner{}, fault.NotFoundErr
+		return Owner{}, apierr.NotFoundErr
 	}
 	return s.openOwner(ctx, tx, companyID, owners[i])
 }

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/apierr"
 )
 
 // ErrCountry refuses a country whose documents nobody here can judge.
-var ErrCountry = fault.New(fault.Invalid, "country_not_supported", "Documents of this country are not supported.")
+var ErrCountry = apierr.New(apierr.Invalid, "country_not_supported", "Documents of this country are not supported.")
 
 // ErrTaxID refuses a tax id that does not have the form or the check digits of its type.
-var ErrTaxID = fault.New(fault.Invalid, "tax_id_invalid", "This is not a tax id of the type in tax_id_type. Check it for a mistyped character.")
+var ErrTaxID = apierr.New(apierr.Invalid, "tax_id_invalid", "This is not a tax id of the type in tax_id_type. Check it for a mistyped character.")
 
 //go:embed countries.json
 var countriesJSON []byte

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/payer"
+	"github.com/stipend/stipend/internal/invoice/payer"
 )
 
 // Kinds of documents that no country issues.
@@ -34,10 +34,10 @@ const (
 
 // What an upload is refused with, beside the faults of its image and its tax id.
 var (
-	ErrCategory      = fault.New(fault.Invalid, "category_not_allowed", "This kind of document has no back: send it as front.")
-	ErrDocumentLimit = fault.New(fault.Invalid, "document_limit", "There are 20 documents of at most 100 MiB together at a time. Replace one: send the same kind, side and country again.")
-	ErrProfile       = fault.New(fault.Conflict, "profile_incomplete", "The profile lacks what a verification needs. Update it first.")
-	ErrErased        = fault.New(fault.Conflict, "invalid_state", "This profile was erased.")
+	ErrCategory      = apierr.New(apierr.Invalid, "category_not_allowed", "This kind of document has no back: send it as front.")
+	ErrDocumentLimit = apierr.New(apierr.Invalid, "document_limit", "There are 20 documents of at most 100 MiB together at a time. Replace one: send the same kind, side and country again.")
+	ErrProfile       = apierr.New(apierr.Conflict, "profile_incomplete", "The profile lacks what a verification needs. Update it first.")
+	ErrErased        = apierr.New(apierr.Conflict, "invalid_state", "This profile was erased.")
 )
 
 // Requirement is one kind of document that a user of a country may be asked for.
@@ -120,7 +120,7 @@ type Upload struct {
 // check normalises an upload and says everything that is wrong with it, the image and the check digits aside. home is the
 // country of the profile, firm says that the subject is a company.
 func (u Upload) check(home string, firm bool) (Upload, error) {
-	var problems fault.List
+	var problems apierr.List
 	missing := func(name, value string) {
 		if value == "" {
 			problems.Add("missing_field", "/"+name, "The member "+name+" is required for this doc_type.")
@@ -206,7 +206,7 @@ func issuedSomewhere(docType string) bool {
 }
 
 func unknownKind(kinds []string) error {
-	return fault.New(fault.Invalid, "invalid_parameter", "doc_type is one of: "+strings.Join(kinds, ", ")+".").At("body", "/doc_type")
+	return apierr.New(apierr.Invalid, "invalid_parameter", "doc_type is one of: "+strings.Join(kinds, ", ")+".").At("body", "/doc_type")
 }
 
 // Service keeps documents and has them verified.
@@ -235,7 +235,7 @@ func (s *Service) Read(ctx context.Context, d *db.DB, by identity.Principal, use
 
 func (s *Service) readImage(ctx context.Context, u Upload) (Image, error) {
 	img, err := s.Intake.Read(ctx, u.Base64)
-	if f, ok := fault.As(err); ok {
+	if f, ok := apierr.As(err); ok {
 		err = f.At("body", "/base64_image")
 	}
 	return img, err

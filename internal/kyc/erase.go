@@ -5,23 +5,23 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
-	"github.com/stipend/stipend/internal/funding"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/recipient"
-	"github.com/stipend/stipend/internal/session"
+	"github.com/stipend/stipend/internal/virtualaccount"
 )
 
 // What an erasure is refused with, beside ErrProcessing.
 var (
-	ErrUnpaid    = fault.New(fault.Conflict, "invalid_state", "A pay run of this person is not at its end. Settle or cancel it first.")
-	ErrAccount   = fault.New(fault.Conflict, "invalid_state", "This person has a funding account that is not closed at its bank. Close it first.")
-	ErrRetention = fault.New(fault.Conflict, "invalid_state", "The law still asks to keep who was paid here.")
+	ErrUnpaid    = apierr.New(apierr.Conflict, "invalid_state", "A pay run of this person is not at its end. Settle or cancel it first.")
+	ErrAccount   = apierr.New(apierr.Conflict, "invalid_state", "This person has a funding account that is not closed at its bank. Close it first.")
+	ErrRetention = apierr.New(apierr.Conflict, "invalid_state", "The law still asks to keep who was paid here.")
 )
 
 // Erase destroys the key of a subject, and its documents and tax ids with it: copies in backups cannot be read any more either. Of
@@ -29,7 +29,7 @@ var (
 // paid; their ledger and payments stay, under the id alone.
 //
 // It refuses while a verification, a funding account or a pay run is open, and within so many years of the last pay run that pays the user. A
-// subject that is nobody is fault.NotFoundErr; erasing twice is fine. It cannot be undone. It returns the ids and addresses under
+// subject that is nobody is apierr.NotFoundErr; erasing twice is fine. It cannot be undone. It returns the ids and addresses under
 // which a user was known, by which packages above find what they keep.
 func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known []string, err error) {
 	c, err := selectCase(ctx, tx, subjectID)
@@ -46,7 +46,7 @@ func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known [
 	}
 	if !strings.HasPrefix(subjectID, "usr_") {
 		if !found {
-			return nil, fault.NotFoundErr
+			return nil, apierr.NotFoundErr
 		}
 		return nil, nil
 	}
@@ -54,7 +54,7 @@ func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known [
 }
 
 func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known []string, err error) {
-	switch open, err := funding.HasOpen(ctx, tx, userID); {
+	switch open, err := virtualaccount.HasOpen(ctx, tx, userID); {
 	case err != nil:
 		return nil, err
 	case open:
@@ -64,7 +64,7 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known 
 	if err != nil {
 		return nil, err
 	}
-	companies, known, err := recipient.Erase(ctx, tx, userID, user.Email)
+	companies, known, err := payee.Erase(ctx, tx, userID, user.Email)
 	if err != nil {
 		return nil, err
 	}
@@ -85,5 +85,5 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known 
 		}
 	}
 	known = append(known, userID, user.Email)
-	return known, errors.Join(distribution.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID), account.Erase(ctx, tx, userID, user.Email))
+	return known, errors.Join(destination.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID), auth.Erase(ctx, tx, userID, user.Email))
 }

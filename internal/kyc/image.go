@@ -16,13 +16,13 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/apierr"
 )
 
 // What an image is refused with.
 var (
-	ErrImage    = fault.New(fault.Invalid, "unsupported_image", "The image cannot be read. Send a whole JPEG or PNG.")
-	ErrTooLarge = fault.New(fault.TooLarge, "payload_too_large", "The image is larger than 10 MiB.")
+	ErrImage    = apierr.New(apierr.Invalid, "unsupported_image", "The image cannot be read. Send a whole JPEG or PNG.")
+	ErrTooLarge = apierr.New(apierr.TooLarge, "payload_too_large", "The image is larger than 10 MiB.")
 )
 
 // The bounds of an image. There is no least number of bytes: what makes a document illegible is too few pixels, and a sharp

@@ -3,13 +3,13 @@ package kyc
 import (
 	"context"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 )
 
 // errResult refuses a decision that is none.
-var errResult = fault.New(fault.Invalid, "invalid_parameter", "A case ends as approved, resubmission_required or rejected.")
+var errResult = apierr.New(apierr.Invalid, "invalid_parameter", "A case ends as approved, resubmission_required or rejected.")
 
 // Review is a case as a person who decides it sees it: whose it is, and what was handed in, but neither image nor number.
 type Review struct {
@@ -40,14 +40,14 @@ func (s *Service) ListInSandbox(ctx context.Context, tx *db.Tx) ([]Review, error
 	return list, nil
 }
 
-// ReviewInSandbox is the present case of a subject, or fault.NotFoundErr.
+// ReviewInSandbox is the present case of a subject, or apierr.NotFoundErr.
 func (s *Service) ReviewInSandbox(ctx context.Context, tx *db.Tx, subjectID string) (Review, error) {
 	c, err := selectCase(ctx, tx, subjectID)
 	if err != nil {
 		return Review{}, err
 	}
 	if c.ID == "" {
-		return Review{}, fault.NotFoundErr
+		return Review{}, apierr.NotFoundErr
 	}
 	r, err := s.review(ctx, tx, c)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Service) DecideCaseInSandbox(ctx context.Context, tx *db.Tx, subjectID,
 	case err != nil:
 		return err
 	case c.ID == "":
-		return fault.NotFoundErr
+		return apierr.NotFoundErr
 	case c.ID != caseID || !c.Waiting():
 		return ErrState
 	}

@@ -3,8 +3,8 @@ package kyc
 import (
 	"context"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 )
 
@@ -42,7 +42,7 @@ func (s *Service) StandingOf(ctx context.Context, tx *db.Tx, by identity.Princip
 		return st, nil
 	}
 	lacks, err := s.missing(ctx, tx, st.User)
-	if f, ok := fault.As(err); ok && f.Code == ErrCountry.Code {
+	if f, ok := apierr.As(err); ok && f.Code == ErrCountry.Code {
 		st.Missing = append(st.Missing, "country_supported")
 		return st, nil
 	}

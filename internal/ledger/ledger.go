@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -89,7 +89,7 @@ func (c Code) own() bool { return c >= FXPosition || c == Exchange }
 const House = "house"
 
 // ErrInsufficient is an overdraft refused.
-var ErrInsufficient = fault.New(fault.Conflict, "insufficient_balance", "The balance does not cover this.")
+var ErrInsufficient = apierr.New(apierr.Conflict, "insufficient_balance", "The balance does not cover this.")
 
 // Line is one side of a posting.
 type Line struct {

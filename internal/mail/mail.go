@@ -25,14 +25,14 @@ import (
 	gomail "github.com/wneessen/go-mail"
 	"golang.org/x/text/language"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 )
 
 // ErrAddress refuses what is no single email address, before it comes near a header.
-var ErrAddress = fault.New(fault.Invalid, "invalid_parameter", "This takes one email address, such as ada@example.com.")
+var ErrAddress = apierr.New(apierr.Invalid, "invalid_parameter", "This takes one email address, such as ada@example.com.")
 
 // The templates, each with the struct that is its Data.
 const (

@@ -13,15 +13,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/apierr"
 )
 
 // What a client's amount can be refused for.
 var (
-	ErrPrecision   = fault.New(fault.Invalid, "amount_precision", "The amount has too many decimals.")
-	ErrTooLarge    = fault.New(fault.Invalid, "amount_too_large", "The amount is too large.")
-	ErrNotPositive = fault.New(fault.Invalid, "amount_not_positive", "The amount must be more than 0.")
-	ErrNotANumber  = fault.New(fault.Invalid, "invalid_type", "The amount must be a plain decimal number.")
+	ErrPrecision   = apierr.New(apierr.Invalid, "amount_precision", "The amount has too many decimals.")
+	ErrTooLarge    = apierr.New(apierr.Invalid, "amount_too_large", "The amount is too large.")
+	ErrNotPositive = apierr.New(apierr.Invalid, "amount_not_positive", "The amount must be more than 0.")
+	ErrNotANumber  = apierr.New(apierr.Invalid, "invalid_type", "The amount must be a plain decimal number.")
 )
 
 // maxDigits bounds what is looked at before any arithmetic, so that "1e999999999" costs nothing.

@@ -25,9 +25,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
 )
@@ -61,9 +61,9 @@ var (
 
 // What a person is told on a page, because the app cannot be: it is unknown, or its address is.
 var (
-	ErrClient      = fault.New(fault.NotFound, "not_found", "No app has this client id. Ask whoever sent you here.")
-	ErrRole        = fault.New(fault.Forbidden, "role_required", "Your role in this company does not allow you to let an app act for it. Ask an owner or administrator.")
-	ErrRedirectURI = fault.New(fault.Invalid, "redirect_uri_invalid", "The link that sent you here names another address than the app registered, so nothing was sent there.")
+	ErrClient      = apierr.New(apierr.NotFound, "not_found", "No app has this client id. Ask whoever sent you here.")
+	ErrRole        = apierr.New(apierr.Forbidden, "role_required", "Your role in this company does not allow you to let an app act for it. Ask an owner or administrator.")
+	ErrRedirectURI = apierr.New(apierr.Invalid, "redirect_uri_invalid", "The link that sent you here names another address than the app registered, so nothing was sent there.")
 )
 
 // Ask is what an app sends a user's browser with.
@@ -102,7 +102,7 @@ type Request struct {
 // that is returned with it.
 func Check(ctx context.Context, tx *db.Tx, a Ask) (Request, error) {
 	app, err := identity.AppByClientID(ctx, tx, a.ClientID)
-	if errors.Is(err, fault.NotFoundErr) || err == nil && app.RedirectURI == "" {
+	if errors.Is(err, apierr.NotFoundErr) || err == nil && app.RedirectURI == "" {
 		return Request{}, ErrClient
 	}
 	if err != nil {
@@ -161,7 +161,7 @@ func (r Request) back(v url.Values) string {
 	return u.String()
 }
 
-// Grant notes that a user agrees and gives the code. companyID is the company for which the user agrees; fault.NotFoundErr
+// Grant notes that a user agrees and gives the code. companyID is the company for which the user agrees; apierr.NotFoundErr
 // says that they are no member of it, ErrRole that they may not agree for it. "" is the user alone.
 func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.User, companyID string, r Request) (code string, err error) {
 	g := grant{companyID: companyID, appID: r.App.ID, userID: u.ID, scopes: r.Scopes, challenge: r.challenge}
@@ -172,7 +172,7 @@ func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.
 		case err != nil:
 			return "", err
 		case role == "":
-			return "", fault.NotFoundErr
+			return "", apierr.NotFoundErr
 		case !identity.Manages(role):
 			return "", ErrRole
 		}
@@ -250,7 +250,7 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 			err = identity.RevokeAccessToken(ctx, tx, g.companyID, g.tokenID)
 		}
 		if err == nil && g.appID == app.ID {
-			err = account.Tell(ctx, tx, digest, app.CompanyID, mail.CodeReplayed, app.Name)
+			err = auth.Tell(ctx, tx, digest, app.CompanyID, mail.CodeReplayed, app.Name)
 		}
 		return Token{}, errGrant, err
 	}
@@ -289,7 +289,7 @@ func (g grant) proves(verifier string) bool {
 // client finds who asks and makes sure of it.
 func client(ctx context.Context, tx *db.Tx, id, secret string) (identity.App, *Error, error) {
 	app, err := identity.AppByClientID(ctx, tx, id)
-	if errors.Is(err, fault.NotFoundErr) {
+	if errors.Is(err, apierr.NotFoundErr) {
 		return app, errClient, nil
 	}
 	if err == nil && !app.CheckSecret(secret) {

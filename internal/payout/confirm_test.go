@@ -13,10 +13,10 @@ import (
 
 	"github.com/btcsuite/btcd/wire/v2"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/payout"
@@ -357,7 +357,7 @@ func TestABumpIsRefusedWhereItWouldHarm(t *testing.T) {
 		w.watch()
 		first := w.states(payout.Sent)[0]
 		bump(w, first.BatchID, 151, payout.ErrFeeTooHigh)
-		bump(w, "pob_none", 10, fault.NotFoundErr)
+		bump(w, "pob_none", 10, apierr.NotFoundErr)
 		w.release(1_490_000)
 		w.watch()
 		bump(w, first.BatchID, 10, payout.ErrChangeSpent)

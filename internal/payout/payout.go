@@ -38,9 +38,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -117,11 +117,11 @@ const EventDelayed = "payout.delayed"
 
 // Faults of this package.
 var (
-	ErrPaused       = fault.New(fault.Unavailable, "payouts_paused", "Payouts are paused by the operator; nothing is lost, they go out when the pause ends.")
-	ErrProcessing   = fault.New(fault.Conflict, "already_processing", "This payout is already being processed and cannot be changed.")
-	ErrUnaffordable = fault.New(fault.Conflict, "fee_bump_unaffordable", "The change of this transaction cannot pay the higher fee.")
-	ErrChangeSpent  = fault.New(fault.Conflict, "fee_bump_blocked", "A later transaction spends the change of this one; raise the fee of the later one.")
-	ErrFeeTooHigh   = fault.New(fault.Conflict, "fee_above_cap", "The fee rate is above the cap for payouts.")
+	ErrPaused       = apierr.New(apierr.Unavailable, "payouts_paused", "Payouts are paused by the operator; nothing is lost, they go out when the pause ends.")
+	ErrProcessing   = apierr.New(apierr.Conflict, "already_processing", "This payout is already being processed and cannot be changed.")
+	ErrUnaffordable = apierr.New(apierr.Conflict, "fee_bump_unaffordable", "The change of this transaction cannot pay the higher fee.")
+	ErrChangeSpent  = apierr.New(apierr.Conflict, "fee_bump_blocked", "A later transaction spends the change of this one; raise the fee of the later one.")
+	ErrFeeTooHigh   = apierr.New(apierr.Conflict, "fee_above_cap", "The fee rate is above the cap for payouts.")
 )
 
 // Output is one amount to one destination.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/btcsuite/btcd/wire/v2"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/rail"
@@ -174,7 +174,7 @@ func backoff(attempts int64) time.Duration {
 func (e *Engine) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string, rate int64) (txid string, err error) {
 	b, err := lockBatch(ctx, tx, e.c.Chain, companyID, batchID)
 	if errors.Is(err, db.ErrNoRows) {
-		return "", fault.NotFoundErr
+		return "", apierr.NotFoundErr
 	}
 	if err != nil {
 		return "", err

@@ -3,10 +3,10 @@ package payroll
 import (
 	"fmt"
 
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/treasury"
 )
 
 // This file decides what is owed to each destination at the release. It reads nothing and writes nothing.
@@ -36,7 +36,7 @@ func (e escrow) worth(part money.Amount) (money.Amount, error) {
 type owing struct {
 	paymentID string
 	net       money.Amount
-	used      []distribution.Distribution
+	used      []destination.Distribution
 	shares    []Share // empty: nothing can be paid now, it stays owed to the payee
 	problem   string  // why there are no shares
 }
@@ -63,7 +63,7 @@ type division struct {
 	from      escrow
 	made      allocation
 	prices    map[money.Asset]money.Rate // the present ones
-	room      *fx.Room
+	room      *treasury.Room
 	newID     func() string
 	kept      money.Amount // leaves escrow as it is, in the funding asset
 	sold      money.Amount // has to be bought with the rest, in the payroll's currency
@@ -78,7 +78,7 @@ type division struct {
 // included, is sold into the payroll's currency; the fraction of a unit that no conversion
 // carries is booked as rounding, so that each asset balances. A payment for which there is no
 // room stays owed to its payee in the payroll's currency.
-func allocate(e escrow, payments []owing, fees money.Amount, prices map[money.Asset]money.Rate, room *fx.Room, newID func() string) (allocation, error) {
+func allocate(e escrow, payments []owing, fees money.Amount, prices map[money.Asset]money.Rate, room *treasury.Room, newID func() string) (allocation, error) {
 	d := &division{
 		from: e, made: allocation{problems: map[int]string{}}, prices: prices, room: room, newID: newID,
 		kept: money.Zero(e.held.Asset()), sold: money.Zero(e.total.Asset()), exchanges: positions{},

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
 // Two-person approval: above a limit that the company sets, no payroll is released that one person alone wanted. The release itself
@@ -19,11 +19,11 @@ import (
 
 // What the limit and the approvals are refused with.
 var (
-	ErrApprover     = fault.New(fault.Forbidden, "role_required", "Only an owner or an administrator who is signed in approves money.")
-	ErrOwnPayroll   = fault.New(fault.Forbidden, "second_person_required", "Whoever made it cannot approve it. Somebody else has to.")
-	ErrOnlyOne      = fault.New(fault.Conflict, "second_person_missing", "With fewer than two owners or administrators nobody could approve. Invite a second one first.")
-	ErrProposal     = fault.New(fault.Conflict, "invalid_state", "This proposal was answered, replaced or withdrawn already.")
-	errLimitAmount  = fault.New(fault.Invalid, "invalid_parameter", "This takes an amount of zero or more in a currency that is no crypto asset.")
+	ErrApprover     = apierr.New(apierr.Forbidden, "role_required", "Only an owner or an administrator who is signed in approves money.")
+	ErrOwnPayroll   = apierr.New(apierr.Forbidden, "second_person_required", "Whoever made it cannot approve it. Somebody else has to.")
+	ErrOnlyOne      = apierr.New(apierr.Conflict, "second_person_missing", "With fewer than two owners or administrators nobody could approve. Invite a second one first.")
+	ErrProposal     = apierr.New(apierr.Conflict, "invalid_state", "This proposal was answered, replaced or withdrawn already.")
+	errLimitAmount  = apierr.New(apierr.Invalid, "invalid_parameter", "This takes an amount of zero or more in a currency that is no crypto asset.")
 	errNotAwaiting  = ErrState.Detailf("This payroll does not wait for an approval.")
 	needsOfPersons  = int64(1) // approvals beside the member who made it
 	needsOfPrograms = int64(2)
@@ -174,7 +174,7 @@ func AboveLimit(ctx context.Context, tx *db.Tx, companyID string, amounts ...mon
 		if err == nil {
 			total, err = total.Add(a)
 		}
-		if _, told := fault.As(err); told {
+		if _, told := apierr.As(err); told {
 			return true, nil // there is no rate, or it is more than can be counted
 		}
 		if err != nil {

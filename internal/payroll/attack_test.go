@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/screening"
 )
@@ -182,7 +182,7 @@ func TestEurosDoNotPayBitcoinsOfOthers(t *testing.T) {
 			})
 			return err
 		})
-		f, ok := fault.As(err)
+		f, ok := apierr.As(err)
 		if !ok || f.Code != "currency_not_supported" || len(f.Fields) != 1 || f.Fields[0].Pointer != "/to_pay/1/user_id" {
 			h.t.Errorf("%v", err)
 		}
@@ -195,7 +195,7 @@ func TestScreeningStopsARelease(t *testing.T) {
 	run(t, func(h *house) {
 		held := map[string]bool{}
 		var missing error
-		h.s.Screen = func(context.Context, *db.Tx, string, []distribution.Whom) (map[string]bool, error) {
+		h.s.Screen = func(context.Context, *db.Tx, string, []destination.Whom) (map[string]bool, error) {
 			return held, missing
 		}
 		reviewed := func(id string) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
@@ -29,7 +29,7 @@ func invoices(ctx context.Context, tx *db.Tx, p *CreateParams) (map[string]invoi
 }
 
 // checkInvoice says what an item and the invoice that it pays do not agree on. userID is the payee's user.
-func checkInvoice(it *Item, named map[string]invoice.Invoice, list *fault.List, at func(string) string) error {
+func checkInvoice(it *Item, named map[string]invoice.Invoice, list *apierr.List, at func(string) string) error {
 	if !invoice.Is(it.InvoiceID) {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (p *Payroll) takeInvoices(ctx context.Context, tx *db.Tx) error {
 			continue
 		}
 		err := invoice.Take(ctx, tx, m.UserID, m.InvoiceID, p.ID, m.ID)
-		if f, isFault := fault.As(err); isFault {
+		if f, isFault := apierr.As(err); isFault {
 			return f.At("body", fmt.Sprintf("/to_pay/%d/invoice_id", m.Position))
 		}
 		if err != nil {

@@ -3,8 +3,8 @@ package payroll
 import (
 	"context"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 )
 
@@ -31,7 +31,7 @@ func (s *Service) ConfirmDestination(ctx context.Context, tx *db.Tx, by identity
 	case err != nil:
 		return *p, err
 	case !found:
-		return *p, fault.NotFoundErr
+		return *p, apierr.NotFoundErr
 	case m.State != OnHold || m.Reason != ReasonCoolDown:
 		return *p, ErrState
 	}

@@ -6,13 +6,13 @@ import (
 	"fmt"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/treasury"
 )
 
 // This file pays again what failed or came back, once its payee has another destination for it. Nobody asks for that but the
@@ -20,7 +20,7 @@ import (
 
 // Payable releases anew what waits for a payee (job recipient.payable).
 func Payable(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var look recipient.Look
+	var look payee.Look
 	if err := j.Decode(&look); err != nil {
 		return err
 	}
@@ -109,20 +109,20 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 // correction is an output that is to go elsewhere.
 type correction struct {
 	output *payout.Output
-	to     distribution.Distribution
+	to     destination.Distribution
 	next   payout.Output // what it becomes
 }
 
 // corrections finds the outputs that failed or came back and that have another destination now: the same one with other data, or,
 // where that one takes nothing any more, the one that takes the most.
-func corrections(outputs []payout.Output, used []distribution.Distribution) ([]correction, error) {
+func corrections(outputs []payout.Output, used []destination.Distribution) ([]correction, error) {
 	var all []correction
 	for i := range outputs {
 		o := &outputs[i]
 		if o.State != payout.Failed && o.State != payout.Returned || len(used) == 0 {
 			continue
 		}
-		var was distribution.Distribution
+		var was destination.Distribution
 		if err := json.Unmarshal(o.Destination, &was); err != nil {
 			return nil, err
 		}
@@ -141,7 +141,7 @@ func corrections(outputs []payout.Output, used []distribution.Distribution) ([]c
 
 // redirect works out what the outputs of one payment become. What keeps its asset keeps its amount; the rest is worth what it was
 // worth at the first release, at the present price. The problem is why none of them can go.
-func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate, room *fx.Room) (problem string, err error) {
+func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate, room *treasury.Room) (problem string, err error) {
 	var need []money.Amount
 	for i := range some {
 		c := &some[i]

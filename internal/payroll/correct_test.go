@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 )
 
@@ -54,7 +54,7 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 		h.correct("rec_eur")
 		stands(OnHold, ReasonCoolDown, payout.Returned)
 		h.clock.Advance(25 * time.Hour)
-		h.s.Screen = func(_ context.Context, _ *db.Tx, _ string, whom []distribution.Whom) (map[string]bool, error) {
+		h.s.Screen = func(_ context.Context, _ *db.Tx, _ string, whom []destination.Whom) (map[string]bool, error) {
 			held := map[string]bool{}
 			for _, w := range whom {
 				held[w.ID] = w.ID == "rec_eur"

@@ -3,7 +3,7 @@ package payroll
 import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
 // This file decides where received money is booked. It reads nothing and writes nothing. What

@@ -7,16 +7,16 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/quote"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/wallet"
 )
 
@@ -26,7 +26,7 @@ type idPayload struct {
 
 // work reads what the plan needs, one query per table, and plans. Problems of the request
 // are in list.
-func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams, list *fault.List) (plan, identity.Company, error) {
+func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams, list *apierr.List) (plan, identity.Company, error) {
 	var err error
 	if p.CompanyID, err = by.Company(p.CompanyID); err != nil {
 		return plan{}, identity.Company{}, err
@@ -37,14 +37,14 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	}
 	p.ExternalID = norm.NFC.String(p.ExternalID)
 
-	var payees map[string]recipient.Payee
-	var all map[string][]distribution.Distribution
+	var payees map[string]payee.Payee
+	var all map[string][]destination.Distribution
 	if ids := payeeIDs(*p); len(ids) > 0 && len(p.ToPay) <= MaxPayees {
-		if payees, err = recipient.Payees(ctx, tx, p.CompanyID, ids); err != nil {
+		if payees, err = payee.Payees(ctx, tx, p.CompanyID, ids); err != nil {
 			return plan{}, company, err
 		}
 		if owners := owners(payees); len(owners) > 0 {
-			if all, err = distribution.ForOwners(ctx, tx, owners); err != nil {
+			if all, err = destination.ForOwners(ctx, tx, owners); err != nil {
 				return plan{}, company, err
 			}
 		}
@@ -69,7 +69,7 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 
 // checkExchange notes the items that the house could not exchange now into what their payees are paid in. What can be exchanged
 // is decided anew at the release; this keeps companies from funding what would have to wait.
-func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *fault.List) error {
+func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *apierr.List) error {
 	owings := make([]owing, len(t.items))
 	for i := range t.items {
 		owings[i] = owing{net: t.items[i].Amount, shares: t.items[i].Shares}
@@ -120,7 +120,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 			return made, err
 		}
 	}
-	var list fault.List
+	var list apierr.List
 	t, company, err := s.work(ctx, tx, by, &params, &list)
 	if err != nil {
 		return Payroll{}, err
@@ -296,7 +296,7 @@ func (s *Service) balanceDue(ctx context.Context, tx *db.Tx, total money.Amount,
 // Preview does everything that Create does except to have an effect. What would make
 // Create fail is in its blockers, all at once.
 func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Preview, error) {
-	var list fault.List
+	var list apierr.List
 	t, company, err := s.work(ctx, tx, by, &params, &list)
 	if err != nil {
 		return Preview{}, err
@@ -338,10 +338,10 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return v, nil
 }
 
-func (s *Service) previewFunding(ctx context.Context, tx *db.Tx, companyID string, v *Preview, list *fault.List) error {
+func (s *Service) previewFunding(ctx context.Context, tx *db.Tx, companyID string, v *Preview, list *apierr.List) error {
 	var err error
 	if v.Rate, v.Funding, err = s.balanceDue(ctx, tx, v.Total, v.FundingCurrency); err != nil {
-		if _, isFault := fault.As(err); !isFault {
+		if _, isFault := apierr.As(err); !isFault {
 			return err
 		}
 		return list.AddErr(err, "/funding_currency")

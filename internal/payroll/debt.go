@@ -5,10 +5,10 @@ import (
 	"errors"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
 // SettleDebts settles what companies and people owe out of what has come into their balances meanwhile, and has the pay runs looked

@@ -10,7 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/webhook"
 )
 

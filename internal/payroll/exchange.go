@@ -5,11 +5,11 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/rail/onchain"
+	"github.com/stipend/stipend/internal/treasury"
 )
 
 // This file decides what a share becomes in its destination's asset. It reads nothing and writes nothing.
@@ -19,7 +19,7 @@ const enoughSats = 1_000
 
 // exchange takes what a payment's outputs need out of the room, and says ReasonConversion where there is too little. What
 // stayed owed to the payee after an earlier release was sold to the house then, and is owed no more once it is exchanged.
-func (e escrow) exchange(outputs []due, room *fx.Room) (problem string, err error) {
+func (e escrow) exchange(outputs []due, room *treasury.Room) (problem string, err error) {
 	currency, funding := e.total.Asset(), e.held.Asset()
 	var need []money.Amount
 	freed := money.Zero(currency)
@@ -66,7 +66,7 @@ func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount,
 }
 
 // tooSmall says that a destination cannot be paid so little: its chain relays more only, to an address of its kind.
-func tooSmall(d distribution.Distribution, x money.Amount) bool {
+func tooSmall(d destination.Distribution, x money.Amount) bool {
 	least := Minimum(x.Asset()).Units()
 	if x.Asset() == money.BTC && x.Units() >= least && x.Units() < enoughSats {
 		if script, err := bitcoin.AddressScript(d.Address, d.Network); err == nil {

@@ -6,13 +6,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/fault"
-	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/treasury"
 )
 
 // bring lets the house own some of an asset, in its wallet or at its bank.
@@ -53,9 +53,9 @@ func (h *house) owned(a money.Asset) (x money.Amount) {
 	return x
 }
 
-func (h *house) bound(l fx.Limit) {
+func (h *house) bound(l treasury.Limit) {
 	h.t.Helper()
-	h.write(func(ctx context.Context, tx *db.Tx) error { return fx.SetLimit(ctx, tx, l) })
+	h.write(func(ctx context.Context, tx *db.Tx) error { return treasury.SetLimit(ctx, tx, l) })
 }
 
 func eur(cents int64) money.Amount { return money.New(money.EUR, cents) }
@@ -67,7 +67,7 @@ func fromEuros(payee, amount string) CreateParams {
 
 // problems are the codes of what is wrong with a request.
 func codesOf(err error) (codes []string) {
-	f, ok := fault.As(err)
+	f, ok := apierr.As(err)
 	if !ok {
 		return nil
 	}
@@ -177,7 +177,7 @@ func TestCoinsAtAnExchangeAreNotAtHand(t *testing.T) {
 		h.fill("com_rich", sats(900_000_000))
 		h.fill(h.by.CompanyID, eur(10_000_00))
 		h.write(func(ctx context.Context, tx *db.Tx) error {
-			_, err := fx.Deposit(ctx, tx, fx.Booking{Place: fx.Place{Kind: fx.PlaceExchange, Name: "kraken"}, Reference: "1"}, sats(5_000_000))
+			_, err := treasury.Deposit(ctx, tx, treasury.Booking{Place: treasury.Place{Kind: treasury.PlaceExchange, Name: "kraken"}, Reference: "1"}, sats(5_000_000))
 			return err
 		})
 		if _, err := h.tryCreate(fromEuros("rec_btc", "500")); err == nil {
@@ -190,7 +190,7 @@ func TestLimitsBoundWhatIsExchanged(t *testing.T) {
 	run(t, func(h *house) {
 		h.bring(sats(10_000_000))
 		h.fill(h.by.CompanyID, eur(100_000_00))
-		h.bound(fx.Limit{Asset: money.BTC, Least: sats(8_000_000), Most: sats(1_500_000)})
+		h.bound(treasury.Limit{Asset: money.BTC, Least: sats(8_000_000), Most: sats(1_500_000)})
 		if _, err := h.tryCreate(fromEuros("rec_btc", "750.01")); err == nil {
 			t.Error("one payout took more than it may")
 		}
@@ -209,12 +209,12 @@ func TestLimitsBoundWhatIsExchanged(t *testing.T) {
 // In production a currency of banks is bounded too: the money of companies is at the same bank.
 func TestEurosComeFromTheHouseOrFromItsBank(t *testing.T) {
 	run(t, func(h *house) {
-		h.s.FX = fx.Desk{}
+		h.s.FX = treasury.Desk{}
 		h.fill("com_rich", eur(1_000_000_00))
 		if _, err := h.tryCreate(CreateParams{ToPay: worked}); err == nil {
 			t.Error("euros were promised that the house does not have")
 		}
-		h.bound(fx.Limit{Asset: money.EUR, Least: eur(-400_00)})
+		h.bound(treasury.Limit{Asset: money.EUR, Least: eur(-400_00)})
 		p, second := h.create(CreateParams{ToPay: worked}), h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")
 		h.deposit(second, "dep_2", 2_020_000, "confirmed")
@@ -289,7 +289,7 @@ func TestExchangeLosesNothing(t *testing.T) {
 		h.fill("com_rich", sats(900_000_000))
 		h.fill(h.by.CompanyID, eur(10_000_000_00))
 		h.fill(h.by.CompanyID, usd(10_000_000_00))
-		h.s.FX = fx.Desk{}
+		h.s.FX = treasury.Desk{}
 		assets := []money.Asset{money.BTC, money.EUR, money.USD, money.JPY}
 		for round := range 12 {
 			var to []Payee

@@ -7,12 +7,12 @@ import (
 	"slices"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/quote"
+	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
 // funding is all that is known of a payroll's money at one instant.

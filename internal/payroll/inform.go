@@ -6,11 +6,11 @@ import (
 	"strconv"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/recipient"
 )
 
 // inform writes to the payees, as far as their addresses are known, whose payment has arrived or came back. An arrival is told
@@ -25,7 +25,7 @@ func (p *Payroll) inform(ctx context.Context, tx *db.Tx, moved []*Payment, outpu
 	if len(ids) == 0 {
 		return nil
 	}
-	payees, err := recipient.Payees(ctx, tx, p.CompanyID, ids)
+	payees, err := payee.Payees(ctx, tx, p.CompanyID, ids)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (p *Payroll) inform(ctx context.Context, tx *db.Tx, moved []*Payment, outpu
 func arrivals(outputs []payout.Output) []string {
 	lines := make([]string, 0, len(outputs))
 	for _, o := range outputs {
-		var to distribution.Distribution
+		var to destination.Distribution
 		line := o.Amount.String() + " " + string(o.Amount.Asset())
 		if json.Unmarshal(o.Destination, &to) == nil && to.Hint() != "" {
 			line += " (" + to.Hint() + ")"

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 )
 
 // changeShown is how long a change of where a payee's money goes is shown with the pay runs that will follow it.
@@ -28,21 +28,21 @@ func (s *Service) Moved(ctx context.Context, tx *db.Tx, p Payroll) (map[string]t
 		return nil, nil
 	}
 	slices.Sort(ids)
-	payees, err := recipient.Payees(ctx, tx, p.CompanyID, slices.Compact(ids))
+	payees, err := payee.Payees(ctx, tx, p.CompanyID, slices.Compact(ids))
 	if err != nil {
 		return nil, err
 	}
-	changed, err := distribution.ChangedSince(ctx, tx, owners(payees), tx.Now().Add(-changeShown))
+	changed, err := destination.ChangedSince(ctx, tx, owners(payees), tx.Now().Add(-changeShown))
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(payees, func(_ string, who recipient.Payee) bool {
+	maps.DeleteFunc(payees, func(_ string, who payee.Payee) bool {
 		return changed[who.ID].IsZero() && changed[who.UserID].IsZero()
 	})
 	if len(payees) == 0 {
 		return nil, nil
 	}
-	all, err := distribution.ForOwners(ctx, tx, owners(payees))
+	all, err := destination.ForOwners(ctx, tx, owners(payees))
 	if err != nil {
 		return nil, err
 	}

@@ -33,16 +33,16 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
-	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/quote"
 	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/treasury"
 )
 
 // State is the public status of a payroll and of each of its payments.
@@ -238,7 +238,7 @@ type Preview struct {
 	Rate            money.Rate   // zero when none is needed or known
 	Approvals       int64        // members who must approve it before it is released, beside who makes it
 	Items           []Item
-	Blockers        []fault.Field // empty when Create would succeed
+	Blockers        []apierr.Field // empty when Create would succeed
 }
 
 // Filter chooses and pages payrolls of a company, newest first.
@@ -264,7 +264,7 @@ type Service struct {
 	// nothing.
 	CoolDown time.Duration
 	// FX says how much the house can exchange into what payees are paid in.
-	FX fx.Desk
+	FX treasury.Desk
 	// VerifiedOnly refuses companies whose verification is not approved: whoever signed up by themselves pays nobody before that.
 	VerifiedOnly bool
 	// Released says whether a total may be released without two operators, or has them. Nil: every one may.
@@ -273,8 +273,8 @@ type Service struct {
 	// Nil refuses nothing.
 	Watched func(ctx context.Context, tx *db.Tx, network string) error
 	// Screen says which payees may not be paid now, and whether the company may not pay, by its id; see
-	// [distribution.Screening]. Nil screens nobody.
-	Screen func(ctx context.Context, tx *db.Tx, companyID string, whom []distribution.Whom) (held map[string]bool, err error)
+	// [destination.Screening]. Nil screens nobody.
+	Screen func(ctx context.Context, tx *db.Tx, companyID string, whom []destination.Whom) (held map[string]bool, err error)
 }
 
 func (s *Service) checkWatched(ctx context.Context, tx *db.Tx, network string) error {
@@ -286,11 +286,11 @@ func (s *Service) checkWatched(ctx context.Context, tx *db.Tx, network string) e
 
 // What a caller may be told.
 var (
-	ErrNotFound      = fault.New(fault.NotFound, "not_found", "There is no such payroll.")
-	ErrState         = fault.New(fault.Conflict, "invalid_state", "The payroll's state does not allow this.")
-	ErrQuoteLocked   = fault.New(fault.Conflict, "quote_locked", "The quote is fully paid and waits for confirmations, so it cannot be replaced.")
-	ErrExternalID    = fault.New(fault.Conflict, "external_id_conflict", "A payroll with this external_id exists already.")
-	ErrUnverified    = fault.New(fault.Forbidden, "kyc_required", "A company pays people once its verification is approved. Complete that first.")
-	ErrNoFunds       = fault.New(fault.Conflict, "insufficient_balance", "The company's balance does not cover this payroll.")
-	errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The payroll changed at the same moment. Try again.")
+	ErrNotFound      = apierr.New(apierr.NotFound, "not_found", "There is no such payroll.")
+	ErrState         = apierr.New(apierr.Conflict, "invalid_state", "The payroll's state does not allow this.")
+	ErrQuoteLocked   = apierr.New(apierr.Conflict, "quote_locked", "The quote is fully paid and waits for confirmations, so it cannot be replaced.")
+	ErrExternalID    = apierr.New(apierr.Conflict, "external_id_conflict", "A payroll with this external_id exists already.")
+	ErrUnverified    = apierr.New(apierr.Forbidden, "kyc_required", "A company pays people once its verification is approved. Complete that first.")
+	ErrNoFunds       = apierr.New(apierr.Conflict, "insufficient_balance", "The company's balance does not cover this payroll.")
+	errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The payroll changed at the same moment. Try again.")
 )

@@ -10,19 +10,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/chaintest"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/fault"
-	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/quote"
 	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -55,7 +55,7 @@ func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *house {
 	t.Helper()
 	chaintest.Follow(t, d, "regtest")
 	h := &house{t: t, d: d, clock: clock}
-	h.s = &Service{Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, FX: fx.Desk{Open: true}}
+	h.s = &Service{Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, FX: treasury.Desk{Open: true}}
 	const ever = 100_000 * time.Hour
 	r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
 	if err := r.Refresh(t.Context()); err != nil {
@@ -284,9 +284,9 @@ func (h *house) checkSteps(p Payroll) {
 	}
 }
 
-func wantFault(t testing.TB, err error, code string) *fault.Fault {
+func wantFault(t testing.TB, err error, code string) *apierr.Fault {
 	t.Helper()
-	f, ok := fault.As(err)
+	f, ok := apierr.As(err)
 	if !ok || f.Code != code {
 		t.Fatalf("got %v, want %s", err, code)
 	}
@@ -428,7 +428,7 @@ func TestAnExternalIDIsUsedOnce(t *testing.T) {
 					mu.Unlock()
 					return
 				}
-				if f, ok := fault.As(err); !ok || f.Code != "external_id_conflict" || f.Meta["payroll_id"] == "" {
+				if f, ok := apierr.As(err); !ok || f.Code != "external_id_conflict" || f.Meta["payroll_id"] == "" {
 					h.t.Errorf("got %v", err)
 				}
 			})

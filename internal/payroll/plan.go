@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/rail/bank"
-	"github.com/stipend/stipend/internal/recipient"
 )
 
 // This file decides what a payroll costs and who gets what. It reads nothing and writes nothing.
@@ -56,7 +56,7 @@ type Item struct {
 
 // Share is one destination's part of an item, in the payroll's currency.
 type Share struct {
-	Distribution distribution.Distribution
+	Distribution destination.Distribution
 	Amount       money.Amount
 }
 
@@ -84,7 +84,7 @@ func payeeIDs(p CreateParams) []string {
 
 // owners lists whose destinations have to be read for these payees: their own, and
 // those of the user behind a worker.
-func owners(payees map[string]recipient.Payee) []string {
+func owners(payees map[string]payee.Payee) []string {
 	ids := make([]string, 0, len(payees))
 	seen := make(map[string]bool, len(payees))
 	for _, p := range payees {
@@ -99,7 +99,7 @@ func owners(payees map[string]recipient.Payee) []string {
 }
 
 // destinations are the payee's own, or those of the user behind the payee.
-func destinations(p recipient.Payee, all map[string][]distribution.Distribution) (owner string, used []distribution.Distribution) {
+func destinations(p payee.Payee, all map[string][]destination.Distribution) (owner string, used []destination.Distribution) {
 	for _, id := range [2]string{p.ID, p.UserID} {
 		if id == "" {
 			continue
@@ -122,9 +122,9 @@ func destinations(p recipient.Payee, all map[string][]distribution.Distribution)
 var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)
 
 // carried says whether a rail exists for every destination.
-func carried(used []distribution.Distribution, accounts chain.Accounts) bool {
-	setup := distribution.Setup{Accounts: accounts}
-	return !slices.ContainsFunc(used, func(d distribution.Distribution) bool { return !setup.Payable(d.Symbol, d.Network) })
+func carried(used []destination.Distribution, accounts chain.Accounts) bool {
+	setup := destination.Setup{Accounts: accounts}
+	return !slices.ContainsFunc(used, func(d destination.Distribution) bool { return !setup.Payable(d.Symbol, d.Network) })
 }
 
 // method is how a payroll is funded: as asked, or the company's way, or by the chain.
@@ -134,7 +134,7 @@ func method(p CreateParams, c identity.Company) string {
 
 // terms settles how the payroll is denominated and funded; held is the currency of the wallet that the method names, ""
 // where the company has no such one. Problems go to list; ok says whether amounts can be read at all.
-func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, banks []bank.Account, list *fault.List) (t plan, ok bool) {
+func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, banks []bank.Account, list *apierr.List) (t plan, ok bool) {
 	t.companyID, t.externalID, t.tolerance, t.accounts = c.ID, p.ExternalID, c.ToleranceBps, accounts
 	if len(p.ExternalID) > maxExternal {
 		list.Add("invalid_parameter", "/external_id", fmt.Sprintf("external_id has at most %d characters.", maxExternal))
@@ -194,7 +194,7 @@ func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.
 }
 
 // byBank settles a payroll that is funded by transfer: in its own currency, of which the house has an account.
-func (t *plan) byBank(p CreateParams, banks []bank.Account, list *fault.List) {
+func (t *plan) byBank(p CreateParams, banks []bank.Account, list *apierr.List) {
 	t.funding = t.currency
 	if t.currency == "" {
 		return
@@ -208,7 +208,7 @@ func (t *plan) byBank(p CreateParams, banks []bank.Account, list *fault.List) {
 }
 
 // network settles on which of several networks a payroll is funded.
-func network(asked string, a money.Asset, on []string, list *fault.List) string {
+func network(asked string, a money.Asset, on []string, list *apierr.List) string {
 	switch {
 	case slices.Contains(on, asked):
 		return asked
@@ -224,8 +224,8 @@ func network(asked string, a money.Asset, on []string, list *fault.List) string 
 
 // newPlan applies every rule that needs no clock, rate or balance. Problems are noted all
 // at once; the plan is only whole when the list stays empty.
-func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, banks []bank.Account, named map[string]invoice.Invoice, payees map[string]recipient.Payee,
-	all map[string][]distribution.Distribution, list *fault.List,
+func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, banks []bank.Account, named map[string]invoice.Invoice, payees map[string]payee.Payee,
+	all map[string][]destination.Distribution, list *apierr.List,
 ) (plan, error) {
 	t, readable := terms(p, c, held, accounts, banks, list)
 	switch n := len(p.ToPay); {
@@ -279,7 +279,7 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chai
 		return t, nil
 	}
 	err := t.add(c)
-	if f, isFault := fault.As(err); isFault {
+	if f, isFault := apierr.As(err); isFault {
 		list.Add(f.Code, "/to_pay", "The amounts add up to more than the service can carry.")
 		return t, nil
 	}
@@ -289,7 +289,7 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chai
 	return t, t.share(all, payees)
 }
 
-var errNoAmount = fault.New(fault.Invalid, "missing_field", "amount_fiat is required.")
+var errNoAmount = apierr.New(apierr.Invalid, "missing_field", "amount_fiat is required.")
 
 func parseAmount(a money.Asset, text string) (money.Amount, error) {
 	if text == "" {
@@ -306,8 +306,8 @@ func parseAmount(a money.Asset, text string) (money.Amount, error) {
 }
 
 // payee finds who an item pays and whether they can be paid.
-func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]recipient.Payee,
-	all map[string][]distribution.Distribution, list *fault.List, at func(string) string,
+func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]payee.Payee,
+	all map[string][]destination.Distribution, list *apierr.List, at func(string) string,
 ) {
 	member := "user_id"
 	if asked.UserID == "" && asked.CompanyID != "" && asked.CompanyID != payer {
@@ -401,7 +401,7 @@ func fees(amounts []money.Amount, bps []int64) ([]int64, error) {
 }
 
 // share splits every item over its payee's destinations.
-func (t *plan) share(all map[string][]distribution.Distribution, payees map[string]recipient.Payee) error {
+func (t *plan) share(all map[string][]destination.Distribution, payees map[string]payee.Payee) error {
 	for i := range t.items {
 		it := &t.items[i]
 		_, used := destinations(payees[it.PayeeID], all)
@@ -415,7 +415,7 @@ func (t *plan) share(all map[string][]distribution.Distribution, payees map[stri
 
 // split shares an amount by the allocations, largest remainder first, and drops the
 // shares that come to nothing (a cent over three destinations pays one of them).
-func split(amount money.Amount, used []distribution.Distribution) ([]Share, error) {
+func split(amount money.Amount, used []destination.Distribution) ([]Share, error) {
 	if len(used) == 1 {
 		return []Share{{used[0], amount}}, nil
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 )
 
 func must[T any](v T, err error) T {
@@ -29,20 +29,20 @@ func must[T any](v T, err error) T {
 func usd(cents int64) money.Amount { return money.New(money.USD, cents) }
 func sats(n int64) money.Amount    { return money.New(money.BTC, n) }
 
-func dest(symbol money.Asset, allocation int) distribution.Distribution {
-	d := distribution.Distribution{ID: fmt.Sprintf("dst_%s%d", symbol, allocation), Symbol: symbol, Rail: distribution.RailBank, Allocation: allocation}
+func dest(symbol money.Asset, allocation int) destination.Distribution {
+	d := destination.Distribution{ID: fmt.Sprintf("dst_%s%d", symbol, allocation), Symbol: symbol, Rail: destination.RailBank, Allocation: allocation}
 	if symbol == money.BTC {
-		d.Rail, d.Address = distribution.RailBitcoin, "bcrt1q"
+		d.Rail, d.Address = destination.RailBitcoin, "bcrt1q"
 	}
 	return d
 }
 
 var contract = identity.Company{ID: "com_1", Status: identity.CompanyActive, FeeBps: 100, PremiumBps: 200}
 
-func planned(t *testing.T, p CreateParams, payees map[string]recipient.Payee, all map[string][]distribution.Distribution) (plan, []fault.Field) {
+func planned(t *testing.T, p CreateParams, payees map[string]payee.Payee, all map[string][]destination.Distribution) (plan, []apierr.Field) {
 	t.Helper()
 	p.CompanyID = contract.ID
-	var list fault.List
+	var list apierr.List
 	got, err := newPlan(p, contract, "", chain.Accounts{}, nil, nil, payees, all, &list)
 	if err != nil {
 		t.Fatal(err)
@@ -51,13 +51,13 @@ func planned(t *testing.T, p CreateParams, payees map[string]recipient.Payee, al
 }
 
 func TestEveryProblemIsToldAtItsPlace(t *testing.T) {
-	payees := map[string]recipient.Payee{
+	payees := map[string]payee.Payee{
 		"rec_a": {ID: "rec_a", Status: "active"}, "rec_gone": {ID: "rec_gone", Status: "inactive"}, "rec_bare": {ID: "rec_bare", Status: "pending"},
 		"rec_part": {ID: "rec_part", Status: "active"}, "rec_evm": {ID: "rec_evm", Status: "active"},
 	}
 	evm := dest(money.USDC, 100)
-	evm.Rail = distribution.RailEVM
-	all := map[string][]distribution.Distribution{
+	evm.Rail = destination.RailEVM
+	all := map[string][]destination.Distribution{
 		"rec_a": {dest(money.USD, 100)}, "rec_part": {dest(money.USD, 60)}, "rec_evm": {evm},
 	}
 	ok := Payee{AmountText: "1", UserID: "rec_a"}
@@ -114,11 +114,11 @@ func TestEveryProblemIsToldAtItsPlace(t *testing.T) {
 }
 
 func TestTheDestinationsOfAWorkersUserAreUsedWithoutOwn(t *testing.T) {
-	all := map[string][]distribution.Distribution{"usr_1": {dest(money.USD, 100), dest(money.EUR, 0)}, "rec_2": {dest(money.BTC, 100)}}
-	if owner, used := destinations(recipient.Payee{ID: "rec_1", UserID: "usr_1"}, all); owner != "usr_1" || len(used) != 1 {
+	all := map[string][]destination.Distribution{"usr_1": {dest(money.USD, 100), dest(money.EUR, 0)}, "rec_2": {dest(money.BTC, 100)}}
+	if owner, used := destinations(payee.Payee{ID: "rec_1", UserID: "usr_1"}, all); owner != "usr_1" || len(used) != 1 {
 		t.Errorf("got %q with %d", owner, len(used))
 	}
-	if owner, _ := destinations(recipient.Payee{ID: "rec_2", UserID: "usr_1"}, all); owner != "rec_2" {
+	if owner, _ := destinations(payee.Payee{ID: "rec_2", UserID: "usr_1"}, all); owner != "rec_2" {
 		t.Errorf("got %q", owner)
 	}
 }
@@ -140,7 +140,7 @@ func TestFeesAreRoundedOnceForAPayroll(t *testing.T) {
 		for i, n := range c.cents {
 			p.ToPay = append(p.ToPay, Payee{AmountText: usd(n).String(), UserID: "rec_a", IsPremium: c.premium[i]})
 		}
-		got, problems := planned(t, p, map[string]recipient.Payee{"rec_a": {ID: "rec_a"}}, map[string][]distribution.Distribution{"rec_a": {dest(money.USD, 100)}})
+		got, problems := planned(t, p, map[string]payee.Payee{"rec_a": {ID: "rec_a"}}, map[string][]destination.Distribution{"rec_a": {dest(money.USD, 100)}})
 		if len(problems) > 0 || got.fees != usd(c.fee) {
 			t.Errorf("%v: fee %s, want %s (%v)", c.cents, got.fees, usd(c.fee), problems)
 		}
@@ -185,7 +185,7 @@ func TestASplitSumsBack(t *testing.T) {
 		a := rapid.IntRange(1, 98).Draw(t, "a")
 		b := rapid.IntRange(1, 99-a).Draw(t, "b")
 		amount := usd(rapid.Int64Range(1, 1<<50).Draw(t, "cents"))
-		shares := must(split(amount, []distribution.Distribution{dest(money.USD, a), dest(money.EUR, b), dest(money.BTC, 100-a-b)}))
+		shares := must(split(amount, []destination.Distribution{dest(money.USD, a), dest(money.EUR, b), dest(money.BTC, 100-a-b)}))
 		sum := usd(0)
 		for _, s := range shares {
 			if s.Amount.Sign() <= 0 {
@@ -257,7 +257,7 @@ func TestDustGoesWithTheLargestShare(t *testing.T) {
 	} {
 		to := dest(money.BTC, int(c.cents))
 		to.Address, to.Network = c.address, "regtest"
-		shares := must(split(usd(1_00), []distribution.Distribution{to, dest(money.EUR, 100-int(c.cents))}))
+		shares := must(split(usd(1_00), []destination.Distribution{to, dest(money.EUR, 100-int(c.cents))}))
 		a := must(allocate(escrow{payroll: "prl_1", held: usd(1_00), total: usd(1_00)}, []owing{{paymentID: "pmt_1", net: usd(1_00), shares: shares}}, usd(0),
 			map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.92"), money.BTC: rate(money.BTC, money.USD, "50000")}, nil, counter()))
 		var got []string
@@ -288,7 +288,7 @@ func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 			if rapid.IntRange(0, 9).Draw(t, "payable") > 0 {
 				cut := rapid.IntRange(1, 99).Draw(t, "cut")
 				assets := rapid.Permutation([]money.Asset{money.BTC, money.USD, money.EUR, money.JPY}).Draw(t, "assets")
-				o.shares = must(split(net, []distribution.Distribution{dest(assets[0], cut), dest(assets[1], 100-cut)}))
+				o.shares = must(split(net, []destination.Distribution{dest(assets[0], cut), dest(assets[1], 100-cut)}))
 			} else {
 				o.problem = ReasonNoDestination
 			}

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/rates"
-	"github.com/stipend/stipend/internal/recipient"
 )
 
 // Release turns the escrow of a received payroll into what is owed to each destination and
@@ -253,17 +253,17 @@ func (s *Service) owings(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 			ids = append(ids, m.PayeeID)
 		}
 	}
-	payees, err := recipient.Payees(ctx, tx, p.CompanyID, ids)
+	payees, err := payee.Payees(ctx, tx, p.CompanyID, ids)
 	if err != nil {
 		return nil, err
 	}
-	all, moved := map[string][]distribution.Distribution{}, map[string]time.Time{}
+	all, moved := map[string][]destination.Distribution{}, map[string]time.Time{}
 	if of := owners(payees); len(of) > 0 {
-		if all, err = distribution.ForOwners(ctx, tx, of); err != nil {
+		if all, err = destination.ForOwners(ctx, tx, of); err != nil {
 			return nil, err
 		}
 		if s.CoolDown > 0 {
-			if moved, err = distribution.ChangedSince(ctx, tx, of, tx.Now().Add(-s.CoolDown)); err != nil {
+			if moved, err = destination.ChangedSince(ctx, tx, of, tx.Now().Add(-s.CoolDown)); err != nil {
 				return nil, err
 			}
 		}

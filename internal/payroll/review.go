@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/job"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/screening"
 )
 
@@ -19,14 +19,14 @@ const lookLater = 5 * time.Minute
 var errCompanyReview = errors.New("payroll: the company is under review")
 
 // screen says which payees of a payroll may not be paid. It comes before anything of a release is written.
-func (s *Service) screen(ctx context.Context, tx *db.Tx, p *Payroll, payees map[string]recipient.Payee, all map[string][]distribution.Distribution) (map[string]bool, error) {
+func (s *Service) screen(ctx context.Context, tx *db.Tx, p *Payroll, payees map[string]payee.Payee, all map[string][]destination.Distribution) (map[string]bool, error) {
 	if s.Screen == nil {
 		return nil, nil //nolint:nilnil // nobody is held
 	}
-	whom := make([]distribution.Whom, 0, len(payees))
+	whom := make([]destination.Whom, 0, len(payees))
 	for _, who := range payees {
 		_, used := destinations(who, all)
-		whom = append(whom, distribution.Whom{Payee: who, To: used})
+		whom = append(whom, destination.Whom{Payee: who, To: used})
 	}
 	held, err := s.Screen(ctx, tx, p.CompanyID, whom)
 	if err == nil && held[p.CompanyID] {

@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/deposit"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
 const pooled = "DE89370400440532013000"

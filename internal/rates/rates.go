@@ -20,8 +20,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -32,7 +32,7 @@ const (
 )
 
 // ErrUnavailable says that there is no price that can be relied on. It passes.
-var ErrUnavailable = fault.New(fault.Unavailable, "rate_unavailable", "No reliable exchange rate is available at this moment. Try again shortly.")
+var ErrUnavailable = apierr.New(apierr.Unavailable, "rate_unavailable", "No reliable exchange rate is available at this moment. Try again shortly.")
 
 // Price is what one source observed: dollars for one whole unit of Rate's base.
 type Price struct {

@@ -21,8 +21,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/job"
 )
 
@@ -48,7 +48,7 @@ const Reason = "under_review"
 
 // What a caller may be told.
 var (
-	ErrUnderReview = fault.New(fault.Conflict, "invalid_state", "This recipient is under review. They cannot be activated before it has ended.")
+	ErrUnderReview = apierr.New(apierr.Conflict, "invalid_state", "This recipient is under review. They cannot be activated before it has ended.")
 	// ErrUnavailable says that there is no list, or only an old one: nobody can be screened.
 	ErrUnavailable = fmt.Errorf("screening: no current sanctions list: %w", job.ErrWaits)
 	// ErrNoHit says that no hit has the id, or that it is decided in the same way already.

@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 )
 
-var errPeriod = fault.New(fault.Invalid, "invalid_parameter", "A period ends after it begins.")
+var errPeriod = apierr.New(apierr.Invalid, "invalid_parameter", "A period ends after it begins.")
 
 // Statement is what a period did to the available balance in one currency. Opening, plus what came in, less what went out, is
 // Closing; and so is the balance of the last line.

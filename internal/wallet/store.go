@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 )
 
 const columns = "wallet_id, currency, status, reason, address, version, created_at"
 
-var errChangedByTwin = fault.New(fault.Unavailable, "retry_later", "The wallet changed at the same moment. Try again.")
+var errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The wallet changed at the same moment. Try again.")
 
 // insert says whether the wallet is new; the unique index decides between twins.
 func insert(ctx context.Context, tx *db.Tx, w Wallet) (bool, error) {

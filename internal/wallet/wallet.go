@@ -21,9 +21,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
@@ -66,8 +66,8 @@ var Currencies = []money.Asset{money.BTC, money.ETH, money.EUR, money.USD, money
 
 // What a caller may be told.
 var (
-	ErrNotFound = fault.New(fault.NotFound, "not_found", "There is no such wallet.")
-	errCurrency = fault.New(fault.Invalid, "currency_not_supported", "The service does not know this currency; see GET /api/currencies.")
+	ErrNotFound = apierr.New(apierr.NotFound, "not_found", "There is no such wallet.")
+	errCurrency = apierr.New(apierr.Invalid, "currency_not_supported", "The service does not know this currency; see GET /api/currencies.")
 )
 
 // Wallet is a company's request for one, and then the wallet.

@@ -6,16 +6,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payroll"
 )
 
 const approvalsPath = "/settings/approvals"
 
-var errLimit = fault.New(fault.Invalid, "invalid_parameter", "This takes an amount of zero or more, such as 5000 or 5000.00.")
+var errLimit = apierr.New(apierr.Invalid, "invalid_parameter", "This takes an amount of zero or more, such as 5000 or 5000.00.")
 
 type approvalsPage struct {
 	Limit    string // "" is none
@@ -61,7 +61,7 @@ func (c *call) memberNames(ctx context.Context, tx *db.Tx, ids ...string) ([]str
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	members, err := account.Members(ctx, tx, c.session.Company.ID)
+	members, err := auth.Members(ctx, tx, c.session.Company.ID)
 	names := slices.Clone(ids)
 	for _, m := range members {
 		if i := slices.Index(ids, m.UserID); i >= 0 {

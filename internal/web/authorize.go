@@ -8,15 +8,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/oauth"
 )
 
 var (
-	errRepeated = fault.New(fault.BadRequest, "invalid_request", "The link that sent you here says the same thing twice, so nothing was done.")
-	errDecision = fault.New(fault.BadRequest, "malformed_form", "The form says neither yes nor no.")
+	errRepeated = apierr.New(apierr.BadRequest, "invalid_request", "The link that sent you here says the same thing twice, so nothing was done.")
+	errDecision = apierr.New(apierr.BadRequest, "malformed_form", "The form says neither yes nor no.")
 )
 
 // when shows an instant, in one form for every language.

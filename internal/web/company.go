@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/money"
 )
@@ -129,7 +129,7 @@ func tellOfCompany(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // atTop puts a refusal without a place at the top of its form.
 func atTop(err error) error {
-	if f, ok := fault.As(err); ok && len(f.Fields) == 0 && f.Kind != fault.NotFound && f.Kind != fault.Unavailable {
+	if f, ok := apierr.As(err); ok && len(f.Fields) == 0 && f.Kind != apierr.NotFound && f.Kind != apierr.Unavailable {
 		return f.At("body", "")
 	}
 	return err
@@ -144,7 +144,7 @@ func addOwner(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	}
 	o.FirstName, o.LastName, o.DateOfBirth, o.Country = value("first_name"), value("last_name"), value("date_of_birth"), strings.ToUpper(value("owner_country"))
 	_, err := c.KYC.AddOwner(ctx, tx, c.session.Principal(), "", o)
-	if f, ok := fault.As(err); ok && len(f.Fields) > 0 {
+	if f, ok := apierr.As(err); ok && len(f.Fields) > 0 {
 		return view{}, renamed(f, func(pointer string) string {
 			if pointer == "/country" {
 				return "/owner_country"
@@ -162,7 +162,7 @@ func handIn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 		return view{}, err
 	}
 	if image == "" {
-		return view{}, fault.New(fault.Invalid, "no_file", "Choose a picture.").At("body", "/image")
+		return view{}, apierr.New(apierr.Invalid, "no_file", "Choose a picture.").At("body", "/image")
 	}
 	u := kyc.Upload{
 		DocType: c.form.Get("doc_type"), Category: kyc.Front, IssuingCountry: strings.ToUpper(strings.TrimSpace(c.form.Get("issuing_country"))),
@@ -176,7 +176,7 @@ func handIn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 			return c.KYC.StoreFor(ctx, tx, by, "", whose, u, picture)
 		})
 	}
-	if f, ok := fault.As(err); ok && len(f.Fields) > 0 {
+	if f, ok := apierr.As(err); ok && len(f.Fields) > 0 {
 		return view{}, renamed(f, func(pointer string) string {
 			if pointer == "/base64_image" {
 				return "/image"
@@ -184,7 +184,7 @@ func handIn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 			return pointer
 		})
 	}
-	if f, ok := fault.As(err); ok && (f.Code == kyc.ErrImage.Code || f.Code == kyc.ErrTooLarge.Code) {
+	if f, ok := apierr.As(err); ok && (f.Code == kyc.ErrImage.Code || f.Code == kyc.ErrTooLarge.Code) {
 		return view{}, f.At("body", "/image")
 	}
 	return view{redirect: companyPath}, atTop(err)
@@ -199,8 +199,8 @@ func startVerification(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	} else {
 		_, err = c.KYC.InitiateCompany(ctx, tx, by, "")
 	}
-	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound {
-		return view{}, (&fault.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
+	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound {
+		return view{}, (&apierr.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
 	}
 	return view{redirect: companyPath}, err
 }

@@ -9,32 +9,32 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 )
 
 // stateOf reads what the history kept of a destination, zero where it kept nothing.
-func stateOf(text json.RawMessage) (d distribution.Distribution) {
-	var s distribution.State
+func stateOf(text json.RawMessage) (d destination.Distribution) {
+	var s destination.State
 	if len(text) == 0 || json.Unmarshal(text, &s) != nil {
 		return d
 	}
 	var data struct {
 		Address string `json:"address"`
 	}
-	if s.Kind == distribution.Crypto {
+	if s.Kind == destination.Crypto {
 		_ = json.Unmarshal(s.Data, &data) // one without an address has no hint
 	}
-	return distribution.Distribution{Kind: s.Kind, Symbol: s.Symbol, Network: s.Network, Data: s.Data, Address: data.Address, Allocation: s.Allocation}
+	return destination.Distribution{Kind: s.Kind, Symbol: s.Symbol, Network: s.Network, Data: s.Data, Address: data.Address, Allocation: s.Allocation}
 }
 
 // setup is what destinations depend on in this installation.
-func (c *call) setup() distribution.Setup {
-	return distribution.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName, Accounts: c.Payroll.Accounts}
+func (c *call) setup() destination.Setup {
+	return destination.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName, Accounts: c.Payroll.Accounts}
 }
 
 type destinationPage struct {
@@ -66,21 +66,21 @@ func (c *call) chosen(name string) string {
 
 // showNewDestination asks where a payee is paid: first the currency, then what a destination in it consists of.
 func showNewDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	owner, err := recipient.Owner(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
+	owner, err := payee.Owner(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
 	if err != nil {
 		return view{}, err
 	}
 	p := destinationPage{Path: recipientPath(owner.ID), Name: owner.Name, Symbol: c.chosen("symbol"), Rail: c.chosen(dataPrefix + railKey)}
-	return c.askDestination(p, c.text("destination.new", owner.Name), owner.Country, func(symbol string) (distribution.Requirement, error) {
-		return distribution.Required(ctx, tx, c.setup(), c.session.Principal(), owner.ID, symbol)
+	return c.askDestination(p, c.text("destination.new", owner.Name), owner.Country, func(symbol string) (destination.Requirement, error) {
+		return destination.Required(ctx, tx, c.setup(), c.session.Principal(), owner.ID, symbol)
 	})
 }
 
 // askDestination asks for the currency, and then for what a destination in it consists of, in a country.
-func (c *call) askDestination(p destinationPage, title, country string, required func(symbol string) (distribution.Requirement, error)) (view, error) {
+func (c *call) askDestination(p destinationPage, title, country string, required func(symbol string) (destination.Requirement, error)) (view, error) {
 	var symbols []option
 	for _, a := range money.All() {
-		if a.IsCrypto() && c.setup().Payable(a, "") || !a.IsCrypto() && slices.Contains(distribution.Countries(a), country) {
+		if a.IsCrypto() && c.setup().Payable(a, "") || !a.IsCrypto() && slices.Contains(destination.Countries(a), country) {
 			symbols = append(symbols, option{Value: string(a), Label: string(a), Selected: string(a) == p.Symbol})
 		}
 	}
@@ -119,7 +119,7 @@ func (c *call) askDestination(p destinationPage, title, country string, required
 }
 
 // destinationField is an input for a member of distribution_data, with its example. only is the choice with which it is asked for.
-func (c *call) destinationField(f distribution.Field, name, only string) field {
+func (c *call) destinationField(f destination.Field, name, only string) field {
 	in := field{Name: name, Label: f.Label, Required: f.Required && only == "", Most: f.MaxLength, Autocomplete: "off"}
 	if key := "bank." + f.Key; c.has(key) {
 		in.Label = c.text(key)
@@ -192,14 +192,14 @@ func createDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	_, err = distribution.Create(ctx, tx, c.setup(), c.session.Principal(), distribution.CreateParams{OwnerID: id, Symbol: c.form.Get("symbol"), Data: text})
+	_, err = destination.Create(ctx, tx, c.setup(), c.session.Principal(), destination.CreateParams{OwnerID: id, Symbol: c.form.Get("symbol"), Data: text})
 	return view{redirect: recipientPath(id)}, atDestination(err)
 }
 
 // atDestination has what is wrong with a destination stand at the inputs of its form.
 func atDestination(err error) error {
-	f, ok := fault.As(err)
-	if !ok || f.Kind == fault.NotFound || f.Kind == fault.Unavailable || f.Kind == fault.Forbidden {
+	f, ok := apierr.As(err)
+	if !ok || f.Kind == apierr.NotFound || f.Kind == apierr.Unavailable || f.Kind == apierr.Forbidden {
 		return err
 	}
 	if len(f.Fields) == 0 {
@@ -220,19 +220,19 @@ func replacePath(id, distributionID string) string {
 
 // showReplace asks for what stands in a destination's place, in its currency.
 func showReplace(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	owner, err := recipient.Owner(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
+	owner, err := payee.Owner(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
 	if err != nil {
 		return view{}, err
 	}
-	old, err := distribution.Get(ctx, tx, c.session.Principal(), owner.ID, c.r.PathValue("distribution"))
+	old, err := destination.Get(ctx, tx, c.session.Principal(), owner.ID, c.r.PathValue("distribution"))
 	if err != nil {
 		return view{}, err
 	}
 	p := destinationPage{
 		Path: recipientPath(owner.ID), Replace: replacePath(owner.ID, old.ID), Was: destinationName(old), Name: owner.Name, Symbol: string(old.Symbol), Rail: c.chosen(dataPrefix + railKey),
 	}
-	return c.askDestination(p, c.text("destination.replace", owner.Name), owner.Country, func(symbol string) (distribution.Requirement, error) {
-		return distribution.Required(ctx, tx, c.setup(), c.session.Principal(), owner.ID, symbol)
+	return c.askDestination(p, c.text("destination.replace", owner.Name), owner.Country, func(symbol string) (destination.Requirement, error) {
+		return destination.Required(ctx, tx, c.setup(), c.session.Principal(), owner.ID, symbol)
 	})
 }
 
@@ -246,7 +246,7 @@ type replacePage struct {
 // checkReplace shows what is about to be replaced by what, masked, before anything is changed. What was typed comes back sealed, for
 // this reader and destination alone.
 func checkReplace(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	owner, err := recipient.Owner(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
+	owner, err := payee.Owner(ctx, tx, c.session.Principal(), c.r.PathValue("id"))
 	if err != nil {
 		return view{}, err
 	}
@@ -254,7 +254,7 @@ func checkReplace(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	before, after, err := distribution.Preview(ctx, tx, c.setup(), c.session.Principal(), distribution.UpdateParams{OwnerID: owner.ID, ID: c.r.PathValue("distribution"), Data: data})
+	before, after, err := destination.Preview(ctx, tx, c.setup(), c.session.Principal(), destination.UpdateParams{OwnerID: owner.ID, ID: c.r.PathValue("distribution"), Data: data})
 	if err != nil {
 		return view{}, atDestination(err)
 	}
@@ -280,7 +280,7 @@ func replaceDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil {
 		return view{}, errForm
 	}
-	_, err = distribution.Update(ctx, tx, c.setup(), c.session.Principal(), distribution.UpdateParams{OwnerID: id, ID: c.r.PathValue("distribution"), Data: data})
+	_, err = destination.Update(ctx, tx, c.setup(), c.session.Principal(), destination.UpdateParams{OwnerID: id, ID: c.r.PathValue("distribution"), Data: data})
 	return view{redirect: recipientPath(id)}, atDestination(err)
 }
 
@@ -292,7 +292,7 @@ type correctionShown struct {
 }
 
 // corrections are what banks ask of some destinations, as far as they ask.
-func (c *call) corrections(owner string, all []distribution.Distribution) (some []correctionShown) {
+func (c *call) corrections(owner string, all []destination.Distribution) (some []correctionShown) {
 	for _, d := range all {
 		if d.Correction == nil {
 			continue
@@ -315,9 +315,9 @@ func (c *call) corrections(owner string, all []distribution.Distribution) (some 
 // correctDestination puts a destination right as its bank asks.
 func correctDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	id := c.r.PathValue("id")
-	_, err := distribution.Correct(ctx, tx, c.session.Principal(), id, c.r.PathValue("distribution"), c.form.Get("correction_id"))
-	if errors.Is(err, distribution.ErrCorrection) {
-		err = distribution.ErrCorrection.At("body", "")
+	_, err := destination.Correct(ctx, tx, c.session.Principal(), id, c.r.PathValue("distribution"), c.form.Get("correction_id"))
+	if errors.Is(err, destination.ErrCorrection) {
+		err = destination.ErrCorrection.At("body", "")
 	}
 	return view{redirect: recipientPath(id)}, err
 }
@@ -325,16 +325,16 @@ func correctDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 // setAllocations shares a payee's payments out over their destinations.
 func setAllocations(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	id := c.r.PathValue("id")
-	var shares []distribution.Share
+	var shares []destination.Share
 	for name := range c.form {
 		if d, ok := strings.CutPrefix(name, "a."); ok {
-			shares = append(shares, distribution.Share{DistributionID: d, Allocation: json.Number(cmp.Or(strings.TrimSpace(c.form.Get(name)), "0"))})
+			shares = append(shares, destination.Share{DistributionID: d, Allocation: json.Number(cmp.Or(strings.TrimSpace(c.form.Get(name)), "0"))})
 		}
 	}
-	slices.SortFunc(shares, func(a, b distribution.Share) int { return strings.Compare(a.DistributionID, b.DistributionID) })
-	_, err := distribution.SetAllocations(ctx, tx, c.session.Principal(), id, shares)
-	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound {
-		return view{}, (&fault.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
+	slices.SortFunc(shares, func(a, b destination.Share) int { return strings.Compare(a.DistributionID, b.DistributionID) })
+	_, err := destination.SetAllocations(ctx, tx, c.session.Principal(), id, shares)
+	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound {
+		return view{}, (&apierr.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
 	}
 	return view{redirect: recipientPath(id)}, err
 }
@@ -342,5 +342,5 @@ func setAllocations(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 // deleteDestination removes a destination that takes no part of any payment.
 func deleteDestination(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	id := c.r.PathValue("id")
-	return view{redirect: recipientPath(id)}, distribution.Delete(ctx, tx, c.session.Principal(), id, c.form.Get("distribution_id"))
+	return view{redirect: recipientPath(id)}, destination.Delete(ctx, tx, c.session.Principal(), id, c.form.Get("distribution_id"))
 }

@@ -14,15 +14,15 @@ import (
 
 	"rsc.io/qr"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/oauth"
-	"github.com/stipend/stipend/internal/session"
 )
 
-var errCode = fault.New(fault.Invalid, "code_wrong", "This code is wrong, or was used already. Wait for the next one.")
+var errCode = apierr.New(apierr.Invalid, "code_wrong", "This code is wrong, or was used already. Wait for the next one.")
 
 // guarded says whether acting for a company needs a second factor.
 func (s *server) guarded(companyID string) bool {
@@ -50,10 +50,10 @@ func (c *call) needs(ctx context.Context, tx *db.Tx, rt route) (factor, error) {
 
 // ways are how the reader can show a second factor.
 func (c *call) ways(ctx context.Context, tx *db.Tx) (codes, keys bool, err error) {
-	if codes, err = account.HasFactor(ctx, tx, c.session.User.ID); err != nil {
+	if codes, err = auth.HasFactor(ctx, tx, c.session.User.ID); err != nil {
 		return false, false, err
 	}
-	all, err := account.Passkeys(ctx, tx, c.session.User.ID)
+	all, err := auth.Passkeys(ctx, tx, c.session.User.ID)
 	return codes, len(all) > 0, err
 }
 
@@ -101,10 +101,10 @@ func (s *server) pageOf(at string) string {
 }
 
 // person is who is signed in, as a reader of mails.
-func (c *call) person() account.Person { return c.reads(c.session.User) }
+func (c *call) person() auth.Person { return c.reads(c.session.User) }
 
-func (c *call) reads(u identity.User) account.Person {
-	return account.Person{User: u, Language: c.lang.tag}
+func (c *call) reads(u identity.User) auth.Person {
+	return auth.Person{User: u, Language: c.lang.tag}
 }
 
 type codePage struct {
@@ -119,7 +119,7 @@ func (c *call) codePage(page, title string, codes, keys bool) view {
 }
 
 // tryCode takes a code that was posted. That it is wrong is no error here: the try must be counted.
-func (c *call) tryCode(ctx context.Context, tx *db.Tx, u identity.User) (refusal *fault.Fault, err error) {
+func (c *call) tryCode(ctx context.Context, tx *db.Tx, u identity.User) (refusal *apierr.Fault, err error) {
 	allowed, err := session.AttemptCode(ctx, tx, u.ID)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (c *call) tryCode(ctx context.Context, tx *db.Tx, u identity.User) (refusal
 	if !allowed {
 		return errAttempts.At("body", ""), nil
 	}
-	right, err := account.Verify(ctx, tx, c.Sealer, c.reads(u), c.form.Get("code"), c.Now())
+	right, err := auth.Verify(ctx, tx, c.Sealer, c.reads(u), c.form.Get("code"), c.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (c *call) tryCode(ctx context.Context, tx *db.Tx, u identity.User) (refusal
 // waiting is who has given their password and not yet their code.
 func (c *call) waiting(ctx context.Context, tx *db.Tx) (u identity.User, some bool, err error) {
 	u, err = session.FindWaiting(ctx, tx, c.token())
-	if errors.Is(err, fault.NotFoundErr) {
+	if errors.Is(err, apierr.NotFoundErr) {
 		return u, false, nil
 	}
 	return u, err == nil, err
@@ -160,7 +160,7 @@ func signInCode(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	if !c.proven() {
 		return view{}, errFormToken
 	}
-	var refusal *fault.Fault
+	var refusal *apierr.Fault
 	var token string
 	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		refusal, token = nil, ""
@@ -226,7 +226,7 @@ func prove(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 		}
 		return view{redirect: to, cookie: c.cookie(token)}, nil
 	}
-	var refusal *fault.Fault
+	var refusal *apierr.Fault
 	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		if refusal, err = c.tryCode(ctx, tx, c.session.User); err != nil || refusal != nil {
 			return err
@@ -244,7 +244,7 @@ type factorPage struct {
 	Needed    bool   // and what they want there needs it
 	On        bool
 	Left      string // recovery codes that are unused
-	Enrolment *account.Enrolment
+	Enrolment *auth.Enrolment
 	QR        template.URL
 	Field     field
 }
@@ -258,7 +258,7 @@ func showFactor(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		return view{}, err
 	}
 	if p.On = codes; p.On {
-		left, err := account.RecoveryLeft(ctx, tx, u.ID)
+		left, err := auth.RecoveryLeft(ctx, tx, u.ID)
 		p.Left = strconv.FormatInt(left, 10)
 		return view{page: "factor", title: c.text("factor.title"), data: p}, err
 	}
@@ -266,9 +266,9 @@ func showFactor(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if keys && !c.session.ProvenFreshly(c.now) || !keys && !c.session.SignedInFreshly(c.now) {
 		return view{page: "factor", title: c.text("factor.title"), data: p}, nil
 	}
-	e, err := account.Enrolling(ctx, tx, c.Sealer, u)
+	e, err := auth.Enrolling(ctx, tx, c.Sealer, u)
 	switch {
-	case errors.Is(err, fault.NotFoundErr):
+	case errors.Is(err, apierr.NotFoundErr):
 	case err != nil:
 		return view{}, err
 	default:
@@ -296,7 +296,7 @@ func beginFactor(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if c.form.Get("next") != "" {
 		to += "?" + url.Values{"next": {c.next()}}.Encode()
 	}
-	return view{redirect: to}, account.Enrol(ctx, tx, c.Sealer, c.session.User)
+	return view{redirect: to}, auth.Enrol(ctx, tx, c.Sealer, c.session.User)
 }
 
 type recoveryPage struct {
@@ -306,7 +306,7 @@ type recoveryPage struct {
 
 // confirmFactor takes the first code and shows the recovery codes.
 func confirmFactor(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	codes, right, err := account.Confirm(ctx, tx, c.Sealer, c.person(), c.form.Get("code"), c.Now())
+	codes, right, err := auth.Confirm(ctx, tx, c.Sealer, c.person(), c.form.Get("code"), c.Now())
 	if err != nil {
 		return view{}, err
 	}
@@ -326,11 +326,11 @@ func (c *call) recovery(codes []string) view {
 
 // renewRecovery replaces the recovery codes.
 func renewRecovery(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	codes, err := account.RenewRecovery(ctx, tx, c.person())
+	codes, err := auth.RenewRecovery(ctx, tx, c.person())
 	return c.recovery(codes), err
 }
 
 // removeFactor goes back to the password alone.
 func removeFactor(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	return view{redirect: "/account/factor"}, account.Remove(ctx, tx, c.person())
+	return view{redirect: "/account/factor"}, auth.Remove(ctx, tx, c.person())
 }

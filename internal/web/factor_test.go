@@ -10,11 +10,11 @@ import (
 
 	"github.com/pquerna/otp/totp"
 
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/session"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 

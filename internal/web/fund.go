@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/deposit"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
 // fundingPage is how one pay run is paid for, and how far that is.
@@ -190,7 +190,7 @@ func refreshPrice(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // shownAbove makes a refusal a problem of the form, which is then shown again. What is not there, or not now, has a page of its own.
 func shownAbove(err error) error {
-	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound && f.Kind != fault.Unavailable && len(f.Fields) == 0 {
+	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound && f.Kind != apierr.Unavailable && len(f.Fields) == 0 {
 		return f.At("body", "")
 	}
 	return err
@@ -206,7 +206,7 @@ var clockSteps = []struct {
 func simulateDeposit(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	id := c.r.PathValue("id")
 	_, err := c.Sandbox.Deposit(ctx, c.session.Principal(), id, "", c.form.Get("kind"), strings.TrimSpace(c.form.Get("amount")))
-	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound && len(f.Fields) == 0 {
+	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound && len(f.Fields) == 0 {
 		err = f.At("body", "")
 	}
 	return view{redirect: payrollPath(id) + "/fund"}, err

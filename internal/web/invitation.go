@@ -9,16 +9,16 @@ import (
 	xlanguage "golang.org/x/text/language"
 	"golang.org/x/text/language/display"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/payee"
 )
 
 // invitationPage is what the reader of a link sees, in every state of the invitation.
 type invitationPage struct {
 	Company, Email, Role string
-	State                string // of recipient.Invitation, "declined", or "asked" for another
+	State                string // of payee.Invitation, "declined", or "asked" for another
 	Expires              string
 	Path                 string // below which the forms are posted
 	Fields               []field
@@ -28,7 +28,7 @@ func invitationPath(c *call) string { return "/invitation/" + c.r.PathValue("tok
 
 // showInvitation says who invites to what, and asks for what paying needs to know of a person.
 func showInvitation(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	v, err := recipient.InvitationByToken(ctx, tx, c.r.PathValue("token"))
+	v, err := payee.InvitationByToken(ctx, tx, c.r.PathValue("token"))
 	if err != nil {
 		return view{}, err
 	}
@@ -36,10 +36,10 @@ func showInvitation(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		Company: v.CompanyName, Email: v.Email, Role: c.text("role." + v.Role), State: v.State, Path: invitationPath(c),
 		Expires: v.Expires.UTC().Format("2006-01-02 15:04 UTC"),
 	}
-	if v.State == recipient.InvitationRevoked && v.Reason == recipient.ByPerson {
+	if v.State == payee.InvitationRevoked && v.Reason == payee.ByPerson {
 		p.State = "declined"
 	}
-	if v.State == recipient.InvitationSent {
+	if v.State == payee.InvitationSent {
 		p.Fields = c.profileFields(identity.Profile{})
 	}
 	return view{page: "invitation", title: c.text("invitation."+p.State+".title", v.CompanyName), data: p}, nil
@@ -47,7 +47,7 @@ func showInvitation(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // showAsked is what follows a request for another invitation.
 func showAsked(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	v, err := recipient.InvitationByToken(ctx, tx, c.r.PathValue("token"))
+	v, err := payee.InvitationByToken(ctx, tx, c.r.PathValue("token"))
 	if err != nil {
 		return view{}, err
 	}
@@ -88,11 +88,11 @@ func (c *call) countries() []option {
 
 // acceptInvitation takes who the reader is, and makes them a worker of the company. Accepting again shows what was accepted.
 func acceptInvitation(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	v, err := recipient.InvitationByToken(ctx, tx, c.r.PathValue("token"))
+	v, err := payee.InvitationByToken(ctx, tx, c.r.PathValue("token"))
 	if err != nil {
 		return view{}, err
 	}
-	if v.State != recipient.InvitationSent {
+	if v.State != payee.InvitationSent {
 		return view{redirect: invitationPath(c)}, nil
 	}
 	n := identity.NewUser{Profile: identity.Profile{
@@ -103,23 +103,23 @@ func acceptInvitation(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		},
 	}}
 	// A page asks for all that paying needs at once, where the domain lets some of it follow.
-	var problems fault.List
+	var problems apierr.List
 	n.Profile.Check(&problems, tx.Now(), "first_name", "last_name", "date_of_birth", "country", "street_address", "city", "state", "zip")
 	if err := problems.Err(); err != nil {
 		return view{}, err
 	}
-	_, err = recipient.AcceptInvitation(ctx, tx, c.Sealer, c.r.PathValue("token"), n)
+	_, err = payee.AcceptInvitation(ctx, tx, c.Sealer, c.r.PathValue("token"), n)
 	return c.answered(err)
 }
 
 // declineInvitation is the reader's no.
 func declineInvitation(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	return c.answered(recipient.DeclineInvitation(ctx, tx, c.r.PathValue("token")))
+	return c.answered(payee.DeclineInvitation(ctx, tx, c.r.PathValue("token")))
 }
 
 // askForInvitation lets the company know that an expired invitation is missed.
 func askForInvitation(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	err := recipient.AskAgain(ctx, tx, c.r.PathValue("token"))
+	err := payee.AskAgain(ctx, tx, c.r.PathValue("token"))
 	if err == nil {
 		return view{redirect: invitationPath(c) + "/asked"}, nil
 	}
@@ -128,7 +128,7 @@ func askForInvitation(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // answered leads back to the invitation, which shows how it stands now, also when somebody else was faster.
 func (c *call) answered(err error) (view, error) {
-	if err == nil || errors.Is(err, recipient.ErrNotOpen) {
+	if err == nil || errors.Is(err, payee.ErrNotOpen) {
 		return view{redirect: invitationPath(c)}, nil
 	}
 	return view{}, err

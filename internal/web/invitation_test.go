@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -52,7 +52,7 @@ func (x inviter) write(fn func(ctx context.Context, tx *db.Tx) error) {
 func (x inviter) invite(email string) (path string) {
 	x.t.Helper()
 	x.write(func(ctx context.Context, tx *db.Tx) error {
-		v, err := recipient.Invite(ctx, tx, x.s, x.by, recipient.InviteParams{Email: email})
+		v, err := payee.Invite(ctx, tx, x.s, x.by, payee.InviteParams{Email: email})
 		if err != nil {
 			return err
 		}
@@ -77,10 +77,10 @@ func (x inviter) invite(email string) (path string) {
 	return path
 }
 
-func (x inviter) state(email string) (v recipient.Invitation) {
+func (x inviter) state(email string) (v payee.Invitation) {
 	x.t.Helper()
 	x.write(func(ctx context.Context, tx *db.Tx) error {
-		found, err := recipient.Invitations(ctx, tx, x.by, recipient.InvitationsParams{Email: email, Page: recipient.Page{Number: 1, PerPage: 20}})
+		found, err := payee.Invitations(ctx, tx, x.by, payee.InvitationsParams{Email: email, Page: payee.Page{Number: 1, PerPage: 20}})
 		if err == nil && len(found.Items) == 1 {
 			v = found.Items[0]
 		}
@@ -124,7 +124,7 @@ func TestInvitationIsAccepted(t *testing.T) {
 				t.Errorf("%d, no %q in\n%s", got.status, want, got.text)
 			}
 		}
-		if v := x.state("ada@example.com"); v.State != recipient.InvitationSent || x.count("SELECT COUNT(*) FROM users") != 0 {
+		if v := x.state("ada@example.com"); v.State != payee.InvitationSent || x.count("SELECT COUNT(*) FROM users") != 0 {
 			t.Errorf("a refused form left %+v", v)
 		}
 
@@ -135,13 +135,13 @@ func TestInvitationIsAccepted(t *testing.T) {
 			}
 		}
 		v := x.state("ada@example.com")
-		if v.State != recipient.InvitationAccepted || x.count("SELECT COUNT(*) FROM users WHERE first_name = 'Ada' AND complete") != 1 || x.count("SELECT COUNT(*) FROM recipients") != 1 {
+		if v.State != payee.InvitationAccepted || x.count("SELECT COUNT(*) FROM users WHERE first_name = 'Ada' AND complete") != 1 || x.count("SELECT COUNT(*) FROM recipients") != 1 {
 			t.Errorf("%+v", v)
 		}
 		if got := h.do("GET", path, ""); got.status != 200 || !strings.Contains(got.text, "You have accepted") || strings.Contains(got.text, "<form") || strings.Contains(got.text, "%!") {
 			t.Errorf("%d\n%s", got.status, got.text)
 		}
-		if got := h.do("POST", path+"/decline", "", "Content-Type", "application/x-www-form-urlencoded"); got.status != 303 || x.state("ada@example.com").State != recipient.InvitationAccepted {
+		if got := h.do("POST", path+"/decline", "", "Content-Type", "application/x-www-form-urlencoded"); got.status != 303 || x.state("ada@example.com").State != payee.InvitationAccepted {
 			t.Errorf("declined after accepting: %d", got.status)
 		}
 		h.close()
@@ -155,7 +155,7 @@ func TestInvitationIsDeclinedWithdrawnOrUnknown(t *testing.T) {
 	d := sqlite(t)
 	h, x := open(t, d, identity.Sandbox), newInviter(t, d)
 	path := x.invite("ada@example.com")
-	if got := h.do("POST", path+"/decline", "", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "cross-site"); got.status != 403 || x.state("ada@example.com").State != recipient.InvitationSent {
+	if got := h.do("POST", path+"/decline", "", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "cross-site"); got.status != 403 || x.state("ada@example.com").State != payee.InvitationSent {
 		t.Errorf("another site declined: %d", got.status)
 	}
 	if got := h.do("POST", path+"/decline", "", "Content-Type", "application/x-www-form-urlencoded"); got.status != 303 {
@@ -170,7 +170,7 @@ func TestInvitationIsDeclinedWithdrawnOrUnknown(t *testing.T) {
 
 	gone := x.invite("eve@example.com")
 	x.write(func(ctx context.Context, tx *db.Tx) error {
-		_, err := recipient.Revoke(ctx, tx, x.by, "", "eve@example.com")
+		_, err := payee.Revoke(ctx, tx, x.by, "", "eve@example.com")
 		return err
 	})
 	if got := h.do("GET", gone, ""); !strings.Contains(got.text, "was withdrawn") || strings.Contains(got.text, "<form") {

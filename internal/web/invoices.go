@@ -5,10 +5,10 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/invoice"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/payee"
 )
 
 var invoiceStates = []string{
@@ -38,7 +38,7 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		ids = append(ids, v.UserID)
 	}
 	slices.Sort(ids)
-	people, err := recipient.Payees(ctx, tx, c.session.Company.ID, slices.Compact(ids))
+	people, err := payee.Payees(ctx, tx, c.session.Company.ID, slices.Compact(ids))
 	if err != nil {
 		return view{}, err
 	}
@@ -81,14 +81,14 @@ func showInvoice(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	p := invoicePage{Invoice: v, By: v.UserID, ByPath: recipientPath(v.UserID)}
 	full, err := invoice.Detail(ctx, tx, c.Sealer, by, v.UserID, v.ID)
 	switch {
-	case errors.Is(err, fault.NotFoundErr), errors.Is(err, invoice.ErrNotFound):
+	case errors.Is(err, apierr.NotFoundErr), errors.Is(err, invoice.ErrNotFound):
 		p.Theirs = true
 	case err != nil:
 		return view{}, err
 	default:
 		p.Invoice = full
 	}
-	people, err := recipient.Payees(ctx, tx, c.session.Company.ID, []string{v.UserID})
+	people, err := payee.Payees(ctx, tx, c.session.Company.ID, []string{v.UserID})
 	if err != nil {
 		return view{}, err
 	}

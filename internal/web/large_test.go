@@ -13,13 +13,13 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/limit"
+	"github.com/stipend/stipend/internal/ratelimit"
 )
 
 // Beyond what large bodies may take of the memory together, those of all faces, a form waits for a while and is then refused; small
 // ones pass.
 func TestLargeFormsWaitForRoom(t *testing.T) {
-	bodies := limit.BodiesOf(8<<20, 8<<20, time.Millisecond)
+	bodies := ratelimit.BodiesOf(8<<20, 8<<20, time.Millisecond)
 	h := openHouse(t, &house{T: t}, Deps{DB: sqlite(t), Env: identity.Sandbox, Bodies: bodies}, route{
 		method: "POST", path: "/test", kind: steps, access: anyone, limit: imageFormLimit,
 		handler: func(_ context.Context, _ *db.Tx, c *call) (view, error) {

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
-	"github.com/stipend/stipend/internal/session"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 	beatEvery     = 15 * time.Second // so that a reader who is gone is noticed
 )
 
-var errStreams = fault.New(fault.Unavailable, "retry_later", "Too many pages are kept up to date at the moment. Reload this one by hand.")
+var errStreams = apierr.New(apierr.Unavailable, "retry_later", "Too many pages are kept up to date at the moment. Reload this one by hand.")
 
 // streams are the live parts that are open, by where their readers are: so nobody alone takes the places of all.
 type streams struct {

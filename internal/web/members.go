@@ -5,10 +5,10 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/session"
 )
 
 type membersPage struct {
@@ -19,26 +19,26 @@ type membersPage struct {
 }
 
 type memberShown struct {
-	account.Member
+	auth.Member
 	RoleName string
 	Self     bool
 	Roles    []option // that the reader may give them; none: they may change nothing
 }
 
 type invitedShown struct {
-	account.Invitation
+	auth.Invitation
 	RoleName, Until string
 }
 
 // by is who is signed in, as somebody who changes members.
-func (c *call) by() account.By {
-	return account.By{CompanyID: c.session.Company.ID, UserID: c.session.User.ID, Role: c.session.Role}
+func (c *call) by() auth.By {
+	return auth.By{CompanyID: c.session.Company.ID, UserID: c.session.User.ID, Role: c.session.Role}
 }
 
 // rolesToGive are those that the reader may give.
 func (c *call) rolesToGive(now string) []option {
 	var all []option
-	for _, role := range account.Roles {
+	for _, role := range auth.Roles {
 		if role != identity.RoleOwner || c.session.Role == identity.RoleOwner {
 			all = append(all, option{Value: role, Label: c.role(role), Selected: role == now})
 		}
@@ -48,11 +48,11 @@ func (c *call) rolesToGive(now string) []option {
 
 // showMembers lists who acts for the company, and who is asked to.
 func showMembers(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	members, err := account.Members(ctx, tx, c.session.Company.ID)
+	members, err := auth.Members(ctx, tx, c.session.Company.ID)
 	if err != nil {
 		return view{}, err
 	}
-	invited, err := account.Invitations(ctx, tx, c.session.Company.ID)
+	invited, err := auth.Invitations(ctx, tx, c.session.Company.ID)
 	if err != nil {
 		return view{}, err
 	}
@@ -79,27 +79,27 @@ func showMembers(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // inviteMember asks somebody to act for the company, too.
 func inviteMember(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	return view{redirect: "/settings/members"}, account.Invite(ctx, tx, c.Sealer, c.by(), c.form.Get("email"), c.form.Get("role"), c.lang.tag)
+	return view{redirect: "/settings/members"}, auth.Invite(ctx, tx, c.Sealer, c.by(), c.form.Get("email"), c.form.Get("role"), c.lang.tag)
 }
 
 // withdrawMember takes an invitation back.
 func withdrawMember(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	return view{redirect: "/settings/members"}, account.Withdraw(ctx, tx, c.by(), c.r.PathValue("id"))
+	return view{redirect: "/settings/members"}, auth.Withdraw(ctx, tx, c.by(), c.r.PathValue("id"))
 }
 
 // setRole makes a member something else.
 func setRole(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	return view{redirect: "/settings/members"}, account.SetRole(ctx, tx, c.by(), c.r.PathValue("user"), c.form.Get("role"))
+	return view{redirect: "/settings/members"}, auth.SetRole(ctx, tx, c.by(), c.r.PathValue("user"), c.form.Get("role"))
 }
 
 // removeMember ends somebody's membership.
 func removeMember(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	return view{redirect: "/settings/members"}, account.RemoveMember(ctx, tx, c.by(), c.r.PathValue("user"))
+	return view{redirect: "/settings/members"}, auth.RemoveMember(ctx, tx, c.by(), c.r.PathValue("user"))
 }
 
 // leaveCompany ends the reader's own.
 func leaveCompany(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	return view{redirect: "/sign-in", cookie: c.cookie("")}, account.RemoveMember(ctx, tx, c.by(), c.session.User.ID)
+	return view{redirect: "/sign-in", cookie: c.cookie("")}, auth.RemoveMember(ctx, tx, c.by(), c.session.User.ID)
 }
 
 // joinPage is what the reader of an invitation to be a member sees.
@@ -113,8 +113,8 @@ type joinPage struct {
 }
 
 // invited is what a link invites to, and whether the reader is who it went to.
-func (c *call) invited(ctx context.Context, tx *db.Tx) (v account.Invitation, known, mine bool, err error) {
-	if v, err = account.FindInvitation(ctx, tx, c.r.PathValue("token")); err != nil {
+func (c *call) invited(ctx context.Context, tx *db.Tx) (v auth.Invitation, known, mine bool, err error) {
+	if v, err = auth.FindInvitation(ctx, tx, c.r.PathValue("token")); err != nil {
 		return v, false, false, err
 	}
 	u, err := identity.UserByEmail(ctx, tx, v.Email)
@@ -152,7 +152,7 @@ func showJoin(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 // join makes the reader a member: with the account that they are signed in to, or with one that is made for them.
 func join(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	token := c.r.PathValue("token")
-	var v account.Invitation
+	var v auth.Invitation
 	known, mine := false, false
 	err := c.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		v, known, mine, err = c.invited(ctx, tx)
@@ -166,7 +166,7 @@ func join(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	case mine && !c.proven():
 		return view{}, errFormToken
 	}
-	n := account.Newcomer{FirstName: c.form.Get("first_name"), LastName: c.form.Get("last_name")}
+	n := auth.Newcomer{FirstName: c.form.Get("first_name"), LastName: c.form.Get("last_name")}
 	if !known {
 		n, err = n.Check()
 		if n.PasswordHash, err = c.newPassword(ctx, v.Email, err); err != nil {
@@ -175,7 +175,7 @@ func join(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	}
 	done := view{redirect: "/account"}
 	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		u, err := account.Join(ctx, tx, c.Sealer, token, n)
+		u, err := auth.Join(ctx, tx, c.Sealer, token, n)
 		if err != nil {
 			return err
 		}

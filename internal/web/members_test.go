@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
@@ -35,7 +35,7 @@ var inSpanish = regexp.MustCompile(`href="([^"]*[?;]lang=es)"`)
 // Every page is for the roles that the table names, and for nobody else. What answers a form can be read in another language: the links lead to a
 // page.
 func TestEveryPageForEveryRole(t *testing.T) {
-	x := hire(t, sqlite(t), account.Roles...)
+	x := hire(t, sqlite(t), auth.Roles...)
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) { // somebody who acts for no company
 		sealer, err := identity.NewSealer(make([]byte, 32))
 		if err == nil {
@@ -143,7 +143,7 @@ func TestMembers(t *testing.T) {
 
 		// Somebody with an account signs in to it; another's account does not do.
 		x.write(func(ctx context.Context, tx *db.Tx) error {
-			return account.Invite(ctx, tx, x.face.Sealer, account.By{CompanyID: x.other.ID, UserID: "usr_x", Role: identity.RoleOwner}, "developer@acme.example", "viewer", "en")
+			return auth.Invite(ctx, tx, x.face.Sealer, auth.By{CompanyID: x.other.ID, UserID: "usr_x", Role: identity.RoleOwner}, "developer@acme.example", "viewer", "en")
 		})
 		x.posted("")
 		var other []mail.Kept
@@ -252,7 +252,7 @@ func TestTheLastOwnerStays(t *testing.T) {
 		for _, who := range []string{"owner", "admin"} {
 			go func() {
 				left <- d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-					return account.RemoveMember(ctx, tx, account.By{CompanyID: x.company.ID, UserID: x.users[who].ID, Role: identity.RoleOwner}, x.users[who].ID)
+					return auth.RemoveMember(ctx, tx, auth.By{CompanyID: x.company.ID, UserID: x.users[who].ID, Role: identity.RoleOwner}, x.users[who].ID)
 				})
 			}()
 		}
@@ -268,17 +268,17 @@ func TestInvitationsHaveALimit(t *testing.T) {
 	invite := func(i int) webtest.Visit {
 		return v.Submit(v.Get("/settings/members"), "/settings/members", "email", fmt.Sprintf("p%d@acme.example", i), "role", "viewer")
 	}
-	for i := range account.MaxInvitations {
+	for i := range auth.MaxInvitations {
 		if got := invite(i); got.Status != 303 {
 			t.Fatalf("%d: %d", i, got.Status)
 		}
 	}
-	if got := invite(account.MaxInvitations); got.Status != 409 {
+	if got := invite(auth.MaxInvitations); got.Status != 409 {
 		t.Errorf("one more: %d", got.Status)
 	}
 	page := v.Get("/settings/members")
 	v.Submit(page, find(t, page, `action="([^"]*/withdraw)"`))
-	if got := invite(account.MaxInvitations); got.Status != 303 {
+	if got := invite(auth.MaxInvitations); got.Status != 303 {
 		t.Errorf("after one was withdrawn: %d", got.Status)
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payroll"
 )
 
 // errMonth refuses a month that is none.
-var errMonth = fault.New(fault.Invalid, "month_invalid", "This is not a month. Use the form 2026-01.")
+var errMonth = apierr.New(apierr.Invalid, "month_invalid", "This is not a month. Use the form 2026-01.")
 
 // monthlyMost is how many payrolls the file of a month holds at most.
 const monthlyMost = 10_000

@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/screening"
@@ -44,15 +44,15 @@ func (s *server) operatorCookie(token string) *http.Cookie {
 	k := s.cookie(token) //nolint:gosec // Secure and HttpOnly as that one is
 	k.Name, k.SameSite = s.operatorCookieName(), http.SameSiteStrictMode
 	if token != "" {
-		k.MaxAge = int(operator.Life.Seconds())
+		k.MaxAge = int(backoffice.Life.Seconds())
 	}
 	return k
 }
 
 // operates runs a handler for an operator. Whoever is none, or signed in too long ago to act, is sent to sign in.
 func (c *call) operates(ctx context.Context, tx *db.Tx, rt route, h handler) (view, error) {
-	s, err := operator.Find(ctx, tx, c.operatorToken())
-	if errors.Is(err, fault.NotFoundErr) {
+	s, err := backoffice.Find(ctx, tx, c.operatorToken())
+	if errors.Is(err, apierr.NotFoundErr) {
 		return view{redirect: operationsSignInPath}, nil
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *call) keepOperatorAlive() {
 	if c.operator == nil || !c.operator.NeedsTouch(c.now) {
 		return
 	}
-	if err := c.DB.Write(c.r.Context(), func(ctx context.Context, tx *db.Tx) error { return operator.Touch(ctx, tx, *c.operator) }); err != nil {
+	if err := c.DB.Write(c.r.Context(), func(ctx context.Context, tx *db.Tx) error { return backoffice.Touch(ctx, tx, *c.operator) }); err != nil {
 		c.Log.Warn("an operator's session's use was not noted", slog.String("request_id", c.id), slog.String("error", err.Error()))
 	}
 }
@@ -92,10 +92,10 @@ func signInOperator(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	if email == "" || password == "" || code == "" {
 		return view{}, errOperator.At("body", "")
 	}
-	var o operator.Operator
+	var o backoffice.Operator
 	allowed := false
 	if err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		o, allowed, err = operator.Attempt(ctx, tx, email, c.from())
+		o, allowed, err = backoffice.Attempt(ctx, tx, email, c.from())
 		return err
 	}); err != nil {
 		return view{}, err
@@ -125,10 +125,10 @@ func signInOperator(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	return view{redirect: operationsPath, cookie: c.operatorCookie(token)}, nil
 }
 
-var errOperator = fault.New(fault.Invalid, "operator_sign_in_failed", "Something of this is wrong, or the code was used already.")
+var errOperator = apierr.New(apierr.Invalid, "operator_sign_in_failed", "Something of this is wrong, or the code was used already.")
 
 func signOutOperator(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	return view{redirect: operationsSignInPath, cookie: c.operatorCookie("")}, operator.End(ctx, tx, c.operatorToken())
+	return view{redirect: operationsSignInPath, cookie: c.operatorCookie("")}, backoffice.End(ctx, tx, c.operatorToken())
 }
 
 type operationsPage struct {
@@ -157,12 +157,12 @@ func showOperations(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if p.Alarms, err = chainAlarms(ctx, tx, c); err != nil {
 		return view{}, err
 	}
-	open, err := operator.Requests(ctx, tx)
+	open, err := backoffice.Requests(ctx, tx)
 	if err != nil {
 		return view{}, err
 	}
 	for _, r := range open {
-		p.Asked = p.Asked || r.Action == operator.Resume
+		p.Asked = p.Asked || r.Action == backoffice.Resume
 		p.Requests = append(p.Requests, requestShown{
 			ID: r.ID, What: c.word("operations.act", r.Action), Company: r.CompanyID, Object: r.ObjectID, Target: r.Target, Reason: r.Reason, By: r.Name, At: c.instant(r.AskedAt),
 			Own: r.AskedBy == c.operator.Operator.ID,
@@ -172,13 +172,13 @@ func showOperations(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		return view{}, err
 	}
 	p.Queues = table{Caption: c.text("operations.queues"), Heads: c.heads("operations.queue", "operations.count#", "operations.oldest")}
-	for _, name := range operator.Queues {
-		items, err := operator.Queue(ctx, tx, name)
+	for _, name := range backoffice.Queues {
+		items, err := backoffice.Queue(ctx, tx, name)
 		if err != nil {
 			return view{}, err
 		}
 		count, oldest := c.count(int64(len(items))), cell{}
-		if len(items) >= operator.MostItems {
+		if len(items) >= backoffice.MostItems {
 			count = "≥ " + count
 		}
 		if len(items) > 0 {
@@ -245,7 +245,7 @@ type itemShown struct {
 // showQueue is one queue.
 func showQueue(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	name := cmp.Or(c.r.PathValue("queue"), c.form.Get("queue"))
-	items, err := operator.Queue(ctx, tx, name)
+	items, err := backoffice.Queue(ctx, tx, name)
 	if err != nil {
 		return view{}, err
 	}
@@ -268,13 +268,13 @@ func showQueue(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 			amount = c.amount(i.Amount)
 		}
 		p.Items.Rows = append(p.Items.Rows, []cell{c.at(i.Since), object, code(i.CompanyID), amount, why})
-		transfer := name == operator.Suspense && strings.HasPrefix(i.ObjectID, "trf_")
-		deposit := name == operator.Suspense && strings.HasPrefix(i.ObjectID, "dep_")
-		debt := name == operator.Debts && i.Amount.Sign() > 0
-		if name == operator.Hits || name == operator.Releases || transfer || deposit || debt {
+		transfer := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "trf_")
+		deposit := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "dep_")
+		debt := name == backoffice.Debts && i.Amount.Sign() > 0
+		if name == backoffice.Hits || name == backoffice.Releases || transfer || deposit || debt {
 			p.Do = append(p.Do, itemShown{
 				Company: i.CompanyID, Object: i.ObjectID, Of: i.OfID, What: i.Detail, Reason: i.Reason, Amount: c.money(i.Amount), Since: c.instant(i.Since),
-				Release: name == operator.Releases, Hit: name == operator.Hits, Transfer: transfer, Deposit: deposit, Debt: debt,
+				Release: name == backoffice.Releases, Hit: name == backoffice.Hits, Transfer: transfer, Deposit: deposit, Debt: debt,
 			})
 		}
 	}
@@ -288,7 +288,7 @@ func decideHit(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		to = screening.Confirmed
 	}
 	err := c.Operators.DecideHit(ctx, tx, *c.operator, c.r.PathValue("id"), to, c.form.Get("reason"))
-	return view{redirect: operationsPath + "/queues/" + operator.Hits}, atForm(err)
+	return view{redirect: operationsPath + "/queues/" + backoffice.Hits}, atForm(err)
 }
 
 // decideTransfer credits a transfer that nobody was found for, or has the bank send it back.
@@ -300,7 +300,7 @@ func decideTransfer(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		}
 	}
 	err := c.Operators.DecideTransfer(ctx, tx, *c.operator, c.r.PathValue("id"), to, c.form.Get("reason"))
-	return view{redirect: operationsPath + "/queues/" + operator.Suspense}, atForm(err)
+	return view{redirect: operationsPath + "/queues/" + backoffice.Suspense}, atForm(err)
 }
 
 // decideDeposit credits coins that nobody expected, or sends them back.
@@ -309,12 +309,12 @@ func decideDeposit(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if to == "" {
 		return view{}, errNoTarget.At("body", "")
 	}
-	action := operator.CreditDeposit
+	action := backoffice.CreditDeposit
 	if c.form.Get("answer") == "back" {
-		action = operator.ReturnDeposit
+		action = backoffice.ReturnDeposit
 	}
 	err := c.Operators.DecideDeposit(ctx, tx, *c.operator, action, c.form.Get("company_id"), c.r.PathValue("id"), to, c.form.Get("reason"))
-	return view{redirect: operationsPath + "/queues/" + operator.Suspense}, atForm(err)
+	return view{redirect: operationsPath + "/queues/" + backoffice.Suspense}, atForm(err)
 }
 
 // writeOffDebt asks another operator to agree that what a company owes is written off.
@@ -323,7 +323,7 @@ func writeOffDebt(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	return view{redirect: operationsPath}, atForm(err)
 }
 
-var errNoTarget = fault.New(fault.Invalid, "target_required", "Name whose the money is, or what it pays.")
+var errNoTarget = apierr.New(apierr.Invalid, "target_required", "Name whose the money is, or what it pays.")
 
 // showPosition is the hedging report: what the house owns of each asset, and what to buy or sell.
 func showPosition(ctx context.Context, tx *db.Tx, c *call) (view, error) {
@@ -381,7 +381,7 @@ type jobsPage struct {
 
 // showJobs is what failed so often that it waits for a person.
 func showJobs(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	parked, err := job.ListParked(ctx, tx, operator.MostItems)
+	parked, err := job.ListParked(ctx, tx, backoffice.MostItems)
 	if err != nil {
 		return view{}, err
 	}
@@ -404,7 +404,7 @@ func retryJob(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // showActs is what operators did.
 func showActs(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	all, total, err := operator.Acts(ctx, tx, c.page(), perPage)
+	all, total, err := backoffice.Acts(ctx, tx, c.page(), perPage)
 	if err != nil {
 		return view{}, err
 	}
@@ -425,7 +425,7 @@ func showActs(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // showReconciliation is what the last comparisons of the books with the world found.
 func showReconciliation(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	all, err := operator.Reports(ctx, tx, perPage)
+	all, err := backoffice.Reports(ctx, tx, perPage)
 	if err != nil {
 		return view{}, err
 	}

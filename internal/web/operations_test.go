@@ -9,11 +9,11 @@ import (
 
 	"github.com/pquerna/otp/totp"
 
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
@@ -21,10 +21,10 @@ import (
 // operates makes an operator and signs them in.
 func (x *staff) operates(name string) *webtest.Visitor {
 	x.Helper()
-	var made operator.Credentials
+	var made backoffice.Credentials
 	email := strings.ToLower(name) + "@house.example"
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		_, made, err = operator.Add(ctx, tx, x.face.Sealer, name, email)
+		_, made, err = backoffice.Add(ctx, tx, x.face.Sealer, name, email)
 		return err
 	})
 	code, err := totp.GenerateCode(made.Secret, x.wall())

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -82,7 +82,7 @@ func (c *call) attention(ctx context.Context, tx *db.Tx) (all []cell, err error)
 			all = append(all, c.link(c.text("attention.more."+string(state), c.count(total-int64(len(some)))), "/payrolls?status="+string(state)))
 		}
 	}
-	wanted, err := distribution.Corrections(ctx, tx, by.CompanyID, attentionShown)
+	wanted, err := destination.Corrections(ctx, tx, by.CompanyID, attentionShown)
 	if err != nil {
 		return nil, err
 	}

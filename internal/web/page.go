@@ -16,9 +16,9 @@ import (
 
 	xlanguage "golang.org/x/text/language"
 
-	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/session"
 )
 
 //go:embed static templates texts
@@ -312,7 +312,7 @@ func (c *call) problems() []problem {
 	return all
 }
 
-func (c *call) wrong(f fault.Field) problem {
+func (c *call) wrong(f apierr.Field) problem {
 	// A problem with one item of a list stands at the field of the list.
 	name, _, _ := strings.Cut(strings.TrimPrefix(f.Pointer, "/"), "/")
 	p := problem{said: c.said(f.Code, f.Message, name)}

@@ -6,21 +6,21 @@ import (
 	"net/netip"
 	"net/url"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/session"
 )
 
 var (
-	errPasskey   = fault.New(fault.Invalid, "passkey_failed", "The device's answer does not fit. Try again, or use another way in.")
-	errNoPasskey = fault.New(fault.Conflict, "invalid_state", "Passkeys work at a name only, not at the number of a machine.")
+	errPasskey   = apierr.New(apierr.Invalid, "passkey_failed", "The device's answer does not fit. Try again, or use another way in.")
+	errNoPasskey = apierr.New(apierr.Conflict, "invalid_state", "Passkeys work at a name only, not at the number of a machine.")
 )
 
 // passkeys is whom passkeys are made for at this address, nil where there can be none: they belong to a name. A sandbox of this
 // machine that goes by its number has one at localhost.
-func (c *call) passkeys() *account.Relying {
+func (c *call) passkeys() *auth.Relying {
 	origin := c.BaseURL
 	u, err := url.Parse(origin)
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *call) passkeys() *account.Relying {
 	if _, err := netip.ParseAddr(u.Hostname()); err == nil || u.Hostname() != asked {
 		return nil
 	}
-	r, err := account.NewRelying(origin)
+	r, err := auth.NewRelying(origin)
 	if err != nil {
 		return nil
 	}
@@ -111,13 +111,13 @@ type passkeysPage struct {
 }
 
 type passkeyShown struct {
-	account.Passkey
+	auth.Passkey
 	Since, Used string
 }
 
 // showPasskeys lists the reader's passkeys.
 func showPasskeys(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	all, err := account.Passkeys(ctx, tx, c.session.User.ID)
+	all, err := auth.Passkeys(ctx, tx, c.session.User.ID)
 	p := passkeysPage{Can: c.passkeys() != nil}
 	for _, k := range all {
 		p.Passkeys = append(p.Passkeys, passkeyShown{k, when(k.Created), when(k.LastUsed)})
@@ -157,10 +157,10 @@ func addPasskey(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 
 // renamePasskey calls a passkey something else.
 func renamePasskey(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	return view{redirect: "/account/passkeys"}, account.RenamePasskey(ctx, tx, c.session.User.ID, c.r.PathValue("id"), c.form.Get("passkey_name"))
+	return view{redirect: "/account/passkeys"}, auth.RenamePasskey(ctx, tx, c.session.User.ID, c.r.PathValue("id"), c.form.Get("passkey_name"))
 }
 
 // removePasskey forgets one.
 func removePasskey(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	return view{redirect: "/account/passkeys"}, account.RemovePasskey(ctx, tx, c.person(), c.r.PathValue("id"))
+	return view{redirect: "/account/passkeys"}, auth.RemovePasskey(ctx, tx, c.person(), c.r.PathValue("id"))
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/web/webtest"
@@ -105,7 +105,7 @@ func TestQuestionsToDevicesEnd(t *testing.T) {
 			t.Errorf("%d\n%s", got.status, got.text)
 		}
 		clock.Advance(5 * time.Minute)
-		if err := account.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM passkey_challenges") != 0 {
+		if err := auth.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM passkey_challenges") != 0 {
 			t.Errorf("what has ended is kept: %v", err)
 		}
 	})

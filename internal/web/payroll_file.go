@@ -8,15 +8,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/recipient"
 )
 
 // readPayments reads a file of payments into a draft, and says on which line of the file each begins; the names of columns are on line 1.
 // What spreadsheets write is understood: a mark of byte order, semicolons, and apostrophes before what looks like a formula.
 func readPayments(text string, d *draft) (lines []int, err error) {
-	var list fault.List
+	var list apierr.List
 	text = strings.TrimPrefix(text, "\ufeff")
 	if strings.TrimSpace(text) == "" {
 		list.Add("no_file", "/file", "Choose a file, or paste its text.")
@@ -86,7 +86,7 @@ func readPayment(header, record []string) (it draftItem, problem string) {
 		"external_payment_id": &it.External, "invoice_id": &it.Invoice, "country": &it.Country,
 	}
 	for i, value := range record {
-		value = recipient.PlainCell(strings.TrimSpace(value))
+		value = payee.PlainCell(strings.TrimSpace(value))
 		if text := to[header[i]]; text != nil {
 			*text = value
 			continue

@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/recipient"
 	"github.com/stipend/stipend/internal/wallet"
 )
 
@@ -29,9 +29,9 @@ const (
 )
 
 var (
-	errChangedPreview = fault.New(fault.Conflict, "preview_changed", "The total has changed since it was shown. Look at it again, and confirm.")
-	errFactorFirst    = fault.New(fault.Forbidden, "factor_needed", "Show your second factor first; then confirm here.")
-	errNobody         = fault.New(fault.Invalid, "nobody_to_pay", "Type an amount beside at least one payee.")
+	errChangedPreview = apierr.New(apierr.Conflict, "preview_changed", "The total has changed since it was shown. Look at it again, and confirm.")
+	errFactorFirst    = apierr.New(apierr.Forbidden, "factor_needed", "Show your second factor first; then confirm here.")
+	errNobody         = apierr.New(apierr.Invalid, "nobody_to_pay", "Type an amount beside at least one payee.")
 )
 
 // draft is a pay run that was asked for and not made yet.
@@ -123,7 +123,7 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	p := newPayrollPage{}
 	var payees []payeeFields
 	if c.form == nil {
-		found, err := recipient.List(ctx, tx, by, recipient.ListParams{Search: c.query("search"), Status: recipient.Active, SortBy: "name", Page: recipient.Page{PerPage: payeesTyped}})
+		found, err := payee.List(ctx, tx, by, payee.ListParams{Search: c.query("search"), Status: payee.Active, SortBy: "name", Page: payee.Page{PerPage: payeesTyped}})
 		if err != nil {
 			return view{}, err
 		}
@@ -135,7 +135,7 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		}
 	} else { // the same as before, whatever has changed since
 		ids := c.form["payee"][:min(len(c.form["payee"]), payeesTyped)]
-		known, err := recipient.Payees(ctx, tx, c.session.Company.ID, ids)
+		known, err := payee.Payees(ctx, tx, c.session.Company.ID, ids)
 		if err != nil {
 			return view{}, err
 		}
@@ -261,8 +261,8 @@ func (c *call) preview(ctx context.Context, tx *db.Tx, d draft, at func(i int, m
 }
 
 // refused says what stands in the way of a draft, at the fields of its form.
-func refused(blockers []fault.Field, at func(i int, member string) string) error {
-	var list fault.List
+func refused(blockers []apierr.Field, at func(i int, member string) string) error {
+	var list apierr.List
 	for _, b := range blockers {
 		parts := strings.SplitN(strings.TrimPrefix(b.Pointer, "/"), "/", 3)
 		if len(parts) == 3 && parts[0] == "to_pay" {
@@ -301,7 +301,7 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	params := d.params()
 	params.Key = c.form.Get("key")
 	p, err := c.Payroll.Create(ctx, tx, c.session.Principal(), params)
-	if f, ok := fault.As(err); ok && f.Kind != fault.Internal && len(f.Fields) == 0 && f.Kind != fault.Unavailable {
+	if f, ok := apierr.As(err); ok && f.Kind != apierr.Internal && len(f.Fields) == 0 && f.Kind != apierr.Unavailable {
 		return view{}, f.At("body", "")
 	}
 	switch {
@@ -323,7 +323,7 @@ func showPreview(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		return view{}, err
 	}
 	v, err := c.preview(ctx, tx, d, func(int, string) string { return "" })
-	if f, ok := fault.As(err); ok {
+	if f, ok := apierr.As(err); ok {
 		c.problem = f
 		return view{page: "payroll_refused", title: c.text("preview.title"), data: nil}, nil
 	}
@@ -368,7 +368,7 @@ func showImport(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 			}
 		}
 		if len(p.Rows.Rows) > 0 {
-			kept.Fields = append(kept.Fields, fault.Field{Code: "file_refused", Pointer: "/file", Message: "Some rows cannot be paid as they are, so nothing was made."})
+			kept.Fields = append(kept.Fields, apierr.Field{Code: "file_refused", Pointer: "/file", Message: "Some rows cannot be paid as they are, so nothing was made."})
 		}
 		c.problem = &kept
 		for _, w := range c.problems() {
@@ -426,11 +426,11 @@ func resolve(ctx context.Context, tx *db.Tx, companyID string, d *draft, rows []
 		names = append(names, it.Payee)
 	}
 	slices.Sort(names)
-	ids, err := recipient.Resolve(ctx, tx, companyID, slices.Compact(names))
+	ids, err := payee.Resolve(ctx, tx, companyID, slices.Compact(names))
 	if err != nil {
 		return err
 	}
-	var list fault.List
+	var list apierr.List
 	for i := range d.Items {
 		id, found := ids[d.Items[i].Payee]
 		if !found {

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/recipient"
 )
 
 // paymentsShown is how many payments of a payroll a page shows.
@@ -198,7 +198,7 @@ func payeeNames(ctx context.Context, tx *db.Tx, p payroll.Payroll) (map[string]s
 		ids = append(ids, m.PayeeID)
 	}
 	slices.Sort(ids)
-	payees, err := recipient.Payees(ctx, tx, p.CompanyID, slices.Compact(ids))
+	payees, err := payee.Payees(ctx, tx, p.CompanyID, slices.Compact(ids))
 	names := map[string]string{}
 	for id, who := range payees {
 		names[id] = who.Name
@@ -251,7 +251,7 @@ func (c *call) output(o payout.Output) cell {
 
 // destinationHint tells the destination as it stood at release from others.
 func destinationHint(o payout.Output) string {
-	var d distribution.Distribution
+	var d destination.Distribution
 	if json.Unmarshal(o.Destination, &d) != nil {
 		return "?"
 	}

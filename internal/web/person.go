@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/payer"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/payee"
 )
 
 const personPath = "/account/verification"
@@ -113,7 +113,7 @@ func tellOfOneself(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		text := strings.TrimSpace(c.form.Get(name))
 		return &text
 	}
-	_, err := recipient.UpdateUser(ctx, tx, c.Sealer, c.alone(), "", identity.ProfileChanges{
+	_, err := payee.UpdateUser(ctx, tx, c.Sealer, c.alone(), "", identity.ProfileChanges{
 		FirstName: value("first_name"), LastName: value("last_name"), DateOfBirth: value("date_of_birth"), Country: value("country"),
 		StreetAddress: value("street_address"), StreetAddress2: value("street_address_2"), City: value("city"), State: value("state"), Zip: value("zip"),
 	})
@@ -124,7 +124,7 @@ func tellOfOneself(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 func tellOfPayer(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	name, kind, currency := c.form.Get("payer_name"), c.form.Get("company_type"), c.form.Get("payroll_invoice_currency")
 	_, err := payer.Create(ctx, tx, c.Sealer, c.alone(), "", payer.Changes{Name: &name, Type: &kind, Currency: &currency})
-	if f, ok := fault.As(err); ok && len(f.Fields) > 0 {
+	if f, ok := apierr.As(err); ok && len(f.Fields) > 0 {
 		return view{}, renamed(f, func(pointer string) string {
 			if pointer == "/name" {
 				return "/payer_name"
@@ -173,7 +173,7 @@ func handInOwn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 			return view{}, err
 		}
 		if image == "" {
-			return view{}, fault.New(fault.Invalid, "no_file", "Choose a picture.").At("body", "/"+input)
+			return view{}, apierr.New(apierr.Invalid, "no_file", "Choose a picture.").At("body", "/"+input)
 		}
 		u.Base64 = image
 	}
@@ -182,7 +182,7 @@ func handInOwn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	if err == nil {
 		err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return c.KYC.Store(ctx, tx, by, "", u, picture) })
 	}
-	if f, ok := fault.As(err); ok && len(f.Fields) > 0 {
+	if f, ok := apierr.As(err); ok && len(f.Fields) > 0 {
 		return view{}, renamed(f, func(pointer string) string {
 			if pointer == "/base64_image" {
 				return "/" + input
@@ -190,7 +190,7 @@ func handInOwn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 			return pointer
 		})
 	}
-	if f, ok := fault.As(err); ok && slices.Contains([]string{kyc.ErrImage.Code, kyc.ErrTooLarge.Code}, f.Code) {
+	if f, ok := apierr.As(err); ok && slices.Contains([]string{kyc.ErrImage.Code, kyc.ErrTooLarge.Code}, f.Code) {
 		return view{}, f.At("body", "/"+input)
 	}
 	return view{redirect: personPath}, atTop(err)
@@ -199,8 +199,8 @@ func handInOwn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 // startOwn has the reader verified.
 func startOwn(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	_, err := c.KYC.Initiate(ctx, tx, c.alone(), "")
-	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound {
-		return view{}, (&fault.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
+	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound {
+		return view{}, (&apierr.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
 	}
 	return view{redirect: personPath}, err
 }

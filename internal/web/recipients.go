@@ -7,19 +7,19 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/recipient"
 )
 
 // What recipients can be filtered by.
 var (
-	recipientRoles  = []string{recipient.Contractor, recipient.Employee, recipient.Vendor}
-	recipientStates = []string{recipient.Active, recipient.Pending, recipient.Inactive}
-	recipientTypes  = []string{recipient.TypeUser, recipient.TypeCompany}
+	recipientRoles  = []string{payee.Contractor, payee.Employee, payee.Vendor}
+	recipientStates = []string{payee.Active, payee.Pending, payee.Inactive}
+	recipientTypes  = []string{payee.TypeUser, payee.TypeCompany}
 	recipientSorts  = []string{"name", "email", "created"}
 )
 
@@ -41,14 +41,14 @@ func (c *call) among(name string, values []string) string {
 
 // listRecipients are whom the company pays, as the filters choose.
 func listRecipients(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	params := recipient.ListParams{
+	params := payee.ListParams{
 		Search: c.query("search"), Role: c.among("role", recipientRoles), Type: c.among("recipient_type", recipientTypes),
-		Status: c.among("status", recipientStates), SortBy: c.among("sort_by", recipientSorts), Page: recipient.Page{Number: c.page(), PerPage: perPage},
+		Status: c.among("status", recipientStates), SortBy: c.among("sort_by", recipientSorts), Page: payee.Page{Number: c.page(), PerPage: perPage},
 	}
 	if country := strings.ToUpper(c.query("country")); identity.IsCountry(country) {
 		params.Country = country
 	}
-	found, err := recipient.List(ctx, tx, c.session.Principal(), params)
+	found, err := payee.List(ctx, tx, c.session.Principal(), params)
 	if err != nil {
 		return view{}, err
 	}
@@ -103,11 +103,11 @@ func showNewRecipient(_ context.Context, _ *db.Tx, c *call) (view, error) {
 // createRecipient adds somebody without a login.
 func createRecipient(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	value := func(name string) string { return strings.TrimSpace(c.form.Get(name)) }
-	r, err := recipient.Create(ctx, tx, c.Sealer, c.session.Principal(), recipient.CreateParams{
+	r, err := payee.Create(ctx, tx, c.Sealer, c.session.Principal(), payee.CreateParams{
 		ExternalID: value("external_id"), Type: value("recipient_type"), Role: value("role"), Department: value("department"), Name: value("firm"),
 		Profile: identity.Profile{Email: value("email"), FirstName: value("first_name"), LastName: value("last_name"), Country: strings.ToUpper(value("country"))},
 	})
-	if f, ok := fault.As(err); ok {
+	if f, ok := apierr.As(err); ok {
 		return view{}, renamed(f, func(pointer string) string {
 			if pointer == "/name" {
 				return "/firm"
@@ -119,7 +119,7 @@ func createRecipient(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 }
 
 // renamed is a fault whose problems stand at a form's own fields.
-func renamed(f *fault.Fault, to func(pointer string) string) error {
+func renamed(f *apierr.Fault, to func(pointer string) string) error {
 	kept := *f
 	kept.Fields = slices.Clone(f.Fields)
 	for i := range kept.Fields {
@@ -129,7 +129,7 @@ func renamed(f *fault.Fault, to func(pointer string) string) error {
 }
 
 type recipientPage struct {
-	recipient.Recipient
+	payee.Recipient
 	Path, RoleName, TypeName, StatusName, Since, LastPaid string
 	Theirs                                                bool // only they see and change where they are paid
 	Destinations                                          table
@@ -144,21 +144,21 @@ type recipientPage struct {
 // showRecipient is one payee: who they are, where they are paid, and who changed that.
 func showRecipient(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	by := c.session.Principal()
-	r, err := recipient.Get(ctx, tx, by, "", c.r.PathValue("id"))
+	r, err := payee.Get(ctx, tx, by, "", c.r.PathValue("id"))
 	if err != nil {
 		return view{}, err
 	}
 	p := recipientPage{
 		Recipient: r, Path: recipientPath(r.ID), RoleName: c.role(r.Role), TypeName: c.word("recipient.type", r.Type),
-		StatusName: c.word("recipient.status", r.Status), Since: c.day(r.Created), Stopped: r.Status == recipient.Inactive,
+		StatusName: c.word("recipient.status", r.Status), Since: c.day(r.Created), Stopped: r.Status == payee.Inactive,
 	}
 	if _, last, err := payroll.Payments(ctx, tx, r.CompanyID, r.ID); err != nil {
 		return view{}, err
 	} else if !last.IsZero() {
 		p.LastPaid = c.instant(last)
 	}
-	all, err := distribution.List(ctx, tx, by, r.ID)
-	if errors.Is(err, fault.NotFoundErr) {
+	all, err := destination.List(ctx, tx, by, r.ID)
+	if errors.Is(err, apierr.NotFoundErr) {
 		p.Theirs, err = true, nil
 	}
 	if err != nil {
@@ -185,15 +185,15 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 }
 
 // destinationName tells a destination from others and shows no more of it than that.
-func destinationName(d distribution.Distribution) string {
+func destinationName(d destination.Distribution) string {
 	return strings.TrimSpace(string(d.Symbol) + " " + d.Hint())
 }
 
-func (c *call) destinationTable(all []distribution.Distribution) table {
+func (c *call) destinationTable(all []destination.Distribution) table {
 	t := table{Caption: c.text("destinations.title"), Empty: c.text("destinations.none"), Heads: c.heads("destination.where", "destination.network", "destination.part#", "payroll.created")}
 	for _, d := range all {
 		network := d.Network
-		if d.Kind == distribution.Fiat {
+		if d.Kind == destination.Fiat {
 			network = strings.TrimSpace(d.Country + " " + d.Scheme)
 		}
 		where := cell{Text: destinationName(d)}
@@ -211,7 +211,7 @@ const changesShown = 50
 // changeTable tells who changed where a payee is paid. It is kept for ever.
 func (c *call) changeTable(ctx context.Context, tx *db.Tx, by identity.Principal, owner string) (table, error) {
 	t := table{Caption: c.text("changes.title"), Empty: c.text("changes.none"), Heads: c.heads("step.at", "changes.what", "destination.where", "changes.part", "changes.by")}
-	some, _, err := distribution.History(ctx, tx, by, owner, changesShown, 0)
+	some, _, err := destination.History(ctx, tx, by, owner, changesShown, 0)
 	if err != nil {
 		return t, err
 	}
@@ -243,11 +243,11 @@ func (c *call) changeTable(ctx context.Context, tx *db.Tx, by identity.Principal
 
 // deactivate stops a recipient from being paid; reactivate lets them be paid again.
 func deactivateRecipient(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	r, err := recipient.Deactivate(ctx, tx, c.session.Principal(), "", c.r.PathValue("id"))
+	r, err := payee.Deactivate(ctx, tx, c.session.Principal(), "", c.r.PathValue("id"))
 	return view{redirect: recipientPath(r.ID)}, err
 }
 
 func reactivateRecipient(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	r, err := recipient.Reactivate(ctx, tx, c.session.Principal(), "", c.r.PathValue("id"))
+	r, err := payee.Reactivate(ctx, tx, c.session.Principal(), "", c.r.PathValue("id"))
 	return view{redirect: recipientPath(r.ID)}, err
 }

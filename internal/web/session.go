@@ -9,11 +9,11 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/session"
 )
 
 // How many passwords a process checks at a time; each takes 64 MiB. Operators have a place of their own: nobody else's sign-in
@@ -25,11 +25,11 @@ const (
 
 // The one answer to every wrong sign-in: it does not say what of it was wrong.
 var (
-	errSignIn    = fault.New(fault.Invalid, "sign_in_failed", "The email address or the password is wrong.")
-	errAttempts  = fault.New(fault.RateLimited, "rate_limited", "There were too many attempts. Try again in 15 minutes.")
-	errFormToken = fault.New(fault.Forbidden, "csrf_failed", "This form was not made for you, or you have signed in anew since.")
-	errNoCompany = fault.New(fault.Forbidden, "not_a_member", "You are no member of a company, so there is nothing here.")
-	errRole      = fault.New(fault.Forbidden, "role_required", "Your role in this company may look, but not change this. Ask an owner or administrator.")
+	errSignIn    = apierr.New(apierr.Invalid, "sign_in_failed", "The email address or the password is wrong.")
+	errAttempts  = apierr.New(apierr.RateLimited, "rate_limited", "There were too many attempts. Try again in 15 minutes.")
+	errFormToken = apierr.New(apierr.Forbidden, "csrf_failed", "This form was not made for you, or you have signed in anew since.")
+	errNoCompany = apierr.New(apierr.Forbidden, "not_a_member", "You are no member of a company, so there is nothing here.")
+	errRole      = apierr.New(apierr.Forbidden, "role_required", "Your role in this company may look, but not change this. Ask an owner or administrator.")
 )
 
 // cookieName is __Host- wherever a browser accepts that: then no other host can have set it. A sandbox on plain http has none.
@@ -82,7 +82,7 @@ func (c *call) proven() bool {
 func (c *call) find(ctx context.Context, tx *db.Tx) (bool, error) {
 	c.session, c.now = nil, tx.Now()
 	s, err := session.Find(ctx, tx, c.token())
-	if errors.Is(err, fault.NotFoundErr) {
+	if errors.Is(err, apierr.NotFoundErr) {
 		return false, nil
 	}
 	c.session = &s
@@ -186,7 +186,7 @@ func showSignIn(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 // signIn checks a password between two transactions: it takes its time on purpose, for somebody unknown the same.
 func signIn(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	email, password := c.form.Get("email"), c.form.Get("password")
-	var missing fault.List
+	var missing apierr.List
 	for _, name := range []string{"email", "password"} {
 		if c.form.Get(name) == "" {
 			missing.Add("missing_field", "/"+name, "Fill this in.")
@@ -220,7 +220,7 @@ func (c *call) enter(ctx context.Context, email, password string) (token, to str
 
 // begin starts the session of somebody whose password was right, and says where they go on: with a second factor, to show it.
 func (c *call) begin(ctx context.Context, tx *db.Tx, u identity.User) (token, to string, err error) {
-	has, err := account.HasFactor(ctx, tx, u.ID)
+	has, err := auth.HasFactor(ctx, tx, u.ID)
 	if err != nil {
 		return "", "", err
 	}

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/auth/session"
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/fx"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
-	"github.com/stipend/stipend/internal/limit"
-	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/session"
+	"github.com/stipend/stipend/internal/ratelimit"
+	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -59,7 +59,7 @@ func hire(t *testing.T, d *db.DB, roles ...string) *staff {
 		return nil
 	})
 	openHouse(t, x.house, Deps{
-		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID, x.other.ID}, Payroll: &payroll.Service{Network: "regtest", ChainName: "regtest", FX: fx.Desk{Open: true}},
+		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID, x.other.ID}, Payroll: &payroll.Service{Network: "regtest", ChainName: "regtest", FX: treasury.Desk{Open: true}},
 		KYC: &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(1, 1), Provider: kyc.Sandbox{}},
 	})
 	return x
@@ -157,7 +157,7 @@ func TestKnocksAreBounded(t *testing.T) {
 		x := hire(t, d, "admin")
 		x.known = true
 		x.guard()
-		x.face.knocks = limit.New(1e-9, 3) // so many at once, and no more for years
+		x.face.knocks = ratelimit.New(1e-9, 3) // so many at once, and no more for years
 		v := webtest.NewVisitor(t, x.url)
 		for i := range 5 {
 			got := v.Post("/sign-in/passkey", nil)
@@ -266,7 +266,7 @@ func TestPasswordsCannotBeTriedOut(t *testing.T) {
 						if _, _, err := session.Attempt(ctx, tx, email, from); err != nil {
 							return err
 						}
-						if _, _, err := operator.Attempt(ctx, tx, email, from); err != nil {
+						if _, _, err := backoffice.Attempt(ctx, tx, email, from); err != nil {
 							return err
 						}
 					}
@@ -282,7 +282,7 @@ func TestPasswordsCannotBeTriedOut(t *testing.T) {
 			t.Errorf("others keep the owner out: %d", got.Status)
 		}
 		x.write(func(ctx context.Context, tx *db.Tx) error {
-			if _, allowed, err := operator.Attempt(ctx, tx, "admin@acme.example", netip.MustParseAddr("127.0.0.1")); err != nil || !allowed {
+			if _, allowed, err := backoffice.Attempt(ctx, tx, "admin@acme.example", netip.MustParseAddr("127.0.0.1")); err != nil || !allowed {
 				t.Errorf("others keep an operator out: %v", err)
 			}
 			return nil

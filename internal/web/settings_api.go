@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/oauth"
@@ -80,7 +80,7 @@ func registerApp(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		scopes |= set
 	}
 	if scopes == 0 {
-		var problems fault.List
+		var problems apierr.List
 		problems.Add("missing_field", "/scopes", "Choose at least one.")
 		return view{}, problems.Err()
 	}
@@ -93,7 +93,7 @@ func registerApp(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return c.shownOnce(appPath(app.ID), "app.client_id", app.ClientID, "app.client_secret", secret), account.Tell(ctx, tx, tx.NewID("evt"), app.CompanyID, mail.SecretMade, app.Name)
+	return c.shownOnce(appPath(app.ID), "app.client_id", app.ClientID, "app.client_secret", secret), auth.Tell(ctx, tx, tx.NewID("evt"), app.CompanyID, mail.SecretMade, app.Name)
 }
 
 func appPath(id string) string { return "/settings/api/" + id }
@@ -180,5 +180,5 @@ func (c *call) tellOfApp(ctx context.Context, tx *db.Tx, change string) error {
 	if err != nil {
 		return err
 	}
-	return account.Tell(ctx, tx, tx.NewID("evt"), app.CompanyID, change, app.Name)
+	return auth.Tell(ctx, tx, tx.NewID("evt"), app.CompanyID, change, app.Name)
 }

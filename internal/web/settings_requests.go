@@ -10,7 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/requests"
+	"github.com/stipend/stipend/internal/requestlog"
 )
 
 const requestsPath = "/settings/api/requests"
@@ -36,19 +36,19 @@ func showRequests(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 		names[a.ID] = a.Name
 		choices = append(choices, option{Value: a.ID, Label: a.Name})
 	}
-	f := requests.Filter{AppID: c.query("app"), Route: c.query("route"), RequestID: c.query("request_id"), After: c.query("after"), Limit: perPage}
-	if outcome := c.query("outcome"); slices.Contains(requests.Outcomes, outcome) {
+	f := requestlog.Filter{AppID: c.query("app"), Route: c.query("route"), RequestID: c.query("request_id"), After: c.query("after"), Limit: perPage}
+	if outcome := c.query("outcome"); slices.Contains(requestlog.Outcomes, outcome) {
 		f.Outcome = outcome
 	}
 	if f.To = c.askedDay("until"); !f.To.IsZero() {
 		f.To = f.To.AddDate(0, 0, 1) // the day itself, too
 	}
-	all, next, err := requests.List(ctx, tx, c.session.Company.ID, f)
+	all, next, err := requestlog.List(ctx, tx, c.session.Company.ID, f)
 	if err != nil {
 		return view{}, err
 	}
 	p := requestsPage{Path: requestsPath, Looked: next != "" && len(all) < perPage, Filters: []field{
-		c.filter(field{Name: "outcome", Type: "select", Options: c.choices("request.outcome", requests.Outcomes...)}),
+		c.filter(field{Name: "outcome", Type: "select", Options: c.choices("request.outcome", requestlog.Outcomes...)}),
 		c.filter(field{Name: "app", Type: "select", Options: choices}),
 		c.filter(field{Name: "route", Most: 255}),
 		c.filter(field{Name: "until", Type: "date"}),
@@ -75,7 +75,7 @@ func showRequests(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 }
 
 // outcome says how a request ended.
-func (c *call) outcome(r requests.Request) cell {
+func (c *call) outcome(r requestlog.Request) cell {
 	at := cell{Text: strings.TrimSpace(strconv.Itoa(r.Status) + " " + r.Code), Warn: r.Status >= 400}
 	if r.Replayed {
 		at.Lines = append(at.Lines, cell{Text: c.text("request.replayed")})
@@ -83,12 +83,12 @@ func (c *call) outcome(r requests.Request) cell {
 	return at
 }
 
-func took(r requests.Request) string {
+func took(r requestlog.Request) string {
 	return strconv.FormatFloat(float64(r.Took.Microseconds())/1000, 'f', 1, 64) + " ms"
 }
 
 type requestPage struct {
-	requests.Request
+	requestlog.Request
 	Began, Outcome, Lasted string
 	App                    string
 	Sent, Answered         string // as programs read it, on several lines
@@ -98,7 +98,7 @@ type requestPage struct {
 
 // showRequest is one request: what was sent and answered, and how to send it again.
 func showRequest(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	r, err := requests.Get(ctx, tx, c.session.Company.ID, c.r.PathValue("ref"))
+	r, err := requestlog.Get(ctx, tx, c.session.Company.ID, c.r.PathValue("ref"))
 	if err != nil {
 		return view{}, err
 	}
@@ -131,7 +131,7 @@ func indented(text string) string {
 }
 
 // curl is a command that sends a request again, with … where the log has kept nothing.
-func (c *call) curl(r requests.Request) string {
+func (c *call) curl(r requestlog.Request) string {
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 	scheme := "Basic"
 	if strings.HasPrefix(r.Credential, "tok_") {

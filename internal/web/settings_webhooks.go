@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/webhook"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
@@ -218,8 +218,8 @@ func (c *call) moment(name string) (time.Time, error) {
 }
 
 var (
-	errMoment = fault.New(fault.Invalid, "invalid_parameter", "This is not a time. Use the form 2026-01-31T09:30; it is read as UTC.")
-	errEvents = fault.New(fault.Invalid, "invalid_parameter", "There is no such event.")
+	errMoment = apierr.New(apierr.Invalid, "invalid_parameter", "This is not a time. Use the form 2026-01-31T09:30; it is read as UTC.")
+	errEvents = apierr.New(apierr.Invalid, "invalid_parameter", "There is no such event.")
 )
 
 // period reads the two ends of a range of instants.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"net/netip"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/session"
 )
 
 // formPage is a page that asks for a few things, and where they are sent.
@@ -40,7 +40,7 @@ func showSignUp(_ context.Context, _ *db.Tx, c *call) (view, error) {
 
 // askSignUp writes to the address.
 func askSignUp(ctx context.Context, _ *db.Tx, c *call) (view, error) {
-	return view{redirect: "/sign-up/sent"}, c.askLink(ctx, account.ToSignUp)
+	return view{redirect: "/sign-up/sent"}, c.askLink(ctx, auth.ToSignUp)
 }
 
 // showReset asks whose password was forgotten.
@@ -50,18 +50,18 @@ func showReset(_ context.Context, _ *db.Tx, c *call) (view, error) {
 
 // askReset writes to the address, if it is an account's.
 func askReset(ctx context.Context, _ *db.Tx, c *call) (view, error) {
-	return view{redirect: "/password/sent"}, c.askLink(ctx, account.ToReset)
+	return view{redirect: "/password/sent"}, c.askLink(ctx, auth.ToReset)
 }
 
 // askLink has a link sent to the address of the form. It is the same work and the same answer for every address.
-func (c *call) askLink(ctx context.Context, p account.Purpose) error {
+func (c *call) askLink(ctx context.Context, p auth.Purpose) error {
 	allowed := false
 	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		send, ok, err := session.AttemptMail(ctx, tx, c.form.Get("email"), c.from())
 		if allowed = ok; err != nil || !send {
 			return err
 		}
-		return account.Ask(ctx, tx, p, c.form.Get("email"), c.lang.tag)
+		return auth.Ask(ctx, tx, p, c.form.Get("email"), c.lang.tag)
 	})
 	if err == nil && !allowed {
 		err = errAttempts.At("body", "")
@@ -98,7 +98,7 @@ func (c *call) sent(text string) view {
 // showBusiness asks the reader of a link who they are and what their company is.
 func showBusiness(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	token := c.r.PathValue("token")
-	email, err := account.Find(ctx, tx, account.ToSignUp, token)
+	email, err := auth.Find(ctx, tx, auth.ToSignUp, token)
 	if err != nil {
 		return view{}, err
 	}
@@ -115,11 +115,11 @@ func showBusiness(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 // signUp makes the account and signs its owner in.
 func signUp(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	token := c.r.PathValue("token")
-	email, err := c.addressOf(ctx, account.ToSignUp, token)
+	email, err := c.addressOf(ctx, auth.ToSignUp, token)
 	if err != nil {
 		return view{}, err
 	}
-	b := account.Business{
+	b := auth.Business{
 		FirstName: c.form.Get("first_name"), LastName: c.form.Get("last_name"), CompanyName: c.form.Get("company_name"),
 		Country: c.form.Get("country"), Website: c.form.Get("website"),
 	}
@@ -129,7 +129,7 @@ func signUp(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	}
 	var started string
 	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		u, _, err := account.SignUp(ctx, tx, c.Sealer, token, b, c.Contract)
+		u, _, err := auth.SignUp(ctx, tx, c.Sealer, token, b, c.Contract)
 		if err != nil {
 			return err
 		}
@@ -142,9 +142,9 @@ func signUp(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	return view{redirect: "/account", cookie: c.cookie(started)}, err
 }
 
-func (c *call) addressOf(ctx context.Context, p account.Purpose, token string) (email string, err error) {
+func (c *call) addressOf(ctx context.Context, p auth.Purpose, token string) (email string, err error) {
 	err = c.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		email, err = account.Find(ctx, tx, p, token)
+		email, err = auth.Find(ctx, tx, p, token)
 		return err
 	})
 	return email, err
@@ -152,8 +152,8 @@ func (c *call) addressOf(ctx context.Context, p account.Purpose, token string) (
 
 // newPassword is the hash of the password that was chosen, unless something is wrong with it or was with the rest of the form.
 func (c *call) newPassword(ctx context.Context, email string, rest error) (hash string, err error) {
-	var problems fault.List
-	if f, ok := fault.As(rest); ok {
+	var problems apierr.List
+	if f, ok := apierr.As(rest); ok {
 		for _, field := range f.Fields {
 			problems.Add(field.Code, field.Pointer, field.Message)
 		}
@@ -178,7 +178,7 @@ func (c *call) hashNewPassword(ctx context.Context) (hash string, err error) {
 // showNewPassword asks the reader of a link for their new password.
 func showNewPassword(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	token := c.r.PathValue("token")
-	email, err := account.Find(ctx, tx, account.ToReset, token)
+	email, err := auth.Find(ctx, tx, auth.ToReset, token)
 	if err != nil {
 		return view{}, err
 	}
@@ -190,7 +190,7 @@ func showNewPassword(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 // setPassword sets the password by a link. The reader signs in with it then, and shows their second factor as ever.
 func setPassword(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	token := c.r.PathValue("token")
-	email, err := c.addressOf(ctx, account.ToReset, token)
+	email, err := c.addressOf(ctx, auth.ToReset, token)
 	if err != nil {
 		return view{}, err
 	}
@@ -199,7 +199,7 @@ func setPassword(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 		return view{}, err
 	}
 	return view{redirect: "/sign-in", cookie: c.cookie("")}, c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return account.SetPassword(ctx, tx, token, hash, c.lang.tag)
+		return auth.SetPassword(ctx, tx, token, hash, c.lang.tag)
 	})
 }
 
@@ -214,7 +214,7 @@ func showPassword(_ context.Context, _ *db.Tx, c *call) (view, error) {
 // changePassword sets another password for who is signed in and knows the old one.
 func changePassword(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	email := c.session.User.Email
-	var problems fault.List
+	var problems apierr.List
 	identity.CheckNewPassword(&problems, "/new_password", c.form.Get("new_password"), email)
 	if err := problems.Err(); err != nil {
 		return view{}, err
@@ -231,6 +231,6 @@ func changePassword(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 		if err := session.Succeeded(ctx, tx, email, c.from()); err != nil {
 			return err
 		}
-		return account.ChangePassword(ctx, tx, c.person(), *c.session, hash)
+		return auth.ChangePassword(ctx, tx, c.person(), *c.session, hash)
 	})
 }

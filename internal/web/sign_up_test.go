@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/mail"
-	"github.com/stipend/stipend/internal/session"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -24,7 +24,7 @@ import (
 func (x *staff) posted(address string) []mail.Kept {
 	x.Helper()
 	mailer := &mail.Mailer{From: &netmail.Address{Address: "stipend@pay.example"}, BaseURL: x.url, Sandbox: true, Sealer: x.face.Sealer}
-	runner := job.NewRunner(x.d, job.Table{account.JobLink: {Tx: account.HandleLink(x.face.Sealer)}, mail.JobSend: {Net: mailer.Send}}, nil, slog.New(slog.DiscardHandler))
+	runner := job.NewRunner(x.d, job.Table{auth.JobLink: {Tx: auth.HandleLink(x.face.Sealer)}, mail.JobSend: {Net: mailer.Send}}, nil, slog.New(slog.DiscardHandler))
 	if err := runner.Drain(x.Context()); err != nil {
 		x.Fatal(err)
 	}
@@ -144,11 +144,11 @@ func TestABusinessSignsUp(t *testing.T) {
 		// A link ends by itself.
 		ask("/sign-up", "late@nano.example")
 		path = x.follow("late@nano.example", mail.SignUp)
-		clock.Advance(account.SignUpLife)
+		clock.Advance(auth.SignUpLife)
 		if got := v.Get(path); got.Status != 404 {
 			t.Errorf("after a day: %d", got.Status)
 		}
-		if err := account.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM account_links") != 0 {
+		if err := auth.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM account_links") != 0 {
 			t.Errorf("what has ended is kept: %v", err)
 		}
 		x.house.close()
@@ -183,7 +183,7 @@ func TestAForgottenPassword(t *testing.T) {
 		if got := v.Submit(page, path, "new_password", "password1234"); got.Status != 422 || !strings.Contains(got.Text, "guessed first") {
 			t.Errorf("a common one: %d\n%s", got.Status, got.Text)
 		}
-		clock.Advance(account.ResetLife - time.Second)
+		clock.Advance(auth.ResetLife - time.Second)
 		if got := v.Submit(page, path, "new_password", "another good phrase"); got.Status != 303 || got.Location() != "/sign-in" {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
@@ -209,7 +209,7 @@ func TestAForgottenPassword(t *testing.T) {
 		// Half an hour is all that a link has, and five mails within fifteen minutes are enough.
 		ask("admin@acme.example")
 		path = x.follow("admin@acme.example", mail.PasswordReset)
-		clock.Advance(account.ResetLife)
+		clock.Advance(auth.ResetLife)
 		if got := v.Get(path); got.Status != 404 {
 			t.Errorf("half an hour later: %d", got.Status)
 		}

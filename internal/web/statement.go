@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/recipient"
+	"github.com/stipend/stipend/internal/payee"
 )
 
 // amount is a plain number, which may be negative without being a formula.
@@ -22,7 +22,7 @@ func sheet(name string, rows [][]string) (*file, error) {
 		safe := make([]string, len(row))
 		for i, text := range row {
 			if safe[i] = text; !amount.MatchString(text) {
-				safe[i] = recipient.SafeCell(text)
+				safe[i] = payee.SafeCell(text)
 			}
 		}
 		_ = w.Write(safe) // errors are kept for Flush

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/kyc"
 )
 
@@ -48,7 +48,7 @@ func showVerification(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 func decideVerification(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	subject := c.r.PathValue("subject")
 	err := c.KYC.DecideCaseInSandbox(ctx, tx, subject, c.form.Get("case_id"), kyc.State(c.form.Get("result")))
-	if f, ok := fault.As(err); ok && errors.Is(f, kyc.ErrState) || err == nil {
+	if f, ok := apierr.As(err); ok && errors.Is(f, kyc.ErrState) || err == nil {
 		return view{redirect: "/sandbox/verifications/" + subject}, nil
 	}
 	return view{}, err

@@ -5,9 +5,9 @@ import (
 	"html/template"
 	"strings"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/deposit"
-	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/wallet"
 )
 
@@ -65,7 +65,7 @@ func (c *call) coinsPart(ctx context.Context, tx *db.Tx, w wallet.Wallet) (p *co
 // simulateWalletDeposit pays to a wallet on the simulated chain.
 func simulateWalletDeposit(ctx context.Context, _ *db.Tx, c *call) (view, error) {
 	_, err := c.Sandbox.Deposit(ctx, c.session.Principal(), c.r.PathValue("id"), c.form.Get("network"), "exact", strings.TrimSpace(c.form.Get("amount")))
-	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound && len(f.Fields) == 0 {
+	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound && len(f.Fields) == 0 {
 		err = f.At("body", "")
 	}
 	return view{redirect: "/wallets?asset=" + c.query("asset")}, err

@@ -7,16 +7,16 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/rail/bank/iso20022"
 	"github.com/stipend/stipend/internal/wallet"
 )
 
 var (
-	errTooLong  = fault.New(fault.Invalid, "statement_too_long", "This period has more lines than a file holds. Ask for a shorter one.")
-	errNoISOFor = fault.New(fault.Invalid, "currency_not_supported", "A camt.053 is of a currency of banks.")
+	errTooLong  = apierr.New(apierr.Invalid, "statement_too_long", "This period has more lines than a file holds. Ask for a shorter one.")
+	errNoISOFor = apierr.New(apierr.Invalid, "currency_not_supported", "A camt.053 is of a currency of banks.")
 )
 
 // wholeStatement is a period of one currency with every line in it. Without a beginning it is from the first of the month.

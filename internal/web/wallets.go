@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/wallet"
 )
@@ -134,8 +134,8 @@ func (c *call) balanceChart(ctx context.Context, tx *db.Tx, f wallet.Filter) (ch
 // requestWallet asks for a wallet in a currency.
 func requestWallet(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	_, err := wallet.Request(ctx, tx, c.session.Principal(), "", c.form.Get("asset"))
-	if f, ok := fault.As(err); ok && f.Kind != fault.NotFound {
-		return view{}, (&fault.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
+	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound {
+		return view{}, (&apierr.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
 	}
 	return view{redirect: "/wallets"}, err
 }

@@ -29,15 +29,15 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth/session"
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
-	"github.com/stipend/stipend/internal/limit"
-	"github.com/stipend/stipend/internal/operator"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/session"
+	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -55,7 +55,7 @@ type Deps struct {
 	// Claims are paid at checkouts.
 	Claims *claim.Service
 	// Operators are the house's own people. Nil: they have no pages here.
-	Operators *operator.Service
+	Operators *backoffice.Service
 	// Withdrawals take companies' money out.
 	Withdrawals *withdrawal.Service
 	// Webhooks is what endpoints are registered with.
@@ -72,7 +72,7 @@ type Deps struct {
 	// Sandbox moves the simulated world. Nil: there are no such forms, as in production.
 	Sandbox Sandbox
 	// Bodies is the room for large forms, which the faces of a process share. Nil: an own one.
-	Bodies *limit.Bodies
+	Bodies *ratelimit.Bodies
 	// Done ends what lasts, such as the pages' live parts, when the process stops. Nil never does.
 	Done <-chan struct{}
 	// Now is the clock of the log and of people's authenticators, never of the business.
@@ -99,10 +99,10 @@ func New(d Deps) http.Handler {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
 	if d.Bodies == nil {
-		d.Bodies = limit.NewBodies()
+		d.Bodies = ratelimit.NewBodies()
 	}
-	s := &server{Deps: d, mux: http.NewServeMux(), pages: map[string]bool{}, origins: http.NewCrossOriginProtection(), streams: streams{of: map[netip.Addr]int{}}, polls: limit.New(1, 60),
-		hashing: make(chan struct{}, hashesAtOnce), hashingOfHouse: make(chan struct{}, hashesOfHouseAtOnce), knocks: limit.New(2, 120)}
+	s := &server{Deps: d, mux: http.NewServeMux(), pages: map[string]bool{}, origins: http.NewCrossOriginProtection(), streams: streams{of: map[netip.Addr]int{}}, polls: ratelimit.New(1, 60),
+		hashing: make(chan struct{}, hashesAtOnce), hashingOfHouse: make(chan struct{}, hashesOfHouseAtOnce), knocks: ratelimit.New(2, 120)}
 	for _, text := range []string{d.BaseURL, d.AuthURL} {
 		if u, err := url.Parse(text); err == nil && text != "" {
 			// Behind a proxy the Host may be another than the browser's.
@@ -220,12 +220,12 @@ type call struct {
 	r        *http.Request
 	id       string // of the request
 	lang     language
-	form     url.Values        // what was posted
-	problem  *fault.Fault      // what was wrong with it
-	labels   map[string]string // of fields that have none of their own in the catalogs
-	session  *session.Session  // who is signed in, once that was looked up
-	operator *operator.Session // who of the house is, on its own pages
-	now      time.Time         // of the transaction that did
+	form     url.Values          // what was posted
+	problem  *apierr.Fault       // what was wrong with it
+	labels   map[string]string   // of fields that have none of their own in the catalogs
+	session  *session.Session    // who is signed in, once that was looked up
+	operator *backoffice.Session // who of the house is, on its own pages
+	now      time.Time           // of the transaction that did
 }
 
 // server is the face at work.
@@ -236,9 +236,9 @@ type server struct {
 	origins *http.CrossOriginProtection
 	// A place for each password that is being checked, of everybody and of operators.
 	hashing, hashingOfHouse chan struct{}
-	knocks                  *limit.Limiter // of the forms of anybody, by network
-	streams                 streams        // the live parts of pages
-	polls                   *limit.Limiter // of the live parts that are asked for again and again
+	knocks                  *ratelimit.Limiter // of the forms of anybody, by network
+	streams                 streams            // the live parts of pages
+	polls                   *ratelimit.Limiter // of the live parts that are asked for again and again
 }
 
 // decides says whether people decide verifications here.
@@ -249,14 +249,14 @@ func (s *server) simulates() bool { return s.Env == identity.Sandbox && s.Sandbo
 
 // What this face itself refuses.
 var (
-	errNoPage     = fault.NotFoundErr.Detailf("There is no such page.")
-	errMethod     = fault.New(http.StatusMethodNotAllowed, "method_not_allowed", "This address does not take that method.")
-	errForeign    = fault.New(fault.Forbidden, "cross_origin", "This form was sent from another site.")
-	errForm       = fault.New(fault.BadRequest, "malformed_form", "The form could not be read.")
-	errTooLarge   = fault.New(fault.TooLarge, "payload_too_large", "The form is too large.")
-	errMediaType  = fault.New(fault.Unsupported, "unsupported_media_type", "Send the form as application/x-www-form-urlencoded.")
-	errRetryLater = fault.New(fault.Unavailable, "retry_later", "The service could not finish in time. Try again.")
-	errInternal   = fault.New(fault.Internal, "internal", "Something went wrong in the service. It has been noted under this request id.")
+	errNoPage     = apierr.NotFoundErr.Detailf("There is no such page.")
+	errMethod     = apierr.New(http.StatusMethodNotAllowed, "method_not_allowed", "This address does not take that method.")
+	errForeign    = apierr.New(apierr.Forbidden, "cross_origin", "This form was sent from another site.")
+	errForm       = apierr.New(apierr.BadRequest, "malformed_form", "The form could not be read.")
+	errTooLarge   = apierr.New(apierr.TooLarge, "payload_too_large", "The form is too large.")
+	errMediaType  = apierr.New(apierr.Unsupported, "unsupported_media_type", "Send the form as application/x-www-form-urlencoded.")
+	errRetryLater = apierr.New(apierr.Unavailable, "retry_later", "The service could not finish in time. Try again.")
+	errInternal   = apierr.New(apierr.Internal, "internal", "Something went wrong in the service. It has been noted under this request id.")
 )
 
 // formLimit bounds what is posted, in bytes.
@@ -369,14 +369,14 @@ func (s *server) serve(w *answer, r *http.Request, rt route) {
 		return
 	}
 	v, err := s.run(w, c, rt)
-	if f, ok := fault.As(err); ok && rt.again != nil && len(f.Fields) > 0 {
+	if f, ok := apierr.As(err); ok && rt.again != nil && len(f.Fields) > 0 {
 		c.problem, w.code = f, f.Code
 		err = s.DB.Read(r.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 			v, err = c.admitted(ctx, tx, rt, rt.again)
 			return err
 		})
 		v.status = int(f.Kind)
-		if f.Kind == fault.RateLimited {
+		if f.Kind == apierr.RateLimited {
 			wait := f.Meta["retry_after"]
 			if wait == "" {
 				wait = strconv.Itoa(int(session.Window.Seconds()))
@@ -581,7 +581,7 @@ func (s *server) refuse(w *answer, r *http.Request, err error) {
 	if w.status != 0 {
 		return
 	}
-	f, ok := fault.As(err)
+	f, ok := apierr.As(err)
 	switch {
 	case ok:
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -599,7 +599,7 @@ func (s *server) refuse(w *answer, r *http.Request, err error) {
 	}
 	if wait := f.Meta["retry_after"]; wait != "" {
 		h.Set("Retry-After", wait)
-	} else if f.Kind == fault.Unavailable {
+	} else if f.Kind == apierr.Unavailable {
 		h.Set("Retry-After", "5")
 	}
 	c := s.call(w, r)
@@ -617,7 +617,7 @@ func (s *server) refuse(w *answer, r *http.Request, err error) {
 }
 
 type errorPage struct {
-	Fault     *fault.Fault
+	Fault     *apierr.Fault
 	What      said
 	Do        string
 	RequestID string

@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
-	"github.com/stipend/stipend/internal/operator"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/web/webtest"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -66,8 +66,8 @@ func openHouse(t *testing.T, h *house, deps Deps, extra ...route) *house {
 	routes = append(slices.Clone(routes), extra...)
 	defer func() { routes = own }()
 	deps.Sealer, deps.Webhooks, deps.Now, deps.Log = sealer, delivery.Setup{Sealer: sealer}, h.wall, slog.New(slog.NewTextHandler(&h.log, nil))
-	deps.Operators = &operator.Service{Sealer: sealer}
-	deps.Withdrawals = &withdrawal.Service{Setup: distribution.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}}
+	deps.Operators = &backoffice.Service{Sealer: sealer}
+	deps.Withdrawals = &withdrawal.Service{Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}}
 	s := httptest.NewUnstartedServer(nil)
 	address := "http://" + s.Listener.Addr().String()
 	if h.known {
@@ -122,8 +122,8 @@ func (h *house) do(method, path, form string, headers ...string) reply {
 }
 
 var (
-	errWrongDay = fault.New(fault.Invalid, "known_to_nobody", "This is no day of the calendar.")
-	errOddDay   = fault.New(fault.Invalid, "invalid_parameter", "A day of an even month is needed.")
+	errWrongDay = apierr.New(apierr.Invalid, "known_to_nobody", "This is no day of the calendar.")
+	errOddDay   = apierr.New(apierr.Invalid, "invalid_parameter", "A day of an even month is needed.")
 )
 
 // form is a page with a form whose post writes a setting.
@@ -140,7 +140,7 @@ func form() []route {
 			}
 			switch c.form.Get("test_day") {
 			case "":
-				return view{}, errWrongDay.With(fault.Field{Code: "missing_field", Pointer: "/test_day", Message: "Required."})
+				return view{}, errWrongDay.With(apierr.Field{Code: "missing_field", Pointer: "/test_day", Message: "Required."})
 			case "wrong":
 				return view{}, errWrongDay.At("body", "/test_day")
 			case "odd":

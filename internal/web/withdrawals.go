@@ -5,10 +5,10 @@ import (
 	"context"
 	"slices"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
@@ -120,7 +120,7 @@ func createWithdrawal(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 
 // atForm has a refusal that names no field stand above its form.
 func atForm(err error) error {
-	if f, ok := fault.As(err); ok && len(f.Fields) == 0 && (f.Kind == fault.Conflict || f.Kind == fault.Invalid) {
+	if f, ok := apierr.As(err); ok && len(f.Fields) == 0 && (f.Kind == apierr.Conflict || f.Kind == apierr.Invalid) {
 		return f.At("body", "")
 	}
 	return err
@@ -194,7 +194,7 @@ func cancelWithdrawal(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 // showNewOwnDestination asks where the company takes its money to.
 func showNewOwnDestination(_ context.Context, _ *db.Tx, c *call) (view, error) {
 	p := destinationPage{Path: "/wallets", Back: withdrawalsPath, Name: c.text("withdrawals.title"), Symbol: c.chosen("symbol"), Rail: c.chosen(dataPrefix + railKey)}
-	v, err := c.askDestination(p, c.text("withdrawal.destination.new"), c.session.Company.Country, func(symbol string) (distribution.Requirement, error) {
+	v, err := c.askDestination(p, c.text("withdrawal.destination.new"), c.session.Company.Country, func(symbol string) (destination.Requirement, error) {
 		return c.Withdrawals.Setup.RequiredIn(symbol, c.session.Company.Country)
 	})
 	if p, ok := v.data.(destinationPage); ok && p.Asks {

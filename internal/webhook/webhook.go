@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 )
 
 // Event is something that happened to an object of a company.
@@ -174,7 +174,7 @@ type ListParams struct {
 	Limit     int
 }
 
-var errAfter = fault.New(fault.Invalid, "invalid_parameter", "There is no such event any more. Events are kept for 30 days; start over without after, and with from.")
+var errAfter = apierr.New(apierr.Invalid, "invalid_parameter", "There is no such event any more. Events are kept for 30 days; start over without after, and with from.")
 
 // List returns events in the order of their positions, and whether there are more.
 func List(ctx context.Context, tx *db.Tx, p ListParams) (events []Placed, more bool, err error) {
@@ -200,12 +200,12 @@ func List(ctx context.Context, tx *db.Tx, p ListParams) (events []Placed, more b
 	return events, false, err
 }
 
-// Get reads an event of a company, or says fault.NotFoundErr.
+// Get reads an event of a company, or says apierr.NotFoundErr.
 func Get(ctx context.Context, tx *db.Tx, companyID, id string) (Placed, error) {
 	found, err := Named(ctx, tx, companyID, id)
 	e, there := found[id]
 	if err == nil && !there {
-		err = fault.NotFoundErr
+		err = apierr.NotFoundErr
 	}
 	return e, err
 }
@@ -219,7 +219,7 @@ func Named(ctx context.Context, tx *db.Tx, companyID string, ids ...string) (map
 type Filter []string
 
 var (
-	errFilter = fault.New(fault.Invalid, "invalid_parameter", "There is no such event. Use names such as payroll.created, prefixes such as payroll.*, or * for all.")
+	errFilter = apierr.New(apierr.Invalid, "invalid_parameter", "There is no such event. Use names such as payroll.created, prefixes such as payroll.*, or * for all.")
 	prefix    = regexp.MustCompile(`^[a-z_]+\.\*$`)
 )
 

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/recipient"
 )
 
 const (
@@ -23,13 +23,13 @@ const (
 	maxLabel = 60
 )
 
-var errDestinations = fault.New(fault.Conflict, "distribution_limit", "A company has ten destinations at most. Remove one first.")
+var errDestinations = apierr.New(apierr.Conflict, "distribution_limit", "A company has ten destinations at most. Remove one first.")
 
 // Destination is where a company takes its money to.
 type Destination struct {
 	CompanyID, ID string
 	Label         string
-	To            distribution.Distribution // masked and sealed
+	To            destination.Distribution // masked and sealed
 	Removed       bool
 	ReadyAt       time.Time // money can go there from then on
 	CreatedBy     string
@@ -42,8 +42,8 @@ type Destination struct {
 func (d Destination) snapshot() (json.RawMessage, error) { return json.Marshal(d.To) }
 
 // whom is the destination as sanctions lists are asked for it: the company under the destination's id.
-func (d Destination) whom(company identity.Company) distribution.Whom {
-	return distribution.Whom{Payee: recipient.Payee{ID: d.ID, Name: company.Name}, To: []distribution.Distribution{d.To}}
+func (d Destination) whom(company identity.Company) destination.Whom {
+	return destination.Whom{Payee: payee.Payee{ID: d.ID, Name: company.Name}, To: []destination.Distribution{d.To}}
 }
 
 // Hint tells the destination from others to somebody who knows it: its name, and what of it is shown.
@@ -125,10 +125,10 @@ func (s *Service) RemoveDestination(ctx context.Context, tx *db.Tx, by identity.
 // tell leaves the event, and writes to the company and to everybody who may change where its money goes: one of them notices when
 // nobody meant it.
 func (d Destination) tell(ctx context.Context, tx *db.Tx, company identity.Company, change string) error {
-	if err := distribution.TellCompany(ctx, tx, company.ID, change, d.To); err != nil {
+	if err := destination.TellCompany(ctx, tx, company.ID, change, d.To); err != nil {
 		return err
 	}
-	to, err := account.Administrators(ctx, tx, company)
+	to, err := auth.Administrators(ctx, tx, company)
 	if err != nil {
 		return err
 	}

@@ -28,13 +28,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/distribution"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/webhook"
@@ -94,26 +94,26 @@ const (
 
 // What a caller may be told.
 var (
-	ErrNotFound   = fault.New(fault.NotFound, "not_found", "There is no such withdrawal.")
-	ErrBalance    = fault.New(fault.Conflict, "insufficient_balance", "The balance does not cover this.")
-	ErrState      = fault.New(fault.Conflict, "invalid_state", "The withdrawal is on its way or has ended; nothing can be changed about it.")
-	ErrCooling    = fault.New(fault.Conflict, "destination_cooling", "This destination is new. Money can go there when its cool-down has passed.")
-	ErrExternalID = fault.New(fault.Conflict, "external_id_conflict", "The company has a withdrawal with this external_id already.")
-	errLeast      = fault.New(fault.Invalid, "amount_too_small", "The amount is below the least that is paid out.")
-	errTo         = fault.New(fault.NotFound, "not_found", "The company has no such destination.")
-	errTwin       = fault.New(fault.Unavailable, "retry_later", "The withdrawal changed at the same moment. Try again.")
+	ErrNotFound   = apierr.New(apierr.NotFound, "not_found", "There is no such withdrawal.")
+	ErrBalance    = apierr.New(apierr.Conflict, "insufficient_balance", "The balance does not cover this.")
+	ErrState      = apierr.New(apierr.Conflict, "invalid_state", "The withdrawal is on its way or has ended; nothing can be changed about it.")
+	ErrCooling    = apierr.New(apierr.Conflict, "destination_cooling", "This destination is new. Money can go there when its cool-down has passed.")
+	ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict", "The company has a withdrawal with this external_id already.")
+	errLeast      = apierr.New(apierr.Invalid, "amount_too_small", "The amount is below the least that is paid out.")
+	errTo         = apierr.New(apierr.NotFound, "not_found", "The company has no such destination.")
+	errTwin       = apierr.New(apierr.Unavailable, "retry_later", "The withdrawal changed at the same moment. Try again.")
 )
 
 // Service makes withdrawals and brings them on their way.
 type Service struct {
 	// Setup is what destinations are checked by.
-	Setup distribution.Setup
+	Setup destination.Setup
 	// CoolDown is how long after it was named a destination serves; 0 or less is at once.
 	CoolDown time.Duration
 	// VerifiedOnly refuses companies whose verification is not approved.
 	VerifiedOnly bool
 	// Screen compares destinations with the sanctions lists; it says who is held. Required where withdrawals are looked at.
-	Screen func(ctx context.Context, tx *db.Tx, companyID string, all []distribution.Whom) (held map[string]bool, err error)
+	Screen func(ctx context.Context, tx *db.Tx, companyID string, all []destination.Whom) (held map[string]bool, err error)
 	// Released says whether an amount may leave without two operators, or has them. Nil: everything may.
 	Released func(ctx context.Context, tx *db.Tx, companyID, withdrawalID string, amount money.Amount) (bool, error)
 }
@@ -255,14 +255,14 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 		}
 	}
 	to, err := serving(ctx, tx, company.ID, p.DestinationID)
-	if told, ok := fault.As(err); ok {
+	if told, ok := apierr.As(err); ok {
 		err = told.At("body", "/destination_id")
 	}
 	if err != nil {
 		return Withdrawal{}, err
 	}
 	asset := to.To.Symbol
-	var list fault.List
+	var list apierr.List
 	amount, err := money.Parse(asset, p.AmountText)
 	if err == nil && amount.Sign() <= 0 {
 		err = money.ErrNotPositive
@@ -377,7 +377,7 @@ func (s *Service) Look(ctx context.Context, tx *db.Tx, j job.Job) error {
 	case !may:
 		return w.move(ctx, tx, AwaitingApproval, ReasonApproval, "")
 	}
-	held, err := s.Screen(ctx, tx, w.CompanyID, []distribution.Whom{w.Destination.whom(company)})
+	held, err := s.Screen(ctx, tx, w.CompanyID, []destination.Whom{w.Destination.whom(company)})
 	if err != nil {
 		return err
 	}

@@ -5,14 +5,14 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/stipend/stipend/internal/api"
+	"github.com/stipend/stipend/internal/httpapi"
 )
 
 // writeClientDocument writes the contract as the generator of the Go client takes it: without what the hand-written layer does
 // for every operation alike (credentials, keys, versions), and with one form for all errors.
 func writeClientDocument(name string) error {
 	var doc map[string]any
-	if err := json.Unmarshal(api.Document(), &doc); err != nil {
+	if err := json.Unmarshal(httpapi.Document(), &doc); err != nil {
 		return err
 	}
 	components := doc["components"].(map[string]any)

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/stipend/stipend/internal/api"
+	"github.com/stipend/stipend/internal/httpapi"
 )
 
 // contractFile is the committed copy of the contract: the whole interface, the sandbox's part included.
@@ -14,7 +14,7 @@ const contractFile = "client/openapi.json"
 
 func writeContract() error {
 	var b bytes.Buffer
-	if err := json.Indent(&b, api.Document(), "", "  "); err != nil {
+	if err := json.Indent(&b, httpapi.Document(), "", "  "); err != nil {
 		return err
 	}
 	b.WriteByte('\n')

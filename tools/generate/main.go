@@ -27,7 +27,7 @@ func run(args []string) error {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.FromSlash("internal/api/codes.go"), text, 0o644) //nolint:gosec // a file of the repository
+		return os.WriteFile(filepath.FromSlash("internal/httpapi/codes.go"), text, 0o644) //nolint:gosec // a file of the repository
 	case "contract":
 		return writeContract()
 	case "client":

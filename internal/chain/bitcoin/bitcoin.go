@@ -18,15 +18,15 @@ import (
 	"github.com/btcsuite/btcd/txscript/v2"
 	"github.com/btcsuite/btcd/wire/v2"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/fault"
 )
 
 var (
 	// ErrAddress refuses an address that is not one of Bitcoin at all.
-	ErrAddress = fault.New(fault.Invalid, "invalid_address", "This is not a Bitcoin address. Check it for a missing or mistyped character.")
+	ErrAddress = apierr.New(apierr.Invalid, "invalid_address", "This is not a Bitcoin address. Check it for a missing or mistyped character.")
 	// ErrAddressNetwork refuses a well-formed address of another Bitcoin network.
-	ErrAddressNetwork = fault.New(fault.Invalid, "wrong_network", "This address belongs to another Bitcoin network.")
+	ErrAddressNetwork = apierr.New(apierr.Invalid, "wrong_network", "This address belongs to another Bitcoin network.")
 )
 
 // Params are the rules of a network by its name: "bitcoin", "testnet", "signet" or "regtest".

@@ -29,7 +29,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
-	"github.com/stipend/stipend/internal/porttest"
+	"github.com/stipend/stipend/internal/testkit/freeport"
 )
 
 // Version is the release of btcd under test.
@@ -119,10 +119,10 @@ func start(t testing.TB, binary string, core bool, twin *Node) (*Node, error) {
 		dir: t.TempDir(), binary: binary, core: core, keys: keys, home: script, homeAddr: addr,
 		paid: map[string][]chain.WalletCoin{},
 	}
-	if n.rpc, err = porttest.Free(); err != nil {
+	if n.rpc, err = freeport.Free(); err != nil {
 		return nil, err
 	}
-	if n.peer, err = porttest.Free(); err != nil {
+	if n.peer, err = freeport.Free(); err != nil {
 		return nil, err
 	}
 	if n.Client, err = bitcoin.NewClient(bitcoin.Options{URL: "http://" + n.rpc, User: "u", Password: "p", Network: network}); err != nil {

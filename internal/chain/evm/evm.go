@@ -26,8 +26,8 @@ import (
 
 	"golang.org/x/crypto/sha3"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -43,7 +43,7 @@ const (
 const NativeVout = 1<<16 - 1
 
 // ErrAddress refuses what is not an address, by its form or by its checksum.
-var ErrAddress = fault.New(fault.Invalid, "invalid_address", "This is not an address: 0x and 40 hexadecimal digits, with the checksum of EIP-55 where the letters' case is mixed.")
+var ErrAddress = apierr.New(apierr.Invalid, "invalid_address", "This is not an address: 0x and 40 hexadecimal digits, with the checksum of EIP-55 where the letters' case is mixed.")
 
 // Address is the last 20 bytes of the hash of a public key, or a contract.
 type Address [20]byte

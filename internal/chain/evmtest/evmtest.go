@@ -33,7 +33,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/porttest"
+	"github.com/stipend/stipend/internal/testkit/freeport"
 )
 
 //go:embed contracts/*.hex
@@ -82,7 +82,7 @@ func start(t testing.TB, flags []string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	address, err := porttest.Free()
+	address, err := freeport.Free()
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ import (
 	"github.com/btcsuite/btcd/btcec/v2"
 
 	"github.com/stipend/stipend/internal/lightning"
-	"github.com/stipend/stipend/internal/porttest"
+	"github.com/stipend/stipend/internal/testkit/freeport"
 )
 
 // Node is a running node. Its switches may be set while it runs.
@@ -88,7 +88,7 @@ func Start(t testing.TB) *Node {
 	var err error
 	if n.key, err = btcec.NewPrivateKey(); err == nil {
 		if err = n.certify(); err == nil {
-			if n.address, err = porttest.Free(); err == nil {
+			if n.address, err = freeport.Free(); err == nil {
 				err = n.Restart()
 			}
 		}

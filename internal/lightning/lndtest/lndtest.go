@@ -28,7 +28,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/btcdtest"
 	"github.com/stipend/stipend/internal/lightning"
-	"github.com/stipend/stipend/internal/porttest"
+	"github.com/stipend/stipend/internal/testkit/freeport"
 )
 
 const (
@@ -137,7 +137,7 @@ func run(t testing.TB, binary, bitcoin, certificate string) (*Node, error) {
 	var rpc string
 	for _, address := range []*string{&n.rest, &n.peer, &rpc} {
 		var err error
-		if *address, err = porttest.Free(); err != nil {
+		if *address, err = freeport.Free(); err != nil {
 			return nil, err
 		}
 	}

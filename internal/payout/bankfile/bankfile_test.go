@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
@@ -22,7 +23,6 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/rail/bank/iso20022"
-	"github.com/stipend/stipend/internal/transfer"
 )
 
 const company = "com_1"
@@ -343,10 +343,10 @@ func TestWhatTheBankSaysIsBookedOnce(t *testing.T) {
 func (b *bench) read() {
 	accounts := []bank.Account{{ID: "sandbox", Number: "1", Currency: money.EUR}}
 	b.e.c.Statement = func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string, error) {
-		s, err := transfer.Import(ctx, d, statement, accounts, parts...)
+		s, err := bankreceipt.Import(ctx, d, statement, accounts, parts...)
 		return s.Problems, err
 	}
-	b.e.c.Counted = transfer.CountParts
+	b.e.c.Counted = bankreceipt.CountParts
 }
 
 // Whoever was paid can send a little money and write the payment's name on it: that is no return. Of a return the bank keeps no more than
@@ -358,7 +358,7 @@ func TestAPaymentComesBackOnlyWhenTheBankReturnsIt(t *testing.T) {
 		b.send()
 		suspense := func() (n int) {
 			b.write(func(ctx context.Context, tx *db.Tx) error {
-				waits, err := transfer.List(ctx, tx, false, 10)
+				waits, err := bankreceipt.List(ctx, tx, false, 10)
 				n = len(waits)
 				return err
 			})

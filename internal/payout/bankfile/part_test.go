@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/rail/bank/iso20022"
-	"github.com/stipend/stipend/internal/transfer"
 )
 
 // back is a return of a payment, in whatever amount, under a name of the bank's.
@@ -53,7 +53,7 @@ func TestAPartOfAPaymentComesBack(t *testing.T) {
 				}
 				amounts, rest := "", map[string]money.Amount{}
 				for _, w := range b.suspended(ctx, tx) {
-					if w.Reason != transfer.ReasonPayment {
+					if w.Reason != bankreceipt.ReasonPayment {
 						t.Errorf("%s: %+v", what, w)
 					}
 					amounts += w.Amount.String() + " "
@@ -118,7 +118,7 @@ func TestAPartOfAPaymentComesBack(t *testing.T) {
 
 		say("more2", 0, 30, back("S0000001P00002", eur(30), "r6"))
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			_, err := transfer.Assign(ctx, tx, b.suspended(ctx, tx)[0].ID, ledger.House)
+			_, err := bankreceipt.Assign(ctx, tx, b.suspended(ctx, tx)[0].ID, ledger.House)
 			return err
 		})
 		check("given to somebody", "", payout.Returned, 90, 100)
@@ -137,9 +137,9 @@ func TestAPartOfAPaymentComesBack(t *testing.T) {
 }
 
 // suspended are the transfers that wait.
-func (b *bench) suspended(ctx context.Context, tx *db.Tx) []transfer.Transfer {
+func (b *bench) suspended(ctx context.Context, tx *db.Tx) []bankreceipt.Transfer {
 	b.Helper()
-	waits, err := transfer.List(ctx, tx, false, 10)
+	waits, err := bankreceipt.List(ctx, tx, false, 10)
 	if err != nil {
 		b.Fatal(err)
 	}

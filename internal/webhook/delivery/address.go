@@ -13,11 +13,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stipend/stipend/internal/fault"
+	"github.com/stipend/stipend/internal/apierr"
 )
 
 // ErrURL is the refusal of an address that this service may not call.
-var ErrURL = fault.New(fault.Invalid, "url_not_allowed", "An endpoint is a public https address on port 443 or 8443, without user name or fragment.")
+var ErrURL = apierr.New(apierr.Invalid, "url_not_allowed", "An endpoint is a public https address on port 443 or 8443, without user name or fragment.")
 
 // errBlocked is what the dialer says of a peer that it may not speak to.
 var errBlocked = errors.New("delivery: the address is not allowed")

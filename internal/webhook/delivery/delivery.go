@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stipend/stipend/internal/account"
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/mail"
@@ -38,10 +38,10 @@ const (
 
 // What callers of this package are refused with.
 var (
-	ErrTooMany  = fault.New(fault.Conflict, "invalid_state", "A company has at most 10 webhook endpoints. Delete one first.")
-	ErrKeyOnly  = fault.New(fault.Forbidden, "insufficient_scope", "Webhook endpoints are managed with an API key of the company itself.")
-	ErrDisabled = fault.New(fault.Conflict, "invalid_state", "The endpoint is disabled. Enable it first.")
-	errRaced    = fault.New(fault.Unavailable, "retry_later", "The endpoint changed at the same moment. Try again.")
+	ErrTooMany  = apierr.New(apierr.Conflict, "invalid_state", "A company has at most 10 webhook endpoints. Delete one first.")
+	ErrKeyOnly  = apierr.New(apierr.Forbidden, "insufficient_scope", "Webhook endpoints are managed with an API key of the company itself.")
+	ErrDisabled = apierr.New(apierr.Conflict, "invalid_state", "The endpoint is disabled. Enable it first.")
+	errRaced    = apierr.New(apierr.Unavailable, "retry_later", "The endpoint changed at the same moment. Try again.")
 )
 
 // EventStatus tells that an endpoint was disabled or enabled.
@@ -83,7 +83,7 @@ type Setup struct {
 // manages refuses who may only read. A session is the company's own people.
 func manages(by identity.Principal) error {
 	if by.CompanyID == "" {
-		return fault.NotFoundErr
+		return apierr.NotFoundErr
 	}
 	if by.Kind == identity.KindOAuth {
 		return ErrKeyOnly
@@ -100,7 +100,7 @@ type Params struct {
 
 // apply checks the parts that are given and notes all problems at once.
 func (s Setup) apply(e *Endpoint, p Params) error {
-	var problems fault.List
+	var problems apierr.List
 	if p.URL != nil {
 		if err := s.Policy.CheckURL(*p.URL); err != nil {
 			if err := problems.AddErr(err, "/url"); err != nil {
@@ -153,7 +153,7 @@ func (s Setup) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p P
 	case !inserted:
 		return Endpoint{}, "", ErrTooMany
 	}
-	return e, secret, account.Tell(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookAdded, e.plainURL())
+	return e, secret, auth.Tell(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookAdded, e.plainURL())
 }
 
 func secretOf(endpointID string) identity.Place {
@@ -169,15 +169,15 @@ func (e Endpoint) plainURL() string {
 // List returns the endpoints of the principal's company, oldest first.
 func List(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Endpoint, error) {
 	if by.CompanyID == "" {
-		return nil, fault.NotFoundErr
+		return nil, apierr.NotFoundErr
 	}
 	return selectEndpoints(ctx, tx, by.CompanyID)
 }
 
-// Get reads an endpoint of the principal's company, or says fault.NotFoundErr.
+// Get reads an endpoint of the principal's company, or says apierr.NotFoundErr.
 func Get(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Endpoint, error) {
 	if by.CompanyID == "" {
-		return Endpoint{}, fault.NotFoundErr
+		return Endpoint{}, apierr.NotFoundErr
 	}
 	return selectEndpoint(ctx, tx, by.CompanyID, id)
 }
@@ -224,7 +224,7 @@ func (s Setup) Update(ctx context.Context, tx *db.Tx, by identity.Principal, id 
 	if err != nil || e.URL == before {
 		return e, err
 	}
-	return e, account.Tell(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookMoved, e.plainURL())
+	return e, auth.Tell(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookMoved, e.plainURL())
 }
 
 // Delete forgets an endpoint with its deliveries.
@@ -234,7 +234,7 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, id string) er
 	}
 	deleted, err := deleteEndpoint(ctx, tx, by.CompanyID, id)
 	if err == nil && !deleted {
-		return fault.NotFoundErr
+		return apierr.NotFoundErr
 	}
 	clearLater(tx, by.CompanyID, id)
 	return err
@@ -394,7 +394,7 @@ func Deliveries(ctx context.Context, tx *db.Tx, by identity.Principal, id string
 	if p.After != "" {
 		seen, err := webhook.Get(ctx, tx, e.CompanyID, p.After)
 		if err != nil {
-			return nil, false, fault.New(fault.Invalid, "invalid_parameter", "There is no such delivery any more. Start over without after.").At("query", "after")
+			return nil, false, apierr.New(apierr.Invalid, "invalid_parameter", "There is no such delivery any more. Start over without after.").At("query", "after")
 		}
 		before = seen.Position
 	}
@@ -417,7 +417,7 @@ func GetDelivery(ctx context.Context, tx *db.Tx, by identity.Principal, id, even
 	}
 	d, err := selectDelivery(ctx, tx, e, ev.Position)
 	if errors.Is(err, db.ErrNoRows) {
-		return Delivery{}, ev, nil, fault.NotFoundErr
+		return Delivery{}, ev, nil, apierr.NotFoundErr
 	}
 	if err != nil {
 		return Delivery{}, ev, nil, err
@@ -476,7 +476,7 @@ func Clear(ctx context.Context, tx *db.Tx, j job.Job) error {
 	e, err := selectEndpoint(ctx, tx, j.CompanyID, in.EndpointID)
 	var n int64
 	switch {
-	case errors.Is(err, fault.NotFoundErr):
+	case errors.Is(err, apierr.NotFoundErr):
 		n, err = deleteDeliveries(ctx, tx, j.CompanyID, in.EndpointID, chunk)
 	case err != nil || e.enabled():
 		return err
@@ -522,7 +522,7 @@ func Replay(ctx context.Context, tx *db.Tx, by identity.Principal, id string, r 
 		r.From = oldest
 	}
 	if !r.From.Before(r.To) {
-		return Endpoint{}, fault.New(fault.Invalid, "invalid_parameter", "The range ends before it starts, or is more than 30 days ago.").At("body", "/to")
+		return Endpoint{}, apierr.New(apierr.Invalid, "invalid_parameter", "The range ends before it starts, or is more than 30 days ago.").At("body", "/to")
 	}
 	job.Enqueue(tx, job.New{CompanyID: e.CompanyID, Kind: JobReplay, Payload: replay{EndpointID: e.ID, From: db.Micros(r.From), To: db.Micros(r.To), All: r.All}})
 	return e, nil
@@ -535,7 +535,7 @@ func HandleReplay(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return err
 	}
 	e, err := selectEndpoint(ctx, tx, j.CompanyID, in.EndpointID)
-	if errors.Is(err, fault.NotFoundErr) || err == nil && !e.enabled() {
+	if errors.Is(err, apierr.NotFoundErr) || err == nil && !e.enabled() {
 		return nil
 	}
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/webhook"
@@ -548,7 +548,7 @@ func TestTenEndpoints(t *testing.T) {
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			_, err := delivery.Get(ctx, tx, w.company(), "whk_none")
 			return err
-		}); !errors.Is(err, fault.NotFoundErr) {
+		}); !errors.Is(err, apierr.NotFoundErr) {
 			t.Error(err)
 		}
 	})

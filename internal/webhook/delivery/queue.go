@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/webhook"
@@ -336,7 +336,7 @@ func (s *Sender) look(ctx context.Context, q *queue) (l look, err error) {
 	err = s.DB.Read(context.WithoutCancel(ctx), func(ctx context.Context, tx *db.Tx) error {
 		l = look{now: tx.Now(), pushed: map[int64]int64{}}
 		l.endpoint, err = selectEndpoint(ctx, tx, q.companyID, q.endpointID)
-		if err != nil && !errors.Is(err, fault.NotFoundErr) {
+		if err != nil && !errors.Is(err, apierr.NotFoundErr) {
 			return err
 		}
 		e := l.endpoint

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/fault"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -77,7 +77,7 @@ func selectEndpoint(ctx context.Context, tx *db.Tx, companyID, id string) (Endpo
 	case err != nil:
 		return Endpoint{}, err
 	case len(found) == 0:
-		return Endpoint{}, fault.NotFoundErr
+		return Endpoint{}, apierr.NotFoundErr
 	}
 	return found[0], nil
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stipend/stipend/internal/distribution"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/rail/bank/iso20022"
 )
@@ -39,8 +39,8 @@ func TestEveryCountryIsPaidByAValidFile(t *testing.T) {
 	var files [][]byte
 	local := map[string]bool{}
 	for _, asset := range money.All() {
-		for _, country := range distribution.Countries(asset) {
-			req, err := distribution.Fields(string(asset), country)
+		for _, country := range destination.Countries(asset) {
+			req, err := destination.Fields(string(asset), country)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestEveryCountryIsPaidByAValidFile(t *testing.T) {
 }
 
 // sample fills the members of a way of payment, and says what of them a bank has to find in the file.
-func sample(fields []distribution.Field, scheme string) (data map[string]any, given map[string]string) {
+func sample(fields []destination.Field, scheme string) (data map[string]any, given map[string]string) {
 	data, given = map[string]any{}, map[string]string{}
 	for _, f := range fields {
 		if f.DependsOn != nil && f.DependsOn.Value != scheme {

@@ -1,0 +1,192 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth/session"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/mail"
+)
+
+// Purpose is what a link in a mail is for.
+type Purpose string
+
+// The purposes.
+const (
+	ToSignUp Purpose = "sign_up"
+	ToReset  Purpose = "reset" // the password, or to choose the first one
+)
+
+// How long links work.
+const (
+	SignUpLife = 24 * time.Hour
+	ResetLife  = 30 * time.Minute
+)
+
+func (p Purpose) life() time.Duration {
+	if p == ToReset {
+		return ResetLife
+	}
+	return SignUpLife
+}
+
+// JobLink is the kind of job that writes to an address; its payload is a wish.
+const JobLink = "account.link"
+
+// wish is what somebody asked for, who may be anybody.
+type wish struct {
+	Purpose  Purpose `json:"purpose"`
+	Email    string  `json:"email"`
+	Language string  `json:"language"`
+}
+
+// Ask asks for a link to an address. Whether there is an account is looked up by a job, after the answer: so neither the answer
+// nor the time that it takes tells. What is no address is refused.
+func Ask(_ context.Context, tx *db.Tx, p Purpose, email, language string) error {
+	var problems apierr.List
+	email = identity.Email(&problems, "/email", email, true)
+	if err := problems.Err(); err != nil {
+		return err
+	}
+	if !mail.Valid(email) {
+		return mail.ErrAddress.At("body", "/email")
+	}
+	job.Enqueue(tx, job.New{Kind: JobLink, Payload: wish{p, email, language}})
+	return nil
+}
+
+// HandleLink writes to an address what was asked for (job account.link). Who has an account already and signs up is told so; who
+// has none and forgot a password gets no mail.
+func HandleLink(s *identity.Sealer) job.TxHandler {
+	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
+		var w wish
+		if err := j.Decode(&w); err != nil {
+			return err
+		}
+		return w.write(ctx, tx, s, j.ID)
+	}
+}
+
+func (w wish) write(ctx context.Context, tx *db.Tx, s *identity.Sealer, key string) error {
+	u, err := identity.UserByEmail(ctx, tx, w.Email)
+	if err != nil {
+		return err
+	}
+	m := mail.Message{To: w.Email, Language: w.Language, Key: key, Sealer: s}
+	switch {
+	case w.Purpose == ToSignUp && u.ID != "":
+		m.To, m.Template, m.Data = u.Email, mail.AccountExists, mail.AccountExistsData{Name: u.FirstName}
+		return mail.Enqueue(ctx, tx, m)
+	case w.Purpose == ToReset && u.ID == "":
+		return nil
+	}
+	token := identity.NewLinkToken()
+	expires := tx.Now().Add(w.Purpose.life())
+	if err := replaceLink(ctx, tx, link{digest: identity.LinkDigest(token), purpose: w.Purpose, email: w.Email, expires: expires}); err != nil {
+		return err
+	}
+	if w.Purpose == ToSignUp {
+		m.Template, m.Data = mail.SignUp, mail.SignUpData{Token: token, Expires: expires}
+	} else {
+		m.To, m.Template, m.Data = u.Email, mail.PasswordReset, mail.PasswordResetData{Name: u.FirstName, Token: token, Expires: expires}
+	}
+	return mail.Enqueue(ctx, tx, m)
+}
+
+// link is a row of account_links.
+type link struct {
+	digest  string
+	purpose Purpose
+	email   string
+	expires time.Time
+}
+
+// Find is the address that a link went to. One that is unknown, used, replaced or expired is apierr.NotFoundErr.
+func Find(ctx context.Context, tx *db.Tx, p Purpose, token string) (email string, err error) {
+	digest := identity.LinkDigest(token)
+	if digest == "" {
+		return "", apierr.NotFoundErr
+	}
+	return selectLink(ctx, tx, p, digest)
+}
+
+// SetPassword ends a reset: the link is used up, the password is the one whose hash is given, and whoever was signed in is not any
+// more. The second factor stays.
+func SetPassword(ctx context.Context, tx *db.Tx, token, hash, language string) error {
+	email, err := takeLink(ctx, tx, ToReset, identity.LinkDigest(token))
+	if err != nil {
+		return err
+	}
+	u, err := identity.UserByEmail(ctx, tx, email)
+	if err != nil {
+		return err
+	}
+	if u.ID == "" { // erased meanwhile
+		return apierr.NotFoundErr
+	}
+	return errors.Join(changePassword(ctx, tx, Person{u, language}, hash), session.EndAll(ctx, tx, u.ID))
+}
+
+// ChangePassword sets the password of somebody who is signed in, and signs them out everywhere else.
+func ChangePassword(ctx context.Context, tx *db.Tx, p Person, s session.Session, hash string) error {
+	return errors.Join(changePassword(ctx, tx, p, hash), session.EndOthers(ctx, tx, s))
+}
+
+func changePassword(ctx context.Context, tx *db.Tx, p Person, hash string) error {
+	if err := errors.Join(identity.SetPasswordHash(ctx, tx, p.ID, hash), deleteLinks(ctx, tx, ToReset, p.Email)); err != nil {
+		return err
+	}
+	return p.notify(ctx, tx, mail.PasswordChanged)
+}
+
+// Business is what somebody signs up with.
+type Business struct {
+	FirstName, LastName           string
+	CompanyName, Country, Website string
+	PasswordHash                  string
+}
+
+// Check normalises what somebody typed in, and says what is wrong with it.
+func (b Business) Check() (Business, error) {
+	var problems apierr.List
+	b.FirstName = identity.Line(&problems, "/first_name", b.FirstName, 1, 100)
+	b.LastName = identity.Line(&problems, "/last_name", b.LastName, 1, 100)
+	b.CompanyName = identity.Line(&problems, "/company_name", b.CompanyName, 1, 200)
+	b.Country = identity.Country(&problems, "/country", b.Country, true)
+	b.Website = identity.Line(&problems, "/website", b.Website, 0, 300)
+	return b, problems.Err()
+}
+
+// SignUp uses a link up and makes the account: the person whose address it is, their company, and them its owner. contract is what
+// companies start with that nobody negotiated with: their fees.
+func SignUp(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, b Business, contract identity.NewCompany) (identity.User, identity.Company, error) {
+	email, err := takeLink(ctx, tx, ToSignUp, identity.LinkDigest(token))
+	if err != nil {
+		return identity.User{}, identity.Company{}, err
+	}
+	u, err := identity.CreateUser(ctx, tx, s, identity.NewUser{
+		Profile: identity.Profile{Email: email, FirstName: b.FirstName, LastName: b.LastName}, PasswordHash: b.PasswordHash,
+	})
+	if err != nil {
+		return identity.User{}, identity.Company{}, err
+	}
+	contract.Name, contract.Email, contract.Website, contract.Country = b.CompanyName, email, b.Website, b.Country
+	c, err := identity.CreateCompany(ctx, tx, contract)
+	if err != nil {
+		return identity.User{}, identity.Company{}, err
+	}
+	db.History(tx, c.ID, c.ID, c.Version, "", c.Status, "signed up by "+u.ID)
+	return u, c, identity.AddMember(ctx, tx, identity.Member{CompanyID: c.ID, UserID: u.ID, Role: identity.RoleOwner})
+}
+
+// Forget deletes links and questions to devices that have ended.
+func Forget(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return errors.Join(deleteEndedLinks(ctx, tx), deleteEndedChallenges(ctx, tx))
+	})
+}

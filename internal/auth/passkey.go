@@ -1,0 +1,210 @@
+package auth
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/go-webauthn/webauthn/protocol"
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
+)
+
+// challengeLife is how long a device has to answer.
+const challengeLife = 5 * time.Minute
+
+// maxPasskeys is how many passkeys a person may have.
+const maxPasskeys = 20
+
+// ErrPasskeys bounds what a person keeps.
+var ErrPasskeys = apierr.New(apierr.Conflict, "invalid_state", "You have 20 passkeys. Remove one first.")
+
+// Passkey is one of a person's, without its key.
+type Passkey struct {
+	ID, Name string
+	Created  time.Time
+	LastUsed time.Time // zero for never
+	stored   webauthn.Credential
+}
+
+// Relying is whom passkeys are made for: the pages at one origin (WebAuthn, level 3).
+type Relying struct{ web *webauthn.WebAuthn }
+
+// NewRelying is for the pages at an origin, such as https://pay.example.com. A passkey belongs to the origin's host, which cannot
+// be a number.
+func NewRelying(origin string) (*Relying, error) {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return nil, err
+	}
+	web, err := webauthn.New(&webauthn.Config{
+		RPID: u.Hostname(), RPDisplayName: issuer, RPOrigins: []string{u.Scheme + "://" + u.Host},
+		AttestationPreference: protocol.PreferNoAttestation,
+	})
+	return &Relying{web}, err
+}
+
+// holder is a person with their passkeys, as the library wants to see them.
+type holder struct {
+	identity.User
+	keys []Passkey
+}
+
+func (h holder) WebAuthnID() []byte          { return []byte(h.ID) }
+func (h holder) WebAuthnName() string        { return h.Email }
+func (h holder) WebAuthnDisplayName() string { return h.Email }
+
+func (h holder) WebAuthnCredentials() []webauthn.Credential {
+	all := make([]webauthn.Credential, len(h.keys))
+	for i, k := range h.keys {
+		all[i] = k.stored
+	}
+	return all
+}
+
+// Passkeys are a person's, oldest first.
+func Passkeys(ctx context.Context, tx *db.Tx, userID string) ([]Passkey, error) {
+	return selectPasskeys(ctx, tx, userID)
+}
+
+// BeginPasskey asks for a new passkey. What it returns is for the person's device, as JSON.
+func (r *Relying) BeginPasskey(ctx context.Context, tx *db.Tx, u identity.User) (string, error) {
+	keys, err := selectPasskeys(ctx, tx, u.ID)
+	if err != nil {
+		return "", err
+	}
+	if len(keys) >= maxPasskeys {
+		return "", ErrPasskeys
+	}
+	h := holder{u, keys}
+	options, asked, err := r.web.BeginRegistration(h,
+		webauthn.WithExclusions(webauthn.Credentials(h.WebAuthnCredentials()).CredentialDescriptors()),
+		webauthn.WithAuthenticatorSelection(protocol.AuthenticatorSelection{
+			ResidentKey: protocol.ResidentKeyRequirementRequired, RequireResidentKey: protocol.ResidentKeyRequired(), UserVerification: protocol.VerificationRequired,
+		}))
+	if err != nil {
+		return "", err
+	}
+	return challenge(ctx, tx, u.ID, asked, options)
+}
+
+// AddPasskey takes what the device answered. It says false for an answer that does not fit what was asked.
+func (r *Relying) AddPasskey(ctx context.Context, tx *db.Tx, p Person, name, answer string) (bool, error) {
+	var problems apierr.List
+	name = identity.Line(&problems, "/name", name, 1, 100)
+	if err := problems.Err(); err != nil {
+		return false, err
+	}
+	parsed, err := protocol.ParseCredentialCreationResponseBytes([]byte(answer))
+	if err != nil {
+		return false, nil //nolint:nilerr // whoever sent it is told that it does not fit
+	}
+	asked, userID, err := takeChallenge(ctx, tx, parsed.Response.CollectedClientData.Challenge)
+	if err != nil || userID != p.ID {
+		return false, absent(err)
+	}
+	made, err := r.web.CreateCredential(holder{User: p.User}, asked, parsed)
+	if err != nil {
+		return false, nil //nolint:nilerr // as above
+	}
+	fresh, err := insertPasskey(ctx, tx, p.ID, Passkey{ID: tx.NewID("pky"), Name: name, stored: *made})
+	if err != nil || !fresh {
+		return false, err
+	}
+	return true, p.notify(ctx, tx, mail.PasskeyAdded)
+}
+
+// BeginSignIn asks for any passkey of these pages. What it returns is for the person's device, as JSON.
+func (r *Relying) BeginSignIn(ctx context.Context, tx *db.Tx) (string, error) {
+	options, asked, err := r.web.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
+	if err != nil {
+		return "", err
+	}
+	return challenge(ctx, tx, "", asked, options)
+}
+
+// SignIn takes what the device answered and says whose it is. The device has made sure of its user, by a finger or a number, so
+// this is two factors at once. It says false for an answer that does not fit, or whose passkey seems to have been copied.
+func (r *Relying) SignIn(ctx context.Context, tx *db.Tx, answer string) (u identity.User, ok bool, err error) {
+	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(answer))
+	if err != nil {
+		return u, false, nil //nolint:nilerr // whoever sent it is told that it does not fit
+	}
+	asked, userID, err := takeChallenge(ctx, tx, parsed.Response.CollectedClientData.Challenge)
+	if err != nil || userID != "" {
+		return u, false, absent(err)
+	}
+	var broken error
+	found, key, err := r.web.ValidatePasskeyLogin(func(_, handle []byte) (webauthn.User, error) {
+		h, err := find(ctx, tx, string(handle))
+		if !errors.Is(err, apierr.NotFoundErr) {
+			broken = err
+		}
+		return h, err
+	}, asked, parsed)
+	if broken != nil {
+		return u, false, broken
+	}
+	if err != nil || key.Authenticator.CloneWarning {
+		return u, false, nil //nolint:nilerr // whoever sent it is told that it does not fit
+	}
+	h := found.(holder)
+	return h.User, true, usePasskey(ctx, tx, h.ID, *key)
+}
+
+func find(ctx context.Context, tx *db.Tx, userID string) (holder, error) {
+	u, err := identity.GetUser(ctx, tx, nil, userID)
+	if err != nil {
+		return holder{}, err
+	}
+	keys, err := selectPasskeys(ctx, tx, userID)
+	return holder{u, keys}, err
+}
+
+// RenamePasskey calls a passkey something else, or says apierr.NotFoundErr.
+func RenamePasskey(ctx context.Context, tx *db.Tx, userID, id, name string) error {
+	var problems apierr.List
+	name = identity.Line(&problems, "/name", name, 1, 100)
+	if err := problems.Err(); err != nil {
+		return err
+	}
+	return updatePasskey(ctx, tx, userID, id, name)
+}
+
+// RemovePasskey forgets a passkey, or says apierr.NotFoundErr.
+func RemovePasskey(ctx context.Context, tx *db.Tx, p Person, id string) error {
+	if err := deletePasskey(ctx, tx, p.ID, id); err != nil {
+		return err
+	}
+	return p.notify(ctx, tx, mail.PasskeyRemoved)
+}
+
+// challenge keeps what a device is asked until it answers.
+func challenge(ctx context.Context, tx *db.Tx, userID string, asked *webauthn.SessionData, options any) (string, error) {
+	data, err := json.Marshal(asked)
+	if err != nil {
+		return "", err
+	}
+	if err := insertChallenge(ctx, tx, identity.Digest(asked.Challenge), userID, string(data)); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(options)
+	return string(text), err
+}
+
+func takeChallenge(ctx context.Context, tx *db.Tx, text string) (asked webauthn.SessionData, userID string, err error) {
+	userID, data, err := deleteChallenge(ctx, tx, identity.Digest(text))
+	if err != nil {
+		return asked, "", err
+	}
+	return asked, userID, json.Unmarshal([]byte(data), &asked)
+}
+
+func credentialID(c webauthn.Credential) string { return base64.RawURLEncoding.EncodeToString(c.ID) }

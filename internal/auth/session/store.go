@@ -1,0 +1,106 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+)
+
+// row is a session as it begins.
+type row struct {
+	digest, id, userID string
+	factorAt           int64 // microseconds, 0 for never
+	waits              bool  // for a second factor
+}
+
+func insertSession(ctx context.Context, tx *db.Tx, r row) error {
+	now := db.Micros(tx.Now())
+	return tx.Insert(ctx, "sessions", []string{"digest", "session_id", "user_id", "company_id", "created_at", "last_used_at", "factor_at", "awaits_factor"},
+		[][]any{{r.digest, r.id, r.userID, "", now, now, r.factorAt, r.waits}})
+}
+
+func selectSession(ctx context.Context, tx *db.Tx, digest string) (s Session, userID, companyID string, err error) {
+	var created, used, factor int64
+	err = tx.QueryRow(ctx, `SELECT session_id, user_id, company_id, created_at, last_used_at, factor_at FROM sessions
+		WHERE digest = $1 AND created_at > $2 AND last_used_at > $3 AND awaits_factor = FALSE`,
+		digest, db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle))).
+		Scan(&s.ID, &userID, &companyID, &created, &used, &factor)
+	s.digest, s.Since, s.lastUsed = digest, db.Time(created), db.Time(used)
+	if factor != 0 {
+		s.Factor = db.Time(factor)
+	}
+	return s, userID, companyID, missing(err)
+}
+
+func selectWaiting(ctx context.Context, tx *db.Tx, digest string) (userID string, err error) {
+	err = tx.QueryRow(ctx, "SELECT user_id FROM sessions WHERE digest = $1 AND created_at > $2 AND awaits_factor = TRUE",
+		digest, db.Micros(tx.Now().Add(-Wait))).Scan(&userID)
+	return userID, missing(err)
+}
+
+func missing(err error) error {
+	if errors.Is(err, db.ErrNoRows) {
+		return apierr.NotFoundErr
+	}
+	return err
+}
+
+// prove moves the instant forward, never back.
+func prove(ctx context.Context, tx *db.Tx, digest string) error {
+	_, err := tx.Exec(ctx, "UPDATE sessions SET factor_at = $1 WHERE digest = $2 AND factor_at < $1", db.Micros(tx.Now()), digest)
+	return err
+}
+
+// touch moves the last use forward, never back.
+func touch(ctx context.Context, tx *db.Tx, digest string) error {
+	_, err := tx.Exec(ctx, "UPDATE sessions SET last_used_at = $1 WHERE digest = $2 AND last_used_at < $1", db.Micros(tx.Now()), digest)
+	return err
+}
+
+func setCompany(ctx context.Context, tx *db.Tx, digest, companyID string) error {
+	_, err := tx.Exec(ctx, "UPDATE sessions SET company_id = $1 WHERE digest = $2", companyID, digest)
+	return err
+}
+
+func deleteSession(ctx context.Context, tx *db.Tx, digest string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM sessions WHERE digest = $1", digest)
+	return err
+}
+
+func deleteSessions(ctx context.Context, tx *db.Tx, userID string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM sessions WHERE user_id = $1", userID)
+	return err
+}
+
+func deleteOtherSessions(ctx context.Context, tx *db.Tx, userID, digest string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM sessions WHERE user_id = $1 AND digest <> $2", userID, digest)
+	return err
+}
+
+func deleteEnded(ctx context.Context, tx *db.Tx) error {
+	_, err := tx.Exec(ctx, "DELETE FROM sessions WHERE created_at <= $1 OR last_used_at <= $2 OR awaits_factor = TRUE AND created_at <= $3",
+		db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle)), db.Micros(tx.Now().Add(-Wait)))
+	return err
+}
+
+// countAttempt adds one and returns how many there are since the window began. The first one after a window begins the next.
+func countAttempt(ctx context.Context, tx *db.Tx, throttle string) (n int64, err error) {
+	err = tx.QueryRow(ctx, `INSERT INTO sign_in_attempts (throttle, since_at, attempts) VALUES ($1, $2, 1)
+		ON CONFLICT (throttle) DO UPDATE SET
+			attempts = CASE WHEN sign_in_attempts.since_at <= $3 THEN 1 ELSE sign_in_attempts.attempts + 1 END,
+			since_at = CASE WHEN sign_in_attempts.since_at <= $3 THEN $2 ELSE sign_in_attempts.since_at END
+		RETURNING attempts`, throttle, db.Micros(tx.Now()), db.Micros(tx.Now().Add(-Window))).Scan(&n)
+	return n, err
+}
+
+func returnAttempt(ctx context.Context, tx *db.Tx, throttle string) error {
+	_, err := tx.Exec(ctx, "UPDATE sign_in_attempts SET attempts = attempts - 1 WHERE throttle = $1 AND attempts > 0", throttle)
+	return err
+}
+
+func deleteAttempts(ctx context.Context, tx *db.Tx) error {
+	_, err := tx.Exec(ctx, "DELETE FROM sign_in_attempts WHERE since_at <= $1", db.Micros(tx.Now().Add(-Window)))
+	return err
+}

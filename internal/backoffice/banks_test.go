@@ -1,0 +1,333 @@
+package backoffice
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/bankreceipt"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/lightning/lightningtest"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bankfile"
+	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/rail/bank/iso20022"
+	"github.com/stipend/stipend/internal/treasury"
+)
+
+const iban = "DE89370400440532013000"
+
+// branch is an account of the house in euros, the files that are paid from it, and the statements that its bank gives.
+type branch struct {
+	*testing.T
+	d        *db.DB
+	clock    *dbtest.Clock
+	root     string
+	files    *bankfile.Engine
+	accounts []bank.Account
+	number   int64 // of the newest statement
+	balance  int64 // with which it closed
+}
+
+func openBranch(t *testing.T, d *db.DB, clock *dbtest.Clock) *branch {
+	t.Helper()
+	accounts, err := bank.ReadAccounts(strings.NewReader(`[{"id":"eur","currency":"EUR","format":"pain.001","name":"House","number":"` + iban + `",
+		"country":"DE","calendar":"target","cut_off":"15:00","zone":"Europe/Berlin","return_fee":"5.00"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &branch{T: t, d: d, clock: clock, root: t.TempDir(), accounts: accounts}
+	drop, err := bank.OpenFolder(b.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.files = bankfile.New(bankfile.Config{Drop: drop, Accounts: accounts, Sealer: sealer,
+		Reveal: func(snapshot json.RawMessage) (bankfile.Destination, error) {
+			return bankfile.Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
+		},
+		Counted: bankreceipt.CountParts,
+		Statement: func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string, error) {
+			_, err := bankreceipt.Import(ctx, d, statement, accounts, parts...)
+			return nil, err
+		}})
+	return b
+}
+
+func (b *branch) write(f func(context.Context, *db.Tx) error) {
+	b.Helper()
+	if err := b.d.Write(b.Context(), f); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// pay has a file made of one payment for each amount.
+func (b *branch) pay(company string, amounts ...int64) {
+	b.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		var outs []payout.Output
+		for i, units := range amounts {
+			o := payout.Output{CompanyID: company, ID: fmt.Sprintf("out_%s_%d", company, i), PayrollID: "prl_1", PaymentID: fmt.Sprintf("pmt_%d", i), Rail: payout.RailBank,
+				Amount: eur(units), Input: eur(units),
+				Destination: json.RawMessage(`{"account_holder_name":"Ada","account_holder_type":"individual","iban":"DE89370400440532013000"}`)}
+			outs = append(outs, o)
+			if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe", Lines: []ledger.Line{
+				ledger.Debit(ledger.FXPosition, "", o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
+				return err
+			}
+		}
+		return payout.Add(tx, outs)
+	})
+	b.write(func(ctx context.Context, tx *db.Tx) error { return b.files.Cut(ctx, tx, job.Job{CompanyID: company}) })
+}
+
+// says has the bank leave a message, and the service read it.
+func (b *branch) says(name string, body []byte) {
+	b.Helper()
+	if err := os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	if err := b.files.Collect(b.Context(), b.d); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// closes ends a day at the bank: a statement of the next number, which begins where the one before it ended, and a new day.
+func (b *branch) closes(entries ...iso20022.Entry) {
+	b.Helper()
+	b.number++
+	opened := b.balance
+	for _, e := range entries {
+		if e.Credit {
+			b.balance += e.Amount.Units()
+		} else {
+			b.balance -= e.Amount.Units()
+		}
+	}
+	b.says(fmt.Sprintf("s%d.xml", b.number), b.statement(opened, entries))
+	b.clock.Advance(24 * time.Hour)
+}
+
+func (b *branch) statement(opened int64, entries []iso20022.Entry) []byte {
+	b.Helper()
+	id, today := fmt.Sprintf("ST%d", b.number), b.clock.Now()
+	var out bytes.Buffer
+	w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: id, ID: id, Sequence: fmt.Sprint(b.number), Created: today, Account: iban,
+		Balances: []iso20022.Balance{{Type: "OPBD", Amount: eur(opened), Day: today}, {Type: "CLBD", Amount: eur(b.balance), Day: today}}})
+	for _, e := range entries {
+		if err == nil {
+			e.Booked, e.Valued = today, today
+			err = w.Entry(e)
+		}
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func eur(cents int64) money.Amount { return money.New(money.EUR, cents) }
+
+func credit(units int64, words string) iso20022.Entry {
+	return iso20022.Entry{Reference: "in " + words, Servicer: "in " + words, Amount: eur(units), Credit: true,
+		Details: []iso20022.Detail{{Amount: eur(units), Credit: true, Debtor: iso20022.Party{Name: "Eve"}, Remittance: []string{words}}}}
+}
+
+func debit(units int64, name string) iso20022.Entry {
+	return iso20022.Entry{Reference: name, Amount: eur(units), Batch: iso20022.Batch{MessageID: name}}
+}
+
+// compare wants exactly these differences, by kind and by what they are about.
+func (b *branch) compare(what string, want ...string) Report {
+	b.Helper()
+	r, err := Reconcile(b.Context(), b.d, World{Chain: "bitcoin", Banks: b.accounts})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var got []string
+	for _, d := range r.Differences {
+		got = append(got, d.Kind+" "+d.Object)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		b.Errorf("%s: %q, want %q\n%+v", what, got, want, r)
+	}
+	return r
+}
+
+// What stands on account 1020 is what the bank's statements say, whatever told of it first; what does not is named, thing by thing.
+func TestTheBankAndTheBooksAreCompared(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := openBranch(t, d, clock)
+		b.write(func(ctx context.Context, tx *db.Tx) error { // so that the house has something to take away
+			_, err := treasury.Deposit(ctx, tx, treasury.Booking{Place: treasury.Place{Kind: treasury.PlaceBank, Name: "elsewhere"}, Reference: "1"}, eur(1000_00))
+			return err
+		})
+		b.pay("com_1", 100_00, 200_00)
+		if r := b.compare("before any statement"); r.Coins != 0 {
+			t.Errorf("%+v", r)
+		}
+		b.closes(credit(900_00, "from Eve"))
+		b.closes(debit(300_00, "S0000001"))
+		b.compare("a credit in suspense and a file that was paid")
+		// A payment comes back less what the bank kept, and the bank takes a fee.
+		back := iso20022.Entry{Reference: "back", Amount: eur(95_00), Credit: true, Type: iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "RRTN"},
+			Details: []iso20022.Detail{{EndToEndID: "S0000001P00001", Amount: eur(95_00), Credit: true, ReturnReason: "AC04"}}}
+		fee := iso20022.Entry{Reference: "fee", Amount: eur(20), Type: iso20022.Type{Domain: "PMNT", Family: "ICDT", SubFamily: "CHRG"},
+			Details: []iso20022.Detail{{EndToEndID: "S0000001P00002", Amount: eur(20)}}}
+		b.closes(back, fee)
+		b.compare("what came back, and a fee")
+		// A part of the other payment comes back, which is counted for it in the end.
+		part := back
+		part.Reference, part.Amount = "part", eur(30_00)
+		part.Details = []iso20022.Detail{{EndToEndID: "S0000001P00002", Amount: eur(30_00), Credit: true, ReturnReason: "FOCR"}}
+		b.closes(part)
+		b.compare("a part came back")
+		b.write(func(ctx context.Context, tx *db.Tx) error { return b.files.CameBack(ctx, tx, 1, 2, eur(30_00)) })
+		b.compare("the part was all")
+
+		// The house's own money: booked by a person, found by its amount.
+		own := treasury.Booking{Place: treasury.Place{Kind: treasury.PlaceBank, Name: "eur"}, Reference: "own"}
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := treasury.Deposit(ctx, tx, own, eur(50_00))
+			return err
+		})
+		b.compare("booked today, and no statement closed since")
+		b.closes()
+		b.compare("the day of the booking closed without it; perhaps the bank's next day has it")
+		b.closes()
+		b.compare("the next day closed without it", "booking_unstated eur, fx bank:eur:own", "bank_total 1020 eur")
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := treasury.Desk{}.Withdraw(ctx, tx, treasury.Booking{Place: own.Place, Reference: "own, taken back"}, eur(50_00))
+			return err
+		})
+		b.compare("the booking was taken back")
+		b.closes(debit(7_00, "rent"))
+		b.compare("nobody knows what left", "entry_unbooked eur, rent", "bank_total 1020 eur")
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := treasury.Desk{}.Withdraw(ctx, tx, treasury.Booking{Place: own.Place, Reference: "March"}, eur(7_00))
+			return err
+		})
+		b.compare("a person booked it under another name")
+
+		// The bank says twice over that it has paid: by an answer, and by a statement with another amount.
+		b.pay("com_2", 10_00)
+		status, err := iso20022.Status{ID: "A2", Order: "S0000002", Code: "ACSC"}.Write(clock.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.says("status.xml", status)
+		b.closes(debit(11_00, "S0000002"))
+		b.closes()
+		b.compare("a payment of another amount", "entry_amount eur, S0000002", "bank_total 1020 eur")
+		b.balance -= 1_00
+		b.number += 2
+		b.closes()
+		r := b.compare("a statement is missing", "entry_amount eur, S0000002", "statement_missing eur, between ST9 of 2026-01-23 and ST12 of 2026-01-24", "bank_total 1020 eur")
+		if i := slices.IndexFunc(r.Differences, func(d Difference) bool { return d.Kind == BankTotal }); i < 0 || r.Differences[i] != (Difference{BankTotal, "1020 eur",
+			"707.80 EUR", "705.80 EUR on 2026-01-24, difference -2.00 EUR"}) {
+			t.Errorf("%+v", r.Differences)
+		}
+		b.balance -= 3_00
+		body := b.statement(b.balance+3_00, nil)
+		b.says("again.xml", body)
+		b.compare("the newest statement again, with bookings that do not lead to its balance", "entry_amount eur, S0000002",
+			"statement_missing eur, between ST9 of 2026-01-23 and ST12 of 2026-01-25", "statement_sum eur ST12", "bank_total 1020 eur")
+	})
+}
+
+// The Lightning node has at least what came over Lightning; what it has beyond that is nobody's concern here.
+func TestTheChannelsAndTheBooksAreCompared(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		node := lightningtest.Start(t)
+		client, err := lightning.NewClient(node.Options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		request, err := client.Add(t.Context(), lightning.NewInvoice{Preimage: [32]byte{7}, Amount: 5_000, Memo: "Order 7", Expiry: time.Hour})
+		if err == nil {
+			err = node.Pay(t.Context(), request)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare := func() Report {
+			r, err := Reconcile(t.Context(), d, World{Chain: "bitcoin", Channels: client})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		sats := money.New(money.BTC, 5_000)
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return ledger.Post(tx, ledger.Journal{CompanyID: "com_1", SourceType: "test", SourceID: "1", Purpose: "paid", Lines: []ledger.Line{
+				ledger.Debit(ledger.ChannelBalance, "", sats), ledger.Credit(ledger.CompanyFunds, "", sats)}})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if r := compare(); !r.Clean() || len(r.NotCompared) != 0 {
+			t.Errorf("%+v", r)
+		}
+		node.Lose(1)
+		if r := compare(); len(r.Differences) != 1 || r.Differences[0] != (Difference{ChannelTotal, "1001", "0.00005000 BTC", "0.00004999 BTC"}) {
+			t.Errorf("%+v", r)
+		}
+		node.Lock()
+		if r := compare(); !r.Clean() || len(r.NotCompared) != 1 || !strings.Contains(r.NotCompared[0], "0.00005000 BTC; the node does not say") {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// Older bookings stand under the account's number, newer ones under its id: both are the account. What nobody lists is named.
+func TestOlderPlacesAreTheAccounts(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := openBranch(t, d, clock)
+		listed := b.accounts
+		b.accounts = nil
+		message := func() {
+			b.number, b.balance = b.number+1, b.balance+5_00
+			if _, err := bankreceipt.Import(t.Context(), d, bytes.NewReader(b.statement(b.balance-5_00, []iso20022.Entry{credit(5_00, fmt.Sprint(b.number))})), b.accounts); err != nil {
+				t.Fatal(err)
+			}
+			b.clock.Advance(24 * time.Hour)
+		}
+		message()
+		b.compare("an account of no list")
+		b.accounts = listed
+		message()
+		b.compare("the same account, listed")
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			places, err := ledger.Places(ctx, tx, ledger.Bank)
+			if len(places) != 2 || places[0].Dim != iban || places[1].Dim != "eur" {
+				t.Errorf("%+v", places)
+			}
+			_, _ = treasury.Deposit(ctx, tx, treasury.Booking{Place: treasury.Place{Kind: treasury.PlaceBank, Name: "elsewhere"}, Reference: "1"}, eur(1_00))
+			return err
+		})
+		if r := b.compare("another bank"); len(r.NotCompared) != 1 || !strings.Contains(r.NotCompared[0], "elsewhere: 1.00 EUR") {
+			t.Errorf("%q", r.NotCompared)
+		}
+	})
+}

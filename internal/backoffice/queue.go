@@ -1,0 +1,163 @@
+package backoffice
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/bankreceipt"
+	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/withdrawal"
+)
+
+// The queues, in the order in which they press.
+const (
+	InDoubt  = "in_doubt" // payouts that may or may not have left
+	Releases = "release"  // what waits for two operators
+	Hits     = "hits"     // what sanctions screening found
+	Returned = "returned" // payouts that came back, or could not be paid
+	Suspense = "suspense" // money that came and that nobody expected
+	Late     = "late"     // money that came too late for what it was for
+	Debts    = "debts"    // what companies owe, since money that had come in was taken back
+	OnHold   = "on_hold"  // whatever else waits
+)
+
+// Queues are all of them.
+var Queues = []string{InDoubt, Releases, Hits, Returned, Suspense, Late, Debts, OnHold}
+
+// MostItems is how many items of a queue are read. A queue that has more is long enough to say so.
+const MostItems = 200
+
+// Item is one thing in a queue.
+type Item struct {
+	CompanyID, ObjectID string
+	OfID                string // the payroll, claim or withdrawal that it is of, "" where that is itself
+	State, Reason       string
+	Amount              money.Amount
+	Detail              string // a transaction, or what a hit is like
+	Since               time.Time
+}
+
+// Queue reads one, the oldest first. An unknown one is apierr.NotFoundErr.
+func Queue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error) {
+	switch name {
+	case InDoubt:
+		return outputs(ctx, tx, payout.InDoubt)
+	case Returned:
+		return outputs(ctx, tx, payout.Returned, payout.Failed)
+	case Suspense:
+		if items, err = open(ctx, tx, ledger.SuspenseUnknown); err != nil {
+			return nil, err
+		}
+		return items, describe(ctx, tx, items)
+	case Late:
+		return open(ctx, tx, ledger.SuspenseLate)
+	case Debts:
+		items, err = open(ctx, tx, ledger.DueFromCustomer)
+		for i := range items {
+			items[i].Amount = items[i].Amount.Neg() // an asset of the house
+			items[i].ObjectID = ledger.Debt{Dim: items[i].ObjectID, Amount: items[i].Amount}.ID()
+		}
+		return items, err
+	case Releases, OnHold:
+		return held(ctx, tx, name == Releases)
+	case Hits:
+		hits, err := screening.Hits(ctx, tx, screening.Open, MostItems)
+		for i := range hits {
+			h := &hits[i]
+			items = append(items, Item{
+				CompanyID: h.CompanyID, ObjectID: h.ID, OfID: h.SubjectID, State: h.Kind, Detail: h.EntryID + " " + h.EntryName + " (" + h.Programs + ")", Since: h.CreatedAt,
+			})
+		}
+		return items, err
+	}
+	return nil, apierr.NotFoundErr
+}
+
+func outputs(ctx context.Context, tx *db.Tx, states ...payout.State) (items []Item, err error) {
+	all, err := payout.InStates(ctx, tx, MostItems, states...)
+	for i := range all {
+		o := &all[i]
+		items = append(items, Item{
+			CompanyID: o.CompanyID, ObjectID: o.ID, OfID: o.PayrollID, State: string(o.State), Reason: o.Reason, Amount: o.Amount, Detail: o.TxID, Since: o.UpdatedAt,
+		})
+	}
+	return items, err
+}
+
+func open(ctx context.Context, tx *db.Tx, c ledger.Code) (items []Item, err error) {
+	all, err := ledger.OpenItems(ctx, tx, c, MostItems)
+	for _, i := range all {
+		items = append(items, Item{CompanyID: i.CompanyID, ObjectID: i.Dim, Amount: i.Balance, Since: i.Since})
+	}
+	return items, err
+}
+
+// describe adds what the bank said of transfers, and where deposits came.
+func describe(ctx context.Context, tx *db.Tx, items []Item) error {
+	waiting, err := bankreceipt.List(ctx, tx, false, MostItems)
+	if err != nil {
+		return err
+	}
+	for i := range items {
+		if strings.HasPrefix(items[i].ObjectID, "dep_") {
+			d, err := deposit.Get(ctx, tx, items[i].CompanyID, items[i].ObjectID)
+			if err != nil {
+				return err
+			}
+			items[i].OfID, items[i].Reason = d.ObjectID, bankreceipt.ReasonUnknown
+			items[i].Detail = strings.Join([]string{d.Chain, d.Address, d.TxID}, " · ")
+		}
+		for _, t := range waiting {
+			if t.ID == items[i].ObjectID {
+				items[i].Reason = t.Reason
+				items[i].Detail = strings.Join(append([]string{t.BookedOn, t.Debtor, t.DebtorAccount}, t.Lines...), " · ")
+			}
+		}
+	}
+	return nil
+}
+
+// held is what waits for two operators, or all else that is on hold.
+func held(ctx context.Context, tx *db.Tx, release bool) (items []Item, err error) {
+	runs, err := payroll.HeldToAll(ctx, tx, MostItems)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range runs {
+		if (p.Reason == payroll.ReasonRelease) == release {
+			items = append(items, Item{CompanyID: p.CompanyID, ObjectID: p.ID, Reason: p.Reason, Amount: p.Total, Since: p.Since})
+		}
+	}
+	taken, err := withdrawal.HeldToAll(ctx, tx, MostItems)
+	if err != nil {
+		return nil, err
+	}
+	for i := range taken {
+		w := &taken[i]
+		if (w.Reason == withdrawal.ReasonRelease) == release {
+			items = append(items, Item{CompanyID: w.CompanyID, ObjectID: w.ID, Reason: w.Reason, Amount: w.Amount, Since: w.UpdatedAt})
+		}
+	}
+	if release {
+		refunds, err := claim.RefundsWithheld(ctx, tx, MostItems)
+		for i := range refunds {
+			r := &refunds[i]
+			items = append(items, Item{CompanyID: r.CompanyID, ObjectID: r.ID, OfID: r.ClaimID, Reason: withdrawal.ReasonRelease, Amount: r.Amount, Since: r.Since})
+		}
+		return items, err
+	}
+	queues, err := payout.HeldQueues(ctx, tx, MostItems)
+	for _, q := range queues {
+		items = append(items, Item{CompanyID: q.CompanyID, Reason: q.Reason, Since: q.Since})
+	}
+	return items, err
+}

@@ -1,0 +1,209 @@
+package backoffice
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+const columns = "operator_id, name, email, password_hash, secret, version, created_at"
+
+func insert(ctx context.Context, tx *db.Tx, o Operator) (first bool, err error) {
+	n, err := tx.Exec(ctx, `INSERT INTO operators (operator_id, name, email, email_key, password_hash, secret, last_step, status, version, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, 0, 'active', $7, $8) ON CONFLICT DO NOTHING`,
+		o.ID, o.Name, o.Email, identity.EmailKey(o.Email), o.hash, o.secret, o.version, db.Micros(o.Created))
+	return n == 1, err
+}
+
+func scan(scan func(...any) error) (o Operator, err error) {
+	var created int64
+	err = scan(&o.ID, &o.Name, &o.Email, &o.hash, &o.secret, &o.version, &created)
+	o.Created = db.Time(created)
+	return o, err
+}
+
+// byEmail is without an ID when nobody has the address.
+func byEmail(ctx context.Context, tx *db.Tx, email string) (Operator, error) {
+	o, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM operators WHERE email_key = $1 AND status = 'active'",
+		identity.EmailKey(strings.TrimSpace(email))).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Operator{}, nil
+	}
+	return o, err
+}
+
+func list(ctx context.Context, tx *db.Tx) ([]Operator, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM operators WHERE status = 'active' ORDER BY email_key")
+	return db.Collect(rows, err, func(r *db.Rows) (Operator, error) { return scan(r.Scan) })
+}
+
+var errTwin = apierr.New(apierr.Unavailable, "retry_later", "Somebody changed it at the same moment. Try again.")
+
+func changed(n int64, err error) error {
+	if err == nil && n != 1 {
+		return errTwin
+	}
+	return err
+}
+
+func rearm(ctx context.Context, tx *db.Tx, o Operator) error {
+	return changed(tx.Exec(ctx, `UPDATE operators SET password_hash = $3, secret = $4, last_step = 0, version = version + 1
+		WHERE operator_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version, o.hash, o.secret))
+}
+
+func remove(ctx context.Context, tx *db.Tx, o Operator) error {
+	if err := changed(tx.Exec(ctx, `UPDATE operators SET status = 'removed', password_hash = '', secret = '', version = version + 1
+		WHERE operator_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version)); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE operator_requests SET state = 'dropped', answered_at = $2, version = version + 1
+		WHERE asked_by = $1 AND state = 'open'`, o.ID, db.Micros(tx.Now())); err != nil {
+		return err
+	}
+	return endSessions(ctx, tx, o.ID)
+}
+
+// takeStep says whether the step of an authenticator, and none after it, was taken before.
+func takeStep(ctx context.Context, tx *db.Tx, o Operator, step int64) (bool, error) {
+	n, err := tx.Exec(ctx, "UPDATE operators SET last_step = $2 WHERE operator_id = $1 AND last_step < $2 AND status = 'active'", o.ID, step)
+	return n == 1, err
+}
+
+func insertSession(ctx context.Context, tx *db.Tx, digest, operatorID string) error {
+	now := db.Micros(tx.Now())
+	return tx.Insert(ctx, "operator_sessions", []string{"digest", "operator_id", "created_at", "last_used_at"}, [][]any{{digest, operatorID, now, now}})
+}
+
+func findSession(ctx context.Context, tx *db.Tx, digest string) (s Session, err error) {
+	var created, since, used int64
+	o := &s.Operator
+	err = tx.QueryRow(ctx, `SELECT o.operator_id, o.name, o.email, o.version, o.created_at, s.created_at, s.last_used_at
+		FROM operator_sessions s JOIN operators o ON o.operator_id = s.operator_id
+		WHERE s.digest = $1 AND s.created_at > $2 AND s.last_used_at > $3 AND o.status = 'active'`,
+		digest, db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle))).
+		Scan(&o.ID, &o.Name, &o.Email, &o.version, &created, &since, &used)
+	if errors.Is(err, db.ErrNoRows) {
+		return Session{}, apierr.NotFoundErr
+	}
+	o.Created, s.Since, s.lastUsed, s.digest = db.Time(created), db.Time(since), db.Time(used), digest
+	return s, err
+}
+
+func touch(ctx context.Context, tx *db.Tx, digest string) error {
+	_, err := tx.Exec(ctx, "UPDATE operator_sessions SET last_used_at = $1 WHERE digest = $2 AND last_used_at < $1", db.Micros(tx.Now()), digest)
+	return err
+}
+
+func endSession(ctx context.Context, tx *db.Tx, digest string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM operator_sessions WHERE digest = $1", digest)
+	return err
+}
+
+func endSessions(ctx context.Context, tx *db.Tx, operatorID string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM operator_sessions WHERE operator_id = $1", operatorID)
+	return err
+}
+
+// Forget deletes sessions that have ended.
+func Forget(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM operator_sessions WHERE created_at <= $1 OR last_used_at <= $2",
+			db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle)))
+		return err
+	})
+}
+
+func note(ctx context.Context, tx *db.Tx, by Operator, a Act) error {
+	return tx.Insert(ctx, "operator_acts", []string{"act_id", "at", "operator_id", "name", "action", "company_id", "object_id", "reason"},
+		[][]any{{tx.NewID("act"), db.Micros(tx.Now()), by.ID, by.Name, a.Action, a.CompanyID, a.ObjectID, a.Reason}})
+}
+
+func acts(ctx context.Context, tx *db.Tx, limit int, offset int64) (some []Act, total int64, err error) {
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM operator_acts").Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	rows, err := tx.Query(ctx, `SELECT act_id, at, operator_id, name, action, company_id, object_id, reason FROM operator_acts
+		ORDER BY at DESC, act_id DESC LIMIT $1 OFFSET $2`, int64(limit), offset)
+	some, err = db.Collect(rows, err, func(r *db.Rows) (a Act, err error) {
+		var at int64
+		err = r.Scan(&a.ID, &at, &a.OperatorID, &a.Name, &a.Action, &a.CompanyID, &a.ObjectID, &a.Reason)
+		a.At = db.Time(at)
+		return a, err
+	})
+	return some, total, err
+}
+
+func insertRequest(ctx context.Context, tx *db.Tx, r Request) (first bool, err error) {
+	n, err := tx.Exec(ctx, `INSERT INTO operator_requests (request_id, action, company_id, object_id, target, reason, asked_by, asked_at, state, answered_by, answered_at, version)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'open', '', 0, $9) ON CONFLICT DO NOTHING`,
+		r.ID, r.Action, r.CompanyID, r.ObjectID, r.Target, r.Reason, r.AskedBy, db.Micros(r.AskedAt), r.version)
+	return n == 1, err
+}
+
+const requests = `SELECT r.request_id, r.action, r.company_id, r.object_id, r.target, r.reason, r.asked_by, o.name, r.asked_at, r.version
+	FROM operator_requests r JOIN operators o ON o.operator_id = r.asked_by WHERE r.state = 'open' AND o.status = 'active'`
+
+func scanRequest(scan func(...any) error) (r Request, err error) {
+	var at int64
+	err = scan(&r.ID, &r.Action, &r.CompanyID, &r.ObjectID, &r.Target, &r.Reason, &r.AskedBy, &r.Name, &at, &r.version)
+	r.AskedAt = db.Time(at)
+	return r, err
+}
+
+func openRequests(ctx context.Context, tx *db.Tx) ([]Request, error) {
+	rows, err := tx.Query(ctx, requests+" ORDER BY r.asked_at, r.request_id")
+	return db.Collect(rows, err, func(r *db.Rows) (Request, error) { return scanRequest(r.Scan) })
+}
+
+func takeRequest(ctx context.Context, tx *db.Tx, id string) (Request, error) {
+	r, err := scanRequest(tx.QueryRow(ctx, requests+" AND r.request_id = $1", id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Request{}, ErrRequest
+	}
+	return r, err
+}
+
+// answer is the guard of an answer: one, to what is open.
+func answer(ctx context.Context, tx *db.Tx, r Request, to, by string) error {
+	n, err := tx.Exec(ctx, `UPDATE operator_requests SET state = $3, answered_by = $4, answered_at = $5, version = version + 1
+		WHERE request_id = $1 AND version = $2 AND state = 'open'`, r.ID, r.version, to, by, db.Micros(tx.Now()))
+	if err == nil && n != 1 {
+		return ErrRequest
+	}
+	return err
+}
+
+// agreed says whether two operators have agreed to something about an object.
+func agreed(ctx context.Context, tx *db.Tx, action, companyID, objectID string) (bool, error) {
+	var n int64
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM operator_requests WHERE company_id = $1 AND object_id = $2 AND action = $3
+		AND state = 'agreed' AND answered_by <> asked_by`, companyID, objectID, action).Scan(&n)
+	return n > 0, err
+}
+
+// kept is a report as it is stored.
+type kept struct {
+	id   string
+	at   time.Time
+	n    int64
+	text string
+}
+
+func insertReport(ctx context.Context, tx *db.Tx, k kept) error {
+	return tx.Insert(ctx, "reconciliations", []string{"reconciliation_id", "at", "differences", "report"}, [][]any{{k.id, db.Micros(k.at), k.n, k.text}})
+}
+
+func reports(ctx context.Context, tx *db.Tx, limit int) ([]kept, error) {
+	rows, err := tx.Query(ctx, "SELECT reconciliation_id, at, differences, report FROM reconciliations ORDER BY at DESC, reconciliation_id DESC LIMIT $1", int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (k kept, err error) {
+		var at int64
+		err = r.Scan(&k.id, &at, &k.n, &k.text)
+		k.at = db.Time(at)
+		return k, err
+	})
+}

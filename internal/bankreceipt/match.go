@@ -1,0 +1,306 @@
+package bankreceipt
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice"
+	"github.com/stipend/stipend/internal/invoice/payer"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/virtualaccount"
+)
+
+// match finds out whose a credit is and what it pays.
+func (t *Transfer) match(ctx context.Context, tx *db.Tx) error {
+	t.Reason = ReasonUnknown
+	for _, number := range []string{t.Number, t.BankAccount} {
+		if number == "" {
+			continue
+		}
+		account, err := virtualaccount.ByNumber(ctx, tx, number)
+		if errors.Is(err, virtualaccount.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if account.Currency != t.Amount.Asset() {
+			t.Reason = ReasonCurrency
+			return nil
+		}
+		t.State, t.Reason, t.OwnerID, t.CompanyID = Credited, ReasonAccount, account.OwnerID, account.CompanyID
+		break
+	}
+	named := t.named()
+	if t.State == Suspense {
+		if err := t.byReference(ctx, tx, named); err != nil || t.State == Suspense {
+			return err
+		}
+	}
+	return t.pays(ctx, tx, named)
+}
+
+// ids are how the ids of what a payer may name begin; a bank leaves no underscore in between.
+var ids = regexp.MustCompile(`(com|inv|prl)[0-9a-hjkmnp-tv-z]{26}`)
+
+// named are the ids in the payer's words, whatever a bank and a person put between their letters. Each place where one may begin
+// counts: the words before it may end in its letters.
+func (t *Transfer) named() (found []string) {
+	text := letters(strings.Join(t.Lines, " "))
+	for i := range text {
+		if at := ids.FindStringIndex(text[i:]); at != nil && at[0] == 0 {
+			if id := text[i:i+3] + "_" + text[i+3:i+at[1]]; !slices.Contains(found, id) {
+				found = append(found, id)
+			}
+		}
+	}
+	return found
+}
+
+// letters is a text in lower case without anything but letters without accents and digits.
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(norm.NFKD.String(s)))
+}
+
+// byReference finds the one owner of what the payer named.
+func (t *Transfer) byReference(ctx context.Context, tx *db.Tx, named []string) error {
+	var owners []string
+	var told string
+	add := func(id, company string) {
+		if id != "" && !slices.Contains(owners, id) {
+			owners, told = append(owners, id), company
+		}
+	}
+	for _, id := range named {
+		switch {
+		case strings.HasPrefix(id, "com_"):
+			c, err := identity.CompanyByID(ctx, tx, id)
+			if err != nil && !isUnknown(err) {
+				return err
+			}
+			add(c.ID, c.ID)
+		case strings.HasPrefix(id, "inv_"):
+			found, err := invoice.Named(ctx, tx, []string{id})
+			if err != nil {
+				return err
+			}
+			add(found[id].UserID, found[id].CompanyID)
+		default:
+			company, err := payroll.CompanyOf(ctx, tx, id)
+			if err != nil {
+				return err
+			}
+			add(company, company)
+		}
+	}
+	switch len(owners) {
+	case 0:
+		return nil
+	case 1:
+		t.State, t.Reason, t.OwnerID, t.CompanyID = Credited, ReasonReference, owners[0], told
+		return nil
+	}
+	t.Reason = ReasonAmbiguous
+	return nil
+}
+
+// pays finds what of its owner's a credit pays: the pay run that the payer named or, where they named nothing, the one that waits
+// for exactly this amount; else the payer by their name, and an invoice, by its id or number or, where that names none, by the payer
+// and the exact amount.
+func (t *Transfer) pays(ctx context.Context, tx *db.Tx, named []string) error {
+	for _, id := range named {
+		if !strings.HasPrefix(id, "prl_") {
+			continue
+		}
+		company, err := payroll.CompanyOf(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if company == t.OwnerID {
+			t.PayrollID = id
+		}
+	}
+	var err error
+	if len(named) == 0 && strings.HasPrefix(t.OwnerID, "com_") {
+		if t.PayrollID, err = payroll.AwaitsTransfer(ctx, tx, t.OwnerID, t.Amount); err != nil {
+			return err
+		}
+	}
+	if t.PayrollID != "" {
+		if t.funds, err = payroll.TakesTransfer(ctx, tx, t.OwnerID, t.PayrollID, t.Amount.Asset()); err != nil || t.funds {
+			return err
+		}
+	}
+	payers, err := payer.Of(ctx, tx, t.OwnerID)
+	if err != nil {
+		return err
+	}
+	if who := letters(t.Debtor); who != "" {
+		same := slices.DeleteFunc(slices.Clone(payers), func(p payer.Payer) bool { return letters(p.Name) != who })
+		if len(same) == 1 {
+			t.PayerID = same[0].ID
+		}
+	}
+	open, err := invoice.Open(ctx, tx, t.OwnerID, t.Amount.Asset())
+	if err != nil || len(open) == 0 {
+		return err
+	}
+	var words []string
+	for _, line := range t.Lines {
+		for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" ,;:()", r) }) {
+			words = append(words, letters(word))
+		}
+	}
+	byName := func(v invoice.Invoice) bool {
+		return slices.Contains(named, v.ID) || slices.Contains(words, letters(v.Number))
+	}
+	exact := func(v invoice.Invoice) bool {
+		due, err := v.Due()
+		return err == nil && due.Cmp(t.Amount) == 0
+	}
+	pick := func(all []invoice.Invoice, by func(invoice.Invoice) bool) []invoice.Invoice {
+		return slices.DeleteFunc(slices.Clone(all), func(v invoice.Invoice) bool { return !by(v) })
+	}
+	fit := pick(open, byName)
+	if len(fit) == 0 && t.PayerID != "" {
+		fit = pick(open, func(v invoice.Invoice) bool { return v.PayerID == t.PayerID && exact(v) })
+	}
+	if len(fit) > 1 {
+		fit = pick(fit, exact)
+	}
+	if len(fit) != 1 {
+		return nil
+	}
+	return t.count(ctx, tx, fit[0])
+}
+
+// count counts a credit on an invoice, as much as is due.
+func (t *Transfer) count(ctx context.Context, tx *db.Tx, v invoice.Invoice) (err error) {
+	t.InvoiceID = v.ID
+	if t.PayerID == "" {
+		t.PayerID = v.PayerID
+	}
+	t.part, err = invoice.Receive(ctx, tx, v.UserID, v.ID, t.Amount)
+	return err
+}
+
+// Get is one transfer.
+func Get(ctx context.Context, tx *db.Tx, id string) (Transfer, error) { return find(ctx, tx, id) }
+
+// List is the transfers that wait for a decision, the oldest first, or the latest of all of them.
+func List(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, error) {
+	return list(ctx, tx, all, limit)
+}
+
+// Assign says whose a transfer in suspense is: a company's or user's, or that of whoever an open invoice, a payer or a payroll belongs
+// to, by id; [ledger.House] is the operator's own money. It is the operator's word: the currency need not be that of a funding account.
+func Assign(ctx context.Context, tx *db.Tx, id, to string) (Transfer, error) {
+	t, err := find(ctx, tx, id)
+	if err != nil {
+		return t, err
+	}
+	if t.State != Suspense {
+		return t, ErrState
+	}
+	if err := t.give(ctx, tx, to); err != nil {
+		return t, err
+	}
+	if err := t.move(ctx, tx, Credited, ReasonOperator); err != nil {
+		return t, err
+	}
+	if err := t.post(tx, "leave", ledger.House,
+		ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.place, t.Amount)); err != nil {
+		return t, err
+	}
+	return t, t.credit(ctx, tx)
+}
+
+// give finds the owner of what an id names, and what of theirs the transfer pays.
+func (t *Transfer) give(ctx context.Context, tx *db.Tx, to string) (err error) {
+	kind, _, _ := strings.Cut(to, "_")
+	switch kind {
+	case "inv":
+		found, err := invoice.Named(ctx, tx, []string{to})
+		if err != nil {
+			return err
+		}
+		v := found[to]
+		open, err := invoice.Open(ctx, tx, v.UserID, t.Amount.Asset())
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(open, func(o invoice.Invoice) bool { return o.ID == to }) {
+			return errInvoice
+		}
+		t.OwnerID, t.CompanyID = v.UserID, v.CompanyID
+		return t.count(ctx, tx, v)
+	case "pyr":
+		p, err := payer.ByID(ctx, tx, to)
+		if isUnknown(err) {
+			return errOwner
+		}
+		t.OwnerID, t.CompanyID, t.PayerID = p.OwnerID, p.CompanyID, p.ID
+		return err
+	case "prl":
+		company, err := payroll.CompanyOf(ctx, tx, to)
+		if err != nil || company == "" {
+			return cmp.Or(err, error(errOwner))
+		}
+		t.OwnerID, t.CompanyID, t.PayrollID = company, company, to
+		t.funds, err = payroll.TakesTransfer(ctx, tx, company, to, t.Amount.Asset())
+		return err
+	}
+	t.OwnerID = to
+	t.CompanyID, err = toldOf(ctx, tx, to)
+	return err
+}
+
+// SendBack books that the operator has the bank send a transfer in suspense back to where it came from. When the statement shows
+// it, nothing more is booked.
+func SendBack(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
+	t, err := find(ctx, tx, id)
+	if err != nil {
+		return t, err
+	}
+	if t.State != Suspense {
+		return t, ErrState
+	}
+	return t, t.giveBack(ctx, tx, ReasonOperator)
+}
+
+// toldOf is the company that hears of an owner's transfers: itself, or the one that the user belongs to. It refuses an id that is no
+// company's and no user's.
+func toldOf(ctx context.Context, tx *db.Tx, id string) (company string, err error) {
+	switch {
+	case id == ledger.House:
+		return "", nil
+	case strings.HasPrefix(id, "com_"):
+		_, err = identity.CompanyByID(ctx, tx, id)
+		company = id
+	default:
+		var u identity.User
+		u, err = identity.GetUser(ctx, tx, nil, id)
+		company = u.CompanyID
+	}
+	if isUnknown(err) {
+		err = errOwner
+	}
+	return company, err
+}
+
+func isUnknown(err error) bool { return errors.Is(err, apierr.NotFoundErr) }

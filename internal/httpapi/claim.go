@@ -1,0 +1,347 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/db"
+)
+
+type (
+	claimCreateInput struct{ Body claimCreateBody }
+
+	claimCreateBody struct {
+		CompanyID            string  `json:"company_id,omitempty" maxLength:"64"`
+		PayerID              string  `json:"payer_id" maxLength:"128"`
+		Amount               Decimal `json:"amount" doc:"What is due, in the denomination currency, with at most its decimals; more than 0."`
+		DenominationCurrency string  `json:"denomination_currency" maxLength:"10"`
+		FundingCurrency      string  `json:"funding_currency,omitempty" maxLength:"10" doc:"What the payer pays in: BTC."`
+		Description          string  `json:"description,omitempty" maxLength:"500" doc:"What the payer pays for, as the checkout shows it."`
+		ReturnURL            string  `json:"return_url,omitempty" maxLength:"2000" doc:"Where the checkout leads back to; at one of the origins in the merchant settings."`
+	}
+
+	claimRefInput struct{ Body claimRefBody }
+
+	claimRefBody struct {
+		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
+		ClaimID   string `json:"claim_id" maxLength:"64"`
+	}
+
+	claimQuote struct {
+		ClaimID              string         `json:"claim_id"`
+		QuoteID              string         `json:"quote_id"`
+		ValidFrom            Time           `json:"valid_from"`
+		ValidTo              Time           `json:"valid_to"`
+		Rate                 string         `json:"rate" doc:"One whole funding currency in the denomination currency, as decimal text." example:"50000"`
+		DenominationCurrency string         `json:"denomination_currency"`
+		FundingCurrency      string         `json:"funding_currency"`
+		DenominationAmount   string         `json:"denomination_amount" doc:"What the quote settles, as decimal text: the claim's amount, or what of it is still due."`
+		FundingAmount        string         `json:"funding_amount" doc:"What must be paid in, in the funding currency, as decimal text." example:"0.00240000"`
+		FundingDetails       fundingDetails `json:"funding_details"`
+		Status               string         `json:"status" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled"`
+		Exception            string         `json:"exception" enum:"none,overpaid,late,within_tolerance"`
+		CheckoutURL          string         `json:"checkout_url"`
+		LightningInvoice     string         `json:"lightning_invoice"`
+		PaymentURI           string         `json:"payment_uri"`
+	}
+
+	claimGet struct {
+		CompanyID string `query:"company_id"`
+		ClaimID   string `query:"claim_id" required:"true"`
+	}
+
+	// ClaimSummary is exported because the contract leaves out what an unexported embedded type has.
+	ClaimSummary struct {
+		ClaimID              string `json:"claim_id"`
+		CompanyID            string `json:"company_id"`
+		PayerID              string `json:"payer_id"`
+		Description          string `json:"description"`
+		Status               string `json:"status" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled"`
+		Exception            string `json:"exception" enum:"none,overpaid,late,within_tolerance"`
+		Reverted             bool   `json:"reverted"`
+		TxHash               string `json:"tx_hash" doc:"The transaction that completed the payment, over Lightning its payment hash; before that the newest, or empty."`
+		DenominationCurrency string `json:"denomination_currency"`
+		DenominationAmount   string `json:"denomination_amount" doc:"The claim's amount, as decimal text."`
+		FundingCurrency      string `json:"funding_currency"`
+		SettlementCurrency   string `json:"settlement_currency" doc:"What the merchant gets."`
+		SeenAmount           string `json:"seen_amount"`
+		ReceivedAmount       string `json:"received_amount"`
+		RefundableAmount     string `json:"refundable_amount"`
+		RefundedAmount       string `json:"refunded_amount"`
+		CheckoutURL          string `json:"checkout_url"`
+		Created              Time   `json:"created"`
+		Updated              Time   `json:"updated"`
+	}
+
+	claimStatus struct {
+		ClaimSummary
+		DueAmount string         `json:"due_amount"`
+		TxHashes  []string       `json:"tx_hashes"`
+		Payments  []claimPayment `json:"payments" doc:"What came for it, by first sight."`
+		Quote     *claimQuote    `json:"quote" doc:"The newest quote."`
+	}
+
+	claimPayment struct {
+		DepositID             string `json:"deposit_id"`
+		Method                string `json:"method" enum:"bitcoin,lightning" doc:"How it was paid."`
+		Status                string `json:"status" enum:"seen,confirmed,reverted,replaced,evicted"`
+		Currency              string `json:"currency"`
+		Amount                string `json:"amount" doc:"As decimal text." example:"0.00240000"`
+		TxHash                string `json:"tx_hash" doc:"The transaction, or over Lightning the payment hash."`
+		InTime                bool   `json:"in_time"`
+		FirstSeen             Time   `json:"first_seen"`
+		Confirmations         int64  `json:"confirmations"`
+		ConfirmationsRequired int64  `json:"confirmations_required"`
+	}
+
+	claimList struct {
+		CompanyID string    `query:"company_id"`
+		Status    string    `query:"status" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled"`
+		PayerID   string    `query:"payer_id" maxLength:"128"`
+		From      time.Time `query:"from" doc:"Created at this time or later."`
+		To        time.Time `query:"to" doc:"Created before this time."`
+		paging
+	}
+
+	claimPage struct {
+		Data []ClaimSummary `json:"data"`
+		Meta meta           `json:"meta"`
+	}
+
+	claimCancelled struct {
+		ClaimID     string `json:"claim_id"`
+		Status      string `json:"status" enum:"cancelled"`
+		CheckoutURL string `json:"checkout_url"`
+	}
+
+	claimRefunded struct {
+		RefundID    string `json:"refund_id"`
+		ClaimID     string `json:"claim_id"`
+		Status      string `json:"status" enum:"offered,accepted,paid,withdrawn"`
+		Currency    string `json:"currency"`
+		Amount      string `json:"amount" doc:"What the payer is owed, as decimal text; sending it is paid of it." example:"0.00005000"`
+		RefundURL   string `json:"refund_url" doc:"The link for the payer, which works once. It is shown this once."`
+		ExpiresAt   Time   `json:"expires_at" doc:"When the link ends, UTC."`
+		CheckoutURL string `json:"checkout_url"`
+	}
+
+	settleInput struct{ Body settleBody }
+
+	settleBody struct {
+		CompanyID string  `json:"company_id,omitempty" maxLength:"64"`
+		Currency  string  `json:"currency" maxLength:"10"`
+		Amount    Decimal `json:"amount,omitempty" doc:"All that there is, when absent."`
+	}
+
+	settlement struct {
+		SettlementID string `json:"settlement_id"`
+		Currency     string `json:"currency"`
+		Amount       string `json:"amount" doc:"As decimal text." example:"0.00198000"`
+		WithdrawalID string `json:"withdrawal_id" doc:"Of the withdrawal that takes it to the company's destination. Empty: it is in the balance."`
+		Created      Time   `json:"created"`
+	}
+
+	settlementList struct {
+		CompanyID string `query:"company_id"`
+		paging
+	}
+
+	settlementPage struct {
+		Data []settlement `json:"data"`
+		Meta meta         `json:"meta"`
+	}
+
+	merchantSettingsGet struct {
+		CompanyID string `query:"company_id"`
+	}
+
+	merchantSettingsInput struct{ Body merchantSettingsBody }
+
+	merchantSettingsBody struct {
+		CompanyID          string   `json:"company_id,omitempty" maxLength:"64"`
+		ToleranceBps       *int64   `json:"tolerance_bps,omitempty" minimum:"0" maximum:"500"`
+		Confirmations      *int64   `json:"confirmations,omitempty" minimum:"0" maximum:"6" doc:"0, 1, 2 or 6. 0 holds for claims of at most 100 USD; larger ones wait for 1."`
+		LatePolicy         *string  `json:"late_policy,omitempty" enum:"manual,requote,refund"`
+		LateGraceSeconds   *int64   `json:"late_grace_seconds,omitempty" minimum:"0" maximum:"120"`
+		SettlementCurrency *string  `json:"settlement_currency,omitempty" maxLength:"10" doc:"BTC, or empty: each claim's own currency."`
+		SettlementSchedule *string  `json:"settlement_schedule,omitempty" enum:"manual,daily,weekly"`
+		SettlementTo       *string  `json:"settlement_destination_id,omitempty" maxLength:"64" doc:"A destination of the company's own, where what is settled in its currency goes on to; empty leaves it in the balance."`
+		SupportEmail       *string  `json:"support_email,omitempty" maxLength:"254" doc:"Whom payers may write to, as the checkout shows it; empty for nobody."`
+		Origins            []string `json:"origins,omitempty" maxItems:"10"`
+	}
+
+	merchantSettings struct {
+		CompanyID          string   `json:"company_id"`
+		ToleranceBps       int64    `json:"tolerance_bps"`
+		Confirmations      int64    `json:"confirmations" doc:"That a payment needs."`
+		LatePolicy         string   `json:"late_policy" enum:"manual,requote,refund"`
+		LateGraceSeconds   int64    `json:"late_grace_seconds"`
+		SettlementCurrency string   `json:"settlement_currency" doc:"BTC, or empty: each claim's own currency."`
+		SettlementSchedule string   `json:"settlement_schedule" enum:"manual,daily,weekly"`
+		SettlementTo       string   `json:"settlement_destination_id" doc:"Empty: what is settled stays in the balance."`
+		SupportEmail       string   `json:"support_email" doc:"Whom payers may write to, as the checkout shows it; empty for nobody."`
+		Origins            []string `json:"origins"`
+	}
+)
+
+func (in *claimCreateInput) params(c *call) claim.CreateParams {
+	b := &in.Body
+	return claim.CreateParams{
+		CompanyID: c.company, PayerID: b.PayerID, AmountText: string(b.Amount), Currency: b.DenominationCurrency, Funding: b.FundingCurrency,
+		Description: b.Description, ReturnURL: b.ReturnURL,
+	}
+}
+
+func claimKeys(c *call, in *claimCreateInput) []db.Ahead { return in.params(c).Keys() }
+
+func createClaim(ctx context.Context, tx *db.Tx, c *call, in *claimCreateInput) (*claimQuote, error) {
+	made, err := c.Claim.Create(ctx, tx, c.by, in.params(c))
+	if err != nil {
+		return nil, err
+	}
+	return c.showClaimQuote(&made), nil
+}
+
+func (c *call) showClaimQuote(m *claim.Claim) *claimQuote {
+	q := m.Quote
+	return &claimQuote{
+		ClaimID: m.ID, QuoteID: q.ID, ValidFrom: Time(q.ValidFrom), ValidTo: Time(q.ValidTo), Rate: q.Rate.String(),
+		DenominationCurrency: string(q.Due.Asset()), FundingCurrency: string(q.Funding.Asset()), DenominationAmount: q.Due.String(),
+		FundingAmount: q.Funding.String(), FundingDetails: fundingDetails{q.Address, q.Network},
+		Status: string(m.State), Exception: string(m.Exception), CheckoutURL: c.Claim.CheckoutURL(m.ID),
+		LightningInvoice: m.Invoice, PaymentURI: m.PaymentURI(),
+	}
+}
+
+func refreshClaimQuote(ctx context.Context, tx *db.Tx, c *call, in *claimRefInput) (*claimQuote, error) {
+	// The books only move what they hold, and what is due was checked when the claim was made.
+	m, err := c.Claim.Refresh(ctx, tx, c.by, c.company, in.Body.ClaimID) //never:amount_precision amount_too_small insufficient_balance
+	if err != nil {
+		return nil, err
+	}
+	return c.showClaimQuote(&m), nil
+}
+
+func cancelClaim(ctx context.Context, tx *db.Tx, c *call, in *claimRefInput) (*claimCancelled, error) {
+	m, err := c.Claim.Cancel(ctx, tx, c.by, c.company, in.Body.ClaimID) //never:amount_too_large, nothing has come
+	if err != nil {
+		return nil, err
+	}
+	return &claimCancelled{m.ID, string(m.State), c.Claim.CheckoutURL(m.ID)}, nil
+}
+
+func getClaimStatus(ctx context.Context, tx *db.Tx, c *call, in *claimGet) (*claimStatus, error) {
+	d, err := c.Claim.Get(ctx, tx, c.by, c.company, in.ClaimID) //never:amount_too_large, what came was counted when it came
+	if err != nil {
+		return nil, err
+	}
+	out := &claimStatus{
+		ClaimSummary: c.summarizeClaim(&d.Claim), DueAmount: d.Due.String(), TxHashes: []string{},
+		Payments: make([]claimPayment, len(d.Payments)), Quote: c.showClaimQuote(&d.Claim),
+	}
+	seen := map[string]bool{}
+	for i, p := range d.Payments {
+		out.Payments[i] = claimPayment{
+			DepositID: p.ID, Method: p.Chain, Status: string(p.State), Currency: string(p.Amount.Asset()), Amount: p.Amount.String(), TxHash: p.TxID, InTime: p.Timely,
+			FirstSeen: Time(p.FirstSeen), Confirmations: p.Confirmations, ConfirmationsRequired: p.Wanted,
+		}
+		if p.State.Live() && !seen[p.TxID] {
+			seen[p.TxID] = true
+			out.TxHashes = append(out.TxHashes, p.TxID)
+		}
+	}
+	return out, nil
+}
+
+func (c *call) summarizeClaim(m *claim.Claim) ClaimSummary {
+	return ClaimSummary{
+		ClaimID: m.ID, CompanyID: m.CompanyID, PayerID: m.PayerID, Description: m.Description, Status: string(m.State), Exception: string(m.Exception),
+		Reverted: m.Reverted, TxHash: m.TxHash, DenominationCurrency: string(m.Amount.Asset()), DenominationAmount: m.Amount.String(),
+		FundingCurrency: string(m.Funding), SettlementCurrency: string(m.SettleIn), SeenAmount: m.Seen.String(), ReceivedAmount: m.Received().String(),
+		RefundableAmount: m.Refundable().String(), RefundedAmount: m.Refunded.String(), CheckoutURL: c.Claim.CheckoutURL(m.ID),
+		Created: Time(m.CreatedAt), Updated: Time(m.UpdatedAt),
+	}
+}
+
+func listClaims(ctx context.Context, tx *db.Tx, c *call, in *claimList) (*claimPage, error) {
+	all, total, err := c.Claim.List(ctx, tx, c.by, c.company, claim.Filter{
+		Status: claim.State(in.Status), PayerID: in.PayerID, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &claimPage{Data: make([]ClaimSummary, len(all)), Meta: in.meta(total)}
+	for i := range all {
+		out.Data[i] = c.summarizeClaim(&all[i])
+	}
+	return out, nil
+}
+
+func refundClaim(ctx context.Context, tx *db.Tx, c *call, in *claimRefInput) (*claimRefunded, error) {
+	// The books only move what they hold, and what came was counted when it came.
+	r, token, err := c.Claim.Refund(ctx, tx, c.by, c.company, in.Body.ClaimID) //never:amount_too_large insufficient_balance
+	if err != nil {
+		return nil, err
+	}
+	return &claimRefunded{
+		RefundID: r.ID, ClaimID: r.ClaimID, Status: string(r.State), Currency: string(r.Amount.Asset()), Amount: r.Amount.String(),
+		RefundURL: c.Claim.RefundURL(r.ClaimID, token), ExpiresAt: Time(r.ExpiresAt), CheckoutURL: c.Claim.CheckoutURL(r.ClaimID),
+	}, nil
+}
+
+func settleClaims(ctx context.Context, tx *db.Tx, c *call, in *settleInput) (*settlement, error) {
+	x, err := c.Claim.Settle(ctx, tx, c.by, c.company, in.Body.Currency, string(in.Body.Amount))
+	if err != nil {
+		return nil, err
+	}
+	out := showSettlement(x)
+	return &out, nil
+}
+
+func showSettlement(x claim.Settlement) settlement {
+	return settlement{
+		SettlementID: x.ID, Currency: string(x.Amount.Asset()), Amount: x.Amount.String(), WithdrawalID: x.WithdrawalID, Created: Time(x.CreatedAt),
+	}
+}
+
+func listSettlements(ctx context.Context, tx *db.Tx, c *call, in *settlementList) (*settlementPage, error) {
+	all, total, err := c.Claim.Settlements(ctx, tx, c.by, c.company, in.Page, in.size())
+	if err != nil {
+		return nil, err
+	}
+	out := &settlementPage{Data: make([]settlement, len(all)), Meta: in.meta(total)}
+	for i, x := range all {
+		out.Data[i] = showSettlement(x)
+	}
+	return out, nil
+}
+
+func getMerchantSettings(ctx context.Context, tx *db.Tx, c *call, _ *merchantSettingsGet) (*merchantSettings, error) {
+	s, err := claim.SettingsOf(ctx, tx, c.by, c.company)
+	if err != nil {
+		return nil, err
+	}
+	return showSettings(s), nil
+}
+
+func changeMerchantSettings(ctx context.Context, tx *db.Tx, c *call, in *merchantSettingsInput) (*merchantSettings, error) {
+	b := &in.Body
+	s, err := c.Claim.ChangeSettings(ctx, tx, c.by, c.company, claim.Change{
+		ToleranceBps: b.ToleranceBps, Confirmations: b.Confirmations, GraceSeconds: b.LateGraceSeconds, Late: b.LatePolicy,
+		SettleIn: b.SettlementCurrency, Schedule: b.SettlementSchedule, DestinationID: b.SettlementTo, SupportEmail: b.SupportEmail,
+		Origins: b.Origins,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return showSettings(s), nil
+}
+
+func showSettings(s claim.Settings) *merchantSettings {
+	return &merchantSettings{
+		CompanyID: s.CompanyID, ToleranceBps: s.ToleranceBps, Confirmations: s.Confirmations, LatePolicy: string(s.Late), LateGraceSeconds: s.GraceSeconds,
+		SettlementCurrency: string(s.SettleIn), SettlementSchedule: string(s.Schedule), SettlementTo: s.DestinationID, SupportEmail: s.SupportEmail,
+		Origins: append([]string{}, s.Origins...),
+	}
+}

@@ -1,0 +1,74 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+type (
+	companyGet struct {
+		Body      companyRefBody // clients send the company here too
+		CompanyID string         `query:"company_id"`
+	}
+
+	companyRefBody struct {
+		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
+	}
+
+	companyDetail struct {
+		CompanyID     string         `json:"company_id"`
+		Name          string         `json:"name"`
+		Email         string         `json:"email"`
+		Website       string         `json:"website"`
+		Country       string         `json:"country"`
+		Status        string         `json:"status" enum:"active,frozen,closed"`
+		KYBStatus     string         `json:"kyb_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,suspended"`
+		FundingMethod string         `json:"funding_method"`
+		Created       Time           `json:"created"`
+		KYBState      string         `json:"kyb_state" enum:",draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended" doc:"The verification's own state, finer than kyb_status; empty before the company told anything."`
+		Missing       []string       `json:"missing" doc:"What the verification still lacks."`
+		Documents     []documentItem `json:"documents"`
+		UBOs          []ownerDetail  `json:"ubos" doc:"Who owns or controls the company. Shown to the company's own API key."`
+	}
+
+	ownerDetail struct {
+		UBOID               string  `json:"ubo_id"`
+		FirstName           string  `json:"first_name"`
+		LastName            string  `json:"last_name"`
+		OwnershipPercentage Decimal `json:"ownership_percentage"`
+		ControlPerson       bool    `json:"control_person"`
+		KYCStatus           string  `json:"kyc_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired"`
+	}
+)
+
+func getCompany(ctx context.Context, tx *db.Tx, c *call, in *companyGet) (*companyDetail, error) {
+	if in.Body.CompanyID != "" && in.Body.CompanyID != c.company {
+		return nil, apierr.NotFoundErr
+	}
+	r, err := identity.CompanyByID(ctx, tx, c.company)
+	if err != nil {
+		return nil, err
+	}
+	o, err := c.KYC.OnboardingOf(ctx, tx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &companyDetail{
+		CompanyID: r.ID, Name: r.Name, Email: r.Email, Website: r.Website, Country: r.Country, Status: r.Status, KYBStatus: r.KYBStatus,
+		FundingMethod: r.FundingMethod, Created: Time(r.Created), KYBState: string(o.State),
+		Missing: append([]string{}, o.Missing...), Documents: make([]documentItem, len(o.Documents)), UBOs: []ownerDetail{},
+	}
+	for i, d := range o.Documents {
+		out.Documents[i] = documentItem(d)
+	}
+	if c.by.Kind != identity.KindAPIKey {
+		return out, nil
+	}
+	for _, w := range o.Owners {
+		out.UBOs = append(out.UBOs, ownerDetail{w.ID, w.FirstName, w.LastName, hundredths(w.OwnershipBps), w.Control, w.KYCStatus})
+	}
+	return out, nil
+}

@@ -1,0 +1,412 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/ratelimit"
+)
+
+// document is the contract in its two spellings.
+type document struct{ json, yaml []byte }
+
+// describe makes the reader of each route's input, and, when asked, the contract of the table (OpenAPI 3.1) out of the very
+// same schemas.
+func describe(table []route) (write func() document, inputs []*input) {
+	huma.DefaultArrayNullable = false // an answer without items has an empty array, a request's null is absence
+	reg := huma.NewMapRegistry("#/components/schemas/", schemaName)
+	reg.RegisterTypeAlias(valueType, reflect.TypeFor[map[string]any]())
+	inputs = make([]*input, len(table))
+	for i, rt := range table {
+		inputs[i] = newInput(reg, rt.handler.in)
+	}
+	return sync.OnceValue(func() document { return writeContract(reg, table, inputs) }), inputs
+}
+
+func writeContract(reg huma.Registry, table []route, inputs []*input) document {
+	requests := map[string]bool{}
+	for name := range reg.Map() {
+		requests[name] = true
+	}
+	for _, rt := range table {
+		if !rt.handler.sendsFile() {
+			reg.Schema(rt.handler.out, true, schemaName(rt.handler.out, ""))
+		}
+	}
+	problemSchema := reg.Schema(reflect.TypeFor[problem](), true, "")
+	health := reg.Schema(reflect.TypeFor[healthAnswer](), true, "")
+	for _, t := range []reflect.Type{reflect.TypeFor[oauthTokenBody](), reflect.TypeFor[oauthToken](), reflect.TypeFor[oauthRevokeBody](), reflect.TypeFor[oauthError](), reflect.TypeFor[oauthMetadata]()} {
+		reg.Schema(t, true, "")
+	}
+	for name, s := range reg.Map() {
+		describeMembers(s, requests[name])
+		if !requests[name] {
+			s.AdditionalProperties = nil // an answer may carry more than the contract says, so that additions break nobody
+		}
+	}
+	describeHints(resolve(reg, problemSchema))
+
+	api := &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info: &huma.Info{
+			Title: "Stipend", Version: Version, Description: introduction, Extensions: map[string]any{"summary": "Payroll and payments."},
+			Contact: &huma.Contact{Name: "The operator of this service"},
+			License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
+		},
+		Servers: []*huma.Server{{URL: "/", Description: "The service that serves this document."}},
+		Components: &huma.Components{
+			Schemas: reg, Headers: answerHeaders, Parameters: requestHeaders, Examples: map[string]*huma.Example{},
+			Responses:       map[string]*huma.Response{},
+			SecuritySchemes: securitySchemes(),
+		},
+	}
+	face := contract{api: api, reg: reg, problem: problemSchema, refused: map[string]string{}, variants: map[int]int{}}
+	for i, rt := range table {
+		face.add(face.operation(rt, inputs[i]))
+	}
+	for _, rt := range operationsRoutes {
+		op := face.operation(rt, &input{body: -1})
+		op.Responses["200"].Content = jsonContent(health)
+		if rt.path == "/openapi.json" {
+			op.Responses["200"].Content = jsonContent(&huma.Schema{Type: huma.TypeObject, Description: "An OpenAPI 3.1 document.", AdditionalProperties: true})
+		} else {
+			op.Responses["200"].Content["application/json"].Example = map[string]any{"status": map[string]string{"/healthz": "ok", "/readyz": "ready"}[rt.path]}
+		}
+		face.add(op)
+	}
+	face.oauth()
+	for _, t := range tags {
+		if face.tagged[t.name] {
+			face.tagged[t.name] = false // once, however many parts of paths it has
+			api.Tags = append(api.Tags, &huma.Tag{Name: t.name, Description: t.doc})
+		}
+	}
+	asJSON, err := api.MarshalJSON()
+	if err != nil {
+		panic("api: the contract cannot be written: " + err.Error())
+	}
+	asYAML, err := api.YAML()
+	if err != nil {
+		panic("api: the contract cannot be written: " + err.Error())
+	}
+	return document{asJSON, asYAML}
+}
+
+// Document is the contract of the whole interface, the sandbox's routes included, as JSON. It is what clients are made from.
+func Document() []byte {
+	write, _ := describe(routes)
+	return write().json
+}
+
+// healthAnswer is what the two addresses for load balancers answer.
+type healthAnswer struct {
+	Status string `json:"status" enum:"ok,ready" doc:"ok of a process that runs, ready of one that can do its work."`
+}
+
+// operationsRoutes are the addresses beside the table that the contract names.
+var operationsRoutes = []route{
+	{method: "GET", path: "/healthz", scope: public, name: "get-health", summary: "Whether the process runs"},
+	{method: "GET", path: "/readyz", scope: public, name: "get-readiness", summary: "Whether the service can do its work now"},
+	{method: "GET", path: "/openapi.json", scope: public, name: "get-contract", summary: "This document; also as /openapi.yaml"},
+}
+
+// contract is a document in the making.
+type contract struct {
+	api     *huma.OpenAPI
+	reg     huma.Registry
+	problem *huma.Schema
+	tagged  map[string]bool
+	// refused holds the names of the shared refusals by what they say, variants how many there are of each status.
+	refused  map[string]string
+	variants map[int]int
+}
+
+func (c *contract) add(op *huma.Operation) {
+	if c.tagged == nil {
+		c.tagged = map[string]bool{}
+	}
+	c.tagged[op.Tags[0]] = true
+	c.api.AddOperation(op)
+}
+
+// schemaName is the name of a Go type with a capital letter.
+func schemaName(t reflect.Type, hint string) string {
+	name := []rune(huma.DefaultSchemaNamer(t, hint))
+	if len(name) > 0 {
+		name[0] = unicode.ToUpper(name[0])
+	}
+	return string(name)
+}
+
+func (c *contract) operation(rt route, in *input) *huma.Operation {
+	op := &huma.Operation{
+		Method: rt.method, Path: rt.path, OperationID: rt.name, Summary: rt.summary, Tags: []string{tagOf(rt.path)},
+		Description: rt.describe(), Responses: map[string]*huma.Response{},
+	}
+	for _, p := range in.params {
+		describeMember(p.name, p.schema, !p.required)
+		s := *p.schema
+		s.Description = "" // said beside it
+		param := &huma.Param{Name: p.name, In: p.in, Required: p.required, Schema: &s, Description: p.schema.Description}
+		if len(s.Examples) > 0 {
+			param.Example, s.Examples = s.Examples[0], nil
+		}
+		op.Parameters = append(op.Parameters, param)
+	}
+	names := []string{"X-Request-Id", "Api-Version"}
+	switch {
+	case rt.kind == write && rt.keyed:
+		names = append([]string{"Required-Idempotency-Key"}, names...)
+	case rt.kind == write:
+		names = append([]string{"Idempotency-Key"}, names...)
+	}
+	for _, name := range names {
+		op.Parameters = append(op.Parameters, &huma.Param{Ref: "#/components/parameters/" + name})
+	}
+	if in.body >= 0 {
+		s := c.reg.Schema(in.typ.Field(in.body).Type, true, in.typ.Name()+"Body")
+		content := &huma.MediaType{Schema: s, Example: exampleOf(c.reg, s, true)}
+		if example := requestExamples[rt.name]; example != "" {
+			content.Example = json.RawMessage(example)
+		}
+		op.RequestBody = &huma.RequestBody{
+			Required: !rt.bodyOptional, Content: map[string]*huma.MediaType{"application/json": content},
+			Description: "At most " + strconv.FormatInt(rt.bodyLimit()>>20, 10) + " MiB. `null` counts as absent; a member that is not listed is refused.",
+		}
+	}
+	switch rt.scope {
+	case public:
+		op.Security = []map[string][]string{}
+	case anyScope:
+		op.Security = []map[string][]string{{"api_key": {}}, {"oauth": {}}}
+	default:
+		op.Security = []map[string][]string{{"api_key": {}}}
+		if !rt.keyOnly {
+			op.Security = append(op.Security, map[string][]string{"oauth": {rt.scope}})
+		}
+		op.Extensions = map[string]any{"x-scope": rt.scope}
+	}
+
+	done := &huma.Response{Description: "Done.", Headers: headers(rt, http.StatusOK)}
+	switch {
+	case rt.handler.sendsFile():
+		done.Content = map[string]*huma.MediaType{"text/csv": {Schema: &huma.Schema{Type: huma.TypeString}}}
+	case rt.handler.out != nil:
+		s := c.reg.Schema(rt.handler.out, true, schemaName(rt.handler.out, ""))
+		done.Content = map[string]*huma.MediaType{"application/json": {Schema: s, Example: exampleOf(c.reg, s, false)}}
+	}
+	op.Responses["200"] = done
+	byStatus := map[int][]string{}
+	for _, code := range rt.codes(c.reg, in) {
+		status := explanationOf[code].Status
+		byStatus[status] = append(byStatus[status], code)
+	}
+	for status, codes := range byStatus {
+		op.Responses[strconv.Itoa(status)] = c.refusals(rt, status, codes)
+	}
+	return op
+}
+
+// refusals is the answer of one status, with an example for each code that the operation can answer with it. Operations that
+// refuse alike share one component: Conflict, Conflict2 and so on, in the order of the table.
+func (c *contract) refusals(rt route, status int, codes []string) *huma.Response {
+	headers := headers(rt, status)
+	says := fmt.Sprint(status, codes, slices.Sorted(maps.Keys(headers)))
+	name := c.refused[says]
+	if name == "" {
+		c.variants[status]++
+		name = strings.NewReplacer(" ", "", "-", "").Replace(http.StatusText(status))
+		if n := c.variants[status]; n > 1 {
+			name += strconv.Itoa(n)
+		}
+		c.refused[says], c.api.Components.Responses[name] = name, c.refusal(status, codes, headers)
+	}
+	return &huma.Response{Ref: "#/components/responses/" + name}
+}
+
+func (c *contract) refusal(status int, codes []string, headers map[string]*huma.Header) *huma.Response {
+	content := &huma.MediaType{Schema: c.problem, Examples: map[string]*huma.Example{}}
+	var text strings.Builder
+	text.WriteString(http.StatusText(status) + ". Codes:\n")
+	for _, code := range codes {
+		e := explanationOf[code]
+		text.WriteString("\n- [`" + code + "`](/docs/errors/" + code + "): " + e.Title)
+		content.Examples[code] = &huma.Example{Ref: "#/components/examples/" + code}
+		if c.api.Components.Examples[code] == nil {
+			c.api.Components.Examples[code] = &huma.Example{Summary: e.Title, Value: exampleProblem(e)}
+		}
+	}
+	return &huma.Response{
+		Description: text.String(), Headers: headers, Content: map[string]*huma.MediaType{"application/json": content},
+		Extensions: map[string]any{"x-codes": codes},
+	}
+}
+
+func exampleProblem(e explanation) any {
+	return problem{
+		Type: "/docs/errors/" + e.Code, Title: e.Title, Status: e.Status, Code: e.Code, Detail: e.What,
+		RequestID: "req_5f1d0c6a9b3e4f7a8c2d1e0f9a8b7c6d", Errors: []wrong{},
+	}
+}
+
+// bodyLimit is the longest body, in bytes.
+func (rt route) bodyLimit() int64 {
+	if rt.limit == 0 {
+		return bodyLimit
+	}
+	return rt.limit
+}
+
+// describe says what holds for the operation beside its summary.
+func (rt route) describe() string {
+	parts := []string{rt.summary + "."}
+	if about := abouts[rt.name]; about != "" {
+		parts = append(parts, about)
+	}
+	switch rt.scope {
+	case public:
+		parts = append(parts, "Needs no credential.")
+	case anyScope:
+		parts = append(parts, "Takes any credential, whatever its scopes.")
+	default:
+		parts = append(parts, "Scope: `"+rt.scope+"`.")
+	}
+	if rt.keyOnly {
+		parts = append(parts, "Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.")
+	}
+	if rt.sandbox {
+		parts = append(parts, "Exists in the sandbox only.")
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// codes are those with which an operation can refuse, in the order of their statuses: what every such route checks, and
+// what its handler can come to (codes.go).
+func (rt route) codes(reg huma.Registry, in *input) []string {
+	can := map[string]bool{errVersion.Code: true, errMisdirected.Code: !forAnyHost(rt.path)}
+	add := func(codes ...string) {
+		for _, code := range codes {
+			can[code] = true
+		}
+	}
+	if rt.handler.run != nil {
+		add(errInternal.Code, errRetryLater.Code, "storage_unavailable")
+		add(strings.Fields(handlerCodes[rt.name])...)
+	}
+	if rt.path == "/readyz" {
+		add(errRetryLater.Code)
+	}
+	if rt.scope != public {
+		add(errToken.Code, errDuplicate.Code, ratelimit.ErrTooMany.Code)
+		if rt.scope != anyScope {
+			add(errScope.Code)
+		}
+	}
+	if rt.kind == write {
+		add(errDuplicate.Code, errKeyInvalid.Code, errKeyReused.Code, errInProgress.Code)
+		if rt.keyed {
+			add(errKeyRequired.Code)
+		}
+	}
+	if in.company != nil {
+		add(apierr.NotFoundErr.Code)
+	}
+	for _, p := range in.params {
+		switch {
+		case p.in == "path":
+			add(apierr.NotFoundErr.Code)
+		case p.required:
+			add("missing_field", "invalid_parameter")
+		default:
+			add("invalid_parameter")
+		}
+	}
+	if in.body >= 0 {
+		add(errMalformed.Code, errDuplicate.Code, errTooLarge.Code, errMediaType.Code, "unknown_field", "invalid_type")
+		bodyCodes(reg, reg.Schema(in.typ.Field(in.body).Type, true, in.typ.Name()+"Body"), add)
+	}
+	var all []string
+	for _, e := range explanations {
+		if can[e.Code] {
+			all = append(all, e.Code)
+		}
+	}
+	return all
+}
+
+// bodyCodes are those with which the reader refuses values of a schema.
+func bodyCodes(reg huma.Registry, s *huma.Schema, add func(...string)) {
+	s = resolve(reg, s)
+	switch s.Type {
+	case huma.TypeObject:
+		if len(s.Required) > 0 {
+			add("missing_field")
+		}
+		for _, member := range s.Properties {
+			bodyCodes(reg, member, add)
+		}
+	case huma.TypeArray:
+		if s.MinItems != nil || s.MaxItems != nil {
+			add("invalid_parameter")
+		}
+		bodyCodes(reg, s.Items, add)
+	case huma.TypeNumber:
+		add("amount_too_large")
+	case huma.TypeString:
+		add("invalid_parameter")
+	case huma.TypeInteger:
+		if s.Minimum != nil || s.Maximum != nil {
+			add("invalid_parameter")
+		}
+	}
+}
+
+func jsonContent(s *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{"application/json": {Schema: s}}
+}
+
+// methods are those that a table may use.
+var methods = []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete}
+
+// checkTable says what is wrong with a table of routes, "" when nothing is. New refuses such a table at start.
+func checkTable(table []route) string {
+	wildcard := regexp.MustCompile(`\{(\w+)\}`)
+	for i, rt := range table {
+		at := "route " + strconv.Itoa(i) + " (" + rt.method + " " + rt.path + ") "
+		switch {
+		case !slices.Contains(methods, rt.method):
+			return at + "has an unknown method"
+		case rt.scope == "":
+			return at + "names no scope"
+		case rt.kind != read && rt.method == http.MethodGet:
+			return at + "has a method that does not fit its kind"
+		case rt.scope == anyScope && !rt.sandbox:
+			return at + "is open to any credential outside of the sandbox"
+		case rt.keyOnly && (rt.scope == public || rt.scope == anyScope):
+			return at + "is for API keys and names no scope"
+		case rt.scope == public && rt.kind != read:
+			return at + "writes without a credential"
+		case rt.handler.run == nil:
+			return at + "has no handler"
+		}
+		for _, m := range wildcard.FindAllStringSubmatch(rt.path, -1) {
+			found := slices.ContainsFunc(reflect.VisibleFields(rt.handler.in), func(f reflect.StructField) bool { return f.Tag.Get("path") == m[1] })
+			if !found {
+				return at + "does not read " + m[1]
+			}
+		}
+	}
+	return ""
+}

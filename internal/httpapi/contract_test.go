@@ -1,0 +1,48 @@
+package httpapi
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/stipend/stipend/internal/httpapi/openapitest"
+)
+
+// theContract is what every answer in these tests is held to.
+var theContract = sync.OnceValue(func() *openapitest.Contract {
+	c, err := openapitest.Open(Document())
+	if err != nil {
+		panic(err)
+	}
+	return c
+})
+
+// TestMain fails the whole when the contract claims an answer that no test got: the claim is wrong or a test of it is missing. What
+// was answered and is not in the contract fails the test that got it.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 && wholeRun() {
+		code = checkProvoked()
+	}
+	os.Exit(code)
+}
+
+func checkProvoked() (code int) {
+	for _, answer := range theContract().Unseen() {
+		fmt.Println("no test in this package gets what the contract claims:", answer)
+		code = 1
+	}
+	return code
+}
+
+// wholeRun says whether nothing was left out.
+func wholeRun() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list", "test.fuzz"} {
+		if f := flag.Lookup(name); f != nil && f.Value.String() != "" {
+			return false
+		}
+	}
+	return !testing.Short()
+}

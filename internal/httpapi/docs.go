@@ -1,0 +1,128 @@
+package httpapi
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	_ "embed" // of the files below
+	"encoding/hex"
+	"html/template"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/stipend/stipend/internal/identity"
+)
+
+// docs/scalar.js.gz is dist/browser/standalone.js of the npm package @scalar/api-reference 1.46.4, as it is, by gzip -9n. Its
+// licence is beside it.
+var (
+	//go:embed docs/scalar.js.gz
+	scalarGzip []byte
+	//go:embed docs/docs.js
+	docsScript []byte
+)
+
+// The scripts of the page /docs. Their paths change with their content, so browsers may keep them for good.
+var (
+	scalarPath = docsPath("scalar", scalarGzip)
+	scriptPath = docsPath("docs", docsScript)
+)
+
+func docsPath(name string, content []byte) string {
+	sum := sha256.Sum256(content)
+	return "/docs/static/" + name + "-" + hex.EncodeToString(sum[:6]) + ".js"
+}
+
+// scalar is the script for clients that take no gzip.
+var scalar = sync.OnceValue(func() []byte {
+	r, err := gzip.NewReader(bytes.NewReader(scalarGzip))
+	if err != nil {
+		panic(err) // embedded, so a test would have seen it
+	}
+	plain, err := io.ReadAll(r)
+	if err != nil {
+		panic(err)
+	}
+	return plain
+})
+
+// docsPolicy lets the page load what the service itself serves, and ask nobody else. Scalar sets styles from its script.
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; " +
+	"connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+
+var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Stipend: the interface</title>
+<link rel="icon" href="data:,">
+<noscript>
+<h1>The interface</h1>
+<p>This page needs JavaScript. The contract that it shows is <a href="/openapi.json">openapi.json</a> or <a href="/openapi.yaml">openapi.yaml</a>;
+the error codes are <a href="/docs/errors/">explained</a>.</p>
+</noscript>
+<div id="contract"{{with .Key}} data-key="{{.}}"{{end}}></div>
+<script src="{{.Scalar}}"></script>
+<script src="{{.Script}}"></script>
+</html>
+`))
+
+// mountDocs serves the contract as a page that needs no other host. In the sandbox it tries requests with the key that everybody knows.
+func (s *server) mountDocs() {
+	key := ""
+	if s.Env == identity.Sandbox {
+		key = s.TryKey
+	}
+	var b bytes.Buffer
+	if err := docsPage.Execute(&b, struct{ Key, Scalar, Script string }{key, scalarPath, scriptPath}); err != nil {
+		panic(err) // the same for every request, so a test would have seen it
+	}
+	serve := func(w *answer, _ *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", docsPolicy)
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		serveFile(w, "text/html; charset=utf-8", b.Bytes())
+	}
+	s.mount("GET", "/docs", serve)
+	s.mount("GET", "/docs/{$}", serve)
+	s.mount("GET", scriptPath, func(w *answer, _ *http.Request) {
+		w.Header().Set("Cache-Control", forGood)
+		serveFile(w, javascript, docsScript)
+	})
+	s.mount("GET", scalarPath, func(w *answer, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", forGood)
+		h.Set("Vary", "Accept-Encoding")
+		if !takesGzip(r.Header) {
+			serveFile(w, javascript, scalar())
+			return
+		}
+		h.Set("Content-Encoding", "gzip")
+		serveFile(w, javascript, scalarGzip)
+	})
+	s.mount("GET", "/docs/errors/{code}", page(serveErrorPage))
+	s.mount("GET", "/docs/errors/{$}", page(serveErrorPage))
+}
+
+const (
+	forGood    = "public, max-age=31536000, immutable"
+	javascript = "text/javascript; charset=utf-8"
+)
+
+// takesGzip says whether a client names gzip among what it takes; with a weight of 0 that is a refusal (RFC 9110, 12.5.3).
+func takesGzip(h http.Header) bool {
+	for _, list := range h.Values("Accept-Encoding") {
+		for coding := range strings.SplitSeq(list, ",") {
+			name, weight, _ := strings.Cut(coding, ";")
+			if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
+				continue
+			}
+			_, q, given := strings.Cut(weight, "=")
+			return !given || strings.Trim(q, "0. ") != ""
+		}
+	}
+	return false
+}

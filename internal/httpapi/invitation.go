@@ -1,0 +1,91 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/payee"
+)
+
+type (
+	inviteInput struct {
+		Body struct {
+			CompanyID string `json:"company_id,omitempty"`
+			Email     string `json:"email" format:"email" maxLength:"254"`
+			Role      string `json:"role,omitempty" enum:"contractor,employee" doc:"contractor when absent."`
+		}
+	}
+
+	invitedInput struct {
+		Body struct {
+			CompanyID string `json:"company_id,omitempty"`
+			Email     string `json:"email" format:"email" maxLength:"254"`
+		}
+	}
+
+	invitationItem struct {
+		InvitationID string `json:"invitation_id"`
+		Email        string `json:"email"`
+		Role         string `json:"role" enum:"contractor,employee"`
+		Status       string `json:"status" enum:"sent,accepted,expired,revoked"`
+		Reason       string `json:"reason" enum:",revoked,declined" doc:"Of a revoked one: revoked, by the company, or declined, by the person."`
+		ResendCount  int    `json:"resend_count" doc:"3 at most."`
+		UserID       string `json:"user_id" doc:"Of who accepted."`
+		Created      Time   `json:"created"`
+		SentAt       Time   `json:"sent_at"`
+		ExpiresAt    Time   `json:"expires_at"`
+	}
+
+	invitationList struct {
+		CompanyID string `query:"company_id"`
+		Status    string `query:"status" enum:"sent,accepted,expired,revoked"`
+		Email     string `query:"email" maxLength:"254" doc:"The whole address."`
+		paging
+	}
+
+	invitationPage struct {
+		Data []invitationItem `json:"data"`
+		Meta meta             `json:"meta"`
+	}
+)
+
+func showInvitation(v payee.Invitation) invitationItem {
+	return invitationItem{
+		InvitationID: v.ID, Email: v.Email, Role: v.Role, Status: v.State, Reason: v.Reason, ResendCount: v.Resends, UserID: v.UserID,
+		Created: Time(v.Created), SentAt: Time(v.Sent), ExpiresAt: Time(v.Expires),
+	}
+}
+
+func invitationOrErr(v payee.Invitation, err error) (*invitationItem, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := showInvitation(v)
+	return &out, nil
+}
+
+func inviteWorker(ctx context.Context, tx *db.Tx, c *call, in *inviteInput) (*invitationItem, error) {
+	return invitationOrErr(payee.Invite(ctx, tx, c.Sealer, c.by, payee.InviteParams{CompanyID: c.company, Email: in.Body.Email, Role: in.Body.Role}))
+}
+
+func resendInvitation(ctx context.Context, tx *db.Tx, c *call, in *invitedInput) (*invitationItem, error) {
+	return invitationOrErr(payee.Resend(ctx, tx, c.Sealer, c.by, c.company, in.Body.Email))
+}
+
+func revokeInvitation(ctx context.Context, tx *db.Tx, c *call, in *invitedInput) (*invitationItem, error) {
+	return invitationOrErr(payee.Revoke(ctx, tx, c.by, c.company, in.Body.Email))
+}
+
+func listInvitations(ctx context.Context, tx *db.Tx, c *call, in *invitationList) (*invitationPage, error) {
+	found, err := payee.Invitations(ctx, tx, c.by, payee.InvitationsParams{
+		CompanyID: c.company, Status: in.Status, Email: in.Email, Page: payee.Page{Number: in.Page, PerPage: in.size()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &invitationPage{Data: make([]invitationItem, len(found.Items)), Meta: in.meta(int64(found.Total))}
+	for i, v := range found.Items {
+		out.Data[i] = showInvitation(v)
+	}
+	return out, nil
+}

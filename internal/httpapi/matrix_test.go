@@ -1,0 +1,218 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/webhook/delivery"
+)
+
+// operation is one operation of the contract as a test wants it.
+type operation struct {
+	route
+	Parameters  []parameter
+	Security    []map[string][]string
+	RequestBody struct {
+		Content map[string]struct {
+			Schema  schema
+			Example json.RawMessage
+		}
+	}
+}
+
+// wellFormed is a request that the contract shows: its example body, and ids in the path, some of which exist.
+func (o *operation) wellFormed(ids map[string]string) (path, body string) {
+	path = o.path
+	for _, p := range o.Parameters {
+		if p.In == "path" {
+			path = strings.ReplaceAll(path, "{"+p.Name+"}", idOf(ids, p.Name))
+		}
+	}
+	return path, string(o.RequestBody.Content["application/json"].Example)
+}
+
+func idOf(ids map[string]string, name string) string {
+	if id := ids[name]; id != "" {
+		return id
+	}
+	return name + "_1"
+}
+
+// operations are the routes of the table, each with what the contract says of it.
+func operations(t testing.TB) (all []*operation, schemas map[string]schema) {
+	t.Helper()
+	var doc struct {
+		Paths      map[string]map[string]json.RawMessage
+		Components struct{ Schemas map[string]schema }
+	}
+	if err := json.Unmarshal(Document(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, rt := range routes {
+		o := &operation{}
+		if err := json.Unmarshal(doc.Paths[rt.path][strings.ToLower(rt.method)], o); err != nil {
+			t.Fatalf("%s: %v", rt.name, err)
+		}
+		o.route = rt
+		all = append(all, o)
+	}
+	return all, doc.Components.Schemas
+}
+
+// newWhole is a service that lacks no part, whose key may do everything.
+func newWhole(t testing.TB, d *db.DB) *bench {
+	b := newBilling(t, d)
+	b.server.Webhooks = delivery.Setup{Sealer: b.server.Sealer, Policy: delivery.Policy{Loopback: true}}
+	return b
+}
+
+// keysOnly are the operations of a company for itself: its onboarding, its wallets, its webhook endpoints. They stand here
+// again, since a route that forgets the mark would not be missed.
+var keysOnly = []string{
+	"onboard-company", "add-ubo", "initiate-ubo-kyc", "upload-company-document", "initiate-kyb", "request-wallet", "withdraw", "cancel-withdrawal",
+	"change-merchant-settings", "settle-claims", "create-webhook", "update-webhook", "delete-webhook", "rotate-webhook-secret", "test-webhook", "disable-webhook", "enable-webhook",
+	"redeliver-webhook-range", "redeliver-webhook",
+}
+
+// Every route is tried with every scope alone, by key and by token. Who may do what is decided before the handler and without
+// the database's help, so one engine shows all of it.
+func TestEachRouteTakesItsOwnScopeAlone(t *testing.T) {
+	b := newWhole(t, sqlite(t))
+	all, _ := operations(t)
+	user := b.user("Ada")
+	ids := map[string]string{"company_id": b.company}
+	credentials := map[identity.Scope][2]string{}
+	for _, scope := range identity.AllScopes().List() {
+		credentials[scope] = [2]string{b.keyWith(scope), b.token(user, scope)}
+	}
+	if len(credentials) != 24 {
+		t.Fatalf("%d scopes", len(credentials))
+	}
+	used := map[identity.Scope]bool{}
+	for _, o := range all {
+		path, body := o.wellFormed(ids)
+		used[o.scope] = true
+		bare := b.do(o.method, path, body, "Authorization", "")
+		if o.scope == public {
+			if bare.status != http.StatusOK {
+				t.Errorf("%s without a credential: %d %s", o.name, bare.status, bare.text)
+			}
+			continue
+		}
+		if bare.status != http.StatusUnauthorized || bare.json(t)["code"] != "invalid_token" || bare.header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%s without a credential: %d %s", o.name, bare.status, bare.text)
+		}
+		for scope, pair := range credentials {
+			for i, credential := range pair {
+				got := b.do(o.method, path, body, "Authorization", credential, "Idempotency-Key", o.name+scope+[]string{"key", "token"}[i])
+				refused := got.status == http.StatusForbidden && strings.Contains(got.text, `"code":"insufficient_scope"`)
+				switch {
+				case o.scope != anyScope && scope != o.scope:
+					if !refused || !strings.Contains(got.text, o.scope) || !strings.Contains(strings.Join(got.header.Values("WWW-Authenticate"), " "), `scope="`+o.scope+`"`) {
+						t.Errorf("%s with %s: %d %s; want it refused for %s", o.name, scope, got.status, got.text, o.scope)
+					}
+				case i == 1 && slices.Contains(keysOnly, o.name):
+					if broken := b.do(o.method, path, `{"`, "Authorization", credential); !refused || broken.status != http.StatusForbidden {
+						t.Errorf("%s with a user's token: %d %s, and with a broken body: %d", o.name, got.status, got.text, broken.status)
+					}
+					if len(o.Security) != 1 || o.Security[0]["api_key"] == nil {
+						t.Errorf("%s: the contract offers %v", o.name, o.Security)
+					}
+				case refused || got.status == http.StatusUnauthorized || got.status >= 500:
+					t.Errorf("%s with its own scope %s: %d %s", o.name, scope, got.status, got.text)
+				}
+			}
+		}
+	}
+	for _, scope := range identity.AllScopes().List() {
+		if !used[scope] {
+			t.Errorf("no route takes the scope %s", scope)
+		}
+	}
+}
+
+// A method that no route of an address has is refused with those that it has, whatever a header says the method is meant to be.
+func TestEachPathTakesItsOwnMethodsAlone(t *testing.T) {
+	b := newWhole(t, sqlite(t))
+	var doc struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(Document(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	type taken struct{ method, pattern string }
+	table := []taken{{"GET", "/openapi.yaml"}, {"GET", "/docs/errors/{code}"}, {"GET", "/docs/errors/"}, {"GET", termsPath}}
+	for path, methods := range doc.Paths {
+		for method := range methods {
+			table = append(table, taken{strings.ToUpper(method), path})
+		}
+	}
+	for _, at := range table {
+		path := strings.NewReplacer("{", "", "}", "").Replace(at.pattern)
+		var allow []string
+		for _, o := range table {
+			if names(o.pattern, path) && !slices.Contains(allow, o.method) {
+				if allow = append(allow, o.method); o.method == "GET" {
+					allow = append(allow, "HEAD")
+				}
+			}
+		}
+		slices.Sort(allow)
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"} {
+			if slices.Contains(allow, method) {
+				continue
+			}
+			got := httptest.NewRecorder()
+			r := httptest.NewRequest(method, path, nil)
+			r.Header.Set("Authorization", "Basic "+b.key)
+			r.Header.Set("X-HTTP-Method-Override", allow[0])
+			b.server.ServeHTTP(got, r)
+			if got.Code != http.StatusMethodNotAllowed || got.Header().Get("Allow") != strings.Join(allow, ", ") || !strings.Contains(got.Body.String(), `"method_not_allowed"`) {
+				t.Errorf("%s %s: %d, Allow %q, want %q: %s", method, path, got.Code, got.Header().Get("Allow"), allow, got.Body)
+			}
+		}
+	}
+}
+
+// names says whether a path is one of a pattern's.
+func names(pattern, path string) bool {
+	parts, at := strings.Split(pattern, "/"), strings.Split(path, "/")
+	if len(parts) != len(at) {
+		return false
+	}
+	for i, part := range parts {
+		if part != at[i] && !strings.HasPrefix(part, "{") {
+			return false
+		}
+	}
+	return true
+}
+
+// schema is what the contract says of a value.
+type schema struct {
+	Ref                  string `json:"$ref"`
+	Type                 any
+	Format               string
+	ContentEncoding      string
+	MaxLength            int
+	Enum                 []any
+	Examples             []any
+	Required             []string
+	Properties           map[string]schema
+	AdditionalProperties any
+	Items                *schema
+}
+
+// parameter is one in the path, the query or a header; a shared one has a reference alone.
+type parameter struct {
+	Name, In string
+	Required bool
+	Schema   schema
+	Example  any
+}

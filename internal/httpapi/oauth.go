@@ -1,0 +1,283 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/oauth"
+	"github.com/stipend/stipend/internal/ratelimit"
+)
+
+// The endpoints of OAuth speak as RFC 6749 has it, not as the rest of the interface: they take forms, too, ignore what they do
+// not know, and answer errors in their own form. So they stand beside the table of routes.
+
+type (
+	oauthTokenBody struct {
+		GrantType    string `json:"grant_type" enum:"authorization_code"`
+		Code         string `json:"code" doc:"The authorization code, once and within 60 seconds."`
+		ClientID     string `json:"client_id,omitempty" doc:"Unless it comes by HTTP Basic."`
+		ClientSecret string `json:"client_secret,omitempty" doc:"Unless it comes by HTTP Basic."`
+		RedirectURI  string `json:"redirect_uri,omitempty" doc:"If given, the registered one."`
+		CodeVerifier string `json:"code_verifier,omitempty" minLength:"43" maxLength:"128" doc:"Of PKCE, when the authorization was asked for with a code_challenge."`
+	}
+
+	oauthToken struct {
+		AccessToken string `json:"access_token"`
+		TokenType   string `json:"token_type" enum:"Bearer"`
+		ExpiresIn   int64  `json:"expires_in" doc:"Seconds. A token that is not used for 90 days ends earlier."`
+		Scope       string `json:"scope" doc:"What it allows, separated by spaces."`
+		UserID      string `json:"user_id"`
+		CompanyID   string `json:"company_id" doc:"The company for which the user agreed; empty for the user alone."`
+	}
+
+	oauthRevokeBody struct {
+		Token        string `json:"token"`
+		ClientID     string `json:"client_id,omitempty" doc:"Unless it comes by HTTP Basic."`
+		ClientSecret string `json:"client_secret,omitempty" doc:"Unless it comes by HTTP Basic."`
+	}
+
+	oauthError struct {
+		Error       string `json:"error" enum:"invalid_request,invalid_client,invalid_grant,unsupported_grant_type,rate_limited,server_error"`
+		Description string `json:"error_description,omitempty"`
+	}
+
+	oauthMetadata struct {
+		Issuer                string   `json:"issuer"`
+		AuthorizationEndpoint string   `json:"authorization_endpoint"`
+		TokenEndpoint         string   `json:"token_endpoint"`
+		RevocationEndpoint    string   `json:"revocation_endpoint"`
+		ServiceDocumentation  string   `json:"service_documentation"`
+		ScopesSupported       []string `json:"scopes_supported"`
+		ResponseTypes         []string `json:"response_types_supported"`
+		ResponseModes         []string `json:"response_modes_supported"`
+		GrantTypes            []string `json:"grant_types_supported"`
+		TokenAuthMethods      []string `json:"token_endpoint_auth_methods_supported"`
+		RevocationAuthMethods []string `json:"revocation_endpoint_auth_methods_supported"`
+		ChallengeMethods      []string `json:"code_challenge_methods_supported"`
+		IssParameter          bool     `json:"authorization_response_iss_parameter_supported"`
+	}
+)
+
+const (
+	exchangePath = "/oauth2/token"
+	revokePath   = "/oauth2/revoke"
+	metadataPath = "/.well-known/oauth-authorization-server"
+	oauthLimit   = 64 << 10
+)
+
+// tokenRequests is how often one network may ask: 30 times a minute.
+func tokenRequests() *ratelimit.Limiter { return ratelimit.New(0.5, 30) }
+
+func (s *server) mountOAuth() {
+	s.mount("POST", exchangePath, s.serveOAuth(exchangePath, s.exchange))
+	s.mount("POST", revokePath, s.serveOAuth(revokePath, s.revoke))
+	methods := []string{"client_secret_basic", "client_secret_post"}
+	metadata, err := json.Marshal(oauthMetadata{
+		Issuer: s.AuthURL, AuthorizationEndpoint: s.AuthURL + "/authorize", TokenEndpoint: s.BaseURL + exchangePath,
+		RevocationEndpoint: s.BaseURL + revokePath, ServiceDocumentation: s.BaseURL + "/docs", ScopesSupported: identity.AllScopes().List(),
+		ResponseTypes: []string{"code"}, ResponseModes: []string{"query"}, GrantTypes: []string{"authorization_code"},
+		TokenAuthMethods: methods, RevocationAuthMethods: methods, ChallengeMethods: []string{"S256"}, IssParameter: true,
+	})
+	if err != nil {
+		panic("api: the metadata cannot be written: " + err.Error())
+	}
+	s.mount("GET", metadataPath, func(w *answer, _ *http.Request) { send(w, http.StatusOK, metadata) })
+}
+
+// serveOAuth reads the parameters of a request, finds out which client it is of, and answers what is made of them.
+func (s *server) serveOAuth(route string, do func(context.Context, *db.Tx, map[string]string) (any, *oauth.Error, error)) func(*answer, *http.Request) {
+	return func(w *answer, r *http.Request) {
+		w.route = route
+		if err := s.tokens.Take(s.Now(), network(r), http.Header{}); err != nil {
+			if f, ok := apierr.As(err); ok {
+				w.Header().Set("Retry-After", retryAfter(f))
+			}
+			s.refuseOAuth(w, http.StatusTooManyRequests, &oauth.Error{Code: "rate_limited", Description: "An address may ask 30 times a minute."})
+			return
+		}
+		params, status, refusal := oauthParams(r)
+		if refusal != nil {
+			s.refuseOAuth(w, status, refusal)
+			return
+		}
+		var out any
+		err := s.DB.Write(r.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			out, refusal, err = do(ctx, tx, params)
+			return err
+		})
+		switch {
+		case errors.Is(err, db.ErrRetryLater) || errors.Is(err, db.ErrStorage):
+			w.Header().Set("Retry-After", "1")
+			s.refuseOAuth(w, http.StatusServiceUnavailable, &oauth.Error{Code: "server_error", Description: "The service is busy. Try again."})
+			return
+		case err != nil:
+			s.Log.Error("internal error", slog.String("request_id", w.requestID), slog.String("route", route), slog.String("error", err.Error()))
+			s.refuseOAuth(w, http.StatusInternalServerError, &oauth.Error{Code: "server_error", Description: "Something went wrong here."})
+			return
+		case refusal != nil && refusal.Code == "invalid_client":
+			s.refuseOAuth(w, http.StatusUnauthorized, refusal)
+			return
+		case refusal != nil:
+			s.refuseOAuth(w, http.StatusBadRequest, refusal)
+			return
+		}
+		body, err := json.Marshal(out)
+		if err != nil {
+			s.refuse(w, err)
+			return
+		}
+		send(w, http.StatusOK, body)
+	}
+}
+
+func (s *server) refuseOAuth(w *answer, status int, e *oauth.Error) {
+	body, err := json.Marshal(oauthError{e.Code, e.Description})
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="oauth2", charset="UTF-8"`)
+	}
+	w.code = e.Code
+	send(w, status, body)
+}
+
+func (s *server) exchange(ctx context.Context, tx *db.Tx, p map[string]string) (any, *oauth.Error, error) {
+	t, refusal, err := oauth.Exchange(ctx, tx, s.Env, oauth.TokenRequest{
+		GrantType: p["grant_type"], Code: p["code"], ClientID: p["client_id"], ClientSecret: p["client_secret"],
+		RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"],
+	})
+	return oauthToken{t.AccessToken, "Bearer", int64(t.Life.Seconds()), t.Scopes.String(), t.UserID, t.CompanyID}, refusal, err
+}
+
+func (s *server) revoke(ctx context.Context, tx *db.Tx, p map[string]string) (any, *oauth.Error, error) {
+	if p["token"] == "" {
+		return nil, &oauth.Error{Code: "invalid_request", Description: "The token is missing."}, nil
+	}
+	refusal, err := oauth.Revoke(ctx, tx, s.Env, p["client_id"], p["client_secret"], p["token"])
+	return none{}, refusal, err
+}
+
+// oauthParams reads the parameters of a form or of a JSON object, and the client's id and secret from wherever they come.
+func oauthParams(r *http.Request) (p map[string]string, status int, refusal *oauth.Error) {
+	wrong := func(status int, text string) (map[string]string, int, *oauth.Error) {
+		return nil, status, &oauth.Error{Code: "invalid_request", Description: text}
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, oauthLimit+1))
+	switch {
+	case err != nil:
+		return wrong(http.StatusBadRequest, "The body could not be read.")
+	case len(body) > oauthLimit:
+		return wrong(http.StatusRequestEntityTooLarge, "The body is too large.")
+	case len(r.Header["Authorization"]) > 1:
+		return wrong(http.StatusBadRequest, "The Authorization header was sent twice.")
+	}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	p = map[string]string{}
+	switch kind {
+	case "application/x-www-form-urlencoded":
+		form, err := url.ParseQuery(string(body))
+		if err != nil {
+			return wrong(http.StatusBadRequest, "The body is no form.")
+		}
+		for name, values := range form {
+			if len(values) > 1 {
+				return wrong(http.StatusBadRequest, "A parameter was sent twice.")
+			}
+			p[name] = values[0]
+		}
+	case "application/json":
+		var object map[string]any
+		if err := json.Unmarshal(body, &object); err != nil || object == nil {
+			return wrong(http.StatusBadRequest, "The body is no JSON object, or has a member twice.")
+		}
+		for name, value := range object {
+			if text, ok := value.(string); ok {
+				p[name] = text
+			} else if value != nil && slices.Contains(oauthNames, name) {
+				return wrong(http.StatusBadRequest, "The "+name+" is a string.")
+			}
+		}
+	default:
+		return wrong(http.StatusUnsupportedMediaType, "The body is application/json or application/x-www-form-urlencoded.")
+	}
+	scheme, credential, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if scheme == "" {
+		return p, 0, nil
+	}
+	id, secret, ok := oauth.ParseBasic(strings.TrimSpace(credential))
+	switch {
+	case !strings.EqualFold(scheme, "Basic") || !ok:
+		return nil, http.StatusUnauthorized, &oauth.Error{Code: "invalid_client", Description: "The Authorization header is Basic with client id and client secret."}
+	case p["client_secret"] != "" || p["client_id"] != "" && p["client_id"] != id:
+		return wrong(http.StatusBadRequest, "The client is named in the header and in the body.")
+	}
+	p["client_id"], p["client_secret"] = id, secret
+	return p, 0, nil
+}
+
+var oauthNames = []string{"grant_type", "code", "client_id", "client_secret", "redirect_uri", "code_verifier", "token"}
+
+// oauth adds these endpoints.
+func (c *contract) oauth() {
+	schema := func(t reflect.Type) *huma.Schema { return c.reg.Schema(t, true, schemaName(t, "")) }
+	content := func(s *huma.Schema, request bool) map[string]*huma.MediaType {
+		return map[string]*huma.MediaType{"application/json": {Schema: s, Example: exampleOf(c.reg, s, request)}}
+	}
+	add := func(op *huma.Operation, ok reflect.Type, refusals ...int) {
+		op.Tags, op.Security = []string{"Authorization"}, []map[string][]string{}
+		for _, name := range []string{"X-Request-Id", "Api-Version"} {
+			op.Parameters = append(op.Parameters, &huma.Param{Ref: "#/components/parameters/" + name})
+		}
+		op.Responses = map[string]*huma.Response{"200": {Description: "Done.", Headers: headers(route{scope: public}, http.StatusOK), Content: content(schema(ok), false)}}
+		for _, status := range refusals {
+			op.Responses[strconv.Itoa(status)] = &huma.Response{
+				Description: http.StatusText(status) + ", in the form of RFC 6749.", Headers: headers(route{scope: public}, status),
+				Content: content(schema(reflect.TypeFor[oauthError]()), false),
+			}
+		}
+		// What is refused before these endpoints are reached has the form of the rest.
+		op.Responses["421"] = c.refusals(route{scope: public}, http.StatusMisdirectedRequest, []string{errMisdirected.Code})
+		if len(refusals) == 0 {
+			op.Responses["400"] = c.refusals(route{scope: public}, http.StatusBadRequest, []string{errVersion.Code})
+		}
+		c.add(op)
+	}
+	post := func(id, path, summary, description string, in, out reflect.Type) {
+		s := schema(in)
+		c.reg.SchemaFromRef(s.Ref).AdditionalProperties = true
+		body := content(s, true)
+		body["application/x-www-form-urlencoded"] = body["application/json"]
+		op := &huma.Operation{
+			OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, Description: description,
+			RequestBody: &huma.RequestBody{Required: true, Content: body, Description: "At most 64 KiB. What is not listed is ignored."},
+		}
+		add(op, out, 400, 401, 413, 415, 429, 500, 503)
+	}
+	post("exchange-code", exchangePath, "Exchange an authorization code for an access token",
+		"The client shows who it is by client_id and client_secret, in the body or by HTTP Basic. A code works once and for 60 seconds; a second exchange revokes what the first one gave.",
+		reflect.TypeFor[oauthTokenBody](), reflect.TypeFor[oauthToken]())
+	post("revoke-token", revokePath, "Revoke an access token",
+		"RFC 7009. A token that is unknown or another client's is a success, too.",
+		reflect.TypeFor[oauthRevokeBody](), reflect.TypeFor[none]())
+	add(&huma.Operation{
+		OperationID: "oauth-metadata", Method: http.MethodGet, Path: metadataPath, Summary: "What an OAuth client needs to know",
+		Description: "RFC 8414.",
+	}, reflect.TypeFor[oauthMetadata]())
+}

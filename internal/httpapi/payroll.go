@@ -1,0 +1,444 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/receivable/quote"
+)
+
+type (
+	payrollCreateInput struct{ Body payrollCreateBody }
+
+	payrollCreateBody struct {
+		CompanyID       string      `json:"company_id,omitempty" maxLength:"64"`
+		ToPay           []toPayItem `json:"to_pay" minItems:"1" maxItems:"10000"`
+		FundingMethod   string      `json:"funding_method,omitempty" maxLength:"64" doc:"crypto, bank, wallet, or the id of a wallet; the company's own method when absent."`
+		FundingCurrency string      `json:"funding_currency,omitempty" maxLength:"10"`
+		FundingNetwork  string      `json:"funding_network,omitempty" maxLength:"20" doc:"On which network, where the funding currency is on several: one of its funding_networks in GET /api/currencies."`
+		Currency        string      `json:"currency,omitempty" maxLength:"10" doc:"What amount_fiat is in."`
+		ExternalID      string      `json:"external_id,omitempty" maxLength:"255" doc:"The partner's reference, unique in the company."`
+	}
+
+	toPayItem struct {
+		AmountFiat        Decimal `json:"amount_fiat"`
+		UserID            string  `json:"user_id,omitempty" maxLength:"64" doc:"A worker's user, or the rec_ id of a person."`
+		CompanyID         string  `json:"company_id,omitempty" maxLength:"64" doc:"The rec_ id of a company recipient."`
+		Country           string  `json:"country,omitempty" maxLength:"2"`
+		IsPremium         bool    `json:"is_premium,omitempty"`
+		InvoiceID         string  `json:"invoice_id,omitempty" maxLength:"64"`
+		Description       string  `json:"description,omitempty" maxLength:"500"`
+		Category          string  `json:"category,omitempty" maxLength:"100" doc:"What the payment is for, as the partner calls it." example:"salary"`
+		ExternalPaymentID string  `json:"external_payment_id,omitempty" maxLength:"255"`
+	}
+
+	payrollCreated struct {
+		PayrollID string        `json:"payroll_id"`
+		Fees      Decimal       `json:"fees"`
+		Volume    Decimal       `json:"volume_input_in_input_currency"`
+		Total     Decimal       `json:"total_input_in_input_currency"`
+		Quote     *payrollQuote `json:"quote,omitzero" doc:"Absent unless the payroll is funded by crypto."`
+		Transfer  *bankTransfer `json:"bank_transfer,omitzero" doc:"Present when the payroll is funded by bank."`
+	}
+
+	bankTransfer struct {
+		Holder    string  `json:"account_holder_name"`
+		IBAN      string  `json:"iban" doc:"Empty where the account has none."`
+		BIC       string  `json:"bic" doc:"Empty where none is needed."`
+		Routing   string  `json:"routing_number" doc:"Of an account in the United States; else empty."`
+		Number    string  `json:"account_number" doc:"Empty where the account has an IBAN."`
+		Currency  string  `json:"currency"`
+		Amount    Decimal `json:"amount" doc:"What is due still."`
+		Reference string  `json:"reference" doc:"To be given as the payment's reference: it says for which payroll the money is." example:"PRL06GZXDN9039YA1ACFFV86BRHZW"`
+	}
+
+	payrollQuote struct {
+		QuoteID         string         `json:"quote_id"`
+		ValidFrom       Time           `json:"valid_from"`
+		ValidTo         Time           `json:"valid_to"`
+		Rate            Decimal        `json:"rate"`
+		FundingCurrency string         `json:"funding_currency"`
+		FundingAmount   Decimal        `json:"funding_amount"`
+		FundingDetails  fundingDetails `json:"funding_details"`
+	}
+
+	fundingDetails struct {
+		Address string `json:"address"`
+		Network string `json:"network"`
+	}
+
+	payrollRefInput struct{ Body payrollRefBody }
+
+	payrollRefBody struct {
+		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
+		PayrollID string `json:"payroll_id" maxLength:"64"`
+	}
+
+	payrollRefreshed struct {
+		PayrollID string         `json:"payroll_id"`
+		Quotes    []payrollQuote `json:"quotes"`
+	}
+
+	payrollPreview struct {
+		Currency        string        `json:"currency"`
+		FundingMethod   string        `json:"funding_method"`
+		FundingCurrency string        `json:"funding_currency"`
+		Fees            Decimal       `json:"fees"`
+		Volume          Decimal       `json:"volume_input_in_input_currency"`
+		Total           Decimal       `json:"total_input_in_input_currency"`
+		FundingAmount   *Decimal      `json:"funding_amount,omitzero" doc:"At the present rate; absent while none is known."`
+		Rate            *Decimal      `json:"rate,omitzero"`
+		Payments        []previewItem `json:"payments"`
+		Approvals       int64         `json:"approvals_needed" doc:"Members who must approve it before it is released; 0 while its total is within the company's limit."`
+		Blockers        []wrong       `json:"blockers" doc:"Why creating it would be refused; empty when it would not."`
+	}
+
+	previewItem struct {
+		UserID  string         `json:"user_id"`
+		Name    string         `json:"name"`
+		Amount  Decimal        `json:"amount_fiat"`
+		Fees    Decimal        `json:"fees"`
+		Outputs []previewShare `json:"outputs"`
+	}
+
+	previewShare struct {
+		DistributionID string  `json:"distribution_id"`
+		Currency       string  `json:"output_currency"`
+		Volume         Decimal `json:"volume_input_in_input_currency"`
+	}
+
+	payrollList struct {
+		CompanyID  string    `query:"company_id"`
+		Status     string    `query:"status" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded"`
+		ExternalID string    `query:"external_id"`
+		From       time.Time `query:"from" doc:"Created at this time or later."`
+		To         time.Time `query:"to" doc:"Created before this time."`
+		paging
+	}
+
+	payrollPage struct {
+		Data []PayrollSummary `json:"data"`
+		Meta meta             `json:"meta"`
+	}
+
+	// PayrollSummary is exported because the contract leaves out what an unexported embedded type has.
+	PayrollSummary struct {
+		PayrollID       string        `json:"payroll_id"`
+		CompanyID       string        `json:"company_id"`
+		ExternalID      string        `json:"external_id"`
+		Status          string        `json:"status" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded"`
+		FundingState    string        `json:"funding_state" enum:"none,detected,partial,confirming,funded,late,over"`
+		Currency        string        `json:"currency"`
+		FundingMethod   string        `json:"funding_method"`
+		FundingCurrency string        `json:"funding_currency"`
+		Payees          int64         `json:"payees"`
+		Fees            Decimal       `json:"fees"`
+		Volume          Decimal       `json:"volume_input_in_input_currency"`
+		Total           Decimal       `json:"total_input_in_input_currency"`
+		Created         Time          `json:"created"`
+		Updated         Time          `json:"updated"`
+		Quote           *payrollQuote `json:"quote,omitzero"`
+	}
+
+	payrollGet struct {
+		PayrollID string `path:"payroll_id"`
+		CompanyID string `query:"company_id"`
+	}
+
+	payrollDetail struct {
+		PayrollSummary
+		FundedAmount Decimal          `json:"funded_amount" doc:"Confirmed, in the funding currency."`
+		HoldReason   string           `json:"hold_reason" doc:"Why it is on hold; empty when it is not."`
+		Approval     *payrollApproval `json:"approval,omitzero" doc:"Absent unless it waits for members to approve it, or some did."`
+		Transfer     *bankTransfer    `json:"bank_transfer,omitzero" doc:"Present while the payroll waits for a bank transfer."`
+		Payments     []paymentDetail  `json:"payments"`
+		Deposits     []payrollDeposit `json:"deposits"`
+		Timeline     []payrollStep    `json:"timeline"`
+	}
+
+	payrollApproval struct {
+		Needed int64 `json:"needed" doc:"Members who must approve it before it is released, beside the member who made it." example:"2"`
+		Given  int64 `json:"given" doc:"Members who did." example:"1"`
+	}
+
+	paymentDetail struct {
+		SubpayrollID      string         `json:"subpayroll_id"`
+		UserID            string         `json:"user_id"`
+		RecipientID       string         `json:"recipient_id"`
+		Status            string         `json:"status" enum:"pending,received,released,fulfilled,action_required,on_hold,returned,cancelled"`
+		Reason            string         `json:"reason"`
+		Moved             *Time          `json:"destination_changed,omitzero" doc:"When the payee's destination was changed since their last payment, in the last 30 days, UTC; absent when it was not, or once this payment has left." example:"2026-09-14T09:30:00Z"`
+		AmountFiat        Decimal        `json:"amount_fiat"`
+		Fees              Decimal        `json:"fees"`
+		Country           string         `json:"country"`
+		IsPremium         bool           `json:"is_premium"`
+		InvoiceID         string         `json:"invoice_id"`
+		Description       string         `json:"description"`
+		Category          string         `json:"category" doc:"What the payment is for, as the partner calls it." example:"salary"`
+		ExternalPaymentID string         `json:"external_payment_id"`
+		Received          bool           `json:"received"`
+		Released          bool           `json:"released"`
+		Fulfilled         bool           `json:"fulfilled"`
+		Outputs           []payoutOutput `json:"outputs"`
+	}
+
+	payoutOutput struct {
+		OutputID       string  `json:"output_id"`
+		DistributionID string  `json:"distribution_id"`
+		Status         string  `json:"status" enum:"queued,prepared,sent,in_doubt,fulfilled,failed,returned,cancelled"`
+		Reason         string  `json:"reason"`
+		InputCurrency  string  `json:"input_currency"`
+		OutputCurrency string  `json:"output_currency"`
+		VolumeInput    Decimal `json:"volume_input_in_input_currency"`
+		VolumeOutput   Decimal `json:"volume_output_in_output_currency"`
+		RateBase       string  `json:"rate_base" doc:"The currency that rate is the price of, one of the two; empty where nothing was exchanged." example:"BTC"`
+		Rate           Decimal `json:"rate" doc:"The price at which the output was exchanged when it was released: of one whole unit of rate_base, in the other of its two currencies. 0 where nothing was exchanged, or where the payroll was funded at several prices."`
+		Address        string  `json:"address"`
+		TxHash         string  `json:"tx_hash"`
+	}
+
+	payrollDeposit struct {
+		DepositID     string  `json:"deposit_id"`
+		Status        string  `json:"status" enum:"seen,confirmed,reverted,replaced,evicted"`
+		Currency      string  `json:"currency"`
+		Amount        Decimal `json:"amount"`
+		TxHash        string  `json:"tx_hash" doc:"Of a bank transfer, its id in the service."`
+		FirstSeen     Time    `json:"first_seen"`
+		Confirmations int64   `json:"confirmations"`
+	}
+
+	payrollStep struct {
+		ObjectID string `json:"object_id"`
+		From     string `json:"from" enum:",pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned" doc:"The state before; empty when it was created."`
+		To       string `json:"to" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned" doc:"The state after."`
+		Reason   string `json:"reason"`
+		At       Time   `json:"at"`
+	}
+
+	payrollCancelled struct {
+		PayrollID string `json:"payroll_id"`
+		Status    string `json:"status" enum:"cancelled"`
+	}
+)
+
+// params is the wire's payroll in the domain's words.
+func (b *payrollCreateBody) params(company string) payroll.CreateParams {
+	p := payroll.CreateParams{
+		CompanyID: company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, FundingNetwork: b.FundingNetwork, Currency: b.Currency,
+		ExternalID: b.ExternalID, ToPay: make([]payroll.Payee, len(b.ToPay)),
+	}
+	for i := range b.ToPay {
+		t := &b.ToPay[i]
+		p.ToPay[i] = payroll.Payee{
+			AmountText: string(t.AmountFiat), UserID: t.UserID, CompanyID: t.CompanyID, Country: t.Country, IsPremium: t.IsPremium,
+			InvoiceID: t.InvoiceID, Description: t.Description, Category: t.Category, ExternalPaymentID: t.ExternalPaymentID,
+		}
+	}
+	return p
+}
+
+func createPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateInput) (*payrollCreated, error) {
+	p, err := c.Payroll.Create(ctx, tx, c.by, in.Body.params(c.company))
+	if err != nil {
+		return nil, err
+	}
+	transfer, err := showTransfer(c, &p)
+	return &payrollCreated{p.ID, amount(p.Fees), amount(p.Volume), amount(p.Total), showQuote(p.Quote), transfer}, err
+}
+
+// showTransfer is how a payroll is to be funded by bank, nil where it is not.
+func showTransfer(c *call, p *payroll.Payroll) (*bankTransfer, error) {
+	t, ok, err := c.Payroll.Transfer(p) //never:amount_too_large, what is due is no more than the total
+	if !ok || err != nil || p.State != payroll.Pending {
+		return nil, err
+	}
+	iban, number := t.To.Numbers()
+	return &bankTransfer{
+		Holder: t.To.Name, IBAN: iban, BIC: t.To.BIC, Routing: t.To.Routing, Number: number,
+		Currency: string(t.Amount.Asset()), Amount: amount(t.Amount), Reference: t.Reference,
+	}, nil
+}
+
+func showQuote(q *quote.Quote) *payrollQuote {
+	if q == nil {
+		return nil
+	}
+	return &payrollQuote{
+		QuoteID: q.ID, ValidFrom: Time(q.ValidFrom), ValidTo: Time(q.ValidTo), Rate: Decimal(q.Rate.String()),
+		FundingCurrency: string(q.Funding.Asset()), FundingAmount: amount(q.Funding), FundingDetails: fundingDetails{q.Address, q.Network},
+	}
+}
+
+func refreshQuote(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) (*payrollRefreshed, error) {
+	// The books only move what they hold, and what is due was checked when the payroll was made.
+	p, quotes, err := c.Payroll.Refresh(ctx, tx, c.by, in.Body.PayrollID) //never:amount_precision amount_too_small insufficient_balance
+	if err != nil {
+		return nil, err
+	}
+	out := &payrollRefreshed{PayrollID: p.ID, Quotes: make([]payrollQuote, len(quotes))}
+	for i := range quotes {
+		out.Quotes[i] = *showQuote(&quotes[i])
+	}
+	return out, nil
+}
+
+func cancelPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) (*payrollCancelled, error) {
+	p, err := c.Payroll.Cancel(ctx, tx, c.by, in.Body.PayrollID) //never:amount_too_large insufficient_balance, what came was counted when it came
+	if err != nil {
+		return nil, err
+	}
+	return &payrollCancelled{p.ID, string(p.State)}, nil
+}
+
+// previewPayroll is a POST that only reads: it takes the body of create and has no effect.
+func previewPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateInput) (*payrollPreview, error) {
+	// What would stand in the way is in its answer.
+	v, err := c.Payroll.Preview(ctx, tx, c.by, in.Body.params(c.company)) //never:company_frozen external_id_conflict insufficient_balance invalid_state amount_not_positive amount_precision amount_too_small country_not_supported currency_not_supported no_distribution recipient_inactive rate_unavailable
+	if err != nil {
+		return nil, err
+	}
+	return showPreview(v), nil
+}
+
+func showPreview(v payroll.Preview) *payrollPreview {
+	out := &payrollPreview{
+		Currency: string(v.Currency), FundingMethod: v.FundingMethod, FundingCurrency: string(v.FundingCurrency),
+		Fees: amount(v.Fees), Volume: amount(v.Volume), Total: amount(v.Total), Approvals: v.Approvals,
+		Payments: make([]previewItem, len(v.Items)), Blockers: make([]wrong, len(v.Blockers)),
+	}
+	if v.Funding.Asset() != "" {
+		d := amount(v.Funding)
+		out.FundingAmount = &d
+	}
+	if !v.Rate.IsZero() {
+		d := Decimal(v.Rate.String())
+		out.Rate = &d
+	}
+	for i, it := range v.Items {
+		p := previewItem{UserID: it.PayeeID, Name: it.Name, Amount: amount(it.Amount), Fees: amount(it.Fee), Outputs: make([]previewShare, len(it.Shares))}
+		for j, s := range it.Shares {
+			p.Outputs[j] = previewShare{s.Distribution.ID, string(s.Distribution.Symbol), amount(s.Amount)}
+		}
+		out.Payments[i] = p
+	}
+	for i, f := range v.Blockers {
+		out.Blockers[i] = showField(f)
+	}
+	return out
+}
+
+func showField(f apierr.Field) wrong {
+	if f.In == "" {
+		f.In = "body"
+	}
+	return wrong(f)
+}
+
+func listPayrolls(ctx context.Context, tx *db.Tx, c *call, in *payrollList) (*payrollPage, error) {
+	all, total, err := c.Payroll.List(ctx, tx, c.by, c.company, payroll.Filter{
+		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &payrollPage{Data: make([]PayrollSummary, len(all)), Meta: in.meta(total)}
+	for i := range all {
+		out.Data[i] = summarize(&all[i])
+	}
+	return out, nil
+}
+
+func summarize(p *payroll.Payroll) PayrollSummary {
+	return PayrollSummary{
+		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: string(p.State), FundingState: string(p.FundingState),
+		Currency: string(p.Currency), FundingMethod: p.FundingMethod, FundingCurrency: string(p.FundingCurrency), Payees: p.Count,
+		Fees: amount(p.Fees), Volume: amount(p.Volume), Total: amount(p.Total), Created: Time(p.CreatedAt), Updated: Time(p.UpdatedAt),
+		Quote: showQuote(p.Quote),
+	}
+}
+
+func getPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollGet) (*payrollDetail, error) {
+	p, err := c.Payroll.Get(ctx, tx, c.by, in.PayrollID)
+	if err != nil {
+		return nil, err
+	}
+	out := &payrollDetail{
+		PayrollSummary: summarize(&p), FundedAmount: amount(p.Escrow),
+		Payments: make([]paymentDetail, len(p.Payments)), Timeline: make([]payrollStep, len(p.Timeline)),
+	}
+	if p.State == payroll.OnHold {
+		out.HoldReason = p.HoldReason
+	}
+	if p.Approval.Needed > 0 {
+		out.Approval = &payrollApproval{p.Approval.Needed, int64(len(p.Approval.By))}
+	}
+	moved, err := c.Payroll.Moved(ctx, tx, p)
+	if err != nil {
+		return nil, err
+	}
+	for i := range p.Payments {
+		out.Payments[i] = showPayment(&p.Payments[i])
+		if at, has := moved[p.Payments[i].PayeeID]; has && len(p.Payments[i].Outputs) == 0 {
+			out.Payments[i].Moved = (*Time)(&at)
+		}
+	}
+	for i, s := range p.Timeline {
+		out.Timeline[i] = payrollStep{s.ObjectID, string(s.From), string(s.To), s.Reason, Time(s.At)}
+	}
+	if out.Transfer, err = showTransfer(c, &p); err != nil {
+		return nil, err
+	}
+	out.Deposits, err = showDeposits(ctx, tx, c, p)
+	return out, err
+}
+
+func showPayment(m *payroll.Payment) paymentDetail {
+	d := paymentDetail{
+		SubpayrollID: m.ID, UserID: m.UserID, RecipientID: m.PayeeID, Status: string(m.State), Reason: m.Reason, AmountFiat: amount(m.Amount),
+		Fees: amount(m.Fee), Country: m.Country, IsPremium: m.IsPremium, InvoiceID: m.InvoiceID, Description: m.Description,
+		Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Received: m.Received, Released: m.Released, Fulfilled: m.Fulfilled,
+		Outputs: make([]payoutOutput, len(m.Outputs)),
+	}
+	for i := range m.Outputs {
+		d.Outputs[i] = showOutput(&m.Outputs[i])
+	}
+	return d
+}
+
+func showOutput(o *payout.Output) payoutOutput {
+	return payoutOutput{
+		OutputID: o.ID, DistributionID: o.DistributionID, Status: string(o.State), Reason: o.Reason,
+		InputCurrency: string(o.Input.Asset()), OutputCurrency: string(o.Amount.Asset()), VolumeInput: amount(o.Input), VolumeOutput: amount(o.Amount),
+		RateBase: string(o.Rate.Base()), Rate: Decimal(o.Rate.String()), Address: o.Address, TxHash: o.TxID,
+	}
+}
+
+// showDeposits shows the money that came in, with the confirmations that it has now.
+func showDeposits(ctx context.Context, tx *db.Tx, c *call, p payroll.Payroll) ([]payrollDeposit, error) {
+	all, err := deposit.ForObject(ctx, tx, c.company, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	shown := make([]payrollDeposit, len(all))
+	for i, d := range all {
+		shown[i] = payrollDeposit{
+			DepositID: d.ID, Status: string(d.State), Currency: string(d.Amount.Asset()), Amount: amount(d.Amount), TxHash: d.TxID,
+			FirstSeen: Time(d.FirstSeen),
+		}
+		if d.ByBank() {
+			continue
+		}
+		o, err := chain.GetOutput(ctx, tx, d.Chain, d.Outpoint)
+		if err != nil {
+			return nil, err
+		}
+		shown[i].Confirmations = o.Depth
+	}
+	return shown, nil
+}

@@ -1,0 +1,70 @@
+package httpapi
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/rates"
+)
+
+type (
+	rateList struct {
+		Rates []rateItem `json:"rates"`
+	}
+
+	rateItem struct {
+		Base       string  `json:"base"`
+		Quote      string  `json:"quote" doc:"Currency that the price is in." example:"USD"`
+		Rate       Decimal `json:"rate" doc:"Quote for one whole base."`
+		ObservedAt Time    `json:"observed_at"`
+		ValidTo    Time    `json:"valid_to"`
+	}
+
+	currencyList struct {
+		Currencies []currencyItem `json:"currencies"`
+	}
+
+	currencyItem struct {
+		Symbol    string   `json:"symbol"`
+		Type      string   `json:"type" enum:"crypto,fiat"`
+		Decimals  int      `json:"decimals"`
+		Minimum   Decimal  `json:"minimum" doc:"The least that can be paid out to one destination."`
+		Payable   bool     `json:"payable" doc:"Whether this service pays the currency out to those destinations."`
+		Networks  []string `json:"networks" doc:"Those that a destination can name, of a crypto currency."`
+		Funding   []string `json:"funding_networks" doc:"Those on which a payroll can be funded in the currency, beside Bitcoin, which has one."`
+		Countries []string `json:"countries" doc:"Of payees who can have a bank destination in the currency. A crypto currency is for payees of every country, and lists none."`
+	}
+)
+
+func listRates(ctx context.Context, tx *db.Tx, _ *call, _ *none) (*rateList, error) {
+	all, err := rates.List(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	out := &rateList{make([]rateItem, len(all))}
+	for i, r := range all {
+		out.Rates[i] = rateItem{string(r.Rate.Base()), string(r.Rate.Quote()), Decimal(r.Rate.String()), Time(r.ObservedAt), Time(r.ValidTo)}
+	}
+	return out, nil
+}
+
+func listCurrencies(_ context.Context, _ *db.Tx, c *call, _ *none) (*currencyList, error) {
+	// A coin that only pays for gas is nobody's to name.
+	all := slices.DeleteFunc(money.All(), func(a money.Asset) bool { return a.IsCrypto() && len(c.setup().Networks(a)) == 0 })
+	out := &currencyList{make([]currencyItem, len(all))}
+	for i, a := range all {
+		item := currencyItem{Symbol: string(a), Type: "fiat", Decimals: a.Exponent(), Minimum: amount(payroll.Minimum(a)), Networks: []string{}}
+		item.Funding = append([]string{}, c.Payroll.Accounts.On(a)...)
+		if a.IsCrypto() {
+			item.Type, item.Networks = "crypto", append(item.Networks, c.setup().Networks(a)...)
+		}
+		item.Countries = append([]string{}, destination.Countries(a)...)
+		item.Payable = c.setup().Payable(a, "") && len(item.Networks)+len(item.Countries) > 0
+		out.Currencies[i] = item
+	}
+	return out, nil
+}

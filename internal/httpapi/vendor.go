@@ -1,0 +1,146 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/invoice/vendorbill"
+	"github.com/stipend/stipend/internal/payroll"
+)
+
+type (
+	vendorQuoteInput struct{ Body vendorQuoteBody }
+
+	vendorQuoteBody struct {
+		CompanyID       string            `json:"company_id,omitempty" maxLength:"64"`
+		ToPay           []vendorQuoteItem `json:"to_pay" minItems:"1" maxItems:"1000"`
+		FundingMethod   string            `json:"funding_method,omitempty" maxLength:"64"`
+		FundingCurrency string            `json:"funding_currency,omitempty" maxLength:"10"`
+		FundingNetwork  string            `json:"funding_network,omitempty" maxLength:"20"`
+		Currency        string            `json:"currency,omitempty" maxLength:"10" doc:"What amount_fiat is in."`
+	}
+
+	vendorQuoteItem struct {
+		VendorID   string  `json:"vendor_id" minLength:"1" maxLength:"64" doc:"A recipient that is a firm or has the role vendor."`
+		AmountFiat Decimal `json:"amount_fiat"`
+		IsPremium  bool    `json:"is_premium,omitempty"`
+	}
+
+	vendorUploadInput struct {
+		Body vendorUploadBody
+		file vendorbill.File // read before the transaction
+	}
+
+	vendorUploadBody struct {
+		CompanyID      string `json:"company_id,omitempty" maxLength:"64"`
+		Base64Document string `json:"base64_document" minLength:"1" doc:"A PDF, or one JPEG or PNG of at least 600 pixels at its shorter side; at most 10 MiB."`
+	}
+
+	vendorDocument struct {
+		DocumentID string `json:"document_id"`
+		MediaType  string `json:"media_type" enum:"application/pdf,image/jpeg" doc:"As it is kept: images are written anew as JPEG."`
+		Bytes      int64  `json:"bytes"`
+		SHA256     string `json:"sha256" doc:"Of what is kept."`
+	}
+
+	vendorPayrollInput struct{ Body vendorPayrollBody }
+
+	vendorPayrollBody struct {
+		CompanyID       string       `json:"company_id,omitempty" maxLength:"64"`
+		ToPay           []vendorItem `json:"to_pay" minItems:"1" maxItems:"1000"`
+		FundingMethod   string       `json:"funding_method,omitempty" maxLength:"64"`
+		FundingCurrency string       `json:"funding_currency,omitempty" maxLength:"10"`
+		FundingNetwork  string       `json:"funding_network,omitempty" maxLength:"20"`
+		Currency        string       `json:"currency,omitempty" maxLength:"10" doc:"What amount_fiat is in."`
+		ExternalID      string       `json:"external_id,omitempty" maxLength:"255" doc:"The partner's reference, unique in the company."`
+	}
+
+	vendorItem struct {
+		VendorID          string  `json:"vendor_id" minLength:"1" maxLength:"64" doc:"A recipient that is a firm or has the role vendor."`
+		DocumentID        string  `json:"document_id" minLength:"1" maxLength:"64" doc:"The vendor's invoice, uploaded before."`
+		AmountFiat        Decimal `json:"amount_fiat"`
+		InvoiceNumber     string  `json:"invoice_number,omitempty" maxLength:"64" doc:"The vendor's own."`
+		Country           string  `json:"country,omitempty" maxLength:"2"`
+		IsPremium         bool    `json:"is_premium,omitempty"`
+		Description       string  `json:"description,omitempty" maxLength:"500"`
+		Category          string  `json:"category,omitempty" maxLength:"100" doc:"What the payment is for, as the partner calls it." example:"design"`
+		ExternalPaymentID string  `json:"external_payment_id,omitempty" maxLength:"255"`
+	}
+
+	vendorPayrollCreated struct {
+		PayrollID string          `json:"payroll_id"`
+		Fees      Decimal         `json:"fees"`
+		Volume    Decimal         `json:"volume_input_in_input_currency"`
+		Total     Decimal         `json:"total_input_in_input_currency"`
+		Quote     *payrollQuote   `json:"quote,omitzero" doc:"Absent unless the payroll is funded by crypto."`
+		Transfer  *bankTransfer   `json:"bank_transfer,omitzero" doc:"Present when the payroll is funded by bank."`
+		Payments  []vendorPayment `json:"payments"`
+	}
+
+	vendorPayment struct {
+		SubpayrollID string  `json:"subpayroll_id"`
+		VendorID     string  `json:"vendor_id"`
+		DocumentID   string  `json:"document_id"`
+		AmountFiat   Decimal `json:"amount_fiat"`
+		Fees         Decimal `json:"fees"`
+	}
+)
+
+func quoteVendors(ctx context.Context, tx *db.Tx, c *call, in *vendorQuoteInput) (*payrollPreview, error) {
+	b := &in.Body
+	p := vendorbill.Params{
+		CreateParams: payroll.CreateParams{CompanyID: c.company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, FundingNetwork: b.FundingNetwork, Currency: b.Currency},
+		Items:        make([]vendorbill.Item, len(b.ToPay)),
+	}
+	for i, it := range b.ToPay {
+		p.Items[i] = vendorbill.Item{VendorID: it.VendorID, AmountText: string(it.AmountFiat), IsPremium: it.IsPremium}
+	}
+	// What would stand in the way is in its answer.
+	v, err := c.Vendor.Quote(ctx, tx, c.by, p) //never:company_frozen external_id_conflict insufficient_balance invalid_state amount_not_positive amount_precision amount_too_small country_not_supported currency_not_supported no_distribution recipient_inactive rate_unavailable
+	if err != nil {
+		return nil, err
+	}
+	return showPreview(v), nil
+}
+
+func readVendorDocument(ctx context.Context, c *call, in *vendorUploadInput) (err error) {
+	in.file, err = c.Vendor.Read(ctx, in.Body.Base64Document)
+	return err
+}
+
+func uploadVendorDocument(ctx context.Context, tx *db.Tx, c *call, in *vendorUploadInput) (*vendorDocument, error) {
+	d, err := c.Vendor.Upload(ctx, tx, c.by, c.company, in.file)
+	if err != nil {
+		return nil, err
+	}
+	return &vendorDocument{d.ID, d.MediaType, d.Bytes, d.SHA256}, nil
+}
+
+func createVendorPayroll(ctx context.Context, tx *db.Tx, c *call, in *vendorPayrollInput) (*vendorPayrollCreated, error) {
+	b := &in.Body
+	p := vendorbill.Params{
+		CreateParams: payroll.CreateParams{
+			CompanyID: c.company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, FundingNetwork: b.FundingNetwork, Currency: b.Currency, ExternalID: b.ExternalID,
+		},
+		Items: make([]vendorbill.Item, len(b.ToPay)),
+	}
+	for i, it := range b.ToPay {
+		p.Items[i] = vendorbill.Item{
+			VendorID: it.VendorID, DocumentID: it.DocumentID, AmountText: string(it.AmountFiat), InvoiceNumber: it.InvoiceNumber, Country: it.Country,
+			IsPremium: it.IsPremium, Description: it.Description, Category: it.Category, ExternalPaymentID: it.ExternalPaymentID,
+		}
+	}
+	made, err := c.Vendor.Create(ctx, tx, c.by, p)
+	if err != nil {
+		return nil, err
+	}
+	transfer, err := showTransfer(c, &made)
+	if err != nil {
+		return nil, err
+	}
+	out := &vendorPayrollCreated{made.ID, amount(made.Fees), amount(made.Volume), amount(made.Total), showQuote(made.Quote), transfer, make([]vendorPayment, len(made.Payments))}
+	for i, m := range made.Payments {
+		out.Payments[i] = vendorPayment{m.ID, m.PayeeID, p.Items[i].DocumentID, amount(m.Amount), amount(m.Fee)}
+	}
+	return out, nil
+}

@@ -1,0 +1,265 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/kyc"
+)
+
+type (
+	kycInitiateInput struct{ Body kycInitiateBody }
+
+	kycInitiateBody struct {
+		UserID string `json:"user_id,omitempty" maxLength:"64" doc:"Required with an API key."`
+	}
+
+	kycInitiated struct {
+		UserID string `json:"user_id" doc:"In the sandbox a person decides at /sandbox/verifications/{user_id}."`
+	}
+
+	onboardInput struct{ Body onboardBody }
+
+	onboardBody struct {
+		CompanyID          string `json:"company_id,omitempty" maxLength:"64"`
+		Name               string `json:"name" maxLength:"200" doc:"Legal name."`
+		Country            string `json:"country" maxLength:"2" doc:"Of incorporation. 2-letter ISO code."`
+		Email              string `json:"email,omitempty" maxLength:"254"`
+		Website            string `json:"website,omitempty" maxLength:"300"`
+		RegistrationNumber string `json:"registration_number,omitempty" maxLength:"64" doc:"Needed before the verification starts, as is what follows up to the city."`
+		IncorporationDate  string `json:"incorporation_date,omitempty" maxLength:"10" doc:"YYYY-MM-DD"`
+		StreetAddress      string `json:"street_address,omitempty" maxLength:"200"`
+		City               string `json:"city,omitempty" maxLength:"100"`
+		StreetAddress2     string `json:"street_address_2,omitempty" maxLength:"200"`
+		State              string `json:"state,omitempty" maxLength:"100"`
+		Zip                string `json:"zip,omitempty" maxLength:"20"`
+		Description        string `json:"description,omitempty" maxLength:"500" doc:"What the company does."`
+	}
+
+	companyVerification struct {
+		CompanyID string   `json:"company_id"`
+		KYBStatus string   `json:"kyb_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,suspended"`
+		KYBState  string   `json:"kyb_state" enum:",draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended" doc:"The verification's own state, finer than kyb_status; empty before the company told anything."`
+		Missing   []string `json:"missing" doc:"What the verification still lacks."`
+	}
+
+	ownerInput struct {
+		CompanyID string `path:"company_id"`
+		Body      ownerBody
+	}
+
+	ownerBody struct {
+		FirstName           string  `json:"first_name" maxLength:"100"`
+		LastName            string  `json:"last_name" maxLength:"100"`
+		DateOfBirth         string  `json:"date_of_birth" maxLength:"10" doc:"YYYY-MM-DD"`
+		Country             string  `json:"country" maxLength:"2" doc:"2-letter ISO code."`
+		OwnershipPercentage Decimal `json:"ownership_percentage,omitempty" doc:"From 0 to 100, at most 2 decimals. From 25 on the owner must be verified."`
+		ControlPerson       bool    `json:"control_person,omitempty" doc:"Directs the company; must be verified whatever they own."`
+		Email               string  `json:"email,omitempty" maxLength:"254"`
+		PhoneNumber         string  `json:"phone_number,omitempty" maxLength:"40"`
+		StreetAddress       string  `json:"street_address,omitempty" maxLength:"200"`
+		StreetAddress2      string  `json:"street_address_2,omitempty" maxLength:"200"`
+		City                string  `json:"city,omitempty" maxLength:"100"`
+		State               string  `json:"state,omitempty" maxLength:"100"`
+		Zip                 string  `json:"zip,omitempty" maxLength:"20"`
+	}
+
+	ownerStatus struct {
+		UBOID     string `json:"ubo_id"`
+		KYCStatus string `json:"kyc_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired"`
+	}
+
+	ownerKYCInput struct {
+		CompanyID string `path:"company_id"`
+		Body      ownerKYCBody
+	}
+
+	ownerKYCBody struct {
+		UBOID string `json:"ubo_id" minLength:"1" maxLength:"64"`
+	}
+
+	companyUploadInput struct {
+		CompanyID string `path:"company_id"`
+		Body      companyUploadBody
+		image     kyc.Image // read before the transaction
+	}
+
+	companyUploadBody struct {
+		UBOID          string `json:"ubo_id,omitempty" maxLength:"64" doc:"Whose document it is; the company's own when absent."`
+		DocType        string `json:"doc_type" minLength:"1" maxLength:"64" doc:"Of a company: certificate_of_incorporation, articles_of_association, shareholder_register, proof_of_address, bank_statement, tax_certificate, other or tax_id. Of an owner: as for a user."`
+		Category       string `json:"category,omitempty" enum:"front,back" doc:"Of an owner's image."`
+		IssuingCountry string `json:"issuing_country,omitempty" maxLength:"64" doc:"2-letter ISO code."`
+		Base64Image    string `json:"base64_image,omitempty" doc:"One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels at its shorter side (in the sandbox, any size)."`
+		TaxID          string `json:"tax_id,omitempty" maxLength:"64"`
+		TaxIDType      string `json:"tax_id_type,omitempty" maxLength:"64"`
+	}
+
+	kybInput struct {
+		CompanyID string `path:"company_id"`
+		Body      none
+	}
+
+	sandboxKYCInput struct{ Body sandboxKYCBody }
+
+	sandboxKYCBody struct {
+		UserID string `json:"user_id,omitempty" maxLength:"64"`
+		Result string `json:"result" enum:"in_review,approved,resubmission_required,rejected,expired"`
+	}
+
+	sandboxKYC struct {
+		UserID    string `json:"user_id"`
+		KYCStatus string `json:"kyc_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired"`
+	}
+
+	sandboxKYBInput struct{ Body sandboxKYBBody }
+
+	sandboxKYBBody struct {
+		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
+		UBOID     string `json:"ubo_id,omitempty" maxLength:"64" doc:"Decides this owner's verification instead."`
+		Result    string `json:"result" enum:"approved,more_info,resubmission_required,rejected,suspended"`
+	}
+
+	sandboxKYB struct {
+		CompanyID string `json:"company_id"`
+		KYBStatus string `json:"kyb_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired,suspended"`
+		KYBState  string `json:"kyb_state" enum:"initiated,submitted,in_review,ubo_pending,approved,more_info,resubmission_required,rejected,expired,suspended" doc:"Of the company's verification, or of the owner's that was decided."`
+	}
+)
+
+func initiateKYC(ctx context.Context, tx *db.Tx, c *call, in *kycInitiateInput) (*kycInitiated, error) {
+	user, err := c.KYC.Initiate(ctx, tx, c.by, in.Body.UserID)
+	return &kycInitiated{user.ID}, err
+}
+
+func onboardCompany(ctx context.Context, tx *db.Tx, c *call, in *onboardInput) (*companyVerification, error) {
+	b := &in.Body
+	_, err := c.KYC.Onboard(ctx, tx, c.by, c.company, kyc.CompanyProfile{
+		Name: b.Name, Country: b.Country, Email: b.Email, Website: b.Website, RegistrationNumber: b.RegistrationNumber,
+		IncorporationDate: b.IncorporationDate, StreetAddress: b.StreetAddress, StreetAddress2: b.StreetAddress2, City: b.City, State: b.State,
+		Zip: b.Zip, Description: b.Description,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return companyVerificationOf(ctx, tx, c)
+}
+
+func companyVerificationOf(ctx context.Context, tx *db.Tx, c *call) (*companyVerification, error) {
+	if err := tx.Flush(ctx); err != nil {
+		return nil, err
+	}
+	company, err := identity.CompanyByID(ctx, tx, c.company)
+	if err != nil {
+		return nil, err
+	}
+	o, err := c.KYC.OnboardingOf(ctx, tx, c.company)
+	if o.Missing == nil {
+		o.Missing = []string{}
+	}
+	return &companyVerification{company.ID, company.KYBStatus, string(o.State), o.Missing}, err
+}
+
+func addOwner(ctx context.Context, tx *db.Tx, c *call, in *ownerInput) (*ownerStatus, error) {
+	b := &in.Body
+	bps, ok := percentage(b.OwnershipPercentage)
+	if !ok {
+		return nil, apierr.New(apierr.Invalid, "invalid_parameter", "This takes a percentage from 0 to 100 with at most 2 decimals.").At("body", "/ownership_percentage")
+	}
+	o, err := c.KYC.AddOwner(ctx, tx, c.by, c.company, kyc.Owner{
+		OwnershipBps: bps, Control: b.ControlPerson,
+		Person: kyc.Person{
+			FirstName: b.FirstName, LastName: b.LastName, Email: b.Email, PhoneNumber: b.PhoneNumber, DateOfBirth: b.DateOfBirth, Country: b.Country,
+			StreetAddress: b.StreetAddress, StreetAddress2: b.StreetAddress2, City: b.City, State: b.State, Zip: b.Zip,
+		},
+	})
+	return &ownerStatus{o.ID, o.KYCStatus}, err
+}
+
+// percentage reads a percentage as hundredths of a percent.
+func percentage(d Decimal) (bps int64, ok bool) {
+	whole, fraction, _ := strings.Cut(string(d), ".")
+	if fraction = strings.TrimRight(fraction, "0"); len(fraction) > 2 {
+		return 0, false
+	}
+	if whole == "" {
+		whole = "0"
+	}
+	bps, err := strconv.ParseInt(whole+fraction+"00"[len(fraction):], 10, 64)
+	return bps, err == nil && bps >= 0 && bps <= 10_000 && whole[0] != '-'
+}
+
+// hundredths writes hundredths of a percent as a percentage.
+func hundredths(bps int64) Decimal {
+	text := strconv.FormatInt(bps/100, 10)
+	if rest := bps % 100; rest > 0 {
+		text += strings.TrimRight("."+strconv.FormatInt(rest+100, 10)[1:], "0")
+	}
+	return Decimal(text)
+}
+
+func initiateOwnerKYC(ctx context.Context, tx *db.Tx, c *call, in *ownerKYCInput) (*ownerStatus, error) {
+	o, err := c.KYC.InitiateOwner(ctx, tx, c.by, c.company, in.Body.UBOID)
+	return &ownerStatus{o.ID, o.KYCStatus}, err
+}
+
+func (b *companyUploadBody) upload() kyc.Upload {
+	u := kyc.Upload{
+		DocType: b.DocType, Category: b.Category, IssuingCountry: b.IssuingCountry, Base64: b.Base64Image, TaxID: b.TaxID, TaxIDType: b.TaxIDType,
+	}
+	if b.UBOID == "" && u.DocType != kyc.TaxID && u.Category == "" {
+		u.Category = kyc.Front // a company's papers have one side
+	}
+	return u
+}
+
+func readCompanyUpload(ctx context.Context, c *call, in *companyUploadInput) (err error) {
+	in.image, err = c.KYC.ReadFor(ctx, c.DB, c.by, c.company, in.Body.UBOID, in.Body.upload())
+	return err
+}
+
+func uploadCompanyDocument(ctx context.Context, tx *db.Tx, c *call, in *companyUploadInput) (*succeeded, error) {
+	return &succeeded{true}, c.KYC.StoreFor(ctx, tx, c.by, c.company, in.Body.UBOID, in.Body.upload(), in.image)
+}
+
+func initiateKYB(ctx context.Context, tx *db.Tx, c *call, _ *kybInput) (*companyVerification, error) {
+	if _, err := c.KYC.InitiateCompany(ctx, tx, c.by, c.company); err != nil {
+		return nil, err
+	}
+	return companyVerificationOf(ctx, tx, c)
+}
+
+func decideKYC(ctx context.Context, tx *db.Tx, c *call, in *sandboxKYCInput) (*sandboxKYC, error) {
+	userID, status, err := c.KYC.DecideInSandbox(ctx, tx, c.by, in.Body.UserID, in.Body.Result)
+	return &sandboxKYC{userID, status}, err
+}
+
+func decideKYB(ctx context.Context, tx *db.Tx, c *call, in *sandboxKYBInput) (*sandboxKYB, error) {
+	state, err := c.KYC.DecideCompanyInSandbox(ctx, tx, c.by, c.company, in.Body.UBOID, in.Body.Result)
+	return &sandboxKYB{c.company, state.Public(), string(state)}, err
+}
+
+// serveProviderCallback takes what the provider of verifications sends. Its signature is its credential. A repeated callback
+// is answered like the first one, so that the provider stops sending it, and starts nothing.
+func (s *server) serveProviderCallback(w *answer, r *http.Request) {
+	w.route = "/callbacks/verification/{provider}"
+	body, err := io.ReadAll(http.MaxBytesReader(w.ResponseWriter, r.Body, 1<<20))
+	if err != nil {
+		s.refuse(w, errTooLarge)
+		return
+	}
+	switch err := s.KYC.Hear(r.Context(), s.DB, r.PathValue("provider"), r.Header, body); {
+	case errors.Is(err, kyc.ErrCallback):
+		s.refuse(w, errCallback)
+	case err != nil:
+		s.refuse(w, err)
+	default:
+		send(w, http.StatusOK, []byte(`{"success":true}`))
+	}
+}

@@ -1,0 +1,570 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	accounts "github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/kyc/sumsub"
+	"github.com/stipend/stipend/internal/kyc/sumsub/sumsubtest"
+)
+
+// person is a user with everything in the profile that a verification needs, or with the members changed.
+func (b *bench) person(last string, change members) (id string) {
+	b.t.Helper()
+	body := members{
+		"email": strings.ToLower(last) + "@example.com", "phone_number": "+4930901820", "phone_country": "DE", "first_name": "Ada", "last_name": last,
+		"date_of_birth": "1990-12-10", "street_address": "1 Example Street", "city": "Berlin", "state": "BE", "zip": "10115", "country": "DE", "product": "worker",
+	}
+	for k, v := range change {
+		body[k] = v
+	}
+	made, _ := ask[members](b, "POST", "/api/user/create", encode(body))
+	return made["user_id"].(string)
+}
+
+// documented is such a user with a payer and every document that is asked for.
+func (b *bench) documented(last string) string {
+	b.t.Helper()
+	id := b.person(last, nil)
+	ask[members](b, "POST", "/api/user/payer/create", encode(goodPayer(id)))
+	for _, docType := range []string{"passport", "selfie"} {
+		ask[members](b, "POST", "/api/user/document/upload", encode(upload(id, docType, "front", "DE", scan64(900, 640, 9))))
+	}
+	return id
+}
+
+func (b *bench) kycStatus(userID string) string {
+	b.t.Helper()
+	got, _ := ask[members](b, "GET", "/api/user/detail?user_id="+userID, "")
+	return got["kyc_status"].(string)
+}
+
+// eventsOf are the data of an object's events of some name, in their order.
+func (b *bench) eventsOf(name, object string) (all []members) {
+	b.t.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT data FROM events WHERE name = $1 AND object_id = $2 ORDER BY sequence", name, object)
+		texts, err := db.Collect(rows, err, func(r *db.Rows) (s string, err error) { return s, r.Scan(&s) })
+		all = nil
+		for _, text := range texts {
+			m := members{}
+			if err := json.Unmarshal([]byte(text), &m); err != nil {
+				return err
+			}
+			all = append(all, m)
+		}
+		return err
+	})
+	return all
+}
+
+func statuses(events []members) string {
+	var words []string
+	for _, e := range events {
+		words = append(words, e["status"].(string))
+	}
+	return strings.Join(words, " ")
+}
+
+func (b *bench) verify() {
+	b.t.Helper()
+	b.drain(job.Table{kyc.JobSubmit: {Net: b.server.KYC.Submit}, kyc.JobCheck: {Net: b.server.KYC.Check}})
+}
+
+// The sandbox's provider decides by the last name; a name that says nothing waits for a decision.
+func TestVerification(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b, _ := newKYC(t, d)
+		for last, c := range map[string]struct{ status, events string }{
+			"Approved": {"approved", "pending in_review approved"},
+			"Rejected": {"rejected", "pending in_review rejected"},
+			"Resubmit": {"resubmission_required", "pending in_review resubmission_required"},
+			"Lovelace": {"in_review", "pending in_review"},
+		} {
+			id := b.documented(last)
+			if got := b.kycStatus(id); got != "not_started" {
+				t.Errorf("%s begins %s", last, got)
+			}
+			if got, _ := ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`); got["user_id"] != id || len(got) != 1 {
+				t.Errorf("%v", got)
+			}
+			if got := b.kycStatus(id); got != "pending" {
+				t.Errorf("%s is %s before the provider was asked", last, got)
+			}
+			b.wants(409, "already_processing", "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
+			b.verify()
+			if got := b.kycStatus(id); got != c.status {
+				t.Errorf("%s is %s, want %s", last, got, c.status)
+			}
+			events := b.eventsOf("user.kyc_status_update", id)
+			if got := statuses(events); got != c.events || events[0]["user_id"] != id {
+				t.Errorf("%s: events %s", last, got)
+			}
+			mails := b.count("SELECT COUNT(*) FROM mails WHERE template = 'kyc_result'")
+			switch again := b.do("POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`); {
+			case last == "Resubmit" && again.status != 200, last == "Lovelace" && again.json(t)["code"] != "already_processing",
+				(last == "Approved" || last == "Rejected") && again.json(t)["code"] != "invalid_state":
+				t.Errorf("%s again: %s", last, again.text)
+			}
+			if last == "Lovelace" {
+				for range 2 { // twice is once
+					got, _ := ask[members](b, "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"in_review"}`)
+					if got["kyc_status"] != "in_review" {
+						t.Errorf("%v", got)
+					}
+				}
+				ask[members](b, "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"approved"}`)
+				if got := b.kycStatus(id); got != "approved" || b.count("SELECT COUNT(*) FROM mails WHERE template = 'kyc_result'") != mails+1 {
+					t.Errorf("%s after the decision", got)
+				}
+			}
+		}
+	})
+}
+
+// What is missing is listed, and nothing begins.
+func TestVerificationNeedsEverything(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b, _ := newKYC(t, d)
+		var bare string
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{CompanyID: b.company, Profile: identity.Profile{Email: "bare@example.com"}})
+			bare = u.ID
+			return err
+		})
+		lacks := func(id, code, want string) {
+			t.Helper()
+			before := b.rows()
+			got := b.do("POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
+			m := got.json(t)
+			if got.status != 409 || m["code"] != code || m["missing"] != want || len(m["errors"].([]any)) != len(strings.Fields(want)) {
+				t.Errorf("%s", got.text)
+			}
+			if after := b.rows(); after != before {
+				t.Errorf("left rows: %s, before %s", after, before)
+			}
+		}
+		give := func(id string, uploads ...members) {
+			for _, u := range uploads {
+				ask[members](b, "POST", "/api/user/document/upload", encode(u))
+			}
+		}
+		page := scan64(900, 640, 9)
+		lacks(bare, "profile_incomplete", "first_name last_name date_of_birth country street_address city")
+		id := b.person("Someone", members{"country": "US", "state": "NY", "zip": "10001"})
+		lacks(id, "documents_incomplete", "identity_document tax_id payer")
+		give(id, upload(id, "national_id", "front", "US", page))
+		lacks(id, "documents_incomplete", "national_id_back tax_id payer")
+		give(id, upload(id, "national_id", "back", "CA", page)) // of another country: not the back of this one
+		lacks(id, "documents_incomplete", "national_id_front tax_id payer")
+		give(id, upload(id, "national_id", "back", "US", page))
+		lacks(id, "documents_incomplete", "tax_id payer")
+		give(id, members{"user_id": id, "doc_type": "tax_id", "tax_id": "536904399", "tax_id_type": "ssn"})
+		lacks(id, "documents_incomplete", "payer")
+		ask[members](b, "POST", "/api/user/payer/create", encode(goodPayer(id)))
+		lacks(id, "documents_incomplete", "selfie proof_of_address") // since it pays euros
+		give(id, upload(id, "selfie", "front", "US", page), upload(id, "proof_of_address", "front", "US", page))
+		ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
+
+		other := b.neighbour()
+		other.wants(404, "not_found", "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
+		other.wants(404, "not_found", "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"approved"}`)
+		b.wants(422, "missing_field", "POST", "/api/user/kyc-initiate", `{}`)
+		b.wants(422, "invalid_parameter", "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"perhaps"}`)
+		b.wants(403, "insufficient_scope", "POST", "/api/user/kyc-initiate", `{}`, "Authorization", b.token(id, identity.UserDetail))
+		refuseBadInput(b, "POST", "/api/user/kyc-initiate", members{"user_id": id}, map[string]rule{"user_id": {required: true, id: true}})
+		refuseBadInput(b, "POST", "/api/sandbox/kyc", members{"user_id": id, "result": "approved"}, map[string]rule{"user_id": {required: true, id: true}, "result": {required: true}})
+	})
+}
+
+// An approval ends after two years, by the clock, and the user may be verified anew.
+func TestApprovalsExpire(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b, _ := newKYC(t, d)
+		id := b.documented("Approved")
+		decide := `{"user_id":"` + id + `","result":"approved"}`
+		ask[members](b, "POST", "/api/sandbox/kyc", decide)
+		expire := func() {
+			if err := b.server.KYC.ExpireDue(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		expire()
+		if got := b.kycStatus(id); got != "approved" {
+			t.Errorf("%s at once", got)
+		}
+		b.set("UPDATE verifications SET expires_at = 1")
+		expire()
+		expire()
+		if got := statuses(b.eventsOf("user.kyc_status_update", id)); got != "pending approved expired" || b.kycStatus(id) != "expired" {
+			t.Errorf("events %s", got)
+		}
+		ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
+		b.wants(409, "invalid_state", "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"expired"}`)
+	})
+}
+
+// Ten requests at once begin one verification.
+func TestOneVerificationAtATime(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b, _ := newKYC(t, d)
+		id := b.documented("Many")
+		done := make(chan reply)
+		for range 10 {
+			go func() { done <- b.do("POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`) }()
+		}
+		begun := 0
+		for range 10 {
+			if got := <-done; got.status == 200 {
+				begun++
+			} else if got.json(t)["code"] != "already_processing" {
+				t.Errorf("%s", got.text)
+			}
+		}
+		if begun != 1 || b.count("SELECT COUNT(*) FROM verifications") != 1 {
+			t.Errorf("%d began", begun)
+		}
+	})
+}
+
+const newCompany = `{"name":"Acme Widgets GmbH","country":"DE"`
+
+// company is a company that told everything, and its owner of 60 percent.
+func (b *bench) onboarded(last string) (owner string) {
+	b.t.Helper()
+	at := "/api/companies/" + b.company
+	ask[members](b, "POST", "/api/companies", newCompany+`,"registration_number":"HRB 1","incorporation_date":"2001-02-03","street_address":"1 Street","city":"Berlin"}`)
+	made, _ := ask[members](b, "POST", at+"/ubo", `{"first_name":"Ada","last_name":"`+last+`","date_of_birth":"1970-01-31","country":"DE","ownership_percentage":60}`)
+	owner = made["ubo_id"].(string)
+	page := scan64(900, 640, 9)
+	for _, docType := range []string{"certificate_of_incorporation", "shareholder_register"} {
+		ask[members](b, "POST", at+"/documents", encode(members{"doc_type": docType, "issuing_country": "DE", "base64_image": page}))
+	}
+	ask[members](b, "POST", at+"/documents", encode(members{"ubo_id": owner, "doc_type": "passport", "category": "front", "issuing_country": "DE", "base64_image": page}))
+	return owner
+}
+
+// A company tells of itself in parts, hands in its papers and names its owners; it is approved when the provider approves
+// it and everybody with 25 percent or control.
+func TestCompanyOnboarding(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b, log := newKYC(t, d)
+		at := "/api/companies/" + b.company
+		state := func() string {
+			got, _ := ask[members](b, "GET", "/api/company", "")
+			return got["kyb_state"].(string) + "/" + got["kyb_status"].(string)
+		}
+		if got := state(); got != "/not_started" {
+			t.Errorf("%s", got)
+		}
+		first, _ := ask[members](b, "POST", "/api/companies", newCompany+`}`)
+		if first["company_id"] != b.company || first["kyb_state"] != "draft" || encode(first["missing"]) !=
+			`["registration_number","incorporation_date","street_address","city","certificate_of_incorporation","shareholder_register","ubo"]` {
+			t.Errorf("%v", first)
+		}
+		b.wants(409, "profile_incomplete", "POST", at+"/kyb", `{}`)
+		owner := b.onboarded("Lovelace")
+		if got := state(); got != "documents_pending/not_started" {
+			t.Errorf("%s", got)
+		}
+		minor, _ := ask[members](b, "POST", at+"/ubo", `{"first_name":"Bob","last_name":"Small","date_of_birth":"1970-01-31","country":"DE","ownership_percentage":24.99}`)
+		boss, _ := ask[members](b, "POST", at+"/ubo", `{"first_name":"Eve","last_name":"Approved","date_of_birth":"1970-01-31","country":"DE","control_person":true}`)
+		b.wants(409, "documents_incomplete", "POST", at+"/ubo/kyc", `{"ubo_id":"`+boss["ubo_id"].(string)+`"}`)
+		b.wants(422, "invalid_parameter", "POST", at+"/ubo", `{"first_name":"X","last_name":"Y","date_of_birth":"1970-01-31","country":"DE","ownership_percentage":15.02}`)
+
+		sent, _ := ask[members](b, "POST", at+"/kyb", "")
+		if sent["kyb_state"] != "submitted" || sent["kyb_status"] != "pending" || encode(sent["missing"]) != "[]" {
+			t.Errorf("%v", sent)
+		}
+		b.wants(409, "already_processing", "POST", at+"/kyb", `{}`)
+		b.wants(409, "already_processing", "POST", "/api/companies", newCompany+`}`)
+		b.wants(409, "already_processing", "POST", at+"/ubo", `{"first_name":"X","last_name":"Y","date_of_birth":"1970-01-31","country":"DE"}`)
+		b.verify()
+		if got := state(); got != "in_review/in_review" {
+			t.Errorf("%s", got)
+		}
+		ask[members](b, "POST", "/api/sandbox/kyb", `{"result":"approved"}`)
+		if got := state(); got != "ubo_pending/in_review" {
+			t.Errorf("%s", got)
+		}
+		for _, id := range []string{owner, boss["ubo_id"].(string)} {
+			ask[members](b, "POST", at+"/documents", encode(members{"ubo_id": id, "doc_type": "passport", "category": "front", "issuing_country": "DE", "base64_image": scan64(900, 640, 9)}))
+			if got, _ := ask[members](b, "POST", at+"/ubo/kyc", `{"ubo_id":"`+id+`"}`); got["kyc_status"] != "pending" {
+				t.Errorf("%v", got)
+			}
+		}
+		b.verify()
+		if got := state(); got != "ubo_pending/in_review" {
+			t.Errorf("%s although an owner is in review", got)
+		}
+		ask[members](b, "POST", "/api/sandbox/kyb", `{"result":"approved","ubo_id":"`+owner+`"}`)
+		if got := state(); got != "approved/approved" {
+			t.Errorf("%s", got)
+		}
+		if got := statuses(b.eventsOf("company.kyb_status_update", b.company)); got != "pending in_review in_review approved" {
+			t.Errorf("events %s", got)
+		}
+		b.wants(409, "invalid_state", "POST", "/api/companies", newCompany+`}`)
+		ask[members](b, "POST", "/api/sandbox/kyb", `{"result":"suspended"}`)
+		if got := state(); got != "suspended/suspended" {
+			t.Errorf("%s", got)
+		}
+
+		got, _ := ask[members](b, "GET", "/api/company", `{"company_id":"`+b.company+`"}`)
+		if got["name"] != "Acme Widgets GmbH" || len(got["ubos"].([]any)) != 3 || got["ubos"].([]any)[1].(members)["kyc_status"] != "not_started" ||
+			got["ubos"].([]any)[1].(members)["ownership_percentage"] != 24.99 || minor["kyc_status"] != "not_started" {
+			t.Errorf("%v", got)
+		}
+		if strings.Contains(encode(got), "1970") {
+			t.Error("the detail shows a birth date")
+		}
+		ada := b.user("ada")
+		token, _ := ask[members](b, "GET", "/api/company", "", "Authorization", b.token(ada, identity.CompanyDetail))
+		if len(token["ubos"].([]any)) != 0 {
+			t.Errorf("a token sees owners: %v", token)
+		}
+		for _, secret := range []string{"Lovelace", "1970-01-31", "HRB 1"} {
+			if strings.Contains(log.String(), secret) {
+				t.Errorf("the log holds %q", secret)
+			}
+		}
+	})
+}
+
+// A company onboards itself, with its own key: not with a token, not another company.
+func TestOnboardingIsTheCompanysOwn(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b, _ := newKYC(t, d)
+		owner, other := b.onboarded("Lovelace"), b.neighbour()
+		at, ada := "/api/companies/"+b.company, b.user("ada")
+		page := scan64(900, 640, 9)
+		bodies := map[string]string{
+			"/ubo":       `{"first_name":"X","last_name":"Y","date_of_birth":"1970-01-31","country":"DE"}`,
+			"/ubo/kyc":   `{"ubo_id":"` + owner + `"}`,
+			"/documents": encode(members{"ubo_id": owner, "doc_type": "passport", "category": "front", "issuing_country": "DE", "base64_image": page}),
+			"/kyb":       `{}`,
+		}
+		before := b.rows()
+		for path, body := range bodies {
+			other.wants(404, "not_found", "POST", at+path, body)
+			b.wants(403, "insufficient_scope", "POST", at+path, body, "Authorization", b.token(ada, identity.CompanyDetail))
+		}
+		other.wants(404, "not_found", "POST", "/api/companies", `{"company_id":"`+b.company+`","name":"X","country":"DE"}`)
+		other.wants(404, "not_found", "POST", "/api/companies/"+other.company+"/ubo/kyc", bodies["/ubo/kyc"])
+		other.wants(404, "not_found", "POST", "/api/companies/"+other.company+"/documents", bodies["/documents"])
+		other.wants(404, "not_found", "GET", "/api/company", `{"company_id":"`+b.company+`"}`)
+		other.wants(404, "not_found", "GET", "/api/company?company_id="+b.company, "")
+		other.wants(404, "not_found", "POST", "/api/sandbox/kyb", `{"company_id":"`+b.company+`","result":"approved"}`)
+		b.wants(403, "insufficient_scope", "POST", "/api/companies", newCompany+`}`, "Authorization", b.token(ada, identity.CompanyDetail))
+		if after := b.rows(); after != before {
+			t.Errorf("left rows: %s, before %s", after, before)
+		}
+
+		full := members{"name": "Acme", "country": "DE", "email": "a@acme.example", "website": "https://acme.example", "registration_number": "HRB 1",
+			"incorporation_date": "2001-02-03", "street_address": "1 Street", "city": "Berlin", "street_address_2": "x", "state": "BE", "zip": "10115", "description": "Widgets"}
+		refuseBadInput(b, "POST", "/api/companies", full, map[string]rule{
+			"name": {required: true}, "country": {required: true}, "email": {}, "website": {}, "registration_number": {}, "incorporation_date": {},
+			"street_address": {}, "city": {}, "street_address_2": {}, "state": {}, "zip": {}, "description": {}})
+		b.wants(422, "invalid_parameter", "POST", "/api/companies", `{"name":"A","country":"DE","incorporation_date":"2999-01-01"}`)
+		ubo := members{"first_name": "Ada", "last_name": "L", "date_of_birth": "1970-01-31", "country": "DE", "ownership_percentage": 10, "control_person": true,
+			"email": "a@example.com", "phone_number": "+4930901820", "street_address": "1 Street", "street_address_2": "x", "city": "Berlin", "state": "BE", "zip": "1"}
+		refuseBadInput(b, "POST", at+"/ubo", ubo, map[string]rule{
+			"first_name": {required: true}, "last_name": {required: true}, "date_of_birth": {required: true}, "country": {required: true}, "ownership_percentage": {},
+			"control_person": {}, "email": {}, "phone_number": {}, "street_address": {}, "street_address_2": {}, "city": {}, "state": {}, "zip": {}})
+		for _, share := range []string{"-1", "100.01", "33.333", "1e3", "41"} {
+			b.wants(422, "invalid_parameter", "POST", at+"/ubo", `{"first_name":"A","last_name":"B","date_of_birth":"1970-01-31","country":"DE","ownership_percentage":`+share+`}`)
+		}
+		refuseBadInput(b, "POST", at+"/ubo/kyc", members{"ubo_id": owner}, map[string]rule{"ubo_id": {required: true, id: true}})
+		refuseBadInput(b, "POST", at+"/documents", members{"doc_type": "certificate_of_incorporation", "issuing_country": "DE", "base64_image": page},
+			map[string]rule{"doc_type": {required: true}, "issuing_country": {required: true}, "base64_image": {required: true}})
+		b.wants(422, "invalid_parameter", "POST", at+"/documents", encode(members{"doc_type": "passport", "issuing_country": "DE", "base64_image": page}))
+		refuseBadInput(b, "POST", "/api/sandbox/kyb", members{"result": "approved"}, map[string]rule{"result": {required: true}})
+	})
+}
+
+// Erasing destroys the key and what it sealed, and nothing new is taken for who was erased (S82).
+func TestErasure(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b, _ := newKYC(t, d)
+		ada, bob := b.documented("Erased"), b.documented("Kept")
+		erase := func(id string) error {
+			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				known, err := kyc.Erase(ctx, tx, id, 5)
+				return errors.Join(err, ForgetAnswers(ctx, tx, known))
+			})
+		}
+		// Answers that are kept for repeated requests name them, by id and by address.
+		payer := []string{"POST", "/api/user/payer/create", `{"user_id":"` + bob + `","name":"E","company_type":"employer","payroll_invoice_currency":"EUR","website":"https://example.com","email":"erased@example.com","occupation":"x"}`, "Idempotency-Key", "payer"}
+		pay := func(user string) []string {
+			return []string{"POST", "/api/user/distribution", `{"user_id":"` + user + `","symbol":"BTC","distribution_type":"crypto","distribution_data":` + btcData + `}`, "Idempotency-Key", "dst" + user}
+		}
+		do := func(r []string) reply { return b.do(r[0], r[1], r[2], r[3:]...) }
+		for _, r := range [][]string{payer, pay(ada), pay(bob)} {
+			if got := do(r); got.status != 200 {
+				t.Fatalf("%v: %d %s", r, got.status, got.text)
+			}
+		}
+		ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+ada+`"}`)
+		if err := erase(ada); !errors.Is(err, kyc.ErrProcessing) {
+			t.Errorf("under way: %v", err)
+		}
+		ask[members](b, "POST", "/api/sandbox/kyc", `{"user_id":"`+ada+`","result":"approved"}`)
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			by := accounts.By{CompanyID: b.company, UserID: bob, Role: identity.RoleOwner}
+			job := job.Job{ID: "job_1", Payload: []byte(`{"purpose":"sign_up","email":"erased@example.com"}`)}
+			return errors.Join(accounts.Invite(ctx, tx, b.server.Sealer, by, "Erased@example.com", identity.RoleViewer, "en"), accounts.HandleLink(b.server.Sealer)(ctx, tx, job))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := erase(ada); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := erase("usr_nobody"); !errors.Is(err, apierr.NotFoundErr) {
+			t.Errorf("nobody: %v", err)
+		}
+		if got := b.listed(ada); got != `{"documents":[]}` || b.listed(bob) == got {
+			t.Errorf("%s", got)
+		}
+		left := b.count("SELECT COUNT(*) FROM document_chunks WHERE subject_id = '"+ada+"'") + b.count("SELECT COUNT(*) FROM subjects WHERE subject_id = '"+ada+"' AND wrapped_key <> ''")
+		if left != 0 {
+			t.Errorf("%d rows are left", left)
+		}
+		b.wants(409, "invalid_state", "POST", "/api/user/document/upload", encode(upload(ada, "passport", "front", "DE", scan64(900, 640, 9))))
+
+		for _, table := range []string{"mails WHERE LOWER(address)", "member_invitations WHERE LOWER(email)", "account_links WHERE LOWER(email)"} {
+			if n := b.count("SELECT COUNT(*) FROM " + table + " LIKE 'erased@%'"); n != 0 {
+				t.Errorf("%d of %s", n, table)
+			}
+		}
+
+		for _, r := range [][]string{pay(ada), payer} {
+			if got := do(r); got.status != 404 || !strings.Contains(got.text, "erased") {
+				t.Errorf("repeated: %v: %d %s", r, got.status, got.text)
+			}
+		}
+		if got := do(pay(bob)); got.status != 200 || got.header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("another one's, repeated: %d %s", got.status, got.text)
+		}
+		if n := b.count("SELECT COUNT(*) FROM idempotency WHERE response LIKE '%" + ada + "%' OR response LIKE '%erased@%'"); n != 0 {
+			t.Errorf("%d answers name who was erased", n)
+		}
+
+		// Nothing names who was erased, and nobody else is touched.
+		detail, text := ask[members](b, "GET", "/api/user/detail?user_id="+ada, "")
+		if detail["user_id"] != ada || strings.Contains(strings.ToLower(text), "erased@") || strings.Contains(text, "Example Street") || strings.Contains(text, "1990") || strings.Contains(text, "Ada") {
+			t.Errorf("%s", text)
+		}
+		if _, text := ask[members](b, "GET", "/api/user/detail?user_id="+bob, ""); !strings.Contains(text, "kept@example.com") {
+			t.Errorf("%s", text)
+		}
+		for _, table := range []string{"users", "recipients", "mails"} {
+			column := map[string]string{"users": "email", "recipients": "email", "mails": "address"}[table]
+			if n := b.count("SELECT COUNT(*) FROM " + table + " WHERE " + column + " LIKE 'erased@%'"); n != 0 {
+				t.Errorf("%d of %s", n, table)
+			}
+		}
+	})
+}
+
+// A callback moves a case only when it is the vendor's own, fresh and whole, and then only to what the vendor says when it is
+// asked; the same one again is answered alike and starts nothing (S62).
+func TestCallbacks(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b, _ := newKYC(t, d)
+		vendor := sumsubtest.Start(t)
+		b.server.KYC.Provider = sumsub.New(sumsub.Options{URL: vendor.URL, Token: sumsubtest.Token, Secret: sumsubtest.Secret,
+			WebhookSecret: sumsubtest.WebhookSecret, PersonLevel: "kyc", CompanyLevel: "kyb", Now: time.Now})
+		id := b.documented("Approved") // a name that means nothing to a vendor
+		ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
+		b.verify()
+		now, err := d.Now(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := func(applicant, kind string, at time.Time) string {
+			return `{"applicantId":"` + applicant + `","type":"` + kind + `","createdAtMs":"` + at.UTC().Format("2006-01-02 15:04:05.000") + `","reviewResult":{"reviewAnswer":"GREEN"}}`
+		}
+		const path, algorithm = "/callbacks/verification/sumsub", "HMAC_SHA256_HEX"
+		call := func(digest, body string) reply {
+			return b.do("POST", path, body, "Authorization", "", "X-Payload-Digest", digest, "X-Payload-Digest-Alg", algorithm)
+		}
+		sign := func(body string) string { return sumsubtest.Sign(sumsubtest.WebhookSecret, body) }
+		const once = 1 // after it was handed in
+		if vendor.Status("app1") != "pending" || vendor.Asked() != once || b.kycStatus(id) != "in_review" {
+			t.Fatalf("%s, asked %d times, %s", vendor.Status("app1"), vendor.Asked(), b.kycStatus(id))
+		}
+
+		// The vendor has decided, so whatever made us ask would show.
+		vendor.Decide(`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"GREEN"}}`)
+		genuine, before := body("app1", "applicantReviewed", now), b.rows()
+		old, early := body("app1", "applicantReviewed", now.Add(-6*time.Minute)), body("app1", "applicantReviewed", now.Add(6*time.Minute))
+		for name, c := range map[string]struct{ digest, body string }{
+			"unsigned":                {"", genuine},
+			"forged":                  {sumsubtest.Sign("guess", genuine), genuine},
+			"signed as a request":     {sumsubtest.Sign(sumsubtest.Secret, genuine), genuine},
+			"another body":            {sign(genuine), body("app1", "applicantPending", now)},
+			"one byte more":           {sign(genuine), genuine + " "},
+			"old":                     {sign(old), old},
+			"from the future":         {sign(early), early},
+			"old, with another time":  {sign(old), genuine},
+			"a digest that is no hex": {"zz" + sign(genuine)[2:], genuine},
+			"nothing":                 {sign(""), ""},
+		} {
+			if got := call(c.digest, c.body); got.status != 401 || got.json(t)["code"] != "invalid_token" {
+				t.Errorf("%s: %d %s", name, got.status, got.text)
+			}
+		}
+		for _, provider := range []string{"sandbox", "nobody"} {
+			got := b.do("POST", "/callbacks/verification/"+provider, genuine, "Authorization", "", "X-Payload-Digest", sign(genuine), "X-Payload-Digest-Alg", algorithm)
+			if got.status != 401 {
+				t.Errorf("%s: %d", provider, got.status)
+			}
+		}
+		b.verify()
+		if after := b.rows(); after != before || vendor.Asked() != once || b.kycStatus(id) != "in_review" {
+			t.Fatalf("refused callbacks left %s, before %s; asked %d times, %s", after, before, vendor.Asked(), b.kycStatus(id))
+		}
+
+		// What a callback claims is not believed: the vendor is asked, and still thinks.
+		vendor.Decide(`{"reviewStatus":"pending"}`)
+		for range 3 {
+			if got := call(sign(genuine), genuine); got.status != 200 {
+				t.Fatalf("%d %s", got.status, got.text)
+			}
+			b.verify()
+		}
+		if stranger := body("app99", "applicantReviewed", now); call(sign(stranger), stranger).status != 200 {
+			t.Error("somebody else's applicant is an error of ours")
+		}
+		b.verify()
+		if vendor.Asked() != once+1 || b.kycStatus(id) != "in_review" {
+			t.Errorf("asked %d times, %s", vendor.Asked(), b.kycStatus(id))
+		}
+
+		vendor.Decide(`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"GREEN"}}`)
+		next := body("app1", "applicantReviewed", now.Add(time.Second))
+		if got := call(sign(next), next); got.status != 200 {
+			t.Fatalf("%d %s", got.status, got.text)
+		}
+		if got := b.kycStatus(id); got != "in_review" {
+			t.Errorf("%s before the vendor was asked", got)
+		}
+		b.verify()
+		if got := statuses(b.eventsOf("user.kyc_status_update", id)); got != "pending in_review approved" {
+			t.Errorf("events %s", got)
+		}
+	})
+}

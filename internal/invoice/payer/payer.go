@@ -1,0 +1,327 @@
+// Package payer keeps external payers: whom a user or a company bills, and who pays a merchant's claims.
+//
+// A payer belongs to its owner, a user or a company, and to nobody else. It is a name and an address to write to, never a
+// credential: it cannot sign in and owns no money. Its states are
+//
+//	active → deleted
+//
+// A deleted payer keeps its row, because what it paid stays explained; it is not listed, and using it is refused. While one
+// of its invoices is in a live pay run it cannot be deleted: package invoice holds it by [Hold] and lets it go by [Free].
+package payer
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// Status is whether a payer may still be used.
+type Status string
+
+// The states of a payer.
+const (
+	Active  Status = "active"
+	Deleted Status = "deleted"
+)
+
+// Events of this package.
+const (
+	EventCreated = "payer.created"
+	EventStatus  = "payer.status_update"
+)
+
+// What a payer is to its owner.
+const (
+	Employer = "employer"
+	Client   = "client"
+)
+
+// What a caller may be told.
+var (
+	ErrNotFound      = apierr.New(apierr.NotFound, "not_found", "There is no such payer.")
+	ErrDeleted       = apierr.New(apierr.Conflict, "payer_deleted", "The payer was deleted and cannot be used.")
+	ErrBusy          = apierr.New(apierr.Conflict, "invalid_state", "An unpaid invoice to this payer is in a payroll. It can be deleted once the payroll has ended.")
+	errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The payer changed at the same moment. Try again.")
+)
+
+// Payer is one external payer.
+type Payer struct {
+	OwnerID   string
+	ID        string
+	CompanyID string // for which it was made: it hears of what happens to it. "" where nobody does
+	Name      string
+	Email     string
+	Type      string      // Employer or Client
+	Currency  money.Asset // in which it is billed: EUR or USD
+	Website   string      // kept as text and never fetched
+	Details               // empty where the payer was read without a sealer
+	Status    Status
+	Version   int64
+	CreatedAt time.Time
+
+	sealed string
+}
+
+// Details are what the owner noted about a payer; they are sealed at rest.
+type Details struct {
+	Occupation    string `json:"occupation,omitempty"`     // of the owner, at an employer
+	PaymentAmount string `json:"payment_amount,omitempty"` // what an employer usually pays, in the payer's currency
+
+	StreetAddress  string `json:"street_address,omitempty"` // of a client
+	StreetAddress2 string `json:"street_address_2,omitempty"`
+	City           string `json:"city,omitempty"`
+	Region         string `json:"region,omitempty"`
+	Zip            string `json:"zip,omitempty"`
+	Country        string `json:"country,omitempty"`
+}
+
+// Changes are the members of a payer that a request gives; nil leaves one alone, "" clears it.
+type Changes struct {
+	Name, Email, Type, Currency, Website *string
+	Occupation, PaymentAmount            *string
+	StreetAddress, StreetAddress2, City  *string
+	Region, Zip, Country                 *string
+}
+
+// Create adds a payer of the acting user or, with an API key that names none, of its company. A name, type and currency
+// are required.
+func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID string, c Changes) (Payer, error) {
+	owner, err := identity.ChangingOwner(ctx, tx, by, userID)
+	if err != nil {
+		return Payer{}, err
+	}
+	p := Payer{OwnerID: owner.ID, ID: tx.NewID("pyr"), CompanyID: owner.CompanyID, Status: Active, Version: 1, CreatedAt: tx.Now()}
+	if err := p.apply(c); err != nil {
+		return Payer{}, err
+	}
+	if err := p.seal(s); err != nil {
+		return Payer{}, err
+	}
+	if err := insert(ctx, tx, p); err != nil {
+		return Payer{}, err
+	}
+	db.History(tx, p.OwnerID, p.ID, p.Version, "", string(p.Status), "created")
+	return p, p.emit(tx, EventCreated, "")
+}
+
+// Update changes what the request gives and leaves the rest alone. A payer that becomes of the other type loses what only
+// its old type has. It returns ErrDeleted.
+func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID, id string, c Changes) (Payer, error) {
+	owner, err := identity.ChangingOwner(ctx, tx, by, userID)
+	if err != nil {
+		return Payer{}, err
+	}
+	p, err := Use(ctx, tx, owner.ID, id)
+	if err != nil {
+		return Payer{}, err
+	}
+	if err := p.open(s); err != nil {
+		return Payer{}, err
+	}
+	if err := p.apply(c); err != nil {
+		return Payer{}, err
+	}
+	if err := p.seal(s); err != nil {
+		return Payer{}, err
+	}
+	return p, update(ctx, tx, &p)
+}
+
+// Detail reads a payer with its details, also a deleted one.
+func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID, id string) (Payer, error) {
+	owner, err := identity.ActingOwner(ctx, tx, by, userID)
+	if err != nil {
+		return Payer{}, err
+	}
+	p, err := Get(ctx, tx, owner.ID, id)
+	if err != nil {
+		return Payer{}, err
+	}
+	return p, p.open(s)
+}
+
+// List is the owner's payers, newest first, without the deleted ones.
+func List(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID string) ([]Payer, error) {
+	owner, err := identity.ActingOwner(ctx, tx, by, userID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := Of(ctx, tx, owner.ID)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if err := all[i].open(s); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Use finds a payer that is to be billed or to pay: ErrNotFound, ErrDeleted.
+func Use(ctx context.Context, tx *db.Tx, ownerID, id string) (Payer, error) {
+	p, err := Get(ctx, tx, ownerID, id)
+	if err == nil && p.Status == Deleted {
+		return Payer{}, ErrDeleted
+	}
+	return p, err
+}
+
+// Delete ends the use of a payer, whose name and history stay. Deleting it again is fine. ErrBusy says that an unpaid
+// invoice to it is in a live pay run.
+func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) error {
+	owner, err := identity.ChangingOwner(ctx, tx, by, userID)
+	if err != nil {
+		return err
+	}
+	p, err := Get(ctx, tx, owner.ID, id)
+	if err != nil || p.Status == Deleted {
+		return err
+	}
+	if err := remove(ctx, tx, &p); err != nil {
+		return err
+	}
+	p.Status = Deleted
+	db.History(tx, p.OwnerID, p.ID, p.Version, string(Active), string(Deleted), "deleted")
+	return p.emit(tx, EventStatus, Active)
+}
+
+// emit tells the company for which the payer was made what became of it; the details are the owner's own.
+func (p *Payer) emit(tx *db.Tx, name string, from Status) error {
+	if p.CompanyID == "" { // a user who acts for nobody has nobody to be told
+		return nil
+	}
+	d := struct {
+		ExternalCompanyID string      `json:"external_company_id"`
+		CompanyID         string      `json:"company_id"`
+		UserID            string      `json:"user_id"` // "" for a company's payer
+		Name              string      `json:"name"`
+		Type              string      `json:"company_type"`
+		Currency          money.Asset `json:"payroll_invoice_currency"`
+		Status            Status      `json:"status"`
+		PreviousStatus    Status      `json:"previous_status,omitempty"`
+	}{ExternalCompanyID: p.ID, CompanyID: p.CompanyID, Name: p.Name, Type: p.Type, Currency: p.Currency, Status: p.Status, PreviousStatus: from}
+	if p.OwnerID != p.CompanyID {
+		d.UserID = p.OwnerID
+	}
+	return webhook.Emit(tx, webhook.Event{CompanyID: p.CompanyID, Name: name, ObjectID: p.ID, Sequence: p.Version, Data: d})
+}
+
+// apply checks all that is given and takes it over.
+func (p *Payer) apply(c Changes) error {
+	var list apierr.List
+	text := func(member string, to *string, given *string, least, most int) {
+		if given != nil {
+			*to = identity.Line(&list, "/"+member, *given, least, most)
+		} else if *to == "" && least > 0 {
+			list.Add("missing_field", "/"+member, "This member is required.")
+		}
+	}
+	choice := func(member string, to *string, given *string, options ...string) {
+		text(member, to, given, 1, 20)
+		for _, o := range options {
+			if *to == o {
+				return
+			}
+		}
+		if given != nil && *to != "" {
+			list.Add("invalid_parameter", "/"+member, "This is "+options[0]+" or "+options[1]+".")
+		}
+	}
+	text("name", &p.Name, c.Name, 1, 200)
+	if c.Email != nil {
+		p.Email = identity.Email(&list, "/email", *c.Email, false)
+	}
+	before := p.Type
+	choice("company_type", &p.Type, c.Type, Employer, Client)
+	if before != "" && before != p.Type {
+		p.Details = Details{}
+	}
+	currency := string(p.Currency)
+	choice("payroll_invoice_currency", &currency, c.Currency, string(money.EUR), string(money.USD))
+	p.Currency = money.Asset(currency)
+	if c.Website != nil {
+		p.Website = website(&list, *c.Website)
+	}
+	for _, m := range []struct {
+		of, member string
+		to, given  *string
+		most       int
+	}{
+		{Employer, "occupation", &p.Occupation, c.Occupation, 100},
+		{Employer, "payment_amount", &p.PaymentAmount, c.PaymentAmount, 40},
+		{Client, "street_address", &p.StreetAddress, c.StreetAddress, 200},
+		{Client, "street_address_2", &p.StreetAddress2, c.StreetAddress2, 200},
+		{Client, "city", &p.City, c.City, 100},
+		{Client, "region", &p.Region, c.Region, 100},
+		{Client, "zip", &p.Zip, c.Zip, 20},
+	} {
+		if m.given != nil && *m.given != "" && p.Type != m.of {
+			list.Add("invalid_parameter", "/"+m.member, "Only a payer of the type "+m.of+" has this.")
+			continue
+		}
+		text(m.member, m.to, m.given, 0, m.most)
+	}
+	switch {
+	case c.Country == nil:
+	case *c.Country != "" && p.Type != Client:
+		list.Add("invalid_parameter", "/country", "Only a payer of the type client has this.")
+	default:
+		p.Country = identity.Country(&list, "/country", *c.Country, false)
+	}
+	if c.PaymentAmount != nil && *c.PaymentAmount != "" && p.Type == Employer && p.Currency != "" {
+		a, err := money.Parse(p.Currency, *c.PaymentAmount)
+		if err == nil && a.Sign() <= 0 {
+			err = money.ErrNotPositive
+		}
+		if err := list.AddErr(err, "/payment_amount"); err != nil {
+			return err
+		}
+		p.PaymentAmount = a.String()
+	}
+	return list.Err()
+}
+
+// website takes an absolute http or https address. Nobody ever calls it: it is text to show.
+func website(list *apierr.List, text string) string {
+	text = identity.Line(list, "/website", text, 0, 300)
+	if text == "" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+		list.Add("invalid_parameter", "/website", "A website is an address that starts with http:// or https://.")
+		return ""
+	}
+	return text
+}
+
+func (p *Payer) place() identity.Place {
+	return identity.Place{Table: "payers", Column: "details", Row: p.OwnerID + "/" + p.ID}
+}
+
+func (p *Payer) seal(s *identity.Sealer) error {
+	text, err := json.Marshal(p.Details)
+	if err == nil {
+		p.sealed, err = s.Seal(p.place(), text)
+	}
+	return err
+}
+
+func (p *Payer) open(s *identity.Sealer) error {
+	if p.sealed == "" {
+		return nil
+	}
+	text, err := s.Open(p.place(), p.sealed)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, &p.Details)
+}

@@ -1,0 +1,298 @@
+// Package vendorbill pays vendors against the invoices that they sent on paper.
+//
+// A vendor is a firm, or a recipient with that role. A company uploads a vendor's invoice and pays it with a pay run in which
+// every item names its document; the pay run is package payroll's, with the same prices, funding and states. What this package
+// adds is that nobody else than a vendor is paid so, and that a document is paid once: a pay run takes it, and only a
+// cancelled or unfunded one gives it back.
+//
+// A PDF is stored as it came and never read: what is in it is the company's and the vendor's matter. An image is written anew
+// by package kyc's intake. Both are sealed at rest.
+package vendorbill
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payroll"
+)
+
+// The forms in which a document is kept.
+const (
+	PDF  = "application/pdf"
+	JPEG = "image/jpeg"
+)
+
+const (
+	maxBytes  = 10 << 20  // of a document
+	chunkSize = 512 << 10 // of it in one row
+)
+
+// What a caller may be told.
+var (
+	ErrDocument = apierr.New(apierr.Invalid, "unsupported_image", "The file cannot be read. Send a PDF, or a whole JPEG or PNG, in base64.")
+	ErrTooLarge = apierr.New(apierr.TooLarge, "payload_too_large", "The document is larger than 10 MiB.")
+	ErrTaken    = apierr.New(apierr.Conflict, "invalid_state", "This document is paid by another payroll.")
+)
+
+// Service pays vendors.
+type Service struct {
+	Payroll *payroll.Service
+	Sealer  *identity.Sealer
+	Intake  *kyc.Intake // of images
+}
+
+// Document is an uploaded invoice.
+type Document struct {
+	CompanyID string
+	ID        string
+	MediaType string
+	Bytes     int64
+	SHA256    string // of what is kept
+	PayrollID string // that pays it, "" for none
+
+	version int64
+}
+
+// File is an upload that was read.
+type File struct {
+	MediaType string
+	Data      []byte
+}
+
+// Read takes a document in base64. It belongs before the transaction, since an image takes a while. It returns ErrDocument,
+// ErrTooLarge.
+func (s *Service) Read(ctx context.Context, text string) (File, error) {
+	if base64.StdEncoding.DecodedLen(len(text)) > maxBytes+2 {
+		return File{}, ErrTooLarge
+	}
+	// The decoder overlooks line breaks even when it is strict.
+	data, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil || len(data) == 0 || strings.ContainsAny(text, "\r\n") {
+		return File{}, ErrDocument.At("body", "/base64_document")
+	}
+	if len(data) > maxBytes {
+		return File{}, ErrTooLarge
+	}
+	// A PDF says what it is at its beginning and where it ends; nothing between is looked at.
+	if bytes.HasPrefix(data, []byte("%PDF-")) {
+		if !bytes.Contains(data[max(0, len(data)-1024):], []byte("%%EOF")) {
+			return File{}, ErrDocument.Detailf("The PDF is not whole: it has no end.").At("body", "/base64_document")
+		}
+		return File{PDF, data}, nil
+	}
+	img, err := s.Intake.Read(ctx, text)
+	if f, isFault := apierr.As(err); isFault && f.Kind == apierr.Invalid {
+		return File{}, f.At("body", "/base64_document")
+	}
+	return File{JPEG, img.JPEG}, err
+}
+
+// Upload keeps a document of the company.
+func (s *Service) Upload(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f File) (Document, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return Document{}, err
+	}
+	c, err := identity.CompanyByID(ctx, tx, company)
+	if err != nil {
+		return Document{}, err
+	}
+	if err := c.Active(); err != nil {
+		return Document{}, err
+	}
+	sum := sha256.Sum256(f.Data)
+	d := Document{
+		CompanyID: company, ID: tx.NewID("doc"), MediaType: f.MediaType, Bytes: int64(len(f.Data)), SHA256: hex.EncodeToString(sum[:]), version: 1,
+	}
+	if err := insert(ctx, tx, d); err != nil {
+		return Document{}, err
+	}
+	n := 0
+	for chunk := range slices.Chunk(f.Data, chunkSize) {
+		sealed, err := s.Sealer.Seal(d.place(n), chunk)
+		if err != nil {
+			return Document{}, err
+		}
+		if err := insertChunk(ctx, tx, d, n, sealed); err != nil {
+			return Document{}, err
+		}
+		n++
+	}
+	return d, nil
+}
+
+// place binds a piece to its document and its place in it.
+func (d Document) place(n int) identity.Place {
+	return identity.Place{Table: "vendor_document_chunks", Column: "sealed", Row: fmt.Sprintf("%s/%s/%d/%d", d.CompanyID, d.ID, n, d.Bytes)}
+}
+
+// Params is what a company asks for: a pay run whose payees are vendors.
+type Params struct {
+	payroll.CreateParams // without ToPay
+	Items                []Item
+}
+
+// Item is one vendor to be paid.
+type Item struct {
+	VendorID          string
+	DocumentID        string // not of a quote
+	AmountText        string
+	InvoiceNumber     string // the vendor's own
+	Country           string
+	IsPremium         bool
+	Description       string
+	Category          string
+	ExternalPaymentID string
+}
+
+// plan turns vendors into payees, and notes those who are none.
+func (p *Params) plan(ctx context.Context, tx *db.Tx, by identity.Principal, list *apierr.List) (payroll.CreateParams, error) {
+	company, err := by.Company(p.CompanyID)
+	if err != nil {
+		return payroll.CreateParams{}, err
+	}
+	ids := make([]string, len(p.Items))
+	for i, it := range p.Items {
+		ids[i] = it.VendorID
+	}
+	vendors, err := payee.Vendors(ctx, tx, company, ids)
+	if err != nil {
+		return payroll.CreateParams{}, err
+	}
+	run := p.CreateParams
+	run.ToPay = make([]payroll.Payee, len(p.Items))
+	for i, it := range p.Items {
+		to := payroll.Payee{
+			AmountText: it.AmountText, InvoiceID: it.InvoiceNumber, Country: it.Country, IsPremium: it.IsPremium, Description: it.Description,
+			Category: it.Category, ExternalPaymentID: it.ExternalPaymentID,
+		}
+		v, found := vendors[it.VendorID]
+		switch {
+		case !found:
+			list.Add("invalid_parameter", fmt.Sprintf("/to_pay/%d/vendor_id", i), "The company has no vendor of this id.")
+		case v.Kind == payee.TypeCompany:
+			to.CompanyID = v.ID
+		default:
+			to.UserID = v.ID
+		}
+		if strings.HasPrefix(it.InvoiceNumber, "inv_") {
+			list.Add("invalid_parameter", fmt.Sprintf("/to_pay/%d/invoice_number", i), "This is the vendor's own number; an invoice of this service is paid by a payroll's invoice_id.")
+		}
+		run.ToPay[i] = to
+	}
+	return run, nil
+}
+
+// Quote says what paying vendors would cost now, and why it would be refused. It has no effect and holds no price.
+func (s *Service) Quote(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (payroll.Preview, error) {
+	var list apierr.List
+	run, err := p.plan(ctx, tx, by, &list)
+	if err != nil {
+		return payroll.Preview{}, err
+	}
+	if err := list.Err(); err != nil {
+		return payroll.Preview{}, err
+	}
+	v, err := s.Payroll.Preview(ctx, tx, by, run)
+	v.Blockers = ours(v.Blockers)
+	return v, ourErr(err)
+}
+
+// Create pays vendors, each against a document, by a pay run like any other.
+func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (payroll.Payroll, error) {
+	var list apierr.List
+	run, err := p.plan(ctx, tx, by, &list)
+	if err != nil {
+		return payroll.Payroll{}, err
+	}
+	docs := make([]Document, len(p.Items))
+	seen := map[string]bool{}
+	for i, it := range p.Items {
+		at := fmt.Sprintf("/to_pay/%d/document_id", i)
+		d, err := find(ctx, tx, by.CompanyID, it.DocumentID)
+		switch {
+		case errors.Is(err, apierr.NotFoundErr):
+			list.Add("invalid_parameter", at, "The company has no document of this id.")
+		case err != nil:
+			return payroll.Payroll{}, err
+		case seen[d.ID]:
+			list.Add("invalid_parameter", at, "Another item of this payroll pays the same document.")
+		}
+		docs[i] = d
+		seen[d.ID] = true
+	}
+	if err := list.Err(); err != nil {
+		return payroll.Payroll{}, err
+	}
+	made, err := s.Payroll.Create(ctx, tx, by, run)
+	if err != nil {
+		return payroll.Payroll{}, ourErr(err)
+	}
+	for i, d := range docs {
+		if err := s.take(ctx, tx, by, d, made.ID, made.Payments[i].ID); err != nil {
+			if f, isFault := apierr.As(err); isFault {
+				return payroll.Payroll{}, f.At("body", fmt.Sprintf("/to_pay/%d/document_id", i))
+			}
+			return payroll.Payroll{}, err
+		}
+	}
+	return made, nil
+}
+
+// take puts a document into a pay run. Another pay run must have ended without paying it.
+func (s *Service) take(ctx context.Context, tx *db.Tx, by identity.Principal, d Document, payrollID, paymentID string) error {
+	if d.PayrollID != "" {
+		if err := tx.Flush(ctx); err != nil { // the other one may have been made in the same transaction
+			return err
+		}
+		other, err := s.Payroll.Head(ctx, tx, by, d.PayrollID)
+		if err != nil {
+			return err
+		}
+		if other.State != payroll.Cancelled && other.State != payroll.ExpiredUnfunded {
+			return ErrTaken
+		}
+	}
+	taken, err := assign(ctx, tx, d, payrollID, paymentID)
+	if err == nil && !taken {
+		return ErrTaken
+	}
+	return err
+}
+
+// ours names the members of this package's requests where package payroll names its own.
+func ours(fields []apierr.Field) []apierr.Field {
+	for i, f := range fields {
+		if !strings.HasPrefix(f.Pointer, "/to_pay/") {
+			continue
+		}
+		for _, member := range [][2]string{{"/user_id", "/vendor_id"}, {"/company_id", "/vendor_id"}, {"/invoice_id", "/invoice_number"}} {
+			if before, is := strings.CutSuffix(f.Pointer, member[0]); is {
+				fields[i].Pointer = before + member[1]
+			}
+		}
+	}
+	return fields
+}
+
+func ourErr(err error) error {
+	f, isFault := apierr.As(err)
+	if !isFault || len(f.Fields) == 0 {
+		return err
+	}
+	c := *f
+	c.Fields = ours(slices.Clone(f.Fields))
+	return &c
+}

@@ -1,0 +1,188 @@
+package payee
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/screening"
+)
+
+// Changes says what of a recipient is to be different. A nil member stays, an empty text empties it.
+type Changes struct {
+	ExternalID, Role, Department, VendorType, Name  *string
+	Email, FirstName, LastName, Country             *string
+	PhoneNumber, PhoneCountry, DateOfBirth          *string
+	StreetAddress, StreetAddress2, City, State, Zip *string
+}
+
+// personal are the members that belong to a worker's own account.
+func (c *Changes) personal() map[string]*string {
+	return map[string]*string{
+		"/name": c.Name, "/email": c.Email, "/first_name": c.FirstName, "/last_name": c.LastName, "/country": c.Country,
+		"/phone_number": c.PhoneNumber, "/phone_country": c.PhoneCountry, "/date_of_birth": c.DateOfBirth, "/street_address": c.StreetAddress,
+		"/street_address_2": c.StreetAddress2, "/city": c.City, "/state": c.State, "/zip": c.Zip,
+	}
+}
+
+func set(to *string, from *string) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// on is the whole payload of a recipient once it is changed.
+func (c *Changes) on(r Recipient, d identity.Details) CreateParams {
+	p := CreateParams{
+		ExternalID: r.ExternalID, Type: r.Type, Role: r.Role, Department: r.Department, VendorType: r.VendorType, Name: r.Name,
+		Profile: identity.Profile{Email: r.Email, FirstName: r.FirstName, LastName: r.LastName, Country: r.Country, Details: d},
+	}
+	derived := r.Type == TypeUser && r.Name == strings.TrimSpace(r.FirstName+" "+r.LastName)
+	if derived && c.Name == nil {
+		p.Name = "" // it follows the first and last name
+	}
+	set(&p.ExternalID, c.ExternalID)
+	set(&p.Role, c.Role)
+	set(&p.Department, c.Department)
+	set(&p.VendorType, c.VendorType)
+	set(&p.Name, c.Name)
+	set(&p.Email, c.Email)
+	set(&p.FirstName, c.FirstName)
+	set(&p.LastName, c.LastName)
+	set(&p.Country, c.Country)
+	set(&p.PhoneNumber, c.PhoneNumber)
+	set(&p.PhoneCountry, c.PhoneCountry)
+	set(&p.DateOfBirth, c.DateOfBirth)
+	set(&p.StreetAddress, c.StreetAddress)
+	set(&p.StreetAddress2, c.StreetAddress2)
+	set(&p.City, c.City)
+	set(&p.State, c.State)
+	set(&p.Zip, c.Zip)
+	return p
+}
+
+// Update changes a recipient of the principal's company. The result obeys every rule of Create, with the same faults. Of a
+// worker with a login only what the company says of them can change, role, department, vendor type and external id; the
+// rest is the worker's own.
+func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, id string, c Changes) (Recipient, error) {
+	if err := mayChange(ctx, tx, by, companyID); err != nil {
+		return Recipient{}, err
+	}
+	for {
+		r, err := Get(ctx, tx, by, companyID, id)
+		if err != nil {
+			return Recipient{}, err
+		}
+		next, details, err := c.check(ctx, tx, s, by, r)
+		if err != nil {
+			return Recipient{}, err
+		}
+		changed, done, err := update(ctx, tx, next, details)
+		if done && changed.Name != r.Name {
+			Screen(tx, r.CompanyID, r.ID)
+		}
+		if err != nil || done {
+			return changed, err
+		}
+		// Somebody changed them since they were read: what they say now may no longer fit.
+	}
+}
+
+// check is the recipient as changed, and their details, sealed.
+func (c *Changes) check(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, r Recipient) (next Recipient, details string, err error) {
+	next = r
+	if r.UserID != "" {
+		var problems apierr.List
+		for _, pointer := range []string{"/name", "/email", "/first_name", "/last_name", "/country", "/phone_number", "/phone_country",
+			"/date_of_birth", "/street_address", "/street_address_2", "/city", "/state", "/zip"} {
+			if c.personal()[pointer] != nil {
+				problems.Add("invalid_parameter", pointer, "This worker has an account of their own, and this is theirs to change.")
+			}
+		}
+		set(&next.Role, c.Role)
+		set(&next.ExternalID, c.ExternalID)
+		set(&next.Department, c.Department)
+		set(&next.VendorType, c.VendorType)
+		next.Role = either(&problems, "/role", next.Role, Contractor, Employee)
+		next.ExternalID = externalID(&problems, next.ExternalID)
+		next.Department = identity.Line(&problems, "/department", next.Department, 0, 100)
+		next.VendorType = identity.Line(&problems, "/vendor_type", next.VendorType, 0, 100)
+		if err = problems.Err(); err == nil {
+			err = freeExternalID(ctx, tx, next)
+		}
+		return next, "", err
+	}
+	old, err := Personal(ctx, tx, s, by, r.CompanyID, r.ID)
+	if err != nil {
+		return Recipient{}, "", err
+	}
+	checked, profile, err := c.on(r, old).check(tx.Now())
+	if err != nil {
+		return Recipient{}, "", err
+	}
+	next.Role, next.Name, next.FirstName, next.LastName = checked.Role, checked.Name, checked.FirstName, checked.LastName
+	next.Email, next.Country, next.ExternalID, next.Department, next.VendorType = checked.Email, checked.Country, checked.ExternalID, checked.Department, checked.VendorType
+	if err := freeExternalID(ctx, tx, next); err != nil {
+		return Recipient{}, "", err
+	}
+	details, err = profile.Details.Seal(s, detailsOf(next))
+	return next, details, err
+}
+
+// mayChange refuses the principals of other companies, and changes of a frozen one.
+func mayChange(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) error {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return err
+	}
+	record, err := identity.CompanyByID(ctx, tx, company)
+	if err != nil {
+		return err
+	}
+	return record.Active()
+}
+
+// Deactivate stops a recipient from being paid. Doing it twice is fine.
+func Deactivate(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Recipient, error) {
+	return move(ctx, tx, by, companyID, id, true, deactivate)
+}
+
+// Reactivate lets a recipient be paid again: active at once if their destinations take all of a payment, else pending until
+// they do. Doing it twice is fine. Somebody under review is refused with screening.ErrUnderReview.
+func Reactivate(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Recipient, error) {
+	return move(ctx, tx, by, companyID, id, false, func(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, error) {
+		if blocked, err := screening.Blocked(ctx, tx, r.CompanyID, r.ID); err != nil || blocked {
+			return Recipient{}, false, cmp.Or(err, error(screening.ErrUnderReview))
+		}
+		return reactivate(ctx, tx, r)
+	})
+}
+
+// move makes a recipient inactive, or not, by a guard that expects the state that was read. When it finds another, somebody
+// was faster, and what to do is looked at again.
+func move(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string, inactive bool,
+	guard func(context.Context, *db.Tx, Recipient) (Recipient, bool, error)) (Recipient, error) {
+	if err := mayChange(ctx, tx, by, companyID); err != nil {
+		return Recipient{}, err
+	}
+	for {
+		old, err := Get(ctx, tx, by, companyID, id)
+		if err != nil || (old.Status == Inactive) == inactive {
+			return old, err
+		}
+		r, moved, err := guard(ctx, tx, old)
+		if err != nil {
+			return Recipient{}, err
+		}
+		if moved {
+			db.History(tx, r.CompanyID, r.ID, r.Version, old.Status, r.Status, "by the company")
+			if !inactive {
+				payable(tx, r.CompanyID, r.ID)
+			}
+			return r, emit(ctx, tx, "recipient.status_update", r)
+		}
+	}
+}

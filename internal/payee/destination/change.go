@@ -1,0 +1,145 @@
+package destination
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// Change is one entry in the history of an owner's destinations. It is kept for ever, also of destinations that are gone.
+type Change struct {
+	ID             string
+	OwnerID        string
+	DistributionID string
+	Action         string // added, replaced, removed, reallocated
+	By             Actor
+	Before, After  json.RawMessage // a [State]; null before it was there, and after it was removed
+	At             time.Time
+}
+
+// Actor is who changed something.
+type Actor struct {
+	Kind         identity.Kind
+	CredentialID string
+	CompanyID    string
+	UserID       string // "" for an API key
+}
+
+// State is a destination as the history keeps it: bank data masked, nothing sealed.
+type State struct {
+	Kind       string          `json:"distribution_type"`
+	Symbol     money.Asset     `json:"symbol"`
+	Network    string          `json:"network,omitempty"`
+	Data       json.RawMessage `json:"distribution_data"`
+	Allocation int             `json:"allocation"`
+}
+
+// change is a destination before and after; nil for none.
+type change struct{ before, after *Distribution }
+
+func (c change) either() Distribution {
+	if c.after != nil {
+		return *c.after
+	}
+	return *c.before
+}
+
+func state(d *Distribution) (json.RawMessage, error) {
+	if d == nil {
+		return json.RawMessage("null"), nil
+	}
+	return json.Marshal(State{d.Kind, d.Symbol, d.Network, d.Data, d.Allocation})
+}
+
+const eventChanged = "distribution.changed"
+
+// changedEvent is what partners hear. Where the money goes is for the payee to know, so it says what was changed and not to what.
+type changedEvent struct {
+	CompanyID     string         `json:"company_id,omitempty"` // where they are the company's own
+	RecipientID   string         `json:"recipient_id"`
+	UserID        string         `json:"user_id"`
+	Change        string         `json:"change"`
+	Distributions []changedShare `json:"distributions"`
+}
+
+type changedShare struct {
+	DistributionID string      `json:"distribution_id"`
+	Symbol         money.Asset `json:"symbol"`
+	Allocation     int         `json:"allocation"`
+}
+
+// tell notes a change of an owner's destinations for good, and tells the company and the owner of it: the owner notices first
+// when it was not them, nor meant to be. It also notes when money last began to go elsewhere; see [ChangedSince].
+func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Payee, version int64, action string, changes ...change) error {
+	e := changedEvent{RecipientID: owner.ID, UserID: owner.UserID, Change: action}
+	moves := false
+	for _, c := range changes {
+		d := c.either()
+		if err := insertChange(tx, by, owner.ID, d.ID, action, c); err != nil {
+			return err
+		}
+		share := changedShare{d.ID, d.Symbol, 0}
+		if c.after != nil {
+			share.Allocation = c.after.Allocation
+		}
+		moves = moves || share.Allocation > 0
+		e.Distributions = append(e.Distributions, share)
+	}
+	if moves {
+		if err := markMoved(ctx, tx, owner.ID); err != nil {
+			return err
+		}
+	}
+	if added := action == mail.Added || action == mail.Replaced; added || moves {
+		if err := payee.Moved(ctx, tx, by, owner, added, moves); err != nil {
+			return err
+		}
+	}
+	if by.CompanyID != "" {
+		if err := webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: by.CompanyID, Name: eventChanged, ObjectID: owner.ID, Data: e}); err != nil {
+			return err
+		}
+	}
+	if !mail.Valid(owner.Email) {
+		return nil
+	}
+	label := ""
+	if len(changes) == 1 {
+		label = changes[0].either().label()
+	}
+	return mail.Enqueue(ctx, tx, mail.Message{
+		CompanyID: by.CompanyID, To: owner.Email, Template: mail.DestinationChanged, Language: mail.LanguageOf(owner.Country),
+		Key:  owner.ID + "/" + strconv.FormatInt(version, 10),
+		Data: mail.DestinationChangedData{Name: owner.Name, Change: action, Destination: label, At: tx.Now()},
+	})
+}
+
+// TellCompany tells a company that a destination of its own was added or removed.
+func TellCompany(ctx context.Context, tx *db.Tx, companyID, action string, d Distribution) error {
+	return webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: companyID, Name: eventChanged, ObjectID: companyID, Data: changedEvent{
+		CompanyID: companyID, Change: action, Distributions: []changedShare{{d.ID, d.Symbol, d.Allocation}},
+	}})
+}
+
+// History reads the changes of an owner that the principal may act for, the newest first, and says how many there are.
+func History(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string, limit, offset int64) (some []Change, total int64, err error) {
+	owner, err := payee.Owner(ctx, tx, by, ownerID)
+	if err != nil {
+		return nil, 0, err
+	}
+	return selectChanges(ctx, tx, owner.ID, limit, offset)
+}
+
+// ChangedSince says for which of many owners money began to go elsewhere after an instant, and when. Like ForOwners it
+// does not ask who wants to know.
+func ChangedSince(ctx context.Context, tx *db.Tx, owners []string, since time.Time) (map[string]time.Time, error) {
+	return selectMoved(ctx, tx, owners, since)
+}

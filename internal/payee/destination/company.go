@@ -1,0 +1,33 @@
+package destination
+
+import (
+	"context"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Own checks and seals a destination of a company's own, in its country, under the rules and with the pointers of [Create]. It
+// stores nothing: the owner keeps it. A currency that no rail carries is ErrCurrency.
+func (s Setup) Own(ctx context.Context, tx *db.Tx, companyID, country, symbol string, data []byte) (Distribution, error) {
+	d, clean, err := s.checked(ctx, tx, CreateParams{Symbol: symbol, Data: data}, country)
+	if err != nil {
+		return Distribution{}, err
+	}
+	if !s.Payable(d.Symbol, d.Network) {
+		return Distribution{}, ErrCurrency.At("body", "/symbol")
+	}
+	d.ID, d.OwnerID, d.Created = tx.NewID("dst"), companyID, tx.Now()
+	if d.Kind == Fiat {
+		d.Sealed, err = s.Sealer.Seal(sealedAt(d), clean)
+	}
+	return d, err
+}
+
+// RequiredIn answers what a destination in a currency consists of in a country. An unknown currency is ErrCurrency.
+func (s Setup) RequiredIn(currency, country string) (Requirement, error) {
+	if fields := s.cryptoFields(money.Asset(currency)); fields != nil {
+		return Requirement{Currency: currency, Country: country, Fields: fields}, nil
+	}
+	return Fields(currency, country)
+}

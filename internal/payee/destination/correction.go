@@ -1,0 +1,259 @@
+package destination
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// This file is about what banks ask for: a payment arrived, and its bank says that something of the destination should be put right
+// before the next one. The destination stays as it is until whoever may change it takes the correction, which is a change like any
+// other: it is told, and payments wait for it. Any other change of the destination, too, ends what was asked for.
+
+// ErrCorrection refuses to take a correction that is not the one asked for.
+var ErrCorrection = apierr.New(apierr.Conflict, "invalid_state", "The bank does not ask for this correction of the destination, or not any more.")
+
+// Correction is a destination as its bank says that it should be.
+type Correction struct {
+	ID      string          `json:"correction_id"`
+	Code    string          `json:"code"`   // of the bank: C01
+	Reason  string          `json:"reason"` // what the code says, in short: account number
+	Members []string        `json:"members"`
+	Data    json.RawMessage `json:"data"` // all of the destination's, masked
+	Asked   time.Time       `json:"asked"`
+	Sealed  string          `json:"sealed"`
+}
+
+// Asked is what a bank asks for.
+type Asked struct {
+	CompanyID                      string       // whose payment it was
+	Was                            Distribution // where it went
+	Code, Reason                   string
+	Members                        map[string]string // of distribution_data, as they should be
+	PayrollID, PaymentID, OutputID string
+}
+
+const eventCorrection = "distribution.correction_asked"
+
+// correctionEvent is what the company hears whose payment it was. As with a change it does not say what the account is.
+type correctionEvent struct {
+	CompanyID      string    `json:"company_id,omitempty"` // where the destination is the company's own
+	RecipientID    string    `json:"recipient_id"`
+	UserID         string    `json:"user_id"`
+	DistributionID string    `json:"distribution_id"`
+	CorrectionID   string    `json:"correction_id"`
+	Symbol         string    `json:"symbol"`
+	Code           string    `json:"code"`
+	Reason         string    `json:"reason"`
+	Members        []string  `json:"members"`
+	PayrollID      string    `json:"payroll_id"`
+	SubpayrollID   string    `json:"subpayroll_id"`
+	PayoutID       string    `json:"payout_id"`
+	Asked          time.Time `json:"asked"`
+}
+
+// AskCorrection keeps what a bank asks for with the destination, and tells the company and the payee, once. What has been changed since
+// the payment left is not asked for any more, nor is anything of a destination that is gone. What no such destination can have is a fault.
+func AskCorrection(ctx context.Context, tx *db.Tx, setup Setup, a Asked) error {
+	if a.Was.OwnerID == a.CompanyID { // the company's own, which is not changed but removed and given anew
+		c := Correction{ID: tx.NewID("cor"), Code: a.Code, Reason: a.Reason, Members: a.members(), Asked: tx.Now()}
+		return a.tell(ctx, tx, payee.Payee{ID: a.CompanyID}, c)
+	}
+	version, err := queueUp(ctx, tx, a.Was.OwnerID)
+	var d Distribution
+	if err == nil {
+		d, err = find(ctx, tx, a.Was.OwnerID, a.Was.ID)
+	}
+	if errors.Is(err, apierr.NotFoundErr) {
+		return nil
+	}
+	if err != nil || d.Symbol != a.Was.Symbol || d.Scheme != a.Was.Scheme {
+		return err
+	}
+	c, err := setup.correct(d, a)
+	if err != nil || c == nil {
+		return err
+	}
+	c.ID, c.Asked = tx.NewID("cor"), tx.Now()
+	if err := setCorrection(ctx, tx, d, *c, a.CompanyID); err != nil {
+		return err
+	}
+	db.History(tx, a.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation), "the bank asks for a correction: "+a.Code)
+	payees, err := payee.Payees(ctx, tx, a.CompanyID, []string{d.OwnerID})
+	if err != nil {
+		return err
+	}
+	owner := payees[d.OwnerID]
+	owner.ID = d.OwnerID
+	return a.tell(ctx, tx, owner, *c)
+}
+
+func (a Asked) members() (names []string) {
+	for name := range a.Members {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// correct makes the correction of a destination, on top of one that is asked for already; nil where nothing is left to ask for.
+func (s Setup) correct(d Distribution, a Asked) (*Correction, error) {
+	var now, then, next map[string]any
+	as := d
+	if d.Correction != nil {
+		as.Sealed = d.Correction.Sealed
+	}
+	for _, x := range []struct {
+		d  Distribution
+		to *map[string]any
+	}{{d, &now}, {a.Was, &then}, {as, &next}} {
+		data, err := Reveal(s.Sealer, x.d)
+		if err == nil {
+			err = json.Unmarshal(data, x.to)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range []string{"account_number", "routing_number"} {
+		if now[name] != then[name] { // it is another account by now, of which the bank says nothing
+			return nil, nil
+		}
+	}
+	news := false
+	for name, value := range a.Members {
+		if now[name] == then[name] && next[name] != value {
+			next[name], news = value, true
+		}
+	}
+	c := &Correction{Code: a.Code, Reason: a.Reason}
+	for name, value := range next {
+		if text, is := value.(string); is && now[name] != text { // what was asked for before, too: all of it is taken at once
+			c.Members = append(c.Members, name)
+		}
+	}
+	slices.Sort(c.Members)
+	if !news || len(c.Members) == 0 {
+		return nil, nil
+	}
+	rows, err := lookup(string(d.Symbol), d.Country)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) > 1 {
+		next["rail"] = d.Scheme
+	}
+	typed, err := json.Marshal(next)
+	if err != nil {
+		return nil, err
+	}
+	checked, clean, err := s.check(CreateParams{Symbol: string(d.Symbol), Data: typed}, d.Country)
+	if err != nil {
+		return nil, fmt.Errorf("distribution %s: %s wants what it cannot have: %w", d.ID, a.Code, err)
+	}
+	c.Data = checked.Data
+	c.Sealed, err = s.Sealer.Seal(sealedAt(d), clean)
+	return c, err
+}
+
+// tell leaves the event, and writes to the payee and to everybody who may see to it.
+func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correction) error {
+	company, err := identity.CompanyByID(ctx, tx, a.CompanyID)
+	if err != nil {
+		return err
+	}
+	e := correctionEvent{
+		RecipientID: owner.ID, UserID: owner.UserID, DistributionID: a.Was.ID, CorrectionID: c.ID, Symbol: string(a.Was.Symbol), Code: c.Code, Reason: c.Reason,
+		Members: c.Members, PayrollID: a.PayrollID, SubpayrollID: a.PaymentID, PayoutID: a.OutputID, Asked: c.Asked,
+	}
+	if owner.ID == a.CompanyID {
+		e.CompanyID, e.RecipientID, e.PayrollID, e.SubpayrollID = a.CompanyID, "", "", ""
+	}
+	if err := webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: a.CompanyID, Name: eventCorrection, ObjectID: owner.ID, Data: e}); err != nil {
+		return err
+	}
+	letter := mail.Message{CompanyID: a.CompanyID, Template: mail.CorrectionAsked}
+	about := mail.CorrectionAskedData{Destination: a.Was.label(), Members: c.Members, Own: owner.ID == a.CompanyID}
+	if mail.Valid(owner.Email) {
+		letter.To, letter.Key, letter.Language = owner.Email, c.ID+"/payee", mail.LanguageOf(owner.Country)
+		about.Name = owner.Name
+		letter.Data = about
+		if err := mail.Enqueue(ctx, tx, letter); err != nil {
+			return err
+		}
+	}
+	if owner.UserID != "" {
+		return nil // only they can see to it
+	}
+	about.Payee = owner.Name
+	people, err := auth.Administrators(ctx, tx, company)
+	if err != nil {
+		return err
+	}
+	for address, name := range people {
+		letter.To, letter.Key, letter.Language = address, c.ID+"/"+identity.EmailKey(address), mail.LanguageOf(company.Country)
+		about.Name = name
+		letter.Data = about
+		if err := mail.Enqueue(ctx, tx, letter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Correct takes a correction that a bank asked for, of a destination of an owner that the principal may act for: the destination is then
+// as the bank wants it. An unknown destination is apierr.NotFoundErr; one of which the bank does not ask this is ErrCorrection.
+func Correct(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id, correctionID string) (Distribution, error) {
+	owner, err := changeable(ctx, tx, by, ownerID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	version, err := queueUp(ctx, tx, owner.ID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	old, err := find(ctx, tx, owner.ID, id)
+	if err != nil {
+		return Distribution{}, err
+	}
+	c := old.Correction
+	if c == nil || c.ID != correctionID {
+		return old, ErrCorrection
+	}
+	d := old
+	d.Data, d.Sealed, d.Correction = c.Data, c.Sealed, nil
+	if err := replace(ctx, tx, d); err != nil {
+		return Distribution{}, err
+	}
+	db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation), "corrected as the bank asked: "+c.Code)
+	return d, tell(ctx, tx, by, owner, version, mail.Replaced, change{&old, &d})
+}
+
+// Corrections are destinations of a company's recipients without a login of which a bank asks for a correction, the first of them.
+func Corrections(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]Distribution, error) {
+	owners, err := asked(ctx, tx, companyID, limit)
+	if err != nil || len(owners) == 0 {
+		return nil, err
+	}
+	all, err := selectFor(ctx, tx, owners)
+	var some []Distribution
+	for _, owner := range owners {
+		for _, d := range all[owner] {
+			if d.Correction != nil {
+				some = append(some, d)
+			}
+		}
+	}
+	return some, err
+}

@@ -1,0 +1,460 @@
+// Package destination owns where payees want their money: at most three destinations per owner, in crypto or in a
+// currency, with allocations that together take all of a payment.
+//
+// An owner is a user (usr_…) or a recipient without a login (rec_…); the destinations belong to the person paid, whoever pays.
+// The first destination is allocated 100, later ones 0 until all are set together, so allocations total 100 at
+// every moment. A destination can be deleted at allocation 0 only.
+//
+// What a destination in a currency must consist of comes from one table, fields.json: it answers [Fields], it validates, and
+// its rows are what problems quote. Bank data is sealed at rest ([identity.Sealer]) and masked in everything that
+// is read without [Reveal]. An address on a public chain is no secret.
+package destination
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+)
+
+// What callers of this package are refused with.
+var (
+	ErrCurrency   = apierr.New(apierr.Invalid, "currency_not_supported", "There is no way to pay this currency out in the payee's country.")
+	ErrProfile    = apierr.New(apierr.Conflict, "profile_incomplete", "The payee's profile has no country. Set it first: it decides what a bank destination consists of.")
+	ErrLimit      = apierr.New(apierr.Invalid, "distribution_limit", "A payee has at most 3 destinations. Delete one whose allocation is 0 first.")
+	ErrTotal      = apierr.New(apierr.Invalid, "allocation_total", "The allocations must total exactly 100.")
+	ErrAllocation = apierr.New(apierr.Invalid, "allocation_invalid", "An allocation is a whole number of percent from 0 to 100, and each destination is named once.")
+	ErrOwnAddress = apierr.New(apierr.Invalid, "address_invalid", "This is an address of this service itself. Give an address of the payee's own.")
+	ErrNotZero    = apierr.New(apierr.Conflict, "allocation_not_zero", "This destination still takes a part of the payments. Set its allocation to 0 first.")
+)
+
+// Most is how many destinations an owner has at most.
+const Most = 3
+
+// The kinds of destinations.
+const (
+	Crypto = "crypto"
+	Fiat   = "fiat"
+)
+
+// The rails that destinations are paid by.
+const (
+	RailBitcoin     = "bitcoin"
+	RailEVM         = "evm"
+	RailSolana      = "solana"
+	RailTron        = "tron"
+	RailLitecoin    = "litecoin"
+	RailBitcoinCash = "bitcoin-cash"
+	RailXRP         = "xrpl"
+	RailStellar     = "stellar"
+	RailBank        = "bank"
+)
+
+// Distribution is one destination. Its JSON form is safe to store as a snapshot: bank data is masked in Data and
+// encrypted in Sealed.
+type Distribution struct {
+	ID         string          `json:"distribution_id"`
+	OwnerID    string          `json:"owner_id"`
+	Kind       string          `json:"kind"`
+	Symbol     money.Asset     `json:"symbol"`
+	Rail       string          `json:"rail"`
+	Scheme     string          `json:"scheme,omitempty"` // of the bank's country: "ach", "pix"
+	Country    string          `json:"country,omitempty"`
+	Network    string          `json:"network,omitempty"`
+	Address    string          `json:"address,omitempty"` // on a chain; "" for a bank destination
+	Tag        string          `json:"tag,omitempty"`
+	Memo       string          `json:"transfer_memo,omitempty"`
+	Data       json.RawMessage `json:"data"` // masked
+	Sealed     string          `json:"sealed,omitempty"`
+	Allocation int             `json:"allocation"`
+	Created    time.Time       `json:"created"`
+	Correction *Correction     `json:"-"` // that a bank asks for, nil for none; a snapshot has none
+}
+
+// Payable says whether this service pays an asset out on a network, or with "" on any: currencies of banks, Bitcoin, and what the
+// networks of accounts carry that it was set up with. A destination in another one is checked and kept all the same, for the day
+// when a rail carries it; until then no pay run takes its payee while it has an allocation.
+func (s Setup) Payable(symbol money.Asset, network string) bool {
+	on := s.Accounts.On(symbol)
+	return !symbol.IsCrypto() || symbol == money.BTC || slices.Contains(on, network) || network == "" && len(on) > 0
+}
+
+// Setup is what creating destinations depends on in an installation.
+type Setup struct {
+	Sealer *identity.Sealer
+	// BitcoinNetwork is the one network that this installation pays on: bitcoin in production; regtest, signet or
+	// testnet in a sandbox. Addresses of any other are refused.
+	BitcoinNetwork string
+	// Chain is the key under which the service's own addresses on that network are kept: nobody is paid to one of them.
+	Chain string
+	// Accounts are the networks of accounts that it pays on.
+	Accounts chain.Accounts
+}
+
+// CreateParams is a wanted destination.
+type CreateParams struct {
+	OwnerID string
+	Symbol  string
+	Kind    string          // "" or what the symbol is: crypto or fiat
+	Data    json.RawMessage // an object with exactly the members that the symbol asks for
+}
+
+// Create adds a destination to a user or recipient that the principal may act for. It refuses data that does not fit
+// (all problems at once, with pointers below /distribution_data), a fourth destination (ErrLimit), a currency that cannot be
+// paid in the owner's country (ErrCurrency), and says apierr.NotFoundErr for other people's payees.
+func Create(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p CreateParams) (Distribution, error) {
+	owner, err := changeable(ctx, tx, by, p.OwnerID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	d, clean, err := setup.checked(ctx, tx, p, owner.Country)
+	if err != nil {
+		return Distribution{}, err
+	}
+	d.ID, d.OwnerID, d.Created = tx.NewID("dst"), owner.ID, tx.Now()
+	if d.Kind == Fiat {
+		if d.Sealed, err = setup.Sealer.Seal(sealedAt(d), clean); err != nil {
+			return Distribution{}, err
+		}
+	}
+	count, version, err := countIn(ctx, tx, owner.ID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	if count == 1 {
+		d.Allocation = 100
+	}
+	if err := insert(ctx, tx, d); err != nil {
+		return Distribution{}, err
+	}
+	db.History(tx, by.CompanyID, d.ID, version, "", allocated(d.Allocation), "created")
+	if err := tell(ctx, tx, by, owner, version, mail.Added, change{after: &d}); err != nil {
+		return Distribution{}, err
+	}
+	return d, payee.ActivateEverywhere(ctx, tx, by, owner)
+}
+
+// UpdateParams is a destination as it shall be: all of its data, under the id and with the allocation that it has.
+type UpdateParams struct {
+	OwnerID, ID string
+	Symbol      string          // "" keeps the symbol
+	Kind        string          // "" or what the symbol is
+	Data        json.RawMessage // as for Create
+}
+
+// Update gives a destination other data, under the same rules as Create. Payments that are already on their way keep the
+// destination that they left with. An unknown one is apierr.NotFoundErr.
+func Update(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p UpdateParams) (Distribution, error) {
+	owner, err := changeable(ctx, tx, by, p.OwnerID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	version, err := queueUp(ctx, tx, owner.ID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	old, err := find(ctx, tx, owner.ID, p.ID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	if p.Symbol == "" {
+		p.Symbol = string(old.Symbol)
+	}
+	d, clean, err := setup.checked(ctx, tx, CreateParams{Symbol: p.Symbol, Kind: p.Kind, Data: p.Data}, owner.Country)
+	if err != nil {
+		return Distribution{}, err
+	}
+	d.ID, d.OwnerID, d.Created, d.Allocation = old.ID, old.OwnerID, old.Created, old.Allocation
+	if d.Kind == Fiat {
+		if d.Sealed, err = setup.Sealer.Seal(sealedAt(d), clean); err != nil {
+			return Distribution{}, err
+		}
+	}
+	if err := replace(ctx, tx, d); err != nil {
+		return Distribution{}, err
+	}
+	db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation), "updated")
+	return d, tell(ctx, tx, by, owner, version, mail.Replaced, change{&old, &d})
+}
+
+// Preview says what Update would do, masked, and changes nothing: a destination as it is, and as it would be.
+func Preview(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p UpdateParams) (old, changed Distribution, err error) {
+	owner, err := changeable(ctx, tx, by, p.OwnerID)
+	if err != nil {
+		return old, changed, err
+	}
+	if old, err = Get(ctx, tx, by, owner.ID, p.ID); err != nil {
+		return old, changed, err
+	}
+	changed, _, err = setup.checked(ctx, tx, CreateParams{Symbol: cmp.Or(p.Symbol, string(old.Symbol)), Kind: p.Kind, Data: p.Data}, owner.Country)
+	return old, changed, err
+}
+
+// checked is check with the one rule that needs the database: an address of the service's own is nobody's destination. Paying
+// there would look like a deposit, and pay for another pay run.
+func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country string) (Distribution, []byte, error) {
+	d, clean, err := s.check(p, country)
+	name := s.Chain
+	if _, ok := s.Accounts.Network(d.Network); ok && d.Rail == RailEVM {
+		name = d.Network
+	} else if d.Rail != RailBitcoin {
+		name = ""
+	}
+	if err != nil || name == "" {
+		return d, clean, err
+	}
+	own, err := chain.IsOwn(ctx, tx, name, d.Address)
+	if err != nil {
+		return d, nil, err
+	}
+	if own {
+		return d, nil, ErrOwnAddress.At("body", base+"/address")
+	}
+	return d, clean, nil
+}
+
+func sealedAt(d Distribution) identity.Place {
+	return identity.Place{Table: "distributions", Column: "sealed", Row: d.OwnerID + "/" + d.ID}
+}
+
+// allocated is the state of a destination in the history.
+func allocated(percent int) string { return "allocation " + strconv.Itoa(percent) }
+
+// changeable resolves an owner whose destinations are about to change.
+func changeable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (payee.Payee, error) {
+	owner, err := payee.Owner(ctx, tx, by, id)
+	if err != nil || by.CompanyID == "" || owner.UserID != "" && owner.UserID == by.UserID {
+		return owner, err // a person's own change does not depend on who pays them
+	}
+	company, err := identity.CompanyByID(ctx, tx, by.CompanyID)
+	if err != nil {
+		return payee.Payee{}, err
+	}
+	return owner, company.Active()
+}
+
+// Share is a wanted allocation. It is the number as it was written, so that 33.333 is refused rather than rounded.
+type Share struct {
+	DistributionID string
+	Allocation     json.Number
+}
+
+// percents checks what needs no database.
+func percents(shares []Share) (map[string]int, error) {
+	var problems apierr.List
+	if len(shares) == 0 {
+		problems.Add("missing_field", "/allocations", "Name 1 to 3 destinations with their allocations.")
+		return nil, problems.Err()
+	}
+	if len(shares) > Most {
+		return nil, ErrLimit.At("body", "/allocations")
+	}
+	total, wanted := 0, make(map[string]int, len(shares))
+	for i, s := range shares {
+		at := "/allocations/" + strconv.Itoa(i)
+		n, err := strconv.Atoi(s.Allocation.String())
+		if err != nil || n < 0 || n > 100 {
+			problems.Add(ErrAllocation.Code, at+"/allocation", ErrAllocation.Detail)
+		}
+		if _, twice := wanted[s.DistributionID]; twice {
+			problems.Add(ErrAllocation.Code, at+"/distribution_id", ErrAllocation.Detail)
+		}
+		wanted[s.DistributionID] = n
+		total += n
+	}
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	if total != 100 {
+		return nil, ErrTotal.At("body", "/allocations")
+	}
+	return wanted, nil
+}
+
+// SetAllocations sets all allocations of an owner at once: those named, and 0 for the rest. Refused are wrong
+// numbers (ErrAllocation, ErrTotal), more than three (ErrLimit), and destinations the owner does not have (apierr.NotFoundErr);
+// then nothing changes.
+func SetAllocations(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string, shares []Share) ([]Distribution, error) {
+	owner, err := changeable(ctx, tx, by, ownerID)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := percents(shares)
+	if err != nil {
+		return nil, err
+	}
+	version, err := queueUp(ctx, tx, owner.ID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := ForOwners(ctx, tx, []string{owner.ID})
+	if err != nil {
+		return nil, err
+	}
+	own := all[owner.ID]
+	known := 0
+	for _, d := range own {
+		if _, ok := wanted[d.ID]; ok {
+			known++
+		}
+	}
+	if known != len(wanted) {
+		return nil, apierr.NotFoundErr
+	}
+	var changes []change
+	for i := range own {
+		d := &own[i]
+		if wanted[d.ID] == d.Allocation {
+			continue
+		}
+		if err := setAllocation(ctx, tx, *d, wanted[d.ID]); err != nil {
+			return nil, err
+		}
+		db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(wanted[d.ID]), "allocations set")
+		before := *d
+		d.Allocation = wanted[d.ID]
+		changes = append(changes, change{&before, d})
+	}
+	if len(changes) > 0 {
+		if err := tell(ctx, tx, by, owner, version, mail.Reallocated, changes...); err != nil {
+			return nil, err
+		}
+	}
+	return own, payee.ActivateEverywhere(ctx, tx, by, owner)
+}
+
+// Delete removes a destination whose allocation is 0. Another allocation is ErrNotZero, an unknown one apierr.NotFoundErr.
+func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) error {
+	owner, err := changeable(ctx, tx, by, ownerID)
+	if err != nil {
+		return err
+	}
+	version, err := countOut(ctx, tx, owner.ID)
+	if err != nil {
+		return err
+	}
+	d, err := find(ctx, tx, owner.ID, id)
+	if err != nil {
+		return err
+	}
+	if d.Allocation != 0 {
+		return ErrNotZero
+	}
+	if err := remove(ctx, tx, owner.ID, id); err != nil {
+		return err
+	}
+	db.History(tx, by.CompanyID, id, version, allocated(0), "deleted", "deleted")
+	return tell(ctx, tx, by, owner, version, mail.Removed, change{before: &d})
+}
+
+// SamePlace says whether money sent to both arrives at the same place, as it was given: bank data that was entered again is another
+// one, even if nothing in it has changed.
+func (d Distribution) SamePlace(e Distribution) bool {
+	place := func(d Distribution) [8]string {
+		return [8]string{d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Network, d.Address, d.Tag + "/" + d.Memo, d.Sealed}
+	}
+	return place(d) == place(e)
+}
+
+// find reads one destination of an owner.
+func find(ctx context.Context, tx *db.Tx, ownerID, id string) (Distribution, error) {
+	all, err := selectFor(ctx, tx, []string{ownerID})
+	if err != nil {
+		return Distribution{}, err
+	}
+	for _, d := range all[ownerID] {
+		if d.ID == id {
+			return d, nil
+		}
+	}
+	return Distribution{}, apierr.NotFoundErr
+}
+
+func (d Distribution) label() string {
+	if hint := d.Hint(); hint != "" {
+		return string(d.Symbol) + ": " + hint
+	}
+	return string(d.Symbol)
+}
+
+// identifying are the members that tell one account from another, the most telling first.
+var identifying = []string{"iban", "account_number", "clabe", "cbu_cvu", "cci", "rib", "card_number", "pix_key", "alias", "phone_number", "email"}
+
+// Hint tells the destination from others to somebody who knows it, and nobody else what it is: "bc1q9h…k3d2", "••••3000".
+// It is "" where nothing can be said.
+func (d Distribution) Hint() string {
+	if d.Kind == Crypto {
+		if a := d.Address; len(a) > 12 {
+			return a[:6] + "…" + a[len(a)-4:]
+		}
+		return ""
+	}
+	var masked map[string]any
+	if json.Unmarshal(d.Data, &masked) != nil {
+		return ""
+	}
+	for _, key := range identifying {
+		if s, _ := masked[key].(string); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// ForOwners reads the destinations of many owners, oldest first, masked. Owners without any are absent. It does not ask who
+// wants to know: callers have resolved the owners before.
+func ForOwners(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Distribution, error) {
+	return selectFor(ctx, tx, owners)
+}
+
+// List reads the destinations of an owner that the principal may act for, masked.
+func List(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string) ([]Distribution, error) {
+	owner, err := payee.Owner(ctx, tx, by, ownerID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := selectFor(ctx, tx, []string{owner.ID})
+	return all[owner.ID], err
+}
+
+// Get reads one destination of an owner that the principal may act for, masked, or says apierr.NotFoundErr.
+func Get(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) (Distribution, error) {
+	own, err := List(ctx, tx, by, ownerID)
+	if err != nil {
+		return Distribution{}, err
+	}
+	for _, d := range own {
+		if d.ID == id {
+			return d, nil
+		}
+	}
+	return Distribution{}, apierr.NotFoundErr
+}
+
+// Reveal opens the bank data of a destination, for the bank's order or for its owner. It needs only what a snapshot has.
+func Reveal(s *identity.Sealer, d Distribution) (json.RawMessage, error) {
+	if d.Kind == Crypto {
+		return d.Data, nil
+	}
+	return s.Open(sealedAt(d), d.Sealed)
+}
+
+// Required answers what a destination in a currency consists of, for an owner that the principal may act for: the very
+// rules that Create and Update apply. An unknown currency is ErrCurrency.
+func Required(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, ownerID, currency string) (Requirement, error) {
+	owner, err := payee.Owner(ctx, tx, by, ownerID)
+	if err != nil {
+		return Requirement{}, err
+	}
+	return setup.RequiredIn(currency, owner.Country)
+}

@@ -1,0 +1,346 @@
+package destination
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/money"
+)
+
+func TestTable(t *testing.T) {
+	n := 0
+	for at, rows := range tables() {
+		n += len(rows)
+		for i, r := range rows {
+			if _, ok := money.Lookup(r.Currency); !ok {
+				t.Errorf("%v: money does not know the currency", at)
+			}
+			if i > 0 && r.scheme == rows[0].scheme {
+				t.Errorf("%v: two rails are both called %s", at, r.scheme)
+			}
+			for _, f := range r.fields {
+				if f.group != nil || f.Example == "" {
+					continue
+				}
+				if got, ok := r.spell(f, f.Example); !ok || got != f.Example {
+					t.Errorf("%v: %s does not take its own example", at, f.Key)
+				}
+				if len(f.Example) < f.MinLength || f.MaxLength > 0 && len([]rune(f.Example)) > f.MaxLength {
+					t.Errorf("%v: %s: the example is outside %d to %d characters", at, f.Key, f.MinLength, f.MaxLength)
+				}
+			}
+		}
+	}
+	if n != 74 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+// TestExamplesPassTheirChecks fills each row with the examples of fields.json, where it has them.
+func TestExamplesPassTheirChecks(t *testing.T) {
+	for at, rows := range tables() {
+		for _, r := range rows {
+			clean := map[string]any{}
+			for _, f := range r.fields {
+				if f.Example != "" {
+					clean[f.Key] = f.Example
+				}
+			}
+			if at == [2]string{"BR", "BRL"} {
+				delete(clean, "pix_key_type") // the example has the type but no key
+			}
+			if at == [2]string{"AR", "ARS"} {
+				delete(clean, "alias") // one of the two
+			}
+			var problems apierr.List
+			r.checkAll(&problems, clean)
+			for _, f := range problems.Fields() {
+				t.Errorf("%v: %s: %s", at, f.Pointer, f.Message)
+			}
+		}
+	}
+}
+
+// TestChecksums has a right value of each check, from the publications of its maker; every value with one digit
+// changed must fail.
+func TestChecksums(t *testing.T) {
+	for _, c := range []struct {
+		check string
+		value string
+		with  map[string]string
+	}{
+		{"aba", "021000021", nil},
+		{"iban97", "DE89370400440532013000", nil},
+		{"clabe (weights 3,7,1; each product mod 10)", "032180000118359719", nil},
+		{"cbu two check digits (block 1 weights 7,1,3,9,7,1,3; block 2 weights 3,9,7,1 repeated)", "2850590994009041813526", nil},
+		{"luhn", "6212142000000000004", nil},
+		{"weights -1,5,7,9,4,6,10,5,7", "1759013776", nil},
+		{"cpf/cnpj", "52998224725", nil},
+		{"cpf/cnpj", "11222333000181", nil},
+		{"cpf/cnpj", "12ABC34501DE35", nil},
+		{"cuit", "20055361682", nil},
+		{"NIT: mod-11", "8001972684", map[string]string{"id_type": "NIT"}},
+		{"rut mod-11", "125319092", nil},
+		{"RUC mod-11", "20512333797", map[string]string{"id_type": "RUC"}},
+		{"RUT mod-11", "211003420017", nil},
+		{"cedula mod-10", "1710034065", nil},
+		{"cedula: luhn", "00113918205", nil},
+		{"mod 11-2", "11010519491231002X", nil},
+		{"NIT mod-11", "39525503", nil},
+		{"key = 97 - (first 22 digits followed by 00 mod 97)", "007810000123400012345628", nil},
+	} {
+		get := func(key string) string { return c.with[key] }
+		rule := checks[c.check]
+		if why := rule.run(c.value, get); why != "" {
+			t.Errorf("%s refuses %s: %s", c.check, c.value, why)
+			continue
+		}
+		b := []byte(c.value)
+		i := len(b) / 2
+		for b[i] < '0' || b[i] > '9' {
+			i++
+		}
+		b[i] = '0' + (b[i]-'0'+1)%10
+		if why := rule.run(string(b), get); why == "" {
+			t.Errorf("%s takes %s", c.check, b)
+		}
+	}
+	for _, number := range []string{"01-0902-0068389-00", "08-6523-1954512-001", "26-2600-0320871-032"} {
+		if !newZealand(number) || newZealand(strings.Replace(number, "8", "7", 2)) {
+			t.Errorf("account %s", number)
+		}
+	}
+	bank := func(code string) func(string) string { return func(string) string { return code } }
+	if nuban.run("0000014579", bank("011")) != "" || nuban.run("0000014578", bank("011")) == "" || nuban.run("0000014579", bank("012")) == "" {
+		t.Error("nuban")
+	}
+}
+
+func TestFields(t *testing.T) {
+	for _, c := range []struct {
+		currency, country string
+		keys              string
+		err               error
+	}{
+		{"EUR", "DE", "account_holder_name account_holder_type iban bic", nil},
+		{"EUR", "EE", "account_holder_name account_holder_type iban bic", nil},
+		{"USD", "EC", "account_holder_name account_holder_type bank_code account_number account_type tax_id", nil},
+		{"USD", "US", "rail account_holder_name account_holder_type routing_number account_number account_type address routing_number account_number bank_name address", nil},
+		{"EUR", "AR", "", ErrCurrency},
+		{"BTC", "US", "", ErrCurrency},
+		{"USD", "", "", ErrProfile},
+	} {
+		r, err := Fields(c.currency, c.country)
+		var keys []string
+		for _, f := range r.Fields {
+			keys = append(keys, f.Key)
+		}
+		if !errors.Is(err, c.err) || strings.Join(keys, " ") != c.keys {
+			t.Errorf("%s in %s: %v %v", c.currency, c.country, keys, err)
+		}
+	}
+	r, _ := Fields("USD", "US")
+	if o := r.Fields[0].Options; len(o) != 2 || o[0].Value != "ach" || o[1].Value != "fedwire" {
+		t.Errorf("rails: %v", o)
+	}
+	group := r.Fields[6]
+	if group.Type != "group" || len(group.Fields) != 5 || group.DependsOn == nil || *group.DependsOn != (Dependency{"rail", "ach"}) {
+		t.Errorf("address: %+v", group)
+	}
+	if f := r.Fields[3]; f.MinLength != 9 || f.MaxLength != 9 || f.Checksum != "aba" || f.Type != "text" {
+		t.Errorf("routing number: %+v", f)
+	}
+	if tables()[[2]string{"US", "USD"}][0].fields[2].DependsOn != nil {
+		t.Error("answering changed the table")
+	}
+}
+
+const holder = `"account_holder_name":"Ada Lovelace","account_holder_type":"individual"`
+
+func TestFiat(t *testing.T) {
+	for name, c := range map[string]struct {
+		currency money.Asset
+		country  string
+		data     string
+		want     string // problems, or the one member that is looked at as member=value
+	}{
+		"iban":                     {"EUR", "DE", `{` + holder + `,"iban":"de89 3704 0044 0532 0130 00"}`, "iban=DE89370400440532013000"},
+		"iban wrong digit":         {"EUR", "DE", `{` + holder + `,"iban":"DE89370400440532013001"}`, "iban_invalid /distribution_data/iban"},
+		"iban of another country":  {"EUR", "DE", `{` + holder + `,"iban":"FR1420041010050500013M02606"}`, "iban_invalid /distribution_data/iban"},
+		"iban by the union's row":  {"EUR", "EE", `{` + holder + `,"iban":"EE382200221020145685"}`, "iban=EE382200221020145685"},
+		"iban outside the union":   {"EUR", "EE", `{` + holder + `,"iban":"TR330006100519786457841326"}`, "iban_invalid /distribution_data/iban"},
+		"iban too short":           {"EUR", "EE", `{` + holder + `,"iban":"DE8937040044053201"}`, "iban_invalid /distribution_data/iban"},
+		"all at once":              {"EUR", "DE", `{"iban":7,"bic":"x","colour":"red","a/b":1}`, "missing_field /distribution_data/account_holder_name, missing_field /distribution_data/account_holder_type, invalid_type /distribution_data/iban, invalid_parameter /distribution_data/bic, unknown_field /distribution_data/a~1b, unknown_field /distribution_data/colour"},
+		"null is absent":           {"EUR", "DE", `{` + holder + `,"iban":"DE89370400440532013000","bic":null,"colour":null}`, "iban=DE89370400440532013000"},
+		"not an object":            {"EUR", "DE", `[]`, "invalid_type /distribution_data"},
+		"nothing":                  {"EUR", "DE", `null`, "missing_field /distribution_data"},
+		"ach":                      {"USD", "US", `{` + holder + `,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`, "routing_number=110000000"},
+		"ach without a state":      {"USD", "US", `{` + holder + `,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Springfield","postal_code":"62701","country":"XX","x":"y"}}`, "missing_field /distribution_data/address/state, invalid_parameter /distribution_data/address/country, unknown_field /distribution_data/address/x"},
+		"ach in a wrong state":     {"USD", "US", `{` + holder + `,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Spring\u202efield","state":"Illinoise","postal_code":"6270","country":"US"}}`, "invalid_parameter /distribution_data/address/city, invalid_parameter /distribution_data/address/state, invalid_parameter /distribution_data/address/postal_code"},
+		"fedwire":                  {"USD", "US", `{` + holder + `,"rail":"fedwire","routing_number":"021000021","account_number":"000123456789","bank_name":"First Bank","address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`, "bank_name=First Bank"},
+		"unknown rail":             {"USD", "US", `{` + holder + `,"rail":"pigeon"}`, "invalid_parameter /distribution_data/rail"},
+		"rail where there is one":  {"EUR", "DE", `{` + holder + `,"iban":"DE89370400440532013000","rail":"sepa"}`, "unknown_field /distribution_data/rail"},
+		"pix":                      {"BRL", "BR", `{` + holder + `,"pix_key_type":"cpf","pix_key":"529.982.247-25","tax_id":"529.982.247-25"}`, "tax_id=52998224725"},
+		"pix of another type":      {"BRL", "BR", `{` + holder + `,"pix_key_type":"phone","pix_key":"52998224725","tax_id":"52998224725"}`, "invalid_parameter /distribution_data/pix_key"},
+		"cpf wrong":                {"BRL", "BR", `{` + holder + `,"pix_key_type":"evp","pix_key":"123e4567-e89b-12d3-a456-426614174000","tax_id":"52998224724"}`, "tax_id_invalid /distribution_data/tax_id"},
+		"cbu or alias":             {"ARS", "AR", `{` + holder + `,"tax_id":"20055361682"}`, "invalid_parameter /distribution_data/alias"},
+		"cbu and alias":            {"ARS", "AR", `{` + holder + `,"tax_id":"20055361682","alias":"casa.perro.luna","cbu_cvu":"2850590994009041813526"}`, "invalid_parameter /distribution_data/alias"},
+		"alias":                    {"ARS", "AR", `{` + holder + `,"tax_id":"20-05536168-2","alias":"casa.perro.luna"}`, "alias=casa.perro.luna"},
+		"short british account":    {"GBP", "GB", `{` + holder + `,"sort_code":"20-00-00","account_number":"577991"}`, "account_number=00577991"},
+		"national polish number":   {"PLN", "PL", `{` + holder + `,"iban":"61 1090 1014 0000 0712 1981 2874"}`, "iban=PL61109010140000071219812874"},
+		"national kenyan number":   {"KES", "KE", `{` + holder + `,"rail":"m-pesa","phone_number":"0712 345678"}`, "phone_number=+254712345678"},
+		"a name that is a formula": {"EUR", "DE", `{"account_holder_name":"=1+1","account_holder_type":"individual","iban":"DE89370400440532013000"}`, "invalid_parameter /distribution_data/account_holder_name"},
+		"a very long value":        {"EUR", "DE", `{` + holder + `,"iban":"` + strings.Repeat("9", 1<<16) + `"}`, "iban_invalid /distribution_data/iban"},
+		"no such currency there":   {"MXN", "DE", `{}`, "currency_not_supported /symbol"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, clean, err := Setup{}.check(CreateParams{Symbol: string(c.currency), Data: json.RawMessage(c.data)}, c.country)
+			if err != nil {
+				f, ok := apierr.As(err)
+				if !ok {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, p := range f.Fields {
+					got = append(got, p.Code+" "+p.Pointer)
+					if len(p.Message) > 600 {
+						t.Errorf("a message of %d characters", len(p.Message))
+					}
+				}
+				if strings.Join(got, ", ") != c.want {
+					t.Errorf("got %q", got)
+				}
+				return
+			}
+			var members map[string]any
+			if err := json.Unmarshal(clean, &members); err != nil {
+				t.Fatal(err)
+			}
+			key, value, _ := strings.Cut(c.want, "=")
+			if members[key] != value || d.Rail != RailBank || d.Country != c.country {
+				t.Errorf("%s is %v; %+v", key, members[key], d)
+			}
+		})
+	}
+}
+
+func TestProblemsQuoteTheRowAndNotTheValue(t *testing.T) {
+	_, _, err := Setup{}.check(CreateParams{Symbol: "USD", Data: json.RawMessage(`{` + holder + `,"routing_number":"99-secret"}`)}, "US")
+	f, _ := apierr.As(err)
+	if f == nil || f.Detail != `US USD (ACH / same-day ACH / RTP): ABA routing number must match ^(0[0-9]|1[0-2]|2[1-9]|3[0-2]|6[1-9]|7[0-2]|80)\d{7}$, for example 110000000.` {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestMask(t *testing.T) {
+	got := mask(map[string]any{"iban": "DE89370400440532013000", "bank_code": "011", "tax_id": "1234567", "address": map[string]any{"city": "X"}})
+	if got["iban"] != "••••3000" || got["bank_code"] != "011" || got["tax_id"] != "••••" || len(got) != 3 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestCrypto(t *testing.T) {
+	sandbox, live := Setup{BitcoinNetwork: "regtest"}, Setup{BitcoinNetwork: "bitcoin"}
+	const (
+		mixed   = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+		stellar = "GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ"
+	)
+	for name, c := range map[string]struct {
+		setup  Setup
+		symbol string
+		data   string
+		want   string // the address, or "code pointer"
+	}{
+		"regtest in a sandbox":     {sandbox, "BTC", `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}`, "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"},
+		"regtest said so":          {sandbox, "BTC", `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080","network":"regtest"}`, "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"},
+		"capitals":                 {live, "BTC", `{"address":"BC1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KV8F3T4"}`, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"},
+		"taproot":                  {live, "BTC", `{"address":"bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0"}`, "bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0"},
+		"old form":                 {live, "BTC", `{"address":"1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2"}`, "1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2"},
+		"live in a sandbox":        {sandbox, "BTC", `{"address":"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"}`, "address_invalid /distribution_data/address"},
+		"sandbox in live":          {live, "BTC", `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}`, "address_invalid /distribution_data/address"},
+		"sandbox network in live":  {live, "BTC", `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080","network":"regtest"}`, "invalid_parameter /distribution_data/network"},
+		"mistyped":                 {live, "BTC", `{"address":"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t5"}`, "address_invalid /distribution_data/address"},
+		"a public key":             {live, "BTC", `{"address":"0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"}`, "address_invalid /distribution_data/address"},
+		"no address":               {live, "BTC", `{}`, "missing_field /distribution_data/address"},
+		"unknown member":           {live, "BTC", `{"address":"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4","tag":"7"}`, "unknown_field /distribution_data/tag"},
+		"eip-55":                   {live, "ETH", `{"address":"` + mixed + `","network":"ethereum"}`, mixed},
+		"no case":                  {live, "USDC", `{"address":"` + strings.ToLower(mixed) + `","network":"base"}`, mixed},
+		"bad case":                 {live, "USDT", `{"address":"0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed","network":"ethereum"}`, "address_invalid /distribution_data/address"},
+		"network missing":          {live, "USDC", `{"address":"` + mixed + `"}`, "missing_field /distribution_data/network"},
+		"network without symbol":   {live, "USDT", `{"address":"` + mixed + `","network":"base"}`, "invalid_parameter /distribution_data/network"},
+		"zero":                     {live, "ETH", `{"address":"0x0000000000000000000000000000000000000000","network":"ethereum"}`, "address_invalid /distribution_data/address"},
+		"a token's contract":       {live, "USDC", `{"address":"` + strings.ToLower(tokenContracts[0]) + `","network":"ethereum"}`, "address_invalid /distribution_data/address"},
+		"too short":                {live, "ETH", `{"address":"0x5aAeb6","network":"ethereum"}`, "address_invalid /distribution_data/address"},
+		"a tag":                    {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":"4294967295"}`, "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"},
+		"no tag":                   {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"}`, "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"},
+		"a tag too large":          {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":"4294967296"}`, "invalid_parameter /distribution_data/tag"},
+		"a tag below zero":         {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":"-1"}`, "invalid_parameter /distribution_data/tag"},
+		"a tag that is a number":   {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":7}`, "invalid_type /distribution_data/tag"},
+		"a memo for XRP":           {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","transfer_memo":"7"}`, "unknown_field /distribution_data/transfer_memo"},
+		"a memo":                   {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"18446744073709551615"}`, stellar},
+		"a memo of 28 bytes":       {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"` + strings.Repeat("é", 14) + `"}`, stellar},
+		"a memo of 30 bytes":       {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"` + strings.Repeat("é", 15) + `"}`, "invalid_parameter /distribution_data/transfer_memo"},
+		"a memo of two lines":      {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"a\nb"}`, "invalid_parameter /distribution_data/transfer_memo"},
+		"USDT on tron":             {live, "USDT", `{"address":"TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW","network":"tron"}`, "TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW"},
+		"a tron address elsewhere": {live, "USDT", `{"address":"TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW","network":"ethereum"}`, "address_invalid /distribution_data/address"},
+		"USDC on solana":           {live, "USDC", `{"address":"5oNDL3swdJJF1g9DzJiZ4ynHXgszjAEpUkxVYejchzrY","network":"solana"}`, "5oNDL3swdJJF1g9DzJiZ4ynHXgszjAEpUkxVYejchzrY"},
+		"a mint":                   {live, "USDC", `{"address":"EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v","network":"solana"}`, "address_invalid /distribution_data/address"},
+		"DAI":                      {live, "DAI", `{"address":"` + mixed + `","network":"polygon"}`, mixed},
+		"one network, named":       {live, "LTC", `{"address":"ltc1qw508d6qejxtdg4y5r3zarvary0c5xw7kgmn4n9","network":"litecoin"}`, "ltc1qw508d6qejxtdg4y5r3zarvary0c5xw7kgmn4n9"},
+		"BCH without a prefix":     {live, "BCH", `{"address":"qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a"}`, "bitcoincash:qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a"},
+		"turned text":              {live, "XLM", `{"address":"\u202e` + stellar + `"}`, "address_invalid /distribution_data/address"},
+		"no such symbol":           {live, "btc", `{"address":"x"}`, "currency_not_supported /symbol"},
+		"no symbol":                {live, "", `{"address":"x"}`, "missing_field /symbol"},
+		"address is not a string":  {live, "BTC", `{"address":{}}`, "invalid_type /distribution_data/address"},
+		"address of another chain": {live, "BTC", `{"address":"` + mixed + `"}`, "address_invalid /distribution_data/address"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _, err := c.setup.check(CreateParams{Symbol: c.symbol, Data: json.RawMessage(c.data)}, "US")
+			got := d.Address
+			if f, ok := apierr.As(err); ok {
+				got = f.Fields[0].Code + " " + f.Fields[0].Pointer
+			}
+			if got != c.want {
+				t.Errorf("got %q (%v), want %q", got, err, c.want)
+			}
+		})
+	}
+	if _, _, err := live.check(CreateParams{Symbol: "BTC", Kind: "fiat", Data: json.RawMessage(`{}`)}, "US"); err == nil {
+		t.Error("a symbol of another type was taken")
+	}
+	for _, contract := range tokenContracts {
+		on := ethereum
+		switch contract[0] {
+		case 'T':
+			on = tron
+		case 'E':
+			on = solana
+		}
+		if _, why := live.address(contract, on); !strings.Contains(why, "contract") && on != solana {
+			t.Errorf("%s: %s", contract, why) // a wrong checksum here would let the contract through
+		}
+	}
+}
+
+func FuzzFiat(f *testing.F) {
+	for at, rows := range tables() {
+		members := map[string]any{}
+		for _, field := range rows[0].fields {
+			members[field.Key] = field.Example
+		}
+		data, _ := json.Marshal(members)
+		f.Add(at[1], at[0], data)
+	}
+	f.Fuzz(func(t *testing.T, currency, country string, data []byte) {
+		d, _, err := Setup{BitcoinNetwork: "bitcoin"}.check(CreateParams{Symbol: currency, Data: data}, country)
+		if _, ok := apierr.As(err); err != nil && !ok {
+			t.Errorf("not a fault: %v", err)
+		}
+		if err == nil && !json.Valid(d.Data) {
+			t.Errorf("data is %q", d.Data)
+		}
+	})
+}

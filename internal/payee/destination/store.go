@@ -1,0 +1,205 @@
+package destination
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// countIn takes a place among the owner's destinations, and with it the owner's row until the commit, so that two
+// that create at once see each other. A full row is ErrLimit.
+func countIn(ctx context.Context, tx *db.Tx, ownerID string) (count, version int64, err error) {
+	err = tx.QueryRow(ctx, `INSERT INTO distribution_owners (owner_id, destinations, version) VALUES ($1, 1, 1)
+		ON CONFLICT (owner_id) DO UPDATE SET destinations = distribution_owners.destinations + 1, version = distribution_owners.version + 1
+			WHERE distribution_owners.destinations < 3
+		RETURNING destinations, version`, ownerID).Scan(&count, &version)
+	if errors.Is(err, db.ErrNoRows) {
+		return 0, 0, ErrLimit
+	}
+	return count, version, err
+}
+
+// queueUp takes the owner's row until the commit. Every change takes it before any destination, so none wait crosswise.
+func queueUp(ctx context.Context, tx *db.Tx, ownerID string) (version int64, err error) {
+	return own(tx.QueryRow(ctx, "UPDATE distribution_owners SET version = version + 1 WHERE owner_id = $1 RETURNING version", ownerID))
+}
+
+// countOut is queueUp for a destination that goes.
+func countOut(ctx context.Context, tx *db.Tx, ownerID string) (version int64, err error) {
+	return own(tx.QueryRow(ctx, `UPDATE distribution_owners SET destinations = destinations - 1, version = version + 1
+		WHERE owner_id = $1 AND destinations > 0 RETURNING version`, ownerID))
+}
+
+func own(row db.Row) (version int64, err error) {
+	err = row.Scan(&version)
+	if errors.Is(err, db.ErrNoRows) {
+		return 0, apierr.NotFoundErr
+	}
+	return version, err
+}
+
+func insert(ctx context.Context, tx *db.Tx, d Distribution) error {
+	at := db.Micros(d.Created)
+	return tx.Insert(ctx, "distributions", []string{"owner_id", "distribution_id", "kind", "symbol", "rail", "scheme", "country", "network",
+		"address", "tag", "transfer_memo", "sealed", "masked", "allocation", "created_at", "updated_at"},
+		[][]any{{d.OwnerID, d.ID, d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Country, d.Network,
+			d.Address, d.Tag, d.Memo, d.Sealed, string(d.Data), int64(d.Allocation), at, at}})
+}
+
+// setAllocation expects the destination as it was read after queueUp.
+func setAllocation(ctx context.Context, tx *db.Tx, d Distribution, percent int) error {
+	n, err := tx.Exec(ctx, `UPDATE distributions SET allocation = $3, updated_at = $4
+		WHERE owner_id = $1 AND distribution_id = $2 AND allocation = $5`,
+		d.OwnerID, d.ID, int64(percent), db.Micros(tx.Now()), int64(d.Allocation))
+	if err == nil && n != 1 {
+		return errors.New("distribution: an allocation changed while its owner was held")
+	}
+	return err
+}
+
+// replace expects the destination as it was read after queueUp.
+func replace(ctx context.Context, tx *db.Tx, d Distribution) error {
+	n, err := tx.Exec(ctx, `UPDATE distributions SET kind = $3, symbol = $4, rail = $5, scheme = $6, country = $7, network = $8,
+			address = $9, tag = $10, transfer_memo = $11, sealed = $12, masked = $13, updated_at = $14, correction = '', correction_for = ''
+		WHERE owner_id = $1 AND distribution_id = $2 AND allocation = $15`,
+		d.OwnerID, d.ID, d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Country, d.Network,
+		d.Address, d.Tag, d.Memo, d.Sealed, string(d.Data), db.Micros(tx.Now()), int64(d.Allocation))
+	if err == nil && n != 1 {
+		return errors.New("distribution: a destination changed while its owner was held")
+	}
+	return err
+}
+
+// setCorrection expects the destination as it was read after queueUp.
+func setCorrection(ctx context.Context, tx *db.Tx, d Distribution, c Correction, companyID string) error {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	n, err := tx.Exec(ctx, `UPDATE distributions SET correction = $3, correction_for = $4, updated_at = $5
+		WHERE owner_id = $1 AND distribution_id = $2 AND sealed = $6`, d.OwnerID, d.ID, string(text), companyID, db.Micros(tx.Now()), d.Sealed)
+	if err == nil && n != 1 {
+		return errors.New("distribution: a destination changed while its owner was held")
+	}
+	return err
+}
+
+// asked are the recipients without a login of which banks ask for corrections after payments of a company.
+func asked(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT DISTINCT owner_id FROM distributions WHERE correction_for = $1 AND correction_for <> '' AND owner_id LIKE 'rec%'
+		ORDER BY owner_id LIMIT $2`, companyID, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
+// remove is the guard of a delete: the allocation is 0 in the statement that deletes.
+func remove(ctx context.Context, tx *db.Tx, ownerID, id string) error {
+	n, err := tx.Exec(ctx, "DELETE FROM distributions WHERE owner_id = $1 AND distribution_id = $2 AND allocation = 0", ownerID, id)
+	if err == nil && n != 1 {
+		return ErrNotZero
+	}
+	return err
+}
+
+var changeRows = db.InsertGroup(91, "distribution_changes", "owner_id", "change_id", "distribution_id", "action", "actor_kind", "actor_id",
+	"company_id", "user_id", "state_before", "state_after", "at")
+
+func insertChange(tx *db.Tx, by identity.Principal, ownerID, id, action string, c change) error {
+	before, err := state(c.before)
+	if err != nil {
+		return err
+	}
+	after, err := state(c.after)
+	if err != nil {
+		return err
+	}
+	tx.Defer(changeRows, []any{ownerID, tx.NewID("chg"), id, action, string(by.Kind), by.ID, by.CompanyID, by.UserID,
+		string(before), string(after), db.Micros(tx.Now())})
+	return nil
+}
+
+func selectChanges(ctx context.Context, tx *db.Tx, ownerID string, limit, offset int64) (some []Change, total int64, err error) {
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM distribution_changes WHERE owner_id = $1", ownerID).Scan(&total); err != nil || offset >= total {
+		return nil, total, err
+	}
+	rows, err := tx.Query(ctx, `SELECT change_id, distribution_id, action, actor_kind, actor_id, company_id, user_id, state_before, state_after, at
+		FROM distribution_changes WHERE owner_id = $1 ORDER BY at DESC, change_id DESC LIMIT $2 OFFSET $3`, ownerID, limit, offset)
+	some, err = db.Collect(rows, err, func(r *db.Rows) (Change, error) {
+		c := Change{OwnerID: ownerID}
+		var kind, before, after string
+		var at int64
+		err := r.Scan(&c.ID, &c.DistributionID, &c.Action, &kind, &c.By.CredentialID, &c.By.CompanyID, &c.By.UserID, &before, &after, &at)
+		c.By.Kind, c.Before, c.After, c.At = identity.Kind(kind), json.RawMessage(before), json.RawMessage(after), db.Time(at)
+		return c, err
+	})
+	return some, total, err
+}
+
+// markMoved notes that money goes elsewhere from now on. The caller holds the owner's row.
+func markMoved(ctx context.Context, tx *db.Tx, ownerID string) error {
+	_, err := tx.Exec(ctx, "UPDATE distribution_owners SET moved_at = $2 WHERE owner_id = $1", ownerID, db.Micros(tx.Now()))
+	return err
+}
+
+func selectMoved(ctx context.Context, tx *db.Tx, owners []string, since time.Time) (map[string]time.Time, error) {
+	moved := map[string]time.Time{}
+	for in, args := range tx.In(owners, 2) {
+		rows, err := tx.Query(ctx, "SELECT owner_id, moved_at FROM distribution_owners WHERE moved_at > $1 AND owner_id IN "+in,
+			append([]any{db.Micros(since)}, args...)...)
+		type row struct {
+			owner string
+			at    int64
+		}
+		some, err := db.Collect(rows, err, func(r *db.Rows) (m row, err error) { return m, r.Scan(&m.owner, &m.at) })
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range some {
+			moved[m.owner] = db.Time(m.at)
+		}
+	}
+	return moved, nil
+}
+
+func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Distribution, error) {
+	found := make(map[string][]Distribution, len(owners))
+	owners = slices.Compact(slices.Sorted(slices.Values(owners)))
+	for in, args := range tx.In(owners, 1) {
+		rows, err := tx.Query(ctx, `SELECT owner_id, distribution_id, kind, symbol, rail, scheme, country, network,
+				address, tag, transfer_memo, sealed, masked, allocation, created_at, correction
+			FROM distributions WHERE owner_id IN `+in+` ORDER BY owner_id, created_at, distribution_id`, args...)
+		all, err := db.Collect(rows, err, func(r *db.Rows) (d Distribution, err error) {
+			var symbol, masked, correction string
+			var created int64
+			err = r.Scan(&d.OwnerID, &d.ID, &d.Kind, &symbol, &d.Rail, &d.Scheme, &d.Country, &d.Network,
+				&d.Address, &d.Tag, &d.Memo, &d.Sealed, &masked, &d.Allocation, &created, &correction)
+			d.Symbol, d.Data, d.Created = money.Asset(symbol), json.RawMessage(masked), db.Time(created)
+			if err == nil && correction != "" {
+				err = json.Unmarshal([]byte(correction), &d.Correction)
+			}
+			return d, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range all {
+			found[d.OwnerID] = append(found[d.OwnerID], d)
+		}
+	}
+	return found, nil
+}
+
+// Erase forgets where an owner is paid. What payouts went to, and who changed what, stays: masked, under the owner's id.
+func Erase(ctx context.Context, tx *db.Tx, ownerID string) error {
+	if _, err := tx.Exec(ctx, "UPDATE distribution_owners SET destinations = 0, version = version + 1 WHERE owner_id = $1", ownerID); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "DELETE FROM distributions WHERE owner_id = $1", ownerID)
+	return err
+}

@@ -1,0 +1,194 @@
+package payee
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payee/roster"
+)
+
+// Page says which part of a list is wanted. Zero values mean the first page of DefaultPerPage.
+type Page struct{ Number, PerPage int }
+
+// The sizes of a page.
+const (
+	DefaultPerPage = 20
+	MaxPerPage     = 100 // a larger wish is cut to this
+)
+
+// norm fills in and cuts. Wishes below 1 are problems of the request.
+func (p Page) norm(problems *apierr.List) Page {
+	for _, w := range []struct {
+		name  string
+		value int
+	}{{"page", p.Number}, {"per_page", p.PerPage}} {
+		if w.value < 0 {
+			query(problems, w.name, "This is a whole number from 1.")
+		}
+	}
+	return Page{max(p.Number, 1), min(cmpOr(p.PerPage, DefaultPerPage), MaxPerPage)}
+}
+
+func cmpOr(v, otherwise int) int {
+	if v <= 0 {
+		return otherwise
+	}
+	return v
+}
+
+// offset of the page among total rows; ok is false past the end.
+func (p Page) offset(total int) (offset int, ok bool) {
+	before := int64(p.Number-1) * int64(p.PerPage)
+	if p.Number > total || before >= int64(total) {
+		return 0, false
+	}
+	return int(before), true
+}
+
+// Slice is one page of a list, with the exact number of all that match.
+type Slice[T any] struct {
+	Items []T
+	Total int
+	Page  Page // as it was answered
+}
+
+// ListParams are the filters of a company's recipients. Empty ones do not filter.
+type ListParams struct {
+	CompanyID string // "" means the principal's
+	Search    string // a part of the name or email, whatever the case
+	Role      string
+	Type      string
+	Status    string
+	Country   string
+	SortBy    string // name, email or created
+	SortDir   string // asc or desc; without SortBy the newest come first
+	Page      Page
+}
+
+func query(problems *apierr.List, name, message string) {
+	problems.AddField(apierr.Field{Code: "invalid_parameter", In: "query", Pointer: name, Message: message})
+}
+
+func oneOf(problems *apierr.List, name, value string, allowed ...string) {
+	if value != "" && !slices.Contains(allowed, value) {
+		query(problems, name, "This takes one of: "+strings.Join(allowed, ", ")+".")
+	}
+}
+
+// key is the form in which text is searched, sorted and compared.
+func key(text string) string { return strings.ToLower(norm.NFC.String(text)) }
+
+// List finds recipients of the principal's company: workers with and without a login, and vendors.
+func List(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams) (Slice[Recipient], error) {
+	company, q, page, err := p.query(by)
+	if err != nil {
+		return Slice[Recipient]{}, err
+	}
+	ids, total, err := find(ctx, tx, company, q, page)
+	if err != nil {
+		return Slice[Recipient]{}, err
+	}
+	items, err := selectRecipients(ctx, tx, company, ids)
+	return Slice[Recipient]{items, total, page}, err
+}
+
+// query is what the parameters ask of the roster, of which company, and which page. It notes all that is wrong with them.
+func (p ListParams) query(by identity.Principal) (company string, q roster.Query, page Page, err error) {
+	var problems apierr.List
+	oneOf(&problems, "role", p.Role, Contractor, Employee, Vendor)
+	oneOf(&problems, "recipient_type", p.Type, TypeUser, TypeCompany)
+	oneOf(&problems, "status", p.Status, Active, Pending, Inactive)
+	oneOf(&problems, "sort_by", p.SortBy, "name", "email", "created")
+	oneOf(&problems, "sort_by_dir", p.SortDir, "asc", "desc")
+	p.Country = strings.ToUpper(p.Country)
+	if p.Country != "" && !identity.IsCountry(p.Country) {
+		query(&problems, "country", "This takes a country code of two letters, such as DE.")
+	}
+	p.Search = strings.TrimSpace(p.Search)
+	if utf8.RuneCountInString(p.Search) > 100 || !utf8.ValidString(p.Search) || strings.Contains(p.Search, "\x00") {
+		query(&problems, "search", "This takes text of at most 100 characters.")
+	}
+	page = p.Page.norm(&problems)
+	if err := problems.Err(); err != nil {
+		return "", roster.Query{}, Page{}, err
+	}
+	company, err = by.Company(p.CompanyID)
+	if err != nil {
+		return "", roster.Query{}, Page{}, err
+	}
+	return company, roster.Query{
+		Search: key(p.Search), Role: p.Role, Type: p.Type, Status: p.Status, Country: p.Country,
+		By: sortable[p.SortBy], Descending: p.SortDir == "desc" || p.SortBy == "" && p.SortDir == "",
+	}, page, nil
+}
+
+// sortable maps what a client may sort by.
+var sortable = map[string]roster.Order{"": roster.ByCreated, "created": roster.ByCreated, "name": roster.ByName, "email": roster.ByEmail}
+
+// find asks the roster for one page.
+func find(ctx context.Context, tx *db.Tx, companyID string, q roster.Query, p Page) (ids []string, total int, err error) {
+	q.Limit = p.PerPage
+	if q.Offset = math.MaxInt; p.Number-1 <= math.MaxInt/p.PerPage {
+		q.Offset = (p.Number - 1) * p.PerPage
+	}
+	return roster.Find(ctx, tx, companyID, q)
+}
+
+// Worker is a worker with a login, as the list of workers shows them.
+type Worker struct {
+	UserID, Email, FirstName, LastName string
+	OnboardingComplete                 bool // the profile is complete and the destinations take all of a payment
+	HasDistributions                   bool
+}
+
+// WorkersParams are the filters of a company's workers. Empty ones do not filter.
+type WorkersParams struct {
+	CompanyID string // "" means the principal's
+	UserID    string
+	Email     string // the whole address, whatever the case
+	Page      Page
+}
+
+// Workers finds workers with a login of the principal's company, the oldest first.
+func Workers(ctx context.Context, tx *db.Tx, by identity.Principal, p WorkersParams) (Slice[Worker], error) {
+	var problems apierr.List
+	p.Page = p.Page.norm(&problems)
+	if err := problems.Err(); err != nil {
+		return Slice[Worker]{}, err
+	}
+	company, err := by.Company(p.CompanyID)
+	if err != nil {
+		return Slice[Worker]{}, err
+	}
+	p.CompanyID = company
+	var ids []string
+	total := 0
+	if p.UserID == "" && p.Email == "" {
+		ids, total, err = find(ctx, tx, company, roster.Query{Login: true}, p.Page)
+	} else if ids, err = workersWith(ctx, tx, p); err == nil {
+		total = len(ids)
+		ids = p.Page.of(ids)
+	}
+	if err != nil {
+		return Slice[Worker]{}, err
+	}
+	items, err := selectWorkers(ctx, tx, company, ids)
+	return Slice[Worker]{items, total, p.Page}, err
+}
+
+// of cuts the page out of the whole.
+func (p Page) of(all []string) []string {
+	from, ok := p.offset(len(all))
+	if !ok {
+		return nil
+	}
+	return all[from:min(from+p.PerPage, len(all))]
+}

@@ -1,0 +1,341 @@
+// Package payee owns everyone a company pays: workers with a login, people and firms without one, vendors.
+//
+// A payee has one row per company. A worker's row stands under the id of the user (usr_…), a recipient without a login
+// under an id of its own (rec_…), so that one lookup finds any payee. A row starts pending and becomes active
+// once the payee's destinations take all of a payment (allocations totalling 100).
+//
+// The package reads the allocations of destinations, in one statement of store.go, and never writes them.
+package payee
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// ErrExternalID carries the id of the recipient that has the external id, as Meta "recipient_id".
+var ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict", "A recipient of this company already has this external_id.")
+
+// The roles of recipients.
+const (
+	Contractor = "contractor"
+	Employee   = "employee"
+	Vendor     = "vendor"
+)
+
+// The types of recipients.
+const (
+	TypeUser    = "user"    // a person
+	TypeCompany = "company" // a firm
+)
+
+// The states of a recipient.
+const (
+	Pending  = "pending"
+	Active   = "active"
+	Inactive = "inactive"
+)
+
+// Recipient is a payee as a company knows them.
+type Recipient struct {
+	CompanyID, ID, RelationshipID string
+	UserID                        string // of a worker with a login, else ""
+	Type, Role, Status            string
+	Name, FirstName, LastName     string
+	Email, Country, ExternalID    string
+	Department, VendorType        string
+	Version                       int64
+	Created                       time.Time
+}
+
+// Payee is what paying needs to know of a recipient.
+type Payee struct {
+	ID      string // rec_…, or usr_… of a worker with a login
+	UserID  string // of a worker with a login, else ""
+	Kind    string // TypeUser or TypeCompany
+	Name    string
+	Status  string
+	Country string
+	Email   string // "" when unknown
+}
+
+// CreateParams is a worker payload: what a company says of a recipient without a login.
+type CreateParams struct {
+	CompanyID  string // "" means the principal's
+	ExternalID string
+	Type       string // "" means user
+	Role       string // "" means contractor
+	Department string
+	VendorType string
+	Name       string // of a firm; of a person it comes from the first and last name unless given
+	identity.Profile
+}
+
+// Create adds a recipient without a login, pending until they have a destination. It refuses an external id that
+// another recipient of the company has with ErrExternalID, a foreign company with apierr.NotFoundErr, and says all that
+// is wrong with the payload at once.
+func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, p CreateParams) (Recipient, error) {
+	company, err := by.Company(p.CompanyID)
+	if err != nil {
+		return Recipient{}, err
+	}
+	r, profile, err := p.check(tx.Now())
+	if err != nil {
+		return Recipient{}, err
+	}
+	record, err := identity.CompanyByID(ctx, tx, company)
+	if err != nil {
+		return Recipient{}, err
+	}
+	if err := record.Active(); err != nil {
+		return Recipient{}, err
+	}
+	r.CompanyID, r.ID, r.RelationshipID = company, tx.NewID("rec"), tx.NewID("rel")
+	r.Status, r.Version, r.Created = Pending, 1, tx.Now()
+	details, err := profile.Details.Seal(s, detailsOf(r))
+	if err != nil {
+		return Recipient{}, err
+	}
+	if err := insert(ctx, tx, r, details); err != nil {
+		return Recipient{}, err
+	}
+	db.History(tx, r.CompanyID, r.ID, r.Version, "", r.Status, "created")
+	return r, created(tx, r)
+}
+
+func detailsOf(r Recipient) identity.Place {
+	return identity.Place{Table: "recipients", Column: "details", Row: r.CompanyID + "/" + r.ID}
+}
+
+// check is every rule of the payload that needs no database.
+func (p CreateParams) check(now time.Time) (Recipient, identity.Profile, error) {
+	var problems apierr.List
+	r := Recipient{
+		Type: either(&problems, "/recipient_type", p.Type, TypeUser, TypeCompany),
+		Role: either(&problems, "/role", p.Role, Contractor, Employee, Vendor),
+	}
+	if p.Name != "" {
+		r.Name = identity.Line(&problems, "/name", p.Name, 1, 200)
+	}
+	required := []string{"country"}
+	switch {
+	case p.Name != "":
+	case r.Type == TypeCompany:
+		problems.Add("missing_field", "/name", "A company recipient needs a name.")
+	default:
+		required = append(required, "first_name", "last_name")
+	}
+	profile := p.Profile.Check(&problems, now, required...)
+	r.FirstName, r.LastName, r.Email, r.Country = profile.FirstName, profile.LastName, profile.Email, profile.Country
+	if r.Name == "" {
+		r.Name = strings.TrimSpace(r.FirstName + " " + r.LastName)
+	}
+	r.ExternalID = externalID(&problems, p.ExternalID)
+	r.Department = identity.Line(&problems, "/department", p.Department, 0, 100)
+	r.VendorType = identity.Line(&problems, "/vendor_type", p.VendorType, 0, 100)
+	return r, profile, problems.Err()
+}
+
+// externalID is the partner's own reference: kept as sent but for its Unicode form, so that two spellings of the
+// same characters are one id. Case matters, and so does white space.
+func externalID(problems *apierr.List, text string) string {
+	id := norm.NFC.String(text)
+	if utf8.RuneCountInString(id) > 255 || !utf8.ValidString(text) || strings.TrimSpace(id) != id || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		problems.Add("invalid_parameter", "/external_id", "An external_id has at most 255 characters, none of them control characters, and no white space around it.")
+		return ""
+	}
+	return id
+}
+
+// either is a member with few values, of which the first is the default.
+func either(problems *apierr.List, pointer, value string, allowed ...string) string {
+	if value == "" {
+		return allowed[0]
+	}
+	if !slices.Contains(allowed, value) {
+		problems.Add("invalid_parameter", pointer, "This takes one of: "+strings.Join(allowed, ", ")+".")
+		return allowed[0]
+	}
+	return value
+}
+
+// event is what partners hear of a recipient.
+type event struct {
+	RecipientID    string `json:"recipient_id"`
+	RecipientType  string `json:"recipient_type"`
+	RelationshipID string `json:"relationship_id"`
+	CompanyID      string `json:"company_id"`
+	ExternalID     string `json:"external_id"`
+	Status         string `json:"status"`
+}
+
+// created tells of a recipient whom no event has told of yet.
+func created(tx *db.Tx, r Recipient) error {
+	e := told("recipient.created", r)
+	e.Sequence = r.Version
+	return webhook.Emit(tx, e)
+}
+
+// emit tells of a recipient, a person perhaps, of whom other events may have told: of destinations, or of a verification.
+func emit(ctx context.Context, tx *db.Tx, name string, r Recipient) error {
+	return webhook.EmitNext(ctx, tx, told(name, r))
+}
+
+func told(name string, r Recipient) webhook.Event {
+	return webhook.Event{
+		CompanyID: r.CompanyID, Name: name, ObjectID: r.ID,
+		Data: event{r.ID, r.Type, r.RelationshipID, r.CompanyID, r.ExternalID, r.Status},
+	}
+}
+
+// AddWorker links a user to a company as a worker with a login. Linking one again takes over what changed in the
+// user's profile and leaves the rest.
+func AddWorker(ctx context.Context, tx *db.Tx, companyID, userID, role string) (Recipient, error) {
+	var problems apierr.List
+	role = either(&problems, "/role", role, Contractor, Employee)
+	if err := problems.Err(); err != nil {
+		return Recipient{}, err
+	}
+	u, err := identity.GetUser(ctx, tx, nil, userID)
+	if err != nil {
+		return Recipient{}, err
+	}
+	r := Recipient{
+		CompanyID: companyID, ID: u.ID, UserID: u.ID, RelationshipID: tx.NewID("rel"), Type: TypeUser, Role: role, Status: Pending,
+		Name: u.Name(), FirstName: u.FirstName, LastName: u.LastName, Email: u.Email, Country: u.Country, Version: 1, Created: tx.Now(),
+	}
+	added, err := upsertWorker(ctx, tx, r, u.Complete)
+	if err != nil {
+		return Recipient{}, err
+	}
+	if added {
+		db.History(tx, companyID, r.ID, r.Version, "", r.Status, "linked")
+		if err := emit(ctx, tx, "recipient.created", r); err != nil {
+			return Recipient{}, err
+		}
+	}
+	if err := activate(ctx, tx, companyID, r.ID); err != nil {
+		return Recipient{}, err
+	}
+	return selectOne(ctx, tx, companyID, r.ID)
+}
+
+// Get reads a recipient of the principal's company, or says apierr.NotFoundErr.
+func Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Recipient, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return Recipient{}, err
+	}
+	return selectOne(ctx, tx, company, id)
+}
+
+// Personal reads the sealed details of a recipient without a login.
+func Personal(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, id string) (identity.Details, error) {
+	r, err := Get(ctx, tx, by, companyID, id)
+	if err != nil {
+		return identity.Details{}, err
+	}
+	sealed, err := selectDetails(ctx, tx, r.CompanyID, r.ID)
+	if err != nil || sealed == "" {
+		return identity.Details{}, err
+	}
+	return identity.OpenDetails(s, detailsOf(r), sealed)
+}
+
+// Owner resolves whose destinations the principal may see and change: a recipient without a login of its company, or a user
+// that it may act for (see [identity.ActingUser]). A worker who only accepted the company's invitation is neither: their
+// destinations belong to them. Anyone else is apierr.NotFoundErr.
+func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Payee, error) {
+	if by.CompanyID != "" {
+		r, err := selectOne(ctx, tx, by.CompanyID, id)
+		if err == nil && r.UserID == "" {
+			return Payee{r.ID, r.UserID, r.Type, r.Name, r.Status, r.Country, r.Email}, nil
+		}
+		if err != nil && !errors.Is(err, apierr.NotFoundErr) {
+			return Payee{}, err
+		}
+	}
+	if id == "" {
+		return Payee{}, apierr.NotFoundErr
+	}
+	u, err := identity.ActingUser(ctx, tx, by, id) //never:missing_field, somebody is named
+	if err != nil {
+		return Payee{}, err
+	}
+	return Payee{ID: u.ID, UserID: u.ID, Kind: TypeUser, Name: u.Name(), Status: Pending, Country: u.Country, Email: u.Email}, nil
+}
+
+// Payees finds the recipients and workers of a company by their ids. Ids that are not its own are absent from the answer.
+func Payees(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
+	return selectPayees(ctx, tx, companyID, ids)
+}
+
+// JobActivate is the kind of job that asks [HandleActivate] to look at a payee; its payload is a [Look].
+const JobActivate = "recipient.activate"
+
+// Look names the payee a job is about.
+type Look struct {
+	RecipientID string `json:"recipient_id"`
+}
+
+// HandleActivate runs Activate for one company of a payee.
+func HandleActivate(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var look Look
+	if err := j.Decode(&look); err != nil {
+		return err
+	}
+	return activate(ctx, tx, j.CompanyID, look.RecipientID)
+}
+
+// activate looks at a payee and makes them active in a company if they are pending and their destinations take all of
+// a payment, and pending again if they are active and the destinations no longer do. It is level-triggered: calling it at
+// any time, twice, or for an unknown payee is harmless.
+func activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
+	r, moved, err := settle(ctx, tx, companyID, id)
+	if err != nil || !moved {
+		return err
+	}
+	from, reason := Pending, "destinations take all of a payment"
+	if r.Status == Pending {
+		from, reason = Active, "destinations do not take all of a payment"
+	}
+	db.History(tx, r.CompanyID, r.ID, r.Version, from, r.Status, reason)
+	if r.Status == Active {
+		Screen(tx, r.CompanyID, r.ID)
+	}
+	return emit(ctx, tx, "recipient.status_update", r)
+}
+
+// ActivateEverywhere does what activate does for every company that pays the payee: for the principal's at once,
+// for the others by jobs, because a transaction touches one company.
+func ActivateEverywhere(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee) error {
+	if by.CompanyID != "" {
+		if err := activate(ctx, tx, by.CompanyID, owner.ID); err != nil {
+			return err
+		}
+	}
+	if owner.UserID == "" {
+		return nil
+	}
+	companies, err := companiesWaitingFor(ctx, tx, owner.UserID)
+	if err != nil {
+		return err
+	}
+	for _, company := range companies {
+		if company != by.CompanyID {
+			job.Enqueue(tx, job.New{CompanyID: company, Kind: JobActivate, Payload: Look{owner.ID}})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,529 @@
+package payee
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payee/roster"
+)
+
+const columns = `company_id, recipient_id, relationship_id, user_id, recipient_type, role, status, name, first_name, last_name,
+	email, country, external_id, department, vendor_type, version, created_at`
+
+func scan(scan func(...any) error) (r Recipient, err error) {
+	var created int64
+	err = scan(&r.CompanyID, &r.ID, &r.RelationshipID, &r.UserID, &r.Type, &r.Role, &r.Status, &r.Name, &r.FirstName, &r.LastName,
+		&r.Email, &r.Country, &r.ExternalID, &r.Department, &r.VendorType, &r.Version, &created)
+	r.Created = db.Time(created)
+	return r, err
+}
+
+const insertRow = `INSERT INTO recipients (` + columns + `, name_key, email_key, details, onboarded, updated_at)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)`
+
+func values(r Recipient, details string, onboarded bool) []any {
+	at := db.Micros(r.Created)
+	return []any{r.CompanyID, r.ID, r.RelationshipID, r.UserID, r.Type, r.Role, r.Status, r.Name, r.FirstName, r.LastName,
+		r.Email, r.Country, r.ExternalID, r.Department, r.VendorType, r.Version, at, key(r.Name), key(r.Email), details, onboarded, at}
+}
+
+// insert lets the unique index decide who has an external id, and then looks who it was: also when both are
+// written at the same moment, the second writer waits for the first and reads its row.
+func insert(ctx context.Context, tx *db.Tx, r Recipient, details string) error {
+	n, err := tx.Exec(ctx, insertRow+" ON CONFLICT DO NOTHING", values(r, details, false)...)
+	if err != nil || n == 1 {
+		roster.Changed(tx, r.CompanyID, r.ID)
+		return err
+	}
+	var existing string
+	err = tx.QueryRow(ctx, "SELECT recipient_id FROM recipients WHERE company_id = $1 AND external_id = $2", r.CompanyID, r.ExternalID).Scan(&existing)
+	if err != nil {
+		return err
+	}
+	return ErrExternalID.Set("recipient_id", existing).At("body", "/external_id")
+}
+
+// insertMany writes recipients in few statements. When somebody else takes one of their external ids in this moment, the
+// commit fails on the unique index, and the import runs again and finds it taken.
+func insertMany(ctx context.Context, tx *db.Tx, people []importing) error {
+	names := strings.FieldsFunc(columns+", name_key, email_key, details, onboarded, updated_at", func(r rune) bool { return strings.ContainsRune(", \n\t", r) })
+	rows := make([][]any, len(people))
+	for i := range people {
+		rows[i] = values(people[i].r, people[i].details, false)
+		roster.Changed(tx, people[i].r.CompanyID, people[i].r.ID)
+	}
+	return tx.Insert(ctx, "recipients", names, rows)
+}
+
+// externalIDs finds which external ids recipients of the company have, and who.
+func externalIDs(ctx context.Context, tx *db.Tx, companyID string, people []importing) (map[string]string, error) {
+	var wanted []string
+	for i := range people {
+		if id := people[i].r.ExternalID; id != "" {
+			wanted = append(wanted, id)
+		}
+	}
+	found := map[string]string{}
+	for in, args := range tx.In(wanted, 2) {
+		rows, err := tx.Query(ctx, "SELECT external_id, recipient_id FROM recipients WHERE company_id = $1 AND external_id <> '' AND external_id IN "+in,
+			append([]any{companyID}, args...)...)
+		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
+			var external, id string
+			err = r.Scan(&external, &id)
+			found[external] = id
+			return none, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// upsertWorker says whether the row is new. An old one keeps its role, state and history.
+func upsertWorker(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) (added bool, err error) {
+	roster.Changed(tx, r.CompanyID, r.ID)
+	n, err := tx.Exec(ctx, insertRow+" ON CONFLICT (company_id, recipient_id) DO NOTHING", values(r, "", onboarded)...)
+	if err != nil || n == 1 {
+		return n == 1, err
+	}
+	return false, refresh(ctx, tx, r, onboarded)
+}
+
+// refresh takes over what changed in a user's profile. It touches nothing else, and nobody who is no worker.
+func refresh(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) error {
+	_, err := tx.Exec(ctx, `UPDATE recipients SET name = $3, name_key = $4, first_name = $5, last_name = $6, email = $7, email_key = $8,
+			country = $9, onboarded = $10, updated_at = $11
+		WHERE company_id = $1 AND recipient_id = $2`,
+		r.CompanyID, r.ID, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email, key(r.Email), r.Country, onboarded, db.Micros(tx.Now()))
+	roster.Changed(tx, r.CompanyID, r.ID)
+	return err
+}
+
+func refreshWorker(ctx context.Context, tx *db.Tx, companyID string, u identity.User) error {
+	return refresh(ctx, tx, Recipient{
+		CompanyID: companyID, ID: u.ID, Name: u.Name(), FirstName: u.FirstName, LastName: u.LastName, Email: u.Email, Country: u.Country,
+	}, u.Complete)
+}
+
+// companiesOf lists the companies that pay a user.
+func companiesOf(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id FROM recipients WHERE user_id = $1 AND user_id <> '' ORDER BY company_id", userID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
+func selectOne(ctx context.Context, tx *db.Tx, companyID, id string) (Recipient, error) {
+	r, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM recipients WHERE company_id = $1 AND recipient_id = $2", companyID, id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Recipient{}, apierr.NotFoundErr
+	}
+	return r, err
+}
+
+func selectDetails(ctx context.Context, tx *db.Tx, companyID, id string) (details string, err error) {
+	return details, tx.QueryRow(ctx, "SELECT details FROM recipients WHERE company_id = $1 AND recipient_id = $2", companyID, id).Scan(&details)
+}
+
+func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
+	payees := make(map[string]Payee, len(ids))
+	for in, args := range tx.In(ids, 2) {
+		rows, err := tx.Query(ctx, `SELECT recipient_id, user_id, recipient_type, name, status, country, email
+			FROM recipients WHERE company_id = $1 AND recipient_id IN `+in, append([]any{companyID}, args...)...)
+		found, err := db.Collect(rows, err, func(r *db.Rows) (p Payee, err error) {
+			return p, r.Scan(&p.ID, &p.UserID, &p.Kind, &p.Name, &p.Status, &p.Country, &p.Email)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range found {
+			payees[p.ID] = p
+		}
+	}
+	return payees, nil
+}
+
+// Resolve finds the company's payees that people name as they like: by id, by external id, or by email address. A name that is
+// nobody's, or that several have, is missing from the answer.
+func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (map[string]string, error) {
+	keys := make([]string, len(names))
+	for i, name := range names {
+		keys[i] = key(name)
+	}
+	found := make(map[string]string, len(names))
+	for _, by := range []struct {
+		column string
+		names  []string
+	}{{"email_key", keys}, {"external_id", names}, {"recipient_id", names}} { // the surest last
+		several := map[string]bool{}
+		ids := map[string]string{}
+		for in, args := range tx.In(by.names, 2) {
+			rows, err := tx.Query(ctx, "SELECT "+by.column+", recipient_id FROM recipients WHERE company_id = $1 AND "+by.column+" <> '' AND "+by.column+" IN "+in,
+				append([]any{companyID}, args...)...)
+			_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
+				var name, id string
+				err = r.Scan(&name, &id)
+				several[name] = several[name] || ids[name] != "" && ids[name] != id
+				ids[name] = id
+				return none, err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		for i, name := range by.names {
+			switch {
+			case several[name]:
+				delete(found, names[i])
+			case ids[name] != "":
+				found[names[i]] = ids[name]
+			}
+		}
+	}
+	return found, nil
+}
+
+// Vendors finds the company's payees of these ids that are firms or have the role vendor. The others are missing.
+func Vendors(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
+	vendors := make(map[string]Payee, len(ids))
+	for in, args := range tx.In(ids, 2) {
+		rows, err := tx.Query(ctx, `SELECT recipient_id, user_id, recipient_type, name, status, country, email
+			FROM recipients WHERE company_id = $1 AND (role = 'vendor' OR recipient_type = 'company') AND recipient_id IN `+in, append([]any{companyID}, args...)...)
+		found, err := db.Collect(rows, err, func(r *db.Rows) (p Payee, err error) {
+			return p, r.Scan(&p.ID, &p.UserID, &p.Kind, &p.Name, &p.Status, &p.Country, &p.Email)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range found {
+			vendors[p.ID] = p
+		}
+	}
+	return vendors, nil
+}
+
+// settle is the guard of who can be paid: pending until all of a payment has a destination, active while it has.
+func settle(ctx context.Context, tx *db.Tx, companyID, id string) (Recipient, bool, error) {
+	const full = "(SELECT COALESCE(SUM(allocation), 0) FROM distributions WHERE owner_id = $2) = 100"
+	return moved(tx, tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,
+			status = CASE status WHEN 'pending' THEN 'active' ELSE 'pending' END
+		WHERE company_id = $1 AND recipient_id = $2 AND (status = 'pending' AND `+full+` OR status = 'active' AND NOT `+full+`)
+		RETURNING `+columns, companyID, id, db.Micros(tx.Now())))
+}
+
+// update writes a recipient over the version that was read. done is false when there is another by now.
+func update(ctx context.Context, tx *db.Tx, r Recipient, details string) (changed Recipient, done bool, err error) {
+	changed, err = scan(tx.QueryRow(ctx, `UPDATE recipients SET role = $4, name = $5, name_key = $6, first_name = $7, last_name = $8,
+			email = $9, email_key = $10, country = $11, external_id = $12, department = $13, vendor_type = $14, details = $15,
+			version = version + 1, updated_at = $16
+		WHERE company_id = $1 AND recipient_id = $2 AND version = $3
+		RETURNING `+columns, r.CompanyID, r.ID, r.Version, r.Role, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email, key(r.Email),
+		r.Country, r.ExternalID, r.Department, r.VendorType, details, db.Micros(tx.Now())).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Recipient{}, false, nil
+	}
+	roster.Changed(tx, r.CompanyID, r.ID)
+	return changed, err == nil, err
+}
+
+// freeExternalID says who else has the external id. When two take one at once, the unique index fails the later, which
+// then runs again and is told here.
+func freeExternalID(ctx context.Context, tx *db.Tx, r Recipient) error {
+	if r.ExternalID == "" {
+		return nil
+	}
+	var existing string
+	err := tx.QueryRow(ctx, "SELECT recipient_id FROM recipients WHERE company_id = $1 AND external_id = $2 AND external_id <> '' AND recipient_id <> $3",
+		r.CompanyID, r.ExternalID, r.ID).Scan(&existing)
+	switch {
+	case errors.Is(err, db.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	return ErrExternalID.Set("recipient_id", existing).At("body", "/external_id")
+}
+
+func deactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, error) {
+	return moved(tx, tx.QueryRow(ctx, `UPDATE recipients SET status = 'inactive', version = version + 1, updated_at = $4
+		WHERE company_id = $1 AND recipient_id = $2 AND status = $3
+		RETURNING `+columns, r.CompanyID, r.ID, r.Status, db.Micros(tx.Now())))
+}
+
+func reactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, error) {
+	return moved(tx, tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,
+			status = CASE WHEN (SELECT COALESCE(SUM(allocation), 0) FROM distributions WHERE owner_id = $2) = 100 THEN 'active' ELSE 'pending' END
+		WHERE company_id = $1 AND recipient_id = $2 AND status = 'inactive'
+		RETURNING `+columns, r.CompanyID, r.ID, db.Micros(tx.Now())))
+}
+
+// moved reads what a guarded statement moved, if anything.
+func moved(tx *db.Tx, row db.Row) (Recipient, bool, error) {
+	r, err := scan(row.Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Recipient{}, false, nil
+	}
+	if err != nil {
+		return Recipient{}, false, err
+	}
+	roster.Changed(tx, r.CompanyID, r.ID)
+	return r, true, nil
+}
+
+// companiesWaitingFor lists where a person works and is not active yet: the one question that a person's own change
+// asks across companies, for which there is an index by user.
+func companiesWaitingFor(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id FROM recipients WHERE user_id = $1 AND user_id <> '' AND status = 'pending' ORDER BY company_id", userID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
+// filter is a WHERE clause under construction; every value is bound.
+type filter struct {
+	where []string
+	args  []any
+}
+
+func (f *filter) bind(value any) string {
+	f.args = append(f.args, value)
+	return "$" + strconv.Itoa(len(f.args))
+}
+
+func (f *filter) equal(column, value string) {
+	if value != "" {
+		f.where = append(f.where, column+" = "+f.bind(value))
+	}
+}
+
+func (f *filter) String() string { return " WHERE " + strings.Join(f.where, " AND ") }
+
+// selectRecipients reads the rows of a page, in the order of their ids in the list.
+func selectRecipients(ctx context.Context, tx *db.Tx, companyID string, ids []string) ([]Recipient, error) {
+	return inOrder(ctx, tx, columns, companyID, ids, func(r *db.Rows) (string, Recipient, error) {
+		v, err := scan(r.Scan)
+		return v.ID, v, err
+	})
+}
+
+func selectWorkers(ctx context.Context, tx *db.Tx, companyID string, ids []string) ([]Worker, error) {
+	return inOrder(ctx, tx, `user_id, email, first_name, last_name, onboarded, status,
+			EXISTS (SELECT 1 FROM distributions d WHERE d.owner_id = recipients.recipient_id)`, companyID, ids,
+		func(r *db.Rows) (id string, w Worker, err error) {
+			var onboarded bool
+			var status string
+			err = r.Scan(&w.UserID, &w.Email, &w.FirstName, &w.LastName, &onboarded, &status, &w.HasDistributions)
+			w.OnboardingComplete = onboarded && status == Active
+			return w.UserID, w, err
+		})
+}
+
+// inOrder reads recipients by their ids, of which there are a page at most.
+func inOrder[T any](ctx context.Context, tx *db.Tx, columns, companyID string, ids []string, scan func(*db.Rows) (string, T, error)) ([]T, error) {
+	items := make([]T, len(ids))
+	at := make(map[string]int, len(ids))
+	for i, id := range ids {
+		at[id] = i
+	}
+	for in, args := range tx.In(ids, 2) {
+		rows, err := tx.Query(ctx, "SELECT "+columns+" FROM recipients WHERE company_id = $1 AND recipient_id IN "+in, append([]any{companyID}, args...)...)
+		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
+			id, item, err := scan(r)
+			items[at[id]] = item
+			return none, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}
+
+// workersWith finds workers with a login by what names one of them, the oldest first.
+func workersWith(ctx context.Context, tx *db.Tx, p WorkersParams) (ids []string, err error) {
+	var f filter
+	f.equal("company_id", p.CompanyID)
+	f.where = append(f.where, "user_id <> ''")
+	f.equal("recipient_id", p.UserID)
+	f.equal("email_key", key(strings.TrimSpace(p.Email)))
+	rows, err := tx.Query(ctx, "SELECT recipient_id FROM recipients"+f.String()+" ORDER BY created_at, recipient_id", f.args...)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
+// page counts what matches and reads one page of it, from one snapshot.
+func page[T any](ctx context.Context, tx *db.Tx, p Page, table, columns string, f filter, order string, scan func(*db.Rows) (T, error)) (Slice[T], error) {
+	s := Slice[T]{Items: []T{}, Page: p}
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+table+f.String(), f.args...).Scan(&s.Total); err != nil {
+		return Slice[T]{}, err
+	}
+	offset, ok := p.offset(s.Total)
+	if !ok {
+		return s, nil
+	}
+	limit, skip := f.bind(int64(p.PerPage)), f.bind(int64(offset))
+	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM "+table+f.String()+" ORDER BY "+order+" LIMIT "+limit+" OFFSET "+skip, f.args...)
+	items, err := db.Collect(rows, err, scan)
+	if err != nil {
+		return Slice[T]{}, err
+	}
+	s.Items = append(s.Items, items...)
+	return s, nil
+}
+
+const invitationColumns = `company_id, invitation_id, email, role, state, reason, resend_count, user_id, version, sent_at, expires_at, created_at`
+
+func scanInvitation(scan func(...any) error) (v Invitation, err error) {
+	var sent, expires, created int64
+	err = scan(&v.CompanyID, &v.ID, &v.Email, &v.Role, &v.State, &v.Reason, &v.Resends, &v.UserID, &v.Version, &sent, &expires, &created)
+	v.Sent, v.Expires, v.Created = db.Time(sent), db.Time(expires), db.Time(created)
+	return v, err
+}
+
+// insertInvitation leaves it to the unique index of open invitations to decide a race for an address.
+func insertInvitation(ctx context.Context, tx *db.Tx, v Invitation, digest string) error {
+	n, err := tx.Exec(ctx, `INSERT INTO invitations (`+invitationColumns+`, email_key, token_digest, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (company_id, email_key) WHERE state = 'sent' DO NOTHING`,
+		v.CompanyID, v.ID, v.Email, v.Role, v.State, v.Reason, int64(v.Resends), v.UserID, v.Version, db.Micros(v.Sent), db.Micros(v.Expires), db.Micros(v.Created),
+		key(v.Email), digest, db.Micros(v.Created))
+	if err != nil || n == 1 {
+		return err
+	}
+	var existing string
+	err = tx.QueryRow(ctx, "SELECT invitation_id FROM invitations WHERE company_id = $1 AND email_key = $2 AND state = 'sent'",
+		v.CompanyID, key(v.Email)).Scan(&existing)
+	if err != nil {
+		return err
+	}
+	return ErrAlreadyOpen.Set("invitation_id", existing)
+}
+
+func isWorker(ctx context.Context, tx *db.Tx, companyID, emailKey string) (yes bool, err error) {
+	return yes, tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM recipients WHERE company_id = $1 AND email_key = $2 AND user_id <> '')",
+		companyID, emailKey).Scan(&yes)
+}
+
+// lastInvitation is nil for an address that was never invited.
+func lastInvitation(ctx context.Context, tx *db.Tx, companyID, emailKey string) (*Invitation, error) {
+	v, err := scanInvitation(tx.QueryRow(ctx, "SELECT "+invitationColumns+` FROM invitations
+		WHERE company_id = $1 AND email_key = $2 ORDER BY created_at DESC, invitation_id DESC LIMIT 1`, companyID, emailKey).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	return &v, err
+}
+
+func selectInvitation(ctx context.Context, tx *db.Tx, companyID, id string) (Invitation, error) {
+	v, err := scanInvitation(tx.QueryRow(ctx, "SELECT "+invitationColumns+" FROM invitations WHERE company_id = $1 AND invitation_id = $2", companyID, id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Invitation{}, apierr.NotFoundErr
+	}
+	return v, err
+}
+
+func invitationByToken(ctx context.Context, tx *db.Tx, digest string) (Invitation, error) {
+	if digest == "" {
+		return Invitation{}, apierr.NotFoundErr
+	}
+	v, err := scanInvitation(tx.QueryRow(ctx, "SELECT "+invitationColumns+" FROM invitations WHERE token_digest = $1", digest).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Invitation{}, apierr.NotFoundErr
+	}
+	if err != nil {
+		return Invitation{}, err
+	}
+	company, err := identity.CompanyByID(ctx, tx, v.CompanyID)
+	v.CompanyName = company.Name
+	return v, err
+}
+
+// resend is the guard of sending again: the counter is compared in the statement that raises it.
+func resend(ctx context.Context, tx *db.Tx, v Invitation, digest string) (Invitation, error) {
+	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = 'sent', token_digest = $3, sent_at = $4, expires_at = $5, updated_at = $4,
+			resend_count = resend_count + 1, version = version + 1
+		WHERE company_id = $1 AND invitation_id = $2 AND state IN ('sent', 'expired') AND resend_count < 3
+		RETURNING `+invitationColumns, v.CompanyID, v.ID, digest, db.Micros(v.Sent), db.Micros(v.Expires)).Scan)
+	if !errors.Is(err, db.ErrNoRows) {
+		return w, err
+	}
+	if v, err = selectInvitation(ctx, tx, v.CompanyID, v.ID); err != nil {
+		return Invitation{}, err
+	}
+	if v.State == InvitationAccepted || v.State == InvitationRevoked {
+		return Invitation{}, ErrNotOpen
+	}
+	return Invitation{}, ErrResendLimit
+}
+
+// endInvitation is the guard of what ends an invitation before its time.
+func endInvitation(ctx context.Context, tx *db.Tx, v Invitation, state, reason, userID string) (Invitation, error) {
+	now := db.Micros(tx.Now())
+	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = $3, reason = $4, user_id = $5, updated_at = $6, version = version + 1
+		WHERE company_id = $1 AND invitation_id = $2 AND state = 'sent' AND expires_at > $6
+		RETURNING `+invitationColumns, v.CompanyID, v.ID, state, reason, userID, now).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Invitation{}, ErrNotOpen
+	}
+	return w, err
+}
+
+// expireInvitation is the guard of the end by time. It is nil when somebody was faster.
+func expireInvitation(ctx context.Context, tx *db.Tx, v Invitation) (*Invitation, error) {
+	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = 'expired', updated_at = $3, version = version + 1
+		WHERE company_id = $1 AND invitation_id = $2 AND state = 'sent' AND expires_at <= $3
+		RETURNING `+invitationColumns, v.CompanyID, v.ID, db.Micros(tx.Now())).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, nil //nolint:nilnil // nothing to do is an answer
+	}
+	return &w, err
+}
+
+func selectInvitations(ctx context.Context, tx *db.Tx, p InvitationsParams) (Slice[Invitation], error) {
+	var f filter
+	f.equal("company_id", p.CompanyID)
+	f.equal("email_key", key(strings.TrimSpace(p.Email)))
+	switch now := db.Micros(tx.Now()); p.Status {
+	case InvitationSent:
+		f.where = append(f.where, "state = 'sent' AND expires_at > "+f.bind(now))
+	case InvitationExpired:
+		f.where = append(f.where, "(state = 'expired' OR state = 'sent' AND expires_at <= "+f.bind(now)+")")
+	default:
+		f.equal("state", p.Status)
+	}
+	return page(ctx, tx, p.Page, "invitations", invitationColumns, f, "created_at DESC, invitation_id DESC", func(r *db.Rows) (Invitation, error) {
+		v, err := scanInvitation(r.Scan)
+		return v.at(tx.Now()), err
+	})
+}
+
+// Erase lets every company that pays a user, or invited them, know them by their id only, and pay them no more. email is the
+// address that the user had. It returns the companies, and the ids and addresses under which they knew the user.
+func Erase(ctx context.Context, tx *db.Tx, userID, email string) (companies, known []string, err error) {
+	if companies, err = companiesOf(ctx, tx, userID); err != nil {
+		return nil, nil, err
+	}
+	for _, company := range companies {
+		rows, err := tx.Query(ctx, "SELECT recipient_id, email FROM recipients WHERE company_id = $1 AND user_id = $2", company, userID)
+		pairs, err := db.Collect(rows, err, func(r *db.Rows) (pair [2]string, err error) { return pair, r.Scan(&pair[0], &pair[1]) })
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, pair := range pairs {
+			known = append(known, pair[:]...)
+		}
+		_, err = tx.Exec(ctx, `UPDATE recipients SET name = recipient_id, name_key = recipient_id, first_name = '', last_name = '', email = '', email_key = '',
+				external_id = '', details = '', onboarded = FALSE, status = 'inactive', version = version + 1, updated_at = $3
+			WHERE company_id = $1 AND user_id = $2`, company, userID, db.Micros(tx.Now()))
+		if err != nil {
+			return nil, nil, err
+		}
+		roster.Changed(tx, company, userID)
+		_, err = tx.Exec(ctx, `UPDATE invitations SET email = '', email_key = invitation_id
+			WHERE company_id = $1 AND state <> 'sent' AND (user_id = $2 OR email_key = $3 AND email_key <> '')`, company, userID, key(email))
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return companies, known, nil
+}

@@ -1,0 +1,97 @@
+package payee
+
+import (
+	"context"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// userEvent is what partners hear of a user whom they created.
+type userEvent struct {
+	UserID    string `json:"user_id"`
+	CompanyID string `json:"company_id"`
+	Email     string `json:"email"`
+	Product   string `json:"product"`
+	KYCStatus string `json:"kyc_status"`
+}
+
+// CreateUser makes a user of the principal's company and a worker of it: pending until there is a destination. The company
+// may act for the user, see [identity.ActingUser]. The same address twice in a company is identity.ErrUserExists; what
+// other companies know of it changes nothing here.
+func CreateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, p identity.Profile) (identity.User, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return identity.User{}, err
+	}
+	record, err := identity.CompanyByID(ctx, tx, company)
+	if err != nil {
+		return identity.User{}, err
+	}
+	if err := record.Active(); err != nil {
+		return identity.User{}, err
+	}
+	var problems apierr.List
+	p = p.Check(&problems, tx.Now(), "email", "phone_number", "phone_country", "first_name", "last_name", "date_of_birth",
+		"street_address", "city", "state", "zip", "country")
+	if err := problems.Err(); err != nil {
+		return identity.User{}, err
+	}
+	u, err := identity.CreateUser(ctx, tx, s, identity.NewUser{CompanyID: company, Profile: p}) //never:invalid_state, they do not sign in
+	if err != nil {
+		return identity.User{}, err
+	}
+	if err := webhook.Emit(tx, webhook.Event{
+		CompanyID: company, Name: "user.create_user", ObjectID: u.ID, Sequence: u.Version,
+		Data: userEvent{u.ID, company, u.Email, "worker", u.KYCStatus},
+	}); err != nil {
+		return identity.User{}, err
+	}
+	_, err = AddWorker(ctx, tx, company, u.ID, Contractor)
+	return u, err
+}
+
+// UpdateUser changes the profile of a user that the principal may act for, and has every company that pays the user
+// take over what it keeps a copy of.
+func UpdateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, id string, c identity.ProfileChanges) (identity.User, error) {
+	u, err := identity.UpdateUser(ctx, tx, s, by, id, c)
+	if err != nil {
+		return identity.User{}, err
+	}
+	if by.CompanyID != "" {
+		if err := refreshWorker(ctx, tx, by.CompanyID, u); err != nil {
+			return identity.User{}, err
+		}
+		Screen(tx, by.CompanyID, u.ID)
+	}
+	companies, err := companiesOf(ctx, tx, u.ID)
+	if err != nil {
+		return identity.User{}, err
+	}
+	for _, company := range companies {
+		if company != by.CompanyID { // a transaction touches one company
+			job.Enqueue(tx, job.New{CompanyID: company, Kind: JobRefresh, Payload: Look{u.ID}})
+		}
+	}
+	return u, nil
+}
+
+// JobRefresh is the kind of job that asks [HandleRefresh] to copy a user's profile to a worker; its payload is a [Look].
+const JobRefresh = "recipient.refresh"
+
+// HandleRefresh copies what a company keeps of a user's profile.
+func HandleRefresh(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var look Look
+	if err := j.Decode(&look); err != nil {
+		return err
+	}
+	u, err := identity.GetUser(ctx, tx, nil, look.RecipientID)
+	if err != nil {
+		return err
+	}
+	Screen(tx, j.CompanyID, u.ID)
+	return refreshWorker(ctx, tx, j.CompanyID, u)
+}

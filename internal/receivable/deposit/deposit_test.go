@@ -1,0 +1,653 @@
+package deposit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/receivable/quote"
+)
+
+const (
+	company  = "cmp_1"
+	network  = "bitcoin"
+	validity = 30 * time.Minute
+)
+
+// house is a test's database with one payroll of 1,010.00 USD quoted at 2,020,000 sat. It plays the watcher: it writes the
+// chain's rows and hands out their news.
+type house struct {
+	t     testing.TB
+	d     *db.DB
+	clock *dbtest.Clock
+}
+
+func run(t *testing.T, f func(t *testing.T, h *house)) {
+	t.Helper()
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) { runIn(t, d, clock, f) })
+}
+
+func runIn(t *testing.T, d *db.DB, clock *dbtest.Clock, f func(t *testing.T, h *house)) {
+	t.Helper()
+	h := &house{t, d, clock}
+	const ever = 10_000 * time.Hour
+	r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
+	if err := r.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.exec("INSERT INTO chain_cursors (chain, height, hash, updated) VALUES ($1, $2, $3, $4)", network, 100, "tip", 0)
+	h.quote("prl_1", money.New(money.USD, 1_010_00))
+	f(t, h)
+	h.checkBooks()
+}
+
+func (h *house) write(f func(ctx context.Context, tx *db.Tx) error) {
+	h.t.Helper()
+	if err := h.d.Write(h.t.Context(), f); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) exec(query string, args ...any) {
+	h.t.Helper()
+	h.write(func(ctx context.Context, tx *db.Tx) error {
+		n, err := tx.Exec(ctx, query, args...)
+		if err == nil && n != 1 {
+			err = fmt.Errorf("%d rows: %s", n, query)
+		}
+		return err
+	})
+}
+
+func (h *house) quote(object string, due money.Amount) {
+	h.t.Helper()
+	h.write(func(ctx context.Context, tx *db.Tx) error {
+		_, err := quote.Make(ctx, tx, quote.Params{
+			CompanyID: company, ObjectID: object, Due: due, Funding: money.BTC, Address: "a", Network: "regtest", Validity: validity,
+		})
+		return err
+	})
+}
+
+// output writes a watched output that was just seen.
+func (h *house) output(txid string, vout uint32, object string, amount int64) {
+	h.t.Helper()
+	h.write(func(ctx context.Context, tx *db.Tx) error {
+		return tx.Insert(ctx, "chain_outputs", []string{
+			"chain", "txid", "vout", "company_id", "object_id", "address", "branch", "idx", "amount", "own", "coinbase", "state", "height",
+			"block_hash", "first_seen", "want_confirmations", "confirmed", "replaced_by", "spend_state", "reserved_by", "spent_by", "spent_height", "depth",
+		}, [][]any{{
+			network, txid, int64(vout), company, object, "bcrt1q" + object, int64(chain.External), int64(1), amount, false, false, "seen", int64(0),
+			"", db.Micros(tx.Now()), int64(chain.DefaultConfirmations), false, "", "available", "", "", int64(0), int64(0),
+		}})
+	})
+}
+
+// chain moves a transaction's outputs as the watcher would.
+func (h *house) chain(txid, state string, confirmed bool, replacedBy string) {
+	h.t.Helper()
+	height := 0
+	if state == "mined" {
+		height = 100
+	}
+	if confirmed {
+		height = 90 // deep enough for any value
+	}
+	h.write(func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE chain_outputs SET state = $1, confirmed = $2, replaced_by = $3, height = $4 WHERE chain = $5 AND txid = $6",
+			state, confirmed, replacedBy, height, network, txid)
+		return err
+	})
+}
+
+// sync delivers the news of an output, twice, as jobs may be.
+func (h *house) sync(txid string, vout uint32) {
+	h.t.Helper()
+	h.write(func(ctx context.Context, tx *db.Tx) error {
+		all := []job.Job{{CompanyID: company, Kind: chain.JobOutput, Payload: fmt.Appendf(nil, `{"chain":%q,"txid":%q,"vout":%d}`, network, txid, vout)}}
+		return errors.Join(OutputsChanged(ctx, tx, all), OutputsChanged(ctx, tx, all))
+	})
+}
+
+func (h *house) deposits(object string) (all []Deposit) {
+	h.t.Helper()
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		all, err = ForObject(ctx, tx, company, object)
+		return err
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	return all
+}
+
+func (h *house) one(txid string, vout uint32) Deposit {
+	h.t.Helper()
+	var d Deposit
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		d, err = find(ctx, tx, company, network, chain.Outpoint{TxID: txid, Vout: vout})
+		return err
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	return d
+}
+
+func (h *house) count(query string, args ...any) (n int) {
+	h.t.Helper()
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&n) }); err != nil {
+		h.t.Fatal(err)
+	}
+	return n
+}
+
+func (h *house) balance(code ledger.Code, dim string) int64 {
+	h.t.Helper()
+	return h.balanceIn(code, dim, money.BTC)
+}
+
+func (h *house) balanceIn(code ledger.Code, dim string, asset money.Asset) int64 {
+	h.t.Helper()
+	var a money.Amount
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		a, err = ledger.Balance(ctx, tx, company, code, dim, asset)
+		return err
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	return a.Units()
+}
+
+// checkBooks proves that what stands in clearing is what waits, and that the books balance.
+func (h *house) checkBooks() {
+	h.t.Helper()
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		r, err := ledger.Check(ctx, tx)
+		if err == nil && len(r.Problems) > 0 {
+			err = fmt.Errorf("%w: %v", ledger.ErrWrong, r.Problems)
+		}
+		return err
+	}); err != nil {
+		h.t.Error(err)
+	}
+	var rows []Deposit
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		q, err := tx.Query(ctx, "SELECT "+columns+" FROM deposits WHERE company_id = $1", company)
+		rows, err = db.Collect(q, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
+		return err
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	for _, d := range rows {
+		clearing, suspense := int64(0), int64(0)
+		if d.State.Waiting() && !d.Dust {
+			clearing = d.Amount.Units()
+		}
+		if d.State == Confirmed && !d.expected() && d.OwnerID == "" {
+			suspense = d.Amount.Units()
+		}
+		for code, want := range map[ledger.Code]int64{ledger.ClearingDeposits: clearing, ledger.ContraDeposits: clearing, ledger.SuspenseUnknown: suspense} {
+			if got := h.balanceIn(code, d.ID, d.Amount.Asset()); got != want {
+				h.t.Errorf("%s deposit %s:%d: account %s has %d, want %d", d.State, d.TxID, d.Vout, code, got, want)
+			}
+		}
+	}
+}
+
+func TestADepositFollowsTheChain(t *testing.T) {
+	type move struct {
+		state     string
+		confirmed bool
+		want      State
+	}
+	for name, moves := range map[string][]move{
+		"paid":                     {{"mined", false, Seen}, {"mined", true, Confirmed}},
+		"evicted":                  {{"evicted", false, Evicted}},
+		"evicted and back":         {{"evicted", false, Evicted}, {"seen", false, Seen}, {"mined", true, Confirmed}},
+		"replaced":                 {{"replaced", false, Replaced}},
+		"replaced, yet mined":      {{"replaced", false, Replaced}, {"mined", false, Seen}, {"mined", true, Confirmed}},
+		"reorganised and back":     {{"mined", true, Confirmed}, {"seen", false, Reverted}, {"mined", false, Reverted}, {"mined", true, Confirmed}},
+		"reorganised out":          {{"mined", true, Confirmed}, {"replaced", false, Replaced}},
+		"reorganised, then out":    {{"mined", true, Confirmed}, {"seen", false, Reverted}, {"evicted", false, Evicted}, {"mined", true, Confirmed}},
+		"reorganised again, again": {{"mined", true, Confirmed}, {"seen", false, Reverted}, {"mined", true, Confirmed}, {"seen", false, Reverted}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *house) {
+				h.output("tx1", 0, "prl_1", 2_020_000)
+				h.sync("tx1", 0)
+				d := h.one("tx1", 0)
+				if d.State != Seen || !d.Timely || d.QuoteID == "" || d.Wanted != 2 || d.Amount != money.New(money.BTC, 2_020_000) || d.Version != 1 {
+					t.Fatalf("%+v", d)
+				}
+				h.checkBooks()
+				for i, m := range moves {
+					jobs := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobChanged)
+					h.chain("tx1", m.state, m.confirmed, "")
+					h.sync("tx1", 0)
+					d = h.one("tx1", 0)
+					if d.State != m.want {
+						t.Fatalf("move %d: %s, want %s", i, d.State, m.want)
+					}
+					h.checkBooks()
+					moved := 0
+					if i == 0 && m.want != Seen || i > 0 && m.want != moves[i-1].want {
+						moved = 1
+					}
+					if got := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobChanged) - jobs; got != moved {
+						t.Errorf("move %d: %d jobs, want %d", i, got, moved)
+					}
+				}
+				if n := h.count("SELECT COUNT(*) FROM history WHERE company_id = $1 AND object_id = $2", company, d.ID); int64(n) != d.Version {
+					t.Errorf("%d history rows at version %d", n, d.Version)
+				}
+				if n := h.count("SELECT COUNT(*) FROM chain_outputs WHERE want_confirmations = 2"); n != 1 {
+					t.Error("the chain was not told how many confirmations are wanted")
+				}
+			})
+		})
+	}
+}
+
+func TestDetectedIsToldOnce(t *testing.T) {
+	run(t, func(t *testing.T, h *house) {
+		h.output("tx1", 0, "prl_1", 2_020_000)
+		h.sync("tx1", 0)
+		h.chain("tx1", "mined", true, "")
+		h.sync("tx1", 0)
+		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1", EventDetected); n != 1 {
+			t.Errorf("%d events", n)
+		}
+	})
+}
+
+// A payment seen just before the quote's end is in time however late it confirms; one seen at its end is not.
+func TestFirstSightDecidesTimeliness(t *testing.T) {
+	run(t, func(t *testing.T, h *house) {
+		h.clock.Advance(validity - time.Microsecond)
+		h.output("early", 0, "prl_1", 1_000_000)
+		h.clock.Advance(time.Microsecond)
+		h.output("late", 0, "prl_1", 1_000_000)
+		h.clock.Advance(40 * time.Minute)
+		for _, txid := range []string{"late", "early"} {
+			h.sync(txid, 0)
+			h.chain(txid, "mined", true, "")
+			h.sync(txid, 0)
+		}
+		if d := h.one("early", 0); !d.Timely || d.State != Confirmed {
+			t.Errorf("early: %+v", d)
+		}
+		if d := h.one("late", 0); d.Timely || d.State != Confirmed || d.QuoteID == "" {
+			t.Errorf("late: %+v", d)
+		}
+	})
+}
+
+func TestAReplacementKeepsTheFirstSight(t *testing.T) {
+	run(t, func(t *testing.T, h *house) {
+		for i, c := range []struct {
+			name   string
+			amount int64
+			other  bool // the first one is replaced by a transaction that is none of ours
+			inTime bool
+		}{
+			{"same amount", 2_020_000, false, true},
+			{"more", 2_030_000, false, true},
+			{"less", 2_019_999, false, false},
+			{"replaced by something else", 2_020_000, true, false},
+		} {
+			for _, order := range []string{"old first", "new first", "old never looked at before"} {
+				object := fmt.Sprintf("prl_%d %s", i, order)
+				tx1, tx2, by := object+" old", object+" new", object+" new"
+				if c.other {
+					by = "elsewhere"
+				}
+				h.quote(object, money.New(money.USD, 1_010_00))
+				first := h.clock.Now()
+				h.output(tx1, 0, object, 2_020_000)
+				if order != "old never looked at before" {
+					h.sync(tx1, 0)
+				}
+				h.clock.Advance(validity)
+				h.output(tx2, 1, object, c.amount)
+				h.chain(tx1, "replaced", false, by)
+				if order == "old first" {
+					h.sync(tx1, 0)
+					h.sync(tx2, 1)
+				} else {
+					h.sync(tx2, 1)
+					h.sync(tx1, 0)
+				}
+				old, d := h.one(tx1, 0), h.one(tx2, 1)
+				if old.State != Replaced || d.State != Seen || d.Timely != c.inTime {
+					t.Errorf("%s, %s: old %+v, new %+v", c.name, order, old, d)
+				}
+				if c.inTime && !d.FirstSeen.Equal(first) {
+					t.Errorf("%s, %s: first seen %s, want %s", c.name, order, d.FirstSeen, first)
+				}
+			}
+		}
+	})
+}
+
+// Of what takes the place of a payment after the end of its price, no more is in time than had been seen in time.
+func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
+	run(t, func(t *testing.T, h *house) {
+		for i, c := range []struct {
+			name   string
+			beside int64     // paid by another transaction, in time
+			olds   [][]int64 // the outputs of one transaction after the other, each in the place of the one before; the first of them in time
+			late   int       // of them, those after the end
+			next   []int64
+			inTime int64 // of it
+		}{
+			{"a little, and then all of it", 0, [][]int64{{1_000}}, 0, []int64{2_020_000}, 0},
+			{"a little, and the rest beside it, and then all in one", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1, []int64{2_020_000}, 0},
+			{"a little, and the rest beside it, as it was", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1, []int64{1_000, 2_019_000}, 1_000},
+			{"a little, the rest beside it in time, and then all in one", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 0, []int64{2_020_000}, 2_020_000},
+			{"half of it, and then two halves", 0, [][]int64{{1_010_000}}, 0, []int64{1_010_000, 1_010_000}, 1_010_000},
+			{"half of it, raised and raised, and then all of these", 0, [][]int64{{1_000_000}, {1_010_000}, {1_020_000}}, 0, []int64{1_020_000, 1_010_000, 1_000_000}, 1_020_000},
+			{"half of it beside another half, raised", 1_000_000, [][]int64{{1_020_000}}, 0, []int64{1_020_001}, 1_020_001},
+			{"less than half of it beside a half, raised", 1_000_000, [][]int64{{1_019_999}}, 0, []int64{1_020_000}, 0},
+			{"two parts, as they were", 0, [][]int64{{900_000, 1_110_000}}, 0, []int64{900_000, 1_110_000}, 2_010_000},
+			{"two parts, and then one", 0, [][]int64{{900_000, 1_110_000}}, 0, []int64{2_010_000}, 2_010_000},
+			{"two parts that are all of it, and then more", 0, [][]int64{{900_000, 1_120_000}}, 0, []int64{1_000_000, 1_120_000}, 2_120_000},
+		} {
+			object := fmt.Sprint("prl_whole", i)
+			h.quote(object, money.New(money.USD, 1_010_00))
+			pay := func(txid string, outputs []int64) {
+				for vout, amount := range outputs {
+					h.output(txid, uint32(vout), object, amount)
+				}
+				for vout := range outputs {
+					h.sync(txid, uint32(vout))
+				}
+			}
+			name := func(n int) string { return fmt.Sprint("tx", i, "_", n) }
+			last := len(c.olds)
+			if c.beside > 0 {
+				pay(fmt.Sprint("beside", i), []int64{c.beside})
+			}
+			for n, outputs := range append(c.olds, c.next) {
+				if n == last-c.late {
+					h.clock.Advance(validity)
+				}
+				for old := range n {
+					h.chain(name(old), "replaced", false, name(n))
+				}
+				h.clock.Advance(time.Second)
+				pay(name(n), outputs)
+				for old := range n {
+					for vout := range c.olds[old] {
+						h.sync(name(old), uint32(vout))
+					}
+				}
+			}
+			var inTime int64
+			for _, d := range h.deposits(object) {
+				if d.TxID == name(last) && d.Timely {
+					inTime += d.Amount.Units()
+				}
+			}
+			if inTime != c.inTime {
+				t.Errorf("%s: %d satoshis are in time, want %d", c.name, inTime, c.inTime)
+			}
+		}
+	})
+}
+
+// The sight is handed on along a chain of replacements.
+func TestReplacedTwice(t *testing.T) {
+	run(t, func(t *testing.T, h *house) {
+		first := h.clock.Now()
+		for i, txid := range []string{"tx1", "tx2", "tx3"} {
+			h.output(txid, 0, "prl_1", 2_020_000+int64(i))
+			if i > 0 {
+				h.chain(fmt.Sprint("tx", i), "replaced", false, txid)
+			}
+			h.sync(txid, 0)
+			h.clock.Advance(20 * time.Minute)
+		}
+		h.chain("tx3", "mined", true, "")
+		h.sync("tx3", 0)
+		if d := h.one("tx3", 0); !d.Timely || !d.FirstSeen.Equal(first) || d.State != Confirmed {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
+func TestEachOutputIsADepositOfItsOwn(t *testing.T) {
+	run(t, func(t *testing.T, h *house) {
+		for vout := range uint32(3) {
+			h.output("tx1", vout, "prl_1", 700_000)
+			h.sync("tx1", vout)
+		}
+		h.chain("tx1", "mined", true, "")
+		for vout := range uint32(3) {
+			h.sync("tx1", vout)
+		}
+		all := h.deposits("prl_1")
+		if len(all) != 3 || all[0].ID == all[1].ID || all[2].State != Confirmed {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
+func TestConfirmationsByValue(t *testing.T) {
+	for _, c := range []struct{ cents, want int64 }{
+		{0, 1}, {999_99, 1}, {1_000_00, 2}, {9_999_99, 2}, {10_000_00, 3}, {99_999_99, 3}, {100_000_00, 6}, {1 << 60, 6},
+	} {
+		if got := confirmationsFor(money.New(money.USD, c.cents)); got != c.want {
+			t.Errorf("%d cents: %d, want %d", c.cents, got, c.want)
+		}
+	}
+	run(t, func(t *testing.T, h *house) {
+		h.quote("prl_small", money.New(money.USD, 500_00))
+		h.quote("prl_euro", money.New(money.EUR, 950_00)) // 1,032.61 USD
+		h.quote("prl_rare", money.New(money.KWD, 50_000))
+		h.exec("DELETE FROM rates WHERE asset = $1", "KWD")
+		for i, c := range []struct {
+			object string
+			amount int64
+			want   int64
+		}{
+			{"prl_1", 1_000, 2},              // the object's value counts, not the piece's
+			{"prl_1", 18_000_000, 2},         // 9,000 USD
+			{"prl_1", 1_999_000, 3},          // 10,000 USD with those before
+			{"prl_1", 200_000_000, 6},        // and far more
+			{"prl_small", 1_000_000, 1},      // 500 USD
+			{"prl_small", 1_000_000, 2},      // 1,000 USD
+			{"prl_euro", 1_000, 2},           //
+			{"prl_rare", 1_000, 6},           // no price in dollars: as if it were the most
+			{"prl_unknown", 1_000_000_00, 6}, // nobody's
+		} {
+			txid := fmt.Sprint("tx", i)
+			h.output(txid, 0, c.object, c.amount)
+			h.sync(txid, 0)
+			if d := h.one(txid, 0); d.Wanted != c.want {
+				t.Errorf("%s %d: %d confirmations, want %d", c.object, c.amount, d.Wanted, c.want)
+			}
+		}
+	})
+}
+
+// An output first met in a block that has as many blocks on it as its value wants, though fewer than the watcher's default.
+func TestConfirmedAtFirstSight(t *testing.T) {
+	run(t, func(t *testing.T, h *house) {
+		h.output("tx1", 0, "prl_1", 2_020_000)
+		h.exec("UPDATE chain_outputs SET state = 'mined', height = 99 WHERE txid = $1", "tx1")
+		h.sync("tx1", 0)
+		if d := h.one("tx1", 0); d.State != Confirmed {
+			t.Errorf("%+v", d)
+		}
+		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1", EventDetected); n != 1 {
+			t.Errorf("%d events", n)
+		}
+	})
+}
+
+func TestWhatNobodyExpectsGoesToSuspense(t *testing.T) {
+	run(t, func(t *testing.T, h *house) {
+		for i, object := range []string{"prl_gone", ""} {
+			txid := fmt.Sprint("tx", i)
+			h.output(txid, 0, object, 70_000)
+			h.sync(txid, 0)
+			h.chain(txid, "mined", true, "")
+			h.sync(txid, 0)
+		}
+		if got := h.balance(ledger.HotWallet, ""); got != 140_000 {
+			t.Errorf("the hot wallet has %d", got)
+		}
+		if err := h.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			all, err := UnknownToAll(ctx, tx, 10)
+			if len(all) != 2 {
+				t.Errorf("%d unknown deposits", len(all))
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+		h.checkBooks()
+		h.chain("tx0", "seen", false, "")
+		h.sync("tx0", 0)
+		if got := h.balance(ledger.HotWallet, ""); got != 70_000 {
+			t.Errorf("after the reorganisation the hot wallet has %d", got)
+		}
+		if n := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobChanged) + h.count("SELECT COUNT(*) FROM events"); n != 0 {
+			t.Errorf("%d jobs or events about money that is nobody's", n)
+		}
+	})
+}
+
+func TestDustWakesNobody(t *testing.T) {
+	run(t, func(t *testing.T, h *house) {
+		h.output("tx1", 0, "prl_1", chain.Dust(money.BTC)-1)
+		h.output("tx2", 0, "prl_1", chain.Dust(money.BTC))
+		for _, txid := range []string{"tx1", "tx2"} {
+			h.sync(txid, 0)
+			h.chain(txid, "mined", true, "")
+			h.sync(txid, 0)
+		}
+		if all := h.deposits("prl_1"); len(all) != 1 || all[0].TxID != "tx2" {
+			t.Errorf("%+v", all)
+		}
+		if got := h.balance(ledger.HotWallet, ""); got != chain.Dust(money.BTC)-1 {
+			t.Errorf("the wallet's dust is booked as %d", got)
+		}
+		if n := h.count("SELECT COUNT(*) FROM events"); n != 1 {
+			t.Errorf("%d events, want one for what is no dust", n)
+		}
+	})
+}
+
+func TestWhatIsNoDeposit(t *testing.T) {
+	run(t, func(t *testing.T, h *house) {
+		h.output("change", 0, "prl_1", 5_000)
+		h.exec("UPDATE chain_outputs SET branch = $1 WHERE txid = 'change'", int64(chain.Change))
+		h.output("foreign", 0, "prl_1", 5_000)
+		h.exec("UPDATE chain_outputs SET company_id = $1 WHERE txid = 'foreign'", "cmp_2")
+		for _, txid := range []string{"change", "foreign", "never seen"} {
+			h.sync(txid, 0)
+		}
+		if n := h.count("SELECT COUNT(*) FROM deposits"); n != 0 {
+			t.Errorf("%d deposits", n)
+		}
+	})
+}
+
+func TestAStaleMoveIsRefused(t *testing.T) {
+	run(t, func(t *testing.T, h *house) {
+		h.output("tx1", 0, "prl_1", 2_020_000)
+		h.sync("tx1", 0)
+		old := h.one("tx1", 0)
+		h.chain("tx1", "mined", true, "")
+		h.sync("tx1", 0)
+		stale := &change{Deposit: old, was: old}
+		stale.step(old.State, "a twin")
+		h.write(func(ctx context.Context, tx *db.Tx) error {
+			stored, err := update(ctx, tx, []*change{stale})
+			if len(stored) != 0 {
+				t.Errorf("stored %v", stored)
+			}
+			return err
+		})
+	})
+}
+
+// Whatever the chain does and in whichever order its news arrive, once all news are read each deposit stands where the chain
+// says, is booked exactly once, and clearing holds exactly what waits.
+func TestAnyChainEndsInTheSameBooks(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		h := &house{t, d, clock}
+		const ever = 10_000 * time.Hour
+		if err := (&rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}).Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.exec("INSERT INTO chain_cursors (chain, height, hash, updated) VALUES ($1, $2, $3, $4)", network, 100, "tip", 0)
+		trial := 0
+		rapid.Check(t, func(r *rapid.T) {
+			trial++
+			object := fmt.Sprint("prl_", trial)
+			h.quote(object, money.New(money.USD, 1_010_00))
+			type coin struct{ state string }
+			coins := map[string]*coin{}
+			var names []string
+			for range rapid.IntRange(1, 12).Draw(r, "moves") {
+				switch rapid.IntRange(0, 2).Draw(r, "move") {
+				case 0:
+					txid := fmt.Sprintf("tx%d_%d", trial, len(names))
+					h.output(txid, 0, object, rapid.Int64Range(1, 3_000_000).Draw(r, "amount"))
+					coins[txid] = &coin{"seen"}
+					names = append(names, txid)
+				case 1:
+					if len(names) == 0 {
+						continue
+					}
+					txid := rapid.SampledFrom(names).Draw(r, "txid")
+					state := rapid.SampledFrom([]string{"seen", "mined", "confirmed", "evicted", "replaced"}).Draw(r, "state")
+					by := ""
+					if state == "replaced" {
+						by = rapid.SampledFrom(names).Draw(r, "by")
+					}
+					coins[txid].state = state
+					if state == "confirmed" {
+						h.chain(txid, "mined", true, "")
+					} else {
+						h.chain(txid, state, false, by)
+					}
+				case 2:
+					if len(names) > 0 {
+						h.sync(rapid.SampledFrom(names).Draw(r, "news of"), 0)
+					}
+				}
+			}
+			for _, txid := range rapid.Permutation(names).Draw(r, "last news") {
+				h.sync(txid, 0)
+			}
+			got, want := map[string]string{}, map[string]string{}
+			for txid, c := range coins {
+				want[txid] = c.state
+				d := h.one(txid, 0)
+				switch got[txid] = string(d.State); {
+				case d.State == Confirmed:
+				case d.State.Waiting() && (c.state == "mined" || c.state == "seen"):
+					got[txid] = c.state
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				r.Fatal(diff)
+			}
+		})
+		h.checkBooks()
+	})
+}

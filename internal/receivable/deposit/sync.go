@@ -1,0 +1,348 @@
+package deposit
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/receivable/quote"
+)
+
+// OutputsChanged handles jobs chain.JobOutput.
+func OutputsChanged(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
+	places := make([]place, len(jobs))
+	for i, j := range jobs {
+		var news chain.OutputNews
+		if err := j.Decode(&news); err != nil {
+			return err
+		}
+		places[i] = place{j.CompanyID, news.Chain, chain.Outpoint{TxID: news.TxID, Vout: news.Vout}}
+	}
+	return syncAll(ctx, tx, places)
+}
+
+// place is where a deposit is.
+type place struct {
+	companyID, chain string
+	at               chain.Outpoint
+}
+
+func (d Deposit) place() place { return place{d.CompanyID, d.Chain, d.Outpoint} }
+
+// object is what a deposit pays.
+type object struct{ companyID, id string }
+
+func (d Deposit) object() object { return object{d.CompanyID, d.ObjectID} }
+
+// syncAll brings the deposits of outputs to where the chain's rows are. An output that is not watched, that belongs to another
+// company or that is our own change is nobody's deposit.
+func syncAll(ctx context.Context, tx *db.Tx, places []place) (err error) {
+	for range 5 {
+		if places, err = syncOnce(ctx, tx, places); err != nil || len(places) == 0 {
+			return err
+		}
+		// The twins have committed, so reading anew shows what they did; what was done here is whole by itself.
+	}
+	return errChangedByTwin
+}
+
+// syncing is what is known while deposits are brought to where the chain's rows are. All of it is read at once, and what comes of it
+// is written at once.
+type syncing struct {
+	outputs  map[place]chain.WatchedOutput
+	deposits map[place]*change
+	all      []*change // the same in the order in which they were met
+	objects  map[object]*expecting
+	required map[string][]chain.WatchedOutput // by chain: outputs with what they require from now on
+}
+
+// expecting is an object with the deposits that it expects, by first sight, and its quotes.
+type expecting struct {
+	deposits []*change
+	quotes   []quote.Quote
+}
+
+// change is a deposit that may change.
+type change struct {
+	Deposit
+	was   Deposit // as it is stored; nothing, for one that is new
+	steps []transition
+}
+
+type transition struct {
+	version  int64
+	from, to State
+	reason   string
+}
+
+// step makes the next version of a deposit.
+func (c *change) step(from State, reason string) {
+	c.Version++
+	c.steps = append(c.steps, transition{c.Version, from, c.State, reason})
+}
+
+// note writes the history of what has been stored.
+func (c *change) note(tx *db.Tx) {
+	for _, x := range c.steps {
+		db.History(tx, c.CompanyID, c.ID, x.version, string(x.from), string(x.to), x.reason)
+	}
+}
+
+func (c *change) isNew() bool { return c.was.Version == 0 }
+
+// meet gives the one change of a deposit.
+func (s *syncing) meet(c *change) *change {
+	if known, ok := s.deposits[c.place()]; ok {
+		return known
+	}
+	s.deposits[c.place()] = c
+	s.all = append(s.all, c)
+	return c
+}
+
+// syncOnce does what there is to do at once. It gives the places where another transaction was quicker.
+func syncOnce(ctx context.Context, tx *db.Tx, places []place) (left []place, err error) {
+	s := &syncing{
+		outputs: map[place]chain.WatchedOutput{}, deposits: map[place]*change{}, objects: map[object]*expecting{},
+		required: map[string][]chain.WatchedOutput{},
+	}
+	if err := tx.Ask(ctx, append(s.askOutputs(places), s.askDeposits(places)...)); err != nil {
+		return nil, err
+	}
+	places = s.ours(places)
+	if err := s.readObjects(ctx, tx, places); err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		if c, known := s.deposits[p]; known {
+			c.follow(s.outputs[p])
+		}
+	}
+	for _, c := range s.all {
+		if err := s.bequeath(c); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range places {
+		if _, known := s.deposits[p]; !known {
+			if err := s.record(ctx, tx, p, s.outputs[p]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s.store(ctx, tx)
+}
+
+// ours are the places of outputs that are watched for their company, and not our own change; each once. What comes to the account that
+// pays on a network of accounts is no change: our own transactions have no outputs there.
+func (s *syncing) ours(places []place) (all []place) {
+	seen := map[place]bool{}
+	for _, p := range places {
+		if out, ok := s.outputs[p]; ok && !seen[p] && out.CompanyID == p.companyID && (out.Branch != chain.Change || out.ObjectID == chain.PayingAccount) {
+			seen[p], all = true, append(all, p)
+		}
+	}
+	return all
+}
+
+// readObjects reads what has to be known of the objects of some outputs. Their other deposits are brought up to date first, so that
+// a replaced one is known as such before its replacement is valued, whichever of them is looked at first.
+func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) error {
+	for _, p := range places {
+		out := s.outputs[p]
+		c, known := s.deposits[p]
+		if out.ObjectID != "" && (!known || stateOf(out, c.State) == Replaced) {
+			s.objects[object{p.companyID, out.ObjectID}] = &expecting{}
+		}
+	}
+	if len(s.objects) == 0 {
+		return nil
+	}
+	if err := tx.Ask(ctx, s.askObjects()); err != nil {
+		return err
+	}
+	var waiting []place
+	for _, o := range s.objects {
+		for _, c := range o.deposits {
+			if c.State.Waiting() && !slices.Contains(places, c.place()) {
+				waiting = append(waiting, c.place())
+			}
+		}
+	}
+	if err := tx.Ask(ctx, s.askOutputs(waiting)); err != nil {
+		return err
+	}
+	for _, p := range s.ours(waiting) {
+		s.deposits[p].follow(s.outputs[p])
+	}
+	return nil
+}
+
+// follow moves a known deposit.
+func (c *change) follow(out chain.WatchedOutput) {
+	to := stateOf(out, c.State)
+	if to == c.State && (to != Replaced || out.ReplacedBy == c.ReplacedBy) {
+		return
+	}
+	from := c.State
+	c.State, c.ReplacedBy = to, out.ReplacedBy
+	c.step(from, "the chain says so")
+}
+
+// stateOf is where a deposit belongs, given the chain's row and where it stands.
+func stateOf(out chain.WatchedOutput, from State) State {
+	switch {
+	case out.State == chain.Replaced:
+		return Replaced
+	case out.State == chain.Evicted:
+		return Evicted
+	case out.State == chain.Mined && out.Confirmed:
+		return Confirmed
+	case from == Confirmed || from == Reverted:
+		return Reverted
+	default:
+		return Seen
+	}
+}
+
+// record makes the deposit of an output that was not known.
+func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.WatchedOutput) error {
+	c := &change{Deposit: Deposit{
+		ID: tx.NewID("dep"), CompanyID: out.CompanyID, Chain: p.chain, Outpoint: out.Outpoint, ObjectID: out.ObjectID,
+		Address: out.Address, Amount: money.New(out.Asset, out.Amount), Dust: out.Amount < chain.Dust(out.Asset), FirstSeen: out.FirstSeen,
+		Wanted: chain.DefaultConfirmations * out.Pace, ReplacedBy: out.ReplacedBy,
+	}}
+	if ofWallet(c.ObjectID) && !c.Dust && slices.Contains(walletCoins, c.Amount.Asset()) {
+		c.OwnerID, c.Timely = c.CompanyID, true
+	}
+	o := s.objects[c.object()]
+	if o != nil {
+		if !c.Dust {
+			for _, other := range o.deposits {
+				same, err := o.succeeds(c.Deposit, other.Deposit)
+				if err != nil {
+					return err
+				}
+				if same && other.FirstSeen.Before(c.FirstSeen) {
+					c.FirstSeen = other.FirstSeen
+				}
+			}
+		}
+		q := c.value(o.quotes)
+		if c.expected() || c.OwnerID != "" {
+			want, err := wanted(ctx, tx, q, c.Deposit, o.deposits)
+			if err != nil {
+				return err
+			}
+			c.Wanted = want * out.Pace
+			if out.Wanted != c.Wanted {
+				out = out.Requiring(c.Wanted) // fewer than the watcher's own default may be there already
+				s.required[p.chain] = append(s.required[p.chain], out)
+			}
+			o.deposits = append(o.deposits, c)
+		}
+	}
+	c.State = stateOf(out, "")
+	c.step("", "first seen")
+	return s.bequeath(s.meet(c))
+}
+
+// succeeds says that d is the same payment as old with another fee, and was first seen when old was: its transaction took the place of
+// old's, and pays no less. Nor may it pay more than the outputs of old's transaction that had been seen by then, all that already has
+// this first sight included, unless the whole price had been paid in time: what comes on top of that is an excess, whatever the price.
+// Otherwise next to nothing would keep a price, and the rest could be added at that price when it has become a bargain.
+func (o *expecting) succeeds(d, old Deposit) (bool, error) {
+	replaced := func(c Deposit) bool { return c.State == Replaced && c.ReplacedBy == d.TxID }
+	if !replaced(old) || old.ObjectID != d.ObjectID || d.Amount.Asset() != old.Amount.Asset() || d.Amount.Cmp(old.Amount) < 0 {
+		return false, nil
+	}
+	seen, inherited, others := money.Zero(d.Amount.Asset()), d.Amount, money.Zero(d.Amount.Asset())
+	for _, c := range o.deposits {
+		var sum *money.Amount
+		then := !c.FirstSeen.After(old.FirstSeen)
+		switch {
+		case c.Amount.Asset() != d.Amount.Asset() || c.Outpoint == d.Outpoint:
+		case c.TxID == d.TxID && then:
+			sum = &inherited
+		case c.TxID == old.TxID && replaced(c.Deposit) && then:
+			sum = &seen
+		case c.TxID != d.TxID && c.QuoteID == old.QuoteID && c.Timely && (c.State == Seen || c.State == Confirmed):
+			sum = &others
+		}
+		if sum == nil {
+			continue
+		}
+		var err error
+		if *sum, err = sum.Add(c.Amount); err != nil {
+			return false, err
+		}
+	}
+	if inherited.Cmp(seen) <= 0 {
+		return true, nil
+	}
+	paid, err := seen.Add(others)
+	return err == nil && slices.ContainsFunc(o.quotes, func(q quote.Quote) bool { return q.ID == old.QuoteID && paid.Cmp(q.Funding) >= 0 }), err
+}
+
+// bequeath gives the first sight of a replaced deposit to its replacement, if that was recorded before.
+func (s *syncing) bequeath(c *change) error {
+	o := s.objects[c.object()]
+	if o == nil || c.State != Replaced || c.ReplacedBy == "" || !c.expected() {
+		return nil
+	}
+	for _, heir := range o.deposits {
+		if !c.FirstSeen.Before(heir.FirstSeen) {
+			continue
+		}
+		same, err := o.succeeds(heir.Deposit, c.Deposit)
+		if err != nil {
+			return err
+		}
+		if !same {
+			continue
+		}
+		heir.FirstSeen = c.FirstSeen
+		heir.value(o.quotes)
+		heir.step(heir.State, "takes the first sight of what it replaced")
+	}
+	return nil
+}
+
+// value finds the quote that values a deposit and whether it is in time. A deposit without any is unexpected.
+func (d *Deposit) value(quotes []quote.Quote) quote.Quote {
+	q, ok := quote.InForce(quotes, d.Amount.Asset(), d.FirstSeen)
+	if ok {
+		d.QuoteID, d.Timely = q.ID, q.Covers(d.FirstSeen)
+	}
+	return q
+}
+
+// store writes all that changed, each deposit over the very version that was read, and books what it means. It gives the places where
+// another transaction was quicker.
+func (s *syncing) store(ctx context.Context, tx *db.Tx) (left []place, err error) {
+	for _, name := range slices.Sorted(maps.Keys(s.required)) {
+		if err := chain.RequireConfirmations(ctx, tx, name, s.required[name]); err != nil {
+			return nil, err
+		}
+	}
+	changed := slices.DeleteFunc(s.all, func(c *change) bool { return len(c.steps) == 0 })
+	stored, err := storeAll(ctx, tx, changed)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range changed {
+		if !stored[c.ID] {
+			left = append(left, c.place())
+			continue
+		}
+		c.note(tx)
+		if err := book(ctx, tx, c.Deposit, c.was.State); err != nil {
+			return nil, err
+		}
+	}
+	return left, nil
+}

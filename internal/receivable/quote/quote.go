@@ -1,0 +1,469 @@
+// Package quote holds a price for an object that waits to be paid: a payroll or a claim.
+//
+// A quote fixes how much of the funding asset settles what is due, at which rate, until when, and at which address. The
+// funding amount is rounded up once, so a payment of it always covers the due; the rate that is shown is the very rate that
+// was used. A quote never changes but for its state:
+//
+//	active → accepted    all of it was seen in time; confirmations are pending, so the price cannot be replaced
+//	active → expired     its time ran out, and the chain had been watched up to then
+//	active → cancelled   its object was cancelled
+//	accepted → active    the payment vanished and there is time left
+//	accepted → expired   the payment vanished and there is none
+//	expired → accepted   the payment was seen in time, and its news came after the expiry
+//	expired → superseded a newer quote took its place
+//
+// One quote per object and funding asset is active, by a unique index. Refreshing an active quote answers that same quote:
+// a lost answer can be asked for again, and nobody collects prices. Each transition is one guarded statement with its
+// history row.
+//
+// A payment is valued by the quote that was in force when it was first seen ([InForce]), whatever became of that quote
+// since. The package books no money and decides nothing about its object.
+package quote
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// State is where a quote stands.
+type State string
+
+// States of a quote.
+const (
+	StateActive     State = "active"
+	StateAccepted   State = "accepted"
+	StateExpired    State = "expired"
+	StateSuperseded State = "superseded"
+	StateCancelled  State = "cancelled"
+)
+
+// Limits.
+const (
+	MinPayroll   = 10_000 // satoshis that funding a payroll takes at least
+	MinClaim     = 2_000  // likewise for a claim
+	MaxRefreshes = 10     // of one object within RefreshWindow
+	MaxGrace     = 2 * time.Minute
+
+	RefreshWindow = time.Hour
+)
+
+// Least is what a claim, or another object, takes at least in an asset.
+func Least(asset money.Asset, claim bool) money.Amount {
+	switch {
+	case asset == money.BTC && claim:
+		return money.New(asset, MinClaim)
+	case asset == money.BTC:
+		return money.New(asset, MinPayroll)
+	case asset == money.ETH:
+		return money.New(asset, 400_000) // 0.0004 ETH
+	case asset.IsCrypto():
+		return money.New(asset, 1_000_000) // 1 USDC
+	}
+	return money.New(asset, 1)
+}
+
+// JobExpired tells the claim of a quote that ran out to look at itself. Its payload is [Expired].
+const JobExpired = "quote.expired"
+
+// Expired is the payload of JobExpired.
+type Expired struct {
+	ObjectID string `json:"object_id"`
+}
+
+// What a caller may be told.
+var (
+	ErrNotFound      = apierr.NotFoundErr
+	ErrTooSmall      = apierr.New(apierr.Invalid, "amount_too_small", "The amount is below the least that can be paid on the chain.")
+	ErrLocked        = apierr.New(apierr.Conflict, "quote_locked", "The quote is fully paid and waits for confirmations, so it cannot be replaced.")
+	ErrState         = apierr.New(apierr.Conflict, "invalid_state", "The quote's state does not allow this.")
+	ErrTooMany       = apierr.New(apierr.RateLimited, "rate_limited", "A quote can be refreshed 10 times an hour.")
+	errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The quote changed at the same moment. Try again.")
+)
+
+// Params is what a quote is made of.
+type Params struct {
+	CompanyID string
+	ObjectID  string
+	Due       money.Amount // what is to be settled, more than 0
+	Funding   money.Asset  // what it is paid in
+	Address   string
+	Network   string
+	Validity  time.Duration
+	SpreadBps int64         // what the price is worse for the payer than the market's, in basis points
+	Grace     time.Duration // how long after its end a first sight still counts as in time; at most MaxGrace
+
+	// Confirmations is how many a payment under the quote needs; 0 leaves that to the value at stake.
+	Confirmations int64
+}
+
+// Quote is a price held for an object.
+type Quote struct {
+	ID          string
+	CompanyID   string
+	ObjectID    string
+	Number      int64 // the how many-th of its object and asset, from 1
+	State       State
+	Version     int64
+	ValidFrom   time.Time
+	ValidTo     time.Time
+	Grace       time.Duration
+	CancelledAt time.Time    // zero unless cancelled
+	Rate        money.Rate   // due asset for one whole funding asset, spread included
+	Due         money.Amount // what the quote settles
+	Funding     money.Amount // what it takes
+	Address     string
+	Network     string
+
+	Confirmations int64 // that a payment needs; 0 leaves that to the value at stake
+}
+
+// Covers says whether a payment first seen at an instant is paid under this quote.
+func (q Quote) Covers(at time.Time) bool {
+	end := q.ValidTo.Add(q.Grace)
+	if !q.CancelledAt.IsZero() && q.CancelledAt.Before(end) {
+		end = q.CancelledAt
+	}
+	return !at.Before(q.ValidFrom) && at.Before(end)
+}
+
+// Value is what an amount of the funding asset settles under this quote, rounded down.
+func (q Quote) Value(paid money.Amount) (money.Amount, error) {
+	if q.Due.Asset() == q.Funding.Asset() {
+		return paid, nil
+	}
+	return q.Rate.Convert(paid, money.Floor)
+}
+
+// InForce is, of an object's quotes as [ForObject] gives them, the one that values a payment in an asset that was first seen at an
+// instant: the newest one that had begun by then, or the first one for a payment seen before all of them. It is false when there is
+// none in the asset. Whether the payment is in time is the quote's Covers.
+func InForce(newestFirst []Quote, funding money.Asset, at time.Time) (q Quote, ok bool) {
+	for _, x := range newestFirst {
+		if x.Funding.Asset() != funding {
+			continue
+		}
+		if q, ok = x, true; !x.ValidFrom.After(at) {
+			break
+		}
+	}
+	return q, ok
+}
+
+// isClaim tells the two kinds of objects apart by their id; whatever is not a claim is funded like a payroll.
+func isClaim(objectID string) bool { return strings.HasPrefix(objectID, "clm_") }
+
+// Price says what an amount due costs at this moment, without holding it. It answers rates.ErrUnavailable.
+func Price(ctx context.Context, tx *db.Tx, due money.Amount, funding money.Asset, spreadBps int64) (money.Rate, money.Amount, error) {
+	rate, err := rates.Latest(ctx, tx, funding, due.Asset())
+	if err != nil || funding == due.Asset() {
+		return rate, due, err // no conversion, no spread
+	}
+	if rate, err = rate.WithSpread(spreadBps, false); err != nil {
+		return money.Rate{}, money.Amount{}, err
+	}
+	if rate, err = shorten(rate); err != nil {
+		return money.Rate{}, money.Amount{}, err
+	}
+	amount, err := rate.Convert(due, money.Ceil)
+	return rate, amount, err
+}
+
+// shorten cuts a rate to 8 decimals, more where it would keep fewer than 8 significant digits, so that what is shown is
+// what was used. It cuts towards 0: the payer's side bears it, and never the house.
+func shorten(r money.Rate) (money.Rate, error) {
+	text := r.String()
+	point := strings.IndexByte(text, '.')
+	if point < 0 {
+		return r, nil
+	}
+	end, significant := point+1, len(strings.TrimLeft(text[:point], "0"))
+	for ; end < len(text) && (end-point <= 8 || significant < 8); end++ {
+		if significant > 0 || text[end] != '0' {
+			significant++
+		}
+	}
+	return money.ParseRate(r.Base(), r.Quote(), text[:end])
+}
+
+// Make holds a price for an object that has none yet in this asset. It answers rates.ErrUnavailable, ErrTooSmall and, where it comes to
+// more bitcoin than there can be, money.ErrTooLarge. The row
+// is written with the commit, so the same transaction does not read it back.
+func Make(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
+	q, err := build(ctx, tx, p, 1)
+	if err != nil {
+		return Quote{}, err
+	}
+	if least := Least(p.Funding, isClaim(p.ObjectID)); q.Funding.Cmp(least) < 0 {
+		return Quote{}, ErrTooSmall.Detailf("The amount comes to %s %s; the least is %s %s.", q.Funding, p.Funding, least, p.Funding)
+	}
+	insertLater(tx, q)
+	return q, nil
+}
+
+// mostBTC is all bitcoin that there will ever be, in satoshis.
+const mostBTC = 21_000_000_00_000_000
+
+func build(ctx context.Context, tx *db.Tx, p Params, number int64) (Quote, error) {
+	if p.Due.Sign() <= 0 {
+		return Quote{}, ErrTooSmall.Detailf("Nothing is due, so there is nothing to quote.")
+	}
+	rate, funding, err := Price(ctx, tx, p.Due, p.Funding, p.SpreadBps)
+	if err != nil {
+		return Quote{}, err
+	}
+	if p.Funding == money.BTC && funding.Units() > mostBTC {
+		return Quote{}, money.ErrTooLarge.Detailf("The amount comes to %s BTC; there are never more than %s BTC.", funding, money.New(money.BTC, mostBTC))
+	}
+	now := tx.Now()
+	return Quote{
+		ID: tx.NewID("quo"), CompanyID: p.CompanyID, ObjectID: p.ObjectID, Number: number, State: StateActive, Version: 1,
+		ValidFrom: now, ValidTo: now.Add(p.Validity), Grace: min(max(p.Grace, 0), MaxGrace),
+		Rate: rate, Due: p.Due, Funding: funding, Address: p.Address, Network: p.Network,
+		Confirmations: p.Confirmations,
+	}, nil
+}
+
+// Refresh answers the active quote of an object unchanged, or replaces the expired one by a quote for p.Due, what remains to
+// be settled, however small. It answers ErrNotFound when the object never had a quote, ErrLocked when its quote is accepted,
+// ErrState when it is cancelled, ErrTooMany and rates.ErrUnavailable.
+func Refresh(ctx context.Context, tx *db.Tx, p Params) (q Quote, err error) {
+	err = again(func() error {
+		q, err = refresh(ctx, tx, p)
+		return err
+	})
+	return q, err
+}
+
+// again repeats what lost a race to another transaction. That one has committed by then, so reading anew shows its outcome, and
+// what was done here up to the clash is whole by itself.
+func again(f func() error) (err error) {
+	for range 5 {
+		if err = f(); !errors.Is(err, errChangedByTwin) {
+			return err
+		}
+	}
+	return err
+}
+
+func refresh(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
+	last, err := Last(ctx, tx, p.CompanyID, p.ObjectID, p.Funding)
+	if err != nil {
+		return Quote{}, err
+	}
+	switch {
+	case last.State == StateActive && tx.Now().Before(last.ValidTo):
+		return last, nil
+	case last.State == StateAccepted:
+		return Quote{}, ErrLocked
+	case last.State == StateCancelled:
+		return Quote{}, ErrState
+	}
+	count, first, err := countRefreshes(ctx, tx, p.CompanyID, p.ObjectID, p.Funding, tx.Now().Add(-RefreshWindow))
+	if err != nil {
+		return Quote{}, err
+	}
+	if count >= MaxRefreshes {
+		wait := first.Add(RefreshWindow).Sub(tx.Now())
+		return Quote{}, ErrTooMany.Set("retry_after", strconv.FormatInt(int64(wait/time.Second)+1, 10))
+	}
+	next, err := build(ctx, tx, p, last.Number+1)
+	if err != nil {
+		return Quote{}, err
+	}
+	if last.State == StateActive {
+		if last, err = move(ctx, tx, last, StateExpired, "its time ran out"); err != nil {
+			return Quote{}, err
+		}
+	}
+	if last.State == StateExpired {
+		if _, err = move(ctx, tx, last, StateSuperseded, "refreshed"); err != nil {
+			return Quote{}, err
+		}
+	}
+	inserted, err := insert(ctx, tx, next)
+	if err != nil {
+		return Quote{}, err
+	}
+	if !inserted {
+		return Quote{}, errChangedByTwin
+	}
+	return next, emit(tx, next, "quote_refreshed")
+}
+
+// Accept locks a quote whose whole amount was seen in time. Accepting twice is fine; ErrState when a newer quote took its
+// place or its object was cancelled.
+func Accept(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
+	return again(func() error { return accept(ctx, tx, companyID, quoteID) })
+}
+
+func accept(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
+	q, err := Get(ctx, tx, companyID, quoteID)
+	if err != nil {
+		return err
+	}
+	switch q.State {
+	case StateAccepted:
+		return nil
+	case StateActive, StateExpired:
+		_, err = move(ctx, tx, q, StateAccepted, "paid in time")
+		return err
+	default:
+		return ErrState
+	}
+}
+
+// Reopen unlocks an accepted quote whose payment vanished: it is active again while its time lasts, else expired. A quote that
+// is not accepted stays as it is.
+func Reopen(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
+	return again(func() error { return reopen(ctx, tx, companyID, quoteID) })
+}
+
+func reopen(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
+	q, err := Get(ctx, tx, companyID, quoteID)
+	if err != nil || q.State != StateAccepted {
+		return err
+	}
+	to := StateExpired
+	if tx.Now().Before(q.ValidTo) {
+		to = StateActive
+	}
+	_, err = move(ctx, tx, q, to, "the payment vanished")
+	return err
+}
+
+// Cancel ends the active quotes of an object that was cancelled.
+func Cancel(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
+	return again(func() error { return cancel(ctx, tx, companyID, objectID) })
+}
+
+func cancel(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
+	all, err := ForObject(ctx, tx, companyID, objectID)
+	if err != nil {
+		return err
+	}
+	for _, q := range all {
+		if q.State == StateActive {
+			if _, err := move(ctx, tx, q, StateCancelled, "its object was cancelled"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// move makes one transition: guarded by the version read, with its history row and, for an expiry, its event.
+func move(ctx context.Context, tx *db.Tx, q Quote, to State, reason string) (Quote, error) {
+	from := q.State
+	if to == StateCancelled {
+		q.CancelledAt = tx.Now()
+	}
+	moved, err := setState(ctx, tx, q, to)
+	if err != nil {
+		return Quote{}, err
+	}
+	if !moved {
+		return Quote{}, errChangedByTwin
+	}
+	q.State, q.Version = to, q.Version+1
+	db.History(tx, q.CompanyID, q.ID, q.Version, string(from), string(to), reason)
+	if to == StateExpired {
+		if isClaim(q.ObjectID) {
+			job.Enqueue(tx, job.New{CompanyID: q.CompanyID, Kind: JobExpired, Payload: Expired{q.ObjectID}})
+		}
+		return q, emit(tx, q, "quote_expired")
+	}
+	return q, nil
+}
+
+// expireBatch is how many quotes one transaction expires, so that requests are never kept waiting for long.
+const expireBatch = 100
+
+// ExpireDue expires the active quotes of a network whose time ran out, in small batches of one company each, and says how many. watched says
+// up to which instant the chain has been looked at, so that a payment that was made in time is seen before its quote expires;
+// nil means up to now.
+func ExpireDue(ctx context.Context, d *db.DB, network string, watched func(context.Context, *db.Tx) (time.Time, error)) (int, error) {
+	total := 0
+	for {
+		var due []Quote
+		err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+			until := tx.Now()
+			if watched != nil {
+				seen, err := watched(ctx, tx)
+				if err != nil {
+					return err
+				}
+				if seen.Before(until) {
+					until = seen
+				}
+			}
+			var err error
+			due, err = loadDue(ctx, tx, network, until, expireBatch)
+			return err
+		})
+		if err != nil || len(due) == 0 {
+			return total, err
+		}
+		byCompany := map[string][]Quote{}
+		for _, q := range due {
+			byCompany[q.CompanyID] = append(byCompany[q.CompanyID], q)
+		}
+		expired := 0
+		var failed []error
+		for company, quotes := range byCompany {
+			n := 0
+			err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+				n = 0
+				for _, q := range quotes {
+					_, err := move(ctx, tx, q, StateExpired, "its time ran out")
+					if errors.Is(err, errChangedByTwin) {
+						continue // paid, refreshed or cancelled since it was read
+					}
+					if err != nil {
+						return err
+					}
+					n++
+				}
+				return nil
+			})
+			if err != nil {
+				failed = append(failed, errors.Join(errors.New("quotes of "+company), err))
+				continue
+			}
+			expired += n
+		}
+		total += expired
+		if len(failed) > 0 || expired == 0 || len(due) < expireBatch {
+			return total, errors.Join(failed...)
+		}
+	}
+}
+
+// emit tells the company, under the name of the object's kind and in its shape: a payroll's figures are numbers, a claim's text.
+func emit(tx *db.Tx, q Quote, name string) error {
+	data := map[string]any{
+		"quote_id": q.ID, "status": q.State, "valid_from": q.ValidFrom.Format(time.RFC3339), "valid_to": q.ValidTo.Format(time.RFC3339),
+		"funding_currency": q.Funding.Asset(), "denomination_currency": q.Due.Asset(),
+		"funding_details": map[string]string{"address": q.Address, "network": q.Network},
+	}
+	kind := "payroll"
+	if isClaim(q.ObjectID) {
+		kind = "claim"
+		data["rate"], data["funding_amount"], data["denomination_amount"] = q.Rate.String(), q.Funding.String(), q.Due.String()
+	} else {
+		data["rate"], data["funding_amount"], data["denomination_amount"] = q.Rate, q.Funding, q.Due
+	}
+	data[kind+"_id"] = q.ObjectID
+	return webhook.Emit(tx, webhook.Event{
+		CompanyID: q.CompanyID, Name: kind + "." + name, ObjectID: q.ID, Sequence: q.Version, Data: data,
+	})
+}

@@ -1,0 +1,125 @@
+package stripe_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/virtualaccount"
+)
+
+// An account is opened by a job, and what came in on it is booked once, however often it is collected.
+func TestMoneyIsCollectedOnce(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		bank, b := open(t)
+		sealer, err := identity.NewSealer(make([]byte, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &virtualaccount.Service{Bank: b, Sealer: sealer}
+		var by identity.Principal
+		ask := func() (a virtualaccount.Account) {
+			t.Helper()
+			if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+				a, err = s.Open(ctx, tx, by, "", "EUR", virtualaccount.TermsVersion)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "DE", Email: "ops@acme.example", KYBStatus: identity.KYCApproved})
+			by = identity.Principal{Kind: identity.KindAPIKey, CompanyID: c.ID, Scopes: identity.AllScopes()}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if a := ask(); a.State != virtualaccount.Pending {
+			t.Fatalf("%+v", a)
+		}
+		runner := job.NewRunner(d, job.Table{virtualaccount.JobOpen: {Net: s.HandleOpen}}, nil, slog.New(slog.DiscardHandler))
+		if err := runner.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if a := ask(); a.State != virtualaccount.Active || a.IBAN != "NL91ABNA0417164300" || a.Provider != stripeName {
+			t.Fatalf("%+v", a)
+		}
+		want := int64(0)
+		for round := range 3 {
+			for i := range 3 {
+				bank.add("funded", "eur", int64(100+i))
+				want += int64(100 + i)
+			}
+			if round == 1 { // the cursor is lost: everything is given again
+				if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+					_, err := tx.Exec(ctx, "UPDATE funding_accounts SET cursor = ''")
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				if err := s.Collect(t.Context(), d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if a := ask(); a.Balance.Units() != want {
+				t.Errorf("the balance is %s, want %d cents", a.Balance, want)
+			}
+		}
+		// What nobody knows moves nothing, and is told once. It keeps nothing else waiting.
+		bank.add("return_initiated", "eur", -50)
+		bank.add("funded", "eur", 1)
+		want++
+		if err := s.Collect(t.Context(), d); err == nil || !strings.Contains(err.Error(), `nothing is booked for `) || !strings.Contains(err.Error(), `"return_initiated"`) {
+			t.Errorf("a transaction of an unknown kind: %v", err)
+		}
+		if err := s.Collect(t.Context(), d); err != nil {
+			t.Error(err)
+		}
+		if a := ask(); a.Balance.Units() != want {
+			t.Errorf("the balance is %s, want %d cents", a.Balance, want)
+		}
+		// The sender's bank takes money back: the owner's balance pays, and the rest is owed, once.
+		bank.add("funding_reversed", "eur", -200)
+		bank.add("funding_reversed", "eur", -want)
+		for range 2 {
+			if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := tx.Exec(ctx, "UPDATE funding_accounts SET cursor = ''")
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Collect(t.Context(), d); err == nil { // it is given again, and so told again
+				t.Error("a transaction of an unknown kind is told no more")
+			}
+		}
+		if a := ask(); !a.Balance.IsZero() {
+			t.Errorf("the balance is %s after everything was taken back", a.Balance)
+		}
+		want = -200
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			if err := ledger.MayTake(ctx, tx, by.CompanyID); !errors.Is(err, ledger.ErrInsufficient) {
+				t.Errorf("2.00 EUR are not owed: %v", err)
+			}
+			held, err := ledger.Balance(ctx, tx, by.CompanyID, ledger.Bank, stripeName, money.EUR)
+			if held.Units() != want {
+				t.Errorf("the bank has %s", held)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+const stripeName = "stripe"
