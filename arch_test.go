@@ -31,7 +31,7 @@ var floors = [][]string{
 	{"internal/apierr", "internal/testkit"},
 	{"internal/money", "internal/ratelimit"},
 	{"internal/db"},
-	{"internal/job", "internal/ledger", "internal/requestlog", "internal/identity"},
+	{"internal/testkit/allow", "internal/job", "internal/ledger", "internal/requestlog", "internal/identity"},
 	{"internal/mail", "internal/auth/session"},
 	{"internal/auth"},
 	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/rail", "internal/screening"},

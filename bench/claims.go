@@ -20,7 +20,9 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/webhook"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 const (
@@ -195,7 +197,13 @@ func newTill(ctx context.Context, database string) (*till, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &till{line: l, claims: &claim.Service{Pool: l.pay.Pool, ChainName: lineChain, Network: lineNetwork, Validity: 24 * time.Hour}}
+	claims, err := claim.New(claim.Config{
+		Pool: l.pay.Pool, ChainName: lineChain, Network: lineNetwork, Validity: 24 * time.Hour, Withdrawals: &withdrawal.Service{},
+	}, claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release})
+	if err != nil {
+		return nil, err
+	}
+	x := &till{line: l, claims: claims}
 	x.match = job.NewRunner(l.d, job.Table{chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {All: x.claims.Follow}}, nil, slog.New(slog.DiscardHandler))
 	return x, nil
 }

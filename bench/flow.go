@@ -16,10 +16,12 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
 )
 
@@ -115,7 +117,11 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	if err := pool.Start(ctx); err != nil {
 		return nil, err
 	}
-	l.pay = &payroll.Service{Pool: pool, ChainName: lineChain, Network: lineNetwork, QuoteValidity: time.Hour, FX: treasury.Desk{Open: true}}
+	if l.pay, err = payroll.New(payroll.Config{
+		Pool: pool, ChainName: lineChain, Network: lineNetwork, QuoteValidity: time.Hour, FX: treasury.Desk{Open: true},
+	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release}); err != nil {
+		return nil, err
+	}
 	engine := payout.New(payout.Config{Chain: lineChain, Source: l.chain, Pool: pool, Signer: signer, Log: quiet, FeeMaxAge: never})
 	if err := engine.RefreshFees(ctx, d); err != nil {
 		return nil, err

@@ -170,6 +170,9 @@ func (s *Service) start(ctx, background context.Context) error {
 	if err := s.openAccounts(ctx); err != nil {
 		return err
 	}
+	if err := s.open(ctx); err != nil {
+		return err
+	}
 	p, err := s.assemble()
 	if err != nil {
 		return err
@@ -179,10 +182,6 @@ func (s *Service) start(ctx, background context.Context) error {
 			return fmt.Errorf("seed the sandbox: %w", err)
 		}
 	}
-	if err := s.open(ctx); err != nil {
-		return err
-	}
-	p.claims.BaseURL = s.ready.BaseURL
 	if err := s.startRoles(ctx, background, p); err != nil {
 		return err
 	}

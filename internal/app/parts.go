@@ -24,6 +24,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/requestlog"
+	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/virtualaccount/stripe"
 	"github.com/stipend/stipend/internal/wallet"
@@ -55,6 +56,7 @@ type parts struct {
 	payroll     *payroll.Service
 	claims      *claim.Service
 	withdrawals *withdrawal.Service
+	screening   destination.Screening // its lists are loaded by startScreening
 }
 
 // assemble makes the services of the business, and tells them of each other.
@@ -67,30 +69,41 @@ func (s *Service) assemble() (p parts, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.payroll = &payroll.Service{
-		Watched: s.checkQuotable, Pool: p.pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts,
-		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production,
-		FX: desk(s.cfg.Env), Banks: banks,
-	}
-	p.withdrawals = &withdrawal.Service{Setup: s.setup(), CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production}
-	p.claims = &claim.Service{
-		Watched: s.checkWatched, Pool: p.pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, SpreadBps: s.cfg.SpreadBps,
-		Validity: s.cfg.ClaimValidity, PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims),
-		Withdrawals: p.withdrawals,
-	}
 	limit, err := s.cfg.releaseLimit()
 	if err != nil {
 		return p, err
 	}
-	s.operators = &backoffice.Service{Sealer: s.sealer, Payroll: p.payroll, Limit: limit, Setup: s.setup()}
-	p.payroll.Released, p.withdrawals.Released, p.claims.Released = s.operators.Released, s.operators.Released, s.operators.Released
 	if s.lightning, err = s.cfg.lightning(); err != nil {
 		return p, err
 	}
 	if s.lightning != nil {
-		s.lightning.Sealer, p.claims.Lightning = s.sealer, s.lightning
+		s.lightning.Sealer = s.sealer
 	}
-	return p, nil
+	// Only a worker process loads the lists. Until they are loaded nobody can be screened, so nothing is paid.
+	p.screening = destination.Screening{Sealer: s.sealer, Lists: screening.New(screening.Options{
+		Paths: s.cfg.SanctionsList, Threshold: s.cfg.SanctionsThreshold, MaxAge: s.cfg.maxListAge(),
+	})}
+	screenAddress := func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {
+		blocked, err := p.screening.Lists.Screen(ctx, tx, companyID, []screening.Subject{{ID: subjectID, Addresses: []string{address}}})
+		return blocked[subjectID], err
+	}
+	s.operators = &backoffice.Service{Sealer: s.sealer, Limit: limit, Setup: s.setup(), Screen: screenAddress}
+	if p.payroll, err = payroll.New(payroll.Config{
+		Pool: p.pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts, SpreadBps: s.cfg.SpreadBps,
+		QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production, FX: desk(s.cfg.Env), Banks: banks,
+	}, payroll.Guards{CheckWatched: s.checkQuotable, Screen: p.screening.Screen, ReleaseApproved: s.operators.Released}); err != nil {
+		return p, err
+	}
+	s.operators.Payroll = p.payroll
+	p.withdrawals = &withdrawal.Service{
+		Setup: s.setup(), CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production, Screen: p.screening.Screen, Released: s.operators.Released,
+	}
+	p.claims, err = claim.New(claim.Config{
+		Pool: p.pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, SpreadBps: s.cfg.SpreadBps, Validity: s.cfg.ClaimValidity,
+		BaseURL: s.ready.BaseURL, Lightning: s.lightning, PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims),
+		Withdrawals: p.withdrawals,
+	}, claim.Guards{CheckWatched: s.checkWatched, Screen: screenAddress, ReleaseApproved: s.operators.Released})
+	return p, err
 }
 
 // imagesAtOnce is how many images a process decodes at a time; each may need 200 MiB.
@@ -194,11 +207,10 @@ func (s *Service) startWorker(ctx, background context.Context, p parts) error {
 			s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
 		}
 	}
-	look, err := s.startScreening(ctx, background, p)
-	if err != nil {
+	if err := s.startScreening(ctx, background, p.screening.Lists); err != nil {
 		return err
 	}
-	table := jobs(p.payroll, p.claims, engines, look, s.operators, wallet.Opener{Verified: s.cfg.Env == Production, Pool: p.pool, Accounts: s.accounts}, p.withdrawals, s.funding, s.kyc)
+	table := jobs(p.payroll, p.claims, engines, p.screening, s.operators, wallet.Opener{Verified: s.cfg.Env == Production, Pool: p.pool, Accounts: s.accounts}, p.withdrawals, s.funding, s.kyc)
 	if s.lightning != nil {
 		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle}
 	}

@@ -13,10 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/testkit/allow"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 // A merchant's checkout, seen from outside. What payers do on a chain under the test's hand is in package claim.
@@ -295,7 +298,12 @@ func merchantSettings(d *door) {
 // accept is what the page behind a refund's link does.
 func (d *door) accept(id, link, address string) error {
 	d.Helper()
-	service := &claim.Service{ChainName: chainName, Network: "regtest"}
+	service, err := claim.New(claim.Config{
+		Pool: chain.NewPool(d.s.db, chainName, nil), ChainName: chainName, Network: "regtest", Validity: time.Minute, Withdrawals: &withdrawal.Service{},
+	}, claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release})
+	if err != nil {
+		return err
+	}
 	return d.s.db.Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
 		_, err := service.Accept(ctx, tx, id, path.Base(link), address)
 		return err

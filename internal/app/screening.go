@@ -13,7 +13,6 @@ import (
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/payee"
-	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/screening"
 )
 
@@ -23,26 +22,18 @@ const listsEvery = 30 * time.Second
 // settingLists is which lists the workers use, for commands and metrics.
 const settingLists = "screening.lists"
 
-// startScreening reads the lists, without which nothing starts, and goes on reading what changes.
-func (s *Service) startScreening(ctx, background context.Context, p parts) (destination.Screening, error) {
-	lists := screening.New(screening.Options{Paths: s.cfg.SanctionsList, Threshold: s.cfg.SanctionsThreshold, MaxAge: s.cfg.maxListAge()})
-	look := destination.Screening{Lists: lists, Sealer: s.sealer}
+// startScreening loads the lists, without which a worker does not start, and reloads those that change.
+func (s *Service) startScreening(ctx, background context.Context, lists *screening.Screener) error {
 	if _, err := lists.Load(); err != nil {
-		return look, err
+		return err
 	}
 	if err := s.noteLists(ctx, lists); err != nil {
-		return look, err
+		return err
 	}
-	p.payroll.Screen, p.withdrawals.Screen = look.Screen, look.Screen
-	p.claims.Screen = func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {
-		held, err := lists.Screen(ctx, tx, companyID, []screening.Subject{{ID: subjectID, Addresses: []string{address}}})
-		return held[subjectID], err
-	}
-	s.operators.Screen = p.claims.Screen
 	if len(s.cfg.SanctionsList) > 0 {
 		s.work.Go(func() { s.followLists(background, lists) })
 	}
-	return look, nil
+	return nil
 }
 
 // maxListAge is when a list is too old. The sandbox's clock jumps, so there it never is.

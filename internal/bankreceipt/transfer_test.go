@@ -10,8 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
@@ -20,9 +22,11 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/virtualaccount"
 )
@@ -485,7 +489,13 @@ func TestATransferFundsAPayroll(t *testing.T) {
 func (b *branch) payroll(total string) (id string) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
-		pay := payroll.Service{Banks: []bank.Account{{Currency: money.EUR, Number: pooled}}, FX: treasury.Desk{Open: true}}
+		pay, err := payroll.New(payroll.Config{
+			Pool: chain.NewPool(b.d, "regtest", nil), ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute,
+			Banks: []bank.Account{{Currency: money.EUR, Number: pooled}}, FX: treasury.Desk{Open: true},
+		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release})
+		if err != nil {
+			return err
+		}
 		r, err := payee.Create(ctx, tx, b.sealer, b.by, payee.CreateParams{Profile: identity.Profile{FirstName: "Ada", LastName: "Example", Country: "DE"}})
 		if err != nil {
 			return err

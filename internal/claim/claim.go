@@ -27,6 +27,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -168,36 +169,60 @@ const (
 	LateRefund  LatePolicy = "refund"  // it is the payer's again
 )
 
-// Service makes claims and follows them.
-type Service struct {
+// Config is how claims are priced, paid and settled.
+type Config struct {
 	Pool      *chain.Pool
 	ChainName string
 	Network   string
 	SpreadBps int64
-	Validity  time.Duration // of a price
-	BaseURL   string        // before the path of the checkout
-	// Lightning makes invoices; nil where claims are paid on the chain only.
+	Validity  time.Duration // of a quote
+	BaseURL   string        // of the checkout pages
+	// Lightning makes invoices; nil where claims are paid on chain only.
 	Lightning *lightning.Service
-	// PerMinute and MaxOpen bound the claims of one company; 0 switches a limit off.
+	// PerMinute and MaxOpen limit the claims of one company; 0 is no limit.
 	PerMinute, MaxOpen int64
-	// Screen says that money may not go to an address, for a subject of the company: it is on a sanctions list. Nil holds
-	// nothing.
-	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (held bool, err error)
-	// Released says whether an amount may leave without two operators, or has them. Nil: everything may.
-	Released func(ctx context.Context, tx *db.Tx, companyID, refundID string, amount money.Amount) (bool, error)
-	// Withdrawals take settlements on to the company's destinations.
+	// Withdrawals sends settlements on to the company's destinations.
 	Withdrawals *withdrawal.Service
-	// Watched refuses while the chain goes unwatched, and with it every new price: a payment would not be seen in time.
-	// Nil refuses nothing.
-	Watched func(ctx context.Context, tx *db.Tx) error
+}
+
+// Guards decide whether a claim may be priced and a refund may leave. All of them are required.
+type Guards struct {
+	// CheckWatched returns an error while payments on the chain would not be noticed in time. No quote is made then.
+	CheckWatched func(ctx context.Context, tx *db.Tx) error
+	// Screen reports whether sanctions screening blocks payments to an address, for a subject of the company.
+	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (blocked bool, err error)
+	// ReleaseApproved reports whether a refund may be paid out as far as the operator is concerned: it is within the release
+	// limit, or two members of staff approved it.
+	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, refundID string, amount money.Amount) (bool, error)
+}
+
+// Service makes claims, follows their payments, and pays refunds and settlements.
+type Service struct {
+	Config
+
+	guards Guards
+}
+
+// New returns a Service. It refuses a missing dependency, and above all a missing guard.
+func New(c Config, g Guards) (*Service, error) {
+	switch {
+	case c.Pool == nil:
+		return nil, errors.New("claim: Config.Pool is required")
+	case c.ChainName == "" || c.Network == "":
+		return nil, errors.New("claim: Config.ChainName and Config.Network are required")
+	case c.Validity <= 0:
+		return nil, errors.New("claim: Config.Validity is required")
+	case c.Withdrawals == nil:
+		return nil, errors.New("claim: Config.Withdrawals is required")
+	case g.CheckWatched == nil:
+		return nil, errors.New("claim: Guards.CheckWatched is required")
+	case g.Screen == nil:
+		return nil, errors.New("claim: Guards.Screen is required")
+	case g.ReleaseApproved == nil:
+		return nil, errors.New("claim: Guards.ReleaseApproved is required")
+	}
+	return &Service{Config: c, guards: g}, nil
 }
 
 // CheckoutURL is the page where a claim is paid.
 func (s *Service) CheckoutURL(claimID string) string { return s.BaseURL + "/pay/" + claimID }
-
-func (s *Service) checkWatched(ctx context.Context, tx *db.Tx) error {
-	if s.Watched == nil {
-		return nil
-	}
-	return s.Watched(ctx, tx)
-}

@@ -27,7 +27,9 @@ import (
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/webhook"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 const (
@@ -361,6 +363,7 @@ type till struct {
 	watcher *chain.Watcher
 	jobs    *job.Runner
 	claims  *claim.Service
+	guards  claim.Guards // that the tests change
 	company string
 	by      identity.Principal
 }
@@ -375,8 +378,23 @@ func newTill(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) *ti
 	log := slog.New(slog.DiscardHandler)
 	keys := chaintest.Wallet(t, d)
 	pool := chain.NewPool(d, network, keys.Deriver())
-	claims := &claim.Service{Pool: pool, ChainName: network, Network: network, Validity: validity, BaseURL: "https://pay.example.com"}
-	x := &till{d: d, keys: keys, clock: clock, lab: lab, watcher: chain.NewWatcher(d, network, lab.Source(), log), claims: claims}
+	x := &till{d: d, keys: keys, clock: clock, lab: lab, watcher: chain.NewWatcher(d, network, lab.Source(), log)}
+	x.guards = claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}
+	claims, err := claim.New(claim.Config{
+		Pool: pool, ChainName: network, Network: network, Validity: validity, BaseURL: "https://pay.example.com", Withdrawals: &withdrawal.Service{},
+	}, claim.Guards{
+		CheckWatched: func(ctx context.Context, tx *db.Tx) error { return x.guards.CheckWatched(ctx, tx) },
+		Screen: func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {
+			return x.guards.Screen(ctx, tx, companyID, subjectID, address)
+		},
+		ReleaseApproved: func(ctx context.Context, tx *db.Tx, companyID, refundID string, amount money.Amount) (bool, error) {
+			return x.guards.ReleaseApproved(ctx, tx, companyID, refundID, amount)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.claims = claims
 	x.jobs = job.NewRunner(d, job.Table{
 		chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {All: claims.Follow},
 		quote.JobExpired: {All: claims.QuoteExpired}, claim.JobMonitor: {All: claims.Monitor},

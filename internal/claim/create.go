@@ -65,7 +65,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := s.checkLimits(ctx, tx, companyID); err != nil {
 		return Claim{}, err
 	}
-	if err := s.checkWatched(ctx, tx); err != nil {
+	if err := s.guards.CheckWatched(ctx, tx); err != nil {
 		return Claim{}, err
 	}
 	if c.Policy.Confirmations == 0 {

@@ -289,7 +289,7 @@ func (s *Service) ask(ctx context.Context, tx *db.Tx, f *facts) error {
 		return ErrQuoteLocked
 	}
 	if f.last.State != quote.StateActive { // an active one is given again as it is
-		if err := s.checkWatched(ctx, tx); err != nil {
+		if err := s.guards.CheckWatched(ctx, tx); err != nil {
 			return err
 		}
 	}

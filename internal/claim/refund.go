@@ -249,7 +249,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return nil
 	}
 	r := &all[i]
-	held, err := s.held(ctx, tx, r.CompanyID, r.ID, r.Address)
+	held, err := s.guards.Screen(ctx, tx, r.CompanyID, r.ID, r.Address)
 	if err != nil {
 		return err
 	}
@@ -272,21 +272,19 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
 		return nil
 	}
-	if s.Released != nil {
-		may, err := s.Released(ctx, tx, r.CompanyID, r.ID, net)
-		if err != nil {
-			return err
-		}
-		if !may {
-			if !r.Withheld {
-				r.Withheld = true
-				if err := r.move(ctx, tx, RefundAccepted); err != nil {
-					return err
-				}
+	approved, err := s.guards.ReleaseApproved(ctx, tx, r.CompanyID, r.ID, net)
+	if err != nil {
+		return err
+	}
+	if !approved {
+		if !r.Withheld {
+			r.Withheld = true
+			if err := r.move(ctx, tx, RefundAccepted); err != nil {
+				return err
 			}
-			job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
-			return nil
 		}
+		job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
+		return nil
 	}
 	r.Withheld, r.outputID = false, tx.NewID("out")
 	if err := r.move(ctx, tx, RefundAccepted); err != nil {

@@ -248,13 +248,13 @@ func TestMoneyThatSomebodyHasToLookAtWaits(t *testing.T) {
 		to := world.Home()
 		var held, released atomic.Bool
 		held.Store(true)
-		till.claims.Screen = func(_ context.Context, _ *db.Tx, companyID, _, address string) (bool, error) {
+		till.guards.Screen = func(_ context.Context, _ *db.Tx, companyID, _, address string) (bool, error) {
 			if companyID != till.company || address != to {
 				t.Errorf("asked about %s of %s", address, companyID)
 			}
 			return held.Load(), nil
 		}
-		till.claims.Released = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return released.Load(), nil }
+		till.guards.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return released.Load(), nil }
 		inBTC := "BTC"
 		till.settings(t, claim.Change{SettleIn: &inBTC})
 		till.settle(t)

@@ -154,14 +154,6 @@ func KeepSettlement(ctx context.Context, tx *db.Tx, j job.Job) error {
 	})
 }
 
-// held says that money may not go to an address now.
-func (s *Service) held(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {
-	if s.Screen == nil {
-		return false, nil
-	}
-	return s.Screen(ctx, tx, companyID, subjectID, address)
-}
-
 // Settlements pages a company's settlements, newest first, and says how many there are in all.
 func (s *Service) Settlements(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page, perPage int) ([]Settlement, int64, error) {
 	id, err := by.Company(companyID)

@@ -25,6 +25,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -105,10 +106,19 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *bench {
 		own.Sealer, own.Sandbox = sealer, &toySandbox{}
 		own.KYC = &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(2, kyc.Legible), Provider: kyc.Sandbox{}}
 		pool := chain.NewPool(d, "regtest", paper{})
-		own.Payroll = &payroll.Service{Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, FX: treasury.Desk{Open: true}}
-		own.Claim = &claim.Service{Pool: pool, ChainName: "regtest", Network: "regtest", Validity: 15 * time.Minute, BaseURL: "https://pay.example.com"}
-		own.Claim.Withdrawals = &withdrawal.Service{Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}}
-		own.Withdrawal = own.Claim.Withdrawals
+		own.Withdrawal = &withdrawal.Service{Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}}
+		var err error
+		if own.Payroll, err = payroll.New(payroll.Config{
+			Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, FX: treasury.Desk{Open: true},
+		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release}); err != nil {
+			t.Fatal(err)
+		}
+		if own.Claim, err = claim.New(claim.Config{
+			Pool: pool, ChainName: "regtest", Network: "regtest", Validity: 15 * time.Minute, BaseURL: "https://pay.example.com",
+			Withdrawals: own.Withdrawal,
+		}, claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}); err != nil {
+			t.Fatal(err)
+		}
 		if change != nil {
 			change(own)
 		}

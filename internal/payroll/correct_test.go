@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/testkit/allow"
 )
 
 // returned is a payroll whose payment to a bank came back.
@@ -54,7 +55,7 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 		h.correct("rec_eur")
 		stands(OnHold, ReasonCoolDown, payout.Returned)
 		h.clock.Advance(25 * time.Hour)
-		h.s.Screen = func(_ context.Context, _ *db.Tx, _ string, whom []destination.Whom) (map[string]bool, error) {
+		h.s.guards.Screen = func(_ context.Context, _ *db.Tx, _ string, whom []destination.Whom) (map[string]bool, error) {
 			held := map[string]bool{}
 			for _, w := range whom {
 				held[w.ID] = w.ID == "rec_eur"
@@ -62,7 +63,7 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 			return held, nil
 		}
 		stands(OnHold, ReasonReview, payout.Returned)
-		h.s.Screen = nil
+		h.s.guards.Screen = allow.Subjects[destination.Whom]
 		h.exec("UPDATE recipients SET status = 'inactive' WHERE recipient_id = 'rec_eur'")
 		stands(ActionRequired, ReasonInactive, payout.Returned)
 		h.exec("UPDATE recipients SET status = 'active' WHERE recipient_id = 'rec_eur'")

@@ -210,7 +210,7 @@ func (s *Service) createOnChain(ctx context.Context, tx *db.Tx, p *Payroll, netw
 	if network == "" {
 		pool, network = s.Pool, s.Network
 	}
-	if err := s.checkWatched(ctx, tx, network); err != nil {
+	if err := s.guards.CheckWatched(ctx, tx, network); err != nil {
 		return err
 	}
 	address, err := pool.Take(ctx, tx, p.CompanyID, p.ID)

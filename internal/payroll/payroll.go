@@ -30,6 +30,7 @@ package payroll
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -250,38 +251,59 @@ type Filter struct {
 	PerPage    int       // 1 to 100
 }
 
-// Service holds what the pay run needs besides the transaction.
-type Service struct {
-	Pool          *chain.Pool
+// Config is how payrolls are priced, funded and paid.
+type Config struct {
+	Pool          *chain.Pool // of Bitcoin addresses
 	ChainName     string
 	Network       string
-	Accounts      chain.Accounts // networks of accounts, on which payrolls can be funded too
-	Banks         []bank.Account // of the house, to which payrolls can be funded by transfer
+	Accounts      chain.Accounts // EVM networks on which payrolls can be funded
+	Banks         []bank.Account // the operator's bank accounts to which payrolls can be funded by transfer
 	SpreadBps     int64
 	QuoteValidity time.Duration
-	// CoolDown is how long a payee's money waits after it was sent elsewhere: whoever steals a login changes the destination
-	// and leaves before anybody looks. It counts from the change, and only for payees who were paid before. Zero waits for
-	// nothing.
+	// CoolDown is how long a payment waits after its payee changed where it goes, counted from the change. Only payees who were
+	// paid before wait: somebody who steals a login changes the destination and leaves before anybody notices. 0 is no wait.
 	CoolDown time.Duration
-	// FX says how much the house can exchange into what payees are paid in.
+	// FX bounds what the operator exchanges into the assets that payees are paid in.
 	FX treasury.Desk
-	// VerifiedOnly refuses companies whose verification is not approved: whoever signed up by themselves pays nobody before that.
+	// VerifiedOnly refuses companies whose verification is not approved.
 	VerifiedOnly bool
-	// Released says whether a total may be released without two operators, or has them. Nil: every one may.
-	Released func(ctx context.Context, tx *db.Tx, companyID, payrollID string, total money.Amount) (bool, error)
-	// Watched refuses while the chain goes unwatched, and with it every new price: a payment would not be seen in time.
-	// Nil refuses nothing.
-	Watched func(ctx context.Context, tx *db.Tx, network string) error
-	// Screen says which payees may not be paid now, and whether the company may not pay, by its id; see
-	// [destination.Screening]. Nil screens nobody.
-	Screen func(ctx context.Context, tx *db.Tx, companyID string, whom []destination.Whom) (held map[string]bool, err error)
 }
 
-func (s *Service) checkWatched(ctx context.Context, tx *db.Tx, network string) error {
-	if s.Watched == nil {
-		return nil
+// Guards decide whether a payroll may be priced and paid. All of them are required.
+type Guards struct {
+	// CheckWatched returns an error while payments on a network would not be noticed in time. No quote is made then.
+	CheckWatched func(ctx context.Context, tx *db.Tx, network string) error
+	// Screen returns the IDs that sanctions screening blocks: of payees, or of the company itself; see [destination.Screening].
+	Screen func(ctx context.Context, tx *db.Tx, companyID string, payees []destination.Whom) (blocked map[string]bool, err error)
+	// ReleaseApproved reports whether a payroll may be paid out as far as the operator is concerned: its total is within the
+	// release limit, or two members of staff approved it.
+	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, payrollID string, total money.Amount) (bool, error)
+}
+
+// Service makes payrolls and pays them.
+type Service struct {
+	Config
+
+	guards Guards
+}
+
+// New returns a Service. It refuses a missing dependency, and above all a missing guard.
+func New(c Config, g Guards) (*Service, error) {
+	switch {
+	case c.Pool == nil:
+		return nil, errors.New("payroll: Config.Pool is required")
+	case c.ChainName == "" || c.Network == "":
+		return nil, errors.New("payroll: Config.ChainName and Config.Network are required")
+	case c.QuoteValidity <= 0:
+		return nil, errors.New("payroll: Config.QuoteValidity is required")
+	case g.CheckWatched == nil:
+		return nil, errors.New("payroll: Guards.CheckWatched is required")
+	case g.Screen == nil:
+		return nil, errors.New("payroll: Guards.Screen is required")
+	case g.ReleaseApproved == nil:
+		return nil, errors.New("payroll: Guards.ReleaseApproved is required")
 	}
-	return s.Watched(ctx, tx, network)
+	return &Service{Config: c, guards: g}, nil
 }
 
 // What a caller may be told.

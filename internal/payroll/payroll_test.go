@@ -19,9 +19,11 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/webhook"
 )
@@ -55,7 +57,14 @@ func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *house {
 	t.Helper()
 	chaintest.Follow(t, d, "regtest")
 	h := &house{t: t, d: d, clock: clock}
-	h.s = &Service{Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, FX: treasury.Desk{Open: true}}
+	var err error
+	h.s, err = New(Config{
+		Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute,
+		FX: treasury.Desk{Open: true},
+	}, Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release})
+	if err != nil {
+		t.Fatal(err)
+	}
 	const ever = 100_000 * time.Hour
 	r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
 	if err := r.Refresh(t.Context()); err != nil {

@@ -59,12 +59,10 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	} else if !may {
 		return p.hold(ctx, tx, ReasonApproval)
 	}
-	if s.Released != nil {
-		if may, err := s.Released(ctx, tx, p.CompanyID, p.ID, p.Total); err != nil {
-			return err
-		} else if !may {
-			return p.hold(ctx, tx, ReasonRelease)
-		}
+	if approved, err := s.guards.ReleaseApproved(ctx, tx, p.CompanyID, p.ID, p.Total); err != nil {
+		return err
+	} else if !approved {
+		return p.hold(ctx, tx, ReasonRelease)
 	}
 	waiting, err := p.payments(ctx, tx, Received)
 	if err != nil {

@@ -143,7 +143,7 @@ func (s *Service) ask(ctx context.Context, tx *db.Tx, f *funding) (quote.Quote, 
 		return quote.Quote{}, err
 	}
 	if f.last.State != quote.StateActive { // an active one is given again as it is
-		if err := s.checkWatched(ctx, tx, f.p.Network); err != nil {
+		if err := s.guards.CheckWatched(ctx, tx, f.p.Network); err != nil {
 			return quote.Quote{}, err
 		}
 	}

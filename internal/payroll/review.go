@@ -20,15 +20,12 @@ var errCompanyReview = errors.New("payroll: the company is under review")
 
 // screen says which payees of a payroll may not be paid. It comes before anything of a release is written.
 func (s *Service) screen(ctx context.Context, tx *db.Tx, p *Payroll, payees map[string]payee.Payee, all map[string][]destination.Distribution) (map[string]bool, error) {
-	if s.Screen == nil {
-		return nil, nil //nolint:nilnil // nobody is held
-	}
 	whom := make([]destination.Whom, 0, len(payees))
 	for _, who := range payees {
 		_, used := destinations(who, all)
 		whom = append(whom, destination.Whom{Payee: who, To: used})
 	}
-	held, err := s.Screen(ctx, tx, p.CompanyID, whom)
+	held, err := s.guards.Screen(ctx, tx, p.CompanyID, whom)
 	if err == nil && held[p.CompanyID] {
 		err = errCompanyReview
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -363,7 +362,7 @@ func TestFactorPagesInABrowser(t *testing.T) {
 func TestMoneyNeedsAFreshFactor(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		x := hire(t, d, "owner")
-		openHouse(t, x.house, Deps{DB: d, Env: identity.Sandbox, Payroll: &payroll.Service{}})
+		openHouse(t, x.house, Deps{DB: d, Env: identity.Sandbox, Payroll: payrollService(t, d)})
 		v := x.signIn("owner")
 		phone, _ := x.enrol(v, "/overview")
 		post := func(path string, pairs ...string) webtest.Visit {

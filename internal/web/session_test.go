@@ -11,12 +11,15 @@ import (
 
 	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/backoffice"
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/ratelimit"
+	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
@@ -59,10 +62,23 @@ func hire(t *testing.T, d *db.DB, roles ...string) *staff {
 		return nil
 	})
 	openHouse(t, x.house, Deps{
-		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID, x.other.ID}, Payroll: &payroll.Service{Network: "regtest", ChainName: "regtest", FX: treasury.Desk{Open: true}},
+		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID, x.other.ID}, Payroll: payrollService(t, d),
 		KYC: &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(1, 1), Provider: kyc.Sandbox{}},
 	})
 	return x
+}
+
+// payrollService returns a payroll.Service whose guards allow everything.
+func payrollService(t *testing.T, d *db.DB) *payroll.Service {
+	t.Helper()
+	s, err := payroll.New(payroll.Config{
+		Pool: chain.NewPool(d, "regtest", nil), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute,
+		FX: treasury.Desk{Open: true},
+	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // guard opens the pages again, for companies that want a second factor.
