@@ -55,8 +55,8 @@ lint: ## check formatting, the linters of .golangci.yml and those of the contrac
 	@tools/install.sh lint contract
 	@mkdir -p bin
 	@.tools/bin/golangci-lint run ./...
-	@.tools/contract/node_modules/.bin/spectral lint --quiet --fail-severity=hint --ruleset tools/npm/spectral.yaml client/openapi.json
-	@REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true .tools/contract/node_modules/.bin/redocly lint --config tools/npm/redocly.yaml client/openapi.json 2>bin/redocly.log || { cat bin/redocly.log; exit 1; }
+	@.tools/contract/node_modules/.bin/spectral lint --quiet --fail-severity=hint --ruleset tools/npm/spectral.yaml api/openapi.json
+	@REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true .tools/contract/node_modules/.bin/redocly lint --config tools/npm/redocly.yaml api/openapi.json 2>bin/redocly.log || { cat bin/redocly.log; exit 1; }
 
 .PHONY: fmt
 fmt: ## format the Go files
@@ -64,11 +64,10 @@ fmt: ## format the Go files
 	@.tools/bin/golangci-lint fmt ./...
 
 .PHONY: generate
-generate: ## make what is made from the code: the codes of each operation, client/openapi.json, the Go client
+generate: ## make what is made from the code: the codes of each operation, api/openapi.json, the Go SDK
 	@go run ./tools/generate codes
 	@go run ./tools/generate contract
-	@go run ./tools/generate client bin/client.json
-	@go tool ogen --config client/ogen.yml --package client --target client --clean bin/client.json 2>/dev/null
+	@go run ./tools/generate sdk
 
 .PHONY: bench
 bench: ## measure the service against its floors, on both databases, and print the figures

@@ -47,7 +47,7 @@ var floors = [][]string{
 }
 
 // outside are packages that see the service as a stranger does: no floor, and nobody imports them.
-var outside = []string{"bench", "client", "docs", "tools"}
+var outside = []string{"bench", "docs", "sdk", "tools"}
 
 // sideways are the imports between packages of one floor. Each one makes two packages a little more like one.
 var sideways = map[string]string{
@@ -75,6 +75,7 @@ var (
 		"internal/identity/token.go":   "makes secrets, which must come from the system's randomness",
 		"internal/identity/subject.go": "makes keys, which must come from the system's randomness",
 		"internal/rail/bank/sftp.go":   "measures how long a bank's server takes",
+		"sdk":                          "runs at the caller: makes idempotency keys and checks the age of webhook deliveries",
 		"docs/samples":                 "shows a receiver, which compares a delivery's time with its own clock",
 		"internal/lightning":           "draws preimages, which must come from the system's randomness",
 		"internal/webhook/delivery":    "measures receivers, spreads attempts, and signs for clocks that are not the sandbox's",

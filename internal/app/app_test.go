@@ -12,14 +12,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/shopspring/decimal"
 
-	"github.com/stipend/stipend/client"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/payee/destination"
+	stipend "github.com/stipend/stipend/sdk/go"
 )
 
 // boot starts a whole sandbox on a database, and stops it with the test. A test that mostly waits for one runs beside others (t.Parallel); one
@@ -80,33 +79,31 @@ func TestFromCreateToFulfilled(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		s := boot(t, url)
 		seed := s.Ready().Seed
-		stipend, err := client.New(s.Ready().BaseURL, client.APIKey(seed.APIKey))
-		if err != nil {
-			t.Fatal(err)
-		}
-		id, amount := client.NewOptString, decimal.RequireFromString
-		made, err := stipend.CreatePayroll(t.Context(), &client.PayrollCreateBody{
-			CompanyID: id(seed.CompanyID), Currency: id("USD"), ToPay: []client.ToPayItem{
-				{UserID: id(seed.Workers[0].UserID), AmountFiat: amount("600.00")},
-				{UserID: id(seed.Workers[1].UserID), AmountFiat: amount("250.50")},
-				{CompanyID: id(seed.Recipients[1].RecipientID), AmountFiat: amount("49.50")},
+		client := stipend.New(s.Ready().BaseURL, stipend.APIKey(seed.APIKey))
+		created, err := client.Payrolls.Create(t.Context(), &stipend.PayrollCreateParams{
+			CompanyID: seed.CompanyID, Currency: "USD", ToPay: []stipend.ToPayItem{
+				{UserID: seed.Workers[0].UserID, AmountFiat: "600.00"},
+				{UserID: seed.Workers[1].UserID, AmountFiat: "250.50"},
+				{CompanyID: seed.Recipients[1].RecipientID, AmountFiat: "49.50"},
 			},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v, f, sum := made.VolumeInputInInputCurrency, made.Fees, made.TotalInputInInputCurrency; v.StringFixed(2) != "900.00" || f.StringFixed(2) != "9.00" || sum.StringFixed(2) != "909.00" {
+		v, f, sum := created.VolumeInputInInputCurrency, created.Fees, created.TotalInputInInputCurrency
+		if v != "900.00" || f != "9.00" || sum != "909.00" {
 			t.Errorf("volume %s, fees %s, total %s; want 900.00, 9.00, 909.00", v, f, sum)
 		}
-		if q := made.Quote.Value; !q.FundingAmount.Equal(amount("0.01818")) || !strings.HasPrefix(q.FundingDetails.Address, "bcrt1q") {
-			t.Errorf("quote %+v, want 0.01818 BTC to a regtest address", q)
+		if q := created.Quote; q.FundingAmount != "0.01818000" || !strings.HasPrefix(q.FundingDetails.Address, "bcrt1q") {
+			t.Errorf("quote %+v, want 0.01818000 BTC to a regtest address", q)
 		}
-		if _, err := stipend.SandboxDeposit(t.Context(), &client.SandboxDepositBody{PayrollID: client.NewOptString(made.PayrollID), Kind: client.SandboxDepositBodyKindExact}); err != nil {
+		deposit := &stipend.SandboxDepositParams{PayrollID: created.PayrollID, Kind: "exact"}
+		if _, err := client.Sandbox.Deposit(t.Context(), deposit); err != nil {
 			t.Fatal(err)
 		}
-		var last *client.PayrollDetail
+		var last *stipend.PayrollDetail
 		eventually(t, 60*time.Second, "payroll fulfilled", func() bool {
-			if last, err = stipend.GetPayroll(t.Context(), client.GetPayrollParams{PayrollID: made.PayrollID}); err != nil {
+			if last, err = client.Payrolls.Get(t.Context(), created.PayrollID, nil); err != nil {
 				t.Fatal(err)
 			}
 			return last.Status == "fulfilled"

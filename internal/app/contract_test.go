@@ -28,7 +28,7 @@ func init() {
 
 // What the service serves, what is committed for clients to be made from, and what the code says are one document.
 func TestTheCommittedContractIsTheServedOne(t *testing.T) {
-	committed, err := os.ReadFile("../../client/openapi.json")
+	committed, err := os.ReadFile("../../api/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestTheCommittedContractIsTheServedOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(compact.Bytes(), httpapi.Document()) {
-		t.Error("client/openapi.json is not the contract of the code: run make generate, and look at the difference; within 2.x there are only additions")
+		t.Error("api/openapi.json is not the contract of the code: run make generate, and look at the difference; within 2.x there are only additions")
 	}
 }
 

@@ -35,7 +35,7 @@ func TestTypeScriptSample(t *testing.T) {
 		out, err := c.CombinedOutput()
 		return string(out), err
 	}
-	if out, err := run("node_modules/.bin/openapi-typescript", filepath.Join(root, "client/openapi.json"), "-o", "contract.d.ts"); err != nil {
+	if out, err := run("node_modules/.bin/openapi-typescript", filepath.Join(root, "api/openapi.json"), "-o", "contract.d.ts"); err != nil {
 		t.Fatalf("types: %v\n%s", err, out)
 	}
 	misspelt := strings.Replace(string(sample), "amount_fiat", "amount_fait", 1)

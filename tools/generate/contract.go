@@ -9,8 +9,8 @@ import (
 	"github.com/stipend/stipend/internal/httpapi"
 )
 
-// contractFile is the committed copy of the contract: the whole interface, the sandbox's part included.
-const contractFile = "client/openapi.json"
+// contractFile is the committed copy of the contract, the sandbox operations included.
+const contractFile = "api/openapi.json"
 
 func writeContract() error {
 	var b bytes.Buffer

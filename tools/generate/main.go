@@ -1,5 +1,5 @@
-// Command generate writes what is made from the code: the codes of each operation, the contract, and what the clients'
-// generators read. `make generate` runs it, and then the generators.
+// Command generate writes the files that are made from the code: the error codes of each operation, the contract and the
+// Go SDK. `make generate` runs it.
 package main
 
 import (
@@ -19,7 +19,7 @@ func main() {
 // of its own.
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("want one of: codes, contract, client FILE")
+		return fmt.Errorf("want one of: codes, contract, sdk")
 	}
 	switch args[0] {
 	case "codes":
@@ -30,10 +30,8 @@ func run(args []string) error {
 		return os.WriteFile(filepath.FromSlash("internal/httpapi/codes.go"), text, 0o644) //nolint:gosec // a file of the repository
 	case "contract":
 		return writeContract()
-	case "client":
-		if len(args) == 2 {
-			return writeClientDocument(args[1])
-		}
+	case "sdk":
+		return writeSDK()
 	}
 	return fmt.Errorf("cannot make %q", args)
 }
