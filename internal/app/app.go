@@ -203,9 +203,6 @@ func (s *Service) openDatabase(ctx context.Context) (err error) {
 	if err := s.db.Migrate(ctx); err != nil {
 		return err
 	}
-	if err := s.db.Join(ctx); err != nil {
-		return err
-	}
 	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		_, err := payout.MayLeave(ctx, tx, s.log)
 		return err

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -19,8 +18,7 @@ const (
 // errSkewed refuses a price whose end nobody could tell.
 var errSkewed = apierr.New(apierr.Unavailable, "retry_later", "The service's clocks disagree, so no price can be held. Try again in some minutes.")
 
-// followClock compares this process's clock with the database server's, and watches it for jumps. At each look the server is told again that
-// this process serves, if it has forgotten.
+// followClock compares this process's clock with the database server's, and reports jumps of it.
 func (s *Service) followClock(ctx context.Context) {
 	tick := time.NewTicker(clockEvery)
 	defer tick.Stop()
@@ -31,12 +29,6 @@ func (s *Service) followClock(ctx context.Context) {
 		if err == nil {
 			s.noteSkew(skew)
 		}
-		err = s.db.Join(ctx)
-		if errors.Is(err, db.ErrNewer) {
-			s.fail(err)
-			return
-		}
-		s.trouble(ctx, "the database cannot be told that this process serves it", err)
 		select {
 		case <-ctx.Done():
 			return

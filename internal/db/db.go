@@ -23,7 +23,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	// The SQLite engine, in pure Go.
@@ -82,8 +81,6 @@ type DB struct {
 	listeners *listeners
 	memo      *sync.Map // see Tx.Memo
 	beside    []*DB     // closed with this one
-	joining   sync.Mutex
-	joined    *pgx.Conn // see Join; under joining
 	timelines bool      // the server counts how often it was replaced; see Replaced
 
 	writerConn *sql.Conn
@@ -216,9 +213,6 @@ func (d *DB) Close() error {
 	d.stopping.Do(func() { close(d.stop) })
 	d.running.Wait()
 	if d.engine == Postgres {
-		d.joining.Lock()
-		d.leave(context.Background())
-		d.joining.Unlock()
 		d.pool.Close()
 		return nil
 	}

@@ -348,55 +348,33 @@ func TestSidesDoNotHoldEachOtherUp(t *testing.T) {
 	})
 }
 
-// A program keeps away from a schema that a newer one made. What must be alone is not migrated under processes that serve, and whoever
-// loses the connection that says so looks again.
-func TestProgramsAndSchemasThatDoNotFit(t *testing.T) {
-	dbtest.RunURL(t, func(t *testing.T, url string) {
+func TestMigrateRefusesANewerSchema(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		serving, next := dbtest.Open(t, db.Options{URL: url}), dbtest.Open(t, db.Options{URL: url})
-		run := func(statements ...string) {
-			t.Helper()
-			for _, sql := range statements {
-				if err := next.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-					_, err := tx.Exec(ctx, sql)
-					return err
-				}); err != nil {
-					t.Fatalf("%s: %v", sql, err)
-				}
-			}
-		}
 		for range 2 {
-			if err := errors.Join(serving.Join(ctx), serving.CheckSchema(ctx), next.Migrate(ctx)); err != nil {
-				t.Fatalf("two of one version: %v", err)
+			if err := errors.Join(d.Migrate(ctx), d.CheckSchema(ctx)); err != nil {
+				t.Fatalf("the program's own schema: %v", err)
 			}
 		}
-		run("INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, TRUE)")
-		for _, err := range []error{next.Migrate(ctx), next.CheckSchema(ctx)} {
+		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, TRUE)")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range []error{d.Migrate(ctx), d.CheckSchema(ctx)} {
 			if !errors.Is(err, db.ErrNewer) || !strings.Contains(err.Error(), "9999") {
 				t.Errorf("a newer schema: %v", err)
 			}
 		}
-		if err := serving.Join(ctx); err != nil {
-			t.Errorf("a newer schema ends a process that serves: %v", err)
-		}
-		if next.Engine() == db.SQLite {
-			return
-		}
-		if err := next.Join(ctx); !errors.Is(err, db.ErrNewer) {
-			t.Errorf("joined a newer schema: %v", err)
-		}
-		run("DELETE FROM goose_db_version WHERE version_id >= 345", "ALTER TABLE events DROP COLUMN objects")
-		if err := next.Migrate(ctx); !errors.Is(err, db.ErrServed) {
-			t.Errorf("migrated under a process that serves: %v", err)
-		}
-		run("SELECT pg_terminate_backend(pid, 30000) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()")
-		if err := serving.Join(ctx); !errors.Is(err, db.ErrSchema) {
-			t.Errorf("joined again, without a look at the schema: %v", err)
-		}
-		if err := next.Migrate(ctx); errors.Is(err, db.ErrServed) {
-			t.Errorf("nobody serves any more: %v", err)
-		}
 	})
+}
+
+func TestCheckSchemaRefusesAnEmptyDatabase(t *testing.T) {
+	d := dbtest.Open(t, db.Options{URL: "sqlite:" + filepath.Join(t.TempDir(), "stipend.db")})
+	if err := d.CheckSchema(t.Context()); !errors.Is(err, db.ErrSchema) {
+		t.Errorf("an empty database: %v", err)
+	}
 }
 
 func TestAStatementThatChangesNothingUndoesItsTransaction(t *testing.T) {

@@ -2,9 +2,6 @@ package payroll
 
 import (
 	"context"
-	"io/fs"
-	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stipend/stipend/internal/db"
@@ -57,50 +54,5 @@ func TestAPaymentDoesNotPartFromWhereItIsNot(t *testing.T) {
 		})
 		_ = wantFault(h.t, err, "retry_later")
 		h.want(p.ID, Received, FundingFunded, Received)
-	})
-}
-
-// What was on its way when payments got to move together goes on from where it stood.
-func TestPayrollsOnTheirWayAreTakenOver(t *testing.T) {
-	text, err := fs.ReadFile(db.Migrations(), "0270_payments_together.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var updates []string
-	for statement := range strings.SplitSeq(regexp.MustCompile(`(?m)^--.*$`).ReplaceAllString(string(text), ""), ";") {
-		if statement = strings.TrimSpace(statement); strings.HasPrefix(statement, "UPDATE") {
-			updates = append(updates, statement)
-		}
-	}
-	run(t, func(h *house) {
-		pending, received, released := h.create(CreateParams{ToPay: worked}), h.create(CreateParams{ToPay: worked}), h.create(CreateParams{ToPay: worked})
-		h.deposit(received, "dep_2", 2_020_000, "confirmed")
-		h.deposit(released, "dep_3", 2_020_000, "confirmed")
-		h.release(released.ID)
-
-		h.exec(`INSERT INTO history (company_id, object_id, version, from_state, to_state, reason, at)
-			SELECT m.company_id, m.payment_id, h.version, h.from_state, h.to_state, h.reason, h.at FROM payments m
-			JOIN history h ON h.company_id = m.company_id AND h.object_id = m.payroll_id || '/payments'`)
-		h.exec("DELETE FROM history WHERE object_id LIKE '%/payments'")
-		h.exec(`UPDATE payments SET divided = payroll_id = $1,
-			state = (SELECT p.payments_state FROM payrolls p WHERE p.company_id = payments.company_id AND p.payroll_id = payments.payroll_id),
-			version = (SELECT p.payments_version FROM payrolls p WHERE p.company_id = payments.company_id AND p.payroll_id = payments.payroll_id)`, released.ID)
-		h.exec("UPDATE payrolls SET payments_state = '', payments_version = 0")
-		for _, u := range updates {
-			h.exec(u)
-		}
-
-		h.want(pending.ID, Pending, FundingNone, Pending)
-		h.want(received.ID, Received, FundingFunded, Received)
-		h.want(released.ID, Released, FundingFunded, Released)
-		h.deposit(pending, "dep_1", 2_020_000, "confirmed")
-		for i, p := range []Payroll{pending, received, released} {
-			h.release(p.ID)
-			h.want(p.ID, Released, FundingFunded, Released)
-			h.outcome(p, "", payout.Fulfilled)
-			if got := h.want(p.ID, Fulfilled, FundingFunded, Fulfilled); got.Payments[0].Version != 4 {
-				h.t.Errorf("payroll %d: version %d", i, got.Payments[0].Version)
-			}
-		}
 	})
 }

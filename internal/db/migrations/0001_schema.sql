@@ -1,0 +1,2113 @@
+-- +goose Up
+
+-- The schema, for SQLite and PostgreSQL.
+--
+-- Conventions:
+--   company_id   comes first in every key and index, so that rows can be distributed by company. A table that is read
+--                across companies says why: "Shared".
+--   Writer       is the one package whose code inserts, updates and deletes rows of the table.
+--   Times        are microseconds since 1970-01-01 UTC, dates are text such as 2026-01-31. 0 and '' mean none.
+--   Amounts      are in minor units of their asset (cents, satoshis).
+--   version      counts changes of a row. An update names the version it read, and fails if another one was faster.
+--   *_key        is a value normalized for comparison, digest the SHA-256 of a secret, sealed an encrypted value.
+--
+-- Until the first release this file is edited in place. Afterwards migrations are only added (see CONTRIBUTING.md).
+
+
+-- =======
+-- Service
+-- =======
+
+-- Values of the service itself, by name: the clock offset of a sandbox, the network the data belongs to, fee
+-- estimates, webhook positions.
+-- Shared: belongs to the service, not to a company.
+-- Writer: internal/db
+CREATE TABLE settings (
+    key   TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (key)
+);
+
+-- Which process runs a periodic task, and until when its claim on it is valid.
+-- Shared: belongs to the service, not to a company.
+-- Writer: internal/job
+CREATE TABLE leases (
+    name   TEXT   NOT NULL,
+    holder TEXT   NOT NULL,
+    until  BIGINT NOT NULL, -- time
+    PRIMARY KEY (name)
+);
+
+-- Work to do outside of the transaction that asked for it. A job is inserted in that transaction, and deleted in the
+-- one that does it.
+-- Shared: workers ask for due jobs of all companies.
+-- Writer: internal/job
+CREATE TABLE jobs (
+    company_id TEXT    NOT NULL,
+    job_id     TEXT    NOT NULL,
+    kind       TEXT    NOT NULL, -- which handler runs it
+    payload    TEXT    NOT NULL, -- JSON for the handler
+    run_at     BIGINT  NOT NULL, -- not before
+    attempt    BIGINT  NOT NULL DEFAULT 0, -- failed attempts so far
+    parked     BOOLEAN NOT NULL DEFAULT FALSE, -- failed too often; runs again only when staff restarts it
+    last_error TEXT    NOT NULL DEFAULT '',
+    PRIMARY KEY (company_id, job_id)
+);
+-- The runner takes the due jobs of all companies.
+CREATE INDEX jobs_due ON jobs (run_at) WHERE parked = FALSE;
+
+-- Stored responses by Idempotency-Key, so that a repeated request has one effect and gets the same response.
+-- Shared: keyed by the credential that sent the key; the response is replayed before the company is known.
+-- Writer: internal/httpapi
+CREATE TABLE idempotency (
+    principal   TEXT   NOT NULL, -- the credential
+    route       TEXT   NOT NULL,
+    key         TEXT   NOT NULL,
+    fingerprint TEXT   NOT NULL, -- digest of the request body
+    response    TEXT   NOT NULL,
+    created_at  BIGINT NOT NULL,
+    PRIMARY KEY (principal, route, key)
+);
+CREATE INDEX idempotency_age ON idempotency (created_at);
+
+-- State changes of objects, one row per version. Rows are only added.
+-- Writer: internal/db
+CREATE TABLE history (
+    company_id TEXT   NOT NULL,
+    object_id  TEXT   NOT NULL,
+    from_state TEXT   NOT NULL,
+    to_state   TEXT   NOT NULL,
+    reason     TEXT   NOT NULL,
+    at         BIGINT NOT NULL,
+    version    BIGINT NOT NULL,
+    PRIMARY KEY (company_id, object_id, version)
+);
+
+-- API requests of the last 30 days, as a company sees them: path, body and response without secrets and personal data.
+-- Writer: internal/requestlog
+CREATE TABLE requests (
+    company_id      TEXT    NOT NULL,
+    at              BIGINT  NOT NULL,
+    id              TEXT    NOT NULL,
+    request_id      TEXT    NOT NULL,
+    method          TEXT    NOT NULL,
+    route           TEXT    NOT NULL,
+    path            TEXT    NOT NULL,
+    status          BIGINT  NOT NULL,
+    code            TEXT    NOT NULL,
+    app_id          TEXT    NOT NULL,
+    credential      TEXT    NOT NULL,
+    took            BIGINT  NOT NULL, -- microseconds
+    idempotency_key TEXT    NOT NULL,
+    replayed        BOOLEAN NOT NULL,
+    body            TEXT    NOT NULL,
+    answer          TEXT    NOT NULL, -- response body
+    PRIMARY KEY (company_id, at, id)
+);
+CREATE INDEX requests_by_request_id ON requests (company_id, request_id);
+
+
+-- ======
+-- Ledger
+-- ======
+
+-- Double-entry journals. Rows are only added. A source is booked at most once per purpose.
+-- Writer: internal/ledger
+CREATE TABLE ledger_journals (
+    company_id  TEXT   NOT NULL,
+    journal_id  TEXT   NOT NULL,
+    -- What it books.
+    source_type TEXT   NOT NULL,
+    source_id   TEXT   NOT NULL,
+    purpose     TEXT   NOT NULL,
+
+    booked_at   BIGINT NOT NULL,
+    PRIMARY KEY (company_id, journal_id)
+);
+CREATE UNIQUE INDEX ledger_journals_source ON ledger_journals (company_id, source_type, source_id, purpose);
+
+-- The lines of the journals. The lines of a journal sum to 0 per asset.
+-- Writer: internal/ledger
+CREATE TABLE ledger_lines (
+    company_id TEXT   NOT NULL,
+    journal_id TEXT   NOT NULL,
+    line       BIGINT NOT NULL,
+    code       TEXT   NOT NULL, -- account number
+    dim        TEXT   NOT NULL, -- subaccount, for example a payroll
+    asset      TEXT   NOT NULL,
+    -- minor units; debit positive, credit negative
+    amount     BIGINT NOT NULL CHECK (amount > -9223372036854775807 AND amount <= 9223372036854775807),
+    PRIMARY KEY (company_id, journal_id, line)
+);
+CREATE INDEX ledger_lines_account ON ledger_lines (company_id, code, dim, asset);
+-- The few lines of receivables from companies, read before a company withdraws money.
+CREATE INDEX ledger_lines_debts ON ledger_lines (company_id, asset) WHERE code = '1300';
+
+-- Balances of the accounts that must not be overdrawn. The CHECK is the last of several guards; its upper bound keeps
+-- SQLite from turning an overflow into a float.
+-- Writer: internal/ledger
+CREATE TABLE ledger_balances (
+    company_id TEXT   NOT NULL,
+    code       TEXT   NOT NULL,
+    dim        TEXT   NOT NULL,
+    asset      TEXT   NOT NULL,
+    balance    BIGINT NOT NULL CONSTRAINT ledger_no_overdraft CHECK (balance >= 0 AND balance <= 9223372036854775807),
+    PRIMARY KEY (company_id, code, dim, asset)
+);
+
+-- What the operator owns and has available of each asset: credits less debits of its equity, revenue and expense
+-- accounts (3000 and above) over all companies, less what is at exchanges (1040). Changes not yet added are in
+-- ledger_house_moves.
+-- Shared: belongs to the operator, not to a company.
+-- Writer: internal/ledger
+CREATE TABLE ledger_house (
+    asset   TEXT   NOT NULL,
+    balance BIGINT NOT NULL,
+    PRIMARY KEY (asset)
+);
+
+-- Changes of the operator's balances that are not in ledger_house yet. They are only inserted, so that concurrent
+-- payrolls do not wait for one row, until a transaction needs the balance and adds them up.
+-- Shared: the operator's balance is the sum over all companies.
+-- Writer: internal/ledger
+CREATE TABLE ledger_house_moves (
+    company_id TEXT   NOT NULL,
+    journal_id TEXT   NOT NULL,
+    asset      TEXT   NOT NULL,
+    amount     BIGINT NOT NULL,
+    PRIMARY KEY (company_id, journal_id, asset)
+);
+CREATE INDEX ledger_house_moves_of_asset ON ledger_house_moves (asset);
+
+-- Balances at the end of closed months. No journal is booked in a closed month; a row that its lines no longer add up
+-- to shows that lines were changed.
+-- Writer: internal/ledger
+CREATE TABLE month_closes (
+    company_id TEXT   NOT NULL,
+    month      TEXT   NOT NULL, -- 2026-01
+    code       TEXT   NOT NULL,
+    asset      TEXT   NOT NULL,
+    balance    BIGINT NOT NULL, -- debits less credits up to the end of the month
+    closed_at  BIGINT NOT NULL,
+    PRIMARY KEY (company_id, month, code, asset)
+);
+
+
+-- ====================
+-- Identity and sign-in
+-- ====================
+
+-- Business accounts, with the terms of their contract.
+-- Writer: internal/identity
+CREATE TABLE companies (
+    company_id     TEXT   NOT NULL,
+    -- Profile.
+    name           TEXT   NOT NULL,
+    email          TEXT   NOT NULL,
+    website        TEXT   NOT NULL,
+    country        TEXT   NOT NULL,
+    -- Status.
+    status         TEXT   NOT NULL CHECK (status IN ('active', 'frozen', 'closed')),
+    kyb_status     TEXT   NOT NULL,
+    -- Contract: how payrolls are funded, and fees in basis points.
+    funding_method TEXT   NOT NULL,
+    fee_bps        BIGINT NOT NULL CHECK (fee_bps BETWEEN 0 AND 10000),
+    premium_bps    BIGINT NOT NULL CHECK (premium_bps BETWEEN 0 AND 10000),
+    tolerance_bps  BIGINT NOT NULL CHECK (tolerance_bps BETWEEN 0 AND 500),
+
+    version        BIGINT NOT NULL,
+    created_at     BIGINT NOT NULL,
+    updated_at     BIGINT NOT NULL,
+    PRIMARY KEY (company_id)
+);
+
+-- People. A person may work for several companies. Two companies may each have a user with the same email address, and
+-- neither learns of the other.
+-- Shared: a person may work for several companies, or for none.
+-- Writer: internal/identity
+CREATE TABLE users (
+    user_id       TEXT    NOT NULL,
+    -- The company that created the user, '' for one who signed up.
+    company_id    TEXT    NOT NULL DEFAULT '',
+    -- Email as entered, normalized, and for signing in: '' for a user who never signed in.
+    email         TEXT    NOT NULL,
+    email_key     TEXT    NOT NULL,
+    sign_in_key   TEXT    NOT NULL DEFAULT '',
+    -- Profile; details has phone, address and birth date, sealed.
+    first_name    TEXT    NOT NULL,
+    last_name     TEXT    NOT NULL,
+    country       TEXT    NOT NULL,
+    details       TEXT    NOT NULL,
+    complete      BOOLEAN NOT NULL, -- the profile has all required fields
+    kyc_status    TEXT    NOT NULL DEFAULT 'not_started',
+
+    password_hash TEXT    NOT NULL, -- '' without a password
+    version       BIGINT  NOT NULL,
+    created_at    BIGINT  NOT NULL,
+    updated_at    BIGINT  NOT NULL,
+    PRIMARY KEY (user_id)
+);
+CREATE UNIQUE INDEX users_by_sign_in ON users (sign_in_key) WHERE sign_in_key <> '';
+
+-- Users that a company created and may act for.
+-- Writer: internal/identity
+CREATE TABLE company_users (
+    company_id TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL,
+    email_key  TEXT   NOT NULL, -- the address it created the user with, unique per company
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, user_id)
+);
+CREATE UNIQUE INDEX company_users_by_email ON company_users (company_id, email_key);
+
+-- Users who may sign in and act for a company.
+-- Shared: sign-in asks which companies a user belongs to.
+-- Writer: internal/identity
+CREATE TABLE members (
+    company_id TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL,
+    role       TEXT   NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, user_id)
+);
+CREATE INDEX members_of_user ON members (user_id);
+
+-- API applications of companies.
+-- Shared: a token request names only the client.
+-- Writer: internal/identity
+CREATE TABLE apps (
+    company_id    TEXT   NOT NULL,
+    app_id        TEXT   NOT NULL,
+    name          TEXT   NOT NULL,
+    client_id     TEXT   NOT NULL,
+    secret_digest TEXT   NOT NULL, -- of the client secret
+    redirect_uri  TEXT   NOT NULL,
+    scopes        TEXT   NOT NULL,
+    status        TEXT   NOT NULL CHECK (status IN ('active', 'disabled')),
+    look          TEXT   NOT NULL DEFAULT '', -- the name with similar-looking characters folded, to detect imitations
+    created_at    BIGINT NOT NULL,
+    PRIMARY KEY (company_id, app_id)
+);
+CREATE UNIQUE INDEX apps_by_client ON apps (client_id);
+-- A token may be granted to another company's app, which is found by its id.
+CREATE UNIQUE INDEX apps_by_id ON apps (app_id);
+CREATE INDEX apps_by_look ON apps (look);
+
+-- API keys, found by the digest of the secret.
+-- Shared: found by digest before the company is known.
+-- Writer: internal/identity
+CREATE TABLE api_keys (
+    digest       TEXT   NOT NULL,
+    company_id   TEXT   NOT NULL,
+    key_id       TEXT   NOT NULL,
+    app_id       TEXT   NOT NULL,
+    hint         TEXT   NOT NULL, -- last characters of the secret, for display
+    expires_at   BIGINT NOT NULL,
+    revoked_at   BIGINT NOT NULL,
+    last_used_at BIGINT NOT NULL,
+    created_at   BIGINT NOT NULL,
+    PRIMARY KEY (digest)
+);
+CREATE UNIQUE INDEX api_keys_of_company ON api_keys (company_id, key_id);
+
+-- OAuth access tokens, found by the digest of the secret.
+-- Shared: found by digest before the company is known.
+-- Writer: internal/identity
+CREATE TABLE access_tokens (
+    digest       TEXT   NOT NULL,
+    company_id   TEXT   NOT NULL, -- the company the user granted access for
+    token_id     TEXT   NOT NULL,
+    app_id       TEXT   NOT NULL,
+    user_id      TEXT   NOT NULL,
+    scopes       TEXT   NOT NULL,
+    expires_at   BIGINT NOT NULL,
+    revoked_at   BIGINT NOT NULL,
+    last_used_at BIGINT NOT NULL,
+    created_at   BIGINT NOT NULL,
+    PRIMARY KEY (digest)
+);
+CREATE UNIQUE INDEX access_tokens_of_company ON access_tokens (company_id, token_id);
+CREATE INDEX access_tokens_user ON access_tokens (user_id, app_id);
+
+-- OAuth authorization codes between consent and exchange.
+-- Shared: found by digest before the company is known.
+-- Writer: internal/oauth
+CREATE TABLE authorization_codes (
+    digest     TEXT   NOT NULL,
+    company_id TEXT   NOT NULL, -- the company the user granted access for, '' for the user alone
+    app_id     TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL,
+    scopes     TEXT   NOT NULL,
+    challenge  TEXT   NOT NULL, -- PKCE, '' without
+    expires_at BIGINT NOT NULL,
+    used_at    BIGINT NOT NULL,
+    token_id   TEXT   NOT NULL, -- from the first exchange, so that a second one can revoke it
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (digest)
+);
+
+-- Signed-in users, found by the digest of the cookie. What the user may do is read from members at each request.
+-- Shared: a user signs in, whichever company they act for.
+-- Writer: internal/auth/session
+CREATE TABLE sessions (
+    digest        TEXT    NOT NULL,
+    session_id    TEXT    NOT NULL,
+    user_id       TEXT    NOT NULL,
+    company_id    TEXT    NOT NULL, -- the company the user acts for, '' before one is chosen
+    last_used_at  BIGINT  NOT NULL,
+    factor_at     BIGINT  NOT NULL DEFAULT 0, -- when a second factor was last verified
+    -- the password was right, the second factor is still missing; the session has no rights yet
+    awaits_factor BOOLEAN NOT NULL DEFAULT FALSE,
+    created_at    BIGINT  NOT NULL,
+    PRIMARY KEY (digest)
+);
+CREATE INDEX sessions_of_user ON sessions (user_id);
+CREATE INDEX sessions_by_age ON sessions (created_at);
+
+-- Recent sign-in attempts per account and per network address. throttle is a digest of either.
+-- Shared: counted before the user is known.
+-- Writer: internal/auth/session
+CREATE TABLE sign_in_attempts (
+    throttle TEXT   NOT NULL,
+    since_at BIGINT NOT NULL,
+    attempts BIGINT NOT NULL,
+    PRIMARY KEY (throttle)
+);
+CREATE INDEX sign_in_attempts_by_age ON sign_in_attempts (since_at);
+
+-- Links sent by mail that open an account or set a new password. The row is deleted when the link is used.
+-- Shared: found by digest; the user may not exist yet.
+-- Writer: internal/auth
+CREATE TABLE account_links (
+    digest     TEXT   NOT NULL, -- of the token in the link
+    purpose    TEXT   NOT NULL CHECK (purpose IN ('sign_up', 'reset')),
+    email      TEXT   NOT NULL,
+    email_key  TEXT   NOT NULL,
+    expires_at BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (digest)
+);
+CREATE INDEX account_links_of_address ON account_links (email_key);
+CREATE INDEX account_links_by_end ON account_links (expires_at);
+
+-- Authenticator apps (TOTP) of users.
+-- Shared: belongs to a user, whichever company they act for.
+-- Writer: internal/auth
+CREATE TABLE second_factors (
+    user_id      TEXT   NOT NULL,
+    secret       TEXT   NOT NULL, -- sealed
+    last_step    BIGINT NOT NULL, -- of the last accepted code, so that no code is accepted twice
+    confirmed_at BIGINT NOT NULL, -- when the first code was right, 0 before
+    created_at   BIGINT NOT NULL,
+    PRIMARY KEY (user_id)
+);
+
+-- One-time codes for users who lost their authenticator.
+-- Shared: belongs to a user, whichever company they act for.
+-- Writer: internal/auth
+CREATE TABLE recovery_codes (
+    user_id TEXT   NOT NULL,
+    digest  TEXT   NOT NULL,
+    used_at BIGINT NOT NULL,
+    PRIMARY KEY (user_id, digest)
+);
+
+-- Public keys of users' passkeys.
+-- Shared: belongs to a user, whichever company they act for.
+-- Writer: internal/auth
+CREATE TABLE passkeys (
+    user_id       TEXT   NOT NULL,
+    passkey_id    TEXT   NOT NULL,
+    credential_id TEXT   NOT NULL, -- the device's name of the key
+    name          TEXT   NOT NULL,
+    data          TEXT   NOT NULL, -- JSON of the WebAuthn library
+    last_used_at  BIGINT NOT NULL,
+    created_at    BIGINT NOT NULL,
+    PRIMARY KEY (user_id, passkey_id)
+);
+CREATE UNIQUE INDEX passkeys_by_credential ON passkeys (credential_id);
+
+-- WebAuthn challenges that wait for an answer. A challenge is deleted when it is answered.
+-- Shared: found by digest before the user is known.
+-- Writer: internal/auth
+CREATE TABLE passkey_challenges (
+    digest     TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL, -- '' where any user may sign in
+    data       TEXT   NOT NULL,
+    expires_at BIGINT NOT NULL,
+    PRIMARY KEY (digest)
+);
+CREATE INDEX passkey_challenges_by_end ON passkey_challenges (expires_at);
+
+-- Invitations to act for a company. The row is deleted when it is accepted or withdrawn.
+-- Shared: the link in a mail has only the token.
+-- Writer: internal/auth
+CREATE TABLE member_invitations (
+    company_id    TEXT   NOT NULL,
+    invitation_id TEXT   NOT NULL,
+    digest        TEXT   NOT NULL, -- of the token in the link
+    email         TEXT   NOT NULL,
+    email_key     TEXT   NOT NULL,
+    role          TEXT   NOT NULL,
+    invited_by    TEXT   NOT NULL,
+    expires_at    BIGINT NOT NULL,
+    created_at    BIGINT NOT NULL,
+    PRIMARY KEY (company_id, invitation_id)
+);
+CREATE UNIQUE INDEX member_invitations_by_digest ON member_invitations (digest);
+
+
+-- =====================================
+-- Verification (KYC, KYB) and screening
+-- =====================================
+
+-- Everyone whose documents are stored: a user, a beneficial owner, or a company. Each has an encryption key of its
+-- own; without it nothing of the subject can be read, in backups either.
+-- Shared: a person's documents belong to the person, whoever pays them.
+-- Writer: internal/kyc
+CREATE TABLE subjects (
+    subject_id  TEXT   NOT NULL,
+    wrapped_key TEXT   NOT NULL, -- sealed with the service's key, '' once erased
+    files       BIGINT NOT NULL CHECK (files >= 0), -- current documents
+    bytes       BIGINT NOT NULL CHECK (bytes >= 0), -- of all stored documents
+    erased_at   BIGINT NOT NULL,
+    created_at  BIGINT NOT NULL,
+    PRIMARY KEY (subject_id)
+);
+
+-- Identity documents and company documents. A new one replaces the earlier one of the same kind, side and country,
+-- which stays until the verification is decided.
+-- Shared: a person's documents belong to the person, whoever pays them.
+-- Writer: internal/kyc
+CREATE TABLE documents (
+    subject_id      TEXT   NOT NULL,
+    document_id     TEXT   NOT NULL,
+    doc_type        TEXT   NOT NULL,
+    category        TEXT   NOT NULL CHECK (category IN ('front', 'back')),
+    issuing_country TEXT   NOT NULL,
+    state           TEXT   NOT NULL CHECK (state IN ('current', 'replaced')),
+    bytes           BIGINT NOT NULL,
+    width           BIGINT NOT NULL,
+    height          BIGINT NOT NULL,
+    created_at      BIGINT NOT NULL,
+    PRIMARY KEY (subject_id, document_id)
+);
+CREATE UNIQUE INDEX documents_current ON documents (subject_id, doc_type, category, issuing_country)
+    WHERE state = 'current';
+
+-- The content of documents, in chunks sealed with the subject's key.
+-- Shared: a person's documents belong to the person, whoever pays them.
+-- Writer: internal/kyc
+CREATE TABLE document_chunks (
+    subject_id  TEXT   NOT NULL,
+    document_id TEXT   NOT NULL,
+    n           BIGINT NOT NULL,
+    sealed      BYTEA  NOT NULL,
+    PRIMARY KEY (subject_id, document_id, n)
+);
+
+-- Tax ids, one per country, sealed with the subject's key.
+-- Shared: a person's documents belong to the person, whoever pays them.
+-- Writer: internal/kyc
+CREATE TABLE tax_ids (
+    subject_id      TEXT   NOT NULL,
+    issuing_country TEXT   NOT NULL,
+    tax_id_type     TEXT   NOT NULL,
+    sealed          BYTEA  NOT NULL,
+    created_at      BIGINT NOT NULL,
+    PRIMARY KEY (subject_id, issuing_country)
+);
+
+-- Attempts to verify a subject: a user (person), a beneficial owner (owner), or a company.
+-- Shared: a person is verified once, whoever pays them.
+-- Writer: internal/kyc
+CREATE TABLE verifications (
+    subject_id   TEXT    NOT NULL,
+    case_id      TEXT    NOT NULL,
+    company_id   TEXT    NOT NULL, -- the company that is notified
+    kind         TEXT    NOT NULL CHECK (kind IN ('person', 'owner', 'company')),
+    state        TEXT    NOT NULL,
+    provider     TEXT    NOT NULL,
+    provider_ref TEXT    NOT NULL,
+    reasons      TEXT    NOT NULL,
+    is_current   BOOLEAN NOT NULL, -- the subject's last attempt
+    expires_at   BIGINT  NOT NULL, -- 0 unless approved
+    version      BIGINT  NOT NULL,
+    created_at   BIGINT  NOT NULL,
+    updated_at   BIGINT  NOT NULL,
+    PRIMARY KEY (subject_id, case_id)
+);
+CREATE UNIQUE INDEX verifications_current ON verifications (subject_id) WHERE is_current = TRUE;
+CREATE INDEX verifications_by_ref ON verifications (provider, provider_ref) WHERE provider_ref <> '';
+CREATE INDEX verifications_expiring ON verifications (expires_at) WHERE state = 'approved';
+
+-- Callbacks already received from verification providers. A repeated callback has no effect.
+-- Shared: a provider names its own cases, not companies.
+-- Writer: internal/kyc
+CREATE TABLE provider_callbacks (
+    provider    TEXT   NOT NULL,
+    callback_id TEXT   NOT NULL,
+    received_at BIGINT NOT NULL,
+    PRIMARY KEY (provider, callback_id)
+);
+
+-- What a company states about itself to be verified, sealed with its subject key.
+-- Writer: internal/kyc
+CREATE TABLE company_profiles (
+    company_id TEXT   NOT NULL,
+    sealed     BYTEA  NOT NULL,
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id)
+);
+
+-- Beneficial owners of companies. sealed has name, birth date and address, with the owner's subject key.
+-- Writer: internal/kyc
+CREATE TABLE owners (
+    company_id    TEXT    NOT NULL,
+    owner_id      TEXT    NOT NULL,
+    sealed        BYTEA   NOT NULL,
+    country       TEXT    NOT NULL,
+    ownership_bps BIGINT  NOT NULL CHECK (ownership_bps BETWEEN 0 AND 10000),
+    control       BOOLEAN NOT NULL,
+    kyc_status    TEXT    NOT NULL,
+    created_at    BIGINT  NOT NULL,
+    PRIMARY KEY (company_id, owner_id)
+);
+
+-- Matches between a sanctions list and a payee or company, and what staff decided about them. Only the list's side is
+-- stored in plain text; a decision is valid until the matched name or address changes.
+-- Writer: internal/screening
+CREATE TABLE screening_hits (
+    company_id TEXT   NOT NULL,
+    hit_id     TEXT   NOT NULL,
+    subject_id TEXT   NOT NULL, -- recipient, user or company
+    kind       TEXT   NOT NULL CHECK (kind IN ('name', 'address')),
+    matched    TEXT   NOT NULL, -- digest of the normalized name, or the address
+    entry_id   TEXT   NOT NULL, -- list and number of the entry
+    entry_name TEXT   NOT NULL,
+    programs   TEXT   NOT NULL,
+    score      BIGINT NOT NULL, -- 1 to 100
+    state      TEXT   NOT NULL CHECK (state IN ('open', 'cleared', 'confirmed')),
+    reason     TEXT   NOT NULL, -- of the decision
+    decided_by TEXT   NOT NULL,
+    decided_at BIGINT NOT NULL, -- 0 while open
+    version    BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, hit_id)
+);
+-- One decision per subject, matched value and entry.
+CREATE UNIQUE INDEX screening_hits_once ON screening_hits (company_id, subject_id, kind, matched, entry_id);
+-- Who may not be paid.
+CREATE INDEX screening_hits_blocking ON screening_hits (company_id, subject_id) WHERE state <> 'cleared';
+
+
+-- ======
+-- Payees
+-- ======
+
+-- Everyone a company pays. A worker with a login has the user's id as recipient_id, and copies of name, email and
+-- country that follow the user's profile.
+-- Shared: a user asks which companies pay them.
+-- Writer: internal/payee
+CREATE TABLE recipients (
+    company_id      TEXT    NOT NULL,
+    recipient_id    TEXT    NOT NULL,
+    relationship_id TEXT    NOT NULL,
+    user_id         TEXT    NOT NULL, -- '' for a recipient without a login
+    recipient_type  TEXT    NOT NULL CHECK (recipient_type IN ('user', 'company')),
+    role            TEXT    NOT NULL CHECK (role IN ('contractor', 'employee', 'vendor')),
+    status          TEXT    NOT NULL CHECK (status IN ('pending', 'active', 'inactive')),
+    -- Profile; *_key is normalized for search and sorting; details has phone, address and birth date, sealed.
+    name            TEXT    NOT NULL,
+    name_key        TEXT    NOT NULL,
+    first_name      TEXT    NOT NULL,
+    last_name       TEXT    NOT NULL,
+    email           TEXT    NOT NULL,
+    email_key       TEXT    NOT NULL,
+    country         TEXT    NOT NULL,
+    external_id     TEXT    NOT NULL,
+    department      TEXT    NOT NULL,
+    vendor_type     TEXT    NOT NULL,
+    details         TEXT    NOT NULL,
+    onboarded       BOOLEAN NOT NULL,
+
+    version         BIGINT  NOT NULL,
+    created_at      BIGINT  NOT NULL,
+    updated_at      BIGINT  NOT NULL,
+    PRIMARY KEY (company_id, recipient_id)
+);
+CREATE UNIQUE INDEX recipients_by_external_id ON recipients (company_id, external_id) WHERE external_id <> '';
+CREATE INDEX recipients_by_email ON recipients (company_id, email_key, recipient_id);
+-- The companies a user works for.
+CREATE INDEX recipients_of_user ON recipients (user_id) WHERE user_id <> '';
+
+-- Versions of the recipient lists that each process holds in memory: version counts the commits that changed a
+-- company's recipients; changes up to floor are no longer in recipient_changes.
+-- Writer: internal/payee/roster
+CREATE TABLE recipient_rosters (
+    company_id TEXT   NOT NULL,
+    floor      BIGINT NOT NULL,
+    changed    BIGINT NOT NULL,
+    version    BIGINT NOT NULL,
+    PRIMARY KEY (company_id)
+);
+
+-- Which recipients each of those commits changed.
+-- Writer: internal/payee/roster
+CREATE TABLE recipient_changes (
+    company_id   TEXT   NOT NULL,
+    recipient_id TEXT   NOT NULL,
+    version      BIGINT NOT NULL,
+    PRIMARY KEY (company_id, version, recipient_id)
+);
+
+-- Invitations of workers to a company.
+-- Shared: the link in a mail has only the token.
+-- Writer: internal/payee
+CREATE TABLE invitations (
+    company_id    TEXT   NOT NULL,
+    invitation_id TEXT   NOT NULL,
+    email         TEXT   NOT NULL,
+    email_key     TEXT   NOT NULL,
+    role          TEXT   NOT NULL CHECK (role IN ('contractor', 'employee')),
+    state         TEXT   NOT NULL CHECK (state IN ('sent', 'accepted', 'expired', 'revoked')),
+    reason        TEXT   NOT NULL, -- who ended a revoked one
+    token_digest  TEXT   NOT NULL, -- of the token in the last mail
+    resend_count  BIGINT NOT NULL CHECK (resend_count BETWEEN 0 AND 3),
+    user_id       TEXT   NOT NULL, -- '' until accepted
+    sent_at       BIGINT NOT NULL,
+    expires_at    BIGINT NOT NULL,
+    version       BIGINT NOT NULL,
+    created_at    BIGINT NOT NULL,
+    updated_at    BIGINT NOT NULL,
+    PRIMARY KEY (company_id, invitation_id)
+);
+-- One open invitation per address and company.
+CREATE UNIQUE INDEX invitations_open ON invitations (company_id, email_key) WHERE state = 'sent';
+CREATE INDEX invitations_by_email ON invitations (company_id, email_key, created_at);
+CREATE INDEX invitations_by_created ON invitations (company_id, created_at, invitation_id);
+CREATE UNIQUE INDEX invitations_by_token ON invitations (token_digest);
+
+-- Owners of payment destinations, one row per user or recipient. Every change of the owner's destinations first
+-- changes this row, which counts them and orders concurrent changes.
+-- Shared: destinations belong to the person paid, whoever pays them.
+-- Writer: internal/payee/destination
+CREATE TABLE distribution_owners (
+    owner_id     TEXT   NOT NULL,
+    destinations BIGINT NOT NULL CHECK (destinations BETWEEN 0 AND 3),
+    moved_at     BIGINT NOT NULL DEFAULT 0, -- when money last began to go to another destination
+    version      BIGINT NOT NULL,
+    PRIMARY KEY (owner_id)
+);
+
+-- Payment destinations of users and recipients: blockchain addresses and bank accounts.
+-- Shared: destinations belong to the person paid, whoever pays them.
+-- Writer: internal/payee/destination
+CREATE TABLE distributions (
+    owner_id        TEXT   NOT NULL,
+    distribution_id TEXT   NOT NULL,
+    -- Where it pays; bank data is sealed, masked is for display.
+    kind            TEXT   NOT NULL CHECK (kind IN ('crypto', 'fiat')),
+    symbol          TEXT   NOT NULL,
+    rail            TEXT   NOT NULL,
+    scheme          TEXT   NOT NULL,
+    country         TEXT   NOT NULL,
+    network         TEXT   NOT NULL,
+    address         TEXT   NOT NULL,
+    tag             TEXT   NOT NULL,
+    transfer_memo   TEXT   NOT NULL,
+    sealed          TEXT   NOT NULL,
+    masked          TEXT   NOT NULL,
+    -- A correction the bank asked for before the next payment (JSON, sealed), and the company whose payment it was.
+    correction      TEXT   NOT NULL DEFAULT '',
+    correction_for  TEXT   NOT NULL DEFAULT '',
+
+    allocation      BIGINT NOT NULL CHECK (allocation BETWEEN 0 AND 100), -- percent of each payment
+    created_at      BIGINT NOT NULL,
+    updated_at      BIGINT NOT NULL,
+    PRIMARY KEY (owner_id, distribution_id)
+);
+CREATE INDEX distributions_corrections ON distributions (correction_for, owner_id) WHERE correction_for <> '';
+
+-- Audit log of destinations: who changed what, when. Rows are only added. The states are JSON with masked bank data.
+-- Shared: destinations belong to the person paid, whoever pays them.
+-- Writer: internal/payee/destination
+CREATE TABLE distribution_changes (
+    owner_id        TEXT   NOT NULL,
+    change_id       TEXT   NOT NULL,
+    distribution_id TEXT   NOT NULL,
+    action          TEXT   NOT NULL CHECK (action IN ('added', 'replaced', 'removed', 'reallocated')),
+    actor_kind      TEXT   NOT NULL,
+    actor_id        TEXT   NOT NULL,
+    company_id      TEXT   NOT NULL,
+    user_id         TEXT   NOT NULL,
+    state_before    TEXT   NOT NULL,
+    state_after     TEXT   NOT NULL,
+    at              BIGINT NOT NULL,
+    PRIMARY KEY (owner_id, change_id)
+);
+
+
+-- =========================
+-- Prices and money received
+-- =========================
+
+-- The last accepted price of each asset in US dollars.
+-- Shared: a market price is the same for everyone.
+-- Writer: internal/rates
+CREATE TABLE rates (
+    asset       TEXT   NOT NULL,
+    rate        TEXT   NOT NULL, -- dollars per whole unit, decimal
+    sources     TEXT   NOT NULL, -- that agreed on it, comma-separated
+    observed_at BIGINT NOT NULL, -- of the oldest observation it is based on
+    valid_to    BIGINT NOT NULL, -- too old to quote from this time
+    PRIMARY KEY (asset)
+);
+
+-- Prices held for an object (payroll or claim).
+-- Shared: expiry asks for the due quotes of all companies.
+-- Writer: internal/receivable/quote
+CREATE TABLE quotes (
+    company_id    TEXT   NOT NULL,
+    quote_id      TEXT   NOT NULL,
+    object_id     TEXT   NOT NULL,
+    number        BIGINT NOT NULL, -- counts the quotes of one object and asset from 1
+    state         TEXT   NOT NULL CHECK (state IN ('active', 'accepted', 'expired', 'superseded', 'cancelled')),
+    valid_from    BIGINT NOT NULL,
+    valid_to      BIGINT NOT NULL,
+    grace         BIGINT NOT NULL CHECK (grace >= 0), -- microseconds after valid_to in which a payment still counts
+    cancelled_at  BIGINT NOT NULL, -- 0 for never
+    due_asset     TEXT   NOT NULL,
+    due           BIGINT NOT NULL CHECK (due > 0),
+    funding_asset TEXT   NOT NULL,
+    funding       BIGINT NOT NULL CHECK (funding > 0),
+    rate          TEXT   NOT NULL,
+    address       TEXT   NOT NULL,
+    network       TEXT   NOT NULL,
+    confirmations BIGINT NOT NULL DEFAULT 0, -- required, 0 for the default by value
+    version       BIGINT NOT NULL,
+    PRIMARY KEY (company_id, quote_id)
+);
+CREATE UNIQUE INDEX quotes_number ON quotes (company_id, object_id, funding_asset, number);
+-- One active quote per object and asset.
+CREATE UNIQUE INDEX quotes_active ON quotes (company_id, object_id, funding_asset) WHERE state = 'active';
+CREATE INDEX quotes_due ON quotes (valid_to) WHERE state = 'active';
+
+-- Incoming blockchain and Lightning payments: one row per output that pays an address of ours.
+-- Writer: internal/receivable/deposit
+CREATE TABLE deposits (
+    company_id         TEXT    NOT NULL,
+    deposit_id         TEXT    NOT NULL,
+    -- The output.
+    chain              TEXT    NOT NULL,
+    txid               TEXT    NOT NULL,
+    vout               BIGINT  NOT NULL,
+    address            TEXT    NOT NULL,
+    asset              TEXT    NOT NULL,
+    amount             BIGINT  NOT NULL CHECK (amount >= 0),
+    -- Refund of an unexpected deposit, '' for none.
+    refund_to          TEXT    NOT NULL DEFAULT '',
+    refund_id          TEXT    NOT NULL DEFAULT '',
+
+    object_id          TEXT    NOT NULL,
+    quote_id           TEXT    NOT NULL, -- '' when the payment was not expected
+    state              TEXT    NOT NULL CHECK (state IN ('seen', 'confirmed', 'reverted', 'replaced', 'evicted')),
+    timely             BOOLEAN NOT NULL, -- seen while its quote was valid
+    dust               BOOLEAN NOT NULL,
+    first_seen         BIGINT  NOT NULL,
+    want_confirmations BIGINT  NOT NULL,
+    replaced_by        TEXT    NOT NULL, -- txid
+    -- whose balance it is credited to, '' where an object books it or staff has not decided
+    owner_id           TEXT    NOT NULL DEFAULT '',
+    version            BIGINT  NOT NULL,
+    PRIMARY KEY (company_id, deposit_id)
+);
+CREATE UNIQUE INDEX deposits_outpoint ON deposits (company_id, chain, txid, vout);
+CREATE INDEX deposits_object ON deposits (company_id, object_id);
+-- Deposits that wait for staff to find the owner.
+CREATE INDEX deposits_unknown ON deposits (company_id, state) WHERE quote_id = '';
+CREATE INDEX deposits_owner ON deposits (company_id, owner_id, first_seen) WHERE owner_id <> '';
+CREATE INDEX deposits_waiting ON deposits (company_id, object_id) WHERE state IN ('seen', 'reverted');
+
+-- Invoices at a Lightning node, one per quote paid over Lightning.
+-- Shared: the node names a paid invoice by its hash.
+-- Writer: internal/lightning
+CREATE TABLE lightning_invoices (
+    company_id   TEXT   NOT NULL,
+    invoice_id   TEXT   NOT NULL,
+    object_id    TEXT   NOT NULL,
+    quote_id     TEXT   NOT NULL,
+    state        TEXT   NOT NULL CHECK (state IN ('wanted', 'open', 'ending', 'ended', 'paid')),
+    amount       BIGINT NOT NULL CHECK (amount > 0), -- satoshis
+    memo         TEXT   NOT NULL,
+    expires_at   BIGINT NOT NULL,
+    hash         TEXT   NOT NULL, -- of the preimage, hex
+    preimage     TEXT   NOT NULL, -- sealed; '' once the node has it
+    node_id      TEXT   NOT NULL, -- '' before the node made it
+    request      TEXT   NOT NULL, -- BOLT 11, '' before the node made it
+    paid         BIGINT NOT NULL CHECK (paid >= 0), -- satoshis
+    settle_index BIGINT NOT NULL, -- the node's count of settled invoices, 0 before
+    settled_at   BIGINT NOT NULL, -- by the node's clock, 0 before
+    version      BIGINT NOT NULL,
+    created_at   BIGINT NOT NULL,
+    PRIMARY KEY (company_id, invoice_id)
+);
+CREATE INDEX lightning_invoices_object ON lightning_invoices (company_id, object_id);
+CREATE UNIQUE INDEX lightning_invoices_hash ON lightning_invoices (hash);
+-- Asked for one by one while the node's count is unknown.
+CREATE INDEX lightning_invoices_open ON lightning_invoices (state, invoice_id) WHERE state IN ('open', 'ending');
+
+-- Up to which of a node's settled invoices all are recorded.
+-- Shared: a node serves all companies.
+-- Writer: internal/lightning
+CREATE TABLE lightning_cursors (
+    node_id      TEXT   NOT NULL,
+    settle_index BIGINT NOT NULL,
+    PRIMARY KEY (node_id)
+);
+
+-- Virtual bank accounts of users and companies.
+-- Shared: belongs to a user or a company; the bank names only the account number.
+-- Writer: internal/virtualaccount
+CREATE TABLE funding_accounts (
+    owner_id      TEXT   NOT NULL,
+    account_id    TEXT   NOT NULL,
+    company_id    TEXT   NOT NULL, -- the company that is notified
+    currency      TEXT   NOT NULL,
+    provider      TEXT   NOT NULL,
+    status        TEXT   NOT NULL
+        CHECK (status IN ('requested', 'terms_pending', 'pending', 'active', 'suspended', 'closed')),
+    reason        TEXT   NOT NULL,
+    details       TEXT   NOT NULL, -- account numbers, sealed
+    number_key    TEXT   NOT NULL, -- digest of the numbers, by which a receipt finds the account
+    provider_ref  TEXT   NOT NULL, -- the provider's id of the account
+    cursor        TEXT   NOT NULL, -- up to where receipts were read
+    terms_version TEXT   NOT NULL, -- '' until accepted
+    terms_at      BIGINT NOT NULL,
+    version       BIGINT NOT NULL,
+    created_at    BIGINT NOT NULL,
+    updated_at    BIGINT NOT NULL,
+    PRIMARY KEY (owner_id, account_id)
+);
+CREATE UNIQUE INDEX funding_accounts_by_currency ON funding_accounts (owner_id, currency) WHERE status <> 'closed';
+CREATE UNIQUE INDEX funding_accounts_by_id ON funding_accounts (account_id);
+CREATE UNIQUE INDEX funding_accounts_by_number ON funding_accounts (number_key) WHERE number_key <> '';
+
+-- Money received on virtual accounts, once per bank reference.
+-- Shared: belongs to a user or a company, like the account.
+-- Writer: internal/virtualaccount
+CREATE TABLE funding_receipts (
+    owner_id    TEXT    NOT NULL,
+    account_id  TEXT    NOT NULL,
+    reference   TEXT    NOT NULL,
+    receipt_id  TEXT    NOT NULL,
+    currency    TEXT    NOT NULL,
+    amount      BIGINT  NOT NULL CHECK (amount > 0),
+    received_at BIGINT  NOT NULL,
+    reversed    BOOLEAN NOT NULL DEFAULT FALSE, -- the provider took it back; the amount was debited
+    PRIMARY KEY (owner_id, account_id, reference)
+);
+
+-- Credits on the operator's bank accounts.
+-- Shared: the bank states what came in, not for whom.
+-- Writer: internal/bankreceipt
+CREATE TABLE transfers (
+    transfer_id    TEXT   NOT NULL,
+    -- What the bank states.
+    bank_account   TEXT   NOT NULL,
+    number         TEXT   NOT NULL, -- the account number it was paid to, where stated
+    currency       TEXT   NOT NULL,
+    amount         BIGINT NOT NULL CHECK (amount > 0),
+    booked_on      TEXT   NOT NULL, -- 2026-01-31
+    debtor         TEXT   NOT NULL,
+    debtor_account TEXT   NOT NULL,
+    lines          TEXT   NOT NULL, -- remittance information, JSON
+    likeness       TEXT   NOT NULL, -- digest of all of it
+    place          TEXT   NOT NULL DEFAULT '', -- subaccount of account 1020 where it is booked
+    seen           TEXT   NOT NULL, -- kinds of bank messages that reported it
+    -- Who it belongs to.
+    state          TEXT   NOT NULL CHECK (state IN ('suspense', 'credited', 'returned')),
+    reason         TEXT   NOT NULL,
+    owner_id       TEXT   NOT NULL, -- whose balance has it, '' in suspense
+    company_id     TEXT   NOT NULL DEFAULT '', -- the company that is notified, '' for none
+    payer_id       TEXT   NOT NULL,
+    invoice_id     TEXT   NOT NULL,
+    invoice_part   BIGINT NOT NULL, -- of the amount, counted as paid on the invoice
+    payroll_id     TEXT   NOT NULL,
+    payment        TEXT   NOT NULL DEFAULT '', -- our payment (S0000012P00003) that came back in part, '' for others
+
+    version        BIGINT NOT NULL,
+    created_at     BIGINT NOT NULL,
+    updated_at     BIGINT NOT NULL,
+    PRIMARY KEY (transfer_id)
+);
+CREATE INDEX transfers_like ON transfers (bank_account, likeness);
+CREATE INDEX transfers_in_suspense ON transfers (created_at) WHERE state = 'suspense';
+CREATE INDEX transfers_of_amount ON transfers (bank_account, amount, booked_on);
+CREATE INDEX transfers_of_payments ON transfers (payment) WHERE payment <> '';
+
+-- The bank's references of a credit. The same reference is the same credit.
+-- Shared: the bank states what came in, not for whom.
+-- Writer: internal/bankreceipt
+CREATE TABLE transfer_names (
+    bank_account TEXT NOT NULL,
+    name         TEXT NOT NULL,
+    transfer_id  TEXT NOT NULL,
+    PRIMARY KEY (bank_account, name)
+);
+
+-- Statements (camt.053) of the operator's accounts, compared with ledger account 1020 by reconciliation.
+-- Shared: belongs to the operator, not to a company.
+-- Writer: internal/bankreceipt
+CREATE TABLE bank_statements (
+    number       TEXT    NOT NULL, -- of the account
+    currency     TEXT    NOT NULL,
+    statement_id TEXT    NOT NULL, -- the bank's id
+    sequence     BIGINT  NOT NULL, -- the bank's count, 0 without one
+    balanced     BOOLEAN NOT NULL, -- the bank states opening and closing balances
+    opening      BIGINT  NOT NULL,
+    closing      BIGINT  NOT NULL,
+    opens_on     TEXT    NOT NULL, -- 2026-03-02
+    closes_on    TEXT    NOT NULL,
+    made_at      BIGINT  NOT NULL, -- by the bank
+    taken_at     BIGINT  NOT NULL, -- read by us
+    PRIMARY KEY (number, currency, statement_id)
+);
+
+-- Entries of those statements, one row per object of ours an entry is about.
+-- Shared: belongs to the operator, not to a company.
+-- Writer: internal/bankreceipt
+CREATE TABLE bank_entries (
+    number       TEXT   NOT NULL,
+    currency     TEXT   NOT NULL,
+    statement_id TEXT   NOT NULL,
+    position     BIGINT NOT NULL,
+    subject      TEXT   NOT NULL, -- S0000012, trf_…; '' where unknown
+    amount       BIGINT NOT NULL, -- negative for debits
+    name         TEXT   NOT NULL, -- the bank's, for a person to find it by
+    PRIMARY KEY (number, currency, statement_id, position)
+);
+
+
+-- =======
+-- Payroll
+-- =======
+
+-- A payroll: many payments funded together.
+-- Shared: a bank transfer names a payroll by its id only.
+-- Writer: internal/payroll
+CREATE TABLE payrolls (
+    company_id       TEXT   NOT NULL,
+    payroll_id       TEXT   NOT NULL,
+    external_id      TEXT   NOT NULL,
+    -- State; payments_* is the common state of all payments that have none of their own.
+    state            TEXT   NOT NULL,
+    held_from        TEXT   NOT NULL, -- the state a hold interrupts
+    hold_reason      TEXT   NOT NULL,
+    funding_state    TEXT   NOT NULL,
+    version          BIGINT NOT NULL,
+    payments_state   TEXT   NOT NULL DEFAULT '',
+    payments_version BIGINT NOT NULL DEFAULT 0,
+    -- Amounts, in minor units of currency.
+    currency         TEXT   NOT NULL,
+    payees           BIGINT NOT NULL,
+    volume           BIGINT NOT NULL,
+    fees             BIGINT NOT NULL,
+    total            BIGINT NOT NULL CHECK (total = volume + fees),
+    escrow           BIGINT NOT NULL CHECK (escrow >= 0),
+    shortfall        BIGINT NOT NULL CHECK (shortfall >= 0),
+    -- Funding.
+    funding_method   TEXT   NOT NULL,
+    funding_currency TEXT   NOT NULL,
+    rate             TEXT   NOT NULL, -- '' without a single one
+    address          TEXT   NOT NULL,
+    network          TEXT   NOT NULL,
+    tolerance_bps    BIGINT NOT NULL,
+
+    created_by       TEXT   NOT NULL DEFAULT '', -- the member who created it on a page, '' for an app
+    created_at       BIGINT NOT NULL,
+    updated_at       BIGINT NOT NULL,
+    PRIMARY KEY (company_id, payroll_id)
+);
+CREATE UNIQUE INDEX payrolls_external ON payrolls (company_id, external_id) WHERE external_id <> '';
+CREATE INDEX payrolls_by_state ON payrolls (company_id, state, payroll_id);
+CREATE INDEX payrolls_by_id ON payrolls (payroll_id);
+
+-- One payee's payment of a payroll.
+-- Writer: internal/payroll
+CREATE TABLE payments (
+    company_id          TEXT    NOT NULL,
+    payroll_id          TEXT    NOT NULL,
+    payment_id          TEXT    NOT NULL,
+    position            BIGINT  NOT NULL, -- index in to_pay
+    payee_id            TEXT    NOT NULL,
+    user_id             TEXT    NOT NULL,
+    state               TEXT    NOT NULL, -- '' with the payroll's common state
+    amount              BIGINT  NOT NULL CHECK (amount > 0),
+    fee                 BIGINT  NOT NULL CHECK (fee >= 0),
+    country             TEXT    NOT NULL,
+    premium             BOOLEAN NOT NULL,
+    invoice_id          TEXT    NOT NULL,
+    description         TEXT    NOT NULL,
+    category            TEXT    NOT NULL,
+    external_payment_id TEXT    NOT NULL,
+    divided             BOOLEAN NOT NULL, -- released from escrow to outputs
+    reason              TEXT    NOT NULL,
+    -- A changed destination that a member confirmed.
+    confirmed_at        BIGINT  NOT NULL DEFAULT 0,
+    confirmed_by        TEXT    NOT NULL DEFAULT '',
+
+    version             BIGINT  NOT NULL, -- 0 with the payroll's common state
+    PRIMARY KEY (company_id, payroll_id, payment_id)
+);
+-- Whether a payee was paid before decides whether a changed destination waits.
+CREATE INDEX payments_by_payee ON payments (company_id, payee_id);
+CREATE INDEX payments_to_correct ON payments (company_id, payroll_id) WHERE state IN ('action_required', 'returned');
+CREATE INDEX payments_to_exchange ON payments (company_id, payroll_id)
+    WHERE state = 'on_hold' AND reason = 'conversion_unavailable';
+
+-- What is booked for each deposit of a payroll, so that it is booked once and reversed exactly.
+-- Writer: internal/payroll
+CREATE TABLE payroll_receipts (
+    company_id TEXT    NOT NULL,
+    payroll_id TEXT    NOT NULL,
+    deposit_id TEXT    NOT NULL,
+    price_id   TEXT    NOT NULL, -- the quote, or the deposit itself when it was late
+    rate       TEXT    NOT NULL, -- '' while in suspense
+    live       BOOLEAN NOT NULL, -- booked and not reversed
+    late       BOOLEAN NOT NULL,
+    turn       BIGINT  NOT NULL, -- bookings and reversals so far
+    amount     BIGINT  NOT NULL CHECK (amount > 0),
+    escrow     BIGINT  NOT NULL CHECK (escrow >= 0),
+    surplus    BIGINT  NOT NULL CHECK (surplus >= 0),
+    suspense   BIGINT  NOT NULL CHECK (suspense >= 0),
+    repaid     BIGINT  NOT NULL CHECK (repaid >= 0),
+    owed       BIGINT  NOT NULL CHECK (owed >= 0),
+    PRIMARY KEY (company_id, payroll_id, deposit_id)
+);
+
+-- Form keys of the page that creates payrolls. A form sent twice creates one payroll.
+-- Writer: internal/payroll
+CREATE TABLE payroll_keys (
+    company_id TEXT   NOT NULL,
+    form_key   TEXT   NOT NULL,
+    payroll_id TEXT   NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, form_key)
+);
+
+-- Members who approved a payroll.
+-- Writer: internal/payroll
+CREATE TABLE payroll_approvals (
+    company_id TEXT   NOT NULL,
+    payroll_id TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL,
+    at         BIGINT NOT NULL,
+    PRIMARY KEY (company_id, payroll_id, user_id)
+);
+
+-- Total above which a company's payrolls need a second member, and a proposed change of it.
+-- Writer: internal/payroll
+CREATE TABLE approval_limits (
+    company_id        TEXT   NOT NULL,
+    currency          TEXT   NOT NULL, -- '' for no limit
+    amount            BIGINT NOT NULL,
+    proposal_id       TEXT   NOT NULL,
+    proposed_by       TEXT   NOT NULL, -- '' while no change is proposed
+    proposed_currency TEXT   NOT NULL,
+    proposed_amount   BIGINT NOT NULL,
+    updated_at        BIGINT NOT NULL,
+    PRIMARY KEY (company_id)
+);
+
+
+-- ==========================
+-- Claims (merchant checkout)
+-- ==========================
+
+-- Terms for a merchant's claims. A company without a row has the defaults.
+-- Writer: internal/claim
+CREATE TABLE merchant_settings (
+    company_id     TEXT   NOT NULL,
+    tolerance_bps  BIGINT NOT NULL CHECK (tolerance_bps BETWEEN 0 AND 500),
+    confirmations  BIGINT NOT NULL CHECK (confirmations IN (0, 1, 2, 6)),
+    late_policy    TEXT   NOT NULL CHECK (late_policy IN ('manual', 'requote', 'refund')),
+    grace_seconds  BIGINT NOT NULL CHECK (grace_seconds BETWEEN 0 AND 120),
+    settle_in      TEXT   NOT NULL, -- asset, '' for each claim's own currency
+    origins        TEXT   NOT NULL, -- JSON: where the checkout may be embedded, and return to
+    schedule       TEXT   NOT NULL CHECK (schedule IN ('manual', 'daily', 'weekly')),
+    settled_at     BIGINT NOT NULL DEFAULT 0, -- when the schedule last ran, 0 for never
+    support_email  TEXT   NOT NULL DEFAULT '', -- shown to payers
+    destination_id TEXT   NOT NULL DEFAULT '', -- where settlements go, '' for the company's balance
+    version        BIGINT NOT NULL,
+    updated_at     BIGINT NOT NULL,
+    PRIMARY KEY (company_id)
+);
+
+-- What a customer owes a merchant.
+-- Shared: the checkout page knows only the claim's id.
+-- Writer: internal/claim
+CREATE TABLE claims (
+    company_id    TEXT    NOT NULL,
+    claim_id      TEXT    NOT NULL,
+    -- What is charged.
+    payer_id      TEXT    NOT NULL,
+    description   TEXT    NOT NULL,
+    return_url    TEXT    NOT NULL,
+    denom_asset   TEXT    NOT NULL,
+    denom         BIGINT  NOT NULL CHECK (denom > 0),
+    fee           BIGINT  NOT NULL CHECK (fee >= 0 AND fee <= denom),
+    fee_bps       BIGINT  NOT NULL,
+    funding_asset TEXT    NOT NULL,
+    settle_asset  TEXT    NOT NULL,
+    -- Terms copied from merchant_settings.
+    address       TEXT    NOT NULL,
+    network       TEXT    NOT NULL,
+    tolerance_bps BIGINT  NOT NULL,
+    confirmations BIGINT  NOT NULL,
+    late_policy   TEXT    NOT NULL,
+    grace_seconds BIGINT  NOT NULL,
+    -- State.
+    state         TEXT    NOT NULL
+        CHECK (state IN ('awaiting_payment', 'partially_paid', 'confirming', 'paid', 'expired', 'underpaid',
+           'paid_late', 'invalid', 'refunded', 'cancelled')),
+    exception     TEXT    NOT NULL CHECK (exception IN ('none', 'overpaid', 'late', 'within_tolerance')),
+    reverted      BOOLEAN NOT NULL, -- was paid until the chain reverted the payment
+    version       BIGINT  NOT NULL,
+    refunding     BOOLEAN NOT NULL, -- everything received is refunded
+    cancelled_at  BIGINT  NOT NULL,
+    invalid_at    BIGINT  NOT NULL,
+    -- What was received.
+    tx_hash       TEXT    NOT NULL, -- the transaction that completed the payment, or the newest
+    seen          BIGINT  NOT NULL, -- received on the chain, confirmed or not
+    -- What is booked in the ledger; each step books the difference to what should be.
+    wallet        BIGINT  NOT NULL CHECK (wallet >= 0),
+    -- part of wallet that came over Lightning
+    channels      BIGINT  NOT NULL DEFAULT 0 CHECK (channels >= 0 AND channels <= wallet),
+    suspense      BIGINT  NOT NULL CHECK (suspense >= 0),
+    excess        BIGINT  NOT NULL CHECK (excess >= 0),
+    shortfall     BIGINT  NOT NULL CHECK (shortfall >= 0),
+    exchanged     BIGINT  NOT NULL CHECK (exchanged >= 0),
+    merchant      BIGINT  NOT NULL CHECK (merchant >= 0),
+    revenue       BIGINT  NOT NULL CHECK (revenue >= 0),
+    owed_merchant BIGINT  NOT NULL CHECK (owed_merchant >= 0),
+    owed_payer    BIGINT  NOT NULL CHECK (owed_payer >= 0),
+    refunded      BIGINT  NOT NULL CHECK (refunded >= 0), -- part of excess that was paid back
+
+    created_at    BIGINT  NOT NULL,
+    updated_at    BIGINT  NOT NULL,
+    PRIMARY KEY (company_id, claim_id)
+);
+CREATE INDEX claims_by_state ON claims (company_id, state, claim_id);
+CREATE INDEX claims_by_time ON claims (company_id, created_at);
+CREATE UNIQUE INDEX claims_by_id ON claims (claim_id);
+
+-- Late deposits that were accepted at a new rate.
+-- Writer: internal/claim
+CREATE TABLE claim_applied (
+    company_id TEXT   NOT NULL,
+    claim_id   TEXT   NOT NULL,
+    deposit_id TEXT   NOT NULL,
+    rate       TEXT   NOT NULL, -- '' where nothing is exchanged
+    applied_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, claim_id, deposit_id)
+);
+
+-- Refunds to payers. The link that offers one works once.
+-- Writer: internal/claim
+CREATE TABLE claim_refunds (
+    company_id   TEXT    NOT NULL,
+    claim_id     TEXT    NOT NULL,
+    refund_id    TEXT    NOT NULL,
+    state        TEXT    NOT NULL CHECK (state IN ('offered', 'accepted', 'paid', 'withdrawn')),
+    asset        TEXT    NOT NULL,
+    amount       BIGINT  NOT NULL CHECK (amount > 0),
+    fee          BIGINT  NOT NULL CHECK (fee >= 0 AND fee < amount), -- network fee, part of amount
+    token_digest TEXT    NOT NULL,
+    address      TEXT    NOT NULL, -- '' before the payer entered one
+    output_id    TEXT    NOT NULL,
+    txid         TEXT    NOT NULL,
+    expires_at   BIGINT  NOT NULL,
+    withheld     BOOLEAN NOT NULL DEFAULT FALSE, -- waits for two staff members
+    version      BIGINT  NOT NULL,
+    created_at   BIGINT  NOT NULL,
+    updated_at   BIGINT  NOT NULL,
+    PRIMARY KEY (company_id, claim_id, refund_id)
+);
+-- One offer at a time.
+CREATE UNIQUE INDEX claim_refunds_offered ON claim_refunds (company_id, claim_id) WHERE state = 'offered';
+
+-- Settlements: what a merchant's claims earned, credited to the company's balance.
+-- Writer: internal/claim
+CREATE TABLE settlements (
+    company_id    TEXT   NOT NULL,
+    settlement_id TEXT   NOT NULL,
+    asset         TEXT   NOT NULL,
+    amount        BIGINT NOT NULL CHECK (amount > 0),
+    output_id     TEXT   NOT NULL,
+    withdrawal_id TEXT   NOT NULL DEFAULT '', -- that takes it to a destination, '' for none
+    created_at    BIGINT NOT NULL,
+    PRIMARY KEY (company_id, settlement_id)
+);
+
+-- One row per company, locked to count its claims one after the other when it is close to a limit.
+-- Writer: internal/claim
+CREATE TABLE claim_gates (
+    company_id TEXT NOT NULL,
+    PRIMARY KEY (company_id)
+);
+
+
+-- ==========================
+-- Payers, invoices and bills
+-- ==========================
+
+-- Customers billed by users and companies. A deleted payer keeps its row and name.
+-- Shared: belongs to a user or a company; staff names one by its id.
+-- Writer: internal/invoice/payer
+CREATE TABLE payers (
+    owner_id     TEXT   NOT NULL, -- user or company
+    payer_id     TEXT   NOT NULL,
+    name         TEXT   NOT NULL,
+    email        TEXT   NOT NULL,
+    status       TEXT   NOT NULL CHECK (status IN ('active', 'deleted')),
+    company_type TEXT   NOT NULL DEFAULT 'client' CHECK (company_type IN ('employer', 'client')),
+    currency     TEXT   NOT NULL DEFAULT 'USD' CHECK (currency IN ('EUR', 'USD')),
+    website      TEXT   NOT NULL DEFAULT '',
+    details      TEXT   NOT NULL DEFAULT '', -- address, occupation and amount noted by the owner, sealed
+    -- invoices in open payrolls; while above 0 the payer cannot be deleted
+    being_paid   BIGINT NOT NULL DEFAULT 0 CHECK (being_paid >= 0),
+    company_id   TEXT   NOT NULL DEFAULT '', -- the company that is notified, '' for none
+    version      BIGINT NOT NULL DEFAULT 1,
+    created_at   BIGINT NOT NULL,
+    updated_at   BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (owner_id, payer_id)
+);
+CREATE INDEX payers_by_id ON payers (payer_id);
+
+-- Invoices of users to their payers.
+-- Shared: belongs to a user; a payroll finds the invoices it pays by id.
+-- Writer: internal/invoice
+CREATE TABLE invoices (
+    user_id    TEXT   NOT NULL,
+    invoice_id TEXT   NOT NULL,
+    company_id TEXT   NOT NULL, -- the company the user acts for; it is notified, and does not pay
+    payer_id   TEXT   NOT NULL,
+    number     TEXT   NOT NULL,
+    status     TEXT   NOT NULL CHECK (status IN ('draft', 'sent', 'in_payroll', 'partially_paid', 'paid', 'void')),
+    -- Amounts.
+    currency   TEXT   NOT NULL,
+    subtotal   BIGINT NOT NULL CHECK (subtotal > 0),
+    tax        BIGINT NOT NULL CHECK (tax >= 0),
+    total      BIGINT NOT NULL CHECK (total = subtotal + tax),
+    paid       BIGINT NOT NULL CHECK (paid >= 0 AND paid <= total),
+    -- The payroll that pays it.
+    payroll_id TEXT   NOT NULL,
+    payment_id TEXT   NOT NULL,
+
+    issue_date TEXT   NOT NULL,
+    due_date   TEXT   NOT NULL,
+    content    TEXT   NOT NULL, -- lines and notes, sealed
+    version    BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (user_id, invoice_id)
+);
+CREATE UNIQUE INDEX invoices_by_number ON invoices (user_id, number) WHERE status <> 'void';
+CREATE UNIQUE INDEX invoices_by_id ON invoices (invoice_id);
+CREATE INDEX invoices_by_company ON invoices (company_id, created_at, invoice_id) WHERE company_id <> '';
+
+-- Bills of vendors, uploaded by a company.
+-- Writer: internal/invoice/vendorbill
+CREATE TABLE vendor_documents (
+    company_id  TEXT   NOT NULL,
+    document_id TEXT   NOT NULL,
+    media_type  TEXT   NOT NULL CHECK (media_type IN ('application/pdf', 'image/jpeg')),
+    bytes       BIGINT NOT NULL CHECK (bytes > 0),
+    sha256      TEXT   NOT NULL,
+    -- The payroll that paid it.
+    payroll_id  TEXT   NOT NULL,
+    payment_id  TEXT   NOT NULL,
+
+    version     BIGINT NOT NULL,
+    created_at  BIGINT NOT NULL,
+    PRIMARY KEY (company_id, document_id)
+);
+
+-- The content of those bills, in sealed chunks.
+-- Writer: internal/invoice/vendorbill
+CREATE TABLE vendor_document_chunks (
+    company_id  TEXT   NOT NULL,
+    document_id TEXT   NOT NULL,
+    n           BIGINT NOT NULL,
+    sealed      TEXT   NOT NULL,
+    PRIMARY KEY (company_id, document_id, n)
+);
+
+
+-- ======
+-- Payout
+-- ======
+
+-- Outgoing payments: one share of a payment, refund or withdrawal to one destination.
+-- Writer: internal/payout
+CREATE TABLE outputs (
+    company_id      TEXT    NOT NULL,
+    output_id       TEXT    NOT NULL,
+    -- What is paid.
+    payroll_id      TEXT    NOT NULL,
+    payment_id      TEXT    NOT NULL,
+    distribution_id TEXT    NOT NULL,
+    rail            TEXT    NOT NULL,
+    asset           TEXT    NOT NULL,
+    amount          BIGINT  NOT NULL CHECK (amount > 0),
+    address         TEXT    NOT NULL,
+    destination     TEXT    NOT NULL,
+    -- Conversion: units of the other asset per whole rate_base, '' for none.
+    input_asset     TEXT    NOT NULL,
+    input_amount    BIGINT  NOT NULL,
+    rate_base       TEXT    NOT NULL DEFAULT '',
+    rate            TEXT    NOT NULL DEFAULT '',
+    -- State.
+    state           TEXT    NOT NULL,
+    reason          TEXT    NOT NULL,
+    held            BOOLEAN NOT NULL,
+    queued_at       BIGINT  NOT NULL,
+    -- How it is paid.
+    batch_id        TEXT    NOT NULL,
+    txid            TEXT    NOT NULL,
+    vout            BIGINT  NOT NULL,
+
+    version         BIGINT  NOT NULL,
+    updated_at      BIGINT  NOT NULL,
+    PRIMARY KEY (company_id, output_id)
+);
+CREATE INDEX outputs_of_payment ON outputs (company_id, payroll_id, payment_id);
+CREATE INDEX outputs_queue ON outputs (company_id, rail, queued_at, output_id) WHERE state = 'queued';
+CREATE INDEX outputs_of_batch ON outputs (company_id, batch_id) WHERE batch_id <> '';
+CREATE INDEX outputs_lines ON outputs (company_id, rail, asset, queued_at, output_id)
+    WHERE state = 'queued' AND rail <> 'bank' AND rail <> 'bitcoin';
+
+-- One queue per company and rail.
+-- Writer: internal/payout
+CREATE TABLE payout_queues (
+    company_id TEXT   NOT NULL,
+    rail       TEXT   NOT NULL,
+    held       TEXT   NOT NULL, -- why the queue waits, '' if it does not
+    held_since BIGINT NOT NULL,
+    wake_at    BIGINT NOT NULL, -- next check, 0 for none
+    version    BIGINT NOT NULL,
+    PRIMARY KEY (company_id, rail)
+);
+
+-- Transactions to pay outputs, and internal transactions of the hot wallet.
+-- Shared: a nonce belongs to an account, whichever company is paid.
+-- Writer: internal/payout
+CREATE TABLE payout_batches (
+    company_id TEXT   NOT NULL,
+    batch_id   TEXT   NOT NULL,
+    chain      TEXT   NOT NULL,
+    state      TEXT   NOT NULL,
+    txid       TEXT   NOT NULL,
+    value      BIGINT NOT NULL,
+    fee        BIGINT NOT NULL,
+    inputs     TEXT   NOT NULL, -- JSON: the coins every transaction of the batch spends
+    change     TEXT   NOT NULL, -- address
+    sent_at    BIGINT NOT NULL,
+    -- EVM networks: one transaction per nonce of the paying account.
+    asset      TEXT   NOT NULL DEFAULT 'BTC',
+    purpose    TEXT   NOT NULL DEFAULT 'payout',
+    account    TEXT   NOT NULL DEFAULT '',
+    nonce      BIGINT NOT NULL DEFAULT 0,
+
+    version    BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, batch_id)
+);
+CREATE UNIQUE INDEX payout_batches_nonce ON payout_batches (chain, account, nonce) WHERE account <> '';
+
+-- Signed transactions, stored before the first broadcast.
+-- Writer: internal/payout
+CREATE TABLE payout_txs (
+    company_id TEXT   NOT NULL,
+    txid       TEXT   NOT NULL,
+    batch_id   TEXT   NOT NULL,
+    replaces   TEXT   NOT NULL,
+    state      TEXT   NOT NULL,
+    raw        TEXT   NOT NULL, -- hex
+    fee        BIGINT NOT NULL,
+    vsize      BIGINT NOT NULL,
+    package    BIGINT NOT NULL, -- vsize with all unconfirmed ancestors at signing
+    ancestors  BIGINT NOT NULL, -- their number, itself included
+    attempts   BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, txid)
+);
+CREATE INDEX payout_txs_of_batch ON payout_txs (company_id, batch_id);
+
+-- The next nonce of each paying account.
+-- Shared: belongs to the operator, not to a company.
+-- Writer: internal/payout
+CREATE TABLE payout_nonces (
+    chain   TEXT   NOT NULL,
+    account TEXT   NOT NULL,
+    next    BIGINT NOT NULL,
+    PRIMARY KEY (chain, account)
+);
+
+-- Payment files for the bank, stored before the bank receives them.
+-- Shared: the bank names only the number of a file.
+-- Writer: internal/payout/bankfile
+CREATE TABLE bank_files (
+    company_id TEXT   NOT NULL,
+    file_id    TEXT   NOT NULL,
+    number     BIGINT NOT NULL,
+    account    TEXT   NOT NULL, -- the operator's, that pays
+    name       TEXT   NOT NULL,
+    asset      TEXT   NOT NULL,
+    payments   BIGINT NOT NULL,
+    total      BIGINT NOT NULL,
+    execute_on TEXT   NOT NULL, -- 2026-03-02
+    checksum   TEXT   NOT NULL, -- SHA-256 of the file, hex
+    sealed     TEXT   NOT NULL, -- the file
+    state      TEXT   NOT NULL,
+    token      TEXT   NOT NULL, -- of the staged upload, '' before
+    attempts   BIGINT NOT NULL,
+    sent_at    BIGINT NOT NULL, -- 0 before the bank has it
+    version    BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, file_id)
+);
+CREATE UNIQUE INDEX bank_files_number ON bank_files (number);
+CREATE INDEX bank_files_open ON bank_files (state, number) WHERE state IN ('prepared', 'in_doubt');
+
+-- Attempts to pay an output by a file. An output that is returned and paid again has two.
+-- Writer: internal/payout/bankfile
+CREATE TABLE bank_payments (
+    company_id TEXT   NOT NULL,
+    file_id    TEXT   NOT NULL,
+    position   BIGINT NOT NULL, -- in the file, from 1
+    part       BIGINT NOT NULL, -- which debit of the account pays for it
+    output_id  TEXT   NOT NULL,
+    amount     BIGINT NOT NULL,
+    state      TEXT   NOT NULL, -- ordered, paid, rejected, returned
+    reason     TEXT   NOT NULL,
+    fee        BIGINT NOT NULL, -- charged by the bank
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, file_id, position)
+);
+CREATE INDEX bank_payments_of_output ON bank_payments (company_id, output_id);
+
+-- Corrections of account data that a bank asked for.
+-- Writer: internal/payout/bankfile
+CREATE TABLE bank_changes (
+    company_id TEXT   NOT NULL,
+    file_id    TEXT   NOT NULL,
+    position   BIGINT NOT NULL,
+    code       TEXT   NOT NULL,
+    sealed     TEXT   NOT NULL, -- the corrected value
+    noted_at   BIGINT NOT NULL,
+    PRIMARY KEY (company_id, file_id, position, code)
+);
+
+-- Files received from the bank, by content, so that each is processed once.
+-- Shared: one file of the bank has payments of many companies.
+-- Writer: internal/payout/bankfile
+CREATE TABLE bank_answers (
+    checksum TEXT    NOT NULL,
+    name     TEXT    NOT NULL,
+    kind     TEXT    NOT NULL, -- '' if unreadable
+    facts    BIGINT  NOT NULL, -- number of statements about our payments
+    problems TEXT    NOT NULL, -- JSON, for staff
+    settled  BOOLEAN NOT NULL, -- false while it waits for another message of the bank
+    read_at  BIGINT  NOT NULL,
+    PRIMARY KEY (checksum)
+);
+
+
+-- ===============================
+-- Withdrawal, wallet and treasury
+-- ===============================
+
+-- Where a company withdraws its own money to: an address or bank account.
+-- Writer: internal/withdrawal
+CREATE TABLE company_destinations (
+    company_id     TEXT   NOT NULL,
+    destination_id TEXT   NOT NULL,
+    asset          TEXT   NOT NULL,
+    label          TEXT   NOT NULL,
+    snapshot       TEXT   NOT NULL, -- JSON, as checked and sealed
+    status         TEXT   NOT NULL CHECK (status IN ('active', 'removed')),
+    created_by     TEXT   NOT NULL,
+    ready_at       BIGINT NOT NULL, -- usable from this time
+    version        BIGINT NOT NULL,
+    created_at     BIGINT NOT NULL,
+    updated_at     BIGINT NOT NULL,
+    PRIMARY KEY (company_id, destination_id)
+);
+
+-- Money that companies take out of their balance.
+-- Writer: internal/withdrawal
+CREATE TABLE withdrawals (
+    company_id     TEXT   NOT NULL,
+    withdrawal_id  TEXT   NOT NULL,
+    destination_id TEXT   NOT NULL,
+    asset          TEXT   NOT NULL,
+    amount         BIGINT NOT NULL CHECK (amount > 0),
+    status         TEXT   NOT NULL
+        CHECK (status IN ('pending', 'awaiting_approval', 'on_hold', 'processing', 'completed', 'returned',
+           'failed', 'declined', 'cancelled')),
+    reason         TEXT   NOT NULL,
+    output_id      TEXT   NOT NULL,
+    tx_hash        TEXT   NOT NULL,
+    external_id    TEXT   NOT NULL,
+    request_key    TEXT   NOT NULL,
+    created_by     TEXT   NOT NULL, -- member, '' for an app
+    version        BIGINT NOT NULL,
+    created_at     BIGINT NOT NULL,
+    updated_at     BIGINT NOT NULL,
+    PRIMARY KEY (company_id, withdrawal_id)
+);
+CREATE INDEX withdrawals_by_time ON withdrawals (company_id, created_at, withdrawal_id);
+CREATE UNIQUE INDEX withdrawals_by_key ON withdrawals (company_id, request_key) WHERE request_key <> '';
+CREATE UNIQUE INDEX withdrawals_by_external_id ON withdrawals (company_id, external_id) WHERE external_id <> '';
+
+-- Members who approved a withdrawal.
+-- Writer: internal/withdrawal
+CREATE TABLE withdrawal_approvals (
+    company_id    TEXT   NOT NULL,
+    withdrawal_id TEXT   NOT NULL,
+    user_id       TEXT   NOT NULL,
+    at            BIGINT NOT NULL,
+    PRIMARY KEY (company_id, withdrawal_id, user_id)
+);
+
+-- Wallets that companies requested, one per currency. The money is in the ledger only.
+-- Writer: internal/wallet
+CREATE TABLE wallets (
+    company_id TEXT   NOT NULL,
+    wallet_id  TEXT   NOT NULL,
+    currency   TEXT   NOT NULL,
+    status     TEXT   NOT NULL CHECK (status IN ('pending', 'in_progress', 'completed', 'rejected')),
+    reason     TEXT   NOT NULL,
+    address    TEXT   NOT NULL DEFAULT '', -- for deposits, '' for currencies without a chain
+    version    BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, wallet_id)
+);
+CREATE UNIQUE INDEX wallets_by_currency ON wallets (company_id, currency) WHERE status <> 'rejected';
+
+-- Limits for exchange with the operator's own funds. The largest integer means no limit.
+-- Shared: belongs to the operator, not to a company.
+-- Writer: internal/treasury
+CREATE TABLE fx_limits (
+    asset      TEXT   NOT NULL,
+    least      BIGINT NOT NULL, -- the operator keeps at least this much
+    upper      BIGINT NOT NULL, -- above this much it should sell
+    most       BIGINT NOT NULL, -- per destination
+    version    BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (asset)
+);
+
+-- What the operator booked at a bank or an exchange, once per reference.
+-- Shared: belongs to the operator, not to a company.
+-- Writer: internal/treasury
+CREATE TABLE fx_bookings (
+    booking_id TEXT   NOT NULL, -- place, name and reference
+    said       TEXT   NOT NULL, -- what was booked
+    booked_at  BIGINT NOT NULL,
+    PRIMARY KEY (booking_id)
+);
+
+
+-- ===========
+-- Blockchains
+-- ===========
+
+-- How far each chain's watcher has read, one row per chain. It advances by compare-and-set, so that two watchers
+-- cannot both advance it.
+-- Shared: a chain serves all companies.
+-- Writer: internal/chain
+CREATE TABLE chain_cursors (
+    chain           TEXT   NOT NULL,
+    height          BIGINT NOT NULL,
+    hash            TEXT   NOT NULL,
+    updated         BIGINT NOT NULL,
+    pace            BIGINT NOT NULL DEFAULT 1, -- blocks per confirmation
+    -- What witness nodes report about the recorded blocks.
+    attested        BIGINT NOT NULL DEFAULT 9223372036854775807, -- height up to which a witness has the same blocks
+    alarms          TEXT   NOT NULL DEFAULT '',
+    tip_time        BIGINT NOT NULL DEFAULT 0,
+    contradicted_by TEXT   NOT NULL DEFAULT '', -- witnesses with different blocks
+    PRIMARY KEY (chain)
+);
+
+-- The last connected blocks, to walk back a reorganization by hash.
+-- Shared: a chain serves all companies.
+-- Writer: internal/chain
+CREATE TABLE chain_blocks (
+    chain  TEXT   NOT NULL,
+    height BIGINT NOT NULL,
+    hash   TEXT   NOT NULL,
+    PRIMARY KEY (chain, height)
+);
+
+-- The next unused index of each branch of a wallet.
+-- Shared: the operator has one wallet for all companies.
+-- Writer: internal/chain
+CREATE TABLE chain_pools (
+    chain  TEXT   NOT NULL,
+    branch BIGINT NOT NULL,
+    next   BIGINT NOT NULL,
+    -- first address of the branch's key, or 'several'; '' before the first reservation
+    keys   TEXT   NOT NULL DEFAULT '',
+    PRIMARY KEY (chain, branch)
+);
+
+-- Addresses given to objects. They are watched forever and never given to another object.
+-- Shared: the watcher asks which company an address belongs to.
+-- Writer: internal/chain
+CREATE TABLE chain_addresses (
+    chain      TEXT   NOT NULL,
+    address    TEXT   NOT NULL,
+    company_id TEXT   NOT NULL,
+    object_id  TEXT   NOT NULL,
+    branch     BIGINT NOT NULL,
+    idx        BIGINT NOT NULL,
+    created    BIGINT NOT NULL,
+    PRIMARY KEY (chain, address)
+);
+CREATE INDEX chain_addresses_paying ON chain_addresses (chain) WHERE object_id = 'fx_account';
+
+-- Transaction outputs to our addresses.
+-- Shared: the wallet holds the outputs of all companies.
+-- Writer: internal/chain
+CREATE TABLE chain_outputs (
+    chain              TEXT    NOT NULL,
+    txid               TEXT    NOT NULL,
+    vout               BIGINT  NOT NULL,
+    -- The output.
+    company_id         TEXT    NOT NULL,
+    object_id          TEXT    NOT NULL,
+    address            TEXT    NOT NULL,
+    branch             BIGINT  NOT NULL,
+    idx                BIGINT  NOT NULL,
+    amount             BIGINT  NOT NULL CHECK (amount BETWEEN 0 AND 2100000000000000),
+    asset              TEXT    NOT NULL DEFAULT '',
+    own                BOOLEAN NOT NULL,
+    coinbase           BOOLEAN NOT NULL,
+    -- Receipt.
+    state              TEXT    NOT NULL CHECK (state IN ('seen', 'mined', 'replaced', 'evicted')),
+    height             BIGINT  NOT NULL,
+    block_hash         TEXT    NOT NULL,
+    first_seen         BIGINT  NOT NULL,
+    want_confirmations BIGINT  NOT NULL CHECK (want_confirmations >= 0),
+    confirmed          BOOLEAN NOT NULL,
+    replaced_by        TEXT    NOT NULL,
+    depth              BIGINT  NOT NULL,
+    -- Spending.
+    spend_state        TEXT    NOT NULL CHECK (spend_state IN ('available', 'reserved', 'spent')),
+    reserved_by        TEXT    NOT NULL,
+    spent_by           TEXT    NOT NULL,
+    spent_height       BIGINT  NOT NULL,
+    PRIMARY KEY (chain, txid, vout)
+);
+CREATE INDEX chain_outputs_state ON chain_outputs (chain, state, confirmed, height);
+CREATE INDEX chain_outputs_coins ON chain_outputs (chain, spend_state, spent_height, amount);
+CREATE INDEX chain_outputs_object ON chain_outputs (company_id, object_id);
+CREATE INDEX chain_outputs_spent_by ON chain_outputs (chain, spent_by);
+CREATE INDEX chain_outputs_reserved_by ON chain_outputs (chain, reserved_by);
+
+-- Our own transactions.
+-- Shared: found by id in a block or the mempool.
+-- Writer: internal/chain
+CREATE TABLE chain_txs (
+    chain              TEXT    NOT NULL,
+    txid               TEXT    NOT NULL,
+    company_id         TEXT    NOT NULL,
+    object_id          TEXT    NOT NULL,
+    state              TEXT    NOT NULL CHECK (state IN ('watched', 'seen', 'mined', 'conflicted')),
+    height             BIGINT  NOT NULL,
+    want_confirmations BIGINT  NOT NULL CHECK (want_confirmations >= 0),
+    confirmed          BOOLEAN NOT NULL,
+    conflicted_by      TEXT    NOT NULL,
+    created            BIGINT  NOT NULL,
+    fee                BIGINT  NOT NULL DEFAULT 0,
+    failed             BOOLEAN NOT NULL DEFAULT FALSE,
+    PRIMARY KEY (chain, txid)
+);
+CREATE INDEX chain_txs_state ON chain_txs (chain, state, confirmed, height);
+
+-- Coins spent by each transaction of interest. A second spender of a coin replaces the first.
+-- Shared: a chain serves all companies.
+-- Writer: internal/chain
+CREATE TABLE chain_spends (
+    chain     TEXT   NOT NULL,
+    prev_txid TEXT   NOT NULL,
+    prev_vout BIGINT NOT NULL,
+    txid      TEXT   NOT NULL,
+    height    BIGINT NOT NULL,
+    PRIMARY KEY (chain, prev_txid, prev_vout, txid)
+);
+CREATE INDEX chain_spends_height ON chain_spends (chain, height);
+
+
+-- =========================
+-- Events, webhooks and mail
+-- =========================
+
+-- Events about objects, as companies receive them. position is their place in the one order that all readers see; it
+-- is assigned at the commit.
+-- Shared: workers ask for new and old events of all companies.
+-- Writer: internal/webhook
+CREATE TABLE events (
+    company_id TEXT   NOT NULL,
+    event_id   TEXT   NOT NULL,
+    object_id  TEXT   NOT NULL,
+    sequence   BIGINT NOT NULL,
+    name       TEXT   NOT NULL,
+    data       TEXT   NOT NULL, -- JSON
+    position   BIGINT NOT NULL DEFAULT 0,
+    -- last characters of the objects' ids where the row is several events, '' for one event
+    objects    TEXT   NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, event_id)
+);
+-- One event per object and transition.
+CREATE UNIQUE INDEX events_once ON events (company_id, object_id, name, sequence);
+CREATE INDEX events_by_position ON events (company_id, position);
+CREATE UNIQUE INDEX events_in_order ON events (position);
+
+-- The last sequence of the events of an object that several rows belong to: a person, a recipient, a company. Events
+-- of other objects have the version of their one row.
+-- Writer: internal/webhook
+CREATE TABLE event_sequences (
+    company_id TEXT   NOT NULL,
+    object_id  TEXT   NOT NULL,
+    sequence   BIGINT NOT NULL,
+    PRIMARY KEY (company_id, object_id)
+);
+
+-- Has no rows: PostgreSQL counts positions with its sequence. On SQLite the setting webhook.position is the last one.
+-- Shared: one order for all companies.
+-- Writer: internal/webhook
+CREATE TABLE event_positions (
+    position BIGSERIAL NOT NULL PRIMARY KEY
+);
+
+-- Up to which position events were added to webhook queues.
+-- Shared: one order for all companies.
+-- Writer: internal/webhook
+CREATE TABLE event_marks (
+    name     TEXT   NOT NULL,
+    position BIGINT NOT NULL,
+    PRIMARY KEY (name)
+);
+INSERT INTO event_marks (name, position) VALUES ('queued', 0);
+
+-- Addresses that a company's events are sent to, each with a queue.
+-- Shared: workers ask for the due queues of all companies.
+-- Writer: internal/webhook/delivery
+CREATE TABLE webhook_endpoints (
+    company_id      TEXT   NOT NULL,
+    endpoint_id     TEXT   NOT NULL,
+    -- Settings.
+    slot            BIGINT NOT NULL CHECK (slot BETWEEN 1 AND 10), -- 1 to 10, bounds the number of endpoints
+    url             TEXT   NOT NULL,
+    description     TEXT   NOT NULL,
+    events          TEXT   NOT NULL, -- JSON array of names and prefixes; [] is all
+    status          TEXT   NOT NULL CHECK (status IN ('enabled', 'disabled_manual', 'disabled_auto')),
+    reason          TEXT   NOT NULL,
+    -- Signing secrets, sealed; the previous one is valid until previous_until.
+    secret          TEXT   NOT NULL,
+    previous_secret TEXT   NOT NULL,
+    previous_until  BIGINT NOT NULL,
+    -- Queue.
+    wake_at         BIGINT NOT NULL, -- next check, 0 for none
+    wakes           BIGINT NOT NULL, -- counts additions, so that a worker notices new ones before it leaves
+    holder          TEXT   NOT NULL, -- the worker, until leased_until
+    leased_until    BIGINT NOT NULL,
+    failures        BIGINT NOT NULL, -- in a row
+    failing_since   BIGINT NOT NULL,
+    paused_until    BIGINT NOT NULL,
+    last_success_at BIGINT NOT NULL,
+
+    version         BIGINT NOT NULL,
+    created_at      BIGINT NOT NULL,
+    updated_at      BIGINT NOT NULL,
+    PRIMARY KEY (company_id, endpoint_id)
+);
+CREATE UNIQUE INDEX webhook_endpoints_slots ON webhook_endpoints (company_id, slot);
+CREATE INDEX webhook_endpoints_due ON webhook_endpoints (wake_at) WHERE wake_at > 0;
+
+-- One event for one endpoint.
+-- Writer: internal/webhook/delivery
+CREATE TABLE webhook_deliveries (
+    company_id  TEXT   NOT NULL,
+    endpoint_id TEXT   NOT NULL,
+    position    BIGINT NOT NULL, -- of the event
+    event_id    TEXT   NOT NULL,
+    object_id   TEXT   NOT NULL,
+    state       TEXT   NOT NULL CHECK (state IN ('pending', 'succeeded', 'failed', 'cancelled', 'blocked')),
+    tries       BIGINT NOT NULL, -- of the current schedule
+    attempts    BIGINT NOT NULL, -- in total
+    next_at     BIGINT NOT NULL,
+    error       TEXT   NOT NULL, -- class of the last failure
+    http_status BIGINT NOT NULL, -- of the last response, 0 for none
+    created_at  BIGINT NOT NULL,
+    updated_at  BIGINT NOT NULL,
+    PRIMARY KEY (company_id, endpoint_id, position)
+);
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (company_id, endpoint_id, next_at, position)
+    WHERE state = 'pending';
+-- A failed event delays later events of its object.
+CREATE INDEX webhook_deliveries_retried ON webhook_deliveries (company_id, endpoint_id, object_id, position)
+    WHERE state = 'pending' AND tries > 0;
+
+-- Log of delivery attempts.
+-- Writer: internal/webhook/delivery
+CREATE TABLE webhook_attempts (
+    company_id  TEXT   NOT NULL,
+    endpoint_id TEXT   NOT NULL,
+    position    BIGINT NOT NULL,
+    attempt     BIGINT NOT NULL,
+    at          BIGINT NOT NULL,
+    took_ms     BIGINT NOT NULL,
+    url         TEXT   NOT NULL,
+    sent_at     BIGINT NOT NULL, -- webhook-timestamp, seconds
+    http_status BIGINT NOT NULL,
+    error       TEXT   NOT NULL,
+    response    TEXT   NOT NULL, -- first 4 KiB
+    PRIMARY KEY (company_id, endpoint_id, position, attempt)
+);
+
+-- Mails to people, one per company, template and key.
+-- Writer: internal/mail
+CREATE TABLE mails (
+    company_id TEXT   NOT NULL, -- '' for a mail on no company's behalf
+    mail_id    TEXT   NOT NULL,
+    template   TEXT   NOT NULL,
+    mail_key   TEXT   NOT NULL,
+    address    TEXT   NOT NULL,
+    language   TEXT   NOT NULL,
+    data       TEXT   NOT NULL, -- JSON for the template; emptied when sent, because it may have the token of a link
+    state      TEXT   NOT NULL CHECK (state IN ('queued', 'sent', 'kept', 'refused')),
+    -- The text, kept only without a mail server (sandbox).
+    subject    TEXT   NOT NULL,
+    body_text  TEXT   NOT NULL,
+    body_html  TEXT   NOT NULL,
+
+    reason     TEXT   NOT NULL, -- why the server refused it
+    ended_at   BIGINT NOT NULL, -- 0 while queued
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, mail_id)
+);
+CREATE UNIQUE INDEX mails_once ON mails (company_id, template, mail_key);
+CREATE INDEX mails_by_created ON mails (company_id, created_at, mail_id);
+
+-- How many mails an address received, or a company sent, since since_at.
+-- Shared: counted per address, for all companies.
+-- Writer: internal/mail
+CREATE TABLE mail_counts (
+    counter  TEXT   NOT NULL, -- digest of what is counted
+    since_at BIGINT NOT NULL,
+    mails    BIGINT NOT NULL,
+    PRIMARY KEY (counter)
+);
+CREATE INDEX mail_counts_by_age ON mail_counts (since_at);
+
+
+-- ===========
+-- Back office
+-- ===========
+
+-- Staff of the operator. They are not users.
+-- Shared: belongs to the operator, not to a company.
+-- Writer: internal/backoffice
+CREATE TABLE operators (
+    operator_id   TEXT   NOT NULL,
+    name          TEXT   NOT NULL,
+    email         TEXT   NOT NULL,
+    email_key     TEXT   NOT NULL,
+    password_hash TEXT   NOT NULL,
+    secret        TEXT   NOT NULL, -- of the authenticator, sealed
+    last_step     BIGINT NOT NULL, -- of the last accepted code
+    status        TEXT   NOT NULL CHECK (status IN ('active', 'removed')),
+    version       BIGINT NOT NULL,
+    created_at    BIGINT NOT NULL,
+    PRIMARY KEY (operator_id)
+);
+CREATE UNIQUE INDEX operators_by_email ON operators (email_key) WHERE status = 'active';
+
+-- Signed-in staff, found by the digest of the cookie.
+-- Shared: belongs to the operator, not to a company.
+-- Writer: internal/backoffice
+CREATE TABLE operator_sessions (
+    digest       TEXT   NOT NULL,
+    operator_id  TEXT   NOT NULL,
+    last_used_at BIGINT NOT NULL,
+    created_at   BIGINT NOT NULL,
+    PRIMARY KEY (digest)
+);
+
+-- Audit log of staff. Rows are only added.
+-- Shared: belongs to the operator, not to a company.
+-- Writer: internal/backoffice
+CREATE TABLE operator_acts (
+    act_id      TEXT   NOT NULL,
+    at          BIGINT NOT NULL,
+    operator_id TEXT   NOT NULL, -- '' for the command line
+    name        TEXT   NOT NULL,
+    action      TEXT   NOT NULL,
+    company_id  TEXT   NOT NULL,
+    object_id   TEXT   NOT NULL,
+    reason      TEXT   NOT NULL,
+    PRIMARY KEY (act_id)
+);
+CREATE INDEX operator_acts_by_time ON operator_acts (at, act_id);
+
+-- Actions that one staff member requests and another approves.
+-- Shared: belongs to the operator, not to a company.
+-- Writer: internal/backoffice
+CREATE TABLE operator_requests (
+    request_id  TEXT   NOT NULL,
+    action      TEXT   NOT NULL,
+    company_id  TEXT   NOT NULL,
+    object_id   TEXT   NOT NULL,
+    reason      TEXT   NOT NULL,
+    asked_by    TEXT   NOT NULL,
+    asked_at    BIGINT NOT NULL,
+    state       TEXT   NOT NULL CHECK (state IN ('open', 'agreed', 'dropped')),
+    answered_by TEXT   NOT NULL,
+    answered_at BIGINT NOT NULL,
+    -- second argument of the action, for example whom a transfer is credited to
+    target      TEXT   NOT NULL DEFAULT '',
+    version     BIGINT NOT NULL,
+    PRIMARY KEY (request_id)
+);
+CREATE UNIQUE INDEX operator_requests_open ON operator_requests (action, company_id, object_id) WHERE state = 'open';
+CREATE INDEX operator_requests_of_object ON operator_requests (company_id, object_id, action);
+
+-- Reports that compare the ledger with chains and banks.
+-- Shared: belongs to the operator, not to a company.
+-- Writer: internal/backoffice
+CREATE TABLE reconciliations (
+    reconciliation_id TEXT   NOT NULL,
+    at                BIGINT NOT NULL,
+    differences       BIGINT NOT NULL,
+    report            TEXT   NOT NULL, -- JSON
+    PRIMARY KEY (reconciliation_id)
+);
+CREATE INDEX reconciliations_by_time ON reconciliations (at, reconciliation_id);
+
+
+-- ====================================
+-- Simulated blockchains (sandbox only)
+-- ====================================
+
+-- Block headers of the simulated Bitcoin network.
+-- Shared: sandbox only.
+-- Writer: internal/chain/sim
+CREATE TABLE sim_blocks (
+    hash   TEXT    NOT NULL,
+    height BIGINT  NOT NULL,
+    prev   TEXT    NOT NULL,
+    header TEXT    NOT NULL,
+    active BOOLEAN NOT NULL,
+    PRIMARY KEY (hash)
+);
+CREATE INDEX sim_blocks_height ON sim_blocks (height, active);
+
+-- Transactions of blocks, also of blocks that are no longer active. A transaction is in at most one active block.
+-- Shared: sandbox only.
+-- Writer: internal/chain/sim
+CREATE TABLE sim_block_txs (
+    hash     TEXT   NOT NULL,
+    position BIGINT NOT NULL,
+    txid     TEXT   NOT NULL,
+    PRIMARY KEY (hash, position)
+);
+
+-- Transactions of the simulated Bitcoin network.
+-- Shared: sandbox only.
+-- Writer: internal/chain/sim
+CREATE TABLE sim_txs (
+    txid    TEXT   NOT NULL,
+    raw     TEXT   NOT NULL, -- hex
+    fee     BIGINT NOT NULL,
+    state   TEXT   NOT NULL CHECK (state IN ('mempool', 'mined', 'dropped')),
+    arrived BIGINT NOT NULL,
+    PRIMARY KEY (txid)
+);
+CREATE INDEX sim_txs_state ON sim_txs (state, arrived);
+
+-- Outputs of live transactions, with the live transaction that spends each.
+-- Shared: sandbox only.
+-- Writer: internal/chain/sim
+CREATE TABLE sim_outputs (
+    txid     TEXT   NOT NULL,
+    vout     BIGINT NOT NULL,
+    amount   BIGINT NOT NULL,
+    script   TEXT   NOT NULL,
+    spent_by TEXT   NOT NULL,
+    PRIMARY KEY (txid, vout)
+);
+CREATE INDEX sim_outputs_script ON sim_outputs (script, spent_by, amount);
+CREATE INDEX sim_outputs_spent_by ON sim_outputs (spent_by);
+
+-- Blocks of the simulated EVM networks.
+-- Shared: sandbox only.
+-- Writer: internal/chain/evmsim
+CREATE TABLE sim_evm_blocks (
+    network TEXT    NOT NULL,
+    hash    TEXT    NOT NULL,
+    height  BIGINT  NOT NULL,
+    prev    TEXT    NOT NULL,
+    mined   BIGINT  NOT NULL,
+    active  BOOLEAN NOT NULL,
+    PRIMARY KEY (network, hash)
+);
+CREATE INDEX sim_evm_blocks_height ON sim_evm_blocks (network, active, height);
+
+-- Transactions of the simulated EVM networks, with what each changed, so that a block can be reverted.
+-- Shared: sandbox only.
+-- Writer: internal/chain/evmsim
+CREATE TABLE sim_evm_txs (
+    network TEXT    NOT NULL,
+    txid    TEXT    NOT NULL,
+    sender  TEXT    NOT NULL,
+    nonce   BIGINT  NOT NULL,
+    raw     TEXT    NOT NULL,
+    state   TEXT    NOT NULL CHECK (state IN ('mempool', 'mined', 'dropped')),
+    block   TEXT    NOT NULL,
+    place   BIGINT  NOT NULL,
+    failed  BOOLEAN NOT NULL,
+    fee     BIGINT  NOT NULL,
+    PRIMARY KEY (network, txid)
+);
+CREATE INDEX sim_evm_txs_sender ON sim_evm_txs (network, sender, nonce);
+CREATE INDEX sim_evm_txs_state ON sim_evm_txs (network, state);
+CREATE INDEX sim_evm_txs_block ON sim_evm_txs (network, block, place);
+
+-- Accounts and their next nonce on the active chain.
+-- Shared: sandbox only.
+-- Writer: internal/chain/evmsim
+CREATE TABLE sim_evm_accounts (
+    network TEXT   NOT NULL,
+    address TEXT   NOT NULL,
+    nonce   BIGINT NOT NULL,
+    PRIMARY KEY (network, address)
+);
+
+-- Balances on the active chain.
+-- Shared: sandbox only.
+-- Writer: internal/chain/evmsim
+CREATE TABLE sim_evm_balances (
+    network TEXT   NOT NULL,
+    address TEXT   NOT NULL,
+    asset   TEXT   NOT NULL,
+    amount  BIGINT NOT NULL,
+    PRIMARY KEY (network, address, asset)
+);

@@ -1,0 +1,189 @@
+package stipend_test
+
+import (
+	"go/ast"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+// table is what the migrations say about a table. The comment above CREATE TABLE ends with a line "-- Writer: package" and,
+// for a table whose keys need not start with company_id, has a line "-- Shared: reason." before it.
+type table struct {
+	file, about, shared, writer string
+}
+
+var (
+	sqlComment  = regexp.MustCompile(`--[^\n]*`)
+	tableHead   = regexp.MustCompile(`(?m)((?:^--[^\n]*\n)*)^CREATE TABLE (\w+) \(`)
+	createTable = regexp.MustCompile(`(?is)CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)\s*\((.*?)\)\s*;`)
+	createIndex = regexp.MustCompile(`(?is)CREATE\s+(?:UNIQUE\s+)?INDEX\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)\s+ON\s+(\w+)\s*\(\s*(\w+)`)
+	tableKey    = regexp.MustCompile(`(?is)\b(PRIMARY\s+KEY|UNIQUE|FOREIGN\s+KEY)\s*\(\s*(\w+)`)
+	columnKey   = regexp.MustCompile(`(?im)^\s*(\w+)\s[^,(]*\b(PRIMARY\s+KEY|UNIQUE)\b`)
+)
+
+// migrations returns the text of each migration by file name.
+func migrations(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := fs.Glob(db.Migrations(), "*.sql")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no migrations: %v", err)
+	}
+	texts := map[string]string{}
+	for _, name := range names {
+		data, err := fs.ReadFile(db.Migrations(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(data)
+	}
+	return texts
+}
+
+// tables returns the tables by name.
+func tables(t *testing.T) map[string]table {
+	t.Helper()
+	all := map[string]table{}
+	for file, text := range migrations(t) {
+		for _, m := range tableHead.FindAllStringSubmatch(text, -1) {
+			one := table{file: file}
+			for line := range strings.Lines(m[1]) {
+				line = strings.TrimSpace(strings.TrimPrefix(line, "--"))
+				if writer, ok := strings.CutPrefix(line, "Writer: "); ok {
+					one.writer = writer
+				} else if reason, ok := strings.CutPrefix(line, "Shared: "); ok {
+					one.shared = reason
+				} else if one.writer == "" && one.shared == "" {
+					one.about += line + " "
+				}
+			}
+			all[m[2]] = one
+		}
+	}
+	return all
+}
+
+func TestEveryTableIsDescribed(t *testing.T) {
+	described := tables(t)
+	packages := house(t)
+	for file, text := range migrations(t) {
+		for _, m := range createTable.FindAllStringSubmatch(sqlComment.ReplaceAllString(text, ""), -1) {
+			one := described[m[1]]
+			if strings.TrimSpace(one.about) == "" {
+				t.Errorf("%s: table %s has no comment above it: what is a row?", file, m[1])
+			}
+			if packages[one.writer] == nil {
+				t.Errorf("%s: the writer of table %s is %q, want a line \"-- Writer: internal/…\" with a package", file, m[1], one.writer)
+			}
+		}
+	}
+}
+
+// writes are the exceptions from the rule that only its writer changes a table: files that write, with what is below them.
+var writes = map[string]string{
+	"bench": "measures bare SQL, and prepares data for measurements",
+
+	"internal/app/store.go":             "seeds the sandbox with rows whose ids are fixed",
+	"internal/httpapi/store.go":         "erases a person's stored responses, and what history says of them",
+	"internal/identity/store.go":        "withdraws an app's authorization codes",
+	"internal/oauth/store.go":           "issues access tokens",
+	"internal/payout/store.go":          "locks a wallet by its setting",
+	"internal/payout/bankfile/store.go": "counts files by a setting, and records what the bank did with outputs",
+	"internal/webhook/store.go":         "counts positions by a setting",
+}
+
+var changesTable = regexp.MustCompile(`\b(?:INSERT\s+INTO|DELETE\s+FROM|UPDATE)\s+(\w+)`)
+
+func TestEveryTableHasOneWriter(t *testing.T) {
+	known := tables(t)
+	used := map[string]bool{}
+	check := func(f file, at, name string) {
+		one, ok := known[name]
+		if !ok || path.Dir(f.name) == one.writer || allowed(f.name, writes, used) {
+			return
+		}
+		t.Errorf("%s: changes table %s, which only %s may change; call that package", at, name, one.writer)
+	}
+	eachCode(t, func(f file) {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BasicLit:
+				if s, err := strconv.Unquote(n.Value); err == nil {
+					for _, m := range changesTable.FindAllStringSubmatch(s, -1) {
+						check(f, f.at(n), m[1])
+					}
+				}
+			case *ast.CallExpr: // tx.Insert(ctx, "table", …) and db.InsertGroup(…, "table", …)
+				sel, ok := n.Fun.(*ast.SelectorExpr)
+				if !ok || !slices.Contains([]string{"Insert", "InsertGroup"}, sel.Sel.Name) || len(n.Args) < 2 {
+					return true
+				}
+				if lit, ok := n.Args[1].(*ast.BasicLit); ok {
+					if s, err := strconv.Unquote(lit.Value); err == nil {
+						check(f, f.at(n), s)
+					}
+				}
+			}
+			return true
+		})
+	})
+	unused(t, "writes", writes, used)
+}
+
+// Rows of a company start with the company, in every key and index: so one schema serves one file, one server, and a
+// PostgreSQL whose rows are distributed over machines by company.
+func TestTheCompanyComesFirst(t *testing.T) {
+	known := tables(t)
+	used, numbers := map[string]bool{}, map[string]string{}
+	check := func(where, name, what, column string) {
+		switch {
+		case column == "company_id":
+		case known[name].shared != "":
+			used[name] = true
+		default:
+			t.Errorf("%s: %s of table %s starts with %s, want company_id, or a line \"-- Shared: reason.\" above the table", where, what, name, column)
+		}
+	}
+	for name, text := range migrations(t) {
+		number, _, ok := strings.Cut(name, "_")
+		if !ok || len(number) != 4 {
+			t.Errorf("%s: want NNNN_name.sql", name)
+		}
+		if numbers[number] != "" {
+			t.Errorf("%s and %s share a number", name, numbers[number])
+		}
+		numbers[number] = name
+		if strings.Contains(text, "+goose Down") {
+			t.Errorf("%s goes down; migrations go forward only", name)
+		}
+		text = sqlComment.ReplaceAllString(text, "")
+		for _, m := range createTable.FindAllStringSubmatch(text, -1) {
+			keys := 0
+			for _, key := range tableKey.FindAllStringSubmatch(m[2], -1) {
+				check(name, m[1], strings.ToLower(key[1]), key[2])
+				keys++
+			}
+			for _, key := range columnKey.FindAllStringSubmatch(m[2], -1) {
+				check(name, m[1], strings.ToLower(key[2]), key[1])
+				keys++
+			}
+			if keys == 0 {
+				t.Errorf("%s: table %s has no key", name, m[1])
+			}
+		}
+		for _, m := range createIndex.FindAllStringSubmatch(text, -1) {
+			check(name, m[2], "index "+m[1], m[3])
+		}
+	}
+	for name, one := range known {
+		if one.shared != "" && !used[name] {
+			t.Errorf("%s: every key of table %s starts with company_id; remove its line \"-- Shared:\"", one.file, name)
+		}
+	}
+}
