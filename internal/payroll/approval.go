@@ -284,5 +284,5 @@ func (p *Payroll) withdraw(ctx context.Context, tx *db.Tx, reason string) error 
 	if err := p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, short), ledger.Credit(ledger.Shortfall, p.ID, short)); err != nil {
 		return err
 	}
-	return p.moveAll(ctx, tx, Received, Cancelled, reason)
+	return p.advanceEach(ctx, tx, Received, Cancelled, reason)
 }

@@ -57,7 +57,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := p.step(ctx, tx, from, EventStatus, ""); err != nil {
 		return *p, err
 	}
-	return *p, p.moveAll(ctx, tx, Pending, Cancelled, "")
+	return *p, p.advanceEach(ctx, tx, Pending, Cancelled, "")
 }
 
 // freeAll gives the company what its payroll has received, and ends the price.
@@ -92,7 +92,7 @@ func (p *Payroll) giveBack(ctx context.Context, tx *db.Tx, reason string) error 
 	if err := p.step(ctx, tx, from, EventStatus, reason); err != nil {
 		return err
 	}
-	return p.moveAll(ctx, tx, Received, Cancelled, reason)
+	return p.advanceEach(ctx, tx, Received, Cancelled, reason)
 }
 
 // Expire ends the wait of a payroll for which nothing came in thirty days (job

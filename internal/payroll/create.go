@@ -190,7 +190,7 @@ func (t *plan) payroll(tx *db.Tx) *Payroll {
 		Currency: t.currency, FundingMethod: t.method, FundingCurrency: t.funding, Count: int64(len(t.items)),
 		Volume: t.volume, Fees: t.fees, Total: t.total, Escrow: money.Zero(t.funding), Shortfall: money.Zero(t.funding),
 		ToleranceBps: t.tolerance, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
-		Payments: make([]Payment, len(t.items)), together: Pending, togetherVersion: 1,
+		Payments: make([]Payment, len(t.items)),
 	}
 	ids := tx.NewIDs("pmt", len(t.items)) // what is told of many of them at once is told by their runs
 	for i := range t.items {
@@ -275,9 +275,13 @@ func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) 
 	if err := p.emit(tx, EventStatus, Pending, reasonCompanyBalance); err != nil {
 		return err
 	}
-	p.together, p.togetherVersion = Received, 2
-	if err := p.tellAll(ctx, tx, p.Payments, Pending, "", nil); err != nil {
-		return err
+	for i := range p.Payments {
+		m := &p.Payments[i]
+		m.setState(Received)
+		m.Version = 2
+		if err := p.recordStep(ctx, tx, m, Pending, "", nil); err != nil {
+			return err
+		}
 	}
 	insertPayroll(tx, p)
 	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}})

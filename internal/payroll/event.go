@@ -3,11 +3,9 @@ package payroll
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/receivable/quote"
@@ -139,65 +137,44 @@ type outputData struct {
 	TxHash         string       `json:"tx_hash"`
 }
 
-// moveAll takes the payments, which all stand alike, to another state and tells of each.
-func (p *Payroll) moveAll(ctx context.Context, tx *db.Tx, from, to State, reason string) error {
+// advanceEach changes the state of all payments of a payroll, which must all be in the same state, and emits an event for each.
+func (p *Payroll) advanceEach(ctx context.Context, tx *db.Tx, from, to State, reason string) error {
 	all, err := p.payments(ctx, tx, from)
 	if err != nil {
 		return err
 	}
-	if int64(len(all)) != p.Count || p.together != from {
+	if int64(len(all)) != p.Count {
 		return fmt.Errorf("payroll %s: %d of %d payments are %s", p.ID, len(all), p.Count, from)
 	}
 	return p.advanceAll(ctx, tx, all, to, reason, nil)
 }
 
-// advanceAll takes the payments that have not gone their own way on, which these are, and tells of each.
-func (p *Payroll) advanceAll(ctx context.Context, tx *db.Tx, these []Payment, to State, reason string, outputs map[string][]payout.Output) error {
-	from := p.together
-	if err := p.moveTogether(ctx, tx, to); err != nil {
+// advanceAll changes the state of payments that are all of one payroll that is in this state, and emits an event for each.
+func (p *Payroll) advanceAll(ctx context.Context, tx *db.Tx, all []Payment, to State, reason string, outputs map[string][]payout.Output) error {
+	from := all[0].State
+	if err := p.updatePayments(ctx, tx, all, to); err != nil {
 		return err
 	}
-	return p.tellAll(ctx, tx, these, from, reason, outputs)
-}
-
-// tellAll records the transition that payments made together, once, and tells of each of them.
-func (p *Payroll) tellAll(ctx context.Context, tx *db.Tx, these []Payment, from State, reason string, outputs map[string][]payout.Output) error {
-	db.History(tx, p.CompanyID, p.paymentsID(), p.togetherVersion, string(from), string(p.together), reason)
-	for i := range these {
-		p.place(&these[i])
-	}
-	if slices.ContainsFunc(these, func(m Payment) bool { return invoice.Is(m.InvoiceID) }) {
-		for i := range these { // the events of an invoice follow that of its payment
-			if err := p.tell(ctx, tx, &these[i], from, reason, outputs[these[i].ID]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	told := make([]webhook.Told, len(these))
-	for i := range these {
-		m := &these[i]
-		d, err := p.dataOf(m, reason, outputs[m.ID])
-		if err != nil {
+	for i := range all {
+		if err := p.recordStep(ctx, tx, &all[i], from, reason, outputs[all[i].ID]); err != nil {
 			return err
 		}
-		told[i] = webhook.Told{ObjectID: m.ID, Data: d}
 	}
-	return webhook.EmitTogether(tx, webhook.Event{CompanyID: p.CompanyID, Name: EventPayment, Sequence: p.togetherVersion}, told)
+	return nil
 }
 
-// advance takes one payment on by itself and tells of it.
+// advance changes the state of one payment and emits its event.
 func (p *Payroll) advance(ctx context.Context, tx *db.Tx, m *Payment, to State, reason string, outputs []payout.Output) error {
 	from := m.State
-	if err := p.movePayment(ctx, tx, m, to, reason); err != nil {
+	if err := p.updatePayment(ctx, tx, m, to, reason); err != nil {
 		return err
 	}
-	db.History(tx, p.CompanyID, m.ID, m.Version, string(from), string(m.State), reason)
-	return p.tell(ctx, tx, m, from, reason, outputs)
+	return p.recordStep(ctx, tx, m, from, reason, outputs)
 }
 
-// tell emits the event of a payment's transition and moves the invoice that it pays.
-func (p *Payroll) tell(ctx context.Context, tx *db.Tx, m *Payment, from State, reason string, outputs []payout.Output) error {
+// recordStep records a payment's change of state in the history, emits its event, and updates the invoice that it pays.
+func (p *Payroll) recordStep(ctx context.Context, tx *db.Tx, m *Payment, from State, reason string, outputs []payout.Output) error {
+	db.History(tx, p.CompanyID, m.ID, m.Version, string(from), string(m.State), reason)
 	d, err := p.dataOf(m, reason, outputs)
 	if err != nil {
 		return err
@@ -208,7 +185,7 @@ func (p *Payroll) tell(ctx context.Context, tx *db.Tx, m *Payment, from State, r
 	return m.bill(ctx, tx, from, outputs)
 }
 
-// dataOf is what the event of a payment tells.
+// dataOf returns the payload of a payment's event.
 func (p *Payroll) dataOf(m *Payment, reason string, outputs []payout.Output) (*paymentData, error) {
 	d := &paymentData{UserID: m.UserID, SubpayrollID: m.ID, PayrollID: p.ID, Status: m.State, Reason: reason}
 	d.Payment.SubpayrollID = m.ID

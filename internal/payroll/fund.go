@@ -391,7 +391,7 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx, c quote.Coverage, shor
 	if err := p.absorb(tx, "shortfall", ledger.Debit(ledger.Shortfall, p.ID, short), ledger.Credit(ledger.Escrow, p.ID, short)); err != nil {
 		return err
 	}
-	if err := p.moveAll(ctx, tx, Pending, Received, ""); err != nil {
+	if err := p.advanceEach(ctx, tx, Pending, Received, ""); err != nil {
 		return err
 	}
 	if p.HoldReason != "" { // it was held when a reorg took it back to pending
@@ -453,7 +453,7 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	if err := p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, short), ledger.Credit(ledger.Shortfall, p.ID, short)); err != nil {
 		return err
 	}
-	return p.moveAll(ctx, tx, Received, Pending, ReasonReverted)
+	return p.advanceEach(ctx, tx, Received, Pending, ReasonReverted)
 }
 
 // stayReceived follows the escrow of a payroll that is covered all the same; the house absorbs more, or less.

@@ -180,9 +180,6 @@ type Payroll struct {
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 
-	together        State // where the payments stand that have not gone their own way
-	togetherVersion int64
-
 	Approval Approval     // by Head and Get, while it waits for one or when somebody gave one
 	Quote    *quote.Quote // the quote in force or the last one; nil when funded by wallet
 	Payments []Payment    // by Get only
@@ -210,9 +207,6 @@ type Payment struct {
 	Released          bool
 	Fulfilled         bool
 	Reason            string // why it needs action or is held, "" otherwise
-
-	divided bool // a release has taken it out of escrow
-	alone   bool // it has gone its own way: its state and version are its own, not the payroll's
 
 	Outputs []payout.Output // by Get only
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -17,10 +18,10 @@ import (
 
 const payrollColumns = `payroll_id, external_id, state, held_from, hold_reason, funding_state, version, currency,
 	funding_method, funding_currency, payees, volume, fees, total, escrow, shortfall, rate, address, network,
-	tolerance_bps, created_by, created_at, updated_at, payments_state, payments_version`
+	tolerance_bps, created_by, created_at, updated_at`
 
 const paymentColumns = `payment_id, position, payee_id, user_id, state, version, amount, fee, country, premium,
-	invoice_id, description, category, external_payment_id, divided, reason`
+	invoice_id, description, category, external_payment_id, reason`
 
 func columns(list string) []string {
 	names := strings.Split(list, ",")
@@ -40,13 +41,13 @@ func insertPayroll(tx *db.Tx, p *Payroll) {
 		p.CompanyID, p.ID, p.ExternalID, string(p.State), string(p.HeldFrom), p.HoldReason, string(p.FundingState), p.Version,
 		string(p.Currency), p.FundingMethod, string(p.FundingCurrency), p.Count, p.Volume.Units(), p.Fees.Units(), p.Total.Units(),
 		p.Escrow.Units(), p.Shortfall.Units(), rateText(p.Rate), p.Address, p.Network, p.ToleranceBps,
-		p.CreatedBy, db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt), string(p.together), p.togetherVersion,
+		p.CreatedBy, db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt),
 	})
 	for i := range p.Payments {
 		m := &p.Payments[i]
 		tx.Defer(paymentRows, []any{
-			p.CompanyID, p.ID, m.ID, m.Position, m.PayeeID, m.UserID, "", int64(0), m.Amount.Units(), m.Fee.Units(),
-			m.Country, m.IsPremium, m.InvoiceID, m.Description, m.Category, m.ExternalPaymentID, m.divided, m.Reason,
+			p.CompanyID, p.ID, m.ID, m.Position, m.PayeeID, m.UserID, string(m.State), m.Version, m.Amount.Units(), m.Fee.Units(),
+			m.Country, m.IsPremium, m.InvoiceID, m.Description, m.Category, m.ExternalPaymentID, m.Reason,
 		})
 	}
 }
@@ -93,14 +94,13 @@ func keepKey(ctx context.Context, tx *db.Tx, p *Payroll, key string) (first bool
 
 func scanPayroll(companyID string, scan func(...any) error) (Payroll, error) {
 	p := Payroll{CompanyID: companyID}
-	var state, heldFrom, fundingState, currency, funding, rate, together string
+	var state, heldFrom, fundingState, currency, funding, rate string
 	var volume, fees, total, escrow, shortfall, created, updated int64
 	if err := scan(&p.ID, &p.ExternalID, &state, &heldFrom, &p.HoldReason, &fundingState, &p.Version, &currency, &p.FundingMethod,
 		&funding, &p.Count, &volume, &fees, &total, &escrow, &shortfall, &rate, &p.Address, &p.Network, &p.ToleranceBps,
-		&p.CreatedBy, &created, &updated, &together, &p.togetherVersion); err != nil {
+		&p.CreatedBy, &created, &updated); err != nil {
 		return p, err
 	}
-	p.together = State(together)
 	p.State, p.HeldFrom, p.FundingState = State(state), State(heldFrom), FundingState(fundingState)
 	p.Currency, p.FundingCurrency = money.Asset(currency), money.Asset(funding)
 	p.Volume, p.Fees, p.Total = money.New(p.Currency, volume), money.New(p.Currency, fees), money.New(p.Currency, total)
@@ -204,35 +204,23 @@ func (p *Payroll) scanPayment(scan func(...any) error) (Payment, error) {
 	var state string
 	var amount, fee int64
 	err := scan(&m.ID, &m.Position, &m.PayeeID, &m.UserID, &state, &m.Version, &amount, &fee, &m.Country, &m.IsPremium,
-		&m.InvoiceID, &m.Description, &m.Category, &m.ExternalPaymentID, &m.divided, &m.Reason)
+		&m.InvoiceID, &m.Description, &m.Category, &m.ExternalPaymentID, &m.Reason)
 	m.Amount, m.Fee = money.New(p.Currency, amount), money.New(p.Currency, fee)
-	if m.alone = m.Version > 0; m.alone {
-		m.stand(State(state))
-	} else {
-		p.place(&m)
-	}
+	m.setState(State(state))
 	return m, err
 }
 
-// place puts a payment where those stand that move together.
-func (p *Payroll) place(m *Payment) {
-	m.Version = p.togetherVersion
-	m.stand(p.together)
-}
-
-// stand is where a payment stands, with the booleans that go with it.
-func (m *Payment) stand(at State) {
-	m.State = at
-	m.Received, m.Released, m.Fulfilled = flags(at)
-	m.divided = m.divided || m.Released
+// setState sets a payment's state and the booleans that follow from it.
+func (m *Payment) setState(to State) {
+	m.State = to
+	m.Received, m.Released, m.Fulfilled = flags(to)
 }
 
 // payments reads the payments of a payroll in the order of to_pay, those in one state or,
 // for "", all.
 func (p *Payroll) payments(ctx context.Context, tx *db.Tx, state State) ([]Payment, error) {
 	rows, err := tx.Query(ctx, "SELECT "+paymentColumns+` FROM payments
-		WHERE company_id = $1 AND payroll_id = $2 AND ($3 = '' OR state = $3 OR $4 AND version = 0)`,
-		p.CompanyID, p.ID, string(state), state == p.together)
+		WHERE company_id = $1 AND payroll_id = $2 AND ($3 = '' OR state = $3)`, p.CompanyID, p.ID, string(state))
 	all, err := db.Collect(rows, err, func(r *db.Rows) (Payment, error) { return p.scanPayment(r.Scan) })
 	// Their key has them in this order already, but for those that an older build made.
 	if byPosition := func(a, b Payment) int { return cmp.Compare(a.Position, b.Position) }; !slices.IsSortedFunc(all, byPosition) {
@@ -328,34 +316,40 @@ func going(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// moveTogether takes the payments that have not gone their own way from where they stand to another state, with one change.
-func (p *Payroll) moveTogether(ctx context.Context, tx *db.Tx, to State) error {
-	from, version := p.together, p.togetherVersion
-	p.together, p.togetherVersion = to, version+1
-	return tx.One(ctx, errChangedByTwin, `UPDATE payrolls SET payments_state = $1, payments_version = payments_version + 1
-		WHERE company_id = $2 AND payroll_id = $3 AND payments_state = $4 AND payments_version = $5`,
-		string(to), p.CompanyID, p.ID, string(from), version)
-}
-
-// movePayment takes one payment on from the version that was read. If it stood with the others, it leaves them, who must stand
-// where they were read still.
-func (p *Payroll) movePayment(ctx context.Context, tx *db.Tx, m *Payment, to State, reason string) error {
-	from, version, next := m.State, m.Version, m.Version+1
-	if !m.alone {
-		from, version = "", 0
+// updatePayments writes the next version of payments, which must all have the same state and version. It fails if one of them has
+// changed since it was read, or if another payment of the payroll has that state and version too.
+func (p *Payroll) updatePayments(ctx context.Context, tx *db.Tx, all []Payment, to State) error {
+	from, version := all[0].State, all[0].Version
+	for i := range all {
+		if m := &all[i]; m.State != from || m.Version != version {
+			return fmt.Errorf("payment %s is %s, version %d; %s is %s, version %d", all[0].ID, from, version, m.ID, m.State, m.Version)
+		}
 	}
-	m.stand(to)
-	n, err := tx.Exec(ctx, `UPDATE payments SET state = $1, version = $2, divided = $3, reason = $4
-		WHERE company_id = $5 AND payroll_id = $6 AND payment_id = $7 AND version = $8 AND state = $9 AND ($10 OR EXISTS (
-			SELECT 1 FROM payrolls WHERE company_id = $11 AND payroll_id = $12 AND payments_version = $13))`,
-		string(to), next, m.divided, reason, p.CompanyID, p.ID, m.ID, version, string(from), m.alone, p.CompanyID, p.ID, p.togetherVersion)
+	n, err := tx.Exec(ctx, `UPDATE payments SET state = $1, version = version + 1
+		WHERE company_id = $2 AND payroll_id = $3 AND state = $4 AND version = $5`, string(to), p.CompanyID, p.ID, string(from), version)
 	if err != nil {
 		return err
 	}
-	if n != 1 {
+	if n != int64(len(all)) {
 		return errChangedByTwin
 	}
-	m.Version, m.Reason, m.alone = next, reason, true
+	for i := range all {
+		all[i].setState(to)
+		all[i].Version++
+	}
+	return nil
+}
+
+// updatePayment writes the next version of a payment. It fails if the payment has changed since it was read.
+func (p *Payroll) updatePayment(ctx context.Context, tx *db.Tx, m *Payment, to State, reason string) error {
+	if err := tx.One(ctx, errChangedByTwin, `UPDATE payments SET state = $1, version = version + 1, reason = $2
+		WHERE company_id = $3 AND payroll_id = $4 AND payment_id = $5 AND version = $6 AND state = $7`,
+		string(to), reason, p.CompanyID, p.ID, m.ID, m.Version, string(m.State)); err != nil {
+		return err
+	}
+	m.setState(to)
+	m.Version++
+	m.Reason = reason
 	return nil
 }
 
@@ -374,60 +368,25 @@ func (p *Payroll) countPayments(ctx context.Context, tx *db.Tx) (map[State]int64
 		if err := rows.Scan(&state, &n); err != nil {
 			return nil, err
 		}
-		at := State(state)
-		if at == "" {
-			at = p.together
-		}
-		counts[at] += n
+		counts[State(state)] = n
 	}
 	return counts, rows.Err()
 }
 
-// paymentsID is under what the history keeps the moves that payments of a payroll made together.
-func (p *Payroll) paymentsID() string { return p.ID + "/payments" }
-
-// paymentSteps reads the recorded transitions of a payroll's payments, which are known: those that each made alone, and those that
-// it made with the others, at versions that it was not alone at. CROSS JOIN has SQLite begin with the payments: it would
-// go through the company's whole history otherwise.
+// paymentSteps reads the recorded state changes of a payroll's payments, oldest first. CROSS JOIN makes SQLite begin with the
+// payments; it would scan the company's whole history otherwise.
 func (p *Payroll) paymentSteps(ctx context.Context, tx *db.Tx) ([]Step, error) {
 	rows, err := tx.Query(ctx, `SELECT h.object_id, h.version, h.from_state, h.to_state, h.reason, h.at
 		FROM payments m CROSS JOIN history h
-		WHERE m.company_id = $1 AND m.payroll_id = $2 AND h.company_id = m.company_id AND h.object_id = m.payment_id`, p.CompanyID, p.ID)
-	steps, err := db.Collect(rows, err, func(r *db.Rows) (s Step, err error) {
+		WHERE m.company_id = $1 AND m.payroll_id = $2 AND h.company_id = m.company_id AND h.object_id = m.payment_id
+		ORDER BY h.at, m.position, h.version`, p.CompanyID, p.ID)
+	return db.Collect(rows, err, func(r *db.Rows) (s Step, err error) {
 		var from, to string
 		var at int64
 		err = r.Scan(&s.ObjectID, &s.Version, &from, &to, &s.Reason, &at)
 		s.From, s.To, s.At = State(from), State(to), db.Time(at)
 		return s, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	type place struct {
-		id      string
-		version int64
-	}
-	alone := make(map[place]bool, len(steps))
-	for _, s := range steps {
-		alone[place{s.ObjectID, s.Version}] = true
-	}
-	together, err := db.Changes(ctx, tx, p.CompanyID, p.paymentsID())
-	if err != nil {
-		return nil, err
-	}
-	position := make(map[string]int64, len(p.Payments))
-	for _, m := range p.Payments {
-		position[m.ID] = m.Position
-		for _, c := range together {
-			if !alone[place{m.ID, c.Version}] {
-				steps = append(steps, Step{ObjectID: m.ID, Version: c.Version, From: State(c.From), To: State(c.To), Reason: c.Reason, At: db.Time(c.At)})
-			}
-		}
-	}
-	slices.SortFunc(steps, func(a, b Step) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(position[a.ObjectID], position[b.ObjectID]), cmp.Compare(a.Version, b.Version))
-	})
-	return steps, nil
 }
 
 // receipts reads what was booked for the deposits of a payroll.
@@ -470,7 +429,7 @@ func (p *Payroll) saveReceipt(ctx context.Context, tx *db.Tx, r *receipt) error 
 // with one of theirs was made, zero for none.
 func Payments(ctx context.Context, tx *db.Tx, companyID, payeeID string) (open int64, last time.Time, err error) {
 	var made int64
-	err = tx.QueryRow(ctx, `SELECT COALESCE(SUM(CASE WHEN CASE WHEN m.version = 0 THEN p.payments_state ELSE m.state END IN ('fulfilled', 'cancelled', 'expired_unfunded') THEN 0 ELSE 1 END), 0), COALESCE(MAX(p.created_at), 0)
+	err = tx.QueryRow(ctx, `SELECT COALESCE(SUM(CASE WHEN m.state IN ('fulfilled', 'cancelled', 'expired_unfunded') THEN 0 ELSE 1 END), 0), COALESCE(MAX(p.created_at), 0)
 		FROM payments m JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
 		WHERE m.company_id = $1 AND m.payee_id = $2`, companyID, payeeID).Scan(&open, &made)
 	if made > 0 {

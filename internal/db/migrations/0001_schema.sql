@@ -1006,8 +1006,6 @@ CREATE TABLE payrolls (
     hold_reason      TEXT   NOT NULL,
     funding_state    TEXT   NOT NULL,
     version          BIGINT NOT NULL,
-    payments_state   TEXT   NOT NULL DEFAULT '',
-    payments_version BIGINT NOT NULL DEFAULT 0,
     -- Amounts, in minor units of currency.
     currency         TEXT   NOT NULL,
     payees           BIGINT NOT NULL,
@@ -1051,7 +1049,6 @@ CREATE TABLE payments (
     description         TEXT    NOT NULL,
     category            TEXT    NOT NULL,
     external_payment_id TEXT    NOT NULL,
-    divided             BOOLEAN NOT NULL, -- released from escrow to outputs
     reason              TEXT    NOT NULL,
     -- A changed destination that a member confirmed.
     confirmed_at        BIGINT  NOT NULL DEFAULT 0,

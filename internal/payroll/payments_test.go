@@ -1,0 +1,78 @@
+package payroll
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// The timeline of each payment has every one of its versions, whether it changed with the other payments or alone.
+func TestEachPaymentHasItsOwnStateAndHistory(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: append([]Payee{{AmountText: "50", UserID: "rec_mix"}}, worked...)})
+		h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
+		h.want(p.ID, Received, FundingFunded, Received)
+		h.destinations("rec_mix", nil) // it cannot be released with the others: there is nowhere to pay it to
+		h.release(p.ID)
+		got := h.get(p.ID)
+		if got.Payments[0].State != ActionRequired || got.Payments[1].State != Released || got.Payments[2].State != Released {
+			h.t.Fatalf("%+v", got.Payments)
+		}
+		h.checkSteps(got)
+		if n := h.count("SELECT COUNT(*) FROM history h JOIN payments m ON m.company_id = h.company_id AND m.payment_id = h.object_id"); n != 6 {
+			h.t.Errorf("%d rows of history for 3 payments with 2 changes each, want 6", n)
+		}
+		if n := h.told(EventPayment, ""); n != 6 {
+			h.t.Errorf("%d events for 3 payments with 2 changes each, want 6", n)
+		}
+		h.destinations("rec_mix", map[money.Asset]int{money.BTC: 100})
+		h.release(p.ID)
+		h.outcome(p, money.EUR, payout.Fulfilled)
+		h.checkSteps(h.get(p.ID))
+		h.outcome(p, "", payout.Fulfilled)
+		h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
+	})
+}
+
+func TestAStaleChangeOfPaymentsIsRefused(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		read := h.get(p.ID)
+		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		for name, change := range map[string]func(ctx context.Context, tx *db.Tx, all []Payment) error{
+			"of one": func(ctx context.Context, tx *db.Tx, all []Payment) error {
+				return read.updatePayment(ctx, tx, &all[0], Cancelled, "")
+			},
+			"of all": func(ctx context.Context, tx *db.Tx, all []Payment) error {
+				return read.updatePayments(ctx, tx, all, Cancelled)
+			},
+			"of some": func(ctx context.Context, tx *db.Tx, all []Payment) error {
+				return read.updatePayments(ctx, tx, all[1:], Cancelled)
+			},
+		} {
+			err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error { return change(ctx, tx, slices.Clone(read.Payments)) })
+			if f, ok := apierr.As(err); !ok || f.Code != "retry_later" {
+				t.Errorf("a stale change %s: %v", name, err)
+			}
+		}
+		h.want(p.ID, Received, FundingFunded, Received)
+	})
+}
+
+// A change of several payments changes no other, even if another payment is in the same state.
+func TestAChangeOfSomePaymentsIsRefusedWhileOthersAreAlike(t *testing.T) {
+	run(t, func(h *house) {
+		p := h.create(CreateParams{ToPay: worked})
+		read := h.get(p.ID)
+		err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return read.updatePayments(ctx, tx, read.Payments[1:], Cancelled)
+		})
+		_ = wantFault(h.t, err, "retry_later")
+		h.want(p.ID, Pending, FundingNone, Pending)
+	})
+}
