@@ -204,7 +204,7 @@ func newTill(ctx context.Context, database string) (*till, error) {
 		return nil, err
 	}
 	x := &till{line: l, claims: claims}
-	x.match = job.NewRunner(l.d, job.Table{chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {All: x.claims.Follow}}, nil, slog.New(slog.DiscardHandler))
+	x.match = job.NewRunner(l.d, job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Batch: x.claims.Follow}}, nil, slog.New(slog.DiscardHandler))
 	return x, nil
 }
 

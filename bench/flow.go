@@ -131,7 +131,7 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	if err := l.watcher.Remember(signer.Deriver(), chain.RememberFrom); err != nil {
 		return nil, err
 	}
-	match := job.Table{chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund}}
+	match := job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund}}
 	prepare := job.Table{payroll.JobRelease: {Tx: engine.Released(l.pay.Release)}, payout.JobPrepare: {Tx: engine.Prepare}}
 	program := maps.Clone(match)
 	maps.Copy(program, prepare)

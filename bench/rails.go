@@ -109,10 +109,10 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 		}})
 	all := payout.Engines{l.engine, account}
 	r.all = job.NewRunner(l.d, job.Table{
-		chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund},
+		chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund},
 		payroll.JobRelease: {Tx: l.engine.Released(l.pay.Release)}, payout.JobPrepare: {Tx: l.engine.Prepare},
 		payout.JobAccount: {Net: all.Net((*payout.Engine).PrepareAccount)}, payout.JobSend: {Net: all.Net((*payout.Engine).Send)},
-		chain.JobTx: {All: all.All((*payout.Engine).Confirm)}, payout.JobNudge: {All: all.All((*payout.Engine).Nudge)},
+		chain.JobTx: {Batch: all.All((*payout.Engine).Confirm)}, payout.JobNudge: {Batch: all.All((*payout.Engine).Nudge)},
 		payout.JobBank: {Tx: r.banker.Cut}, bankfile.JobSend: {Net: r.banker.Send},
 		payout.JobChanged: {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
 			var in payout.Changed

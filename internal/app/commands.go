@@ -38,7 +38,7 @@ type CLI struct {
 	Trigger     TriggerCmd       `cmd:"" help:"Make an event happen in a sandbox, for real. Without a name: lists the events."`
 	Migrate     MigrateCmd       `cmd:"" help:"Bring the database's schema up to this program's. serve does it too."`
 	Ledger      LedgerCmd        `cmd:"" help:"Examine the books."`
-	Jobs        JobsCmd          `cmd:"" help:"Work that failed too often: list it, have it run again."`
+	Jobs        JobsCmd          `cmd:"" help:"Dead jobs: list and retry them."`
 	Bank        BankCmd          `cmd:"" help:"Payouts by bank: files in doubt, answers that need a person."`
 	Payouts     PayoutsCmd       `cmd:"" help:"Stop all payouts, let them go on, see how they stand."`
 	Transfers   TransfersCmd     `cmd:"" help:"Money that came in at the bank: read its statements, and decide whose it is where they do not say."`

@@ -53,7 +53,7 @@ func TestAnOldSandboxHasItsGasInTheBooks(t *testing.T) {
 					t.Helper()
 					must(a.sim.Mine(ctx, chain.DefaultConfirmations))
 					must(watcher.Sync(ctx))
-					must(job.NewRunner(d, job.Table{chain.JobOutput: {All: deposit.OutputsChanged}}, nil, log).Drain(ctx))
+					must(job.NewRunner(d, job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged}}, nil, log).Drain(ctx))
 				}
 				off := func() int {
 					t.Helper()

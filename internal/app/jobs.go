@@ -66,16 +66,16 @@ import (
 //	withdrawal: made, or decided     withdrawal.look     withdrawal: queue an output, or say what stands in the way
 //	operator: a deposit is sent back deposit.refund      operator: screen the address, queue an output
 //	funding: an account is asked for funding.open        funding: ask the bank
-//	whoever writes to a person       mail.send           mail, on a runner of its own
+//	any package: a mail to a person  mail.send           mail
 //	account: a link is asked for     account.link        account: write to the address
 //	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
 func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look destination.Screening, house *backoffice.Service, open wallet.Opener, take *withdrawal.Service, accounts *virtualaccount.Service, who *kyc.Service) job.Table {
 	return job.Table{
-		chain.JobOutput:        {All: deposit.OutputsChanged},
+		chain.JobOutput:        {Batch: deposit.OutputsChanged},
 		lightning.JobPaid:      {Tx: deposit.InvoicePaid},
-		deposit.JobChanged:     {All: byObject(pay.Fund, claims.Follow)},
-		quote.JobExpired:       {All: claims.QuoteExpired},
-		claim.JobMonitor:       {All: claims.Monitor},
+		deposit.JobChanged:     {Batch: byObject(pay.Fund, claims.Follow)},
+		quote.JobExpired:       {Batch: claims.QuoteExpired},
+		claim.JobMonitor:       {Batch: claims.Monitor},
 		claim.JobRefund:        {Tx: claims.Send},
 		claim.JobSettle:        {Tx: claim.KeepSettlement},
 		delivery.JobClear:      {Tx: delivery.Clear},
@@ -84,14 +84,14 @@ func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look 
 		payroll.JobExpire:      {Tx: pay.Expire},
 		payroll.JobFreeze:      {Tx: payroll.Frozen},
 		payout.JobPrepare:      {Tx: out[0].Prepare},
-		payout.JobAccount:      {Net: out.Net((*payout.Engine).PrepareAccount)},
-		payout.JobSend:         {Net: out.Net((*payout.Engine).Send)},
-		payout.JobNudge:        {All: out.All((*payout.Engine).Nudge)},
-		chain.JobTx:            {All: out.All((*payout.Engine).Confirm)},
+		payout.JobAccount:      {Net: out.Net((*payout.Engine).PrepareAccount), Limit: 4},
+		payout.JobSend:         {Net: out.Net((*payout.Engine).Send), Limit: 8},
+		payout.JobNudge:        {Batch: out.All((*payout.Engine).Nudge)},
+		chain.JobTx:            {Batch: out.All((*payout.Engine).Confirm)},
 		chain.JobStranger:      {Tx: out.Tx((*payout.Engine).Stranger)},
 		payout.JobChanged:      {Tx: byPayout(pay.Settle, claims.PayoutChanged, take.PayoutChanged, backoffice.RefundChanged)},
-		kyc.JobSubmit:          {Net: who.Submit},
-		kyc.JobCheck:           {Net: who.Check},
+		kyc.JobSubmit:          {Net: who.Submit, Limit: 4},
+		kyc.JobCheck:           {Net: who.Check, Limit: 4},
 		payee.JobActivate:      {Tx: payee.HandleActivate},
 		payee.JobExpire:        {Tx: payee.HandleExpire},
 		payee.JobScreen:        {Tx: look.Look},
@@ -99,7 +99,7 @@ func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look 
 		wallet.JobOpen:         {Tx: open.Open},
 		withdrawal.JobLook:     {Tx: take.Look},
 		backoffice.JobRefund:   {Tx: house.Refund},
-		virtualaccount.JobOpen: {Net: accounts.HandleOpen},
+		virtualaccount.JobOpen: {Net: accounts.HandleOpen, Limit: 4},
 		payee.JobRefresh:       {Tx: payee.HandleRefresh},
 		auth.JobLink:           {Tx: auth.HandleLink(look.Sealer)},
 	}
@@ -127,7 +127,7 @@ func byPayout(payrolls, claims, withdrawals, refunds job.TxHandler) job.TxHandle
 }
 
 // byObject hands news of money on to whom it came for. An object of another kind is a payroll.
-func byObject(payrolls job.TxHandler, claims job.AllHandler) job.AllHandler {
+func byObject(payrolls job.TxHandler, claims job.BatchHandler) job.BatchHandler {
 	return func(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 		var ofClaims []job.Job
 		for _, j := range jobs {

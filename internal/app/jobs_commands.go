@@ -11,13 +11,13 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// JobsCmd groups the commands about work that failed too often.
+// JobsCmd groups the commands about dead jobs.
 type JobsCmd struct {
-	List  JobsListCmd  `cmd:"" help:"List the jobs that are parked: they failed too often, and wait for a person."`
-	Retry JobsRetryCmd `cmd:"" help:"Have parked jobs run again."`
+	List  JobsListCmd  `cmd:"" help:"List dead jobs: they failed too often and are not retried until you retry them."`
+	Retry JobsRetryCmd `cmd:"" help:"Retry dead jobs."`
 }
 
-// JobsListCmd lists parked jobs.
+// JobsListCmd lists dead jobs.
 type JobsListCmd struct {
 	Storage
 	Limit int `default:"100" help:"At most so many (${default})."`
@@ -26,21 +26,21 @@ type JobsListCmd struct {
 // Run prints them.
 func (c JobsListCmd) Run(ctx context.Context, std Streams) error {
 	return c.readDB(ctx, func(ctx context.Context, tx *db.Tx) error {
-		parked, err := job.ListParked(ctx, tx, c.Limit)
-		for _, p := range parked {
-			fmt.Fprintf(std.Out, "%s  %s  %-20s of %s, %d attempts: %s\n", p.Since.UTC().Format(time.RFC3339), p.ID, p.Kind, p.CompanyID, p.Attempt, p.Why)
+		dead, err := job.ListDead(ctx, tx, c.Limit)
+		for _, p := range dead {
+			fmt.Fprintf(std.Out, "%s  %s  %-20s of %s, %d attempts: %s\n", p.Since.UTC().Format(time.RFC3339), p.ID, p.Kind, p.CompanyID, p.Attempt, p.LastError)
 		}
 		return err
 	})
 }
 
-// JobsRetryCmd runs parked jobs again.
+// JobsRetryCmd retries dead jobs.
 type JobsRetryCmd struct {
 	Storage
-	Job string `arg:"" optional:"" help:"The job: job_…. Default: all that are parked."`
+	Job string `arg:"" optional:"" help:"The job: job_…. Default: all dead jobs."`
 }
 
-// Run has them run.
+// Run retries them.
 func (c JobsRetryCmd) Run(ctx context.Context, std Streams) error {
 	var n int64
 	if err := c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
@@ -54,8 +54,8 @@ func (c JobsRetryCmd) Run(ctx context.Context, std Streams) error {
 		return err
 	}
 	if n == 0 && c.Job != "" {
-		return errors.New("no such job is parked")
+		return errors.New("there is no such dead job")
 	}
-	fmt.Fprintf(std.Out, "%d jobs run again.\n", n)
+	fmt.Fprintf(std.Out, "%d jobs are due again.\n", n)
 	return nil
 }

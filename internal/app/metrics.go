@@ -61,7 +61,7 @@ type rows struct {
 
 var (
 	descDue     = prometheus.NewDesc("stipend_jobs_waiting", "Jobs that are not done, those for later included.", nil, nil)
-	descParked  = prometheus.NewDesc("stipend_jobs_parked", "Jobs that failed too often and wait for a person.", nil, nil)
+	descDead    = prometheus.NewDesc("stipend_jobs_dead", "Jobs that failed too often and are not retried.", nil, nil)
 	descHeight  = prometheus.NewDesc("stipend_chain_height", "Last block that was looked at.", []string{"chain"}, nil)
 	descList    = prometheus.NewDesc("stipend_sanctions_list_written_seconds", "When a sanctions list in use was last written, in seconds since 1970.", []string{"list"}, nil)
 	descHits    = prometheus.NewDesc("stipend_screening_hits_open", "Hits on sanctions lists that wait for a person, at most 1000.", nil, nil)
@@ -72,7 +72,7 @@ var (
 
 // Describe names the figures.
 func (rows) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descDue, descParked, descHeight, descTip, descAlarm, descWatched, descList, descHits} {
+	for _, d := range []*prometheus.Desc{descDue, descDead, descHeight, descTip, descAlarm, descWatched, descList, descHits} {
 		ch <- d
 	}
 }
@@ -82,12 +82,12 @@ func (r rows) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_ = r.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-		due, parked, err := job.Waiting(ctx, tx)
+		pending, dead, err := job.Count(ctx, tx)
 		if err != nil {
 			return err
 		}
-		ch <- prometheus.MustNewConstMetric(descDue, prometheus.GaugeValue, float64(due))
-		ch <- prometheus.MustNewConstMetric(descParked, prometheus.GaugeValue, float64(parked))
+		ch <- prometheus.MustNewConstMetric(descDue, prometheus.GaugeValue, float64(pending))
+		ch <- prometheus.MustNewConstMetric(descDead, prometheus.GaugeValue, float64(dead))
 		standings, err := chain.Standings(ctx, tx)
 		if err != nil {
 			return err

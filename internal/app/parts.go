@@ -212,7 +212,7 @@ func (s *Service) startWorker(ctx, background context.Context, p parts) error {
 	}
 	table := jobs(p.payroll, p.claims, engines, p.screening, s.operators, wallet.Opener{Verified: s.cfg.Env == Production, Pool: p.pool, Accounts: s.accounts}, p.withdrawals, s.funding, s.kyc)
 	if s.lightning != nil {
-		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle}
+		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle, Limit: 8}
 	}
 	if s.cfg.Env == Sandbox {
 		table[payroll.JobRelease] = job.Entry{Tx: engine.Released(withFailures(p.payroll.Release))}
@@ -222,7 +222,7 @@ func (s *Service) startWorker(ctx, background context.Context, p parts) error {
 		return err
 	}
 	table[payout.JobBank] = job.Entry{Tx: banker.Cut}
-	table[bankfile.JobSend] = job.Entry{Net: banker.Send}
+	table[bankfile.JobSend] = job.Entry{Net: banker.Send, Limit: 2}
 	table[bankfile.JobChange] = job.Entry{Tx: banker.Changed(s.correction(destination.Setup{Sealer: s.sealer}))}
 	if s.playedBank != nil {
 		table[jobBankReturn] = job.Entry{Net: s.returnByBank(banker)}
@@ -232,13 +232,11 @@ func (s *Service) startWorker(ctx, background context.Context, p parts) error {
 	if err != nil {
 		return err
 	}
+	table[mail.JobSend] = job.Entry{Net: mailer.Send, Limit: 8}
 	runner := job.NewRunner(s.db, table, append(s.periodic(engines, p.claims), banker.Periodic(s.db)...), s.log)
 	s.work.Go(func() { runner.Run(background) })
 	hooks := delivery.NewSender(delivery.Options{DB: s.db, Sealer: s.sealer, Env: s.cfg.Env, Policy: s.policy, Log: s.log})
 	s.work.Go(func() { hooks.Run(background) })
-	// A mail server that hangs holds up its own runner only.
-	mails := job.NewRunner(s.db, job.Table{mail.JobSend: {Net: mailer.Send}}, nil, s.log)
-	s.work.Go(func() { mails.Run(background) })
 	return nil
 }
 

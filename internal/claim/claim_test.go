@@ -396,8 +396,8 @@ func newTill(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) *ti
 	}
 	x.claims = claims
 	x.jobs = job.NewRunner(d, job.Table{
-		chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {All: claims.Follow},
-		quote.JobExpired: {All: claims.QuoteExpired}, claim.JobMonitor: {All: claims.Monitor},
+		chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Batch: claims.Follow},
+		quote.JobExpired: {Batch: claims.QuoteExpired}, claim.JobMonitor: {Batch: claims.Monitor},
 	}, nil, log)
 	x.write(t, func(ctx context.Context, tx *db.Tx) error {
 		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Shop", Country: "US", Email: "shop@example.com", FeeBps: 100})

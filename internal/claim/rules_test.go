@@ -75,8 +75,8 @@ func (x *till) payouts(t *testing.T, c chain.Source) {
 	}
 	table := engine.Jobs()
 	maps.Copy(table, job.Table{
-		chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {All: x.claims.Follow}, quote.JobExpired: {All: x.claims.QuoteExpired},
-		claim.JobMonitor: {All: x.claims.Monitor}, claim.JobRefund: {Tx: x.claims.Send},
+		chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Batch: x.claims.Follow}, quote.JobExpired: {Batch: x.claims.QuoteExpired},
+		claim.JobMonitor: {Batch: x.claims.Monitor}, claim.JobRefund: {Tx: x.claims.Send},
 		payout.JobChanged: {Tx: x.claims.PayoutChanged},
 	})
 	x.jobs = job.NewRunner(x.d, table, nil, log)

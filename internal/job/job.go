@@ -1,14 +1,18 @@
-// Package job runs what a committed change asks for: later, at least once, on any instance.
+// Package job runs background work that a committed transaction asked for: at least once, on any instance.
 //
-// A job is a row, inserted by the transaction that needs it. A runner claims due rows by moving run_at past
-// a lease (one guarded statement, so two runners never hold one job), runs the handler, and deletes the row:
-// for a [TxHandler] in the transaction of the effect itself, for a [NetHandler] afterwards. Jobs that work inside a transaction
-// share one, and what they ask for follows in it, so that a chain of them is one commit; when one of them fails, each has a
-// transaction of its own and is followed later. A failed job comes back with growing delay, and is parked for a person after maxAttempts; it is never dropped.
-// One that waits for what comes back by itself, a price or a list ([ErrWaits], apierr.Unavailable), is never parked.
+// A job is a row, inserted by the transaction that needs it. A [Runner] claims due rows by moving run_at past a lease (one
+// guarded statement, so two runners never hold the same job), runs the handler and deletes the row: in the transaction of the
+// effect for a [TxHandler] or [BatchHandler], afterwards for a [NetHandler].
 //
-// Handlers are level-triggered: a job says which object to look at, not what happened to it, so running one
-// twice, late or out of order is harmless.
+// Free slots are filled continuously, and each kind has slots of its own ([Entry].Limit), so that a slow job delays only jobs
+// of its kind. Jobs of one kind share a transaction where their handler allows it; when that transaction fails, each job is run
+// in a transaction of its own.
+//
+// A failed job is retried with growing delay and is dead after maxAttempts: it is never dropped, and staff can retry it.
+// A job that fails because of a temporary condition ([ErrRetryLater], apierr.Unavailable) never dies.
+//
+// Handlers are level-triggered: a job names the object to examine, not what happened to it, so running a job twice, late or out
+// of order is harmless.
 package job
 
 import (
@@ -30,12 +34,12 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// New is a job to insert.
+// New describes a job to insert.
 type New struct {
 	CompanyID string
 	Kind      string
-	Payload   any       // written as JSON
-	RunAt     time.Time // zero: at once
+	Payload   any       // encoded as JSON
+	RunAt     time.Time // zero: immediately
 }
 
 // Job is a claimed job.
@@ -45,7 +49,7 @@ type Job struct {
 	Payload             []byte
 }
 
-// Decode reads the payload.
+// Decode unmarshals the payload into v.
 func (j Job) Decode(v any) error {
 	if err := json.Unmarshal(j.Payload, v); err != nil {
 		return fmt.Errorf("job %s %s: %w", j.Kind, j.ID, err)
@@ -53,26 +57,49 @@ func (j Job) Decode(v any) error {
 	return nil
 }
 
-// TxHandler works inside one transaction, in which the job is completed too, and other jobs may be.
+// TxHandler handles one job inside the transaction that deletes it. Other jobs of its kind may share the transaction.
 type TxHandler func(ctx context.Context, tx *db.Tx, j Job) error
 
-// AllHandler is a TxHandler for all jobs of its kind that share a transaction, so that it reads and writes for all of them at once.
-type AllHandler func(ctx context.Context, tx *db.Tx, jobs []Job) error
+// BatchHandler handles all jobs of its kind that share a transaction, so that it can read and write for all of them at once.
+type BatchHandler func(ctx context.Context, tx *db.Tx, jobs []Job) error
 
-// NetHandler may talk to the network; it opens its own transactions, and may run again after a crash.
+// NetHandler may use the network. It opens its own transactions, and runs again if the process dies before the job is deleted.
 type NetHandler func(ctx context.Context, d *db.DB, j Job) error
 
-// Entry is the handler of a kind: one of the three.
+// Entry registers the handler of a kind: exactly one of Tx, Batch and Net.
 type Entry struct {
-	Tx  TxHandler
-	All AllHandler
-	Net NetHandler
+	Tx    TxHandler
+	Batch BatchHandler
+	Net   NetHandler
+
+	// Limit is how many run at once in one process: transactions of up to batchSize jobs for Tx and Batch, jobs for Net.
+	// Zero means defaultTransactions or defaultNetwork.
+	Limit int
+}
+
+func (e Entry) limit() int {
+	switch {
+	case e.Limit > 0:
+		return e.Limit
+	case e.Net != nil:
+		return defaultNetwork
+	default:
+		return defaultTransactions
+	}
+}
+
+// jobsPerSlot returns how many jobs one slot of the kind takes.
+func (e Entry) jobsPerSlot() int {
+	if e.Net != nil {
+		return 1
+	}
+	return batchSize
 }
 
 // run runs jobs of the kind inside a transaction.
 func (e Entry) run(ctx context.Context, tx *db.Tx, jobs []Job) error {
-	if e.All != nil {
-		return e.All(ctx, tx, jobs)
+	if e.Batch != nil {
+		return e.Batch(ctx, tx, jobs)
 	}
 	for _, j := range jobs {
 		if err := e.Tx(ctx, tx, j); err != nil {
@@ -82,10 +109,10 @@ func (e Entry) run(ctx context.Context, tx *db.Tx, jobs []Job) error {
 	return nil
 }
 
-// handlers is how many of them there are.
+// handlers returns the number of handlers that are set.
 func (e Entry) handlers() (n int) {
-	for _, there := range []bool{e.Tx != nil, e.All != nil, e.Net != nil} {
-		if there {
+	for _, set := range []bool{e.Tx != nil, e.Batch != nil, e.Net != nil} {
+		if set {
 			n++
 		}
 	}
@@ -97,38 +124,48 @@ type Table map[string]Entry
 
 // Periodic is work that belongs to no object and runs on one instance at a time.
 type Periodic struct {
-	Name  string
-	Every time.Duration
-	Run   func(ctx context.Context) error
+	Name    string
+	Every   time.Duration
+	Timeout time.Duration // of one run; zero means defaultTimeout
+	Run     func(ctx context.Context) error
 }
 
 const (
-	lease       = 45 * time.Second
-	alone       = lease - 5*time.Second // for a job that has a transaction of its own
-	claimSize   = 64
-	parallel    = 32
-	shared      = 32 // jobs of one transaction
-	pollEvery   = 250 * time.Millisecond
-	maxAttempts = 20
-	maxBackoff  = time.Hour
+	lease         = 45 * time.Second
+	singleTimeout = lease - 5*time.Second // of a job that runs by itself
+	batchTimeout  = lease / 3             // of jobs that share a transaction
+	batchSize     = 32
+	pollEvery     = 250 * time.Millisecond
+	maxAttempts   = 20
+	maxBackoff    = time.Hour
+
+	defaultTransactions = 2
+	defaultNetwork      = 8
+
+	defaultTimeout = 10 * time.Minute
+	leaseMargin    = 30 * time.Second // beyond the interval of periodic work
+	renewEvery     = leaseMargin / 3
 )
 
-// due is the notice that a job is to be run at once.
+// due is the in-process topic that wakes the runners.
 const due = "job.due"
 
-// ErrWaits is why a job fails until something comes back by itself.
-var ErrWaits = errors.New("it comes back by itself")
+// ErrRetryLater marks an error as temporary: the job is retried however often it fails.
+var ErrRetryLater = errors.New("retry later")
 
-func waits(err error) bool {
+// errLeaseLost ends periodic work whose lease another instance has taken.
+var errLeaseLost = errors.New("another instance has taken the lease")
+
+func isRetryLater(err error) bool {
 	f, is := apierr.As(err)
-	return is && f.Kind == apierr.Unavailable || errors.Is(err, ErrWaits)
+	return is && f.Kind == apierr.Unavailable || errors.Is(err, ErrRetryLater)
 }
 
-// Enqueue inserts a job; it starts to exist when the transaction commits.
+// Enqueue inserts a job; it exists once the transaction commits.
 func Enqueue(tx *db.Tx, n New) {
 	payload, err := json.Marshal(n.Payload)
 	if err != nil {
-		panic(fmt.Sprintf("job %s: payload: %v", n.Kind, err)) // payloads are our own plain structs
+		panic(fmt.Sprintf("job %s: payload: %v", n.Kind, err)) // payloads are plain structs of this program
 	}
 	at := n.RunAt
 	if at.IsZero() {
@@ -144,292 +181,348 @@ func Enqueue(tx *db.Tx, n New) {
 type Runner struct {
 	d        *db.DB
 	table    Table
-	kinds    []string
+	kinds    []string // in a fixed order, for a fixed claim statement
 	periodic []Periodic
 	log      *slog.Logger
 	holder   string
 	wake     chan struct{}
+	ticks    func(time.Duration) (ticks <-chan time.Time, stop func()) // of periodic work and its leases
 }
 
-// NewRunner makes a runner. Jobs of kinds that are not in the table are left alone: a newer version of the
-// program may know them.
+// NewRunner returns a runner. It does not claim jobs of kinds that the table lacks: a newer version of the program may know
+// them.
 func NewRunner(d *db.DB, table Table, periodic []Periodic, log *slog.Logger) *Runner {
-	r := &Runner{d: d, table: table, periodic: periodic, log: log, holder: rand.Text(), wake: make(chan struct{}, 1)}
+	r := &Runner{d: d, table: table, periodic: periodic, log: log, holder: rand.Text(), wake: make(chan struct{}, 1), ticks: newTicker}
 	for kind, e := range table {
 		if e.handlers() != 1 {
 			panic("job: " + kind + " needs exactly one handler")
 		}
 		r.kinds = append(r.kinds, kind)
 	}
-	d.OnNotice(due, func() {
-		select {
-		case r.wake <- struct{}{}:
-		default:
-		}
-	})
+	slices.Sort(r.kinds)
+	d.OnNotice(due, func() { signal(r.wake) })
 	return r
 }
 
-// Run works until ctx ends, then finishes the jobs that it has begun.
-func (r *Runner) Run(ctx context.Context) {
-	var wg sync.WaitGroup
-	for _, p := range r.periodic {
-		wg.Go(func() { r.runPeriodic(ctx, p) })
+func newTicker(every time.Duration) (ticks <-chan time.Time, stop func()) {
+	t := time.NewTicker(every)
+	return t.C, t.Stop
+}
+
+// signal wakes the reader of a channel with room for one signal.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
+}
+
+// Run works until ctx ends, then finishes the jobs that it has started.
+func (r *Runner) Run(ctx context.Context) {
+	var periodic sync.WaitGroup
+	for _, p := range r.periodic {
+		periodic.Go(func() { r.runPeriodic(ctx, p) })
+	}
+	s := newSlots(r.table)
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		n, err := r.runDue(ctx)
-		if n > 0 {
-			continue // what went wrong with a job is logged and postponed with it
-		}
-		if err != nil && ctx.Err() == nil {
+		if _, err := r.fill(ctx, s); err != nil && ctx.Err() == nil {
 			r.log.Error("jobs cannot be claimed", "error", err)
 		}
+		r.await(ctx, s, tick.C)
+	}
+	s.work.Wait()
+	periodic.Wait()
+}
+
+// await returns when there may be jobs to start: some were enqueued, a slot that jobs wait for is free, or it is time to poll.
+func (r *Runner) await(ctx context.Context, s *slots, tick <-chan time.Time) {
+	for {
 		select {
 		case <-ctx.Done():
+			return
 		case <-r.wake:
-		case <-tick.C:
+			return
+		case <-tick:
+			return
+		case <-s.freed:
+			if s.awaited() {
+				return
+			}
 		}
 	}
-	wg.Wait()
 }
 
-// Drain runs what is due until nothing is. It returns the first error of a job, after running the others, so
-// that tests see it; the failed job waits for its next attempt as always.
+// Drain runs what is due until nothing is due. It returns the first error of a job, after running the others; the failed job
+// is retried later as always. It is for tests and benchmarks.
 func (r *Runner) Drain(ctx context.Context) error {
-	var first error
+	s := newSlots(r.table)
 	for {
-		n, err := r.runDue(ctx)
-		if first == nil {
-			first = err
-		}
-		if n == 0 {
-			return first
+		idle := s.idle()
+		n, err := r.fill(ctx, s)
+		switch {
+		case err != nil:
+			s.work.Wait()
+			return errors.Join(s.firstError(), err)
+		case n > 0:
+		case idle:
+			return s.firstError()
+		default:
+			<-s.freed
 		}
 	}
 }
 
-// runDue claims due jobs and runs them, several at once. It says how many there were.
-func (r *Runner) runDue(ctx context.Context) (int, error) {
-	var jobs []Job
-	err := r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		jobs, err = claim(ctx, tx, r.kinds)
-		return err
+// slots counts the work that one call of Run or Drain has started, by kind.
+type slots struct {
+	table Table
+	work  sync.WaitGroup
+	freed chan struct{} // signaled whenever a slot becomes free
+
+	mu      sync.Mutex
+	running map[string]int
+	waiting map[string]bool // kinds that may have more due jobs than there were free slots
+	err     error           // the first of a job
+}
+
+func newSlots(table Table) *slots {
+	return &slots{table: table, freed: make(chan struct{}, 1), running: map[string]int{}, waiting: map[string]bool{}}
+}
+
+// room returns how many jobs of a kind can be started.
+func (s *slots) room(kind string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.table[kind]
+	free := e.limit() - s.running[kind]
+	if free == 0 {
+		s.waiting[kind] = true
+	}
+	return free * e.jobsPerSlot()
+}
+
+// claimed records whether a kind may have more due jobs than were claimed.
+func (s *slots) claimed(kind string, n, room int) {
+	if room > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting[kind] = n == room
+	}
+}
+
+// awaited reports whether a kind that may have due jobs has a free slot.
+func (s *slots) awaited() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for kind, waiting := range s.waiting {
+		if waiting && s.running[kind] < s.table[kind].limit() {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *slots) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.running {
+		if n > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *slots) firstError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// start runs f in a slot of a kind.
+func (s *slots) start(kind string, f func() error) {
+	s.mu.Lock()
+	s.running[kind]++
+	s.mu.Unlock()
+	s.work.Go(func() {
+		err := f()
+		s.mu.Lock()
+		s.running[kind]--
+		if s.err == nil {
+			s.err = err
+		}
+		s.mu.Unlock()
+		signal(s.freed)
 	})
-	if err != nil {
+}
+
+// fill claims due jobs for the free slots and starts them. It returns how many jobs it started.
+func (r *Runner) fill(ctx context.Context, s *slots) (int, error) {
+	room, total := make([]int, len(r.kinds)), 0
+	for i, kind := range r.kinds {
+		room[i] = s.room(kind)
+		total += room[i]
+	}
+	if total == 0 {
+		return 0, nil
+	}
+	var jobs []Job
+	if err := r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		jobs, err = claim(ctx, tx, r.kinds, room)
+		return err
+	}); err != nil {
 		return 0, err
 	}
-	// What is begun is finished, also when the runner is told to stop.
-	ctx = context.WithoutCancel(ctx)
-	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		first error
-		slots = make(chan struct{}, parallel)
-	)
-	run := func(jobs []Job) {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			if err := r.runAll(ctx, jobs); err != nil {
-				mu.Lock()
-				if first == nil {
-					first = err
-				}
-				mu.Unlock()
-			}
-		})
+	byKind := map[string][]Job{}
+	for _, j := range jobs {
+		byKind[j.Kind] = append(byKind[j.Kind], j)
 	}
-	var inside []Job
-	for i, j := range jobs {
-		if r.table[j.Kind].Net == nil {
-			inside = append(inside, j)
-		} else {
-			run(jobs[i : i+1])
+	ctx = context.WithoutCancel(ctx) // a job that has started is finished, even when the runner stops
+	for i, kind := range r.kinds {
+		mine := byKind[kind]
+		s.claimed(kind, len(mine), room[i])
+		// Jobs of one object are neighbors in this order, so they share a transaction instead of waiting for each other in two.
+		slices.SortFunc(mine, func(a, b Job) int {
+			return cmp.Or(cmp.Compare(a.CompanyID, b.CompanyID), bytes.Compare(a.Payload, b.Payload), cmp.Compare(a.ID, b.ID))
+		})
+		for batch := range slices.Chunk(mine, r.table[kind].jobsPerSlot()) {
+			s.start(kind, func() error { return r.runBatch(ctx, batch) })
 		}
 	}
-	// Jobs about one object are neighbours in this order, and so in one transaction rather than in two that wait for each other.
-	slices.SortFunc(inside, func(a, b Job) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.CompanyID, b.CompanyID), bytes.Compare(a.Payload, b.Payload), cmp.Compare(a.ID, b.ID))
-	})
-	for some := range slices.Chunk(inside, shared) {
-		run(some)
-	}
-	wg.Wait()
-	return len(jobs), first
+	return len(jobs), nil
 }
 
-// runAll runs jobs that work inside a transaction in one or, when that fails, one by one: so a bad one never spoils its neighbours. It returns the
-// first error.
-func (r *Runner) runAll(ctx context.Context, jobs []Job) (first error) {
-	if r.table[jobs[0].Kind].Net == nil {
-		followed, err := r.together(ctx, jobs)
-		if err == nil {
-			return nil
-		}
-		if len(jobs) == 1 && !followed {
-			return r.failed(ctx, jobs[0], err)
-		}
+// runBatch runs jobs of one kind in one transaction, or one by one if that fails or the kind uses the network, so that a bad
+// job does not affect the others. It returns the first error.
+func (r *Runner) runBatch(ctx context.Context, jobs []Job) (first error) {
+	net := r.table[jobs[0].Kind].Net
+	if net == nil && len(jobs) > 1 && r.runInTx(ctx, jobs, batchTimeout) == nil {
+		return nil
 	}
-	for _, j := range jobs {
-		if err := r.runOne(ctx, j); err != nil && first == nil {
+	for i, j := range jobs {
+		var err error
+		if net == nil {
+			err = r.runInTx(ctx, jobs[i:i+1], singleTimeout)
+		} else {
+			err = r.runNet(ctx, net, j)
+		}
+		if err != nil {
+			err = r.failed(ctx, j, err)
+		}
+		if first == nil {
 			first = err
 		}
 	}
 	return first
 }
 
-// together completes jobs and runs their handlers, and those of the jobs that they ask for, in one transaction. When it fails,
-// followed says that it was at work on the latter.
-func (r *Runner) together(ctx context.Context, jobs []Job) (followed bool, err error) {
-	limit := lease / 3
-	if len(jobs) == 1 {
-		limit = alone
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// runInTx deletes jobs of one kind and runs their handler in one transaction.
+func (r *Runner) runInTx(ctx context.Context, jobs []Job, timeout time.Duration) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	defer recoverTo(&err)
-	err = r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		followed = false // this may run more than once
+	return r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		mine, err := completeAll(ctx, tx, jobs)
-		if err != nil {
+		if err != nil || len(mine) == 0 {
 			return err
 		}
-		var todo []Job
-		for _, j := range jobs {
-			if mine[j.ID] { // or another runner took it over when the lease ran out
-				todo = append(todo, j)
-			}
-		}
-		return r.chain(ctx, tx, todo, &followed)
+		return r.table[jobs[0].Kind].run(ctx, tx, mine)
 	})
-	return followed, err
 }
 
-// chain runs jobs, then those that they asked for, stage by stage. A kind runs in one stage: what asks for itself again has its
-// turn later, so that a transaction ends.
-func (r *Runner) chain(ctx context.Context, tx *db.Tx, todo []Job, followed *bool) error {
-	ran := map[string]bool{}
-	for len(todo) > 0 {
-		mark := len(tx.Deferred(jobRows))
-		for _, jobs := range byKind(todo) {
-			ran[jobs[0].Kind] = true
-			if err := r.table[jobs[0].Kind].run(ctx, tx, jobs); err != nil {
-				return err
-			}
-		}
-		if err := tx.FlushBefore(ctx, jobRows); err != nil { // which may ask for more; and what follows finds it as if it were committed
-			return err
-		}
-		todo = todo[:0]
-		takeNew(tx, mark, func(j Job) bool {
-			if e, known := r.table[j.Kind]; !known || e.Net != nil || ran[j.Kind] || len(todo) == shared {
-				return false
-			}
-			todo = append(todo, j)
-			return true
-		})
-		*followed = *followed || len(todo) > 0
+func (r *Runner) runNet(ctx context.Context, handle NetHandler, j Job) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, singleTimeout)
+	defer cancel()
+	defer recoverTo(&err)
+	if err := handle(ctx, r.d, j); err != nil {
+		return err
 	}
-	return nil
+	return r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := completeAll(ctx, tx, []Job{j})
+		return err
+	})
 }
 
-// byKind keeps the order of the jobs of a kind, and that in which the kinds appear.
-func byKind(jobs []Job) (all [][]Job) {
-	place := map[string]int{}
-	for _, j := range jobs {
-		i, there := place[j.Kind]
-		if !there {
-			i = len(all)
-			place[j.Kind], all = i, append(all, nil)
-		}
-		all[i] = append(all[i], j)
-	}
-	return all
-}
-
-// recoverTo makes an error of a panic.
+// recoverTo turns a panic into an error.
 func recoverTo(err *error) {
 	if v := recover(); v != nil {
 		*err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 	}
 }
 
-func (r *Runner) runOne(ctx context.Context, j Job) error {
-	ctx, cancel := context.WithTimeout(ctx, alone)
-	defer cancel()
-	if err := r.handle(ctx, j); err != nil {
-		return r.failed(ctx, j, err)
-	}
-	return nil
-}
-
-// failed postpones a job, and returns why.
+// failed schedules the next attempt of a job, or none, and returns err with the job's name.
 func (r *Runner) failed(ctx context.Context, j Job, err error) error {
 	level := slog.LevelWarn
-	park := j.Attempt >= maxAttempts && !waits(err)
-	if park {
+	dead := j.Attempt >= maxAttempts && !isRetryLater(err)
+	if dead {
 		level = slog.LevelError
 	}
 	r.log.Log(ctx, level, "job failed", "kind", j.Kind, "job_id", j.ID, "company_id", j.CompanyID, "attempt", j.Attempt, "error", err)
 	delay := min(time.Second<<min(j.Attempt-1, 30), maxBackoff)
 	delay += mathrand.N(delay/4 + 1) //nolint:gosec // jitter, not a secret
-	why := err.Error()
+	lastError := err.Error()
 	err = fmt.Errorf("job %s %s: %w", j.Kind, j.ID, err)
 	return errors.Join(err, r.d.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx *db.Tx) error {
-		return postpone(ctx, tx, j, tx.Now().Add(delay), park, why)
+		return postpone(ctx, tx, j, tx.Now().Add(delay), dead, lastError)
 	}))
 }
 
-func (r *Runner) handle(ctx context.Context, j Job) (err error) {
-	defer recoverTo(&err)
-	e := r.table[j.Kind]
-	if e.Net != nil {
-		if err := e.Net(ctx, r.d, j); err != nil {
-			return err
-		}
-	}
-	return r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		mine, err := complete(ctx, tx, j)
-		if err != nil || !mine {
-			return err // another runner took it over when the lease ran out
-		}
-		if e.Net != nil {
-			return nil
-		}
-		return e.run(ctx, tx, []Job{j})
-	})
-}
-
-// runPeriodic runs p each Every on the one instance that holds its lease.
+// runPeriodic runs p at each interval on the one instance that holds its lease.
 func (r *Runner) runPeriodic(ctx context.Context, p Periodic) {
-	tick := time.NewTicker(p.Every)
-	defer tick.Stop()
+	next, stop := r.ticks(p.Every)
+	defer stop()
 	for {
-		if held, err := Lease(ctx, r.d, "periodic."+p.Name, r.holder, p.Every+30*time.Second); err != nil {
-			r.logPeriodic(ctx, p, err)
-		} else if held {
-			r.logPeriodic(ctx, p, p.Run(ctx))
+		if err := r.runLeased(ctx, p); err != nil && ctx.Err() == nil {
+			r.log.Warn("periodic work failed", "name", p.Name, "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-next:
 		}
 	}
 }
 
-func (r *Runner) logPeriodic(ctx context.Context, p Periodic, err error) {
-	if err != nil && ctx.Err() == nil {
-		r.log.Warn("periodic work failed", "name", p.Name, "error", err)
+// runLeased runs p once if this runner gets its lease, and renews the lease until p ends or its time limit is reached. The
+// lease outlives the run by the interval, so that no other instance runs p in between.
+func (r *Runner) runLeased(ctx context.Context, p Periodic) (err error) {
+	renew := func() (bool, error) {
+		return Lease(ctx, r.d, "periodic."+p.Name, r.holder, p.Every+leaseMargin)
 	}
+	if held, err := renew(); err != nil || !held {
+		return err
+	}
+	timed, cancel := context.WithTimeout(ctx, cmp.Or(p.Timeout, defaultTimeout))
+	defer cancel()
+	run, lost := context.WithCancelCause(timed)
+	var renewal sync.WaitGroup
+	renewal.Go(func() {
+		tick, stop := r.ticks(renewEvery)
+		defer stop()
+		for {
+			select {
+			case <-run.Done():
+				return
+			case <-tick:
+			}
+			if held, err := renew(); err != nil {
+				r.log.Warn("a lease cannot be renewed", "name", p.Name, "error", err)
+			} else if !held {
+				lost(errLeaseLost)
+			}
+		}
+	})
+	defer renewal.Wait()
+	defer lost(nil)
+	defer recoverTo(&err)
+	return p.Run(run)
 }
 
-// Lease takes or prolongs the named lease for holder and says whether holder has it.
-func Lease(ctx context.Context, d *db.DB, name, holder string, forHow time.Duration) (held bool, err error) {
+// Lease takes or renews the named lease for holder, and reports whether holder has it.
+func Lease(ctx context.Context, d *db.DB, name, holder string, length time.Duration) (held bool, err error) {
 	err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		held, err = takeLease(ctx, tx, name, holder, forHow)
+		held, err = takeLease(ctx, tx, name, holder, length)
 		return err
 	})
 	return held, err

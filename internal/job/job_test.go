@@ -53,7 +53,7 @@ func TestTwoRunnersRunEachJobOnce(t *testing.T) {
 	})
 }
 
-func TestAFailedJobLeavesNothingAndComesBack(t *testing.T) {
+func TestFailedJobIsRolledBackAndRetried(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		enqueue(t, d, 1, "flaky")
 		broken := errors.New("broken")
@@ -78,9 +78,9 @@ func TestAFailedJobLeavesNothingAndComesBack(t *testing.T) {
 			t.Errorf("%d runs", runs)
 		}
 		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
-			due, parked, err := job.Waiting(ctx, tx)
-			if due != 0 || parked != 0 {
-				t.Errorf("%d due, %d parked", due, parked)
+			pending, dead, err := job.Count(ctx, tx)
+			if pending != 0 || dead != 0 {
+				t.Errorf("%d pending, %d dead", pending, dead)
 			}
 			return err
 		})
@@ -90,12 +90,12 @@ func TestAFailedJobLeavesNothingAndComesBack(t *testing.T) {
 	})
 }
 
-// A job that always fails is parked, and a person has it run again. One that waits for what comes back by itself is not.
-func TestAHopelessJobIsParkedNotDropped(t *testing.T) {
+// A job that always fails is dead until it is retried. A job whose error is temporary never dies.
+func TestFailingJobDiesAndCanBeRetried(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		table, broken := job.Table{}, true
 		for kind, err := range map[string]error{"hopeless": errors.New("always"), "price": apierr.New(apierr.Unavailable, "rate_unavailable", "No price."),
-			"list": fmt.Errorf("no list: %w", job.ErrWaits)} {
+			"list": fmt.Errorf("no list: %w", job.ErrRetryLater)} {
 			enqueue(t, d, 1, kind)
 			table[kind] = job.Entry{Net: func(context.Context, *db.DB, job.Job) error {
 				if !broken {
@@ -109,18 +109,18 @@ func TestAHopelessJobIsParkedNotDropped(t *testing.T) {
 		}
 		r := job.NewRunner(d, table, nil, slog.New(slog.DiscardHandler))
 		for range 25 {
-			_ = r.Drain(context.Background()) // it fails, that is the case
+			_ = r.Drain(context.Background()) // the error is expected
 			clock.Advance(2 * time.Hour)
 		}
-		stand := func(due, parked int64) {
+		want := func(pending, dead int64) {
 			t.Helper()
 			if err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
-				gotDue, gotParked, err := job.Waiting(ctx, tx)
-				if gotDue != due || gotParked != parked {
-					t.Errorf("%d due, %d parked; want %d and %d", gotDue, gotParked, due, parked)
+				gotPending, gotDead, err := job.Count(ctx, tx)
+				if gotPending != pending || gotDead != dead {
+					t.Errorf("%d pending, %d dead; want %d and %d", gotPending, gotDead, pending, dead)
 				}
-				list, failed := job.ListParked(ctx, tx, 10)
-				if int64(len(list)) != parked || parked > 0 && (list[0].Kind != "hopeless" || !strings.Contains(list[0].Why, "always")) {
+				list, failed := job.ListDead(ctx, tx, 10)
+				if int64(len(list)) != dead || dead > 0 && (list[0].Kind != "hopeless" || !strings.Contains(list[0].LastError, "always")) {
 					t.Errorf("%+v", list)
 				}
 				return errors.Join(err, failed)
@@ -128,13 +128,13 @@ func TestAHopelessJobIsParkedNotDropped(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		stand(2, 1)
+		want(2, 1)
 		retry := func(id string, want int64) {
 			t.Helper()
 			if err := d.Write(context.Background(), func(ctx context.Context, tx *db.Tx) error {
 				n, err := job.Retry(ctx, tx, id)
 				if n != want {
-					t.Errorf("%d of %q run again, want %d", n, id, want)
+					t.Errorf("%d of %q retried, want %d", n, id, want)
 				}
 				return err
 			}); err != nil {
@@ -143,16 +143,16 @@ func TestAHopelessJobIsParkedNotDropped(t *testing.T) {
 		}
 		retry("job_none", 0)
 		retry("", 1)
-		stand(3, 0)
+		want(3, 0)
 		broken = false
 		if err := r.Drain(context.Background()); err != nil {
 			t.Error(err)
 		}
-		stand(0, 0)
+		want(0, 0)
 	})
 }
 
-func TestALeaseHasOneHolder(t *testing.T) {
+func TestLeaseHasOneHolder(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		take := func(holder string) bool {
 			held, err := job.Lease(context.Background(), d, "watcher", holder, time.Minute)
@@ -166,22 +166,34 @@ func TestALeaseHasOneHolder(t *testing.T) {
 		}
 		clock.Advance(2 * time.Minute)
 		if !take("b") || take("a") {
-			t.Error("a lease that ran out was not taken over")
+			t.Error("an expired lease was not taken over")
 		}
 	})
 }
 
-func TestABadJobDoesNotSpoilThoseThatShareItsTransaction(t *testing.T) {
+func TestFailingJobDoesNotAffectJobsOfItsTransaction(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
-		enqueue(t, d, 40, "good")
-		enqueue(t, d, 1, "bad")
 		broken := errors.New("broken")
-		write := func(result error) job.Entry {
-			return job.Entry{Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
-				return errors.Join(db.SetSetting(ctx, tx, j.ID, j.Kind), result)
-			}}
+		if err := d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
+			for i := range 41 {
+				payload := "good"
+				if i == 20 {
+					payload = "bad"
+				}
+				job.Enqueue(tx, job.New{CompanyID: "com_1", Kind: "write", Payload: payload})
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
 		}
-		r := job.NewRunner(d, job.Table{"good": write(nil), "bad": write(broken)}, nil, slog.New(slog.DiscardHandler))
+		r := job.NewRunner(d, job.Table{"write": {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
+			var payload string
+			err := errors.Join(j.Decode(&payload), db.SetSetting(ctx, tx, j.ID, payload))
+			if payload == "bad" {
+				return errors.Join(err, broken)
+			}
+			return err
+		}}}, nil, slog.New(slog.DiscardHandler))
 		if err := r.Drain(context.Background()); !errors.Is(err, broken) {
 			t.Error(err)
 		}
@@ -189,13 +201,13 @@ func TestABadJobDoesNotSpoilThoseThatShareItsTransaction(t *testing.T) {
 			var good, bad int64
 			err := tx.QueryRow(ctx, "SELECT SUM(CASE WHEN value = 'good' THEN 1 ELSE 0 END), SUM(CASE WHEN value = 'bad' THEN 1 ELSE 0 END) FROM settings").Scan(&good, &bad)
 			if good != 40 || bad != 0 {
-				t.Errorf("%d good jobs and %d bad ones left what they wrote", good, bad)
+				t.Errorf("%d good jobs and %d bad ones committed, want 40 and 0", good, bad)
 			}
-			due, parked, waiting := job.Waiting(ctx, tx)
-			if due != 1 || parked != 0 {
-				t.Errorf("%d due, %d parked", due, parked)
+			pending, dead, failed := job.Count(ctx, tx)
+			if pending != 1 || dead != 0 {
+				t.Errorf("%d pending, %d dead", pending, dead)
 			}
-			return errors.Join(err, waiting)
+			return errors.Join(err, failed)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -203,8 +215,8 @@ func TestABadJobDoesNotSpoilThoseThatShareItsTransaction(t *testing.T) {
 	})
 }
 
-// A handler of many is given those of its kind that share a transaction. When it fails with them, each is tried alone.
-func TestJobsOfAKindAreHandledTogether(t *testing.T) {
+// A batch handler gets all jobs that share a transaction. When it fails, each job is tried in a transaction of its own.
+func TestBatchHandlerGetsAllJobsOfATransaction(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		broken := errors.New("broken")
 		fail := true
@@ -222,7 +234,7 @@ func TestJobsOfAKindAreHandledTogether(t *testing.T) {
 			}
 			return nil
 		}
-		r := job.NewRunner(d, job.Table{"many": {All: write}}, nil, slog.New(slog.DiscardHandler))
+		r := job.NewRunner(d, job.Table{"many": {Batch: write}}, nil, slog.New(slog.DiscardHandler))
 		if err := d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
 			for range 5 {
 				job.Enqueue(tx, job.New{CompanyID: "com_1", Kind: "many", Payload: "good"})
@@ -238,7 +250,7 @@ func TestJobsOfAKindAreHandledTogether(t *testing.T) {
 				var n int64
 				err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM history").Scan(&n)
 				if n != done {
-					t.Errorf("%d jobs left what they wrote, want %d", n, done)
+					t.Errorf("%d jobs committed, want %d", n, done)
 				}
 				return err
 			}); err != nil {
@@ -249,7 +261,7 @@ func TestJobsOfAKindAreHandledTogether(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		if most != 6 {
-			t.Errorf("%d jobs at most were handled together, want 6", most)
+			t.Errorf("at most %d jobs were handled in one batch, want 6", most)
 		}
 		want(5)
 		fail = false
@@ -261,44 +273,25 @@ func TestJobsOfAKindAreHandledTogether(t *testing.T) {
 	})
 }
 
-// What a job asks for is done in its transaction. When that fails, the job itself is done all the same, and what it asked for comes
-// back on its own.
-func TestAChainIsOneTransactionUnlessItFails(t *testing.T) {
+// A job that another job enqueues runs, and a failure of it does not undo the job that enqueued it.
+func TestJobsEnqueuedByJobsRun(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		broken := errors.New("broken")
-		fail := false
+		fail := true
 		runs := map[string]int{}
 		then := func(next string) job.Entry {
-			return job.Entry{Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
+			return job.Entry{Limit: 1, Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
 				runs[j.Kind]++
-				db.History(tx, j.CompanyID, j.Kind, int64(runs[j.Kind]), "", j.Kind, "")
 				if next != "" {
 					job.Enqueue(tx, job.New{CompanyID: "com_1", Kind: next, Payload: map[string]string{"id": "x"}})
 				}
-				if j.Kind == "third" {
-					var before int64
-					if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM history WHERE object_id = 'second'").Scan(&before); err != nil || before == 0 {
-						return errors.Join(err, errors.New("what asked for it has left nothing"))
-					}
-					if fail {
-						return broken
-					}
+				if j.Kind == "third" && fail {
+					return broken
 				}
-				return nil
+				return db.SetSetting(ctx, tx, j.Kind, "done")
 			}}
 		}
 		r := job.NewRunner(d, job.Table{"first": then("second"), "second": then("third"), "third": then("")}, nil, slog.New(slog.DiscardHandler))
-		commits := 0
-		d.OnNotice("job.due", func() { commits++ })
-		enqueue(t, d, 1, "first")
-		commits = 0
-		if err := r.Drain(t.Context()); err != nil || runs["second"] != 1 || runs["third"] != 1 {
-			t.Errorf("%v, %v", runs, err)
-		}
-		if commits != 1 {
-			t.Errorf("%d commits of jobs that were asked for, want 1", commits)
-		}
-		fail = true
 		enqueue(t, d, 1, "first")
 		if err := r.Drain(t.Context()); !errors.Is(err, broken) {
 			t.Errorf("%v", err)
@@ -308,23 +301,198 @@ func TestAChainIsOneTransactionUnlessItFails(t *testing.T) {
 		if err := r.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
+		if runs["first"] != 1 || runs["second"] != 1 || runs["third"] != 2 {
+			t.Errorf("runs %v", runs)
+		}
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			var done [3]int64
-			for i, kind := range []string{"first", "second", "third"} {
-				if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM history WHERE object_id = $1", kind).Scan(&done[i]); err != nil {
-					return err
-				}
+			var done int64
+			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM settings WHERE value = 'done'").Scan(&done); err != nil || done != 3 {
+				return fmt.Errorf("%d kinds committed: %w", done, err)
 			}
-			if done != [3]int64{2, 2, 2} {
-				t.Errorf("done %v, want each twice", done)
-			}
-			due, parked, err := job.Waiting(ctx, tx)
-			if due != 0 || parked != 0 {
-				t.Errorf("%d due, %d parked", due, parked)
+			pending, dead, err := job.Count(ctx, tx)
+			if pending != 0 || dead != 0 {
+				t.Errorf("%d pending, %d dead", pending, dead)
 			}
 			return err
 		}); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// start runs a runner until the test ends.
+func start(t *testing.T, r *job.Runner) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { r.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+// Jobs that hang occupy the slots of their kind only: those of another kind all complete meanwhile, also one that is enqueued
+// after every slot of the hanging kind is taken.
+func TestHangingJobsDelayOnlyTheirKind(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		const hanging, releases, limit = 64, 200, 8
+		enqueue(t, d, hanging, "hang")
+		enqueue(t, d, releases, "payroll.release")
+		letGo := make(chan struct{})
+		var begun, hung, exceeded atomic.Int64
+		var released, occupied, ended sync.WaitGroup
+		released.Add(releases + 1)
+		occupied.Add(limit)
+		ended.Add(hanging)
+		start(t, job.NewRunner(d, job.Table{
+			"hang": {Limit: limit, Net: func(context.Context, *db.DB, job.Job) error {
+				if n := hung.Add(1); n > limit {
+					exceeded.Store(n)
+				}
+				if begun.Add(1) <= limit {
+					occupied.Done()
+				}
+				<-letGo
+				hung.Add(-1)
+				ended.Done()
+				return nil
+			}},
+			"payroll.release": {Tx: func(context.Context, *db.Tx, job.Job) error {
+				released.Done()
+				return nil
+			}},
+		}, nil, slog.New(slog.DiscardHandler)))
+		occupied.Wait()
+		enqueue(t, d, 1, "payroll.release")
+		released.Wait()
+		if n := hung.Load(); n != limit {
+			t.Errorf("%d jobs hang at once, want the limit of %d", n, limit)
+		}
+		close(letGo)
+		ended.Wait()
+		if n := exceeded.Load(); n > 0 {
+			t.Errorf("%d jobs of the kind ran at once, above the limit of %d", n, limit)
+		}
+	})
+}
+
+// A free slot is filled while other jobs of the kind still run.
+func TestFreeSlotsAreFilledContinuously(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		enqueue(t, d, 20, "mixed")
+		letGo, stuck := make(chan struct{}), make(chan struct{})
+		var n atomic.Int64
+		var others sync.WaitGroup
+		others.Add(19)
+		start(t, job.NewRunner(d, job.Table{"mixed": {Limit: 2, Net: func(context.Context, *db.DB, job.Job) error {
+			if n.Add(1) == 1 {
+				close(stuck)
+				<-letGo
+				return nil
+			}
+			others.Done()
+			return nil
+		}}}, nil, slog.New(slog.DiscardHandler)))
+		<-stuck
+		others.Wait() // with one of the two slots occupied
+		close(letGo)
+	})
+}
+
+// logged collects what is logged.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func TestPanickingPeriodicWorkIsLoggedAndRunsAgain(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
+		var log logged
+		ran := make(chan int)
+		n := 0
+		r := job.NewRunner(d, nil, []job.Periodic{{Name: "sweep", Every: time.Hour, Run: func(ctx context.Context) error {
+			if _, limited := ctx.Deadline(); !limited {
+				t.Error("periodic work has no time limit")
+			}
+			n++
+			ran <- n
+			if n == 1 {
+				panic("out of cheese")
+			}
+			return nil
+		}}}, slog.New(slog.NewTextHandler(&log, nil)))
+		ticks := r.ManualTicks()
+		start(t, r)
+		if n := <-ran; n != 1 {
+			t.Errorf("run %d", n)
+		}
+		ticks(time.Hour) <- time.Time{}
+		if n := <-ran; n != 2 {
+			t.Errorf("run %d", n)
+		}
+		if text := log.String(); !strings.Contains(text, "out of cheese") || !strings.Contains(text, "name=sweep") {
+			t.Errorf("the panic is not logged: %s", text)
+		}
+	})
+}
+
+// While periodic work runs, its lease is renewed, and no other runner starts it. The work of a runner that loses its lease all the
+// same is canceled.
+func TestLeaseOfPeriodicWorkIsRenewed(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		began, end := make(chan context.Context), make(chan struct{})
+		p := job.Periodic{Name: "sweep", Every: time.Hour, Run: func(ctx context.Context) error {
+			began <- ctx
+			<-end
+			return ctx.Err()
+		}}
+		r := job.NewRunner(d, nil, []job.Periodic{p}, slog.New(slog.DiscardHandler))
+		ticks := r.ManualTicks()
+		start(t, r)
+		ctx := <-began
+		renewed := func() {
+			ticks(job.RenewEvery) <- time.Time{}
+			ticks(job.RenewEvery) <- time.Time{} // received once the renewal before it is done
+		}
+		other := job.NewRunner(d, nil, nil, slog.New(slog.DiscardHandler))
+		mine := job.Periodic{Name: "sweep", Every: time.Hour, Run: func(context.Context) error {
+			t.Error("a second runner runs what the first one still runs")
+			return nil
+		}}
+		for range 3 {
+			clock.Advance(time.Hour)
+			renewed()
+			if err := other.RunLeased(t.Context(), mine); err != nil {
+				t.Error(err)
+			}
+		}
+		if ctx.Err() != nil {
+			t.Errorf("the work was canceled: %v", context.Cause(ctx))
+		}
+		clock.Advance(2 * time.Hour)
+		ran := false
+		mine.Run = func(context.Context) error { ran = true; return nil }
+		if err := other.RunLeased(t.Context(), mine); err != nil || !ran {
+			t.Errorf("an expired lease was not taken over: %v", err)
+		}
+		select { // the renewal before it may have found out
+		case ticks(job.RenewEvery) <- time.Time{}:
+			<-ctx.Done()
+		case <-ctx.Done():
+		}
+		close(end)
 	})
 }

@@ -2,6 +2,8 @@ package job
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -13,27 +15,21 @@ func insert(tx *db.Tx, companyID, kind string, payload []byte, at time.Time) {
 	tx.Defer(jobRows, []any{companyID, tx.NewID("job"), kind, string(payload), db.Micros(at)})
 }
 
-// takeNew takes those jobs that are to be run at once, and that taken wants, out of what the transaction has asked for since mark.
-func takeNew(tx *db.Tx, mark int, taken func(Job) bool) {
-	for _, item := range tx.Take(jobRows, mark) {
-		row := item.([]any)
-		j := Job{CompanyID: row[0].(string), ID: row[1].(string), Kind: row[2].(string), Payload: []byte(row[3].(string)), Attempt: 1}
-		if row[4].(int64) > db.Micros(tx.Now()) || !taken(j) {
-			tx.Defer(jobRows, row)
+// claim leases due jobs, of each kind as many as there is room for, the longest due first. Two runners that pick the same row
+// meet in the UPDATE: the second one finds that it is no longer due.
+func claim(ctx context.Context, tx *db.Tx, kinds []string, room []int) ([]Job, error) {
+	args := []any{db.Micros(tx.Now().Add(lease)), db.Micros(tx.Now())}
+	var due strings.Builder
+	for i, kind := range kinds {
+		if i > 0 {
+			due.WriteString(" UNION ALL ")
 		}
-	}
-}
-
-// claim leases due jobs. Two runners that pick the same row meet in the UPDATE: the second finds run_at moved.
-func claim(ctx context.Context, tx *db.Tx, kinds []string) ([]Job, error) {
-	args := []any{db.Micros(tx.Now().Add(lease)), db.Micros(tx.Now()), claimSize}
-	for _, k := range kinds {
-		args = append(args, k)
+		fmt.Fprintf(&due, `SELECT company_id, job_id FROM (SELECT company_id, job_id FROM jobs
+			WHERE dead_at = 0 AND run_at <= $2 AND kind = $%d ORDER BY run_at LIMIT $%d) AS kind%d`, 2*i+3, 2*i+4, i)
+		args = append(args, kind, int64(room[i]))
 	}
 	rows, err := tx.Query(ctx, `UPDATE jobs SET run_at = $1, attempt = attempt + 1
-		WHERE parked = FALSE AND run_at <= $2 AND (company_id, job_id) IN (
-			SELECT company_id, job_id FROM jobs WHERE parked = FALSE AND run_at <= $2 AND kind IN `+
-		db.Placeholders(1, len(kinds), 4)+` ORDER BY run_at LIMIT $3)
+		WHERE dead_at = 0 AND run_at <= $2 AND (company_id, job_id) IN (`+due.String()+`)
 		RETURNING company_id, job_id, kind, payload, attempt`, args...)
 	return db.Collect(rows, err, func(r *db.Rows) (j Job, err error) {
 		var payload string
@@ -43,71 +39,76 @@ func claim(ctx context.Context, tx *db.Tx, kinds []string) ([]Job, error) {
 	})
 }
 
-const completion = "DELETE FROM jobs WHERE company_id = $1 AND job_id = $2 AND attempt = $3"
-
-func complete(ctx context.Context, tx *db.Tx, j Job) (mine bool, err error) {
-	n, err := tx.Exec(ctx, completion, j.CompanyID, j.ID, j.Attempt)
-	return n == 1, err
-}
-
-// completeAll is complete for many jobs: it says by their ids which of them were this runner's.
-func completeAll(ctx context.Context, tx *db.Tx, jobs []Job) (map[string]bool, error) {
+// completeAll deletes jobs, and returns those that this runner still held: another one takes a job over when its lease ends.
+func completeAll(ctx context.Context, tx *db.Tx, jobs []Job) (mine []Job, err error) {
 	all := make([]*db.Statement, len(jobs))
 	for i, j := range jobs {
-		all[i] = &db.Statement{Query: completion, Args: []any{j.CompanyID, j.ID, j.Attempt}}
+		all[i] = &db.Statement{
+			Query: "DELETE FROM jobs WHERE company_id = $1 AND job_id = $2 AND attempt = $3",
+			Args:  []any{j.CompanyID, j.ID, j.Attempt},
+		}
 	}
-	err := tx.ExecAll(ctx, all)
-	mine := make(map[string]bool, len(jobs))
+	if err := tx.ExecAll(ctx, all); err != nil {
+		return nil, err
+	}
 	for i, j := range jobs {
-		mine[j.ID] = all[i].Changed == 1
+		if all[i].Changed == 1 {
+			mine = append(mine, j)
+		}
 	}
-	return mine, err
+	return mine, nil
 }
 
-func postpone(ctx context.Context, tx *db.Tx, j Job, to time.Time, park bool, why string) error {
-	if len(why) > 2000 {
-		why = why[:2000]
+func postpone(ctx context.Context, tx *db.Tx, j Job, to time.Time, dead bool, lastError string) error {
+	if len(lastError) > 2000 {
+		lastError = strings.ToValidUTF8(lastError[:2000], "")
 	}
-	_, err := tx.Exec(ctx, `UPDATE jobs SET run_at = $1, parked = $2, last_error = $3
-		WHERE company_id = $4 AND job_id = $5 AND attempt = $6`, db.Micros(to), park, why, j.CompanyID, j.ID, j.Attempt)
+	var deadAt int64
+	if dead {
+		deadAt = db.Micros(tx.Now())
+	}
+	_, err := tx.Exec(ctx, `UPDATE jobs SET run_at = $1, dead_at = $2, last_error = $3
+		WHERE company_id = $4 AND job_id = $5 AND attempt = $6`, db.Micros(to), deadAt, lastError, j.CompanyID, j.ID, j.Attempt)
 	return err
 }
 
-// Waiting counts the jobs that are not done and those parked for a person.
-func Waiting(ctx context.Context, tx *db.Tx) (due, parked int64, err error) {
-	err = tx.QueryRow(ctx, `SELECT COALESCE(SUM(CASE WHEN parked = FALSE THEN 1 ELSE 0 END), 0),
-		COALESCE(SUM(CASE WHEN parked = TRUE THEN 1 ELSE 0 END), 0) FROM jobs`).Scan(&due, &parked)
-	return due, parked, err
+// Count returns the number of jobs that are not done, and the number of dead jobs.
+func Count(ctx context.Context, tx *db.Tx) (pending, dead int64, err error) {
+	err = tx.QueryRow(ctx, `SELECT COALESCE(SUM(CASE WHEN dead_at = 0 THEN 1 ELSE 0 END), 0),
+		COALESCE(SUM(CASE WHEN dead_at <> 0 THEN 1 ELSE 0 END), 0) FROM jobs`).Scan(&pending, &dead)
+	return pending, dead, err
 }
 
-// Parked is a job that waits for a person.
-type Parked struct {
+// Dead is a job that failed too often. It is run again only if staff retry it.
+type Dead struct {
 	Job
-	Why   string    // its last error
-	Since time.Time // about
+	LastError string
+	Since     time.Time
 }
 
-// ListParked lists the jobs that are parked, the oldest first.
-func ListParked(ctx context.Context, tx *db.Tx, limit int) ([]Parked, error) {
-	rows, err := tx.Query(ctx, "SELECT company_id, job_id, kind, attempt, last_error, run_at FROM jobs WHERE parked = TRUE ORDER BY run_at, job_id LIMIT $1", int64(limit))
-	return db.Collect(rows, err, func(r *db.Rows) (p Parked, err error) {
+// ListDead lists dead jobs, the oldest first.
+func ListDead(ctx context.Context, tx *db.Tx, limit int) ([]Dead, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, job_id, kind, attempt, last_error, dead_at FROM jobs WHERE dead_at <> 0
+		ORDER BY dead_at, job_id LIMIT $1`, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (d Dead, err error) {
 		var since int64
-		err = r.Scan(&p.CompanyID, &p.ID, &p.Kind, &p.Attempt, &p.Why, &since)
-		p.Since = db.Time(since)
-		return p, err
+		err = r.Scan(&d.CompanyID, &d.ID, &d.Kind, &d.Attempt, &d.LastError, &since)
+		d.Since = db.Time(since)
+		return d, err
 	})
 }
 
-// Retry has a parked job run again as if it were new, or all of them with "". It says how many.
+// Retry makes a dead job due as if it were new, or all dead jobs if id is empty. It returns how many.
 func Retry(ctx context.Context, tx *db.Tx, id string) (int64, error) {
 	tx.Notify(due)
-	return tx.Exec(ctx, "UPDATE jobs SET parked = FALSE, attempt = 0, run_at = $1 WHERE parked = TRUE AND ($2 = '' OR job_id = $2)", db.Micros(tx.Now()), id)
+	return tx.Exec(ctx, `UPDATE jobs SET dead_at = 0, attempt = 0, run_at = $1 WHERE dead_at <> 0 AND ($2 = '' OR job_id = $2)`,
+		db.Micros(tx.Now()), id)
 }
 
-func takeLease(ctx context.Context, tx *db.Tx, name, holder string, forHow time.Duration) (bool, error) {
+func takeLease(ctx context.Context, tx *db.Tx, name, holder string, length time.Duration) (bool, error) {
 	n, err := tx.Exec(ctx, `INSERT INTO leases (name, holder, until) VALUES ($1, $2, $3)
 		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
 		WHERE leases.holder = excluded.holder OR leases.until < $4`,
-		name, holder, db.Micros(tx.Now().Add(forHow)), db.Micros(tx.Now()))
+		name, holder, db.Micros(tx.Now().Add(length)), db.Micros(tx.Now()))
 	return n == 1, err
 }

@@ -207,7 +207,7 @@ func drain(d *db.DB, x *mail.Mailer) error {
 func waiting(t *testing.T, d *db.DB) (due, parked int64) {
 	t.Helper()
 	err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) (err error) {
-		due, parked, err = job.Waiting(ctx, tx)
+		due, parked, err = job.Count(ctx, tx)
 		return err
 	})
 	if err != nil {

@@ -118,7 +118,7 @@ func (all Engines) Net(handle func(*Engine, context.Context, *db.DB, job.Job) er
 }
 
 // All hands jobs that share a transaction to every engine.
-func (all Engines) All(handle func(*Engine, context.Context, *db.Tx, []job.Job) error) job.AllHandler {
+func (all Engines) All(handle func(*Engine, context.Context, *db.Tx, []job.Job) error) job.BatchHandler {
 	return func(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 		for _, e := range all {
 			if err := handle(e, ctx, tx, jobs); err != nil {

@@ -75,7 +75,7 @@ func newWorldOn(t *testing.T, d *db.DB, clock *dbtest.Clock, node ground, keys *
 	nothing := job.Entry{Tx: func(context.Context, *db.Tx, job.Job) error { return nil }}
 	w.runner = job.NewRunner(d, job.Table{
 		payout.JobAccount: {Net: all.Net((*payout.Engine).PrepareAccount)}, payout.JobSend: {Net: all.Net((*payout.Engine).Send)},
-		payout.JobNudge: {All: all.All((*payout.Engine).Nudge)}, chain.JobTx: {All: all.All((*payout.Engine).Confirm)},
+		payout.JobNudge: {Batch: all.All((*payout.Engine).Nudge)}, chain.JobTx: {Batch: all.All((*payout.Engine).Confirm)},
 		chain.JobStranger: {Tx: all.Tx((*payout.Engine).Stranger)}, payout.JobChanged: nothing, chain.JobOutput: nothing,
 	}, nil, log)
 	w.watcher = chain.NewPacedWatcher(d, node.Of().Name, node, 1, log)

@@ -86,8 +86,8 @@ func (e *Engine) Jobs() job.Table {
 	return job.Table{
 		JobPrepare:  {Tx: e.Prepare},
 		JobSend:     {Net: e.Send},
-		JobNudge:    {All: e.Nudge},
-		chain.JobTx: {All: e.Confirm},
+		JobNudge:    {Batch: e.Nudge},
+		chain.JobTx: {Batch: e.Confirm},
 	}
 }
 

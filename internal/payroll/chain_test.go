@@ -39,7 +39,7 @@ func newStreet(t *testing.T, d *db.DB, clock *dbtest.Clock) *street {
 	x := &street{house: h, chain: sim.New(d)}
 	h.s.Pool = chain.NewPool(d, "regtest", chaintest.Wallet(t, d).Deriver())
 	x.watcher = chain.NewWatcher(d, "regtest", x.chain, log)
-	x.jobs = job.NewRunner(d, job.Table{chain.JobOutput: {All: deposit.OutputsChanged}, deposit.JobChanged: {Tx: h.s.Fund}}, nil, log)
+	x.jobs = job.NewRunner(d, job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Tx: h.s.Fund}}, nil, log)
 	x.must(nil)
 	return x
 }

@@ -50,7 +50,7 @@ const Reason = "under_review"
 var (
 	ErrUnderReview = apierr.New(apierr.Conflict, "invalid_state", "This recipient is under review. They cannot be activated before it has ended.")
 	// ErrUnavailable says that there is no list, or only an old one: nobody can be screened.
-	ErrUnavailable = fmt.Errorf("screening: no current sanctions list: %w", job.ErrWaits)
+	ErrUnavailable = fmt.Errorf("screening: no current sanctions list: %w", job.ErrRetryLater)
 	// ErrNoHit says that no hit has the id, or that it is decided in the same way already.
 	ErrNoHit = errors.New("screening: no such hit waits for this decision")
 )

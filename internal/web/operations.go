@@ -379,24 +379,24 @@ type jobsPage struct {
 	IDs   []string
 }
 
-// showJobs is what failed so often that it waits for a person.
+// showJobs lists the dead jobs.
 func showJobs(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-	parked, err := job.ListParked(ctx, tx, backoffice.MostItems)
+	dead, err := job.ListDead(ctx, tx, backoffice.MostItems)
 	if err != nil {
 		return view{}, err
 	}
 	p := jobsPage{Table: table{Caption: c.text("operations.jobs"), Empty: c.text("operations.empty"),
 		Heads: c.heads("operations.since", "operations.object", "operations.company", "operations.jobs.attempts#", "step.why")}}
-	for _, j := range parked {
+	for _, j := range dead {
 		id := code(j.ID)
 		id.Lines = []cell{code(j.Kind)}
-		p.Table.Rows = append(p.Table.Rows, []cell{c.at(j.Since), id, code(j.CompanyID), {Text: c.count(int64(j.Attempt)), Kind: "number"}, {Text: j.Why}})
+		p.Table.Rows = append(p.Table.Rows, []cell{c.at(j.Since), id, code(j.CompanyID), {Text: c.count(int64(j.Attempt)), Kind: "number"}, {Text: j.LastError}})
 		p.IDs = append(p.IDs, j.ID)
 	}
 	return view{page: "operations_jobs", title: c.text("operations.jobs"), wide: true, data: p}, nil
 }
 
-// retryJob has one run again.
+// retryJob retries a dead job.
 func retryJob(ctx context.Context, tx *db.Tx, c *call) (view, error) {
 	err := c.Operators.RetryJob(ctx, tx, *c.operator, c.r.PathValue("id"), c.form.Get("reason"))
 	return view{redirect: jobsPath}, atForm(err)

@@ -102,15 +102,15 @@ func TestAHitIsClearedByTwoAndConfirmedByOne(t *testing.T) {
 	})
 }
 
-// What failed so often that it is parked is shown with why, and one operator has it run again, which is kept.
+// Dead jobs are listed with their error, and one operator can retry them, which is audited.
 func TestParkedJobsAreRunAgain(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		x := hire(t, d)
 		x.write(func(ctx context.Context, tx *db.Tx) error {
-			return tx.Insert(ctx, "jobs", []string{"company_id", "job_id", "kind", "payload", "run_at", "attempt", "parked", "last_error"}, [][]any{
-				{x.company.ID, "job_stuck", "mail.send", "{}", int64(1e15), int64(20), true, "smtp: 451 <busy>"},
-				{x.company.ID, "job_other", "kyc.check", "{}", int64(1e15), int64(20), true, "no answer"},
-				{x.company.ID, "job_going", "kyc.check", "{}", int64(1e15), int64(2), false, "will do"},
+			return tx.Insert(ctx, "jobs", []string{"company_id", "job_id", "kind", "payload", "run_at", "attempt", "dead_at", "last_error"}, [][]any{
+				{x.company.ID, "job_stuck", "mail.send", "{}", int64(1e15), int64(20), int64(1e15), "smtp: 451 <busy>"},
+				{x.company.ID, "job_other", "kyc.check", "{}", int64(1e15), int64(20), int64(1e15), "no answer"},
+				{x.company.ID, "job_going", "kyc.check", "{}", int64(1e15), int64(2), int64(0), "will do"},
 			})
 		})
 		v := x.operates("Katherine")
@@ -131,13 +131,13 @@ func TestParkedJobsAreRunAgain(t *testing.T) {
 				t.Errorf("%d, want %d\n%s", got.Status, want, got.Text)
 			}
 		}
-		if n := x.count("SELECT COUNT(*) FROM jobs WHERE job_id = 'job_stuck' AND parked = FALSE AND attempt = 0"); n != 1 {
-			t.Error("it does not run again")
+		if n := x.count("SELECT COUNT(*) FROM jobs WHERE job_id = 'job_stuck' AND dead_at = 0 AND attempt = 0"); n != 1 {
+			t.Error("the job is not due again")
 		}
-		if n := x.count("SELECT COUNT(*) FROM jobs WHERE parked = TRUE"); n != 1 {
-			t.Errorf("%d jobs are parked, want the other one", n)
+		if n := x.count("SELECT COUNT(*) FROM jobs WHERE dead_at <> 0"); n != 1 {
+			t.Errorf("%d jobs are dead, want the other one", n)
 		}
-		if acts := v.Get("/operations/acts").Text; strings.Count(acts, "had a parked job run again") != 1 || !strings.Contains(acts, "the server is up again") {
+		if acts := v.Get("/operations/acts").Text; strings.Count(acts, "retried a dead job") != 1 || !strings.Contains(acts, "the server is up again") {
 			t.Errorf("the acts:\n%s", acts)
 		}
 	})

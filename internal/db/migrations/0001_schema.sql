@@ -48,13 +48,13 @@ CREATE TABLE jobs (
     kind       TEXT    NOT NULL, -- which handler runs it
     payload    TEXT    NOT NULL, -- JSON for the handler
     run_at     BIGINT  NOT NULL, -- not before
-    attempt    BIGINT  NOT NULL DEFAULT 0, -- failed attempts so far
-    parked     BOOLEAN NOT NULL DEFAULT FALSE, -- failed too often; runs again only when staff restarts it
+    attempt    BIGINT  NOT NULL DEFAULT 0, -- attempts so far
+    dead_at    BIGINT  NOT NULL DEFAULT 0, -- when it had failed too often; it runs again only if staff retry it; 0: alive
     last_error TEXT    NOT NULL DEFAULT '',
     PRIMARY KEY (company_id, job_id)
 );
--- The runner takes the due jobs of all companies.
-CREATE INDEX jobs_due ON jobs (run_at) WHERE parked = FALSE;
+-- The runner claims the due jobs of a kind, of all companies.
+CREATE INDEX jobs_due ON jobs (kind, run_at) WHERE dead_at = 0;
 
 -- Stored responses by Idempotency-Key, so that a repeated request has one effect and gets the same response.
 -- Shared: keyed by the credential that sent the key; the response is replayed before the company is known.

@@ -90,7 +90,7 @@ func newStreet(t *testing.T, h *house) *street {
 	h.exec("DELETE FROM chain_cursors WHERE chain = $1", network) // the watcher makes its own
 	log := slog.New(slog.DiscardHandler)
 	s.watcher = chain.NewWatcher(h.d, network, s.chain, log)
-	s.jobs = job.NewRunner(h.d, job.Table{chain.JobOutput: {All: OutputsChanged}}, nil, log)
+	s.jobs = job.NewRunner(h.d, job.Table{chain.JobOutput: {Batch: OutputsChanged}}, nil, log)
 	xprv, err := bitcoin.MasterFromSeed(make([]byte, 32), "regtest")
 	s.do(err)
 	signer, err := bitcoin.ParseXPriv(xprv, "regtest")

@@ -148,7 +148,7 @@ func newPurse(t *testing.T, h *house, r road) *purse {
 	h.exec("DELETE FROM chain_cursors WHERE chain = $1", network) // the watcher makes its own
 	log := slog.New(slog.DiscardHandler)
 	p.watcher = chain.NewWatcher(h.d, r.name, r.source, log)
-	p.jobs = job.NewRunner(h.d, job.Table{chain.JobOutput: {All: OutputsChanged}}, nil, log)
+	p.jobs = job.NewRunner(h.d, job.Table{chain.JobOutput: {Batch: OutputsChanged}}, nil, log)
 	p.settle()
 	pool := chain.NewPool(h.d, r.name, r.keys)
 	h.write(func(ctx context.Context, tx *db.Tx) (err error) {
