@@ -35,7 +35,7 @@ import (
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
-	"github.com/stipend/stipend/internal/payee/roster"
+	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/ratelimit"
@@ -244,11 +244,23 @@ func (s *Service) readAhead(background context.Context, pool *chain.Pool) error 
 		}
 	}
 	s.work.Go(func() {
-		if err := roster.Warm(background, s.faces); err != nil && background.Err() == nil {
-			s.log.Warn("rosters are not read ahead", "error", err)
-		}
+		s.checkSearch(background)
 	})
 	return nil
+}
+
+// checkSearch warns when the search of recipients has no index.
+func (s *Service) checkSearch(ctx context.Context) {
+	err := s.faces.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		indexed, err := payee.SearchIsIndexed(ctx, tx)
+		if err == nil && !indexed {
+			s.log.Warn("searches of recipients are slow: PostgreSQL lacks the extension pg_trgm; see \"Search of recipients\" in docs/operating.md")
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("could not check the search index", "error", err)
+	}
 }
 
 // takeData makes sure that no other process serves the same embedded database, until the file is closed: they would not hear of each

@@ -10,7 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/payee/roster"
+	"github.com/stipend/stipend/internal/payee"
 )
 
 // The rows of the seed have ids of their own, which the packages that own the tables let nobody choose. The statements here
@@ -58,22 +58,12 @@ func insertSeedApp(ctx context.Context, tx *db.Tx, s Seed, appID string) error {
 }
 
 func insertSeedRecipient(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID string, r SeedRecipient) error {
-	sealed, err := seedDetails().Seal(s, identity.Place{Table: "recipients", Column: "details", Row: companyID + "/" + r.RecipientID})
-	if err != nil {
-		return err
+	p := payee.CreateParams{CompanyID: companyID, Type: r.RecipientType, Role: payee.Contractor,
+		Profile: identity.Profile{FirstName: "Pat", LastName: "Person", Email: "pat@sandbox.example", Country: "US", Details: seedDetails()}}
+	if r.RecipientType != payee.TypeUser {
+		p.Role, p.Name, p.FirstName, p.LastName, p.Email = payee.Vendor, "Example Supplies Ltd", "", "", "billing@supplies.example"
 	}
-	first, last, name, role, email := "Pat", "Person", "Pat Person", "contractor", "pat@sandbox.example"
-	if r.RecipientType != "user" {
-		first, last, name, role, email = "", "", "Example Supplies Ltd", "vendor", "billing@supplies.example"
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO recipients (company_id, recipient_id, relationship_id, user_id, recipient_type, role, status,
-			name, name_key, first_name, last_name, email, email_key, country, external_id, department, vendor_type,
-			details, onboarded, version, created_at, updated_at)
-		VALUES ($1, $2, $3, '', $4, $5, 'pending', $6, $7, $8, $9, $10, $10, 'US', '', '', '', $11, FALSE, 1, $12, $12)`,
-		companyID, r.RecipientID, seedID("rel", r.RecipientType), r.RecipientType, role,
-		name, strings.ToLower(name), first, last, email, sealed, db.Micros(tx.Now()))
-	roster.Changed(tx, companyID, r.RecipientID)
-	return err
+	return payee.CreateWithID(ctx, tx, s, r.RecipientID, seedID("rel", r.RecipientType), p)
 }
 
 // payrollOf finds the payroll of a payment.

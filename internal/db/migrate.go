@@ -13,16 +13,38 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-//go:embed migrations/*.sql
+//go:embed migrations/*.sql migrations/sqlite/*.sql migrations/postgres/*.sql
 var migrations embed.FS
 
-// Migrations returns the embedded migration files, for tests.
+// Migrations returns the embedded migration files. Those in the directories sqlite and postgres are for one engine only.
 func Migrations() fs.FS {
 	sub, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		panic(err) // the directory is part of the program
 	}
 	return sub
+}
+
+// engineMigrations are the files of both engines and those of one, as one directory.
+type engineMigrations struct {
+	fs.FS
+	engine Engine
+}
+
+// Open opens a file of both engines or of the one.
+func (m engineMigrations) Open(name string) (fs.File, error) {
+	f, err := m.FS.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m.FS.Open(m.engine.String() + "/" + name)
+	}
+	return f, err
+}
+
+// ReadDir lists the files of both engines and of the one.
+func (m engineMigrations) ReadDir(name string) ([]fs.DirEntry, error) {
+	common, err := fs.ReadDir(m.FS, name)
+	own, ownErr := fs.ReadDir(m.FS, m.engine.String())
+	return append(common, own...), errors.Join(err, ownErr)
 }
 
 // Errors of a schema that is not this program's.
@@ -80,7 +102,7 @@ func (d *DB) withMigrations(f func(*goose.Provider) error) error {
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}
-	p, err := goose.NewProvider(dialect, conn, Migrations(), options...)
+	p, err := goose.NewProvider(dialect, conn, engineMigrations{Migrations(), d.engine}, options...)
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}

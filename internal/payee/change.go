@@ -80,7 +80,7 @@ func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		if err != nil {
 			return Recipient{}, err
 		}
-		changed, done, err := update(ctx, tx, next, details)
+		changed, done, err := update(ctx, tx, r, next, details)
 		if done && changed.Name != r.Name {
 			Screen(tx, r.CompanyID, r.ID)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/payee/roster"
 )
 
 // MaxImport is how many rows one import takes.
@@ -250,13 +250,13 @@ func PlainCell(text string) string {
 // parameters are found to be right.
 func Export(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams) (write func(io.Writer) error, err error) {
 	p.Page = Page{}
-	company, q, _, err := p.query(by)
+	q, err := p.query(by)
 	if err != nil {
 		return nil, err
 	}
-	q.Limit = 1 << 40
+	q.page = Page{Number: 1, PerPage: math.MaxInt32}
 	return func(w io.Writer) error {
-		ids, _, err := roster.Find(ctx, tx, company, q)
+		ids, _, err := find(ctx, tx, q)
 		if err != nil {
 			return err
 		}
@@ -264,7 +264,7 @@ func Export(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams)
 		_ = out.Write([]string{"id", "external_id", "recipient_type", "role", "status", "name", "first_name", "last_name", "email", "country",
 			"department", "vendor_type", "created"}) // errors are kept for Flush
 		for ids := range slices.Chunk(ids, 512) {
-			found, err := selectRecipients(ctx, tx, company, ids)
+			found, err := selectRecipients(ctx, tx, q.companyID, ids)
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package payee
 
 import (
 	"context"
-	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -12,7 +11,6 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/payee/roster"
 )
 
 // Page says which part of a list is wanted. Zero values mean the first page of DefaultPerPage.
@@ -31,7 +29,7 @@ func (p Page) norm(problems *apierr.List) Page {
 		value int
 	}{{"page", p.Number}, {"per_page", p.PerPage}} {
 		if w.value < 0 {
-			query(problems, w.name, "This is a whole number from 1.")
+			queryProblem(problems, w.name, "This is a whole number from 1.")
 		}
 	}
 	return Page{max(p.Number, 1), min(cmpOr(p.PerPage, DefaultPerPage), MaxPerPage)}
@@ -73,13 +71,13 @@ type ListParams struct {
 	Page      Page
 }
 
-func query(problems *apierr.List, name, message string) {
+func queryProblem(problems *apierr.List, name, message string) {
 	problems.AddField(apierr.Field{Code: "invalid_parameter", In: "query", Pointer: name, Message: message})
 }
 
 func oneOf(problems *apierr.List, name, value string, allowed ...string) {
 	if value != "" && !slices.Contains(allowed, value) {
-		query(problems, name, "This takes one of: "+strings.Join(allowed, ", ")+".")
+		queryProblem(problems, name, "This takes one of: "+strings.Join(allowed, ", ")+".")
 	}
 }
 
@@ -88,20 +86,20 @@ func key(text string) string { return strings.ToLower(norm.NFC.String(text)) }
 
 // List finds recipients of the principal's company: workers with and without a login, and vendors.
 func List(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams) (Slice[Recipient], error) {
-	company, q, page, err := p.query(by)
+	q, err := p.query(by)
 	if err != nil {
 		return Slice[Recipient]{}, err
 	}
-	ids, total, err := find(ctx, tx, company, q, page)
+	ids, total, err := find(ctx, tx, q)
 	if err != nil {
 		return Slice[Recipient]{}, err
 	}
-	items, err := selectRecipients(ctx, tx, company, ids)
-	return Slice[Recipient]{items, total, page}, err
+	items, err := selectRecipients(ctx, tx, q.companyID, ids)
+	return Slice[Recipient]{items, total, q.page}, err
 }
 
-// query is what the parameters ask of the roster, of which company, and which page. It notes all that is wrong with them.
-func (p ListParams) query(by identity.Principal) (company string, q roster.Query, page Page, err error) {
+// query checks the parameters and reports all that is wrong with them at once.
+func (p ListParams) query(by identity.Principal) (query, error) {
 	var problems apierr.List
 	oneOf(&problems, "role", p.Role, Contractor, Employee, Vendor)
 	oneOf(&problems, "recipient_type", p.Type, TypeUser, TypeCompany)
@@ -110,37 +108,28 @@ func (p ListParams) query(by identity.Principal) (company string, q roster.Query
 	oneOf(&problems, "sort_by_dir", p.SortDir, "asc", "desc")
 	p.Country = strings.ToUpper(p.Country)
 	if p.Country != "" && !identity.IsCountry(p.Country) {
-		query(&problems, "country", "This takes a country code of two letters, such as DE.")
+		queryProblem(&problems, "country", "This takes a country code of two letters, such as DE.")
 	}
 	p.Search = strings.TrimSpace(p.Search)
 	if utf8.RuneCountInString(p.Search) > 100 || !utf8.ValidString(p.Search) || strings.Contains(p.Search, "\x00") {
-		query(&problems, "search", "This takes text of at most 100 characters.")
+		queryProblem(&problems, "search", "This takes text of at most 100 characters.")
 	}
-	page = p.Page.norm(&problems)
+	page := p.Page.norm(&problems)
 	if err := problems.Err(); err != nil {
-		return "", roster.Query{}, Page{}, err
+		return query{}, err
 	}
-	company, err = by.Company(p.CompanyID)
+	company, err := by.Company(p.CompanyID)
 	if err != nil {
-		return "", roster.Query{}, Page{}, err
+		return query{}, err
 	}
-	return company, roster.Query{
-		Search: key(p.Search), Role: p.Role, Type: p.Type, Status: p.Status, Country: p.Country,
-		By: sortable[p.SortBy], Descending: p.SortDir == "desc" || p.SortBy == "" && p.SortDir == "",
-	}, page, nil
+	return query{
+		companyID: company, search: key(p.Search), country: p.Country, role: p.Role, kind: p.Type, status: p.Status, page: page,
+		sortBy: sortColumns[p.SortBy], descending: p.SortDir == "desc" || p.SortBy == "" && p.SortDir == "",
+	}, nil
 }
 
-// sortable maps what a client may sort by.
-var sortable = map[string]roster.Order{"": roster.ByCreated, "created": roster.ByCreated, "name": roster.ByName, "email": roster.ByEmail}
-
-// find asks the roster for one page.
-func find(ctx context.Context, tx *db.Tx, companyID string, q roster.Query, p Page) (ids []string, total int, err error) {
-	q.Limit = p.PerPage
-	if q.Offset = math.MaxInt; p.Number-1 <= math.MaxInt/p.PerPage {
-		q.Offset = (p.Number - 1) * p.PerPage
-	}
-	return roster.Find(ctx, tx, companyID, q)
-}
+// sortColumns are the columns by which a client may sort.
+var sortColumns = map[string]string{"": "created_at", "created": "created_at", "name": "name_key", "email": "email_key"}
 
 // Worker is a worker with a login, as the list of workers shows them.
 type Worker struct {
@@ -169,26 +158,10 @@ func Workers(ctx context.Context, tx *db.Tx, by identity.Principal, p WorkersPar
 		return Slice[Worker]{}, err
 	}
 	p.CompanyID = company
-	var ids []string
-	total := 0
-	if p.UserID == "" && p.Email == "" {
-		ids, total, err = find(ctx, tx, company, roster.Query{Login: true}, p.Page)
-	} else if ids, err = workersWith(ctx, tx, p); err == nil {
-		total = len(ids)
-		ids = p.Page.of(ids)
-	}
+	ids, total, err := findWorkers(ctx, tx, p)
 	if err != nil {
 		return Slice[Worker]{}, err
 	}
 	items, err := selectWorkers(ctx, tx, company, ids)
 	return Slice[Worker]{items, total, p.Page}, err
-}
-
-// of cuts the page out of the whole.
-func (p Page) of(all []string) []string {
-	from, ok := p.offset(len(all))
-	if !ok {
-		return nil
-	}
-	return all[from:min(from+p.PerPage, len(all))]
 }

@@ -114,6 +114,20 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return r, created(tx, r)
 }
 
+// CreateWithID creates a recipient under ids that the caller chooses, without an event: the first data of a sandbox.
+func CreateWithID(ctx context.Context, tx *db.Tx, s *identity.Sealer, id, relationshipID string, p CreateParams) error {
+	r, profile, err := p.check(tx.Now())
+	if err != nil {
+		return err
+	}
+	r.CompanyID, r.ID, r.RelationshipID, r.Status, r.Version, r.Created = p.CompanyID, id, relationshipID, Pending, 1, tx.Now()
+	details, err := profile.Details.Seal(s, detailsOf(r))
+	if err != nil {
+		return err
+	}
+	return insert(ctx, tx, r, details)
+}
+
 func detailsOf(r Recipient) identity.Place {
 	return identity.Place{Table: "recipients", Column: "details", Row: r.CompanyID + "/" + r.ID}
 }

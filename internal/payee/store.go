@@ -9,7 +9,6 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/payee/roster"
 )
 
 const columns = `company_id, recipient_id, relationship_id, user_id, recipient_type, role, status, name, first_name, last_name,
@@ -36,9 +35,12 @@ func values(r Recipient, details string, onboarded bool) []any {
 // written at the same moment, the second writer waits for the first and reads its row.
 func insert(ctx context.Context, tx *db.Tx, r Recipient, details string) error {
 	n, err := tx.Exec(ctx, insertRow+" ON CONFLICT DO NOTHING", values(r, details, false)...)
-	if err != nil || n == 1 {
-		roster.Changed(tx, r.CompanyID, r.ID)
+	if err != nil {
 		return err
+	}
+	if n == 1 {
+		countNew(tx, r)
+		return nil
 	}
 	var existing string
 	err = tx.QueryRow(ctx, "SELECT recipient_id FROM recipients WHERE company_id = $1 AND external_id = $2", r.CompanyID, r.ExternalID).Scan(&existing)
@@ -55,7 +57,7 @@ func insertMany(ctx context.Context, tx *db.Tx, people []importing) error {
 	rows := make([][]any, len(people))
 	for i := range people {
 		rows[i] = values(people[i].r, people[i].details, false)
-		roster.Changed(tx, people[i].r.CompanyID, people[i].r.ID)
+		countNew(tx, people[i].r)
 	}
 	return tx.Insert(ctx, "recipients", names, rows)
 }
@@ -87,22 +89,41 @@ func externalIDs(ctx context.Context, tx *db.Tx, companyID string, people []impo
 
 // upsertWorker says whether the row is new. An old one keeps its role, state and history.
 func upsertWorker(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) (added bool, err error) {
-	roster.Changed(tx, r.CompanyID, r.ID)
 	n, err := tx.Exec(ctx, insertRow+" ON CONFLICT (company_id, recipient_id) DO NOTHING", values(r, "", onboarded)...)
-	if err != nil || n == 1 {
-		return n == 1, err
+	if err != nil {
+		return false, err
+	}
+	if n == 1 {
+		countNew(tx, r)
+		return true, nil
 	}
 	return false, refresh(ctx, tx, r, onboarded)
 }
 
-// refresh takes over what changed in a user's profile. It touches nothing else, and nobody who is no worker.
+// refresh copies a user's profile to the worker's row of one company, if there is one.
 func refresh(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) error {
-	_, err := tx.Exec(ctx, `UPDATE recipients SET name = $3, name_key = $4, first_name = $5, last_name = $6, email = $7, email_key = $8,
-			country = $9, onboarded = $10, updated_at = $11
-		WHERE company_id = $1 AND recipient_id = $2`,
-		r.CompanyID, r.ID, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email, key(r.Email), r.Country, onboarded, db.Micros(tx.Now()))
-	roster.Changed(tx, r.CompanyID, r.ID)
-	return err
+	for {
+		old, err := selectOne(ctx, tx, r.CompanyID, r.ID)
+		if errors.Is(err, apierr.NotFoundErr) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		changed, done, err := guarded(tx.QueryRow(ctx, `UPDATE recipients SET name = $3, name_key = $4, first_name = $5, last_name = $6, email = $7,
+				email_key = $8, country = $9, onboarded = $10, updated_at = $11
+			WHERE company_id = $1 AND recipient_id = $2 AND country = $12 AND status = $13 AND role = $14
+			RETURNING `+columns,
+			r.CompanyID, r.ID, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email, key(r.Email), r.Country, onboarded, db.Micros(tx.Now()),
+			old.Country, old.Status, old.Role))
+		if err != nil {
+			return err
+		}
+		if done {
+			countMoved(tx, old.segment(), changed.segment())
+			return nil
+		}
+	}
 }
 
 func refreshWorker(ctx context.Context, tx *db.Tx, companyID string, u identity.User) error {
@@ -207,27 +228,34 @@ func Vendors(ctx context.Context, tx *db.Tx, companyID string, ids []string) (ma
 }
 
 // settle is the guard of who can be paid: pending until all of a payment has a destination, active while it has.
-func settle(ctx context.Context, tx *db.Tx, companyID, id string) (Recipient, bool, error) {
+func settle(ctx context.Context, tx *db.Tx, companyID, id string) (r Recipient, moved bool, err error) {
 	const full = "(SELECT COALESCE(SUM(allocation), 0) FROM distributions WHERE owner_id = $2) = 100"
-	return moved(tx, tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,
+	r, moved, err = guarded(tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,
 			status = CASE status WHEN 'pending' THEN 'active' ELSE 'pending' END
 		WHERE company_id = $1 AND recipient_id = $2 AND (status = 'pending' AND `+full+` OR status = 'active' AND NOT `+full+`)
 		RETURNING `+columns, companyID, id, db.Micros(tx.Now())))
+	if moved {
+		old := Pending
+		if r.Status == Pending {
+			old = Active
+		}
+		countMoved(tx, withStatus(r, old), r.segment())
+	}
+	return r, moved, err
 }
 
-// update writes a recipient over the version that was read. done is false when there is another by now.
-func update(ctx context.Context, tx *db.Tx, r Recipient, details string) (changed Recipient, done bool, err error) {
-	changed, err = scan(tx.QueryRow(ctx, `UPDATE recipients SET role = $4, name = $5, name_key = $6, first_name = $7, last_name = $8,
+// update writes a recipient over the version that was read as old. It reports whether that version was still the current one.
+func update(ctx context.Context, tx *db.Tx, old, r Recipient, details string) (changed Recipient, done bool, err error) {
+	changed, done, err = guarded(tx.QueryRow(ctx, `UPDATE recipients SET role = $4, name = $5, name_key = $6, first_name = $7, last_name = $8,
 			email = $9, email_key = $10, country = $11, external_id = $12, department = $13, vendor_type = $14, details = $15,
 			version = version + 1, updated_at = $16
-		WHERE company_id = $1 AND recipient_id = $2 AND version = $3
+		WHERE company_id = $1 AND recipient_id = $2 AND version = $3 AND country = $17
 		RETURNING `+columns, r.CompanyID, r.ID, r.Version, r.Role, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email, key(r.Email),
-		r.Country, r.ExternalID, r.Department, r.VendorType, details, db.Micros(tx.Now())).Scan)
-	if errors.Is(err, db.ErrNoRows) {
-		return Recipient{}, false, nil
+		r.Country, r.ExternalID, r.Department, r.VendorType, details, db.Micros(tx.Now()), old.Country))
+	if done {
+		countMoved(tx, old.segment(), changed.segment())
 	}
-	roster.Changed(tx, r.CompanyID, r.ID)
-	return changed, err == nil, err
+	return changed, done, err
 }
 
 // freeExternalID says who else has the external id. When two take one at once, the unique index fails the later, which
@@ -249,29 +277,39 @@ func freeExternalID(ctx context.Context, tx *db.Tx, r Recipient) error {
 }
 
 func deactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, error) {
-	return moved(tx, tx.QueryRow(ctx, `UPDATE recipients SET status = 'inactive', version = version + 1, updated_at = $4
+	changed, moved, err := guarded(tx.QueryRow(ctx, `UPDATE recipients SET status = 'inactive', version = version + 1, updated_at = $4
 		WHERE company_id = $1 AND recipient_id = $2 AND status = $3
 		RETURNING `+columns, r.CompanyID, r.ID, r.Status, db.Micros(tx.Now())))
+	if moved {
+		countMoved(tx, withStatus(changed, r.Status), changed.segment())
+	}
+	return changed, moved, err
 }
 
 func reactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, error) {
-	return moved(tx, tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,
+	changed, moved, err := guarded(tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,
 			status = CASE WHEN (SELECT COALESCE(SUM(allocation), 0) FROM distributions WHERE owner_id = $2) = 100 THEN 'active' ELSE 'pending' END
 		WHERE company_id = $1 AND recipient_id = $2 AND status = 'inactive'
 		RETURNING `+columns, r.CompanyID, r.ID, db.Micros(tx.Now())))
+	if moved {
+		countMoved(tx, withStatus(changed, Inactive), changed.segment())
+	}
+	return changed, moved, err
 }
 
-// moved reads what a guarded statement moved, if anything.
-func moved(tx *db.Tx, row db.Row) (Recipient, bool, error) {
-	r, err := scan(row.Scan)
+// withStatus is the segment of a recipient before its status changed.
+func withStatus(r Recipient, status string) segment {
+	r.Status = status
+	return r.segment()
+}
+
+// guarded reads the row that a guarded statement changed and reports whether there is one.
+func guarded(row db.Row) (r Recipient, changed bool, err error) {
+	r, err = scan(row.Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return Recipient{}, false, nil
 	}
-	if err != nil {
-		return Recipient{}, false, err
-	}
-	roster.Changed(tx, r.CompanyID, r.ID)
-	return r, true, nil
+	return r, err == nil, err
 }
 
 // companiesWaitingFor lists where a person works and is not active yet: the one question that a person's own change
@@ -339,17 +377,6 @@ func inOrder[T any](ctx context.Context, tx *db.Tx, columns, companyID string, i
 		}
 	}
 	return items, nil
-}
-
-// workersWith finds workers with a login by what names one of them, the oldest first.
-func workersWith(ctx context.Context, tx *db.Tx, p WorkersParams) (ids []string, err error) {
-	var f filter
-	f.equal("company_id", p.CompanyID)
-	f.where = append(f.where, "user_id <> ''")
-	f.equal("recipient_id", p.UserID)
-	f.equal("email_key", key(strings.TrimSpace(p.Email)))
-	rows, err := tx.Query(ctx, "SELECT recipient_id FROM recipients"+f.String()+" ORDER BY created_at, recipient_id", f.args...)
-	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
 // page counts what matches and reads one page of it, from one snapshot.
@@ -504,21 +531,11 @@ func Erase(ctx context.Context, tx *db.Tx, userID, email string) (companies, kno
 		return nil, nil, err
 	}
 	for _, company := range companies {
-		rows, err := tx.Query(ctx, "SELECT recipient_id, email FROM recipients WHERE company_id = $1 AND user_id = $2", company, userID)
-		pairs, err := db.Collect(rows, err, func(r *db.Rows) (pair [2]string, err error) { return pair, r.Scan(&pair[0], &pair[1]) })
+		old, err := eraseIn(ctx, tx, company, userID)
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, pair := range pairs {
-			known = append(known, pair[:]...)
-		}
-		_, err = tx.Exec(ctx, `UPDATE recipients SET name = recipient_id, name_key = recipient_id, first_name = '', last_name = '', email = '', email_key = '',
-				external_id = '', details = '', onboarded = FALSE, status = 'inactive', version = version + 1, updated_at = $3
-			WHERE company_id = $1 AND user_id = $2`, company, userID, db.Micros(tx.Now()))
-		if err != nil {
-			return nil, nil, err
-		}
-		roster.Changed(tx, company, userID)
+		known = append(known, old.ID, old.Email)
 		_, err = tx.Exec(ctx, `UPDATE invitations SET email = '', email_key = invitation_id
 			WHERE company_id = $1 AND state <> 'sent' AND (user_id = $2 OR email_key = $3 AND email_key <> '')`, company, userID, key(email))
 		if err != nil {
@@ -526,4 +543,26 @@ func Erase(ctx context.Context, tx *db.Tx, userID, email string) (companies, kno
 		}
 	}
 	return companies, known, nil
+}
+
+// eraseIn erases a worker's personal data in one company and returns the row as it was.
+func eraseIn(ctx context.Context, tx *db.Tx, companyID, userID string) (Recipient, error) {
+	for {
+		old, err := selectOne(ctx, tx, companyID, userID)
+		if err != nil {
+			return Recipient{}, err
+		}
+		changed, done, err := guarded(tx.QueryRow(ctx, `UPDATE recipients SET name = recipient_id, name_key = recipient_id, first_name = '',
+				last_name = '', email = '', email_key = '', external_id = '', details = '', onboarded = FALSE, status = 'inactive',
+				version = version + 1, updated_at = $3
+			WHERE company_id = $1 AND recipient_id = $2 AND version = $4 AND country = $5
+			RETURNING `+columns, companyID, userID, db.Micros(tx.Now()), old.Version, old.Country))
+		if err != nil {
+			return Recipient{}, err
+		}
+		if done {
+			countMoved(tx, old.segment(), changed.segment())
+			return old, nil
+		}
+	}
 }

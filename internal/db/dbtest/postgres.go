@@ -402,6 +402,11 @@ func schemaDigest() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	own, err := fs.Glob(files, "postgres/*.sql")
+	if err != nil {
+		return "", err
+	}
+	names = append(names, own...)
 	sum := sha256.New()
 	for _, name := range names {
 		data, err := fs.ReadFile(files, name)

@@ -637,28 +637,30 @@ CREATE TABLE recipients (
     PRIMARY KEY (company_id, recipient_id)
 );
 CREATE UNIQUE INDEX recipients_by_external_id ON recipients (company_id, external_id) WHERE external_id <> '';
-CREATE INDEX recipients_by_email ON recipients (company_id, email_key, recipient_id);
+-- The orders of lists. Each index has all columns by which lists filter and search, so that a page is found without
+-- reading the table.
+CREATE INDEX recipients_by_created ON recipients (company_id, created_at, recipient_id, country, role, recipient_type, status, name_key, email_key);
+CREATE INDEX recipients_by_name ON recipients (company_id, name_key, recipient_id, country, role, recipient_type, status, email_key);
+CREATE INDEX recipients_by_email ON recipients (company_id, email_key, recipient_id, country, role, recipient_type, status, name_key);
+-- The recipients that a row of recipient_counts counts.
+CREATE INDEX recipients_by_segment ON recipients (company_id, country, role, recipient_type, status);
+-- Workers with a login, in the order of their list.
+CREATE INDEX recipients_with_login ON recipients (company_id, created_at, recipient_id) WHERE user_id <> '';
 -- The companies a user works for.
 CREATE INDEX recipients_of_user ON recipients (user_id) WHERE user_id <> '';
 
--- Versions of the recipient lists that each process holds in memory: version counts the commits that changed a
--- company's recipients; changes up to floor are no longer in recipient_changes.
--- Writer: internal/payee/roster
-CREATE TABLE recipient_rosters (
-    company_id TEXT   NOT NULL,
-    floor      BIGINT NOT NULL,
-    changed    BIGINT NOT NULL,
-    version    BIGINT NOT NULL,
-    PRIMARY KEY (company_id)
-);
-
--- Which recipients each of those commits changed.
--- Writer: internal/payee/roster
-CREATE TABLE recipient_changes (
-    company_id   TEXT   NOT NULL,
-    recipient_id TEXT   NOT NULL,
-    version      BIGINT NOT NULL,
-    PRIMARY KEY (company_id, version, recipient_id)
+-- How many recipients of a company have the same country, role, type and status, and whether they have a login: the
+-- totals of filtered lists.
+-- Writer: internal/payee
+CREATE TABLE recipient_counts (
+    company_id     TEXT    NOT NULL,
+    country        TEXT    NOT NULL,
+    role           TEXT    NOT NULL,
+    recipient_type TEXT    NOT NULL,
+    status         TEXT    NOT NULL,
+    has_login      BOOLEAN NOT NULL,
+    recipients     BIGINT  NOT NULL CHECK (recipients >= 0),
+    PRIMARY KEY (company_id, country, role, recipient_type, status, has_login)
 );
 
 -- Invitations of workers to a company.
