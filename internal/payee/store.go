@@ -1,8 +1,12 @@
 package payee
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -565,4 +569,295 @@ func eraseIn(ctx context.Context, tx *db.Tx, companyID, userID string) (Recipien
 			return old, nil
 		}
 	}
+}
+
+// segment is a set of recipients that filters do not tell apart. recipient_counts has how many each company has of each.
+type segment struct {
+	companyID, country, role, recipientType, status string
+	hasLogin                                        bool
+}
+
+func (r Recipient) segment() segment {
+	return segment{r.CompanyID, r.Country, r.Role, r.Type, r.Status, r.UserID != ""}
+}
+
+// countChange is by how much a segment grows.
+type countChange struct {
+	segment segment
+	by      int64
+}
+
+// countNew counts a recipient that the transaction adds.
+func countNew(tx *db.Tx, r Recipient) { tx.Defer(counts, countChange{r.segment(), 1}) }
+
+// countMoved counts a recipient in another segment than before. The caller's statement must have been guarded by the old values.
+func countMoved(tx *db.Tx, from, to segment) {
+	if from != to {
+		tx.Defer(counts, countChange{from, -1})
+		tx.Defer(counts, countChange{to, 1})
+	}
+}
+
+// countsOrder makes the counts the last rows that a commit locks, since concurrent commits of a company wait there for each other.
+const countsOrder = 1000
+
+// counts changes the rows in their order, so that concurrent commits cannot deadlock.
+var counts = db.NewGroup(countsOrder, func(ctx context.Context, tx *db.Tx, items []any) error {
+	changes := map[segment]int64{}
+	for _, item := range items {
+		c := item.(countChange)
+		changes[c.segment] += c.by
+	}
+	for _, s := range slices.SortedFunc(maps.Keys(changes), compareSegments) {
+		by := changes[s]
+		switch {
+		case by > 0:
+			_, err := tx.Exec(ctx, `INSERT INTO recipient_counts (company_id, country, role, recipient_type, status, has_login, recipients)
+				VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (company_id, country, role, recipient_type, status, has_login)
+				DO UPDATE SET recipients = recipient_counts.recipients + excluded.recipients`,
+				s.companyID, s.country, s.role, s.recipientType, s.status, s.hasLogin, by)
+			if err != nil {
+				return err
+			}
+		case by < 0:
+			n, err := tx.Exec(ctx, `UPDATE recipient_counts SET recipients = recipients + $7 WHERE company_id = $1 AND country = $2 AND role = $3
+				AND recipient_type = $4 AND status = $5 AND has_login = $6`, s.companyID, s.country, s.role, s.recipientType, s.status, s.hasLogin, by)
+			if err != nil {
+				return err
+			}
+			if n != 1 {
+				return fmt.Errorf("recipient_counts has no row for %+v", s)
+			}
+		}
+	}
+	return nil
+})
+
+func compareSegments(a, b segment) int {
+	login := func(s segment) int {
+		if s.hasLogin {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(a.companyID, b.companyID), cmp.Compare(a.country, b.country), cmp.Compare(a.role, b.role),
+		cmp.Compare(a.recipientType, b.recipientType), cmp.Compare(a.status, b.status), cmp.Compare(login(a), login(b)))
+}
+
+// query asks for one page of a company's recipients. Empty filters do not filter.
+type query struct {
+	companyID                   string
+	search                      string // part of a name or email, as [key] writes it
+	country, role, kind, status string
+	sortBy                      string // a column of the indexes recipients_by_…
+	descending                  bool
+	page                        Page
+}
+
+// fewMatches is how many rows are worth sorting. More are read in the order of an index, which is as fast for a page at the start or the
+// end of a list, and faster everywhere else. Tests lower it.
+var fewMatches = 20_000
+
+// find returns the ids of one page in their order, and how many recipients match on all pages.
+//
+// Without a search the total is a sum of recipient_counts. A search first gathers matches by the trigram index, fewMatches+1 at most: if that
+// is all of them, they are counted and sorted at once; otherwise they are counted in one index and read in the order of another.
+func find(ctx context.Context, tx *db.Tx, q query) (ids []string, total int, err error) {
+	if q.search != "" {
+		ids, total, err = q.gather(ctx, tx, "recipients r WHERE r.company_id = $1", q.byTrigram(tx.Engine()))
+		if err != nil || total <= fewMatches {
+			return ids, total, err
+		}
+		total, err = q.count(ctx, tx)
+	} else {
+		total, err = q.countSegments(ctx, tx)
+		if err == nil && total <= fewMatches && q.filtered() {
+			return q.gather(ctx, tx, `recipient_counts c CROSS JOIN recipients r WHERE c.company_id = $1 AND c.recipients > 0
+				AND r.company_id = c.company_id AND r.country = c.country AND r.role = c.role AND r.recipient_type = c.recipient_type
+				AND r.status = c.status AND (r.user_id <> '') = c.has_login`, func(f *filter) { q.equal(f, "c.") })
+		}
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	ids, err = q.scan(ctx, tx, total)
+	return ids, total, err
+}
+
+func (q query) filtered() bool { return q.country+q.role+q.kind+q.status != "" }
+
+// equal adds the filters of a table or alias.
+func (q query) equal(f *filter, prefix string) {
+	f.equal(prefix+"country", q.country)
+	f.equal(prefix+"role", q.role)
+	f.equal(prefix+"recipient_type", q.kind)
+	f.equal(prefix+"status", q.status)
+}
+
+// equalInOrder adds the filters in a form that SQLite checks on each row of the order's index: it would take the index of segments and sort.
+func (q query) equalInOrder(f *filter) {
+	f.equal("CAST(country AS TEXT)", q.country)
+	f.equal("CAST(role AS TEXT)", q.role)
+	f.equal("CAST(recipient_type AS TEXT)", q.kind)
+	f.equal("CAST(status AS TEXT)", q.status)
+}
+
+// contains adds the search as a condition that no trigram index answers.
+func (q query) contains(f *filter, engine db.Engine, prefix string) {
+	if q.search == "" {
+		return
+	}
+	position := "instr"
+	if engine == db.Postgres {
+		position = "strpos"
+	}
+	text := f.bind(q.search)
+	f.where = append(f.where, fmt.Sprintf("(%[1]s(%[2]sname_key, %[3]s) > 0 OR %[1]s(%[2]semail_key, %[3]s) > 0)", position, prefix, text))
+}
+
+// byTrigram adds the search as a condition that the trigram index answers, and the filters. Fewer than three characters have no trigram.
+func (q query) byTrigram(engine db.Engine) func(*filter) {
+	return func(f *filter) {
+		q.equal(f, "r.")
+		switch trigrams := trigramsOf(q.search); {
+		case len(trigrams) == 0:
+			q.contains(f, engine, "r.")
+		case engine == db.Postgres:
+			pattern := f.bind("%" + likeEscaper.Replace(q.search) + "%")
+			f.where = append(f.where, fmt.Sprintf("(r.name_key LIKE %[1]s OR r.email_key LIKE %[1]s)", pattern))
+		default:
+			// The index has which texts have a trigram, not where; contains then looks at the texts themselves.
+			for i, t := range trigrams {
+				trigrams[i] = `"` + strings.ReplaceAll(t, `"`, `""`) + `"`
+			}
+			match := f.bind(strings.Join(trigrams, " AND "))
+			f.where = append(f.where, `r.recipient_id IN (SELECT t.recipient_id FROM recipient_trigrams x CROSS JOIN recipient_texts t
+				WHERE x.recipient_trigrams MATCH `+match+` AND t.text_id = x.rowid AND t.company_id = $1)`)
+			q.contains(f, engine, "r.")
+		}
+	}
+}
+
+var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+
+// trigramsOf returns the sequences of three characters in a text, each once.
+func trigramsOf(text string) []string {
+	runes := []rune(text)
+	var all []string
+	for i := 0; i+3 <= len(runes); i++ {
+		if t := string(runes[i : i+3]); !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// gather selects up to fewMatches+1 recipients r from a source, counts them, and returns a page of them in their order.
+func (q query) gather(ctx context.Context, tx *db.Tx, from string, conditions func(*filter)) (ids []string, total int, err error) {
+	f := filter{args: []any{q.companyID}}
+	conditions(&f)
+	where := strings.Join(append([]string{from}, f.where...), " AND ")
+	rows, err := tx.Query(ctx, `WITH matches AS MATERIALIZED (SELECT r.recipient_id, r.`+q.sortBy+` AS sort_key FROM `+where+` LIMIT `+f.bind(int64(fewMatches+1))+`)
+		SELECT n.total, COALESCE(p.recipient_id, '') FROM (SELECT COUNT(*) AS total FROM matches) n
+		LEFT JOIN (SELECT recipient_id, sort_key FROM matches ORDER BY `+q.order("sort_key", q.descending)+
+		` LIMIT `+f.bind(int64(q.page.PerPage))+` OFFSET `+f.bind(q.page.before())+`) p ON TRUE
+		ORDER BY `+q.order("p.sort_key", q.descending), f.args...)
+	ids, err = db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&total, &id) })
+	if len(ids) == 1 && ids[0] == "" {
+		ids = nil // the page is past the end
+	}
+	return ids, total, err
+}
+
+// order is the order of the list, and total: recipients with the same key are in the order of their ids.
+func (q query) order(sortKey string, descending bool) string {
+	id := "recipient_id"
+	if prefix, _, ok := strings.Cut(sortKey, "."); ok {
+		id = prefix + "." + id
+	}
+	if descending {
+		return sortKey + " DESC, " + id + " DESC"
+	}
+	return sortKey + ", " + id
+}
+
+// countSegments is the total of a list without a search.
+func (q query) countSegments(ctx context.Context, tx *db.Tx) (total int, err error) {
+	f := filter{}
+	f.equal("company_id", q.companyID)
+	q.equal(&f, "")
+	return total, tx.QueryRow(ctx, "SELECT CAST(COALESCE(SUM(recipients), 0) AS BIGINT) FROM recipient_counts"+f.String(), f.args...).Scan(&total)
+}
+
+// count is the total of a search, counted.
+func (q query) count(ctx context.Context, tx *db.Tx) (total int, err error) {
+	f := filter{}
+	f.equal("company_id", q.companyID)
+	q.equalInOrder(&f)
+	q.contains(&f, tx.Engine(), "")
+	return total, tx.QueryRow(ctx, "SELECT COUNT(*) FROM recipients"+f.String(), f.args...).Scan(&total)
+}
+
+// scan returns the ids of the page, one of total rows, in the order of an index, from its start or its end, whichever is nearer.
+func (q query) scan(ctx context.Context, tx *db.Tx, total int) ([]string, error) {
+	skip := q.page.before()
+	limit := min(int64(q.page.PerPage), int64(total)-skip)
+	if limit <= 0 {
+		return nil, nil
+	}
+	descending, backward := q.descending, skip > int64(total)/2
+	if backward {
+		descending, skip = !descending, int64(total)-skip-limit
+	}
+	f := filter{}
+	f.equal("company_id", q.companyID)
+	q.equalInOrder(&f)
+	q.contains(&f, tx.Engine(), "")
+	rows, err := tx.Query(ctx, "SELECT recipient_id FROM recipients"+f.String()+" ORDER BY "+q.order(q.sortBy, descending)+
+		" LIMIT "+f.bind(limit)+" OFFSET "+f.bind(skip), f.args...)
+	ids, err := db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+	if backward {
+		slices.Reverse(ids)
+	}
+	return ids, err
+}
+
+// before is how many rows are on the pages before this one, at most as many as a database can skip.
+func (p Page) before() int64 {
+	const most = 1 << 40
+	if p.Number-1 > most/p.PerPage {
+		return most
+	}
+	return int64(p.Number-1) * int64(p.PerPage)
+}
+
+// findWorkers returns the ids of one page of a company's workers with a login, the oldest first, and how many match.
+func findWorkers(ctx context.Context, tx *db.Tx, p WorkersParams) (ids []string, total int, err error) {
+	f := filter{}
+	f.equal("company_id", p.CompanyID)
+	f.where = append(f.where, "user_id <> ''")
+	f.equal("recipient_id", p.UserID)
+	f.equal("email_key", key(strings.TrimSpace(p.Email)))
+	if p.UserID == "" && p.Email == "" {
+		err = tx.QueryRow(ctx, "SELECT CAST(COALESCE(SUM(recipients), 0) AS BIGINT) FROM recipient_counts WHERE company_id = $1 AND has_login",
+			p.CompanyID).Scan(&total)
+	} else {
+		err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM recipients"+f.String(), f.args...).Scan(&total)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	rows, err := tx.Query(ctx, "SELECT recipient_id FROM recipients"+f.String()+" ORDER BY created_at, recipient_id LIMIT "+
+		f.bind(int64(p.Page.PerPage))+" OFFSET "+f.bind(p.Page.before()), f.args...)
+	ids, err = db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+	return ids, total, err
+}
+
+// SearchIsIndexed reports whether the database has the index by which recipients are searched. PostgreSQL lacks it where the extension
+// pg_trgm could not be created.
+func SearchIsIndexed(ctx context.Context, tx *db.Tx) (indexed bool, err error) {
+	if tx.Engine() != db.Postgres {
+		return true, nil
+	}
+	return indexed, tx.QueryRow(ctx, "SELECT to_regclass('recipients_by_trigram') IS NOT NULL").Scan(&indexed)
 }
