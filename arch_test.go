@@ -34,7 +34,7 @@ var floors = [][]string{
 	{"internal/auth"},
 	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/rail", "internal/screening"},
 	{"internal/oauth", "internal/treasury"},
-	{"internal/receivable/quote", "internal/payee", "internal/payee/destination", "internal/invoice/payer", "internal/receivable/deposit", "internal/payout", "internal/payroll", "internal/invoice", "internal/wallet", "internal/virtualaccount"},
+	{"internal/receivable", "internal/receivable/quote", "internal/payee", "internal/payee/destination", "internal/invoice/payer", "internal/receivable/deposit", "internal/payout", "internal/payroll", "internal/invoice", "internal/wallet", "internal/virtualaccount"},
 	{"internal/kyc", "internal/bankreceipt"},
 	{"internal/invoice/vendorbill", "internal/withdrawal"},
 	{"internal/claim"},
@@ -50,6 +50,9 @@ var outside = []string{"bench", "docs", "sdk", "tools"}
 // sideways are the imports between packages of one floor. Each one makes two packages a little more like one.
 var sideways = map[string]string{
 	"internal/payroll → internal/receivable/quote":            "a pay run asks for its price and accepts it in its own transaction",
+	"internal/payroll → internal/receivable":                  "a payroll asks what the money received for it pays",
+	"internal/receivable → internal/receivable/deposit":       "what was received is facts of the verdict",
+	"internal/receivable → internal/receivable/quote":         "what deposits are worth is facts of the verdict",
 	"internal/payroll → internal/payee":                       "a pay run pays people: it reads who they are when it is planned",
 	"internal/payroll → internal/payee/destination":           "a pay run copies each payee's destinations when it is planned",
 	"internal/payroll → internal/wallet":                      "a pay run that names a wallet is funded in its currency",

@@ -23,7 +23,7 @@ func (s *Service) offer(ctx context.Context, tx *db.Tx, f *facts) error {
 	}
 	wanted := f.payable()
 	offered := slices.ContainsFunc(all, func(i lightning.Invoice) bool {
-		return i.QuoteID == f.last.ID && (i.State == lightning.Wanted || i.State == lightning.Asked || i.State == lightning.Paid)
+		return i.QuoteID == f.Newest().ID && (i.State == lightning.Wanted || i.State == lightning.Asked || i.State == lightning.Paid)
 	})
 	if wanted && offered {
 		return nil
@@ -31,16 +31,16 @@ func (s *Service) offer(ctx context.Context, tx *db.Tx, f *facts) error {
 	if err := lightning.End(ctx, tx, c.CompanyID, c.ID); err != nil || !wanted {
 		return err
 	}
-	return s.invoice(tx, c, f.last)
+	return s.invoice(tx, c, f.Newest())
 }
 
 // payable says that the newest price can be paid as a whole.
 func (f *facts) payable() bool {
-	if f.c.State != AwaitingPayment && f.c.State != PartiallyPaid || f.last.State != quote.StateActive || !f.now.Before(f.last.ValidTo) {
+	if f.c.State != AwaitingPayment && f.c.State != PartiallyPaid || f.Newest().State != quote.StateActive || !f.now.Before(f.Newest().ValidTo) {
 		return false
 	}
-	for _, d := range f.deposits {
-		if d.QuoteID == f.last.ID && d.State.Live() {
+	for _, d := range f.Deposits {
+		if d.QuoteID == f.Newest().ID && d.State.Live() {
 			return false
 		}
 	}
@@ -64,7 +64,7 @@ func (s *Service) show(ctx context.Context, tx *db.Tx, f *facts) error {
 	if err != nil {
 		return err
 	}
-	if i, ok := lightning.Current(all, f.last.ID); ok {
+	if i, ok := lightning.Current(all, f.Newest().ID); ok {
 		c.Invoice = i.Request
 	}
 	return nil

@@ -78,15 +78,15 @@ func (s *Service) detail(ctx context.Context, tx *db.Tx, c *Claim) (Detail, erro
 	if err := s.show(ctx, tx, f); err != nil {
 		return Detail{}, err
 	}
-	t, err := f.tally()
+	t, err := f.current().Evaluate()
 	if err != nil {
 		return Detail{}, err
 	}
-	d := Detail{Claim: *c, Due: t.left, Rest: t.room, Payments: make([]Payment, len(f.deposits))}
+	d := Detail{Claim: *c, Due: t.Left, Rest: t.Room, Payments: make([]Payment, len(f.Deposits))}
 	if c.State == Paid || c.State == Confirming {
-		d.Due = money.Zero(t.left.Asset())
+		d.Due = money.Zero(t.Left.Asset())
 	}
-	for i, one := range f.deposits {
+	for i, one := range f.Deposits {
 		out, err := chain.GetOutput(ctx, tx, one.Chain, one.Outpoint)
 		if err != nil && !errors.Is(err, chain.ErrUnknown) {
 			return d, err

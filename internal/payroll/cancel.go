@@ -67,7 +67,8 @@ func (f *funding) freeAll(ctx context.Context, tx *db.Tx) error {
 		if !r.live || r.escrow.IsZero() && r.suspense.IsZero() {
 			continue
 		}
-		lines, err := r.free(f.p.ID)
+		none := money.Zero(f.p.FundingCurrency)
+		lines, err := r.rebook(f.p.ID, none, none)
 		if err != nil {
 			return err
 		}
@@ -118,7 +119,8 @@ func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	waits := f.anySeen() || f.last.State == quote.StateActive && tx.Now().Before(f.last.ValidTo)
+	last := f.facts.Newest()
+	waits := f.verdict.Waiting || last.State == quote.StateActive && tx.Now().Before(last.ValidTo)
 	for _, r := range f.receipts {
 		waits = waits || r.live
 	}

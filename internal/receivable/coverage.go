@@ -1,4 +1,4 @@
-package quote
+package receivable
 
 import (
 	"slices"
@@ -6,21 +6,19 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// This file decides what received money covers. It reads nothing and writes nothing.
-//
-// Money is valued by its price: the quote in force when it was first seen, or the rate at which a late deposit was applied.
-// All money at one price is added up before it is converted, so a quote paid in ten parts covers exactly what it covers in
-// one.
+// What received money covers. Each deposit is valued at its price: that of the quote in force when it was first seen, or the rate at
+// which a late deposit was accepted. All money at one price is added up before it is converted, so a quote that is paid in ten parts
+// covers exactly what it covers in one.
 
 const (
 	basisPoints = 10_000 // of the whole
 
-	// dustSats is what no transaction can bring: smaller P2WPKH outputs are not relayed.
+	// dustSats is the smallest P2WPKH output that nodes relay; no transaction can pay less.
 	dustSats = 294
 )
 
-// Coverage is how much of a total is covered at which prices.
-type Coverage struct {
+// coverage is how much of a total is covered at which prices.
+type coverage struct {
 	total  money.Amount
 	asset  money.Asset // funding asset
 	prices []price
@@ -32,13 +30,8 @@ type price struct {
 	sum  money.Amount
 }
 
-// Cover starts with nothing of a total that is paid in an asset.
-func Cover(total money.Amount, asset money.Asset) Coverage {
-	return Coverage{total: total, asset: asset}
-}
-
-// Add counts money at a price, which an id names.
-func (c *Coverage) Add(id string, rate money.Rate, x money.Amount) error {
+// add counts money at a price, which is identified by id.
+func (c *coverage) add(id string, rate money.Rate, x money.Amount) error {
 	i := slices.IndexFunc(c.prices, func(p price) bool { return p.id == id })
 	if i < 0 {
 		c.prices = append(c.prices, price{id, rate, money.Zero(c.asset)})
@@ -49,14 +42,14 @@ func (c *Coverage) Add(id string, rate money.Rate, x money.Amount) error {
 	return err
 }
 
-// Clone is a copy to count on with.
-func (c Coverage) Clone() Coverage {
+// clone returns a copy that can be changed independently.
+func (c coverage) clone() coverage {
 	c.prices = slices.Clone(c.prices)
 	return c
 }
 
-// Remaining is what of the total all prices but one leave uncovered, at least 0.
-func (c Coverage) Remaining(but string) (money.Amount, error) {
+// remaining returns what of the total all prices except one leave uncovered, at least 0.
+func (c coverage) remaining(but string) (money.Amount, error) {
 	left := c.total
 	for _, p := range c.prices {
 		if p.id == but {
@@ -79,17 +72,17 @@ func (c Coverage) Remaining(but string) (money.Amount, error) {
 	return left, nil
 }
 
-// need is what is needed in all at a price, rounded up, given what the other prices cover.
-func (c Coverage) need(id string, rate money.Rate) (money.Amount, error) {
-	left, err := c.Remaining(id)
+// need returns the whole amount needed at a price, rounded up, given what the other prices cover.
+func (c coverage) need(id string, rate money.Rate) (money.Amount, error) {
+	left, err := c.remaining(id)
 	if err != nil || c.asset == c.total.Asset() {
 		return left, err
 	}
 	return rate.Convert(left, money.Ceil)
 }
 
-// Room is what is still needed at a price, at least 0.
-func (c Coverage) Room(id string, rate money.Rate) (money.Amount, error) {
+// room returns what is still needed at a price, at least 0.
+func (c coverage) room(id string, rate money.Rate) (money.Amount, error) {
 	need, err := c.need(id, rate)
 	if err != nil {
 		return need, err
@@ -107,18 +100,18 @@ func (c Coverage) Room(id string, rate money.Rate) (money.Amount, error) {
 	return need, nil
 }
 
-// Verdict says whether the total is covered when the missing part is priced at one rate,
-// and what the house would absorb for it to be.
-func (c Coverage) Verdict(id string, rate money.Rate, bps int64) (covered bool, shortfall money.Amount, err error) {
+// verdict reports whether the total is covered if the missing part is priced at a rate, and the shortfall within the tolerance that the
+// operator would absorb.
+func (c coverage) verdict(id string, rate money.Rate, bps int64) (covered bool, shortfall money.Amount, err error) {
 	none := money.Zero(c.asset)
-	left, err := c.Remaining("")
+	left, err := c.remaining("")
 	if err != nil || left.IsZero() {
 		return err == nil, none, err
 	}
 	if rate.IsZero() && c.asset != c.total.Asset() {
 		return false, none, nil
 	}
-	short, err := c.Room(id, rate)
+	short, err := c.room(id, rate)
 	if err != nil {
 		return false, none, err
 	}
@@ -136,7 +129,7 @@ func (c Coverage) Verdict(id string, rate money.Rate, bps int64) (covered bool, 
 	return true, short, nil
 }
 
-// fundingDue is a total in the funding asset, rounded up.
+// fundingDue returns a total in the funding asset, rounded up.
 func fundingDue(total money.Amount, funding money.Asset, rate money.Rate) (money.Amount, error) {
 	if total.Asset() == funding {
 		return total, nil
@@ -144,9 +137,8 @@ func fundingDue(total money.Amount, funding money.Asset, rate money.Rate) (money
 	return rate.Convert(total, money.Ceil)
 }
 
-// tolerance is the shortfall that is accepted: the company's basis points of what is due,
-// and at least what no relayable transaction could bring, as long as that is no more than
-// a hundredth of it.
+// tolerance returns the shortfall that is accepted: bps of what is due and, in bitcoin, at least what no relayed transaction could
+// pay, if that is at most a hundredth of what is due.
 func tolerance(due money.Amount, bps int64) (money.Amount, error) {
 	allowed, err := due.Fraction(bps, basisPoints, money.Floor)
 	if err != nil || due.Asset() != money.BTC {
@@ -159,8 +151,8 @@ func tolerance(due money.Amount, bps int64) (money.Amount, error) {
 	return money.New(due.Asset(), max(allowed.Units(), min(dustSats, hundredth.Units()))), nil
 }
 
-// Single is the one rate at which everything came in, zero when there were several.
-func (c Coverage) Single() money.Rate {
+// single returns the one rate at which everything came in, zero if there were several.
+func (c coverage) single() money.Rate {
 	var rate money.Rate
 	for _, p := range c.prices {
 		if !rate.IsZero() && rate.Cmp(p.rate) != 0 {

@@ -3,6 +3,7 @@ package claim
 import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/receivable"
 )
 
 // position is what the ledger holds for a claim. The first nine are sums that came about by bookings; what could not be
@@ -28,23 +29,26 @@ func nothing(funding, settle money.Asset) position {
 
 // books is what has to be booked for a claim: nothing before something is confirmed; then all of it waits, until it is
 // enough. A claim that is paid divides it between the merchant, the service and, what is too much, the payer.
-func (f *facts) books(t tally) (p position, err error) {
+func (f *facts) books(t receivable.Verdict) (p position, err error) {
 	c := f.c
 	p = nothing(c.Funding, c.SettleIn)
-	p.wallet, p.channels = t.confirmed, t.channels
-	switch {
-	case c.Refunding:
-		p.excess = t.confirmed
-		return p, nil
-	case !t.sure:
-		p.suspense = t.confirmed
-		return p, nil
-	}
-	p.shortfall = t.short
-	if p.excess, err = t.confirmed.Sub(t.taken); err != nil {
+	p.wallet = t.Confirmed
+	if p.channels, err = f.overLightning(); err != nil {
 		return p, err
 	}
-	whole, err := t.taken.Add(t.short) // what the claim comes to in what it was paid in
+	switch {
+	case c.Refunding:
+		p.excess = t.Confirmed
+		return p, nil
+	case !t.Covered:
+		p.suspense = t.Confirmed
+		return p, nil
+	}
+	p.shortfall = t.Shortfall
+	if p.excess, err = t.Confirmed.Sub(t.Counted); err != nil {
+		return p, err
+	}
+	whole, err := t.Counted.Add(t.Shortfall) // what the claim comes to in what it was paid in
 	if err != nil {
 		return p, err
 	}

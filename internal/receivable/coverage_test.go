@@ -1,4 +1,4 @@
-package quote
+package receivable
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func rate(base, quote money.Asset, text string) money.Rate {
 	return must(money.ParseRate(base, quote, text))
 }
 
-func TestToleranceIsTheHousesWord(t *testing.T) {
+func TestTolerance(t *testing.T) {
 	for _, c := range []struct {
 		due     money.Amount
 		bps     int64
@@ -43,7 +43,7 @@ func TestMoneyInPartsCoversWhatItCoversWhole(t *testing.T) {
 		price := rate(money.BTC, money.USD, fmt.Sprintf("%d.%08d", rapid.IntRange(100, 200_000).Draw(t, "dollars"), rapid.IntRange(0, 99_999_999).Draw(t, "rest")))
 		total := usd(rapid.Int64Range(1_00, 1_000_000_00).Draw(t, "total"))
 		due := must(fundingDue(total, money.BTC, price))
-		c := Cover(total, money.BTC)
+		c := coverage{total: total, asset: money.BTC}
 		left := due.Units()
 		for left > 0 {
 			part := rapid.Int64Range(1, left).Draw(t, "part")
@@ -51,43 +51,43 @@ func TestMoneyInPartsCoversWhatItCoversWhole(t *testing.T) {
 				part = left
 			}
 			left -= part
-			if err := c.Add("quo_1", price, sats(part)); err != nil {
+			if err := c.add("quo_1", price, sats(part)); err != nil {
 				t.Fatal(err)
 			}
-			room := must(c.Room("quo_1", price))
+			room := must(c.room("quo_1", price))
 			if room.Units() != left {
 				t.Fatalf("room for %d, want %d", room.Units(), left)
 			}
 		}
-		covered, short, err := c.Verdict("quo_1", price, 0)
+		covered, short, err := c.verdict("quo_1", price, 0)
 		if err != nil || !covered || !short.IsZero() {
 			t.Fatalf("covered %v short %s, %v", covered, short, err)
 		}
-		if c.Single().Cmp(price) != 0 {
+		if c.single().Cmp(price) != 0 {
 			t.Fatal("the one rate is lost")
 		}
 	})
 }
 
 func TestTwoPricesCoverTogether(t *testing.T) {
-	c := Cover(usd(1_010_00), money.BTC)
-	if err := c.Add("dep_late", rate(money.BTC, money.USD, "49000"), sats(2_020_000)); err != nil {
+	c := coverage{total: usd(1_010_00), asset: money.BTC}
+	if err := c.add("dep_late", rate(money.BTC, money.USD, "49000"), sats(2_020_000)); err != nil {
 		t.Fatal(err)
 	}
-	if left := must(c.Remaining("")); left != usd(20_20) {
+	if left := must(c.remaining("")); left != usd(20_20) {
 		t.Fatalf("%s remain, want 20.20", left)
 	}
 	second := rate(money.BTC, money.USD, "49000")
 	if need := must(c.need("quo_2", second)); need != sats(41_225) {
 		t.Fatalf("needs %s", need)
 	}
-	if covered, _, _ := c.Verdict("quo_2", second, 0); covered {
+	if covered, _, _ := c.verdict("quo_2", second, 0); covered {
 		t.Fatal("covered before it was paid")
 	}
-	if err := c.Add("quo_2", second, sats(41_225)); err != nil {
+	if err := c.add("quo_2", second, sats(41_225)); err != nil {
 		t.Fatal(err)
 	}
-	if covered, short, _ := c.Verdict("quo_2", second, 0); !covered || !short.IsZero() {
+	if covered, short, _ := c.verdict("quo_2", second, 0); !covered || !short.IsZero() {
 		t.Fatalf("covered %v, short %s", covered, short)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/receivable"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
@@ -81,33 +82,33 @@ func gather(ctx context.Context, tx *db.Tx, c *Claim) (*facts, error) {
 	return all[0], nil
 }
 
-// gatherAll reads the facts of claims, those of all together.
+// gatherAll reads the facts of claims with one query batch.
 func gatherAll(ctx context.Context, tx *db.Tx, claims []*Claim) ([]*facts, error) {
 	all := make([]*facts, len(claims))
 	var questions []db.Question
 	for i, c := range claims {
-		f := &facts{c: c, was: *c, now: tx.Now(), quotes: map[string]quote.Quote{}, applied: map[string]money.Rate{}}
+		f := &facts{c: c, was: *c, now: tx.Now(), Facts: receivable.Facts{
+			Due: c.Amount, Asset: c.Funding, ToleranceBps: c.Policy.ToleranceBps, Accepted: map[string]money.Rate{},
+		}}
 		all[i] = f
-		questions = append(questions, deposit.Asked(c.CompanyID, c.ID, func(d deposit.Deposit) { f.deposits = append(f.deposits, d) }),
-			appliedTo(c, f.applied), quote.Asked(c.CompanyID, c.ID, f.add))
+		questions = append(append(questions, f.Queries(c.CompanyID, c.ID)...), appliedTo(c, f.Accepted))
 	}
 	if err := tx.Ask(ctx, questions); err != nil {
 		return nil, err
 	}
 	for _, f := range all {
-		if f.last.ID == "" {
+		if f.Newest().ID == "" {
 			return nil, fmt.Errorf("claim: %s has no quote", f.c.ID)
 		}
+		f.showQuote()
 	}
 	return all, nil
 }
 
-func (f *facts) add(q quote.Quote) {
-	f.quotes[q.ID] = q
-	if q.Number >= f.last.Number {
-		f.last = q
-		f.c.Quote = &q
-	}
+// showQuote puts the newest quote into the claim.
+func (f *facts) showQuote() {
+	q := f.Newest()
+	f.c.Quote = &q
 }
 
 // conclude takes the claim, its price and the books where the facts lead.
@@ -121,9 +122,10 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 	if err != nil {
 		return err
 	}
-	if err := f.keepPrice(ctx, tx, v.enough); err != nil {
+	if err := f.KeepQuote(ctx, tx, v.enough); err != nil {
 		return err
 	}
+	f.showQuote()
 	funds, refunds := money.Zero(c.SettleIn), money.Zero(c.Funding)
 	if c.booked.merchant.Sign() > 0 {
 		if funds, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.MerchantPayable, "", c.SettleIn); err != nil {
@@ -158,7 +160,7 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 		return err
 	}
 	if confirming {
-		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobMonitor, Payload: Named{c.ID}, RunAt: f.last.ValidTo.Add(MonitorFor)})
+		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobMonitor, Payload: Named{c.ID}, RunAt: f.Newest().ValidTo.Add(MonitorFor)})
 	}
 	return ledger.Post(tx, ledger.Journal{
 		CompanyID: c.CompanyID, SourceType: "claim", SourceID: c.ID, Purpose: fmt.Sprintf("book:%d", c.Version), Lines: lines,
@@ -192,47 +194,18 @@ func reason(c, was *Claim) string {
 	return ""
 }
 
-// keepPrice keeps the price of a claim that is fully seen, and frees it when the payment vanishes.
-func (f *facts) keepPrice(ctx context.Context, tx *db.Tx, enough bool) error {
-	q := f.last
-	switch {
-	case enough && (q.State == quote.StateActive || q.State == quote.StateExpired):
-		if err := quote.Accept(ctx, tx, q.CompanyID, q.ID); err != nil {
-			return err
-		}
-	case !enough && q.State == quote.StateAccepted:
-		if err := quote.Reopen(ctx, tx, q.CompanyID, q.ID); err != nil {
-			return err
-		}
-	default:
-		return nil
-	}
-	now, err := quote.Get(ctx, tx, q.CompanyID, q.ID)
-	if err == nil {
-		f.add(now)
-	}
-	return err
-}
-
-// most is up to which value a policy acts on late money by itself.
-var most = money.New(money.USD, 1_000_00)
-
-// actOnLate does what the merchant's policy says about late money, where it is little enough.
+// actOnLate applies the merchant's policy to late money, if it is little enough.
 func (s *Service) actOnLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	c := f.c
 	if c.State != PaidLate || c.Refunding || c.Policy.Late == LateManual || c.Policy.Late == LateRequote && !c.CancelledAt.IsZero() {
 		return nil
 	}
-	t, err := f.tally()
+	t, err := f.current().Evaluate()
 	if err != nil {
 		return err
 	}
-	_, limit, err := quote.Price(ctx, tx, most, c.Funding, 0)
-	if err != nil {
+	if automatic, err := receivable.AutomaticLate(ctx, tx, t.Held); err != nil || !automatic {
 		return err
-	}
-	if t.uncounted.Cmp(limit) >= 0 {
-		return nil
 	}
 	if c.Policy.Late == LateRefund {
 		return s.giveBack(ctx, tx, f)
@@ -259,46 +232,28 @@ func (s *Service) giveBack(ctx context.Context, tx *db.Tx, f *facts) error {
 	return s.conclude(ctx, tx, f)
 }
 
-// apply takes all confirmed money that is not counted at the present rate (L25).
+// apply accepts all confirmed money that does not count, at the present rate (L25).
 func (s *Service) apply(ctx context.Context, tx *db.Tx, f *facts) error {
-	c := f.c
-	rate, _, err := quote.Price(ctx, tx, c.Amount, c.Funding, s.SpreadBps)
+	ids, rate, err := f.current().AcceptLate(ctx, tx, s.SpreadBps)
 	if err != nil {
 		return err
 	}
-	rate = f.price(rate)
-	for _, d := range f.deposits {
-		if _, _, counts := f.counts(d); counts || d.State != deposit.Confirmed {
-			continue
-		}
-		if err := insertApplied(ctx, tx, c, d.ID, rate); err != nil {
+	for _, id := range ids {
+		if err := insertApplied(ctx, tx, f.c, id, rate); err != nil {
 			return err
 		}
-		f.applied[d.ID] = rate
 	}
 	return nil
 }
 
-// ask holds a price for what nothing seen in time covers.
+// ask makes a quote for what nothing seen in time covers.
 func (s *Service) ask(ctx context.Context, tx *db.Tx, f *facts) error {
-	t, err := f.tally()
-	if err != nil {
-		return err
-	}
-	if t.full {
+	_, err := f.current().Requote(ctx, tx, s.params(f.c, money.Amount{}), func() error { return s.guards.CheckWatched(ctx, tx) })
+	if errors.Is(err, receivable.ErrCovered) {
 		return ErrQuoteLocked
 	}
-	if f.last.State != quote.StateActive { // an active one is given again as it is
-		if err := s.guards.CheckWatched(ctx, tx); err != nil {
-			return err
-		}
-	}
-	q, err := quote.Refresh(ctx, tx, s.params(f.c, t.left))
-	if err != nil {
-		return err
-	}
-	f.add(q)
-	return nil
+	f.showQuote()
+	return err
 }
 
 // Refresh gives the price at which a claim can be paid: the active one as it is, or a new one for what is still due. Money that
@@ -384,7 +339,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err != nil {
 		return *c, err
 	}
-	for _, d := range f.deposits {
+	for _, d := range f.Deposits {
 		if d.State.Live() {
 			return *c, ErrState.Detailf("A payment for this claim has just been seen.")
 		}

@@ -1,0 +1,478 @@
+package payroll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/receivable"
+	"github.com/stipend/stipend/internal/receivable/deposit"
+)
+
+// funding is a payroll with the facts about its money, what they amount to, and what is posted.
+type funding struct {
+	p        *Payroll
+	facts    receivable.Facts
+	verdict  receivable.Verdict
+	receipts []receipt
+	late     bool // a late deposit was posted to suspense in this transaction
+	posted   bool // something was posted in this transaction
+	reversed bool // a receipt was reversed in this transaction
+}
+
+// Fund brings a payroll and its postings in line with its deposits (job deposit.changed): it posts what is newly confirmed, reverses
+// what no longer is, and changes the payroll's state accordingly. It ignores objects of other kinds.
+func (s *Service) Fund(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in struct {
+		ObjectID string `json:"object_id"`
+	}
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	p, err := find(ctx, tx, j.CompanyID, in.ObjectID)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !p.FromOutside() {
+		return nil
+	}
+	f, err := look(ctx, tx, p)
+	if err != nil {
+		return err
+	}
+	if err := f.postDeposits(ctx, tx); err != nil {
+		return err
+	}
+	if f.late && p.State == Pending {
+		if err := f.announceLate(ctx, tx); err != nil {
+			return err
+		}
+		if err := s.requote(ctx, tx, f); err != nil {
+			return err
+		}
+	}
+	return f.conclude(ctx, tx)
+}
+
+// look loads the facts about a payroll's money.
+func look(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
+	f := &funding{p: p, facts: receivable.Facts{Due: p.Total, Asset: p.FundingCurrency, ToleranceBps: p.ToleranceBps}}
+	if err := tx.Ask(ctx, append(f.facts.Queries(p.CompanyID, p.ID), p.askReceipts(&f.receipts))); err != nil {
+		return nil, err
+	}
+	for i := range f.receipts {
+		if at := slices.IndexFunc(f.facts.Deposits, func(d deposit.Deposit) bool { return d.ID == f.receipts[i].deposit }); at >= 0 {
+			f.receipts[i].chain = f.facts.Deposits[at].Chain
+		}
+	}
+	return f, f.evaluate()
+}
+
+// evaluate updates the verdict. What was posted to the company's balance, or settled a debt, no longer counts. Once the payroll is no
+// longer pending, new deposits do not count either: they are the company's.
+func (f *funding) evaluate() error {
+	f.facts.Accepted, f.facts.Spent = map[string]money.Rate{}, map[string]money.Amount{}
+	for i := range f.facts.Deposits {
+		d := &f.facts.Deposits[i]
+		if d.State != deposit.Confirmed {
+			continue
+		}
+		r := f.receipt(d)
+		spent := r.owed
+		switch {
+		case r.live:
+			var err error
+			if spent, err = r.surplus.Add(r.repaid); err != nil {
+				return err
+			}
+			if r.price == r.deposit {
+				f.facts.Accepted[d.ID] = r.rate
+			}
+		case f.p.State != Pending:
+			spent = d.Amount
+		}
+		f.facts.Spent[d.ID] = spent
+	}
+	var err error
+	f.verdict, err = f.facts.Evaluate()
+	return err
+}
+
+// receipt returns the receipt of a deposit, a new one if there is none.
+func (f *funding) receipt(d *deposit.Deposit) *receipt {
+	i := slices.IndexFunc(f.receipts, func(r receipt) bool { return r.deposit == d.ID })
+	if i < 0 {
+		f.receipts = append(f.receipts, newReceipt(d.ID, d.Chain, d.Amount))
+		i = len(f.receipts) - 1
+	}
+	return &f.receipts[i]
+}
+
+// divided reports whether a payroll's escrow has been released, or part of it.
+func (p *Payroll) divided() bool {
+	state := p.State
+	if state == OnHold {
+		state = p.HeldFrom
+	}
+	return state == Released || state == Fulfilled || state == PartiallyFulfilled
+}
+
+// postDeposits posts and reverses until the receipt of each deposit agrees with its state. Reversals come first, so that other deposits
+// cover what they free.
+func (f *funding) postDeposits(ctx context.Context, tx *db.Tx) error {
+	confirmed := map[string]bool{}
+	for i := range f.facts.Deposits {
+		d := &f.facts.Deposits[i]
+		confirmed[d.ID] = d.State == deposit.Confirmed
+	}
+	for i := range f.receipts {
+		if r := &f.receipts[i]; r.live && !confirmed[r.deposit] {
+			if err := f.reverse(ctx, tx, r); err != nil {
+				return err
+			}
+		}
+	}
+	if f.reversed {
+		if err := f.evaluate(); err != nil {
+			return err
+		}
+	}
+	if err := f.postVerdict(ctx, tx); err != nil {
+		return err
+	}
+	return f.evaluate()
+}
+
+// reverse reverses a receipt. What is not in escrow any more comes out of the company's balance.
+func (f *funding) reverse(ctx context.Context, tx *db.Tx, r *receipt) error {
+	p := f.p
+	f.reversed = true
+	if err := tx.Flush(ctx); err != nil { // so that the balance is the one that this transaction leaves
+		return err
+	}
+	available, err := ledger.Balance(ctx, tx, p.CompanyID, ledger.CompanyFunds, "", p.FundingCurrency)
+	if err != nil {
+		return err
+	}
+	lines, err := r.reverse(p.ID, p.divided(), available)
+	if err != nil {
+		return err
+	}
+	return f.post(ctx, tx, r, "reverse", lines)
+}
+
+// postVerdict posts what the confirmed deposits pay according to the verdict. Only a pending payroll gets money; afterwards what was
+// posted stays where it is, and what is new is the company's.
+func (f *funding) postVerdict(ctx context.Context, tx *db.Tx) error {
+	for _, part := range f.verdict.Parts {
+		at := slices.IndexFunc(f.facts.Deposits, func(d deposit.Deposit) bool { return d.ID == part.DepositID })
+		d := &f.facts.Deposits[at]
+		r := f.receipt(d)
+		var lines []ledger.Line
+		var err error
+		what := "book"
+		switch {
+		case !r.live:
+			r.price, r.rate, r.late = d.QuoteID, part.Rate, part.PriceID == ""
+			lines, err = r.book(f.p.ID, part.Counted, part.Held)
+			f.late = f.late || r.suspense.Sign() > 0
+		case f.p.State == Pending && (part.Counted != r.escrow || part.Held != r.suspense):
+			what = "apply"
+			r.price, r.rate = part.PriceID, part.Rate
+			lines, err = r.rebook(f.p.ID, part.Counted, part.Held)
+		default:
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := f.post(ctx, tx, r, what, lines); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// post posts the next change of a receipt and stores it.
+func (f *funding) post(ctx context.Context, tx *db.Tx, r *receipt, what string, lines []ledger.Line) error {
+	f.posted = true
+	if err := ledger.Post(tx, ledger.Journal{
+		CompanyID: f.p.CompanyID, SourceType: eventSourceType, SourceID: f.p.ID,
+		Purpose: fmt.Sprintf("%s:%s:%d", what, r.deposit, r.turn), Lines: lines,
+	}); err != nil {
+		return err
+	}
+	return f.p.saveReceipt(ctx, tx, r)
+}
+
+// sum adds up a part of all receipts.
+func (f *funding) sum(part func(receipt) money.Amount) (money.Amount, error) {
+	total := money.Zero(f.p.FundingCurrency)
+	var err error
+	for _, r := range f.receipts {
+		if total, err = total.Add(part(r)); err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (f *funding) escrow() (money.Amount, error) {
+	return f.sum(func(r receipt) money.Amount { return r.escrow })
+}
+
+func (f *funding) surplus() (money.Amount, error) {
+	return f.sum(func(r receipt) money.Amount { return r.surplus })
+}
+
+func (f *funding) suspense() (money.Amount, error) {
+	return f.sum(func(r receipt) money.Amount { return r.suspense })
+}
+
+func (f *funding) owed() (money.Amount, error) {
+	return f.sum(func(r receipt) money.Amount { return r.owed })
+}
+
+// conclude changes the payroll's state according to its money.
+func (f *funding) conclude(ctx context.Context, tx *db.Tx) error {
+	switch p := f.p; {
+	case p.State == Pending:
+		return f.concludePending(ctx, tx)
+	case p.State == Received || p.State == OnHold && p.HeldFrom == Received:
+		return f.concludeReceived(ctx, tx)
+	case p.divided():
+		return f.concludeReleased(ctx, tx)
+	default:
+		return f.concludeClosed(ctx, tx)
+	}
+}
+
+func (f *funding) concludePending(ctx context.Context, tx *db.Tx) error {
+	p := f.p
+	if f.verdict.Covered {
+		return f.receive(ctx, tx)
+	}
+	state, held, err := f.await(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if state == p.FundingState && held == p.Escrow && !f.posted {
+		return nil
+	}
+	p.FundingState, p.Escrow = state, held
+	return p.noteFunding(ctx, tx, EventStatus)
+}
+
+// await returns the funding state of a payroll that confirmed money does not cover, and what is in escrow. Its quote is kept while what
+// was seen in time would cover it.
+func (f *funding) await(ctx context.Context, tx *db.Tx) (state FundingState, held money.Amount, err error) {
+	if err := f.facts.KeepQuote(ctx, tx, f.verdict.Enough); err != nil {
+		return "", held, err
+	}
+	if held, err = f.escrow(); err != nil {
+		return "", held, err
+	}
+	late, err := f.suspense()
+	switch {
+	case err != nil:
+		return "", held, err
+	case late.Sign() > 0:
+		return FundingLate, held, nil
+	case f.verdict.Enough:
+		return FundingConfirming, held, nil
+	case held.Sign() > 0:
+		return FundingPartial, held, nil
+	case f.verdict.Waiting:
+		return FundingDetected, held, nil
+	}
+	return FundingNone, held, nil
+}
+
+// receive changes a covered payroll to received. The operator absorbs a shortfall within the tolerance (L23).
+func (f *funding) receive(ctx context.Context, tx *db.Tx) error {
+	p, short := f.p, f.verdict.Shortfall
+	held, err := f.escrow()
+	if err != nil {
+		return err
+	}
+	if p.Escrow, err = held.Add(short); err != nil {
+		return err
+	}
+	// Late money that waits for a decision is not needed any more: it is the company's.
+	for i := range f.receipts {
+		r := &f.receipts[i]
+		if r.suspense.IsZero() {
+			continue
+		}
+		r.price, r.rate = r.deposit, money.Rate{}
+		lines, err := r.rebook(p.ID, r.escrow, money.Zero(p.FundingCurrency))
+		if err != nil {
+			return err
+		}
+		if err := f.post(ctx, tx, r, "apply", lines); err != nil {
+			return err
+		}
+	}
+	surplus, err := f.surplus()
+	if err != nil {
+		return err
+	}
+	p.State, p.FundingState, p.Shortfall, p.Rate = Received, FundingFunded, short, f.verdict.Rate
+	if surplus.Sign() > 0 {
+		p.FundingState = FundingOver
+	}
+	if err := f.facts.KeepQuote(ctx, tx, true); err != nil {
+		return err
+	}
+	if err := p.step(ctx, tx, Pending, EventStatus, reasonFundingComplete); err != nil {
+		return err
+	}
+	if err := p.absorb(tx, "shortfall", ledger.Debit(ledger.Shortfall, p.ID, short), ledger.Credit(ledger.Escrow, p.ID, short)); err != nil {
+		return err
+	}
+	if err := p.advanceEach(ctx, tx, Pending, Received, ""); err != nil {
+		return err
+	}
+	if p.HoldReason != "" { // it was held when a reorganization took it back to pending
+		return p.hold(ctx, tx, p.HoldReason)
+	}
+	p.enqueueRelease(tx)
+	return nil
+}
+
+// absorb posts a shortfall or takes it back, once per version.
+func (p *Payroll) absorb(tx *db.Tx, what string, lines ...ledger.Line) error {
+	return ledger.Post(tx, ledger.Journal{
+		CompanyID: p.CompanyID, SourceType: eventSourceType, SourceID: p.ID,
+		Purpose: fmt.Sprintf("%s:%d", what, p.Version), Lines: lines,
+	})
+}
+
+func (p *Payroll) enqueueRelease(tx *db.Tx) {
+	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}})
+}
+
+// concludeReceived changes a payroll back to pending if a reorganization left it short (L30).
+func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
+	p := f.p
+	if !f.posted {
+		return nil
+	}
+	if f.verdict.Covered {
+		return f.stayReceived(ctx, tx)
+	}
+	state, held, err := f.await(ctx, tx)
+	if err != nil {
+		return err
+	}
+	from, short := p.State, p.Shortfall
+	p.State, p.HeldFrom, p.Escrow, p.Shortfall, p.Rate = Pending, "", held, money.Zero(p.FundingCurrency), money.Rate{}
+	if p.HoldReason == ReasonFrozen || p.HoldReason == ReasonApproval || p.HoldReason == ReasonRelease { // the release checks these again; other holds come back with the money
+		p.HoldReason = ""
+	}
+	p.FundingState = state
+	if err := p.step(ctx, tx, from, EventFundingReverted, ReasonReverted); err != nil {
+		return err
+	}
+	if err := p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, short), ledger.Credit(ledger.Shortfall, p.ID, short)); err != nil {
+		return err
+	}
+	return p.advanceEach(ctx, tx, Received, Pending, ReasonReverted)
+}
+
+// stayReceived updates the escrow of a payroll that is still covered. The operator absorbs more than before, or less.
+func (f *funding) stayReceived(ctx context.Context, tx *db.Tx) error {
+	p, short := f.p, f.verdict.Shortfall
+	held, err := f.escrow()
+	if err != nil {
+		return err
+	}
+	more, err := short.Sub(p.Shortfall)
+	if err != nil {
+		return err
+	}
+	if p.Escrow, err = held.Add(short); err != nil {
+		return err
+	}
+	p.Shortfall, p.Rate = short, f.verdict.Rate
+	if err := f.noteSurplus(ctx, tx, EventStatus); err != nil {
+		return err
+	}
+	if more.Sign() < 0 {
+		return p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, more.Neg()), ledger.Credit(ledger.Shortfall, p.ID, more.Neg()))
+	}
+	return p.absorb(tx, "shortfall", ledger.Debit(ledger.Shortfall, p.ID, more), ledger.Credit(ledger.Escrow, p.ID, more))
+}
+
+// concludeReleased holds what has not left yet while the company owes funding that a reorganization removed after the release (L31),
+// and resumes it when the funding is back (L32).
+func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
+	p := f.p
+	owed, err := f.stillOwed(ctx, tx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case owed.Sign() > 0 && p.State == Released:
+		p.State, p.HeldFrom, p.HoldReason = OnHold, Released, ReasonReverted
+		if err := p.step(ctx, tx, Released, EventFundingReverted, ReasonReverted); err != nil {
+			return err
+		}
+		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID)
+		return err
+	case owed.IsZero() && p.State == OnHold && p.HoldReason == ReasonReverted:
+		if err := p.resume(ctx, tx, EventStatus); err != nil {
+			return err
+		}
+		p.enqueueRelease(tx) // a retry may have been refused meanwhile
+		return nil
+	case owed.Sign() > 0 && f.posted:
+		if err := p.step(ctx, tx, p.State, EventFundingReverted, ReasonReverted); err != nil {
+			return err
+		}
+		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID) // what failed and is corrected stays, too
+		return err
+	case f.reversed: // out of the company's balance
+		return p.step(ctx, tx, p.State, EventFundingReverted, ReasonReverted)
+	case f.posted:
+		if err := f.noteSurplus(ctx, tx, EventStatus); err != nil {
+			return err
+		}
+		if p.State == OnHold || !slices.ContainsFunc(f.receipts, func(r receipt) bool { return r.repaid.Sign() > 0 }) {
+			return nil
+		}
+		p.enqueueRelease(tx)
+		return payout.Resume(ctx, tx, p.CompanyID, p.ID)
+	}
+	return nil
+}
+
+// concludeClosed records that money came for a payroll that takes none: it is the company's.
+func (f *funding) concludeClosed(ctx context.Context, tx *db.Tx) error {
+	if !f.posted {
+		return nil
+	}
+	return f.noteSurplus(ctx, tx, EventFundingLate)
+}
+
+// noteSurplus writes a version of a payroll for which something was posted without a change of its state. The version guards the posting
+// against a concurrent one.
+func (f *funding) noteSurplus(ctx context.Context, tx *db.Tx, event string) error {
+	surplus, err := f.surplus()
+	if err != nil {
+		return err
+	}
+	if surplus.Sign() > 0 {
+		f.p.FundingState = FundingOver
+	}
+	return f.p.noteFunding(ctx, tx, event)
+}

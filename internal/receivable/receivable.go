@@ -1,0 +1,376 @@
+// Package receivable decides what the money that was received for an object (a payroll or a claim) pays.
+//
+// [Facts] are everything that the decision depends on: what is due, the deposits, the quotes, and which late deposits were accepted.
+// [Facts.Evaluate] is pure: it reads and writes nothing, and the same facts give the same [Verdict], whatever the order in which they
+// became known. A deposit that a reorganization removed is no longer a fact, so nothing has to be undone here.
+//
+//   - A deposit that was first seen while its quote was in force counts at the rate of that quote and is never priced again.
+//   - Money that came later is held. It counts once it is accepted, at the rate of that time ([Facts.AcceptLate]).
+//   - What is more than is due is excess. What is due and not covered, up to the tolerance, is a shortfall that the operator absorbs.
+//   - Once what was seen covers the object, its quote is kept until the payment is confirmed or gone ([Facts.KeepQuote]).
+//
+// The package changes quotes, and posts and stores nothing else. Payrolls and claims translate the verdict into their states, journals
+// and events, and decide whose the excess is.
+package receivable
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/receivable/quote"
+)
+
+// ErrCovered is returned by [Facts.Requote] if nothing is left to quote.
+var ErrCovered = errors.New("receivable: what was seen covers the amount due")
+
+// automaticLimit is the value below which late money is handled without a decision of the object's owner.
+var automaticLimit = money.New(money.USD, 1_000_00)
+
+// Facts are everything that decides what the received money pays.
+type Facts struct {
+	Due          money.Amount // in the object's own currency
+	Asset        money.Asset  // that it is paid in
+	ToleranceBps int64        // how much may be missing, in basis points of what is due
+	Deposits     []deposit.Deposit
+
+	// Accepted are late deposits that were accepted, by deposit ID, with the rate at which they count.
+	Accepted map[string]money.Rate
+	// Spent are parts of deposits that belong to the object's owner already or settled a debt, by deposit ID. They no longer count.
+	Spent map[string]money.Amount
+	// Closed makes only accepted deposits count.
+	Closed bool
+	// VoidUntil makes deposits not count whose quote was made at that time or before. Zero is no limit.
+	VoidUntil time.Time
+
+	quotes map[string]quote.Quote
+	newest quote.Quote
+}
+
+// Queries returns the queries that read the deposits and quotes of an object into f.
+func (f *Facts) Queries(companyID, objectID string) []db.Question {
+	return []db.Question{
+		deposit.Asked(companyID, objectID, func(d deposit.Deposit) { f.Deposits = append(f.Deposits, d) }),
+		quote.Asked(companyID, objectID, f.AddQuote),
+	}
+}
+
+// AddQuote adds a quote, or replaces what was known of it.
+func (f *Facts) AddQuote(q quote.Quote) {
+	if f.quotes == nil {
+		f.quotes = map[string]quote.Quote{}
+	}
+	f.quotes[q.ID] = q
+	if q.Number >= f.newest.Number {
+		f.newest = q
+	}
+}
+
+// Newest returns the newest quote, the zero Quote if there is none.
+func (f *Facts) Newest() quote.Quote { return f.newest }
+
+// Part is what one confirmed deposit pays. Its amounts and what is spent of it sum up to the amount of the deposit.
+type Part struct {
+	DepositID string
+	PriceID   string // the quote or, for an accepted deposit, the deposit itself; "" while it is held
+	Rate      money.Rate
+	Counted   money.Amount // pays what is due
+	Excess    money.Amount // more than is due
+	Held      money.Amount // waits for a decision: it came late, or the object is closed
+}
+
+// Verdict is what the received money pays. All amounts but Left are in the asset that is paid in.
+type Verdict struct {
+	Seen      money.Amount // of all deposits on the chain, confirmed or not
+	Confirmed money.Amount
+	Counted   money.Amount // confirmed, and pays what is due
+	Held      money.Amount // confirmed, and waits for a decision
+	Parts     []Part       // the confirmed deposits, by first sight
+
+	Covered   bool         // by confirmed money and the shortfall
+	Shortfall money.Amount // that the operator absorbs if it is covered
+	Rate      money.Rate   // at which everything that covers it came; zero without exchange or if there were several
+
+	Enough bool         // what was seen would cover it
+	Left   money.Amount // of what is due, in its currency: what nothing seen covers
+	Room   money.Amount // the same at the newest quote
+
+	Waiting     bool // a deposit waits for confirmations
+	AnyCounts   bool // a deposit counts, confirmed or not
+	LateCounted bool // a deposit that came after the end of its quote pays what is due
+
+	CompletedBy string // the transaction with which what was seen became enough, "" for none
+	LastTx      string // the transaction seen last, "" for none
+}
+
+// price returns the rate of an exchange, zero if nothing is exchanged.
+func (f *Facts) price(r money.Rate) money.Rate {
+	if f.Due.Asset() == f.Asset {
+		return money.Rate{}
+	}
+	return r
+}
+
+// counts returns the price at which a deposit counts.
+func (f *Facts) counts(d *deposit.Deposit) (priceID string, rate money.Rate, ok bool) {
+	if rate, ok := f.Accepted[d.ID]; ok {
+		return d.ID, rate, true
+	}
+	q, known := f.quotes[d.QuoteID]
+	switch {
+	case f.Closed || !d.Timely || !known && !d.ByBank():
+		return "", money.Rate{}, false
+	case !f.VoidUntil.IsZero() && !q.ValidFrom.After(f.VoidUntil):
+		return "", money.Rate{}, false
+	}
+	return d.QuoteID, f.price(q.Rate), true
+}
+
+// late reports whether a deposit was seen after the end of the quote that values it, in its grace period or later.
+func (f *Facts) late(d *deposit.Deposit) bool {
+	if _, accepted := f.Accepted[d.ID]; accepted {
+		return true
+	}
+	q, known := f.quotes[d.QuoteID]
+	return known && !d.FirstSeen.Before(q.ValidTo)
+}
+
+// byFirstSight orders deposits by the time at which they were first seen.
+func byFirstSight(a, b deposit.Deposit) int {
+	if n := a.FirstSeen.Compare(b.FirstSeen); n != 0 {
+		return n
+	}
+	if n := strings.Compare(a.TxID, b.TxID); n != 0 {
+		return n
+	}
+	if a.Vout != b.Vout {
+		return int(int64(a.Vout) - int64(b.Vout))
+	}
+	return strings.Compare(a.ID, b.ID)
+}
+
+// Evaluate returns what the received money pays. Confirmed deposits are counted first, so that no unconfirmed one takes their place.
+func (f *Facts) Evaluate() (Verdict, error) {
+	none := money.Zero(f.Asset)
+	e := evaluation{Facts: f, cover: coverage{total: f.Due, asset: f.Asset}}
+	e.v = Verdict{Seen: none, Confirmed: none, Counted: none, Held: none, Shortfall: none}
+	all := slices.SortedFunc(slices.Values(f.Deposits), byFirstSight)
+	for i := range all {
+		if all[i].State == deposit.Confirmed {
+			if err := e.confirmed(&all[i]); err != nil {
+				return e.v, err
+			}
+		}
+	}
+	if err := e.conclude(); err != nil {
+		return e.v, err
+	}
+	for i := range all {
+		if all[i].State.Waiting() {
+			if err := e.waiting(&all[i]); err != nil {
+				return e.v, err
+			}
+		}
+	}
+	var err error
+	if e.v.Left, err = e.cover.remaining(""); err != nil {
+		return e.v, err
+	}
+	e.v.Room, err = e.cover.room(f.newest.ID, f.price(f.newest.Rate))
+	return e.v, err
+}
+
+// evaluation is a Verdict in the making.
+type evaluation struct {
+	*Facts
+
+	v     Verdict
+	cover coverage
+}
+
+// sum adds an amount to several sums.
+func sum(x money.Amount, to ...*money.Amount) error {
+	for _, s := range to {
+		var err error
+		if *s, err = s.Add(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// confirmed counts a confirmed deposit.
+func (e *evaluation) confirmed(d *deposit.Deposit) error {
+	if err := sum(d.Amount, &e.v.Seen, &e.v.Confirmed); err != nil {
+		return err
+	}
+	e.v.LastTx = d.TxID
+	none := money.Zero(e.Asset)
+	part := Part{DepositID: d.ID, Counted: none, Excess: none, Held: none}
+	left := d.Amount
+	if spent, ok := e.Spent[d.ID]; ok {
+		var err error
+		if left, err = left.Sub(spent); err != nil {
+			return err
+		}
+	}
+	var err error
+	if id, rate, ok := e.counts(d); ok {
+		part.PriceID, part.Rate = id, rate
+		if part.Counted, err = e.count(d, id, rate, left); err != nil {
+			return err
+		}
+		if part.Excess, err = left.Sub(part.Counted); err != nil {
+			return err
+		}
+		e.v.LateCounted = e.v.LateCounted || part.Counted.Sign() > 0 && e.late(d)
+	} else {
+		part.Held = left
+	}
+	e.v.Parts = append(e.v.Parts, part)
+	if err := sum(part.Counted, &e.v.Counted); err != nil {
+		return err
+	}
+	return sum(part.Held, &e.v.Held)
+}
+
+// waiting counts a deposit that waits for its confirmations.
+func (e *evaluation) waiting(d *deposit.Deposit) error {
+	if err := sum(d.Amount, &e.v.Seen); err != nil {
+		return err
+	}
+	e.v.Waiting, e.v.LastTx = true, d.TxID
+	id, rate, ok := e.counts(d)
+	if !ok {
+		return nil
+	}
+	_, err := e.count(d, id, rate, d.Amount)
+	return err
+}
+
+// count covers what is due with a deposit, as far as it is needed, and returns how much of it was needed.
+func (e *evaluation) count(d *deposit.Deposit, priceID string, rate money.Rate, x money.Amount) (money.Amount, error) {
+	e.v.AnyCounts = true
+	if x.IsZero() {
+		return x, nil
+	}
+	need, err := e.cover.room(priceID, rate)
+	if err != nil {
+		return x, err
+	}
+	if need.Cmp(x) < 0 {
+		x = need
+	}
+	if x.IsZero() {
+		return x, nil
+	}
+	if err := e.cover.add(priceID, rate, x); err != nil {
+		return x, err
+	}
+	if !e.v.Enough {
+		if e.v.Enough, _, err = e.covered(); e.v.Enough {
+			e.v.CompletedBy = d.TxID
+		}
+	}
+	return x, err
+}
+
+// covered reports whether what was counted is enough at the newest quote, and what the operator would absorb.
+func (e *evaluation) covered() (bool, money.Amount, error) {
+	return e.cover.verdict(e.newest.ID, e.newest.Rate, e.ToleranceBps)
+}
+
+// conclude decides whether confirmed money covers what is due, and at which rate. What the operator absorbs comes at the rate of the
+// newest quote.
+func (e *evaluation) conclude() (err error) {
+	if e.v.Covered, e.v.Shortfall, err = e.covered(); err != nil {
+		return err
+	}
+	if e.v.Shortfall.IsZero() {
+		e.v.Rate = e.cover.single()
+		return nil
+	}
+	c := e.cover.clone()
+	err = c.add(e.newest.ID, e.price(e.newest.Rate), e.v.Shortfall)
+	e.v.Rate = c.single()
+	return err
+}
+
+// KeepQuote accepts the newest quote if what was seen covers what is due, so that its price holds until the payment is confirmed. It
+// reopens the quote if the payment is gone.
+func (f *Facts) KeepQuote(ctx context.Context, tx *db.Tx, enough bool) error {
+	var change func(ctx context.Context, tx *db.Tx, companyID, quoteID string) error
+	switch state := f.newest.State; {
+	case enough && (state == quote.StateActive || state == quote.StateExpired):
+		change = quote.Accept
+	case !enough && state == quote.StateAccepted:
+		change = quote.Reopen
+	default:
+		return nil
+	}
+	if err := change(ctx, tx, f.newest.CompanyID, f.newest.ID); err != nil {
+		return err
+	}
+	now, err := quote.Get(ctx, tx, f.newest.CompanyID, f.newest.ID)
+	if err == nil {
+		f.AddQuote(now)
+	}
+	return err
+}
+
+// AutomaticLate reports whether an amount of late money is worth less than 1,000 USD at the present rate, so that it is handled
+// without a decision of the object's owner.
+func AutomaticLate(ctx context.Context, tx *db.Tx, late money.Amount) (bool, error) {
+	_, limit, err := quote.Price(ctx, tx, automaticLimit, late.Asset(), 0)
+	return err == nil && late.Cmp(limit) < 0, err
+}
+
+// AcceptLate accepts all held money at the present rate. It returns the IDs of its deposits and the rate, which the caller stores.
+func (f *Facts) AcceptLate(ctx context.Context, tx *db.Tx, spreadBps int64) (depositIDs []string, rate money.Rate, err error) {
+	v, err := f.Evaluate()
+	if err != nil {
+		return nil, rate, err
+	}
+	if rate, _, err = quote.Price(ctx, tx, f.Due, f.Asset, spreadBps); err != nil {
+		return nil, rate, err
+	}
+	rate = f.price(rate)
+	if f.Accepted == nil {
+		f.Accepted = map[string]money.Rate{}
+	}
+	for _, p := range v.Parts {
+		if p.Held.Sign() > 0 {
+			f.Accepted[p.DepositID] = rate
+			depositIDs = append(depositIDs, p.DepositID)
+		}
+	}
+	return depositIDs, rate, nil
+}
+
+// Requote returns the active quote, or makes a new one for what nothing seen covers; p.Due is set here. checkWatched must allow a new
+// quote. It returns ErrCovered if nothing is left to quote.
+func (f *Facts) Requote(ctx context.Context, tx *db.Tx, p quote.Params, checkWatched func() error) (quote.Quote, error) {
+	v, err := f.Evaluate()
+	if err != nil {
+		return quote.Quote{}, err
+	}
+	if v.Enough {
+		return quote.Quote{}, ErrCovered
+	}
+	if f.newest.State != quote.StateActive { // an active quote is returned unchanged
+		if err := checkWatched(); err != nil {
+			return quote.Quote{}, err
+		}
+	}
+	p.Due = v.Left
+	q, err := quote.Refresh(ctx, tx, p)
+	if err == nil {
+		f.AddQuote(q)
+	}
+	return q, err
+}
