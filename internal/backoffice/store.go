@@ -42,11 +42,9 @@ func list(ctx context.Context, tx *db.Tx) ([]Operator, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (Operator, error) { return scan(r.Scan) })
 }
 
-var errTwin = apierr.New(apierr.Unavailable, "retry_later", "Somebody changed it at the same moment. Try again.")
-
 func changed(n int64, err error) error {
 	if err == nil && n != 1 {
-		return errTwin
+		return db.ErrConflict
 	}
 	return err
 }

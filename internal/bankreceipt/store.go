@@ -43,7 +43,7 @@ func lockAccount(ctx context.Context, tx *db.Tx, account string) error {
 	return err
 }
 
-// insertNames keeps the names of a credit; one that another credit has got meanwhile is errChangedByTwin.
+// insertNames keeps the names of a credit; one that another credit has got meanwhile is db.ErrConflict.
 func insertNames(ctx context.Context, tx *db.Tx, t Transfer, names []string) error {
 	for _, name := range names {
 		n, err := tx.Exec(ctx, `INSERT INTO transfer_names (bank_account, name, transfer_id) VALUES ($1, $2, $3)
@@ -53,7 +53,7 @@ func insertNames(ctx context.Context, tx *db.Tx, t Transfer, names []string) err
 			return err
 		}
 		if n != 1 {
-			return errChangedByTwin
+			return db.ErrConflict
 		}
 	}
 	return nil
@@ -158,7 +158,7 @@ func update(ctx context.Context, tx *db.Tx, t *Transfer, from State) error {
 		return err
 	}
 	if n != 1 {
-		return errChangedByTwin
+		return db.ErrConflict
 	}
 	t.Version++
 	return nil

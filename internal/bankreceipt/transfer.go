@@ -65,15 +65,14 @@ const (
 
 // What an operator may be told.
 var (
-	ErrNotFound      = apierr.New(apierr.NotFound, "not_found", "There is no such transfer.")
-	ErrState         = apierr.New(apierr.Conflict, "invalid_state", "The transfer is not in suspense any more.")
-	errOwner         = apierr.New(apierr.Invalid, "invalid_parameter", "There is no company or user of this id.")
-	errInvoice       = apierr.New(apierr.Conflict, "invalid_state", "The owner has no open invoice of this id in the transfer's currency.")
-	errParts         = apierr.New(apierr.Conflict, "invalid_state", "More of the payment waits in suspense than is said to have come back.")
-	errGiven         = apierr.New(apierr.Conflict, "invalid_state", "A part of the payment was credited to somebody already; say what came back beside it.")
-	errMessage       = apierr.New(apierr.Invalid, "invalid_parameter", "Only booked statements (camt.053) and notifications (camt.054) are credited.")
-	errAccount       = apierr.New(apierr.Invalid, "invalid_parameter", "The statement names no account.")
-	errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The transfer changed at the same moment. Try again.")
+	ErrNotFound = apierr.New(apierr.NotFound, "not_found", "There is no such transfer.")
+	ErrState    = apierr.New(apierr.Conflict, "invalid_state", "The transfer is not in suspense any more.")
+	errOwner    = apierr.New(apierr.Invalid, "invalid_parameter", "There is no company or user of this id.")
+	errInvoice  = apierr.New(apierr.Conflict, "invalid_state", "The owner has no open invoice of this id in the transfer's currency.")
+	errParts    = apierr.New(apierr.Conflict, "invalid_state", "More of the payment waits in suspense than is said to have come back.")
+	errGiven    = apierr.New(apierr.Conflict, "invalid_state", "A part of the payment was credited to somebody already; say what came back beside it.")
+	errMessage  = apierr.New(apierr.Invalid, "invalid_parameter", "Only booked statements (camt.053) and notifications (camt.054) are credited.")
+	errAccount  = apierr.New(apierr.Invalid, "invalid_parameter", "The statement names no account.")
 )
 
 // Transfer is one credit.
@@ -329,7 +328,7 @@ func (it *item) importOne(ctx context.Context, d *db.DB, told map[string]bool, s
 			}
 			return err
 		})
-		if errors.Is(err, errChangedByTwin) {
+		if errors.Is(err, db.ErrConflict) {
 			continue // the twin has committed: reading anew finds its credit
 		}
 		if err != nil {
@@ -345,7 +344,7 @@ func (it *item) importOne(ctx context.Context, d *db.DB, told map[string]bool, s
 		s.Known, s.Others, s.Problems = s.Known+did.Known, s.Others+did.Others, append(s.Problems, did.Problems...)
 		return nil
 	}
-	return errChangedByTwin
+	return db.ErrConflict
 }
 
 // book books a credit unless it is known, and gives its id.

@@ -96,11 +96,10 @@ var (
 	ErrTooManyOpen = apierr.New(apierr.RateLimited, "rate_limited", "The company has too many claims that are still open.")
 	ErrTooOften    = apierr.New(apierr.RateLimited, "rate_limited", "The company makes claims too fast.")
 
-	errCurrency      = apierr.New(apierr.Invalid, "currency_not_supported", "The service does not know this currency; see GET /api/currencies.")
-	errFunding       = apierr.New(apierr.Invalid, "currency_not_supported", "A claim is paid in BTC.")
-	errNoReference   = apierr.New(apierr.Invalid, "missing_field", "Name the payer: the id of one, or your own reference.")
-	errReturn        = apierr.New(apierr.Invalid, "redirect_uri_invalid", "A return address starts with one of the origins in the merchant settings.")
-	errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The claim changed at the same moment. Try again.")
+	errCurrency    = apierr.New(apierr.Invalid, "currency_not_supported", "The service does not know this currency; see GET /api/currencies.")
+	errFunding     = apierr.New(apierr.Invalid, "currency_not_supported", "A claim is paid in BTC.")
+	errNoReference = apierr.New(apierr.Invalid, "missing_field", "Name the payer: the id of one, or your own reference.")
+	errReturn      = apierr.New(apierr.Invalid, "redirect_uri_invalid", "A return address starts with one of the origins in the merchant settings.")
 )
 
 // Claim is what one customer owes a merchant.

@@ -148,7 +148,7 @@ func one(r db.Row) (*Claim, error) {
 func update(ctx context.Context, tx *db.Tx, c *Claim, from State) error {
 	c.UpdatedAt = tx.Now()
 	b := &c.booked
-	err := tx.One(ctx, errChangedByTwin, `UPDATE claims SET state = $1, exception = $2, reverted = $3, tx_hash = $4, seen = $5, wallet = $6, suspense = $7,
+	err := tx.One(ctx, db.ErrConflict, `UPDATE claims SET state = $1, exception = $2, reverted = $3, tx_hash = $4, seen = $5, wallet = $6, suspense = $7,
 		excess = $8, shortfall = $9, exchanged = $10, merchant = $11, revenue = $12, owed_merchant = $13, owed_payer = $14, refunded = $15,
 		refunding = $16, cancelled_at = $17, invalid_at = $18, updated_at = $19, channels = $20, version = version + 1
 		WHERE company_id = $21 AND claim_id = $22 AND version = $23 AND state = $24`,
@@ -218,7 +218,7 @@ func insertApplied(ctx context.Context, tx *db.Tx, c *Claim, depositID string, r
 	_, err := tx.Exec(ctx, "INSERT INTO claim_applied (company_id, claim_id, deposit_id, rate, applied_at) VALUES ($1, $2, $3, $4, $5)",
 		c.CompanyID, c.ID, depositID, text, db.Micros(tx.Now()))
 	if db.IsUnique(err) {
-		return errChangedByTwin
+		return db.ErrConflict
 	}
 	return err
 }
@@ -255,7 +255,7 @@ func saveSettings(ctx context.Context, tx *db.Tx, s Settings) error {
 		s.CompanyID, s.ToleranceBps, s.Confirmations, string(s.Late), s.GraceSeconds, string(s.SettleIn), writeOrigins(s.Origins),
 		string(s.Schedule), s.DestinationID, s.SupportEmail, s.Version+1, db.Micros(s.UpdatedAt))
 	if err == nil && n != 1 {
-		return errChangedByTwin
+		return db.ErrConflict
 	}
 	return err
 }
@@ -281,7 +281,7 @@ func insertRefund(ctx context.Context, tx *db.Tx, r Refund) error {
 		r.CompanyID, r.ClaimID, r.ID, string(r.State), string(r.Amount.Asset()), r.Amount.Units(), r.Fee.Units(), r.digest, r.Address, r.outputID,
 		r.TxHash, r.Withheld, r.Version, db.Micros(r.ExpiresAt), db.Micros(r.CreatedAt), db.Micros(tx.Now()))
 	if db.IsUnique(err) {
-		return errChangedByTwin
+		return db.ErrConflict
 	}
 	return err
 }
@@ -292,7 +292,7 @@ func updateRefund(ctx context.Context, tx *db.Tx, r *Refund, from RefundState) e
 		string(r.State), r.Amount.Units(), r.Fee.Units(), r.Address, r.outputID, r.TxHash, db.Micros(tx.Now()), r.Withheld,
 		r.CompanyID, r.ClaimID, r.ID, r.Version, string(from))
 	if err == nil && n != 1 {
-		return errChangedByTwin
+		return db.ErrConflict
 	}
 	r.Version++
 	return err

@@ -23,7 +23,9 @@ import (
 // What a caller is told when the database cannot take the write now.
 var (
 	ErrRetryLater = apierr.New(apierr.Unavailable, "retry_later", "The service is busy. Repeat the same request, with the same Idempotency-Key, in a few seconds.")
-	ErrStorage    = apierr.New(apierr.Unavailable, "storage_unavailable", "The service cannot store anything at the moment. Nothing was changed. Repeat the request later.")
+	// ErrConflict means that a guarded statement changed no row: another transaction has changed the resource since it was read.
+	ErrConflict = apierr.New(apierr.Unavailable, "retry_later", "The resource was modified concurrently. Retry.")
+	ErrStorage  = apierr.New(apierr.Unavailable, "storage_unavailable", "The service cannot store anything at the moment. Nothing was changed. Repeat the request later.")
 )
 
 const (

@@ -360,7 +360,7 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 			details = '', complete = FALSE, version = version + 1, updated_at = $3
 		WHERE user_id = $1 AND version = $2`, userID, old.Version, now)
 	if err == nil && n == 0 {
-		err = apierr.New(apierr.Unavailable, "retry_later", "The user changed at the same moment. Try again.")
+		err = db.ErrConflict
 	}
 	if err != nil {
 		return old, err

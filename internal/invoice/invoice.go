@@ -57,10 +57,9 @@ const (
 
 // What a caller may be told.
 var (
-	ErrNotFound      = apierr.New(apierr.NotFound, "not_found", "There is no such invoice.")
-	ErrState         = apierr.New(apierr.Conflict, "invalid_state", "The invoice's state does not allow this.")
-	ErrNumber        = apierr.New(apierr.Conflict, "external_id_conflict", "Another invoice has this number.")
-	errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The invoice changed at the same moment. Try again.")
+	ErrNotFound = apierr.New(apierr.NotFound, "not_found", "There is no such invoice.")
+	ErrState    = apierr.New(apierr.Conflict, "invalid_state", "The invoice's state does not allow this.")
+	ErrNumber   = apierr.New(apierr.Conflict, "external_id_conflict", "Another invoice has this number.")
 )
 
 // Invoice is one invoice of a user.
@@ -201,7 +200,7 @@ func (v *Invoice) insert(ctx context.Context, tx *db.Tx, next bool) error {
 			return err
 		}
 	}
-	return errChangedByTwin
+	return db.ErrConflict
 }
 
 // Send sends a draft. Sending it again is fine.
@@ -311,7 +310,7 @@ func Take(ctx context.Context, tx *db.Tx, userID, id, payrollID, paymentID strin
 		return err
 	}
 	err = v.move(ctx, tx, InPayroll, "")
-	if errors.Is(err, errChangedByTwin) {
+	if errors.Is(err, db.ErrConflict) {
 		return ErrState.Detailf("Another payroll took the invoice at the same moment.")
 	}
 	return err

@@ -86,7 +86,7 @@ func update(ctx context.Context, tx *db.Tx, v *Invoice, from Status) error {
 		return err
 	}
 	if n != 1 {
-		return errChangedByTwin
+		return db.ErrConflict
 	}
 	v.Version++
 	return nil

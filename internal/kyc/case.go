@@ -84,7 +84,6 @@ var (
 	ErrProcessing = apierr.New(apierr.Conflict, "already_processing", "The verification is under way. Its outcome comes by itself.")
 	ErrNoProvider = apierr.New(apierr.Unavailable, "retry_later", "Nobody verifies people and companies here yet.")
 	ErrState      = apierr.New(apierr.Conflict, "invalid_state", "The verification does not take this step in its present state.")
-	errMoved      = apierr.New(apierr.Unavailable, "retry_later", "The verification changed at the same moment. Try again.")
 )
 
 // Case is one verification of a subject.
@@ -251,7 +250,7 @@ func identityLacks(documents []Document) []string {
 	return lacks
 }
 
-// open begins a case in place of the subject's last one, a zero one when there is none. It is errMoved when another took that
+// open begins a case in place of the subject's last one, a zero one when there is none. It is db.ErrConflict when another took that
 // place meanwhile.
 func (s *Service) open(ctx context.Context, tx *db.Tx, last, c Case) (Case, error) {
 	c.ID, c.Version = tx.NewID("ver"), 1
@@ -264,7 +263,7 @@ func (s *Service) open(ctx context.Context, tx *db.Tx, last, c Case) (Case, erro
 			return c, err
 		}
 		if !retired {
-			return c, errMoved
+			return c, db.ErrConflict
 		}
 	}
 	if err := insertCase(ctx, tx, c); err != nil {
@@ -274,7 +273,7 @@ func (s *Service) open(ctx context.Context, tx *db.Tx, last, c Case) (Case, erro
 	return c, s.tell(ctx, tx, "", c)
 }
 
-// move takes a case to another state, with everything that follows. It is errMoved when the case moved meanwhile.
+// move takes a case to another state, with everything that follows. It is db.ErrConflict when the case moved meanwhile.
 func (s *Service) move(ctx context.Context, tx *db.Tx, c Case, to State, reasons []string, documentExpires time.Time) (Case, error) {
 	if !slices.Contains(next[c.State], to) {
 		return c, ErrState
@@ -292,7 +291,7 @@ func (s *Service) move(ctx context.Context, tx *db.Tx, c Case, to State, reasons
 		return c, err
 	}
 	if !moved {
-		return c, errMoved
+		return c, db.ErrConflict
 	}
 	c.Version++
 	db.History(tx, c.CompanyID, c.ID, c.Version, string(from), string(to), strings.Join(reasons, " "))
@@ -588,7 +587,7 @@ func (s *Service) ExpireDue(ctx context.Context, d *db.DB) error {
 				_, err = s.move(ctx, tx, c, to, []string{"outdated"}, time.Time{})
 				return err
 			})
-			if err != nil && !errors.Is(err, errMoved) {
+			if err != nil && !errors.Is(err, db.ErrConflict) {
 				return err
 			}
 		}

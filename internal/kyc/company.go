@@ -122,7 +122,7 @@ func (s *Service) changingCompany(ctx context.Context, tx *db.Tx, by identity.Pr
 	}
 	locked, err := lockCase(ctx, tx, c)
 	if err == nil && !locked {
-		err = errMoved
+		err = db.ErrConflict
 	}
 	c.Version++
 	return company, c, err

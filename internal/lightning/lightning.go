@@ -170,16 +170,13 @@ func End(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
 	return nil
 }
 
-// errTwin: another transaction moved the same invoice between the read and the write.
-var errTwin = errors.New("lightning: the invoice changed at the same moment")
-
 func step(ctx context.Context, tx *db.Tx, from State, i *Invoice, reason string) error {
 	moved, err := update(ctx, tx, *i)
 	if err != nil {
 		return err
 	}
 	if !moved {
-		return errTwin
+		return db.ErrConflict
 	}
 	i.Version++
 	db.History(tx, i.CompanyID, i.ID, i.Version, string(from), string(i.State), reason)
@@ -205,11 +202,11 @@ func (s *Service) Handle(ctx context.Context, d *db.DB, j job.Job) error {
 	}
 	for range 5 {
 		// After a clash the invoice is read anew: it may be ending now, and then the node has to hear of it.
-		if err := s.handle(ctx, d, j.CompanyID, news.InvoiceID); !errors.Is(err, errTwin) {
+		if err := s.handle(ctx, d, j.CompanyID, news.InvoiceID); !errors.Is(err, db.ErrConflict) {
 			return err
 		}
 	}
-	return errTwin
+	return db.ErrConflict
 }
 
 func (s *Service) handle(ctx context.Context, d *db.DB, companyID, id string) error {

@@ -3,7 +3,6 @@ package payout
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -135,9 +134,6 @@ type Changed struct {
 	PayrollID string `json:"payroll_id"`
 	OutputID  string `json:"output_id,omitempty"`
 }
-
-// errRaced makes a job run again: somebody changed the same row, so what was decided may be stale.
-var errRaced = errors.New("payout: the row changed meanwhile")
 
 // Add queues outputs at their release, in the release's own transaction, and keeps them until its commit. It gives each an ID
 // where it has none; the release credits 2110 of that dimension by the same amount. Destinations are snapshots: later

@@ -190,10 +190,10 @@ func assignOne(ctx context.Context, tx *db.Tx, o Output, batchID, txid string) e
 		WHERE company_id = $1 AND output_id = $2 AND version = $3 AND state = 'queued' AND NOT held`, o.CompanyID, o.ID, o.Version, batchID, txid, db.Micros(tx.Now()))
 }
 
-// moveOne is the guarded change of one output: errRaced when somebody else has moved it since it was read.
+// moveOne is the guarded change of one output: db.ErrConflict when somebody else has moved it since it was read.
 func moveOne(ctx context.Context, tx *db.Tx, o Output, from, to State, reason string) error {
 	db.History(tx, o.CompanyID, o.ID, o.Version+1, string(from), string(to), reason)
-	return tx.One(ctx, errRaced, `UPDATE outputs SET state = $4, reason = $5, version = version + 1, updated_at = $6
+	return tx.One(ctx, db.ErrConflict, `UPDATE outputs SET state = $4, reason = $5, version = version + 1, updated_at = $6
 		WHERE company_id = $1 AND output_id = $2 AND state = $3 AND version = $7`,
 		o.CompanyID, o.ID, string(from), string(to), reason, db.Micros(tx.Now()), o.Version)
 }
@@ -278,7 +278,7 @@ func markFound(ctx context.Context, tx *db.Tx, o Output) error {
 		return err
 	}
 	if n != 1 {
-		return errRaced
+		return db.ErrConflict
 	}
 	db.History(tx, o.CompanyID, o.ID, o.Version+1, string(Queued), string(Fulfilled), ReasonFound)
 	return nil
@@ -320,9 +320,9 @@ func askLocked(q *queueState, companyID string, rail Rail) db.Question {
 	}}
 }
 
-// setQueue is the guarded change of a queue's row: errRaced when somebody else was faster.
+// setQueue is the guarded change of a queue's row: db.ErrConflict when somebody else was faster.
 func setQueue(ctx context.Context, tx *db.Tx, was queueState, held string, since, wakeAt int64) error {
-	return tx.One(ctx, errRaced, `UPDATE payout_queues SET held = $3, held_since = $4, wake_at = $5, version = version + 1
+	return tx.One(ctx, db.ErrConflict, `UPDATE payout_queues SET held = $3, held_since = $4, wake_at = $5, version = version + 1
 		WHERE company_id = $1 AND rail = $2 AND version = $6`, was.companyID, string(was.rail), held, since, wakeAt, was.version)
 }
 
@@ -461,7 +461,7 @@ func scanBatch(row *db.Rows) (Batch, error) {
 	return b, json.Unmarshal([]byte(inputs), &b.inputs)
 }
 
-// moveBatch is the guarded change of a batch: errRaced when it is not at the version any more that the caller decided by. Then it is the
+// moveBatch is the guarded change of a batch: db.ErrConflict when it is not at the version any more that the caller decided by. Then it is the
 // caller's for the rest of the transaction.
 func moveBatch(ctx context.Context, tx *db.Tx, b *Batch, to State, txid string, fee int64, reason string) error {
 	sent := int64(0)
@@ -471,7 +471,7 @@ func moveBatch(ctx context.Context, tx *db.Tx, b *Batch, to State, txid string, 
 		b.SentAt = tx.Now()
 		sent = db.Micros(b.SentAt)
 	}
-	if err := tx.One(ctx, errRaced, `UPDATE payout_batches SET state = $3, txid = $4, fee = $5, sent_at = $6, version = version + 1
+	if err := tx.One(ctx, db.ErrConflict, `UPDATE payout_batches SET state = $3, txid = $4, fee = $5, sent_at = $6, version = version + 1
 		WHERE company_id = $1 AND batch_id = $2 AND version = $7`, b.CompanyID, b.ID, string(to), txid, fee, sent, b.Version); err != nil {
 		return err
 	}
@@ -594,7 +594,7 @@ func scanTransaction(r *db.Rows) (t Transaction, err error) {
 
 // markTransaction notes what a broadcast achieved. Attempts count the ones in a row without acceptance.
 func markTransaction(ctx context.Context, tx *db.Tx, t Transaction, to State, attempts int64) error {
-	return tx.One(ctx, errRaced, `UPDATE payout_txs SET state = $3, attempts = $4
+	return tx.One(ctx, db.ErrConflict, `UPDATE payout_txs SET state = $3, attempts = $4
 		WHERE company_id = $1 AND txid = $2 AND state = $5 AND attempts = $6`,
 		t.CompanyID, t.TxID, string(to), attempts, string(t.State), t.Attempts)
 }

@@ -302,11 +302,10 @@ func New(c Config, g Guards) (*Service, error) {
 
 // What a caller may be told.
 var (
-	ErrNotFound      = apierr.New(apierr.NotFound, "not_found", "There is no such payroll.")
-	ErrState         = apierr.New(apierr.Conflict, "invalid_state", "The payroll's state does not allow this.")
-	ErrQuoteLocked   = apierr.New(apierr.Conflict, "quote_locked", "The quote is fully paid and waits for confirmations, so it cannot be replaced.")
-	ErrExternalID    = apierr.New(apierr.Conflict, "external_id_conflict", "A payroll with this external_id exists already.")
-	ErrUnverified    = apierr.New(apierr.Forbidden, "kyc_required", "A company pays people once its verification is approved. Complete that first.")
-	ErrNoFunds       = apierr.New(apierr.Conflict, "insufficient_balance", "The company's balance does not cover this payroll.")
-	errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The payroll changed at the same moment. Try again.")
+	ErrNotFound    = apierr.New(apierr.NotFound, "not_found", "There is no such payroll.")
+	ErrState       = apierr.New(apierr.Conflict, "invalid_state", "The payroll's state does not allow this.")
+	ErrQuoteLocked = apierr.New(apierr.Conflict, "quote_locked", "The quote is fully paid and waits for confirmations, so it cannot be replaced.")
+	ErrExternalID  = apierr.New(apierr.Conflict, "external_id_conflict", "A payroll with this external_id exists already.")
+	ErrUnverified  = apierr.New(apierr.Forbidden, "kyc_required", "A company pays people once its verification is approved. Complete that first.")
+	ErrNoFunds     = apierr.New(apierr.Conflict, "insufficient_balance", "The company's balance does not cover this payroll.")
 )

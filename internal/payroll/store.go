@@ -131,7 +131,7 @@ func lock(ctx context.Context, tx *db.Tx, companyID, id string) error {
 // else has written one since it was read.
 func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {
 	p.UpdatedAt = tx.Now()
-	err := tx.One(ctx, errChangedByTwin, `UPDATE payrolls SET state = $1, held_from = $2, hold_reason = $3, funding_state = $4, escrow = $5,
+	err := tx.One(ctx, db.ErrConflict, `UPDATE payrolls SET state = $1, held_from = $2, hold_reason = $3, funding_state = $4, escrow = $5,
 		shortfall = $6, rate = $7, updated_at = $8, version = version + 1
 		WHERE company_id = $9 AND payroll_id = $10 AND version = $11 AND state = $12`,
 		string(p.State), string(p.HeldFrom), p.HoldReason, string(p.FundingState), p.Escrow.Units(), p.Shortfall.Units(), rateText(p.Rate),
@@ -284,7 +284,7 @@ func lastPaid(ctx context.Context, tx *db.Tx, companyID string, payeeIDs []strin
 
 // confirm notes that the destination of a payment's payee is the one that it shall have.
 func (p *Payroll) confirm(ctx context.Context, tx *db.Tx, paymentID, by string) error {
-	return tx.One(ctx, errChangedByTwin, "UPDATE payments SET confirmed_at = $1, confirmed_by = $2 WHERE company_id = $3 AND payroll_id = $4 AND payment_id = $5",
+	return tx.One(ctx, db.ErrConflict, "UPDATE payments SET confirmed_at = $1, confirmed_by = $2 WHERE company_id = $3 AND payroll_id = $4 AND payment_id = $5",
 		db.Micros(tx.Now()), by, p.CompanyID, p.ID, paymentID)
 }
 
@@ -331,7 +331,7 @@ func (p *Payroll) updatePayments(ctx context.Context, tx *db.Tx, all []Payment, 
 		return err
 	}
 	if n != int64(len(all)) {
-		return errChangedByTwin
+		return db.ErrConflict
 	}
 	for i := range all {
 		all[i].setState(to)
@@ -342,7 +342,7 @@ func (p *Payroll) updatePayments(ctx context.Context, tx *db.Tx, all []Payment, 
 
 // updatePayment writes the next version of a payment. It fails if the payment has changed since it was read.
 func (p *Payroll) updatePayment(ctx context.Context, tx *db.Tx, m *Payment, to State, reason string) error {
-	if err := tx.One(ctx, errChangedByTwin, `UPDATE payments SET state = $1, version = version + 1, reason = $2
+	if err := tx.One(ctx, db.ErrConflict, `UPDATE payments SET state = $1, version = version + 1, reason = $2
 		WHERE company_id = $3 AND payroll_id = $4 AND payment_id = $5 AND version = $6 AND state = $7`,
 		string(to), reason, p.CompanyID, p.ID, m.ID, m.Version, string(m.State)); err != nil {
 		return err
@@ -414,7 +414,7 @@ func (p *Payroll) askReceipts(into *[]receipt) db.Question {
 
 // saveReceipt writes a receipt's next turn, provided that nobody else has written it.
 func (p *Payroll) saveReceipt(ctx context.Context, tx *db.Tx, r *receipt) error {
-	return tx.One(ctx, errChangedByTwin, `INSERT INTO payroll_receipts (company_id, payroll_id, deposit_id, price_id, rate, live, late, turn,
+	return tx.One(ctx, db.ErrConflict, `INSERT INTO payroll_receipts (company_id, payroll_id, deposit_id, price_id, rate, live, late, turn,
 		amount, escrow, surplus, suspense, repaid, owed)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 		ON CONFLICT (company_id, payroll_id, deposit_id) DO UPDATE SET price_id = excluded.price_id, rate = excluded.rate,

@@ -65,14 +65,13 @@ const sourceType = "bank_deposit" // of the journals
 
 // What a caller may be told.
 var (
-	ErrNotFound      = apierr.New(apierr.NotFound, "not_found", "There is no such funding account.")
-	ErrVerify        = apierr.New(apierr.Forbidden, "kyc_required", "A funding account is given to verified owners only. Complete the verification first.")
-	ErrCurrency      = apierr.New(apierr.Invalid, "currency_not_supported", "Funding accounts are in EUR or USD.")
-	ErrNotOffered    = apierr.New(apierr.Conflict, "invalid_state", "This installation has no bank that opens funding accounts.")
-	ErrNotActive     = apierr.New(apierr.Conflict, "invalid_state", "The funding account is not in use yet.")
-	ErrReference     = apierr.New(apierr.Conflict, "invalid_state", "The bank has used this reference for another transfer to the account.")
-	errTerms         = apierr.New(apierr.Invalid, "invalid_parameter", "These are not the terms in force; read GET /api/user/funding/account/tos.")
-	errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The funding account changed at the same moment. Try again.")
+	ErrNotFound   = apierr.New(apierr.NotFound, "not_found", "There is no such funding account.")
+	ErrVerify     = apierr.New(apierr.Forbidden, "kyc_required", "A funding account is given to verified owners only. Complete the verification first.")
+	ErrCurrency   = apierr.New(apierr.Invalid, "currency_not_supported", "Funding accounts are in EUR or USD.")
+	ErrNotOffered = apierr.New(apierr.Conflict, "invalid_state", "This installation has no bank that opens funding accounts.")
+	ErrNotActive  = apierr.New(apierr.Conflict, "invalid_state", "The funding account is not in use yet.")
+	ErrReference  = apierr.New(apierr.Conflict, "invalid_state", "The bank has used this reference for another transfer to the account.")
+	errTerms      = apierr.New(apierr.Invalid, "invalid_parameter", "These are not the terms in force; read GET /api/user/funding/account/tos.")
 )
 
 // Details are what a payer needs to transfer to an account. European accounts have an IBAN, American ones the two numbers.
@@ -203,7 +202,7 @@ func (s *Service) Open(ctx context.Context, tx *db.Tx, by identity.Principal, us
 		}
 		var first bool
 		if first, err = insert(ctx, tx, a); err == nil && !first {
-			return Account{}, errChangedByTwin
+			return Account{}, db.ErrConflict
 		}
 		if err == nil {
 			db.History(tx, a.OwnerID, a.ID, a.Version, "", string(a.State), "requested")

@@ -84,7 +84,7 @@ func update(ctx context.Context, tx *db.Tx, a *Account, from State) error {
 		return err
 	}
 	if n != 1 {
-		return errChangedByTwin
+		return db.ErrConflict
 	}
 	a.Version++
 	return nil

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 )
 
 const columns = "wallet_id, currency, status, reason, address, version, created_at"
-
-var errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The wallet changed at the same moment. Try again.")
 
 // insert says whether the wallet is new; the unique index decides between twins.
 func insert(ctx context.Context, tx *db.Tx, w Wallet) (bool, error) {
@@ -57,7 +54,7 @@ func update(ctx context.Context, tx *db.Tx, w Wallet, to State, reason string) e
 	n, err := tx.Exec(ctx, `UPDATE wallets SET status = $1, reason = $2, address = $3, version = version + 1, updated_at = $4
 		WHERE company_id = $5 AND wallet_id = $6 AND version = $7`, string(to), reason, w.Address, db.Micros(tx.Now()), w.CompanyID, w.ID, w.Version)
 	if err == nil && n != 1 {
-		return errChangedByTwin
+		return db.ErrConflict
 	}
 	return err
 }

@@ -54,7 +54,7 @@ func removeDestination(ctx context.Context, tx *db.Tx, d Destination) error {
 	n, err := tx.Exec(ctx, `UPDATE company_destinations SET status = 'removed', version = version + 1, updated_at = $4
 		WHERE company_id = $1 AND destination_id = $2 AND version = $3 AND status = 'active'`, d.CompanyID, d.ID, d.version, db.Micros(tx.Now()))
 	if err == nil && n != 1 {
-		return errTwin
+		return db.ErrConflict
 	}
 	return err
 }
@@ -68,7 +68,7 @@ func insert(ctx context.Context, tx *db.Tx, w Withdrawal) error {
 		w.CompanyID, w.ID, w.Destination.ID, string(w.Amount.Asset()), w.Amount.Units(), string(w.State), w.outputID, w.ExternalID, w.key,
 		w.CreatedBy, w.Version, db.Micros(w.CreatedAt))
 	if err == nil && n != 1 {
-		return errTwin // another with this key or external id was quicker
+		return db.ErrConflict // another with this key or external id was quicker
 	}
 	return err
 }
@@ -154,7 +154,7 @@ func update(ctx context.Context, tx *db.Tx, w *Withdrawal, from State) error {
 		WHERE company_id = $1 AND withdrawal_id = $2 AND version = $3 AND status = $8`,
 		w.CompanyID, w.ID, w.Version, string(w.State), w.Reason, w.TxHash, db.Micros(tx.Now()), string(from))
 	if err == nil && n != 1 {
-		return errTwin
+		return db.ErrConflict
 	}
 	w.Version++
 	w.UpdatedAt = tx.Now()

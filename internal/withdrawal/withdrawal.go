@@ -101,7 +101,6 @@ var (
 	ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict", "The company has a withdrawal with this external_id already.")
 	errLeast      = apierr.New(apierr.Invalid, "amount_too_small", "The amount is below the least that is paid out.")
 	errTo         = apierr.New(apierr.NotFound, "not_found", "The company has no such destination.")
-	errTwin       = apierr.New(apierr.Unavailable, "retry_later", "The withdrawal changed at the same moment. Try again.")
 )
 
 // Service makes withdrawals and brings them on their way.

@@ -45,10 +45,9 @@ const (
 
 // What a caller may be told.
 var (
-	ErrNotFound      = apierr.New(apierr.NotFound, "not_found", "There is no such payer.")
-	ErrDeleted       = apierr.New(apierr.Conflict, "payer_deleted", "The payer was deleted and cannot be used.")
-	ErrBusy          = apierr.New(apierr.Conflict, "invalid_state", "An unpaid invoice to this payer is in a payroll. It can be deleted once the payroll has ended.")
-	errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The payer changed at the same moment. Try again.")
+	ErrNotFound = apierr.New(apierr.NotFound, "not_found", "There is no such payer.")
+	ErrDeleted  = apierr.New(apierr.Conflict, "payer_deleted", "The payer was deleted and cannot be used.")
+	ErrBusy     = apierr.New(apierr.Conflict, "invalid_state", "An unpaid invoice to this payer is in a payroll. It can be deleted once the payroll has ended.")
 )
 
 // Payer is one external payer.

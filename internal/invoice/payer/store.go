@@ -80,7 +80,7 @@ func update(ctx context.Context, tx *db.Tx, p *Payer) error {
 		return err
 	}
 	if n != 1 {
-		return errChangedByTwin
+		return db.ErrConflict
 	}
 	p.Version++
 	return nil

@@ -140,9 +140,6 @@ func (e *Engine) look(ctx context.Context, d *db.DB) error {
 	})
 }
 
-// errRaced makes a job run again: somebody changed the same row, so what was decided may be stale.
-var errRaced = errors.New("bankfile: the row changed meanwhile")
-
 // Cut makes files of what waits for a bank, oldest first, one for each account (job payout.bank). It all is one transaction: when it
 // commits, the files exist and are only to be handed over; when it does not, nothing was chosen.
 func (e *Engine) Cut(ctx context.Context, tx *db.Tx, j job.Job) error {

@@ -112,7 +112,7 @@ func markFound(ctx context.Context, tx *db.Tx, o payout.Output, name string) err
 	n, err := tx.Exec(ctx, `UPDATE outputs SET state = 'fulfilled', reason = '', txid = $3, version = version + 1, updated_at = $4
 		WHERE company_id = $1 AND output_id = $2 AND version = $5 AND state = 'queued'`, o.CompanyID, o.ID, name, db.Micros(tx.Now()), o.Version)
 	if err == nil && n != 1 {
-		err = errRaced
+		err = db.ErrConflict
 	}
 	db.History(tx, o.CompanyID, o.ID, o.Version+1, string(payout.Queued), string(payout.Fulfilled), "found at the bank")
 	return err
@@ -150,7 +150,7 @@ func (f *File) to(ctx context.Context, tx *db.Tx, state, reason string) error {
 		return err
 	}
 	if n != 1 {
-		return errRaced
+		return db.ErrConflict
 	}
 	f.Version++
 	if f.State != state {
@@ -294,7 +294,7 @@ func move(ctx context.Context, tx *db.Tx, outs []*payout.Output, to payout.State
 		moved += n
 	}
 	if moved != int64(len(outs)) {
-		return errRaced
+		return db.ErrConflict
 	}
 	for _, o := range outs {
 		o.State, o.Reason = to, reason(o)

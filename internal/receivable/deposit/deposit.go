@@ -33,7 +33,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
@@ -109,9 +108,6 @@ var walletCoins = []money.Asset{money.BTC, money.ETH, money.USDC, money.USDT}
 
 // expected says that an object waits for this deposit and books it.
 func (d Deposit) expected() bool { return d.QuoteID != "" && !d.Dust }
-
-// errChangedByTwin: another transaction moved the same deposit between the read and the write.
-var errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The deposit changed at the same moment.")
 
 // confirmationsFor is how many are wanted for a value in dollars.
 func confirmationsFor(usd money.Amount) int64 {

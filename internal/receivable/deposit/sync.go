@@ -47,7 +47,7 @@ func syncAll(ctx context.Context, tx *db.Tx, places []place) (err error) {
 		}
 		// The twins have committed, so reading anew shows what they did; what was done here is whole by itself.
 	}
-	return errChangedByTwin
+	return db.ErrConflict
 }
 
 // syncing is what is known while deposits are brought to where the chain's rows are. All of it is read at once, and what comes of it

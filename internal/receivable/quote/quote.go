@@ -82,12 +82,11 @@ type Expired struct {
 
 // What a caller may be told.
 var (
-	ErrNotFound      = apierr.NotFoundErr
-	ErrTooSmall      = apierr.New(apierr.Invalid, "amount_too_small", "The amount is below the least that can be paid on the chain.")
-	ErrLocked        = apierr.New(apierr.Conflict, "quote_locked", "The quote is fully paid and waits for confirmations, so it cannot be replaced.")
-	ErrState         = apierr.New(apierr.Conflict, "invalid_state", "The quote's state does not allow this.")
-	ErrTooMany       = apierr.New(apierr.RateLimited, "rate_limited", "A quote can be refreshed 10 times an hour.")
-	errChangedByTwin = apierr.New(apierr.Unavailable, "retry_later", "The quote changed at the same moment. Try again.")
+	ErrNotFound = apierr.NotFoundErr
+	ErrTooSmall = apierr.New(apierr.Invalid, "amount_too_small", "The amount is below the least that can be paid on the chain.")
+	ErrLocked   = apierr.New(apierr.Conflict, "quote_locked", "The quote is fully paid and waits for confirmations, so it cannot be replaced.")
+	ErrState    = apierr.New(apierr.Conflict, "invalid_state", "The quote's state does not allow this.")
+	ErrTooMany  = apierr.New(apierr.RateLimited, "rate_limited", "A quote can be refreshed 10 times an hour.")
 )
 
 // Params is what a quote is made of.
@@ -248,7 +247,7 @@ func Refresh(ctx context.Context, tx *db.Tx, p Params) (q Quote, err error) {
 // what was done here up to the clash is whole by itself.
 func again(f func() error) (err error) {
 	for range 5 {
-		if err = f(); !errors.Is(err, errChangedByTwin) {
+		if err = f(); !errors.Is(err, db.ErrConflict) {
 			return err
 		}
 	}
@@ -295,7 +294,7 @@ func refresh(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 		return Quote{}, err
 	}
 	if !inserted {
-		return Quote{}, errChangedByTwin
+		return Quote{}, db.ErrConflict
 	}
 	return next, emit(tx, next, "quote_refreshed")
 }
@@ -372,7 +371,7 @@ func move(ctx context.Context, tx *db.Tx, q Quote, to State, reason string) (Quo
 		return Quote{}, err
 	}
 	if !moved {
-		return Quote{}, errChangedByTwin
+		return Quote{}, db.ErrConflict
 	}
 	q.State, q.Version = to, q.Version+1
 	db.History(tx, q.CompanyID, q.ID, q.Version, string(from), string(to), reason)
@@ -425,7 +424,7 @@ func ExpireDue(ctx context.Context, d *db.DB, network string, watched func(conte
 				n = 0
 				for _, q := range quotes {
 					_, err := move(ctx, tx, q, StateExpired, "its time ran out")
-					if errors.Is(err, errChangedByTwin) {
+					if errors.Is(err, db.ErrConflict) {
 						continue // paid, refreshed or cancelled since it was read
 					}
 					if err != nil {

@@ -41,7 +41,6 @@ var (
 	ErrTooMany  = apierr.New(apierr.Conflict, "invalid_state", "A company has at most 10 webhook endpoints. Delete one first.")
 	ErrKeyOnly  = apierr.New(apierr.Forbidden, "insufficient_scope", "Webhook endpoints are managed with an API key of the company itself.")
 	ErrDisabled = apierr.New(apierr.Conflict, "invalid_state", "The endpoint is disabled. Enable it first.")
-	errRaced    = apierr.New(apierr.Unavailable, "retry_later", "The endpoint changed at the same moment. Try again.")
 )
 
 // EventStatus tells that an endpoint was disabled or enabled.
@@ -199,7 +198,7 @@ func change(ctx context.Context, tx *db.Tx, by identity.Principal, id string, ho
 	case err != nil:
 		return Endpoint{}, err
 	case !ok:
-		return Endpoint{}, errRaced
+		return Endpoint{}, db.ErrConflict
 	}
 	e.version++
 	return e, nil
