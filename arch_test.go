@@ -98,17 +98,18 @@ var (
 
 // floats are the files that need one, for what is no money. Everywhere else an amount could pass through it unseen.
 var floats = map[string]string{
-	"bench":                             "rates, times and shares",
-	"internal/web/wallet_files.go":      "widths on paper",
-	"internal/httpapi/auth.go":          "how many requests a second",
-	"internal/httpapi/http.go":          "how many requests a second",
-	"internal/httpapi/oauth.go":         "how many requests a second",
-	"internal/app/app.go":               "how many requests a second",
-	"internal/app/metrics.go":           "what Prometheus counts in",
-	"internal/ratelimit":                "how many requests a second",
-	"internal/web/chart.go":             "points of a picture",
-	"internal/web/pdf.go":               "widths on paper",
-	"internal/web/settings_requests.go": "milliseconds, to be read",
+	"bench":                                     "rates, times and shares",
+	"internal/web/company/wallet_files.go":      "widths on paper",
+	"internal/httpapi/auth.go":                  "how many requests a second",
+	"internal/httpapi/http.go":                  "how many requests a second",
+	"internal/httpapi/oauth.go":                 "how many requests a second",
+	"internal/app/app.go":                       "how many requests a second",
+	"internal/app/metrics.go":                   "what Prometheus counts in",
+	"internal/ratelimit":                        "how many requests a second",
+	"internal/web/ui/chart.go":                  "points of a picture",
+	"internal/web/company/pdf.go":               "widths on paper",
+	"internal/web/ui/pdf.go":                    "widths on paper",
+	"internal/web/company/settings_requests.go": "milliseconds, to be read",
 }
 
 // skips are the tests that may skip themselves.

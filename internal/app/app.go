@@ -43,6 +43,7 @@ import (
 	"github.com/stipend/stipend/internal/requestlog"
 	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/web"
+	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
@@ -345,7 +346,7 @@ func (s *Service) serveFaces(background context.Context, p parts) error {
 		Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond), Bodies: ratelimit.NewBodies(),
 		Ready: s.checkReady, Observe: s.metrics.observe, Requests: s.requests,
 	}
-	pages := web.Deps{
+	pages := ui.Deps{
 		DB: s.faces, Now: time.Now, Log: s.log, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
 		Payroll: p.payroll, Claims: p.claims, Withdrawals: p.withdrawals, Operators: s.operators,
 		Sealer: s.sealer, KYC: s.kyc, Webhooks: data.Webhooks, Bodies: data.Bodies, Observe: s.metrics.observe, Done: s.ending,

@@ -12,11 +12,12 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/oauth"
+	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
 // register makes an app of the other company.
-func (x *staff) register(callback string, scopes ...identity.Scope) (app identity.App, secret string) {
+func (x *fixture) register(callback string, scopes ...identity.Scope) (app identity.App, secret string) {
 	x.Helper()
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
 		app, secret, err = identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
@@ -36,7 +37,7 @@ func authorizePath(app identity.App, pairs ...string) string {
 }
 
 // back is where an answer leads, and what it says there.
-func (x *staff) back(got webtest.Visit) url.Values {
+func (x *fixture) back(got webtest.Visit) url.Values {
 	x.Helper()
 	u, err := url.Parse(got.Location())
 	if err != nil || got.Status != 303 || u.Scheme+"://"+u.Host+u.Path != "https://app.example.com/back" || u.Query().Get("from") != "stipend" || u.Query().Get("state") != "s&t" || !u.Query().Has("iss") {
@@ -217,7 +218,7 @@ func TestAViewerAllowsNothingForTheCompany(t *testing.T) {
 // The English words of the consent are those of the rules.
 func TestScopesAreCalledWhatTheyAre(t *testing.T) {
 	for _, s := range identity.AllScopes().List() {
-		if got := catalogs["en"]["scope."+s]; got != oauth.Words(s) {
+		if got := ui.Catalogs["en"]["scope."+s]; got != oauth.Words(s) {
 			t.Errorf("%s is %q on the page, %q in a mail", s, got, oauth.Words(s))
 		}
 	}

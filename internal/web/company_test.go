@@ -9,24 +9,26 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web/company"
+	"github.com/stipend/stipend/internal/web/ui"
 )
 
 // world is a simulated one that nobody moves.
 type world struct{}
 
 func (world) Deposit(context.Context, identity.Principal, string, string, string, string) (string, error) {
-	return "", errInternal
+	return "", ui.ErrInternal
 }
 
 func (world) Advance(context.Context, time.Duration) (time.Time, error) {
-	return time.Time{}, errInternal
+	return time.Time{}, ui.ErrInternal
 }
 
 // Production has no forms that move the world, even where somebody hands it one.
 func TestTheWorldIsMovedInSandboxesOnly(t *testing.T) {
 	d := sqlite(t)
 	for env, want := range map[identity.Environment]int{identity.Sandbox: http.StatusSeeOther, identity.Production: http.StatusNotFound} {
-		h := New(Deps{DB: d, Env: env, Sandbox: world{}, Now: time.Now})
+		h := New(ui.Deps{DB: d, Env: env, Sandbox: world{}, Now: time.Now})
 		for _, path := range []string{"/sandbox/clock", "/payrolls/prl_1/sandbox/deposit"} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("seconds=900"))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -45,17 +47,17 @@ func TestNumbersByLanguage(t *testing.T) {
 		"en": "1,234,567.50 1,234 12 \u22120.05", "es": "1.234.567,50 1234 12 \u22120,05", "pt": "1.234.567,50 1.234 12 \u22120,05",
 		"fr": "1\u202f234\u202f567,50 1\u202f234 12 \u22120,05",
 	} {
-		c := &call{lang: language{tag: tag}}
+		c := &ui.Request{Language: ui.Language{Tag: tag}}
 		var all []string
 		for _, plain := range []string{"1234567.50", "1234", "12", "-0.05"} {
-			all = append(all, c.number(plain))
+			all = append(all, c.FormatNumber(plain))
 		}
 		if got := strings.Join(all, " "); got != want {
 			t.Errorf("%s: %q, want %q", tag, got, want)
 		}
 	}
-	f, err := sheet("x.csv", [][]string{{"=1+1", "-5.00", "-5+1", "@x", "5", "plain"}})
-	if err != nil || string(f.data) != "'=1+1,-5.00,'-5+1,'@x,5,plain\n" {
-		t.Errorf("%v %q", err, f.data)
+	f, err := company.Sheet("x.csv", [][]string{{"=1+1", "-5.00", "-5+1", "@x", "5", "plain"}})
+	if err != nil || string(f.Data) != "'=1+1,-5.00,'-5+1,'@x,5,plain\n" {
+		t.Errorf("%v %q", err, f.Data)
 	}
 }

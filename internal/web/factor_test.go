@@ -14,12 +14,13 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
 // authenticator is somebody's phone.
 type authenticator struct {
-	x   *staff
+	x   *fixture
 	key string
 }
 
@@ -42,7 +43,7 @@ func (a authenticator) shown() string {
 var recoveryCode = regexp.MustCompile(`<code>(\w{4}-\w{4}-\w{4}-\w{4})</code>`)
 
 // enrol sets up an authenticator, on the way to next, and returns it with the recovery codes.
-func (x *staff) enrol(v *webtest.Visitor, next string) (authenticator, []string) {
+func (x *fixture) enrol(v *webtest.Visitor, next string) (authenticator, []string) {
 	x.Helper()
 	page := v.Get("/account/factor?" + url.Values{"next": {next}}.Encode())
 	page = v.Follow(v.Submit(page, "/account/factor/begin"))
@@ -65,7 +66,7 @@ func (x *staff) enrol(v *webtest.Visitor, next string) (authenticator, []string)
 }
 
 // password is the first step of signing in, where a second one follows.
-func (x *staff) password(role string) (*webtest.Visitor, webtest.Visit) {
+func (x *fixture) password(role string) (*webtest.Visitor, webtest.Visit) {
 	x.Helper()
 	v := webtest.NewVisitor(x, x.url)
 	got := v.Submit(v.Get("/sign-in?next=/settings/api"), "/sign-in", "email", role+"@acme.example", "password", password)
@@ -113,7 +114,7 @@ func TestAFirstFactorNeedsThePassword(t *testing.T) {
 		if got.Location() != proof || x.count("SELECT COUNT(*) FROM second_factors") != 0 {
 			t.Fatalf("%d to %q", got.Status, got.Location())
 		}
-		if got := v.Post("/account/passkeys/begin", url.Values{"form_token": {formToken(v.Cookie("stipend_session"))}}); !strings.HasPrefix(got.Location(), "/account/proof?") {
+		if got := v.Post("/account/passkeys/begin", url.Values{"form_token": {ui.FormToken(v.Cookie("stipend_session"))}}); !strings.HasPrefix(got.Location(), "/account/proof?") {
 			t.Errorf("a passkey: %d to %q", got.Status, got.Location())
 		}
 		page := v.Follow(got)
@@ -362,11 +363,11 @@ func TestFactorPagesInABrowser(t *testing.T) {
 func TestMoneyNeedsAFreshFactor(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		x := hire(t, d, "owner")
-		openHouse(t, x.house, Deps{DB: d, Env: identity.Sandbox, Payroll: payrollService(t, d)})
+		openHouse(t, x.house, ui.Deps{DB: d, Env: identity.Sandbox, Payroll: payrollService(t, d)})
 		v := x.signIn("owner")
 		phone, _ := x.enrol(v, "/overview")
 		post := func(path string, pairs ...string) webtest.Visit {
-			form := url.Values{"form_token": {formToken(v.Cookie("stipend_session"))}}
+			form := url.Values{"form_token": {ui.FormToken(v.Cookie("stipend_session"))}}
 			for i := 0; i < len(pairs); i += 2 {
 				form.Set(pairs[i], pairs[i+1])
 			}
@@ -384,11 +385,11 @@ func TestMoneyNeedsAFreshFactor(t *testing.T) {
 			"/payrolls/prl_1/approve": "/payrolls/prl_1", "/payrolls/prl_1/decline": "/payrolls/prl_1", "/payrolls/prl_1/payments/spr_1/confirm": "/payrolls/prl_1",
 			"/settings/approvals": "/settings/approvals", "/settings/approvals/remove": "/settings/approvals", "/settings/approvals/answer": "/settings/approvals",
 		} {
-			if got := post(path); got.Status != 303 || got.Location() != proofPath(page) {
+			if got := post(path); got.Status != 303 || got.Location() != ui.ProofPath(page) {
 				t.Errorf("%s: %d to %q", path, got.Status, got.Location())
 			}
 		}
-		v.Submit(v.Get(proofPath("/payrolls")), "/account/proof", "code", phone.code())
+		v.Submit(v.Get(ui.ProofPath("/payrolls")), "/account/proof", "code", phone.code())
 		if got := post("/payrolls/prl_1/approve"); got.Status != 404 {
 			t.Errorf("%d to %q", got.Status, got.Location())
 		}

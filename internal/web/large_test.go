@@ -14,17 +14,19 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ratelimit"
+	"github.com/stipend/stipend/internal/web/company"
+	"github.com/stipend/stipend/internal/web/ui"
 )
 
 // Beyond what large bodies may take of the memory together, those of all faces, a form waits for a while and is then refused; small
 // ones pass.
 func TestLargeFormsWaitForRoom(t *testing.T) {
 	bodies := ratelimit.BodiesOf(8<<20, 8<<20, time.Millisecond)
-	h := openHouse(t, &house{T: t}, Deps{DB: sqlite(t), Env: identity.Sandbox, Bodies: bodies}, route{
-		method: "POST", path: "/test", kind: steps, access: anyone, limit: imageFormLimit,
-		handler: func(_ context.Context, _ *db.Tx, c *call) (view, error) {
-			text, err := c.picture("image")
-			return view{redirect: "/?" + strconv.Itoa(len(text))}, err
+	h := openHouse(t, &house{T: t}, ui.Deps{DB: sqlite(t), Env: identity.Sandbox, Bodies: bodies}, ui.Route{
+		Method: "POST", Path: "/test", Kind: ui.MultiStep, Access: ui.Anyone, MaxBody: company.ImageFormLimit,
+		Handler: func(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+			text, err := c.Picture("image")
+			return ui.View{Redirect: "/?" + strconv.Itoa(len(text))}, err
 		},
 	})
 	post := func(size int) (status int, to string) {

@@ -9,21 +9,22 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web/ui"
 )
 
 // A reader who leaves while a page is made, or a part that is kept up to date, is no failure of the service.
 func TestWhoLeavesIsNoError(t *testing.T) {
 	entered := make(chan struct{})
-	wait := func(ctx context.Context, _ *db.Tx, _ *call) (view, error) {
+	wait := func(ctx context.Context, _ *db.Tx, _ *ui.Request) (ui.View, error) {
 		entered <- struct{}{}
 		<-ctx.Done()
-		return view{}, ctx.Err()
+		return ui.View{}, ctx.Err()
 	}
 	h := &house{T: t}
 	noted := make(chan int, 2)
-	openHouse(t, h, Deps{DB: sqlite(t), Env: identity.Sandbox, Observe: func(_, _ string, status int, _ time.Duration) { noted <- status }},
-		route{method: "GET", path: "/slow", kind: read, access: anyone, personal: true, handler: wait},
-		route{method: "GET", path: "/slow/live", kind: stream, access: anyone, personal: true, handler: wait})
+	openHouse(t, h, ui.Deps{DB: sqlite(t), Env: identity.Sandbox, Observe: func(_, _ string, status int, _ time.Duration) { noted <- status }},
+		ui.Route{Method: "GET", Path: "/slow", Kind: ui.Read, Access: ui.Anyone, Private: true, Handler: wait},
+		ui.Route{Method: "GET", Path: "/slow/live", Kind: ui.Stream, Access: ui.Anyone, Private: true, Handler: wait})
 	for _, path := range []string{"/slow", "/slow/live"} {
 		ctx, leave := context.WithCancel(t.Context())
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+path, nil)

@@ -16,6 +16,8 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/web/company"
+	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -25,7 +27,7 @@ func TestLargeFormsOfStrangersAreNotRead(t *testing.T) {
 	if got := x.do("POST", "/payrolls/import", "anything", "Content-Type", "text/plain"); got.status != 303 {
 		t.Errorf("a stranger: %d", got.status)
 	}
-	if got := x.signIn("viewer").Post("/payrolls/import", url.Values{"csv": {strings.Repeat("x", draftLimit)}}); got.Status != 403 {
+	if got := x.signIn("viewer").Post("/payrolls/import", url.Values{"csv": {strings.Repeat("x", company.DraftLimit)}}); got.Status != 403 {
 		t.Errorf("a viewer: %d", got.Status)
 	}
 }
@@ -43,37 +45,37 @@ func TestEveryPageForEveryRole(t *testing.T) {
 		}
 		return err
 	})
-	may := map[access][]string{
-		anyone:        {"", "alone", identity.RoleViewer, identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
-		person:        {"alone", identity.RoleViewer, identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
-		member:        {identity.RoleViewer, identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
-		manager:       {identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
-		administrator: {identity.RoleAdmin, identity.RoleOwner},
+	may := map[ui.Access][]string{
+		ui.Anyone:        {"", "alone", identity.RoleViewer, identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
+		ui.SignedIn:      {"alone", identity.RoleViewer, identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
+		ui.Member:        {identity.RoleViewer, identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
+		ui.Manager:       {identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
+		ui.Administrator: {identity.RoleAdmin, identity.RoleOwner},
 	}
 	answers := 0
-	for _, role := range may[anyone] {
+	for _, role := range may[ui.Anyone] {
 		v := webtest.NewVisitor(t, x.url)
 		if role != "" {
 			v = x.signIn(role)
 		}
-		for _, rt := range routes {
-			path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(strings.TrimSuffix(rt.path, "{$}"), "none")
-			if rt.house && rt.access == anyone || rt.decides || rt.simulated || rt.access == anyone || strings.HasSuffix(path, "/leave") || strings.HasPrefix(path, "/sign-out") {
+		for _, rt := range Routes() {
+			path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(strings.TrimSuffix(rt.Path, "{$}"), "none")
+			if rt.Staff && rt.Access == ui.Anyone || rt.DecidesKYC || rt.Simulated || rt.Access == ui.Anyone || strings.HasSuffix(path, "/leave") || strings.HasPrefix(path, "/sign-out") {
 				continue
 			}
 			var got webtest.Visit
-			if rt.method == http.MethodGet {
+			if rt.Method == http.MethodGet {
 				got = v.Get(path)
 			} else {
-				got = v.Post(path, url.Values{"form_token": {formToken(v.Cookie("stipend_session"))}})
+				got = v.Post(path, url.Values{"form_token": {ui.FormToken(v.Cookie("stipend_session"))}})
 			}
 			refused := got.Status == 403 && (strings.Contains(got.Text, "<code>role_required</code>") || strings.Contains(got.Text, "<code>not_a_member</code>")) ||
-				got.Status == 303 && (strings.HasPrefix(got.Location(), "/sign-in") || got.Location() == operationsSignInPath) ||
+				got.Status == 303 && (strings.HasPrefix(got.Location(), "/sign-in") || got.Location() == ui.StaffSignInPath) ||
 				got.Status == 403 && role == "" // a stream of events leads nowhere
-			if allowed := slices.Contains(may[rt.access], role); allowed == refused || got.Status >= 500 {
-				t.Errorf("%s %s by %q: %d to %q; may: %v", rt.method, path, role, got.Status, got.Location(), allowed)
+			if allowed := slices.Contains(may[rt.Access], role); allowed == refused || got.Status >= 500 {
+				t.Errorf("%s %s by %q: %d to %q; may: %v", rt.Method, path, role, got.Status, got.Location(), allowed)
 			}
-			if link := inSpanish.FindStringSubmatch(got.Text); rt.method == http.MethodPost && link != nil {
+			if link := inSpanish.FindStringSubmatch(got.Text); rt.Method == http.MethodPost && link != nil {
 				answers++
 				to := html.UnescapeString(link[1])
 				if strings.HasPrefix(to, "?") {
@@ -94,7 +96,7 @@ func TestMembers(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		x := hire(t, d, "owner", "admin", "developer")
 		x.known = true
-		openHouse(t, x.house, Deps{DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID}})
+		openHouse(t, x.house, ui.Deps{DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID}})
 		owner, admin, developer := x.signIn("owner"), x.signIn("admin"), x.signIn("developer")
 		if page := developer.Get("/settings/members"); page.Status != 200 || strings.Contains(page.Text, "/role\"") || strings.Contains(page.Text, `name="email"`) || !strings.Contains(page.Text, "admin@acme.example") {
 			t.Errorf("a developer may change something:\n%s", page.Text)
@@ -157,7 +159,7 @@ func TestMembers(t *testing.T) {
 		if page := owner.Get(path); !strings.Contains(page.Text, "for another address") || strings.Contains(page.Text, `action="`+path+`"`) {
 			t.Errorf("%s", page.Text)
 		}
-		if got := owner.Post(path, url.Values{"form_token": {formToken(owner.Cookie("stipend_session"))}}); !strings.HasPrefix(got.Location(), "/sign-in") {
+		if got := owner.Post(path, url.Values{"form_token": {ui.FormToken(owner.Cookie("stipend_session"))}}); !strings.HasPrefix(got.Location(), "/sign-in") {
 			t.Errorf("another's account: %d to %q", got.Status, got.Location())
 		}
 		if got := developer.Post(path, url.Values{}); got.Status != 403 {
@@ -187,9 +189,9 @@ func TestMembers(t *testing.T) {
 			t.Helper()
 			action := "/settings/members/" + x.users[role].ID
 			if to == "" {
-				return v.Post(action+"/remove", url.Values{"form_token": {formToken(v.Cookie("stipend_session"))}})
+				return v.Post(action+"/remove", url.Values{"form_token": {ui.FormToken(v.Cookie("stipend_session"))}})
 			}
-			return v.Post(action+"/role", url.Values{"form_token": {formToken(v.Cookie("stipend_session"))}, "role": {to}})
+			return v.Post(action+"/role", url.Values{"form_token": {ui.FormToken(v.Cookie("stipend_session"))}, "role": {to}})
 		}
 		token := grant("developer")
 		x.told("developer@acme.example")
@@ -285,7 +287,7 @@ func TestInvitationsHaveALimit(t *testing.T) {
 
 func TestMembersInABrowser(t *testing.T) {
 	x := hire(t, sqlite(t), "owner", "viewer").reopen()
-	openHouse(t, x.house, Deps{DB: x.d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID}})
+	openHouse(t, x.house, ui.Deps{DB: x.d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID}})
 	b := webtest.Start(t)
 	p := b.Open(x.url+"/settings/members", webtest.Look{NoScript: true})
 	p.Fill("#email", "owner@acme.example")

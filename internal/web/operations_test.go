@@ -19,7 +19,7 @@ import (
 )
 
 // operates makes an operator and signs them in.
-func (x *staff) operates(name string) *webtest.Visitor {
+func (x *fixture) operates(name string) *webtest.Visitor {
 	x.Helper()
 	var made backoffice.Credentials
 	email := strings.ToLower(name) + "@house.example"

@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -29,7 +30,7 @@ func TestPasskeysInABrowser(t *testing.T) {
 	p.Audit()
 	others := x.signIn("viewer")
 	if got := others.Post("/account/passkeys", url.Values{
-		"form_token": {formToken(others.Cookie("stipend_session"))}, "passkey_name": {"Mine"}, "credential": {webtest.Evaluate[string](p, kept)},
+		"form_token": {ui.FormToken(others.Cookie("stipend_session"))}, "passkey_name": {"Mine"}, "credential": {webtest.Evaluate[string](p, kept)},
 	}); got.Status != 422 || x.count("SELECT COUNT(*) FROM passkeys") != 0 {
 		t.Errorf("another's device is added: %d", got.Status)
 	}

@@ -21,13 +21,14 @@ import (
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
+	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
 const password = "correct horse battery"
 
-// staff is a company with its people, one for each role, all with the one password; and somebody of another company, too.
-type staff struct {
+// fixture is a company with its people, one for each role, all with the one password; and somebody of another company, too.
+type fixture struct {
 	*house
 	d       *db.DB
 	company identity.Company
@@ -36,9 +37,9 @@ type staff struct {
 }
 
 // hire makes the companies ones that everybody knows the passwords of, so that nobody needs a second factor; see guard.
-func hire(t *testing.T, d *db.DB, roles ...string) *staff {
+func hire(t *testing.T, d *db.DB, roles ...string) *fixture {
 	t.Helper()
-	x := &staff{house: &house{T: t}, d: d}
+	x := &fixture{house: &house{T: t}, d: d}
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +62,7 @@ func hire(t *testing.T, d *db.DB, roles ...string) *staff {
 		}
 		return nil
 	})
-	openHouse(t, x.house, Deps{
+	openHouse(t, x.house, ui.Deps{
 		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID, x.other.ID}, Payroll: payrollService(t, d),
 		KYC: &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(1, 1), Provider: kyc.Sandbox{}},
 	})
@@ -82,17 +83,17 @@ func payrollService(t *testing.T, d *db.DB) *payroll.Service {
 }
 
 // guard opens the pages again, for companies that want a second factor.
-func (x *staff) guard() *staff {
+func (x *fixture) guard() *fixture {
 	x.Helper()
-	openHouse(x.T, x.house, Deps{DB: x.d, Env: identity.Sandbox})
+	openHouse(x.T, x.house, ui.Deps{DB: x.d, Env: identity.Sandbox})
 	return x
 }
 
-func (x *staff) hires(ctx context.Context, tx *db.Tx, c identity.Company, who, role string) error {
+func (x *fixture) hires(ctx context.Context, tx *db.Tx, c identity.Company, who, role string) error {
 	return identity.AddMember(ctx, tx, identity.Member{CompanyID: c.ID, UserID: x.users[who].ID, Role: role})
 }
 
-func (x *staff) write(fn func(ctx context.Context, tx *db.Tx) error) {
+func (x *fixture) write(fn func(ctx context.Context, tx *db.Tx) error) {
 	x.Helper()
 	if err := x.d.Write(x.Context(), fn); err != nil {
 		x.Fatal(err)
@@ -100,7 +101,7 @@ func (x *staff) write(fn func(ctx context.Context, tx *db.Tx) error) {
 }
 
 // signIn is a visitor who has signed in.
-func (x *staff) signIn(role string) *webtest.Visitor {
+func (x *fixture) signIn(role string) *webtest.Visitor {
 	x.Helper()
 	v := webtest.NewVisitor(x, x.url)
 	if got := v.Submit(v.Get("/sign-in"), "/sign-in", "email", role+"@acme.example", "password", password); got.Status != 303 || got.Location() != "/account" {
@@ -173,7 +174,7 @@ func TestKnocksAreBounded(t *testing.T) {
 		x := hire(t, d, "admin")
 		x.known = true
 		x.guard()
-		x.face.knocks = ratelimit.New(1e-9, 3) // so many at once, and no more for years
+		x.face.AnonymousLimiter = ratelimit.New(1e-9, 3) // so many at once, and no more for years
 		v := webtest.NewVisitor(t, x.url)
 		for i := range 5 {
 			got := v.Post("/sign-in/passkey", nil)
@@ -207,19 +208,19 @@ func TestPasswordsThatAreMadeKeepNobodyOut(t *testing.T) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 	}
-	for range hashesAtOnce { // all places are taken
-		x.face.hashing <- struct{}{}
+	for range ui.MaxPasswordChecks { // all places are taken
+		x.face.PasswordSlots <- struct{}{}
 	}
 	if got := v.Submit(page, "/account/password", "password", "wrong password", "new_password", "yet another phrase"); got.Status != 429 {
 		t.Errorf("%d\n%s", got.Status, got.Text)
 	}
 	o := webtest.NewVisitor(t, x.url)
-	if got := o.Post(operationsSignInPath, url.Values{"email": {"o@house.example"}, "password": {"wrong password"}, "code": {"123456"}}); got.Status != 422 {
+	if got := o.Post(ui.StaffSignInPath, url.Values{"email": {"o@house.example"}, "password": {"wrong password"}, "code": {"123456"}}); got.Status != 422 {
 		t.Errorf("an operator: %d\n%s", got.Status, got.Text)
 	}
 }
 
-func (x *staff) count(query string, args ...any) (n int64) {
+func (x *fixture) count(query string, args ...any) (n int64) {
 	x.Helper()
 	x.write(func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&n) })
 	return n
@@ -365,12 +366,12 @@ func TestSigningInLeadsNowhereElse(t *testing.T) {
 		"", "x", "//evil.example", "/\\evil.example", "\\/evil.example", "https://evil.example/", "http:evil", "javascript:alert(1)", "/\t/evil.example", "/a\r\nSet-Cookie: x=y", "%zz",
 		"///evil.example", "https:///evil.example",
 	} {
-		if got := samePath(next); got != "/account" {
+		if got := ui.SamePath(next); got != "/account" {
 			t.Errorf("%q leads to %q", next, got)
 		}
 	}
 	for _, next := range []string{"/account", "/authorize?client_id=a&state=b%26c", "/settings/api"} {
-		if got := samePath(next); got != next {
+		if got := ui.SamePath(next); got != next {
 			t.Errorf("%q leads to %q", next, got)
 		}
 	}
@@ -423,11 +424,11 @@ func TestMembershipsCountAtOnce(t *testing.T) {
 
 // A cookie of production is bound to its host and to https.
 func TestCookieOfProduction(t *testing.T) {
-	for name, s := range map[string]*server{
-		"production":       {Deps: Deps{Env: identity.Production}},
-		"a public sandbox": {Deps: Deps{Env: identity.Sandbox, BaseURL: "https://sandbox.example.com"}},
+	for name, s := range map[string]*ui.Server{
+		"production":       {Deps: ui.Deps{Env: identity.Production}},
+		"a public sandbox": {Deps: ui.Deps{Env: identity.Sandbox, BaseURL: "https://sandbox.example.com"}},
 	} {
-		if k := s.cookie("x").String(); !strings.HasPrefix(k, "__Host-stipend_session=x; Path=/;") || !strings.Contains(k, "; HttpOnly; Secure; SameSite=Lax") || strings.Contains(k, "Domain") {
+		if k := s.SessionCookie("x").String(); !strings.HasPrefix(k, "__Host-stipend_session=x; Path=/;") || !strings.Contains(k, "; HttpOnly; Secure; SameSite=Lax") || strings.Contains(k, "Domain") {
 			t.Errorf("%s: %s", name, k)
 		}
 	}

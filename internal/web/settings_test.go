@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 	"github.com/stipend/stipend/internal/webhook"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -31,7 +32,7 @@ func find(t *testing.T, got webtest.Visit, pattern string) string {
 
 const tokenText = `<code>(stp_sandbox_key_\w+)</code>`
 
-func (x *staff) opens(scheme, credential string) bool {
+func (x *fixture) opens(scheme, credential string) bool {
 	err := x.d.Read(x.Context(), func(ctx context.Context, tx *db.Tx) error {
 		_, err := identity.Authenticate(ctx, tx, scheme, credential, identity.Sandbox)
 		return err
@@ -328,13 +329,13 @@ func TestWhoMayChangeSettings(t *testing.T) {
 	if stranger.Get(app).Status != 404 || stranger.Get(hook).Status != 404 || strings.Contains(stranger.Get("/settings/api").Text, "Books") {
 		t.Error("a stranger sees something")
 	}
-	for _, rt := range routes {
-		least := map[string]access{"GET": member, "POST": manager}[rt.method]
-		if strings.HasSuffix(rt.path, "/leave") {
-			least = member // who no longer wants to see anything
+	for _, rt := range Routes() {
+		least := map[string]ui.Access{"GET": ui.Member, "POST": ui.Manager}[rt.Method]
+		if strings.HasSuffix(rt.Path, "/leave") {
+			least = ui.Member // who no longer wants to see anything
 		}
-		if strings.HasPrefix(rt.path, "/settings/") && rt.access < least {
-			t.Errorf("%s %s lets in others than it should", rt.method, rt.path)
+		if strings.HasPrefix(rt.Path, "/settings/") && rt.Access < least {
+			t.Errorf("%s %s lets in others than it should", rt.Method, rt.Path)
 		}
 	}
 }

@@ -17,11 +17,12 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
 // posted is what has been mailed to an address, newest first, after the jobs that wait have run.
-func (x *staff) posted(address string) []mail.Kept {
+func (x *fixture) posted(address string) []mail.Kept {
 	x.Helper()
 	mailer := &mail.Mailer{From: &netmail.Address{Address: "stipend@pay.example"}, BaseURL: x.url, Sandbox: true, Sealer: x.face.Sealer}
 	runner := job.NewRunner(x.d, job.Table{auth.JobLink: {Tx: auth.HandleLink(x.face.Sealer)}, mail.JobSend: {Net: mailer.Send}}, nil, slog.New(slog.DiscardHandler))
@@ -47,7 +48,7 @@ func (x *staff) posted(address string) []mail.Kept {
 }
 
 // told fails where an address did not get a mail of each change to the company, or got one of what it has no business with.
-func (x *staff) told(address string, changes ...string) {
+func (x *fixture) told(address string, changes ...string) {
 	x.Helper()
 	var texts []string
 	for _, m := range x.posted(address) {
@@ -66,7 +67,7 @@ func (x *staff) told(address string, changes ...string) {
 }
 
 // follow is the path of the link in the newest mail to an address.
-func (x *staff) follow(address, template string) string {
+func (x *fixture) follow(address, template string) string {
 	x.Helper()
 	got := slices.DeleteFunc(x.posted(address), func(m mail.Kept) bool { return m.Template != template })
 	if len(got) == 0 {
@@ -80,10 +81,10 @@ func (x *staff) follow(address, template string) string {
 }
 
 // reopen serves the pages at their own address, as a sandbox of this machine.
-func (x *staff) reopen() *staff {
+func (x *fixture) reopen() *fixture {
 	x.Helper()
 	x.known = true
-	openHouse(x.T, x.house, Deps{DB: x.d, Env: identity.Sandbox, Contract: identity.NewCompany{FeeBps: 100}})
+	openHouse(x.T, x.house, ui.Deps{DB: x.d, Env: identity.Sandbox, Contract: identity.NewCompany{FeeBps: 100}})
 	return x
 }
 
@@ -287,7 +288,7 @@ func TestTheOutboxOfASandbox(t *testing.T) {
 			t.Errorf("by %s: %d", what, got.status)
 		}
 	}
-	openHouse(t, x.house, Deps{DB: x.d, Env: identity.Production})
+	openHouse(t, x.house, ui.Deps{DB: x.d, Env: identity.Production})
 	if got := x.do("GET", "/sandbox/mails", ""); got.status != 404 {
 		t.Errorf("in production: %d", got.status)
 	}

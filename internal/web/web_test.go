@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,6 +23,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -35,7 +35,7 @@ type house struct {
 	url   string
 	log   strings.Builder // to be read after close
 	close func()
-	face  *server
+	face  *ui.Server
 	known bool         // whether the pages know their own address, which is then of localhost
 	ahead atomic.Int64 // by how many nanoseconds the clock on the wall is ahead
 }
@@ -44,27 +44,24 @@ type house struct {
 func (h *house) wall() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 
 // open serves the pages; extra routes stand beside them.
-func open(t *testing.T, d *db.DB, env identity.Environment, extra ...route) *house {
+func open(t *testing.T, d *db.DB, env identity.Environment, extra ...ui.Route) *house {
 	t.Helper()
 	return openWith(t, d, env, nil, extra...)
 }
 
 // openWith serves the pages of verifications, too.
-func openWith(t *testing.T, d *db.DB, env identity.Environment, verify *kyc.Service, extra ...route) *house {
+func openWith(t *testing.T, d *db.DB, env identity.Environment, verify *kyc.Service, extra ...ui.Route) *house {
 	t.Helper()
-	return openHouse(t, &house{T: t}, Deps{DB: d, Env: env, KYC: verify}, extra...)
+	return openHouse(t, &house{T: t}, ui.Deps{DB: d, Env: env, KYC: verify}, extra...)
 }
 
 // openHouse serves the pages on what a test gives, with the rest as ever.
-func openHouse(t *testing.T, h *house, deps Deps, extra ...route) *house {
+func openHouse(t *testing.T, h *house, deps ui.Deps, extra ...ui.Route) *house {
 	t.Helper()
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := routes
-	routes = append(slices.Clone(routes), extra...)
-	defer func() { routes = own }()
 	deps.Sealer, deps.Webhooks, deps.Now, deps.Log = sealer, delivery.Setup{Sealer: sealer}, h.wall, slog.New(slog.NewTextHandler(&h.log, nil))
 	deps.Operators = &backoffice.Service{Sealer: sealer}
 	deps.Withdrawals = &withdrawal.Service{Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}}
@@ -75,7 +72,7 @@ func openHouse(t *testing.T, h *house, deps Deps, extra ...route) *house {
 		address = "http://localhost:" + port
 		deps.BaseURL = address
 	}
-	h.face = New(deps).(*server)
+	h.face = ui.New(deps, append(Routes(), extra...))
 	s.Config.Handler = h.face
 	s.Start()
 	t.Cleanup(s.Close)
@@ -127,30 +124,30 @@ var (
 )
 
 // form is a page with a form whose post writes a setting.
-func form() []route {
-	show := func(ctx context.Context, tx *db.Tx, c *call) (view, error) {
+func form() []ui.Route {
+	show := func(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		value, err := db.Setting(ctx, tx, "day")
-		return view{page: "test", title: "A form <b>", data: value}, err
+		return ui.View{Template: "test", Title: "A form <b>", Data: value}, err
 	}
-	return []route{
-		{method: "GET", path: "/test", kind: read, access: anyone, personal: true, handler: show},
-		{method: "POST", path: "/test", kind: write, access: anyone, personal: true, again: show, handler: func(ctx context.Context, tx *db.Tx, c *call) (view, error) {
-			if err := db.SetSetting(ctx, tx, "day", c.form.Get("test_day")); err != nil {
-				return view{}, err
+	return []ui.Route{
+		{Method: "GET", Path: "/test", Kind: ui.Read, Access: ui.Anyone, Private: true, Handler: show},
+		{Method: "POST", Path: "/test", Kind: ui.Write, Access: ui.Anyone, Private: true, FormPage: show, Handler: func(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+			if err := db.SetSetting(ctx, tx, "day", c.Form.Get("test_day")); err != nil {
+				return ui.View{}, err
 			}
-			switch c.form.Get("test_day") {
+			switch c.Form.Get("test_day") {
 			case "":
-				return view{}, errWrongDay.With(apierr.Field{Code: "missing_field", Pointer: "/test_day", Message: "Required."})
+				return ui.View{}, errWrongDay.With(apierr.Field{Code: "missing_field", Pointer: "/test_day", Message: "Required."})
 			case "wrong":
-				return view{}, errWrongDay.At("body", "/test_day")
+				return ui.View{}, errWrongDay.At("body", "/test_day")
 			case "odd":
-				return view{}, errOddDay.At("body", "/test_day")
+				return ui.View{}, errOddDay.At("body", "/test_day")
 			case "broken":
-				return view{}, errors.New("a secret of the database")
+				return ui.View{}, errors.New("a secret of the database")
 			case "panic":
 				panic("a secret of the code")
 			}
-			return view{redirect: "/test"}, nil
+			return ui.View{Redirect: "/test"}, nil
 		}},
 	}
 }
@@ -202,7 +199,7 @@ func TestErrorPages(t *testing.T) {
 		"a sister site":   {403, "cross_origin", "POST", "/test", "test_day=x", []string{"Sec-Fetch-Site", "same-site"}},
 		"another origin":  {403, "cross_origin", "POST", "/test", "test_day=x", []string{"Origin", "https://evil.example"}},
 		"JSON":            {415, "unsupported_media_type", "POST", "/test", "{}", []string{"Content-Type", "application/json"}},
-		"too large":       {413, "payload_too_large", "POST", "/test", "test_day=" + strings.Repeat("x", formLimit), nil},
+		"too large":       {413, "payload_too_large", "POST", "/test", "test_day=" + strings.Repeat("x", ui.FormLimit), nil},
 		"broken form":     {400, "malformed_form", "POST", "/test", "test_day=%zz", nil},
 		"an error within": {500, "internal", "POST", "/test", "test_day=broken", nil},
 		"a panic":         {500, "internal", "POST", "/test", "test_day=panic", nil},
@@ -285,17 +282,17 @@ func TestLanguages(t *testing.T) {
 var verb = regexp.MustCompile(`%[a-z]`)
 
 func TestEveryWordInEveryLanguage(t *testing.T) {
-	for key, english := range catalogs["en"] {
-		for _, l := range languages {
-			text := catalogs[l.Tag][key]
+	for key, english := range ui.Catalogs["en"] {
+		for _, l := range ui.Languages {
+			text := ui.Catalogs[l.Tag][key]
 			if text == "" || fmt.Sprint(verb.FindAllString(text, -1)) != fmt.Sprint(verb.FindAllString(english, -1)) {
 				t.Errorf("%s in %s: %q, in English %q", key, l.Tag, text, english)
 			}
 		}
 	}
-	for _, l := range languages {
-		if len(catalogs[l.Tag]) != len(catalogs["en"]) {
-			t.Errorf("%d words in %s, %d in English", len(catalogs[l.Tag]), l.Tag, len(catalogs["en"]))
+	for _, l := range ui.Languages {
+		if len(ui.Catalogs[l.Tag]) != len(ui.Catalogs["en"]) {
+			t.Errorf("%d words in %s, %d in English", len(ui.Catalogs[l.Tag]), l.Tag, len(ui.Catalogs["en"]))
 		}
 	}
 }

@@ -1,0 +1,146 @@
+// Package auth has the pages for signing up, signing in, consent to apps, and a person's own account.
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/url"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/auth/session"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+type signInPage struct {
+	Next     string
+	Fields   []ui.Field
+	Passkeys bool // whether one can be used here
+}
+
+// showSignIn asks who somebody is, unless that is known.
+func showSignIn(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	signedIn, err := c.FindSession(ctx, tx)
+	if err != nil || signedIn && c.Problem == nil {
+		return ui.View{Redirect: c.NextPath()}, err
+	}
+	return ui.View{Template: "sign_in", Title: c.Text("sign_in.title"), Data: signInPage{Next: c.NextPath(), Passkeys: passkeys(c) != nil, Fields: []ui.Field{
+		c.Field(ui.Field{Name: "email", Type: "email", Autocomplete: "username", Required: true, Most: 254}),
+		c.Field(ui.Field{Name: "password", Type: "password", Autocomplete: "current-password", Required: true, Most: 1024}),
+	}}}, nil
+}
+
+// signIn checks a password between two transactions: it takes its time on purpose, for somebody unknown the same.
+func signIn(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+	email, password := c.Form.Get("email"), c.Form.Get("password")
+	var missing apierr.List
+	for _, name := range []string{"email", "password"} {
+		if c.Form.Get(name) == "" {
+			missing.Add("missing_field", "/"+name, "Fill this in.")
+		}
+	}
+	if err := missing.Err(); err != nil {
+		return ui.View{}, err
+	}
+	token, to, err := enter(c, ctx, email, password)
+	if err != nil {
+		return ui.View{}, err
+	}
+	return ui.View{Redirect: to, Cookie: c.SessionCookie(token)}, nil
+}
+
+// enter ends the session that there is and begins one of whose address and password these are. It says where they go on.
+func enter(c *ui.Request, ctx context.Context, email, password string) (token, to string, err error) {
+	u, err := signsIn(c, ctx, email, password)
+	if err != nil {
+		return "", "", err
+	}
+	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		if err := errors.Join(session.Succeeded(ctx, tx, email, c.RemoteAddr()), session.End(ctx, tx, c.SessionToken())); err != nil {
+			return err
+		}
+		token, to, err = begin(c, ctx, tx, u)
+		return err
+	})
+	return token, to, err
+}
+
+// begin starts the session of somebody whose password was right, and says where they go on: with a second factor, to show it.
+func begin(c *ui.Request, ctx context.Context, tx *db.Tx, u identity.User) (token, to string, err error) {
+	has, err := auth.HasFactor(ctx, tx, u.ID)
+	if err != nil {
+		return "", "", err
+	}
+	if !has {
+		token, err = session.Start(ctx, tx, u.ID)
+		return token, c.NextPath(), err
+	}
+	token, err = session.StartWaiting(ctx, tx, u.ID)
+	return token, "/sign-in/code?" + url.Values{"next": {c.NextPath()}}.Encode(), err
+}
+
+// signsIn is whose address and password these are, or why nobody is let in. A right password gives its try back by
+// session.Succeeded.
+func signsIn(c *ui.Request, ctx context.Context, email, password string) (u identity.User, err error) {
+	allowed := false
+	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		u, allowed, err = session.Attempt(ctx, tx, email, c.RemoteAddr())
+		return err
+	})
+	switch {
+	case err != nil:
+		return u, err
+	case !allowed:
+		return u, ui.ErrAttempts.At("body", "")
+	}
+	right := false
+	err = ui.Hash(ctx, c.PasswordSlots, func() (err error) {
+		right, err = u.CheckPassword(password)
+		return err
+	})
+	if err == nil && !right {
+		err = ui.ErrSignIn.At("body", "")
+	}
+	return u, err
+}
+
+// signOut ends this session. With a next page it leads there by way of another sign-in.
+func signOut(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	to := "/sign-in"
+	if c.Form.Get("next") != "" {
+		to = ui.SignInPath(c.NextPath())
+	}
+	return ui.View{Redirect: to, Cookie: c.SessionCookie("")}, session.End(ctx, tx, c.SessionToken())
+}
+
+// signOutEverywhere ends all sessions of the person.
+func signOutEverywhere(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return ui.View{Redirect: "/sign-in", Cookie: c.SessionCookie("")}, session.EndAll(ctx, tx, c.Session.User.ID)
+}
+
+type accountPage struct {
+	Verifies                   bool // people can be verified here
+	Name, Email, Company, Role string
+	Companies                  []ui.Option
+}
+
+// showAccount is who is signed in, for whom they act, and the way to the rest.
+func showAccount(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	s := c.Session
+	p := accountPage{Verifies: c.KYC != nil, Name: s.User.Name(), Email: s.User.Email, Company: s.Company.Name, Role: c.RoleName(s.Role)}
+	for _, m := range s.Members {
+		company, err := identity.CompanyByID(ctx, tx, m.CompanyID)
+		if err != nil {
+			return ui.View{}, err
+		}
+		p.Companies = append(p.Companies, ui.Option{Value: company.ID, Label: company.Name, Selected: company.ID == s.Company.ID})
+	}
+	return ui.View{Template: "account", Title: c.Text("account.title"), Data: p}, nil
+}
+
+// actFor chooses the company.
+func actFor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return ui.View{Redirect: "/account"}, session.ActFor(ctx, tx, *c.Session, c.Form.Get("company_id"))
+}

@@ -1,0 +1,209 @@
+package company
+
+import (
+	"context"
+	"html/template"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+// fundingPage is how one pay run is paid for, and how far that is.
+type fundingPage struct {
+	Payroll          payroll.Payroll
+	Path             string
+	Told             string // the state in one sentence, for those who listen
+	State            string
+	Open             bool // money is still asked for
+	Total, Amount    string
+	Plain            string // the amount, to be copied
+	Rate             string
+	Groups           []string // the address
+	Asset, Network   string
+	Bank             []fact // the account to transfer to, nil on a chain
+	Reference        string
+	Test             bool          // the network's coins are worth nothing
+	Pay              template.URL  // for a wallet
+	QR               template.HTML // the same, for a camera
+	Until, Left      string
+	UntilISO         string
+	Ended            bool
+	Deposits         ui.Table
+	Simulates        bool
+	Kinds, Durations []ui.Option
+	Given            ui.Field
+}
+
+// showFunding is where somebody pays for a pay run: what to send where and until when, and what has come.
+func showFunding(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by := c.Session.Principal()
+	p, err := c.Payroll.Head(ctx, tx, by, c.HTTP.PathValue("id"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	if !p.FromOutside() {
+		return ui.View{Redirect: payrollPath(p.ID)}, nil
+	}
+	v := fundingPage{
+		Payroll: p, Path: payrollPath(p.ID), State: c.Word("payroll.funding", string(p.FundingState)), Open: p.State == payroll.Pending,
+		Total: c.FormatMoney(p.Total), Asset: string(p.FundingCurrency), Simulates: c.CanSimulate() && c.Session.Manages(),
+	}
+	v.Told = c.Word("payroll.state", string(p.State)) + ": " + v.State
+	kinds := []string{"exact", "under", "over", "late", "replaced", "reorged"}
+	if p.FundingMethod == payroll.MethodBank {
+		kinds = kinds[:3]
+		t, ok, err := c.Payroll.Transfer(&p)
+		if err != nil {
+			return ui.View{}, err
+		}
+		if v.Open = v.Open && ok; v.Open {
+			v.Bank, v.Reference, v.Amount, v.Plain = bankFacts(c, t), t.Reference, c.FormatMoney(t.Amount), t.Amount.String()
+		}
+	} else {
+		v.Network, v.Test, v.Groups = networkName(p.Network), worthless(c, p.Network), ui.GroupsOfFour(p.Address)
+	}
+	if q := p.Quote; q != nil && v.Open {
+		v.Amount, v.Plain = c.FormatMoney(q.Funding), q.Funding.String()
+		v.Until, v.UntilISO = c.FormatTime(q.ValidTo), q.ValidTo.UTC().Format(time.RFC3339)
+		v.Rate = c.Text("payroll.rate.is", string(q.Rate.Base()), c.FormatNumber(q.Rate.String()), string(q.Rate.Quote()))
+		pay := "bitcoin:" + p.Address + "?amount=" + url.QueryEscape(q.Funding.String())
+		if n, ok := c.Payroll.Accounts.Network(p.Network); ok {
+			pay = n.URI(p.Address, q.Funding)
+		}
+		v.Pay = template.URL(pay) //nolint:gosec // an address and an amount of ours
+		if v.QR, err = ui.QRCode(pay); err != nil {
+			return ui.View{}, err
+		}
+		locked := p.FundingState == payroll.FundingConfirming
+		switch left := q.ValidTo.Sub(tx.Now()); {
+		case locked: // the price is kept until the confirmations are there
+		case left <= 0:
+			v.Ended = true
+			v.Told = c.Text("fund.ended")
+		case left <= time.Minute:
+			v.Left = c.Text("fund.left.minute")
+			v.Told += ". " + v.Left
+		case left <= 5*time.Minute:
+			v.Left = c.Text("fund.left", strconv.Itoa(int(left/time.Minute)+1))
+			v.Told += ". " + c.Text("fund.left.soon")
+		default:
+			v.Left = c.Text("fund.left", strconv.Itoa(int(left/time.Minute)))
+		}
+	}
+	if v.Deposits, err = depositTable(c, ctx, tx, p); err != nil {
+		return ui.View{}, err
+	}
+	if v.Simulates {
+		for _, kind := range kinds {
+			v.Kinds = append(v.Kinds, ui.Option{Value: kind, Label: c.Text("simulate." + kind)})
+		}
+		v.Given = c.Field(ui.Field{Name: "amount", Most: 30})
+		for _, d := range clockSteps {
+			v.Durations = append(v.Durations, ui.Option{Value: strconv.FormatInt(int64(d.time.Seconds()), 10), Label: c.Text(d.key)})
+		}
+	}
+	return ui.View{Template: "fund", Title: c.Text("fund.title", p.ID), Wide: true, LivePath: c.URL(payrollPath(p.ID) + "/fund/live"), Data: v}, nil
+}
+
+// fact is a figure with its name, to be copied as it stands.
+type fact struct{ Name, Value string }
+
+// bankFacts are where somebody transfers money to, and with which reference.
+func bankFacts(c *ui.Request, t payroll.Transfer) (all []fact) {
+	iban, number := t.To.Numbers()
+	for _, f := range []fact{
+		{"fund.bank.holder", t.To.Name}, {"fund.bank.iban", strings.Join(ui.GroupsOfFour(iban), " ")}, {"fund.bank.bic", t.To.BIC},
+		{"fund.bank.routing", t.To.Routing}, {"fund.bank.number", number}, {"fund.bank.reference", t.Reference},
+	} {
+		if f.Value != "" {
+			all = append(all, fact{c.Text(f.Name), f.Value})
+		}
+	}
+	return all
+}
+
+// networkName is a network as people call it.
+func networkName(name string) string {
+	if name == "" {
+		return ""
+	}
+	return strings.ToUpper(name[:1]) + name[1:]
+}
+
+// worthless says that a network's coins are.
+func worthless(c *ui.Request, network string) bool {
+	if n, ok := c.Payroll.Accounts.Network(network); ok {
+		return n.Test
+	}
+	return network != "bitcoin"
+}
+
+// depositTable is the money that came in for a payroll, with its confirmations.
+func depositTable(c *ui.Request, ctx context.Context, tx *db.Tx, p payroll.Payroll) (ui.Table, error) {
+	t := ui.Table{Caption: c.Text("deposits.title"), Empty: c.Text("deposits.none"), Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "deposits.confirmations#", "deposits.tx")}
+	all, err := deposit.ForObject(ctx, tx, p.CompanyID, p.ID)
+	if err != nil {
+		return t, err
+	}
+	for _, d := range all {
+		state := ui.Cell{Text: c.Word("deposit.state", string(d.State))}
+		if !d.Timely {
+			state.Lines = []ui.Cell{{Text: c.Text("deposits.late")}}
+		}
+		confirmations := ui.Cell{Kind: "number"}
+		if d.ByBank() {
+			if d.State == deposit.Evicted {
+				state.Text = c.Text("deposit.state.taken_back")
+			}
+		} else {
+			o, err := chain.GetOutput(ctx, tx, d.Chain, d.Outpoint)
+			if err != nil {
+				return t, err
+			}
+			confirmations.Text = c.Text("deposits.of", c.FormatCount(min(o.Depth, d.Wanted)), c.FormatCount(d.Wanted))
+		}
+		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(d.FirstSeen), c.AmountCell(d.Amount), state, confirmations, ui.CodeCell(d.TxID)})
+	}
+	return t, nil
+}
+
+// refreshPrice asks for a price for what is still due, and applies money that came late.
+func refreshPrice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	p, _, err := c.Payroll.Refresh(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
+	return ui.View{Redirect: payrollPath(p.ID) + "/fund"}, ui.FormError(err)
+}
+
+// clockSteps are how far the sandbox's clock can be moved at once.
+var clockSteps = []struct {
+	key  string
+	time time.Duration
+}{{"clock.quarter", 15 * time.Minute}, {"clock.hour", time.Hour}, {"clock.day", 24 * time.Hour}, {"clock.month", 30 * 24 * time.Hour}}
+
+// simulateDeposit pays a pay run on the simulated chain.
+func simulateDeposit(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+	id := c.HTTP.PathValue("id")
+	_, err := c.Sandbox.Deposit(ctx, c.Session.Principal(), id, "", c.Form.Get("kind"), strings.TrimSpace(c.Form.Get("amount")))
+	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound && len(f.Fields) == 0 {
+		err = f.At("body", "")
+	}
+	return ui.View{Redirect: payrollPath(id) + "/fund"}, err
+}
+
+// advanceClock moves the sandbox's clock forward, for everybody in it.
+func advanceClock(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+	for _, d := range clockSteps {
+		if strconv.FormatInt(int64(d.time.Seconds()), 10) == c.Form.Get("seconds") {
+			_, err := c.Sandbox.Advance(ctx, d.time)
+			return ui.View{Redirect: c.NextPath()}, err
+		}
+	}
+	return ui.View{}, ui.ErrForm
+}

@@ -1,0 +1,112 @@
+package company
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/invoice"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+var invoiceStates = []string{
+	string(invoice.Sent), string(invoice.Overdue), string(invoice.InPayroll), string(invoice.PartiallyPaid), string(invoice.Paid), string(invoice.Draft), string(invoice.Void),
+}
+
+func invoicePath(id string) string { return "/invoices/" + id }
+
+type invoicesPage struct {
+	Filters  []ui.Field
+	Invoices ui.Table
+	Pager    ui.Pager
+}
+
+// listInvoices are the invoices that the company's people have written.
+func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	f := invoice.Filter{Status: invoice.Status(among(c, "status", invoiceStates)), From: askedDay(c, "since"), To: askedDay(c, "until"), Page: c.PageNumber(), PerPage: ui.PerPage}
+	if !f.To.IsZero() {
+		f.To = f.To.AddDate(0, 0, 1) // the day itself, too
+	}
+	all, total, err := invoice.OfCompany(ctx, tx, c.Session.Principal(), f)
+	if err != nil {
+		return ui.View{}, err
+	}
+	var ids []string
+	for _, v := range all {
+		ids = append(ids, v.UserID)
+	}
+	slices.Sort(ids)
+	people, err := payee.Payees(ctx, tx, c.Session.Company.ID, slices.Compact(ids))
+	if err != nil {
+		return ui.View{}, err
+	}
+	t := ui.Table{Caption: c.Text("invoices.title"), Empty: c.Text("invoices.none"), Heads: c.Columns("invoice.number", "invoice.by", "payroll.status", "payroll.total#", "invoice.paid#", "invoice.due")}
+	for _, v := range all {
+		by := people[v.UserID].Name
+		if by == "" {
+			by = v.UserID
+		}
+		state := v.Shown(tx.Now())
+		t.Rows = append(t.Rows, []ui.Cell{
+			c.LinkCell(v.Number, invoicePath(v.ID)), {Text: by}, {Text: c.Word("invoice.state", string(state)), Warn: state == invoice.Overdue},
+			c.AmountCell(v.Total), c.AmountCell(v.Paid), {Text: v.DueDate, ISO: v.DueDate},
+		})
+	}
+	p := invoicesPage{Invoices: t, Pager: c.Pager(f.Page, f.PerPage, total), Filters: []ui.Field{
+		c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("invoice.state", invoiceStates...)}),
+		c.Filter(ui.Field{Name: "since", Type: "date"}),
+		c.Filter(ui.Field{Name: "until", Type: "date"}),
+	}}
+	return ui.View{Template: "invoices", Title: c.Text("invoices.title"), Wide: true, Data: p}, nil
+}
+
+type invoicePage struct {
+	invoice.Invoice
+	By, ByPath, State             string
+	SubtotalText, TaxText, TotalT string
+	PaidText, PayrollPath         string
+	Lines                         ui.Table
+	Theirs                        bool // its lines are its writer's alone
+}
+
+// showInvoice is one invoice. What it says line by line is shown of people for whom the company acts.
+func showInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by := c.Session.Principal()
+	v, err := invoice.OneOfCompany(ctx, tx, by, c.HTTP.PathValue("id"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := invoicePage{Invoice: v, By: v.UserID, ByPath: recipientPath(v.UserID)}
+	full, err := invoice.Detail(ctx, tx, c.Sealer, by, v.UserID, v.ID)
+	switch {
+	case errors.Is(err, apierr.NotFoundErr), errors.Is(err, invoice.ErrNotFound):
+		p.Theirs = true
+	case err != nil:
+		return ui.View{}, err
+	default:
+		p.Invoice = full
+	}
+	people, err := payee.Payees(ctx, tx, c.Session.Company.ID, []string{v.UserID})
+	if err != nil {
+		return ui.View{}, err
+	}
+	if who, ok := people[v.UserID]; ok {
+		p.By = who.Name
+	}
+	p.State = c.Word("invoice.state", string(v.Shown(tx.Now())))
+	p.SubtotalText, p.TaxText, p.TotalT, p.PaidText = c.FormatMoney(v.Subtotal), c.FormatMoney(v.Tax), c.FormatMoney(v.Total), c.FormatMoney(v.Paid)
+	if v.PayrollID != "" {
+		p.PayrollPath = payrollPath(v.PayrollID)
+	}
+	p.Lines = ui.Table{Caption: c.Text("invoice.lines"), Heads: c.Columns("invoice.line", "invoice.quantity#", "invoice.price#", "invoice.tax#", "payment.amount#")}
+	for _, it := range p.Items {
+		p.Lines.Rows = append(p.Lines.Rows, []ui.Cell{
+			{Text: it.Description}, {Text: c.FormatNumber(it.Quantity), Kind: "number"}, {Text: c.FormatNumber(it.UnitPrice), Kind: "number"},
+			{Text: c.FormatNumber(it.TaxRate) + "\u00a0%", Kind: "number"}, {Text: c.FormatNumber(it.Amount), Kind: "number"},
+		})
+	}
+	return ui.View{Template: "invoice", Title: c.Text("invoice.title", v.Number), Wide: true, Data: p}, nil
+}

@@ -1,0 +1,193 @@
+package company
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/auth/session"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+type membersPage struct {
+	Company     string
+	Members     []memberShown
+	Invitations []invitedShown
+	Fields      []ui.Field
+}
+
+type memberShown struct {
+	auth.Member
+	RoleName string
+	Self     bool
+	Roles    []ui.Option // that the reader may give them; none: they may change nothing
+}
+
+type invitedShown struct {
+	auth.Invitation
+	RoleName, Until string
+}
+
+// by is who is signed in, as somebody who changes members.
+func by(c *ui.Request) auth.By {
+	return auth.By{CompanyID: c.Session.Company.ID, UserID: c.Session.User.ID, Role: c.Session.Role}
+}
+
+// rolesToGive are those that the reader may give.
+func rolesToGive(c *ui.Request, now string) []ui.Option {
+	var all []ui.Option
+	for _, role := range auth.Roles {
+		if role != identity.RoleOwner || c.Session.Role == identity.RoleOwner {
+			all = append(all, ui.Option{Value: role, Label: c.RoleName(role), Selected: role == now})
+		}
+	}
+	return all
+}
+
+// showMembers lists who acts for the company, and who is asked to.
+func showMembers(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	members, err := auth.Members(ctx, tx, c.Session.Company.ID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	invited, err := auth.Invitations(ctx, tx, c.Session.Company.ID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := membersPage{Company: c.Session.Company.Name}
+	for _, m := range members {
+		shown := memberShown{Member: m, RoleName: c.RoleName(m.Role), Self: m.UserID == c.Session.User.ID}
+		if c.Session.Administers() && (m.Role != identity.RoleOwner || c.Session.Role == identity.RoleOwner) {
+			shown.Roles = rolesToGive(c, m.Role)
+		}
+		p.Members = append(p.Members, shown)
+	}
+	if c.Session.Administers() {
+		for _, v := range invited {
+			p.Invitations = append(p.Invitations, invitedShown{v, c.RoleName(v.Role), ui.FormatDay(v.Expires)})
+		}
+		roles := c.Field(ui.Field{Name: "role", Type: "select", Required: true, Options: rolesToGive(c, identity.RoleViewer)})
+		if !c.Form.Has("role") {
+			roles.Options = rolesToGive(c, identity.RoleViewer)
+		}
+		p.Fields = []ui.Field{c.Field(ui.Field{Name: "email", Type: "email", Autocomplete: "off", Required: true, Most: 254}), roles}
+	}
+	return ui.View{Template: "members", Title: c.Text("members.title"), Data: p}, nil
+}
+
+// inviteMember asks somebody to act for the company, too.
+func inviteMember(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return ui.View{Redirect: "/settings/members"}, auth.Invite(ctx, tx, c.Sealer, by(c), c.Form.Get("email"), c.Form.Get("role"), c.Language.Tag)
+}
+
+// withdrawMember takes an invitation back.
+func withdrawMember(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return ui.View{Redirect: "/settings/members"}, auth.Withdraw(ctx, tx, by(c), c.HTTP.PathValue("id"))
+}
+
+// setRole makes a member something else.
+func setRole(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return ui.View{Redirect: "/settings/members"}, auth.SetRole(ctx, tx, by(c), c.HTTP.PathValue("user"), c.Form.Get("role"))
+}
+
+// removeMember ends somebody's membership.
+func removeMember(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return ui.View{Redirect: "/settings/members"}, auth.RemoveMember(ctx, tx, by(c), c.HTTP.PathValue("user"))
+}
+
+// leaveCompany ends the reader's own.
+func leaveCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return ui.View{Redirect: "/sign-in", Cookie: c.SessionCookie("")}, auth.RemoveMember(ctx, tx, by(c), c.Session.User.ID)
+}
+
+// joinPage is what the reader of an invitation to be a member sees.
+type joinPage struct {
+	Company, Role, Email, Until string
+	Path                        string
+	As                          string     // who is signed in, when that is not who is invited
+	Known                       bool       // who is invited has an account
+	Mine                        bool       // and it is the reader's
+	Fields                      []ui.Field // for who has none
+}
+
+// invited is what a link invites to, and whether the reader is who it went to.
+func invited(c *ui.Request, ctx context.Context, tx *db.Tx) (v auth.Invitation, known, mine bool, err error) {
+	if v, err = auth.FindInvitation(ctx, tx, c.HTTP.PathValue("token")); err != nil {
+		return v, false, false, err
+	}
+	u, err := identity.UserByEmail(ctx, tx, v.Email)
+	if err != nil {
+		return v, false, false, err
+	}
+	signedIn, err := c.FindSession(ctx, tx)
+	return v, u.ID != "", signedIn && c.Session.User.ID == u.ID, err
+}
+
+// showJoin says who asks whom to act for which company.
+func showJoin(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	v, known, mine, err := invited(c, ctx, tx)
+	if err != nil {
+		return ui.View{}, err
+	}
+	company, err := identity.CompanyByID(ctx, tx, v.CompanyID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := joinPage{Company: company.Name, Role: c.RoleName(v.Role), Email: v.Email, Until: ui.FormatDay(v.Expires), Path: "/join/" + c.HTTP.PathValue("token"), Known: known, Mine: mine}
+	if c.Session != nil && !mine {
+		p.As = c.Session.User.Email
+	}
+	if !known {
+		p.Fields = []ui.Field{
+			c.Field(ui.Field{Name: "first_name", Autocomplete: "given-name", Required: true, Most: 100}),
+			c.Field(ui.Field{Name: "last_name", Autocomplete: "family-name", Required: true, Most: 100}),
+			c.NewPasswordField(),
+		}
+	}
+	return ui.View{Template: "join", Title: c.Text("join.title", company.Name), Data: p}, nil
+}
+
+// join makes the reader a member: with the account that they are signed in to, or with one that is made for them.
+func join(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+	token := c.HTTP.PathValue("token")
+	var v auth.Invitation
+	known, mine := false, false
+	err := c.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		v, known, mine, err = invited(c, ctx, tx)
+		return err
+	})
+	switch {
+	case err != nil:
+		return ui.View{}, err
+	case known && !mine:
+		return ui.View{Redirect: ui.SignInPath("/join/" + token)}, nil
+	case mine && !c.HasFormToken():
+		return ui.View{}, ui.ErrFormToken
+	}
+	n := auth.Newcomer{FirstName: c.Form.Get("first_name"), LastName: c.Form.Get("last_name")}
+	if !known {
+		n, err = n.Check()
+		if n.PasswordHash, err = c.NewPassword(ctx, v.Email, err); err != nil {
+			return ui.View{}, err
+		}
+	}
+	done := ui.View{Redirect: "/account"}
+	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		u, err := auth.Join(ctx, tx, c.Sealer, token, n)
+		if err != nil {
+			return err
+		}
+		if mine {
+			s := *c.Session
+			s.Members = append(slices.Clone(s.Members), identity.Member{CompanyID: v.CompanyID, UserID: u.ID, Role: v.Role})
+			return session.ActFor(ctx, tx, s, v.CompanyID)
+		}
+		started, err := session.Start(ctx, tx, u.ID)
+		done.Cookie = c.SessionCookie(started)
+		return errors.Join(err, session.End(ctx, tx, c.SessionToken()))
+	})
+	return done, err
+}

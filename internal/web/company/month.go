@@ -1,0 +1,192 @@
+package company
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+// errMonth refuses a month that is none.
+var errMonth = apierr.New(apierr.Invalid, "month_invalid", "This is not a month. Use the form 2026-01.")
+
+// monthlyMost is how many payrolls the file of a month holds at most.
+const monthlyMost = 10_000
+
+// jsonAmount is an amount as JSON writes it: a plain decimal.
+func jsonAmount(a money.Amount) json.Number {
+	if a.Asset() == "" {
+		return "0"
+	}
+	return json.Number(a.String())
+}
+
+// monthOf reads the month that is asked for, and the payrolls that were made in it, oldest first.
+func monthOf(c *ui.Request, ctx context.Context, tx *db.Tx) (string, []payroll.Payroll, error) {
+	month := c.Query("month")
+	from, err := time.Parse("2006-01", month)
+	if err != nil {
+		return "", nil, errMonth
+	}
+	var all []payroll.Payroll
+	for page := 1; ; page++ {
+		some, total, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "", payroll.Filter{From: from, To: from.AddDate(0, 1, 0), Page: page, PerPage: 100})
+		if err != nil {
+			return "", nil, err
+		}
+		if total > monthlyMost {
+			return "", nil, errMonth.Detailf("There are more payrolls in this month than a file holds. Ask for them through the interface.")
+		}
+		all = append(all, some...)
+		if len(some) == 0 || int64(len(all)) >= total {
+			slices.Reverse(all)
+			return month, all, nil
+		}
+	}
+}
+
+// monthCSV closes a month: a row for each payroll that was made in it.
+func monthCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	month, all, err := monthOf(c, ctx, tx)
+	if err != nil {
+		return ui.View{}, err
+	}
+	rows := [][]string{{"month", "payroll_id", "created", "external_id", "status", "payees", "volume", "fees", "total", "currency"}}
+	for _, p := range all {
+		rows = append(rows, []string{
+			month, p.ID, ui.FormatTimestamp(p.CreatedAt), p.ExternalID, string(p.State), strconv.FormatInt(p.Count, 10), p.Volume.String(), p.Fees.String(), p.Total.String(), string(p.Currency),
+		})
+	}
+	f, err := Sheet("payrolls-"+month+".csv", rows)
+	return ui.View{File: f}, err
+}
+
+type monthFile struct {
+	Month    string        `json:"month"`
+	Payrolls []monthlyLine `json:"payrolls"`
+	Totals   []monthlySum  `json:"totals"`
+}
+
+type monthlyLine struct {
+	PayrollID  string      `json:"payroll_id"`
+	Created    string      `json:"created"`
+	ExternalID string      `json:"external_id"`
+	Status     string      `json:"status"`
+	Payees     int64       `json:"payees"`
+	Volume     json.Number `json:"volume"`
+	Fees       json.Number `json:"fees"`
+	Total      json.Number `json:"total"`
+	Currency   string      `json:"currency"`
+}
+
+// monthlySum are the payrolls of a month in one currency and state, together.
+type monthlySum struct {
+	Currency string      `json:"currency"`
+	Status   string      `json:"status"`
+	Payrolls int64       `json:"payrolls"`
+	Volume   json.Number `json:"volume"`
+	Fees     json.Number `json:"fees"`
+	Total    json.Number `json:"total"`
+}
+
+// monthJSON closes a month for programs: its payrolls, and what they come to by currency and state.
+func monthJSON(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	month, all, err := monthOf(c, ctx, tx)
+	if err != nil {
+		return ui.View{}, err
+	}
+	out := monthFile{Month: month, Payrolls: []monthlyLine{}, Totals: []monthlySum{}}
+	type key struct{ currency, status string }
+	sums := map[key]*[3]money.Amount{}
+	var order []key
+	counts := map[key]int64{}
+	for _, p := range all {
+		out.Payrolls = append(out.Payrolls, monthlyLine{
+			p.ID, ui.FormatTimestamp(p.CreatedAt), p.ExternalID, string(p.State), p.Count, jsonAmount(p.Volume), jsonAmount(p.Fees), jsonAmount(p.Total), string(p.Currency),
+		})
+		k := key{string(p.Currency), string(p.State)}
+		if sums[k] == nil {
+			sums[k] = &[3]money.Amount{money.Zero(p.Currency), money.Zero(p.Currency), money.Zero(p.Currency)}
+			order = append(order, k)
+		}
+		counts[k]++
+		for i, a := range []money.Amount{p.Volume, p.Fees, p.Total} {
+			if sums[k][i], err = sums[k][i].Add(a); err != nil {
+				return ui.View{}, err
+			}
+		}
+	}
+	for _, k := range order {
+		s := sums[k]
+		out.Totals = append(out.Totals, monthlySum{k.currency, k.status, counts[k], jsonAmount(s[0]), jsonAmount(s[1]), jsonAmount(s[2])})
+	}
+	return jsonFile("payrolls-"+month+".json", out)
+}
+
+func jsonFile(name string, out any) (ui.View, error) {
+	data, err := json.MarshalIndent(out, "", "  ")
+	return ui.View{File: &ui.File{Name: name, ContentType: "application/json", Data: data}}, err
+}
+
+type statementFile struct {
+	monthlyLine
+	Payments []statementPayment `json:"payments"`
+}
+
+type statementPayment struct {
+	PaymentID         string            `json:"payment_id"`
+	PayeeID           string            `json:"payee_id"`
+	Payee             string            `json:"payee"`
+	Amount            json.Number       `json:"amount"`
+	Fee               json.Number       `json:"fee"`
+	Status            string            `json:"status"`
+	Reason            string            `json:"reason"`
+	Description       string            `json:"description"`
+	Category          string            `json:"category"`
+	InvoiceID         string            `json:"invoice_id"`
+	ExternalPaymentID string            `json:"external_payment_id"`
+	Outputs           []statementOutput `json:"outputs"`
+}
+
+type statementOutput struct {
+	OutputID    string      `json:"output_id"`
+	Amount      json.Number `json:"amount"`
+	Currency    string      `json:"currency"`
+	Destination string      `json:"destination"`
+	Status      string      `json:"status"`
+	TxHash      string      `json:"tx_hash"`
+	Updated     string      `json:"updated"`
+}
+
+// payrollJSON is the statement of a payroll for programs.
+func payrollJSON(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	p, err := c.Payroll.Get(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	names, err := payeeNames(ctx, tx, p)
+	if err != nil {
+		return ui.View{}, err
+	}
+	out := statementFile{monthlyLine{
+		p.ID, ui.FormatTimestamp(p.CreatedAt), p.ExternalID, string(p.State), p.Count, jsonAmount(p.Volume), jsonAmount(p.Fees), jsonAmount(p.Total), string(p.Currency),
+	}, []statementPayment{}}
+	for _, m := range p.Payments {
+		line := statementPayment{
+			m.ID, m.PayeeID, names[m.PayeeID], jsonAmount(m.Amount), jsonAmount(m.Fee), string(m.State), m.Reason, m.Description, m.Category, m.InvoiceID,
+			m.ExternalPaymentID, []statementOutput{},
+		}
+		for _, o := range m.Outputs {
+			line.Outputs = append(line.Outputs, statementOutput{o.ID, jsonAmount(o.Amount), string(o.Amount.Asset()), destinationHint(o), string(o.State), o.TxID, ui.FormatTimestamp(o.UpdatedAt)})
+		}
+		out.Payments = append(out.Payments, line)
+	}
+	return jsonFile("payroll-"+p.ID+".json", out)
+}

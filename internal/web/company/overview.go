@@ -1,0 +1,124 @@
+package company
+
+import (
+	"context"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/wallet"
+	"github.com/stipend/stipend/internal/web/ui"
+	"github.com/stipend/stipend/internal/webhook/delivery"
+)
+
+// How much the overview shows of each kind.
+const (
+	attentionShown = 5
+	recentShown    = 10
+)
+
+type overviewPage struct {
+	Company   string
+	Balances  []balanceShown
+	Attention []ui.Cell // what somebody should do, each with the way there
+	Recent    ui.Table
+	Charts    []ui.Chart
+}
+
+// balanceShown is what a company has in one currency.
+type balanceShown struct{ Available, Reserved string }
+
+// showOverview is where a company's people begin: what it has, what waits for them, and its latest pay runs.
+func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by := c.Session.Principal()
+	p := overviewPage{Company: c.Session.Company.Name}
+	balances, err := wallet.Balances(ctx, tx, by, "")
+	if err != nil {
+		return ui.View{}, err
+	}
+	for _, b := range balances {
+		s := balanceShown{Available: c.FormatMoney(b.Available)}
+		if b.Reserved.Sign() != 0 {
+			s.Reserved = c.FormatMoney(b.Reserved)
+		}
+		p.Balances = append(p.Balances, s)
+	}
+	if p.Attention, err = attention(c, ctx, tx); err != nil {
+		return ui.View{}, err
+	}
+	recent, _, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{PerPage: recentShown})
+	if err != nil {
+		return ui.View{}, err
+	}
+	if p.Charts, err = c.PaidCharts(ctx, tx); err != nil {
+		return ui.View{}, err
+	}
+	p.Recent = payrollTable(c, c.Text("overview.recent"), recent)
+	return ui.View{Template: "overview", Title: c.Text("overview.title"), Wide: true, Data: p}, nil
+}
+
+// attention is what somebody should do, the most pressing first.
+func attention(c *ui.Request, ctx context.Context, tx *db.Tx) (all []ui.Cell, err error) {
+	by := c.Session.Principal()
+	troubles, err := c.Payroll.Troubles(ctx, tx, by)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range troubles[:min(len(troubles), attentionShown)] {
+		all = append(all, c.LinkCell(c.Text("attention."+string(t.State), c.FormatCount(t.Payments), t.PayrollID), payrollPath(t.PayrollID)))
+	}
+	for _, state := range []payroll.State{payroll.OnHold, payroll.Pending} {
+		some, total, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{Status: state, PerPage: attentionShown})
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range some {
+			it, err := waitsFor(c, ctx, tx, p)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, it)
+		}
+		if total > int64(len(some)) {
+			all = append(all, c.LinkCell(c.Text("attention.more."+string(state), c.FormatCount(total-int64(len(some)))), "/payrolls?status="+string(state)))
+		}
+	}
+	wanted, err := destination.Corrections(ctx, tx, by.CompanyID, attentionShown)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range wanted {
+		all = append(all, c.LinkCell(c.Text("attention.correction", destinationName(d)), recipientPath(d.OwnerID)))
+	}
+	hooks, err := delivery.List(ctx, tx, by)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range hooks {
+		if e.Status == delivery.DisabledAuto {
+			all = append(all, c.LinkCell(c.Text("attention.webhook", e.URL), webhookPath(e.ID)))
+		}
+	}
+	return all, nil
+}
+
+// waitsFor says what a payroll waits for that has not been released.
+func waitsFor(c *ui.Request, ctx context.Context, tx *db.Tx, p payroll.Payroll) (ui.Cell, error) {
+	to := payrollPath(p.ID)
+	switch {
+	case p.State == payroll.OnHold:
+		return c.LinkCell(c.Text("attention.on_hold", p.ID, c.Word("reason", p.HoldReason)), to), nil
+	case p.FundingState == payroll.FundingLate:
+		return c.LinkCell(c.Text("attention.late", p.ID), to), nil
+	case p.FundingState == payroll.FundingConfirming:
+		return c.LinkCell(c.Text("attention.confirming", p.ID), to), nil
+	}
+	head, err := c.Payroll.Head(ctx, tx, c.Session.Principal(), p.ID)
+	if err != nil {
+		return ui.Cell{}, err
+	}
+	if q := head.Quote; q != nil && tx.Now().Before(q.ValidTo) {
+		return c.LinkCell(c.Text("attention.fund", p.ID, c.FormatMoney(q.Funding), c.FormatTime(q.ValidTo)), to), nil
+	}
+	return c.LinkCell(c.Text("attention.expired", p.ID), to), nil
+}

@@ -1,0 +1,444 @@
+package company
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/wallet"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+// A pay run is made in three steps, and until the last one nothing is: amounts are typed beside payees or come in a file; a preview
+// says what would happen, or what is wrong; then it is confirmed. What was asked travels in the pages as a draft.
+
+const (
+	DraftLimit    = 8 << 20 // of a form with a draft or a file, in bytes
+	payeesTyped   = 100     // beside whom amounts can be typed on one page
+	previewShown  = 100     // payments of a preview
+	problemsShown = 100     // of a file
+)
+
+var (
+	errChangedPreview = apierr.New(apierr.Conflict, "preview_changed", "The total has changed since it was shown. Look at it again, and confirm.")
+	errFactorFirst    = apierr.New(apierr.Forbidden, "factor_needed", "Show your second factor first; then confirm here.")
+	errNobody         = apierr.New(apierr.Invalid, "nobody_to_pay", "Type an amount beside at least one payee.")
+)
+
+// draft is a pay run that was asked for and not made yet.
+type draft struct {
+	ExternalID string      `json:"external_id,omitempty"`
+	Currency   string      `json:"currency,omitempty"`
+	Method     string      `json:"funding_method,omitempty"` // crypto/USDC/base names a coin and its network, too
+	Items      []draftItem `json:"items"`
+}
+
+type draftItem struct {
+	Payee       string `json:"payee"`
+	Amount      string `json:"amount"`
+	Description string `json:"description,omitempty"`
+	Category    string `json:"category,omitempty"`
+	External    string `json:"external,omitempty"`
+	Invoice     string `json:"invoice,omitempty"`
+	Country     string `json:"country,omitempty"`
+	Premium     bool   `json:"premium,omitempty"`
+}
+
+// params is the draft in the domain's words.
+func (d draft) params() payroll.CreateParams {
+	p := payroll.CreateParams{ExternalID: d.ExternalID, Currency: d.Currency}
+	p.FundingMethod, p.FundingCurrency, _ = strings.Cut(d.Method, "/")
+	p.FundingCurrency, p.FundingNetwork, _ = strings.Cut(p.FundingCurrency, "/")
+	for _, it := range d.Items {
+		p.ToPay = append(p.ToPay, payroll.Payee{
+			UserID: it.Payee, AmountText: it.Amount, Description: it.Description, Category: it.Category, ExternalPaymentID: it.External,
+			InvoiceID: it.Invoice, Country: it.Country, IsPremium: it.Premium,
+		})
+	}
+	return p
+}
+
+// terms are the fields that say how all of a pay run is made.
+func terms(c *ui.Request, ctx context.Context, tx *db.Tx) ([]ui.Field, error) {
+	currencies := []ui.Option{{Value: string(money.USD), Label: string(money.USD)}}
+	for _, a := range money.All() {
+		if !a.IsCrypto() && a != money.USD {
+			currencies = append(currencies, ui.Option{Value: string(a), Label: string(a)})
+		}
+	}
+	methods := []ui.Option{{Value: "", Label: c.Text("funding.usual")}, {Value: payroll.MethodCrypto, Label: c.Text("funding.crypto")}}
+	for _, n := range c.Payroll.Accounts.Networks {
+		for _, a := range n.Assets {
+			methods = append(methods, ui.Option{Value: strings.Join([]string{payroll.MethodCrypto, string(a), n.Name}, "/"), Label: c.Text("funding.on", string(a), networkName(n.Name))})
+		}
+	}
+	if len(c.Payroll.Banks) > 0 {
+		methods = append(methods, ui.Option{Value: payroll.MethodBank, Label: c.Text("funding.bank")})
+	}
+	balances, err := wallet.Balances(ctx, tx, c.Session.Principal(), "")
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range balances {
+		if b.ID != "" && b.State == wallet.Completed {
+			methods = append(methods, ui.Option{Value: b.ID, Label: c.Text("funding.balance", c.FormatMoney(b.Available))})
+		}
+	}
+	return []ui.Field{
+		c.Field(ui.Field{Name: "currency", Type: "select", Options: currencies}),
+		c.Field(ui.Field{Name: "funding_method", Type: "select", Options: methods}),
+		c.Field(ui.Field{Name: "external_id", Most: 255}),
+	}, nil
+}
+
+func draftTerms(c *ui.Request) draft {
+	return draft{ExternalID: strings.TrimSpace(c.Form.Get("external_id")), Currency: c.Form.Get("currency"), Method: c.Form.Get("funding_method")}
+}
+
+type newPayrollPage struct {
+	Terms  []ui.Field
+	Payees []payeeFields
+	Search ui.Field
+	More   string // why not everybody is here
+}
+
+// payeeFields are the inputs beside one payee.
+type payeeFields struct {
+	ID, Name, Country string
+	Amount, Note      ui.Field
+}
+
+// showNewPayroll lists whom the company can pay, with a place for an amount beside each.
+func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by := c.Session.Principal()
+	p := newPayrollPage{}
+	var payees []payeeFields
+	if c.Form == nil {
+		found, err := payee.List(ctx, tx, by, payee.ListParams{Search: c.Query("search"), Status: payee.Active, SortBy: "name", Page: payee.Page{PerPage: payeesTyped}})
+		if err != nil {
+			return ui.View{}, err
+		}
+		for _, r := range found.Items {
+			payees = append(payees, payeeFields{ID: r.ID, Name: r.Name, Country: r.Country})
+		}
+		if found.Total > len(found.Items) {
+			p.More = c.Text("new.more", c.FormatCount(int64(len(found.Items))), c.FormatCount(int64(found.Total)))
+		}
+	} else { // the same as before, whatever has changed since
+		ids := c.Form["payee"][:min(len(c.Form["payee"]), payeesTyped)]
+		known, err := payee.Payees(ctx, tx, c.Session.Company.ID, ids)
+		if err != nil {
+			return ui.View{}, err
+		}
+		for _, id := range ids {
+			if who, ok := known[id]; ok {
+				payees = append(payees, payeeFields{ID: id, Name: who.Name, Country: who.Country})
+			}
+		}
+	}
+	c.Labels = map[string]string{}
+	for _, who := range payees {
+		c.Labels["amount."+who.ID], c.Labels["note."+who.ID] = who.Name, c.Text("new.note", who.Name)
+	}
+	for _, who := range payees {
+		who.Amount = c.Field(ui.Field{Name: "amount." + who.ID, Label: c.Text("new.amount", who.Name), Most: 30})
+		who.Note = c.Field(ui.Field{Name: "note." + who.ID, Label: c.Text("new.note", who.Name), Most: 500})
+		p.Payees = append(p.Payees, who)
+	}
+	var err error
+	if p.Terms, err = terms(c, ctx, tx); err != nil {
+		return ui.View{}, err
+	}
+	p.Search = c.Filter(ui.Field{Name: "search", Most: 100})
+	return ui.View{Template: "payroll_new", Title: c.Text("payrolls.new"), Wide: true, Data: p}, nil
+}
+
+// typed is what amounts were typed beside payees.
+func typed(c *ui.Request) draft {
+	d := draftTerms(c)
+	for _, id := range c.Form["payee"][:min(len(c.Form["payee"]), payeesTyped)] {
+		if amount := strings.TrimSpace(c.Form.Get("amount." + id)); amount != "" {
+			d.Items = append(d.Items, draftItem{Payee: id, Amount: amount, Description: strings.TrimSpace(c.Form.Get("note." + id))})
+		}
+	}
+	return d
+}
+
+// previewTyped shows what the typed amounts would come to, or what is wrong beside them.
+func previewTyped(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	d := typed(c)
+	if len(d.Items) == 0 {
+		return ui.View{}, errNobody.At("body", "")
+	}
+	return preview(c, ctx, tx, d, func(i int, member string) string {
+		if member == "description" {
+			return "/note." + d.Items[i].Payee
+		}
+		return "/amount." + d.Items[i].Payee
+	})
+}
+
+// previewPage is a pay run that can be confirmed.
+type previewPage struct {
+	Draft, Key                   string
+	Seen                         string // the total, for the answer
+	Volume, Fees, Total, Funding string
+	Rate, Method                 string
+	Payments                     ui.Table
+	More                         string
+	Proof                        string // where to show the second factor, "" when that is not asked
+	Approvals                    string
+}
+
+// preview shows what a draft would do. When it could not be made it refuses, with what stands in its way; at gives the field for a
+// member of an item.
+func preview(c *ui.Request, ctx context.Context, tx *db.Tx, d draft, at func(i int, member string) string) (ui.View, error) {
+	v, err := c.Payroll.Preview(ctx, tx, c.Session.Principal(), d.params())
+	if err != nil {
+		return ui.View{}, err
+	}
+	if len(v.Blockers) > 0 {
+		return ui.View{}, refused(v.Blockers, at)
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := previewPage{
+		Draft: string(text), Key: c.Form.Get("key"), Seen: v.Total.String(), Volume: c.FormatMoney(v.Volume), Fees: c.FormatMoney(v.Fees), Total: c.FormatMoney(v.Total),
+		Funding: c.FormatMoney(v.Funding), Method: c.Text("funding.from_balance"),
+		Payments: ui.Table{Caption: c.Text("payroll.payments"), Heads: c.Columns("payment.payee", "payment.amount#", "payroll.fees#", "preview.outputs")},
+	}
+	if p.Key == "" {
+		p.Key = uuid.NewString()
+	}
+	switch {
+	case v.FundingMethod == payroll.MethodBank:
+		p.Method = c.Text("funding.bank")
+	case v.FundingMethod == payroll.MethodCrypto && v.FundingNetwork != "":
+		p.Method = c.Text("funding.on", string(v.FundingCurrency), networkName(v.FundingNetwork))
+	case v.FundingMethod == payroll.MethodCrypto:
+		p.Method = c.Text("funding.crypto")
+	}
+	if !v.Rate.IsZero() {
+		p.Rate = c.Text("payroll.rate.is", string(v.Rate.Base()), c.FormatNumber(v.Rate.String()), string(v.Rate.Quote()))
+	}
+	for _, it := range v.Items[:min(len(v.Items), previewShown)] {
+		who := ui.Cell{Text: it.Name}
+		if it.Description != "" {
+			who.Lines = []ui.Cell{{Text: it.Description}}
+		}
+		var outs ui.Cell
+		for i, s := range it.Shares {
+			o := ui.Cell{Text: c.Text("output.to", c.FormatMoney(s.Amount), string(s.Distribution.Symbol)+" "+s.Distribution.Hint())}
+			if i == 0 {
+				outs = o
+			} else {
+				outs.Lines = append(outs.Lines, o)
+			}
+		}
+		p.Payments.Rows = append(p.Payments.Rows, []ui.Cell{who, c.AmountCell(it.Amount), c.AmountCell(it.Fee), outs})
+	}
+	if !showedFactor(c) {
+		p.Proof = c.URL(ui.ProofPath("/payrolls"))
+	}
+	if v.Approvals > 0 {
+		p.Approvals = c.Text("preview.approval")
+	}
+	if len(v.Items) > previewShown {
+		p.More = c.Text("preview.more", c.FormatCount(int64(previewShown)), c.FormatCount(int64(len(v.Items))))
+	}
+	return ui.View{Template: "payroll_preview", Title: c.Text("preview.title"), Wide: true, Data: p}, nil
+}
+
+// refused says what stands in the way of a draft, at the fields of its form.
+func refused(blockers []apierr.Field, at func(i int, member string) string) error {
+	var list apierr.List
+	for _, b := range blockers {
+		parts := strings.SplitN(strings.TrimPrefix(b.Pointer, "/"), "/", 3)
+		if len(parts) == 3 && parts[0] == "to_pay" {
+			if i, err := strconv.Atoi(parts[1]); err == nil {
+				b.Pointer = at(i, parts[2])
+			}
+		}
+		list.Add(b.Code, b.Pointer, b.Message)
+	}
+	return list.Err()
+}
+
+// ofDraft reads a draft that came back.
+func ofDraft(c *ui.Request) (d draft, err error) {
+	if json.Unmarshal([]byte(c.Form.Get("draft")), &d) != nil || c.Form.Get("key") == "" || len(c.Form.Get("key")) > 64 {
+		return d, ui.ErrForm
+	}
+	return d, nil
+}
+
+// showedFactor says whether the reader has shown a second factor lately, or need not.
+func showedFactor(c *ui.Request) bool {
+	return !c.RequiresFactor(c.Session.Company.ID) || c.Session.ProvenFreshly(c.Time)
+}
+
+// createPayroll makes the pay run that was confirmed. Sent twice, it is the same one. It asks for a fresh second factor itself: the
+// route would lead away from the page, and with it from the draft.
+func createPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	d, err := ofDraft(c)
+	if err != nil {
+		return ui.View{}, err
+	}
+	if !showedFactor(c) {
+		return ui.View{}, errFactorFirst.At("body", "")
+	}
+	params := d.params()
+	params.Key = c.Form.Get("key")
+	p, err := c.Payroll.Create(ctx, tx, c.Session.Principal(), params)
+	if f, ok := apierr.As(err); ok && f.Kind != apierr.Internal && len(f.Fields) == 0 && f.Kind != apierr.Unavailable {
+		return ui.View{}, f.At("body", "")
+	}
+	switch {
+	case err != nil:
+		return ui.View{}, err
+	case p.Total.String() != c.Form.Get("seen"):
+		return ui.View{}, errChangedPreview.At("body", "")
+	case p.FromOutside():
+		return ui.View{Redirect: payrollPath(p.ID) + "/fund"}, nil
+	}
+	return ui.View{Redirect: payrollPath(p.ID)}, nil
+}
+
+// showPreview is the preview again, after the confirmation was refused. Where the draft cannot be made any more, only what stands
+// in its way is said.
+func showPreview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	d, err := ofDraft(c)
+	if err != nil {
+		return ui.View{}, err
+	}
+	v, err := preview(c, ctx, tx, d, func(int, string) string { return "" })
+	if f, ok := apierr.As(err); ok {
+		c.Problem = f
+		return ui.View{Template: "payroll_refused", Title: c.Text("preview.title"), Data: nil}, nil
+	}
+	return v, err
+}
+
+// The columns of a file of payments. Those beside payee and amount may be absent.
+var importColumns = []string{"payee", "amount", "description", "category", "external_payment_id", "invoice_id", "country", "is_premium"}
+
+type importPage struct {
+	Terms   []ui.Field
+	CSV     string
+	Columns []string
+	Rows    ui.Table // what is wrong with the file, by row
+	Problem ui.LocalizedText
+}
+
+// showImport asks for a file, and says what was wrong with the last one.
+func showImport(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	p := importPage{Columns: importColumns, CSV: c.Form.Get("csv")}
+	if data, err := c.Upload("file"); err != nil {
+		return ui.View{}, err
+	} else if len(data) > 0 {
+		p.CSV = "" // the file is the reader's; it is chosen again
+	}
+	var err error
+	if p.Terms, err = terms(c, ctx, tx); err != nil {
+		return ui.View{}, err
+	}
+	if c.Problem != nil {
+		p.Rows = ui.Table{Caption: c.Text("import.problems"), Heads: c.Columns("import.row#", "import.column", "import.wrong")}
+		kept := *c.Problem
+		kept.Fields = nil
+		for _, f := range c.Problem.Fields {
+			row, column, ofRow := rowOf(f.Pointer)
+			if !ofRow {
+				kept.Fields = append(kept.Fields, f)
+				continue
+			}
+			if len(p.Rows.Rows) < problemsShown {
+				p.Rows.Rows = append(p.Rows.Rows, []ui.Cell{{Text: row, Kind: "number"}, {Text: column}, {Text: c.Localize(f.Code, f.Message, column).Text}})
+			}
+		}
+		if len(p.Rows.Rows) > 0 {
+			kept.Fields = append(kept.Fields, apierr.Field{Code: "file_refused", Pointer: "/file", Message: "Some rows cannot be paid as they are, so nothing was made."})
+		}
+		c.Problem = &kept
+		for _, w := range c.Problems() {
+			if w.Name == "file" {
+				p.Problem = w.LocalizedText
+			}
+		}
+	}
+	return ui.View{Template: "payroll_import", Title: c.Text("payrolls.import"), Wide: true, Data: p}, nil
+}
+
+// atRow is the pointer to a column of a row, which rowOf reads.
+func atRow(row int, column string) string { return fmt.Sprintf("/row/%d/%s", row, column) }
+
+func rowOf(pointer string) (row, column string, ok bool) {
+	parts := strings.Split(pointer, "/")
+	if len(parts) == 4 && parts[1] == "row" {
+		return parts[2], parts[3], true
+	}
+	return "", "", false
+}
+
+// previewImport reads a file, resolves whom it names, and shows what it would come to, or what is wrong with which row.
+func previewImport(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	text := c.Form.Get("csv")
+	if data, err := c.Upload("file"); err != nil {
+		return ui.View{}, err
+	} else if len(data) > 0 {
+		text = string(data)
+	}
+	d := draftTerms(c)
+	rows, err := readPayments(text, &d)
+	if err != nil {
+		return ui.View{}, err
+	}
+	if err := resolve(ctx, tx, c.Session.Company.ID, &d, rows); err != nil {
+		return ui.View{}, err
+	}
+	return preview(c, ctx, tx, d, func(i int, member string) string {
+		column := member
+		switch member {
+		case "user_id", "company_id":
+			column = "payee"
+		case "amount_fiat":
+			column = "amount"
+		}
+		return atRow(rows[i], column)
+	})
+}
+
+// resolve replaces names of payees by ids, or refuses every row that names nobody.
+func resolve(ctx context.Context, tx *db.Tx, companyID string, d *draft, rows []int) error {
+	var names []string
+	for _, it := range d.Items {
+		names = append(names, it.Payee)
+	}
+	slices.Sort(names)
+	ids, err := payee.Resolve(ctx, tx, companyID, slices.Compact(names))
+	if err != nil {
+		return err
+	}
+	var list apierr.List
+	for i := range d.Items {
+		id, found := ids[d.Items[i].Payee]
+		if !found {
+			list.Add("unknown_payee", atRow(rows[i], "payee"), "Nobody, or more than one payee, has this id, external id or email address.")
+			continue
+		}
+		d.Items[i].Payee = id
+	}
+	return list.Err()
+}

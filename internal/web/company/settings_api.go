@@ -1,0 +1,185 @@
+package company
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/oauth"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+// secretPage shows what is not kept.
+type secretPage struct {
+	Values []ui.Option // by what they are called
+	Back   string
+}
+
+// shownOnce is a page instead of a redirect: where it led, the secret could not be shown.
+func shownOnce(c *ui.Request, back string, pairs ...string) ui.View {
+	p := secretPage{Back: back}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		p.Values = append(p.Values, ui.Option{Label: c.Text(pairs[i]), Value: pairs[i+1]})
+	}
+	return ui.View{Template: "secret", Title: c.Text("secret.title"), Data: p}
+}
+
+type appsPage struct {
+	Company string
+	Apps    []identity.App
+	Fields  []ui.Field
+	Scopes  []scopeChoices
+	Problem ui.LocalizedText // with the scopes
+}
+
+// scopeChoices are the scopes of one gravity, to choose from.
+type scopeChoices struct {
+	Title   string
+	Choices []ui.Option
+}
+
+// showApps lists the apps of the company, and asks for another.
+func showApps(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	apps, err := identity.Apps(ctx, tx, c.Session.Company.ID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := appsPage{Company: c.Session.Company.Name, Apps: apps, Fields: []ui.Field{
+		c.Field(ui.Field{Name: "name", Required: true, Most: 100}),
+		c.Field(ui.Field{Name: "redirect_uri", Type: "url", Most: 500}),
+	}}
+	for _, g := range []oauth.Group{oauth.See, oauth.Change, oauth.MoveMoney} {
+		choices := scopeChoices{Title: c.Text("scopes." + string(g))}
+		for _, s := range identity.AllScopes().List() {
+			if oauth.GroupOf(s) == g {
+				choices.Choices = append(choices.Choices, ui.Option{Value: s, Label: c.Text("scope." + s), Selected: slices.Contains(c.Form["scopes"], s)})
+			}
+		}
+		p.Scopes = append(p.Scopes, choices)
+	}
+	for _, w := range c.Problems() {
+		if w.Name == "scopes" {
+			p.Problem = w.LocalizedText
+		}
+	}
+	return ui.View{Template: "apps", Title: c.Text("apps.title"), Data: p}, nil
+}
+
+// registerApp makes an app and shows its client secret.
+func registerApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	var scopes identity.Scopes
+	for _, name := range c.Form["scopes"] {
+		set, known := identity.ParseScopes(name)
+		if !known {
+			return ui.View{}, ui.ErrForm
+		}
+		scopes |= set
+	}
+	if scopes == 0 {
+		var problems apierr.List
+		problems.Add("missing_field", "/scopes", "Choose at least one.")
+		return ui.View{}, problems.Err()
+	}
+	if err := c.Session.Company.Active(); err != nil {
+		return ui.View{}, err
+	}
+	app, secret, err := identity.CreateApp(ctx, tx, c.Env, identity.NewApp{
+		CompanyID: c.Session.Company.ID, Name: c.Form.Get("name"), RedirectURI: c.Form.Get("redirect_uri"), Scopes: scopes,
+	})
+	if err != nil {
+		return ui.View{}, err
+	}
+	return shownOnce(c, appPath(app.ID), "app.client_id", app.ClientID, "app.client_secret", secret), auth.Tell(ctx, tx, tx.NewID("evt"), app.CompanyID, mail.SecretMade, app.Name)
+}
+
+func appPath(id string) string { return "/settings/api/" + id }
+
+type appPage struct {
+	App    identity.App
+	Path   string
+	Groups []ui.ScopeGroup
+	Keys   []keyShown
+	Since  string
+}
+
+type keyShown struct {
+	ID, Hint, Created, LastUsed, Ended, Ends string
+	Works                                    bool
+}
+
+// showApp is one app with its keys.
+func showApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	app, err := identity.AppByID(ctx, tx, c.Session.Company.ID, c.HTTP.PathValue("app"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	keys, err := identity.APIKeys(ctx, tx, app.CompanyID, app.ID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := appPage{App: app, Path: appPath(app.ID), Groups: c.ScopeGroups(app.Scopes), Since: app.Created.UTC().Format(time.DateOnly)}
+	for _, k := range keys {
+		shown := keyShown{ID: k.ID, Hint: k.Hint, Created: ui.FormatDay(k.Created), LastUsed: ui.FormatDay(k.LastUsed), Works: k.Works(tx.Now()), Ended: ui.FormatDay(k.Revoked)}
+		switch {
+		case shown.Works:
+			shown.Ends = ui.FormatDay(k.Expires)
+		case shown.Ended == "":
+			shown.Ended = ui.FormatDay(k.Expires)
+		}
+		p.Keys = append(p.Keys, shown)
+	}
+	return ui.View{Template: "app", Title: app.Name, Data: p}, nil
+}
+
+// issueKey is the self authorization of an app: the company lets its own program act for it.
+func issueKey(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	token, err := identity.AuthorizeOwn(ctx, tx, c.Env, c.Session.Company.ID, c.HTTP.PathValue("app"))
+	return newKeyShown(c, ctx, tx, token, err)
+}
+
+// rotateKey replaces a key.
+func rotateKey(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	token, err := identity.RotateAPIKey(ctx, tx, c.Env, c.Session.Company.ID, c.HTTP.PathValue("app"), c.HTTP.PathValue("key"))
+	return newKeyShown(c, ctx, tx, token, err)
+}
+
+func newKeyShown(c *ui.Request, ctx context.Context, tx *db.Tx, token string, err error) (ui.View, error) {
+	if err == nil {
+		err = c.Session.Company.Active()
+	}
+	if err == nil {
+		err = tellOfApp(c, ctx, tx, mail.KeyMade)
+	}
+	if err != nil {
+		return ui.View{}, err
+	}
+	return shownOnce(c, appPath(c.HTTP.PathValue("app")), "app.key", token), nil
+}
+
+// revokeKey ends a key at once.
+func revokeKey(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return ui.View{Redirect: appPath(c.HTTP.PathValue("app"))}, identity.RevokeAPIKey(ctx, tx, c.Session.Company.ID, c.HTTP.PathValue("key"))
+}
+
+// rotateSecret replaces the client secret of an app.
+func rotateSecret(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	secret, err := identity.RotateSecret(ctx, tx, c.Env, c.Session.Company.ID, c.HTTP.PathValue("app"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	return shownOnce(c, appPath(c.HTTP.PathValue("app")), "app.client_secret", secret), tellOfApp(c, ctx, tx, mail.SecretMade)
+}
+
+// tellOfApp writes to those who answer for the company that an app of its got another key or secret.
+func tellOfApp(c *ui.Request, ctx context.Context, tx *db.Tx, change string) error {
+	app, err := identity.AppByID(ctx, tx, c.Session.Company.ID, c.HTTP.PathValue("app"))
+	if err != nil {
+		return err
+	}
+	return auth.Tell(ctx, tx, tx.NewID("evt"), app.CompanyID, change, app.Name)
+}

@@ -1,0 +1,154 @@
+package company
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/requestlog"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+const requestsPath = "/settings/api/requests"
+
+type requestsPage struct {
+	Path     string
+	Filters  []ui.Field
+	Requests ui.Table
+	Looked   bool // not all was looked through
+	First    string
+	Next     string
+}
+
+// showRequests lists what programs asked for the company, as the filter says.
+func showRequests(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	apps, err := identity.Apps(ctx, tx, c.Session.Company.ID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	names := map[string]string{}
+	choices := []ui.Option{{Label: c.Text("list.all")}}
+	for _, a := range apps {
+		names[a.ID] = a.Name
+		choices = append(choices, ui.Option{Value: a.ID, Label: a.Name})
+	}
+	f := requestlog.Filter{AppID: c.Query("app"), Route: c.Query("route"), RequestID: c.Query("request_id"), After: c.Query("after"), Limit: ui.PerPage}
+	if outcome := c.Query("outcome"); slices.Contains(requestlog.Outcomes, outcome) {
+		f.Outcome = outcome
+	}
+	if f.To = askedDay(c, "until"); !f.To.IsZero() {
+		f.To = f.To.AddDate(0, 0, 1) // the day itself, too
+	}
+	all, next, err := requestlog.List(ctx, tx, c.Session.Company.ID, f)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := requestsPage{Path: requestsPath, Looked: next != "" && len(all) < ui.PerPage, Filters: []ui.Field{
+		c.Filter(ui.Field{Name: "outcome", Type: "select", Options: c.Choices("request.outcome", requestlog.Outcomes...)}),
+		c.Filter(ui.Field{Name: "app", Type: "select", Options: choices}),
+		c.Filter(ui.Field{Name: "route", Most: 255}),
+		c.Filter(ui.Field{Name: "until", Type: "date"}),
+		c.Filter(ui.Field{Name: "request_id", Most: 128}),
+	}}
+	p.Requests = ui.Table{Caption: c.Text("requests.title"), Empty: c.Text("requests.none"), Heads: c.Columns(
+		"request.at", "request.operation", "request.outcome", "request.took#", "request.app")}
+	for _, r := range all {
+		p.Requests.Rows = append(p.Requests.Rows, []ui.Cell{
+			c.LinkCell(c.FormatTime(r.At), requestsPath+"/"+r.Ref), ui.CodeCell(r.Method + " " + r.Path), outcome(c, r),
+			{Text: took(r), Kind: "number"}, {Text: cmp.Or(names[r.AppID], r.AppID)},
+		})
+	}
+	query := c.HTTP.URL.Query()
+	if query.Has("after") {
+		query.Del("after")
+		p.First = requestsPath + "?" + query.Encode()
+	}
+	if next != "" {
+		query.Set("after", next)
+		p.Next = requestsPath + "?" + query.Encode()
+	}
+	return ui.View{Template: "requests", Title: c.Text("requests.title"), Wide: true, Data: p}, nil
+}
+
+// outcome says how a request ended.
+func outcome(c *ui.Request, r requestlog.Request) ui.Cell {
+	at := ui.Cell{Text: strings.TrimSpace(strconv.Itoa(r.Status) + " " + r.Code), Warn: r.Status >= 400}
+	if r.Replayed {
+		at.Lines = append(at.Lines, ui.Cell{Text: c.Text("request.replayed")})
+	}
+	return at
+}
+
+func took(r requestlog.Request) string {
+	return strconv.FormatFloat(float64(r.Took.Microseconds())/1000, 'f', 1, 64) + " ms"
+}
+
+type requestPage struct {
+	requestlog.Request
+	Began, Outcome, Lasted string
+	App                    string
+	Sent, Answered         string // as programs read it, on several lines
+	Curl                   string
+	Same, List             string
+}
+
+// showRequest is one request: what was sent and answered, and how to send it again.
+func showRequest(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	r, err := requestlog.Get(ctx, tx, c.Session.Company.ID, c.HTTP.PathValue("ref"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := requestPage{Request: r, Began: c.FormatTime(r.At), Outcome: outcome(c, r).Text, Lasted: took(r), Sent: indented(r.Body), Answered: indented(r.Answer),
+		Curl: curl(c, r), List: requestsPath}
+	apps, err := identity.Apps(ctx, tx, c.Session.Company.ID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p.App = r.AppID
+	for _, a := range apps {
+		if a.ID == r.AppID {
+			p.App = a.Name
+		}
+	}
+	return ui.View{Template: "request", Title: c.Text("request.title"), Wide: true, Data: p}, nil
+}
+
+// indented is JSON on several lines. What was cut is no JSON any more, and stays as it is.
+func indented(text string) string {
+	var value json.RawMessage
+	if json.Unmarshal([]byte(text), &value) != nil {
+		return text
+	}
+	lines, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return text
+	}
+	return string(lines)
+}
+
+// curl is a command that sends a request again, with … where the log has kept nothing.
+func curl(c *ui.Request, r requestlog.Request) string {
+	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+	scheme := "Basic"
+	if strings.HasPrefix(r.Credential, "tok_") {
+		scheme = "Bearer"
+	}
+	lines := []string{"curl -X " + r.Method + " " + quote(c.BaseURL+r.Path), `-H "Authorization: ` + scheme + ` $STIPEND_TOKEN"`}
+	if r.IdempotencyKey != "" {
+		lines = append(lines, `-H "Idempotency-Key: $IDEMPOTENCY_KEY"`)
+	}
+	if r.Body != "" {
+		lines = append(lines, "-H 'Content-Type: application/json'")
+		if json.Valid([]byte(r.Body)) {
+			lines = append(lines, "--data "+quote(r.Body))
+		} else {
+			lines = append(lines, "--data @body.json")
+		}
+	}
+	return strings.Join(lines, " \\\n  ")
+}

@@ -1,0 +1,64 @@
+package company
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"regexp"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+// amount is a plain number, which may be negative without being a formula.
+var amount = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
+
+// Sheet writes rows as CSV that a spreadsheet opens without running anything in it.
+func Sheet(name string, rows [][]string) (*ui.File, error) {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	for _, row := range rows {
+		safe := make([]string, len(row))
+		for i, text := range row {
+			if safe[i] = text; !amount.MatchString(text) {
+				safe[i] = payee.SafeCell(text)
+			}
+		}
+		_ = w.Write(safe) // errors are kept for Flush
+	}
+	w.Flush()
+	return &ui.File{Name: name, ContentType: "text/csv; charset=utf-8", Data: b.Bytes()}, w.Error()
+}
+
+// payrollCSV is the statement of a payroll: a row for each amount that goes to a destination, or for a payment of which nothing
+// goes anywhere yet.
+func payrollCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	p, err := c.Payroll.Get(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	names, err := payeeNames(ctx, tx, p)
+	if err != nil {
+		return ui.View{}, err
+	}
+	rows := [][]string{{
+		"payroll_id", "payroll_status", "payment_id", "payee_id", "payee", "amount", "currency", "fee", "status", "reason", "description", "category",
+		"invoice_id", "external_payment_id", "output_id", "output_amount", "output_currency", "destination", "output_status", "tx_hash", "updated",
+	}}
+	for _, m := range p.Payments {
+		row := []string{
+			p.ID, string(p.State), m.ID, m.PayeeID, names[m.PayeeID], m.Amount.String(), string(p.Currency), m.Fee.String(), string(m.State), m.Reason,
+			m.Description, m.Category, m.InvoiceID, m.ExternalPaymentID,
+		}
+		for _, o := range m.Outputs {
+			rows = append(rows, append(row[:len(row):len(row)],
+				o.ID, o.Amount.String(), string(o.Amount.Asset()), destinationHint(o), string(o.State), o.TxID, ui.FormatTimestamp(o.UpdatedAt)))
+		}
+		if len(m.Outputs) == 0 {
+			rows = append(rows, append(row, "", "", "", "", "", "", ""))
+		}
+	}
+	f, err := Sheet("payroll-"+p.ID+".csv", rows)
+	return ui.View{File: f}, err
+}

@@ -1,0 +1,160 @@
+package company
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/wallet"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+const (
+	exported = 10_000 // lines of a statement that a file holds at most
+	charted  = 200    // lines of a statement that a chart is drawn from
+)
+
+type walletsPage struct {
+	Balances  ui.Table
+	Filters   []ui.Field
+	Statement ui.Table
+	Pager     ui.Pager
+	CSV       string
+	Files     []ui.Cell // of one currency
+	Months    ui.Table  // of that currency
+	Chart     ui.Chart
+	Request   []ui.Field
+	Add       []fact // how money is added by bank in that currency
+	Coins     *coinsPart
+}
+
+// statementFilter is what the address asks of a statement.
+func statementFilter(c *ui.Request) wallet.Filter {
+	f := wallet.Filter{From: askedDay(c, "since"), To: askedDay(c, "until"), Page: c.PageNumber(), PerPage: ui.PerPage}
+	if a, known := money.Lookup(strings.ToUpper(c.Query("asset"))); known {
+		f.Currency = string(a)
+	}
+	if !f.To.IsZero() {
+		f.To = f.To.AddDate(0, 0, 1) // the day itself, too
+	}
+	return f
+}
+
+// showWallets is what the company has, and what moved it.
+func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by := c.Session.Principal()
+	balances, err := wallet.Balances(ctx, tx, by, "")
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := walletsPage{Balances: ui.Table{Caption: c.Text("overview.balances"), Empty: c.Text("overview.balances.none"),
+		Heads: c.Columns("wallet.currency", "overview.available#", "wallet.reserved#", "payroll.status", "wallet.id")}}
+	assets := []ui.Option{{Value: "", Label: c.Text("list.all")}}
+	for _, b := range balances {
+		state := ui.Cell{Text: c.Text("wallet.state.none")}
+		if b.ID != "" {
+			state = ui.Cell{Text: c.Word("wallet.state", string(b.State))}
+			if b.Reason != "" {
+				state.Lines = []ui.Cell{{Text: c.Word("reason", b.Reason)}}
+			}
+		}
+		p.Balances.Rows = append(p.Balances.Rows, []ui.Cell{{Text: string(b.Currency)}, c.AmountCell(b.Available), c.AmountCell(b.Reserved), state, ui.CodeCell(b.ID)})
+		assets = append(assets, ui.Option{Value: string(b.Currency), Label: string(b.Currency)})
+	}
+	f := statementFilter(c)
+	all, total, err := wallet.Transactions(ctx, tx, by, "", f)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p.Statement = ui.Table{Caption: c.Text("wallet.statement"), Empty: c.Text("wallet.statement.none"), Heads: c.Columns("step.at", "wallet.what", "payment.amount#", "wallet.balance#")}
+	for _, t := range all {
+		what := ui.Cell{Text: c.Word("transaction", t.Type)}
+		if t.PayrollID != "" {
+			what.Lines = []ui.Cell{c.LinkCell(t.PayrollID, payrollPath(t.PayrollID))}
+		}
+		p.Statement.Rows = append(p.Statement.Rows, []ui.Cell{c.TimeCell(t.At), what, c.AmountCell(t.Amount), c.AmountCell(t.Balance)})
+	}
+	p.Pager = c.Pager(f.Page, f.PerPage, total)
+	p.CSV = c.URL("/wallets/statement.csv")
+	if q := c.HTTP.URL.Query(); len(q) > 0 {
+		p.CSV = "/wallets/statement.csv?" + q.Encode()
+	}
+	p.Filters = []ui.Field{
+		c.Filter(ui.Field{Name: "asset", Label: c.Text("wallet.currency"), Type: "select", Options: assets}),
+		c.Filter(ui.Field{Name: "since", Type: "date"}),
+		c.Filter(ui.Field{Name: "until", Type: "date"}),
+	}
+	if len(balances) > 0 {
+		f.Currency = cmp.Or(f.Currency, string(balances[0].Currency))
+		p.Files = statementFiles(c, money.Asset(f.Currency))
+		if t, ok := c.Payroll.TransferTo(c.Session.Company.ID, money.Asset(f.Currency)); ok {
+			p.Add = append([]fact{{c.Text("wallet.currency"), f.Currency}}, bankFacts(c, t)...)
+		}
+		i := slices.IndexFunc(balances, func(b wallet.Balance) bool { return string(b.Currency) == f.Currency })
+		if i >= 0 && balances[i].Currency.IsCrypto() {
+			if p.Coins, err = renderCoins(c, ctx, tx, balances[i].Wallet); err != nil {
+				return ui.View{}, err
+			}
+		}
+		if p.Months, err = closedMonths(c, ctx, tx, money.Asset(f.Currency)); err != nil {
+			return ui.View{}, err
+		}
+		if p.Chart, err = balanceChart(c, ctx, tx, f); err != nil {
+			return ui.View{}, err
+		}
+	}
+	var wanted []ui.Option
+	for _, a := range wallet.Currencies {
+		if !a.IsCrypto() || len(wallet.Networks(a, c.Payroll.Network, c.Payroll.Accounts)) > 0 {
+			wanted = append(wanted, ui.Option{Value: string(a), Label: string(a)})
+		}
+	}
+	p.Request = []ui.Field{c.Field(ui.Field{Name: "asset", Label: c.Text("wallet.currency"), Type: "select", Options: wanted})}
+	return ui.View{Template: "wallets", Title: c.Text("wallets.title"), Wide: true, Data: p}, nil
+}
+
+// balanceChart draws how the balance in one currency went.
+func balanceChart(c *ui.Request, ctx context.Context, tx *db.Tx, f wallet.Filter) (ui.Chart, error) {
+	f.Page, f.PerPage = 1, charted
+	all, _, err := wallet.Transactions(ctx, tx, c.Session.Principal(), "", f)
+	if err != nil {
+		return ui.Chart{}, err
+	}
+	slices.Reverse(all)
+	ch := ui.Chart{Title: c.Text("wallet.chart", f.Currency), When: c.Text("step.at"), What: c.Text("wallet.balance"), Read: c.Text("chart.figures")}
+	for _, t := range all {
+		ch.Points = append(ch.Points, ui.Point{Label: c.FormatTime(t.At), Value: t.Balance.Units(), Text: c.FormatMoney(t.Balance)})
+	}
+	return ch, nil
+}
+
+// requestWallet asks for a wallet in a currency.
+func requestWallet(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	_, err := wallet.Request(ctx, tx, c.Session.Principal(), "", c.Form.Get("asset"))
+	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound {
+		return ui.View{}, (&apierr.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
+	}
+	return ui.View{Redirect: "/wallets"}, err
+}
+
+// walletCSV is the statement of the company's balances as a file.
+func walletCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	f := statementFilter(c)
+	f.Page, f.PerPage = 1, exported
+	all, _, err := wallet.Transactions(ctx, tx, c.Session.Principal(), "", f)
+	if err != nil {
+		return ui.View{}, err
+	}
+	rows := [][]string{{"transaction_id", "time", "type", "description", "amount", "currency", "balance", "source_type", "source_id"}}
+	for _, t := range all {
+		rows = append(rows, []string{
+			t.ID, ui.FormatTimestamp(t.At), t.Type, t.Description, t.Amount.String(), string(t.Amount.Asset()), t.Balance.String(), t.SourceType, t.SourceID,
+		})
+	}
+	sheet, err := Sheet("statement.csv", rows)
+	return ui.View{File: sheet}, err
+}

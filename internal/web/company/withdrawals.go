@@ -1,0 +1,213 @@
+package company
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/web/ui"
+	"github.com/stipend/stipend/internal/withdrawal"
+)
+
+const (
+	withdrawalsPath  = "/wallets/withdrawals"
+	destinationsPath = "/wallets/destinations"
+)
+
+func withdrawalPath(id string) string { return withdrawalsPath + "/" + id }
+
+type withdrawalsPage struct {
+	List         ui.Table
+	Pager        ui.Pager
+	Fields       []ui.Field // of a new one, none where it cannot be asked for
+	Changes      bool
+	Destinations []destinationShown
+}
+
+type destinationShown struct {
+	ID, Hint, Ready string
+	Cooling         bool
+}
+
+// showWithdrawals is what the company has taken out, where it can take money to, and the form for more.
+func showWithdrawals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by := c.Session.Principal()
+	all, total, err := withdrawal.List(ctx, tx, by, "", c.PageNumber(), ui.PerPage)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := withdrawalsPage{Changes: c.Session.Administers(), Pager: c.Pager(c.PageNumber(), ui.PerPage, total), List: ui.Table{
+		Caption: c.Text("withdrawals.title"), Empty: c.Text("withdrawals.none"), Heads: c.Columns("step.at", "payment.amount#", "withdrawal.to", "payroll.status"),
+	}}
+	for _, w := range all {
+		at := c.TimeCell(w.CreatedAt)
+		at.Lines = []ui.Cell{c.LinkCell(w.ID, withdrawalPath(w.ID))}
+		p.List.Rows = append(p.List.Rows, []ui.Cell{at, c.AmountCell(w.Amount), {Text: w.Destination.Hint()}, withdrawalState(c, w)})
+	}
+	to, err := withdrawal.Destinations(ctx, tx, by, "")
+	if err != nil {
+		return ui.View{}, err
+	}
+	var options []ui.Option
+	for _, d := range to {
+		shown := destinationShown{ID: d.ID, Hint: d.Hint(), Ready: c.FormatTime(d.ReadyAt), Cooling: tx.Now().Before(d.ReadyAt)}
+		p.Destinations = append(p.Destinations, shown)
+		if !shown.Cooling {
+			options = append(options, ui.Option{Value: d.ID, Label: d.Hint()})
+		}
+	}
+	if p.Changes && len(options) > 0 {
+		c.Labels = merged(c.Labels, "amount", c.Text("payment.amount"))
+		c.Labels = merged(c.Labels, "destination_id", c.Text("withdrawal.to"))
+		p.Fields = []ui.Field{
+			c.Field(ui.Field{Name: "destination_id", Label: c.Text("withdrawal.to"), Type: "select", Options: options}),
+			c.Field(ui.Field{Name: "amount", Label: c.Text("payment.amount"), Required: true, Most: 40}),
+		}
+	}
+	return ui.View{Template: "withdrawals", Title: c.Text("withdrawals.title"), Wide: true, Data: p}, nil
+}
+
+func withdrawalState(c *ui.Request, w withdrawal.Withdrawal) ui.Cell {
+	state := ui.Cell{Text: c.Word("withdrawal.state", string(w.State))}
+	if w.Reason != "" {
+		state.Lines = []ui.Cell{{Text: c.Word("reason", w.Reason)}}
+	}
+	return state
+}
+
+// wanted is the withdrawal that a form asks for.
+func wanted(c *ui.Request) withdrawal.Params {
+	return withdrawal.Params{DestinationID: c.Form.Get("destination_id"), AmountText: c.Form.Get("amount"), Key: c.Form.Get("key")}
+}
+
+type withdrawalCheck struct {
+	Amount, To, Left, Plain, Destination, Key string
+	Approval                                  bool
+}
+
+// checkWithdrawal shows once more what would leave, before it does.
+func checkWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	w, err := c.Withdrawals.Check(ctx, tx, c.Session.Principal(), wanted(c))
+	if err != nil {
+		return ui.View{}, ui.FormConflict(err)
+	}
+	balance, err := ledger.Balance(ctx, tx, w.CompanyID, ledger.CompanyFunds, "", w.Amount.Asset())
+	if err != nil {
+		return ui.View{}, err
+	}
+	left, err := balance.Sub(w.Amount)
+	if err != nil {
+		return ui.View{}, err
+	}
+	return ui.View{Template: "withdrawal_check", Title: c.Text("withdrawal.check"), Data: withdrawalCheck{
+		Amount: c.FormatMoney(w.Amount), To: w.Destination.Hint(), Left: c.FormatMoney(left), Plain: c.Form.Get("amount"), Destination: w.Destination.ID,
+		Key: cmp.Or(c.Form.Get("key"), c.ID), Approval: w.Approval.Needed > 0,
+	}}, nil
+}
+
+// createWithdrawal takes money out. Sent twice, it is the same withdrawal.
+func createWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	p := wanted(c)
+	if p.Key == "" || len(p.Key) > 64 {
+		return ui.View{}, ui.ErrForm
+	}
+	w, err := c.Withdrawals.Create(ctx, tx, c.Session.Principal(), p)
+	return ui.View{Redirect: withdrawalPath(w.ID)}, ui.FormConflict(err)
+}
+
+type withdrawalShown struct {
+	Path, ID, Amount, To, TxHash, Created, By string
+	State                                     ui.Cell
+	Approval                                  approvalShown
+	Cancellable                               bool
+	Steps                                     ui.Table
+}
+
+// showWithdrawal is one withdrawal and what became of it.
+func showWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	w, err := withdrawal.Get(ctx, tx, c.Session.Principal(), "", c.HTTP.PathValue("id"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := withdrawalShown{
+		Path: withdrawalPath(w.ID), ID: w.ID, Amount: c.FormatMoney(w.Amount), To: w.Destination.Hint(), TxHash: w.TxHash, Created: c.FormatTime(w.CreatedAt),
+		State: withdrawalState(c, w),
+	}
+	names, err := memberNames(c, ctx, tx, append([]string{w.CreatedBy}, w.Approval.By...)...)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p.By = cmp.Or(names[0], c.Text("withdrawal.program"))
+	administers := c.Session.Administers()
+	switch w.State {
+	case withdrawal.AwaitingApproval:
+		me := c.Session.User.ID
+		p.Approval = approvalShown{Status: c.Text("approval.status", c.FormatCount(int64(len(w.Approval.By))), c.FormatCount(w.Approval.Needed)), Names: names[1:], Waits: true, Decides: administers}
+		p.Approval.Approves = administers && w.CreatedBy != me && !slices.Contains(w.Approval.By, me)
+		p.Cancellable = administers
+	case withdrawal.Pending, withdrawal.OnHold:
+		p.Cancellable = administers
+	}
+	changes, err := db.Changes(ctx, tx, w.CompanyID, w.ID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p.Steps = ui.Table{Caption: c.Text("payroll.timeline"), Heads: c.Columns("step.at", "step.to")}
+	for _, h := range changes {
+		p.Steps.Rows = append(p.Steps.Rows, []ui.Cell{c.TimeCell(db.Time(h.At)), {Text: c.Word("withdrawal.state", h.To)}})
+	}
+	return ui.View{Template: "withdrawal", Title: c.Text("withdrawal.title", w.ID), Wide: true, Data: p}, nil
+}
+
+// approveWithdrawal is the reader's word that a withdrawal may go.
+func approveWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	id := c.HTTP.PathValue("id")
+	_, err := c.Withdrawals.Approve(ctx, tx, c.Session.Principal(), id)
+	return ui.View{Redirect: withdrawalPath(id)}, err
+}
+
+// declineWithdrawal ends a withdrawal that waits for an approval.
+func declineWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	id := c.HTTP.PathValue("id")
+	_, err := c.Withdrawals.Decline(ctx, tx, c.Session.Principal(), id)
+	return ui.View{Redirect: withdrawalPath(id)}, err
+}
+
+// cancelWithdrawal ends a withdrawal that has not gone.
+func cancelWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	id := c.HTTP.PathValue("id")
+	_, err := c.Withdrawals.Cancel(ctx, tx, c.Session.Principal(), "", id)
+	return ui.View{Redirect: withdrawalPath(id)}, err
+}
+
+// showNewOwnDestination asks where the company takes its money to.
+func showNewOwnDestination(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+	p := destinationPage{Path: "/wallets", Back: withdrawalsPath, Name: c.Text("withdrawals.title"), Symbol: chosen(c, "symbol"), Rail: chosen(c, dataPrefix+railKey)}
+	v, err := askDestination(c, p, c.Text("withdrawal.destination.new"), c.Session.Company.Country, func(symbol string) (destination.Requirement, error) {
+		return c.Withdrawals.Setup.RequiredIn(symbol, c.Session.Company.Country)
+	})
+	if p, ok := v.Data.(destinationPage); ok && p.Asks {
+		p.Fields = append([]ui.Field{c.Field(ui.Field{Name: "label", Label: c.Text("withdrawal.label"), Most: 40})}, p.Fields...)
+		c.Labels = merged(c.Labels, "label", c.Text("withdrawal.label"))
+		v.Data = p
+	}
+	return v, err
+}
+
+// createOwnDestination adds a destination of the company's own.
+func createOwnDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	data, err := destinationData(c)
+	if err != nil {
+		return ui.View{}, err
+	}
+	_, err = c.Withdrawals.AddDestination(ctx, tx, c.Session.Principal(), c.Form.Get("label"), c.Form.Get("symbol"), data)
+	return ui.View{Redirect: withdrawalsPath}, atDestination(err)
+}
+
+// removeOwnDestination takes one out of use.
+func removeOwnDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return ui.View{Redirect: withdrawalsPath}, c.Withdrawals.RemoveDestination(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
+}

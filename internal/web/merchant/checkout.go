@@ -1,0 +1,220 @@
+// Package merchant has the checkout, where the payer of a claim pays it or asks for a refund.
+package merchant
+
+import (
+	"context"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+// A checkout is open to whoever has its link, on a page of its own or within one of the merchant's (?embed). Nobody signs in and
+// no cookie is set. The merchant's part in it is a name, what is paid for, and where to go afterwards.
+
+// checkoutPage is what a payer sees of a claim, in each state of it.
+type checkoutPage struct {
+	claim.Checkout
+	Path     string // of the page
+	Renew    string // where a new price is asked for
+	Now      string // the service's own
+	Embedded bool
+	Status   string // in a word or two
+	Told     string // for those who listen: with what cannot be missed
+	Means    string // what the payer should know, or do now
+	Price    string // in the merchant's currency
+	Rate     string
+	Sends    bool // money can be sent now
+	Part     bool // of it, some came already
+	Renews   bool // a new price can be had
+	Done     bool // this is the receipt
+	Amount   string
+	Plain    string // the same, to be copied
+	Worth    string // the same in the merchant's currency
+	Groups   []string
+	Pay      template.URL  // for a wallet
+	QR       template.HTML // the same, for a camera
+	Test     bool          // the network's coins are worth nothing
+	Until    string
+	UntilISO string
+	Left     string
+	Received string
+	Back     []ui.Cell // money that goes back to the payer, or could
+	At       ui.Cell   // when it was paid
+	Payments ui.Table
+}
+
+// showCheckout shows a claim to its payer.
+func showCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	open, err := c.Claims.Checkout(ctx, tx, c.HTTP.PathValue("claim"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := checkoutPage{
+		Checkout: open, Embedded: embedded(c), Price: c.FormatMoney(open.Amount), Groups: ui.GroupsOfFour(open.Address), Test: open.Network != "bitcoin",
+		Payments: incomingTable(c, open.Payments), Path: c.URL(checkoutPath(c, "")), Renew: c.URL(checkoutPath(c, "/price")), Now: ui.FormatTimestamp(tx.Now()),
+		Done: open.State == claim.Paid,
+	}
+	q, state := open.Quote, string(open.State)
+	left := q.ValidTo.Sub(tx.Now())
+	switch {
+	case open.Asks() && left > 0:
+		p.Sends, p.Part = true, open.State == claim.PartiallyPaid
+		p.Amount, p.Plain, p.Worth = c.FormatMoney(open.Rest), open.Rest.String(), c.FormatMoney(open.Due)
+		p.Until, p.UntilISO, p.Left = c.FormatTime(q.ValidTo), ui.FormatTimestamp(q.ValidTo), timeLeft(c, left)
+		link := open.Link()
+		p.Pay = template.URL(link) //nolint:gosec // an address, an amount and an invoice of ours
+		if p.QR, err = ui.QRCode(link); err != nil {
+			return ui.View{}, err
+		}
+	case open.Waits():
+		state = "checking"
+	case open.Refunding && open.State != claim.Refunded:
+		state = "refunding"
+	case open.State == claim.Expired || open.State == claim.Underpaid || open.State == claim.Invalid:
+		p.Renews = true
+	}
+	if !q.Rate.IsZero() && q.Rate.Base() != q.Rate.Quote() {
+		p.Rate = c.Text("checkout.rate.is", string(q.Rate.Base()), c.FormatNumber(q.Rate.String()), string(q.Rate.Quote()), c.FormatTime(q.ValidFrom))
+	}
+	p.Status, p.Means = c.Text("checkout.state."+state), c.Text("checkout.means."+state, open.Merchant)
+	p.Told = p.Status + ". " + p.Means
+	switch {
+	case p.Sends && left <= time.Minute:
+		p.Told = p.Status + ". " + p.Left
+	case p.Sends && left <= 5*time.Minute:
+		p.Told = p.Status + ". " + c.Text("fund.left.soon")
+	}
+	for _, one := range open.Payments {
+		if p.Done && one.TxID == open.TxHash {
+			p.At = c.TimeCell(one.FirstSeen)
+		}
+	}
+	if received := open.Received(); received.Sign() > 0 {
+		p.Received = c.FormatMoney(received)
+	}
+	p.Back = goesBack(c, open)
+	return ui.View{
+		Template: "checkout", Title: c.Text("checkout.title", open.Merchant), LivePath: c.URL(checkoutPath(c, "/live")), Data: p,
+		FrameAncestors: open.Origins, Bare: p.Embedded,
+	}, nil
+}
+
+// goesBack says what a payer gets back, or could have: the transaction stands below it.
+func goesBack(c *ui.Request, open claim.Checkout) (all []ui.Cell) {
+	waits := open.Refunding // what is owed is spoken of already
+	for _, r := range open.Refunds {
+		waits = waits || r.State == claim.RefundOffered || r.State == claim.RefundAccepted
+		switch r.State {
+		case claim.RefundOffered:
+			all = append(all, ui.Cell{Text: c.Text("checkout.offered", c.FormatMoney(r.Amount))})
+		case claim.RefundAccepted:
+			all = append(all, ui.Cell{Text: c.Text("checkout.sending", c.FormatMoney(r.Net()), r.Address)})
+		case claim.RefundPaid:
+			all = append(all, ui.Cell{Text: c.Text("checkout.sent", c.FormatMoney(r.Net()), r.Address), Lines: []ui.Cell{ui.CodeCell(r.TxHash)}})
+		case claim.RefundWithdrawn: // as if it had not been
+		}
+	}
+	if excess := open.Refundable(); excess.Sign() > 0 && !waits {
+		all = append(all, ui.Cell{Text: c.Text("checkout.owed", c.FormatMoney(excess), open.Merchant)})
+	}
+	return all
+}
+
+// refundPage is where a payer says where money goes back to.
+type refundPage struct {
+	claim.Refund
+	Merchant         string
+	Path             string
+	Yours, Fee, Gets string
+	Until, UntilISO  string
+	Groups           []string
+	Where            ui.Field
+}
+
+// showRefund asks where to.
+func showRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	r, _, err := c.Claims.Offer(ctx, tx, c.HTTP.PathValue("claim"), c.HTTP.PathValue("token"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	return refund(c, ctx, tx, "refund", r)
+}
+
+// checkRefund shows the address once more, with what it gets.
+func checkRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	r, err := c.Claims.Check(ctx, tx, c.HTTP.PathValue("claim"), c.HTTP.PathValue("token"), strings.TrimSpace(c.Form.Get("address")))
+	if err != nil {
+		return ui.View{}, ui.FormError(err)
+	}
+	return refund(c, ctx, tx, "refund_check", r)
+}
+
+func refund(c *ui.Request, ctx context.Context, tx *db.Tx, page string, r claim.Refund) (ui.View, error) {
+	open, err := c.Claims.Checkout(ctx, tx, r.ClaimID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	return ui.View{Template: page, Title: c.Text(strings.ReplaceAll(page, "_", ".") + ".title"), Data: refundPage{
+		Refund: r, Merchant: open.Merchant, Path: "/pay/" + r.ClaimID + "/refund/" + c.HTTP.PathValue("token"),
+		Yours: c.FormatMoney(r.Amount), Fee: c.FormatMoney(r.Fee), Gets: c.FormatMoney(r.Net()), Groups: ui.GroupsOfFour(r.Address),
+		Until: c.FormatTime(r.ExpiresAt), UntilISO: ui.FormatTimestamp(r.ExpiresAt), Where: c.Field(ui.Field{Name: "address", Required: true, Most: 100}),
+	}}, nil
+}
+
+// acceptRefund takes the address. The page of the claim then says how far the money is.
+func acceptRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	r, err := c.Claims.Accept(ctx, tx, c.HTTP.PathValue("claim"), c.HTTP.PathValue("token"), strings.TrimSpace(c.Form.Get("address")))
+	return ui.View{Redirect: "/pay/" + r.ClaimID}, ui.FormError(err)
+}
+
+// embedded says that the page is to stand within another one: without a head of its own.
+func embedded(c *ui.Request) bool { return c.HTTP.URL.Query().Has("embed") }
+
+// checkoutPath is a page of the checkout, within another page or not as this one is.
+func checkoutPath(c *ui.Request, below string) string {
+	path := "/pay/" + c.HTTP.PathValue("claim") + below
+	if embedded(c) {
+		path += "?embed=1"
+	}
+	return path
+}
+
+// timeLeft is how long a price holds still, in minutes.
+func timeLeft(c *ui.Request, d time.Duration) string {
+	switch {
+	case d <= time.Minute:
+		return c.Text("fund.left.minute")
+	case d <= 5*time.Minute:
+		return c.Text("fund.left", strconv.Itoa(int(d/time.Minute)+1))
+	}
+	return c.Text("fund.left", strconv.Itoa(int(d/time.Minute)))
+}
+
+// incomingTable is what came for a claim, with its confirmations.
+func incomingTable(c *ui.Request, all []claim.Payment) ui.Table {
+	t := ui.Table{Caption: c.Text("checkout.payments"), Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "deposits.tx")}
+	for _, p := range all {
+		state := ui.Cell{Text: c.Word("deposit.state", string(p.State))}
+		if p.State.Live() {
+			state.Lines = append(state.Lines, ui.Cell{Text: c.Text("deposits.of", c.FormatCount(min(p.Confirmations, p.Wanted)), c.FormatCount(p.Wanted))})
+		}
+		if !p.Timely {
+			state.Lines = append(state.Lines, ui.Cell{Text: c.Text("deposits.late")})
+		}
+		tx := ui.CodeCell(p.TxID)
+		tx.Copy, tx.Copied, tx.ID = c.Text("checkout.copy.tx"), c.Text("checkout.copied.tx"), "copy-"+p.ID
+		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(p.FirstSeen), c.AmountCell(p.Amount), state, tx})
+	}
+	return t
+}
+
+// renewCheckout gets the payer a new price.
+func renewCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	_, err := c.Claims.Renew(ctx, tx, c.HTTP.PathValue("claim"))
+	return ui.View{Redirect: checkoutPath(c, "")}, ui.FormError(err)
+}

@@ -1,0 +1,114 @@
+package payee
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+// invitationPage is what the reader of a link sees, in every state of the invitation.
+type invitationPage struct {
+	Company, Email, Role string
+	State                string // of payee.Invitation, "declined", or "asked" for another
+	Expires              string
+	Path                 string // below which the forms are posted
+	Fields               []ui.Field
+}
+
+func invitationPath(c *ui.Request) string { return "/invitation/" + c.HTTP.PathValue("token") }
+
+// showInvitation says who invites to what, and asks for what paying needs to know of a person.
+func showInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	v, err := payee.InvitationByToken(ctx, tx, c.HTTP.PathValue("token"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := invitationPage{
+		Company: v.CompanyName, Email: v.Email, Role: c.Text("role." + v.Role), State: v.State, Path: invitationPath(c),
+		Expires: v.Expires.UTC().Format("2006-01-02 15:04 UTC"),
+	}
+	if v.State == payee.InvitationRevoked && v.Reason == payee.ByPerson {
+		p.State = "declined"
+	}
+	if v.State == payee.InvitationSent {
+		p.Fields = profileFields(c, identity.Profile{})
+	}
+	return ui.View{Template: "invitation", Title: c.Text("invitation."+p.State+".title", v.CompanyName), Data: p}, nil
+}
+
+// showAsked is what follows a request for another invitation.
+func showAsked(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	v, err := payee.InvitationByToken(ctx, tx, c.HTTP.PathValue("token"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	return ui.View{Template: "invitation", Title: c.Text("invitation.asked.title", v.CompanyName), Data: invitationPage{Company: v.CompanyName, State: "asked"}}, nil
+}
+
+// profileFields are the inputs for a person's names, birth date and address, with what is known of them.
+func profileFields(c *ui.Request, p identity.Profile) []ui.Field {
+	return []ui.Field{
+		c.Field(ui.Field{Name: "first_name", Value: p.FirstName, Autocomplete: "given-name", Required: true, Most: 100}),
+		c.Field(ui.Field{Name: "last_name", Value: p.LastName, Autocomplete: "family-name", Required: true, Most: 100}),
+		c.Field(ui.Field{Name: "date_of_birth", Value: p.DateOfBirth, Type: "date", Autocomplete: "bday", Required: true}),
+		c.Field(ui.Field{Name: "country", Value: p.Country, Type: "select", Autocomplete: "country", Required: true, Options: c.Countries()}),
+		c.Field(ui.Field{Name: "street_address", Value: p.StreetAddress, Autocomplete: "address-line1", Required: true, Most: 200}),
+		c.Field(ui.Field{Name: "street_address_2", Value: p.StreetAddress2, Autocomplete: "address-line2", Most: 200}),
+		c.Field(ui.Field{Name: "city", Value: p.City, Autocomplete: "address-level2", Required: true, Most: 100}),
+		c.Field(ui.Field{Name: "state", Value: p.State, Autocomplete: "address-level1", Most: 100}),
+		c.Field(ui.Field{Name: "zip", Value: p.Zip, Autocomplete: "postal-code", Most: 20}),
+	}
+}
+
+// acceptInvitation takes who the reader is, and makes them a worker of the company. Accepting again shows what was accepted.
+func acceptInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	v, err := payee.InvitationByToken(ctx, tx, c.HTTP.PathValue("token"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	if v.State != payee.InvitationSent {
+		return ui.View{Redirect: invitationPath(c)}, nil
+	}
+	n := identity.NewUser{Profile: identity.Profile{
+		FirstName: c.Form.Get("first_name"), LastName: c.Form.Get("last_name"), Country: c.Form.Get("country"),
+		Details: identity.Details{
+			DateOfBirth: c.Form.Get("date_of_birth"), StreetAddress: c.Form.Get("street_address"), StreetAddress2: c.Form.Get("street_address_2"),
+			City: c.Form.Get("city"), State: c.Form.Get("state"), Zip: c.Form.Get("zip"),
+		},
+	}}
+	// A page asks for all that paying needs at once, where the domain lets some of it follow.
+	var problems apierr.List
+	n.Profile.Check(&problems, tx.Now(), "first_name", "last_name", "date_of_birth", "country", "street_address", "city", "state", "zip")
+	if err := problems.Err(); err != nil {
+		return ui.View{}, err
+	}
+	_, err = payee.AcceptInvitation(ctx, tx, c.Sealer, c.HTTP.PathValue("token"), n)
+	return answered(c, err)
+}
+
+// declineInvitation is the reader's no.
+func declineInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return answered(c, payee.DeclineInvitation(ctx, tx, c.HTTP.PathValue("token")))
+}
+
+// askForInvitation lets the company know that an expired invitation is missed.
+func askForInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	err := payee.AskAgain(ctx, tx, c.HTTP.PathValue("token"))
+	if err == nil {
+		return ui.View{Redirect: invitationPath(c) + "/asked"}, nil
+	}
+	return answered(c, err)
+}
+
+// answered leads back to the invitation, which shows how it stands now, also when somebody else was faster.
+func answered(c *ui.Request, err error) (ui.View, error) {
+	if err == nil || errors.Is(err, payee.ErrNotOpen) {
+		return ui.View{Redirect: invitationPath(c)}, nil
+	}
+	return ui.View{}, err
+}

@@ -1,0 +1,199 @@
+// Package payee has the pages of people who are paid: invitations, and their own profile and documents.
+package payee
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice/payer"
+	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+const personPath = "/account/verification"
+
+type personPage struct {
+	State, Means     string
+	Reasons, Missing []string
+	Documents        ui.Table
+	Papers, Face     []ui.Field // what a picture is of; the face has a camera of its own
+	Number           []ui.Field // of a tax id
+	FileProblem      ui.LocalizedText
+	FaceProblem      ui.LocalizedText
+	Profile, Payer   []ui.Field // asked for while they are missing
+	Startable        bool
+}
+
+// alone is the reader as themselves, whomever they act for at other pages.
+func alone(c *ui.Request) identity.Principal {
+	by := c.Session.Principal()
+	by.CompanyID = ""
+	return by
+}
+
+// showPerson is how far the verification of the reader is, what they have handed in, and what is missing.
+func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	at, err := c.KYC.StandingOf(ctx, tx, alone(c), "")
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := personPage{State: c.Word("kyc.state", at.State.Public()), Means: c.Text("kyc.means." + at.State.Public())}
+	for _, r := range at.Reasons {
+		p.Reasons = append(p.Reasons, c.Reason(r))
+	}
+	p.Documents = ui.Table{Caption: c.Text("documents.title"), Empty: c.Text("documents.none"), Heads: c.Columns("field.doc_type", "recipient.country")}
+	for _, d := range at.Documents {
+		p.Documents.Rows = append(p.Documents.Rows, []ui.Cell{{Text: c.Word("paper", d.DocType)}, {Text: d.IssuingCountry}})
+	}
+	if !at.Open() {
+		return ui.View{Template: "person", Title: c.Text("kyc.title"), Wide: true, Data: p}, nil
+	}
+	for _, m := range at.Missing {
+		p.Missing = append(p.Missing, lack(c, m))
+	}
+	p.Startable = len(at.Missing) == 0
+	home := at.User.Country
+	if slices.ContainsFunc(at.Missing, func(m string) bool { return slices.Contains(profileNames, m) }) {
+		p.Profile = profileFields(c, at.User.Profile)
+	}
+	if slices.Contains(at.Missing, "payer") {
+		p.Payer = []ui.Field{
+			c.Field(ui.Field{Name: "payer_name", Required: true, Most: 200}),
+			c.Field(ui.Field{Name: "company_type", Type: "select", Options: []ui.Option{{Value: payer.Employer, Label: c.Text("payer.employer")}, {Value: payer.Client, Label: c.Text("payer.client")}}}),
+			c.Field(ui.Field{Name: "payroll_invoice_currency", Type: "select", Options: []ui.Option{{Value: string(money.USD), Label: "USD"}, {Value: string(money.EUR), Label: "EUR"}}}),
+		}
+	}
+	var papers, numbers []ui.Option
+	for _, n := range at.Needs {
+		switch n.DocType {
+		case kyc.Selfie:
+			p.Face = []ui.Field{c.Field(ui.Field{Name: "issuing_country", Label: c.Text("recipient.country"), Type: "hidden", Value: home})}
+		case kyc.TaxID:
+			for _, kind := range n.TaxIDTypes {
+				numbers = append(numbers, ui.Option{Value: kind, Label: strings.ToUpper(kind)})
+			}
+		default:
+			papers = append(papers, ui.Option{Value: n.DocType, Label: c.Word("paper", n.DocType)})
+		}
+	}
+	if len(papers) > 0 {
+		p.Papers = []ui.Field{
+			c.Field(ui.Field{Name: "doc_type", Type: "select", Options: papers}),
+			c.Field(ui.Field{Name: "category", Type: "select", Options: []ui.Option{{Value: kyc.Front, Label: c.Text("paper.front")}, {Value: kyc.Back, Label: c.Text("paper.back")}}}),
+			c.Field(ui.Field{Name: "issuing_country", Required: true, Most: 2, Hint: c.Text("recipient.country.hint"), Value: home}),
+		}
+	}
+	if len(numbers) > 0 {
+		p.Number = []ui.Field{
+			c.Field(ui.Field{Name: "tax_id_type", Type: "select", Options: numbers}),
+			c.Field(ui.Field{Name: "tax_id", Label: c.Text("bank.tax_id"), Required: true, Most: 64, Autocomplete: "off"}),
+		}
+	}
+	for _, w := range c.Problems() {
+		switch w.Name {
+		case "image":
+			p.FileProblem = w.LocalizedText
+		case "face":
+			p.FaceProblem = w.LocalizedText
+		}
+	}
+	return ui.View{Template: "person", Title: c.Text("kyc.title"), Wide: true, Data: p}, nil
+}
+
+// profileNames are the members of a profile that a verification may lack.
+var profileNames = []string{"first_name", "last_name", "date_of_birth", "country", "street_address", "city"}
+
+// saveProfile notes who the reader is.
+func saveProfile(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	value := func(name string) *string {
+		text := strings.TrimSpace(c.Form.Get(name))
+		return &text
+	}
+	_, err := payee.UpdateUser(ctx, tx, c.Sealer, alone(c), "", identity.ProfileChanges{
+		FirstName: value("first_name"), LastName: value("last_name"), DateOfBirth: value("date_of_birth"), Country: value("country"),
+		StreetAddress: value("street_address"), StreetAddress2: value("street_address_2"), City: value("city"), State: value("state"), Zip: value("zip"),
+	})
+	return ui.View{Redirect: personPath}, ui.FormError(err)
+}
+
+// savePayer notes who pays the reader, in which currency: that decides what must be handed in.
+func savePayer(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	name, kind, currency := c.Form.Get("payer_name"), c.Form.Get("company_type"), c.Form.Get("payroll_invoice_currency")
+	_, err := payer.Create(ctx, tx, c.Sealer, alone(c), "", payer.Changes{Name: &name, Type: &kind, Currency: &currency})
+	if f, ok := apierr.As(err); ok && len(f.Fields) > 0 {
+		return ui.View{}, ui.RenameFields(f, func(pointer string) string {
+			if pointer == "/name" {
+				return "/payer_name"
+			}
+			return pointer
+		})
+	}
+	return ui.View{Redirect: personPath}, ui.FormError(err)
+}
+
+// lack says what a verification still needs. One side of a document that is there is named with it.
+func lack(c *ui.Request, name string) string {
+	if c.HasText("kyc.missing." + name) {
+		return c.Text("kyc.missing." + name)
+	}
+	for _, side := range []string{kyc.Front, kyc.Back} {
+		if paper, ok := strings.CutSuffix(name, "_"+side); ok {
+			return c.Text("kyc.missing.side", c.Word("paper", paper), c.Text("paper."+side))
+		}
+	}
+	return c.Word("paper", name)
+}
+
+// uploadOwnDocument keeps a picture of a document of the reader, or of their face, or their tax id.
+func uploadOwnDocument(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+	input := "image"
+	u := kyc.Upload{DocType: c.Form.Get("doc_type"), Category: c.Form.Get("category"), IssuingCountry: strings.ToUpper(strings.TrimSpace(c.Form.Get("issuing_country")))}
+	switch u.DocType {
+	case kyc.TaxID:
+		u.TaxID, u.TaxIDType = strings.TrimSpace(c.Form.Get("tax_id")), c.Form.Get("tax_id_type")
+	case kyc.Selfie:
+		input = "face"
+		fallthrough
+	default:
+		image, err := c.Picture(input)
+		if err != nil {
+			return ui.View{}, err
+		}
+		if image == "" {
+			return ui.View{}, apierr.New(apierr.Invalid, "no_file", "Choose a picture.").At("body", "/"+input)
+		}
+		u.Base64 = image
+	}
+	by := alone(c)
+	picture, err := c.KYC.Read(ctx, c.DB, by, "", u)
+	if err == nil {
+		err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return c.KYC.Store(ctx, tx, by, "", u, picture) })
+	}
+	if f, ok := apierr.As(err); ok && len(f.Fields) > 0 {
+		return ui.View{}, ui.RenameFields(f, func(pointer string) string {
+			if pointer == "/base64_image" {
+				return "/" + input
+			}
+			return pointer
+		})
+	}
+	if f, ok := apierr.As(err); ok && slices.Contains([]string{kyc.ErrImage.Code, kyc.ErrTooLarge.Code}, f.Code) {
+		return ui.View{}, f.At("body", "/"+input)
+	}
+	return ui.View{Redirect: personPath}, ui.FormError(err)
+}
+
+// startOwn has the reader verified.
+func startOwn(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	_, err := c.KYC.Initiate(ctx, tx, alone(c), "")
+	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound {
+		return ui.View{}, (&apierr.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
+	}
+	return ui.View{Redirect: personPath}, err
+}

@@ -1,0 +1,76 @@
+package ui
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+
+	"rsc.io/qr/coding"
+)
+
+// QRCode draws text for cameras: dark on white, with the margin that they need. Of a link that pays bitcoin, address and invoice are in
+// capitals: they mean the same, and make a code that is easier to read.
+func QRCode(text string) (template.HTML, error) {
+	var parts []coding.Encoding
+	for _, part := range capitals(text) {
+		if coding.Alpha(part).Check() == nil {
+			parts = append(parts, coding.Alpha(part))
+		} else {
+			parts = append(parts, coding.String(part))
+		}
+	}
+	version := coding.Version(coding.MinVersion)
+	for {
+		bits := 0
+		for _, part := range parts {
+			bits += part.Bits(version)
+		}
+		if bits <= version.DataBytes(coding.M)*8 {
+			break
+		}
+		if version++; version > coding.MaxVersion {
+			return "", fmt.Errorf("web: %d bytes are too many for a code", len(text))
+		}
+	}
+	plan, err := coding.NewPlan(version, coding.M, 0)
+	if err != nil {
+		return "", err
+	}
+	code, err := plan.Encode(parts...)
+	if err != nil {
+		return "", err
+	}
+	const quiet = 4
+	var path strings.Builder
+	for y := range code.Size {
+		for x := range code.Size {
+			if code.Black(x, y) {
+				fmt.Fprintf(&path, "M%d %dh1v1h-1z", x+quiet, y+quiet)
+			}
+		}
+	}
+	size := code.Size + 2*quiet
+	return template.HTML(fmt.Sprintf(`<svg class="qr" viewBox="0 0 %d %d" aria-hidden="true" focusable="false"><path fill="#fff" d="M0 0h%dv%dH0z"/><path fill="#000" d="%s"/></svg>`, //nolint:gosec // numbers only
+		size, size, size, size, path.String())), nil
+}
+
+// capitals cuts a text where its alphabet changes, and writes in capitals what may be.
+func capitals(text string) []string {
+	address, isLink := strings.CutPrefix(text, "bitcoin:")
+	if !isLink {
+		return []string{text}
+	}
+	address, query, asks := strings.Cut(address, "?")
+	if strings.ToLower(address) != address { // of the old kind, where small letters and capitals differ
+		return []string{text}
+	}
+	parts := []string{"bitcoin:", strings.ToUpper(address)}
+	if !asks {
+		return parts
+	}
+	const name = "lightning="
+	if before, invoice, ok := strings.Cut(query, name); ok {
+		return append(parts, "?"+before+name, strings.ToUpper(invoice))
+	}
+	return append(parts, "?"+query)
+}
