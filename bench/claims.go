@@ -240,7 +240,7 @@ func (x *till) openMany(ctx context.Context, n int) ([]claim.Claim, error) {
 // announce takes note of all events, as the service does before it sends them.
 func (x *till) announce(ctx context.Context) error {
 	for {
-		var placed []webhook.Placed
+		var placed []webhook.StoredEvent
 		if err := x.d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 			placed, err = webhook.Next(ctx, tx, 1_000)
 			return err

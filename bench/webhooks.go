@@ -136,9 +136,9 @@ func pileUp(ctx context.Context, d *db.DB, companyID, endpointID string, count i
 	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// New events come behind these, which are in their queue already.
-		_, err := tx.Exec(ctx, "INSERT INTO settings (key, value) VALUES ('webhook.position', CAST(CAST($1 AS BIGINT) AS TEXT))", int64(count))
-		if err == nil {
-			_, err = tx.Exec(ctx, "UPDATE event_marks SET position = $1 WHERE name = 'queued'", int64(count))
+		_, err := tx.Exec(ctx, "UPDATE event_cursors SET position = $1", int64(count))
+		if err == nil && d.Engine() == db.Postgres {
+			_, err = tx.Exec(ctx, "SELECT setval('event_positions_position_seq', $1)", int64(count))
 		}
 		return err
 	})

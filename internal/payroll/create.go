@@ -192,11 +192,10 @@ func (t *plan) payroll(tx *db.Tx) *Payroll {
 		ToleranceBps: t.tolerance, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 		Payments: make([]Payment, len(t.items)),
 	}
-	ids := tx.NewIDs("pmt", len(t.items)) // what is told of many of them at once is told by their runs
 	for i := range t.items {
 		it := &t.items[i]
 		p.Payments[i] = Payment{
-			ID: ids[i], PayrollID: p.ID, Position: int64(i), PayeeID: it.PayeeID, UserID: it.userID, State: Pending, Version: 1,
+			ID: tx.NewID("pmt"), PayrollID: p.ID, Position: int64(i), PayeeID: it.PayeeID, UserID: it.userID, State: Pending, Version: 1,
 			Amount: it.Amount, Fee: it.Fee, Country: it.Country, IsPremium: it.IsPremium, InvoiceID: it.InvoiceID,
 			Description: it.Description, Category: it.Category, ExternalPaymentID: it.ExternalPaymentID,
 		}

@@ -22,7 +22,7 @@ func write(t *testing.T, d *db.DB, f func(context.Context, *db.Tx) error) {
 }
 
 // next takes all events that there are, some at a time.
-func next(t *testing.T, d *db.DB, limit int) (all []webhook.Placed) {
+func next(t *testing.T, d *db.DB, limit int) (all []webhook.StoredEvent) {
 	t.Helper()
 	for more := true; more; {
 		write(t, d, func(ctx context.Context, tx *db.Tx) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/stipend/stipend/internal/db"
@@ -27,10 +26,10 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 			SELECT 'com_1', 'old_' || i, 'prl_' || i % 1000, i, 'payroll.status_update', '{}', CAST($1 AS BIGINT), i FROM generate_series(1, CAST($2 AS BIGINT)) AS i`,
 			db.Micros(tx.Now()), int64(old))
 		if err == nil {
-			err = db.SetSetting(ctx, tx, settingHead, strconv.Itoa(old))
+			_, err = tx.Exec(ctx, "SELECT setval('event_positions_position_seq', $1)", int64(old))
 		}
 		if err == nil {
-			_, err = moveMark(ctx, tx, 0, old)
+			_, err = advanceCursor(ctx, tx, 0, old)
 		}
 		return err
 	})
@@ -45,12 +44,12 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 			before := read()
 			var rows []any
 			for i := range fresh {
-				rows = append(rows, []any{"com_1", tx.NewID("evt"), fmt.Sprintf("prl_%d", i), old + round + 1, "payroll.created", "{}", db.Micros(tx.Now()), ""})
+				rows = append(rows, []any{"com_1", tx.NewID("evt"), fmt.Sprintf("prl_%d", i), old + round + 1, "payroll.created", "{}", db.Micros(tx.Now())})
 			}
 			if err := insertEvents(ctx, tx, rows); err != nil {
 				return err
 			}
-			found, err := anyNew(ctx, tx)
+			found, err := anyWaiting(ctx, tx)
 			if err != nil {
 				return err
 			}
@@ -75,7 +74,7 @@ func TestEarlierEventsAreNotReadBySQLite(t *testing.T) {
 			args  []any
 			find  string
 		}{
-			{following, []any{int64(1), int64(1)}, "SEARCH events USING INDEX events_in_order (position>?)"},
+			{nextEvents, []any{int64(1), int64(1)}, "SEARCH events USING INDEX events_in_order (position>?)"},
 			{waiting, nil, "SEARCH events USING COVERING INDEX events_in_order (position>?)"},
 		} {
 			rows, err := tx.Query(ctx, "EXPLAIN QUERY PLAN "+q.query, q.args...)

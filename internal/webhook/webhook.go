@@ -1,10 +1,11 @@
-// Package webhook owns the events that partners hear of; package delivery below it brings them to their endpoints.
+// Package webhook stores events: what happened to the objects of a company. Package delivery below it sends them to the
+// company's endpoints.
 //
-// An event is a row that commits with the change it tells of: the snapshot taken then is what is told, however
-// late. Each event of an object carries the object's sequence, so a reader can put them in order.
+// An event is a row that is committed together with the change that it reports, and its data is a snapshot taken then. The
+// events of one object have ascending sequences.
 //
-// On its way to the commit an event gets a position behind everything that has committed before. Ids and instants are made earlier,
-// so they cannot say what committed last; a reader who goes on after a position misses nothing.
+// Just before its commit an event gets a position greater than that of every event committed before. Ids and times are made
+// earlier and do not show the commit order; a reader that continues after a position misses nothing.
 package webhook
 
 import (
@@ -29,26 +30,10 @@ type Event struct {
 	Data      any   // the event's data, written as JSON
 }
 
-// Appender is data that writes itself, for what is told very often. It writes what encoding/json would.
-type Appender interface {
-	AppendJSON(text []byte) []byte
-}
-
-func (e Event) appendJSON(text []byte) ([]byte, error) {
-	if a, ok := e.Data.(Appender); ok {
-		return a.AppendJSON(text), nil
-	}
-	data, err := json.Marshal(e.Data)
-	if err != nil {
-		return nil, fmt.Errorf("event %s of %s: %w", e.Name, e.ObjectID, err)
-	}
-	return append(text, data...), nil
-}
-
-// Test is the event that asks an endpoint for a sign of life. Only the endpoint that is its object gets it.
+// Test is the event that tests an endpoint. It is delivered only to the endpoint that is its object.
 const Test = "webhook.test"
 
-// Names are all events that there are.
+// Names lists all events.
 var Names = []string{
 	"claim.created", "claim.quote_expired", "claim.quote_refreshed", "claim.status_update",
 	"company.kyb_status_update",
@@ -70,23 +55,23 @@ var Names = []string{
 	"webhook.status_update", Test,
 }
 
-// Kept is how long an event can be read and replayed.
+// Kept is how long an event can be read and sent again.
 const Kept = 30 * 24 * time.Hour
 
-// APIVersion is the version of the interface in whose words events speak.
+// APIVersion is the version of the interface that events follow.
 const APIVersion = "2.0"
 
-// NoticeNew is the notice that there are new events.
+// NoticeNew is the in-process topic that is notified when events were committed.
 const NoticeNew = "webhook.new"
 
-// Emit leaves an event for the commit.
+// Emit stores an event with the commit.
 func Emit(tx *db.Tx, e Event) error {
 	_, err := EmitID(tx, e)
 	return err
 }
 
-// EmitNext is Emit for an object whose changes several rows tell of, each with a version of its own: a person, a recipient, a
-// company. It gives the event the object's next sequence. What makes such an object may emit its first event with sequence 1.
+// EmitNext is Emit with the object's next sequence, for an object that has no version of its own because several rows change
+// it: a person, a recipient, a company. Whoever creates such an object may emit its first event with sequence 1.
 func EmitNext(ctx context.Context, tx *db.Tx, e Event) (err error) {
 	if e.Sequence, err = nextSequence(ctx, tx, e.CompanyID, e.ObjectID); err != nil {
 		return err
@@ -94,28 +79,28 @@ func EmitNext(ctx context.Context, tx *db.Tx, e Event) (err error) {
 	return Emit(tx, e)
 }
 
-// EmitID is Emit for who must know the event's id.
+// EmitID is Emit; it returns the event's id.
 func EmitID(tx *db.Tx, e Event) (id string, err error) {
-	data, err := e.appendJSON(nil)
+	data, err := json.Marshal(e.Data)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("event %s of %s: %w", e.Name, e.ObjectID, err)
 	}
 	id = tx.NewID("evt")
-	insertEvent(tx, id, e, string(data), "")
+	insertEvent(tx, id, e, string(data))
 	tx.Notify(NoticeNew)
 	return id, nil
 }
 
-// Placed is an event that has committed, and so has its position.
-type Placed struct {
+// StoredEvent is an event that has been committed and so has a position.
+type StoredEvent struct {
 	CompanyID, ID, ObjectID, Name string
 	Sequence, Position            int64
 	Data                          json.RawMessage
 	Created                       time.Time
 }
 
-// Body is what is sent of an event: the same bytes at every attempt.
-func (p Placed) Body(environment string) []byte {
+// Body returns the JSON text that is sent: the same bytes at every attempt.
+func (e StoredEvent) Body(environment string) []byte {
 	text, err := json.Marshal(struct {
 		Event       string          `json:"event"`
 		Data        json.RawMessage `json:"data"`
@@ -124,66 +109,55 @@ func (p Placed) Body(environment string) []byte {
 		Environment string          `json:"environment"`
 		APIVersion  string          `json:"api_version"`
 		Sequence    int64           `json:"sequence"`
-	}{p.Name, p.Data, p.ID, p.Created.UTC().Format("2006-01-02T15:04:05.000Z"), environment, APIVersion, p.Sequence})
+	}{e.Name, e.Data, e.ID, e.Created.UTC().Format("2006-01-02T15:04:05.000Z"), environment, APIVersion, e.Sequence})
 	if err != nil {
-		panic("webhook: an event's stored data is no JSON: " + err.Error()) // Emit wrote it
+		panic("webhook: the stored data of an event is not JSON: " + err.Error()) // Emit wrote it
 	}
 	return text
 }
 
-// Next returns the events, without their data, that follow those it has returned before, in the order of their positions and at most limit.
-// What it returns counts with the commit. Of several callers at once one gets them and the others nothing.
-func Next(ctx context.Context, tx *db.Tx, limit int) ([]Placed, error) {
-	mark, err := selectMark(ctx, tx)
+// Next returns the events, without their data, that follow those it returned before, in the order of their positions and at
+// most limit. What it returned is recorded with the commit. Of concurrent calls one gets the events and the others nothing.
+func Next(ctx context.Context, tx *db.Tx, limit int) ([]StoredEvent, error) {
+	cursor, err := selectCursor(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := selectFollowing(ctx, tx, mark, limit)
-	if err != nil || len(rows) == 0 {
+	events, err := selectNext(ctx, tx, cursor, limit)
+	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	var events []Placed
-	for _, r := range rows {
-		for _, e := range r.events() {
-			if e.Position > mark { // the last row may have been taken in part
-				events = append(events, e)
-			}
-		}
-		if len(events) >= limit {
-			events = events[:limit]
-			break
-		}
-	}
-	if first, err := moveMark(ctx, tx, mark, events[len(events)-1].Position); err != nil || !first {
+	if first, err := advanceCursor(ctx, tx, cursor, events[len(events)-1].Position); err != nil || !first {
 		return nil, err
 	}
 	return events, nil
 }
 
-// Waiting says whether Next would return anything.
-func Waiting(ctx context.Context, tx *db.Tx) (bool, error) { return anyNew(ctx, tx) }
+// Waiting reports whether Next would return anything.
+func Waiting(ctx context.Context, tx *db.Tx) (bool, error) { return anyWaiting(ctx, tx) }
 
-// ListParams chooses events of a company. Zero values choose everything.
+// ListParams selects events of a company. Zero values select everything.
 type ListParams struct {
 	CompanyID string
 	Names     string // names and prefixes ("payroll.*"), separated by commas
 	ObjectID  string
-	From, To  time.Time // From is included, To is not
-	After     string    // id of the last event that was seen
+	From, To  time.Time // From is inclusive, To is exclusive
+	After     string    // the id of the last event that the caller has
 	Newest    bool      // newest first
 	Limit     int
 }
 
-var errAfter = apierr.New(apierr.Invalid, "invalid_parameter", "There is no such event any more. Events are kept for 30 days; start over without after, and with from.")
+var errAfter = apierr.New(apierr.Invalid, "invalid_parameter",
+	"The `after` cursor has expired. Events are kept for 30 days. Start again without it, with `from`.")
 
-// List returns events in the order of their positions, and whether there are more.
-func List(ctx context.Context, tx *db.Tx, p ListParams) (events []Placed, more bool, err error) {
+// List returns events in the order of their positions, and reports whether there are more.
+func List(ctx context.Context, tx *db.Tx, p ListParams) (events []StoredEvent, more bool, err error) {
 	filter, err := ParseNames(p.Names)
 	if err != nil {
 		return nil, false, err
 	}
 	if oldest := tx.Now().Add(-Kept); p.From.Before(oldest) {
-		p.From = oldest // also what the next pruning will take
+		p.From = oldest // also those that Prune will delete next
 	}
 	var after int64
 	if p.After != "" {
@@ -200,30 +174,31 @@ func List(ctx context.Context, tx *db.Tx, p ListParams) (events []Placed, more b
 	return events, false, err
 }
 
-// Get reads an event of a company, or says apierr.NotFoundErr.
-func Get(ctx context.Context, tx *db.Tx, companyID, id string) (Placed, error) {
-	found, err := Named(ctx, tx, companyID, id)
-	e, there := found[id]
-	if err == nil && !there {
+// Get returns an event of a company, or apierr.NotFoundErr.
+func Get(ctx context.Context, tx *db.Tx, companyID, id string) (StoredEvent, error) {
+	found, err := ByID(ctx, tx, companyID, id)
+	e, ok := found[id]
+	if err == nil && !ok {
 		err = apierr.NotFoundErr
 	}
 	return e, err
 }
 
-// Named reads events of a company by their ids. Those that there are not are left out.
-func Named(ctx context.Context, tx *db.Tx, companyID string, ids ...string) (map[string]Placed, error) {
-	return selectNamed(ctx, tx, companyID, ids...)
+// ByID returns events of a company by their ids. Ids of events that do not exist are left out.
+func ByID(ctx context.Context, tx *db.Tx, companyID string, ids ...string) (map[string]StoredEvent, error) {
+	return selectByID(ctx, tx, companyID, ids...)
 }
 
-// Filter is a choice of events by name: names and prefixes such as "payroll.*". An empty one chooses all.
+// Filter selects events by name: names and prefixes such as "payroll.*". An empty filter selects all.
 type Filter []string
 
 var (
-	errFilter = apierr.New(apierr.Invalid, "invalid_parameter", "There is no such event. Use names such as payroll.created, prefixes such as payroll.*, or * for all.")
-	prefix    = regexp.MustCompile(`^[a-z_]+\.\*$`)
+	errFilter = apierr.New(apierr.Invalid, "invalid_parameter",
+		"There is no such event. Use names such as payroll.created, prefixes such as payroll.*, or * for all.")
+	prefix = regexp.MustCompile(`^[a-z_]+\.\*$`)
 )
 
-// ParseFilter reads names and prefixes; "*" among them chooses all. Each must choose at least one event that exists.
+// ParseFilter parses names and prefixes; "*" selects all. Each must select at least one event that exists.
 func ParseFilter(names []string) (Filter, error) {
 	f := Filter{}
 	for _, name := range names {
@@ -242,7 +217,7 @@ func ParseFilter(names []string) (Filter, error) {
 	return f, nil
 }
 
-// ParseNames reads the filter of a list: names and prefixes, separated by commas. "" chooses all.
+// ParseNames parses the filter of a list: names and prefixes, separated by commas. "" selects all.
 func ParseNames(list string) (Filter, error) {
 	if list == "" {
 		return nil, nil
@@ -254,7 +229,7 @@ func ParseNames(list string) (Filter, error) {
 	return f, nil
 }
 
-// Has says whether the filter chooses an event.
+// Has reports whether the filter selects an event.
 func (f Filter) Has(name string) bool {
 	return len(f) == 0 || slices.ContainsFunc(f, func(wanted string) bool {
 		if before, ok := strings.CutSuffix(wanted, "*"); ok {
@@ -264,10 +239,10 @@ func (f Filter) Has(name string) bool {
 	})
 }
 
-// pruneSize is how many events one transaction deletes.
+// pruneSize is the number of events that one transaction deletes.
 const pruneSize = 2000
 
-// Prune deletes events that are older than Kept, in small transactions, and returns the position up to which it did.
+// Prune deletes events older than Kept, in small transactions, and returns the position of the last one deleted.
 func Prune(ctx context.Context, d *db.DB) (upTo int64, err error) {
 	for {
 		n := 0

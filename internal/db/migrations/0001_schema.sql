@@ -1768,9 +1768,7 @@ CREATE TABLE events (
     sequence   BIGINT NOT NULL,
     name       TEXT   NOT NULL,
     data       TEXT   NOT NULL, -- JSON
-    position   BIGINT NOT NULL DEFAULT 0,
-    -- last characters of the objects' ids where the row is several events, '' for one event
-    objects    TEXT   NOT NULL DEFAULT '',
+    position   BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     PRIMARY KEY (company_id, event_id)
 );
@@ -1789,22 +1787,23 @@ CREATE TABLE event_sequences (
     PRIMARY KEY (company_id, object_id)
 );
 
--- Has no rows: PostgreSQL counts positions with its sequence. On SQLite the setting webhook.position is the last one.
+-- Has no rows: PostgreSQL counts positions with its sequence.
 -- Shared: one order for all companies.
 -- Writer: internal/webhook
 CREATE TABLE event_positions (
     position BIGSERIAL NOT NULL PRIMARY KEY
 );
 
--- Up to which position events were added to webhook queues.
+-- Positions of events: queued is the last event that was added to webhook queues, assigned the last position that was
+-- assigned on SQLite.
 -- Shared: one order for all companies.
 -- Writer: internal/webhook
-CREATE TABLE event_marks (
+CREATE TABLE event_cursors (
     name     TEXT   NOT NULL,
     position BIGINT NOT NULL,
     PRIMARY KEY (name)
 );
-INSERT INTO event_marks (name, position) VALUES ('queued', 0);
+INSERT INTO event_cursors (name, position) VALUES ('queued', 0), ('assigned', 0);
 
 -- Addresses that a company's events are sent to, each with a queue.
 -- Shared: workers ask for the due queues of all companies.
@@ -1813,7 +1812,7 @@ CREATE TABLE webhook_endpoints (
     company_id      TEXT   NOT NULL,
     endpoint_id     TEXT   NOT NULL,
     -- Settings.
-    slot            BIGINT NOT NULL CHECK (slot BETWEEN 1 AND 10), -- 1 to 10, bounds the number of endpoints
+    ordinal         BIGINT NOT NULL CHECK (ordinal BETWEEN 1 AND 10), -- bounds the number of endpoints
     url             TEXT   NOT NULL,
     description     TEXT   NOT NULL,
     events          TEXT   NOT NULL, -- JSON array of names and prefixes; [] is all
@@ -1824,9 +1823,9 @@ CREATE TABLE webhook_endpoints (
     previous_secret TEXT   NOT NULL,
     previous_until  BIGINT NOT NULL,
     -- Queue.
-    wake_at         BIGINT NOT NULL, -- next check, 0 for none
-    wakes           BIGINT NOT NULL, -- counts additions, so that a worker notices new ones before it leaves
-    holder          TEXT   NOT NULL, -- the worker, until leased_until
+    next_run_at     BIGINT NOT NULL, -- next check, 0 for none
+    generation      BIGINT NOT NULL, -- counts additions, so that a worker notices new ones before it leaves
+    lease_holder    TEXT   NOT NULL, -- the worker, until leased_until
     leased_until    BIGINT NOT NULL,
     failures        BIGINT NOT NULL, -- in a row
     failing_since   BIGINT NOT NULL,
@@ -1838,8 +1837,8 @@ CREATE TABLE webhook_endpoints (
     updated_at      BIGINT NOT NULL,
     PRIMARY KEY (company_id, endpoint_id)
 );
-CREATE UNIQUE INDEX webhook_endpoints_slots ON webhook_endpoints (company_id, slot);
-CREATE INDEX webhook_endpoints_due ON webhook_endpoints (wake_at) WHERE wake_at > 0;
+CREATE UNIQUE INDEX webhook_endpoints_ordinals ON webhook_endpoints (company_id, ordinal);
+CREATE INDEX webhook_endpoints_due ON webhook_endpoints (next_run_at) WHERE next_run_at > 0;
 
 -- One event for one endpoint.
 -- Writer: internal/webhook/delivery

@@ -68,7 +68,7 @@ type Endpoint struct {
 
 	version                   int64
 	sealed, previous          string
-	wakes, failures           int64
+	generation, failures      int64
 	holder                    string
 	failingSince, pausedUntil int64
 }
@@ -311,7 +311,7 @@ func Ping(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (eve
 }
 
 // wants says whether an event is for the endpoint.
-func (e Endpoint) wants(ev webhook.Placed) bool {
+func (e Endpoint) wants(ev webhook.StoredEvent) bool {
 	if ev.Name == webhook.Test {
 		return ev.ObjectID == e.ID
 	}
@@ -405,10 +405,10 @@ func Deliveries(ctx context.Context, tx *db.Tx, by identity.Principal, id string
 }
 
 // GetDelivery reads one delivery with its event and its attempts, oldest first.
-func GetDelivery(ctx context.Context, tx *db.Tx, by identity.Principal, id, eventID string) (Delivery, webhook.Placed, []Attempt, error) {
+func GetDelivery(ctx context.Context, tx *db.Tx, by identity.Principal, id, eventID string) (Delivery, webhook.StoredEvent, []Attempt, error) {
 	e, err := Get(ctx, tx, by, id)
 	if err != nil {
-		return Delivery{}, webhook.Placed{}, nil, err
+		return Delivery{}, webhook.StoredEvent{}, nil, err
 	}
 	ev, err := webhook.Get(ctx, tx, e.CompanyID, eventID)
 	if err != nil {
@@ -441,7 +441,7 @@ func Redeliver(ctx context.Context, tx *db.Tx, by identity.Principal, id, eventI
 	if err != nil {
 		return Delivery{}, err
 	}
-	if err := restart(ctx, tx, e, []webhook.Placed{ev}, false); err != nil {
+	if err := restart(ctx, tx, e, []webhook.StoredEvent{ev}, false); err != nil {
 		return Delivery{}, err
 	}
 	wake(tx, e.CompanyID, e.ID)
@@ -544,7 +544,7 @@ func HandleReplay(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil || len(events) == 0 {
 		return err
 	}
-	var wanted []webhook.Placed
+	var wanted []webhook.StoredEvent
 	for _, ev := range events {
 		if e.wants(ev) {
 			wanted = append(wanted, ev)

@@ -264,7 +264,7 @@ func TestDeliveriesAreSignedAndFiltered(t *testing.T) {
 				t.Error("a changed body passes")
 			}
 		}
-		var listed []webhook.Placed
+		var listed []webhook.StoredEvent
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 			listed, _, err = webhook.List(ctx, tx, webhook.ListParams{CompanyID: w.by.CompanyID, ObjectID: "prl_1", Limit: 10})
 			return err

@@ -177,7 +177,7 @@ func (s *Sender) add(ctx context.Context) (n int, err error) {
 }
 
 // enqueue adds events to the queues of the endpoints that want them.
-func enqueue(ctx context.Context, tx *db.Tx, events []webhook.Placed) error {
+func enqueue(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error {
 	var companies []string
 	for _, ev := range events {
 		companies = append(companies, ev.CompanyID)
@@ -317,7 +317,7 @@ func (s *Sender) serve(ctx context.Context, q *queue) error {
 			return err
 		}
 		if len(l.chains) == 0 && len(l.pushed) == 0 || ctx.Err() != nil || q.pausedUntil > db.Micros(l.now) {
-			left, err := s.leave(context.WithoutCancel(ctx), q, l.endpoint.wakes, ctx.Err() != nil)
+			left, err := s.leave(context.WithoutCancel(ctx), q, l.endpoint.generation, ctx.Err() != nil)
 			if err != nil || left {
 				return err
 			}
@@ -406,9 +406,9 @@ func (l *look) order(ctx context.Context, tx *db.Tx, q *queue, dues []due) error
 }
 
 // leave gives the queue back. It fails when something was added since the look.
-func (s *Sender) leave(ctx context.Context, q *queue, wakes int64, must bool) (left bool, err error) {
+func (s *Sender) leave(ctx context.Context, q *queue, generation int64, must bool) (left bool, err error) {
 	err = s.DB.Write(ctx, func(_ context.Context, tx *db.Tx) error {
-		leave(tx, q, wakes, must, &left)
+		leave(tx, q, generation, must, &left)
 		return nil
 	})
 	return left, err
@@ -483,7 +483,7 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l look) (left bool, err 
 	defer renew.Stop()
 	write := func(last bool) {
 		if err == nil && !q.lost {
-			left, err = s.note(context.WithoutCancel(ctx), q, l.endpoint.wakes, some, pushed, last)
+			left, err = s.note(context.WithoutCancel(ctx), q, l.endpoint.generation, some, pushed, last)
 		}
 		if err != nil || q.lost {
 			paused.Do(func() { close(stop) })
@@ -577,8 +577,8 @@ func pauses(a answer) bool {
 }
 
 // note writes results down: deliveries, attempts, and how the endpoint is doing. With last it also leaves the queue, if nothing is
-// due and nothing was added since the look that counted the wakes, and says whether it did.
-func (s *Sender) note(ctx context.Context, q *queue, wakes int64, results []result, pushed map[int64]int64, last bool) (left bool, err error) {
+// due and nothing was added since the look that counted the generation, and says whether it did.
+func (s *Sender) note(ctx context.Context, q *queue, generation int64, results []result, pushed map[int64]int64, last bool) (left bool, err error) {
 	before := *q
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		*q, left = before, false // this may run more than once
@@ -624,7 +624,7 @@ func (s *Sender) note(ctx context.Context, q *queue, wakes int64, results []resu
 			return s.disable(ctx, tx, q, reason)
 		}
 		if last {
-			leave(tx, q, wakes, false, &left)
+			leave(tx, q, generation, false, &left)
 		}
 		return nil
 	})

@@ -14,35 +14,35 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// insertEndpoint takes the first free slot of the company and says no when there is none. Of two that take the same one the
+// insertEndpoint takes the first free ordinal of the company and says no when there is none. Of two that take the same one the
 // unique index lets one pass, and the other runs again.
 func insertEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
-	rows, err := tx.Query(ctx, "SELECT slot FROM webhook_endpoints WHERE company_id = $1", e.CompanyID)
-	taken, err := db.Collect(rows, err, func(r *db.Rows) (slot int64, err error) { return slot, r.Scan(&slot) })
+	rows, err := tx.Query(ctx, "SELECT ordinal FROM webhook_endpoints WHERE company_id = $1", e.CompanyID)
+	taken, err := db.Collect(rows, err, func(r *db.Rows) (ordinal int64, err error) { return ordinal, r.Scan(&ordinal) })
 	if err != nil || len(taken) >= MaxEndpoints {
 		return false, err
 	}
-	slot := int64(1)
-	for slices.Contains(taken, slot) {
-		slot++
+	ordinal := int64(1)
+	for slices.Contains(taken, ordinal) {
+		ordinal++
 	}
 	now := db.Micros(e.Created)
-	return true, tx.Insert(ctx, "webhook_endpoints", []string{"company_id", "endpoint_id", "slot", "url", "description", "events", "status", "reason",
-		"secret", "previous_secret", "previous_until", "version", "created_at", "updated_at", "wake_at", "wakes", "holder", "leased_until",
+	return true, tx.Insert(ctx, "webhook_endpoints", []string{"company_id", "endpoint_id", "ordinal", "url", "description", "events", "status", "reason",
+		"secret", "previous_secret", "previous_until", "version", "created_at", "updated_at", "next_run_at", "generation", "lease_holder", "leased_until",
 		"failures", "failing_since", "paused_until", "last_success_at"},
-		[][]any{{e.CompanyID, e.ID, slot, e.URL, e.Description, encodeFilter(e.Events), Enabled, "", e.sealed, "", int64(0), int64(1), now, now,
+		[][]any{{e.CompanyID, e.ID, ordinal, e.URL, e.Description, encodeFilter(e.Events), Enabled, "", e.sealed, "", int64(0), int64(1), now, now,
 			int64(0), int64(0), "", int64(0), int64(0), int64(0), int64(0), int64(0)}})
 }
 
 const endpointColumns = `company_id, endpoint_id, url, description, events, status, reason, secret, previous_secret, previous_until, version,
-	created_at, updated_at, wakes, holder, failures, failing_since, paused_until, last_success_at`
+	created_at, updated_at, generation, lease_holder, failures, failing_since, paused_until, last_success_at`
 
 func scanEndpoint(tx *db.Tx) func(*db.Rows) (Endpoint, error) {
 	return func(r *db.Rows) (e Endpoint, err error) {
 		var events string
 		var previousUntil, created, updated, lastSuccess int64
 		err = r.Scan(&e.CompanyID, &e.ID, &e.URL, &e.Description, &events, &e.Status, &e.Reason, &e.sealed, &e.previous, &previousUntil, &e.version,
-			&created, &updated, &e.wakes, &e.holder, &e.failures, &e.failingSince, &e.pausedUntil, &lastSuccess)
+			&created, &updated, &e.generation, &e.holder, &e.failures, &e.failingSince, &e.pausedUntil, &lastSuccess)
 		if err != nil {
 			return e, err
 		}
@@ -90,7 +90,7 @@ func updateEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
 	}
 	n, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET url = $3, description = $4, events = $5, status = $6, reason = $7, secret = $8,
 			previous_secret = $9, previous_until = $10, version = version + 1, updated_at = $11,
-			wake_at = CASE WHEN $6 = 'enabled' THEN wake_at ELSE 0 END
+			next_run_at = CASE WHEN $6 = 'enabled' THEN next_run_at ELSE 0 END
 		WHERE company_id = $1 AND endpoint_id = $2 AND version = $12`,
 		e.CompanyID, e.ID, e.URL, e.Description, encodeFilter(e.Events), status, e.Reason, e.sealed,
 		e.previous, db.Micros(e.PreviousUntil), db.Micros(e.Updated), e.version)
@@ -99,8 +99,8 @@ func updateEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
 
 // resetQueue forgets the failures of an endpoint and has it looked at. Whoever held it lets go at the next look.
 func resetQueue(ctx context.Context, tx *db.Tx, e Endpoint) error {
-	_, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET failures = 0, failing_since = 0, paused_until = 0, wake_at = $3, wakes = wakes + 1,
-			holder = '', leased_until = 0
+	_, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET failures = 0, failing_since = 0, paused_until = 0, next_run_at = $3, generation = generation + 1,
+			lease_holder = '', leased_until = 0
 		WHERE company_id = $1 AND endpoint_id = $2`, e.CompanyID, e.ID, db.Micros(tx.Now()))
 	tx.Notify(noticeDue)
 	return err
@@ -158,7 +158,7 @@ func later(tx *db.Tx, query string, args ...any) {
 // wake has an endpoint looked at: something was added to its queue.
 func wake(tx *db.Tx, companyID, endpointID string) {
 	tx.Defer(queueChanges, queueChange{companyID: companyID, endpointID: endpointID, args: []any{db.Micros(tx.Now())},
-		query: `UPDATE webhook_endpoints SET wakes = wakes + 1, wake_at = CASE WHEN paused_until > $3 THEN paused_until ELSE $3 END
+		query: `UPDATE webhook_endpoints SET generation = generation + 1, next_run_at = CASE WHEN paused_until > $3 THEN paused_until ELSE $3 END
 			WHERE company_id = $1 AND endpoint_id = $2 AND status = 'enabled'`})
 	tx.Notify(noticeDue)
 }
@@ -166,7 +166,7 @@ func wake(tx *db.Tx, companyID, endpointID string) {
 // dueEndpoints are the endpoints that somebody should look at and nobody does.
 func dueEndpoints(ctx context.Context, tx *db.Tx, limit int) ([][2]string, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, endpoint_id FROM webhook_endpoints
-		WHERE wake_at > 0 AND wake_at <= $1 AND leased_until <= $1 AND status = 'enabled' ORDER BY wake_at LIMIT $2`, db.Micros(tx.Now()), int64(limit))
+		WHERE next_run_at > 0 AND next_run_at <= $1 AND leased_until <= $1 AND status = 'enabled' ORDER BY next_run_at LIMIT $2`, db.Micros(tx.Now()), int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (key [2]string, err error) { return key, r.Scan(&key[0], &key[1]) })
 }
 
@@ -174,8 +174,8 @@ func dueEndpoints(ctx context.Context, tx *db.Tx, limit int) ([][2]string, error
 func claim(tx *db.Tx, companyID, endpointID, holder string, forHow time.Duration, done *bool) {
 	tx.Defer(queueChanges, queueChange{companyID: companyID, endpointID: endpointID, done: done,
 		args: []any{holder, db.Micros(tx.Now().Add(forHow)), db.Micros(tx.Now())},
-		query: `UPDATE webhook_endpoints SET holder = $3, leased_until = $4
-			WHERE company_id = $1 AND endpoint_id = $2 AND wake_at > 0 AND wake_at <= $5 AND leased_until <= $5 AND status = 'enabled'`})
+		query: `UPDATE webhook_endpoints SET lease_holder = $3, leased_until = $4
+			WHERE company_id = $1 AND endpoint_id = $2 AND next_run_at > 0 AND next_run_at <= $5 AND leased_until <= $5 AND status = 'enabled'`})
 }
 
 // hold prolongs the lease and writes how the queue is doing.
@@ -183,20 +183,20 @@ func hold(tx *db.Tx, q *queue, forHow time.Duration) {
 	tx.Defer(queueChanges, queueChange{companyID: q.companyID, endpointID: q.endpointID,
 		args: []any{q.holder, db.Micros(tx.Now().Add(forHow)), q.failures, q.failingSince, q.pausedUntil, q.lastSuccess},
 		query: `UPDATE webhook_endpoints SET leased_until = $4, failures = $5, failing_since = $6, paused_until = $7, last_success_at = $8
-			WHERE company_id = $1 AND endpoint_id = $2 AND holder = $3`})
+			WHERE company_id = $1 AND endpoint_id = $2 AND lease_holder = $3`})
 }
 
 // disable stops an endpoint whose receiver is gone, unless somebody else was faster.
 func disable(ctx context.Context, tx *db.Tx, q *queue, reason string) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET status = $4, reason = $5, version = version + 1, updated_at = $6, wake_at = 0
-		WHERE company_id = $1 AND endpoint_id = $2 AND holder = $3 AND status = 'enabled'`,
+	n, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET status = $4, reason = $5, version = version + 1, updated_at = $6, next_run_at = 0
+		WHERE company_id = $1 AND endpoint_id = $2 AND lease_holder = $3 AND status = 'enabled'`,
 		q.companyID, q.endpointID, q.holder, DisabledAuto, reason, db.Micros(tx.Now()))
 	return n == 1, err
 }
 
 // leave gives an endpoint back until its next attempt, but not before it has paused. Unless it pauses, or must be left, it is kept
 // when something is due now; it is always kept when something was added since it was read.
-func leave(tx *db.Tx, q *queue, wakes int64, must bool, done *bool) {
+func leave(tx *db.Tx, q *queue, generation int64, must bool, done *bool) {
 	due := db.Micros(tx.Now())
 	if must || q.pausedUntil > due {
 		due = 0 // which nothing is
@@ -204,10 +204,10 @@ func leave(tx *db.Tx, q *queue, wakes int64, must bool, done *bool) {
 	const next = `(SELECT d.next_at FROM webhook_deliveries d
 		WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.state = 'pending' AND d.next_at > 0 ORDER BY d.next_at LIMIT 1)`
 	tx.Defer(queueChanges, queueChange{companyID: q.companyID, endpointID: q.endpointID, done: done,
-		args: []any{q.holder, wakes, q.pausedUntil, due},
-		query: `UPDATE webhook_endpoints SET holder = '', leased_until = 0,
-				wake_at = COALESCE((SELECT CASE WHEN n.next_at < $5 THEN $5 ELSE n.next_at END FROM ` + next + ` AS n), 0)
-			WHERE company_id = $1 AND endpoint_id = $2 AND holder = $3 AND wakes = $4 AND COALESCE(` + next + `, CAST($6 AS BIGINT) + 1) > $6`})
+		args: []any{q.holder, generation, q.pausedUntil, due},
+		query: `UPDATE webhook_endpoints SET lease_holder = '', leased_until = 0,
+				next_run_at = COALESCE((SELECT CASE WHEN n.next_at < $5 THEN $5 ELSE n.next_at END FROM ` + next + ` AS n), 0)
+			WHERE company_id = $1 AND endpoint_id = $2 AND lease_holder = $3 AND generation = $4 AND COALESCE(` + next + `, CAST($6 AS BIGINT) + 1) > $6`})
 }
 
 // addDeliveries writes a row for each event that an endpoint wants.
@@ -216,14 +216,14 @@ func addDeliveries(ctx context.Context, tx *db.Tx, rows [][]any) error {
 		"next_at", "error", "http_status", "created_at", "updated_at"}, rows)
 }
 
-func deliveryRow(tx *db.Tx, e Endpoint, ev webhook.Placed) []any {
+func deliveryRow(tx *db.Tx, e Endpoint, ev webhook.StoredEvent) []any {
 	now := db.Micros(tx.Now())
 	return []any{e.CompanyID, e.ID, ev.Position, ev.ID, ev.ObjectID, Pending, int64(0), int64(0), now, "", int64(0), now, now}
 }
 
 // restart makes deliveries due now, with a fresh schedule; missing ones are added. With onlyFailed those that succeeded or are
 // under way stay as they are.
-func restart(ctx context.Context, tx *db.Tx, e Endpoint, events []webhook.Placed, onlyFailed bool) error {
+func restart(ctx context.Context, tx *db.Tx, e Endpoint, events []webhook.StoredEvent, onlyFailed bool) error {
 	guard := ""
 	if onlyFailed {
 		guard = " WHERE webhook_deliveries.state IN ('failed', 'cancelled', 'blocked')"
@@ -248,7 +248,7 @@ func restart(ctx context.Context, tx *db.Tx, e Endpoint, events []webhook.Placed
 // due is one delivery to be made now, with its event.
 type due struct {
 	Delivery
-	event webhook.Placed
+	event webhook.StoredEvent
 }
 
 // dueDeliveries are the first of a queue. A held-back one has waited long; among equals the order is that of the events, and one whose event is
@@ -267,7 +267,7 @@ func dueDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string,
 	for i, d := range dues {
 		ids[i] = d.EventID
 	}
-	events, err := webhook.Named(ctx, tx, companyID, ids...)
+	events, err := webhook.ByID(ctx, tx, companyID, ids...)
 	kept := dues[:0]
 	for _, d := range dues {
 		var there bool
@@ -351,7 +351,7 @@ func addAttempts(tx *db.Tx, q *queue, results []result) {
 const deliveryColumns = `d.position, d.event_id, d.object_id, COALESCE(e.name, ''), d.state, d.tries, d.attempts, d.next_at, d.error, d.http_status,
 	d.created_at, d.updated_at`
 
-var deliveryTables = "webhook_deliveries d LEFT JOIN events e ON e.company_id = d.company_id AND e.event_id " + webhook.RowIn("d.event_id")
+const deliveryTables = "webhook_deliveries d LEFT JOIN events e ON e.company_id = d.company_id AND e.event_id = d.event_id"
 
 func scanDelivery(r *db.Rows) (d Delivery, err error) {
 	var next, created, updated int64
