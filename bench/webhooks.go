@@ -170,7 +170,11 @@ func (r *receiver) take(_ http.ResponseWriter, req *http.Request) {
 		<-req.Context().Done()
 		return
 	}
-	var body struct{ Data struct{ At int64 } }
+	var body struct {
+		Data struct {
+			At int64 `json:"external_id,string"`
+		}
+	}
 	if json.NewDecoder(req.Body).Decode(&body) != nil {
 		return
 	}
@@ -263,10 +267,10 @@ func (m *emitters) emit(ctx context.Context, count int) (wanted int, err error) 
 		for i := range count {
 			at := (m.serial + i) % len(m.companies)
 			wanted += m.healthy[at]
-			if err := webhook.Emit(tx, webhook.Event{
-				CompanyID: m.companies[at], Name: "payroll.created", ObjectID: "prl_" + strconv.Itoa(m.serial+i), Sequence: 1,
-				Data: map[string]any{"at": time.Now().UnixNano()},
-			}); err != nil {
+			data := webhook.PayrollCreated.Example
+			data.ExternalID = strconv.FormatInt(time.Now().UnixNano(), 10)
+			event := webhook.PayrollCreated.Event(m.companies[at], "prl_"+strconv.Itoa(m.serial+i), 1, data)
+			if err := webhook.Emit(tx, event); err != nil {
 				return err
 			}
 		}

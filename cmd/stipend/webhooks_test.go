@@ -48,7 +48,9 @@ func (r *hookReceiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
 	var event struct {
 		ID       string
 		Sequence int64
-		Data     struct{ Object string }
+		Data     struct {
+			Object string `json:"payroll_id"`
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,8 +168,9 @@ func happen(t *testing.T, url, companyID string) {
 		if err := d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
 			for i := from; i < from+1000; i++ {
 				object := fmt.Sprintf("prl_%d", i/hookSequence)
-				if err := webhook.Emit(tx, webhook.Event{CompanyID: companyID, Name: "payroll.status_update", ObjectID: object, Sequence: int64(i%hookSequence) + 1,
-					Data: map[string]string{"object": object}}); err != nil {
+				data := webhook.PayrollStatusUpdate.Example
+				data.PayrollID = object
+				if err := webhook.Emit(tx, webhook.PayrollStatusUpdate.Event(companyID, object, int64(i%hookSequence)+1, data)); err != nil {
 					return err
 				}
 			}

@@ -111,7 +111,7 @@ func TestListenAndTrigger(t *testing.T) {
 
 // Every event that there is can be made to happen.
 func TestEveryEventCanBeTriggered(t *testing.T) {
-	for _, name := range webhook.Names {
+	for _, name := range webhook.Names() {
 		if _, can := triggers[name]; !can {
 			t.Errorf("%s cannot be triggered", name)
 		}
@@ -313,7 +313,7 @@ func checkEvents(t *testing.T, s *Service) (needed map[string]bool) {
 			return err
 		}
 		for _, name := range names {
-			if !slices.Contains(webhook.Names, name) {
+			if !slices.Contains(webhook.Names(), name) {
 				t.Errorf("%s is told, and nobody can choose it", name)
 			}
 		}

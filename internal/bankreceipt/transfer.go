@@ -37,6 +37,7 @@ import (
 	"github.com/stipend/stipend/internal/rail/bank/iso20022"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/virtualaccount"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // State is where a transfer stands.
@@ -654,8 +655,8 @@ func (t *Transfer) move(ctx context.Context, tx *db.Tx, to State, reason string)
 
 // emit tells the company of a transfer; what nobody owns is told to nobody.
 func (t *Transfer) emit(tx *db.Tx, from State) error {
-	return virtualaccount.Transfer{
-		CompanyID: t.CompanyID, ID: t.ID, Status: string(t.State), PreviousStatus: string(from), Currency: t.Amount.Asset(), Amount: t.Amount.String(),
+	return virtualaccount.EmitTransfer(tx, t.OwnerID, t.Version, webhook.TransferData{
+		CompanyID: t.CompanyID, TransferID: t.ID, Status: string(t.State), PreviousStatus: string(from), Currency: t.Amount.Asset(), Amount: t.Amount.String(),
 		PayrollID: t.PayrollID, InvoiceID: t.InvoiceID, ExternalCompanyID: t.PayerID,
-	}.Emit(tx, t.OwnerID, t.Version)
+	})
 }

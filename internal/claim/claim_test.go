@@ -621,7 +621,7 @@ func (s *sale) told() string {
 			text := string(e.Data)
 			_, rest, _ := strings.Cut(text, `"status":"`)
 			status, _, _ := strings.Cut(rest, `"`)
-			if e.Name != claim.EventStatus || strings.Contains(text, `"previous_status"`) {
+			if e.Name != webhook.ClaimStatusUpdate.Name || strings.Contains(text, `"previous_status"`) {
 				states[e.Name] = append(states[e.Name], status)
 			}
 		}
@@ -629,13 +629,13 @@ func (s *sale) told() string {
 	}); err != nil {
 		s.Fatal(err)
 	}
-	if made := s.look().CreatedAt; s.till.clock.Now().Sub(made) < webhook.Kept && !slices.Equal(states[claim.EventCreated], []string{"awaiting_payment"}) {
-		s.Errorf("claim.created is told %v", states[claim.EventCreated])
+	if made := s.look().CreatedAt; s.till.clock.Now().Sub(made) < webhook.Kept && !slices.Equal(states[webhook.ClaimCreated.Name], []string{"awaiting_payment"}) {
+		s.Errorf("claim.created is told %v", states[webhook.ClaimCreated.Name])
 	}
-	if !slices.Equal(states[claim.EventStatus], states[claim.EventPayment]) {
-		s.Errorf("the claim's events tell %v, the payment's %v", states[claim.EventStatus], states[claim.EventPayment])
+	if !slices.Equal(states[webhook.ClaimStatusUpdate.Name], states[webhook.UserPaymentStatusUpdate.Name]) {
+		s.Errorf("the claim's events tell %v, the payment's %v", states[webhook.ClaimStatusUpdate.Name], states[webhook.UserPaymentStatusUpdate.Name])
 	}
-	return strings.Join(states[claim.EventStatus], " ")
+	return strings.Join(states[webhook.ClaimStatusUpdate.Name], " ")
 }
 
 // What a merchant took out before the chain took the payment back is owed, and paid off by what comes next for the claim.

@@ -15,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // A refund goes to an address that the payer names, never to where the money came from: that may be an exchange's. The merchant
@@ -145,7 +146,7 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return Refund{}, "", err
 	}
 	db.History(tx, r.CompanyID, r.ID, r.Version, "", string(r.State), "offered by "+by.ID)
-	return r, token, r.emit(tx, EventRefund, "")
+	return r, token, r.emit(tx, webhook.RefundCreated, "")
 }
 
 // RefundURL is the page where a payer accepts an offer.
@@ -407,5 +408,5 @@ func (r *Refund) move(ctx context.Context, tx *db.Tx, to RefundState) error {
 		return err
 	}
 	db.History(tx, r.CompanyID, r.ID, r.Version, string(from), string(to), "")
-	return r.emit(tx, EventRefundStatus, from)
+	return r.emit(tx, webhook.RefundStatusUpdate, from)
 }

@@ -42,12 +42,6 @@ const (
 	Overdue       Status = "overdue" // shown for one that is sent or partially_paid after its due date
 )
 
-// Events of this package.
-const (
-	EventCreated = "invoice.created"
-	EventStatus  = "invoice.status_update"
-)
-
 // Limits.
 const (
 	MaxItems   = 100
@@ -159,7 +153,7 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		return Invoice{}, err
 	}
 	db.History(tx, v.UserID, v.ID, v.Version, "", string(v.Status), "created")
-	return v, v.emit(tx, EventCreated, "")
+	return v, v.emit(tx, webhook.InvoiceCreated, "")
 }
 
 func acting(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (identity.User, error) {
@@ -437,33 +431,18 @@ func (v *Invoice) move(ctx context.Context, tx *db.Tx, to Status, reason string)
 		return err
 	}
 	db.History(tx, v.UserID, v.ID, v.Version, string(from), string(to), reason)
-	return v.emit(tx, EventStatus, from)
+	return v.emit(tx, webhook.InvoiceStatusUpdate, from)
 }
 
-// eventData is what every event of an invoice tells.
-type eventData struct {
-	InvoiceID         string       `json:"invoice_id"`
-	UserID            string       `json:"user_id"`
-	ExternalCompanyID string       `json:"external_company_id"`
-	Number            string       `json:"number"`
-	Status            Status       `json:"status"`
-	PreviousStatus    Status       `json:"previous_status,omitempty"`
-	Currency          money.Asset  `json:"currency"`
-	Total             money.Amount `json:"total"`
-	Paid              money.Amount `json:"paid"`
-	DueDate           string       `json:"due_date"`
-	PayrollID         string       `json:"payroll_id"`
-	SubpayrollID      string       `json:"subpayroll_id"`
-}
-
-func (v *Invoice) emit(tx *db.Tx, name string, from Status) error {
+func (v *Invoice) emit(tx *db.Tx, event webhook.Type[webhook.InvoiceData], from Status) error {
 	if v.CompanyID == "" { // a user who acts for nobody has nobody to be told
 		return nil
 	}
-	return webhook.Emit(tx, webhook.Event{CompanyID: v.CompanyID, Name: name, ObjectID: v.ID, Sequence: v.Version, Data: eventData{
-		InvoiceID: v.ID, UserID: v.UserID, ExternalCompanyID: v.PayerID, Number: v.Number, Status: v.Status, PreviousStatus: from,
-		Currency: v.Currency, Total: v.Total, Paid: v.Paid, DueDate: v.DueDate, PayrollID: v.PayrollID, SubpayrollID: v.PaymentID,
-	}})
+	return webhook.Emit(tx, event.Event(v.CompanyID, v.ID, v.Version, webhook.InvoiceData{
+		InvoiceID: v.ID, UserID: v.UserID, ExternalCompanyID: v.PayerID, Number: v.Number, Status: string(v.Status),
+		PreviousStatus: string(from),
+		Currency:       v.Currency, Total: v.Total, Paid: v.Paid, DueDate: v.DueDate, PayrollID: v.PayrollID, SubpayrollID: v.PaymentID,
+	}))
 }
 
 func (v *Invoice) place() identity.Place {

@@ -319,10 +319,9 @@ func (s *Service) tell(ctx context.Context, tx *db.Tx, from State, c Case) error
 		if err := identity.SetKYBStatus(ctx, tx, c.CompanyID, public); err != nil {
 			return err
 		}
-		return webhook.EmitNext(ctx, tx, webhook.Event{
-			CompanyID: c.CompanyID, Name: "company.kyb_status_update", ObjectID: c.CompanyID,
-			Data: map[string]any{"company_id": c.CompanyID, "status": public, "state": c.State, "reasons": notNil(c.Reasons)},
-		})
+		return webhook.EmitNext(ctx, tx, webhook.CompanyKYBStatusUpdate.Event(c.CompanyID, c.CompanyID, 0, webhook.CompanyVerificationData{
+			CompanyID: c.CompanyID, Status: public, State: string(c.State), Reasons: notNil(c.Reasons),
+		}))
 	}
 	if from != "" && from.Public() == public {
 		return nil
@@ -331,10 +330,9 @@ func (s *Service) tell(ctx context.Context, tx *db.Tx, from State, c Case) error
 		return err
 	}
 	if c.CompanyID != "" {
-		if err := webhook.EmitNext(ctx, tx, webhook.Event{
-			CompanyID: c.CompanyID, Name: "user.kyc_status_update", ObjectID: c.SubjectID,
-			Data: map[string]any{"user_id": c.SubjectID, "status": public, "reasons": notNil(c.Reasons)},
-		}); err != nil {
+		if err := webhook.EmitNext(ctx, tx, webhook.UserKYCStatusUpdate.Event(c.CompanyID, c.SubjectID, 0, webhook.UserVerificationData{
+			UserID: c.SubjectID, Status: public, Reasons: notNil(c.Reasons),
+		})); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // Changes says what of a recipient is to be different. A nil member stays, an empty text empties it.
@@ -182,7 +183,7 @@ func move(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id s
 			if !inactive {
 				payable(tx, r.CompanyID, r.ID)
 			}
-			return r, emit(ctx, tx, "recipient.status_update", r)
+			return r, emit(ctx, tx, webhook.RecipientStatusUpdate, r)
 		}
 	}
 }

@@ -148,7 +148,7 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		}
 		rows[p.at].Status, rows[p.at].RecipientID = ImportCreated, p.r.ID
 		db.History(tx, p.r.CompanyID, p.r.ID, p.r.Version, "", p.r.Status, "imported")
-		if err := created(tx, p.r); err != nil {
+		if err := emitCreated(tx, p.r); err != nil {
 			return nil, err
 		}
 	}

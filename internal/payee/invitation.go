@@ -200,7 +200,11 @@ func end(ctx context.Context, tx *db.Tx, v Invitation, state, reason, userID str
 		return Invitation{}, err
 	}
 	db.History(tx, v.CompanyID, v.ID, v.Version, InvitationSent, v.State, reason)
-	return v, emitInvitation(tx, "invitation."+v.State, v)
+	event := webhook.InvitationRevoked
+	if v.State == InvitationAccepted {
+		event = webhook.InvitationAccepted
+	}
+	return v, emitInvitation(tx, event, v)
 }
 
 // send leaves the mail, the end and the event for the commit. The mail is the only place where the token goes.
@@ -214,26 +218,14 @@ func send(ctx context.Context, tx *db.Tx, s *identity.Sealer, company identity.C
 		return err
 	}
 	job.Enqueue(tx, job.New{CompanyID: v.CompanyID, Kind: JobExpire, Payload: lapse{v.ID}, RunAt: v.Expires})
-	return emitInvitation(tx, "invitation.sent", v)
+	return emitInvitation(tx, webhook.InvitationSent, v)
 }
 
-// invitationEvent is what partners hear of an invitation.
-type invitationEvent struct {
-	InvitationID string `json:"invitation_id"`
-	CompanyID    string `json:"company_id"`
-	Email        string `json:"email"`
-	Role         string `json:"role"`
-	Status       string `json:"status"`
-	ResendCount  int    `json:"resend_count"`
-	UserID       string `json:"user_id"`
-	Reason       string `json:"reason"` // why it was revoked, "" otherwise
-}
-
-func emitInvitation(tx *db.Tx, name string, v Invitation) error {
-	return webhook.Emit(tx, webhook.Event{
-		CompanyID: v.CompanyID, Name: name, ObjectID: v.ID, Sequence: v.Version,
-		Data: invitationEvent{v.ID, v.CompanyID, v.Email, v.Role, v.State, v.Resends, v.UserID, v.Reason},
-	})
+func emitInvitation(tx *db.Tx, event webhook.Type[webhook.InvitationData], v Invitation) error {
+	return webhook.Emit(tx, event.Event(v.CompanyID, v.ID, v.Version, webhook.InvitationData{
+		InvitationID: v.ID, CompanyID: v.CompanyID, Email: v.Email, Role: v.Role, Status: v.State, ResendCount: v.Resends,
+		UserID: v.UserID, Reason: v.Reason,
+	}))
 }
 
 // JobExpire is the kind of job that ends an invitation whose time is up.
@@ -268,7 +260,7 @@ func expire(ctx context.Context, tx *db.Tx, v Invitation) (*Invitation, error) {
 		return &v, err
 	}
 	db.History(tx, v.CompanyID, v.ID, moved.Version, InvitationSent, InvitationExpired, "14 days have passed")
-	return moved, emitInvitation(tx, "invitation.expired", *moved)
+	return moved, emitInvitation(tx, webhook.InvitationExpired, *moved)
 }
 
 // InvitationByToken reads the invitation that a link leads to, with the company's name, in whatever state it is. A token

@@ -111,7 +111,7 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		return Recipient{}, err
 	}
 	db.History(tx, r.CompanyID, r.ID, r.Version, "", r.Status, "created")
-	return r, created(tx, r)
+	return r, emitCreated(tx, r)
 }
 
 // CreateWithID creates a recipient under ids that the caller chooses, without an event: the first data of a sandbox.
@@ -184,32 +184,20 @@ func either(problems *apierr.List, pointer, value string, allowed ...string) str
 	return value
 }
 
-// event is what partners hear of a recipient.
-type event struct {
-	RecipientID    string `json:"recipient_id"`
-	RecipientType  string `json:"recipient_type"`
-	RelationshipID string `json:"relationship_id"`
-	CompanyID      string `json:"company_id"`
-	ExternalID     string `json:"external_id"`
-	Status         string `json:"status"`
+// emitCreated emits the first event of a recipient.
+func emitCreated(tx *db.Tx, r Recipient) error {
+	return webhook.Emit(tx, webhook.RecipientCreated.Event(r.CompanyID, r.ID, r.Version, r.eventData()))
 }
 
-// created tells of a recipient whom no event has told of yet.
-func created(tx *db.Tx, r Recipient) error {
-	e := told("recipient.created", r)
-	e.Sequence = r.Version
-	return webhook.Emit(tx, e)
+// emit emits an event of a recipient, who may be a person with other events: of destinations, or of a verification.
+func emit(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.RecipientData], r Recipient) error {
+	return webhook.EmitNext(ctx, tx, event.Event(r.CompanyID, r.ID, 0, r.eventData()))
 }
 
-// emit tells of a recipient, a person perhaps, of whom other events may have told: of destinations, or of a verification.
-func emit(ctx context.Context, tx *db.Tx, name string, r Recipient) error {
-	return webhook.EmitNext(ctx, tx, told(name, r))
-}
-
-func told(name string, r Recipient) webhook.Event {
-	return webhook.Event{
-		CompanyID: r.CompanyID, Name: name, ObjectID: r.ID,
-		Data: event{r.ID, r.Type, r.RelationshipID, r.CompanyID, r.ExternalID, r.Status},
+func (r Recipient) eventData() webhook.RecipientData {
+	return webhook.RecipientData{
+		RecipientID: r.ID, RecipientType: r.Type, RelationshipID: r.RelationshipID, CompanyID: r.CompanyID, ExternalID: r.ExternalID,
+		Status: r.Status,
 	}
 }
 
@@ -235,7 +223,7 @@ func AddWorker(ctx context.Context, tx *db.Tx, companyID, userID, role string) (
 	}
 	if added {
 		db.History(tx, companyID, r.ID, r.Version, "", r.Status, "linked")
-		if err := emit(ctx, tx, "recipient.created", r); err != nil {
+		if err := emit(ctx, tx, webhook.RecipientCreated, r); err != nil {
 			return Recipient{}, err
 		}
 	}
@@ -328,7 +316,7 @@ func activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	if r.Status == Active {
 		Screen(tx, r.CompanyID, r.ID)
 	}
-	return emit(ctx, tx, "recipient.status_update", r)
+	return emit(ctx, tx, webhook.RecipientStatusUpdate, r)
 }
 
 // ActivateEverywhere does what activate does for every company that pays the payee: for the principal's at once,

@@ -7,6 +7,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // JobScreen is the kind of job that asks to compare a payee with the sanctions lists; its payload is a [Look]. It is enqueued
@@ -82,7 +83,7 @@ func review(ctx context.Context, tx *db.Tx, companyID, id string, guard func(con
 		}
 		if moved {
 			db.History(tx, r.CompanyID, r.ID, r.Version, old.Status, r.Status, screening.Reason)
-			return emit(ctx, tx, "recipient.status_update", r)
+			return emit(ctx, tx, webhook.RecipientStatusUpdate, r)
 		}
 	}
 }

@@ -11,14 +11,6 @@ import (
 )
 
 // userEvent is what partners hear of a user whom they created.
-type userEvent struct {
-	UserID    string `json:"user_id"`
-	CompanyID string `json:"company_id"`
-	Email     string `json:"email"`
-	Product   string `json:"product"`
-	KYCStatus string `json:"kyc_status"`
-}
-
 // CreateUser makes a user of the principal's company and a worker of it: pending until there is a destination. The company
 // may act for the user, see [identity.ActingUser]. The same address twice in a company is identity.ErrUserExists; what
 // other companies know of it changes nothing here.
@@ -44,10 +36,9 @@ func CreateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 	if err != nil {
 		return identity.User{}, err
 	}
-	if err := webhook.Emit(tx, webhook.Event{
-		CompanyID: company, Name: "user.create_user", ObjectID: u.ID, Sequence: u.Version,
-		Data: userEvent{u.ID, company, u.Email, "worker", u.KYCStatus},
-	}); err != nil {
+	if err := webhook.Emit(tx, webhook.UserCreateUser.Event(company, u.ID, u.Version, webhook.UserData{
+		UserID: u.ID, CompanyID: company, Email: u.Email, Product: "worker", KYCStatus: u.KYCStatus,
+	})); err != nil {
 		return identity.User{}, err
 	}
 	_, err = AddWorker(ctx, tx, company, u.ID, Contractor)

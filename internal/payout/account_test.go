@@ -19,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // accountWorld is a paying account on a network, and the payouts between them.
@@ -163,7 +164,7 @@ func (w *accountWorld) delays(want ...string) {
 	w.Helper()
 	var got []string
 	w.must(w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) error {
-		rows, err := tx.Query(ctx, "SELECT data FROM events WHERE company_id = $1 AND name = $2 ORDER BY sequence", company, payout.EventDelayed)
+		rows, err := tx.Query(ctx, "SELECT data FROM events WHERE company_id = $1 AND name = $2 ORDER BY sequence", company, webhook.PayoutDelayed.Name)
 		got, err = db.Collect(rows, err, func(r *db.Rows) (string, error) {
 			var text string
 			if err := r.Scan(&text); err != nil {

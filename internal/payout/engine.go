@@ -350,8 +350,9 @@ func (e *Engine) delay(ctx context.Context, tx *db.Tx, q queueState, reason stri
 		if reason != heldFee && reason != heldFunds && reason != heldUnclear {
 			continue
 		}
-		if err := webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: q.companyID, Name: EventDelayed, ObjectID: q.companyID, Data: map[string]any{
-			"reason": reason, "waiting": d.n, "amount": d.sum, "currency": d.sum.Asset(), "network": q.rail, "since": since}}); err != nil {
+		if err := webhook.EmitNext(ctx, tx, webhook.PayoutDelayed.Event(q.companyID, q.companyID, 0, webhook.PayoutDelayedData{
+			Reason: reason, Waiting: d.n, Amount: d.sum, Currency: d.sum.Asset(), Network: string(q.rail), Since: since,
+		})); err != nil {
 			return err
 		}
 	}

@@ -109,12 +109,6 @@ const (
 	JobChanged = "payout.changed" // payload {payroll_id, output_id}: somebody look; output_id is empty when several changed
 )
 
-// EventReturned tells a company that a bank sent a payout back.
-const EventReturned = "payout.returned"
-
-// EventDelayed tells a company that its payouts wait although they are released.
-const EventDelayed = "payout.delayed"
-
 // Faults of this package.
 var (
 	ErrPaused       = apierr.New(apierr.Unavailable, "payouts_paused", "Payouts are paused by the operator; nothing is lost, they go out when the pause ends.")

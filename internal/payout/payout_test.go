@@ -22,6 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 const (
@@ -475,7 +476,7 @@ func TestTheKillSwitchStopsWhatIsNotOutYet(t *testing.T) {
 func (w *world) delays(reason string) (n int64) {
 	w.t.Helper()
 	w.must(w.d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) error {
-		return tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE company_id = $1 AND name = $2 AND data LIKE $3", company, payout.EventDelayed,
+		return tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE company_id = $1 AND name = $2 AND data LIKE $3", company, webhook.PayoutDelayed.Name,
 			`%"reason":"`+reason+`"%`).Scan(&n)
 	}))
 	return n

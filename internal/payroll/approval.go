@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // Two-person approval: above a limit that the company sets, no payroll is released that one person alone wanted. The release itself
@@ -251,7 +252,7 @@ func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal,
 	case !first:
 		return *p, nil
 	}
-	return *p, p.step(ctx, tx, OnHold, EventStatus, ReasonApproved)
+	return *p, p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, ReasonApproved)
 }
 
 // Decline ends a payroll that waits for an approval: nobody is paid, and the company's balance has its money.
@@ -278,7 +279,7 @@ func (p *Payroll) withdraw(ctx context.Context, tx *db.Tx, reason string) error 
 	short := p.Shortfall
 	p.State, p.HeldFrom, p.HoldReason = Cancelled, "", ""
 	p.Escrow, p.Shortfall = money.Zero(p.FundingCurrency), money.Zero(p.FundingCurrency)
-	if err := p.step(ctx, tx, OnHold, EventStatus, reason); err != nil {
+	if err := p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, reason); err != nil {
 		return err
 	}
 	if err := p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, short), ledger.Credit(ledger.Shortfall, p.ID, short)); err != nil {

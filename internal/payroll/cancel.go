@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // Cancel ends a payroll of which nothing was released: one that is not fully funded yet, or
@@ -54,7 +55,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return *p, err
 	}
 	p.State, p.Escrow = Cancelled, money.Zero(p.FundingCurrency)
-	if err := p.step(ctx, tx, from, EventStatus, ""); err != nil {
+	if err := p.step(ctx, tx, from, webhook.PayrollStatusUpdate, ""); err != nil {
 		return *p, err
 	}
 	return *p, p.advanceEach(ctx, tx, Pending, Cancelled, "")
@@ -84,13 +85,13 @@ func (f *funding) freeAll(ctx context.Context, tx *db.Tx) error {
 func (p *Payroll) giveBack(ctx context.Context, tx *db.Tx, reason string) error {
 	from := p.State
 	if err := ledger.Post(tx, ledger.Journal{
-		CompanyID: p.CompanyID, SourceType: eventSourceType, SourceID: p.ID, Purpose: "cancel",
+		CompanyID: p.CompanyID, SourceType: sourceType, SourceID: p.ID, Purpose: "cancel",
 		Lines: []ledger.Line{ledger.Debit(ledger.Escrow, p.ID, p.Escrow), ledger.Credit(ledger.CompanyFunds, "", p.Escrow)},
 	}); err != nil {
 		return err
 	}
 	p.State, p.HeldFrom, p.HoldReason, p.Escrow = Cancelled, "", "", money.Zero(p.FundingCurrency)
-	if err := p.step(ctx, tx, from, EventStatus, reason); err != nil {
+	if err := p.step(ctx, tx, from, webhook.PayrollStatusUpdate, reason); err != nil {
 		return err
 	}
 	return p.advanceEach(ctx, tx, Received, Cancelled, reason)
@@ -133,7 +134,7 @@ func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return nil
 	}
 	p.State = ExpiredUnfunded
-	if err := p.step(ctx, tx, Pending, EventStatus, ""); err != nil {
+	if err := p.step(ctx, tx, Pending, webhook.PayrollStatusUpdate, ""); err != nil {
 		return err
 	}
 	return p.dropInvoices(ctx, tx)

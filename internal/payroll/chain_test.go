@@ -21,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // street is a house whose payrolls are paid on a chain: coins pass through the watcher and the deposits to the payroll.
@@ -163,13 +164,13 @@ func TestPayrollsOnAChain(t *testing.T) {
 				if q := x.get(x.p.ID).Quote; q.ID != x.p.Quote.ID || q.Rate.String() != "50000" {
 					t.Errorf("valued by %s at %s", q.ID, q.Rate)
 				}
-				x.told(EventFundingLate, 0)
+				x.told(webhook.PayrollFundingLate.Name, 0)
 			}, Received, FundingFunded, books{escrow: full}},
 			{"a second after the end", func() {
 				x.after(validity + time.Second)
 				x.pay(full)
 				x.mine(2)
-				x.told(EventFundingLate, 1)
+				x.told(webhook.PayrollFundingLate.Name, 1)
 			}, Pending, FundingLate, books{late: full}},
 			{"half a percent too little, and the rest in time", func() {
 				x.pay(2_009_900)
@@ -275,7 +276,7 @@ func TestPayrollsOnAChain(t *testing.T) {
 				x.is(Received, FundingFunded)
 				x.reorg(2)
 				x.is(Pending, FundingConfirming)
-				x.told(EventFundingReverted, 1)
+				x.told(webhook.PayrollFundingReverted.Name, 1)
 				if got := x.balance(ledger.Escrow, x.p.ID, money.BTC); got != 0 {
 					t.Errorf("%d sat in escrow of money that is not there", got)
 				}

@@ -18,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/wallet"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 type idPayload struct {
@@ -230,7 +231,7 @@ func (p *Payroll) createPending(tx *db.Tx) error {
 	insertPayroll(tx, p)
 	db.History(tx, p.CompanyID, p.ID, p.Version, "", string(p.State), reasonCreated)
 	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobExpire, Payload: idPayload{p.ID}, RunAt: tx.Now().Add(UnfundedAfter)})
-	return p.emit(tx, EventCreated, p.State, "")
+	return p.emit(tx, webhook.PayrollCreated, p.State, "")
 }
 
 // price makes a quote for what is still due.
@@ -259,19 +260,19 @@ func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) 
 		return ErrNoFunds.Detailf("The payroll needs %s %s and the company's balance is %s.", due, p.FundingCurrency, available)
 	}
 	if err := ledger.Post(tx, ledger.Journal{
-		CompanyID: p.CompanyID, SourceType: eventSourceType, SourceID: p.ID, Purpose: "fund",
+		CompanyID: p.CompanyID, SourceType: sourceType, SourceID: p.ID, Purpose: "fund",
 		Lines: []ledger.Line{ledger.Debit(ledger.CompanyFunds, "", due), ledger.Credit(ledger.Escrow, p.ID, due)},
 	}); err != nil {
 		return err
 	}
-	if err := p.emit(tx, EventCreated, p.State, ""); err != nil {
+	if err := p.emit(tx, webhook.PayrollCreated, p.State, ""); err != nil {
 		return err
 	}
 	db.History(tx, p.CompanyID, p.ID, p.Version, "", string(p.State), reasonCreated)
 
 	p.State, p.FundingState, p.Version, p.Escrow, p.Rate = Received, FundingFunded, 2, due, rate
 	db.History(tx, p.CompanyID, p.ID, p.Version, string(Pending), string(p.State), reasonCompanyBalance)
-	if err := p.emit(tx, EventStatus, Pending, reasonCompanyBalance); err != nil {
+	if err := p.emit(tx, webhook.PayrollStatusUpdate, Pending, reasonCompanyBalance); err != nil {
 		return err
 	}
 	for i := range p.Payments {

@@ -12,14 +12,9 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Events of this package.
+// Reasons that events and the history give.
 const (
-	EventCreated          = "payroll.created"
-	EventStatus           = "payroll.status_update"
-	EventFundingLate      = "payroll.funding_late"
-	EventFundingReverted  = "payroll.funding_reverted"
-	EventPayment          = "user.payment_status_update"
-	eventSourceType       = "payroll"
+	sourceType            = "payroll"
 	reasonCreated         = "created"
 	reasonCompanyBalance  = "company_balance"
 	reasonFundingComplete = "funding_confirmed"
@@ -27,44 +22,11 @@ const (
 	reasonPayments        = "payments_changed" // some that waited left
 )
 
-// eventData is what every payroll event tells.
-type eventData struct {
-	PayrollID       string       `json:"payroll_id"`
-	CompanyID       string       `json:"company_id"`
-	ExternalID      string       `json:"external_id"`
-	Status          State        `json:"status"`
-	PreviousStatus  State        `json:"previous_status,omitempty"`
-	FundingState    FundingState `json:"funding_state"`
-	Reason          string       `json:"reason,omitempty"`
-	Currency        money.Asset  `json:"currency"`
-	FundingMethod   string       `json:"funding_method"`
-	FundingCurrency money.Asset  `json:"funding_currency"`
-	Fees            money.Amount `json:"fees"`
-	Volume          money.Amount `json:"volume_input_in_input_currency"`
-	Total           money.Amount `json:"total_input_in_input_currency"`
-	Funded          money.Amount `json:"funded_amount"` // confirmed, in the funding currency
-	Payees          int64        `json:"payees"`
-	Quote           *quoteData   `json:"quote,omitempty"`
-}
-
-type quoteData struct {
-	QuoteID         string       `json:"quote_id"`
-	ValidFrom       string       `json:"valid_from"`
-	ValidTo         string       `json:"valid_to"`
-	Rate            money.Rate   `json:"rate"`
-	FundingCurrency money.Asset  `json:"funding_currency"`
-	FundingAmount   money.Amount `json:"funding_amount"`
-	FundingDetails  struct {
-		Address string `json:"address"`
-		Network string `json:"network"`
-	} `json:"funding_details"`
-}
-
-func quoteOf(q *quote.Quote) *quoteData {
+func quoteOf(q *quote.Quote) *webhook.PayrollQuote {
 	if q == nil {
 		return nil
 	}
-	d := &quoteData{
+	d := &webhook.PayrollQuote{
 		QuoteID: q.ID, ValidFrom: q.ValidFrom.UTC().Format(time.RFC3339), ValidTo: q.ValidTo.UTC().Format(time.RFC3339),
 		Rate: q.Rate, FundingCurrency: q.Funding.Asset(), FundingAmount: q.Funding,
 	}
@@ -72,20 +34,20 @@ func quoteOf(q *quote.Quote) *quoteData {
 	return d
 }
 
-func (p *Payroll) emit(tx *db.Tx, name string, previous State, reason string) error {
-	d := eventData{
-		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: p.State, FundingState: p.FundingState,
+func (p *Payroll) emit(tx *db.Tx, event webhook.Type[webhook.PayrollData], previous State, reason string) error {
+	d := webhook.PayrollData{
+		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: string(p.State), FundingState: string(p.FundingState),
 		Reason: reason, Currency: p.Currency, FundingMethod: p.FundingMethod, FundingCurrency: p.FundingCurrency,
 		Fees: p.Fees, Volume: p.Volume, Total: p.Total, Funded: p.Escrow, Payees: p.Count, Quote: quoteOf(p.Quote),
 	}
 	if previous != p.State {
-		d.PreviousStatus = previous
+		d.PreviousStatus = string(previous)
 	}
-	return webhook.Emit(tx, webhook.Event{CompanyID: p.CompanyID, Name: name, ObjectID: p.ID, Sequence: p.Version, Data: d})
+	return webhook.Emit(tx, event.Event(p.CompanyID, p.ID, p.Version, d))
 }
 
 // step writes the payroll's next version with its history row and its event.
-func (p *Payroll) step(ctx context.Context, tx *db.Tx, from State, event, reason string) error {
+func (p *Payroll) step(ctx context.Context, tx *db.Tx, from State, event webhook.Type[webhook.PayrollData], reason string) error {
 	if err := update(ctx, tx, p, from); err != nil {
 		return err
 	}
@@ -94,7 +56,7 @@ func (p *Payroll) step(ctx context.Context, tx *db.Tx, from State, event, reason
 }
 
 // stay is step for a version that leaves the state as it is. What it is for stands in the history alone: an event tells what is now.
-func (p *Payroll) stay(ctx context.Context, tx *db.Tx, event, reason string) error {
+func (p *Payroll) stay(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData], reason string) error {
 	if err := update(ctx, tx, p, p.State); err != nil {
 		return err
 	}
@@ -103,38 +65,12 @@ func (p *Payroll) stay(ctx context.Context, tx *db.Tx, event, reason string) err
 }
 
 // noteFunding makes a version of a payroll whose money has changed, and not its state.
-func (p *Payroll) noteFunding(ctx context.Context, tx *db.Tx, event string) error {
+func (p *Payroll) noteFunding(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData]) error {
 	now := p.FundingState
-	if event == EventFundingLate {
+	if event.Name == webhook.PayrollFundingLate.Name {
 		now = FundingLate
 	}
 	return p.stay(ctx, tx, event, reasonFunding+string(now))
-}
-
-// paymentData is the published form of user.payment_status_update.
-type paymentData struct {
-	UserID       string  `json:"user_id"`
-	SubpayrollID string  `json:"subpayroll_id"`
-	PayrollID    string  `json:"payroll_id"`
-	ClaimID      *string `json:"claim_id"` // null: this is no claim
-	Status       State   `json:"status"`
-	Reason       string  `json:"reason,omitempty"`
-	Payment      struct {
-		SubpayrollID string       `json:"subpayroll_id"`
-		Received     bool         `json:"received"`
-		Released     bool         `json:"released"`
-		Fulfilled    bool         `json:"fulfilled"`
-		Outputs      []outputData `json:"outputs"`
-	} `json:"payment"`
-}
-
-type outputData struct {
-	InputCurrency  money.Asset  `json:"input_currency"`
-	OutputCurrency money.Asset  `json:"output_currency"`
-	Input          money.Amount `json:"volume_input_in_input_currency"`
-	Output         money.Amount `json:"volume_output_in_output_currency"`
-	Fees           money.Amount `json:"fees"`
-	TxHash         string       `json:"tx_hash"`
 }
 
 // advanceEach changes the state of all payments of a payroll, which must all be in the same state, and emits an event for each.
@@ -179,24 +115,28 @@ func (p *Payroll) recordStep(ctx context.Context, tx *db.Tx, m *Payment, from St
 	if err != nil {
 		return err
 	}
-	if err := webhook.Emit(tx, webhook.Event{CompanyID: p.CompanyID, Name: EventPayment, ObjectID: m.ID, Sequence: m.Version, Data: d}); err != nil {
+	if err := webhook.Emit(tx, webhook.UserPaymentStatusUpdate.Event(p.CompanyID, m.ID, m.Version, d)); err != nil {
 		return err
 	}
 	return m.bill(ctx, tx, from, outputs)
 }
 
 // dataOf returns the payload of a payment's event.
-func (p *Payroll) dataOf(m *Payment, reason string, outputs []payout.Output) (*paymentData, error) {
-	d := &paymentData{UserID: m.UserID, SubpayrollID: m.ID, PayrollID: p.ID, Status: m.State, Reason: reason}
-	d.Payment.SubpayrollID = m.ID
-	d.Payment.Received, d.Payment.Released, d.Payment.Fulfilled = m.Received, m.Released, m.Fulfilled
-	d.Payment.Outputs = make([]outputData, len(outputs))
+func (p *Payroll) dataOf(m *Payment, reason string, outputs []payout.Output) (webhook.PaymentData, error) {
 	fees, err := outputFees(m.Fee, outputs)
 	if err != nil {
-		return nil, err
+		return webhook.PaymentData{}, err
+	}
+	id := m.ID
+	d := webhook.PaymentData{
+		UserID: m.UserID, SubpayrollID: &id, PayrollID: p.ID, Status: string(m.State), Reason: reason,
+		Payment: webhook.Payment{
+			SubpayrollID: &id, Received: m.Received, Released: m.Released, Fulfilled: m.Fulfilled,
+			Outputs: make([]webhook.PaymentOutput, len(outputs)),
+		},
 	}
 	for i, o := range outputs {
-		d.Payment.Outputs[i] = outputData{
+		d.Payment.Outputs[i] = webhook.PaymentOutput{
 			InputCurrency: o.Input.Asset(), OutputCurrency: o.Amount.Asset(), Input: o.Input, Output: o.Amount,
 			Fees: fees[i], TxHash: o.TxID,
 		}

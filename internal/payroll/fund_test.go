@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 func TestUnderThenTopUp(t *testing.T) {
@@ -95,7 +96,7 @@ func TestLateMoneyIsAppliedAtANewRate(t *testing.T) {
 		h.want(p.ID, Received, FundingFunded, Received)
 		h.release(p.ID)
 		h.want(p.ID, Released, FundingFunded, Released)
-		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1", EventFundingLate); n != 1 {
+		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1", webhook.PayrollFundingLate.Name); n != 1 {
 			h.t.Errorf("%d events", n)
 		}
 	})
@@ -152,7 +153,7 @@ func TestABalanceCoversAReorg(t *testing.T) {
 		if got := h.balance(ledger.CompanyFunds, "", money.BTC); got != 5_000_000-2*2_020_000 {
 			h.t.Errorf("%d sat are left", got)
 		}
-		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1 AND object_id = $2", EventFundingReverted, p.ID); n != 1 {
+		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1 AND object_id = $2", webhook.PayrollFundingReverted.Name, p.ID); n != 1 {
 			h.t.Errorf("told %d times", n)
 		}
 	})

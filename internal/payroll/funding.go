@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/receivable"
 	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // funding is a payroll with the facts about its money, what they amount to, and what is posted.
@@ -206,7 +207,7 @@ func (f *funding) postVerdict(ctx context.Context, tx *db.Tx) error {
 func (f *funding) post(ctx context.Context, tx *db.Tx, r *receipt, what string, lines []ledger.Line) error {
 	f.posted = true
 	if err := ledger.Post(tx, ledger.Journal{
-		CompanyID: f.p.CompanyID, SourceType: eventSourceType, SourceID: f.p.ID,
+		CompanyID: f.p.CompanyID, SourceType: sourceType, SourceID: f.p.ID,
 		Purpose: fmt.Sprintf("%s:%s:%d", what, r.deposit, r.turn), Lines: lines,
 	}); err != nil {
 		return err
@@ -269,7 +270,7 @@ func (f *funding) concludePending(ctx context.Context, tx *db.Tx) error {
 		return nil
 	}
 	p.FundingState, p.Escrow = state, held
-	return p.noteFunding(ctx, tx, EventStatus)
+	return p.noteFunding(ctx, tx, webhook.PayrollStatusUpdate)
 }
 
 // await returns the funding state of a payroll that confirmed money does not cover, and what is in escrow. Its quote is kept while what
@@ -333,7 +334,7 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx) error {
 	if err := f.facts.KeepQuote(ctx, tx, true); err != nil {
 		return err
 	}
-	if err := p.step(ctx, tx, Pending, EventStatus, reasonFundingComplete); err != nil {
+	if err := p.step(ctx, tx, Pending, webhook.PayrollStatusUpdate, reasonFundingComplete); err != nil {
 		return err
 	}
 	if err := p.absorb(tx, "shortfall", ledger.Debit(ledger.Shortfall, p.ID, short), ledger.Credit(ledger.Escrow, p.ID, short)); err != nil {
@@ -352,7 +353,7 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx) error {
 // absorb posts a shortfall or takes it back, once per version.
 func (p *Payroll) absorb(tx *db.Tx, what string, lines ...ledger.Line) error {
 	return ledger.Post(tx, ledger.Journal{
-		CompanyID: p.CompanyID, SourceType: eventSourceType, SourceID: p.ID,
+		CompanyID: p.CompanyID, SourceType: sourceType, SourceID: p.ID,
 		Purpose: fmt.Sprintf("%s:%d", what, p.Version), Lines: lines,
 	})
 }
@@ -380,7 +381,7 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 		p.HoldReason = ""
 	}
 	p.FundingState = state
-	if err := p.step(ctx, tx, from, EventFundingReverted, ReasonReverted); err != nil {
+	if err := p.step(ctx, tx, from, webhook.PayrollFundingReverted, ReasonReverted); err != nil {
 		return err
 	}
 	if err := p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, short), ledger.Credit(ledger.Shortfall, p.ID, short)); err != nil {
@@ -404,7 +405,7 @@ func (f *funding) stayReceived(ctx context.Context, tx *db.Tx) error {
 		return err
 	}
 	p.Shortfall, p.Rate = short, f.verdict.Rate
-	if err := f.noteSurplus(ctx, tx, EventStatus); err != nil {
+	if err := f.noteSurplus(ctx, tx, webhook.PayrollStatusUpdate); err != nil {
 		return err
 	}
 	if more.Sign() < 0 {
@@ -424,27 +425,27 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 	switch {
 	case owed.Sign() > 0 && p.State == Released:
 		p.State, p.HeldFrom, p.HoldReason = OnHold, Released, ReasonReverted
-		if err := p.step(ctx, tx, Released, EventFundingReverted, ReasonReverted); err != nil {
+		if err := p.step(ctx, tx, Released, webhook.PayrollFundingReverted, ReasonReverted); err != nil {
 			return err
 		}
 		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID)
 		return err
 	case owed.IsZero() && p.State == OnHold && p.HoldReason == ReasonReverted:
-		if err := p.resume(ctx, tx, EventStatus); err != nil {
+		if err := p.resume(ctx, tx, webhook.PayrollStatusUpdate); err != nil {
 			return err
 		}
 		p.enqueueRelease(tx) // a retry may have been refused meanwhile
 		return nil
 	case owed.Sign() > 0 && f.posted:
-		if err := p.step(ctx, tx, p.State, EventFundingReverted, ReasonReverted); err != nil {
+		if err := p.step(ctx, tx, p.State, webhook.PayrollFundingReverted, ReasonReverted); err != nil {
 			return err
 		}
 		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID) // what failed and is corrected stays, too
 		return err
 	case f.reversed: // out of the company's balance
-		return p.step(ctx, tx, p.State, EventFundingReverted, ReasonReverted)
+		return p.step(ctx, tx, p.State, webhook.PayrollFundingReverted, ReasonReverted)
 	case f.posted:
-		if err := f.noteSurplus(ctx, tx, EventStatus); err != nil {
+		if err := f.noteSurplus(ctx, tx, webhook.PayrollStatusUpdate); err != nil {
 			return err
 		}
 		if p.State == OnHold || !slices.ContainsFunc(f.receipts, func(r receipt) bool { return r.repaid.Sign() > 0 }) {
@@ -461,12 +462,12 @@ func (f *funding) concludeClosed(ctx context.Context, tx *db.Tx) error {
 	if !f.posted {
 		return nil
 	}
-	return f.noteSurplus(ctx, tx, EventFundingLate)
+	return f.noteSurplus(ctx, tx, webhook.PayrollFundingLate)
 }
 
 // noteSurplus writes a version of a payroll for which something was posted without a change of its state. The version guards the posting
 // against a concurrent one.
-func (f *funding) noteSurplus(ctx context.Context, tx *db.Tx, event string) error {
+func (f *funding) noteSurplus(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData]) error {
 	surplus, err := f.surplus()
 	if err != nil {
 		return err

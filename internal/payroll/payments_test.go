@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // The timeline of each payment has every one of its versions, whether it changed with the other payments or alone.
@@ -27,7 +28,7 @@ func TestEachPaymentHasItsOwnStateAndHistory(t *testing.T) {
 		if n := h.count("SELECT COUNT(*) FROM history h JOIN payments m ON m.company_id = h.company_id AND m.payment_id = h.object_id"); n != 6 {
 			h.t.Errorf("%d rows of history for 3 payments with 2 changes each, want 6", n)
 		}
-		if n := h.told(EventPayment, ""); n != 6 {
+		if n := h.told(webhook.UserPaymentStatusUpdate.Name, ""); n != 6 {
 			h.t.Errorf("%d events for 3 payments with 2 changes each, want 6", n)
 		}
 		h.destinations("rec_mix", map[money.Asset]int{money.BTC: 100})

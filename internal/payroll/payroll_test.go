@@ -383,7 +383,7 @@ func TestFromCreationToFulfilled(t *testing.T) {
 			h.t.Errorf("%d events for %d versions", events, last.Version)
 		}
 		for _, m := range last.Payments {
-			if n := h.told(EventPayment, m.ID); n != m.Version-1 {
+			if n := h.told(webhook.UserPaymentStatusUpdate.Name, m.ID); n != m.Version-1 {
 				h.t.Errorf("%d events for version %d", n, m.Version)
 			}
 		}
@@ -443,7 +443,7 @@ func TestAnExternalIDIsUsedOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if len(ids) != 1 || h.count("SELECT COUNT(*) FROM payrolls") != 1 || h.count("SELECT COUNT(*) FROM events WHERE name = $1", EventCreated) != 1 {
+		if len(ids) != 1 || h.count("SELECT COUNT(*) FROM payrolls") != 1 || h.count("SELECT COUNT(*) FROM events WHERE name = $1", webhook.PayrollCreated.Name) != 1 {
 			h.t.Errorf("%d payrolls", len(ids))
 		}
 	})
@@ -626,7 +626,7 @@ func TestTheEventTellsWhatAPayeeGets(t *testing.T) {
 		h.release(p.ID)
 		var data string
 		h.write(func(ctx context.Context, tx *db.Tx) error {
-			return tx.QueryRow(ctx, "SELECT data FROM events WHERE name = $1 AND sequence = 3", EventPayment).Scan(&data)
+			return tx.QueryRow(ctx, "SELECT data FROM events WHERE name = $1 AND sequence = 3", webhook.UserPaymentStatusUpdate.Name).Scan(&data)
 		})
 		var got struct {
 			Status  string  `json:"status"`

@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // Release turns the escrow of a received payroll into what is owed to each destination and
@@ -80,7 +81,7 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 		return err
 	}
 	p.State = Released
-	if err := p.step(ctx, tx, Received, EventStatus, ""); err != nil {
+	if err := p.step(ctx, tx, Received, webhook.PayrollStatusUpdate, ""); err != nil {
 		return err
 	}
 	if err := p.post(tx, "release", r.lines.release); err != nil {
@@ -169,9 +170,9 @@ func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	}
 	from := p.State
 	if p.State = conclusion(from, counts, p.Count); p.State == from {
-		return p.stay(ctx, tx, EventStatus, reasonPayments) // a version all the same: journals of the next retry are named by it
+		return p.stay(ctx, tx, webhook.PayrollStatusUpdate, reasonPayments) // a version all the same: journals of the next retry are named by it
 	}
-	return p.step(ctx, tx, from, EventStatus, "")
+	return p.step(ctx, tx, from, webhook.PayrollStatusUpdate, "")
 }
 
 // payOwed pays the payments that have no outputs yet and can be paid now, and says whether there were any.
@@ -381,7 +382,7 @@ func price(ctx context.Context, tx *db.Tx, currency, asset money.Asset) (money.R
 }
 
 func (p *Payroll) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
-	return ledger.Post(tx, ledger.Journal{CompanyID: p.CompanyID, SourceType: eventSourceType, SourceID: p.ID, Purpose: purpose, Lines: lines})
+	return ledger.Post(tx, ledger.Journal{CompanyID: p.CompanyID, SourceType: sourceType, SourceID: p.ID, Purpose: purpose, Lines: lines})
 }
 
 // stop takes a payment that cannot be paid now out of the run.
@@ -400,7 +401,7 @@ func (p *Payroll) hold(ctx context.Context, tx *db.Tx, reason string) error {
 		return ErrState
 	}
 	p.State, p.HeldFrom, p.HoldReason = OnHold, from, reason
-	if err := p.step(ctx, tx, from, EventStatus, reason); err != nil {
+	if err := p.step(ctx, tx, from, webhook.PayrollStatusUpdate, reason); err != nil {
 		return err
 	}
 	if from == Received {
@@ -410,7 +411,7 @@ func (p *Payroll) hold(ctx context.Context, tx *db.Tx, reason string) error {
 	return err
 }
 
-func (p *Payroll) resume(ctx context.Context, tx *db.Tx, event string) error {
+func (p *Payroll) resume(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData]) error {
 	if p.State != OnHold {
 		return ErrState
 	}
@@ -450,17 +451,17 @@ func (p *Payroll) unhold(ctx context.Context, tx *db.Tx) error {
 		}
 		if owes { // the funding vanished during the hold
 			p.HoldReason = ReasonReverted
-			return p.step(ctx, tx, OnHold, EventStatus, ReasonReverted)
+			return p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, ReasonReverted)
 		}
 		switch frozen, err := isFrozen(ctx, tx, p.CompanyID); {
 		case err != nil:
 			return err
 		case frozen: // meanwhile
 			p.HoldReason = ReasonFrozen
-			return p.step(ctx, tx, OnHold, EventStatus, ReasonFrozen)
+			return p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, ReasonFrozen)
 		}
 	}
-	return p.resume(ctx, tx, EventStatus)
+	return p.resume(ctx, tx, webhook.PayrollStatusUpdate)
 }
 
 // owes says that a reorg removed funding after its release and that some of it is still missing.

@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/receivable"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // Refresh returns the quotes by which a pending payroll can be funded: the active one unchanged, or a new one for what is still due.
@@ -56,7 +57,7 @@ func (f *funding) announceLate(ctx context.Context, tx *db.Tx) error {
 	if f.p.Escrow, err = f.escrow(); err != nil {
 		return err
 	}
-	return f.p.noteFunding(ctx, tx, EventFundingLate)
+	return f.p.noteFunding(ctx, tx, webhook.PayrollFundingLate)
 }
 
 // requote accepts late money at the present rate if it is little enough, and quotes the rest. More waits for the company to refresh.

@@ -8,6 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // Settle looks at what became of a payroll's outputs (job payout.changed) and takes its
@@ -137,7 +138,7 @@ func (p *Payroll) concludePayments(ctx context.Context, tx *db.Tx) error {
 	}
 	from := p.State
 	p.State = to
-	if err := p.step(ctx, tx, from, EventStatus, ""); err != nil || to != Released {
+	if err := p.step(ctx, tx, from, webhook.PayrollStatusUpdate, ""); err != nil || to != Released {
 		return err
 	}
 	if owes, err := p.owes(ctx, tx); err != nil || !owes {

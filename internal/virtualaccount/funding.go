@@ -55,9 +55,6 @@ const (
 // TermsVersion names the terms that are to be accepted now.
 const TermsVersion = "2026-01"
 
-// EventStatus tells of every change of an account's state.
-const EventStatus = "user.funding_account_status"
-
 // JobOpen asks the bank for an account (payload {owner_id, account_id}).
 const JobOpen = "funding.open"
 
@@ -449,19 +446,19 @@ func credit(ctx context.Context, tx *db.Tx, a Account, r Receipt) (receiptID str
 		}
 		return id, err
 	}
-	told := Transfer{CompanyID: a.CompanyID, ID: id, Status: Credited, Currency: a.Currency, Amount: r.Amount.String()}
+	data := webhook.TransferData{CompanyID: a.CompanyID, TransferID: id, Status: Credited, Currency: a.Currency, Amount: r.Amount.String()}
 	j := ledger.Journal{CompanyID: a.OwnerID, SourceType: sourceType, SourceID: id, Purpose: "credit"}
 	if r.Amount.Sign() < 0 {
 		gone := r.Amount.Neg()
 		if j.Lines, err = ledger.TakeBack(ctx, tx, a.OwnerID, gone); err != nil {
 			return "", err
 		}
-		told.Status, told.Amount, j.Purpose, j.Lines = Returned, gone.String(), "return", append(j.Lines, ledger.Credit(ledger.Bank, a.Provider, gone))
+		data.Status, data.Amount, j.Purpose, j.Lines = Returned, gone.String(), "return", append(j.Lines, ledger.Credit(ledger.Bank, a.Provider, gone))
 	} else {
 		j.Lines = []ledger.Line{ledger.Debit(ledger.Bank, a.Provider, r.Amount), ledger.Credit(ledger.CompanyFunds, "", r.Amount)}
 	}
-	db.History(tx, a.OwnerID, id, 1, "", told.Status, "")
-	if err := told.Emit(tx, a.OwnerID, 1); err != nil {
+	db.History(tx, a.OwnerID, id, 1, "", data.Status, "")
+	if err := EmitTransfer(tx, a.OwnerID, 1, data); err != nil {
 		return "", err
 	}
 	return id, ledger.Post(tx, j)
@@ -569,21 +566,15 @@ func (a *Account) move(ctx context.Context, tx *db.Tx, to State, reason string) 
 }
 
 func (a *Account) emit(tx *db.Tx, from State) error {
-	type data struct {
-		UserID           string      `json:"user_id"` // "" for a company's account
-		CompanyID        string      `json:"company_id"`
-		FundingAccountID string      `json:"funding_account_id"`
-		Currency         money.Asset `json:"currency"`
-		Status           State       `json:"status"`
-		PreviousStatus   State       `json:"previous_status,omitempty"`
-		Reason           string      `json:"reason,omitempty"`
+	d := webhook.FundingAccountData{
+		CompanyID: a.CompanyID, FundingAccountID: a.ID, Currency: a.Currency, Status: string(a.State),
+		PreviousStatus: string(from), Reason: a.Reason,
 	}
-	d := data{CompanyID: a.CompanyID, FundingAccountID: a.ID, Currency: a.Currency, Status: a.State, PreviousStatus: from, Reason: a.Reason}
 	if a.OwnerID != a.CompanyID {
 		d.UserID = a.OwnerID
 	}
 	if a.CompanyID == "" {
 		return nil
 	}
-	return webhook.Emit(tx, webhook.Event{CompanyID: a.CompanyID, Name: EventStatus, ObjectID: a.ID, Sequence: a.Version, Data: d})
+	return webhook.Emit(tx, webhook.UserFundingAccountStatus.Event(a.CompanyID, a.ID, a.Version, d))
 }

@@ -42,12 +42,6 @@ const (
 	Rejected   State = "rejected"
 )
 
-// What a company hears of a request: that it was made, and each change since.
-const (
-	EventCreated = "wallet.created"
-	EventStatus  = "wallet.status_update"
-)
-
 // Why a request is rejected.
 const (
 	ReasonCurrency = "currency_not_supported" // this installation holds no money in it
@@ -117,7 +111,7 @@ func Request(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, c
 		return w, err
 	}
 	db.History(tx, w.CompanyID, w.ID, w.Version, "", string(w.State), "requested")
-	if err := w.emit(tx, EventCreated); err != nil {
+	if err := w.emit(tx, webhook.WalletCreated); err != nil {
 		return Wallet{}, err
 	}
 	job.Enqueue(tx, job.New{CompanyID: company, Kind: JobOpen, Payload: openPayload{w.ID}})
@@ -222,14 +216,14 @@ func (w Wallet) move(ctx context.Context, tx *db.Tx, to State, reason string) er
 	from := w.State
 	w.State, w.Reason, w.Version = to, reason, w.Version+1
 	db.History(tx, w.CompanyID, w.ID, w.Version, string(from), string(to), reason)
-	return w.emit(tx, EventStatus)
+	return w.emit(tx, webhook.WalletStatusUpdate)
 }
 
 // emit tells the company how its request stands.
-func (w Wallet) emit(tx *db.Tx, name string) error {
-	return webhook.Emit(tx, webhook.Event{CompanyID: w.CompanyID, Name: name, ObjectID: w.ID, Sequence: w.Version, Data: map[string]any{
-		"wallet_id": w.ID, "currency": w.Currency, "status": w.State, "reason": w.Reason, "address": w.Address,
-	}})
+func (w Wallet) emit(tx *db.Tx, event webhook.Type[webhook.WalletData]) error {
+	return webhook.Emit(tx, event.Event(w.CompanyID, w.ID, w.Version, webhook.WalletData{
+		WalletID: w.ID, Currency: w.Currency, Status: string(w.State), Reason: w.Reason, Address: w.Address,
+	}))
 }
 
 // Get is a wallet of the principal's company, or ErrNotFound.

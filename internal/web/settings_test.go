@@ -156,7 +156,7 @@ func TestWebhookSettings(t *testing.T) {
 		x.write(func(ctx context.Context, tx *db.Tx) error {
 			placed, err := webhook.Next(ctx, tx, 100)
 			for _, p := range placed {
-				if p.Name == webhook.Test {
+				if p.Name == webhook.WebhookTest.Name {
 					event = p.ID
 				}
 			}
@@ -215,7 +215,12 @@ func TestDeliveriesAreFilteredAndSentAgain(t *testing.T) {
 		emit := func(name string, n int) {
 			x.write(func(ctx context.Context, tx *db.Tx) error {
 				for i := range n {
-					if err := webhook.Emit(tx, webhook.Event{CompanyID: x.company.ID, Name: name, ObjectID: fmt.Sprintf("%s-%d", name, i), Sequence: 1}); err != nil {
+					object := fmt.Sprintf("%s-%d", name, i)
+					e := webhook.PayrollCreated.Event(x.company.ID, object, 1, webhook.PayrollCreated.Example)
+					if name == webhook.RecipientCreated.Name {
+						e = webhook.RecipientCreated.Event(x.company.ID, object, 1, webhook.RecipientCreated.Example)
+					}
+					if err := webhook.Emit(tx, e); err != nil {
 						return err
 					}
 				}

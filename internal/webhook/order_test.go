@@ -14,6 +14,20 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
+// eventOf returns the events of these tests, by name.
+var eventOf = map[string]func(objectID string, sequence int64) webhook.Event{
+	"payroll.created":         example(webhook.PayrollCreated),
+	"payroll.status_update":   example(webhook.PayrollStatusUpdate),
+	"recipient.status_update": example(webhook.RecipientStatusUpdate),
+	"user.kyc_status_update":  example(webhook.UserKYCStatusUpdate),
+}
+
+func example[P any](t webhook.Type[P]) func(objectID string, sequence int64) webhook.Event {
+	return func(objectID string, sequence int64) webhook.Event {
+		return t.Event("com_1", objectID, sequence, t.Example)
+	}
+}
+
 func write(t *testing.T, d *db.DB, f func(context.Context, *db.Tx) error) {
 	t.Helper()
 	if err := d.Write(t.Context(), f); err != nil {
@@ -41,7 +55,7 @@ func TestAnObjectsEventsKeepTheirOrder(t *testing.T) {
 		emit := func(object, name string, sequence int64) {
 			t.Helper()
 			write(t, d, func(ctx context.Context, tx *db.Tx) error {
-				e := webhook.Event{CompanyID: "com_1", Name: name, ObjectID: object, Sequence: sequence}
+				e := eventOf[name](object, sequence)
 				if sequence == 0 {
 					return webhook.EmitNext(ctx, tx, e)
 				}
@@ -76,7 +90,7 @@ func TestTheOrderIsThatOfTheCommits(t *testing.T) {
 	url := dbtest.Postgres(t) // SQLite has no two writers
 	d, other := dbtest.Open(t, db.Options{URL: url}), dbtest.Open(t, db.Options{URL: url})
 	emit := func(tx *db.Tx, object string) error {
-		return webhook.Emit(tx, webhook.Event{CompanyID: "com_1", Name: "payroll.created", ObjectID: object, Sequence: 1})
+		return webhook.Emit(tx, eventOf["payroll.created"](object, 1))
 	}
 	var names []string
 	look := func() {
@@ -134,7 +148,7 @@ func TestReadersMissNoEvent(t *testing.T) {
 			wg.Go(func() {
 				for i := range each {
 					if err := all[w%len(all)].Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
-						return webhook.Emit(tx, webhook.Event{CompanyID: "com_1", Name: "payroll.created", ObjectID: fmt.Sprintf("prl_%d_%d", w, i), Sequence: 1})
+						return webhook.Emit(tx, eventOf["payroll.created"](fmt.Sprintf("prl_%d_%d", w, i), 1))
 					}); err != nil {
 						t.Error(err)
 					}

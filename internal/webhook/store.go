@@ -42,7 +42,7 @@ func insertEvents(ctx context.Context, tx *db.Tx, items []any) error {
 }
 
 func insertEvent(tx *db.Tx, id string, e Event, data string) {
-	tx.Defer(eventRows, []any{e.CompanyID, id, e.ObjectID, e.Sequence, e.Name, data, db.Micros(tx.Now())})
+	tx.Defer(eventRows, []any{e.CompanyID, id, e.ObjectID, e.Sequence, e.name, data, db.Micros(tx.Now())})
 }
 
 // positionLock is the number of the advisory lock under which positions are assigned on PostgreSQL.

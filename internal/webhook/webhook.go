@@ -9,6 +9,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,40 +22,6 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Event is something that happened to an object of a company.
-type Event struct {
-	CompanyID string
-	Name      string // "payroll.created"
-	ObjectID  string
-	Sequence  int64 // the object's version after the change, or given by [EmitNext]; one event per object, name and sequence
-	Data      any   // the event's data, written as JSON
-}
-
-// Test is the event that tests an endpoint. It is delivered only to the endpoint that is its object.
-const Test = "webhook.test"
-
-// Names lists all events.
-var Names = []string{
-	"claim.created", "claim.quote_expired", "claim.quote_refreshed", "claim.status_update",
-	"company.kyb_status_update",
-	"distribution.changed", "distribution.correction_asked",
-	"invitation.accepted", "invitation.expired", "invitation.revoked", "invitation.sent",
-	"invoice.created", "invoice.status_update",
-	"merchant.settings_update",
-	"payer.created", "payer.status_update",
-	"payout.delayed", "payout.returned",
-	"payroll.created", "payroll.funding_detected", "payroll.funding_late", "payroll.funding_reverted",
-	"payroll.quote_expired", "payroll.quote_refreshed", "payroll.status_update",
-	"recipient.created", "recipient.status_update",
-	"refund.created", "refund.status_update",
-	"settlement.created",
-	"transfer.received", "transfer.status_update",
-	"user.create_user", "user.funding_account_status", "user.kyc_status_update", "user.payment_status_update",
-	"withdrawal.created", "withdrawal.status_update",
-	"wallet.created", "wallet.deposit_update", "wallet.status_update",
-	"webhook.status_update", Test,
-}
-
 // Kept is how long an event can be read and sent again.
 const Kept = 30 * 24 * time.Hour
 
@@ -64,31 +31,29 @@ const APIVersion = "2.0"
 // NoticeNew is the in-process topic that is notified when events were committed.
 const NoticeNew = "webhook.new"
 
-// Emit stores an event with the commit.
-func Emit(tx *db.Tx, e Event) error {
-	_, err := EmitID(tx, e)
-	return err
+// Emit stores events with the commit, in this order.
+func Emit(tx *db.Tx, events ...Event) error {
+	for _, e := range events {
+		if e.name == "" || e.Sequence < 1 {
+			return fmt.Errorf("webhook: event %q of %s is not declared or has no sequence", e.name, e.ObjectID)
+		}
+		data, err := json.Marshal(e.data)
+		if err != nil {
+			return fmt.Errorf("event %s of %s: %w", e.name, e.ObjectID, err)
+		}
+		insertEvent(tx, cmp.Or(e.ID, tx.NewID("evt")), e, string(data))
+	}
+	tx.Notify(NoticeNew)
+	return nil
 }
 
-// EmitNext is Emit with the object's next sequence, for an object that has no version of its own because several rows change
-// it: a person, a recipient, a company. Whoever creates such an object may emit its first event with sequence 1.
+// EmitNext is Emit with the object's next sequence. It is for an object that has no version of its own because several rows
+// change it: a person, a recipient, a company. What creates such an object may emit its first event with sequence 1.
 func EmitNext(ctx context.Context, tx *db.Tx, e Event) (err error) {
 	if e.Sequence, err = nextSequence(ctx, tx, e.CompanyID, e.ObjectID); err != nil {
 		return err
 	}
 	return Emit(tx, e)
-}
-
-// EmitID is Emit; it returns the event's id.
-func EmitID(tx *db.Tx, e Event) (id string, err error) {
-	data, err := json.Marshal(e.Data)
-	if err != nil {
-		return "", fmt.Errorf("event %s of %s: %w", e.Name, e.ObjectID, err)
-	}
-	id = tx.NewID("evt")
-	insertEvent(tx, id, e, string(data))
-	tx.Notify(NoticeNew)
-	return id, nil
 }
 
 // StoredEvent is an event that has been committed and so has a position.
@@ -206,7 +171,7 @@ func ParseFilter(names []string) (Filter, error) {
 		switch {
 		case name == "*":
 			return Filter{}, nil
-		case slices.Contains(Names, name), prefix.MatchString(name) && slices.ContainsFunc(Names, Filter{name}.Has):
+		case slices.Contains(Names(), name), prefix.MatchString(name) && slices.ContainsFunc(Names(), Filter{name}.Has):
 			if !slices.Contains(f, name) {
 				f = append(f, name)
 			}

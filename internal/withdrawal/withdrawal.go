@@ -56,12 +56,6 @@ const (
 	Cancelled        State = "cancelled"
 )
 
-// What a company hears of its withdrawals: that one was made, and each change since.
-const (
-	EventCreated = "withdrawal.created"
-	EventStatus  = "withdrawal.status_update"
-)
-
 // States are all of them.
 var States = []State{Pending, AwaitingApproval, OnHold, Processing, Completed, Returned, Failed, Declined, Cancelled}
 
@@ -181,7 +175,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return w, err
 	}
 	db.History(tx, w.CompanyID, w.ID, w.Version, "", string(w.State), "requested by "+by.ID)
-	if err := w.emit(tx, EventCreated); err != nil {
+	if err := w.emit(tx, webhook.WithdrawalCreated); err != nil {
 		return w, err
 	}
 	w.enqueue(tx, time.Time{})
@@ -322,15 +316,15 @@ func (w *Withdrawal) move(ctx context.Context, tx *db.Tx, to State, reason, why 
 		why = reason
 	}
 	db.History(tx, w.CompanyID, w.ID, w.Version, string(from), string(to), why)
-	return w.emit(tx, EventStatus)
+	return w.emit(tx, webhook.WithdrawalStatusUpdate)
 }
 
 // emit tells the company how the withdrawal stands now.
-func (w *Withdrawal) emit(tx *db.Tx, name string) error {
-	return webhook.Emit(tx, webhook.Event{CompanyID: w.CompanyID, Name: name, ObjectID: w.ID, Sequence: w.Version, Data: map[string]any{
-		"withdrawal_id": w.ID, "status": w.State, "reason": w.Reason, "destination_id": w.Destination.ID, "amount": w.Amount, "currency": w.Amount.Asset(),
-		"tx_hash": w.TxHash, "external_id": w.ExternalID,
-	}})
+func (w *Withdrawal) emit(tx *db.Tx, event webhook.Type[webhook.WithdrawalData]) error {
+	return webhook.Emit(tx, event.Event(w.CompanyID, w.ID, w.Version, webhook.WithdrawalData{
+		WithdrawalID: w.ID, Status: string(w.State), Reason: w.Reason, DestinationID: w.Destination.ID, Amount: w.Amount,
+		Currency: w.Amount.Asset(), TxHash: w.TxHash, ExternalID: w.ExternalID,
+	}))
 }
 
 // hold lets a withdrawal wait for a reason, and looks again later.

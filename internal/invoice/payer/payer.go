@@ -31,12 +31,6 @@ const (
 	Deleted Status = "deleted"
 )
 
-// Events of this package.
-const (
-	EventCreated = "payer.created"
-	EventStatus  = "payer.status_update"
-)
-
 // What a payer is to its owner.
 const (
 	Employer = "employer"
@@ -107,7 +101,7 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		return Payer{}, err
 	}
 	db.History(tx, p.OwnerID, p.ID, p.Version, "", string(p.Status), "created")
-	return p, p.emit(tx, EventCreated, "")
+	return p, p.emit(tx, webhook.PayerCreated, "")
 }
 
 // Update changes what the request gives and leaves the rest alone. A payer that becomes of the other type loses what only
@@ -189,28 +183,22 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id st
 	}
 	p.Status = Deleted
 	db.History(tx, p.OwnerID, p.ID, p.Version, string(Active), string(Deleted), "deleted")
-	return p.emit(tx, EventStatus, Active)
+	return p.emit(tx, webhook.PayerStatusUpdate, Active)
 }
 
 // emit tells the company for which the payer was made what became of it; the details are the owner's own.
-func (p *Payer) emit(tx *db.Tx, name string, from Status) error {
+func (p *Payer) emit(tx *db.Tx, event webhook.Type[webhook.PayerData], from Status) error {
 	if p.CompanyID == "" { // a user who acts for nobody has nobody to be told
 		return nil
 	}
-	d := struct {
-		ExternalCompanyID string      `json:"external_company_id"`
-		CompanyID         string      `json:"company_id"`
-		UserID            string      `json:"user_id"` // "" for a company's payer
-		Name              string      `json:"name"`
-		Type              string      `json:"company_type"`
-		Currency          money.Asset `json:"payroll_invoice_currency"`
-		Status            Status      `json:"status"`
-		PreviousStatus    Status      `json:"previous_status,omitempty"`
-	}{ExternalCompanyID: p.ID, CompanyID: p.CompanyID, Name: p.Name, Type: p.Type, Currency: p.Currency, Status: p.Status, PreviousStatus: from}
+	d := webhook.PayerData{
+		ExternalCompanyID: p.ID, CompanyID: p.CompanyID, Name: p.Name, Type: p.Type, Currency: p.Currency,
+		Status: string(p.Status), PreviousStatus: string(from),
+	}
 	if p.OwnerID != p.CompanyID {
 		d.UserID = p.OwnerID
 	}
-	return webhook.Emit(tx, webhook.Event{CompanyID: p.CompanyID, Name: name, ObjectID: p.ID, Sequence: p.Version, Data: d})
+	return webhook.Emit(tx, event.Event(p.CompanyID, p.ID, p.Version, d))
 }
 
 // apply checks all that is given and takes it over.

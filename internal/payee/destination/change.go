@@ -59,34 +59,17 @@ func state(d *Distribution) (json.RawMessage, error) {
 	return json.Marshal(State{d.Kind, d.Symbol, d.Network, d.Data, d.Allocation})
 }
 
-const eventChanged = "distribution.changed"
-
-// changedEvent is what partners hear. Where the money goes is for the payee to know, so it says what was changed and not to what.
-type changedEvent struct {
-	CompanyID     string         `json:"company_id,omitempty"` // where they are the company's own
-	RecipientID   string         `json:"recipient_id"`
-	UserID        string         `json:"user_id"`
-	Change        string         `json:"change"`
-	Distributions []changedShare `json:"distributions"`
-}
-
-type changedShare struct {
-	DistributionID string      `json:"distribution_id"`
-	Symbol         money.Asset `json:"symbol"`
-	Allocation     int         `json:"allocation"`
-}
-
 // tell notes a change of an owner's destinations for good, and tells the company and the owner of it: the owner notices first
 // when it was not them, nor meant to be. It also notes when money last began to go elsewhere; see [ChangedSince].
 func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Payee, version int64, action string, changes ...change) error {
-	e := changedEvent{RecipientID: owner.ID, UserID: owner.UserID, Change: action}
+	e := webhook.DestinationChangeData{RecipientID: owner.ID, UserID: owner.UserID, Change: action}
 	moves := false
 	for _, c := range changes {
 		d := c.either()
 		if err := insertChange(tx, by, owner.ID, d.ID, action, c); err != nil {
 			return err
 		}
-		share := changedShare{d.ID, d.Symbol, 0}
+		share := webhook.DestinationShare{DistributionID: d.ID, Symbol: d.Symbol}
 		if c.after != nil {
 			share.Allocation = c.after.Allocation
 		}
@@ -104,7 +87,7 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Pay
 		}
 	}
 	if by.CompanyID != "" {
-		if err := webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: by.CompanyID, Name: eventChanged, ObjectID: owner.ID, Data: e}); err != nil {
+		if err := webhook.EmitNext(ctx, tx, webhook.DistributionChanged.Event(by.CompanyID, owner.ID, 0, e)); err != nil {
 			return err
 		}
 	}
@@ -124,9 +107,10 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Pay
 
 // TellCompany tells a company that a destination of its own was added or removed.
 func TellCompany(ctx context.Context, tx *db.Tx, companyID, action string, d Distribution) error {
-	return webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: companyID, Name: eventChanged, ObjectID: companyID, Data: changedEvent{
-		CompanyID: companyID, Change: action, Distributions: []changedShare{{d.ID, d.Symbol, d.Allocation}},
-	}})
+	return webhook.EmitNext(ctx, tx, webhook.DistributionChanged.Event(companyID, companyID, 0, webhook.DestinationChangeData{
+		CompanyID: companyID, Change: action,
+		Distributions: []webhook.DestinationShare{{DistributionID: d.ID, Symbol: d.Symbol, Allocation: d.Allocation}},
+	}))
 }
 
 // History reads the changes of an owner that the principal may act for, the newest first, and says how many there are.

@@ -44,25 +44,6 @@ type Asked struct {
 	PayrollID, PaymentID, OutputID string
 }
 
-const eventCorrection = "distribution.correction_asked"
-
-// correctionEvent is what the company hears whose payment it was. As with a change it does not say what the account is.
-type correctionEvent struct {
-	CompanyID      string    `json:"company_id,omitempty"` // where the destination is the company's own
-	RecipientID    string    `json:"recipient_id"`
-	UserID         string    `json:"user_id"`
-	DistributionID string    `json:"distribution_id"`
-	CorrectionID   string    `json:"correction_id"`
-	Symbol         string    `json:"symbol"`
-	Code           string    `json:"code"`
-	Reason         string    `json:"reason"`
-	Members        []string  `json:"members"`
-	PayrollID      string    `json:"payroll_id"`
-	SubpayrollID   string    `json:"subpayroll_id"`
-	PayoutID       string    `json:"payout_id"`
-	Asked          time.Time `json:"asked"`
-}
-
 // AskCorrection keeps what a bank asks for with the destination, and tells the company and the payee, once. What has been changed since
 // the payment left is not asked for any more, nor is anything of a destination that is gone. What no such destination can have is a fault.
 func AskCorrection(ctx context.Context, tx *db.Tx, setup Setup, a Asked) error {
@@ -173,14 +154,14 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 	if err != nil {
 		return err
 	}
-	e := correctionEvent{
+	e := webhook.CorrectionData{
 		RecipientID: owner.ID, UserID: owner.UserID, DistributionID: a.Was.ID, CorrectionID: c.ID, Symbol: string(a.Was.Symbol), Code: c.Code, Reason: c.Reason,
 		Members: c.Members, PayrollID: a.PayrollID, SubpayrollID: a.PaymentID, PayoutID: a.OutputID, Asked: c.Asked,
 	}
 	if owner.ID == a.CompanyID {
 		e.CompanyID, e.RecipientID, e.PayrollID, e.SubpayrollID = a.CompanyID, "", "", ""
 	}
-	if err := webhook.EmitNext(ctx, tx, webhook.Event{CompanyID: a.CompanyID, Name: eventCorrection, ObjectID: owner.ID, Data: e}); err != nil {
+	if err := webhook.EmitNext(ctx, tx, webhook.DistributionCorrectionAsked.Event(a.CompanyID, owner.ID, 0, e)); err != nil {
 		return err
 	}
 	letter := mail.Message{CompanyID: a.CompanyID, Template: mail.CorrectionAsked}

@@ -648,8 +648,8 @@ func (e *Engine) tell(tx *db.Tx, o payout.Output, f fact) error {
 	if meaning == "" {
 		meaning = nacha.Says(f.code)
 	}
-	return webhook.Emit(tx, webhook.Event{CompanyID: o.CompanyID, Name: payout.EventReturned, ObjectID: o.ID, Sequence: o.Version, Data: map[string]any{
-		"payout_id": o.ID, "payroll_id": o.PayrollID, "subpayroll_id": o.PaymentID, "distribution_id": o.DistributionID,
-		"amount": o.Amount, "currency": o.Amount.Asset(), "reason": f.code, "reason_text": meaning, "bank_text": f.info, "returned": tx.Now(),
-	}})
+	return webhook.Emit(tx, webhook.PayoutReturned.Event(o.CompanyID, o.ID, o.Version, webhook.PayoutReturnedData{
+		PayoutID: o.ID, PayrollID: o.PayrollID, SubpayrollID: o.PaymentID, DistributionID: o.DistributionID, Amount: o.Amount,
+		Currency: o.Amount.Asset(), Reason: f.code, ReasonText: meaning, BankText: f.info, Returned: tx.Now(),
+	}))
 }

@@ -84,9 +84,9 @@ func Depths(ctx context.Context, tx *db.Tx, all []Deposit) ([]int64, error) {
 
 // tellBalance tells a company how money stands that comes for its balance.
 func (d Deposit) tellBalance(tx *db.Tx, from State) error {
-	return webhook.Emit(tx, webhook.Event{CompanyID: d.OwnerID, Name: EventWallet, ObjectID: d.ID, Sequence: d.Version, Data: map[string]any{
-		"wallet_id": d.WalletID(), "deposit_id": d.ID, "status": d.State, "previous_status": from, "currency": d.Amount.Asset(), "amount": d.Amount,
-		"chain": d.Chain, "address": d.Address, "tx_hash": d.TxID, "vout": d.Vout, "first_seen": d.FirstSeen.Format(time.RFC3339),
-		"confirmations_required": d.Wanted,
-	}})
+	return webhook.Emit(tx, webhook.WalletDepositUpdate.Event(d.OwnerID, d.ID, d.Version, webhook.WalletDepositData{
+		WalletID: d.WalletID(), DepositID: d.ID, Status: string(d.State), PreviousStatus: string(from), Currency: d.Amount.Asset(),
+		Amount: d.Amount, Chain: d.Chain, Address: d.Address, TxHash: d.TxID, Vout: int64(d.Vout),
+		FirstSeen: d.FirstSeen.Format(time.RFC3339), ConfirmationsRequired: d.Wanted,
+	}))
 }

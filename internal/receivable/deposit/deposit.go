@@ -46,12 +46,6 @@ import (
 // JobChanged is the kind of the job that tells an object's package to look at its deposits. Its payload is [Changed].
 const JobChanged = "deposit.changed"
 
-// EventDetected is the event of a payroll's deposit that was seen, EventWallet that of each change of one to a company's balance.
-const (
-	EventDetected = "payroll.funding_detected"
-	EventWallet   = "wallet.deposit_update"
-)
-
 // SourceType names deposits in the ledger.
 const SourceType = "deposit"
 
@@ -223,13 +217,13 @@ func emitDetected(tx *db.Tx, d Deposit) error {
 	if strings.HasPrefix(d.ObjectID, "clm_") {
 		return nil
 	}
-	data := map[string]any{
-		"payroll_id": d.ObjectID, "deposit_id": d.ID, "quote_id": d.QuoteID, "status": d.State, "in_time": d.Timely,
-		"currency": d.Amount.Asset(), "amount": d.Amount, "address": d.Address, "tx_hash": d.TxID, "vout": d.Vout,
-		"first_seen": d.FirstSeen.Format(time.RFC3339), "confirmations_required": d.Wanted,
+	data := webhook.FundingDetectedData{
+		PayrollID: d.ObjectID, DepositID: d.ID, QuoteID: d.QuoteID, Status: string(d.State), InTime: d.Timely,
+		Currency: d.Amount.Asset(), Amount: d.Amount, Address: d.Address, TxHash: d.TxID, Vout: int64(d.Vout),
+		FirstSeen: d.FirstSeen.Format(time.RFC3339), ConfirmationsRequired: d.Wanted,
 	}
 	if d.ByBank() {
-		data["quote_id"], data["tx_hash"], data["transfer_id"] = "", "", d.TxID
+		data.QuoteID, data.TxHash, data.TransferID = "", "", d.TxID
 	}
-	return webhook.Emit(tx, webhook.Event{CompanyID: d.CompanyID, Name: EventDetected, ObjectID: d.ID, Sequence: d.Version, Data: data})
+	return webhook.Emit(tx, webhook.PayrollFundingDetected.Event(d.CompanyID, d.ID, d.Version, data))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 const (
@@ -265,7 +266,7 @@ func TestDetectedIsToldOnce(t *testing.T) {
 		h.sync("tx1", 0)
 		h.chain("tx1", "mined", true, "")
 		h.sync("tx1", 0)
-		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1", EventDetected); n != 1 {
+		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1", webhook.PayrollFundingDetected.Name); n != 1 {
 			t.Errorf("%d events", n)
 		}
 	})
@@ -490,7 +491,7 @@ func TestConfirmedAtFirstSight(t *testing.T) {
 		if d := h.one("tx1", 0); d.State != Confirmed {
 			t.Errorf("%+v", d)
 		}
-		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1", EventDetected); n != 1 {
+		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1", webhook.PayrollFundingDetected.Name); n != 1 {
 			t.Errorf("%d events", n)
 		}
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // road is a chain by which coins come to a wallet.
@@ -228,7 +229,7 @@ func (p *purse) isPaid() {
 	if holds, err := p.holds(ctx, p.address, coins); err != nil || holds != 2*p.coin.Units() {
 		p.t.Errorf("the chain says %d, %v", holds, err)
 	}
-	if n := p.count("SELECT COUNT(*) FROM events WHERE name = $1 AND data LIKE '%\"status\":\"confirmed\"%'", EventWallet); n != 4 {
+	if n := p.count("SELECT COUNT(*) FROM events WHERE name = $1 AND data LIKE '%\"status\":\"confirmed\"%'", webhook.WalletDepositUpdate.Name); n != 4 {
 		p.t.Errorf("%d deposits were told as confirmed, want two, each twice", n)
 	}
 }

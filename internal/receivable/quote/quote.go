@@ -296,7 +296,7 @@ func refresh(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 	if !inserted {
 		return Quote{}, db.ErrConflict
 	}
-	return next, emit(tx, next, "quote_refreshed")
+	return next, emit(tx, next, true)
 }
 
 // Accept locks a quote whose whole amount was seen in time. Accepting twice is fine; ErrState when a newer quote took its
@@ -379,7 +379,7 @@ func move(ctx context.Context, tx *db.Tx, q Quote, to State, reason string) (Quo
 		if isClaim(q.ObjectID) {
 			job.Enqueue(tx, job.New{CompanyID: q.CompanyID, Kind: JobExpired, Payload: Expired{q.ObjectID}})
 		}
-		return q, emit(tx, q, "quote_expired")
+		return q, emit(tx, q, false)
 	}
 	return q, nil
 }
@@ -447,22 +447,32 @@ func ExpireDue(ctx context.Context, d *db.DB, network string, watched func(conte
 	}
 }
 
-// emit tells the company, under the name of the object's kind and in its shape: a payroll's figures are numbers, a claim's text.
-func emit(tx *db.Tx, q Quote, name string) error {
-	data := map[string]any{
-		"quote_id": q.ID, "status": q.State, "valid_from": q.ValidFrom.Format(time.RFC3339), "valid_to": q.ValidTo.Format(time.RFC3339),
-		"funding_currency": q.Funding.Asset(), "denomination_currency": q.Due.Asset(),
-		"funding_details": map[string]string{"address": q.Address, "network": q.Network},
-	}
-	kind := "payroll"
+// emit emits the event of a quote that expired or was refreshed, under the name of the object's kind.
+func emit(tx *db.Tx, q Quote, refreshed bool) error {
+	from, to := q.ValidFrom.Format(time.RFC3339), q.ValidTo.Format(time.RFC3339)
+	details := webhook.FundingDetails{Address: q.Address, Network: q.Network}
 	if isClaim(q.ObjectID) {
-		kind = "claim"
-		data["rate"], data["funding_amount"], data["denomination_amount"] = q.Rate.String(), q.Funding.String(), q.Due.String()
-	} else {
-		data["rate"], data["funding_amount"], data["denomination_amount"] = q.Rate, q.Funding, q.Due
+		event := webhook.ClaimQuoteExpired
+		if refreshed {
+			event = webhook.ClaimQuoteRefreshed
+		}
+		return webhook.Emit(tx, event.Event(q.CompanyID, q.ID, q.Version, webhook.ClaimQuoteData{
+			ClaimID: q.ObjectID, Status: string(q.State), FundingCurrency: q.Funding.Asset(), DenominationCurrency: q.Due.Asset(),
+			ClaimQuote: webhook.ClaimQuote{
+				QuoteID: q.ID, ValidFrom: from, ValidTo: to, Rate: q.Rate.String(), DenominationAmount: q.Due.String(),
+				FundingAmount: q.Funding.String(), FundingDetails: details,
+			},
+		}))
 	}
-	data[kind+"_id"] = q.ObjectID
-	return webhook.Emit(tx, webhook.Event{
-		CompanyID: q.CompanyID, Name: kind + "." + name, ObjectID: q.ID, Sequence: q.Version, Data: data,
-	})
+	event := webhook.PayrollQuoteExpired
+	if refreshed {
+		event = webhook.PayrollQuoteRefreshed
+	}
+	return webhook.Emit(tx, event.Event(q.CompanyID, q.ID, q.Version, webhook.PayrollQuoteData{
+		PayrollID: q.ObjectID, Status: string(q.State), DenominationCurrency: q.Due.Asset(), DenominationAmount: q.Due,
+		PayrollQuote: webhook.PayrollQuote{
+			QuoteID: q.ID, ValidFrom: from, ValidTo: to, Rate: q.Rate, FundingCurrency: q.Funding.Asset(), FundingAmount: q.Funding,
+			FundingDetails: details,
+		},
+	}))
 }

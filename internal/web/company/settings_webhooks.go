@@ -68,7 +68,7 @@ func showWebhooks(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := webhooksPage{Fields: endpointFields(c, delivery.Endpoint{}), Names: webhook.Names}
+	p := webhooksPage{Fields: endpointFields(c, delivery.Endpoint{}), Names: webhook.Names()}
 	for _, e := range all {
 		p.Endpoints = append(p.Endpoints, newEndpointShown(c, e))
 	}
@@ -111,7 +111,7 @@ func showWebhook(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := webhookPage{Endpoint: newEndpointShown(c, e), Fields: endpointFields(c, e), Names: webhook.Names}
+	p := webhookPage{Endpoint: newEndpointShown(c, e), Fields: endpointFields(c, e), Names: webhook.Names()}
 	for _, d := range all {
 		p.Deliveries = append(p.Deliveries, showDelivery(e.ID, d))
 	}

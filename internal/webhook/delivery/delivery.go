@@ -43,9 +43,6 @@ var (
 	ErrDisabled = apierr.New(apierr.Conflict, "invalid_state", "The endpoint is disabled. Enable it first.")
 )
 
-// EventStatus tells that an endpoint was disabled or enabled.
-const EventStatus = "webhook.status_update"
-
 // The states of an endpoint. Throttled is an enabled one that is paused because of what its receiver answered.
 const (
 	Enabled        = "enabled"
@@ -207,9 +204,9 @@ func change(ctx context.Context, tx *db.Tx, by identity.Principal, id string, ho
 // moved tells the company that an endpoint was disabled or enabled. Those that are enabled hear of it.
 func (e Endpoint) moved(tx *db.Tx, from string) error {
 	db.History(tx, e.CompanyID, e.ID, e.version, from, e.Status, e.Reason)
-	return webhook.Emit(tx, webhook.Event{CompanyID: e.CompanyID, Name: EventStatus, ObjectID: e.ID, Sequence: e.version, Data: map[string]string{
-		"webhook_id": e.ID, "status": e.Status, "reason": e.Reason,
-	}})
+	return webhook.Emit(tx, webhook.WebhookStatusUpdate.Event(e.CompanyID, e.ID, e.version, webhook.EndpointData{
+		WebhookID: e.ID, Status: e.Status, Reason: e.Reason,
+	}))
 }
 
 // Update changes the address, the description or the filter. What is pending goes to the new address; the filter counts for
@@ -304,15 +301,16 @@ func Ping(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (eve
 	if err != nil {
 		return "", err
 	}
-	return webhook.EmitID(tx, webhook.Event{
-		CompanyID: e.CompanyID, Name: webhook.Test, ObjectID: e.ID, Sequence: e.version,
-		Data: map[string]string{"webhook_id": e.ID, "message": "This is a test. Nothing has happened."},
+	event := webhook.WebhookTest.Event(e.CompanyID, e.ID, e.version, webhook.TestData{
+		WebhookID: e.ID, Message: "This is a test. Nothing has happened.",
 	})
+	event.ID = tx.NewID("evt")
+	return event.ID, webhook.Emit(tx, event)
 }
 
 // wants says whether an event is for the endpoint.
 func (e Endpoint) wants(ev webhook.StoredEvent) bool {
-	if ev.Name == webhook.Test {
+	if ev.Name == webhook.WebhookTest.Name {
 		return ev.ObjectID == e.ID
 	}
 	return e.Events.Has(ev.Name)

@@ -96,11 +96,25 @@ func (w *world) endpoint(url string, events ...string) (e delivery.Endpoint, sec
 	return e, secret
 }
 
-// emit commits an event of an object.
+// eventOf returns the events of these tests, by name.
+var eventOf = map[string]func(companyID, objectID string, sequence int64) webhook.Event{
+	webhook.PayrollCreated.Name:        example(webhook.PayrollCreated),
+	webhook.PayrollStatusUpdate.Name:   example(webhook.PayrollStatusUpdate),
+	webhook.RecipientCreated.Name:      example(webhook.RecipientCreated),
+	webhook.RecipientStatusUpdate.Name: example(webhook.RecipientStatusUpdate),
+}
+
+func example[P any](t webhook.Type[P]) func(companyID, objectID string, sequence int64) webhook.Event {
+	return func(companyID, objectID string, sequence int64) webhook.Event {
+		return t.Event(companyID, objectID, sequence, t.Example)
+	}
+}
+
+// emit commits an event of an object, with the payload of the event's example.
 func (w *world) emit(name, object string, sequence int64) {
 	w.Helper()
 	w.write(func(_ context.Context, tx *db.Tx) error {
-		return webhook.Emit(tx, webhook.Event{CompanyID: w.by.CompanyID, Name: name, ObjectID: object, Sequence: sequence, Data: map[string]any{"n": sequence}})
+		return webhook.Emit(tx, eventOf[name](w.by.CompanyID, object, sequence))
 	})
 }
 
@@ -271,7 +285,12 @@ func TestDeliveriesAreSignedAndFiltered(t *testing.T) {
 		}); err != nil || len(listed) != 1 {
 			t.Fatal(listed, err)
 		}
-		want := fmt.Sprintf(`{"event":"payroll.created","data":{"n":1},"id":%q,"created":"2026-01-15T12:00:00.000Z","environment":"sandbox","api_version":"2.0","sequence":1}`, listed[0].ID)
+		data, err := json.Marshal(webhook.PayrollCreated.Example)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf(`{"event":"payroll.created","data":%s,"id":%q,"created":"2026-01-15T12:00:00.000Z",`+
+			`"environment":"sandbox","api_version":"2.0","sequence":1}`, data, listed[0].ID)
 		for _, g := range all.all() {
 			if g.event.ID == listed[0].ID && string(g.body) != want {
 				t.Errorf("sent   %s\nwanted %s", g.body, want)

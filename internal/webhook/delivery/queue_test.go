@@ -265,7 +265,7 @@ func TestADeadEndpointDelaysNobody(t *testing.T) {
 		for i := 0; i < pending; i += 1000 {
 			w.write(func(_ context.Context, tx *db.Tx) error {
 				for j := range 1000 {
-					if err := webhook.Emit(tx, webhook.Event{CompanyID: w.by.CompanyID, Name: "payroll.created", ObjectID: fmt.Sprintf("prl_%d", i+j), Sequence: 1}); err != nil {
+					if err := webhook.Emit(tx, eventOf["payroll.created"](w.by.CompanyID, fmt.Sprintf("prl_%d", i+j), 1)); err != nil {
 						return err
 					}
 				}
@@ -350,7 +350,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 		for i := 0; i < events; i += 500 {
 			w.write(func(_ context.Context, tx *db.Tx) error {
 				for j := range 500 {
-					if err := webhook.Emit(tx, webhook.Event{CompanyID: w.by.CompanyID, Name: "payroll.created", ObjectID: fmt.Sprintf("prl_%d", (i+j)/3), Sequence: int64(i+j)%3 + 1}); err != nil {
+					if err := webhook.Emit(tx, eventOf["payroll.created"](w.by.CompanyID, fmt.Sprintf("prl_%d", (i+j)/3), int64(i+j)%3+1)); err != nil {
 						return err
 					}
 				}

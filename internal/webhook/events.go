@@ -1,0 +1,302 @@
+package webhook
+
+import (
+	"time"
+
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Ids and other values of the examples.
+const (
+	exampleCompany     = "com_06gf58g6w1v5s708fp7tx3xdw0"
+	exampleUser        = "usr_06gf58g6w28xgvfnbjvbc8gg88"
+	exampleRecipient   = "rec_06gf58g6w2tn3zzsvyjtccxcc8"
+	exampleDestination = "dst_06gf58g6w1zrmrgar2qn4p0wcw"
+	examplePayroll     = "prl_06gf58g6w2pq0pzjvm15cwn7n4"
+	examplePayment     = "pmt_06gf58g6w2b01306dn9h8c6vcg"
+	exampleOutput      = "out_06gf58g6w3sm743akvrytz3w8m"
+	exampleQuote       = "quo_06gf58g6w2sp4kq83hxe3nh5pm"
+	exampleDeposit     = "dep_06gf58g6w2kvkqtk50xh3s8knw"
+	exampleClaim       = "clm_06gf58g6w17gqvggteagdzt4pg"
+	examplePayer       = "pyr_06gf58g6w1sd2bmncbk8f913rm"
+	exampleInvoice     = "inv_06gf58g6w2b0ta81jn2xqare0m"
+	exampleWallet      = "wal_06gf58g6w0aychq170kks701q0"
+	exampleWithdrawal  = "wdr_06gf58g6w0aychq170kks701q0"
+	exampleEndpoint    = "whk_06gf58g6w2messfavdnba8x1fm"
+
+	exampleAddress = "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"
+	exampleTxHash  = "4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b"
+	exampleFrom    = "2026-09-30T14:05:00Z"
+	exampleTo      = "2026-09-30T14:35:00Z"
+)
+
+var exampleTime = time.Date(2026, time.September, 30, 14, 5, 0, 0, time.UTC)
+
+func exampleRate(base, quote money.Asset, text string) money.Rate {
+	r, err := money.ParseRate(base, quote, text)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+func btc(satoshi int64) money.Amount { return money.New(money.BTC, satoshi) }
+
+func usd(cents int64) money.Amount { return money.New(money.USD, cents) }
+
+func with[T any](value T, change func(*T)) T {
+	change(&value)
+	return value
+}
+
+func pointer[T any](value T) *T { return &value }
+
+// Payrolls.
+var (
+	examplePayrollQuote = PayrollQuote{
+		QuoteID: exampleQuote, ValidFrom: exampleFrom, ValidTo: exampleTo, Rate: exampleRate(money.BTC, money.USD, "50000"),
+		FundingCurrency: money.BTC, FundingAmount: btc(2_526_020), FundingDetails: FundingDetails{exampleAddress, "mainnet"},
+	}
+	examplePayrollData = PayrollData{
+		PayrollID: examplePayroll, CompanyID: exampleCompany, ExternalID: "run-2026-09", Status: "pending", FundingState: "none",
+		Currency: money.USD, FundingMethod: "crypto", FundingCurrency: money.BTC, Fees: usd(1251), Volume: usd(125050),
+		Total: usd(126301), Funded: btc(0), Payees: 1, Quote: &examplePayrollQuote,
+	}
+	examplePayrollQuoteData = PayrollQuoteData{
+		PayrollID: examplePayroll, PayrollQuote: examplePayrollQuote, Status: "active",
+		DenominationCurrency: money.USD, DenominationAmount: usd(126301),
+	}
+
+	PayrollCreated = declare("payroll.created", "A payroll was created.", examplePayrollData)
+
+	PayrollStatusUpdate = declare("payroll.status_update", "A payroll's state or funding state changed.",
+		with(examplePayrollData, func(d *PayrollData) {
+			d.Status, d.PreviousStatus, d.FundingState, d.Reason = "received", "pending", "funded", "funding_confirmed"
+			d.Funded = btc(2_526_020)
+		}))
+
+	PayrollFundingDetected = declare("payroll.funding_detected",
+		"Money was seen coming in for a payroll. It does not count before it is confirmed.",
+		FundingDetectedData{
+			PayrollID: examplePayroll, DepositID: exampleDeposit, QuoteID: exampleQuote, Status: "seen", InTime: true,
+			Currency: money.BTC, Amount: btc(2_526_020), Address: exampleAddress, TxHash: exampleTxHash,
+			FirstSeen: exampleFrom, ConfirmationsRequired: 2,
+		})
+
+	PayrollFundingLate = declare("payroll.funding_late",
+		"Money for a payroll came after its quote had expired. It waits until the quote is refreshed or the payroll cancelled.",
+		with(examplePayrollData, func(d *PayrollData) { d.FundingState, d.Funded = "late", btc(2_526_020) }))
+
+	PayrollFundingReverted = declare("payroll.funding_reverted",
+		"Money for a payroll that had counted was taken back, by the chain or by the bank.",
+		with(examplePayrollData, func(d *PayrollData) { d.FundingState = "confirming" }))
+
+	PayrollQuoteExpired = declare("payroll.quote_expired", "A payroll's quote expired before it was paid.",
+		with(examplePayrollQuoteData, func(d *PayrollQuoteData) { d.Status = "expired" }))
+
+	PayrollQuoteRefreshed = declare("payroll.quote_refreshed", "A payroll has a new quote in place of an expired one.",
+		examplePayrollQuoteData)
+
+	UserPaymentStatusUpdate = declare("user.payment_status_update",
+		"The state of a payment changed: of a payee's payment of a payroll, or of a claim's payment.",
+		PaymentData{
+			UserID: exampleUser, SubpayrollID: pointer(examplePayment), PayrollID: examplePayroll, Status: "fulfilled",
+			Payment: Payment{
+				SubpayrollID: pointer(examplePayment), Received: true, Released: true, Fulfilled: true,
+				Outputs: []PaymentOutput{{money.USD, money.BTC, usd(125050), btc(2_501_000), usd(1251), exampleTxHash}},
+			},
+		})
+
+	PayoutDelayed = declare("payout.delayed",
+		"Released payouts began to wait, for a lower network fee or for funds. It is sent once for each currency, not for each "+
+			"payout.",
+		PayoutDelayedData{"fee_too_high", 12, btc(30_012_000), money.BTC, "bitcoin", exampleTime})
+
+	PayoutReturned = declare("payout.returned", "A bank sent a payout back.",
+		PayoutReturnedData{
+			PayoutID: exampleOutput, PayrollID: examplePayroll, SubpayrollID: examplePayment, DistributionID: exampleDestination,
+			Amount: usd(125050), Currency: money.USD, Reason: "R03", ReasonText: "no account, or the name does not fit",
+			BankText: "NO ACCOUNT", Returned: exampleTime,
+		})
+)
+
+// Merchant claims.
+var (
+	exampleClaimQuote = ClaimQuote{
+		QuoteID: exampleQuote, ValidFrom: exampleFrom, ValidTo: "2026-09-30T14:20:00Z", Rate: "50000", DenominationAmount: "120.00",
+		FundingAmount: "0.00240000", FundingDetails: FundingDetails{exampleAddress, "mainnet"},
+	}
+	exampleClaimData = ClaimData{
+		ClaimID: exampleClaim, CompanyID: exampleCompany, PayerID: "customer-4711", Status: "awaiting_payment", Exception: "none",
+		Currency: money.EUR, Amount: "120.00", Due: "120.00", Funding: money.BTC, Seen: "0.00000000", Received: "0.00000000",
+		Refundable: "0.00000000", Refunded: "0.00000000", CheckoutURL: "https://pay.example.com/pay/" + exampleClaim,
+		Quote: &exampleClaimQuote,
+	}
+	exampleClaimQuoteData = ClaimQuoteData{
+		ClaimID: exampleClaim, ClaimQuote: exampleClaimQuote, Status: "active", FundingCurrency: money.BTC,
+		DenominationCurrency: money.EUR,
+	}
+	exampleRefund = RefundData{
+		RefundID: "rfd_06gf58g6w0aychq170kks701q0", ClaimID: exampleClaim, CompanyID: exampleCompany, Status: "offered",
+		Currency: money.BTC, Amount: "0.00010000", ExpiresAt: "2026-12-29T14:05:00Z",
+	}
+
+	ClaimCreated = declare("claim.created", "A claim was created.", exampleClaimData)
+
+	ClaimStatusUpdate = declare("claim.status_update", "A claim's state or figures changed.",
+		with(exampleClaimData, func(d *ClaimData) {
+			d.Status, d.PreviousStatus, d.Due, d.TxHash = "paid", "confirming", "0.00", exampleTxHash
+			d.Seen, d.Received = "0.00240000", "0.00240000"
+		}))
+
+	ClaimQuoteExpired = declare("claim.quote_expired", "A claim's quote expired before it was paid.",
+		with(exampleClaimQuoteData, func(d *ClaimQuoteData) { d.Status = "expired" }))
+
+	ClaimQuoteRefreshed = declare("claim.quote_refreshed", "A claim has a new quote in place of an expired one.",
+		exampleClaimQuoteData)
+
+	RefundCreated = declare("refund.created", "The payer of a claim was offered a refund.", exampleRefund)
+
+	RefundStatusUpdate = declare("refund.status_update", "A refund was accepted, paid or withdrawn.",
+		with(exampleRefund, func(d *RefundData) { d.Status, d.PreviousStatus, d.TxHash = "paid", "accepted", exampleTxHash }))
+
+	SettlementCreated = declare("settlement.created",
+		"What claims brought in was added to the company's balance. Where it is paid out from there, the withdrawal's events "+
+			"report how.",
+		SettlementData{"stl_06gf58g6w0aychq170kks701q0", exampleCompany, money.BTC, "0.00240000", exampleWithdrawal})
+
+	MerchantSettingsUpdate = declare("merchant.settings_update", "The merchant settings changed.",
+		MerchantSettingsData{
+			CompanyID: exampleCompany, ToleranceBps: 50, Confirmations: 1, LatePolicy: "requote", GraceSeconds: 300,
+			SettleIn: money.BTC, Schedule: "daily", SupportEmail: "help@shop.example", Origins: []string{"https://shop.example"},
+		})
+)
+
+// People and their destinations.
+var (
+	exampleInvitation = InvitationData{
+		InvitationID: "ivt_06gf58g6w100qc30sdjrkvr1n4", CompanyID: exampleCompany, Email: "ada@example.com", Role: "contractor",
+		Status: "sent",
+	}
+
+	UserCreateUser = declare("user.create_user", "The company created a user.",
+		UserData{exampleUser, exampleCompany, "ada@example.com", "worker", "not_started"})
+
+	UserKYCStatusUpdate = declare("user.kyc_status_update", "The state of a user's verification changed.",
+		UserVerificationData{exampleUser, "approved", []string{}})
+
+	UserFundingAccountStatus = declare("user.funding_account_status",
+		"A funding account was requested, or its state changed: of a user or of the company.",
+		FundingAccountData{
+			UserID: exampleUser, CompanyID: exampleCompany, FundingAccountID: "fac_06gf58g6w2y1gp9sf76hca02rw", Currency: money.EUR,
+			Status: "active", PreviousStatus: "pending",
+		})
+
+	RecipientCreated = declare("recipient.created", "A recipient was created, or a user was linked to the company.",
+		RecipientData{exampleRecipient, "user", "rel_06gf58g6w16389bj6g1srq4d38", exampleCompany, "worker-17", "pending"})
+
+	RecipientStatusUpdate = declare("recipient.status_update", "A recipient's state changed.",
+		RecipientData{exampleRecipient, "user", "rel_06gf58g6w16389bj6g1srq4d38", exampleCompany, "worker-17", "active"})
+
+	InvitationSent = declare("invitation.sent", "A worker was invited, or the invitation was sent again.", exampleInvitation)
+
+	InvitationAccepted = declare("invitation.accepted", "The invited person accepted.",
+		with(exampleInvitation, func(d *InvitationData) { d.Status, d.UserID = "accepted", exampleUser }))
+
+	InvitationRevoked = declare("invitation.revoked", "The company revoked the invitation, or the invited person declined it.",
+		with(exampleInvitation, func(d *InvitationData) { d.Status, d.Reason = "revoked", "declined" }))
+
+	InvitationExpired = declare("invitation.expired", "The invitation was not accepted in time.",
+		with(exampleInvitation, func(d *InvitationData) { d.Status = "expired" }))
+
+	DistributionChanged = declare("distribution.changed",
+		"Payment destinations changed: of a payee or, with `company_id`, of the company itself.",
+		DestinationChangeData{
+			RecipientID: exampleRecipient, Change: "added",
+			Distributions: []DestinationShare{{exampleDestination, money.BTC, 100}},
+		})
+
+	DistributionCorrectionAsked = declare("distribution.correction_asked",
+		"A bank asked for a correction of a payment destination.",
+		CorrectionData{
+			RecipientID: exampleRecipient, DistributionID: exampleDestination, CorrectionID: "cor_06gf58g6w0aychq170kks701q0",
+			Symbol: "USD", Code: "C01", Reason: "the account number is another one", Members: []string{"account_number"},
+			PayrollID: examplePayroll, SubpayrollID: examplePayment, PayoutID: exampleOutput, Asked: exampleTime,
+		})
+)
+
+// Invoices and their payers.
+var (
+	examplePayerData = PayerData{
+		ExternalCompanyID: examplePayer, CompanyID: exampleCompany, UserID: exampleUser, Name: "Globex Ltd", Type: "client",
+		Currency: money.EUR, Status: "active",
+	}
+	exampleInvoiceData = InvoiceData{
+		InvoiceID: exampleInvoice, UserID: exampleUser, ExternalCompanyID: examplePayer, Number: "2026-017", Status: "sent",
+		Currency: money.EUR, Total: money.New(money.EUR, 120000), Paid: money.Zero(money.EUR), DueDate: "2026-10-30",
+	}
+
+	PayerCreated = declare("payer.created", "A payer was created.", examplePayerData)
+
+	PayerStatusUpdate = declare("payer.status_update", "A payer was deleted.",
+		with(examplePayerData, func(d *PayerData) { d.Status, d.PreviousStatus = "deleted", "active" }))
+
+	InvoiceCreated = declare("invoice.created", "An invoice was created.", exampleInvoiceData)
+
+	InvoiceStatusUpdate = declare("invoice.status_update", "An invoice's state changed.",
+		with(exampleInvoiceData, func(d *InvoiceData) {
+			d.Status, d.PreviousStatus, d.PayrollID, d.SubpayrollID = "paid", "in_payroll", examplePayroll, examplePayment
+			d.Paid = d.Total
+		}))
+)
+
+// The company and its money.
+var (
+	exampleTransfer = TransferData{
+		CompanyID: exampleCompany, UserID: exampleUser, TransferID: "trf_06gf58g6w0aychq170kks701q0", Status: "credited",
+		Currency: money.EUR, Amount: "100.00",
+	}
+	exampleWithdrawalData = WithdrawalData{
+		WithdrawalID: exampleWithdrawal, Status: "pending", DestinationID: exampleDestination, Amount: btc(10_000),
+		Currency: money.BTC, ExternalID: "payout-2026-09",
+	}
+	exampleWalletData = WalletData{exampleWallet, money.BTC, "completed", "", exampleAddress}
+
+	CompanyKYBStatusUpdate = declare("company.kyb_status_update", "The state of the company's verification changed.",
+		CompanyVerificationData{exampleCompany, "approved", "approved", []string{}})
+
+	TransferReceived = declare("transfer.received",
+		"Money came in by bank: to a funding account, for a payroll or for the balance. It is sent once the owner is known. "+
+			"A user's transfer is reported to the company for which the account was opened.",
+		exampleTransfer)
+
+	TransferStatusUpdate = declare("transfer.status_update", "A bank took back a transfer that had come in.",
+		with(exampleTransfer, func(d *TransferData) { d.Status, d.PreviousStatus = "returned", "credited" }))
+
+	WithdrawalCreated = declare("withdrawal.created", "A withdrawal was created.", exampleWithdrawalData)
+
+	WithdrawalStatusUpdate = declare("withdrawal.status_update", "A withdrawal's state changed.",
+		with(exampleWithdrawalData, func(d *WithdrawalData) { d.Status, d.TxHash = "completed", exampleTxHash }))
+
+	WalletCreated = declare("wallet.created", "A wallet was requested.",
+		with(exampleWalletData, func(d *WalletData) { d.Status, d.Address = "pending", "" }))
+
+	WalletStatusUpdate = declare("wallet.status_update", "A wallet's state changed.", exampleWalletData)
+
+	WalletDepositUpdate = declare("wallet.deposit_update", "Money that comes in for a wallet was seen, or its state changed.",
+		WalletDepositData{
+			WalletID: exampleWallet, DepositID: exampleDeposit, Status: "confirmed", PreviousStatus: "seen", Currency: money.BTC,
+			Amount: btc(100_000), Chain: "bitcoin", Address: exampleAddress, TxHash: exampleTxHash, FirstSeen: exampleFrom,
+			ConfirmationsRequired: 1,
+		})
+)
+
+// Webhook endpoints.
+var (
+	WebhookStatusUpdate = declare("webhook.status_update", "A webhook endpoint was disabled or enabled.",
+		EndpointData{exampleEndpoint, "disabled_auto", "failing"})
+
+	// WebhookTest is delivered only to the endpoint that is its object.
+	WebhookTest = declare("webhook.test", "A test of an endpoint was requested. Only that endpoint receives it.",
+		TestData{exampleEndpoint, "This is a test. Nothing has happened."})
+)
