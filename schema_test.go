@@ -95,7 +95,6 @@ var writes = map[string]string{
 	"internal/oauth/store.go":           "issues access tokens",
 	"internal/payout/store.go":          "locks a wallet by its setting",
 	"internal/payout/bankfile/store.go": "counts files by a setting, and records what the bank did with outputs",
-	"internal/webhook/store.go":         "counts positions by a setting",
 }
 
 var changesTable = regexp.MustCompile(`\b(?:INSERT\s+INTO|DELETE\s+FROM|UPDATE)\s+(\w+)`)

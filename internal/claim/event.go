@@ -6,28 +6,21 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-func dataOf(q *quote.Quote) *webhook.ClaimQuote {
-	if q == nil {
-		return nil
-	}
-	return &webhook.ClaimQuote{
-		QuoteID: q.ID, ValidFrom: q.ValidFrom.UTC().Format(time.RFC3339), ValidTo: q.ValidTo.UTC().Format(time.RFC3339),
-		Rate: q.Rate.String(), DenominationAmount: q.Due.String(), FundingAmount: q.Funding.String(),
-		FundingDetails: webhook.FundingDetails{Address: q.Address, Network: q.Network},
-	}
-}
-
 func (s *Service) data(c *Claim, due money.Amount) webhook.ClaimData {
-	return webhook.ClaimData{
+	d := webhook.ClaimData{
 		ClaimID: c.ID, CompanyID: c.CompanyID, PayerID: c.PayerID, Status: string(c.State), Exception: string(c.Exception), Reverted: c.Reverted,
 		Currency: c.Amount.Asset(), Amount: c.Amount.String(), Due: due.String(), Funding: c.Funding, Seen: c.Seen.String(),
 		Received: c.Received().String(), Refundable: c.Refundable().String(), Refunded: c.Refunded.String(),
-		TxHash: c.TxHash, CheckoutURL: s.CheckoutURL(c.ID), Quote: dataOf(c.Quote),
+		TxHash: c.TxHash, CheckoutURL: s.CheckoutURL(c.ID),
 	}
+	if c.Quote != nil {
+		q := c.Quote.ForClaim()
+		d.Quote = &q
+	}
+	return d
 }
 
 func (s *Service) emitCreated(tx *db.Tx, c *Claim) error {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 type (
@@ -29,21 +30,15 @@ type (
 	}
 
 	claimQuote struct {
-		ClaimID              string         `json:"claim_id"`
-		QuoteID              string         `json:"quote_id"`
-		ValidFrom            Time           `json:"valid_from"`
-		ValidTo              Time           `json:"valid_to"`
-		Rate                 string         `json:"rate" doc:"One whole funding currency in the denomination currency, as decimal text." example:"50000"`
-		DenominationCurrency string         `json:"denomination_currency"`
-		FundingCurrency      string         `json:"funding_currency"`
-		DenominationAmount   string         `json:"denomination_amount" doc:"What the quote settles, as decimal text: the claim's amount, or what of it is still due."`
-		FundingAmount        string         `json:"funding_amount" doc:"What must be paid in, in the funding currency, as decimal text." example:"0.00240000"`
-		FundingDetails       fundingDetails `json:"funding_details"`
-		Status               string         `json:"status" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled"`
-		Exception            string         `json:"exception" enum:"none,overpaid,late,within_tolerance"`
-		CheckoutURL          string         `json:"checkout_url"`
-		LightningInvoice     string         `json:"lightning_invoice"`
-		PaymentURI           string         `json:"payment_uri"`
+		ClaimID string `json:"claim_id"`
+		webhook.ClaimPrice
+		DenominationCurrency string `json:"denomination_currency"`
+		FundingCurrency      string `json:"funding_currency"`
+		Status               string `json:"status" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled"`
+		Exception            string `json:"exception" enum:"none,overpaid,late,within_tolerance"`
+		CheckoutURL          string `json:"checkout_url"`
+		LightningInvoice     string `json:"lightning_invoice"`
+		PaymentURI           string `json:"payment_uri"`
 	}
 
 	claimGet struct {
@@ -206,9 +201,8 @@ func createClaim(ctx context.Context, tx *db.Tx, c *call, in *claimCreateInput) 
 func (c *call) showClaimQuote(m *claim.Claim) *claimQuote {
 	q := m.Quote
 	return &claimQuote{
-		ClaimID: m.ID, QuoteID: q.ID, ValidFrom: Time(q.ValidFrom), ValidTo: Time(q.ValidTo), Rate: q.Rate.String(),
-		DenominationCurrency: string(q.Due.Asset()), FundingCurrency: string(q.Funding.Asset()), DenominationAmount: q.Due.String(),
-		FundingAmount: q.Funding.String(), FundingDetails: fundingDetails{q.Address, q.Network},
+		ClaimID: m.ID, ClaimPrice: q.ForClaim(),
+		DenominationCurrency: string(q.Due.Asset()), FundingCurrency: string(q.Funding.Asset()),
 		Status: string(m.State), Exception: string(m.Exception), CheckoutURL: c.Claim.CheckoutURL(m.ID),
 		LightningInvoice: m.Invoice, PaymentURI: m.PaymentURI(),
 	}

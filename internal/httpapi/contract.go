@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/ratelimit"
 )
 
@@ -28,6 +29,8 @@ func describe(table []route) (write func() document, inputs []*input) {
 	huma.DefaultArrayNullable = false // an answer without items has an empty array, a request's null is absence
 	reg := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	reg.RegisterTypeAlias(valueType, reflect.TypeFor[map[string]any]())
+	reg.RegisterTypeAlias(reflect.TypeFor[money.Amount](), reflect.TypeFor[Decimal]())
+	reg.RegisterTypeAlias(reflect.TypeFor[money.Rate](), reflect.TypeFor[Decimal]())
 	inputs = make([]*input, len(table))
 	for i, rt := range table {
 		inputs[i] = newInput(reg, rt.handler.in)
@@ -45,6 +48,7 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 			reg.Schema(rt.handler.out, true, schemaName(rt.handler.out, ""))
 		}
 	}
+	registerPayloads(reg)
 	problemSchema := reg.Schema(reflect.TypeFor[problem](), true, "")
 	health := reg.Schema(reflect.TypeFor[healthAnswer](), true, "")
 	for _, t := range []reflect.Type{reflect.TypeFor[oauthTokenBody](), reflect.TypeFor[oauthToken](), reflect.TypeFor[oauthRevokeBody](), reflect.TypeFor[oauthError](), reflect.TypeFor[oauthMetadata]()} {
@@ -93,6 +97,7 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 			api.Tags = append(api.Tags, &huma.Tag{Name: t.name, Description: t.doc})
 		}
 	}
+	api.Webhooks = webhooks(reg)
 	asJSON, err := api.MarshalJSON()
 	if err != nil {
 		panic("api: the contract cannot be written: " + err.Error())

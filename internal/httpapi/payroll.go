@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 type (
@@ -39,12 +40,12 @@ type (
 	}
 
 	payrollCreated struct {
-		PayrollID string        `json:"payroll_id"`
-		Fees      Decimal       `json:"fees"`
-		Volume    Decimal       `json:"volume_input_in_input_currency"`
-		Total     Decimal       `json:"total_input_in_input_currency"`
-		Quote     *payrollQuote `json:"quote,omitzero" doc:"Absent unless the payroll is funded by crypto."`
-		Transfer  *bankTransfer `json:"bank_transfer,omitzero" doc:"Present when the payroll is funded by bank."`
+		PayrollID string                `json:"payroll_id"`
+		Fees      Decimal               `json:"fees"`
+		Volume    Decimal               `json:"volume_input_in_input_currency"`
+		Total     Decimal               `json:"total_input_in_input_currency"`
+		Quote     *webhook.PayrollQuote `json:"quote,omitzero" doc:"Absent unless the payroll is funded by crypto."`
+		Transfer  *bankTransfer         `json:"bank_transfer,omitzero" doc:"Present when the payroll is funded by bank."`
 	}
 
 	bankTransfer struct {
@@ -58,21 +59,6 @@ type (
 		Reference string  `json:"reference" doc:"To be given as the payment's reference: it says for which payroll the money is." example:"PRL06GZXDN9039YA1ACFFV86BRHZW"`
 	}
 
-	payrollQuote struct {
-		QuoteID         string         `json:"quote_id"`
-		ValidFrom       Time           `json:"valid_from"`
-		ValidTo         Time           `json:"valid_to"`
-		Rate            Decimal        `json:"rate"`
-		FundingCurrency string         `json:"funding_currency"`
-		FundingAmount   Decimal        `json:"funding_amount"`
-		FundingDetails  fundingDetails `json:"funding_details"`
-	}
-
-	fundingDetails struct {
-		Address string `json:"address"`
-		Network string `json:"network"`
-	}
-
 	payrollRefInput struct{ Body payrollRefBody }
 
 	payrollRefBody struct {
@@ -81,8 +67,8 @@ type (
 	}
 
 	payrollRefreshed struct {
-		PayrollID string         `json:"payroll_id"`
-		Quotes    []payrollQuote `json:"quotes"`
+		PayrollID string                 `json:"payroll_id"`
+		Quotes    []webhook.PayrollQuote `json:"quotes"`
 	}
 
 	payrollPreview struct {
@@ -129,21 +115,21 @@ type (
 
 	// PayrollSummary is exported because the contract leaves out what an unexported embedded type has.
 	PayrollSummary struct {
-		PayrollID       string        `json:"payroll_id"`
-		CompanyID       string        `json:"company_id"`
-		ExternalID      string        `json:"external_id"`
-		Status          string        `json:"status" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded"`
-		FundingState    string        `json:"funding_state" enum:"none,detected,partial,confirming,funded,late,over"`
-		Currency        string        `json:"currency"`
-		FundingMethod   string        `json:"funding_method"`
-		FundingCurrency string        `json:"funding_currency"`
-		Payees          int64         `json:"payees"`
-		Fees            Decimal       `json:"fees"`
-		Volume          Decimal       `json:"volume_input_in_input_currency"`
-		Total           Decimal       `json:"total_input_in_input_currency"`
-		Created         Time          `json:"created"`
-		Updated         Time          `json:"updated"`
-		Quote           *payrollQuote `json:"quote,omitzero"`
+		PayrollID       string                `json:"payroll_id"`
+		CompanyID       string                `json:"company_id"`
+		ExternalID      string                `json:"external_id"`
+		Status          string                `json:"status" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded"`
+		FundingState    string                `json:"funding_state" enum:"none,detected,partial,confirming,funded,late,over"`
+		Currency        string                `json:"currency"`
+		FundingMethod   string                `json:"funding_method"`
+		FundingCurrency string                `json:"funding_currency"`
+		Payees          int64                 `json:"payees"`
+		Fees            Decimal               `json:"fees"`
+		Volume          Decimal               `json:"volume_input_in_input_currency"`
+		Total           Decimal               `json:"total_input_in_input_currency"`
+		Created         Time                  `json:"created"`
+		Updated         Time                  `json:"updated"`
+		Quote           *webhook.PayrollQuote `json:"quote,omitzero"`
 	}
 
 	payrollGet struct {
@@ -265,14 +251,12 @@ func showTransfer(c *call, p *payroll.Payroll) (*bankTransfer, error) {
 	}, nil
 }
 
-func showQuote(q *quote.Quote) *payrollQuote {
+func showQuote(q *quote.Quote) *webhook.PayrollQuote {
 	if q == nil {
 		return nil
 	}
-	return &payrollQuote{
-		QuoteID: q.ID, ValidFrom: Time(q.ValidFrom), ValidTo: Time(q.ValidTo), Rate: Decimal(q.Rate.String()),
-		FundingCurrency: string(q.Funding.Asset()), FundingAmount: amount(q.Funding), FundingDetails: fundingDetails{q.Address, q.Network},
-	}
+	shown := q.ForPayroll()
+	return &shown
 }
 
 func refreshQuote(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) (*payrollRefreshed, error) {
@@ -281,9 +265,9 @@ func refreshQuote(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) 
 	if err != nil {
 		return nil, err
 	}
-	out := &payrollRefreshed{PayrollID: p.ID, Quotes: make([]payrollQuote, len(quotes))}
+	out := &payrollRefreshed{PayrollID: p.ID, Quotes: make([]webhook.PayrollQuote, len(quotes))}
 	for i := range quotes {
-		out.Quotes[i] = *showQuote(&quotes[i])
+		out.Quotes[i] = quotes[i].ForPayroll()
 	}
 	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 type (
@@ -68,13 +69,13 @@ type (
 	}
 
 	vendorPayrollCreated struct {
-		PayrollID string          `json:"payroll_id"`
-		Fees      Decimal         `json:"fees"`
-		Volume    Decimal         `json:"volume_input_in_input_currency"`
-		Total     Decimal         `json:"total_input_in_input_currency"`
-		Quote     *payrollQuote   `json:"quote,omitzero" doc:"Absent unless the payroll is funded by crypto."`
-		Transfer  *bankTransfer   `json:"bank_transfer,omitzero" doc:"Present when the payroll is funded by bank."`
-		Payments  []vendorPayment `json:"payments"`
+		PayrollID string                `json:"payroll_id"`
+		Fees      Decimal               `json:"fees"`
+		Volume    Decimal               `json:"volume_input_in_input_currency"`
+		Total     Decimal               `json:"total_input_in_input_currency"`
+		Quote     *webhook.PayrollQuote `json:"quote,omitzero" doc:"Absent unless the payroll is funded by crypto."`
+		Transfer  *bankTransfer         `json:"bank_transfer,omitzero" doc:"Present when the payroll is funded by bank."`
+		Payments  []vendorPayment       `json:"payments"`
 	}
 
 	vendorPayment struct {

@@ -3,12 +3,10 @@ package payroll
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -22,23 +20,15 @@ const (
 	reasonPayments        = "payments_changed" // some that waited left
 )
 
-func quoteOf(q *quote.Quote) *webhook.PayrollQuote {
-	if q == nil {
-		return nil
-	}
-	d := &webhook.PayrollQuote{
-		QuoteID: q.ID, ValidFrom: q.ValidFrom.UTC().Format(time.RFC3339), ValidTo: q.ValidTo.UTC().Format(time.RFC3339),
-		Rate: q.Rate, FundingCurrency: q.Funding.Asset(), FundingAmount: q.Funding,
-	}
-	d.FundingDetails.Address, d.FundingDetails.Network = q.Address, q.Network
-	return d
-}
-
 func (p *Payroll) emit(tx *db.Tx, event webhook.Type[webhook.PayrollData], previous State, reason string) error {
 	d := webhook.PayrollData{
 		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: string(p.State), FundingState: string(p.FundingState),
 		Reason: reason, Currency: p.Currency, FundingMethod: p.FundingMethod, FundingCurrency: p.FundingCurrency,
-		Fees: p.Fees, Volume: p.Volume, Total: p.Total, Funded: p.Escrow, Payees: p.Count, Quote: quoteOf(p.Quote),
+		Fees: p.Fees, Volume: p.Volume, Total: p.Total, Funded: p.Escrow, Payees: p.Count,
+	}
+	if p.Quote != nil {
+		q := p.Quote.ForPayroll()
+		d.Quote = &q
 	}
 	if previous != p.State {
 		d.PreviousStatus = string(previous)

@@ -122,7 +122,7 @@ var (
 
 // Merchant claims.
 var (
-	exampleClaimQuote = ClaimQuote{
+	exampleClaimQuote = ClaimPrice{
 		QuoteID: exampleQuote, ValidFrom: exampleFrom, ValidTo: "2026-09-30T14:20:00Z", Rate: "50000", DenominationAmount: "120.00",
 		FundingAmount: "0.00240000", FundingDetails: FundingDetails{exampleAddress, "mainnet"},
 	}
@@ -133,7 +133,7 @@ var (
 		Quote: &exampleClaimQuote,
 	}
 	exampleClaimQuoteData = ClaimQuoteData{
-		ClaimID: exampleClaim, ClaimQuote: exampleClaimQuote, Status: "active", FundingCurrency: money.BTC,
+		ClaimID: exampleClaim, ClaimPrice: exampleClaimQuote, Status: "active", FundingCurrency: money.BTC,
 		DenominationCurrency: money.EUR,
 	}
 	exampleRefund = RefundData{

@@ -121,11 +121,11 @@ type (
 		Refunded       string      `json:"refunded_amount" doc:"What was refunded, in the funding currency, as decimal text."`
 		TxHash         string      `json:"tx_hash"`
 		CheckoutURL    string      `json:"checkout_url"`
-		Quote          *ClaimQuote `json:"quote,omitempty" doc:"The newest quote."`
+		Quote          *ClaimPrice `json:"quote,omitempty" doc:"The newest quote."`
 	}
 
-	// ClaimQuote is the firm price of a claim. Amounts are decimal text.
-	ClaimQuote struct {
+	// ClaimPrice is the firm price of a claim. Amounts are decimal text.
+	ClaimPrice struct {
 		QuoteID            string         `json:"quote_id"`
 		ValidFrom          string         `json:"valid_from" format:"date-time"`
 		ValidTo            string         `json:"valid_to" format:"date-time"`
@@ -138,7 +138,7 @@ type (
 	// ClaimQuoteData is a claim's quote that expired or was made.
 	ClaimQuoteData struct {
 		ClaimID              string      `json:"claim_id"`
-		ClaimQuote                       //
+		ClaimPrice                       //
 		Status               string      `json:"status" enum:"active,accepted,expired,superseded,cancelled"`
 		FundingCurrency      money.Asset `json:"funding_currency"`
 		DenominationCurrency money.Asset `json:"denomination_currency"`
@@ -386,3 +386,12 @@ type (
 		Message   string `json:"message" doc:"A text for people."`
 	}
 )
+
+// FormatTime returns a time as payloads show it: RFC 3339, UTC, in whole seconds or milliseconds.
+func FormatTime(t time.Time) string {
+	t = t.UTC().Truncate(time.Millisecond)
+	if t.Nanosecond() == 0 {
+		return t.Format(time.RFC3339)
+	}
+	return t.Format("2006-01-02T15:04:05.000Z07:00")
+}

@@ -113,3 +113,187 @@ const (
 	// The company has this user already.
 	CodeUserExists ErrorCode = "user_exists"
 )
+
+// The events of the API.
+const (
+	// A claim was created.
+	EventClaimCreated EventName = "claim.created"
+	// A claim's quote expired before it was paid.
+	EventClaimQuoteExpired EventName = "claim.quote_expired"
+	// A claim has a new quote in place of an expired one.
+	EventClaimQuoteRefreshed EventName = "claim.quote_refreshed"
+	// A claim's state or figures changed.
+	EventClaimStatusUpdate EventName = "claim.status_update"
+	// The state of the company's verification changed.
+	EventCompanyKYBStatusUpdate EventName = "company.kyb_status_update"
+	// Payment destinations changed: of a payee or, with `company_id`, of the company itself.
+	EventDistributionChanged EventName = "distribution.changed"
+	// A bank asked for a correction of a payment destination.
+	EventDistributionCorrectionAsked EventName = "distribution.correction_asked"
+	// The invited person accepted.
+	EventInvitationAccepted EventName = "invitation.accepted"
+	// The invitation was not accepted in time.
+	EventInvitationExpired EventName = "invitation.expired"
+	// The company revoked the invitation, or the invited person declined it.
+	EventInvitationRevoked EventName = "invitation.revoked"
+	// A worker was invited, or the invitation was sent again.
+	EventInvitationSent EventName = "invitation.sent"
+	// An invoice was created.
+	EventInvoiceCreated EventName = "invoice.created"
+	// An invoice's state changed.
+	EventInvoiceStatusUpdate EventName = "invoice.status_update"
+	// The merchant settings changed.
+	EventMerchantSettingsUpdate EventName = "merchant.settings_update"
+	// A payer was created.
+	EventPayerCreated EventName = "payer.created"
+	// A payer was deleted.
+	EventPayerStatusUpdate EventName = "payer.status_update"
+	// Released payouts began to wait, for a lower network fee or for funds.
+	EventPayoutDelayed EventName = "payout.delayed"
+	// A bank sent a payout back.
+	EventPayoutReturned EventName = "payout.returned"
+	// A payroll was created.
+	EventPayrollCreated EventName = "payroll.created"
+	// Money was seen coming in for a payroll.
+	EventPayrollFundingDetected EventName = "payroll.funding_detected"
+	// Money for a payroll came after its quote had expired.
+	EventPayrollFundingLate EventName = "payroll.funding_late"
+	// Money for a payroll that had counted was taken back, by the chain or by the bank.
+	EventPayrollFundingReverted EventName = "payroll.funding_reverted"
+	// A payroll's quote expired before it was paid.
+	EventPayrollQuoteExpired EventName = "payroll.quote_expired"
+	// A payroll has a new quote in place of an expired one.
+	EventPayrollQuoteRefreshed EventName = "payroll.quote_refreshed"
+	// A payroll's state or funding state changed.
+	EventPayrollStatusUpdate EventName = "payroll.status_update"
+	// A recipient was created, or a user was linked to the company.
+	EventRecipientCreated EventName = "recipient.created"
+	// A recipient's state changed.
+	EventRecipientStatusUpdate EventName = "recipient.status_update"
+	// The payer of a claim was offered a refund.
+	EventRefundCreated EventName = "refund.created"
+	// A refund was accepted, paid or withdrawn.
+	EventRefundStatusUpdate EventName = "refund.status_update"
+	// What claims brought in was added to the company's balance.
+	EventSettlementCreated EventName = "settlement.created"
+	// Money came in by bank: to a funding account, for a payroll or for the balance.
+	EventTransferReceived EventName = "transfer.received"
+	// A bank took back a transfer that had come in.
+	EventTransferStatusUpdate EventName = "transfer.status_update"
+	// The company created a user.
+	EventUserCreateUser EventName = "user.create_user"
+	// A funding account was requested, or its state changed: of a user or of the company.
+	EventUserFundingAccountStatus EventName = "user.funding_account_status"
+	// The state of a user's verification changed.
+	EventUserKYCStatusUpdate EventName = "user.kyc_status_update"
+	// The state of a payment changed: of a payee's payment of a payroll, or of a claim's payment.
+	EventUserPaymentStatusUpdate EventName = "user.payment_status_update"
+	// A wallet was requested.
+	EventWalletCreated EventName = "wallet.created"
+	// Money that comes in for a wallet was seen, or its state changed.
+	EventWalletDepositUpdate EventName = "wallet.deposit_update"
+	// A wallet's state changed.
+	EventWalletStatusUpdate EventName = "wallet.status_update"
+	// A webhook endpoint was disabled or enabled.
+	EventWebhookStatusUpdate EventName = "webhook.status_update"
+	// A test of an endpoint was requested.
+	EventWebhookTest EventName = "webhook.test"
+	// A withdrawal was created.
+	EventWithdrawalCreated EventName = "withdrawal.created"
+	// A withdrawal's state changed.
+	EventWithdrawalStatusUpdate EventName = "withdrawal.status_update"
+)
+
+// Payload returns the event's data as a pointer to its type, for example *PayrollData, and
+// a json.RawMessage for an event that this version of the SDK does not know.
+func (e *Event) Payload() (any, error) {
+	switch e.Event {
+	case EventClaimCreated:
+		return payload[ClaimData](e)
+	case EventClaimQuoteExpired:
+		return payload[ClaimQuoteData](e)
+	case EventClaimQuoteRefreshed:
+		return payload[ClaimQuoteData](e)
+	case EventClaimStatusUpdate:
+		return payload[ClaimData](e)
+	case EventCompanyKYBStatusUpdate:
+		return payload[CompanyVerificationData](e)
+	case EventDistributionChanged:
+		return payload[DestinationChangeData](e)
+	case EventDistributionCorrectionAsked:
+		return payload[CorrectionData](e)
+	case EventInvitationAccepted:
+		return payload[InvitationData](e)
+	case EventInvitationExpired:
+		return payload[InvitationData](e)
+	case EventInvitationRevoked:
+		return payload[InvitationData](e)
+	case EventInvitationSent:
+		return payload[InvitationData](e)
+	case EventInvoiceCreated:
+		return payload[InvoiceData](e)
+	case EventInvoiceStatusUpdate:
+		return payload[InvoiceData](e)
+	case EventMerchantSettingsUpdate:
+		return payload[MerchantSettingsData](e)
+	case EventPayerCreated:
+		return payload[PayerData](e)
+	case EventPayerStatusUpdate:
+		return payload[PayerData](e)
+	case EventPayoutDelayed:
+		return payload[PayoutDelayedData](e)
+	case EventPayoutReturned:
+		return payload[PayoutReturnedData](e)
+	case EventPayrollCreated:
+		return payload[PayrollData](e)
+	case EventPayrollFundingDetected:
+		return payload[FundingDetectedData](e)
+	case EventPayrollFundingLate:
+		return payload[PayrollData](e)
+	case EventPayrollFundingReverted:
+		return payload[PayrollData](e)
+	case EventPayrollQuoteExpired:
+		return payload[PayrollQuoteData](e)
+	case EventPayrollQuoteRefreshed:
+		return payload[PayrollQuoteData](e)
+	case EventPayrollStatusUpdate:
+		return payload[PayrollData](e)
+	case EventRecipientCreated:
+		return payload[RecipientData](e)
+	case EventRecipientStatusUpdate:
+		return payload[RecipientData](e)
+	case EventRefundCreated:
+		return payload[RefundData](e)
+	case EventRefundStatusUpdate:
+		return payload[RefundData](e)
+	case EventSettlementCreated:
+		return payload[SettlementData](e)
+	case EventTransferReceived:
+		return payload[TransferData](e)
+	case EventTransferStatusUpdate:
+		return payload[TransferData](e)
+	case EventUserCreateUser:
+		return payload[UserData](e)
+	case EventUserFundingAccountStatus:
+		return payload[FundingAccountData](e)
+	case EventUserKYCStatusUpdate:
+		return payload[UserVerificationData](e)
+	case EventUserPaymentStatusUpdate:
+		return payload[PaymentData](e)
+	case EventWalletCreated:
+		return payload[WalletData](e)
+	case EventWalletDepositUpdate:
+		return payload[WalletDepositData](e)
+	case EventWalletStatusUpdate:
+		return payload[WalletData](e)
+	case EventWebhookStatusUpdate:
+		return payload[EndpointData](e)
+	case EventWebhookTest:
+		return payload[TestData](e)
+	case EventWithdrawalCreated:
+		return payload[WithdrawalData](e)
+	case EventWithdrawalStatusUpdate:
+		return payload[WithdrawalData](e)
+	}
+	return e.Data, nil
+}

@@ -105,6 +105,48 @@ type ClaimCreateParams struct {
 	ReturnURL string `json:"return_url,omitzero"`
 }
 
+// ClaimData is part of a response.
+type ClaimData struct {
+	// The page where the payer pays.
+	CheckoutURL string `json:"checkout_url"`
+	// Id of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// The price, as decimal text.
+	DenominationAmount string `json:"denomination_amount"`
+	// Currency that the price is named in.
+	DenominationCurrency string `json:"denomination_currency"`
+	// The part of the price that no payment seen in time covers; 0 once it is enough.
+	DueAmount string `json:"due_amount"`
+	// What was not as usual about the payment. One of: none, overpaid, late, within_tolerance.
+	Exception string `json:"exception"`
+	// Currency that is paid in.
+	FundingCurrency string `json:"funding_currency"`
+	// Id of the payer (`pyr_…`), or the merchant's own reference for its customer.
+	PayerID string `json:"payer_id"`
+	// The state before. Absent when it is the same. One of: awaiting_payment, partially_paid, confirming, paid,
+	// expired, underpaid, paid_late, invalid, refunded, cancelled.
+	PreviousStatus string `json:"previous_status,omitzero"`
+	// The newest quote.
+	Quote *ClaimPrice `json:"quote,omitzero"`
+	// The confirmed part of seen_amount.
+	ReceivedAmount string `json:"received_amount"`
+	// What can be refunded now, in the funding currency, as decimal text.
+	RefundableAmount string `json:"refundable_amount"`
+	// What was refunded, in the funding currency, as decimal text.
+	RefundedAmount string `json:"refunded_amount"`
+	// Whether a payment that had counted was taken back by the chain.
+	Reverted bool `json:"reverted"`
+	// What was seen, confirmed or not, in the funding currency, as decimal text.
+	SeenAmount string `json:"seen_amount"`
+	// State of the object. One of: awaiting_payment, partially_paid, confirming, paid, expired, underpaid, paid_late,
+	// invalid, refunded, cancelled.
+	Status string `json:"status"`
+	// Id of the transaction on the chain; empty until there is one.
+	TxHash string `json:"tx_hash"`
+}
+
 // ClaimGetSettingsParams are the query parameters of a request; zero values are left out.
 type ClaimGetSettingsParams struct {
 	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
@@ -251,13 +293,31 @@ type ClaimPayment struct {
 	TxHash string `json:"tx_hash"`
 }
 
+// ClaimPrice is part of a response.
+type ClaimPrice struct {
+	// What the quote settles, as decimal text: the claim's amount, or the part of it that is still due.
+	DenominationAmount string `json:"denomination_amount"`
+	// What must be paid in, in the funding currency, as decimal text.
+	FundingAmount string `json:"funding_amount"`
+	// Where the money goes.
+	FundingDetails FundingDetails `json:"funding_details"`
+	// Id of the quote.
+	QuoteID string `json:"quote_id"`
+	// Price of one whole unit of the funding currency in the denomination currency, as decimal text.
+	Rate string `json:"rate"`
+	// When the price became firm, UTC.
+	ValidFrom time.Time `json:"valid_from"`
+	// When the price ends, UTC.
+	ValidTo time.Time `json:"valid_to"`
+}
+
 // ClaimQuote is part of a response.
 type ClaimQuote struct {
 	// The page where the payer pays.
 	CheckoutURL string `json:"checkout_url"`
 	// Id of the merchant claim.
 	ClaimID string `json:"claim_id"`
-	// What the quote settles, as decimal text: the claim's amount, or what of it is still due.
+	// What the quote settles, as decimal text: the claim's amount, or the part of it that is still due.
 	DenominationAmount string `json:"denomination_amount"`
 	// Currency that the price is named in.
 	DenominationCurrency string `json:"denomination_currency"`
@@ -277,10 +337,36 @@ type ClaimQuote struct {
 	PaymentURI string `json:"payment_uri"`
 	// Id of the quote.
 	QuoteID string `json:"quote_id"`
-	// One whole funding currency in the denomination currency, as decimal text.
+	// Price of one whole unit of the funding currency in the denomination currency, as decimal text.
 	Rate string `json:"rate"`
 	// State of the object. One of: awaiting_payment, partially_paid, confirming, paid, expired, underpaid, paid_late,
 	// invalid, refunded, cancelled.
+	Status string `json:"status"`
+	// When the price became firm, UTC.
+	ValidFrom time.Time `json:"valid_from"`
+	// When the price ends, UTC.
+	ValidTo time.Time `json:"valid_to"`
+}
+
+// ClaimQuoteData is part of a response.
+type ClaimQuoteData struct {
+	// Id of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// What the quote settles, as decimal text: the claim's amount, or the part of it that is still due.
+	DenominationAmount string `json:"denomination_amount"`
+	// Currency that the price is named in.
+	DenominationCurrency string `json:"denomination_currency"`
+	// What must be paid in, in the funding currency, as decimal text.
+	FundingAmount string `json:"funding_amount"`
+	// Currency that is paid in.
+	FundingCurrency string `json:"funding_currency"`
+	// Where the money goes.
+	FundingDetails FundingDetails `json:"funding_details"`
+	// Id of the quote.
+	QuoteID string `json:"quote_id"`
+	// Price of one whole unit of the funding currency in the denomination currency, as decimal text.
+	Rate string `json:"rate"`
+	// State of the object. One of: active, accepted, expired, superseded, cancelled.
 	Status string `json:"status"`
 	// When the price became firm, UTC.
 	ValidFrom time.Time `json:"valid_from"`
@@ -495,6 +581,20 @@ type CompanyVerification struct {
 	Missing []string `json:"missing"`
 }
 
+// CompanyVerificationData is part of a response.
+type CompanyVerificationData struct {
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// What is wrong, as codes; empty unless something is.
+	Reasons []string `json:"reasons"`
+	// The step of the verification. One of: draft, documents_pending, submitted, in_review, ubo_pending, approved,
+	// more_info, rejected, suspended.
+	State string `json:"state"`
+	// State of the object. One of: not_started, pending, in_review, approved, resubmission_required, rejected,
+	// suspended.
+	Status string `json:"status"`
+}
+
 // Correction is part of a response.
 type Correction struct {
 	// When the bank's answer was read.
@@ -509,6 +609,36 @@ type Correction struct {
 	Members []string `json:"members"`
 	// What the code says, in short.
 	Reason string `json:"reason"`
+}
+
+// CorrectionData is part of a response.
+type CorrectionData struct {
+	// When the bank asked for it.
+	Asked time.Time `json:"asked"`
+	// The bank's code, such as C01.
+	Code string `json:"code"`
+	// The company, where the destination is its own.
+	CompanyID string `json:"company_id,omitzero"`
+	// Id of the correction.
+	CorrectionID string `json:"correction_id"`
+	// Id of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Members of the destination that should change.
+	Members []string `json:"members"`
+	// The output that showed it.
+	PayoutID string `json:"payout_id"`
+	// The payroll whose payment showed it, empty for a withdrawal.
+	PayrollID string `json:"payroll_id"`
+	// What the code means.
+	Reason string `json:"reason"`
+	// The payee, empty for a destination of the company.
+	RecipientID string `json:"recipient_id"`
+	// The payment that showed it, empty for a withdrawal.
+	SubpayrollID string `json:"subpayroll_id"`
+	// Currency: its code, one of GET /api/currencies.
+	Symbol string `json:"symbol"`
+	// The payee's user, empty without one.
+	UserID string `json:"user_id"`
 }
 
 // CurrencyItem is part of a response.
@@ -630,6 +760,30 @@ type DeliveryTry struct {
 	URL string `json:"url"`
 	// The header webhook-timestamp of this attempt.
 	WebhookTimestamp string `json:"webhook_timestamp"`
+}
+
+// DestinationChangeData is part of a response.
+type DestinationChangeData struct {
+	// What was done. One of: added, replaced, removed, reallocated.
+	Change string `json:"change"`
+	// The company, where the destination is its own.
+	CompanyID string `json:"company_id,omitzero"`
+	// The destinations that changed.
+	Distributions []DestinationShare `json:"distributions"`
+	// The payee, empty for a destination of the company.
+	RecipientID string `json:"recipient_id"`
+	// The payee's user, empty without one.
+	UserID string `json:"user_id"`
+}
+
+// DestinationShare is part of a response.
+type DestinationShare struct {
+	// Share in percent after the change.
+	Allocation int64 `json:"allocation"`
+	// Id of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Currency: its code, one of GET /api/currencies.
+	Symbol string `json:"symbol"`
 }
 
 // DistributionActor is part of a response.
@@ -929,6 +1083,16 @@ type DocumentTypes struct {
 	DocTypes []DocumentType `json:"doc_types"`
 }
 
+// EndpointData is part of a response.
+type EndpointData struct {
+	// Why it is disabled; empty when it is enabled. One of: requested, gone, failing.
+	Reason string `json:"reason"`
+	// State of the object. One of: enabled, disabled_auto, disabled_manual.
+	Status string `json:"status"`
+	// Id of the webhook endpoint.
+	WebhookID string `json:"webhook_id"`
+}
+
 // EventItem is part of a response.
 type EventItem struct {
 	// Version of the interface that the event speaks.
@@ -1059,6 +1223,25 @@ type FundingAccount struct {
 	UserID string `json:"user_id"`
 }
 
+// FundingAccountData is part of a response.
+type FundingAccountData struct {
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Id of the funding account.
+	FundingAccountID string `json:"funding_account_id"`
+	// The state before. Absent when it was created. One of: requested, terms_pending, pending, active, suspended,
+	// closed.
+	PreviousStatus string `json:"previous_status,omitzero"`
+	// Why the state changed.
+	Reason string `json:"reason,omitzero"`
+	// State of the object. One of: requested, terms_pending, pending, active, suspended, closed.
+	Status string `json:"status"`
+	// The user, empty for an account of the company.
+	UserID string `json:"user_id"`
+}
+
 // FundingAccountGetTermsParams are the query parameters of a request; zero values are left out.
 type FundingAccountGetTermsParams struct {
 	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
@@ -1099,6 +1282,36 @@ type FundingDetails struct {
 	Address string `json:"address"`
 	// Network of the address.
 	Network string `json:"network"`
+}
+
+// FundingDetectedData is part of a response.
+type FundingDetectedData struct {
+	// Address on the network.
+	Address string `json:"address"`
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
+	Amount Decimal `json:"amount"`
+	// Confirmations after which it counts.
+	ConfirmationsRequired int64 `json:"confirmations_required"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Id of the deposit: money that came in.
+	DepositID string `json:"deposit_id"`
+	// When it was first seen.
+	FirstSeen time.Time `json:"first_seen"`
+	// Whether it was first seen before the quote expired.
+	InTime bool `json:"in_time"`
+	// Id of the payroll.
+	PayrollID string `json:"payroll_id"`
+	// The quote that was in force, empty for a bank transfer.
+	QuoteID string `json:"quote_id"`
+	// State of the object. One of: seen, confirmed, reverted, replaced, evicted.
+	Status string `json:"status"`
+	// The bank transfer, where it came by bank.
+	TransferID string `json:"transfer_id,omitzero"`
+	// Id of the transaction on the chain; empty until there is one.
+	TxHash string `json:"tx_hash"`
+	// Index of the output in its transaction.
+	Vout int64 `json:"vout"`
 }
 
 // FundingList is part of a response.
@@ -1159,6 +1372,26 @@ type ImportedRow struct {
 	Row int64 `json:"row"`
 	// existing: a recipient has this external_id, and nothing was done. One of: created, existing, valid, failed.
 	Status string `json:"status"`
+}
+
+// InvitationData is part of a response.
+type InvitationData struct {
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// Email address.
+	Email string `json:"email"`
+	// Id of the invitation.
+	InvitationID string `json:"invitation_id"`
+	// Why it was revoked; empty unless it was. One of: revoked, declined.
+	Reason string `json:"reason"`
+	// How often it was sent again.
+	ResendCount int64 `json:"resend_count"`
+	// What the recipient is to the company. One of: contractor, employee.
+	Role string `json:"role"`
+	// State of the object. One of: sent, accepted, expired, revoked.
+	Status string `json:"status"`
+	// Who accepted it, empty before.
+	UserID string `json:"user_id"`
 }
 
 // InvitationItem is part of a response.
@@ -1231,6 +1464,35 @@ type InvoiceCreateParams struct {
 	Number string `json:"number,omitzero"`
 	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
 	UserID string `json:"user_id,omitzero"`
+}
+
+// InvoiceData is part of a response.
+type InvoiceData struct {
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// When the invoice is due, YYYY-MM-DD.
+	DueDate string `json:"due_date"`
+	// Id of the payer (`pyr_…`): somebody outside of this service who pays the user.
+	ExternalCompanyID string `json:"external_company_id"`
+	// Id of the invoice.
+	InvoiceID string `json:"invoice_id"`
+	// Number of the invoice, as the document shows it.
+	Number string `json:"number"`
+	// What was paid of it.
+	Paid Decimal `json:"paid"`
+	// The payroll that pays it, empty without one.
+	PayrollID string `json:"payroll_id"`
+	// The state before. Absent when it was created. One of: draft, sent, in_payroll, partially_paid, paid, overdue,
+	// void.
+	PreviousStatus string `json:"previous_status,omitzero"`
+	// State of the object. One of: draft, sent, in_payroll, partially_paid, paid, overdue, void.
+	Status string `json:"status"`
+	// The payment that pays it, empty without one.
+	SubpayrollID string `json:"subpayroll_id"`
+	// Number of items on all pages.
+	Total Decimal `json:"total"`
+	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	UserID string `json:"user_id"`
 }
 
 // InvoiceDetail is part of a response.
@@ -1469,6 +1731,31 @@ type MerchantSettings struct {
 	ToleranceBps int64 `json:"tolerance_bps"`
 }
 
+// MerchantSettingsData is part of a response.
+type MerchantSettingsData struct {
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// Blocks that confirm it.
+	Confirmations int64 `json:"confirmations"`
+	// For how long after its end a price still holds.
+	LateGraceSeconds int64 `json:"late_grace_seconds"`
+	// What happens to money that came after its price had ended: manual waits for the merchant; requote takes it at
+	// the present rate and refund gives it back, where it is less than 1,000 USD. One of: manual, requote, refund.
+	LatePolicy string `json:"late_policy"`
+	// Where the checkout may be embedded and may lead back to: https:// and a host.
+	Origins []string `json:"origins"`
+	// What the merchant gets.
+	SettlementCurrency string `json:"settlement_currency"`
+	// The company's destination that settlements go on to.
+	SettlementDestinationID string `json:"settlement_destination_id"`
+	// When the merchant's money is paid out by itself. One of: manual, daily, weekly.
+	SettlementSchedule string `json:"settlement_schedule"`
+	// Whom payers may write to.
+	SupportEmail string `json:"support_email"`
+	// How much too little still counts as paid, in hundredths of a percent.
+	ToleranceBps int64 `json:"tolerance_bps"`
+}
+
 // MerchantSettingsParams is part of a request.
 type MerchantSettingsParams struct {
 	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
@@ -1640,6 +1927,26 @@ type PayerCreateParams struct {
 	Zip string `json:"zip,omitzero"`
 }
 
+// PayerData is part of a response.
+type PayerData struct {
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// What the payer is to the user: employer or client. One of: employer, client.
+	CompanyType string `json:"company_type"`
+	// Id of the payer (`pyr_…`): somebody outside of this service who pays the user.
+	ExternalCompanyID string `json:"external_company_id"`
+	// Full name.
+	Name string `json:"name"`
+	// Currency of the payer's invoices.
+	PayrollInvoiceCurrency string `json:"payroll_invoice_currency"`
+	// The state before. Absent when it was created. One of: active, deleted.
+	PreviousStatus string `json:"previous_status,omitzero"`
+	// State of the object. One of: active, deleted.
+	Status string `json:"status"`
+	// The user whose payer it is, empty for a payer of the company.
+	UserID string `json:"user_id"`
+}
+
 // PayerDeleted is part of a response.
 type PayerDeleted struct {
 	// Id of the payer (`pyr_…`): somebody outside of this service who pays the user.
@@ -1769,6 +2076,40 @@ type PayerUpdateParams struct {
 	Zip *string `json:"zip,omitzero"`
 }
 
+// Payment is part of a response.
+type Payment struct {
+	// Whether all of it has arrived.
+	Fulfilled bool `json:"fulfilled"`
+	// Its outputs, one for each destination; empty before the release.
+	Outputs []PaymentOutput `json:"outputs"`
+	// Whether its money has come in.
+	Received bool `json:"received"`
+	// Whether it was released to be paid out.
+	Released bool `json:"released"`
+	// Null: it is the payment of a claim.
+	SubpayrollID string `json:"subpayroll_id"`
+}
+
+// PaymentData is part of a response.
+type PaymentData struct {
+	// Null: it is a payment of a payroll.
+	ClaimID string `json:"claim_id"`
+	// The payment.
+	Payment Payment `json:"payment"`
+	// Absent for the payment of a claim.
+	PayrollID string `json:"payroll_id,omitzero"`
+	// Why the state changed.
+	Reason string `json:"reason,omitzero"`
+	// State of the payment, or of the claim. One of: pending, received, released, fulfilled, action_required,
+	// on_hold, returned, cancelled, awaiting_payment, partially_paid, confirming, paid, expired, underpaid,
+	// paid_late, invalid, refunded.
+	Status string `json:"status"`
+	// Null: it is the payment of a claim.
+	SubpayrollID string `json:"subpayroll_id"`
+	// The payee; of a claim, the merchant's own reference for its customer.
+	UserID string `json:"user_id"`
+}
+
 // PaymentDetail is part of a response.
 type PaymentDetail struct {
 	// What the payee gets, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
@@ -1812,6 +2153,38 @@ type PaymentDetail struct {
 	UserID string `json:"user_id"`
 }
 
+// PaymentOutput is part of a response.
+type PaymentOutput struct {
+	// Its share of the fees.
+	Fees Decimal `json:"fees"`
+	// Currency that it is taken from.
+	InputCurrency string `json:"input_currency"`
+	// Currency that arrives.
+	OutputCurrency string `json:"output_currency"`
+	// Id of the transaction on the chain; empty until there is one.
+	TxHash string `json:"tx_hash"`
+	// What it is worth in the input currency.
+	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
+	// What arrives, in the output's currency; 0 until it is known.
+	VolumeOutputInOutputCurrency Decimal `json:"volume_output_in_output_currency"`
+}
+
+// PayoutDelayedData is part of a response.
+type PayoutDelayedData struct {
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
+	Amount Decimal `json:"amount"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Network of the address.
+	Network string `json:"network"`
+	// Why they wait. One of: fee_too_high, insufficient_funds, not_estimated.
+	Reason string `json:"reason"`
+	// When they began to wait.
+	Since time.Time `json:"since"`
+	// Number of payouts of the currency that wait.
+	Waiting int64 `json:"waiting"`
+}
+
 // PayoutOutput is part of a response.
 type PayoutOutput struct {
 	// Address on the network.
@@ -1839,6 +2212,30 @@ type PayoutOutput struct {
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
 	// What arrives, in the output's currency; 0 until it is known.
 	VolumeOutputInOutputCurrency Decimal `json:"volume_output_in_output_currency"`
+}
+
+// PayoutReturnedData is part of a response.
+type PayoutReturnedData struct {
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
+	Amount Decimal `json:"amount"`
+	// The bank's own words.
+	BankText string `json:"bank_text"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Id of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Id of the output of the payment.
+	PayoutID string `json:"payout_id"`
+	// Id of the payroll.
+	PayrollID string `json:"payroll_id"`
+	// The bank's code, such as AC04 or R03.
+	Reason string `json:"reason"`
+	// What the code means.
+	ReasonText string `json:"reason_text"`
+	// When the bank reported it.
+	Returned time.Time `json:"returned"`
+	// Id of one payment of a payroll: what one payee gets.
+	SubpayrollID string `json:"subpayroll_id"`
 }
 
 // PayrollApproval is part of a response.
@@ -1885,6 +2282,45 @@ type PayrollCreated struct {
 	PayrollID string `json:"payroll_id"`
 	// Absent unless the payroll is funded by crypto.
 	Quote *PayrollQuote `json:"quote,omitzero"`
+	// Volume and fees together, in the payroll's currency: what the company pays.
+	TotalInputInInputCurrency Decimal `json:"total_input_in_input_currency"`
+	// Sum of the payees' amounts without fees, in the payroll's currency.
+	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
+}
+
+// PayrollData is part of a response.
+type PayrollData struct {
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// The partner's own reference, unique in the company; up to 255 characters.
+	ExternalID string `json:"external_id"`
+	// Fees, in the payroll's currency.
+	Fees Decimal `json:"fees"`
+	// What has come in and is confirmed, in the funding currency.
+	FundedAmount Decimal `json:"funded_amount"`
+	// Currency that is paid in.
+	FundingCurrency string `json:"funding_currency"`
+	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or
+	// the id of one wallet.
+	FundingMethod string `json:"funding_method"`
+	// How far the funding has come. One of: none, detected, partial, confirming, funded, late, over.
+	FundingState string `json:"funding_state"`
+	// Number of payees.
+	Payees int64 `json:"payees"`
+	// Id of the payroll.
+	PayrollID string `json:"payroll_id"`
+	// The state before. Absent when it is the same. One of: pending, received, released, fulfilled,
+	// partially_fulfilled, cancelled, on_hold, expired_unfunded.
+	PreviousStatus string `json:"previous_status,omitzero"`
+	// The newest quote. Absent unless the payroll is funded by crypto.
+	Quote *PayrollQuote `json:"quote,omitzero"`
+	// Why the state changed.
+	Reason string `json:"reason,omitzero"`
+	// State of the object. One of: pending, received, released, fulfilled, partially_fulfilled, cancelled, on_hold,
+	// expired_unfunded.
+	Status string `json:"status"`
 	// Volume and fees together, in the payroll's currency: what the company pays.
 	TotalInputInInputCurrency Decimal `json:"total_input_in_input_currency"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
@@ -2079,6 +2515,33 @@ type PayrollQuote struct {
 	ValidTo time.Time `json:"valid_to"`
 }
 
+// PayrollQuoteData is part of a response.
+type PayrollQuoteData struct {
+	// What the quote settles, in the payroll's currency.
+	DenominationAmount Decimal `json:"denomination_amount"`
+	// Currency that the price is named in.
+	DenominationCurrency string `json:"denomination_currency"`
+	// What must be paid in, in the funding currency.
+	FundingAmount Decimal `json:"funding_amount"`
+	// Currency that is paid in.
+	FundingCurrency string `json:"funding_currency"`
+	// Where the money goes.
+	FundingDetails FundingDetails `json:"funding_details"`
+	// Id of the payroll.
+	PayrollID string `json:"payroll_id"`
+	// Id of the quote.
+	QuoteID string `json:"quote_id"`
+	// Price of one whole unit of the first currency in the other: of a quote, one unit of the funding currency in the
+	// payroll's.
+	Rate Decimal `json:"rate"`
+	// State of the object. One of: active, accepted, expired, superseded, cancelled.
+	Status string `json:"status"`
+	// When the price became firm, UTC.
+	ValidFrom time.Time `json:"valid_from"`
+	// When the price ends, UTC.
+	ValidTo time.Time `json:"valid_to"`
+}
+
 // PayrollRefParams is part of a request.
 type PayrollRefParams struct {
 	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
@@ -2236,6 +2699,22 @@ type RecipientCreateParams struct {
 type RecipientCreated struct {
 	// Whether this is the stored answer of an earlier request with the same Idempotency-Key.
 	IdempotencyReplayed bool `json:"idempotency_replayed"`
+	// Id of the recipient.
+	RecipientID string `json:"recipient_id"`
+	// Whether the recipient is a person (user) or a company. One of: user, company.
+	RecipientType string `json:"recipient_type"`
+	// Id of the link between the company and the recipient.
+	RelationshipID string `json:"relationship_id"`
+	// State of the object. One of: pending, active, inactive.
+	Status string `json:"status"`
+}
+
+// RecipientData is part of a response.
+type RecipientData struct {
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// The partner's own reference, unique in the company; up to 255 characters.
+	ExternalID string `json:"external_id"`
 	// Id of the recipient.
 	RecipientID string `json:"recipient_id"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
@@ -2568,6 +3047,28 @@ type RedeliverStarted struct {
 	WebhookID string `json:"webhook_id"`
 }
 
+// RefundData is part of a response.
+type RefundData struct {
+	// Amount, as decimal text.
+	Amount string `json:"amount"`
+	// Id of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// When it ends, UTC.
+	ExpiresAt time.Time `json:"expires_at"`
+	// The state before. Absent when it was created. One of: offered, accepted, paid, withdrawn.
+	PreviousStatus string `json:"previous_status,omitzero"`
+	// Id of the refund.
+	RefundID string `json:"refund_id"`
+	// State of the object. One of: offered, accepted, paid, withdrawn.
+	Status string `json:"status"`
+	// Id of the transaction on the chain; empty until there is one.
+	TxHash string `json:"tx_hash"`
+}
+
 // RequiredField is part of a response.
 type RequiredField struct {
 	// The check that the value passes, empty for none.
@@ -2830,6 +3331,20 @@ type Settlement struct {
 	WithdrawalID string `json:"withdrawal_id"`
 }
 
+// SettlementData is part of a response.
+type SettlementData struct {
+	// Amount, as decimal text.
+	Amount string `json:"amount"`
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Id of the settlement.
+	SettlementID string `json:"settlement_id"`
+	// The withdrawal that pays it out, empty where it stays in the balance.
+	WithdrawalID string `json:"withdrawal_id"`
+}
+
 // SettlementPage is part of a response.
 type SettlementPage struct {
 	// The items of this page.
@@ -2848,6 +3363,14 @@ type Succeeded struct {
 type Success struct {
 	// true: it was done.
 	Success bool `json:"success"`
+}
+
+// TestData is part of a response.
+type TestData struct {
+	// A text for people.
+	Message string `json:"message"`
+	// Id of the webhook endpoint.
+	WebhookID string `json:"webhook_id"`
 }
 
 // ToPayItem is part of a request.
@@ -2871,6 +3394,30 @@ type ToPayItem struct {
 	IsPremium *bool `json:"is_premium,omitzero"`
 	// A worker's user, or the rec_ id of a person.
 	UserID string `json:"user_id,omitzero"`
+}
+
+// TransferData is part of a response.
+type TransferData struct {
+	// Amount, as decimal text.
+	Amount string `json:"amount"`
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// The payer who sent it, empty without one.
+	ExternalCompanyID string `json:"external_company_id"`
+	// The invoice that it pays, empty without one.
+	InvoiceID string `json:"invoice_id"`
+	// The payroll that it funds, empty without one.
+	PayrollID string `json:"payroll_id"`
+	// The state before. Absent when it was received. One of: credited, returned, suspense.
+	PreviousStatus string `json:"previous_status,omitzero"`
+	// State of the object. One of: credited, returned, suspense.
+	Status string `json:"status"`
+	// Id of the transfer; the source_id of its transaction.
+	TransferID string `json:"transfer_id"`
+	// The user who owns it, empty where the company does.
+	UserID string `json:"user_id"`
 }
 
 // UploadParams is part of a request.
@@ -2940,6 +3487,21 @@ type UserCreateParams struct {
 
 // UserCreated is part of a response.
 type UserCreated struct {
+	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	UserID string `json:"user_id"`
+}
+
+// UserData is part of a response.
+type UserData struct {
+	// Id of the company.
+	CompanyID string `json:"company_id"`
+	// Email address.
+	Email string `json:"email"`
+	// State of the person's verification. One of: not_started, pending, in_review, approved, resubmission_required,
+	// rejected, expired.
+	KYCStatus string `json:"kyc_status"`
+	// What the user signs up for. One of: worker.
+	Product string `json:"product"`
 	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
 	UserID string `json:"user_id"`
 }
@@ -3124,6 +3686,17 @@ type UserUpdateParams struct {
 	Zip *string `json:"zip,omitzero"`
 }
 
+// UserVerificationData is part of a response.
+type UserVerificationData struct {
+	// What is wrong, as codes; empty unless something is.
+	Reasons []string `json:"reasons"`
+	// State of the object. One of: not_started, pending, in_review, approved, resubmission_required, rejected,
+	// expired.
+	Status string `json:"status"`
+	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	UserID string `json:"user_id"`
+}
+
 // VendorDocument is part of a response.
 type VendorDocument struct {
 	// Size, in bytes.
@@ -3275,6 +3848,20 @@ type WalletBalances struct {
 	Wallets []WalletBalance `json:"wallets"`
 }
 
+// WalletData is part of a response.
+type WalletData struct {
+	// Address on the network.
+	Address string `json:"address"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Why it was rejected; empty unless it was. One of: currency_not_supported, company_frozen.
+	Reason string `json:"reason"`
+	// State of the object. One of: pending, in_progress, completed, rejected.
+	Status string `json:"status"`
+	// Id of the company's wallet in one currency.
+	WalletID string `json:"wallet_id"`
+}
+
 // WalletDeposit is part of a response.
 type WalletDeposit struct {
 	// Address on the network.
@@ -3298,6 +3885,34 @@ type WalletDeposit struct {
 	// Id of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
 	// To whose address it came; empty where an operator found out that it is the company's.
+	WalletID string `json:"wallet_id"`
+}
+
+// WalletDepositData is part of a response.
+type WalletDepositData struct {
+	// Address on the network.
+	Address string `json:"address"`
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
+	Amount Decimal `json:"amount"`
+	// The network on which it came.
+	Chain string `json:"chain"`
+	// Confirmations after which it counts.
+	ConfirmationsRequired int64 `json:"confirmations_required"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Id of the deposit: money that came in.
+	DepositID string `json:"deposit_id"`
+	// When it was first seen.
+	FirstSeen time.Time `json:"first_seen"`
+	// The state before, empty when it was first seen. One of: seen, confirmed, reverted, replaced, evicted.
+	PreviousStatus string `json:"previous_status"`
+	// State of the object. One of: seen, confirmed, reverted, replaced, evicted.
+	Status string `json:"status"`
+	// Id of the transaction on the chain; empty until there is one.
+	TxHash string `json:"tx_hash"`
+	// Index of the output in its transaction.
+	Vout int64 `json:"vout"`
+	// The wallet, empty where the money came to the address of another object.
 	WalletID string `json:"wallet_id"`
 }
 
@@ -3813,6 +4428,27 @@ type WithdrawalAnswer struct {
 type WithdrawalCancelParams struct {
 	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
 	CompanyID string `json:"company_id,omitzero"`
+	// Id of the withdrawal.
+	WithdrawalID string `json:"withdrawal_id"`
+}
+
+// WithdrawalData is part of a response.
+type WithdrawalData struct {
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
+	Amount Decimal `json:"amount"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Id of a destination of the company's own.
+	DestinationID string `json:"destination_id"`
+	// The partner's own reference, unique in the company; up to 255 characters.
+	ExternalID string `json:"external_id"`
+	// Why it has the state, empty without a reason.
+	Reason string `json:"reason"`
+	// State of the object. One of: pending, awaiting_approval, on_hold, processing, completed, returned, failed,
+	// declined, cancelled.
+	Status string `json:"status"`
+	// Id of the transaction on the chain; empty until there is one.
+	TxHash string `json:"tx_hash"`
 	// Id of the withdrawal.
 	WithdrawalID string `json:"withdrawal_id"`
 }

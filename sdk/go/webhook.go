@@ -74,3 +74,12 @@ func ParseEvent(body []byte) (*Event, error) {
 	}
 	return e, nil
 }
+
+// payload decodes the data of an event.
+func payload[T any](e *Event) (any, error) {
+	var data T
+	if err := json.Unmarshal(e.Data, &data); err != nil {
+		return nil, fmt.Errorf("stipend: the data of %s: %w", e.Event, err)
+	}
+	return &data, nil
+}

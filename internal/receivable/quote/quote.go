@@ -447,21 +447,34 @@ func ExpireDue(ctx context.Context, d *db.DB, network string, watched func(conte
 	}
 }
 
+// ForPayroll returns the quote of a payroll as the API and events show it.
+func (q Quote) ForPayroll() webhook.PayrollQuote {
+	return webhook.PayrollQuote{
+		QuoteID: q.ID, ValidFrom: webhook.FormatTime(q.ValidFrom), ValidTo: webhook.FormatTime(q.ValidTo), Rate: q.Rate,
+		FundingCurrency: q.Funding.Asset(), FundingAmount: q.Funding,
+		FundingDetails: webhook.FundingDetails{Address: q.Address, Network: q.Network},
+	}
+}
+
+// ForClaim returns the quote of a claim as the API and events show it: amounts are decimal text.
+func (q Quote) ForClaim() webhook.ClaimPrice {
+	return webhook.ClaimPrice{
+		QuoteID: q.ID, ValidFrom: webhook.FormatTime(q.ValidFrom), ValidTo: webhook.FormatTime(q.ValidTo), Rate: q.Rate.String(),
+		DenominationAmount: q.Due.String(), FundingAmount: q.Funding.String(),
+		FundingDetails: webhook.FundingDetails{Address: q.Address, Network: q.Network},
+	}
+}
+
 // emit emits the event of a quote that expired or was refreshed, under the name of the object's kind.
 func emit(tx *db.Tx, q Quote, refreshed bool) error {
-	from, to := q.ValidFrom.Format(time.RFC3339), q.ValidTo.Format(time.RFC3339)
-	details := webhook.FundingDetails{Address: q.Address, Network: q.Network}
 	if isClaim(q.ObjectID) {
 		event := webhook.ClaimQuoteExpired
 		if refreshed {
 			event = webhook.ClaimQuoteRefreshed
 		}
 		return webhook.Emit(tx, event.Event(q.CompanyID, q.ID, q.Version, webhook.ClaimQuoteData{
-			ClaimID: q.ObjectID, Status: string(q.State), FundingCurrency: q.Funding.Asset(), DenominationCurrency: q.Due.Asset(),
-			ClaimQuote: webhook.ClaimQuote{
-				QuoteID: q.ID, ValidFrom: from, ValidTo: to, Rate: q.Rate.String(), DenominationAmount: q.Due.String(),
-				FundingAmount: q.Funding.String(), FundingDetails: details,
-			},
+			ClaimID: q.ObjectID, ClaimPrice: q.ForClaim(), Status: string(q.State), FundingCurrency: q.Funding.Asset(),
+			DenominationCurrency: q.Due.Asset(),
 		}))
 	}
 	event := webhook.PayrollQuoteExpired
@@ -469,10 +482,7 @@ func emit(tx *db.Tx, q Quote, refreshed bool) error {
 		event = webhook.PayrollQuoteRefreshed
 	}
 	return webhook.Emit(tx, event.Event(q.CompanyID, q.ID, q.Version, webhook.PayrollQuoteData{
-		PayrollID: q.ObjectID, Status: string(q.State), DenominationCurrency: q.Due.Asset(), DenominationAmount: q.Due,
-		PayrollQuote: webhook.PayrollQuote{
-			QuoteID: q.ID, ValidFrom: from, ValidTo: to, Rate: q.Rate, FundingCurrency: q.Funding.Asset(), FundingAmount: q.Funding,
-			FundingDetails: details,
-		},
+		PayrollID: q.ObjectID, PayrollQuote: q.ForPayroll(), Status: string(q.State), DenominationCurrency: q.Due.Asset(),
+		DenominationAmount: q.Due,
 	}))
 }

@@ -1,0 +1,75 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// registerPayloads adds the payload types of all events to the schemas of the contract.
+func registerPayloads(reg huma.Registry) {
+	for _, d := range webhook.Declarations() {
+		reg.Schema(d.Payload, true, schemaName(d.Payload, ""))
+	}
+}
+
+// webhooks returns the webhooks section of the contract: for each event the request that an endpoint receives.
+func webhooks(reg huma.Registry) map[string]*huma.PathItem {
+	items := map[string]*huma.PathItem{}
+	for _, d := range webhook.Declarations() {
+		summary, _, _ := strings.Cut(d.When, ". ")
+		items[d.Name] = &huma.PathItem{Post: &huma.Operation{
+			Method: http.MethodPost, OperationID: "on-" + strings.NewReplacer(".", "-", "_", "-").Replace(d.Name),
+			Summary: strings.TrimSuffix(summary, "."), Description: d.When, Tags: []string{tagOf("/api/webhooks")},
+			Security: []map[string][]string{},
+			RequestBody: &huma.RequestBody{
+				Required: true, Description: "The event, signed as docs/webhooks.md describes.",
+				Content: map[string]*huma.MediaType{"application/json": {Schema: eventSchema(reg, d), Example: eventExample(d)}},
+			},
+			Responses: map[string]*huma.Response{
+				"2XX": {Description: "The endpoint has received the event. After any other status the event is sent again."},
+			},
+		}}
+	}
+	return items
+}
+
+func eventSchema(reg huma.Registry, d webhook.Declaration) *huma.Schema {
+	text := func() *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
+	data := *reg.Schema(d.Payload, true, schemaName(d.Payload, ""))
+	data.Description = "What was true when the change was committed."
+	s := &huma.Schema{
+		Type:     huma.TypeObject,
+		Required: []string{"api_version", "created", "data", "environment", "event", "id", "sequence"},
+		Properties: map[string]*huma.Schema{
+			"event": {Type: huma.TypeString, Enum: []any{d.Name}},
+			"data":  &data,
+			"id": {Type: huma.TypeString, Description: "Id of the event, the same in every delivery of it.",
+				Examples: []any{exampleEventID}},
+			"created":     {Type: huma.TypeString, Format: "date-time"},
+			"environment": text(),
+			"api_version": text(),
+			"sequence": {Type: huma.TypeInteger, Format: "int64",
+				Description: "Of two events of an object, the later one has the higher sequence."},
+		},
+	}
+	describeMembers(s, false)
+	return s
+}
+
+const exampleEventID = "evt_06gf58g6w2qkhv375vsd8b2pm4"
+
+func eventExample(d webhook.Declaration) any {
+	data, err := json.Marshal(d.Example)
+	if err != nil {
+		panic("httpapi: the example of " + d.Name + " cannot be written: " + err.Error())
+	}
+	return map[string]any{
+		"event": d.Name, "data": json.RawMessage(data), "id": exampleEventID, "created": "2026-09-30T14:05:00.000Z",
+		"environment": "production", "api_version": webhook.APIVersion, "sequence": 1,
+	}
+}
