@@ -6,6 +6,7 @@ import (
 	netmail "net/mail"
 	"time"
 
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
@@ -87,22 +88,28 @@ func (s *Service) assemble() (p parts, err error) {
 		blocked, err := p.screening.Lists.Screen(ctx, tx, companyID, []screening.Subject{{ID: subjectID, Addresses: []string{address}}})
 		return blocked[subjectID], err
 	}
-	s.operators = &backoffice.Service{Sealer: s.sealer, Limit: limit, Setup: s.setup(), Screen: screenAddress}
+	release := approval.NewReleaseLimit(limit)
 	if p.payroll, err = payroll.New(payroll.Config{
 		Pool: p.pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts, SpreadBps: s.cfg.SpreadBps,
 		QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production, FX: desk(s.cfg.Env), Banks: banks,
-	}, payroll.Guards{CheckWatched: s.checkQuotable, Screen: p.screening.Screen, ReleaseApproved: s.operators.Released}); err != nil {
+	}, payroll.Guards{CheckWatched: s.checkQuotable, Screen: p.screening.Screen, ReleaseApproved: release.Approved}); err != nil {
 		return p, err
 	}
-	s.operators.Payroll = p.payroll
-	p.withdrawals = &withdrawal.Service{
-		Setup: s.setup(), CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production, Screen: p.screening.Screen, Released: s.operators.Released,
+	if s.operators, err = backoffice.New(backoffice.Deps{
+		Sealer: s.sealer, Payroll: p.payroll, ReleaseLimit: release, Setup: s.setup(), Screen: screenAddress,
+	}); err != nil {
+		return p, err
+	}
+	if p.withdrawals, err = withdrawal.New(withdrawal.Config{
+		Setup: s.setup(), CoolDown: approval.CoolDown(s.cfg.CoolDown), VerifiedOnly: s.cfg.Env == Production,
+	}, withdrawal.Guards{Screen: p.screening.Screen, ReleaseApproved: release.Approved}); err != nil {
+		return p, err
 	}
 	p.claims, err = claim.New(claim.Config{
 		Pool: p.pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, SpreadBps: s.cfg.SpreadBps, Validity: s.cfg.ClaimValidity,
 		BaseURL: s.ready.BaseURL, Lightning: s.lightning, PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims),
 		Withdrawals: p.withdrawals,
-	}, claim.Guards{CheckWatched: s.checkWatched, Screen: screenAddress, ReleaseApproved: s.operators.Released})
+	}, claim.Guards{CheckWatched: s.checkWatched, Screen: screenAddress, ReleaseApproved: release.Approved})
 	return p, err
 }
 

@@ -204,7 +204,7 @@ func (w seeding) run(ctx context.Context) error {
 		}
 	}
 	// The company takes its balance to an address of its own, which programs cannot name.
-	take := withdrawal.Service{Setup: w.setup}
+	take := withdrawal.Service{Config: withdrawal.Config{Setup: w.setup}}
 	admin := identity.Principal{Kind: identity.KindSession, ID: "seed", CompanyID: w.seed.CompanyID, UserID: adminID}
 	vault, err := json.Marshal(map[string]string{"address": w.addresses[len(w.addresses)-1]})
 	if err != nil {

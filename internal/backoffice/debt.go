@@ -5,28 +5,29 @@ import (
 	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// WriteOff gives up what a company owes. It costs the house money, so it takes two whatever the amount.
+// WriteOff gives up what a company owes. It costs the operator money, so it needs a second person whatever the amount.
 const WriteOff = "debt.write_off"
 
 var (
-	errLessOwed = apierr.New(apierr.Conflict, "invalid_state", "Less is owed than this, or nothing. Drop what is asked for, and ask again.")
-	errWriteOff = apierr.New(apierr.Invalid, "invalid_parameter", "This is no amount of the currency that is owed, above 0.")
+	errLessOwed = apierr.New(apierr.Conflict, "invalid_state", "The debt is smaller than this amount. Cancel the pending request and create a new one.")
+	errWriteOff = apierr.New(apierr.Invalid, "invalid_parameter", "Enter an amount greater than 0 in the debt's currency.")
 )
 
-// AskWriteOff asks for a debt to be written off (L33): all that is owed now, or an amount of it. Both see and agree to that one amount.
+// AskWriteOff requests that a debt is written off: all that is owed now, or an amount of it. The second person approves that amount.
 func (s *Service) AskWriteOff(ctx context.Context, tx *db.Tx, by Session, companyID, debtID, amount, reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {
 		return err
 	}
-	r := Request{Action: WriteOff, CompanyID: strings.TrimSpace(companyID), ObjectID: strings.TrimSpace(debtID), Target: strings.TrimSpace(amount), Reason: reason}
-	_, x, err := r.debt(ctx, tx)
+	r := approval.Request{Action: WriteOff, CompanyID: strings.TrimSpace(companyID), ObjectID: strings.TrimSpace(debtID), Target: strings.TrimSpace(amount), Reason: reason}
+	_, x, err := debtOf(ctx, tx, r)
 	if err != nil {
 		return err
 	}
@@ -34,8 +35,8 @@ func (s *Service) AskWriteOff(ctx context.Context, tx *db.Tx, by Session, compan
 	return request(ctx, tx, by, r)
 }
 
-// debt is what the company of a request owes, and how much of it is to be written off.
-func (r Request) debt(ctx context.Context, tx *db.Tx) (d ledger.Debt, x money.Amount, err error) {
+// debtOf returns what the company of a request owes, and how much of it is to be written off.
+func debtOf(ctx context.Context, tx *db.Tx, r approval.Request) (d ledger.Debt, x money.Amount, err error) {
 	if d, err = ledger.DebtOf(ctx, tx, r.CompanyID, r.ObjectID); err != nil {
 		return d, x, err
 	}
@@ -54,9 +55,9 @@ func (r Request) debt(ctx context.Context, tx *db.Tx) (d ledger.Debt, x money.Am
 	return d, x, nil
 }
 
-// writeOff does what is asked with a debt.
-func (r Request) writeOff(ctx context.Context, tx *db.Tx) error {
-	d, x, err := r.debt(ctx, tx)
+// writeOff performs an approved request.
+func writeOff(ctx context.Context, tx *db.Tx, r approval.Request) error {
+	d, x, err := debtOf(ctx, tx, r)
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
@@ -18,7 +18,6 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -26,7 +25,7 @@ import (
 // What two operators do together.
 const (
 	Resume  = "payouts.resume"
-	Release = "release" // of a payroll, a withdrawal or a refund
+	Release = approval.Release // of a payroll, a withdrawal or a refund
 	// Credit gives a transfer in suspense to somebody, SendBack has the bank send it back: alone up to the house's limit.
 	Credit   = "transfer.credit"
 	SendBack = "transfer.send_back"
@@ -40,17 +39,35 @@ const (
 // RetryJob is what one operator does.
 const RetryJob = "jobs.retry"
 
-// Request is what one operator asks for and another must agree to.
+// Request is an action that one member of staff requests and another one approves.
 type Request struct {
-	ID, Action, CompanyID, ObjectID, Reason string
-	Target                                  string // what it is to be done with, "" where that goes without saying
-	AskedBy, Name                           string
-	AskedAt                                 time.Time
-	version                                 int64
+	approval.Request
+	Name string // of the requester
 }
 
-// Requests are those that nobody has answered, oldest first.
-func Requests(ctx context.Context, tx *db.Tx) ([]Request, error) { return openRequests(ctx, tx) }
+// Requests returns the requests that nobody has answered, oldest first.
+func Requests(ctx context.Context, tx *db.Tx) ([]Request, error) {
+	open, err := approval.OpenRequests(ctx, tx)
+	if err != nil || len(open) == 0 {
+		return nil, err
+	}
+	names, err := namesOf(ctx, tx)
+	all := make([]Request, len(open))
+	for i, r := range open {
+		all[i] = Request{r, names[r.RequestedBy]}
+	}
+	return all, err
+}
+
+// namesOf returns the names of the active staff by their ids.
+func namesOf(ctx context.Context, tx *db.Tx) (map[string]string, error) {
+	staff, err := list(ctx, tx)
+	names := make(map[string]string, len(staff))
+	for _, o := range staff {
+		names[o.ID] = o.Name
+	}
+	return names, err
+}
 
 func reasonOf(text string) (string, error) {
 	text = strings.TrimSpace(text)
@@ -138,7 +155,7 @@ func (s *Service) Ask(ctx context.Context, tx *db.Tx, by Session, action, compan
 	if err != nil {
 		return err
 	}
-	r := Request{Action: action, CompanyID: companyID, ObjectID: objectID, Reason: reason}
+	r := approval.Request{Action: action, CompanyID: companyID, ObjectID: objectID, Reason: reason}
 	var open bool
 	switch action {
 	case Resume:
@@ -165,21 +182,18 @@ func (s *Service) Ask(ctx context.Context, tx *db.Tx, by Session, action, compan
 	return request(ctx, tx, by, r)
 }
 
-// request keeps what an operator asks for.
-func request(ctx context.Context, tx *db.Tx, by Session, r Request) error {
-	r.ID, r.AskedBy, r.AskedAt, r.version = tx.NewID("oprq"), by.Operator.ID, tx.Now(), 1
-	first, err := insertRequest(ctx, tx, r)
+// request opens a request.
+func request(ctx context.Context, tx *db.Tx, by Session, r approval.Request) error {
+	r.RequestedBy = by.Operator.ID
+	r, err := approval.Open(ctx, tx, r)
 	if err != nil {
 		return err
 	}
-	if !first {
-		return ErrAsked
-	}
-	return note(ctx, tx, by.Operator, Act{Action: r.Action + ".ask", CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: r.why()})
+	return note(ctx, tx, by.Operator, Act{Action: r.Action + ".ask", CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: why(r)})
 }
 
-// why is the reason of an act, with what it was done with.
-func (r Request) why() string {
+// why returns the reason of an act, with its target.
+func why(r approval.Request) string {
 	if r.Target == "" {
 		return r.Reason
 	}
@@ -200,7 +214,7 @@ func (s *Service) DecideTransfer(ctx context.Context, tx *db.Tx, by Session, tra
 	if t.State != bankreceipt.Suspense {
 		return bankreceipt.ErrState
 	}
-	r := Request{Action: SendBack, CompanyID: ledger.House, ObjectID: t.ID, Target: strings.TrimSpace(to), Reason: reason}
+	r := approval.Request{Action: SendBack, CompanyID: ledger.House, ObjectID: t.ID, Target: strings.TrimSpace(to), Reason: reason}
 	if r.Target != "" {
 		r.Action = Credit
 	}
@@ -208,22 +222,22 @@ func (s *Service) DecideTransfer(ctx context.Context, tx *db.Tx, by Session, tra
 }
 
 // decide does what one operator may do alone up to the house's limit, and asks for it above.
-func (s *Service) decide(ctx context.Context, tx *db.Tx, by Session, amount money.Amount, r Request) error {
-	above, err := s.above(ctx, tx, amount)
+func (s *Service) decide(ctx context.Context, tx *db.Tx, by Session, amount money.Amount, r approval.Request) error {
+	above, err := s.deps.ReleaseLimit.Above(ctx, tx, amount)
 	if err != nil {
 		return err
 	}
 	if above {
 		return request(ctx, tx, by, r)
 	}
-	if err := note(ctx, tx, by.Operator, Act{Action: r.Action, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: r.why()}); err != nil {
+	if err := note(ctx, tx, by.Operator, Act{Action: r.Action, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: why(r)}); err != nil {
 		return err
 	}
 	return s.do(ctx, tx, by, r)
 }
 
-// transfer does what is asked with a transfer.
-func (r Request) transfer(ctx context.Context, tx *db.Tx) (err error) {
+// decideTransfer credits a transfer or sends it back.
+func decideTransfer(ctx context.Context, tx *db.Tx, r approval.Request) (err error) {
 	if r.Action == Credit {
 		_, err = bankreceipt.Assign(ctx, tx, r.ObjectID, r.Target)
 	} else {
@@ -249,19 +263,13 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 	if err != nil {
 		return err
 	}
-	r, err := takeRequest(ctx, tx, requestID)
+	r, err := approval.Answer(ctx, tx, requestID, by.Operator.ID, yes)
 	if err != nil {
 		return err
 	}
-	to, what := "dropped", ".drop"
+	what := ".drop"
 	if yes {
-		if r.AskedBy == by.Operator.ID {
-			return ErrSecondPerson
-		}
-		to, what = "agreed", ".agree"
-	}
-	if err := answer(ctx, tx, r, to, by.Operator.ID); err != nil {
-		return err
+		what = ".agree"
 	}
 	if err := note(ctx, tx, by.Operator, Act{Action: r.Action + what, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: reason}); err != nil || !yes {
 		return err
@@ -270,32 +278,36 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 }
 
 // do does what was decided, at the word of an operator: the one who may alone, or the second.
-func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r Request) error {
+func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r approval.Request) error {
 	switch r.Action {
 	case Resume:
 		return payout.SetPaused(ctx, tx, "")
 	case Release:
 		return s.release(ctx, tx, r)
 	case Credit, SendBack:
-		return r.transfer(ctx, tx)
+		return decideTransfer(ctx, tx, r)
 	case Thaw:
 		return ThawCompany(ctx, tx, r.CompanyID)
 	case CreditDeposit, ReturnDeposit:
-		return r.deposit(ctx, tx)
+		return decideDeposit(ctx, tx, r)
 	case WriteOff:
-		return r.writeOff(ctx, tx)
+		return writeOff(ctx, tx, r)
 	case ClearHit:
 		if _, err := openHit(ctx, tx, r.ObjectID); err != nil { // confirmed meanwhile
 			return err
 		}
-		_, _, err := DecideHit(ctx, tx, r.ObjectID, screening.Cleared, r.Name+", "+by.Operator.Name, r.Reason)
+		names, err := namesOf(ctx, tx)
+		if err != nil {
+			return err
+		}
+		_, _, err = DecideHit(ctx, tx, r.ObjectID, screening.Cleared, names[r.RequestedBy]+", "+by.Operator.Name, r.Reason)
 		return err
 	}
 	return fmt.Errorf("operator: request %s asks for %q, which nobody does", r.ID, r.Action)
 }
 
 // release lets go what is held because it is above the house's limit.
-func (s *Service) release(ctx context.Context, tx *db.Tx, r Request) error {
+func (s *Service) release(ctx context.Context, tx *db.Tx, r approval.Request) error {
 	switch {
 	case withdrawal.Pays(r.ObjectID):
 		withdrawal.Again(tx, r.CompanyID, r.ObjectID)
@@ -303,34 +315,7 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, r Request) error {
 	case claim.IsRefund(r.ObjectID):
 		return claim.Again(ctx, tx, r.CompanyID, r.ObjectID)
 	}
-	return s.Payroll.Resume(ctx, tx, r.CompanyID, r.ObjectID)
-}
-
-// Released says whether an amount may leave: it is not above the house's limit, or two operators have released the object. What is in
-// another currency is compared at the present rate, and is above the limit while there is none.
-func (s *Service) Released(ctx context.Context, tx *db.Tx, companyID, objectID string, amount money.Amount) (bool, error) {
-	if above, err := s.above(ctx, tx, amount); err != nil || !above {
-		return err == nil, err
-	}
-	return agreed(ctx, tx, Release, companyID, objectID)
-}
-
-// above says whether an amount is above the house's limit.
-func (s *Service) above(ctx context.Context, tx *db.Tx, amount money.Amount) (bool, error) {
-	if s.Limit.Asset() == "" {
-		return false, nil
-	}
-	if amount.Asset() != s.Limit.Asset() {
-		_, worth, err := quote.Price(ctx, tx, amount, s.Limit.Asset(), 0)
-		if _, told := apierr.As(err); told { // there is no rate
-			return true, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		amount = worth
-	}
-	return amount.Cmp(s.Limit) > 0, nil
+	return s.deps.Payroll.Resume(ctx, tx, r.CompanyID, r.ObjectID)
 }
 
 // DecideHit confirms an open hit of screening, or asks for it to be cleared, to which another operator agrees.
@@ -344,7 +329,7 @@ func (s *Service) DecideHit(ctx context.Context, tx *db.Tx, by Session, hitID st
 		return err
 	}
 	if to == screening.Cleared {
-		return request(ctx, tx, by, Request{Action: ClearHit, CompanyID: h.CompanyID, ObjectID: h.ID, Reason: reason})
+		return request(ctx, tx, by, approval.Request{Action: ClearHit, CompanyID: h.CompanyID, ObjectID: h.ID, Reason: reason})
 	}
 	if _, _, err := DecideHit(ctx, tx, hitID, to, by.Operator.Name, reason); err != nil {
 		return err
@@ -356,7 +341,7 @@ func (s *Service) DecideHit(ctx context.Context, tx *db.Tx, by Session, hitID st
 func openHit(ctx context.Context, tx *db.Tx, id string) (screening.Hit, error) {
 	h, err := screening.Get(ctx, tx, id)
 	if errors.Is(err, screening.ErrNoHit) || err == nil && h.State != screening.Open {
-		return h, ErrRequest
+		return h, approval.ErrAnswered
 	}
 	return h, err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
@@ -48,17 +49,17 @@ func (s *Service) DecideDeposit(ctx context.Context, tx *db.Tx, by Session, acti
 	if !d.Suspended() {
 		return deposit.ErrNotSuspended
 	}
-	r := Request{Action: action, CompanyID: d.CompanyID, ObjectID: d.ID, Target: strings.TrimSpace(to), Reason: reason}
+	r := approval.Request{Action: action, CompanyID: d.CompanyID, ObjectID: d.ID, Target: strings.TrimSpace(to), Reason: reason}
 	if action == ReturnDeposit {
-		if r.Target, err = s.Setup.AddressOn(ctx, tx, d.Chain, r.Target); err != nil {
+		if r.Target, err = s.deps.Setup.AddressOn(ctx, tx, d.Chain, r.Target); err != nil {
 			return err
 		}
 	}
 	return s.decide(ctx, tx, by, d.Amount, r)
 }
 
-// deposit does what is asked with a deposit.
-func (r Request) deposit(ctx context.Context, tx *db.Tx) error {
+// decideDeposit credits a deposit or sends it back.
+func decideDeposit(ctx context.Context, tx *db.Tx, r approval.Request) error {
 	d, err := deposit.Get(ctx, tx, r.CompanyID, r.ObjectID)
 	if err != nil {
 		return err
@@ -100,7 +101,7 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil || d.RefundTo == "" || d.RefundID != "" {
 		return err
 	}
-	held, err := s.Screen(ctx, tx, d.CompanyID, d.ID, d.RefundTo)
+	held, err := s.deps.Screen(ctx, tx, d.CompanyID, d.ID, d.RefundTo)
 	if err != nil {
 		return err
 	}

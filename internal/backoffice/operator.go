@@ -11,12 +11,14 @@ package backoffice
 
 import (
 	"context"
+	"errors"
 	"net/mail"
 	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
@@ -39,13 +41,10 @@ const attempts = "operator"
 
 // What is refused.
 var (
-	ErrSecondPerson = apierr.New(apierr.Forbidden, "second_person_required", "Whoever asked for it cannot agree to it. Another operator has to.")
-	ErrRequest      = apierr.New(apierr.Conflict, "invalid_state", "This was answered already, or nobody asks for it.")
-	ErrAsked        = apierr.New(apierr.Conflict, "invalid_state", "Somebody asks for this already. Another operator has to agree.")
-	errReason       = apierr.New(apierr.Invalid, "reason_required", "Say why, for whoever examines it.")
-	errNothing      = apierr.New(apierr.Conflict, "invalid_state", "There is nothing to do: it is so already.")
-	errEmail        = apierr.New(apierr.Invalid, "invalid_parameter", "This is no email address.")
-	errTaken        = apierr.New(apierr.Conflict, "user_exists", "An operator has this address already.")
+	errReason  = apierr.New(apierr.Invalid, "reason_required", "Say why, for whoever examines it.")
+	errNothing = apierr.New(apierr.Conflict, "invalid_state", "There is nothing to do: it is so already.")
+	errEmail   = apierr.New(apierr.Invalid, "invalid_parameter", "This is no email address.")
+	errTaken   = apierr.New(apierr.Conflict, "user_exists", "An operator has this address already.")
 )
 
 // Operator is one of the house's own people.
@@ -72,17 +71,31 @@ type Session struct {
 // Acts says whether the operator signed in lately enough to act.
 func (s Session) Acts(now time.Time) bool { return now.Sub(s.Since) < Fresh }
 
-// Service does what operators do.
-type Service struct {
-	Sealer *identity.Sealer
-	// Payroll is resumed when it is released.
-	Payroll *payroll.Service
-	// Limit is above which total nothing leaves without two operators. Without an asset there is none.
-	Limit money.Amount
-	// Setup says which addresses there are.
-	Setup destination.Setup
-	// Screen says whether an address is on a sanctions list. Required where jobs are run.
-	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (held bool, err error)
+// Deps are what a Service needs. All are required, except that Setup may have no networks.
+type Deps struct {
+	Sealer       *identity.Sealer
+	Payroll      *payroll.Service      // resumed when its release is approved
+	ReleaseLimit approval.ReleaseLimit // above it, one member of staff requests and another approves
+	Setup        destination.Setup     // tells which addresses can be paid
+	// Screen reports whether an address is on a sanctions list.
+	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (blocked bool, err error)
+}
+
+// Service does what staff do.
+type Service struct{ deps Deps }
+
+// New returns a Service. It refuses a missing dependency, and above all a missing guard. A zero ReleaseLimit requires a second person
+// for every amount.
+func New(d Deps) (*Service, error) {
+	switch {
+	case d.Sealer == nil:
+		return nil, errors.New("backoffice: Deps.Sealer is required")
+	case d.Payroll == nil:
+		return nil, errors.New("backoffice: Deps.Payroll is required")
+	case d.Screen == nil:
+		return nil, errors.New("backoffice: Deps.Screen is required")
+	}
+	return &Service{d}, nil
 }
 
 func place(id string) identity.Place {
@@ -158,6 +171,9 @@ func Remove(ctx context.Context, tx *db.Tx, email string) error {
 // List is every operator, by address.
 func List(ctx context.Context, tx *db.Tx) ([]Operator, error) { return list(ctx, tx) }
 
+// ReleaseLimit returns the amount above which a second member of staff approves; without an asset there is none.
+func (s *Service) ReleaseLimit() money.Amount { return s.deps.ReleaseLimit.Amount() }
+
 // Attempt takes one of the tries at signing in. Its transaction must be committed whatever comes of it, and the password be checked
 // only after, by [Operator.CheckPassword]: somebody unknown takes as long.
 func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (o Operator, allowed bool, err error) {
@@ -176,7 +192,7 @@ func (o Operator) CheckPassword(password string) (bool, error) {
 // SignIn begins a session of an operator whose password was right, when the code is their authenticator's and was not taken before. at
 // is the time on the wall. Without ok the try stays counted.
 func (s *Service) SignIn(ctx context.Context, tx *db.Tx, o Operator, code string, at time.Time, from netip.Addr) (token string, ok bool, err error) {
-	secret, err := s.Sealer.Open(place(o.ID), o.secret)
+	secret, err := s.deps.Sealer.Open(place(o.ID), o.secret)
 	if err != nil {
 		return "", false, err
 	}

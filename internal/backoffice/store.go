@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 )
@@ -59,8 +60,7 @@ func remove(ctx context.Context, tx *db.Tx, o Operator) error {
 		WHERE operator_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version)); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE operator_requests SET state = 'dropped', answered_at = $2, version = version + 1
-		WHERE asked_by = $1 AND state = 'open'`, o.ID, db.Micros(tx.Now())); err != nil {
+	if err := approval.DropRequestsOf(ctx, tx, o.ID); err != nil {
 		return err
 	}
 	return endSessions(ctx, tx, o.ID)
@@ -134,54 +134,6 @@ func acts(ctx context.Context, tx *db.Tx, limit int, offset int64) (some []Act, 
 		return a, err
 	})
 	return some, total, err
-}
-
-func insertRequest(ctx context.Context, tx *db.Tx, r Request) (first bool, err error) {
-	n, err := tx.Exec(ctx, `INSERT INTO operator_requests (request_id, action, company_id, object_id, target, reason, asked_by, asked_at, state, answered_by, answered_at, version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'open', '', 0, $9) ON CONFLICT DO NOTHING`,
-		r.ID, r.Action, r.CompanyID, r.ObjectID, r.Target, r.Reason, r.AskedBy, db.Micros(r.AskedAt), r.version)
-	return n == 1, err
-}
-
-const requests = `SELECT r.request_id, r.action, r.company_id, r.object_id, r.target, r.reason, r.asked_by, o.name, r.asked_at, r.version
-	FROM operator_requests r JOIN operators o ON o.operator_id = r.asked_by WHERE r.state = 'open' AND o.status = 'active'`
-
-func scanRequest(scan func(...any) error) (r Request, err error) {
-	var at int64
-	err = scan(&r.ID, &r.Action, &r.CompanyID, &r.ObjectID, &r.Target, &r.Reason, &r.AskedBy, &r.Name, &at, &r.version)
-	r.AskedAt = db.Time(at)
-	return r, err
-}
-
-func openRequests(ctx context.Context, tx *db.Tx) ([]Request, error) {
-	rows, err := tx.Query(ctx, requests+" ORDER BY r.asked_at, r.request_id")
-	return db.Collect(rows, err, func(r *db.Rows) (Request, error) { return scanRequest(r.Scan) })
-}
-
-func takeRequest(ctx context.Context, tx *db.Tx, id string) (Request, error) {
-	r, err := scanRequest(tx.QueryRow(ctx, requests+" AND r.request_id = $1", id).Scan)
-	if errors.Is(err, db.ErrNoRows) {
-		return Request{}, ErrRequest
-	}
-	return r, err
-}
-
-// answer is the guard of an answer: one, to what is open.
-func answer(ctx context.Context, tx *db.Tx, r Request, to, by string) error {
-	n, err := tx.Exec(ctx, `UPDATE operator_requests SET state = $3, answered_by = $4, answered_at = $5, version = version + 1
-		WHERE request_id = $1 AND version = $2 AND state = 'open'`, r.ID, r.version, to, by, db.Micros(tx.Now()))
-	if err == nil && n != 1 {
-		return ErrRequest
-	}
-	return err
-}
-
-// agreed says whether two operators have agreed to something about an object.
-func agreed(ctx context.Context, tx *db.Tx, action, companyID, objectID string) (bool, error) {
-	var n int64
-	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM operator_requests WHERE company_id = $1 AND object_id = $2 AND action = $3
-		AND state = 'agreed' AND answered_by <> asked_by`, companyID, objectID, action).Scan(&n)
-	return n > 0, err
 }
 
 // kept is a report as it is stored.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
@@ -186,7 +187,7 @@ func TestClaimsAreSettled(t *testing.T) {
 			refused(409, "insufficient_balance", "", settle("EUR", "")),
 		)
 		to := func(destination string) string { return `{"settlement_destination_id":"` + destination + `"}` }
-		b.take.CoolDown = 24 * time.Hour
+		b.take.CoolDown = approval.CoolDown(24 * time.Hour)
 		fresh := b.add("Fresh", "BTC", `{"address":"`+btcAddress+`"}`)
 		b.refuses(
 			refusal{422, "unknown_field", "/settlement_address", "POST", settings, `{"settlement_address":"` + btcAddress + `"}`, ""},
@@ -224,7 +225,7 @@ func TestClaimsAreSettled(t *testing.T) {
 		// Above the company's limit it waits for two members; above the house's, for two operators.
 		b.hire("second@acme.example")
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			return b.server.Payroll.SetLimit(ctx, tx, b.owner, money.New(money.USD, 12_50))
+			return approval.SetLimit(ctx, tx, b.owner, money.New(money.USD, 12_50))
 		})
 		takes := func(amount, state string) {
 			t.Helper()
@@ -235,9 +236,9 @@ func TestClaimsAreSettled(t *testing.T) {
 				t.Errorf("%s, want it %s", text, state)
 			}
 		}
-		b.take.Released = func(_ context.Context, _ *db.Tx, _, _ string, amount money.Amount) (bool, error) {
+		b.release(func(_ context.Context, _ *db.Tx, _, _ string, amount money.Amount) (bool, error) {
 			return amount.Units() < 12_000, nil
-		}
+		})
 		takes(`,"amount":0.0001`, "processing ")
 		takes(`,"amount":0.00012`, "on_hold release_review")
 		takes(`,"amount":0.00011`, "awaiting_approval approval_required")

@@ -106,8 +106,12 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *bench {
 		own.Sealer, own.Sandbox = sealer, &toySandbox{}
 		own.KYC = &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(2, kyc.Legible), Provider: kyc.Sandbox{}}
 		pool := chain.NewPool(d, "regtest", paper{})
-		own.Withdrawal = &withdrawal.Service{Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}}
 		var err error
+		if own.Withdrawal, err = withdrawal.New(withdrawal.Config{
+			Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
+		}, withdrawal.Guards{Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release}); err != nil {
+			t.Fatal(err)
+		}
 		if own.Payroll, err = payroll.New(payroll.Config{
 			Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, FX: treasury.Desk{Open: true},
 		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release}); err != nil {

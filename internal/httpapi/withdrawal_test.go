@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
@@ -18,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
@@ -37,12 +39,24 @@ func openTill(t *testing.T, d *db.DB) *till {
 	if _, err := x.screener.Load(); err != nil {
 		t.Fatal(err)
 	}
-	x.take.Screen = destination.Screening{Lists: x.screener, Sealer: b.server.Sealer}.Screen
+	x.release(allow.Release)
 	x.owner = x.hire("owner@acme.example")
 	x.set("UPDATE companies SET country = 'US'")
 	x.bitcoin = x.add("Vault", "BTC", `{"address":"`+btcAddress+`"}`)
 	x.dollars = x.add("Bank", "USD", `{"rail":"ach","account_holder_name":"Acme Inc","account_holder_type":"business","routing_number":"021000021","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Example Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`)
 	return x
+}
+
+// release replaces the operator's release check of withdrawals.
+func (x *till) release(approved func(context.Context, *db.Tx, string, string, money.Amount) (bool, error)) {
+	x.t.Helper()
+	take, err := withdrawal.New(x.take.Config, withdrawal.Guards{
+		Screen: destination.Screening{Lists: x.screener, Sealer: x.server.Sealer}.Screen, ReleaseApproved: approved,
+	})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	*x.take = *take // the server uses it already
 }
 
 // hire is an administrator at a page.
@@ -253,7 +267,7 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 		})
 
 		// A new destination serves when its cool-down has passed, and those who may act are told.
-		x.take.CoolDown = 24 * time.Hour
+		x.take.CoolDown = approval.CoolDown(24 * time.Hour)
 		second := x.hire("second@acme.example")
 		fresh := x.add("Fresh", "BTC", `{"address":"`+btcAddress+`"}`)
 		x.refuses(refusal{409, "destination_cooling", "/destination_id", "POST", withdrawPath, x.wanted(fresh, "0.0005"), ""})
@@ -298,7 +312,7 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 
 		// Above the limit, also in pieces, a program's withdrawal needs two members, and a member's another one.
 		x.write(func(ctx context.Context, tx *db.Tx) error {
-			return x.server.Payroll.SetLimit(ctx, tx, x.owner, money.New(money.USD, 100_00))
+			return approval.SetLimit(ctx, tx, x.owner, money.New(money.USD, 100_00))
 		})
 		approve := func(by identity.Principal, id string) func(context.Context, *db.Tx) error {
 			return func(ctx context.Context, tx *db.Tx) error {

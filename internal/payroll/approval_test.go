@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
@@ -36,7 +37,7 @@ func (h *house) says(code string, f func(ctx context.Context, tx *db.Tx) error) 
 
 func (h *house) limit(code, user string, amount money.Amount) {
 	h.t.Helper()
-	h.says(code, func(ctx context.Context, tx *db.Tx) error { return h.s.SetLimit(ctx, tx, h.as(user), amount) })
+	h.says(code, func(ctx context.Context, tx *db.Tx) error { return approval.SetLimit(ctx, tx, h.as(user), amount) })
 }
 
 func (h *house) approve(code string, by identity.Principal, id string) {
@@ -206,16 +207,16 @@ func TestTheLimitIsRaisedByTwo(t *testing.T) {
 		for _, user := range []string{"usr_a", "usr_b", "usr_c"} {
 			h.member(user, identity.RoleAdmin)
 		}
-		now := func() (l Limit) {
+		now := func() (l approval.Limit) {
 			h.says("", func(ctx context.Context, tx *db.Tx) (err error) {
-				l, err = h.s.LimitOf(ctx, tx, h.by)
+				l, err = approval.LimitOf(ctx, tx, h.by)
 				return err
 			})
 			return l
 		}
 		answer := func(code, user, id string, yes bool) {
 			h.t.Helper()
-			h.says(code, func(ctx context.Context, tx *db.Tx) error { return h.s.AnswerLimit(ctx, tx, h.as(user), id, yes) })
+			h.says(code, func(ctx context.Context, tx *db.Tx) error { return approval.AnswerLimit(ctx, tx, h.as(user), id, yes) })
 		}
 		h.limit("invalid_parameter", "usr_a", sats(5))
 		h.limit("invalid_parameter", "usr_a", usd(-1))

@@ -4,19 +4,20 @@ import (
 	"context"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 )
 
 // ConfirmDestination releases a payment that waits because its payee's destination is new: an owner or administrator has asked the payee,
 // by another way than the one by which the change came. The page has asked for a second factor. What is changed after that waits anew.
-// It returns ErrNotFound, ErrApprover, and ErrState for a payment that does not wait for this.
+// It returns ErrNotFound, approval.ErrApprover, and ErrState for a payment that does not wait for this.
 func (s *Service) ConfirmDestination(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID, paymentID string) (Payroll, error) {
 	p, err := find(ctx, tx, by.CompanyID, payrollID)
 	if err != nil {
 		return Payroll{}, err
 	}
-	if _, err := Approvers(ctx, tx, by); err != nil {
+	if _, err := approval.Approvers(ctx, tx, by); err != nil {
 		return *p, err
 	}
 	company, err := identity.CompanyByID(ctx, tx, p.CompanyID)

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice"
@@ -145,7 +146,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		}
 	}
 	p := t.payroll(tx)
-	p.CreatedBy = Maker(by)
+	p.CreatedBy = approval.CreatorOf(by)
 	if params.Key != "" {
 		if first, err := keepKey(ctx, tx, p, params.Key); err != nil {
 			return Payroll{}, err
@@ -332,10 +333,10 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 		if err := s.previewFunding(ctx, tx, company.ID, &v, &list); err != nil {
 			return v, err
 		}
-		if above, err := AboveLimit(ctx, tx, company.ID, v.Total); err != nil {
+		if above, err := approval.AboveLimit(ctx, tx, company.ID, v.Total); err != nil {
 			return v, err
 		} else if above {
-			v.Approvals = ApprovalsNeeded(Maker(by))
+			v.Approvals = approval.Needed(approval.CreatorOf(by))
 		}
 	}
 	v.Blockers = list.Fields()

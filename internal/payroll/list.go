@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
@@ -80,11 +81,11 @@ func (s *Service) Head(ctx context.Context, tx *db.Tx, by identity.Principal, pa
 	if err != nil {
 		return Payroll{}, err
 	}
-	if p.Approval, err = p.approval(ctx, tx); err != nil {
+	if p.Approval, err = approval.ProgressOf(ctx, tx, p.subject()); err != nil {
 		return *p, err
 	}
 	if !p.awaitsApproval() && len(p.Approval.By) == 0 {
-		p.Approval = Approval{}
+		p.Approval = approval.Progress{}
 	}
 	if p.FundingMethod == MethodCrypto {
 		q, err := quote.Last(ctx, tx, p.CompanyID, p.ID, p.FundingCurrency)

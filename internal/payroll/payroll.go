@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -180,10 +181,10 @@ type Payroll struct {
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 
-	Approval Approval     // by Head and Get, while it waits for one or when somebody gave one
-	Quote    *quote.Quote // the quote in force or the last one; nil when funded by wallet
-	Payments []Payment    // by Get only
-	Timeline []Step       // by Get only
+	Approval approval.Progress // by Head and Get, while it waits for one or when somebody gave one
+	Quote    *quote.Quote      // the quote in force or the last one; nil when funded by wallet
+	Payments []Payment         // by Get only
+	Timeline []Step            // by Get only
 }
 
 // Payment is what one payee of a payroll gets, a subpayroll in events.

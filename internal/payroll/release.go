@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
@@ -55,9 +56,9 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	case frozen:
 		return p.hold(ctx, tx, ReasonFrozen)
 	}
-	if may, err := p.mayMove(ctx, tx); err != nil {
+	if allowed, err := approval.Allowed(ctx, tx, p.subject(), p.Total); err != nil {
 		return err
-	} else if !may {
+	} else if !allowed {
 		return p.hold(ctx, tx, ReasonApproval)
 	}
 	if approved, err := s.guards.ReleaseApproved(ctx, tx, p.CompanyID, p.ID, p.Total); err != nil {

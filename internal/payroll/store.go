@@ -438,55 +438,6 @@ func Payments(ctx context.Context, tx *db.Tx, companyID, payeeID string) (open i
 	return open, last, err
 }
 
-// findLimit reads a company's limit, with no asset where none is set.
-func findLimit(ctx context.Context, tx *db.Tx, companyID string) (l Limit, err error) {
-	var currency, wanted string
-	var amount, wantedAmount int64
-	err = tx.QueryRow(ctx, `SELECT currency, amount, proposal_id, proposed_by, proposed_currency, proposed_amount
-		FROM approval_limits WHERE company_id = $1`, companyID).Scan(&currency, &amount, &l.Proposal.ID, &l.Proposal.By, &wanted, &wantedAmount)
-	if errors.Is(err, db.ErrNoRows) {
-		return Limit{}, nil
-	}
-	if currency != "" {
-		l.Amount = money.New(money.Asset(currency), amount)
-	}
-	if wanted != "" {
-		l.Proposal.Amount = money.New(money.Asset(wanted), wantedAmount)
-	}
-	return l, err
-}
-
-// saveLimit writes a company's limit. Who calls it holds the company's row.
-func saveLimit(ctx context.Context, tx *db.Tx, companyID string, l Limit) error {
-	units := func(a money.Amount) int64 {
-		if a.Asset() == "" {
-			return 0
-		}
-		return a.Units()
-	}
-	_, err := tx.Exec(ctx, `INSERT INTO approval_limits (company_id, currency, amount, proposal_id, proposed_by, proposed_currency, proposed_amount, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-		ON CONFLICT (company_id) DO UPDATE SET currency = excluded.currency, amount = excluded.amount, proposal_id = excluded.proposal_id,
-		proposed_by = excluded.proposed_by, proposed_currency = excluded.proposed_currency, proposed_amount = excluded.proposed_amount,
-		updated_at = excluded.updated_at`,
-		companyID, string(l.Amount.Asset()), units(l.Amount), l.Proposal.ID, l.Proposal.By, string(l.Proposal.Amount.Asset()),
-		units(l.Proposal.Amount), db.Micros(tx.Now()))
-	return err
-}
-
-// approvedBy lists who approved a payroll.
-func (p *Payroll) approvedBy(ctx context.Context, tx *db.Tx) ([]string, error) {
-	rows, err := tx.Query(ctx, "SELECT user_id FROM payroll_approvals WHERE company_id = $1 AND payroll_id = $2 ORDER BY user_id", p.CompanyID, p.ID)
-	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
-}
-
-// keepApproval notes a member's approval, and says whether it is their first.
-func (p *Payroll) keepApproval(ctx context.Context, tx *db.Tx, userID string) (first bool, err error) {
-	n, err := tx.Exec(ctx, `INSERT INTO payroll_approvals (company_id, payroll_id, user_id, at) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (company_id, payroll_id, user_id) DO NOTHING`, p.CompanyID, p.ID, userID, db.Micros(tx.Now()))
-	return n == 1, err
-}
-
 // Held is a payroll that is on hold, whoever's it is.
 type Held struct {
 	CompanyID, ID, Reason string

@@ -17,12 +17,16 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -63,8 +67,16 @@ func openHouse(t *testing.T, h *house, deps ui.Deps, extra ...ui.Route) *house {
 		t.Fatal(err)
 	}
 	deps.Sealer, deps.Webhooks, deps.Now, deps.Log = sealer, delivery.Setup{Sealer: sealer}, h.wall, slog.New(slog.NewTextHandler(&h.log, nil))
-	deps.Operators = &backoffice.Service{Sealer: sealer}
-	deps.Withdrawals = &withdrawal.Service{Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}}
+	if deps.Operators, err = backoffice.New(backoffice.Deps{
+		Sealer: sealer, Payroll: &payroll.Service{}, ReleaseLimit: approval.NewReleaseLimit(money.Amount{}), Screen: allow.Address,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if deps.Withdrawals, err = withdrawal.New(withdrawal.Config{
+		Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
+	}, withdrawal.Guards{Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release}); err != nil {
+		t.Fatal(err)
+	}
 	s := httptest.NewUnstartedServer(nil)
 	address := "http://" + s.Listener.Addr().String()
 	if h.known {

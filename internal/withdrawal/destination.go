@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
-	"github.com/stipend/stipend/internal/payroll"
 )
 
 const (
@@ -61,7 +61,7 @@ func (s *Service) AddDestination(ctx context.Context, tx *db.Tx, by identity.Pri
 	if _, err := identity.NextCompanyVersion(ctx, tx, company.ID); err != nil { // two that add at once see each other
 		return Destination{}, err
 	}
-	if _, err := payroll.Approvers(ctx, tx, by); err != nil {
+	if _, err := approval.Approvers(ctx, tx, by); err != nil {
 		return Destination{}, err
 	}
 	have, err := destinations(ctx, tx, company.ID)
@@ -79,10 +79,7 @@ func (s *Service) AddDestination(ctx context.Context, tx *db.Tx, by identity.Pri
 	if err != nil {
 		return Destination{}, err
 	}
-	d := Destination{CompanyID: company.ID, ID: to.ID, Label: label, To: to, ReadyAt: tx.Now(), CreatedBy: by.UserID, CreatedAt: tx.Now(), version: 1}
-	if s.CoolDown > 0 {
-		d.ReadyAt = tx.Now().Add(s.CoolDown)
-	}
+	d := Destination{CompanyID: company.ID, ID: to.ID, Label: label, To: to, ReadyAt: s.CoolDown.ReadyAt(tx.Now()), CreatedBy: by.UserID, CreatedAt: tx.Now(), version: 1}
 	if err := insertDestination(ctx, tx, d); err != nil {
 		return d, err
 	}
@@ -96,7 +93,7 @@ func (s *Service) RemoveDestination(ctx context.Context, tx *db.Tx, by identity.
 	if err != nil {
 		return err
 	}
-	if _, err := payroll.Approvers(ctx, tx, by); err != nil {
+	if _, err := approval.Approvers(ctx, tx, by); err != nil {
 		return err
 	}
 	d, err := findDestination(ctx, tx, company.ID, id)

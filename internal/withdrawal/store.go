@@ -175,17 +175,6 @@ func sumsBefore(ctx context.Context, tx *db.Tx, w *Withdrawal, since time.Time) 
 	})
 }
 
-func keepApproval(ctx context.Context, tx *db.Tx, w Withdrawal, userID string) (first bool, err error) {
-	n, err := tx.Exec(ctx, `INSERT INTO withdrawal_approvals (company_id, withdrawal_id, user_id, at) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (company_id, withdrawal_id, user_id) DO NOTHING`, w.CompanyID, w.ID, userID, db.Micros(tx.Now()))
-	return n == 1, err
-}
-
-func approvedBy(ctx context.Context, tx *db.Tx, w *Withdrawal) ([]string, error) {
-	rows, err := tx.Query(ctx, "SELECT user_id FROM withdrawal_approvals WHERE company_id = $1 AND withdrawal_id = $2 ORDER BY user_id", w.CompanyID, w.ID)
-	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
-}
-
 // HeldToAll lists withdrawals of all companies that are on hold, the longest first: for operators. Their destinations have ids only.
 func HeldToAll(ctx context.Context, tx *db.Tx, limit int) ([]Withdrawal, error) {
 	rows, err := tx.Query(ctx, "SELECT company_id, "+columns+` FROM withdrawals WHERE status = 'on_hold' ORDER BY updated_at, withdrawal_id LIMIT $1`, int64(limit))

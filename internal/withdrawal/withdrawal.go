@@ -24,11 +24,11 @@ package withdrawal
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
@@ -97,18 +97,40 @@ var (
 	errTo         = apierr.New(apierr.NotFound, "not_found", "The company has no such destination.")
 )
 
-// Service makes withdrawals and brings them on their way.
+// Config is what withdrawals are made by. Setup is required.
+type Config struct {
+	Setup        destination.Setup // validates destinations
+	CoolDown     approval.CoolDown // of a new destination
+	VerifiedOnly bool              // refuses companies whose verification is not approved
+}
+
+// Guards decide whether money may leave. All are required.
+type Guards struct {
+	// Screen returns the IDs that sanctions screening blocks: of destinations, or of the company itself.
+	Screen func(ctx context.Context, tx *db.Tx, companyID string, all []destination.Whom) (blocked map[string]bool, err error)
+	// ReleaseApproved reports whether a withdrawal may be paid out as far as the operator is concerned: it is within the release limit,
+	// or two members of staff approved it.
+	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, withdrawalID string, amount money.Amount) (bool, error)
+}
+
+// Service makes withdrawals and pays them.
 type Service struct {
-	// Setup is what destinations are checked by.
-	Setup destination.Setup
-	// CoolDown is how long after it was named a destination serves; 0 or less is at once.
-	CoolDown time.Duration
-	// VerifiedOnly refuses companies whose verification is not approved.
-	VerifiedOnly bool
-	// Screen compares destinations with the sanctions lists; it says who is held. Required where withdrawals are looked at.
-	Screen func(ctx context.Context, tx *db.Tx, companyID string, all []destination.Whom) (held map[string]bool, err error)
-	// Released says whether an amount may leave without two operators, or has them. Nil: everything may.
-	Released func(ctx context.Context, tx *db.Tx, companyID, withdrawalID string, amount money.Amount) (bool, error)
+	Config
+
+	guards Guards
+}
+
+// New returns a Service. It refuses a missing dependency, and above all a missing guard.
+func New(c Config, g Guards) (*Service, error) {
+	switch {
+	case c.Setup.Sealer == nil:
+		return nil, errors.New("withdrawal: Config.Setup.Sealer is required")
+	case g.Screen == nil:
+		return nil, errors.New("withdrawal: Guards.Screen is required")
+	case g.ReleaseApproved == nil:
+		return nil, errors.New("withdrawal: Guards.ReleaseApproved is required")
+	}
+	return &Service{c, g}, nil
 }
 
 // Withdrawal is what a company takes out.
@@ -121,7 +143,7 @@ type Withdrawal struct {
 	TxHash               string
 	ExternalID           string
 	CreatedBy            string // the member who asked for it, "" for a program
-	Approval             payroll.Approval
+	Approval             approval.Progress
 	Version              int64
 	CreatedAt, UpdatedAt time.Time
 
@@ -188,9 +210,9 @@ func (s *Service) Check(ctx context.Context, tx *db.Tx, by identity.Principal, p
 	if err != nil {
 		return w, err
 	}
-	may, err := w.mayMove(ctx, tx)
+	may, err := w.allowed(ctx, tx)
 	if may {
-		w.Approval = payroll.Approval{}
+		w.Approval = approval.Progress{}
 	}
 	return w, err
 }
@@ -238,7 +260,7 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 		return Withdrawal{}, err
 	}
 	if by.Kind == identity.KindSession {
-		if _, err := payroll.Approvers(ctx, tx, by); err != nil {
+		if _, err := approval.Approvers(ctx, tx, by); err != nil {
 			return Withdrawal{}, err
 		}
 	}
@@ -287,7 +309,7 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 		}
 	}
 	return Withdrawal{
-		CompanyID: company.ID, Destination: to, Amount: amount, State: Pending, ExternalID: p.ExternalID, CreatedBy: payroll.Maker(by),
+		CompanyID: company.ID, Destination: to, Amount: amount, State: Pending, ExternalID: p.ExternalID, CreatedBy: approval.CreatorOf(by),
 		Version: 1, CreatedAt: tx.Now(), UpdatedAt: tx.Now(), key: p.Key,
 	}, nil
 }
@@ -362,7 +384,7 @@ func (s *Service) Look(ctx context.Context, tx *db.Tx, j job.Job) error {
 	} else if err != nil {
 		return err
 	}
-	switch may, err := w.mayMove(ctx, tx); {
+	switch may, err := w.allowed(ctx, tx); {
 	case err != nil:
 		return err
 	case !may && w.State == AwaitingApproval:
@@ -370,19 +392,17 @@ func (s *Service) Look(ctx context.Context, tx *db.Tx, j job.Job) error {
 	case !may:
 		return w.move(ctx, tx, AwaitingApproval, ReasonApproval, "")
 	}
-	held, err := s.Screen(ctx, tx, w.CompanyID, []destination.Whom{w.Destination.whom(company)})
+	blocked, err := s.guards.Screen(ctx, tx, w.CompanyID, []destination.Whom{w.Destination.whom(company)})
 	if err != nil {
 		return err
 	}
-	if len(held) > 0 && (held[w.Destination.ID] || held[w.CompanyID]) {
+	if blocked[w.Destination.ID] || blocked[w.CompanyID] {
 		return w.hold(ctx, tx, ReasonReview)
 	}
-	if s.Released != nil {
-		if may, err := s.Released(ctx, tx, w.CompanyID, w.ID, w.Amount); err != nil {
-			return err
-		} else if !may {
-			return w.hold(ctx, tx, ReasonRelease)
-		}
+	if approved, err := s.guards.ReleaseApproved(ctx, tx, w.CompanyID, w.ID, w.Amount); err != nil {
+		return err
+	} else if !approved {
+		return w.hold(ctx, tx, ReasonRelease)
 	}
 	to := w.Destination.To
 	snapshot, err := w.Destination.snapshot()
@@ -412,40 +432,27 @@ func Reviewed(ctx context.Context, tx *db.Tx, companyID string) error {
 	return err
 }
 
-// mayMove says whether a withdrawal is within the company's limit, or has its approvals.
-func (w *Withdrawal) mayMove(ctx context.Context, tx *db.Tx) (bool, error) {
+// allowed reports whether a withdrawal is within the company's limit, or has its approvals. What the company took out in the 24
+// hours before counts toward the limit, so that many small withdrawals do not avoid it.
+func (w *Withdrawal) allowed(ctx context.Context, tx *db.Tx) (bool, error) {
 	before, err := sumsBefore(ctx, tx, w, w.CreatedAt.Add(-countedFor))
 	if err != nil {
 		return false, err
 	}
-	above, err := payroll.AboveLimit(ctx, tx, w.CompanyID, append(before, w.Amount)...)
-	if err != nil || !above {
-		return !above, err
+	if w.Approval, err = approval.ProgressOf(ctx, tx, w.subject()); err != nil {
+		return false, err
 	}
-	err = w.approval(ctx, tx)
-	return int64(len(w.Approval.By)) >= w.Approval.Needed, err
+	return approval.Allowed(ctx, tx, w.subject(), append(before, w.Amount)...)
 }
 
-// approval counts the approvals of those who may still give them.
-func (w *Withdrawal) approval(ctx context.Context, tx *db.Tx) error {
-	w.Approval = payroll.Approval{Needed: payroll.ApprovalsNeeded(w.CreatedBy)}
-	given, err := approvedBy(ctx, tx, w)
-	if err != nil || len(given) == 0 {
-		return err
-	}
-	may, err := identity.Administrators(ctx, tx, w.CompanyID)
-	for _, id := range given {
-		if id != w.CreatedBy && slices.Contains(may, id) {
-			w.Approval.By = append(w.Approval.By, id)
-		}
-	}
-	return err
+func (w *Withdrawal) subject() approval.Subject {
+	return approval.Subject{CompanyID: w.CompanyID, ID: w.ID, Creator: w.CreatedBy}
 }
 
 // Approve is a member's word that a withdrawal that waits for it may go. Saying it twice is fine. That the member has just shown a
 // second factor is the caller's to see to.
 func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Withdrawal, error) {
-	if _, err := payroll.Approvers(ctx, tx, by); err != nil {
+	if _, err := approval.Approvers(ctx, tx, by); err != nil {
 		return Withdrawal{}, err
 	}
 	w, err := take(ctx, tx, by.CompanyID, id)
@@ -454,10 +461,8 @@ func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal,
 		return w, err
 	case w.State != AwaitingApproval:
 		return w, ErrState
-	case w.CreatedBy == by.UserID:
-		return w, payroll.ErrOwnPayroll
 	}
-	first, err := keepApproval(ctx, tx, w, by.UserID)
+	first, err := approval.Give(ctx, tx, by, w.subject())
 	if err != nil || !first {
 		return w, err
 	}
@@ -470,7 +475,7 @@ func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal,
 
 // Decline ends a withdrawal that waits for an approval; the balance has its money again.
 func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Withdrawal, error) {
-	if _, err := payroll.Approvers(ctx, tx, by); err != nil {
+	if _, err := approval.Approvers(ctx, tx, by); err != nil {
 		return Withdrawal{}, err
 	}
 	w, err := take(ctx, tx, by.CompanyID, id)
@@ -561,7 +566,8 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id st
 	if err != nil {
 		return w, err
 	}
-	return w, w.approval(ctx, tx)
+	w.Approval, err = approval.ProgressOf(ctx, tx, w.subject())
+	return w, err
 }
 
 // List pages a company's withdrawals, newest first, and says how many there are in all.

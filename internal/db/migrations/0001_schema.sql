@@ -1095,18 +1095,18 @@ CREATE TABLE payroll_keys (
     PRIMARY KEY (company_id, form_key)
 );
 
--- Members who approved a payroll.
--- Writer: internal/payroll
-CREATE TABLE payroll_approvals (
+-- Members who approved a payroll or a withdrawal.
+-- Writer: internal/approval
+CREATE TABLE approvals (
     company_id TEXT   NOT NULL,
-    payroll_id TEXT   NOT NULL,
+    object_id  TEXT   NOT NULL,
     user_id    TEXT   NOT NULL,
     at         BIGINT NOT NULL,
-    PRIMARY KEY (company_id, payroll_id, user_id)
+    PRIMARY KEY (company_id, object_id, user_id)
 );
 
--- Total above which a company's payrolls need a second member, and a proposed change of it.
--- Writer: internal/payroll
+-- Total above which a company's payments need a second member, and a proposed change of it.
+-- Writer: internal/approval
 CREATE TABLE approval_limits (
     company_id        TEXT   NOT NULL,
     currency          TEXT   NOT NULL, -- '' for no limit
@@ -1571,16 +1571,6 @@ CREATE INDEX withdrawals_by_time ON withdrawals (company_id, created_at, withdra
 CREATE UNIQUE INDEX withdrawals_by_key ON withdrawals (company_id, request_key) WHERE request_key <> '';
 CREATE UNIQUE INDEX withdrawals_by_external_id ON withdrawals (company_id, external_id) WHERE external_id <> '';
 
--- Members who approved a withdrawal.
--- Writer: internal/withdrawal
-CREATE TABLE withdrawal_approvals (
-    company_id    TEXT   NOT NULL,
-    withdrawal_id TEXT   NOT NULL,
-    user_id       TEXT   NOT NULL,
-    at            BIGINT NOT NULL,
-    PRIMARY KEY (company_id, withdrawal_id, user_id)
-);
-
 -- Wallets that companies requested, one per currency. The money is in the ledger only.
 -- Writer: internal/wallet
 CREATE TABLE wallets (
@@ -1968,25 +1958,25 @@ CREATE INDEX operator_acts_by_time ON operator_acts (at, act_id);
 
 -- Actions that one staff member requests and another approves.
 -- Shared: belongs to the operator, not to a company.
--- Writer: internal/backoffice
-CREATE TABLE operator_requests (
-    request_id  TEXT   NOT NULL,
-    action      TEXT   NOT NULL,
-    company_id  TEXT   NOT NULL,
-    object_id   TEXT   NOT NULL,
-    reason      TEXT   NOT NULL,
-    asked_by    TEXT   NOT NULL,
-    asked_at    BIGINT NOT NULL,
-    state       TEXT   NOT NULL CHECK (state IN ('open', 'agreed', 'dropped')),
-    answered_by TEXT   NOT NULL,
-    answered_at BIGINT NOT NULL,
+-- Writer: internal/approval
+CREATE TABLE approval_requests (
+    request_id   TEXT   NOT NULL,
+    action       TEXT   NOT NULL,
+    company_id   TEXT   NOT NULL,
+    object_id    TEXT   NOT NULL,
+    reason       TEXT   NOT NULL,
+    requested_by TEXT   NOT NULL,
+    requested_at BIGINT NOT NULL,
+    state        TEXT   NOT NULL CHECK (state IN ('open', 'approved', 'dropped')),
+    answered_by  TEXT   NOT NULL,
+    answered_at  BIGINT NOT NULL,
     -- second argument of the action, for example whom a transfer is credited to
-    target      TEXT   NOT NULL DEFAULT '',
-    version     BIGINT NOT NULL,
+    target       TEXT   NOT NULL DEFAULT '',
+    version      BIGINT NOT NULL,
     PRIMARY KEY (request_id)
 );
-CREATE UNIQUE INDEX operator_requests_open ON operator_requests (action, company_id, object_id) WHERE state = 'open';
-CREATE INDEX operator_requests_of_object ON operator_requests (company_id, object_id, action);
+CREATE UNIQUE INDEX approval_requests_open ON approval_requests (action, company_id, object_id) WHERE state = 'open';
+CREATE INDEX approval_requests_of_object ON approval_requests (company_id, object_id, action);
 
 -- Reports that compare the ledger with chains and banks.
 -- Shared: belongs to the operator, not to a company.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -32,7 +33,7 @@ type proposalShown struct {
 
 // showApprovals says above which total a payroll needs a second person, and what somebody proposes instead.
 func showApprovals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	limit, err := c.Payroll.LimitOf(ctx, tx, c.Session.Principal())
+	limit, err := approval.LimitOf(ctx, tx, c.Session.Principal())
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -82,18 +83,18 @@ func setLimit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if err != nil {
 		return ui.View{}, errLimit.At("body", "/limit")
 	}
-	return ui.View{Redirect: approvalsPath}, c.Payroll.SetLimit(ctx, tx, c.Session.Principal(), amount)
+	return ui.View{Redirect: approvalsPath}, approval.SetLimit(ctx, tx, c.Session.Principal(), amount)
 }
 
 // removeLimit proposes to a second person that there be none.
 func removeLimit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: approvalsPath}, c.Payroll.SetLimit(ctx, tx, c.Session.Principal(), money.Amount{})
+	return ui.View{Redirect: approvalsPath}, approval.SetLimit(ctx, tx, c.Session.Principal(), money.Amount{})
 }
 
 // answerLimit agrees to a proposal, or ends it.
 func answerLimit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: approvalsPath},
-		c.Payroll.AnswerLimit(ctx, tx, c.Session.Principal(), c.Form.Get("proposal"), c.Form.Get("answer") == "yes")
+		approval.AnswerLimit(ctx, tx, c.Session.Principal(), c.Form.Get("proposal"), c.Form.Get("answer") == "yes")
 }
 
 // approvalShown is how far the approval of a payroll has come, for who reads its page.
@@ -105,7 +106,7 @@ type approvalShown struct {
 	Approves bool // and approve it
 }
 
-func approval(c *ui.Request, ctx context.Context, tx *db.Tx, p payroll.Payroll) (v approvalShown, err error) {
+func approvalOf(c *ui.Request, ctx context.Context, tx *db.Tx, p payroll.Payroll) (v approvalShown, err error) {
 	if p.Approval.Needed == 0 {
 		return v, nil
 	}

@@ -141,7 +141,7 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if p.HoldReason != "" {
 		v.HoldReason = c.Word("reason", p.HoldReason)
 	}
-	if v.Approval, err = approval(c, ctx, tx, p); err != nil {
+	if v.Approval, err = approvalOf(c, ctx, tx, p); err != nil {
 		return ui.View{}, err
 	}
 	if v.Moved, err = movedPayees(c, ctx, tx, p, names); err != nil {

@@ -91,7 +91,7 @@ type requestShown struct {
 
 // showOperations is how the house stands: the switch, what others ask for, how long the queues are.
 func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	p := operationsPage{Name: c.Staff.Operator.Name, Limit: c.FormatMoney(c.Operators.Limit), Acts: c.Staff.Acts(c.Time)}
+	p := operationsPage{Name: c.Staff.Operator.Name, Limit: c.FormatMoney(c.Operators.ReleaseLimit()), Acts: c.Staff.Acts(c.Time)}
 	var err error
 	if p.Why, err = payout.Paused(ctx, tx); err != nil {
 		return ui.View{}, err
@@ -106,8 +106,8 @@ func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	for _, r := range open {
 		p.Asked = p.Asked || r.Action == backoffice.Resume
 		p.Requests = append(p.Requests, requestShown{
-			ID: r.ID, What: c.Word("operations.act", r.Action), Company: r.CompanyID, Object: r.ObjectID, Target: r.Target, Reason: r.Reason, By: r.Name, At: c.FormatTime(r.AskedAt),
-			Own: r.AskedBy == c.Staff.Operator.ID,
+			ID: r.ID, What: c.Word("operations.act", r.Action), Company: r.CompanyID, Object: r.ObjectID, Target: r.Target, Reason: r.Reason, By: r.Name, At: c.FormatTime(r.RequestedAt),
+			Own: r.RequestedBy == c.Staff.Operator.ID,
 		})
 	}
 	if p.Frozen, err = identity.FrozenCompanies(ctx, tx); err != nil {

@@ -1,0 +1,170 @@
+// Package approval decides whether one person's consent is enough, and records the consent of a second one.
+//
+// Two groups of people approve:
+//
+//   - Members of a company. Above the [Limit] that the company sets, a payroll or a withdrawal needs an owner or administrator who
+//     did not create it; what a program created needs two of them ([Allowed], [Give]). An approval counts while its giver may still
+//     approve. Lowering the limit takes effect at once; raising or removing it is a [Proposal] for a second member.
+//   - The operator's staff. An action that lets stopped money go, and any payment above the [ReleaseLimit], is a [Request] that one
+//     member of staff opens and another one approves ([Open], [Answer]).
+//
+// In both groups the person who created or requested something never approves it, and an amount whose value is unknown, because
+// there is no rate, counts as above every limit.
+//
+// The caller's duty is to check that the person has just shown a second factor.
+package approval
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/receivable/quote"
+)
+
+// Errors of approvals by members.
+var (
+	ErrApprover = apierr.New(apierr.Forbidden, "role_required", "Only an owner or administrator who is signed in can approve payments.")
+	ErrCreator  = apierr.New(apierr.Forbidden, "second_person_required", "You created this, so somebody else has to approve it.")
+	ErrOnlyOne  = apierr.New(apierr.Conflict, "second_person_missing",
+		"The company needs two owners or administrators before it can require approvals. Invite a second one first.")
+	ErrProposal = apierr.New(apierr.Conflict, "invalid_state", "This proposal was already answered, replaced or withdrawn.")
+	errLimit    = apierr.New(apierr.Invalid, "invalid_parameter", "Enter an amount of zero or more in a currency that is not a crypto asset.")
+)
+
+// How many members must approve, besides the creator.
+const (
+	neededOfMember  = 1 // created by a member
+	neededOfProgram = 2 // created by a program
+)
+
+// Subject is a payment that members approve.
+type Subject struct {
+	CompanyID, ID string
+	Creator       string // the member who created it, empty for a program
+}
+
+// Progress tells how far the approval of a subject has come.
+type Progress struct {
+	Needed int64    // members who must approve
+	By     []string // user ids of those who did, and still may, sorted
+}
+
+// Complete reports whether enough members approved.
+func (p Progress) Complete() bool { return int64(len(p.By)) >= p.Needed }
+
+// Approvers returns the user ids of those who may approve payments of a company. It returns ErrApprover if by is not one of them.
+func Approvers(ctx context.Context, tx *db.Tx, by identity.Principal) ([]string, error) {
+	if by.Kind != identity.KindSession || by.UserID == "" {
+		return nil, ErrApprover
+	}
+	all, err := identity.Administrators(ctx, tx, by.CompanyID)
+	if err == nil && !slices.Contains(all, by.UserID) {
+		err = ErrApprover
+	}
+	return all, err
+}
+
+// CreatorOf returns the member who creates something on a page, empty for a program.
+func CreatorOf(by identity.Principal) string {
+	if by.Kind == identity.KindSession {
+		return by.UserID
+	}
+	return ""
+}
+
+// Needed returns how many members must approve what a creator creates, if it is above the limit.
+func Needed(creator string) int64 {
+	if creator != "" {
+		return neededOfMember
+	}
+	return neededOfProgram
+}
+
+// ProgressOf counts the approvals of those who may still give them.
+func ProgressOf(ctx context.Context, tx *db.Tx, s Subject) (Progress, error) {
+	p := Progress{Needed: Needed(s.Creator)}
+	given, err := given(ctx, tx, s)
+	if err != nil || len(given) == 0 {
+		return p, err
+	}
+	may, err := identity.Administrators(ctx, tx, s.CompanyID)
+	for _, id := range given {
+		if id != s.Creator && slices.Contains(may, id) {
+			p.By = append(p.By, id)
+		}
+	}
+	return p, err
+}
+
+// Allowed reports whether the company's rules let a subject be paid: amounts together are within the company's limit, or the
+// subject has its approvals.
+func Allowed(ctx context.Context, tx *db.Tx, s Subject, amounts ...money.Amount) (bool, error) {
+	above, err := AboveLimit(ctx, tx, s.CompanyID, amounts...)
+	if err != nil || !above {
+		return err == nil, err
+	}
+	p, err := ProgressOf(ctx, tx, s)
+	return err == nil && p.Complete(), err
+}
+
+// Give records the approval of a member, and reports whether it is their first of the subject. It returns ErrApprover or ErrCreator
+// if the member may not approve it.
+func Give(ctx context.Context, tx *db.Tx, by identity.Principal, s Subject) (first bool, err error) {
+	if by.CompanyID != s.CompanyID {
+		return false, ErrApprover
+	}
+	if _, err := Approvers(ctx, tx, by); err != nil {
+		return false, err
+	}
+	if by.UserID == s.Creator {
+		return false, ErrCreator
+	}
+	return insertApproval(ctx, tx, s, by.UserID)
+}
+
+// AboveLimit reports whether amounts are together above the company's limit.
+func AboveLimit(ctx context.Context, tx *db.Tx, companyID string, amounts ...money.Amount) (bool, error) {
+	l, err := findLimit(ctx, tx, companyID)
+	if err != nil {
+		return false, err
+	}
+	return above(ctx, tx, l.Amount, amounts...)
+}
+
+// above reports whether amounts are together above a limit. A limit without an asset is none. Amounts in other assets are compared at
+// the present rate; while there is no rate, they are above the limit.
+func above(ctx context.Context, tx *db.Tx, limit money.Amount, amounts ...money.Amount) (bool, error) {
+	if limit.Asset() == "" {
+		return false, nil
+	}
+	total := money.Zero(limit.Asset())
+	for _, a := range amounts {
+		var err error
+		if a.Asset() != total.Asset() {
+			_, a, err = quote.Price(ctx, tx, a, total.Asset(), 0)
+		}
+		if err == nil {
+			total, err = total.Add(a)
+		}
+		if _, declared := apierr.As(err); declared {
+			return true, nil // there is no rate, or the sum overflows
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return total.Cmp(limit) > 0, nil
+}
+
+// CoolDown is how long a new payment destination cannot be used. Zero or less: it can be used at once.
+type CoolDown time.Duration
+
+// ReadyAt returns when a destination that was added or changed at a time can be used.
+func (c CoolDown) ReadyAt(changed time.Time) time.Time {
+	return changed.Add(max(time.Duration(c), 0))
+}

@@ -1,0 +1,87 @@
+package approval
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Release is the action of a request to pay something above the release limit.
+const Release = "release"
+
+// Errors of approvals by staff.
+var (
+	ErrRequester = apierr.New(apierr.Forbidden, "second_person_required", "You requested this, so another member of staff has to approve it.")
+	ErrAnswered  = apierr.New(apierr.Conflict, "invalid_state", "This request was already answered, or it does not exist.")
+	ErrRequested = apierr.New(apierr.Conflict, "invalid_state", "This was already requested. Another member of staff has to approve it.")
+)
+
+// Request is an action that one member of staff requests and another one approves.
+type Request struct {
+	ID, Action, CompanyID, ObjectID string
+	Target                          string // the action's second argument, empty for most
+	Reason                          string
+	RequestedBy                     string // staff id
+	RequestedAt                     time.Time
+
+	version int64
+}
+
+// Open stores a request. It returns ErrRequested while the same action on the same object is requested.
+func Open(ctx context.Context, tx *db.Tx, r Request) (Request, error) {
+	r.ID, r.RequestedAt, r.version = tx.NewID("oprq"), tx.Now(), 1
+	first, err := insertRequest(ctx, tx, r)
+	if err == nil && !first {
+		err = ErrRequested
+	}
+	return r, err
+}
+
+// Answer approves or drops a request that is open. It returns ErrRequester if its requester approves it, and ErrAnswered if it is not
+// open. The caller performs the action of an approved request in the same transaction.
+func Answer(ctx context.Context, tx *db.Tx, requestID, staffID string, approve bool) (Request, error) {
+	r, err := findRequest(ctx, tx, requestID)
+	if err != nil {
+		return r, err
+	}
+	state := "dropped"
+	if approve {
+		if r.RequestedBy == staffID {
+			return r, ErrRequester
+		}
+		state = "approved"
+	}
+	return r, answer(ctx, tx, r, state, staffID)
+}
+
+// ReleaseLimit is the amount above which no payment leaves without the approval of two members of staff. The zero ReleaseLimit
+// requires it for every amount.
+type ReleaseLimit struct {
+	limit money.Amount
+	set   bool
+}
+
+// NewReleaseLimit returns a limit. An amount without an asset means that there is none.
+func NewReleaseLimit(limit money.Amount) ReleaseLimit { return ReleaseLimit{limit, true} }
+
+// Amount returns the limit; without an asset there is none.
+func (l ReleaseLimit) Amount() money.Amount { return l.limit }
+
+// Above reports whether an amount is above the limit.
+func (l ReleaseLimit) Above(ctx context.Context, tx *db.Tx, amount money.Amount) (bool, error) {
+	if !l.set {
+		return true, nil
+	}
+	return above(ctx, tx, l.limit, amount)
+}
+
+// Approved reports whether an amount may be paid for an object: it is within the limit, or two members of staff approved the release.
+func (l ReleaseLimit) Approved(ctx context.Context, tx *db.Tx, companyID, objectID string, amount money.Amount) (bool, error) {
+	if over, err := l.Above(ctx, tx, amount); err != nil || !over {
+		return err == nil, err
+	}
+	return approved(ctx, tx, Release, companyID, objectID)
+}

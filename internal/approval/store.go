@@ -1,0 +1,115 @@
+package approval
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+func insertApproval(ctx context.Context, tx *db.Tx, s Subject, userID string) (first bool, err error) {
+	n, err := tx.Exec(ctx, `INSERT INTO approvals (company_id, object_id, user_id, at) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (company_id, object_id, user_id) DO NOTHING`, s.CompanyID, s.ID, userID, db.Micros(tx.Now()))
+	return n == 1, err
+}
+
+// given returns the user ids of those who approved a subject.
+func given(ctx context.Context, tx *db.Tx, s Subject) ([]string, error) {
+	rows, err := tx.Query(ctx, "SELECT user_id FROM approvals WHERE company_id = $1 AND object_id = $2 ORDER BY user_id", s.CompanyID, s.ID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
+// findLimit returns a company's limit, without an asset if there is none.
+func findLimit(ctx context.Context, tx *db.Tx, companyID string) (l Limit, err error) {
+	var currency, proposed string
+	var amount, proposedAmount int64
+	err = tx.QueryRow(ctx, `SELECT currency, amount, proposal_id, proposed_by, proposed_currency, proposed_amount
+		FROM approval_limits WHERE company_id = $1`, companyID).
+		Scan(&currency, &amount, &l.Proposal.ID, &l.Proposal.By, &proposed, &proposedAmount)
+	if errors.Is(err, db.ErrNoRows) {
+		return Limit{}, nil
+	}
+	if currency != "" {
+		l.Amount = money.New(money.Asset(currency), amount)
+	}
+	if proposed != "" {
+		l.Proposal.Amount = money.New(money.Asset(proposed), proposedAmount)
+	}
+	return l, err
+}
+
+// saveLimit stores a company's limit. The caller has locked the company's row.
+func saveLimit(ctx context.Context, tx *db.Tx, companyID string, l Limit) error {
+	units := func(a money.Amount) int64 {
+		if a.Asset() == "" {
+			return 0
+		}
+		return a.Units()
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO approval_limits
+			(company_id, currency, amount, proposal_id, proposed_by, proposed_currency, proposed_amount, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (company_id) DO UPDATE SET currency = excluded.currency, amount = excluded.amount,
+			proposal_id = excluded.proposal_id, proposed_by = excluded.proposed_by, proposed_currency = excluded.proposed_currency,
+			proposed_amount = excluded.proposed_amount, updated_at = excluded.updated_at`,
+		companyID, string(l.Amount.Asset()), units(l.Amount), l.Proposal.ID, l.Proposal.By, string(l.Proposal.Amount.Asset()),
+		units(l.Proposal.Amount), db.Micros(tx.Now()))
+	return err
+}
+
+const requestColumns = "request_id, action, company_id, object_id, target, reason, requested_by, requested_at, version"
+
+func insertRequest(ctx context.Context, tx *db.Tx, r Request) (first bool, err error) {
+	n, err := tx.Exec(ctx, `INSERT INTO approval_requests (`+requestColumns+`, state, answered_by, answered_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'open', '', 0) ON CONFLICT DO NOTHING`,
+		r.ID, r.Action, r.CompanyID, r.ObjectID, r.Target, r.Reason, r.RequestedBy, db.Micros(r.RequestedAt), r.version)
+	return n == 1, err
+}
+
+func scanRequest(scan func(...any) error) (r Request, err error) {
+	var at int64
+	err = scan(&r.ID, &r.Action, &r.CompanyID, &r.ObjectID, &r.Target, &r.Reason, &r.RequestedBy, &at, &r.version)
+	r.RequestedAt = db.Time(at)
+	return r, err
+}
+
+// OpenRequests returns the requests that are not answered, oldest first.
+func OpenRequests(ctx context.Context, tx *db.Tx) ([]Request, error) {
+	rows, err := tx.Query(ctx, "SELECT "+requestColumns+" FROM approval_requests WHERE state = 'open' ORDER BY requested_at, request_id")
+	return db.Collect(rows, err, func(r *db.Rows) (Request, error) { return scanRequest(r.Scan) })
+}
+
+// DropRequestsOf drops the open requests of a member of staff who is removed.
+func DropRequestsOf(ctx context.Context, tx *db.Tx, staffID string) error {
+	_, err := tx.Exec(ctx, `UPDATE approval_requests SET state = 'dropped', answered_at = $2, version = version + 1
+		WHERE requested_by = $1 AND state = 'open'`, staffID, db.Micros(tx.Now()))
+	return err
+}
+
+func findRequest(ctx context.Context, tx *db.Tx, id string) (Request, error) {
+	r, err := scanRequest(tx.QueryRow(ctx, "SELECT "+requestColumns+
+		" FROM approval_requests WHERE request_id = $1 AND state = 'open'", id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Request{}, ErrAnswered
+	}
+	return r, err
+}
+
+// answer closes a request, provided that it is still open.
+func answer(ctx context.Context, tx *db.Tx, r Request, state, staffID string) error {
+	n, err := tx.Exec(ctx, `UPDATE approval_requests SET state = $3, answered_by = $4, answered_at = $5, version = version + 1
+		WHERE request_id = $1 AND version = $2 AND state = 'open'`, r.ID, r.version, state, staffID, db.Micros(tx.Now()))
+	if err == nil && n != 1 {
+		return ErrAnswered
+	}
+	return err
+}
+
+// approved reports whether two different members of staff approved an action on an object.
+func approved(ctx context.Context, tx *db.Tx, action, companyID, objectID string) (bool, error) {
+	var n int64
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM approval_requests WHERE company_id = $1 AND object_id = $2 AND action = $3
+		AND state = 'approved' AND answered_by <> requested_by`, companyID, objectID, action).Scan(&n)
+	return n > 0, err
+}
