@@ -64,8 +64,7 @@ fmt: ## format the Go files
 	@.tools/bin/golangci-lint fmt ./...
 
 .PHONY: generate
-generate: ## make what is made from the code: the codes of each operation, api/openapi.json, the Go SDK
-	@go run ./tools/generate codes
+generate: ## make what is made from the code: api/openapi.json, the Go SDK
 	@go run ./tools/generate contract
 	@go run ./tools/generate sdk
 

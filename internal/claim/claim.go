@@ -143,8 +143,8 @@ func (c *Claim) Received() money.Amount { return c.booked.wallet }
 
 // Refundable is what is the payer's: too much, or given back, and not with the payer yet.
 func (c *Claim) Refundable() money.Amount {
-	left, err := c.booked.excess.Sub(c.Refunded) //never:amount_too_large, neither is below zero
-	if err != nil || left.Sign() < 0 {           // a reorganisation took back what had been paid back
+	left, err := c.booked.excess.Sub(c.Refunded)
+	if err != nil || left.Sign() < 0 { // a reorganisation took back what had been paid back
 		return money.Zero(c.Funding)
 	}
 	return left

@@ -132,7 +132,7 @@ func (s *Settings) apply(change Change) error {
 		s.DestinationID = *id
 	}
 	if e := change.SupportEmail; e != nil {
-		s.SupportEmail = identity.Email(&list, "/support_email", *e, false) //never:missing_field, it may be empty
+		s.SupportEmail = identity.Email(&list, "/support_email", *e, false)
 	}
 	if change.Origins != nil {
 		if len(change.Origins) > maxOrigins {

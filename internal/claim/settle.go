@@ -118,7 +118,7 @@ func (s *Service) settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		if err := tx.Flush(ctx); err != nil { // so that the balance counts what this commit has posted
 			return x, err
 		}
-		w, err := s.Withdrawals.Create(ctx, tx, by, withdrawal.Params{DestinationID: destinationID, AmountText: amount.String()}) //never:external_id_conflict, it is given none
+		w, err := s.Withdrawals.Create(ctx, tx, by, withdrawal.Params{DestinationID: destinationID, AmountText: amount.String()})
 		if err != nil {
 			return x, err
 		}

@@ -26,16 +26,22 @@ type document struct{ json, yaml []byte }
 // describe makes the reader of each route's input, and, when asked, the contract of the table (OpenAPI 3.1) out of the very
 // same schemas.
 func describe(table []route) (write func() document, inputs []*input) {
-	huma.DefaultArrayNullable = false // an answer without items has an empty array, a request's null is absence
-	reg := huma.NewMapRegistry("#/components/schemas/", schemaName)
-	reg.RegisterTypeAlias(valueType, reflect.TypeFor[map[string]any]())
-	reg.RegisterTypeAlias(reflect.TypeFor[money.Amount](), reflect.TypeFor[Decimal]())
-	reg.RegisterTypeAlias(reflect.TypeFor[money.Rate](), reflect.TypeFor[Decimal]())
+	reg := newRegistry()
 	inputs = make([]*input, len(table))
 	for i, rt := range table {
 		inputs[i] = newInput(reg, rt.handler.in)
 	}
 	return sync.OnceValue(func() document { return writeContract(reg, table, inputs) }), inputs
+}
+
+// newRegistry returns an empty registry of schemas.
+func newRegistry() huma.Registry {
+	huma.DefaultArrayNullable = false // a response without items has an empty array; null in a request means absent
+	reg := huma.NewMapRegistry("#/components/schemas/", schemaName)
+	reg.RegisterTypeAlias(valueType, reflect.TypeFor[map[string]any]())
+	reg.RegisterTypeAlias(reflect.TypeFor[money.Amount](), reflect.TypeFor[Decimal]())
+	reg.RegisterTypeAlias(reflect.TypeFor[money.Rate](), reflect.TypeFor[Decimal]())
+	return reg
 }
 
 func writeContract(reg huma.Registry, table []route, inputs []*input) document {
@@ -122,9 +128,12 @@ type healthAnswer struct {
 
 // operationsRoutes are the addresses beside the table that the contract names.
 var operationsRoutes = []route{
-	{method: "GET", path: "/healthz", scope: public, name: "get-health", summary: "Whether the process runs"},
-	{method: "GET", path: "/readyz", scope: public, name: "get-readiness", summary: "Whether the service can do its work now"},
-	{method: "GET", path: "/openapi.json", scope: public, name: "get-contract", summary: "This document; also as /openapi.yaml"},
+	{method: "GET", path: "/healthz", scope: public, name: "get-health", summary: "Check that the process is running"},
+	{method: "GET", path: "/readyz", scope: public, name: "get-readiness", summary: "Check that the service is ready for requests"},
+	{
+		method: "GET", path: "/openapi.json", scope: public, name: "get-contract",
+		summary: "Get this OpenAPI 3.1 document; also available as /openapi.yaml",
+	},
 }
 
 // contract is a document in the making.
@@ -172,7 +181,7 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 	}
 	names := []string{"X-Request-Id", "Api-Version"}
 	switch {
-	case rt.kind == write && rt.keyed:
+	case rt.kind == write && rt.keyRequired:
 		names = append([]string{"Required-Idempotency-Key"}, names...)
 	case rt.kind == write:
 		names = append([]string{"Idempotency-Key"}, names...)
@@ -183,12 +192,12 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 	if in.body >= 0 {
 		s := c.reg.Schema(in.typ.Field(in.body).Type, true, in.typ.Name()+"Body")
 		content := &huma.MediaType{Schema: s, Example: exampleOf(c.reg, s, true)}
-		if example := requestExamples[rt.name]; example != "" {
-			content.Example = json.RawMessage(example)
+		if rt.example != "" {
+			content.Example = json.RawMessage(rt.example)
 		}
 		op.RequestBody = &huma.RequestBody{
 			Required: !rt.bodyOptional, Content: map[string]*huma.MediaType{"application/json": content},
-			Description: "At most " + strconv.FormatInt(rt.bodyLimit()>>20, 10) + " MiB. `null` counts as absent; a member that is not listed is refused.",
+			Description: "At most " + strconv.FormatInt(rt.maxBody()>>20, 10) + " MiB. `null` counts as absent; a member that is not listed is refused.",
 		}
 	}
 	switch rt.scope {
@@ -198,7 +207,7 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 		op.Security = []map[string][]string{{"api_key": {}}, {"oauth": {}}}
 	default:
 		op.Security = []map[string][]string{{"api_key": {}}}
-		if !rt.keyOnly {
+		if !rt.apiKeyOnly {
 			op.Security = append(op.Security, map[string][]string{"oauth": {rt.scope}})
 		}
 		op.Extensions = map[string]any{"x-scope": rt.scope}
@@ -214,7 +223,7 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 	}
 	op.Responses["200"] = done
 	byStatus := map[int][]string{}
-	for _, code := range rt.codes(c.reg, in) {
+	for _, code := range rt.errorCodes(c.reg, in) {
 		status := explanationOf[code].Status
 		byStatus[status] = append(byStatus[status], code)
 	}
@@ -266,19 +275,19 @@ func exampleProblem(e explanation) any {
 	}
 }
 
-// bodyLimit is the longest body, in bytes.
-func (rt route) bodyLimit() int64 {
-	if rt.limit == 0 {
-		return bodyLimit
+// maxBody returns the maximum size of a request body in bytes.
+func (rt route) maxBody() int64 {
+	if rt.bodyLimit == 0 {
+		return defaultBodyLimit
 	}
-	return rt.limit
+	return rt.bodyLimit
 }
 
 // describe says what holds for the operation beside its summary.
 func (rt route) describe() string {
 	parts := []string{rt.summary + "."}
-	if about := abouts[rt.name]; about != "" {
-		parts = append(parts, about)
+	if rt.description != "" {
+		parts = append(parts, rt.description)
 	}
 	switch rt.scope {
 	case public:
@@ -288,18 +297,18 @@ func (rt route) describe() string {
 	default:
 		parts = append(parts, "Scope: `"+rt.scope+"`.")
 	}
-	if rt.keyOnly {
+	if rt.apiKeyOnly {
 		parts = append(parts, "Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.")
 	}
-	if rt.sandbox {
+	if rt.sandboxOnly {
 		parts = append(parts, "Exists in the sandbox only.")
 	}
 	return strings.Join(parts, "\n\n")
 }
 
-// codes are those with which an operation can refuse, in the order of their statuses: what every such route checks, and
-// what its handler can come to (codes.go).
-func (rt route) codes(reg huma.Registry, in *input) []string {
+// errorCodes returns the error codes of an operation in the order of their statuses: those that it declares and those that
+// follow from its declaration.
+func (rt route) errorCodes(reg huma.Registry, in *input) []string {
 	can := map[string]bool{errVersion.Code: true, errMisdirected.Code: !forAnyHost(rt.path)}
 	add := func(codes ...string) {
 		for _, code := range codes {
@@ -308,7 +317,7 @@ func (rt route) codes(reg huma.Registry, in *input) []string {
 	}
 	if rt.handler.run != nil {
 		add(errInternal.Code, errRetryLater.Code, "storage_unavailable")
-		add(strings.Fields(handlerCodes[rt.name])...)
+		add(rt.errors...)
 	}
 	if rt.path == "/readyz" {
 		add(errRetryLater.Code)
@@ -321,7 +330,7 @@ func (rt route) codes(reg huma.Registry, in *input) []string {
 	}
 	if rt.kind == write {
 		add(errDuplicate.Code, errKeyInvalid.Code, errKeyReused.Code, errInProgress.Code)
-		if rt.keyed {
+		if rt.keyRequired {
 			add(errKeyRequired.Code)
 		}
 	}
@@ -397,14 +406,16 @@ func checkTable(table []route) string {
 			return at + "names no scope"
 		case rt.kind != read && rt.method == http.MethodGet:
 			return at + "has a method that does not fit its kind"
-		case rt.scope == anyScope && !rt.sandbox:
+		case rt.scope == anyScope && !rt.sandboxOnly:
 			return at + "is open to any credential outside of the sandbox"
-		case rt.keyOnly && (rt.scope == public || rt.scope == anyScope):
+		case rt.apiKeyOnly && (rt.scope == public || rt.scope == anyScope):
 			return at + "is for API keys and names no scope"
 		case rt.scope == public && rt.kind != read:
 			return at + "writes without a credential"
 		case rt.handler.run == nil:
 			return at + "has no handler"
+		case slices.ContainsFunc(rt.errors, func(code string) bool { return explanationOf[code].Status == 0 }):
+			return at + "declares an error code that is not explained"
 		}
 		for _, m := range wildcard.FindAllStringSubmatch(rt.path, -1) {
 			found := slices.ContainsFunc(reflect.VisibleFields(rt.handler.in), func(f reflect.StructField) bool { return f.Tag.Get("path") == m[1] })

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -45,4 +46,19 @@ func wholeRun() bool {
 		}
 	}
 	return !testing.Short()
+}
+
+// A route declares only the codes of its own handler, once each: the others follow from its declaration.
+func TestRoutesDeclareOnlyCodesOfTheirHandlers(t *testing.T) {
+	for _, rt := range routes {
+		bare := rt
+		bare.errors = nil
+		reg := newRegistry()
+		implied := bare.errorCodes(reg, newInput(reg, rt.handler.in))
+		for i, code := range rt.errors {
+			if slices.Contains(implied, code) || slices.Contains(rt.errors[:i], code) {
+				t.Errorf("%s declares %s, which it has already", rt.name, code)
+			}
+		}
+	}
 }

@@ -30,7 +30,7 @@ func (b *bench) sent(s http.Handler, o *operation, ids map[string]string, change
 	if o.scope != public {
 		r.Header.Set("Authorization", "Basic "+b.key)
 	}
-	if o.keyed {
+	if o.keyRequired {
 		r.Header.Set("Idempotency-Key", "covered")
 	}
 	change(r)
@@ -114,7 +114,7 @@ func TestEachOperationRefusesAlike(t *testing.T) {
 			want(o, b.sent(plain, o, ids, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain"); r.ContentLength = 1 }), 415, "unsupported_media_type")
 			want(o, b.sent(plain, o, ids, func(r *http.Request) {
 				r.Header.Set("Content-Type", "application/json")
-				r.ContentLength = o.bodyLimit() + 1
+				r.ContentLength = o.maxBody() + 1
 			}), 413, "payload_too_large")
 			want(o, b.sent(plain, o, ids, func(r *http.Request) {
 				broken := httptest.NewRequest(o.method, "/", strings.NewReader(`{"`))
@@ -164,7 +164,7 @@ func TestAFrozenCompanyDoesNothing(t *testing.T) {
 	known := exampleID(t, all, "user_id")
 	refused := 0
 	for _, o := range all {
-		if !slices.Contains(strings.Fields(handlerCodes[o.name]), "company_frozen") {
+		if !slices.Contains(o.errors, "company_frozen") {
 			continue
 		}
 		_, text := o.wellFormed(ids)

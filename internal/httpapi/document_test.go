@@ -273,11 +273,11 @@ func TestBodiesWaitForRoom(t *testing.T) {
 		return string(text)
 	}
 	const at, pay = "/api/user/document/upload", "/api/company/payroll/create"
-	large := body(strings.Repeat("A", bodyLimit))
+	large := body(strings.Repeat("A", defaultBodyLimit))
 	people := func(n int) string {
 		return `{"to_pay":[` + strings.Repeat(`{"user_id":"usr_none","amount_fiat":0},`, n-1) + `{"user_id":"usr_none","amount_fiat":0}]}`
 	}
-	b.server.Bodies = ratelimit.BodiesOf(imageLimit, bodyLimit, 50*time.Millisecond) // an answer is read before its room is given back
+	b.server.Bodies = ratelimit.BodiesOf(imageLimit, defaultBodyLimit, 50*time.Millisecond) // an answer is read before its room is given back
 	fill := func(size int64) (leave func()) {
 		t.Helper()
 		another := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(""))
@@ -296,16 +296,16 @@ func TestBodiesWaitForRoom(t *testing.T) {
 			t.Errorf("%s left something behind", path)
 		}
 	}
-	leave := fill(imageLimit - bodyLimit)
+	leave := fill(imageLimit - defaultBodyLimit)
 	refusedAs(503, "retry_later", at, large)
 	ask[members](b, "POST", at, body(scan64(700, 700, 200)))
 	refusedAs(422, "amount_not_positive", pay, people(1_000))
 	leave()
-	leave = fill(bodyLimit)
+	leave = fill(defaultBodyLimit)
 	refusedAs(503, "retry_later", pay, people(1_000))
 	for text, want := range map[string]bool{people(10): true, people(1_000): false} { // their length is not told before
 		r := httptest.NewRequestWithContext(t.Context(), "POST", pay, io.MultiReader(strings.NewReader(text)))
-		if _, ok := b.server.Bodies.Enter(httptest.NewRecorder(), r, time.Now(), bodyLimit); ok != want {
+		if _, ok := b.server.Bodies.Enter(httptest.NewRecorder(), r, time.Now(), defaultBodyLimit); ok != want {
 			t.Errorf("%d bytes in chunks: room %v", len(text), ok)
 		}
 		if got, err := io.ReadAll(r.Body); want && (err != nil || string(got) != text) {

@@ -76,7 +76,7 @@ type (
 const termsPath = "/docs/terms/funding-account"
 
 func openFundingAccount(ctx context.Context, tx *db.Tx, c *call, in *fundingOpenInput) (*fundingAccount, error) {
-	a, err := c.Funding.Open(ctx, tx, c.by, in.Body.UserID, in.Body.Currency, in.Body.TermsVersion) //never:currency_not_supported, an enum refuses it
+	a, err := c.Funding.Open(ctx, tx, c.by, in.Body.UserID, in.Body.Currency, in.Body.TermsVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func getFundingTerms(ctx context.Context, tx *db.Tx, c *call, in *fundingQuery) 
 
 func bankDeposit(ctx context.Context, tx *db.Tx, c *call, in *bankDepositInput) (*bankDeposited, error) {
 	b := &in.Body
-	id, a, err := c.Funding.Deposit(ctx, tx, c.by, virtualaccount.Incoming{ //never:insufficient_balance, money only comes in
+	id, a, err := c.Funding.Deposit(ctx, tx, c.by, virtualaccount.Incoming{
 		AccountID: b.FundingAccountID, IBAN: b.IBAN, Amount: string(b.Amount), Currency: b.Currency, Reference: b.Reference,
 	})
 	if err != nil {

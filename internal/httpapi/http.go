@@ -112,25 +112,30 @@ const (
 
 // Body limits.
 const (
-	bodyLimit    = ratelimit.CommonBody
-	payrollLimit = 8 << 20
-	importLimit  = 8 << 20
-	imageLimit   = 15 << 20 // 10 MiB in base64
+	defaultBodyLimit = ratelimit.CommonBody
+	payrollLimit     = 8 << 20
+	importLimit      = 8 << 20
+	imageLimit       = 15 << 20 // 10 MiB in base64
 )
 
-// route is one line of the table.
+// route declares one operation: its address, its authorization, its handler and what the contract says about it.
 type route struct {
 	method, path string
-	scope        identity.Scope // what the credential must carry; public means none
+	name         string         // unique operation ID in the contract
+	scope        identity.Scope // required of the credential; public requires no credential
+	apiKeyOnly   bool           // reject OAuth tokens, whatever their scopes
+	sandboxOnly  bool           // absent outside the sandbox
 	kind         kind
-	limit        int64 // of the body; 0 is bodyLimit
-	keyed        bool  // an API key must send an Idempotency-Key
-	keyOnly      bool  // what a company does for itself: a user's token is refused, whatever its scopes
-	sandbox      bool  // exists in the sandbox only
-	bodyOptional bool  // a request without a body is one without its members
+	bodyLimit    int64 // in bytes; zero means defaultBodyLimit
+	keyRequired  bool  // an API key must send an Idempotency-Key
+	bodyOptional bool  // an empty body means {}
 	handler      handler
-	name         string // in the contract, unique
-	summary      string
+	summary      string // one line without a final period
+	description  string // further rules; may be empty
+	example      string // JSON example of the request body; generated from the schema if empty
+	// errors lists the error codes of the handler. Codes that follow from the other fields and from the types of
+	// the input are added to it by errorCodes.
+	errors []string
 }
 
 // public marks a route that takes no credential. Every other route names its scope.
@@ -153,8 +158,8 @@ type handler struct {
 	secret bool
 }
 
-// secretly marks a handler whose answer holds a secret.
-func secretly(h handler) handler {
+// withSecret marks a handler whose response contains a secret. The stored response is encrypted.
+func withSecret(h handler) handler {
 	h.secret = true
 	return h
 }
@@ -203,14 +208,14 @@ func handle[In, Out any](fn func(context.Context, *db.Tx, *call, *In) (*Out, err
 	}
 }
 
-// after adds work to a handler that runs before its transaction.
-func after[In any](before func(context.Context, *call, *In) error, h handler) handler {
+// withPreprocess adds work that runs once before the handler's transaction.
+func withPreprocess[In any](before func(context.Context, *call, *In) error, h handler) handler {
 	h.before = func(ctx context.Context, c *call, in any) error { return before(ctx, c, in.(*In)) }
 	return h
 }
 
-// knowing adds to a handler what it will look up.
-func knowing[In any](ahead func(*call, *In) []db.Ahead, h handler) handler {
+// withPrefetch adds the keys of rows to load before the handler runs.
+func withPrefetch[In any](ahead func(*call, *In) []db.Ahead, h handler) handler {
 	h.ahead = func(c *call, in any) []db.Ahead { return ahead(c, in.(*In)) }
 	return h
 }
@@ -249,7 +254,7 @@ func newServer(d Deps, table []route) *server {
 		flights: flights{running: map[keyUse]chan struct{}{}}, twinWait: twinWait,
 	}
 	d.DB.OnNotice(identity.NoticeRevoked, s.principals.forget)
-	table = slices.DeleteFunc(slices.Clone(table), func(r route) bool { return r.sandbox && (d.Sandbox == nil || d.Env != identity.Sandbox) })
+	table = slices.DeleteFunc(slices.Clone(table), func(r route) bool { return r.sandboxOnly && (d.Sandbox == nil || d.Env != identity.Sandbox) })
 	var inputs []*input
 	s.contract, inputs = describe(table)
 	for i, rt := range table {

@@ -99,8 +99,8 @@ func (b *bench) routes() []route {
 		return &tryPage{c.company, in.meta(45)}, nil
 	})
 	return []route{
-		{method: "POST", path: "/try/{id}", scope: identity.CompanyWorkersPay, kind: write, handler: try, limit: 100_000},
-		{method: "POST", path: "/keyed/{id}", scope: identity.CompanyWorkersPay, kind: write, handler: try, keyed: true},
+		{method: "POST", path: "/try/{id}", scope: identity.CompanyWorkersPay, kind: write, handler: try, bodyLimit: 100_000},
+		{method: "POST", path: "/keyed/{id}", scope: identity.CompanyWorkersPay, kind: write, handler: try, keyRequired: true},
 		{method: "DELETE", path: "/try/{id}", scope: identity.UserCreate, kind: write, handler: try},
 		{method: "GET", path: "/list", scope: identity.CompanyDetail, kind: read, handler: list},
 		{method: "GET", path: "/open", scope: public, kind: read, handler: handle(func(context.Context, *db.Tx, *call, *none) (*none, error) { return &none{}, nil })},
@@ -706,8 +706,8 @@ func TestWhoStillSendsReadsTheAnswer(t *testing.T) {
 		length int // that is announced
 		status int
 	}{
-		{"application/json", bodyLimit + 1, 413},
-		{"text/plain", bodyLimit, 415},
+		{"application/json", defaultBodyLimit + 1, 413},
+		{"text/plain", defaultBodyLimit, 415},
 	} {
 		conn, err := net.Dial("tcp", s.Listener.Addr().String())
 		if err != nil {

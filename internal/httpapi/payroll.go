@@ -240,7 +240,7 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateInp
 
 // showTransfer is how a payroll is to be funded by bank, nil where it is not.
 func showTransfer(c *call, p *payroll.Payroll) (*bankTransfer, error) {
-	t, ok, err := c.Payroll.Transfer(p) //never:amount_too_large, what is due is no more than the total
+	t, ok, err := c.Payroll.Transfer(p)
 	if !ok || err != nil || p.State != payroll.Pending {
 		return nil, err
 	}
@@ -261,7 +261,7 @@ func showQuote(q *quote.Quote) *webhook.PayrollQuote {
 
 func refreshQuote(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) (*payrollRefreshed, error) {
 	// The books only move what they hold, and what is due was checked when the payroll was made.
-	p, quotes, err := c.Payroll.Refresh(ctx, tx, c.by, in.Body.PayrollID) //never:amount_precision amount_too_small insufficient_balance
+	p, quotes, err := c.Payroll.Refresh(ctx, tx, c.by, in.Body.PayrollID)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +273,7 @@ func refreshQuote(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) 
 }
 
 func cancelPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) (*payrollCancelled, error) {
-	p, err := c.Payroll.Cancel(ctx, tx, c.by, in.Body.PayrollID) //never:amount_too_large insufficient_balance, what came was counted when it came
+	p, err := c.Payroll.Cancel(ctx, tx, c.by, in.Body.PayrollID)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func cancelPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput)
 // previewPayroll is a POST that only reads: it takes the body of create and has no effect.
 func previewPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateInput) (*payrollPreview, error) {
 	// What would stand in the way is in its answer.
-	v, err := c.Payroll.Preview(ctx, tx, c.by, in.Body.params(c.company)) //never:company_frozen external_id_conflict insufficient_balance invalid_state amount_not_positive amount_precision amount_too_small country_not_supported currency_not_supported no_distribution recipient_inactive rate_unavailable
+	v, err := c.Payroll.Preview(ctx, tx, c.by, in.Body.params(c.company))
 	if err != nil {
 		return nil, err
 	}

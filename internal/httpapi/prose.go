@@ -96,41 +96,9 @@ func tagOf(path string) string {
 	return "Operations"
 }
 
-// abouts say of an operation what its summary leaves open.
-var abouts = map[string]string{
-	"create-payroll":                "Pays each payee by their destinations once the money has come in. With `funding_method` `crypto` the answer carries a firm quote, valid for 30 minutes; with `bank` it says where to transfer the payroll's own currency, and with which reference; with `wallet` the balance pays at once. Neither has a quote. All rules hold for all payees or nothing is created.",
-	"preview-payroll":               "Takes the body of create, checks every rule and answers every amount, with what would stand in the way as `blockers`.",
-	"refresh-payroll-quote":         "A quote that is still active is answered as it is; an expired one is replaced at the present rate, for what is still due, at the same address.",
-	"cancel-payroll":                "Possible until something was released. Money that had come in becomes the company's balance.",
-	"list-recipients":               "Filters combine. Sorted by creation, newest first, unless asked otherwise.",
-	"create-recipient":              "A recipient needs no login: the company manages it. Required: a country, and first_name with last_name, or name.",
-	"create-recipient-distribution": "The first destination gets the whole allocation, later ones 0 until the allocations are set. At most 3.",
-	"delete-recipient-distribution": "The destination's allocation must be 0.",
-	"create-claim":                  "The quote holds for 15 minutes, at an address that is this claim's for ever. Show the payer the `checkout_url`, or the address and the amount.",
-	"refresh-claim-quote":           "A quote that is still active is answered as it is; an expired one is replaced at the present rate, for what is still due, at the same address. Money that came late is taken first, at the present rate; when it is enough, the claim is paid and its last quote is answered.",
-	"cancel-claim":                  "Possible while nothing has come. The address stays watched, and what still comes is kept for the payer.",
-	"refund-claim":                  "Where more came than was due, the payer is offered the excess. Where a claim was not paid in time or in full, this decides that all of it goes back. Give the payer the `refund_url`: there they name an address, once. Another offer ends one that was not accepted; an offer ends after 90 days, and what is owed stays owed.",
-	"settle-claims":                 "Moves it to the company's balance at once, where it can fund payrolls. Where the merchant settings name a destination (`settlement_destination_id`) of that currency, a withdrawal takes it on there: with its cool-down, the company's limit and everything else that is asked of withdrawals.",
-	"change-merchant-settings":      "Members that are absent stay as they are. A change holds for claims made after it.",
-	"get-contract":                  "OpenAPI 3.1.",
-}
-
-// requestExamples are the bodies that say more than the required members would.
-var requestExamples = map[string]string{
-	"create-payroll":                examplePayroll,
-	"preview-payroll":               examplePayroll,
-	"create-recipient":              `{"first_name":"Ada","last_name":"Lovelace","email":"ada@example.com","country":"GB","role":"contractor","external_id":"worker-17"}`,
-	"create-recipient-distribution": `{"symbol":"BTC","distribution_data":{"address":"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}}`,
-	"upload-document":               `{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","doc_type":"passport","category":"front","issuing_country":"GB","base64_image":"iVBORw0KGgo="}`,
-	"upload-company-document":       `{"doc_type":"certificate_of_incorporation","issuing_country":"GB","base64_image":"iVBORw0KGgo="}`,
-	"sandbox-bank-deposit":          `{"funding_account_id":"fac_06gf58g6w2y1gp9sf76hca02rw","amount":100.00,"currency":"EUR","reference":"TRF-2026-0917"}`,
-	"sandbox-deposit":               `{"payroll_id":"prl_06gf58g6w2pq0pzjvm15cwn7n4","kind":"exact"}`,
-	"create-claim":                  `{"payer_id":"customer-4711","amount":120.00,"denomination_currency":"EUR","funding_currency":"BTC","description":"Order 17"}`,
-	"settle-claims":                 `{"currency":"BTC"}`,
-	"change-merchant-settings":      `{"tolerance_bps":50,"confirmations":1,"late_policy":"requote"}`,
-}
-
-const examplePayroll = `{"currency":"USD","external_id":"run-2026-09","to_pay":[{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","amount_fiat":1250.50,"description":"September"}]}`
+// examplePayroll is the example body of creating and of previewing a payroll.
+const examplePayroll = `{"currency":"USD","external_id":"run-2026-09","to_pay":[` +
+	`{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","amount_fiat":1250.50,"description":"September"}]}`
 
 func text(s string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Examples: []any{s}} }
 

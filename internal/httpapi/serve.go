@@ -26,7 +26,7 @@ type servedRoute struct {
 
 // serveRoute makes the way of a request through a route: who asks, may they, what do they ask, do it.
 func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
-	served := &servedRoute{server: s, rt: rt, in: in, template: rt.method + " " + rt.path, limits: s.writes, most: rt.bodyLimit()}
+	served := &servedRoute{server: s, rt: rt, in: in, template: rt.method + " " + rt.path, limits: s.writes, most: rt.maxBody()}
 	if rt.kind == read {
 		served.limits = s.reads
 	}
@@ -103,7 +103,7 @@ func (s *servedRoute) admit(c *call, w *answer, r *http.Request) (err error) {
 			return err
 		}
 	}
-	if s.rt.keyOnly && c.by.Kind != identity.KindAPIKey {
+	if s.rt.apiKeyOnly && c.by.Kind != identity.KindAPIKey {
 		return errKeyOnly
 	}
 	return nil
@@ -115,7 +115,7 @@ func (s *servedRoute) keyOf(c *call, r *http.Request) (string, error) {
 		return "", nil
 	}
 	key, err := idempotencyKey(r.Header)
-	if err == nil && key == "" && s.rt.keyed && c.by.Kind == identity.KindAPIKey {
+	if err == nil && key == "" && s.rt.keyRequired && c.by.Kind == identity.KindAPIKey {
 		return "", errKeyRequired.At("header", "Idempotency-Key")
 	}
 	return key, err

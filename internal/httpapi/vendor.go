@@ -97,7 +97,7 @@ func quoteVendors(ctx context.Context, tx *db.Tx, c *call, in *vendorQuoteInput)
 		p.Items[i] = vendorbill.Item{VendorID: it.VendorID, AmountText: string(it.AmountFiat), IsPremium: it.IsPremium}
 	}
 	// What would stand in the way is in its answer.
-	v, err := c.Vendor.Quote(ctx, tx, c.by, p) //never:company_frozen external_id_conflict insufficient_balance invalid_state amount_not_positive amount_precision amount_too_small country_not_supported currency_not_supported no_distribution recipient_inactive rate_unavailable
+	v, err := c.Vendor.Quote(ctx, tx, c.by, p)
 	if err != nil {
 		return nil, err
 	}

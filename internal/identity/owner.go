@@ -21,7 +21,7 @@ func ActingOwner(ctx context.Context, tx *db.Tx, by Principal, requestedUserID s
 	o := Owner{ID: by.CompanyID, CompanyID: by.CompanyID}
 	var err error
 	if by.Kind != KindAPIKey || requestedUserID != "" {
-		if o.User, err = ActingUser(ctx, tx, by, requestedUserID); err != nil { //never:missing_field, a key that names nobody means its company
+		if o.User, err = ActingUser(ctx, tx, by, requestedUserID); err != nil {
 			return Owner{}, err
 		}
 		o.ID = o.User.ID

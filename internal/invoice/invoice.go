@@ -97,7 +97,7 @@ type Item struct {
 }
 
 // Due is what is still owed.
-func (v Invoice) Due() (money.Amount, error) { return v.Total.Sub(v.Paid) } //never:amount_too_large, neither is below zero
+func (v Invoice) Due() (money.Amount, error) { return v.Total.Sub(v.Paid) }
 
 // Payable says whether a pay run may take the invoice.
 func (v Invoice) Payable() bool { return v.Status == Sent || v.Status == PartiallyPaid }

@@ -356,7 +356,7 @@ func (s *Service) writeTo(ctx context.Context, tx *db.Tx, c Case) error {
 	if err != nil || !mail.Valid(user.Email) {
 		return err
 	}
-	return mail.Enqueue(ctx, tx, mail.Message{ //never:invalid_parameter, the address is valid
+	return mail.Enqueue(ctx, tx, mail.Message{
 		CompanyID: c.CompanyID, To: user.Email, Template: mail.KYCResult, Language: mail.LanguageOf(user.Country), Key: c.ID + "/" + string(c.State),
 		Data: mail.KYCResultData{Name: user.Name(), Result: result},
 	})

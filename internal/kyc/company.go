@@ -185,7 +185,7 @@ func (s *Service) companyProfile(ctx context.Context, tx *db.Tx, companyID strin
 		return p, err
 	}
 	if sealed != nil {
-		key, err := s.openSubject(ctx, tx, companyID) //never:invalid_state, persons are erased, and companies are not
+		key, err := s.openSubject(ctx, tx, companyID)
 		if err != nil {
 			return p, err
 		}
@@ -441,8 +441,8 @@ func (s *Service) OnboardingOf(ctx context.Context, tx *db.Tx, companyID string)
 	}
 	rows, err := selectOwners(ctx, tx, companyID)
 	for _, r := range rows {
-		owner, err := s.openOwner(ctx, tx, companyID, r) //never:invalid_state, of who was erased the share and the status are left
-		if err != nil && !errors.Is(err, ErrErased) {    //never:invalid_state, likewise
+		owner, err := s.openOwner(ctx, tx, companyID, r)
+		if err != nil && !errors.Is(err, ErrErased) {
 			return o, err
 		}
 		o.Owners = append(o.Owners, owner)

@@ -111,7 +111,7 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 			if before, twice := first[id]; twice {
 				row.Status = ImportFailed
 				// The row says so; the import as a whole goes on.
-				row.Problems = []apierr.Field{{Code: ErrExternalID.Code, Pointer: "external_id", Message: fmt.Sprintf("Row %d has the same external_id.", before)}} //never:external_id_conflict
+				row.Problems = []apierr.Field{{Code: ErrExternalID.Code, Pointer: "external_id", Message: fmt.Sprintf("Row %d has the same external_id.", before)}}
 			} else {
 				first[id] = number
 			}

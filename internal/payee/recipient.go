@@ -271,7 +271,7 @@ func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Pa
 	if id == "" {
 		return Payee{}, apierr.NotFoundErr
 	}
-	u, err := identity.ActingUser(ctx, tx, by, id) //never:missing_field, somebody is named
+	u, err := identity.ActingUser(ctx, tx, by, id)
 	if err != nil {
 		return Payee{}, err
 	}

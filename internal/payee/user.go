@@ -32,7 +32,7 @@ func CreateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 	if err := problems.Err(); err != nil {
 		return identity.User{}, err
 	}
-	u, err := identity.CreateUser(ctx, tx, s, identity.NewUser{CompanyID: company, Profile: p}) //never:invalid_state, they do not sign in
+	u, err := identity.CreateUser(ctx, tx, s, identity.NewUser{CompanyID: company, Profile: p})
 	if err != nil {
 		return identity.User{}, err
 	}

@@ -521,7 +521,7 @@ func (w *Withdrawal) giveUp(ctx context.Context, tx *db.Tx, to State, reason, wh
 	if err != nil {
 		return err
 	}
-	return w.post(tx, "give_back", //never:amount_too_large insufficient_balance, since what is given back is what is owed
+	return w.post(tx, "give_back",
 		ledger.Debit(ledger.OutputPayable, w.outputID, owed), ledger.Credit(ledger.CompanyFunds, "", owed))
 }
 

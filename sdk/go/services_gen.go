@@ -54,42 +54,43 @@ func newClient(t *transport) *Client {
 // ClaimsService has the operations on claims.
 type ClaimsService struct{ t *transport }
 
-// Cancel calls POST /api/merchant/claim/cancel: cancel a claim for which nothing has come.
+// Cancel calls POST /api/merchant/claim/cancel: cancel a claim that has received no deposit.
 func (s *ClaimsService) Cancel(
 	ctx context.Context, params *ClaimRefParams, options ...RequestOption,
 ) (*ClaimCancelled, error) {
 	return call[ClaimCancelled](ctx, s.t, request{"POST", "/api/merchant/claim/cancel", nil, params, options})
 }
 
-// Create calls POST /api/merchant/claim/create: create a claim, and a price at which it can be paid.
+// Create calls POST /api/merchant/claim/create: create a claim with its first quote.
 func (s *ClaimsService) Create(
 	ctx context.Context, params *ClaimCreateParams, options ...RequestOption,
 ) (*ClaimQuote, error) {
 	return call[ClaimQuote](ctx, s.t, request{"POST", "/api/merchant/claim/create", nil, params, options})
 }
 
-// RefreshQuote calls POST /api/merchant/claim/quote/refresh: refresh an expired quote of a claim.
+// RefreshQuote calls POST /api/merchant/claim/quote/refresh: refresh the expired quote of a claim.
 func (s *ClaimsService) RefreshQuote(
 	ctx context.Context, params *ClaimRefParams, options ...RequestOption,
 ) (*ClaimQuote, error) {
 	return call[ClaimQuote](ctx, s.t, request{"POST", "/api/merchant/claim/quote/refresh", nil, params, options})
 }
 
-// Refund calls POST /api/merchant/claim/refund: offer the payer of a claim what is theirs; shows the link once.
+// Refund calls POST /api/merchant/claim/refund: offer the payer of a claim a refund; the response shows the link
+// once.
 func (s *ClaimsService) Refund(
 	ctx context.Context, params *ClaimRefParams, options ...RequestOption,
 ) (*ClaimRefunded, error) {
 	return call[ClaimRefunded](ctx, s.t, request{"POST", "/api/merchant/claim/refund", nil, params, options})
 }
 
-// GetStatus calls GET /api/merchant/claim/status: where a claim stands, and what came for it.
+// GetStatus calls GET /api/merchant/claim/status: get a claim's state and the deposits it received.
 func (s *ClaimsService) GetStatus(
 	ctx context.Context, params *ClaimGetStatusParams, options ...RequestOption,
 ) (*ClaimStatus, error) {
 	return call[ClaimStatus](ctx, s.t, request{"GET", "/api/merchant/claim/status", params.values(), nil, options})
 }
 
-// List calls GET /api/merchant/claims: claims of the company, newest first.
+// List calls GET /api/merchant/claims: list the company's claims, newest first.
 func (s *ClaimsService) List(
 	ctx context.Context, params *ClaimListParams, options ...RequestOption,
 ) (*ClaimPage, error) {
@@ -114,21 +115,21 @@ func (s *ClaimsService) All(
 	})
 }
 
-// GetSettings calls GET /api/merchant/settings: how the company takes payments for its claims.
+// GetSettings calls GET /api/merchant/settings: get the company's merchant settings.
 func (s *ClaimsService) GetSettings(
 	ctx context.Context, params *ClaimGetSettingsParams, options ...RequestOption,
 ) (*MerchantSettings, error) {
 	return call[MerchantSettings](ctx, s.t, request{"GET", "/api/merchant/settings", params.values(), nil, options})
 }
 
-// ChangeSettings calls POST /api/merchant/settings: change how the company takes payments.
+// ChangeSettings calls POST /api/merchant/settings: change the company's merchant settings.
 func (s *ClaimsService) ChangeSettings(
 	ctx context.Context, params *MerchantSettingsParams, options ...RequestOption,
 ) (*MerchantSettings, error) {
 	return call[MerchantSettings](ctx, s.t, request{"POST", "/api/merchant/settings", nil, params, options})
 }
 
-// ListSettlements calls GET /api/merchant/settlements: settlements of the company, newest first.
+// ListSettlements calls GET /api/merchant/settlements: list the company's settlements, newest first.
 func (s *ClaimsService) ListSettlements(
 	ctx context.Context, params *ClaimListSettlementsParams, options ...RequestOption,
 ) (*SettlementPage, error) {
@@ -153,7 +154,7 @@ func (s *ClaimsService) AllSettlements(
 	})
 }
 
-// Settle calls POST /api/merchant/settlements: take what claims have brought.
+// Settle calls POST /api/merchant/settlements: settle the proceeds of claims to the company's balance.
 func (s *ClaimsService) Settle(
 	ctx context.Context, params *SettleParams, options ...RequestOption,
 ) (*Settlement, error) {
@@ -163,7 +164,7 @@ func (s *ClaimsService) Settle(
 // CompaniesService has the operations on companies.
 type CompaniesService struct{ t *transport }
 
-// Onboard calls POST /api/companies: tell what the verification of the company needs to know.
+// Onboard calls POST /api/companies: submit the company details that its verification requires.
 func (s *CompaniesService) Onboard(
 	ctx context.Context, params *OnboardParams, options ...RequestOption,
 ) (*CompanyVerification, error) {
@@ -185,7 +186,7 @@ func (s *CompaniesService) InitiateKYB(
 	return call[CompanyVerification](ctx, s.t, request{"POST", "/api/companies/" + url.PathEscape(companyID) + "/kyb", nil, struct{}{}, options})
 }
 
-// AddUBO calls POST /api/companies/{company_id}/ubo: add somebody who owns or controls the company.
+// AddUBO calls POST /api/companies/{company_id}/ubo: add a beneficial owner or control person.
 func (s *CompaniesService) AddUBO(
 	ctx context.Context, companyID string, params *OwnerParams, options ...RequestOption,
 ) (*OwnerStatus, error) {
@@ -199,7 +200,7 @@ func (s *CompaniesService) InitiateUBOKYC(
 	return call[OwnerStatus](ctx, s.t, request{"POST", "/api/companies/" + url.PathEscape(companyID) + "/ubo/kyc", nil, params, options})
 }
 
-// Get calls GET /api/company: the company that the credential acts for.
+// Get calls GET /api/company: get the company that the credential acts for.
 func (s *CompaniesService) Get(
 	ctx context.Context, params *CompanyGetParams, options ...RequestOption,
 ) (*CompanyDetail, error) {
@@ -223,36 +224,38 @@ func (s *DistributionsService) Create(
 	return call[UserDistributionCreated](ctx, s.t, request{"POST", "/api/user/distribution", nil, params, options})
 }
 
-// SetAllocations calls PATCH /api/user/distribution/allocations: set what share each destination of a user gets.
+// SetAllocations calls PATCH /api/user/distribution/allocations: set how a user's payments are split between
+// destinations.
 func (s *DistributionsService) SetAllocations(
 	ctx context.Context, params *UserAllocationsParams, options ...RequestOption,
 ) (*UserAllocationsUpdated, error) {
 	return call[UserAllocationsUpdated](ctx, s.t, request{"PATCH", "/api/user/distribution/allocations", nil, params, options})
 }
 
-// Correct calls POST /api/user/distribution/correction: put a user's destination right as its bank asks.
+// Correct calls POST /api/user/distribution/correction: correct a user's destination as its bank requested.
 func (s *DistributionsService) Correct(
 	ctx context.Context, params *UserDistributionCorrectParams, options ...RequestOption,
 ) (*UserDistributionItem, error) {
 	return call[UserDistributionItem](ctx, s.t, request{"POST", "/api/user/distribution/correction", nil, params, options})
 }
 
-// Get calls GET /api/user/distribution/detail: one destination of a user.
+// Get calls GET /api/user/distribution/detail: get a destination of a user.
 func (s *DistributionsService) Get(
 	ctx context.Context, params *DistributionGetParams, options ...RequestOption,
 ) (*UserDistributionItem, error) {
 	return call[UserDistributionItem](ctx, s.t, request{"GET", "/api/user/distribution/detail", params.values(), nil, options})
 }
 
-// GetFields calls GET /api/user/distribution/fields: what a destination in a currency consists of, in the user's
-// country.
+// GetFields calls GET /api/user/distribution/fields: get the fields that a destination in a currency requires in
+// the user's country.
 func (s *DistributionsService) GetFields(
 	ctx context.Context, params *DistributionGetFieldsParams, options ...RequestOption,
 ) (*RequiredFields, error) {
 	return call[RequiredFields](ctx, s.t, request{"GET", "/api/user/distribution/fields", params.values(), nil, options})
 }
 
-// ListChanges calls GET /api/user/distribution/history: who changed a user's destinations, and how.
+// ListChanges calls GET /api/user/distribution/history: list the changes to a user's destinations and who made
+// them.
 func (s *DistributionsService) ListChanges(
 	ctx context.Context, params *DistributionListChangesParams, options ...RequestOption,
 ) (*DistributionHistory, error) {
@@ -277,14 +280,14 @@ func (s *DistributionsService) AllChanges(
 	})
 }
 
-// List calls GET /api/user/distribution/list: a user's destinations.
+// List calls GET /api/user/distribution/list: list a user's destinations.
 func (s *DistributionsService) List(
 	ctx context.Context, params *DistributionListParams, options ...RequestOption,
 ) (*UserDistributionList, error) {
 	return call[UserDistributionList](ctx, s.t, request{"GET", "/api/user/distribution/list", params.values(), nil, options})
 }
 
-// Update calls POST /api/user/distribution/update: give a user's destination other data.
+// Update calls POST /api/user/distribution/update: replace the details of a user's destination.
 func (s *DistributionsService) Update(
 	ctx context.Context, params *UserDistributionUpdateParams, options ...RequestOption,
 ) (*UserDistributionItem, error) {
@@ -294,7 +297,7 @@ func (s *DistributionsService) Update(
 // DocumentsService has the operations on documents.
 type DocumentsService struct{ t *transport }
 
-// List calls GET /api/user/document/list: documents uploaded for a user, the tax id included.
+// List calls GET /api/user/document/list: list the documents uploaded for a user, including the tax ID.
 func (s *DocumentsService) List(
 	ctx context.Context, params *DocumentListParams, options ...RequestOption,
 ) (*DocumentList, error) {
@@ -308,7 +311,7 @@ func (s *DocumentsService) ListTypes(
 	return call[DocumentTypes](ctx, s.t, request{"GET", "/api/user/document/types", params.values(), nil, options})
 }
 
-// Upload calls POST /api/user/document/upload: upload a document or set a tax id.
+// Upload calls POST /api/user/document/upload: upload a document or set a tax ID.
 func (s *DocumentsService) Upload(
 	ctx context.Context, params *UploadParams, options ...RequestOption,
 ) (*Succeeded, error) {
@@ -318,7 +321,7 @@ func (s *DocumentsService) Upload(
 // EventsService has the operations on events.
 type EventsService struct{ t *transport }
 
-// List calls GET /api/events: events of the last 30 days, to poll and to replay.
+// List calls GET /api/events: list events of the last 30 days.
 func (s *EventsService) List(
 	ctx context.Context, params *EventListParams, options ...RequestOption,
 ) (*EventPage, error) {
@@ -346,21 +349,22 @@ func (s *EventsService) All(
 // FundingAccountsService has the operations on funding accounts.
 type FundingAccountsService struct{ t *transport }
 
-// List calls GET /api/user/funding/account: funding accounts with their numbers and balances.
+// List calls GET /api/user/funding/account: list funding accounts with their account numbers and balances.
 func (s *FundingAccountsService) List(
 	ctx context.Context, params *FundingAccountListParams, options ...RequestOption,
 ) (*FundingList, error) {
 	return call[FundingList](ctx, s.t, request{"GET", "/api/user/funding/account", params.values(), nil, options})
 }
 
-// Open calls POST /api/user/funding/account: ask for a bank account to be paid on, or accept its terms.
+// Open calls POST /api/user/funding/account: request a virtual bank account, or accept its terms.
 func (s *FundingAccountsService) Open(
 	ctx context.Context, params *FundingOpenParams, options ...RequestOption,
 ) (*FundingAccount, error) {
 	return call[FundingAccount](ctx, s.t, request{"POST", "/api/user/funding/account", nil, params, options})
 }
 
-// GetTerms calls GET /api/user/funding/account/tos: the terms of funding accounts, and whether they are accepted.
+// GetTerms calls GET /api/user/funding/account/tos: get the terms of funding accounts and whether they are
+// accepted.
 func (s *FundingAccountsService) GetTerms(
 	ctx context.Context, params *FundingAccountGetTermsParams, options ...RequestOption,
 ) (*FundingTerms, error) {
@@ -370,12 +374,12 @@ func (s *FundingAccountsService) GetTerms(
 // HealthService has the operations on health.
 type HealthService struct{ t *transport }
 
-// Live calls GET /healthz: whether the process runs.
+// Live calls GET /healthz: check that the process is running.
 func (s *HealthService) Live(ctx context.Context, options ...RequestOption) (*HealthAnswer, error) {
 	return call[HealthAnswer](ctx, s.t, request{"GET", "/healthz", nil, nil, options})
 }
 
-// Ready calls GET /readyz: whether the service can do its work now.
+// Ready calls GET /readyz: check that the service is ready for requests.
 func (s *HealthService) Ready(ctx context.Context, options ...RequestOption) (*HealthAnswer, error) {
 	return call[HealthAnswer](ctx, s.t, request{"GET", "/readyz", nil, nil, options})
 }
@@ -383,28 +387,28 @@ func (s *HealthService) Ready(ctx context.Context, options ...RequestOption) (*H
 // InvoicesService has the operations on invoices.
 type InvoicesService struct{ t *transport }
 
-// Create calls POST /api/user/invoice/create: write an invoice to a payer.
+// Create calls POST /api/user/invoice/create: create an invoice to a payer.
 func (s *InvoicesService) Create(
 	ctx context.Context, params *InvoiceCreateParams, options ...RequestOption,
 ) (*InvoiceDetail, error) {
 	return call[InvoiceDetail](ctx, s.t, request{"POST", "/api/user/invoice/create", nil, params, options})
 }
 
-// Delete calls POST /api/user/invoice/delete: void an invoice that nobody is paying.
+// Delete calls POST /api/user/invoice/delete: void an invoice that is not being paid.
 func (s *InvoicesService) Delete(
 	ctx context.Context, params *InvoiceRefParams, options ...RequestOption,
 ) (*InvoiceMoved, error) {
 	return call[InvoiceMoved](ctx, s.t, request{"POST", "/api/user/invoice/delete", nil, params, options})
 }
 
-// Get calls GET /api/user/invoice/detail: one invoice with its lines.
+// Get calls GET /api/user/invoice/detail: get an invoice with its lines.
 func (s *InvoicesService) Get(
 	ctx context.Context, params *InvoiceGetParams, options ...RequestOption,
 ) (*InvoiceDetail, error) {
 	return call[InvoiceDetail](ctx, s.t, request{"GET", "/api/user/invoice/detail", params.values(), nil, options})
 }
 
-// List calls GET /api/user/invoice/list: invoices of the user, newest first.
+// List calls GET /api/user/invoice/list: list the user's invoices, newest first.
 func (s *InvoicesService) List(
 	ctx context.Context, params *InvoiceListParams, options ...RequestOption,
 ) (*InvoicePage, error) {
@@ -429,7 +433,7 @@ func (s *InvoicesService) All(
 	})
 }
 
-// Send calls POST /api/user/invoice/send: send a draft.
+// Send calls POST /api/user/invoice/send: send a draft invoice.
 func (s *InvoicesService) Send(
 	ctx context.Context, params *InvoiceRefParams, options ...RequestOption,
 ) (*InvoiceMoved, error) {
@@ -439,35 +443,35 @@ func (s *InvoicesService) Send(
 // PayersService has the operations on payers.
 type PayersService struct{ t *transport }
 
-// Create calls POST /api/user/payer/create: add an external payer.
+// Create calls POST /api/user/payer/create: create an external payer.
 func (s *PayersService) Create(
 	ctx context.Context, params *PayerCreateParams, options ...RequestOption,
 ) (*PayerDetail, error) {
 	return call[PayerDetail](ctx, s.t, request{"POST", "/api/user/payer/create", nil, params, options})
 }
 
-// Delete calls POST /api/user/payer/delete: delete an external payer; what it paid stays explained.
+// Delete calls POST /api/user/payer/delete: delete an external payer; its past payments keep its name.
 func (s *PayersService) Delete(
 	ctx context.Context, params *PayerRefParams, options ...RequestOption,
 ) (*PayerDeleted, error) {
 	return call[PayerDeleted](ctx, s.t, request{"POST", "/api/user/payer/delete", nil, params, options})
 }
 
-// Get calls GET /api/user/payer/detail: one external payer.
+// Get calls GET /api/user/payer/detail: get an external payer.
 func (s *PayersService) Get(
 	ctx context.Context, params *PayerGetParams, options ...RequestOption,
 ) (*PayerDetail, error) {
 	return call[PayerDetail](ctx, s.t, request{"GET", "/api/user/payer/detail", params.values(), nil, options})
 }
 
-// List calls GET /api/user/payer/list: external payers, newest first.
+// List calls GET /api/user/payer/list: list external payers, newest first.
 func (s *PayersService) List(
 	ctx context.Context, params *PayerListParams, options ...RequestOption,
 ) (*PayerList, error) {
 	return call[PayerList](ctx, s.t, request{"GET", "/api/user/payer/list", params.values(), nil, options})
 }
 
-// Update calls POST /api/user/payer/update: change an external payer.
+// Update calls POST /api/user/payer/update: update an external payer.
 func (s *PayersService) Update(
 	ctx context.Context, params *PayerUpdateParams, options ...RequestOption,
 ) (*PayerDetail, error) {
@@ -477,7 +481,7 @@ func (s *PayersService) Update(
 // PayrollsService has the operations on payrolls.
 type PayrollsService struct{ t *transport }
 
-// Cancel calls POST /api/company/payroll/cancel: cancel a payroll of which nothing was released.
+// Cancel calls POST /api/company/payroll/cancel: cancel a payroll before any payment is released.
 func (s *PayrollsService) Cancel(
 	ctx context.Context, params *PayrollRefParams, options ...RequestOption,
 ) (*PayrollCancelled, error) {
@@ -491,21 +495,22 @@ func (s *PayrollsService) Create(
 	return call[PayrollCreated](ctx, s.t, request{"POST", "/api/company/payroll/create", nil, params, options})
 }
 
-// Preview calls POST /api/company/payroll/preview: what creating a payroll would do, without doing it.
+// Preview calls POST /api/company/payroll/preview: preview a payroll without creating it.
 func (s *PayrollsService) Preview(
 	ctx context.Context, params *PayrollCreateParams, options ...RequestOption,
 ) (*PayrollPreview, error) {
 	return call[PayrollPreview](ctx, s.t, request{"POST", "/api/company/payroll/preview", nil, params, options})
 }
 
-// RefreshQuote calls POST /api/company/payroll/quote/refresh: refresh expired crypto funding quotes of a payroll.
+// RefreshQuote calls POST /api/company/payroll/quote/refresh: refresh the expired crypto funding quotes of a
+// payroll.
 func (s *PayrollsService) RefreshQuote(
 	ctx context.Context, params *PayrollRefParams, options ...RequestOption,
 ) (*PayrollRefreshed, error) {
 	return call[PayrollRefreshed](ctx, s.t, request{"POST", "/api/company/payroll/quote/refresh", nil, params, options})
 }
 
-// List calls GET /api/company/payrolls: payrolls of the company, newest first.
+// List calls GET /api/company/payrolls: list the company's payrolls, newest first.
 func (s *PayrollsService) List(
 	ctx context.Context, params *PayrollListParams, options ...RequestOption,
 ) (*PayrollPage, error) {
@@ -530,7 +535,7 @@ func (s *PayrollsService) All(
 	})
 }
 
-// Get calls GET /api/company/payrolls/{payroll_id}: one payroll with its payments, outputs, deposits and
+// Get calls GET /api/company/payrolls/{payroll_id}: get a payroll with its payments, outputs, deposits and
 // timeline.
 func (s *PayrollsService) Get(
 	ctx context.Context, payrollID string, params *PayrollGetParams, options ...RequestOption,
@@ -552,7 +557,7 @@ func (s *PayrollsService) UploadVendorDocument(
 	return call[VendorDocument](ctx, s.t, request{"POST", "/api/vendor/payroll/documents", nil, params, options})
 }
 
-// QuoteForVendors calls POST /api/vendor/payroll/quotes: what paying vendors would cost now, without paying them.
+// QuoteForVendors calls POST /api/vendor/payroll/quotes: quote the cost of paying vendors without paying them.
 func (s *PayrollsService) QuoteForVendors(
 	ctx context.Context, params *VendorQuoteParams, options ...RequestOption,
 ) (*PayrollPreview, error) {
@@ -562,7 +567,7 @@ func (s *PayrollsService) QuoteForVendors(
 // RecipientsService has the operations on recipients.
 type RecipientsService struct{ t *transport }
 
-// List calls GET /api/company/recipients: recipients of the company: workers and vendors.
+// List calls GET /api/company/recipients: list the company's recipients: workers and vendors.
 func (s *RecipientsService) List(
 	ctx context.Context, params *RecipientListParams, options ...RequestOption,
 ) (*RecipientPage, error) {
@@ -594,29 +599,30 @@ func (s *RecipientsService) Create(
 	return call[RecipientCreated](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/create", nil, params, options})
 }
 
-// Export calls GET /api/company/{company_id}/recipients/export: the recipients that a list finds, as a CSV file.
+// Export calls GET /api/company/{company_id}/recipients/export: export the recipients that match a list's filters
+// as a CSV file.
 func (s *RecipientsService) Export(
 	ctx context.Context, companyID string, params *RecipientExportParams, options ...RequestOption,
 ) ([]byte, error) {
 	return s.t.send(ctx, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/export", params.values(), nil, options})
 }
 
-// Import calls POST /api/company/{company_id}/recipients/import: create recipients from a CSV file.
+// Import calls POST /api/company/{company_id}/recipients/import: import recipients from a CSV file.
 func (s *RecipientsService) Import(
 	ctx context.Context, companyID string, params *RecipientImportParams, options ...RequestOption,
 ) (*RecipientImported, error) {
 	return call[RecipientImported](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/import", nil, params, options})
 }
 
-// Get calls GET /api/company/{company_id}/recipients/{recipient_id}: one recipient.
+// Get calls GET /api/company/{company_id}/recipients/{recipient_id}: get a recipient.
 func (s *RecipientsService) Get(
 	ctx context.Context, companyID string, recipientID string, options ...RequestOption,
 ) (*RecipientDetail, error) {
 	return call[RecipientDetail](ctx, s.t, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID), nil, nil, options})
 }
 
-// Deactivate calls POST /api/company/{company_id}/recipients/{recipient_id}/deactivate: stop a recipient from
-// being paid.
+// Deactivate calls POST /api/company/{company_id}/recipients/{recipient_id}/deactivate: deactivate a recipient,
+// who can then not be paid.
 func (s *RecipientsService) Deactivate(
 	ctx context.Context, companyID string, recipientID string, options ...RequestOption,
 ) (*RecipientDetail, error) {
@@ -631,8 +637,8 @@ func (s *RecipientsService) DeleteDistribution(
 	return call[DistributionDeleted](ctx, s.t, request{"DELETE", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution", nil, params, options})
 }
 
-// ListDistributions calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution: a recipient's
-// destinations.
+// ListDistributions calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution: list a
+// recipient's destinations.
 func (s *RecipientsService) ListDistributions(
 	ctx context.Context, companyID string, recipientID string, options ...RequestOption,
 ) (*DistributionList, error) {
@@ -648,22 +654,22 @@ func (s *RecipientsService) CreateDistribution(
 }
 
 // SetAllocations calls PATCH /api/company/{company_id}/recipients/{recipient_id}/distribution/allocations: set
-// what share each destination of a recipient gets.
+// how a recipient's payments are split between destinations.
 func (s *RecipientsService) SetAllocations(
 	ctx context.Context, companyID string, recipientID string, params *AllocationsParams, options ...RequestOption,
 ) (*AllocationsUpdated, error) {
 	return call[AllocationsUpdated](ctx, s.t, request{"PATCH", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/allocations", nil, params, options})
 }
 
-// CorrectDistribution calls POST /api/company/{company_id}/recipients/{recipient_id}/distribution/correction: put
-// a recipient's destination right as its bank asks.
+// CorrectDistribution calls POST /api/company/{company_id}/recipients/{recipient_id}/distribution/correction:
+// correct a recipient's destination as its bank requested.
 func (s *RecipientsService) CorrectDistribution(
 	ctx context.Context, companyID string, recipientID string, params *DistributionCorrectParams, options ...RequestOption,
 ) (*DistributionItem, error) {
 	return call[DistributionItem](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/correction", nil, params, options})
 }
 
-// GetDistribution calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/detail: one
+// GetDistribution calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/detail: get a
 // destination of a recipient.
 func (s *RecipientsService) GetDistribution(
 	ctx context.Context, companyID string, recipientID string, params *RecipientGetDistributionParams, options ...RequestOption,
@@ -671,16 +677,16 @@ func (s *RecipientsService) GetDistribution(
 	return call[DistributionItem](ctx, s.t, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/detail", params.values(), nil, options})
 }
 
-// GetDistributionFields calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/fields: what a
-// destination in a currency consists of, in the recipient's country.
+// GetDistributionFields calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/fields: get
+// the fields that a destination in a currency requires in the recipient's country.
 func (s *RecipientsService) GetDistributionFields(
 	ctx context.Context, companyID string, recipientID string, params *RecipientGetDistributionFieldsParams, options ...RequestOption,
 ) (*RequiredFields, error) {
 	return call[RequiredFields](ctx, s.t, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/fields", params.values(), nil, options})
 }
 
-// ListDistributionChanges calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/history: who
-// changed a recipient's destinations, and how.
+// ListDistributionChanges calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/history:
+// list the changes to a recipient's destinations and who made them.
 func (s *RecipientsService) ListDistributionChanges(
 	ctx context.Context, companyID string, recipientID string, params *RecipientListDistributionChangesParams, options ...RequestOption,
 ) (*DistributionHistory, error) {
@@ -706,24 +712,22 @@ func (s *RecipientsService) AllDistributionChanges(
 	})
 }
 
-// UpdateDistribution calls POST /api/company/{company_id}/recipients/{recipient_id}/distribution/update: give a
-// recipient's destination other data.
+// UpdateDistribution calls POST /api/company/{company_id}/recipients/{recipient_id}/distribution/update: replace
+// the details of a recipient's destination.
 func (s *RecipientsService) UpdateDistribution(
 	ctx context.Context, companyID string, recipientID string, params *DistributionUpdateParams, options ...RequestOption,
 ) (*DistributionItem, error) {
 	return call[DistributionItem](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/update", nil, params, options})
 }
 
-// Reactivate calls POST /api/company/{company_id}/recipients/{recipient_id}/reactivate: let a recipient be paid
-// again.
+// Reactivate calls POST /api/company/{company_id}/recipients/{recipient_id}/reactivate: reactivate a recipient.
 func (s *RecipientsService) Reactivate(
 	ctx context.Context, companyID string, recipientID string, options ...RequestOption,
 ) (*RecipientDetail, error) {
 	return call[RecipientDetail](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/reactivate", nil, nil, options})
 }
 
-// Update calls POST /api/company/{company_id}/recipients/{recipient_id}/update: change some members of a
-// recipient.
+// Update calls POST /api/company/{company_id}/recipients/{recipient_id}/update: partially update a recipient.
 func (s *RecipientsService) Update(
 	ctx context.Context, companyID string, recipientID string, params *RecipientUpdateParams, options ...RequestOption,
 ) (*RecipientDetail, error) {
@@ -733,12 +737,12 @@ func (s *RecipientsService) Update(
 // ReferenceService has the operations on reference.
 type ReferenceService struct{ t *transport }
 
-// ListCurrencies calls GET /api/currencies: the currencies that this service knows.
+// ListCurrencies calls GET /api/currencies: list supported currencies.
 func (s *ReferenceService) ListCurrencies(ctx context.Context, options ...RequestOption) (*CurrencyList, error) {
 	return call[CurrencyList](ctx, s.t, request{"GET", "/api/currencies", nil, nil, options})
 }
 
-// ListRates calls GET /api/rates: the present exchange rates.
+// ListRates calls GET /api/rates: list current exchange rates.
 func (s *ReferenceService) ListRates(ctx context.Context, options ...RequestOption) (*RateList, error) {
 	return call[RateList](ctx, s.t, request{"GET", "/api/rates", nil, nil, options})
 }
@@ -746,21 +750,21 @@ func (s *ReferenceService) ListRates(ctx context.Context, options ...RequestOpti
 // SandboxService has the operations on sandbox.
 type SandboxService struct{ t *transport }
 
-// BankDeposit calls POST /api/sandbox/bank-deposit: let a transfer arrive on a funding account.
+// BankDeposit calls POST /api/sandbox/bank-deposit: simulate a bank transfer to a funding account.
 func (s *SandboxService) BankDeposit(
 	ctx context.Context, params *BankDepositParams, options ...RequestOption,
 ) (*BankDeposited, error) {
 	return call[BankDeposited](ctx, s.t, request{"POST", "/api/sandbox/bank-deposit", nil, params, options})
 }
 
-// BankReturn calls POST /api/sandbox/bank-return: have the bank send the payouts of a payment back.
+// BankReturn calls POST /api/sandbox/bank-return: make the bank return the payouts of a payment.
 func (s *SandboxService) BankReturn(
 	ctx context.Context, params *SandboxReturnParams, options ...RequestOption,
 ) (*SandboxFailure, error) {
 	return call[SandboxFailure](ctx, s.t, request{"POST", "/api/sandbox/bank-return", nil, params, options})
 }
 
-// Clock calls POST /api/sandbox/clock: move the service's clock forward.
+// Clock calls POST /api/sandbox/clock: advance the service's clock.
 func (s *SandboxService) Clock(
 	ctx context.Context, params *SandboxClockParams, options ...RequestOption,
 ) (*SandboxClock, error) {
@@ -774,15 +778,15 @@ func (s *SandboxService) Deposit(
 	return call[SandboxPaid](ctx, s.t, request{"POST", "/api/sandbox/deposit", nil, params, options})
 }
 
-// FeeRate calls POST /api/sandbox/fee-rate: set the fee that the simulated chain asks for; payouts wait while it
-// is above 150.
+// FeeRate calls POST /api/sandbox/fee-rate: set the fee rate of the simulated chain; payouts wait while it is
+// above 150.
 func (s *SandboxService) FeeRate(
 	ctx context.Context, params *SandboxFeeParams, options ...RequestOption,
 ) (*SandboxFee, error) {
 	return call[SandboxFee](ctx, s.t, request{"POST", "/api/sandbox/fee-rate", nil, params, options})
 }
 
-// KYB calls POST /api/sandbox/kyb: decide the verification of the company, or of an owner.
+// KYB calls POST /api/sandbox/kyb: decide the verification of the company or of an owner.
 func (s *SandboxService) KYB(
 	ctx context.Context, params *SandboxKYBParams, options ...RequestOption,
 ) (*SandboxKYB, error) {
@@ -796,7 +800,7 @@ func (s *SandboxService) KYC(
 	return call[SandboxKYC](ctx, s.t, request{"POST", "/api/sandbox/kyc", nil, params, options})
 }
 
-// Mails calls GET /api/sandbox/mails: mails that were kept rather than sent, newest first.
+// Mails calls GET /api/sandbox/mails: list captured mails, newest first.
 func (s *SandboxService) Mails(
 	ctx context.Context, params *SandboxMailsParams, options ...RequestOption,
 ) (*SandboxMailPage, error) {
@@ -820,7 +824,7 @@ func (s *UsersService) Create(
 	return call[UserCreated](ctx, s.t, request{"POST", "/api/user/create", nil, params, options})
 }
 
-// Get calls GET /api/user/detail: a user's profile.
+// Get calls GET /api/user/detail: get a user's profile.
 func (s *UsersService) Get(
 	ctx context.Context, params *UserGetParams, options ...RequestOption,
 ) (*UserDetail, error) {
@@ -834,7 +838,7 @@ func (s *UsersService) InitiateKYC(
 	return call[KycInitiated](ctx, s.t, request{"POST", "/api/user/kyc-initiate", nil, params, options})
 }
 
-// Update calls POST /api/user/update: partial update of a user profile.
+// Update calls POST /api/user/update: partially update a user's profile.
 func (s *UsersService) Update(
 	ctx context.Context, params *UserUpdateParams, options ...RequestOption,
 ) (*Success, error) {
@@ -844,14 +848,14 @@ func (s *UsersService) Update(
 // WalletsService has the operations on wallets.
 type WalletsService struct{ t *transport }
 
-// List calls GET /api/wallets: what the company has in each currency.
+// List calls GET /api/wallets: list the company's balance in each currency.
 func (s *WalletsService) List(
 	ctx context.Context, params *WalletListParams, options ...RequestOption,
 ) (*WalletBalances, error) {
 	return call[WalletBalances](ctx, s.t, request{"GET", "/api/wallets", params.values(), nil, options})
 }
 
-// ListDeposits calls GET /api/wallets/deposits: coins that came for the company's wallets, newest first.
+// ListDeposits calls GET /api/wallets/deposits: list crypto deposits to the company's wallets, newest first.
 func (s *WalletsService) ListDeposits(
 	ctx context.Context, params *WalletListDepositsParams, options ...RequestOption,
 ) (*WalletDepositPage, error) {
@@ -876,31 +880,31 @@ func (s *WalletsService) AllDeposits(
 	})
 }
 
-// ListWithdrawalDestinations calls GET /api/wallets/destinations: where the company can take its balance to; they
-// are added on the page /wallets/withdrawals, with a second factor.
+// ListWithdrawalDestinations calls GET /api/wallets/destinations: list the company's withdrawal destinations,
+// which are managed on the page /wallets/withdrawals.
 func (s *WalletsService) ListWithdrawalDestinations(
 	ctx context.Context, params *WalletListWithdrawalDestinationsParams, options ...RequestOption,
 ) (*WithdrawalDestinations, error) {
 	return call[WithdrawalDestinations](ctx, s.t, request{"GET", "/api/wallets/destinations", params.values(), nil, options})
 }
 
-// Request calls POST /api/wallets/request: ask for a wallet in a currency.
+// Request calls POST /api/wallets/request: request a wallet in a currency.
 func (s *WalletsService) Request(
 	ctx context.Context, params *WalletRequestParams, options ...RequestOption,
 ) (*WalletRequested, error) {
 	return call[WalletRequested](ctx, s.t, request{"POST", "/api/wallets/request", nil, params, options})
 }
 
-// GetStatement calls GET /api/wallets/statement: a period of the balance in one currency: opening, every
-// transaction, closing.
+// GetStatement calls GET /api/wallets/statement: get a statement of one currency: opening balance, transactions,
+// closing balance.
 func (s *WalletsService) GetStatement(
 	ctx context.Context, params *WalletGetStatementParams, options ...RequestOption,
 ) (*WalletStatement, error) {
 	return call[WalletStatement](ctx, s.t, request{"GET", "/api/wallets/statement", params.values(), nil, options})
 }
 
-// ListTransactions calls GET /api/wallets/transactions: what moved the company's balances, with the balance after
-// each.
+// ListTransactions calls GET /api/wallets/transactions: list balance transactions, each with the balance after
+// it.
 func (s *WalletsService) ListTransactions(
 	ctx context.Context, params *WalletListTransactionsParams, options ...RequestOption,
 ) (*WalletTransactionPage, error) {
@@ -925,15 +929,14 @@ func (s *WalletsService) AllTransactions(
 	})
 }
 
-// Withdraw calls POST /api/wallets/withdraw: take money out of the balance, to a destination of the company's
-// own.
+// Withdraw calls POST /api/wallets/withdraw: withdraw from the balance to one of the company's destinations.
 func (s *WalletsService) Withdraw(
 	ctx context.Context, params *WithdrawParams, options ...RequestOption,
 ) (*WithdrawalAnswer, error) {
 	return call[WithdrawalAnswer](ctx, s.t, request{"POST", "/api/wallets/withdraw", nil, params, options})
 }
 
-// ListWithdrawals calls GET /api/wallets/withdrawals: withdrawals of the company, newest first.
+// ListWithdrawals calls GET /api/wallets/withdrawals: list the company's withdrawals, newest first.
 func (s *WalletsService) ListWithdrawals(
 	ctx context.Context, params *WalletListWithdrawalsParams, options ...RequestOption,
 ) (*WithdrawalPage, error) {
@@ -958,14 +961,14 @@ func (s *WalletsService) AllWithdrawals(
 	})
 }
 
-// CancelWithdrawal calls POST /api/wallets/withdrawals/cancel: cancel a withdrawal that has not gone yet.
+// CancelWithdrawal calls POST /api/wallets/withdrawals/cancel: cancel a withdrawal that has not been sent.
 func (s *WalletsService) CancelWithdrawal(
 	ctx context.Context, params *WithdrawalCancelParams, options ...RequestOption,
 ) (*WithdrawalAnswer, error) {
 	return call[WithdrawalAnswer](ctx, s.t, request{"POST", "/api/wallets/withdrawals/cancel", nil, params, options})
 }
 
-// GetWithdrawal calls GET /api/wallets/withdrawals/{withdrawal_id}: one withdrawal.
+// GetWithdrawal calls GET /api/wallets/withdrawals/{withdrawal_id}: get a withdrawal.
 func (s *WalletsService) GetWithdrawal(
 	ctx context.Context, withdrawalID string, params *WalletGetWithdrawalParams, options ...RequestOption,
 ) (*WithdrawalAnswer, error) {
@@ -975,43 +978,43 @@ func (s *WalletsService) GetWithdrawal(
 // WebhooksService has the operations on webhooks.
 type WebhooksService struct{ t *transport }
 
-// List calls GET /api/webhooks: webhook endpoints of the company.
+// List calls GET /api/webhooks: list the company's webhook endpoints.
 func (s *WebhooksService) List(
 	ctx context.Context, params *WebhookListParams, options ...RequestOption,
 ) (*WebhookAll, error) {
 	return call[WebhookAll](ctx, s.t, request{"GET", "/api/webhooks", params.values(), nil, options})
 }
 
-// Create calls POST /api/webhooks: register an address that events are sent to; shows its secret once.
+// Create calls POST /api/webhooks: create a webhook endpoint; the response shows its signing secret once.
 func (s *WebhooksService) Create(
 	ctx context.Context, params *WebhookCreateParams, options ...RequestOption,
 ) (*WebhookSecret, error) {
 	return call[WebhookSecret](ctx, s.t, request{"POST", "/api/webhooks", nil, params, options})
 }
 
-// Delete calls DELETE /api/webhooks/{webhook_id}: delete a webhook endpoint with its deliveries.
+// Delete calls DELETE /api/webhooks/{webhook_id}: delete a webhook endpoint and its deliveries.
 func (s *WebhooksService) Delete(
 	ctx context.Context, webhookID string, options ...RequestOption,
 ) (*WebhookDeleted, error) {
 	return call[WebhookDeleted](ctx, s.t, request{"DELETE", "/api/webhooks/" + url.PathEscape(webhookID), nil, nil, options})
 }
 
-// Get calls GET /api/webhooks/{webhook_id}: one webhook endpoint.
+// Get calls GET /api/webhooks/{webhook_id}: get a webhook endpoint.
 func (s *WebhooksService) Get(
 	ctx context.Context, webhookID string, options ...RequestOption,
 ) (*WebhookEndpoint, error) {
 	return call[WebhookEndpoint](ctx, s.t, request{"GET", "/api/webhooks/" + url.PathEscape(webhookID), nil, nil, options})
 }
 
-// Update calls PATCH /api/webhooks/{webhook_id}: change a webhook endpoint's address, description or events.
+// Update calls PATCH /api/webhooks/{webhook_id}: update a webhook endpoint's URL, description or event types.
 func (s *WebhooksService) Update(
 	ctx context.Context, webhookID string, params *WebhookUpdateParams, options ...RequestOption,
 ) (*WebhookEndpoint, error) {
 	return call[WebhookEndpoint](ctx, s.t, request{"PATCH", "/api/webhooks/" + url.PathEscape(webhookID), nil, params, options})
 }
 
-// ListDeliveries calls GET /api/webhooks/{webhook_id}/deliveries: what was sent to a webhook endpoint and what
-// will be, newest first.
+// ListDeliveries calls GET /api/webhooks/{webhook_id}/deliveries: list a webhook endpoint's past and pending
+// deliveries, newest first.
 func (s *WebhooksService) ListDeliveries(
 	ctx context.Context, webhookID string, params *WebhookListDeliveriesParams, options ...RequestOption,
 ) (*DeliveryPage, error) {
@@ -1036,51 +1039,52 @@ func (s *WebhooksService) AllDeliveries(
 	})
 }
 
-// GetDelivery calls GET /api/webhooks/{webhook_id}/deliveries/{event_id}: one delivery with its request, attempts
-// and answers.
+// GetDelivery calls GET /api/webhooks/{webhook_id}/deliveries/{event_id}: get a delivery with its request,
+// attempts and responses.
 func (s *WebhooksService) GetDelivery(
 	ctx context.Context, webhookID string, eventID string, options ...RequestOption,
 ) (*DeliveryDetail, error) {
 	return call[DeliveryDetail](ctx, s.t, request{"GET", "/api/webhooks/" + url.PathEscape(webhookID) + "/deliveries/" + url.PathEscape(eventID), nil, nil, options})
 }
 
-// Redeliver calls POST /api/webhooks/{webhook_id}/deliveries/{event_id}/redeliver: send one event again.
+// Redeliver calls POST /api/webhooks/{webhook_id}/deliveries/{event_id}/redeliver: redeliver one event.
 func (s *WebhooksService) Redeliver(
 	ctx context.Context, webhookID string, eventID string, options ...RequestOption,
 ) (*DeliveryItem, error) {
 	return call[DeliveryItem](ctx, s.t, request{"POST", "/api/webhooks/" + url.PathEscape(webhookID) + "/deliveries/" + url.PathEscape(eventID) + "/redeliver", nil, nil, options})
 }
 
-// Disable calls POST /api/webhooks/{webhook_id}/disable: stop a webhook endpoint; what is pending is cancelled.
+// Disable calls POST /api/webhooks/{webhook_id}/disable: disable a webhook endpoint and cancel its pending
+// deliveries.
 func (s *WebhooksService) Disable(
 	ctx context.Context, webhookID string, options ...RequestOption,
 ) (*WebhookEndpoint, error) {
 	return call[WebhookEndpoint](ctx, s.t, request{"POST", "/api/webhooks/" + url.PathEscape(webhookID) + "/disable", nil, nil, options})
 }
 
-// Enable calls POST /api/webhooks/{webhook_id}/enable: start a webhook endpoint again.
+// Enable calls POST /api/webhooks/{webhook_id}/enable: enable a webhook endpoint.
 func (s *WebhooksService) Enable(
 	ctx context.Context, webhookID string, options ...RequestOption,
 ) (*WebhookEndpoint, error) {
 	return call[WebhookEndpoint](ctx, s.t, request{"POST", "/api/webhooks/" + url.PathEscape(webhookID) + "/enable", nil, nil, options})
 }
 
-// RedeliverRange calls POST /api/webhooks/{webhook_id}/redeliver: send a range of events again.
+// RedeliverRange calls POST /api/webhooks/{webhook_id}/redeliver: redeliver a range of events.
 func (s *WebhooksService) RedeliverRange(
 	ctx context.Context, webhookID string, params *RedeliverParams, options ...RequestOption,
 ) (*RedeliverStarted, error) {
 	return call[RedeliverStarted](ctx, s.t, request{"POST", "/api/webhooks/" + url.PathEscape(webhookID) + "/redeliver", nil, params, options})
 }
 
-// RotateSecret calls POST /api/webhooks/{webhook_id}/rotate: give a webhook endpoint a new secret; the old one
-// signs too for a while.
+// RotateSecret calls POST /api/webhooks/{webhook_id}/rotate: rotate a webhook endpoint's secret; the old one also
+// signs during an overlap.
 func (s *WebhooksService) RotateSecret(
 	ctx context.Context, webhookID string, params *WebhookRotateParams, options ...RequestOption,
 ) (*WebhookSecret, error) {
 	return call[WebhookSecret](ctx, s.t, request{"POST", "/api/webhooks/" + url.PathEscape(webhookID) + "/rotate", nil, params, options})
 }
 
-// Test calls POST /api/webhooks/{webhook_id}/test: send a webhook endpoint the event webhook.test.
+// Test calls POST /api/webhooks/{webhook_id}/test: send a webhook.test event to a webhook endpoint.
 func (s *WebhooksService) Test(
 	ctx context.Context, webhookID string, options ...RequestOption,
 ) (*WebhookPing, error) {
@@ -1090,7 +1094,7 @@ func (s *WebhooksService) Test(
 // WorkersService has the operations on workers.
 type WorkersService struct{ t *transport }
 
-// ListInvitations calls GET /api/company/worker/invitations: invitations of the company, newest first.
+// ListInvitations calls GET /api/company/worker/invitations: list the company's invitations, newest first.
 func (s *WorkersService) ListInvitations(
 	ctx context.Context, params *WorkerListInvitationsParams, options ...RequestOption,
 ) (*InvitationPage, error) {
@@ -1122,21 +1126,21 @@ func (s *WorkersService) Invite(
 	return call[InvitationItem](ctx, s.t, request{"POST", "/api/company/worker/invite", nil, params, options})
 }
 
-// ResendInvitation calls POST /api/company/worker/invite/resend: send an invitation again, at most 3 times.
+// ResendInvitation calls POST /api/company/worker/invite/resend: resend an invitation, at most 3 times.
 func (s *WorkersService) ResendInvitation(
 	ctx context.Context, params *InvitedParams, options ...RequestOption,
 ) (*InvitationItem, error) {
 	return call[InvitationItem](ctx, s.t, request{"POST", "/api/company/worker/invite/resend", nil, params, options})
 }
 
-// RevokeInvitation calls POST /api/company/worker/invite/revoke: end an open invitation.
+// RevokeInvitation calls POST /api/company/worker/invite/revoke: revoke an open invitation.
 func (s *WorkersService) RevokeInvitation(
 	ctx context.Context, params *InvitedParams, options ...RequestOption,
 ) (*InvitationItem, error) {
 	return call[InvitationItem](ctx, s.t, request{"POST", "/api/company/worker/invite/revoke", nil, params, options})
 }
 
-// List calls GET /api/company/workers: workers of the company.
+// List calls GET /api/company/workers: list the company's workers.
 func (s *WorkersService) List(
 	ctx context.Context, params *WorkerListParams, options ...RequestOption,
 ) (*WorkerPage, error) {

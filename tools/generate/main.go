@@ -1,11 +1,9 @@
-// Command generate writes the files that are made from the code: the error codes of each operation, the contract and the
-// Go SDK. `make generate` runs it.
+// Command generate writes the files that are made from the code: the contract and the Go SDK. `make generate` runs it.
 package main
 
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 )
 
 func main() {
@@ -15,19 +13,12 @@ func main() {
 	}
 }
 
-// run makes what the argument names. The contract is made by a program that was built after the codes, so each is a step
-// of its own.
+// run writes the file that the argument names.
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("want one of: codes, contract, sdk")
+		return fmt.Errorf("want one of: contract, sdk")
 	}
 	switch args[0] {
-	case "codes":
-		text, err := codesFile(".")
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.FromSlash("internal/httpapi/codes.go"), text, 0o644) //nolint:gosec // a file of the repository
 	case "contract":
 		return writeContract()
 	case "sdk":

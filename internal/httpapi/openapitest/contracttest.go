@@ -31,8 +31,8 @@ type Contract struct {
 	seen map[string]bool // what operations have answered: "create-payroll 200", "create-payroll 404 not_found"
 }
 
-// ErrBehind says that an operation refused in a way that its list of codes does not have.
-var ErrBehind = errors.New("run make generate, which finds the codes of each operation")
+// ErrUndeclared reports an error response that the operation does not declare.
+var ErrUndeclared = errors.New("declare the code in the errors of the route, in internal/httpapi/routes.go")
 
 type operation struct {
 	id      string
@@ -176,7 +176,7 @@ func (c *Contract) Check(r *http.Request, sent []byte, status int, header http.H
 	}
 	a := o.answers[status]
 	if a == nil {
-		return fmt.Errorf("%w: %s answers the undocumented status %d: %.300s", ErrBehind, o.id, status, body)
+		return fmt.Errorf("%w: %s answers the undocumented status %d: %.300s", ErrUndeclared, o.id, status, body)
 	}
 	c.note(o.id, status, "")
 	var problems []error
@@ -199,7 +199,7 @@ func (c *Contract) Check(r *http.Request, sent []byte, status int, header http.H
 			c.note(o.id, status, p.Code)
 		}
 		if p.Code != "" && !slices.Contains(a.codes, p.Code) {
-			problems = append(problems, fmt.Errorf("%w: %s answers %d with the undocumented code %s", ErrBehind, o.id, status, p.Code))
+			problems = append(problems, fmt.Errorf("%w: %s answers %d with the undocumented code %s", ErrUndeclared, o.id, status, p.Code))
 		}
 	}
 	if status == http.StatusOK && o.request != nil && isJSON(r.Header) && (o.needsBody || len(sent) > 0) {

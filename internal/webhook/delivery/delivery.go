@@ -106,7 +106,7 @@ func (s Setup) apply(e *Endpoint, p Params) error {
 		e.URL = *p.URL
 	}
 	if p.Description != nil {
-		e.Description = identity.Line(&problems, "/description", *p.Description, 0, maxDescription) //never:missing_field, it may be empty
+		e.Description = identity.Line(&problems, "/description", *p.Description, 0, maxDescription)
 	}
 	if p.Events != nil {
 		for i, name := range *p.Events {
