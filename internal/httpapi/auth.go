@@ -3,18 +3,13 @@ package httpapi
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/auth/session"
@@ -174,75 +169,4 @@ const burstSeconds = 10
 // perCredential bounds the requests of each credential; 0 a second switches it off.
 func perCredential(perSecond float64) *ratelimit.Limiter {
 	return ratelimit.New(perSecond, int(math.Ceil(perSecond*burstSeconds)))
-}
-
-// flights knows which idempotency keys are being worked on in this process.
-type flights struct {
-	mu      sync.Mutex
-	running map[keyUse]chan struct{}
-}
-
-// twinWait is how long a request waits for its running twin.
-const twinWait = 10 * time.Second
-
-// enter waits until no twin runs, then takes its place. Call leave when done.
-func (f *flights) enter(ctx context.Context, c keyUse, wait time.Duration) (leave func(), err error) {
-	c.fingerprint = "" // another body under the same key waits too: it may be refused only if the first one succeeds
-	timeout := time.NewTimer(wait)
-	defer timeout.Stop()
-	for {
-		f.mu.Lock()
-		done, busy := f.running[c]
-		if !busy {
-			done = make(chan struct{})
-			f.running[c] = done
-			f.mu.Unlock()
-			return func() {
-				f.mu.Lock()
-				delete(f.running, c)
-				f.mu.Unlock()
-				close(done)
-			}, nil
-		}
-		f.mu.Unlock()
-		select {
-		case <-done:
-		case <-timeout.C:
-			return nil, errInProgress
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// idempotencyKey takes the key of a request, "" for none.
-func idempotencyKey(h http.Header) (string, error) {
-	values := h["Idempotency-Key"]
-	switch {
-	case len(values) == 0:
-		return "", nil
-	case len(values) > 1:
-		return "", errDuplicate.At("header", "Idempotency-Key")
-	case !visible(values[0], 255):
-		return "", errKeyInvalid.At("header", "Idempotency-Key")
-	}
-	return values[0], nil
-}
-
-// fingerprint is the same for requests that mean the same: body members in any order and with any white space, and the
-// values in the path. Numbers count as they are written.
-func fingerprint(r *http.Request, in *input, body []byte) string {
-	h := sha256.New()
-	for _, p := range in.params {
-		if p.in == "path" {
-			fmt.Fprintf(h, "%q\n", r.PathValue(p.name))
-		}
-	}
-	if in.body >= 0 && body != nil {
-		canonical := jsontext.Value(slices.Clone(body))
-		// The body has been read without a syntax error, so this cannot fail.
-		_ = canonical.Format(jsontext.ReorderRawObjects(true))
-		h.Write(canonical)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }

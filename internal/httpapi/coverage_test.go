@@ -86,7 +86,7 @@ func TestEachOperationRefusesAlike(t *testing.T) {
 	elsewhere := server(func(d *Deps) { d.Hosts = []string{"api.example"} }, nil)
 	limited := server(func(d *Deps) { d.Reads, d.Writes = 0.1, 0.1 }, nil)
 	broken, late, full := server(same, errors.New("a cause for the log")), server(same, context.DeadlineExceeded), server(same, db.ErrStorage)
-	plain.twinWait = time.Millisecond
+	plain.duplicateWait = time.Millisecond
 	for _, rt := range operationsRoutes {
 		all = append(all, &operation{route: rt})
 	}
@@ -137,16 +137,16 @@ func TestEachOperationRefusesAlike(t *testing.T) {
 			return func(r *http.Request) { r.Header.Set("Idempotency-Key", k) }
 		}
 		want(o, b.sent(plain, o, ids, key("two words")), 400, "idempotency_key_invalid")
-		used := keyUse{account(by), o.method + " " + o.path, "used", "another"}
-		b.write(func(_ context.Context, tx *db.Tx) error { used.store(tx, "{}"); return nil })
+		used := idempotencyKey{keyAccount(by), o.method + " " + o.path, "used"}
+		b.write(func(_ context.Context, tx *db.Tx) error { storeResponse(tx, used, "another", "{}"); return nil })
 		want(o, b.sent(plain, o, ids, key("used")), 422, "idempotency_key_reused")
-		used.key = "running"
-		leave, err := plain.flights.enter(t.Context(), used, time.Millisecond)
+		used.value = "running"
+		_, finish, err := plain.inflight.start(t.Context(), used, time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want(o, b.sent(plain, o, ids, key("running")), 409, "idempotency_in_progress")
-		leave()
+		finish(nil)
 	}
 }
 

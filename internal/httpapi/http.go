@@ -150,8 +150,8 @@ type handler struct {
 	run     func(ctx context.Context, tx *db.Tx, c *call, in any) (any, error)
 	// before runs once before the transaction, for work that takes long, such as reading an image; it fills in what run needs.
 	before func(ctx context.Context, c *call, in any) error
-	// replayed adapts a stored answer to being sent again.
-	replayed func(string) string
+	// adaptStored rewrites a stored response before it is returned for a repeated Idempotency-Key. It may be nil.
+	adaptStored func(string) string
 	// ahead says what run will look up, so that requests which share a transaction read it together.
 	ahead func(c *call, in any) []db.Ahead
 	// secret marks an answer that holds a secret: it is sealed where it is stored to be sent again.
@@ -230,8 +230,8 @@ type server struct {
 	wrongs        *ratelimit.Limiter // wrong credentials, by address
 	stray         *ratelimit.Limiter // rows of those who ask for another company, by credential
 	principals    principals
-	flights       flights
-	twinWait      time.Duration
+	inflight      inflight
+	duplicateWait time.Duration
 	contract      func() document
 }
 
@@ -251,7 +251,7 @@ func newServer(d Deps, table []route) *server {
 	s := &server{
 		Deps: d, mux: http.NewServeMux(), reads: perCredential(d.Reads), writes: perCredential(d.Writes), tokens: tokenRequests(),
 		wrongs: ratelimit.New(wrongsPerSecond, wrongsAtOnce), stray: ratelimit.New(1.0/60, 1),
-		flights: flights{running: map[keyUse]chan struct{}{}}, twinWait: twinWait,
+		inflight: inflight{running: map[idempotencyKey]*execution{}}, duplicateWait: duplicateWait,
 	}
 	d.DB.OnNotice(identity.NoticeRevoked, s.principals.forget)
 	table = slices.DeleteFunc(slices.Clone(table), func(r route) bool { return r.sandboxOnly && (d.Sandbox == nil || d.Env != identity.Sandbox) })

@@ -452,23 +452,28 @@ func TestKeysEnd(t *testing.T) {
 	})
 }
 
-// Twins in one process wait for each other; twins in two processes meet at the primary key. Either way one effect.
-func TestTwins(t *testing.T) {
+// Concurrent requests with one key have one effect: in one process they wait for each other, and in two processes they meet
+// at the primary key of the stored response.
+func TestConcurrentRequestsWithOneKeyHaveOneEffect(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newBench(t, d, nil)
 		other := &bench{t: t, db: d, key: b.key, company: b.company}
 		other.server = newServer(Deps{DB: d, Env: identity.Sandbox, Now: time.Now}, b.routes())
 		var wg sync.WaitGroup
 		texts := make([]string, 20)
+		var first atomic.Int64 // responses that are not marked as replayed
 		for i := range texts {
 			wg.Go(func() {
-				who := b
+				caller := b
 				if i%2 == 1 {
-					who = other
+					caller = other
 				}
-				got := who.do("POST", "/try/a", good, "Idempotency-Key", "twin")
+				got := caller.do("POST", "/try/a", good, "Idempotency-Key", "same")
 				if got.status != 200 {
 					t.Errorf("%d %s", got.status, got.text)
+				}
+				if got.header.Get("Idempotent-Replayed") == "" {
+					first.Add(1)
 				}
 				texts[i] = got.text
 			})
@@ -479,7 +484,41 @@ func TestTwins(t *testing.T) {
 				t.Fatalf("two effects: %s and %s", texts[0], text)
 			}
 		}
+		if first.Load() != 1 {
+			t.Errorf("%d responses are marked as the first", first.Load())
+		}
 	})
+}
+
+// Requests that waited for a running one with their key get its response, if they are the same request, and run if it failed.
+func TestWaitingRequestsShareTheResponse(t *testing.T) {
+	b := newBench(t, sqlite(t), nil)
+	send := func(path, body string) chan reply {
+		done := make(chan reply, 1)
+		go func() { done <- b.do("POST", path, body, "Idempotency-Key", "k") }()
+		return done
+	}
+	b.hold, b.started = make(chan struct{}), make(chan struct{}, 1)
+	fails := send("/try/taken", good)
+	<-b.started
+	next := send("/try/a", good)
+	b.hold <- struct{}{}
+	if got := <-fails; got.status != 409 {
+		t.Errorf("%d %s", got.status, got.text)
+	}
+	<-b.started // the failed request left the key unused
+	same, different := send("/try/a", good), send("/try/b", good)
+	close(b.hold)
+	first := <-next
+	if again := <-same; again.text != first.text || again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("%d %s", again.status, again.text)
+	}
+	if got := <-different; got.status != 422 || got.json(t)["code"] != "idempotency_key_reused" {
+		t.Errorf("%d %s", got.status, got.text)
+	}
+	if runs := b.runs.Load(); runs != 2 {
+		t.Errorf("the handler ran %d times", runs)
+	}
 }
 
 // Who revokes is heeded at once; another process, which cannot know, remembers a credential for less than a second.
@@ -515,9 +554,9 @@ func TestARevokedKeyIsForgotten(t *testing.T) {
 	})
 }
 
-func TestATwinThatTakesTooLong(t *testing.T) {
+func TestARequestDoesNotWaitLongForAnotherWithItsKey(t *testing.T) {
 	b := newBench(t, sqlite(t), nil)
-	b.hold, b.started, b.server.twinWait = make(chan struct{}), make(chan struct{}, 1), 20*time.Millisecond
+	b.hold, b.started, b.server.duplicateWait = make(chan struct{}), make(chan struct{}, 1), 20*time.Millisecond
 	done := make(chan reply)
 	go func() { done <- b.do("POST", "/try/a", good, "Idempotency-Key", "k") }()
 	<-b.started

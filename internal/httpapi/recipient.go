@@ -185,7 +185,7 @@ type (
 // createdRecipient is a handler whose result itself says when it is sent again.
 func createdRecipient() handler {
 	h := handle(createRecipient)
-	h.replayed = func(stored string) string {
+	h.adaptStored = func(stored string) string {
 		return strings.Replace(stored, `"idempotency_replayed":false`, `"idempotency_replayed":true`, 1)
 	}
 	return h

@@ -69,11 +69,11 @@ func (s *servedRoute) serve(w *answer, r *http.Request) error {
 	if s.in.company != nil && !c.actsFor(v.Elem().FieldByIndex(s.in.company)) {
 		return s.strays(ctx, c.by, s.template, w.requestID)
 	}
-	var use keyUse // made here, so that a large body is not held any longer
+	var sum string // computed here so that a large body can be freed before the handler runs
 	if key != "" && s.rt.kind == write {
-		use = keyUse{account(c.by), s.template, key, fingerprint(r, s.in, body)}
+		sum = fingerprint(r, s.in, body)
 	}
-	out, err := s.do(ctx, c, w, v.Interface(), use)
+	out, err := s.do(ctx, c, w, v.Interface(), key, sum)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *servedRoute) keyOf(c *call, r *http.Request) (string, error) {
 	if s.rt.kind == read {
 		return "", nil
 	}
-	key, err := idempotencyKey(r.Header)
+	key, err := keyHeader(r.Header)
 	if err == nil && key == "" && s.rt.keyRequired && c.by.Kind == identity.KindAPIKey {
 		return "", errKeyRequired.At("header", "Idempotency-Key")
 	}
@@ -137,7 +137,7 @@ func (in *input) read(r *http.Request, body []byte) (v reflect.Value, err error)
 }
 
 // do runs the handler, in the transaction that its kind of route has, and makes its answer; nil when a file was sent instead.
-func (s *servedRoute) do(ctx context.Context, c *call, w *answer, asked any, use keyUse) (out []byte, err error) {
+func (s *servedRoute) do(ctx context.Context, c *call, w *answer, asked any, key, fingerprint string) (out []byte, err error) {
 	h := s.rt.handler
 	if h.before != nil {
 		if err := h.before(ctx, c, asked); err != nil {
@@ -168,25 +168,16 @@ func (s *servedRoute) do(ctx context.Context, c *call, w *answer, asked any, use
 		err = within(ctx, nil)
 	case s.rt.kind == read:
 		err = s.DB.Read(ctx, within)
-	case use.key == "":
+	case key == "":
 		err = s.DB.Write(ctx, within, ahead...)
 	default:
 		var replayed bool
-		out, replayed, err = s.once(ctx, use, h, run, ahead)
+		out, replayed, err = s.once(ctx, idempotencyKey{keyAccount(c.by), s.template, key}, fingerprint, h, run, ahead)
 		if replayed && err == nil {
 			w.Header().Set("Idempotent-Replayed", "true")
 		}
 	}
 	return out, err
-}
-
-// account is whose keys count together: an app keeps its keys when its credential is rotated.
-func account(by identity.Principal) string {
-	app := by.AppID
-	if app == "" {
-		app = by.ID
-	}
-	return by.CompanyID + "/" + app + "/" + by.UserID
 }
 
 // actsFor settles for which company the call acts: the credential's own, which is also the only one that it may name.
@@ -197,43 +188,4 @@ func (c *call) actsFor(field reflect.Value) bool {
 	}
 	field.SetString(c.company)
 	return true
-}
-
-// once runs a write at most once for its key. A failed run leaves the key free.
-func (s *server) once(ctx context.Context, c keyUse, h handler, run func(context.Context, *db.Tx) ([]byte, error), ahead []db.Ahead) (out []byte, replayed bool, err error) {
-	leave, err := s.flights.enter(ctx, c, s.twinWait)
-	if err != nil {
-		return nil, false, err
-	}
-	defer leave()
-	err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		stored, found, err := c.replay(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if replayed = found; found {
-			if h.secret {
-				if stored, err = c.open(s.Sealer, stored); err != nil {
-					return err
-				}
-			}
-			if h.replayed != nil {
-				stored = h.replayed(stored)
-			}
-			out = []byte(stored)
-			return nil
-		}
-		if out, err = run(ctx, tx); err != nil {
-			return err
-		}
-		keep := string(out)
-		if h.secret {
-			if keep, err = c.seal(s.Sealer, keep); err != nil {
-				return err
-			}
-		}
-		c.store(tx, keep)
-		return nil
-	}, append(ahead, answers.Key(c.ahead()))...)
-	return out, replayed, err
 }

@@ -1,0 +1,205 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+// An idempotencyKey identifies a write: the account that sent it, its route and the value of its Idempotency-Key header.
+type idempotencyKey struct {
+	account, route, value string
+}
+
+// keyLife is how long an idempotency key and its response are stored.
+const keyLife = 30 * 24 * time.Hour
+
+// keyHeader returns the Idempotency-Key of a request, or "" if it has none.
+func keyHeader(h http.Header) (string, error) {
+	values := h["Idempotency-Key"]
+	switch {
+	case len(values) == 0:
+		return "", nil
+	case len(values) > 1:
+		return "", errDuplicate.At("header", "Idempotency-Key")
+	case !visible(values[0], 255):
+		return "", errKeyInvalid.At("header", "Idempotency-Key")
+	}
+	return values[0], nil
+}
+
+// keyAccount returns the account that the keys of a principal belong to. An app keeps its keys when its credential is rotated.
+func keyAccount(by identity.Principal) string {
+	app := by.AppID
+	if app == "" {
+		app = by.ID
+	}
+	return by.CompanyID + "/" + app + "/" + by.UserID
+}
+
+// fingerprint returns a digest that is equal for requests with the same meaning: body members in any order and with any
+// whitespace, and equal values in the path. Numbers are compared as they are written.
+func fingerprint(r *http.Request, in *input, body []byte) string {
+	h := sha256.New()
+	for _, p := range in.params {
+		if p.in == "path" {
+			fmt.Fprintf(h, "%q\n", r.PathValue(p.name))
+		}
+	}
+	if in.body >= 0 && body != nil {
+		canonical := jsontext.Value(slices.Clone(body))
+		_ = canonical.Format(jsontext.ReorderRawObjects(true)) // cannot fail: the body was decoded without a syntax error
+		h.Write(canonical)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// once runs a write at most once per key and reports whether it returns the response of an earlier request. The response
+// is stored in the transaction of the write, so a failed write leaves the key unused.
+//
+// Concurrent requests with the same key run one at a time within a process. Those that waited for a successful one get its
+// response from memory, without the database. Requests in two processes meet at the primary key of the stored response.
+func (s *server) once(
+	ctx context.Context, key idempotencyKey, fingerprint string, h handler,
+	run func(context.Context, *db.Tx) ([]byte, error), prefetch []db.Ahead,
+) (response []byte, replayed bool, err error) {
+	earlier, finish, err := s.inflight.start(ctx, key, s.duplicateWait)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case earlier != nil && earlier.fingerprint != fingerprint:
+		return nil, false, errKeyReused
+	case earlier != nil:
+		return h.repeated(earlier.body), true, nil
+	}
+	var result *storedResponse // nil if the write fails
+	defer func() { finish(result) }()
+	var body string
+	err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		stored, found, err := findResponse(ctx, tx, key)
+		if err != nil {
+			return err
+		}
+		if replayed = found; !found {
+			return s.runAndStore(ctx, tx, key, fingerprint, h, run, &body)
+		}
+		if stored.fingerprint != fingerprint {
+			return errKeyReused
+		}
+		if body = stored.body; body == "" {
+			return errErasedResponse
+		}
+		if h.secret {
+			opened, err := s.Sealer.Open(key.sealPlace(), body)
+			body = string(opened)
+			return err
+		}
+		return nil
+	}, append(prefetch, storedResponses.Key(key))...)
+	if err != nil {
+		return nil, false, err
+	}
+	result = &storedResponse{fingerprint: fingerprint, body: body}
+	if replayed {
+		return h.repeated(body), true, nil
+	}
+	return []byte(body), false, nil
+}
+
+// runAndStore runs a write and stores its response, encrypted if it contains a secret.
+func (s *server) runAndStore(
+	ctx context.Context, tx *db.Tx, key idempotencyKey, fingerprint string, h handler,
+	run func(context.Context, *db.Tx) ([]byte, error), body *string,
+) error {
+	made, err := run(ctx, tx)
+	if err != nil {
+		return err
+	}
+	*body = string(made)
+	stored := *body
+	if h.secret {
+		if stored, err = s.Sealer.Seal(key.sealPlace(), made); err != nil {
+			return err
+		}
+	}
+	storeResponse(tx, key, fingerprint, stored)
+	return nil
+}
+
+// repeated returns a stored response as it is sent again.
+func (h handler) repeated(body string) []byte {
+	if h.adaptStored != nil {
+		body = h.adaptStored(body)
+	}
+	return []byte(body)
+}
+
+// sealPlace binds an encrypted response to its row.
+func (k idempotencyKey) sealPlace() identity.Place {
+	return identity.Place{Table: "idempotency", Column: "response", Row: k.account + " " + k.route + " " + k.value}
+}
+
+// inflight serializes the requests of this process that have the same idempotency key.
+type inflight struct {
+	mu      sync.Mutex
+	running map[idempotencyKey]*execution
+}
+
+// execution is a running request. Its result is set before done is closed, and stays nil if the request failed.
+type execution struct {
+	done   chan struct{}
+	result *storedResponse
+}
+
+// start waits, for at most wait, until no other request with the key is running. If one of those it waited for succeeded, it
+// returns that response. Otherwise the caller runs the request and must call finish, with nil if the request failed.
+func (f *inflight) start(ctx context.Context, key idempotencyKey, wait time.Duration) (
+	earlier *storedResponse, finish func(*storedResponse), err error,
+) {
+	var timeout <-chan time.Time
+	for {
+		f.mu.Lock()
+		e, busy := f.running[key]
+		if !busy {
+			e = &execution{done: make(chan struct{})}
+			f.running[key] = e
+			f.mu.Unlock()
+			return nil, func(result *storedResponse) {
+				e.result = result
+				f.mu.Lock()
+				delete(f.running, key)
+				f.mu.Unlock()
+				close(e.done)
+			}, nil
+		}
+		f.mu.Unlock()
+		if timeout == nil {
+			timer := time.NewTimer(wait)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		select {
+		case <-e.done:
+			if e.result != nil {
+				return e.result, nil, nil
+			}
+		case <-timeout:
+			return nil, nil, errInProgress
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+}
+
+// duplicateWait is how long a request waits for a running one with the same key.
+const duplicateWait = 10 * time.Second
