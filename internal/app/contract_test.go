@@ -99,7 +99,7 @@ func TestTheContractIsComplete(t *testing.T) {
 					at := pointer + "/properties/" + name
 					m := member.(object)
 					if m["description"] == nil && m["$ref"] == nil {
-						t.Errorf("%s has no description: give the field a doc tag, or the word a line in internal/httpapi/words.go", at)
+						t.Errorf("%s has no description: give the field a doc tag, or its name an entry in internal/httpapi/field_docs.go", at)
 					}
 					for _, example := range list(m["examples"]) {
 						valid(at, example)
@@ -129,7 +129,7 @@ func TestTheContractIsComplete(t *testing.T) {
 					ids(at, p.(object)["name"].(string), example)
 				}
 				if p := p.(object); p["$ref"] == nil && p["description"] == nil {
-					t.Errorf("%s: the parameter %v has no description: give the field a doc tag, or the word a line in internal/httpapi/words.go", at, p["name"])
+					t.Errorf("%s: the parameter %v has no description: give the field a doc tag, or its name an entry in internal/httpapi/field_docs.go", at, p["name"])
 				}
 			}
 			if body, ok := o["requestBody"].(object); ok {

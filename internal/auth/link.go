@@ -13,7 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// Purpose is what a link in a mail is for.
+// Purpose is the purpose of a link in a mail.
 type Purpose string
 
 // The purposes.
@@ -35,18 +35,18 @@ func (p Purpose) life() time.Duration {
 	return SignUpLife
 }
 
-// JobLink is the kind of job that writes to an address; its payload is a wish.
+// JobLink is the kind of the job that sends a link. Its payload is a linkRequest.
 const JobLink = "account.link"
 
-// wish is what somebody asked for, who may be anybody.
-type wish struct {
+// linkRequest is a request for a link, by anyone.
+type linkRequest struct {
 	Purpose  Purpose `json:"purpose"`
 	Email    string  `json:"email"`
 	Language string  `json:"language"`
 }
 
-// Ask asks for a link to an address. Whether there is an account is looked up by a job, after the answer: so neither the answer
-// nor the time that it takes tells. What is no address is refused.
+// Ask requests a link to an address. A job looks up the account after the response, so that neither the response
+// nor its time reveals whether there is one.
 func Ask(_ context.Context, tx *db.Tx, p Purpose, email, language string) error {
 	var problems apierr.List
 	email = identity.Email(&problems, "/email", email, true)
@@ -56,15 +56,15 @@ func Ask(_ context.Context, tx *db.Tx, p Purpose, email, language string) error 
 	if !mail.Valid(email) {
 		return mail.ErrAddress.At("body", "/email")
 	}
-	job.Enqueue(tx, job.New{Kind: JobLink, Payload: wish{p, email, language}})
+	job.Enqueue(tx, job.New{Kind: JobLink, Payload: linkRequest{p, email, language}})
 	return nil
 }
 
-// HandleLink writes to an address what was asked for (job account.link). Who has an account already and signs up is told so; who
-// has none and forgot a password gets no mail.
+// HandleLink sends the requested mail (job account.link). A person who signs up with an existing account is
+// notified of it; a password reset without an account sends nothing.
 func HandleLink(s *identity.Sealer) job.TxHandler {
 	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
-		var w wish
+		var w linkRequest
 		if err := j.Decode(&w); err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func HandleLink(s *identity.Sealer) job.TxHandler {
 	}
 }
 
-func (w wish) write(ctx context.Context, tx *db.Tx, s *identity.Sealer, key string) error {
+func (w linkRequest) write(ctx context.Context, tx *db.Tx, s *identity.Sealer, key string) error {
 	u, err := identity.UserByEmail(ctx, tx, w.Email)
 	if err != nil {
 		return err
@@ -106,7 +106,8 @@ type link struct {
 	expires time.Time
 }
 
-// Find is the address that a link went to. One that is unknown, used, replaced or expired is apierr.NotFoundErr.
+// Find returns the address that a link was sent to. A link that is unknown, used, replaced or expired is
+// apierr.NotFoundErr.
 func Find(ctx context.Context, tx *db.Tx, p Purpose, token string) (email string, err error) {
 	digest := identity.LinkDigest(token)
 	if digest == "" {
@@ -115,8 +116,8 @@ func Find(ctx context.Context, tx *db.Tx, p Purpose, token string) (email string
 	return selectLink(ctx, tx, p, digest)
 }
 
-// SetPassword ends a reset: the link is used up, the password is the one whose hash is given, and whoever was signed in is not any
-// more. The second factor stays.
+// SetPassword completes a password reset: it uses up the link, stores the hash and ends all sessions. The second
+// factor remains.
 func SetPassword(ctx context.Context, tx *db.Tx, token, hash, language string) error {
 	email, err := takeLink(ctx, tx, ToReset, identity.LinkDigest(token))
 	if err != nil {
@@ -132,7 +133,7 @@ func SetPassword(ctx context.Context, tx *db.Tx, token, hash, language string) e
 	return errors.Join(changePassword(ctx, tx, Person{u, language}, hash), session.EndAll(ctx, tx, u.ID))
 }
 
-// ChangePassword sets the password of somebody who is signed in, and signs them out everywhere else.
+// ChangePassword sets the password of a signed-in person and ends their other sessions.
 func ChangePassword(ctx context.Context, tx *db.Tx, p Person, s session.Session, hash string) error {
 	return errors.Join(changePassword(ctx, tx, p, hash), session.EndOthers(ctx, tx, s))
 }
@@ -144,14 +145,14 @@ func changePassword(ctx context.Context, tx *db.Tx, p Person, hash string) error
 	return p.notify(ctx, tx, mail.PasswordChanged)
 }
 
-// Business is what somebody signs up with.
+// Business contains the data of a sign-up.
 type Business struct {
 	FirstName, LastName           string
 	CompanyName, Country, Website string
 	PasswordHash                  string
 }
 
-// Check normalises what somebody typed in, and says what is wrong with it.
+// Check normalizes the data and returns its problems.
 func (b Business) Check() (Business, error) {
 	var problems apierr.List
 	b.FirstName = identity.Line(&problems, "/first_name", b.FirstName, 1, 100)
@@ -162,8 +163,8 @@ func (b Business) Check() (Business, error) {
 	return b, problems.Err()
 }
 
-// SignUp uses a link up and makes the account: the person whose address it is, their company, and them its owner. contract is what
-// companies start with that nobody negotiated with: their fees.
+// SignUp uses up a link and creates the person, their company and their ownership of it. contract contains the
+// standard fees.
 func SignUp(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, b Business, contract identity.NewCompany) (identity.User, identity.Company, error) {
 	email, err := takeLink(ctx, tx, ToSignUp, identity.LinkDigest(token))
 	if err != nil {
@@ -184,7 +185,7 @@ func SignUp(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, b 
 	return u, c, identity.AddMember(ctx, tx, identity.Member{CompanyID: c.ID, UserID: u.ID, Role: identity.RoleOwner})
 }
 
-// Forget deletes links and questions to devices that have ended.
+// Forget deletes expired links and WebAuthn challenges.
 func Forget(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return errors.Join(deleteEndedLinks(ctx, tx), deleteEndedChallenges(ctx, tx))

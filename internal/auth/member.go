@@ -15,28 +15,28 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// joinLife is how long an invitation to be a member works.
+// joinLife is how long a membership invitation is valid.
 const joinLife = 7 * 24 * time.Hour
 
-// MaxInvitations is how many invitations of a company may be open at once: each is a mail to somebody who asked for none.
+// MaxInvitations is the maximum number of open membership invitations per company.
 const MaxInvitations = 50
 
-// What members are refused with.
+// Errors for members.
 var (
-	ErrLastOwner   = apierr.New(apierr.Conflict, "last_owner", "A company has at least one owner. Make somebody else an owner first.")
-	ErrOwnersOnly  = apierr.New(apierr.Forbidden, "role_required", "Only an owner makes somebody an owner, or changes one.")
-	ErrMember      = apierr.New(apierr.Conflict, "invalid_state", "This person is a member already.")
-	ErrTooMany     = apierr.New(apierr.Conflict, "invitation_limit_reached", "Fifty invitations wait for an answer. Withdraw one first.")
-	errUnknownRole = apierr.New(apierr.Invalid, "invalid_parameter", "This takes owner, admin, developer or viewer.")
+	ErrLastOwner   = apierr.New(apierr.Conflict, "last_owner", "A company must have at least one owner. Make another member an owner first.")
+	ErrOwnersOnly  = apierr.New(apierr.Forbidden, "role_required", "Only an owner can add, change or remove an owner. Ask an owner.")
+	ErrMember      = apierr.New(apierr.Conflict, "invalid_state", "This person is already a member.")
+	ErrTooMany     = apierr.New(apierr.Conflict, "invitation_limit_reached", "This company has 50 open invitations. Withdraw one first.")
+	errUnknownRole = apierr.New(apierr.Invalid, "invalid_parameter", "The role must be owner, admin, developer or viewer.")
 )
 
-// Roles are what a member may be, from who may most to who may least.
+// Roles are the roles of members, by decreasing permissions.
 var Roles = []string{identity.RoleOwner, identity.RoleAdmin, identity.RoleDeveloper, identity.RoleViewer}
 
-// By is who changes the members of a company.
+// By is the member who changes the members of a company.
 type By struct{ CompanyID, UserID, Role string }
 
-// may says whether somebody may make a member of one role one of another; "" stands for no member.
+// may reports whether the actor may change a member's role from → to. An empty role means "not a member".
 func (b By) may(from, to string) error {
 	if b.Role == identity.RoleOwner || b.Role == identity.RoleAdmin && from != identity.RoleOwner && to != identity.RoleOwner {
 		return nil
@@ -51,21 +51,16 @@ func isRole(role string) error {
 	return errUnknownRole.At("body", "/role")
 }
 
-// Member is somebody who acts for a company.
+// Member is a member of a company.
 type Member struct {
 	UserID, Name, Email, Role string
 	Factor                    bool // whether they have a second factor
 }
 
-// Members are those of a company, oldest first.
-func Members(ctx context.Context, tx *db.Tx, companyID string) ([]Member, error) {
-	return selectMembers(ctx, tx, companyID)
-}
-
-// Administrators are the addresses to which news for whoever runs a company goes, each with a name: the company's own, and those of the
-// members who administer it.
+// Administrators returns the addresses, with names, that receive notices for the administrators of a company: its
+// own and those of its owners and administrators.
 func Administrators(ctx context.Context, tx *db.Tx, company identity.Company) (map[string]string, error) {
-	members, err := selectMembers(ctx, tx, company.ID)
+	members, err := Members(ctx, tx, company.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -84,19 +79,14 @@ func Administrators(ctx context.Context, tx *db.Tx, company identity.Company) (m
 	return to, nil
 }
 
-// Invitation lets somebody become a member, by a link in a mail.
+// Invitation invites a person to become a member, by a link in a mail.
 type Invitation struct {
 	CompanyID, ID, Email, Role string
 	Expires                    time.Time
 }
 
-// Invitations are those of a company that wait for an answer, oldest first.
-func Invitations(ctx context.Context, tx *db.Tx, companyID string) ([]Invitation, error) {
-	return selectInvitations(ctx, tx, companyID)
-}
-
-// Invite asks somebody by mail to become a member. Whether they have an account makes no difference that can be seen. A second
-// invitation of an address replaces the first.
+// Invite sends an invitation. The outcome does not reveal whether the address has an account. A second invitation
+// to an address replaces the first.
 func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by By, email, role, language string) error {
 	var problems apierr.List
 	email = identity.Email(&problems, "/email", email, true)
@@ -126,7 +116,7 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by By, email, ro
 	if err := deleteInvitations(ctx, tx, by.CompanyID, email); err != nil {
 		return err
 	}
-	open, err := selectInvitations(ctx, tx, by.CompanyID)
+	open, err := Invitations(ctx, tx, by.CompanyID)
 	if err != nil {
 		return err
 	}
@@ -138,19 +128,19 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by By, email, ro
 	if err := insertInvitation(ctx, tx, v, identity.LinkDigest(token), by.UserID); err != nil {
 		return err
 	}
-	note(tx, by.CompanyID, version, "invited "+v.ID+" as "+role+" by "+by.UserID)
+	record(tx, by.CompanyID, version, "invited "+v.ID+" as "+role+" by "+by.UserID)
 	return mail.Enqueue(ctx, tx, mail.Message{
 		CompanyID: by.CompanyID, To: email, Template: mail.MemberInvited, Language: language, Key: v.ID, Sealer: s,
 		Data: mail.MemberInvitedData{Company: c.Name, Role: role, Token: token, Expires: v.Expires},
 	})
 }
 
-// Withdraw ends an invitation that was not answered.
+// Withdraw deletes an open invitation.
 func Withdraw(ctx context.Context, tx *db.Tx, by By, id string) error {
 	return deleteInvitation(ctx, tx, by.CompanyID, id)
 }
 
-// FindInvitation is the one of a link, or apierr.NotFoundErr.
+// FindInvitation returns the invitation of a link, or apierr.NotFoundErr.
 func FindInvitation(ctx context.Context, tx *db.Tx, token string) (Invitation, error) {
 	digest := identity.LinkDigest(token)
 	if digest == "" {
@@ -159,10 +149,10 @@ func FindInvitation(ctx context.Context, tx *db.Tx, token string) (Invitation, e
 	return selectInvitation(ctx, tx, digest)
 }
 
-// Newcomer is somebody who is invited and has no account.
+// Newcomer contains the data of an invited person without an account.
 type Newcomer struct{ FirstName, LastName, PasswordHash string }
 
-// Check normalises what somebody typed in, and says what is wrong with it.
+// Check normalizes the data and returns its problems.
 func (n Newcomer) Check() (Newcomer, error) {
 	var problems apierr.List
 	n.FirstName = identity.Line(&problems, "/first_name", n.FirstName, 1, 100)
@@ -170,8 +160,8 @@ func (n Newcomer) Check() (Newcomer, error) {
 	return n, problems.Err()
 }
 
-// Join makes the user whose address was invited a member: who has no account gets one, of what the newcomer says. Who is a member
-// already stays what they are.
+// Join makes the invited person a member and creates their account if they have none. An existing member keeps
+// their role.
 func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Newcomer) (identity.User, error) {
 	v, err := FindInvitation(ctx, tx, token)
 	if err != nil {
@@ -209,14 +199,15 @@ func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Ne
 	if slices.ContainsFunc(members, func(m Member) bool { return m.UserID == u.ID }) {
 		return u, nil
 	}
-	note(tx, v.CompanyID, version, "joined: "+u.ID+" as "+v.Role)
+	record(tx, v.CompanyID, version, "joined: "+u.ID+" as "+v.Role)
 	if err := identity.AddMember(ctx, tx, identity.Member{CompanyID: v.CompanyID, UserID: u.ID, Role: v.Role}); err != nil {
 		return u, err
 	}
-	return u, Tell(ctx, tx, tx.NewID("evt"), v.CompanyID, mail.MemberJoined, v.Email+": "+v.Role)
+	return u, NotifyAdministrators(ctx, tx, tx.NewID("evt"), v.CompanyID, mail.MemberJoined, v.Email+": "+v.Role)
 }
 
-// SetRole makes a member something else. The invitations that they sent end: what they may say is another now. Who may not manage any more loses the apps that they allowed to act for the company.
+// SetRole changes a member's role and withdraws the invitations that they sent. A member who may no longer manage
+// the company loses the grants to apps that they made for it.
 func SetRole(ctx context.Context, tx *db.Tx, by By, userID, role string) error {
 	if err := isRole(role); err != nil {
 		return err
@@ -225,7 +216,7 @@ func SetRole(ctx context.Context, tx *db.Tx, by By, userID, role string) error {
 	if err != nil || m.Role == role {
 		return err
 	}
-	note(tx, by.CompanyID, version, strings.Join([]string{userID, "from", m.Role, "to", role, "by", by.UserID}, " "))
+	record(tx, by.CompanyID, version, strings.Join([]string{userID, "from", m.Role, "to", role, "by", by.UserID}, " "))
 	if err := deleteInvitationsBy(ctx, tx, by.CompanyID, userID); err != nil {
 		return err
 	}
@@ -237,22 +228,22 @@ func SetRole(ctx context.Context, tx *db.Tx, by By, userID, role string) error {
 	if err := identity.AddMember(ctx, tx, identity.Member{CompanyID: by.CompanyID, UserID: userID, Role: role}); err != nil {
 		return err
 	}
-	return Tell(ctx, tx, tx.NewID("evt"), by.CompanyID, mail.RoleChanged, m.Email+": "+m.Role+" → "+role)
+	return NotifyAdministrators(ctx, tx, tx.NewID("evt"), by.CompanyID, mail.RoleChanged, m.Email+": "+m.Role+" → "+role)
 }
 
-// RemoveMember ends a membership, another's or one's own: their sessions end, and so do the apps that they allowed to act for the
-// company, and the invitations that they sent. Its API keys are the company's and stay.
+// RemoveMember ends a membership, of another member or one's own, with the member's sessions, their grants to apps
+// for the company and the invitations that they sent. API keys belong to the company and remain.
 func RemoveMember(ctx context.Context, tx *db.Tx, by By, userID string) error {
 	version, m, err := changing(ctx, tx, by, userID, "")
 	if err != nil {
 		return err
 	}
-	note(tx, by.CompanyID, version, strings.Join([]string{userID, "removed from", m.Role, "by", by.UserID}, " "))
+	record(tx, by.CompanyID, version, strings.Join([]string{userID, "removed from", m.Role, "by", by.UserID}, " "))
 	return errors.Join(identity.DeleteMember(ctx, tx, by.CompanyID, userID), identity.RevokeGrants(ctx, tx, by.CompanyID, userID),
 		deleteInvitationsBy(ctx, tx, by.CompanyID, userID), session.EndAll(ctx, tx, userID))
 }
 
-// changing is a member who may be changed so.
+// changing returns a member whose role the actor may change, and locks the members.
 func changing(ctx context.Context, tx *db.Tx, by By, userID, to string) (version int64, m Member, err error) {
 	version, members, err := lock(ctx, tx, by.CompanyID)
 	if err != nil {
@@ -274,16 +265,16 @@ func changing(ctx context.Context, tx *db.Tx, by By, userID, to string) (version
 	return version, m, nil
 }
 
-// lock keeps others from changing the members until the commit, and gives the change the company's next version.
+// lock prevents concurrent changes of the members until the commit and returns the company's next version.
 func lock(ctx context.Context, tx *db.Tx, companyID string) (version int64, members []Member, err error) {
 	if version, err = identity.NextCompanyVersion(ctx, tx, companyID); err != nil {
 		return 0, nil, err
 	}
-	members, err = selectMembers(ctx, tx, companyID)
+	members, err = Members(ctx, tx, companyID)
 	return version, members, err
 }
 
-// note writes a change of the members into the company's history.
-func note(tx *db.Tx, companyID string, version int64, what string) {
+// record writes a change of the members to the company's history.
+func record(tx *db.Tx, companyID string, version int64, what string) {
 	db.History(tx, companyID, companyID, version, "", "", "members: "+what)
 }

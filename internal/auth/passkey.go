@@ -17,16 +17,16 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// challengeLife is how long a device has to answer.
+// challengeLife is how long a device may take to respond.
 const challengeLife = 5 * time.Minute
 
-// maxPasskeys is how many passkeys a person may have.
+// maxPasskeys is the maximum number of passkeys per person.
 const maxPasskeys = 20
 
-// ErrPasskeys bounds what a person keeps.
+// ErrPasskeys is returned when a person has maxPasskeys passkeys.
 var ErrPasskeys = apierr.New(apierr.Conflict, "invalid_state", "You have 20 passkeys. Remove one first.")
 
-// Passkey is one of a person's, without its key.
+// Passkey describes a passkey without its key.
 type Passkey struct {
 	ID, Name string
 	Created  time.Time
@@ -34,11 +34,11 @@ type Passkey struct {
 	stored   webauthn.Credential
 }
 
-// Relying is whom passkeys are made for: the pages at one origin (WebAuthn, level 3).
+// Relying is the relying party of passkeys: the pages at one origin (WebAuthn, level 3).
 type Relying struct{ web *webauthn.WebAuthn }
 
-// NewRelying is for the pages at an origin, such as https://pay.example.com. A passkey belongs to the origin's host, which cannot
-// be a number.
+// NewRelying returns the relying party of an origin, such as https://pay.example.com. The host cannot be an IP
+// address.
 func NewRelying(origin string) (*Relying, error) {
 	u, err := url.Parse(origin)
 	if err != nil {
@@ -51,7 +51,7 @@ func NewRelying(origin string) (*Relying, error) {
 	return &Relying{web}, err
 }
 
-// holder is a person with their passkeys, as the library wants to see them.
+// holder adapts a person with passkeys to the WebAuthn library.
 type holder struct {
 	identity.User
 	keys []Passkey
@@ -69,14 +69,9 @@ func (h holder) WebAuthnCredentials() []webauthn.Credential {
 	return all
 }
 
-// Passkeys are a person's, oldest first.
-func Passkeys(ctx context.Context, tx *db.Tx, userID string) ([]Passkey, error) {
-	return selectPasskeys(ctx, tx, userID)
-}
-
-// BeginPasskey asks for a new passkey. What it returns is for the person's device, as JSON.
+// BeginPasskey starts the registration of a passkey and returns the options for the device as JSON.
 func (r *Relying) BeginPasskey(ctx context.Context, tx *db.Tx, u identity.User) (string, error) {
-	keys, err := selectPasskeys(ctx, tx, u.ID)
+	keys, err := Passkeys(ctx, tx, u.ID)
 	if err != nil {
 		return "", err
 	}
@@ -95,7 +90,7 @@ func (r *Relying) BeginPasskey(ctx context.Context, tx *db.Tx, u identity.User) 
 	return challenge(ctx, tx, u.ID, asked, options)
 }
 
-// AddPasskey takes what the device answered. It says false for an answer that does not fit what was asked.
+// AddPasskey stores a passkey. It reports false if the device's response does not match the challenge.
 func (r *Relying) AddPasskey(ctx context.Context, tx *db.Tx, p Person, name, answer string) (bool, error) {
 	var problems apierr.List
 	name = identity.Line(&problems, "/name", name, 1, 100)
@@ -121,7 +116,7 @@ func (r *Relying) AddPasskey(ctx context.Context, tx *db.Tx, p Person, name, ans
 	return true, p.notify(ctx, tx, mail.PasskeyAdded)
 }
 
-// BeginSignIn asks for any passkey of these pages. What it returns is for the person's device, as JSON.
+// BeginSignIn starts a sign-in with any passkey and returns the options for the device as JSON.
 func (r *Relying) BeginSignIn(ctx context.Context, tx *db.Tx) (string, error) {
 	options, asked, err := r.web.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
 	if err != nil {
@@ -130,8 +125,8 @@ func (r *Relying) BeginSignIn(ctx context.Context, tx *db.Tx) (string, error) {
 	return challenge(ctx, tx, "", asked, options)
 }
 
-// SignIn takes what the device answered and says whose it is. The device has made sure of its user, by a finger or a number, so
-// this is two factors at once. It says false for an answer that does not fit, or whose passkey seems to have been copied.
+// SignIn returns the user who signed the challenge. The device has verified its user, so this counts as two
+// factors. It reports false if the response does not match or the passkey seems to be cloned.
 func (r *Relying) SignIn(ctx context.Context, tx *db.Tx, answer string) (u identity.User, ok bool, err error) {
 	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(answer))
 	if err != nil {
@@ -164,11 +159,11 @@ func find(ctx context.Context, tx *db.Tx, userID string) (holder, error) {
 	if err != nil {
 		return holder{}, err
 	}
-	keys, err := selectPasskeys(ctx, tx, userID)
+	keys, err := Passkeys(ctx, tx, userID)
 	return holder{u, keys}, err
 }
 
-// RenamePasskey calls a passkey something else, or says apierr.NotFoundErr.
+// RenamePasskey renames a passkey, or returns apierr.NotFoundErr.
 func RenamePasskey(ctx context.Context, tx *db.Tx, userID, id, name string) error {
 	var problems apierr.List
 	name = identity.Line(&problems, "/name", name, 1, 100)
@@ -178,7 +173,7 @@ func RenamePasskey(ctx context.Context, tx *db.Tx, userID, id, name string) erro
 	return updatePasskey(ctx, tx, userID, id, name)
 }
 
-// RemovePasskey forgets a passkey, or says apierr.NotFoundErr.
+// RemovePasskey deletes a passkey, or returns apierr.NotFoundErr.
 func RemovePasskey(ctx context.Context, tx *db.Tx, p Person, id string) error {
 	if err := deletePasskey(ctx, tx, p.ID, id); err != nil {
 		return err
@@ -186,7 +181,7 @@ func RemovePasskey(ctx context.Context, tx *db.Tx, p Person, id string) error {
 	return p.notify(ctx, tx, mail.PasskeyRemoved)
 }
 
-// challenge keeps what a device is asked until it answers.
+// challenge stores a challenge until the device responds.
 func challenge(ctx context.Context, tx *db.Tx, userID string, asked *webauthn.SessionData, options any) (string, error) {
 	data, err := json.Marshal(asked)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// base32Secret is how authenticators write secrets.
+// base32Secret is the encoding of authenticator secrets.
 var base32Secret = base32.StdEncoding.WithPadding(base32.NoPadding)
 
 func missing(err error) error {
@@ -29,7 +29,7 @@ func selectFactor(ctx context.Context, tx *db.Tx, userID string) (f factor, err 
 	return f, missing(err)
 }
 
-// upsertFactor never replaces one that is confirmed.
+// upsertFactor stores an authenticator. It never replaces a confirmed one.
 func upsertFactor(ctx context.Context, tx *db.Tx, userID, sealed string) error {
 	n, err := tx.Exec(ctx, `INSERT INTO second_factors (user_id, secret, last_step, created_at, confirmed_at) VALUES ($1, $2, 0, $3, 0)
 		ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, last_step = 0, created_at = excluded.created_at
@@ -46,7 +46,7 @@ func confirmFactor(ctx context.Context, tx *db.Tx, userID string, step int64) (b
 	return n == 1, err
 }
 
-// takeStep says whether the step, and none after it, was taken before.
+// takeStep records a time step. It reports false if this or a later one was already used.
 func takeStep(ctx context.Context, tx *db.Tx, userID string, step int64) (bool, error) {
 	n, err := tx.Exec(ctx, "UPDATE second_factors SET last_step = $2 WHERE user_id = $1 AND last_step < $2 AND confirmed_at <> 0", userID, step)
 	return n == 1, err
@@ -70,7 +70,8 @@ func useRecoveryCode(ctx context.Context, tx *db.Tx, userID, digest string) (boo
 	return n == 1, err
 }
 
-func countRecoveryCodes(ctx context.Context, tx *db.Tx, userID string) (n int64, err error) {
+// RecoveryLeft returns the number of unused recovery codes.
+func RecoveryLeft(ctx context.Context, tx *db.Tx, userID string) (n int64, err error) {
 	err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM recovery_codes WHERE user_id = $1 AND used_at = 0", userID).Scan(&n)
 	return n, err
 }
@@ -80,7 +81,7 @@ func deleteRecoveryCodes(ctx context.Context, tx *db.Tx, userID string) error {
 	return err
 }
 
-// replaceLink ends the links of its purpose that the address had.
+// replaceLink stores a link and deletes earlier ones of its purpose and address.
 func replaceLink(ctx context.Context, tx *db.Tx, l link) error {
 	if err := deleteLinks(ctx, tx, l.purpose, l.email); err != nil {
 		return err
@@ -95,7 +96,7 @@ func selectLink(ctx context.Context, tx *db.Tx, p Purpose, digest string) (email
 	return email, missing(err)
 }
 
-// takeLink deletes a link, so that of two who use it one does.
+// takeLink deletes a link, so that it works once.
 func takeLink(ctx context.Context, tx *db.Tx, p Purpose, digest string) (email string, err error) {
 	err = tx.QueryRow(ctx, "DELETE FROM account_links WHERE digest = $1 AND purpose = $2 AND expires_at > $3 RETURNING email",
 		digest, string(p), db.Micros(tx.Now())).Scan(&email)
@@ -112,7 +113,8 @@ func deleteEndedLinks(ctx context.Context, tx *db.Tx) error {
 	return err
 }
 
-func selectMembers(ctx context.Context, tx *db.Tx, companyID string) ([]Member, error) {
+// Members returns the members of a company, oldest first.
+func Members(ctx context.Context, tx *db.Tx, companyID string) ([]Member, error) {
 	rows, err := tx.Query(ctx, `SELECT m.user_id, u.first_name, u.last_name, u.email, m.role, COALESCE(f.confirmed_at, 0) <> 0
 		FROM members m JOIN users u ON u.user_id = m.user_id LEFT JOIN second_factors f ON f.user_id = m.user_id
 		WHERE m.company_id = $1 ORDER BY m.created_at, m.user_id`, companyID)
@@ -129,7 +131,8 @@ func insertInvitation(ctx context.Context, tx *db.Tx, v Invitation, digest, by s
 		[][]any{{v.CompanyID, v.ID, digest, v.Email, identity.EmailKey(v.Email), v.Role, by, db.Micros(tx.Now()), db.Micros(v.Expires)}})
 }
 
-func selectInvitations(ctx context.Context, tx *db.Tx, companyID string) ([]Invitation, error) {
+// Invitations returns the open invitations of a company, oldest first.
+func Invitations(ctx context.Context, tx *db.Tx, companyID string) ([]Invitation, error) {
 	rows, err := tx.Query(ctx, `SELECT invitation_id, email, role, expires_at FROM member_invitations
 		WHERE company_id = $1 AND expires_at > $2 ORDER BY created_at, invitation_id`, companyID, db.Micros(tx.Now()))
 	return db.Collect(rows, err, func(r *db.Rows) (Invitation, error) {
@@ -149,7 +152,7 @@ func selectInvitation(ctx context.Context, tx *db.Tx, digest string) (v Invitati
 	return v, missing(err)
 }
 
-// deleteInvitation says apierr.NotFoundErr for one that is gone, so that of two who answer it one does.
+// deleteInvitation deletes an invitation, or returns apierr.NotFoundErr, so that it is answered once.
 func deleteInvitation(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	n, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE company_id = $1 AND invitation_id = $2 AND expires_at > $3", companyID, id, db.Micros(tx.Now()))
 	if err == nil && n == 0 {
@@ -158,26 +161,27 @@ func deleteInvitation(ctx context.Context, tx *db.Tx, companyID, id string) erro
 	return err
 }
 
-// deleteInvitations deletes those of an address, and those that have ended.
+// deleteInvitations deletes the invitations of an address and expired ones.
 func deleteInvitations(ctx context.Context, tx *db.Tx, companyID, email string) error {
 	_, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE company_id = $1 AND (email_key = $2 OR expires_at <= $3)",
 		companyID, identity.EmailKey(email), db.Micros(tx.Now()))
 	return err
 }
 
-// deleteInvitationsBy deletes those that a member sent.
+// deleteInvitationsBy deletes the invitations that a member sent.
 func deleteInvitationsBy(ctx context.Context, tx *db.Tx, companyID, userID string) error {
 	_, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE company_id = $1 AND invited_by = $2", companyID, userID)
 	return err
 }
 
-// deleteInvitationsOf deletes those of an address, whichever company sent them.
+// deleteInvitationsOf deletes the invitations of an address from all companies.
 func deleteInvitationsOf(ctx context.Context, tx *db.Tx, email string) error {
 	_, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE email_key = $1", identity.EmailKey(email))
 	return err
 }
 
-func selectPasskeys(ctx context.Context, tx *db.Tx, userID string) ([]Passkey, error) {
+// Passkeys returns a person's passkeys, oldest first.
+func Passkeys(ctx context.Context, tx *db.Tx, userID string) ([]Passkey, error) {
 	rows, err := tx.Query(ctx, "SELECT passkey_id, name, data, created_at, last_used_at FROM passkeys WHERE user_id = $1 ORDER BY created_at, passkey_id", userID)
 	return db.Collect(rows, err, func(r *db.Rows) (k Passkey, err error) {
 		var data string
@@ -193,7 +197,7 @@ func selectPasskeys(ctx context.Context, tx *db.Tx, userID string) ([]Passkey, e
 	})
 }
 
-// insertPasskey says whether it is new: a device's credential is one person's.
+// insertPasskey stores a passkey. It reports false if the credential is already registered.
 func insertPasskey(ctx context.Context, tx *db.Tx, userID string, k Passkey) (bool, error) {
 	data, err := json.Marshal(k.stored)
 	if err != nil {
@@ -204,7 +208,7 @@ func insertPasskey(ctx context.Context, tx *db.Tx, userID string, k Passkey) (bo
 	return n == 1, err
 }
 
-// usePasskey keeps the device's count of signatures, which tells a copy.
+// usePasskey stores the signature counter of a passkey, which reveals clones.
 func usePasskey(ctx context.Context, tx *db.Tx, userID string, c webauthn.Credential) error {
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -225,7 +229,7 @@ func deletePasskey(ctx context.Context, tx *db.Tx, userID, id string) error {
 	return changed(n, err)
 }
 
-// deletePasskeys deletes a person's passkeys, and what their devices are asked at the moment.
+// deletePasskeys deletes a person's passkeys and open challenges.
 func deletePasskeys(ctx context.Context, tx *db.Tx, userID string) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM passkeys WHERE user_id = $1", userID); err != nil {
 		return err
@@ -234,7 +238,7 @@ func deletePasskeys(ctx context.Context, tx *db.Tx, userID string) error {
 	return err
 }
 
-// changed is apierr.NotFoundErr where nothing was.
+// changed returns apierr.NotFoundErr if no row was changed.
 func changed(n int64, err error) error {
 	if err == nil && n == 0 {
 		return apierr.NotFoundErr

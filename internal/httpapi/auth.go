@@ -18,7 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/ratelimit"
 )
 
-// credential takes scheme and credential from the request; identity knows what they mean.
+// credential returns the scheme and the credential of a request.
 func credential(h http.Header) (scheme, token string, err error) {
 	switch values := h["Authorization"]; {
 	case len(values) == 0:
@@ -34,9 +34,9 @@ func credential(h http.Header) (scheme, token string, err error) {
 	return scheme, token, nil
 }
 
-// visible says whether s is 1 to most visible ASCII characters.
-func visible(s string, most int) bool {
-	if s == "" || len(s) > most {
+// visible reports whether s has 1 to max visible ASCII characters.
+func visible(s string, max int) bool {
+	if s == "" || len(s) > max {
 		return false
 	}
 	for i := range len(s) {
@@ -47,7 +47,7 @@ func visible(s string, most int) bool {
 	return true
 }
 
-// authenticate finds who asks, and notes now and then that the credential is in use.
+// authenticate returns the principal of a request and records from time to time that its credential is in use.
 func (s *server) authenticate(ctx context.Context, h http.Header) (by identity.Principal, err error) {
 	scheme, token, err := credential(h)
 	if err != nil {
@@ -67,12 +67,12 @@ func (s *server) authenticate(ctx context.Context, h http.Header) (by identity.P
 	})
 }
 
-// principals remembers for a moment who a credential stands for, so that a busy one is not looked up at every request. A
-// revocation is heeded at once in the process that makes it, and within principalLife in the others.
+// principals caches principals by credential for principalLife. A revocation takes effect at once in the process
+// that makes it, and within principalLife in others. Only digests of credentials are stored.
 type principals struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]knownPrincipal
-	era   int // counts the revocations: what was read before one is not remembered after it
+	era   int // number of revocations; a principal that was loaded before one is not cached after it
 }
 
 type knownPrincipal struct {
@@ -85,8 +85,8 @@ const (
 	mostPrincipals = 10_000
 )
 
-// get answers from memory or from look, which is asked again for whoever was refused. Only digests are kept of credentials.
-func (p *principals) get(scheme, token string, now time.Time, look func() (identity.Principal, error)) (identity.Principal, error) {
+// get returns a cached principal or the result of load. Failures are not cached.
+func (p *principals) get(scheme, token string, now time.Time, load func() (identity.Principal, error)) (identity.Principal, error) {
 	digest := sha256.Sum256([]byte(strings.ToLower(scheme) + " " + token))
 	p.mu.Lock()
 	k, ok := p.known[digest]
@@ -95,7 +95,7 @@ func (p *principals) get(scheme, token string, now time.Time, look func() (ident
 	if age := now.Sub(k.at); ok && age >= 0 && age < principalLife {
 		return k.by, nil
 	}
-	by, err := look()
+	by, err := load()
 	if err != nil {
 		return by, err
 	}
@@ -116,38 +116,39 @@ func (p *principals) forget() {
 	p.known, p.era = nil, p.era+1
 }
 
-// How many wrong credentials a network may send.
+// Limits of wrong credentials per network.
 const (
 	wrongsAtOnce    = 60
 	wrongsPerSecond = 1
 )
 
-// wrong counts a credential that stands for nobody against the network that it came from, which is told to wait when it tries out many.
-// Those that stand for somebody pass from there as ever.
-func (s *server) wrong(r *http.Request, err error) error {
+// countWrong counts a wrong credential against the network it came from, and returns ErrTooMany if there were too
+// many. Valid credentials from that network are not affected.
+func (s *server) countWrong(r *http.Request, err error) error {
 	if r.Header["Authorization"] == nil || !errors.Is(err, identity.ErrInvalidToken) {
 		return err
 	}
-	if many, ok := apierr.As(s.wrongs.Take(s.Now(), network(r), http.Header{})); ok {
-		return many.Detailf("Too many wrong credentials came from this network.")
+	if many, ok := apierr.As(s.wrongs.Allow(s.Now(), network(r), http.Header{})); ok {
+		return many.Detailf("Too many wrong credentials were sent from this network. Wait before trying again.")
 	}
 	return err
 }
 
-// network is what counts as one address; all who come from nowhere are together.
+// network returns the rate-limit key of the client's address.
 func network(r *http.Request) string {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return session.Network(from.Addr()).String()
 }
 
-// strays refuses who asks for another company than their own, and keeps once a minute for each credential that it was so used.
-func (s *server) strays(ctx context.Context, by identity.Principal, route, requestID string) error {
+// denyOtherCompany rejects a request for another company and audits the attempt at most once a minute per
+// credential.
+func (s *server) denyOtherCompany(ctx context.Context, by identity.Principal, route, requestID string) error {
 	now := s.Now()
-	if s.stray.Take(now, by.ID, http.Header{}) != nil {
+	if s.denials.Allow(now, by.ID, http.Header{}) != nil {
 		return apierr.NotFoundErr
 	}
 	err := s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return insertDenied(ctx, tx, by, now.Unix()/60, route+" of another company, request "+requestID)
+		return insertDenied(ctx, tx, by, now.Unix()/60, route+" for another company, request "+requestID)
 	})
 	if err != nil {
 		return err
@@ -155,18 +156,18 @@ func (s *server) strays(ctx context.Context, by identity.Principal, route, reque
 	return apierr.NotFoundErr
 }
 
-// permit refuses a principal without the scope.
-func permit(by identity.Principal, scope identity.Scope) error {
+// requireScope returns errScope unless the principal has the scope.
+func requireScope(by identity.Principal, scope identity.Scope) error {
 	if by.Has(scope) {
 		return nil
 	}
-	return errScope.Detailf("The credential lacks the scope %s.", scope).Set("scope", scope)
+	return errScope.Detailf("The credential lacks the scope %s. Use a credential that has it.", scope).Set("scope", scope)
 }
 
-// burstSeconds is how many seconds' worth of requests a credential may make at once.
+// burstSeconds is how many seconds' worth of requests a credential may send at once.
 const burstSeconds = 10
 
-// perCredential bounds the requests of each credential; 0 a second switches it off.
+// perCredential returns a limiter of requests per credential. Zero per second means no limit.
 func perCredential(perSecond float64) *ratelimit.Limiter {
 	return ratelimit.New(perSecond, int(math.Ceil(perSecond*burstSeconds)))
 }

@@ -12,7 +12,7 @@ import (
 
 // Who tries out credentials is told to wait, with everybody else's wrong ones from there; right ones pass, and other networks are apart.
 func TestANetworkHasFewWrongCredentials(t *testing.T) {
-	b := newBench(t, sqlite(t), func(d *Deps) { d.Now = func() time.Time { return time.Unix(1e9, 0) } })
+	b := newFixture(t, sqlite(t), func(d *Deps) { d.Now = func() time.Time { return time.Unix(1e9, 0) } })
 	from := func(address, credential string, want int) {
 		t.Helper()
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/list", nil)
@@ -42,11 +42,11 @@ func TestANetworkHasFewWrongCredentials(t *testing.T) {
 func TestWhoAsksForAnotherCompanyIsNoted(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		now := time.Unix(1e9, 0)
-		b, other := newBench(t, d, func(d *Deps) { d.Now = func() time.Time { return now } }), newBench(t, d, nil)
+		b, other := newFixture(t, d, func(d *Deps) { d.Now = func() time.Time { return now } }), newFixture(t, d, nil)
 		rows := func() (n int64) {
 			t.Helper()
 			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				return tx.QueryRow(ctx, "SELECT COUNT(*) FROM history WHERE company_id = $1 AND object_id LIKE 'key_%' AND to_state = 'authz_denied' AND reason LIKE 'GET /list of another company, request req_%'", b.company).Scan(&n)
+				return tx.QueryRow(ctx, "SELECT COUNT(*) FROM history WHERE company_id = $1 AND object_id LIKE 'key_%' AND to_state = 'authz_denied' AND reason LIKE 'GET /list for another company, request req_%'", b.company).Scan(&n)
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestWhoAsksForAnotherCompanyIsNoted(t *testing.T) {
 		}
 		// Another process, in the same minute, makes no second row.
 		now = now.Add(-time.Minute)
-		twin := &bench{t: t, db: d, key: b.key, company: b.company, server: newServer(b.server.Deps, b.routes())}
+		twin := &fixture{t: t, db: d, key: b.key, company: b.company, server: newServer(b.server.Deps, b.routes())}
 		if got := twin.do("GET", "/list?company_id="+other.company, ""); got.status != 404 || rows() != 2 {
 			t.Errorf("%d, %d rows", got.status, rows())
 		}

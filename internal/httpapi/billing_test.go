@@ -32,7 +32,7 @@ type rule struct {
 
 // refuseBadInput sends a body that is wrong in one member at a time, and wants an error that names the member, and no row
 // changed. A member of an object inside is named by its JSON pointer.
-func refuseBadInput(b *bench, method, path string, good members, rules map[string]rule) {
+func refuseBadInput(b *fixture, method, path string, good members, rules map[string]rule) {
 	b.t.Helper()
 	before := b.rows()
 	for _, name := range slices.Sorted(maps.Keys(rules)) {
@@ -74,7 +74,7 @@ func refuseBadInput(b *bench, method, path string, good members, rules map[strin
 	}
 }
 
-func (b *bench) refused(method, path, what string, body members, name string, id bool) {
+func (b *fixture) refused(method, path, what string, body members, name string, id bool) {
 	b.t.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -90,7 +90,7 @@ func (b *bench) refused(method, path, what string, body members, name string, id
 }
 
 // rows are the numbers of rows that a refused request must leave alone.
-func (b *bench) rows() string {
+func (b *fixture) rows() string {
 	b.t.Helper()
 	var text strings.Builder
 	err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -110,7 +110,7 @@ func (b *bench) rows() string {
 }
 
 // drain runs the jobs of some kinds that are due.
-func (b *bench) drain(table job.Table) {
+func (b *fixture) drain(table job.Table) {
 	b.t.Helper()
 	if err := job.NewRunner(b.db, table, nil, slog.New(slog.DiscardHandler)).Drain(b.t.Context()); err != nil {
 		b.t.Fatal(err)
@@ -118,7 +118,7 @@ func (b *bench) drain(table job.Table) {
 }
 
 // credit gives the company money, as a deposit would.
-func (b *bench) credit(name string, a money.Amount) {
+func (b *fixture) credit(name string, a money.Amount) {
 	b.t.Helper()
 	b.write(func(_ context.Context, tx *db.Tx) error {
 		return ledger.Post(tx, ledger.Journal{CompanyID: b.company, SourceType: "bank_deposit", SourceID: name, Purpose: "credit",
@@ -127,7 +127,7 @@ func (b *bench) credit(name string, a money.Amount) {
 }
 
 // checkBooks proves the ledger.
-func (b *bench) checkBooks() {
+func (b *fixture) checkBooks() {
 	b.t.Helper()
 	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		r, err := ledger.Check(ctx, tx)
@@ -141,7 +141,7 @@ func (b *bench) checkBooks() {
 }
 
 // newBilling is a service whose key may do everything.
-func newBilling(t testing.TB, d *db.DB) *bench {
+func newBilling(t testing.TB, d *db.DB) *fixture {
 	b := newService(t, d, nil)
 	b.server.Funding = &virtualaccount.Service{Bank: virtualaccount.Sandbox{}, Sealer: b.server.Sealer}
 	b.server.Vendor = &vendorbill.Service{Payroll: b.server.Payroll, Sealer: b.server.Sealer, Intake: kyc.NewIntake(2, kyc.Legible)}
@@ -149,8 +149,8 @@ func newBilling(t testing.TB, d *db.DB) *bench {
 	return b
 }
 
-// widen gives the bench a key with every scope.
-func (b *bench) widen() {
+// widen gives the fixture a key with every scope.
+func (b *fixture) widen() {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "All of " + b.company, Scopes: identity.AllScopes()})
@@ -163,15 +163,15 @@ func (b *bench) widen() {
 }
 
 // neighbour is another company at the same server.
-func (b *bench) neighbour() *bench {
-	other := newBench(b.t, b.db, nil)
+func (b *fixture) neighbour() *fixture {
+	other := newFixture(b.t, b.db, nil)
 	other.server = b.server
 	other.widen()
 	return other
 }
 
 // user is a user whom the company created.
-func (b *bench) user(name string) (id string) {
+func (b *fixture) user(name string) (id string) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{CompanyID: b.company, Profile: identity.Profile{
@@ -183,7 +183,7 @@ func (b *bench) user(name string) (id string) {
 }
 
 // token is the Authorization header of a user who granted scopes to the company's app.
-func (b *bench) token(userID string, scopes ...identity.Scope) (header string) {
+func (b *fixture) token(userID string, scopes ...identity.Scope) (header string) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "Token", Scopes: identity.AllScopes()})
@@ -198,7 +198,7 @@ func (b *bench) token(userID string, scopes ...identity.Scope) (header string) {
 	return header
 }
 
-func (b *bench) write(f func(context.Context, *db.Tx) error) {
+func (b *fixture) write(f func(context.Context, *db.Tx) error) {
 	b.t.Helper()
 	if err := b.db.Write(b.t.Context(), f); err != nil {
 		b.t.Fatal(err)
@@ -206,7 +206,7 @@ func (b *bench) write(f func(context.Context, *db.Tx) error) {
 }
 
 // wants sends a request that is refused with a status and code.
-func (b *bench) wants(status int, code, method, path, body string, headers ...string) {
+func (b *fixture) wants(status int, code, method, path, body string, headers ...string) {
 	b.t.Helper()
 	if got := b.do(method, path, body, headers...); got.status != status || got.json(b.t)["code"] != code {
 		b.t.Errorf("%s %s %s: %d %.300s, want %d %s", method, path, body, got.status, got.text, status, code)
@@ -214,7 +214,7 @@ func (b *bench) wants(status int, code, method, path, body string, headers ...st
 }
 
 // payable is a recipient who is paid in BTC.
-func (b *bench) payable(more string) string {
+func (b *fixture) payable(more string) string {
 	b.t.Helper()
 	base := "/api/company/" + b.company + "/recipients/"
 	made, _ := ask[members](b, "POST", base+"create", `{"country":"GB",`+more+`}`)
@@ -227,7 +227,7 @@ func (b *bench) payable(more string) string {
 const bankData = `{"account_holder_name":"Ada Lovelace","account_holder_type":"individual","iban":"DE89370400440532013000"}`
 
 // payee is a person who is paid in BTC, the same one each time.
-func (b *bench) payee() string {
+func (b *fixture) payee() string {
 	b.t.Helper()
 	found, _ := ask[members](b, "GET", "/api/company/recipients?search=Grace", "")
 	if rows := found["data"].([]any); len(rows) > 0 {
@@ -236,7 +236,7 @@ func (b *bench) payee() string {
 	return b.payable(`"first_name":"Grace","last_name":"Hopper"`)
 }
 
-func (b *bench) exec(query string, args ...any) (n int64, err error) {
+func (b *fixture) exec(query string, args ...any) (n int64, err error) {
 	err = b.db.Write(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		n, err = tx.Exec(ctx, query, args...)
 		return err

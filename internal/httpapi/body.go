@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// readAll reads the body of an operation that has one.
-func readAll(w *answer, r *http.Request, limit int64, wanted bool) ([]byte, error) {
+// readAll returns the body of a request, or nil if the operation has none.
+func readAll(w *responseWriter, r *http.Request, limit int64, wanted bool) ([]byte, error) {
 	if !wanted {
 		return nil, nil
 	}
@@ -20,15 +20,15 @@ func readAll(w *answer, r *http.Request, limit int64, wanted bool) ([]byte, erro
 		}
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return nil, errMediaType.Detailf("Send the body without a Content-Encoding.")
+		return nil, errMediaType.Detailf("Compressed bodies are not supported. Send the body without a Content-Encoding.")
 	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
 		return nil, errMediaType
 	}
-	tooLarge := errTooLarge.Detailf("The body is larger than %d bytes.", limit)
+	tooLarge := errTooLarge.Detailf("The body is larger than the limit of %d bytes.", limit)
 	if r.ContentLength > limit {
-		w.Header().Set("Connection", "close") // rather than read what nobody wants
+		w.Header().Set("Connection", "close") // do not read the rest
 		return nil, tooLarge
 	}
 	body := make([]byte, 0, max(r.ContentLength+1, 512))
@@ -43,7 +43,7 @@ func readAll(w *answer, r *http.Request, limit int64, wanted bool) ([]byte, erro
 		case errors.As(err, &over):
 			return nil, tooLarge
 		case err != nil:
-			return nil, malformed("The body could not be read to its end.")
+			return nil, malformed("The body could not be read completely.")
 		}
 		if len(body) == cap(body) {
 			body = slices.Grow(body, cap(body))

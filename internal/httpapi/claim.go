@@ -15,11 +15,11 @@ type (
 	claimCreateBody struct {
 		CompanyID            string  `json:"company_id,omitempty" maxLength:"64"`
 		PayerID              string  `json:"payer_id" maxLength:"128"`
-		Amount               Decimal `json:"amount" doc:"What is due, in the denomination currency, with at most its decimals; more than 0."`
+		Amount               Decimal `json:"amount" doc:"Amount due in the denomination currency, with at most its decimals; greater than 0."`
 		DenominationCurrency string  `json:"denomination_currency" maxLength:"10"`
-		FundingCurrency      string  `json:"funding_currency,omitempty" maxLength:"10" doc:"What the payer pays in: BTC."`
-		Description          string  `json:"description,omitempty" maxLength:"500" doc:"What the payer pays for, as the checkout shows it."`
-		ReturnURL            string  `json:"return_url,omitempty" maxLength:"2000" doc:"Where the checkout leads back to; at one of the origins in the merchant settings."`
+		FundingCurrency      string  `json:"funding_currency,omitempty" maxLength:"10" doc:"Currency in which the payer pays: BTC."`
+		Description          string  `json:"description,omitempty" maxLength:"500" doc:"Description of the purchase, shown at the checkout."`
+		ReturnURL            string  `json:"return_url,omitempty" maxLength:"2000" doc:"URL to which the checkout returns; must have one of the origins in the merchant settings."`
 	}
 
 	claimRefInput struct{ Body claimRefBody }
@@ -55,11 +55,11 @@ type (
 		Status               string `json:"status" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled"`
 		Exception            string `json:"exception" enum:"none,overpaid,late,within_tolerance"`
 		Reverted             bool   `json:"reverted"`
-		TxHash               string `json:"tx_hash" doc:"The transaction that completed the payment, over Lightning its payment hash; before that the newest, or empty."`
+		TxHash               string `json:"tx_hash" doc:"Transaction that completed the payment, or the payment hash over Lightning; before that the latest one, or empty."`
 		DenominationCurrency string `json:"denomination_currency"`
 		DenominationAmount   string `json:"denomination_amount" doc:"The claim's amount, as decimal text."`
 		FundingCurrency      string `json:"funding_currency"`
-		SettlementCurrency   string `json:"settlement_currency" doc:"What the merchant gets."`
+		SettlementCurrency   string `json:"settlement_currency" doc:"Currency that the merchant receives."`
 		SeenAmount           string `json:"seen_amount"`
 		ReceivedAmount       string `json:"received_amount"`
 		RefundableAmount     string `json:"refundable_amount"`
@@ -73,17 +73,17 @@ type (
 		ClaimSummary
 		DueAmount string         `json:"due_amount"`
 		TxHashes  []string       `json:"tx_hashes"`
-		Payments  []claimPayment `json:"payments" doc:"What came for it, by first sight."`
-		Quote     *claimQuote    `json:"quote" doc:"The newest quote."`
+		Payments  []claimPayment `json:"payments" doc:"Payments received, by the time they were first seen."`
+		Quote     *claimQuote    `json:"quote" doc:"Latest quote."`
 	}
 
 	claimPayment struct {
 		DepositID             string `json:"deposit_id"`
-		Method                string `json:"method" enum:"bitcoin,lightning" doc:"How it was paid."`
+		Method                string `json:"method" enum:"bitcoin,lightning" doc:"Payment method."`
 		Status                string `json:"status" enum:"seen,confirmed,reverted,replaced,evicted"`
 		Currency              string `json:"currency"`
 		Amount                string `json:"amount" doc:"As decimal text." example:"0.00240000"`
-		TxHash                string `json:"tx_hash" doc:"The transaction, or over Lightning the payment hash."`
+		TxHash                string `json:"tx_hash" doc:"Transaction, or the payment hash over Lightning."`
 		InTime                bool   `json:"in_time"`
 		FirstSeen             Time   `json:"first_seen"`
 		Confirmations         int64  `json:"confirmations"`
@@ -115,9 +115,9 @@ type (
 		ClaimID     string `json:"claim_id"`
 		Status      string `json:"status" enum:"offered,accepted,paid,withdrawn"`
 		Currency    string `json:"currency"`
-		Amount      string `json:"amount" doc:"What the payer is owed, as decimal text; sending it is paid of it." example:"0.00005000"`
-		RefundURL   string `json:"refund_url" doc:"The link for the payer, which works once. It is shown this once."`
-		ExpiresAt   Time   `json:"expires_at" doc:"When the link ends, UTC."`
+		Amount      string `json:"amount" doc:"Amount to refund, as decimal text; the network fee is deducted from it." example:"0.00005000"`
+		RefundURL   string `json:"refund_url" doc:"Single-use link for the payer. Returned only once."`
+		ExpiresAt   Time   `json:"expires_at" doc:"When the link expires, UTC."`
 		CheckoutURL string `json:"checkout_url"`
 	}
 
@@ -126,14 +126,14 @@ type (
 	settleBody struct {
 		CompanyID string  `json:"company_id,omitempty" maxLength:"64"`
 		Currency  string  `json:"currency" maxLength:"10"`
-		Amount    Decimal `json:"amount,omitempty" doc:"All that there is, when absent."`
+		Amount    Decimal `json:"amount,omitempty" doc:"Default: everything available."`
 	}
 
 	settlement struct {
 		SettlementID string `json:"settlement_id"`
 		Currency     string `json:"currency"`
 		Amount       string `json:"amount" doc:"As decimal text." example:"0.00198000"`
-		WithdrawalID string `json:"withdrawal_id" doc:"Of the withdrawal that takes it to the company's destination. Empty: it is in the balance."`
+		WithdrawalID string `json:"withdrawal_id" doc:"Withdrawal to the company's destination; empty if the amount is in the balance."`
 		Created      Time   `json:"created"`
 	}
 
@@ -156,31 +156,31 @@ type (
 	merchantSettingsBody struct {
 		CompanyID          string   `json:"company_id,omitempty" maxLength:"64"`
 		ToleranceBps       *int64   `json:"tolerance_bps,omitempty" minimum:"0" maximum:"500"`
-		Confirmations      *int64   `json:"confirmations,omitempty" minimum:"0" maximum:"6" doc:"0, 1, 2 or 6. 0 holds for claims of at most 100 USD; larger ones wait for 1."`
+		Confirmations      *int64   `json:"confirmations,omitempty" minimum:"0" maximum:"6" doc:"0, 1, 2 or 6. 0 applies to claims up to 100 USD; larger ones require 1."`
 		LatePolicy         *string  `json:"late_policy,omitempty" enum:"manual,requote,refund"`
 		LateGraceSeconds   *int64   `json:"late_grace_seconds,omitempty" minimum:"0" maximum:"120"`
-		SettlementCurrency *string  `json:"settlement_currency,omitempty" maxLength:"10" doc:"BTC, or empty: each claim's own currency."`
+		SettlementCurrency *string  `json:"settlement_currency,omitempty" maxLength:"10" doc:"BTC, or empty for the currency of each claim."`
 		SettlementSchedule *string  `json:"settlement_schedule,omitempty" enum:"manual,daily,weekly"`
-		SettlementTo       *string  `json:"settlement_destination_id,omitempty" maxLength:"64" doc:"A destination of the company's own, where what is settled in its currency goes on to; empty leaves it in the balance."`
-		SupportEmail       *string  `json:"support_email,omitempty" maxLength:"254" doc:"Whom payers may write to, as the checkout shows it; empty for nobody."`
+		SettlementTo       *string  `json:"settlement_destination_id,omitempty" maxLength:"64" doc:"Destination of the company to which settlements in its currency are withdrawn; empty leaves them in the balance."`
+		SupportEmail       *string  `json:"support_email,omitempty" maxLength:"254" doc:"Support address shown at the checkout; may be empty."`
 		Origins            []string `json:"origins,omitempty" maxItems:"10"`
 	}
 
 	merchantSettings struct {
 		CompanyID          string   `json:"company_id"`
 		ToleranceBps       int64    `json:"tolerance_bps"`
-		Confirmations      int64    `json:"confirmations" doc:"That a payment needs."`
+		Confirmations      int64    `json:"confirmations" doc:"Confirmations that a payment requires."`
 		LatePolicy         string   `json:"late_policy" enum:"manual,requote,refund"`
 		LateGraceSeconds   int64    `json:"late_grace_seconds"`
-		SettlementCurrency string   `json:"settlement_currency" doc:"BTC, or empty: each claim's own currency."`
+		SettlementCurrency string   `json:"settlement_currency" doc:"BTC, or empty for the currency of each claim."`
 		SettlementSchedule string   `json:"settlement_schedule" enum:"manual,daily,weekly"`
-		SettlementTo       string   `json:"settlement_destination_id" doc:"Empty: what is settled stays in the balance."`
-		SupportEmail       string   `json:"support_email" doc:"Whom payers may write to, as the checkout shows it; empty for nobody."`
+		SettlementTo       string   `json:"settlement_destination_id" doc:"Empty if settlements remain in the balance."`
+		SupportEmail       string   `json:"support_email" doc:"Support address shown at the checkout; may be empty."`
 		Origins            []string `json:"origins"`
 	}
 )
 
-func (in *claimCreateInput) params(c *call) claim.CreateParams {
+func (in *claimCreateInput) params(c *request) claim.CreateParams {
 	b := &in.Body
 	return claim.CreateParams{
 		CompanyID: c.company, PayerID: b.PayerID, AmountText: string(b.Amount), Currency: b.DenominationCurrency, Funding: b.FundingCurrency,
@@ -188,9 +188,9 @@ func (in *claimCreateInput) params(c *call) claim.CreateParams {
 	}
 }
 
-func claimKeys(c *call, in *claimCreateInput) []db.Ahead { return in.params(c).Keys() }
+func claimKeys(c *request, in *claimCreateInput) []db.Ahead { return in.params(c).Keys() }
 
-func createClaim(ctx context.Context, tx *db.Tx, c *call, in *claimCreateInput) (*claimQuote, error) {
+func createClaim(ctx context.Context, tx *db.Tx, c *request, in *claimCreateInput) (*claimQuote, error) {
 	made, err := c.Claim.Create(ctx, tx, c.by, in.params(c))
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func createClaim(ctx context.Context, tx *db.Tx, c *call, in *claimCreateInput) 
 	return c.showClaimQuote(&made), nil
 }
 
-func (c *call) showClaimQuote(m *claim.Claim) *claimQuote {
+func (c *request) showClaimQuote(m *claim.Claim) *claimQuote {
 	q := m.Quote
 	return &claimQuote{
 		ClaimID: m.ID, ClaimPrice: q.ForClaim(),
@@ -208,7 +208,7 @@ func (c *call) showClaimQuote(m *claim.Claim) *claimQuote {
 	}
 }
 
-func refreshClaimQuote(ctx context.Context, tx *db.Tx, c *call, in *claimRefInput) (*claimQuote, error) {
+func refreshClaimQuote(ctx context.Context, tx *db.Tx, c *request, in *claimRefInput) (*claimQuote, error) {
 	// The books only move what they hold, and what is due was checked when the claim was made.
 	m, err := c.Claim.Refresh(ctx, tx, c.by, c.company, in.Body.ClaimID)
 	if err != nil {
@@ -217,7 +217,7 @@ func refreshClaimQuote(ctx context.Context, tx *db.Tx, c *call, in *claimRefInpu
 	return c.showClaimQuote(&m), nil
 }
 
-func cancelClaim(ctx context.Context, tx *db.Tx, c *call, in *claimRefInput) (*claimCancelled, error) {
+func cancelClaim(ctx context.Context, tx *db.Tx, c *request, in *claimRefInput) (*claimCancelled, error) {
 	m, err := c.Claim.Cancel(ctx, tx, c.by, c.company, in.Body.ClaimID)
 	if err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func cancelClaim(ctx context.Context, tx *db.Tx, c *call, in *claimRefInput) (*c
 	return &claimCancelled{m.ID, string(m.State), c.Claim.CheckoutURL(m.ID)}, nil
 }
 
-func getClaimStatus(ctx context.Context, tx *db.Tx, c *call, in *claimGet) (*claimStatus, error) {
+func getClaimStatus(ctx context.Context, tx *db.Tx, c *request, in *claimGet) (*claimStatus, error) {
 	d, err := c.Claim.Get(ctx, tx, c.by, c.company, in.ClaimID)
 	if err != nil {
 		return nil, err
@@ -248,7 +248,7 @@ func getClaimStatus(ctx context.Context, tx *db.Tx, c *call, in *claimGet) (*cla
 	return out, nil
 }
 
-func (c *call) summarizeClaim(m *claim.Claim) ClaimSummary {
+func (c *request) summarizeClaim(m *claim.Claim) ClaimSummary {
 	return ClaimSummary{
 		ClaimID: m.ID, CompanyID: m.CompanyID, PayerID: m.PayerID, Description: m.Description, Status: string(m.State), Exception: string(m.Exception),
 		Reverted: m.Reverted, TxHash: m.TxHash, DenominationCurrency: string(m.Amount.Asset()), DenominationAmount: m.Amount.String(),
@@ -258,7 +258,7 @@ func (c *call) summarizeClaim(m *claim.Claim) ClaimSummary {
 	}
 }
 
-func listClaims(ctx context.Context, tx *db.Tx, c *call, in *claimList) (*claimPage, error) {
+func listClaims(ctx context.Context, tx *db.Tx, c *request, in *claimList) (*claimPage, error) {
 	all, total, err := c.Claim.List(ctx, tx, c.by, c.company, claim.Filter{
 		Status: claim.State(in.Status), PayerID: in.PayerID, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
 	})
@@ -272,7 +272,7 @@ func listClaims(ctx context.Context, tx *db.Tx, c *call, in *claimList) (*claimP
 	return out, nil
 }
 
-func refundClaim(ctx context.Context, tx *db.Tx, c *call, in *claimRefInput) (*claimRefunded, error) {
+func refundClaim(ctx context.Context, tx *db.Tx, c *request, in *claimRefInput) (*claimRefunded, error) {
 	// The books only move what they hold, and what came was counted when it came.
 	r, token, err := c.Claim.Refund(ctx, tx, c.by, c.company, in.Body.ClaimID)
 	if err != nil {
@@ -284,7 +284,7 @@ func refundClaim(ctx context.Context, tx *db.Tx, c *call, in *claimRefInput) (*c
 	}, nil
 }
 
-func settleClaims(ctx context.Context, tx *db.Tx, c *call, in *settleInput) (*settlement, error) {
+func settleClaims(ctx context.Context, tx *db.Tx, c *request, in *settleInput) (*settlement, error) {
 	x, err := c.Claim.Settle(ctx, tx, c.by, c.company, in.Body.Currency, string(in.Body.Amount))
 	if err != nil {
 		return nil, err
@@ -299,7 +299,7 @@ func showSettlement(x claim.Settlement) settlement {
 	}
 }
 
-func listSettlements(ctx context.Context, tx *db.Tx, c *call, in *settlementList) (*settlementPage, error) {
+func listSettlements(ctx context.Context, tx *db.Tx, c *request, in *settlementList) (*settlementPage, error) {
 	all, total, err := c.Claim.Settlements(ctx, tx, c.by, c.company, in.Page, in.size())
 	if err != nil {
 		return nil, err
@@ -311,7 +311,7 @@ func listSettlements(ctx context.Context, tx *db.Tx, c *call, in *settlementList
 	return out, nil
 }
 
-func getMerchantSettings(ctx context.Context, tx *db.Tx, c *call, _ *merchantSettingsGet) (*merchantSettings, error) {
+func getMerchantSettings(ctx context.Context, tx *db.Tx, c *request, _ *merchantSettingsGet) (*merchantSettings, error) {
 	s, err := claim.SettingsOf(ctx, tx, c.by, c.company)
 	if err != nil {
 		return nil, err
@@ -319,7 +319,7 @@ func getMerchantSettings(ctx context.Context, tx *db.Tx, c *call, _ *merchantSet
 	return showSettings(s), nil
 }
 
-func changeMerchantSettings(ctx context.Context, tx *db.Tx, c *call, in *merchantSettingsInput) (*merchantSettings, error) {
+func changeMerchantSettings(ctx context.Context, tx *db.Tx, c *request, in *merchantSettingsInput) (*merchantSettings, error) {
 	b := &in.Body
 	s, err := c.Claim.ChangeSettings(ctx, tx, c.by, c.company, claim.Change{
 		ToleranceBps: b.ToleranceBps, Confirmations: b.Confirmations, GraceSeconds: b.LateGraceSeconds, Late: b.LatePolicy,

@@ -28,10 +28,10 @@ type (
 		KYBStatus     string         `json:"kyb_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,suspended"`
 		FundingMethod string         `json:"funding_method"`
 		Created       Time           `json:"created"`
-		KYBState      string         `json:"kyb_state" enum:",draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended" doc:"The verification's own state, finer than kyb_status; empty before the company told anything."`
-		Missing       []string       `json:"missing" doc:"What the verification still lacks."`
+		KYBState      string         `json:"kyb_state" enum:",draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended" doc:"Detailed state of the verification; empty before the company submitted its details."`
+		Missing       []string       `json:"missing" doc:"Fields and documents that are still missing."`
 		Documents     []documentItem `json:"documents"`
-		UBOs          []ownerDetail  `json:"ubos" doc:"Who owns or controls the company. Shown to the company's own API key."`
+		UBOs          []ownerDetail  `json:"ubos" doc:"Beneficial owners and control persons. Only shown to an API key of the company."`
 	}
 
 	ownerDetail struct {
@@ -44,7 +44,7 @@ type (
 	}
 )
 
-func getCompany(ctx context.Context, tx *db.Tx, c *call, in *companyGet) (*companyDetail, error) {
+func getCompany(ctx context.Context, tx *db.Tx, c *request, in *companyGet) (*companyDetail, error) {
 	if in.Body.CompanyID != "" && in.Body.CompanyID != c.company {
 		return nil, apierr.NotFoundErr
 	}

@@ -19,7 +19,7 @@ type (
 
 	distributionCreateBody struct {
 		Symbol string         `json:"symbol" minLength:"1" maxLength:"10" doc:"One of GET /api/currencies."`
-		Data   jsontext.Value `json:"distribution_data" doc:"An object with the members that …/distribution/fields names for the symbol and the recipient's country."`
+		Data   jsontext.Value `json:"distribution_data" doc:"An object with the fields that …/distribution/fields lists for the symbol and the recipient's country."`
 	}
 
 	distributionCreated struct {
@@ -68,16 +68,16 @@ type (
 		Allocation     int            `json:"allocation"`
 		Payable        bool           `json:"payable"`
 		Created        Time           `json:"created"`
-		Correction     *correction    `json:"correction,omitempty" doc:"What the bank asks to be put right; absent where it asks for nothing."`
+		Correction     *correction    `json:"correction,omitempty" doc:"Correction requested by the bank; absent if there is none."`
 	}
 
 	correction struct {
 		CorrectionID string         `json:"correction_id"`
-		Code         string         `json:"code" doc:"Of Nacha: C01 to C07."`
-		Reason       string         `json:"reason" doc:"What the code says, in short."`
-		Members      []string       `json:"members" doc:"The members of distribution_data that the bank wants changed."`
-		Data         jsontext.Value `json:"distribution_data" doc:"All of it as the bank wants it, with bank data masked."`
-		Asked        Time           `json:"asked" doc:"When the bank's answer was read."`
+		Code         string         `json:"code" doc:"Nacha change code: C01 to C07."`
+		Reason       string         `json:"reason" doc:"Short meaning of the code."`
+		Members      []string       `json:"members" doc:"Fields of distribution_data to change."`
+		Data         jsontext.Value `json:"distribution_data" doc:"Complete data as requested by the bank, with bank data masked."`
+		Asked        Time           `json:"asked" doc:"When the bank's response was processed."`
 	}
 
 	distributionCorrectInput struct {
@@ -88,7 +88,7 @@ type (
 
 	distributionCorrectBody struct {
 		DistributionID string `json:"distribution_id" minLength:"1" maxLength:"64"`
-		CorrectionID   string `json:"correction_id" minLength:"1" maxLength:"64" doc:"Of the correction that the destination shows."`
+		CorrectionID   string `json:"correction_id" minLength:"1" maxLength:"64" doc:"ID of the correction that the destination shows."`
 	}
 
 	distributionGet struct {
@@ -105,8 +105,8 @@ type (
 
 	distributionUpdateBody struct {
 		DistributionID string         `json:"distribution_id" minLength:"1" maxLength:"64"`
-		Symbol         string         `json:"symbol,omitempty" maxLength:"10" doc:"Absent: the symbol stays."`
-		Data           jsontext.Value `json:"distribution_data" doc:"All of the data, as for a new destination."`
+		Symbol         string         `json:"symbol,omitempty" maxLength:"10" doc:"Default: unchanged."`
+		Data           jsontext.Value `json:"distribution_data" doc:"Complete data, as for a new destination."`
 	}
 
 	distributionFields struct {
@@ -122,7 +122,7 @@ type (
 	}
 
 	allocationsBody struct {
-		Allocations []allocation `json:"allocations" minItems:"1" maxItems:"100" doc:"1 to 3, totalling 100. A destination that is not named gets 0."`
+		Allocations []allocation `json:"allocations" minItems:"1" maxItems:"100" doc:"1 to 3 allocations totaling 100. A destination that is not listed gets 0."`
 	}
 
 	allocation struct {
@@ -137,7 +137,7 @@ type (
 	}
 
 	distributionHistory struct {
-		Data []distributionChange `json:"data" doc:"The newest first."`
+		Data []distributionChange `json:"data" doc:"Newest first."`
 		Meta meta                 `json:"meta"`
 	}
 
@@ -146,8 +146,8 @@ type (
 		DistributionID string            `json:"distribution_id"`
 		Action         string            `json:"action" enum:"added,replaced,removed,reallocated"`
 		By             distributionActor `json:"by"`
-		Before         jsontext.Value    `json:"before,omitempty" doc:"The destination before, with bank data masked; absent where there was none."`
-		After          jsontext.Value    `json:"after,omitempty" doc:"The destination after; absent where it was removed."`
+		Before         jsontext.Value    `json:"before,omitempty" doc:"Destination before the change, with bank data masked; absent if it was created."`
+		After          jsontext.Value    `json:"after,omitempty" doc:"Destination after the change; absent if it was deleted."`
 		At             Time              `json:"at"`
 	}
 
@@ -164,7 +164,7 @@ type (
 	}
 )
 
-func createDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionCreateInput) (*distributionCreated, error) {
+func createDistribution(ctx context.Context, tx *db.Tx, c *request, in *distributionCreateInput) (*distributionCreated, error) {
 	d, err := destination.Create(ctx, tx, c.setup(), c.by, destination.CreateParams{
 		OwnerID: in.RecipientID, Symbol: in.Body.Symbol, Data: json.RawMessage(in.Body.Data),
 	})
@@ -175,18 +175,18 @@ func createDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributio
 }
 
 // setup is what destinations depend on in this installation.
-func (c *call) setup() destination.Setup {
+func (c *request) setup() destination.Setup {
 	return destination.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName, Accounts: c.Payroll.Accounts}
 }
 
-func deleteDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionDeleteInput) (*distributionDeleted, error) {
+func deleteDistribution(ctx context.Context, tx *db.Tx, c *request, in *distributionDeleteInput) (*distributionDeleted, error) {
 	if err := destination.Delete(ctx, tx, c.by, in.RecipientID, in.Body.DistributionID); err != nil {
 		return nil, err
 	}
 	return &distributionDeleted{in.Body.DistributionID, true}, nil
 }
 
-func listDistributions(ctx context.Context, tx *db.Tx, c *call, in *distributionListInput) (*distributionList, error) {
+func listDistributions(ctx context.Context, tx *db.Tx, c *request, in *distributionListInput) (*distributionList, error) {
 	all, err := destination.List(ctx, tx, c.by, in.RecipientID)
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func listDistributions(ctx context.Context, tx *db.Tx, c *call, in *distribution
 	return &distributionList{c.showDistributions(all)}, nil
 }
 
-func getDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionGet) (*distributionItem, error) {
+func getDistribution(ctx context.Context, tx *db.Tx, c *request, in *distributionGet) (*distributionItem, error) {
 	d, err := destination.Get(ctx, tx, c.by, in.RecipientID, in.DistributionID)
 	if err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func getDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionGe
 	return new(c.showDistribution(d)), nil
 }
 
-func updateDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionUpdateInput) (*distributionItem, error) {
+func updateDistribution(ctx context.Context, tx *db.Tx, c *request, in *distributionUpdateInput) (*distributionItem, error) {
 	d, err := destination.Update(ctx, tx, c.setup(), c.by, destination.UpdateParams{
 		OwnerID: in.RecipientID, ID: in.Body.DistributionID, Symbol: in.Body.Symbol, Data: json.RawMessage(in.Body.Data),
 	})
@@ -212,7 +212,7 @@ func updateDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributio
 	return new(c.showDistribution(d)), nil
 }
 
-func correctDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributionCorrectInput) (*distributionItem, error) {
+func correctDistribution(ctx context.Context, tx *db.Tx, c *request, in *distributionCorrectInput) (*distributionItem, error) {
 	d, err := destination.Correct(ctx, tx, c.by, in.RecipientID, in.Body.DistributionID, in.Body.CorrectionID)
 	if err != nil {
 		return nil, err
@@ -220,11 +220,11 @@ func correctDistribution(ctx context.Context, tx *db.Tx, c *call, in *distributi
 	return new(c.showDistribution(d)), nil
 }
 
-func getDistributionFields(ctx context.Context, tx *db.Tx, c *call, in *distributionFields) (*requiredFields, error) {
+func getDistributionFields(ctx context.Context, tx *db.Tx, c *request, in *distributionFields) (*requiredFields, error) {
 	return in.requiredOf(ctx, tx, c, in.RecipientID)
 }
 
-func setAllocations(ctx context.Context, tx *db.Tx, c *call, in *allocationsInput) (*allocationsUpdated, error) {
+func setAllocations(ctx context.Context, tx *db.Tx, c *request, in *allocationsInput) (*allocationsUpdated, error) {
 	all, err := destination.SetAllocations(ctx, tx, c.by, in.RecipientID, shares(in.Body.Allocations))
 	if err != nil {
 		return nil, err
@@ -240,11 +240,11 @@ func shares(allocations []allocation) []destination.Share {
 	return all
 }
 
-func listDistributionChanges(ctx context.Context, tx *db.Tx, c *call, in *distributionHistoryInput) (*distributionHistory, error) {
+func listDistributionChanges(ctx context.Context, tx *db.Tx, c *request, in *distributionHistoryInput) (*distributionHistory, error) {
 	return distributionChanges(ctx, tx, c, in.RecipientID, in.paging)
 }
 
-func distributionChanges(ctx context.Context, tx *db.Tx, c *call, ownerID string, p paging) (*distributionHistory, error) {
+func distributionChanges(ctx context.Context, tx *db.Tx, c *request, ownerID string, p paging) (*distributionHistory, error) {
 	limit := int64(p.size())
 	some, total, err := destination.History(ctx, tx, c.by, ownerID, limit, (int64(p.Page)-1)*limit)
 	if err != nil {
@@ -261,7 +261,7 @@ func distributionChanges(ctx context.Context, tx *db.Tx, c *call, ownerID string
 	return out, nil
 }
 
-func (c *call) showDistributions(all []destination.Distribution) []distributionItem {
+func (c *request) showDistributions(all []destination.Distribution) []distributionItem {
 	shown := make([]distributionItem, len(all))
 	for i, d := range all {
 		shown[i] = c.showDistribution(d)
@@ -269,7 +269,7 @@ func (c *call) showDistributions(all []destination.Distribution) []distributionI
 	return shown
 }
 
-func (c *call) showDistribution(d destination.Distribution) distributionItem {
+func (c *request) showDistribution(d destination.Distribution) distributionItem {
 	data := jsontext.Value(d.Data)
 	if len(data) == 0 {
 		data = jsontext.Value("{}")

@@ -15,7 +15,7 @@ import (
 )
 
 // recipientIn is a recipient without a login in a country, by the address of its destinations.
-func (b *bench) recipientIn(country string) (id, destinations string) {
+func (b *fixture) recipientIn(country string) (id, destinations string) {
 	b.t.Helper()
 	made, _ := ask[members](b, "POST", "/api/company/"+b.company+"/recipients/create",
 		`{"first_name":"Ada","last_name":"Lovelace","email":"ada@example.com","country":"`+country+`"}`)
@@ -24,7 +24,7 @@ func (b *bench) recipientIn(country string) (id, destinations string) {
 }
 
 // first is an owner's first destination.
-func (b *bench) first(owner string) (d destination.Distribution) {
+func (b *fixture) first(owner string) (d destination.Distribution) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		all, err := destination.ForOwners(ctx, tx, []string{owner})
@@ -37,7 +37,7 @@ func (b *bench) first(owner string) (d destination.Distribution) {
 }
 
 // askCorrection has a bank ask for another value of a member of a destination's data, after a payment that went there.
-func (b *bench) askCorrection(was destination.Distribution, member, value string) {
+func (b *fixture) askCorrection(was destination.Distribution, member, value string) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		return destination.AskCorrection(ctx, tx, destination.Setup{Sealer: b.server.Sealer}, destination.Asked{
@@ -47,7 +47,7 @@ func (b *bench) askCorrection(was destination.Distribution, member, value string
 }
 
 // correction has a bank ask for it after a payment that went to an owner's first destination as it is now.
-func (b *bench) correction(owner, member, value string) (id string) {
+func (b *fixture) correction(owner, member, value string) (id string) {
 	b.t.Helper()
 	b.askCorrection(b.first(owner), member, value)
 	return b.first(owner).Correction.ID
@@ -132,7 +132,7 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 			}
 		}
 		_, other := b.recipientIn("US")
-		stranger := newBench(t, d, nil)
+		stranger := newFixture(t, d, nil)
 		stranger.server = b.server
 		stranger.everyScope()
 		for _, c := range [][3]string{

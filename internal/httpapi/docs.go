@@ -79,7 +79,7 @@ func (s *server) mountDocs() {
 	if err := docsPage.Execute(&b, struct{ Key, Scalar, Script string }{key, scalarPath, scriptPath}); err != nil {
 		panic(err) // the same for every request, so a test would have seen it
 	}
-	serve := func(w *answer, _ *http.Request) {
+	serve := func(w *responseWriter, _ *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", docsPolicy)
 		h.Set("Referrer-Policy", "no-referrer")
@@ -88,11 +88,11 @@ func (s *server) mountDocs() {
 	}
 	s.mount("GET", "/docs", serve)
 	s.mount("GET", "/docs/{$}", serve)
-	s.mount("GET", scriptPath, func(w *answer, _ *http.Request) {
+	s.mount("GET", scriptPath, func(w *responseWriter, _ *http.Request) {
 		w.Header().Set("Cache-Control", forGood)
 		serveFile(w, javascript, docsScript)
 	})
-	s.mount("GET", scalarPath, func(w *answer, r *http.Request) {
+	s.mount("GET", scalarPath, func(w *responseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Cache-Control", forGood)
 		h.Set("Vary", "Accept-Encoding")

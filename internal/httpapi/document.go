@@ -10,7 +10,7 @@ import (
 type (
 	documentTypesInput struct {
 		UserID  string `query:"user_id" maxLength:"64"`
-		PayerID string `query:"external_company_id" maxLength:"64" doc:"The payer whose currency counts. Without it all of the user's count."`
+		PayerID string `query:"external_company_id" maxLength:"64" doc:"Consider only the currency of this payer. Default: all payers of the user."`
 	}
 
 	documentTypes struct {
@@ -18,11 +18,11 @@ type (
 	}
 
 	documentType struct {
-		DocType                string   `json:"doc_type" doc:"What doc_type of an upload takes. One identity document is enough."`
+		DocType                string   `json:"doc_type" doc:"Values for doc_type of an upload. One identity document is sufficient."`
 		RequiresBackside       bool     `json:"requires_backside"`
 		RequiresSelfie         bool     `json:"requires_selfie"`
 		RequiresProofOfAddress bool     `json:"requires_proof_of_address"`
-		TaxIDTypes             []string `json:"tax_id_types" doc:"The tax ids that the user's country knows. One is required when the list has an entry tax_id."`
+		TaxIDTypes             []string `json:"tax_id_types" doc:"Tax ID types of the user's country. One is required if the list has the entry tax_id."`
 	}
 
 	uploadInput struct {
@@ -33,9 +33,9 @@ type (
 	uploadBody struct {
 		UserID         string `json:"user_id,omitempty" maxLength:"64"`
 		DocType        string `json:"doc_type" minLength:"1" maxLength:"64" doc:"tax_id, or one of the required document types."`
-		Category       string `json:"category,omitempty" enum:"front,back" doc:"Of an image. Passports, proofs of address and selfies are front."`
-		IssuingCountry string `json:"issuing_country,omitempty" maxLength:"64" doc:"2-letter ISO code. Of an image; of a tax id when it is not the user's country."`
-		Base64Image    string `json:"base64_image,omitempty" doc:"One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels at its shorter side (in the sandbox, any size)."`
+		Category       string `json:"category,omitempty" enum:"front,back" doc:"Side of an image. Use front for passports, proofs of address and selfies."`
+		IssuingCountry string `json:"issuing_country,omitempty" maxLength:"64" doc:"2-letter ISO code. Required for an image, and for a tax ID of another country than the user's."`
+		Base64Image    string `json:"base64_image,omitempty" doc:"One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels on the shorter side (in the sandbox, any size)."`
 		TaxID          string `json:"tax_id,omitempty" maxLength:"64"`
 		TaxIDType      string `json:"tax_id_type,omitempty" maxLength:"64"`
 	}
@@ -64,7 +64,7 @@ func (b *uploadBody) upload() kyc.Upload {
 	}
 }
 
-func listDocumentTypes(ctx context.Context, tx *db.Tx, c *call, in *documentTypesInput) (*documentTypes, error) {
+func listDocumentTypes(ctx context.Context, tx *db.Tx, c *request, in *documentTypesInput) (*documentTypes, error) {
 	required, err := c.KYC.Types(ctx, tx, c.by, in.UserID, in.PayerID)
 	if err != nil {
 		return nil, err
@@ -76,16 +76,16 @@ func listDocumentTypes(ctx context.Context, tx *db.Tx, c *call, in *documentType
 	return out, nil
 }
 
-func readUpload(ctx context.Context, c *call, in *uploadInput) (err error) {
+func readUpload(ctx context.Context, c *request, in *uploadInput) (err error) {
 	in.image, err = c.KYC.Read(ctx, c.DB, c.by, in.Body.UserID, in.Body.upload())
 	return err
 }
 
-func uploadDocument(ctx context.Context, tx *db.Tx, c *call, in *uploadInput) (*succeeded, error) {
+func uploadDocument(ctx context.Context, tx *db.Tx, c *request, in *uploadInput) (*succeeded, error) {
 	return &succeeded{true}, c.KYC.Store(ctx, tx, c.by, in.Body.UserID, in.Body.upload(), in.image)
 }
 
-func listDocuments(ctx context.Context, tx *db.Tx, c *call, in *documentListInput) (*documentList, error) {
+func listDocuments(ctx context.Context, tx *db.Tx, c *request, in *documentListInput) (*documentList, error) {
 	list, err := c.KYC.List(ctx, tx, c.by, in.UserID)
 	if err != nil {
 		return nil, err

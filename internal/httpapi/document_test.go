@@ -27,7 +27,7 @@ import (
 )
 
 // newKYC is a service that takes documents, and its log.
-func newKYC(t testing.TB, d *db.DB) (*bench, *bytes.Buffer) {
+func newKYC(t testing.TB, d *db.DB) (*fixture, *bytes.Buffer) {
 	log := &bytes.Buffer{}
 	b := newService(t, d, func(deps *Deps) {
 		deps.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -51,7 +51,7 @@ func upload(userID, docType, category, country, image string) members {
 	return members{"user_id": userID, "doc_type": docType, "category": category, "issuing_country": country, "base64_image": image}
 }
 
-func (b *bench) listed(userID string) string {
+func (b *fixture) listed(userID string) string {
 	b.t.Helper()
 	_, text := ask[members](b, "GET", "/api/user/document/list?user_id="+userID, "")
 	return text
@@ -277,12 +277,12 @@ func TestBodiesWaitForRoom(t *testing.T) {
 	people := func(n int) string {
 		return `{"to_pay":[` + strings.Repeat(`{"user_id":"usr_none","amount_fiat":0},`, n-1) + `{"user_id":"usr_none","amount_fiat":0}]}`
 	}
-	b.server.Bodies = ratelimit.BodiesOf(imageLimit, defaultBodyLimit, 50*time.Millisecond) // an answer is read before its room is given back
+	b.server.Bodies = ratelimit.NewBodyBudget(imageLimit, defaultBodyLimit, 50*time.Millisecond) // an answer is read before its room is given back
 	fill := func(size int64) (leave func()) {
 		t.Helper()
 		another := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(""))
 		another.ContentLength = size
-		leave, ok := b.server.Bodies.Enter(httptest.NewRecorder(), another, time.Now(), imageLimit)
+		leave, ok := b.server.Bodies.Acquire(httptest.NewRecorder(), another, time.Now(), imageLimit)
 		if !ok {
 			t.Fatal("no room at the start")
 		}
@@ -305,7 +305,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 	refusedAs(503, "retry_later", pay, people(1_000))
 	for text, want := range map[string]bool{people(10): true, people(1_000): false} { // their length is not told before
 		r := httptest.NewRequestWithContext(t.Context(), "POST", pay, io.MultiReader(strings.NewReader(text)))
-		if _, ok := b.server.Bodies.Enter(httptest.NewRecorder(), r, time.Now(), defaultBodyLimit); ok != want {
+		if _, ok := b.server.Bodies.Acquire(httptest.NewRecorder(), r, time.Now(), defaultBodyLimit); ok != want {
 			t.Errorf("%d bytes in chunks: room %v", len(text), ok)
 		}
 		if got, err := io.ReadAll(r.Body); want && (err != nil || string(got) != text) {
@@ -431,14 +431,14 @@ func TestDocumentTypes(t *testing.T) {
 	})
 }
 
-func (b *bench) set(statement string) {
+func (b *fixture) set(statement string) {
 	b.t.Helper()
 	if _, err := b.exec(statement); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bench) count(query string) (n int64) {
+func (b *fixture) count(query string) (n int64) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query).Scan(&n) })
 	return n

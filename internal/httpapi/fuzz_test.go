@@ -36,7 +36,7 @@ func FuzzLists(f *testing.F) {
 	b := newService(f, sqlite(f), nil)
 	other := newService(f, b.db, nil)
 	all := b.keyWith(identity.CompanyWorkerList, identity.CompanyWorkerInvitationsList)
-	for _, who := range []*bench{b, other} {
+	for _, who := range []*fixture{b, other} {
 		for _, first := range []string{"Ada", "100%_\\", "Zoë"} {
 			body, _ := json.Marshal(members{"first_name": first, "last_name": "of " + who.company, "country": "US", "role": "vendor"})
 			if got := who.do("POST", "/api/company/"+who.company+"/recipients/create", string(body)); got.status != 200 {
@@ -79,7 +79,7 @@ func FuzzLists(f *testing.F) {
 // same when it is read again; everything else is refused, never by the service's own fault.
 func FuzzStrictBody(f *testing.F) {
 	all, _ := operations(f)
-	_, inputs := describe(routes)
+	_, inputs := compileRoutes(routes)
 	var bodies []*input
 	for i, o := range all {
 		if inputs[i].body >= 0 {
@@ -156,7 +156,7 @@ func FuzzParameters(f *testing.F) {
 			f.Add(uint(i), uint(j), uint(j+1), seed, "1000000000")
 		}
 	}
-	b := newWhole(f, sqlite(f))
+	b := newFullFixture(f, sqlite(f))
 	ids := map[string]string{"company_id": b.company, "user_id": b.user("Ada"), "recipient_id": b.payee()}
 	f.Fuzz(func(t *testing.T, i, j, k uint, one, two string) {
 		b.t = t

@@ -88,8 +88,8 @@ func (s *toySandbox) BankReturn(ctx context.Context, tx *db.Tx, by identity.Prin
 	return s.PayoutFailure(ctx, tx, by, id)
 }
 
-// newService is a bench with the real routes.
-func newService(t testing.TB, d *db.DB, change func(*Deps)) *bench {
+// newService is a fixture with the real routes.
+func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 	t.Helper()
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
@@ -102,7 +102,7 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *bench {
 	}
 	chaintest.Follow(t, d, "regtest")
 	var deps Deps
-	b := newBench(t, d, func(own *Deps) {
+	b := newFixture(t, d, func(own *Deps) {
 		own.Sealer, own.Sandbox = sealer, &toySandbox{}
 		own.KYC = &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(2, kyc.Legible), Provider: kyc.Sandbox{}}
 		pool := chain.NewPool(d, "regtest", paper{})
@@ -133,7 +133,7 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *bench {
 }
 
 // ask sends a request that must succeed, and reads the answer into a T.
-func ask[T any](b *bench, method, path, body string, headers ...string) (out T, text string) {
+func ask[T any](b *fixture, method, path, body string, headers ...string) (out T, text string) {
 	b.t.Helper()
 	got := b.do(method, path, body, headers...)
 	if got.status != 200 {
@@ -246,7 +246,7 @@ func TestFromRecipientToPayroll(t *testing.T) {
 			t.Errorf("%v", off)
 		}
 
-		stranger := newBench(t, d, nil)
+		stranger := newFixture(t, d, nil)
 		stranger.server = b.server
 		for _, c := range [][2]string{
 			{"GET", "/api/company/payrolls/" + prl}, {"GET", "/api/company/recipients?company_id=" + b.company}, {"GET", at},
@@ -360,11 +360,11 @@ func TestTheTableIsChecked(t *testing.T) {
 	} {
 		bad := good
 		change(&bad)
-		if checkTable([]route{bad}) == "" {
+		if checkRoutes([]route{bad}) == "" {
 			t.Errorf("%s passes", name)
 		}
 	}
-	if fault := checkTable(routes); fault != "" {
+	if fault := checkRoutes(routes); fault != "" {
 		t.Error(fault)
 	}
 }

@@ -1,13 +1,19 @@
-// Package httpapi is the JSON face: it turns HTTP requests into calls of the domain and their results into answers.
+// Package httpapi serves the JSON API: it turns HTTP requests into calls of domain functions and their results into
+// responses.
 //
-// routes.go is the whole interface as one table. What stands there gets, for free and alike: authentication, scope, rate
-// limit, acting company, strict reading of parameters and body, idempotency, paging, the error answers and the contract at
-// /openapi.json. A handler only shapes: wire in, one call of the domain, wire out.
+// routes.go lists every operation. A route gets authentication, authorization, rate limits, the acting company,
+// strict decoding of parameters and body, idempotency, paging, error responses and its part of the contract at
+// /openapi.json from its declaration. A handler decodes nothing and decides nothing: it maps the request to one
+// domain call and the result to a response.
 //
-// One request is one transaction. A write's effect, its idempotency record and its stored answer commit together; a
-// handler may therefore run more than once and must not touch anything outside its transaction.
+// One request is one transaction. The effect of a write, its idempotency key and its stored response commit
+// together. A handler may run more than once and must not have effects outside its transaction.
 //
-// The package owns the table idempotency and no other, knows no rule of the business, and never sees a float.
+// Authorization is deny by default: a route without a scope stops the service at start, and a path without a route
+// gets 404.
+//
+// The package writes only the table idempotency, contains no business rules, and never converts amounts to floating
+// point.
 package httpapi
 
 import (
@@ -43,52 +49,53 @@ import (
 // Version is the version of the interface, sent with every answer.
 const Version = "2.0"
 
-// Deps is what the face stands on. DB, Now and Env are required.
+// Deps are the dependencies of the API. DB, Now and Env are required.
 type Deps struct {
 	DB      *db.DB
 	Payroll *payroll.Service
 	Claim   *claim.Service
-	// Withdrawal takes companies' money out.
+	// Withdrawal pays out company balances.
 	Withdrawal *withdrawal.Service
-	// Webhooks says which endpoints may be registered, and seals their secrets.
+	// Webhooks holds the URL policy of endpoints and seals their secrets.
 	Webhooks delivery.Setup
-	// BaseURL is the address that clients use, AuthURL the one of the page on which users agree; without a slash at the end.
+	// BaseURL is the address of the API, AuthURL that of the page where users authorize apps. Neither ends with a
+	// slash.
 	BaseURL, AuthURL string
-	// Env is the environment. Credentials belong to one; sandbox routes exist only in the sandbox.
+	// Env is the environment that credentials must belong to. Sandbox routes exist only in the sandbox.
 	Env identity.Environment
-	// Sealer seals personal data at rest.
+	// Sealer encrypts personal data and secrets at rest.
 	Sealer *identity.Sealer
-	// KYC keeps the documents of people and companies and has them verified.
+	// KYC stores documents and verifies people and companies.
 	KYC *kyc.Service
-	// Funding opens bank accounts for users and companies.
+	// Funding opens virtual bank accounts for users and companies.
 	Funding *virtualaccount.Service
 	// Vendor pays vendors against their invoices.
 	Vendor *vendorbill.Service
-	// Sandbox does what the sandbox routes ask. Without it they do not exist.
+	// Sandbox implements the sandbox routes. Without it they do not exist.
 	Sandbox Sandbox
-	// TryKey is the API key that the page /docs tries requests with. Only a sandbox names one.
+	// TryKey is the API key that the page /docs sends requests with. Only a sandbox sets it.
 	TryKey string
-	// Now is the clock of rate limits and logs, never of the business.
+	// Now is the clock of rate limits and logs. Business time is the transaction time.
 	Now func() time.Time
-	// Reads and Writes bound the requests of one credential in a second; 0 switches the limit off.
+	// Reads and Writes limit the requests of one credential per second. Zero means no limit.
 	Reads, Writes float64
-	// Bodies is the room for large bodies, which the faces of a process share. Nil: an own one.
-	Bodies *ratelimit.Bodies
-	// Hosts are the names that the service answers for; none means all.
+	// Bodies limits the memory that request bodies use in the process. Nil means a budget of its own.
+	Bodies *ratelimit.BodyBudget
+	// Hosts are the accepted Host names. Empty means all.
 	Hosts []string
-	// Ready says why the service should not get requests now; nil means that the database alone decides.
+	// Ready reports why the service should not receive requests. Nil means that only the database is checked.
 	Ready func(context.Context) error
-	// Observe is told of every request that a route answered, for metrics.
+	// Observe receives every routed request, for metrics.
 	Observe func(method, route string, status int, took time.Duration)
-	// Requests notes what programs ask, for their companies; nil notes nothing.
+	// Requests records the requests of programs for their companies. Nil records nothing.
 	Requests *requestlog.Log
 	Log      *slog.Logger
 }
 
-// New makes the face.
+// New returns the handler of the API.
 func New(d Deps) http.Handler { return newServer(d, routes) }
 
-// NewServer makes an HTTP server whose time limits let no client hold a connection for nothing.
+// NewServer returns an HTTP server with timeouts that prevent slow clients from holding connections.
 func NewServer(addr string, h http.Handler) *http.Server {
 	return &http.Server{
 		Addr:              addr,
@@ -101,7 +108,7 @@ func NewServer(addr string, h http.Handler) *http.Server {
 	}
 }
 
-// kind is how a route meets the database.
+// kind is how a route uses the database.
 type kind int
 
 const (
@@ -112,7 +119,7 @@ const (
 
 // Body limits.
 const (
-	defaultBodyLimit = ratelimit.CommonBody
+	defaultBodyLimit = ratelimit.SmallBodySize
 	payrollLimit     = 8 << 20
 	importLimit      = 8 << 20
 	imageLimit       = 15 << 20 // 10 MiB in base64
@@ -138,23 +145,25 @@ type route struct {
 	errors []string
 }
 
-// public marks a route that takes no credential. Every other route names its scope.
+// public marks a route that requires no credential.
 const public = "public"
 
-// anyScope marks a sandbox route that any credential may use.
+// anyScope marks a sandbox route that accepts any credential.
 const anyScope = "any"
 
-// handler is a function with its input and output types.
+// handler is a typed function with the types of its input and output.
 type handler struct {
 	in, out reflect.Type
-	run     func(ctx context.Context, tx *db.Tx, c *call, in any) (any, error)
-	// before runs once before the transaction, for work that takes long, such as reading an image; it fills in what run needs.
-	before func(ctx context.Context, c *call, in any) error
+	run     func(ctx context.Context, tx *db.Tx, c *request, in any) (any, error)
+	// preprocess runs once before the transaction. It does slow work, such as decoding an image, and completes the
+	// input.
+	preprocess func(ctx context.Context, c *request, in any) error
 	// adaptStored rewrites a stored response before it is returned for a repeated Idempotency-Key. It may be nil.
 	adaptStored func(string) string
-	// ahead says what run will look up, so that requests which share a transaction read it together.
-	ahead func(c *call, in any) []db.Ahead
-	// secret marks an answer that holds a secret: it is sealed where it is stored to be sent again.
+	// prefetch returns the keys of rows that run will read, so that requests that share a transaction read them
+	// together.
+	prefetch func(c *request, in any) []db.Ahead
+	// secret means that the response contains a secret, which is encrypted where the response is stored.
 	secret bool
 }
 
@@ -164,71 +173,72 @@ func withSecret(h handler) handler {
 	return h
 }
 
-// call is what a handler knows besides its input.
-type call struct {
+// request is what a handler gets besides its input.
+type request struct {
 	*server
 	by identity.Principal
-	// company is the acting company, "" where the operation has none.
+	// company is the ID of the acting company, or "" if the operation has none.
 	company string
 }
 
-// file is an answer that is no JSON but CSV, written while its transaction lasts, since it may be long.
+// file is a CSV response. It is written within the transaction because it may be long.
 type file struct {
 	name  string
 	write func(io.Writer) error
 }
 
-// sendsFile says that a handler answers with a file.
+// sendsFile reports whether the handler responds with a file.
 func (h *handler) sendsFile() bool { return h.out == reflect.TypeFor[file]() }
 
-// fileTime is how long a client may take to fetch a file.
+// fileTime is how long a client may take to download a file.
 const fileTime = 5 * time.Minute
 
-// sendFile sends a file. When it breaks off, the connection does, so that nobody takes a part for the whole.
-func (s *server) sendFile(w *answer, f *file) {
+// sendFile sends a file. If writing fails, it aborts the connection so that the client does not mistake a part for
+// the whole.
+func (s *server) sendFile(w *responseWriter, f *file) {
 	h := w.Header()
 	h.Set("Content-Type", "text/csv; charset=utf-8")
 	h.Set("Content-Disposition", `attachment; filename="`+f.name+`"`)
-	_ = http.NewResponseController(w).SetWriteDeadline(s.Now().Add(fileTime)) // where there is none, none is needed
+	_ = http.NewResponseController(w).SetWriteDeadline(s.Now().Add(fileTime)) // not every writer has a deadline
 	w.WriteHeader(http.StatusOK)
 	if err := f.write(w); err != nil {
-		s.Log.Warn("a file broke off", slog.String("request_id", w.requestID), slog.String("route", w.route), slog.String("error", err.Error()))
+		s.Log.Warn("writing a file failed", slog.String("request_id", w.requestID), slog.String("route", w.route), slog.String("error", err.Error()))
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// none is the input of an operation that takes nothing.
+// none is the input of an operation without parameters.
 type none struct{}
 
-// handle makes a handler of a typed function.
-func handle[In, Out any](fn func(context.Context, *db.Tx, *call, *In) (*Out, error)) handler {
+// handle returns the handler of a typed function.
+func handle[In, Out any](fn func(context.Context, *db.Tx, *request, *In) (*Out, error)) handler {
 	return handler{
 		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
-		run: func(ctx context.Context, tx *db.Tx, c *call, in any) (any, error) { return fn(ctx, tx, c, in.(*In)) },
+		run: func(ctx context.Context, tx *db.Tx, c *request, in any) (any, error) { return fn(ctx, tx, c, in.(*In)) },
 	}
 }
 
 // withPreprocess adds work that runs once before the handler's transaction.
-func withPreprocess[In any](before func(context.Context, *call, *In) error, h handler) handler {
-	h.before = func(ctx context.Context, c *call, in any) error { return before(ctx, c, in.(*In)) }
+func withPreprocess[In any](preprocess func(context.Context, *request, *In) error, h handler) handler {
+	h.preprocess = func(ctx context.Context, c *request, in any) error { return preprocess(ctx, c, in.(*In)) }
 	return h
 }
 
 // withPrefetch adds the keys of rows to load before the handler runs.
-func withPrefetch[In any](ahead func(*call, *In) []db.Ahead, h handler) handler {
-	h.ahead = func(c *call, in any) []db.Ahead { return ahead(c, in.(*In)) }
+func withPrefetch[In any](prefetch func(*request, *In) []db.Ahead, h handler) handler {
+	h.prefetch = func(c *request, in any) []db.Ahead { return prefetch(c, in.(*In)) }
 	return h
 }
 
-// server is the face at work.
+// server implements the API.
 type server struct {
 	Deps
 	mux           *http.ServeMux
-	methods       []string // every method that any route has
+	methods       []string // methods used by any route
 	reads, writes *ratelimit.Limiter
-	tokens        *ratelimit.Limiter // of the endpoints of OAuth, by address
-	wrongs        *ratelimit.Limiter // wrong credentials, by address
-	stray         *ratelimit.Limiter // rows of those who ask for another company, by credential
+	tokens        *ratelimit.Limiter // OAuth requests per network
+	wrongs        *ratelimit.Limiter // wrong credentials per network
+	denials       *ratelimit.Limiter // audit rows of cross-company requests per credential
 	principals    principals
 	inflight      inflight
 	duplicateWait time.Duration
@@ -237,81 +247,81 @@ type server struct {
 
 func newServer(d Deps, table []route) *server {
 	if d.Now == nil || d.DB == nil || d.Env == "" {
-		panic("api: Deps needs DB, Now and Env")
+		panic("httpapi: Deps requires DB, Now and Env")
 	}
-	if fault := checkTable(table); fault != "" {
-		panic("api: " + fault)
+	if fault := checkRoutes(table); fault != "" {
+		panic("httpapi: " + fault)
 	}
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
 	if d.Bodies == nil {
-		d.Bodies = ratelimit.NewBodies()
+		d.Bodies = ratelimit.DefaultBodyBudget()
 	}
 	s := &server{
 		Deps: d, mux: http.NewServeMux(), reads: perCredential(d.Reads), writes: perCredential(d.Writes), tokens: tokenRequests(),
-		wrongs: ratelimit.New(wrongsPerSecond, wrongsAtOnce), stray: ratelimit.New(1.0/60, 1),
+		wrongs: ratelimit.New(wrongsPerSecond, wrongsAtOnce), denials: ratelimit.New(1.0/60, 1),
 		inflight: inflight{running: map[idempotencyKey]*execution{}}, duplicateWait: duplicateWait,
 	}
 	d.DB.OnNotice(identity.NoticeRevoked, s.principals.forget)
 	table = slices.DeleteFunc(slices.Clone(table), func(r route) bool { return r.sandboxOnly && (d.Sandbox == nil || d.Env != identity.Sandbox) })
 	var inputs []*input
-	s.contract, inputs = describe(table)
+	s.contract, inputs = compileRoutes(table)
 	for i, rt := range table {
 		s.mount(rt.method, rt.path, s.serveRoute(rt, inputs[i]))
 	}
 	s.mountOAuth()
-	s.mount("GET", "/openapi.json", func(w *answer, _ *http.Request) { serveFile(w, "application/json", s.contract().json) })
-	s.mount("GET", "/openapi.yaml", func(w *answer, _ *http.Request) { serveFile(w, "application/yaml", s.contract().yaml) })
+	s.mount("GET", "/openapi.json", func(w *responseWriter, _ *http.Request) { serveFile(w, "application/json", s.contract().json) })
+	s.mount("GET", "/openapi.yaml", func(w *responseWriter, _ *http.Request) { serveFile(w, "application/yaml", s.contract().yaml) })
 	s.mountDocs()
 	if d.KYC != nil {
 		s.mount("POST", "/callbacks/verification/{provider}", s.serveProviderCallback)
 	}
-	s.mount("GET", "/healthz", func(w *answer, _ *http.Request) { send(w, http.StatusOK, []byte(`{"status":"ok"}`)) })
+	s.mount("GET", "/healthz", func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, []byte(`{"status":"ok"}`)) })
 	s.mount("GET", termsPath, page(serveTerms))
 	s.mount("GET", "/readyz", s.serveReady)
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.refuse(w.(*answer), s.strayed(r)) })
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.refuse(w.(*responseWriter), s.noRoute(r)) })
 	return s
 }
 
-func (s *server) mount(method, path string, h func(*answer, *http.Request)) {
+func (s *server) mount(method, path string, h func(*responseWriter, *http.Request)) {
 	if !slices.Contains(s.methods, method) {
 		s.methods = append(s.methods, method)
 	}
-	s.mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) { h(w.(*answer), r) })
+	s.mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) { h(w.(*responseWriter), r) })
 }
 
-func page(serve func(http.ResponseWriter, *http.Request) *apierr.Fault) func(*answer, *http.Request) {
-	return func(w *answer, r *http.Request) {
+func page(serve func(http.ResponseWriter, *http.Request) *apierr.Fault) func(*responseWriter, *http.Request) {
+	return func(w *responseWriter, r *http.Request) {
 		if f := serve(w, r); f != nil {
 			w.server.refuse(w, f)
 		}
 	}
 }
 
-// answer is the ResponseWriter of a request, with what the log wants to know of it.
-type answer struct {
+// responseWriter is the ResponseWriter of a request. It also collects what is logged.
+type responseWriter struct {
 	http.ResponseWriter
 	server    *server
 	requestID string
 	route     string
-	by        identity.Principal // who asked, where that was known
-	reads     bool               // the route changes nothing
-	body      []byte             // what was sent
-	sent      []byte             // what a write or a refusal answered
-	code      string             // of the error answer
+	by        identity.Principal // the caller, if authenticated
+	reads     bool               // the route has no effect
+	body      []byte             // of the request
+	sent      []byte             // response of a write or an error
+	code      string             // of an error response
 	status    int
 	size      int
 }
 
-func (a *answer) WriteHeader(status int) {
+func (a *responseWriter) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
-func (a *answer) Write(b []byte) (int, error) {
+func (a *responseWriter) Write(b []byte) (int, error) {
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}
@@ -321,12 +331,12 @@ func (a *answer) Write(b []byte) (int, error) {
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// ServeHTTP gives every request its id, its headers and a net under it.
+// ServeHTTP gives a request its ID and common headers, recovers from panics and logs it.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := s.Now()
-	a := &answer{ResponseWriter: w, server: s, requestID: requestID(r.Header)}
+	a := &responseWriter{ResponseWriter: w, server: s, requestID: requestID(r.Header)}
 	h := w.Header()
 	h.Set("X-Request-Id", a.requestID)
 	h.Set("Api-Version", Version)
@@ -334,20 +344,20 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	defer func() {
 		if p := recover(); p != nil {
-			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
+			if p == http.ErrAbortHandler { //nolint:errorlint // as net/http does
 				panic(p)
 			}
 			s.Log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("request_id", a.requestID), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 			s.refuse(a, errInternal)
 		}
-		s.note(r, a, s.Now().Sub(start))
+		s.logRequest(r, a, s.Now().Sub(start))
 	}()
 	switch {
 	case !Serves(s.Hosts, r):
 		s.refuse(a, errMisdirected)
 	case !slices.ContainsFunc(r.Header["Api-Version"], func(v string) bool { return v != Version }):
 		if p := r.URL.Path; p == "" || p[0] != '/' || path.Clean(p) != strings.TrimSuffix(p, "/") && p != "/" {
-			s.refuse(a, errNoSuchRoute) // rather than the redirect of the mux, which is no JSON and loses the body
+			s.refuse(a, errNoSuchRoute) // the redirect of the mux is not JSON and loses the body
 			return
 		}
 		s.mux.ServeHTTP(a, r)
@@ -356,13 +366,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// forAnyHost says whether a path answers under whatever name it is asked: load balancers know none.
-func forAnyHost(path string) bool { return path == "/healthz" || path == "/readyz" }
+// anyHost reports whether a path is served under every Host name, as load balancers require.
+func anyHost(path string) bool { return path == "/healthz" || path == "/readyz" }
 
-// Serves says whether a request is for one of the hosts that are served, or for any when there are none. Whether the process
-// is well may be asked by any name: balancers ask by its address.
+// Serves reports whether the request is for one of the hosts, or hosts is empty, or the path is a health check.
 func Serves(hosts []string, r *http.Request) bool {
-	if len(hosts) == 0 || forAnyHost(r.URL.Path) {
+	if len(hosts) == 0 || anyHost(r.URL.Path) {
 		return true
 	}
 	bare := func(host string) string {
@@ -371,13 +380,14 @@ func Serves(hosts []string, r *http.Request) bool {
 	return slices.ContainsFunc(hosts, func(h string) bool { return bare(h) == bare(r.Host) })
 }
 
-// statusLeft stands in log and metrics, where others use it too, for a client who left before there was an answer. Nobody saw it.
-const statusLeft = 499
+// statusClientClosed is logged if the client disconnected before the response. It follows a convention of other
+// servers.
+const statusClientClosed = 499
 
-// note writes the one log line of a request.
-func (s *server) note(r *http.Request, a *answer, took time.Duration) {
+// logRequest writes the log line and metrics of a request.
+func (s *server) logRequest(r *http.Request, a *responseWriter, took time.Duration) {
 	if a.status == http.StatusServiceUnavailable && r.Context().Err() != nil {
-		a.status, a.code = statusLeft, ""
+		a.status, a.code = statusClientClosed, ""
 	}
 	if s.Observe != nil && a.route != "" {
 		s.Observe(r.Method, a.route, a.status, took)
@@ -401,7 +411,7 @@ func (s *server) note(r *http.Request, a *answer, took time.Duration) {
 		slog.Int("bytes", a.size), slog.Duration("took", took))
 }
 
-// requestID keeps a sane id of the client's own, so that both sides can find the request, or makes one.
+// requestID returns the X-Request-Id of the client if it is well-formed, or a new one.
 func requestID(h http.Header) string {
 	if id := h.Get("X-Request-Id"); visible(id, 128) && strings.Trim(id, requestIDChars) == "" {
 		return id
@@ -412,8 +422,8 @@ func requestID(h http.Header) string {
 
 const requestIDChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:"
 
-// refuse answers with an error. It does nothing once an answer has begun.
-func (s *server) refuse(w *answer, err error) {
+// refuse sends an error response. It does nothing if a response has already begun.
+func (s *server) refuse(w *responseWriter, err error) {
 	if w.status != 0 {
 		return
 	}
@@ -435,21 +445,21 @@ func (s *server) refuse(w *answer, err error) {
 	if allow := f.Meta["allow"]; allow != "" {
 		h.Set("Allow", allow)
 	}
-	status, body := render(forBody(f), w.requestID)
+	status, body := render(withoutHeaders(f), w.requestID)
 	w.code, w.sent = f.Code, requestlog.Kept(body)
 	send(w, status, body)
 }
 
-func send(w *answer, status int, body []byte) {
+func send(w *responseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that left needs no answer
+	_, _ = w.Write(body) // nothing to do if the client disconnected
 }
 
-// strayed says why no route took a request: no such address, or another method.
-func (s *server) strayed(r *http.Request) error {
+// noRoute returns the error for a request that no route matches: unknown path or wrong method.
+func (s *server) noRoute(r *http.Request) error {
 	var allow []string
 	probe := *r
 	for _, m := range s.methods {
@@ -468,15 +478,15 @@ func (s *server) strayed(r *http.Request) error {
 	return errMethod.Set("allow", strings.Join(allow, ", "))
 }
 
-func serveFile(w *answer, contentType string, body []byte) {
+func serveFile(w *responseWriter, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // a client that left needs no answer
+	_, _ = w.Write(body) // nothing to do if the client disconnected
 }
 
-// serveReady says whether the service can do its work: the database answers, and nothing else objects.
-func (s *server) serveReady(w *answer, r *http.Request) {
+// serveReady reports whether the service can process requests: the database responds, and Ready does not object.
+func (s *server) serveReady(w *responseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
 	defer cancel()
 	err := s.DB.Ping(ctx)
@@ -485,7 +495,7 @@ func (s *server) serveReady(w *answer, r *http.Request) {
 	}
 	if err != nil {
 		s.Log.Warn("not ready", slog.String("error", err.Error()))
-		s.refuse(w, errRetryLater.Detailf("The service is not ready."))
+		s.refuse(w, errRetryLater.Detailf("The service is not ready. Retry later."))
 		return
 	}
 	send(w, http.StatusOK, []byte(`{"status":"ready"}`))

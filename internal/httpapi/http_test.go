@@ -63,20 +63,20 @@ type (
 	}
 )
 
-type bench struct {
+type fixture struct {
 	t        testing.TB
 	db       *db.DB
 	server   *server
 	key      string
 	company  string
-	refusals int // requests of [bench.refuses]
+	refusals int // requests of [fixture.refuses]
 	runs     atomic.Int64
 	hold     chan struct{} // when set, the handler waits for it
 	started  chan struct{}
 }
 
-func (b *bench) routes() []route {
-	try := handle(func(ctx context.Context, tx *db.Tx, c *call, in *tryIn) (*tryOut, error) {
+func (b *fixture) routes() []route {
+	try := handle(func(ctx context.Context, tx *db.Tx, c *request, in *tryIn) (*tryOut, error) {
 		n := b.runs.Add(1)
 		if b.hold != nil {
 			b.started <- struct{}{}
@@ -95,7 +95,7 @@ func (b *bench) routes() []route {
 		}
 		return &tryOut{ID: in.ID, Amount: in.Body.Items[0].Amount, Run: n}, nil
 	})
-	list := handle(func(_ context.Context, _ *db.Tx, c *call, in *tryList) (*tryPage, error) {
+	list := handle(func(_ context.Context, _ *db.Tx, c *request, in *tryList) (*tryPage, error) {
 		return &tryPage{c.company, in.meta(45)}, nil
 	})
 	return []route{
@@ -103,14 +103,14 @@ func (b *bench) routes() []route {
 		{method: "POST", path: "/keyed/{id}", scope: identity.CompanyWorkersPay, kind: write, handler: try, keyRequired: true},
 		{method: "DELETE", path: "/try/{id}", scope: identity.UserCreate, kind: write, handler: try},
 		{method: "GET", path: "/list", scope: identity.CompanyDetail, kind: read, handler: list},
-		{method: "GET", path: "/open", scope: public, kind: read, handler: handle(func(context.Context, *db.Tx, *call, *none) (*none, error) { return &none{}, nil })},
+		{method: "GET", path: "/open", scope: public, kind: read, handler: handle(func(context.Context, *db.Tx, *request, *none) (*none, error) { return &none{}, nil })},
 	}
 }
 
 // newBench makes a server over the tiny routes, a company and its key.
-func newBench(t testing.TB, d *db.DB, change func(*Deps)) *bench {
+func newFixture(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 	t.Helper()
-	b := &bench{t: t, db: d}
+	b := &fixture{t: t, db: d}
 	err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US", Email: "ops@acme.example"})
 		if err != nil {
@@ -152,7 +152,7 @@ func (r reply) json(t testing.TB) map[string]any {
 }
 
 // do sends a request with the key; headers come as name, value pairs and replace the usual ones.
-func (b *bench) do(method, path, body string, headers ...string) reply {
+func (b *fixture) do(method, path, body string, headers ...string) reply {
 	var in io.Reader
 	if body != "" {
 		in = strings.NewReader(body)
@@ -184,7 +184,7 @@ func sqlite(t testing.TB) *db.DB { return dbtest.Open(t, db.Options{URL: dbtest.
 const good = `{"items":[{"amount":12.50}]}`
 
 func TestRefusals(t *testing.T) {
-	b := newBench(t, sqlite(t), nil)
+	b := newFixture(t, sqlite(t), nil)
 	deep := strings.Repeat(`[`, 40) + strings.Repeat(`]`, 40)
 	for _, c := range []struct {
 		name, method, path, body string
@@ -311,7 +311,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestAllProblemsAtOnce(t *testing.T) {
-	b := newBench(t, sqlite(t), nil)
+	b := newFixture(t, sqlite(t), nil)
 	got := b.do("POST", "/try/a", `{"colour":"red","items":[{"amount":true},{"name":"toolong"}],"share":-1,"data":null}`).json(t)
 	var pointers []string
 	for _, e := range got["errors"].([]any) {
@@ -338,7 +338,7 @@ func manyUnknown(n int) string {
 }
 
 func TestNumbersKeepTheirText(t *testing.T) {
-	b := newBench(t, sqlite(t), nil)
+	b := newFixture(t, sqlite(t), nil)
 	for in, out := range map[string]string{
 		"12.50": "12.50", "0.1": "0.1", "9007199254740993.123456789": "9007199254740993.123456789", "1e3": "1000", "1.25E1": "12.5",
 		"125e-3": "0.125", "-5": "-5", "0": "0", "0e5": "0", "1.5e-2": "0.015", "12e0": "12",
@@ -351,7 +351,7 @@ func TestNumbersKeepTheirText(t *testing.T) {
 }
 
 func TestCredentials(t *testing.T) {
-	b := newBench(t, sqlite(t), nil)
+	b := newFixture(t, sqlite(t), nil)
 	for _, header := range []string{
 		"Basic " + b.key, "basic " + b.key, "Basic  " + b.key,
 		"Basic " + base64.StdEncoding.EncodeToString([]byte(b.key+":")),
@@ -366,7 +366,7 @@ func TestCredentials(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	b := newBench(t, sqlite(t), nil)
+	b := newFixture(t, sqlite(t), nil)
 	got := b.do("GET", "/list", "", "X-Request-Id", "mine-1", "Api-Version", "2.0")
 	if got.header.Get("X-Request-Id") != "mine-1" || got.header.Get("Api-Version") != "2.0" || got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("%v", got.header)
@@ -377,7 +377,7 @@ func TestHeaders(t *testing.T) {
 }
 
 func TestPaging(t *testing.T) {
-	b := newBench(t, sqlite(t), nil)
+	b := newFixture(t, sqlite(t), nil)
 	for query, want := range map[string]string{
 		"":                      `{"page":1,"total":45,"pages":3,"has_prev":false,"has_next":true,"prev_num":0,"next_num":2,"per_page":20}`,
 		"?page=3":               `{"page":3,"total":45,"pages":3,"has_prev":true,"has_next":false,"prev_num":2,"next_num":0,"per_page":20}`,
@@ -392,7 +392,7 @@ func TestPaging(t *testing.T) {
 
 func TestIdempotency(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newBench(t, d, nil)
+		b := newFixture(t, d, nil)
 		first := b.do("POST", "/keyed/a", `{"items":[{"amount":1,"name":"é"}],"color":"red"}`, "Idempotency-Key", "k1")
 		if first.status != 200 || first.header.Get("Idempotent-Replayed") != "" {
 			t.Fatalf("%d %s", first.status, first.text)
@@ -424,7 +424,7 @@ func TestIdempotency(t *testing.T) {
 
 func TestKeysEnd(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		b := newBench(t, d, nil)
+		b := newFixture(t, d, nil)
 		first := b.do("POST", "/try/a", good, "Idempotency-Key", "k")
 		clock.Advance(29 * 24 * time.Hour)
 		if got := b.do("POST", "/try/a", good, "Idempotency-Key", "k"); got.text != first.text {
@@ -456,8 +456,8 @@ func TestKeysEnd(t *testing.T) {
 // at the primary key of the stored response.
 func TestConcurrentRequestsWithOneKeyHaveOneEffect(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newBench(t, d, nil)
-		other := &bench{t: t, db: d, key: b.key, company: b.company}
+		b := newFixture(t, d, nil)
+		other := &fixture{t: t, db: d, key: b.key, company: b.company}
 		other.server = newServer(Deps{DB: d, Env: identity.Sandbox, Now: time.Now}, b.routes())
 		var wg sync.WaitGroup
 		texts := make([]string, 20)
@@ -492,7 +492,7 @@ func TestConcurrentRequestsWithOneKeyHaveOneEffect(t *testing.T) {
 
 // Requests that waited for a running one with their key get its response, if they are the same request, and run if it failed.
 func TestWaitingRequestsShareTheResponse(t *testing.T) {
-	b := newBench(t, sqlite(t), nil)
+	b := newFixture(t, sqlite(t), nil)
 	send := func(path, body string) chan reply {
 		done := make(chan reply, 1)
 		go func() { done <- b.do("POST", path, body, "Idempotency-Key", "k") }()
@@ -525,11 +525,11 @@ func TestWaitingRequestsShareTheResponse(t *testing.T) {
 func TestARevokedKeyIsForgotten(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		d, d2 := dbtest.Open(t, db.Options{URL: url}), dbtest.Open(t, db.Options{URL: url})
-		b := newBench(t, d, nil)
+		b := newFixture(t, d, nil)
 		var skew atomic.Int64
-		other := &bench{t: t, db: d2, key: b.key, company: b.company}
+		other := &fixture{t: t, db: d2, key: b.key, company: b.company}
 		other.server = newServer(Deps{DB: d2, Env: identity.Sandbox, Now: func() time.Time { return time.Unix(1e9+skew.Load(), 0) }}, b.routes())
-		ask := func(who *bench, status int) {
+		ask := func(who *fixture, status int) {
 			t.Helper()
 			if got := who.do("GET", "/list", ""); got.status != status {
 				t.Errorf("%d %s, want %d", got.status, got.text, status)
@@ -555,7 +555,7 @@ func TestARevokedKeyIsForgotten(t *testing.T) {
 }
 
 func TestARequestDoesNotWaitLongForAnotherWithItsKey(t *testing.T) {
-	b := newBench(t, sqlite(t), nil)
+	b := newFixture(t, sqlite(t), nil)
 	b.hold, b.started, b.server.duplicateWait = make(chan struct{}), make(chan struct{}, 1), 20*time.Millisecond
 	done := make(chan reply)
 	go func() { done <- b.do("POST", "/try/a", good, "Idempotency-Key", "k") }()
@@ -572,7 +572,7 @@ func TestARequestDoesNotWaitLongForAnotherWithItsKey(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	clock := dbtest.NewClock()
-	b := newBench(t, sqlite(t), func(d *Deps) { d.Reads, d.Now = 0.3, clock.Now })
+	b := newFixture(t, sqlite(t), func(d *Deps) { d.Reads, d.Now = 0.3, clock.Now })
 	for i := range 3 {
 		if got := b.do("GET", "/list", ""); got.status != 200 || got.header.Get("RateLimit-Remaining") != []string{"2", "1", "0"}[i] {
 			t.Fatalf("%d %v", got.status, got.header)
@@ -592,7 +592,7 @@ func TestRateLimit(t *testing.T) {
 }
 
 func TestHosts(t *testing.T) {
-	b := newBench(t, sqlite(t), func(d *Deps) { d.Hosts = []string{"api.example"} })
+	b := newFixture(t, sqlite(t), func(d *Deps) { d.Hosts = []string{"api.example"} })
 	if got := b.do("GET", "/list", ""); got.status != 421 || got.json(t)["code"] != "misdirected" {
 		t.Errorf("%d %s", got.status, got.text)
 	}
@@ -600,7 +600,7 @@ func TestHosts(t *testing.T) {
 
 func TestOperations(t *testing.T) {
 	ready := errors.New("not yet")
-	b := newBench(t, sqlite(t), func(d *Deps) { d.Ready = func(context.Context) error { return ready } })
+	b := newFixture(t, sqlite(t), func(d *Deps) { d.Ready = func(context.Context) error { return ready } })
 	if got := b.do("GET", "/healthz", "", "Authorization", ""); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.text)
 	}
@@ -652,7 +652,7 @@ func BenchmarkBodyOfAThousandItems(b *testing.B) {
 		ToPay []item `json:"to_pay" minItems:"1" maxItems:"10000"`
 	}
 	type in struct{ Body body }
-	_, inputs := describe([]route{{method: "POST", path: "/x", scope: public, kind: write, handler: handle(func(context.Context, *db.Tx, *call, *in) (*none, error) { return nil, nil })}})
+	_, inputs := compileRoutes([]route{{method: "POST", path: "/x", scope: public, kind: write, handler: handle(func(context.Context, *db.Tx, *request, *in) (*none, error) { return nil, nil })}})
 	text := []byte(`{"to_pay":[` + strings.TrimSuffix(strings.Repeat(`{"amount_fiat":1250.75,"user_id":"usr_01k2m3n4p5q6r7s8t9vwxyz012","country":"DE","is_premium":true,"description":"September"},`, 1000), ",") + `]}`)
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
@@ -668,14 +668,14 @@ func BenchmarkBodyOfAThousandItems(b *testing.B) {
 // The page that shows the contract runs its own scripts only, and knows a key in the sandbox alone.
 func TestDocs(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		page := newBench(t, d, func(d *Deps) { d.TryKey = "everybody's" }).do("GET", "/docs", "")
+		page := newFixture(t, d, func(d *Deps) { d.TryKey = "everybody's" }).do("GET", "/docs", "")
 		if policy := page.header.Get("Content-Security-Policy"); page.status != 200 || !strings.Contains(policy, "default-src 'none'; script-src 'self';") || !strings.Contains(policy, "connect-src 'self'") {
 			t.Errorf("%d, policy %q", page.status, policy)
 		}
 		if !strings.Contains(page.text, `data-key="everybody&#39;s"`) {
 			t.Errorf("the sandbox's page names no key:\n%s", page.text)
 		}
-		b := newBench(t, d, func(d *Deps) { d.TryKey, d.Env = "everybody's", identity.Production })
+		b := newFixture(t, d, func(d *Deps) { d.TryKey, d.Env = "everybody's", identity.Production })
 		if other := b.do("GET", "/docs/", ""); other.status != 200 || strings.Contains(other.text, "data-key") {
 			t.Errorf("production: %d\n%s", other.status, other.text)
 		}
@@ -705,13 +705,13 @@ func TestDocs(t *testing.T) {
 func TestWhoLeavesIsNoError(t *testing.T) {
 	noted := make(chan int, 1)
 	var log strings.Builder // read when the request is over
-	b := newBench(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)}), func(d *Deps) {
+	b := newFixture(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)}), func(d *Deps) {
 		d.Observe = func(_, _ string, status int, _ time.Duration) { noted <- status }
 		d.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	ctx, leave := context.WithCancel(t.Context())
 	s := httptest.NewServer(newServer(b.server.Deps, []route{{method: "GET", path: "/slow", scope: public, kind: read,
-		handler: handle(func(ctx context.Context, _ *db.Tx, _ *call, _ *none) (*none, error) {
+		handler: handle(func(ctx context.Context, _ *db.Tx, _ *request, _ *none) (*none, error) {
 			leave()
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -737,7 +737,7 @@ func TestWhoLeavesIsNoError(t *testing.T) {
 // A client who still sends its body when that is refused reads why, and then the end of the connection: not a reset, which would
 // take the answer with it.
 func TestWhoStillSendsReadsTheAnswer(t *testing.T) {
-	b := newBench(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)}), nil)
+	b := newFixture(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)}), nil)
 	s := httptest.NewServer(b.server)
 	defer s.Close()
 	for _, refused := range []struct {
@@ -754,7 +754,7 @@ func TestWhoStillSendsReadsTheAnswer(t *testing.T) {
 		}
 		defer func() { _ = conn.Close() }()
 		if _, err := fmt.Fprintf(conn, "POST /try/a HTTP/1.1\r\nHost: %s\r\nAuthorization: Basic %s\r\nIdempotency-Key: still\r\n"+
-			"Content-Type: %s\r\nContent-Length: %d\r\n\r\n%s", s.Listener.Addr(), b.key, refused.kind, refused.length, strings.Repeat(" ", 8*ratelimit.TinyBody)); err != nil {
+			"Content-Type: %s\r\nContent-Length: %d\r\n\r\n%s", s.Listener.Addr(), b.key, refused.kind, refused.length, strings.Repeat(" ", 8*ratelimit.FreeBodySize)); err != nil {
 			t.Fatal(err)
 		}
 		answer := bufio.NewReader(conn)

@@ -12,7 +12,7 @@ type (
 		Body struct {
 			CompanyID string `json:"company_id,omitempty"`
 			Email     string `json:"email" format:"email" maxLength:"254"`
-			Role      string `json:"role,omitempty" enum:"contractor,employee" doc:"contractor when absent."`
+			Role      string `json:"role,omitempty" enum:"contractor,employee" doc:"Default: contractor."`
 		}
 	}
 
@@ -28,9 +28,9 @@ type (
 		Email        string `json:"email"`
 		Role         string `json:"role" enum:"contractor,employee"`
 		Status       string `json:"status" enum:"sent,accepted,expired,revoked"`
-		Reason       string `json:"reason" enum:",revoked,declined" doc:"Of a revoked one: revoked, by the company, or declined, by the person."`
+		Reason       string `json:"reason" enum:",revoked,declined" doc:"For a revoked invitation: revoked by the company, or declined by the person."`
 		ResendCount  int    `json:"resend_count" doc:"3 at most."`
-		UserID       string `json:"user_id" doc:"Of who accepted."`
+		UserID       string `json:"user_id" doc:"User who accepted."`
 		Created      Time   `json:"created"`
 		SentAt       Time   `json:"sent_at"`
 		ExpiresAt    Time   `json:"expires_at"`
@@ -64,19 +64,19 @@ func invitationOrErr(v payee.Invitation, err error) (*invitationItem, error) {
 	return &out, nil
 }
 
-func inviteWorker(ctx context.Context, tx *db.Tx, c *call, in *inviteInput) (*invitationItem, error) {
+func inviteWorker(ctx context.Context, tx *db.Tx, c *request, in *inviteInput) (*invitationItem, error) {
 	return invitationOrErr(payee.Invite(ctx, tx, c.Sealer, c.by, payee.InviteParams{CompanyID: c.company, Email: in.Body.Email, Role: in.Body.Role}))
 }
 
-func resendInvitation(ctx context.Context, tx *db.Tx, c *call, in *invitedInput) (*invitationItem, error) {
+func resendInvitation(ctx context.Context, tx *db.Tx, c *request, in *invitedInput) (*invitationItem, error) {
 	return invitationOrErr(payee.Resend(ctx, tx, c.Sealer, c.by, c.company, in.Body.Email))
 }
 
-func revokeInvitation(ctx context.Context, tx *db.Tx, c *call, in *invitedInput) (*invitationItem, error) {
+func revokeInvitation(ctx context.Context, tx *db.Tx, c *request, in *invitedInput) (*invitationItem, error) {
 	return invitationOrErr(payee.Revoke(ctx, tx, c.by, c.company, in.Body.Email))
 }
 
-func listInvitations(ctx context.Context, tx *db.Tx, c *call, in *invitationList) (*invitationPage, error) {
+func listInvitations(ctx context.Context, tx *db.Tx, c *request, in *invitationList) (*invitationPage, error) {
 	found, err := payee.Invitations(ctx, tx, c.by, payee.InvitationsParams{
 		CompanyID: c.company, Status: in.Status, Email: in.Email, Page: payee.Page{Number: in.Page, PerPage: in.size()},
 	})

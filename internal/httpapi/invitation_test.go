@@ -12,8 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// keyWith makes another key of the bench's company, with only these scopes.
-func (b *bench) keyWith(scopes ...identity.Scope) (key string) {
+// keyWith makes another key of the fixture's company, with only these scopes.
+func (b *fixture) keyWith(scopes ...identity.Scope) (key string) {
 	b.t.Helper()
 	err := b.db.Write(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "Other", Scopes: identity.NewScopes(scopes...)})
@@ -30,7 +30,7 @@ func (b *bench) keyWith(scopes ...identity.Scope) (key string) {
 }
 
 // query reads one row.
-func (b *bench) query(sql string, dest ...any) {
+func (b *fixture) query(sql string, dest ...any) {
 	b.t.Helper()
 	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, sql).Scan(dest...) }); err != nil {
 		b.t.Error(err)

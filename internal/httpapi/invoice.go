@@ -14,20 +14,20 @@ type (
 	invoiceCreateBody struct {
 		UserID            string            `json:"user_id,omitempty" maxLength:"64"`
 		ExternalCompanyID string            `json:"external_company_id" maxLength:"64" doc:"The payer."`
-		Number            string            `json:"number,omitempty" maxLength:"40" doc:"Unique for the user; the next free one when absent."`
+		Number            string            `json:"number,omitempty" maxLength:"40" doc:"Unique per user. Default: the next free number."`
 		Currency          string            `json:"currency,omitempty" maxLength:"10" doc:"The payer's payroll_invoice_currency."`
-		IssueDate         string            `json:"issue_date,omitempty" maxLength:"10" doc:"Today when absent."`
-		DueDate           string            `json:"due_date,omitempty" maxLength:"10" doc:"30 days after the issue when absent."`
+		IssueDate         string            `json:"issue_date,omitempty" maxLength:"10" doc:"Default: today."`
+		DueDate           string            `json:"due_date,omitempty" maxLength:"10" doc:"Default: 30 days after the issue date."`
 		Items             []invoiceItemBody `json:"items" minItems:"1" maxItems:"100"`
 		Notes             string            `json:"notes,omitempty" format:"multiline" maxLength:"2000"`
-		Draft             bool              `json:"draft,omitempty" doc:"Keep it as a draft; it cannot be paid before it is sent."`
+		Draft             bool              `json:"draft,omitempty" doc:"Create a draft, which cannot be paid before it is sent."`
 	}
 
 	invoiceItemBody struct {
 		Description string  `json:"description" maxLength:"500"`
-		Quantity    Decimal `json:"quantity,omitempty" doc:"1 when absent; at most 3 decimals."`
+		Quantity    Decimal `json:"quantity,omitempty" doc:"Default: 1; at most 3 decimals."`
 		UnitPrice   Decimal `json:"unit_price" doc:"Without tax."`
-		TaxRate     Decimal `json:"tax_rate,omitempty" doc:"Percent, 0 when absent; at most 2 decimals."`
+		TaxRate     Decimal `json:"tax_rate,omitempty" doc:"Percent. Default: 0; at most 2 decimals."`
 	}
 
 	invoiceRefInput struct{ Body invoiceRefBody }
@@ -44,7 +44,7 @@ type (
 
 	invoiceList struct {
 		UserID            string    `query:"user_id" maxLength:"64"`
-		Status            string    `query:"status" enum:"draft,sent,in_payroll,partially_paid,paid,overdue,void" doc:"Without it, all that are not void."`
+		Status            string    `query:"status" enum:"draft,sent,in_payroll,partially_paid,paid,overdue,void" doc:"Default: all that are not void."`
 		ExternalCompanyID string    `query:"external_company_id" maxLength:"64"`
 		From              time.Time `query:"from" doc:"Created at this time or later."`
 		To                time.Time `query:"to" doc:"Created before this time."`
@@ -76,7 +76,7 @@ type (
 		AmountDue         Decimal `json:"amount_due"`
 		IssueDate         string  `json:"issue_date" format:"date"`
 		DueDate           string  `json:"due_date" format:"date"`
-		PayrollID         string  `json:"payroll_id" doc:"The payroll that pays it or paid it."`
+		PayrollID         string  `json:"payroll_id" doc:"Payroll that pays the invoice."`
 		SubpayrollID      string  `json:"subpayroll_id"`
 		Created           Time    `json:"created"`
 		Updated           Time    `json:"updated"`
@@ -97,7 +97,7 @@ type (
 	}
 )
 
-func createInvoice(ctx context.Context, tx *db.Tx, c *call, in *invoiceCreateInput) (*invoiceDetail, error) {
+func createInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceCreateInput) (*invoiceDetail, error) {
 	b := &in.Body
 	p := invoice.CreateParams{
 		UserID: b.UserID, PayerID: b.ExternalCompanyID, Number: b.Number, Currency: b.Currency, IssueDate: b.IssueDate, DueDate: b.DueDate,
@@ -113,17 +113,17 @@ func createInvoice(ctx context.Context, tx *db.Tx, c *call, in *invoiceCreateInp
 	return showInvoice(v, tx.Now())
 }
 
-func sendInvoice(ctx context.Context, tx *db.Tx, c *call, in *invoiceRefInput) (*invoiceMoved, error) {
+func sendInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceRefInput) (*invoiceMoved, error) {
 	v, err := invoice.Send(ctx, tx, c.by, in.Body.UserID, in.Body.InvoiceID)
 	return &invoiceMoved{v.ID, string(v.Shown(tx.Now()))}, err
 }
 
-func deleteInvoice(ctx context.Context, tx *db.Tx, c *call, in *invoiceRefInput) (*invoiceMoved, error) {
+func deleteInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceRefInput) (*invoiceMoved, error) {
 	v, err := invoice.Delete(ctx, tx, c.by, in.Body.UserID, in.Body.InvoiceID)
 	return &invoiceMoved{v.ID, string(v.Status)}, err
 }
 
-func getInvoice(ctx context.Context, tx *db.Tx, c *call, in *invoiceGet) (*invoiceDetail, error) {
+func getInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceGet) (*invoiceDetail, error) {
 	v, err := invoice.Detail(ctx, tx, c.Sealer, c.by, in.UserID, in.InvoiceID)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func getInvoice(ctx context.Context, tx *db.Tx, c *call, in *invoiceGet) (*invoi
 	return showInvoice(v, tx.Now())
 }
 
-func listInvoices(ctx context.Context, tx *db.Tx, c *call, in *invoiceList) (*invoicePage, error) {
+func listInvoices(ctx context.Context, tx *db.Tx, c *request, in *invoiceList) (*invoicePage, error) {
 	all, total, err := invoice.List(ctx, tx, c.by, in.UserID, invoice.Filter{
 		Status: invoice.Status(in.Status), PayerID: in.ExternalCompanyID, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
 	})

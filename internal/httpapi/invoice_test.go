@@ -20,7 +20,7 @@ import (
 )
 
 // worker is a user whom the company created and pays in BTC.
-func (b *bench) worker(name string) string {
+func (b *fixture) worker(name string) string {
 	b.t.Helper()
 	id := b.user(name)
 	b.write(func(ctx context.Context, tx *db.Tx) error {
@@ -36,32 +36,32 @@ func (b *bench) worker(name string) string {
 }
 
 // billed is a user's payer who is invoiced in USD.
-func (b *bench) billed(userID string) string {
+func (b *fixture) billed(userID string) string {
 	b.t.Helper()
 	made, _ := ask[members](b, "POST", "/api/user/payer/create", `{"user_id":"`+userID+`","name":"Northwind","company_type":"client","payroll_invoice_currency":"USD"}`)
 	return made["external_company_id"].(string)
 }
 
 // invoice is one of 100.00 USD.
-func (b *bench) invoice(userID, payerID string) string {
+func (b *fixture) invoice(userID, payerID string) string {
 	b.t.Helper()
 	made, _ := ask[members](b, "POST", "/api/user/invoice/create", `{"user_id":"`+userID+`","external_company_id":"`+payerID+`","items":[{"description":"Work","unit_price":100}]}`)
 	return made["invoice_id"].(string)
 }
 
-func (b *bench) invoiceStatus(userID, id string) string {
+func (b *fixture) invoiceStatus(userID, id string) string {
 	b.t.Helper()
 	v, _ := ask[members](b, "GET", "/api/user/invoice/detail?user_id="+userID+"&invoice_id="+id, "")
 	return v["status"].(string)
 }
 
 // pay asks for a payroll of one item from the balance.
-func (b *bench) pay(key, item string, more ...string) reply {
+func (b *fixture) pay(key, item string, more ...string) reply {
 	return b.do("POST", "/api/company/payroll/create", `{"funding_method":"wallet",`+strings.Join(more, "")+`"to_pay":[`+item+`]}`, "Idempotency-Key", key)
 }
 
 // settle lets every output of a payroll end in a state, and has the payroll look.
-func (b *bench) settle(payrollID string, state payout.State) {
+func (b *fixture) settle(payrollID string, state payout.State) {
 	b.t.Helper()
 	pay := b.server.Payroll
 	b.drain(job.Table{payroll.JobRelease: {Tx: pay.Release}})
@@ -76,7 +76,7 @@ func (b *bench) settle(payrollID string, state payout.State) {
 	b.drain(job.Table{payout.JobChanged: {Tx: pay.Settle}})
 }
 
-func (b *bench) tally(query string, args ...any) (n int64) {
+func (b *fixture) tally(query string, args ...any) (n int64) {
 	b.t.Helper()
 	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&n) }); err != nil {
 		b.t.Fatal(err)
@@ -157,7 +157,7 @@ func TestInvoices(t *testing.T) {
 		good["number"], good["user_id"] = "2026-002", bob
 		b.wants(404, "not_found", "POST", "/api/user/invoice/create", encode(good))
 		other.wants(404, "not_found", "POST", "/api/user/invoice/create", encode(good))
-		for _, as := range []*bench{b, other} {
+		for _, as := range []*fixture{b, other} {
 			for _, user := range []string{bob, ""} {
 				if as == other {
 					user = ada

@@ -29,26 +29,26 @@ import (
 type (
 	oauthTokenBody struct {
 		GrantType    string `json:"grant_type" enum:"authorization_code"`
-		Code         string `json:"code" doc:"The authorization code, once and within 60 seconds."`
-		ClientID     string `json:"client_id,omitempty" doc:"Unless it comes by HTTP Basic."`
-		ClientSecret string `json:"client_secret,omitempty" doc:"Unless it comes by HTTP Basic."`
+		Code         string `json:"code" doc:"The authorization code, valid once and for 60 seconds."`
+		ClientID     string `json:"client_id,omitempty" doc:"Required unless sent by HTTP Basic."`
+		ClientSecret string `json:"client_secret,omitempty" doc:"Required unless sent by HTTP Basic."`
 		RedirectURI  string `json:"redirect_uri,omitempty" doc:"If given, the registered one."`
-		CodeVerifier string `json:"code_verifier,omitempty" minLength:"43" maxLength:"128" doc:"Of PKCE, when the authorization was asked for with a code_challenge."`
+		CodeVerifier string `json:"code_verifier,omitempty" minLength:"43" maxLength:"128" doc:"PKCE verifier, required if the authorization request had a code_challenge."`
 	}
 
 	oauthToken struct {
 		AccessToken string `json:"access_token"`
 		TokenType   string `json:"token_type" enum:"Bearer"`
-		ExpiresIn   int64  `json:"expires_in" doc:"Seconds. A token that is not used for 90 days ends earlier."`
-		Scope       string `json:"scope" doc:"What it allows, separated by spaces."`
+		ExpiresIn   int64  `json:"expires_in" doc:"Seconds. A token that is not used for 90 days expires earlier."`
+		Scope       string `json:"scope" doc:"Granted scopes, separated by spaces."`
 		UserID      string `json:"user_id"`
-		CompanyID   string `json:"company_id" doc:"The company for which the user agreed; empty for the user alone."`
+		CompanyID   string `json:"company_id" doc:"Company that the token acts for; empty for the user alone."`
 	}
 
 	oauthRevokeBody struct {
 		Token        string `json:"token"`
-		ClientID     string `json:"client_id,omitempty" doc:"Unless it comes by HTTP Basic."`
-		ClientSecret string `json:"client_secret,omitempty" doc:"Unless it comes by HTTP Basic."`
+		ClientID     string `json:"client_id,omitempty" doc:"Required unless sent by HTTP Basic."`
+		ClientSecret string `json:"client_secret,omitempty" doc:"Required unless sent by HTTP Basic."`
 	}
 
 	oauthError struct {
@@ -80,7 +80,7 @@ const (
 	oauthLimit   = 64 << 10
 )
 
-// tokenRequests is how often one network may ask: 30 times a minute.
+// tokenRequests limits OAuth requests to 30 per minute and network.
 func tokenRequests() *ratelimit.Limiter { return ratelimit.New(0.5, 30) }
 
 func (s *server) mountOAuth() {
@@ -96,14 +96,14 @@ func (s *server) mountOAuth() {
 	if err != nil {
 		panic("api: the metadata cannot be written: " + err.Error())
 	}
-	s.mount("GET", metadataPath, func(w *answer, _ *http.Request) { send(w, http.StatusOK, metadata) })
+	s.mount("GET", metadataPath, func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, metadata) })
 }
 
-// serveOAuth reads the parameters of a request, finds out which client it is of, and answers what is made of them.
-func (s *server) serveOAuth(route string, do func(context.Context, *db.Tx, map[string]string) (any, *oauth.Error, error)) func(*answer, *http.Request) {
-	return func(w *answer, r *http.Request) {
+// serveOAuth decodes the parameters, identifies the client and writes the response of an endpoint.
+func (s *server) serveOAuth(route string, do func(context.Context, *db.Tx, map[string]string) (any, *oauth.Error, error)) func(*responseWriter, *http.Request) {
+	return func(w *responseWriter, r *http.Request) {
 		w.route = route
-		if err := s.tokens.Take(s.Now(), network(r), http.Header{}); err != nil {
+		if err := s.tokens.Allow(s.Now(), network(r), http.Header{}); err != nil {
 			if f, ok := apierr.As(err); ok {
 				w.Header().Set("Retry-After", retryAfter(f))
 			}
@@ -145,7 +145,7 @@ func (s *server) serveOAuth(route string, do func(context.Context, *db.Tx, map[s
 	}
 }
 
-func (s *server) refuseOAuth(w *answer, status int, e *oauth.Error) {
+func (s *server) refuseOAuth(w *responseWriter, status int, e *oauth.Error) {
 	body, err := json.Marshal(oauthError{e.Code, e.Description})
 	if err != nil {
 		s.refuse(w, err)
@@ -174,7 +174,7 @@ func (s *server) revoke(ctx context.Context, tx *db.Tx, p map[string]string) (an
 	return none{}, refusal, err
 }
 
-// oauthParams reads the parameters of a form or of a JSON object, and the client's id and secret from wherever they come.
+// oauthParams returns the parameters of a form or of a JSON object, and the client ID and secret.
 func oauthParams(r *http.Request) (p map[string]string, status int, refusal *oauth.Error) {
 	wrong := func(status int, text string) (map[string]string, int, *oauth.Error) {
 		return nil, status, &oauth.Error{Code: "invalid_request", Description: text}

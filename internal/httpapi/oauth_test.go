@@ -22,7 +22,7 @@ import (
 
 // consent is a user who agrees to what two apps ask.
 type consent struct {
-	*bench
+	*fixture
 	user                identity.User
 	app, other          identity.App
 	secret, otherSecret string
@@ -32,7 +32,7 @@ const callback = "https://app.example.com/back?from=stipend"
 
 func runConsent(t *testing.T, f func(*consent, *dbtest.Clock)) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		c := &consent{bench: newBench(t, d, func(own *Deps) { own.BaseURL, own.AuthURL = "https://api.example.com", "https://pay.example.com" })}
+		c := &consent{fixture: newFixture(t, d, func(own *Deps) { own.BaseURL, own.AuthURL = "https://api.example.com", "https://pay.example.com" })}
 		c.server.tokens = ratelimit.New(1000, 1000)
 		sealer, err := identity.NewSealer(make([]byte, 32))
 		if err != nil {
@@ -373,7 +373,7 @@ func TestRevokeAndConnections(t *testing.T) {
 
 func TestOAuthMetadata(t *testing.T) {
 	runConsent(t, func(c *consent, _ *dbtest.Clock) {
-		m, _ := ask[oauthMetadata](c.bench, "GET", metadataPath, "")
+		m, _ := ask[oauthMetadata](c.fixture, "GET", metadataPath, "")
 		if m.Issuer != "https://pay.example.com" || m.AuthorizationEndpoint != "https://pay.example.com/authorize" ||
 			m.TokenEndpoint != "https://api.example.com/oauth2/token" || len(m.ScopesSupported) != 24 {
 			t.Errorf("%+v", m)

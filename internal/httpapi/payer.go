@@ -11,15 +11,15 @@ type (
 	payerCreateInput struct{ Body payerCreateBody }
 
 	payerCreateBody struct {
-		UserID         string   `json:"user_id,omitempty" maxLength:"64" doc:"Whose payer it is. With an API key: a user that the company created, or absent for a payer of the company itself."`
+		UserID         string   `json:"user_id,omitempty" maxLength:"64" doc:"Owner of the payer. With an API key: a user that the company created, or absent for the company itself."`
 		Name           *string  `json:"name" maxLength:"200"`
 		Email          *string  `json:"email,omitempty" maxLength:"254"`
 		CompanyType    *string  `json:"company_type" enum:"employer,client"`
 		Currency       *string  `json:"payroll_invoice_currency" enum:"EUR,USD"`
-		Website        *string  `json:"website,omitempty" maxLength:"300" doc:"An http or https address. Kept as text, never fetched."`
-		Occupation     *string  `json:"occupation,omitempty" maxLength:"100" doc:"Of an employer."`
-		PaymentAmount  *Decimal `json:"payment_amount,omitempty" doc:"Of an employer, in payroll_invoice_currency."`
-		StreetAddress  *string  `json:"street_address,omitempty" maxLength:"200" doc:"Of a client, like the rest of the address."`
+		Website        *string  `json:"website,omitempty" maxLength:"300" doc:"An http or https URL. Stored but never fetched."`
+		Occupation     *string  `json:"occupation,omitempty" maxLength:"100" doc:"For an employer."`
+		PaymentAmount  *Decimal `json:"payment_amount,omitempty" doc:"For an employer, in payroll_invoice_currency."`
+		StreetAddress  *string  `json:"street_address,omitempty" maxLength:"200" doc:"For a client, like the other address fields."`
 		StreetAddress2 *string  `json:"street_address_2,omitempty" maxLength:"200"`
 		City           *string  `json:"city,omitempty" maxLength:"100"`
 		Region         *string  `json:"region,omitempty" maxLength:"100"`
@@ -79,7 +79,7 @@ type (
 		Currency          string   `json:"payroll_invoice_currency"`
 		Website           string   `json:"website"`
 		Occupation        string   `json:"occupation"`
-		PaymentAmount     *Decimal `json:"payment_amount,omitzero" doc:"Absent where none was given."`
+		PaymentAmount     *Decimal `json:"payment_amount,omitzero" doc:"Absent if not set."`
 		StreetAddress     string   `json:"street_address"`
 		StreetAddress2    string   `json:"street_address_2"`
 		City              string   `json:"city"`
@@ -91,7 +91,7 @@ type (
 	}
 )
 
-func createPayer(ctx context.Context, tx *db.Tx, c *call, in *payerCreateInput) (*payerDetail, error) {
+func createPayer(ctx context.Context, tx *db.Tx, c *request, in *payerCreateInput) (*payerDetail, error) {
 	b := &in.Body
 	p, err := payer.Create(ctx, tx, c.Sealer, c.by, b.UserID, payer.Changes{
 		Name: b.Name, Email: b.Email, Type: b.CompanyType, Currency: b.Currency, Website: b.Website,
@@ -101,7 +101,7 @@ func createPayer(ctx context.Context, tx *db.Tx, c *call, in *payerCreateInput) 
 	return showPayer(p), err
 }
 
-func updatePayer(ctx context.Context, tx *db.Tx, c *call, in *payerUpdateInput) (*payerDetail, error) {
+func updatePayer(ctx context.Context, tx *db.Tx, c *request, in *payerUpdateInput) (*payerDetail, error) {
 	b := &in.Body
 	p, err := payer.Update(ctx, tx, c.Sealer, c.by, b.UserID, b.ExternalCompanyID, payer.Changes{
 		Name: b.Name, Email: b.Email, Type: b.CompanyType, Currency: b.Currency, Website: b.Website,
@@ -111,12 +111,12 @@ func updatePayer(ctx context.Context, tx *db.Tx, c *call, in *payerUpdateInput) 
 	return showPayer(p), err
 }
 
-func getPayer(ctx context.Context, tx *db.Tx, c *call, in *payerGet) (*payerDetail, error) {
+func getPayer(ctx context.Context, tx *db.Tx, c *request, in *payerGet) (*payerDetail, error) {
 	p, err := payer.Detail(ctx, tx, c.Sealer, c.by, in.UserID, in.ExternalCompanyID)
 	return showPayer(p), err
 }
 
-func listPayers(ctx context.Context, tx *db.Tx, c *call, in *payerQuery) (*payerList, error) {
+func listPayers(ctx context.Context, tx *db.Tx, c *request, in *payerQuery) (*payerList, error) {
 	all, err := payer.List(ctx, tx, c.Sealer, c.by, in.UserID)
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func listPayers(ctx context.Context, tx *db.Tx, c *call, in *payerQuery) (*payer
 	return out, nil
 }
 
-func deletePayer(ctx context.Context, tx *db.Tx, c *call, in *payerRefInput) (*payerDeleted, error) {
+func deletePayer(ctx context.Context, tx *db.Tx, c *request, in *payerRefInput) (*payerDeleted, error) {
 	if err := payer.Delete(ctx, tx, c.by, in.Body.UserID, in.Body.ExternalCompanyID); err != nil {
 		return nil, err
 	}

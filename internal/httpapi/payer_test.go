@@ -54,7 +54,7 @@ func TestPayers(t *testing.T) {
 		bob, other := b.user("bob"), b.neighbour()
 		theirs := other.user("eve")
 		for name, c := range map[string]struct {
-			as   *bench
+			as   *fixture
 			user string
 			auth string
 		}{

@@ -20,22 +20,22 @@ type (
 	payrollCreateBody struct {
 		CompanyID       string      `json:"company_id,omitempty" maxLength:"64"`
 		ToPay           []toPayItem `json:"to_pay" minItems:"1" maxItems:"10000"`
-		FundingMethod   string      `json:"funding_method,omitempty" maxLength:"64" doc:"crypto, bank, wallet, or the id of a wallet; the company's own method when absent."`
+		FundingMethod   string      `json:"funding_method,omitempty" maxLength:"64" doc:"crypto, bank, wallet, or the ID of a wallet. Default: the company's funding method."`
 		FundingCurrency string      `json:"funding_currency,omitempty" maxLength:"10"`
-		FundingNetwork  string      `json:"funding_network,omitempty" maxLength:"20" doc:"On which network, where the funding currency is on several: one of its funding_networks in GET /api/currencies."`
-		Currency        string      `json:"currency,omitempty" maxLength:"10" doc:"What amount_fiat is in."`
-		ExternalID      string      `json:"external_id,omitempty" maxLength:"255" doc:"The partner's reference, unique in the company."`
+		FundingNetwork  string      `json:"funding_network,omitempty" maxLength:"20" doc:"Network, if the funding currency is available on several: one of its funding_networks in GET /api/currencies."`
+		Currency        string      `json:"currency,omitempty" maxLength:"10" doc:"Currency of amount_fiat."`
+		ExternalID      string      `json:"external_id,omitempty" maxLength:"255" doc:"Your own reference, unique per company."`
 	}
 
 	toPayItem struct {
 		AmountFiat        Decimal `json:"amount_fiat"`
-		UserID            string  `json:"user_id,omitempty" maxLength:"64" doc:"A worker's user, or the rec_ id of a person."`
-		CompanyID         string  `json:"company_id,omitempty" maxLength:"64" doc:"The rec_ id of a company recipient."`
+		UserID            string  `json:"user_id,omitempty" maxLength:"64" doc:"A worker's user ID, or the rec_ ID of a person."`
+		CompanyID         string  `json:"company_id,omitempty" maxLength:"64" doc:"The rec_ ID of a company recipient."`
 		Country           string  `json:"country,omitempty" maxLength:"2"`
 		IsPremium         bool    `json:"is_premium,omitempty"`
 		InvoiceID         string  `json:"invoice_id,omitempty" maxLength:"64"`
 		Description       string  `json:"description,omitempty" maxLength:"500"`
-		Category          string  `json:"category,omitempty" maxLength:"100" doc:"What the payment is for, as the partner calls it." example:"salary"`
+		Category          string  `json:"category,omitempty" maxLength:"100" doc:"Your own category of the payment." example:"salary"`
 		ExternalPaymentID string  `json:"external_payment_id,omitempty" maxLength:"255"`
 	}
 
@@ -44,19 +44,19 @@ type (
 		Fees      Decimal               `json:"fees"`
 		Volume    Decimal               `json:"volume_input_in_input_currency"`
 		Total     Decimal               `json:"total_input_in_input_currency"`
-		Quote     *webhook.PayrollQuote `json:"quote,omitzero" doc:"Absent unless the payroll is funded by crypto."`
+		Quote     *webhook.PayrollQuote `json:"quote,omitzero" doc:"Only present if the payroll is funded by crypto."`
 		Transfer  *bankTransfer         `json:"bank_transfer,omitzero" doc:"Present when the payroll is funded by bank."`
 	}
 
 	bankTransfer struct {
 		Holder    string  `json:"account_holder_name"`
-		IBAN      string  `json:"iban" doc:"Empty where the account has none."`
-		BIC       string  `json:"bic" doc:"Empty where none is needed."`
-		Routing   string  `json:"routing_number" doc:"Of an account in the United States; else empty."`
-		Number    string  `json:"account_number" doc:"Empty where the account has an IBAN."`
+		IBAN      string  `json:"iban" doc:"Empty if the account has none."`
+		BIC       string  `json:"bic" doc:"Empty if not required."`
+		Routing   string  `json:"routing_number" doc:"For an account in the United States; otherwise empty."`
+		Number    string  `json:"account_number" doc:"Empty if the account has an IBAN."`
 		Currency  string  `json:"currency"`
-		Amount    Decimal `json:"amount" doc:"What is due still."`
-		Reference string  `json:"reference" doc:"To be given as the payment's reference: it says for which payroll the money is." example:"PRL06GZXDN9039YA1ACFFV86BRHZW"`
+		Amount    Decimal `json:"amount" doc:"Amount still due."`
+		Reference string  `json:"reference" doc:"Reference to use for the payment. It identifies the payroll." example:"PRL06GZXDN9039YA1ACFFV86BRHZW"`
 	}
 
 	payrollRefInput struct{ Body payrollRefBody }
@@ -78,11 +78,11 @@ type (
 		Fees            Decimal       `json:"fees"`
 		Volume          Decimal       `json:"volume_input_in_input_currency"`
 		Total           Decimal       `json:"total_input_in_input_currency"`
-		FundingAmount   *Decimal      `json:"funding_amount,omitzero" doc:"At the present rate; absent while none is known."`
+		FundingAmount   *Decimal      `json:"funding_amount,omitzero" doc:"At the current rate; absent if no rate is available."`
 		Rate            *Decimal      `json:"rate,omitzero"`
 		Payments        []previewItem `json:"payments"`
-		Approvals       int64         `json:"approvals_needed" doc:"Members who must approve it before it is released; 0 while its total is within the company's limit."`
-		Blockers        []wrong       `json:"blockers" doc:"Why creating it would be refused; empty when it would not."`
+		Approvals       int64         `json:"approvals_needed" doc:"Members who must approve it before its release; 0 if its total is within the company's limit."`
+		Blockers        []wrong       `json:"blockers" doc:"Reasons why its creation would be rejected; empty if none."`
 	}
 
 	previewItem struct {
@@ -141,7 +141,7 @@ type (
 		PayrollSummary
 		FundedAmount Decimal          `json:"funded_amount" doc:"Confirmed, in the funding currency."`
 		HoldReason   string           `json:"hold_reason" doc:"Why it is on hold; empty when it is not."`
-		Approval     *payrollApproval `json:"approval,omitzero" doc:"Absent unless it waits for members to approve it, or some did."`
+		Approval     *payrollApproval `json:"approval,omitzero" doc:"Only present if approval is pending or was given."`
 		Transfer     *bankTransfer    `json:"bank_transfer,omitzero" doc:"Present while the payroll waits for a bank transfer."`
 		Payments     []paymentDetail  `json:"payments"`
 		Deposits     []payrollDeposit `json:"deposits"`
@@ -149,8 +149,8 @@ type (
 	}
 
 	payrollApproval struct {
-		Needed int64 `json:"needed" doc:"Members who must approve it before it is released, beside the member who made it." example:"2"`
-		Given  int64 `json:"given" doc:"Members who did." example:"1"`
+		Needed int64 `json:"needed" doc:"Required approvals by members other than its creator." example:"2"`
+		Given  int64 `json:"given" doc:"Approvals given." example:"1"`
 	}
 
 	paymentDetail struct {
@@ -159,14 +159,14 @@ type (
 		RecipientID       string         `json:"recipient_id"`
 		Status            string         `json:"status" enum:"pending,received,released,fulfilled,action_required,on_hold,returned,cancelled"`
 		Reason            string         `json:"reason"`
-		Moved             *Time          `json:"destination_changed,omitzero" doc:"When the payee's destination was changed since their last payment, in the last 30 days, UTC; absent when it was not, or once this payment has left." example:"2026-09-14T09:30:00Z"`
+		Moved             *Time          `json:"destination_changed,omitzero" doc:"When the payee's destination changed since their last payment, within the last 30 days, UTC; absent if it did not, or once this payment was sent." example:"2026-09-14T09:30:00Z"`
 		AmountFiat        Decimal        `json:"amount_fiat"`
 		Fees              Decimal        `json:"fees"`
 		Country           string         `json:"country"`
 		IsPremium         bool           `json:"is_premium"`
 		InvoiceID         string         `json:"invoice_id"`
 		Description       string         `json:"description"`
-		Category          string         `json:"category" doc:"What the payment is for, as the partner calls it." example:"salary"`
+		Category          string         `json:"category" doc:"Your own category of the payment." example:"salary"`
 		ExternalPaymentID string         `json:"external_payment_id"`
 		Received          bool           `json:"received"`
 		Released          bool           `json:"released"`
@@ -183,8 +183,8 @@ type (
 		OutputCurrency string  `json:"output_currency"`
 		VolumeInput    Decimal `json:"volume_input_in_input_currency"`
 		VolumeOutput   Decimal `json:"volume_output_in_output_currency"`
-		RateBase       string  `json:"rate_base" doc:"The currency that rate is the price of, one of the two; empty where nothing was exchanged." example:"BTC"`
-		Rate           Decimal `json:"rate" doc:"The price at which the output was exchanged when it was released: of one whole unit of rate_base, in the other of its two currencies. 0 where nothing was exchanged, or where the payroll was funded at several prices."`
+		RateBase       string  `json:"rate_base" doc:"Base currency of rate, one of the two; empty if nothing was exchanged." example:"BTC"`
+		Rate           Decimal `json:"rate" doc:"Exchange rate of the output at its release: price of one whole unit of rate_base in the other currency. 0 if nothing was exchanged or the payroll was funded at several rates."`
 		Address        string  `json:"address"`
 		TxHash         string  `json:"tx_hash"`
 	}
@@ -194,15 +194,15 @@ type (
 		Status        string  `json:"status" enum:"seen,confirmed,reverted,replaced,evicted"`
 		Currency      string  `json:"currency"`
 		Amount        Decimal `json:"amount"`
-		TxHash        string  `json:"tx_hash" doc:"Of a bank transfer, its id in the service."`
+		TxHash        string  `json:"tx_hash" doc:"For a bank transfer, its ID in this service."`
 		FirstSeen     Time    `json:"first_seen"`
 		Confirmations int64   `json:"confirmations"`
 	}
 
 	payrollStep struct {
 		ObjectID string `json:"object_id"`
-		From     string `json:"from" enum:",pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned" doc:"The state before; empty when it was created."`
-		To       string `json:"to" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned" doc:"The state after."`
+		From     string `json:"from" enum:",pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned" doc:"Previous state; empty at creation."`
+		To       string `json:"to" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned" doc:"New state."`
 		Reason   string `json:"reason"`
 		At       Time   `json:"at"`
 	}
@@ -229,7 +229,7 @@ func (b *payrollCreateBody) params(company string) payroll.CreateParams {
 	return p
 }
 
-func createPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateInput) (*payrollCreated, error) {
+func createPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollCreateInput) (*payrollCreated, error) {
 	p, err := c.Payroll.Create(ctx, tx, c.by, in.Body.params(c.company))
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateInp
 }
 
 // showTransfer is how a payroll is to be funded by bank, nil where it is not.
-func showTransfer(c *call, p *payroll.Payroll) (*bankTransfer, error) {
+func showTransfer(c *request, p *payroll.Payroll) (*bankTransfer, error) {
 	t, ok, err := c.Payroll.Transfer(p)
 	if !ok || err != nil || p.State != payroll.Pending {
 		return nil, err
@@ -259,7 +259,7 @@ func showQuote(q *quote.Quote) *webhook.PayrollQuote {
 	return &shown
 }
 
-func refreshQuote(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) (*payrollRefreshed, error) {
+func refreshQuote(ctx context.Context, tx *db.Tx, c *request, in *payrollRefInput) (*payrollRefreshed, error) {
 	// The books only move what they hold, and what is due was checked when the payroll was made.
 	p, quotes, err := c.Payroll.Refresh(ctx, tx, c.by, in.Body.PayrollID)
 	if err != nil {
@@ -272,7 +272,7 @@ func refreshQuote(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) 
 	return out, nil
 }
 
-func cancelPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput) (*payrollCancelled, error) {
+func cancelPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollRefInput) (*payrollCancelled, error) {
 	p, err := c.Payroll.Cancel(ctx, tx, c.by, in.Body.PayrollID)
 	if err != nil {
 		return nil, err
@@ -280,8 +280,8 @@ func cancelPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollRefInput)
 	return &payrollCancelled{p.ID, string(p.State)}, nil
 }
 
-// previewPayroll is a POST that only reads: it takes the body of create and has no effect.
-func previewPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollCreateInput) (*payrollPreview, error) {
+// previewPayroll is a POST without effect: it takes the body of create.
+func previewPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollCreateInput) (*payrollPreview, error) {
 	// What would stand in the way is in its answer.
 	v, err := c.Payroll.Preview(ctx, tx, c.by, in.Body.params(c.company))
 	if err != nil {
@@ -324,7 +324,7 @@ func showField(f apierr.Field) wrong {
 	return wrong(f)
 }
 
-func listPayrolls(ctx context.Context, tx *db.Tx, c *call, in *payrollList) (*payrollPage, error) {
+func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (*payrollPage, error) {
 	all, total, err := c.Payroll.List(ctx, tx, c.by, c.company, payroll.Filter{
 		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
 	})
@@ -347,7 +347,7 @@ func summarize(p *payroll.Payroll) PayrollSummary {
 	}
 }
 
-func getPayroll(ctx context.Context, tx *db.Tx, c *call, in *payrollGet) (*payrollDetail, error) {
+func getPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollGet) (*payrollDetail, error) {
 	p, err := c.Payroll.Get(ctx, tx, c.by, in.PayrollID)
 	if err != nil {
 		return nil, err
@@ -403,8 +403,8 @@ func showOutput(o *payout.Output) payoutOutput {
 	}
 }
 
-// showDeposits shows the money that came in, with the confirmations that it has now.
-func showDeposits(ctx context.Context, tx *db.Tx, c *call, p payroll.Payroll) ([]payrollDeposit, error) {
+// showDeposits returns the deposits with their current confirmations.
+func showDeposits(ctx context.Context, tx *db.Tx, c *request, p payroll.Payroll) ([]payrollDeposit, error) {
 	all, err := deposit.ForObject(ctx, tx, c.company, p.ID)
 	if err != nil {
 		return nil, err

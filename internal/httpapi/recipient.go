@@ -36,7 +36,7 @@ type (
 		Department     string `json:"department,omitempty" maxLength:"100"`
 		VendorType     string `json:"vendor_type,omitempty" maxLength:"100"`
 		RecipientType  string `json:"recipient_type,omitempty" enum:"user,company"`
-		Name           string `json:"name,omitempty" maxLength:"200" doc:"Of a company recipient; of a person instead of first_name and last_name."`
+		Name           string `json:"name,omitempty" maxLength:"200" doc:"For a company recipient, or for a person instead of first_name and last_name."`
 	}
 
 	recipientCreated struct {
@@ -49,7 +49,7 @@ type (
 
 	// recipientChoice says which recipients, and in which order.
 	recipientChoice struct {
-		Search  string `query:"search" maxLength:"100" doc:"A part of the name or email."`
+		Search  string `query:"search" maxLength:"100" doc:"Part of the name or email address."`
 		Role    string `query:"role" enum:"contractor,employee,vendor"`
 		Type    string `query:"recipient_type" enum:"user,company"`
 		Status  string `query:"status" enum:"active,pending,inactive"`
@@ -96,7 +96,7 @@ type (
 	recipientDetail struct {
 		RecipientItem
 		RelationshipID string `json:"relationship_id"`
-		UserID         string `json:"user_id" doc:"Of a worker with a login."`
+		UserID         string `json:"user_id" doc:"For a worker with a login."`
 	}
 
 	recipientUpdateInput struct {
@@ -129,22 +129,22 @@ type (
 	recipientImportInput struct {
 		CompanyID string `path:"company_id"`
 		Body      struct {
-			CSV    string `json:"csv" format:"csv" doc:"The file, at most 10,000 rows. Its first row names the columns: the members of the worker payload, in any order."`
-			DryRun bool   `json:"dry_run,omitempty" doc:"Only say what would happen."`
+			CSV    string `json:"csv" format:"csv" doc:"The file, at most 10,000 rows. Its first row contains the column names: the fields of the worker payload, in any order."`
+			DryRun bool   `json:"dry_run,omitempty" doc:"Validate only; create nothing."`
 		}
 	}
 
 	recipientImported struct {
-		DryRun   bool          `json:"dry_run" doc:"Nothing was made: this is what would happen."`
-		Created  int           `json:"created" doc:"Rows that made a recipient."`
-		Existing int           `json:"existing" doc:"Rows whose external_id a recipient has; nothing was done."`
-		Failed   int           `json:"failed" doc:"Rows that break a rule; the others were made all the same."`
-		Results  []importedRow `json:"results" doc:"What became of each row, in their order."`
+		DryRun   bool          `json:"dry_run" doc:"Whether this was only a validation and nothing was created."`
+		Created  int           `json:"created" doc:"Rows for which a recipient was created."`
+		Existing int           `json:"existing" doc:"Rows whose external_id already exists; skipped."`
+		Failed   int           `json:"failed" doc:"Invalid rows; the others were created."`
+		Results  []importedRow `json:"results" doc:"Result of each row, in order."`
 	}
 
 	importedRow struct {
-		Row         int             `json:"row" doc:"As spreadsheets count: the row of column names is 1."`
-		Status      string          `json:"status" enum:"created,existing,valid,failed" doc:"existing: a recipient has this external_id, and nothing was done."`
+		Row         int             `json:"row" doc:"Row number; the row of column names is 1."`
+		Status      string          `json:"status" enum:"created,existing,valid,failed" doc:"existing: a recipient with this external_id exists; the row was skipped."`
 		RecipientID string          `json:"recipient_id"`
 		Errors      []importProblem `json:"errors"`
 	}
@@ -182,7 +182,7 @@ type (
 	}
 )
 
-// createdRecipient is a handler whose result itself says when it is sent again.
+// createdRecipient returns the handler of create-recipient, whose body says whether it was replayed.
 func createdRecipient() handler {
 	h := handle(createRecipient)
 	h.adaptStored = func(stored string) string {
@@ -191,7 +191,7 @@ func createdRecipient() handler {
 	return h
 }
 
-func createRecipient(ctx context.Context, tx *db.Tx, c *call, in *recipientCreateInput) (*recipientCreated, error) {
+func createRecipient(ctx context.Context, tx *db.Tx, c *request, in *recipientCreateInput) (*recipientCreated, error) {
 	b := &in.Body
 	r, err := payee.Create(ctx, tx, c.Sealer, c.by, payee.CreateParams{
 		CompanyID: c.company, ExternalID: b.ExternalID, Type: b.RecipientType, Role: b.Role, Department: b.Department,
@@ -216,7 +216,7 @@ func (r recipientChoice) params(companyID string) payee.ListParams {
 	}
 }
 
-func listRecipients(ctx context.Context, tx *db.Tx, c *call, in *recipientList) (*recipientPage, error) {
+func listRecipients(ctx context.Context, tx *db.Tx, c *request, in *recipientList) (*recipientPage, error) {
 	params := in.params(c.company)
 	params.Page = payee.Page{Number: in.Page, PerPage: in.size()}
 	found, err := payee.List(ctx, tx, c.by, params)
@@ -238,7 +238,7 @@ func showRecipient(r *payee.Recipient) RecipientItem {
 	}
 }
 
-func importRecipients(ctx context.Context, tx *db.Tx, c *call, in *recipientImportInput) (*recipientImported, error) {
+func importRecipients(ctx context.Context, tx *db.Tx, c *request, in *recipientImportInput) (*recipientImported, error) {
 	rows, err := payee.Import(ctx, tx, c.Sealer, c.by, c.company, in.Body.CSV, in.Body.DryRun)
 	if err != nil {
 		return nil, err
@@ -262,7 +262,7 @@ func importRecipients(ctx context.Context, tx *db.Tx, c *call, in *recipientImpo
 	return out, nil
 }
 
-func exportRecipients(ctx context.Context, tx *db.Tx, c *call, in *recipientExport) (*file, error) {
+func exportRecipients(ctx context.Context, tx *db.Tx, c *request, in *recipientExport) (*file, error) {
 	write, err := payee.Export(ctx, tx, c.by, in.params(c.company))
 	return &file{name: "recipients.csv", write: write}, err
 }
@@ -274,11 +274,11 @@ func detailOrErr(r payee.Recipient, err error) (*recipientDetail, error) {
 	return &recipientDetail{showRecipient(&r), r.RelationshipID, r.UserID}, nil
 }
 
-func getRecipient(ctx context.Context, tx *db.Tx, c *call, in *recipientGet) (*recipientDetail, error) {
+func getRecipient(ctx context.Context, tx *db.Tx, c *request, in *recipientGet) (*recipientDetail, error) {
 	return detailOrErr(payee.Get(ctx, tx, c.by, c.company, in.RecipientID))
 }
 
-func updateRecipient(ctx context.Context, tx *db.Tx, c *call, in *recipientUpdateInput) (*recipientDetail, error) {
+func updateRecipient(ctx context.Context, tx *db.Tx, c *request, in *recipientUpdateInput) (*recipientDetail, error) {
 	b := &in.Body
 	return detailOrErr(payee.Update(ctx, tx, c.Sealer, c.by, c.company, in.RecipientID, payee.Changes{
 		ExternalID: b.ExternalID, Role: b.Role, Department: b.Department, VendorType: b.VendorType, Name: b.Name,
@@ -288,15 +288,15 @@ func updateRecipient(ctx context.Context, tx *db.Tx, c *call, in *recipientUpdat
 	}))
 }
 
-func deactivateRecipient(ctx context.Context, tx *db.Tx, c *call, in *recipientGet) (*recipientDetail, error) {
+func deactivateRecipient(ctx context.Context, tx *db.Tx, c *request, in *recipientGet) (*recipientDetail, error) {
 	return detailOrErr(payee.Deactivate(ctx, tx, c.by, c.company, in.RecipientID))
 }
 
-func reactivateRecipient(ctx context.Context, tx *db.Tx, c *call, in *recipientGet) (*recipientDetail, error) {
+func reactivateRecipient(ctx context.Context, tx *db.Tx, c *request, in *recipientGet) (*recipientDetail, error) {
 	return detailOrErr(payee.Reactivate(ctx, tx, c.by, c.company, in.RecipientID))
 }
 
-func listWorkers(ctx context.Context, tx *db.Tx, c *call, in *workerList) (*workerPage, error) {
+func listWorkers(ctx context.Context, tx *db.Tx, c *request, in *workerList) (*workerPage, error) {
 	found, err := payee.Workers(ctx, tx, c.by, payee.WorkersParams{
 		CompanyID: c.company, UserID: in.UserID, Email: in.Email, Page: payee.Page{Number: in.Page, PerPage: in.size()},
 	})

@@ -18,8 +18,8 @@ type (
 
 	rateItem struct {
 		Base       string  `json:"base"`
-		Quote      string  `json:"quote" doc:"Currency that the price is in." example:"USD"`
-		Rate       Decimal `json:"rate" doc:"Quote for one whole base."`
+		Quote      string  `json:"quote" doc:"Currency of the price." example:"USD"`
+		Rate       Decimal `json:"rate" doc:"Price of one whole unit of base in quote."`
 		ObservedAt Time    `json:"observed_at"`
 		ValidTo    Time    `json:"valid_to"`
 	}
@@ -32,15 +32,15 @@ type (
 		Symbol    string   `json:"symbol"`
 		Type      string   `json:"type" enum:"crypto,fiat"`
 		Decimals  int      `json:"decimals"`
-		Minimum   Decimal  `json:"minimum" doc:"The least that can be paid out to one destination."`
-		Payable   bool     `json:"payable" doc:"Whether this service pays the currency out to those destinations."`
-		Networks  []string `json:"networks" doc:"Those that a destination can name, of a crypto currency."`
-		Funding   []string `json:"funding_networks" doc:"Those on which a payroll can be funded in the currency, beside Bitcoin, which has one."`
-		Countries []string `json:"countries" doc:"Of payees who can have a bank destination in the currency. A crypto currency is for payees of every country, and lists none."`
+		Minimum   Decimal  `json:"minimum" doc:"Minimum payout to one destination."`
+		Payable   bool     `json:"payable" doc:"Whether this service pays out the currency."`
+		Networks  []string `json:"networks" doc:"Networks that a destination can use, for a crypto currency."`
+		Funding   []string `json:"funding_networks" doc:"EVM networks on which a payroll can be funded in the currency."`
+		Countries []string `json:"countries" doc:"Countries of payees who can have a bank destination in the currency. Empty for a crypto currency, which is available in every country."`
 	}
 )
 
-func listRates(ctx context.Context, tx *db.Tx, _ *call, _ *none) (*rateList, error) {
+func listRates(ctx context.Context, tx *db.Tx, _ *request, _ *none) (*rateList, error) {
 	all, err := rates.List(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func listRates(ctx context.Context, tx *db.Tx, _ *call, _ *none) (*rateList, err
 	return out, nil
 }
 
-func listCurrencies(_ context.Context, _ *db.Tx, c *call, _ *none) (*currencyList, error) {
+func listCurrencies(_ context.Context, _ *db.Tx, c *request, _ *none) (*currencyList, error) {
 	// A coin that only pays for gas is nobody's to name.
 	all := slices.DeleteFunc(money.All(), func(a money.Asset) bool { return a.IsCrypto() && len(c.setup().Networks(a)) == 0 })
 	out := &currencyList{make([]currencyItem, len(all))}

@@ -15,7 +15,7 @@ type (
 
 	userCreateBody struct {
 		Email          string `json:"email" minLength:"3" maxLength:"254"`
-		PhoneNumber    string `json:"phone_number" minLength:"3" maxLength:"40" doc:"International, such as +14155552671, or as it is written in phone_country."`
+		PhoneNumber    string `json:"phone_number" minLength:"3" maxLength:"40" doc:"International, such as +14155552671, or national for phone_country."`
 		PhoneCountry   string `json:"phone_country" minLength:"2" maxLength:"2" doc:"2-letter ISO code."`
 		FirstName      string `json:"first_name" minLength:"1" maxLength:"100"`
 		LastName       string `json:"last_name" minLength:"1" maxLength:"100"`
@@ -23,7 +23,7 @@ type (
 		StreetAddress  string `json:"street_address" minLength:"1" maxLength:"200"`
 		StreetAddress2 string `json:"street_address_2,omitempty" maxLength:"200"`
 		City           string `json:"city" minLength:"1" maxLength:"100"`
-		State          string `json:"state" maxLength:"100" doc:"Code or name; the code is kept. May be empty outside of AU, BR, CA, IN, MX and US."`
+		State          string `json:"state" maxLength:"100" doc:"Code or name; stored as code. May be empty outside AU, BR, CA, IN, MX and US."`
 		Zip            string `json:"zip" maxLength:"20" doc:"May be empty in a country without postal codes."`
 		Country        string `json:"country" minLength:"2" maxLength:"2" doc:"2-letter ISO code."`
 		Product        string `json:"product" enum:"worker"`
@@ -47,7 +47,7 @@ type (
 		LastName       *string `json:"last_name,omitempty" minLength:"1" maxLength:"100"`
 		DateOfBirth    *string `json:"date_of_birth,omitempty" format:"date" doc:"At least 16 years ago."`
 		StreetAddress  *string `json:"street_address,omitempty" minLength:"1" maxLength:"200"`
-		StreetAddress2 *string `json:"street_address_2,omitempty" maxLength:"200" doc:"An empty text removes it."`
+		StreetAddress2 *string `json:"street_address_2,omitempty" maxLength:"200" doc:"An empty string removes it."`
 		City           *string `json:"city,omitempty" minLength:"1" maxLength:"100"`
 		State          *string `json:"state,omitempty" maxLength:"100"`
 		Zip            *string `json:"zip,omitempty" maxLength:"20"`
@@ -77,12 +77,12 @@ type (
 		Zip             string `json:"zip"`
 		Country         string `json:"country"`
 		KYCStatus       string `json:"kyc_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired"`
-		ProfileComplete bool   `json:"profile_complete" doc:"The profile has what paying the person needs."`
+		ProfileComplete bool   `json:"profile_complete" doc:"Whether the profile has all fields that payouts require."`
 		Created         Time   `json:"created"`
 	}
 )
 
-func createUser(ctx context.Context, tx *db.Tx, c *call, in *userCreateInput) (*userCreated, error) {
+func createUser(ctx context.Context, tx *db.Tx, c *request, in *userCreateInput) (*userCreated, error) {
 	b := &in.Body
 	u, err := payee.CreateUser(ctx, tx, c.Sealer, c.by, identity.Profile{
 		Email: b.Email, FirstName: b.FirstName, LastName: b.LastName, Country: b.Country,
@@ -97,7 +97,7 @@ func createUser(ctx context.Context, tx *db.Tx, c *call, in *userCreateInput) (*
 	return &userCreated{u.ID}, nil
 }
 
-func updateUser(ctx context.Context, tx *db.Tx, c *call, in *userUpdateInput) (*success, error) {
+func updateUser(ctx context.Context, tx *db.Tx, c *request, in *userUpdateInput) (*success, error) {
 	b := &in.Body
 	_, err := payee.UpdateUser(ctx, tx, c.Sealer, c.by, b.UserID, identity.ProfileChanges{
 		Email: b.Email, FirstName: b.FirstName, LastName: b.LastName, Country: b.Country,
@@ -110,7 +110,7 @@ func updateUser(ctx context.Context, tx *db.Tx, c *call, in *userUpdateInput) (*
 	return &success{true}, nil
 }
 
-func getUser(ctx context.Context, tx *db.Tx, c *call, in *userGet) (*userDetail, error) {
+func getUser(ctx context.Context, tx *db.Tx, c *request, in *userGet) (*userDetail, error) {
 	u, err := identity.ActingUser(ctx, tx, c.by, in.UserID)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ type (
 		UserID string         `json:"user_id" minLength:"1" maxLength:"64"`
 		Symbol string         `json:"symbol" minLength:"1" maxLength:"10" doc:"One of GET /api/currencies."`
 		Type   string         `json:"distribution_type" enum:"crypto,fiat"`
-		Data   jsontext.Value `json:"distribution_data" doc:"An object with the members that GET /api/user/distribution/fields names."`
+		Data   jsontext.Value `json:"distribution_data" doc:"An object with the fields that GET /api/user/distribution/fields lists."`
 	}
 
 	userDistributionCreated struct {
@@ -42,9 +42,9 @@ type (
 	userDistributionUpdateBody struct {
 		UserID         string         `json:"user_id" minLength:"1" maxLength:"64"`
 		DistributionID string         `json:"distribution_id" minLength:"1" maxLength:"64"`
-		Symbol         string         `json:"symbol,omitempty" maxLength:"10" doc:"Absent: the symbol stays."`
+		Symbol         string         `json:"symbol,omitempty" maxLength:"10" doc:"Default: unchanged."`
 		Type           string         `json:"distribution_type,omitempty" enum:"crypto,fiat"`
-		Data           jsontext.Value `json:"distribution_data" doc:"All of the data, as for a new destination."`
+		Data           jsontext.Value `json:"distribution_data" doc:"Complete data, as for a new destination."`
 	}
 
 	userDistributionDeleteInput struct {
@@ -62,7 +62,7 @@ type (
 
 	userAllocationsBody struct {
 		UserID      string       `json:"user_id" minLength:"1" maxLength:"64"`
-		Allocations []allocation `json:"allocations" minItems:"1" maxItems:"100" doc:"1 to 3, totalling 100. A destination that is not named gets 0."`
+		Allocations []allocation `json:"allocations" minItems:"1" maxItems:"100" doc:"1 to 3 allocations totaling 100. A destination that is not listed gets 0."`
 	}
 
 	userAllocationsUpdated struct {
@@ -82,7 +82,7 @@ type (
 	userDistributionItem struct {
 		DistributionID string         `json:"distribution_id"`
 		UserID         string         `json:"user_id"`
-		Address        string         `json:"address" doc:"On a chain; empty for a bank account."`
+		Address        string         `json:"address" doc:"Address on a chain; empty for a bank account."`
 		Symbol         string         `json:"symbol"`
 		Tag            string         `json:"tag"`
 		TransferMemo   string         `json:"transfer_memo"`
@@ -92,7 +92,7 @@ type (
 		Allocation     int            `json:"allocation"`
 		Payable        bool           `json:"payable"`
 		Created        Time           `json:"created"`
-		Correction     *correction    `json:"correction,omitempty" doc:"What the bank asks to be put right; absent where it asks for nothing."`
+		Correction     *correction    `json:"correction,omitempty" doc:"Correction requested by the bank; absent if there is none."`
 	}
 
 	userDistributionCorrectInput struct {
@@ -102,7 +102,7 @@ type (
 	userDistributionCorrectBody struct {
 		UserID         string `json:"user_id" minLength:"1" maxLength:"64"`
 		DistributionID string `json:"distribution_id" minLength:"1" maxLength:"64"`
-		CorrectionID   string `json:"correction_id" minLength:"1" maxLength:"64" doc:"Of the correction that the destination shows."`
+		CorrectionID   string `json:"correction_id" minLength:"1" maxLength:"64" doc:"ID of the correction that the destination shows."`
 	}
 
 	userDistributionFields struct {
@@ -111,8 +111,8 @@ type (
 	}
 
 	wantedCurrency struct {
-		Currency string `query:"currency" maxLength:"10" doc:"Required, unless it stands in symbol."`
-		Symbol   string `query:"symbol" maxLength:"10" doc:"Another name of currency."`
+		Currency string `query:"currency" maxLength:"10" doc:"Required unless symbol is set."`
+		Symbol   string `query:"symbol" maxLength:"10" doc:"Alias of currency."`
 	}
 
 	userDistributionHistoryInput struct {
@@ -133,14 +133,14 @@ type (
 		Type      string             `json:"type" enum:"text,select,date,email,phone,group"`
 		Required  bool               `json:"required"`
 		MinLength int                `json:"min_length"`
-		MaxLength int                `json:"max_length" doc:"0: as long as the pattern allows."`
-		Pattern   string             `json:"pattern" doc:"A regular expression; empty for none."`
+		MaxLength int                `json:"max_length" doc:"0 means no limit other than the pattern."`
+		Pattern   string             `json:"pattern" doc:"Regular expression; may be empty."`
 		Example   string             `json:"example"`
-		Options   []fieldOption      `json:"options" doc:"Of a select."`
-		DependsOn *fieldDependency   `json:"depends_on,omitempty" doc:"Asked for only where another member has this value."`
-		Checksum  string             `json:"checksum" doc:"The check that the value passes, empty for none."`
+		Options   []fieldOption      `json:"options" doc:"For a select."`
+		DependsOn *fieldDependency   `json:"depends_on,omitempty" doc:"Condition: required only if another field has this value."`
+		Checksum  string             `json:"checksum" doc:"Name of the checksum; may be empty."`
 		Rail      string             `json:"rail"`
-		Fields    []requiredSubfield `json:"fields" doc:"The members of a group."`
+		Fields    []requiredSubfield `json:"fields" doc:"Fields of a group."`
 	}
 
 	requiredSubfield struct {
@@ -167,12 +167,12 @@ type (
 )
 
 // owner is the user that a request means, by id.
-func (c *call) owner(ctx context.Context, tx *db.Tx, userID string) (string, error) {
+func (c *request) owner(ctx context.Context, tx *db.Tx, userID string) (string, error) {
 	u, err := identity.ActingUser(ctx, tx, c.by, userID)
 	return u.ID, err
 }
 
-func createUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDistributionCreateInput) (*userDistributionCreated, error) {
+func createUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *userDistributionCreateInput) (*userDistributionCreated, error) {
 	owner, err := c.owner(ctx, tx, in.Body.UserID)
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func createUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDis
 	return &userDistributionCreated{d.ID, d.OwnerID, string(d.Symbol), d.Allocation, c.setup().Payable(d.Symbol, d.Network)}, nil
 }
 
-func updateUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDistributionUpdateInput) (*userDistributionItem, error) {
+func updateUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *userDistributionUpdateInput) (*userDistributionItem, error) {
 	owner, err := c.owner(ctx, tx, in.Body.UserID)
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func updateUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDis
 	return new(c.showUserDistribution(d)), nil
 }
 
-func correctUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDistributionCorrectInput) (*userDistributionItem, error) {
+func correctUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *userDistributionCorrectInput) (*userDistributionItem, error) {
 	owner, err := c.owner(ctx, tx, in.Body.UserID)
 	if err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func correctUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDi
 	return new(c.showUserDistribution(d)), nil
 }
 
-func deleteUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDistributionDeleteInput) (*distributionDeleted, error) {
+func deleteUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *userDistributionDeleteInput) (*distributionDeleted, error) {
 	owner, err := c.owner(ctx, tx, in.Body.UserID)
 	if err != nil {
 		return nil, err
@@ -223,7 +223,7 @@ func deleteUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDis
 	return &distributionDeleted{in.Body.DistributionID, true}, nil
 }
 
-func setUserAllocations(ctx context.Context, tx *db.Tx, c *call, in *userAllocationsInput) (*userAllocationsUpdated, error) {
+func setUserAllocations(ctx context.Context, tx *db.Tx, c *request, in *userAllocationsInput) (*userAllocationsUpdated, error) {
 	owner, err := c.owner(ctx, tx, in.Body.UserID)
 	if err != nil {
 		return nil, err
@@ -235,7 +235,7 @@ func setUserAllocations(ctx context.Context, tx *db.Tx, c *call, in *userAllocat
 	return &userAllocationsUpdated{true, c.showUserDistributions(all)}, nil
 }
 
-func listUserDistributions(ctx context.Context, tx *db.Tx, c *call, in *userGet) (*userDistributionList, error) {
+func listUserDistributions(ctx context.Context, tx *db.Tx, c *request, in *userGet) (*userDistributionList, error) {
 	owner, err := c.owner(ctx, tx, in.UserID)
 	if err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func listUserDistributions(ctx context.Context, tx *db.Tx, c *call, in *userGet)
 	return &userDistributionList{c.showUserDistributions(all)}, nil
 }
 
-func getUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDistributionGet) (*userDistributionItem, error) {
+func getUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *userDistributionGet) (*userDistributionItem, error) {
 	owner, err := c.owner(ctx, tx, in.UserID)
 	if err != nil {
 		return nil, err
@@ -259,7 +259,7 @@ func getUserDistribution(ctx context.Context, tx *db.Tx, c *call, in *userDistri
 	return new(c.showUserDistribution(d)), nil
 }
 
-func listUserDistributionChanges(ctx context.Context, tx *db.Tx, c *call, in *userDistributionHistoryInput) (*distributionHistory, error) {
+func listUserDistributionChanges(ctx context.Context, tx *db.Tx, c *request, in *userDistributionHistoryInput) (*distributionHistory, error) {
 	owner, err := c.owner(ctx, tx, in.UserID)
 	if err != nil {
 		return nil, err
@@ -267,7 +267,7 @@ func listUserDistributionChanges(ctx context.Context, tx *db.Tx, c *call, in *us
 	return distributionChanges(ctx, tx, c, owner, in.paging)
 }
 
-func getUserDistributionFields(ctx context.Context, tx *db.Tx, c *call, in *userDistributionFields) (*requiredFields, error) {
+func getUserDistributionFields(ctx context.Context, tx *db.Tx, c *request, in *userDistributionFields) (*requiredFields, error) {
 	owner, err := c.owner(ctx, tx, in.UserID)
 	if err != nil {
 		return nil, err
@@ -276,13 +276,13 @@ func getUserDistributionFields(ctx context.Context, tx *db.Tx, c *call, in *user
 }
 
 // requiredOf is what a destination of an owner in the currency consists of.
-func (w wantedCurrency) requiredOf(ctx context.Context, tx *db.Tx, c *call, ownerID string) (*requiredFields, error) {
+func (w wantedCurrency) requiredOf(ctx context.Context, tx *db.Tx, c *request, ownerID string) (*requiredFields, error) {
 	currency, name := cmp.Or(w.Currency, w.Symbol), "currency"
 	if w.Currency == "" && w.Symbol != "" {
 		name = "symbol"
 	}
 	if currency == "" {
-		return nil, apierr.New(apierr.Invalid, "missing_field", "Say for which currency, such as EUR or BTC.").At("query", name)
+		return nil, apierr.New(apierr.Invalid, "missing_field", "Set the currency, for example EUR or BTC.").At("query", name)
 	}
 	r, err := destination.Required(ctx, tx, c.setup(), c.by, ownerID, currency)
 	if errors.Is(err, destination.ErrCurrency) {
@@ -317,7 +317,7 @@ func options(all []destination.Option) []fieldOption {
 	return shown
 }
 
-func (c *call) showUserDistributions(all []destination.Distribution) []userDistributionItem {
+func (c *request) showUserDistributions(all []destination.Distribution) []userDistributionItem {
 	shown := make([]userDistributionItem, len(all))
 	for i, d := range all {
 		shown[i] = c.showUserDistribution(d)
@@ -325,7 +325,7 @@ func (c *call) showUserDistributions(all []destination.Distribution) []userDistr
 	return shown
 }
 
-func (c *call) showUserDistribution(d destination.Distribution) userDistributionItem {
+func (c *request) showUserDistribution(d destination.Distribution) userDistributionItem {
 	data := jsontext.Value(d.Data)
 	if len(data) == 0 {
 		data = jsontext.Value("{}")

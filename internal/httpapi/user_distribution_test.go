@@ -18,7 +18,7 @@ const (
 	btcData = `{"address":"` + btcAddress + `"}`
 )
 
-func (b *bench) destination(user, symbol, kind, data string) members {
+func (b *fixture) destination(user, symbol, kind, data string) members {
 	b.t.Helper()
 	made, _ := ask[members](b, "POST", "/api/user/distribution", `{"user_id":"`+user+`","symbol":"`+symbol+`","distribution_type":"`+kind+`","distribution_data":`+data+`}`)
 	return made
@@ -146,7 +146,7 @@ func TestUserDistributions(t *testing.T) {
 		}
 
 		// Others see nothing and change nothing: another company, another user, and the company of an invited worker.
-		stranger := newBench(t, d, nil)
+		stranger := newFixture(t, d, nil)
 		stranger.server = b.server
 		stranger.everyScope()
 		invited := ""

@@ -15,14 +15,14 @@ import (
 )
 
 // newUserService is newService with a key that has every scope.
-func newUserService(t testing.TB, d *db.DB) *bench {
+func newUserService(t testing.TB, d *db.DB) *fixture {
 	t.Helper()
 	b := newService(t, d, nil)
 	b.everyScope()
 	return b
 }
 
-func (b *bench) everyScope() {
+func (b *fixture) everyScope() {
 	b.t.Helper()
 	if err := b.db.Write(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "All", Scopes: identity.AllScopes()})
@@ -37,7 +37,7 @@ func (b *bench) everyScope() {
 }
 
 // tokenOf makes a user's own token, as the header that carries it.
-func (b *bench) tokenOf(userID string) []string {
+func (b *fixture) tokenOf(userID string) []string {
 	b.t.Helper()
 	var token string
 	if err := b.db.Write(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -55,7 +55,7 @@ func (b *bench) tokenOf(userID string) []string {
 }
 
 // state is how many rows there are and how often they changed, to see that a refused request left none.
-func (b *bench) state(tables ...string) string {
+func (b *fixture) state(tables ...string) string {
 	b.t.Helper()
 	var all []string
 	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -87,7 +87,7 @@ type badOperation struct {
 
 // refusesBadInput sends each member of the good body in every bad way. Each gets a 4xx that points at it, and no row
 // changes.
-func (b *bench) refusesBadInput(op badOperation, tables ...string) {
+func (b *fixture) refusesBadInput(op badOperation, tables ...string) {
 	b.t.Helper()
 	before := b.state(tables...)
 	send := func(body members) reply {
@@ -138,7 +138,7 @@ func (b *bench) refusesBadInput(op badOperation, tables ...string) {
 }
 
 // pointed checks the form of a refusal.
-func (b *bench) pointed(got reply, pointer string, orMissing bool, what string) {
+func (b *fixture) pointed(got reply, pointer string, orMissing bool, what string) {
 	b.t.Helper()
 	if orMissing && got.status == 404 {
 		return
@@ -165,7 +165,7 @@ func userBody() members {
 }
 
 // createUser makes a user and returns the id.
-func (b *bench) createUser(change members) string {
+func (b *fixture) createUser(change members) string {
 	b.t.Helper()
 	body := userBody()
 	maps.Copy(body, change)
@@ -224,7 +224,7 @@ func TestUsers(t *testing.T) {
 		if got := b.do("POST", "/api/user/update", `{"user_id":"`+id+`","email":"ADA@example.com"}`); got.status != 409 || got.json(t)["user_id"] != other {
 			t.Errorf("%d %s", got.status, got.text)
 		}
-		stranger := newBench(t, d, nil)
+		stranger := newFixture(t, d, nil)
 		stranger.server = b.server
 		stranger.everyScope()
 		theirs := stranger.createUser(nil)

@@ -22,7 +22,7 @@ type (
 	}
 
 	kycInitiated struct {
-		UserID string `json:"user_id" doc:"In the sandbox a person decides at /sandbox/verifications/{user_id}."`
+		UserID string `json:"user_id" doc:"Page of the verification. In the sandbox you decide at /sandbox/verifications/{user_id}."`
 	}
 
 	onboardInput struct{ Body onboardBody }
@@ -30,10 +30,10 @@ type (
 	onboardBody struct {
 		CompanyID          string `json:"company_id,omitempty" maxLength:"64"`
 		Name               string `json:"name" maxLength:"200" doc:"Legal name."`
-		Country            string `json:"country" maxLength:"2" doc:"Of incorporation. 2-letter ISO code."`
+		Country            string `json:"country" maxLength:"2" doc:"Country of incorporation, 2-letter ISO code."`
 		Email              string `json:"email,omitempty" maxLength:"254"`
 		Website            string `json:"website,omitempty" maxLength:"300"`
-		RegistrationNumber string `json:"registration_number,omitempty" maxLength:"64" doc:"Needed before the verification starts, as is what follows up to the city."`
+		RegistrationNumber string `json:"registration_number,omitempty" maxLength:"64" doc:"Required before the verification starts, like the following fields up to city."`
 		IncorporationDate  string `json:"incorporation_date,omitempty" maxLength:"10" doc:"YYYY-MM-DD"`
 		StreetAddress      string `json:"street_address,omitempty" maxLength:"200"`
 		City               string `json:"city,omitempty" maxLength:"100"`
@@ -46,8 +46,8 @@ type (
 	companyVerification struct {
 		CompanyID string   `json:"company_id"`
 		KYBStatus string   `json:"kyb_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,suspended"`
-		KYBState  string   `json:"kyb_state" enum:",draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended" doc:"The verification's own state, finer than kyb_status; empty before the company told anything."`
-		Missing   []string `json:"missing" doc:"What the verification still lacks."`
+		KYBState  string   `json:"kyb_state" enum:",draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended" doc:"Detailed state of the verification; empty before the company submitted its details."`
+		Missing   []string `json:"missing" doc:"Fields and documents that are still missing."`
 	}
 
 	ownerInput struct {
@@ -60,8 +60,8 @@ type (
 		LastName            string  `json:"last_name" maxLength:"100"`
 		DateOfBirth         string  `json:"date_of_birth" maxLength:"10" doc:"YYYY-MM-DD"`
 		Country             string  `json:"country" maxLength:"2" doc:"2-letter ISO code."`
-		OwnershipPercentage Decimal `json:"ownership_percentage,omitempty" doc:"From 0 to 100, at most 2 decimals. From 25 on the owner must be verified."`
-		ControlPerson       bool    `json:"control_person,omitempty" doc:"Directs the company; must be verified whatever they own."`
+		OwnershipPercentage Decimal `json:"ownership_percentage,omitempty" doc:"0 to 100, at most 2 decimals. An owner of 25 or more must be verified."`
+		ControlPerson       bool    `json:"control_person,omitempty" doc:"Controls the company and must be verified whatever their share."`
 		Email               string  `json:"email,omitempty" maxLength:"254"`
 		PhoneNumber         string  `json:"phone_number,omitempty" maxLength:"40"`
 		StreetAddress       string  `json:"street_address,omitempty" maxLength:"200"`
@@ -92,11 +92,11 @@ type (
 	}
 
 	companyUploadBody struct {
-		UBOID          string `json:"ubo_id,omitempty" maxLength:"64" doc:"Whose document it is; the company's own when absent."`
-		DocType        string `json:"doc_type" minLength:"1" maxLength:"64" doc:"Of a company: certificate_of_incorporation, articles_of_association, shareholder_register, proof_of_address, bank_statement, tax_certificate, other or tax_id. Of an owner: as for a user."`
-		Category       string `json:"category,omitempty" enum:"front,back" doc:"Of an owner's image."`
+		UBOID          string `json:"ubo_id,omitempty" maxLength:"64" doc:"Owner whose document it is. Default: the company."`
+		DocType        string `json:"doc_type" minLength:"1" maxLength:"64" doc:"For a company: certificate_of_incorporation, articles_of_association, shareholder_register, proof_of_address, bank_statement, tax_certificate, other or tax_id. For an owner: as for a user."`
+		Category       string `json:"category,omitempty" enum:"front,back" doc:"For an owner's image."`
 		IssuingCountry string `json:"issuing_country,omitempty" maxLength:"64" doc:"2-letter ISO code."`
-		Base64Image    string `json:"base64_image,omitempty" doc:"One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels at its shorter side (in the sandbox, any size)."`
+		Base64Image    string `json:"base64_image,omitempty" doc:"One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels on the shorter side (in the sandbox, any size)."`
 		TaxID          string `json:"tax_id,omitempty" maxLength:"64"`
 		TaxIDType      string `json:"tax_id_type,omitempty" maxLength:"64"`
 	}
@@ -122,23 +122,23 @@ type (
 
 	sandboxKYBBody struct {
 		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
-		UBOID     string `json:"ubo_id,omitempty" maxLength:"64" doc:"Decides this owner's verification instead."`
+		UBOID     string `json:"ubo_id,omitempty" maxLength:"64" doc:"Owner whose verification to decide. Default: the company."`
 		Result    string `json:"result" enum:"approved,more_info,resubmission_required,rejected,suspended"`
 	}
 
 	sandboxKYB struct {
 		CompanyID string `json:"company_id"`
 		KYBStatus string `json:"kyb_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired,suspended"`
-		KYBState  string `json:"kyb_state" enum:"initiated,submitted,in_review,ubo_pending,approved,more_info,resubmission_required,rejected,expired,suspended" doc:"Of the company's verification, or of the owner's that was decided."`
+		KYBState  string `json:"kyb_state" enum:"initiated,submitted,in_review,ubo_pending,approved,more_info,resubmission_required,rejected,expired,suspended" doc:"State of the verification that was decided."`
 	}
 )
 
-func initiateKYC(ctx context.Context, tx *db.Tx, c *call, in *kycInitiateInput) (*kycInitiated, error) {
+func initiateKYC(ctx context.Context, tx *db.Tx, c *request, in *kycInitiateInput) (*kycInitiated, error) {
 	user, err := c.KYC.Initiate(ctx, tx, c.by, in.Body.UserID)
 	return &kycInitiated{user.ID}, err
 }
 
-func onboardCompany(ctx context.Context, tx *db.Tx, c *call, in *onboardInput) (*companyVerification, error) {
+func onboardCompany(ctx context.Context, tx *db.Tx, c *request, in *onboardInput) (*companyVerification, error) {
 	b := &in.Body
 	_, err := c.KYC.Onboard(ctx, tx, c.by, c.company, kyc.CompanyProfile{
 		Name: b.Name, Country: b.Country, Email: b.Email, Website: b.Website, RegistrationNumber: b.RegistrationNumber,
@@ -151,7 +151,7 @@ func onboardCompany(ctx context.Context, tx *db.Tx, c *call, in *onboardInput) (
 	return companyVerificationOf(ctx, tx, c)
 }
 
-func companyVerificationOf(ctx context.Context, tx *db.Tx, c *call) (*companyVerification, error) {
+func companyVerificationOf(ctx context.Context, tx *db.Tx, c *request) (*companyVerification, error) {
 	if err := tx.Flush(ctx); err != nil {
 		return nil, err
 	}
@@ -166,11 +166,11 @@ func companyVerificationOf(ctx context.Context, tx *db.Tx, c *call) (*companyVer
 	return &companyVerification{company.ID, company.KYBStatus, string(o.State), o.Missing}, err
 }
 
-func addOwner(ctx context.Context, tx *db.Tx, c *call, in *ownerInput) (*ownerStatus, error) {
+func addOwner(ctx context.Context, tx *db.Tx, c *request, in *ownerInput) (*ownerStatus, error) {
 	b := &in.Body
 	bps, ok := percentage(b.OwnershipPercentage)
 	if !ok {
-		return nil, apierr.New(apierr.Invalid, "invalid_parameter", "This takes a percentage from 0 to 100 with at most 2 decimals.").At("body", "/ownership_percentage")
+		return nil, apierr.New(apierr.Invalid, "invalid_parameter", "The value must be a percentage from 0 to 100 with at most 2 decimals.").At("body", "/ownership_percentage")
 	}
 	o, err := c.KYC.AddOwner(ctx, tx, c.by, c.company, kyc.Owner{
 		OwnershipBps: bps, Control: b.ControlPerson,
@@ -182,7 +182,7 @@ func addOwner(ctx context.Context, tx *db.Tx, c *call, in *ownerInput) (*ownerSt
 	return &ownerStatus{o.ID, o.KYCStatus}, err
 }
 
-// percentage reads a percentage as hundredths of a percent.
+// percentage parses a percentage into hundredths of a percent.
 func percentage(d Decimal) (bps int64, ok bool) {
 	whole, fraction, _ := strings.Cut(string(d), ".")
 	if fraction = strings.TrimRight(fraction, "0"); len(fraction) > 2 {
@@ -195,7 +195,7 @@ func percentage(d Decimal) (bps int64, ok bool) {
 	return bps, err == nil && bps >= 0 && bps <= 10_000 && whole[0] != '-'
 }
 
-// hundredths writes hundredths of a percent as a percentage.
+// hundredths formats hundredths of a percent as a percentage.
 func hundredths(bps int64) Decimal {
 	text := strconv.FormatInt(bps/100, 10)
 	if rest := bps % 100; rest > 0 {
@@ -204,7 +204,7 @@ func hundredths(bps int64) Decimal {
 	return Decimal(text)
 }
 
-func initiateOwnerKYC(ctx context.Context, tx *db.Tx, c *call, in *ownerKYCInput) (*ownerStatus, error) {
+func initiateOwnerKYC(ctx context.Context, tx *db.Tx, c *request, in *ownerKYCInput) (*ownerStatus, error) {
 	o, err := c.KYC.InitiateOwner(ctx, tx, c.by, c.company, in.Body.UBOID)
 	return &ownerStatus{o.ID, o.KYCStatus}, err
 }
@@ -219,35 +219,35 @@ func (b *companyUploadBody) upload() kyc.Upload {
 	return u
 }
 
-func readCompanyUpload(ctx context.Context, c *call, in *companyUploadInput) (err error) {
+func readCompanyUpload(ctx context.Context, c *request, in *companyUploadInput) (err error) {
 	in.image, err = c.KYC.ReadFor(ctx, c.DB, c.by, c.company, in.Body.UBOID, in.Body.upload())
 	return err
 }
 
-func uploadCompanyDocument(ctx context.Context, tx *db.Tx, c *call, in *companyUploadInput) (*succeeded, error) {
+func uploadCompanyDocument(ctx context.Context, tx *db.Tx, c *request, in *companyUploadInput) (*succeeded, error) {
 	return &succeeded{true}, c.KYC.StoreFor(ctx, tx, c.by, c.company, in.Body.UBOID, in.Body.upload(), in.image)
 }
 
-func initiateKYB(ctx context.Context, tx *db.Tx, c *call, _ *kybInput) (*companyVerification, error) {
+func initiateKYB(ctx context.Context, tx *db.Tx, c *request, _ *kybInput) (*companyVerification, error) {
 	if _, err := c.KYC.InitiateCompany(ctx, tx, c.by, c.company); err != nil {
 		return nil, err
 	}
 	return companyVerificationOf(ctx, tx, c)
 }
 
-func decideKYC(ctx context.Context, tx *db.Tx, c *call, in *sandboxKYCInput) (*sandboxKYC, error) {
+func decideKYC(ctx context.Context, tx *db.Tx, c *request, in *sandboxKYCInput) (*sandboxKYC, error) {
 	userID, status, err := c.KYC.DecideInSandbox(ctx, tx, c.by, in.Body.UserID, in.Body.Result)
 	return &sandboxKYC{userID, status}, err
 }
 
-func decideKYB(ctx context.Context, tx *db.Tx, c *call, in *sandboxKYBInput) (*sandboxKYB, error) {
+func decideKYB(ctx context.Context, tx *db.Tx, c *request, in *sandboxKYBInput) (*sandboxKYB, error) {
 	state, err := c.KYC.DecideCompanyInSandbox(ctx, tx, c.by, c.company, in.Body.UBOID, in.Body.Result)
 	return &sandboxKYB{c.company, state.Public(), string(state)}, err
 }
 
-// serveProviderCallback takes what the provider of verifications sends. Its signature is its credential. A repeated callback
-// is answered like the first one, so that the provider stops sending it, and starts nothing.
-func (s *server) serveProviderCallback(w *answer, r *http.Request) {
+// serveProviderCallback processes a callback of the verification provider, authenticated by its signature. A
+// repeated callback gets the first response and has no effect, so that the provider stops sending it.
+func (s *server) serveProviderCallback(w *responseWriter, r *http.Request) {
 	w.route = "/callbacks/verification/{provider}"
 	body, err := io.ReadAll(http.MaxBytesReader(w.ResponseWriter, r.Body, 1<<20))
 	if err != nil {

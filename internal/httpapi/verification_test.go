@@ -20,7 +20,7 @@ import (
 )
 
 // person is a user with everything in the profile that a verification needs, or with the members changed.
-func (b *bench) person(last string, change members) (id string) {
+func (b *fixture) person(last string, change members) (id string) {
 	b.t.Helper()
 	body := members{
 		"email": strings.ToLower(last) + "@example.com", "phone_number": "+4930901820", "phone_country": "DE", "first_name": "Ada", "last_name": last,
@@ -34,7 +34,7 @@ func (b *bench) person(last string, change members) (id string) {
 }
 
 // documented is such a user with a payer and every document that is asked for.
-func (b *bench) documented(last string) string {
+func (b *fixture) documented(last string) string {
 	b.t.Helper()
 	id := b.person(last, nil)
 	ask[members](b, "POST", "/api/user/payer/create", encode(goodPayer(id)))
@@ -44,14 +44,14 @@ func (b *bench) documented(last string) string {
 	return id
 }
 
-func (b *bench) kycStatus(userID string) string {
+func (b *fixture) kycStatus(userID string) string {
 	b.t.Helper()
 	got, _ := ask[members](b, "GET", "/api/user/detail?user_id="+userID, "")
 	return got["kyc_status"].(string)
 }
 
 // eventsOf are the data of an object's events of some name, in their order.
-func (b *bench) eventsOf(name, object string) (all []members) {
+func (b *fixture) eventsOf(name, object string) (all []members) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		rows, err := tx.Query(ctx, "SELECT data FROM events WHERE name = $1 AND object_id = $2 ORDER BY sequence", name, object)
@@ -77,7 +77,7 @@ func statuses(events []members) string {
 	return strings.Join(words, " ")
 }
 
-func (b *bench) verify() {
+func (b *fixture) verify() {
 	b.t.Helper()
 	b.drain(job.Table{kyc.JobSubmit: {Net: b.server.KYC.Submit}, kyc.JobCheck: {Net: b.server.KYC.Check}})
 }
@@ -241,7 +241,7 @@ func TestOneVerificationAtATime(t *testing.T) {
 const newCompany = `{"name":"Acme Widgets GmbH","country":"DE"`
 
 // company is a company that told everything, and its owner of 60 percent.
-func (b *bench) onboarded(last string) (owner string) {
+func (b *fixture) onboarded(last string) (owner string) {
 	b.t.Helper()
 	at := "/api/companies/" + b.company
 	ask[members](b, "POST", "/api/companies", newCompany+`,"registration_number":"HRB 1","incorporation_date":"2001-02-03","street_address":"1 Street","city":"Berlin"}`)

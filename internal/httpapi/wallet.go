@@ -22,7 +22,7 @@ type (
 		CompanyID string `json:"company_id"`
 		Currency  string `json:"currency"`
 		Status    string `json:"status" enum:"pending,in_progress,completed,rejected"`
-		Reason    string `json:"reason" enum:",currency_not_supported,company_frozen" doc:"Why it was rejected."`
+		Reason    string `json:"reason" enum:",currency_not_supported,company_frozen" doc:"Reason for the rejection."`
 	}
 
 	walletList struct {
@@ -34,14 +34,14 @@ type (
 	}
 
 	walletBalance struct {
-		WalletID  string   `json:"wallet_id" doc:"Empty where money is there but no wallet was requested."`
+		WalletID  string   `json:"wallet_id" doc:"Empty if there is a balance but no wallet was requested."`
 		Currency  string   `json:"currency"`
-		Status    string   `json:"status" enum:",pending,in_progress,completed,rejected" doc:"Of the request for the wallet; empty where none was asked for."`
-		Available Decimal  `json:"available" doc:"What pay runs can be funded with."`
-		Reserved  Decimal  `json:"reserved" doc:"What is set aside for pay runs that are not released yet."`
-		Claims    Decimal  `json:"claims" doc:"What merchant claims have brought, before it is settled."`
-		Address   string   `json:"address" doc:"Where the wallet is paid in coins, for ever: what comes there is its balance. Empty where it is in no coin, or not in use."`
-		Networks  []string `json:"networks" doc:"On which the address is paid. Another network, or another coin, is not this wallet's."`
+		Status    string   `json:"status" enum:",pending,in_progress,completed,rejected" doc:"State of the wallet request; empty if there was none."`
+		Available Decimal  `json:"available" doc:"Available to fund payrolls."`
+		Reserved  Decimal  `json:"reserved" doc:"Reserved for payrolls that are not released yet."`
+		Claims    Decimal  `json:"claims" doc:"Proceeds of merchant claims that are not settled yet."`
+		Address   string   `json:"address" doc:"Permanent deposit address. Deposits are credited to the balance. Empty for a fiat currency or an inactive wallet."`
+		Networks  []string `json:"networks" doc:"Networks of the address. Deposits on other networks or in other currencies are not credited."`
 	}
 
 	walletDepositList struct {
@@ -57,8 +57,8 @@ type (
 
 	walletDeposit struct {
 		DepositID     string  `json:"deposit_id"`
-		WalletID      string  `json:"wallet_id" doc:"To whose address it came; empty where an operator found out that it is the company's."`
-		Status        string  `json:"status" enum:"seen,confirmed,reverted,replaced,evicted" doc:"confirmed is credited to the balance."`
+		WalletID      string  `json:"wallet_id" doc:"Wallet of the address; empty if staff assigned the deposit to the company."`
+		Status        string  `json:"status" enum:"seen,confirmed,reverted,replaced,evicted" doc:"confirmed: credited to the balance."`
 		Currency      string  `json:"currency"`
 		Amount        Decimal `json:"amount"`
 		Network       string  `json:"network"`
@@ -71,7 +71,7 @@ type (
 
 	walletTransactions struct {
 		CompanyID string    `query:"company_id"`
-		Account   string    `query:"account" enum:"available,claims" default:"available" doc:"available: the balance; claims: what merchant claims have brought, before it is settled."`
+		Account   string    `query:"account" enum:"available,claims" default:"available" doc:"available: the balance; claims: proceeds of merchant claims that are not settled yet."`
 		Currency  string    `query:"currency" maxLength:"10"`
 		From      time.Time `query:"from" doc:"Booked at this time or later."`
 		To        time.Time `query:"to" doc:"Booked before this time."`
@@ -88,8 +88,8 @@ type (
 		Type          string  `json:"type"`
 		Description   string  `json:"description"`
 		Currency      string  `json:"currency"`
-		Amount        Decimal `json:"amount" doc:"Negative where money went out."`
-		Balance       Decimal `json:"balance" doc:"The account's balance in this currency after it."`
+		Amount        Decimal `json:"amount" doc:"Negative for an outgoing transaction."`
+		Balance       Decimal `json:"balance" doc:"Balance of the account in this currency after the transaction."`
 		SourceType    string  `json:"source_type"`
 		SourceID      string  `json:"source_id"`
 		PayrollID     string  `json:"payroll_id"`
@@ -98,7 +98,7 @@ type (
 	}
 )
 
-func requestWallet(ctx context.Context, tx *db.Tx, c *call, in *walletRequestInput) (*walletRequested, error) {
+func requestWallet(ctx context.Context, tx *db.Tx, c *request, in *walletRequestInput) (*walletRequested, error) {
 	w, err := wallet.Request(ctx, tx, c.by, c.company, in.Body.Currency)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func requestWallet(ctx context.Context, tx *db.Tx, c *call, in *walletRequestInp
 	return &walletRequested{w.ID, w.CompanyID, string(w.Currency), string(w.State), w.Reason}, nil
 }
 
-func listWallets(ctx context.Context, tx *db.Tx, c *call, _ *walletList) (*walletBalances, error) {
+func listWallets(ctx context.Context, tx *db.Tx, c *request, _ *walletList) (*walletBalances, error) {
 	all, err := wallet.Balances(ctx, tx, c.by, c.company)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func listWallets(ctx context.Context, tx *db.Tx, c *call, _ *walletList) (*walle
 	return out, nil
 }
 
-func listWalletDeposits(ctx context.Context, tx *db.Tx, c *call, in *walletDepositList) (*walletDepositPage, error) {
+func listWalletDeposits(ctx context.Context, tx *db.Tx, c *request, in *walletDepositList) (*walletDepositPage, error) {
 	all, total, err := deposit.OfBalance(ctx, tx, c.company, in.Currency, in.size(), int64(in.Page-1)*int64(in.size()))
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func listWalletDeposits(ctx context.Context, tx *db.Tx, c *call, in *walletDepos
 	return out, nil
 }
 
-func listTransactions(ctx context.Context, tx *db.Tx, c *call, in *walletTransactions) (*walletTransactionPage, error) {
+func listTransactions(ctx context.Context, tx *db.Tx, c *request, in *walletTransactions) (*walletTransactionPage, error) {
 	all, total, err := wallet.Transactions(ctx, tx, c.by, c.company, wallet.Filter{
 		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// rawObject is a JSON object that goes out as it was stored.
+// rawObject is a JSON object that is sent as it was stored.
 type rawObject []byte
 
 // MarshalJSONTo writes the object.
@@ -29,19 +29,19 @@ func (rawObject) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: 
 type (
 	eventList struct {
 		CompanyID string    `query:"company_id"`
-		Name      string    `query:"name" maxLength:"2000" doc:"Names and prefixes such as payroll.*, separated by commas."`
+		Name      string    `query:"name" maxLength:"2000" doc:"Event types and prefixes such as payroll.*, separated by commas."`
 		ObjectID  string    `query:"object_id" maxLength:"64"`
 		From      time.Time `query:"from" doc:"Created at or after."`
 		To        time.Time `query:"to" doc:"Created before."`
-		After     string    `query:"after" maxLength:"64" doc:"Id of the last event that was seen: go on behind it, in the chosen order."`
-		Order     string    `query:"order" enum:"asc,desc" default:"asc" doc:"asc replays, oldest first; desc shows the newest first."`
-		Limit     int       `query:"limit" default:"20" minimum:"1" doc:"At most 100; more is read as 100."`
+		After     string    `query:"after" maxLength:"64" doc:"ID of the last event received: continue after it, in the given order."`
+		Order     string    `query:"order" enum:"asc,desc" default:"asc" doc:"asc: oldest first; desc: newest first."`
+		Limit     int       `query:"limit" default:"20" minimum:"1" doc:"At most 100; larger values mean 100."`
 	}
 
 	eventPage struct {
 		Data      []eventItem `json:"data"`
 		HasMore   bool        `json:"has_more"`
-		NextAfter string      `json:"next_after" doc:"What to send as after to go on; at the end it is where events to come will follow."`
+		NextAfter string      `json:"next_after" doc:"Value of after for the next page; at the end, future events follow it."`
 	}
 
 	eventItem struct {
@@ -51,7 +51,7 @@ type (
 		Created     string    `json:"created" format:"date-time"`
 		Environment string    `json:"environment"`
 		APIVersion  string    `json:"api_version"`
-		Sequence    int64     `json:"sequence" doc:"The object's version: later news of an object have a higher one."`
+		Sequence    int64     `json:"sequence" doc:"The object's version, which increases with every event of the object."`
 	}
 
 	webhookList struct {
@@ -68,7 +68,7 @@ type (
 		CompanyID   string   `json:"company_id,omitempty" maxLength:"64"`
 		URL         string   `json:"url" doc:"A public https address on port 443 or 8443."`
 		Description string   `json:"description,omitempty" maxLength:"200"`
-		Events      []string `json:"events,omitempty" maxItems:"50" doc:"Names, or prefixes such as payroll.*; none or * chooses all."`
+		Events      []string `json:"events,omitempty" maxItems:"50" doc:"Event types, or prefixes such as payroll.*; empty or * means all."`
 	}
 
 	webhookPath struct {
@@ -83,7 +83,7 @@ type (
 	webhookUpdateBody struct {
 		URL         *string   `json:"url,omitempty"`
 		Description *string   `json:"description,omitempty" maxLength:"200"`
-		Events      *[]string `json:"events,omitempty" maxItems:"50" doc:"Names, or prefixes such as payroll.*; none or * chooses all. Absent: they stay."`
+		Events      *[]string `json:"events,omitempty" maxItems:"50" doc:"Event types, or prefixes such as payroll.*; empty or * means all. Default: unchanged."`
 	}
 
 	webhookRotateInput struct {
@@ -92,7 +92,7 @@ type (
 	}
 
 	webhookRotateBody struct {
-		Overlap *int64 `json:"overlap_seconds,omitempty" minimum:"0" maximum:"604800" doc:"How long the old secret signs too. Default: one day."`
+		Overlap *int64 `json:"overlap_seconds,omitempty" minimum:"0" maximum:"604800" doc:"How long the old secret also signs. Default: one day."`
 	}
 
 	// WebhookEndpoint is an address that events are sent to.
@@ -101,20 +101,20 @@ type (
 		CompanyID      string   `json:"company_id"`
 		URL            string   `json:"url"`
 		Description    string   `json:"description"`
-		Events         []string `json:"events" doc:"Empty: all."`
+		Events         []string `json:"events" doc:"Empty means all."`
 		Status         string   `json:"status" enum:"enabled,throttled,disabled_auto,disabled_manual"`
 		Reason         string   `json:"reason" enum:",requested,gone,failing" doc:"Why it is disabled: requested, gone or failing."`
 		ThrottledUntil string   `json:"throttled_until" doc:"Empty unless throttled."`
-		FailingSince   string   `json:"failing_since" doc:"Empty when the last attempt succeeded."`
+		FailingSince   string   `json:"failing_since" doc:"Empty if the last attempt succeeded."`
 		LastSuccess    string   `json:"last_success" doc:"Empty before the first."`
-		OldSecretUntil string   `json:"old_secret_until" doc:"Until when the secret before the last rotation signs too; empty when it does not."`
+		OldSecretUntil string   `json:"old_secret_until" doc:"Until when the previous secret also signs; empty if it does not."`
 		Created        Time     `json:"created"`
 		Updated        Time     `json:"updated"`
 	}
 
 	webhookSecret struct {
 		WebhookEndpoint
-		Secret string `json:"secret" doc:"Shown only now. It signs every delivery."`
+		Secret string `json:"secret" doc:"Signing secret, returned only once."`
 	}
 
 	webhookDeleted struct {
@@ -130,11 +130,11 @@ type (
 	deliveryList struct {
 		WebhookID string    `path:"webhook_id"`
 		Status    string    `query:"status" enum:"pending,retrying,succeeded,failed,cancelled,blocked"`
-		Name      string    `query:"name" maxLength:"2000" doc:"Names of events, and prefixes such as payroll.*, separated by commas."`
+		Name      string    `query:"name" maxLength:"2000" doc:"Event types and prefixes such as payroll.*, separated by commas."`
 		From      time.Time `query:"from" doc:"Events created at or after."`
 		To        time.Time `query:"to" doc:"Events created before."`
-		After     string    `query:"after" maxLength:"64" doc:"Event id of the last delivery that was seen."`
-		Limit     int       `query:"limit" default:"20" minimum:"1" doc:"At most 100; more is read as 100."`
+		After     string    `query:"after" maxLength:"64" doc:"Event ID of the last delivery received."`
+		Limit     int       `query:"limit" default:"20" minimum:"1" doc:"At most 100; larger values mean 100."`
 	}
 
 	deliveryPage struct {
@@ -145,14 +145,14 @@ type (
 
 	// DeliveryItem is one event for one endpoint.
 	DeliveryItem struct {
-		EventID    string `json:"event_id" doc:"It names the delivery, and is sent as webhook-id."`
+		EventID    string `json:"event_id" doc:"Identifies the delivery; sent as webhook-id."`
 		Event      string `json:"event"`
 		ObjectID   string `json:"object_id"`
 		Status     string `json:"status" enum:"pending,retrying,succeeded,failed,cancelled,blocked"`
 		Attempts   int64  `json:"attempts"`
-		NextTry    string `json:"next_try" doc:"Empty when there will be none."`
+		NextTry    string `json:"next_try" doc:"Empty if there will be none."`
 		Error      string `json:"error" enum:",timeout,connection_failed,name_not_resolved,tls_failed,blocked_address,redirect,http_status" doc:"Class of the last failure."`
-		HTTPStatus int64  `json:"http_status" doc:"Of the last answer, 0 without one."`
+		HTTPStatus int64  `json:"http_status" doc:"Status of the last response; 0 if there was none."`
 		Created    Time   `json:"created"`
 		Updated    Time   `json:"updated"`
 	}
@@ -167,7 +167,7 @@ type (
 		Request struct {
 			Method  string            `json:"method"`
 			Headers map[string]string `json:"headers"`
-			Body    rawObject         `json:"body" doc:"The bytes that are sent and signed, at every attempt the same."`
+			Body    rawObject         `json:"body" doc:"Signed request body, the same in every attempt."`
 		} `json:"request"`
 		Tries []deliveryTry `json:"tries" doc:"The attempts, oldest first."`
 	}
@@ -178,9 +178,9 @@ type (
 		Timestamp  string `json:"webhook_timestamp" doc:"The header webhook-timestamp of this attempt."`
 		URL        string `json:"url"`
 		TookMillis int64  `json:"took_ms"`
-		HTTPStatus int64  `json:"http_status" doc:"0 without an answer."`
-		Error      string `json:"error" enum:",timeout,connection_failed,name_not_resolved,tls_failed,blocked_address,redirect,http_status" doc:"Class of the failure; empty after a success."`
-		Response   string `json:"response" doc:"The first 4 KiB of the answer's body."`
+		HTTPStatus int64  `json:"http_status" doc:"0 if there was no response."`
+		Error      string `json:"error" enum:",timeout,connection_failed,name_not_resolved,tls_failed,blocked_address,redirect,http_status" doc:"Class of the failure; empty if successful."`
+		Response   string `json:"response" doc:"First 4 KiB of the response body."`
 	}
 
 	redeliverInput struct {
@@ -191,16 +191,16 @@ type (
 	redeliverBody struct {
 		From  string `json:"from,omitempty" maxLength:"40" doc:"Events created at or after; default: 30 days ago."`
 		To    string `json:"to,omitempty" maxLength:"40" doc:"Events created before; default: now."`
-		Which string `json:"which,omitempty" enum:"failed,all" doc:"failed (default): what failed, was cancelled or blocked, or was never tried. all: also what was delivered."`
+		Which string `json:"which,omitempty" enum:"failed,all" doc:"failed (default): deliveries that failed, were cancelled or blocked, or were never attempted. all: also successful ones."`
 	}
 
 	redeliverStarted struct {
 		WebhookID string `json:"webhook_id"`
-		Status    string `json:"status" enum:"started" doc:"started: the events join the queue in the background."`
+		Status    string `json:"status" enum:"started" doc:"started: the events are queued in the background."`
 	}
 )
 
-func listEvents(ctx context.Context, tx *db.Tx, c *call, in *eventList) (*eventPage, error) {
+func listEvents(ctx context.Context, tx *db.Tx, c *request, in *eventList) (*eventPage, error) {
 	events, more, err := webhook.List(ctx, tx, webhook.ListParams{
 		CompanyID: c.company, Names: in.Name, ObjectID: in.ObjectID, From: in.From, To: in.To, After: in.After,
 		Newest: in.Order == "desc", Limit: min(in.Limit, maxPerPage),
@@ -243,7 +243,7 @@ func showWebhook(tx *db.Tx, e delivery.Endpoint) WebhookEndpoint {
 	return shown
 }
 
-func createWebhook(ctx context.Context, tx *db.Tx, c *call, in *webhookCreateInput) (*webhookSecret, error) {
+func createWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookCreateInput) (*webhookSecret, error) {
 	b := &in.Body
 	e, secret, err := c.Webhooks.Create(ctx, tx, c.by, delivery.Params{URL: &b.URL, Description: &b.Description, Events: &b.Events})
 	if err != nil {
@@ -252,7 +252,7 @@ func createWebhook(ctx context.Context, tx *db.Tx, c *call, in *webhookCreateInp
 	return &webhookSecret{showWebhook(tx, e), secret}, nil
 }
 
-func listWebhooks(ctx context.Context, tx *db.Tx, c *call, _ *webhookList) (*webhookAll, error) {
+func listWebhooks(ctx context.Context, tx *db.Tx, c *request, _ *webhookList) (*webhookAll, error) {
 	all, err := delivery.List(ctx, tx, c.by)
 	if err != nil {
 		return nil, err
@@ -273,24 +273,24 @@ func shown(tx *db.Tx, e delivery.Endpoint, err error) (*WebhookEndpoint, error) 
 	return &out, nil
 }
 
-func getWebhook(ctx context.Context, tx *db.Tx, c *call, in *webhookPath) (*WebhookEndpoint, error) {
+func getWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookPath) (*WebhookEndpoint, error) {
 	e, err := delivery.Get(ctx, tx, c.by, in.WebhookID)
 	return shown(tx, e, err)
 }
 
-func updateWebhook(ctx context.Context, tx *db.Tx, c *call, in *webhookUpdateInput) (*WebhookEndpoint, error) {
+func updateWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookUpdateInput) (*WebhookEndpoint, error) {
 	e, err := c.Webhooks.Update(ctx, tx, c.by, in.WebhookID, delivery.Params{URL: in.Body.URL, Description: in.Body.Description, Events: in.Body.Events})
 	return shown(tx, e, err)
 }
 
-func deleteWebhook(ctx context.Context, tx *db.Tx, c *call, in *webhookPath) (*webhookDeleted, error) {
+func deleteWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookPath) (*webhookDeleted, error) {
 	if err := delivery.Delete(ctx, tx, c.by, in.WebhookID); err != nil {
 		return nil, err
 	}
 	return &webhookDeleted{in.WebhookID, true}, nil
 }
 
-func rotateWebhook(ctx context.Context, tx *db.Tx, c *call, in *webhookRotateInput) (*webhookSecret, error) {
+func rotateWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookRotateInput) (*webhookSecret, error) {
 	overlap := delivery.DefaultOverlap
 	if in.Body.Overlap != nil {
 		overlap = time.Duration(*in.Body.Overlap) * time.Second
@@ -302,17 +302,17 @@ func rotateWebhook(ctx context.Context, tx *db.Tx, c *call, in *webhookRotateInp
 	return &webhookSecret{showWebhook(tx, e), secret}, nil
 }
 
-func disableWebhook(ctx context.Context, tx *db.Tx, c *call, in *webhookPath) (*WebhookEndpoint, error) {
+func disableWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookPath) (*WebhookEndpoint, error) {
 	e, err := delivery.Disable(ctx, tx, c.by, in.WebhookID)
 	return shown(tx, e, err)
 }
 
-func enableWebhook(ctx context.Context, tx *db.Tx, c *call, in *webhookPath) (*WebhookEndpoint, error) {
+func enableWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookPath) (*WebhookEndpoint, error) {
 	e, err := delivery.Enable(ctx, tx, c.by, in.WebhookID)
 	return shown(tx, e, err)
 }
 
-func testWebhook(ctx context.Context, tx *db.Tx, c *call, in *webhookPath) (*webhookPing, error) {
+func testWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookPath) (*webhookPing, error) {
 	id, err := delivery.Ping(ctx, tx, c.by, in.WebhookID)
 	if err != nil {
 		return nil, err
@@ -327,7 +327,7 @@ func showDelivery(d delivery.Delivery) DeliveryItem {
 	}
 }
 
-func listDeliveries(ctx context.Context, tx *db.Tx, c *call, in *deliveryList) (*deliveryPage, error) {
+func listDeliveries(ctx context.Context, tx *db.Tx, c *request, in *deliveryList) (*deliveryPage, error) {
 	all, more, err := delivery.Deliveries(ctx, tx, c.by, in.WebhookID, delivery.DeliveriesParams{
 		State: in.Status, Names: in.Name, From: in.From, To: in.To, After: in.After, Limit: min(in.Limit, maxPerPage),
 	})
@@ -344,7 +344,7 @@ func listDeliveries(ctx context.Context, tx *db.Tx, c *call, in *deliveryList) (
 	return out, nil
 }
 
-func getDelivery(ctx context.Context, tx *db.Tx, c *call, in *deliveryPath) (*deliveryDetail, error) {
+func getDelivery(ctx context.Context, tx *db.Tx, c *request, in *deliveryPath) (*deliveryDetail, error) {
 	d, ev, attempts, err := delivery.GetDelivery(ctx, tx, c.by, in.WebhookID, in.EventID)
 	if err != nil {
 		return nil, err
@@ -362,7 +362,7 @@ func getDelivery(ctx context.Context, tx *db.Tx, c *call, in *deliveryPath) (*de
 	return out, nil
 }
 
-func redeliverOne(ctx context.Context, tx *db.Tx, c *call, in *deliveryPath) (*DeliveryItem, error) {
+func redeliverOne(ctx context.Context, tx *db.Tx, c *request, in *deliveryPath) (*DeliveryItem, error) {
 	d, err := delivery.Redeliver(ctx, tx, c.by, in.WebhookID, in.EventID)
 	if err != nil {
 		return nil, err
@@ -371,7 +371,7 @@ func redeliverOne(ctx context.Context, tx *db.Tx, c *call, in *deliveryPath) (*D
 	return &out, nil
 }
 
-func redeliverRange(ctx context.Context, tx *db.Tx, c *call, in *redeliverInput) (*redeliverStarted, error) {
+func redeliverRange(ctx context.Context, tx *db.Tx, c *request, in *redeliverInput) (*redeliverStarted, error) {
 	r := delivery.Range{All: in.Body.Which == "all"}
 	for _, t := range []struct {
 		text, pointer string

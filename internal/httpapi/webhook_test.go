@@ -207,7 +207,7 @@ func TestWebhooks(t *testing.T) {
 			t.Error(text)
 		}
 
-		stranger := newBench(t, d, nil)
+		stranger := newFixture(t, d, nil)
 		stranger.server = b.server
 		for _, c := range [][3]string{
 			{"GET"}, {"DELETE"}, {"PATCH", "", `{"url":"https://hooks.example.com/"}`}, {"POST", "/test"}, {"POST", "/enable"}, {"POST", "/disable"},

@@ -11,13 +11,13 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Decimal is a number on the wire, kept as the decimal text that it is. It never passes through a binary float.
+// Decimal is a JSON number as decimal text. It is never converted to binary floating point.
 type Decimal string
 
-// amount writes an amount of money.
+// amount returns an amount of money as a Decimal.
 func amount(a money.Amount) Decimal { return Decimal(a.String()) }
 
-// MarshalJSONTo writes the bare number; the empty text is 0.
+// MarshalJSONTo writes the number; empty text is 0.
 func (d Decimal) MarshalJSONTo(enc *jsontext.Encoder) error {
 	if d == "" {
 		d = "0"
@@ -25,15 +25,15 @@ func (d Decimal) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return enc.WriteValue(jsontext.Value(d))
 }
 
-// Schema is how the contract shows it.
+// Schema returns the schema in the contract.
 func (Decimal) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: "number", Format: "decimal"}
 }
 
-// maxDigits bounds a number before anything computes with it. The largest amount of any asset has 19 digits.
+// maxDigits limits the digits of a number before it is parsed. The largest amount of any asset has 19.
 const maxDigits = 40
 
-// plainNumber writes a JSON number without exponent. It fails for one of more than maxDigits digits.
+// plainNumber returns a JSON number without exponent. It reports false for one with more than maxDigits digits.
 func plainNumber(text string) (string, bool) {
 	i := strings.IndexAny(text, "eE")
 	if i < 0 {
@@ -64,10 +64,10 @@ func plainNumber(text string) (string, bool) {
 	return sign + whole, len(whole) <= maxDigits
 }
 
-// Time is an instant on the wire: RFC 3339, UTC, whole seconds or milliseconds.
+// Time is written as RFC 3339 in UTC, in whole seconds or milliseconds.
 type Time time.Time
 
-// MarshalJSONTo writes the instant.
+// MarshalJSONTo writes the time.
 func (t Time) MarshalJSONTo(enc *jsontext.Encoder) error {
 	layout := "2006-01-02T15:04:05Z"
 	u := time.Time(t).UTC().Truncate(time.Millisecond)
@@ -77,35 +77,35 @@ func (t Time) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return enc.WriteToken(jsontext.String(u.Format(layout)))
 }
 
-// Schema is how the contract shows it.
+// Schema returns the schema in the contract.
 func (Time) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: "string", Format: "date-time"}
 }
 
-// paging is embedded by the input of a paged list.
+// paging is embedded in the input of a paged list.
 type paging struct {
-	Page    int `query:"page" default:"1" minimum:"1" maximum:"1000000000" doc:"Counts from 1."`
-	PerPage int `query:"per_page" default:"20" minimum:"1" doc:"At most 100; more is read as 100."`
+	Page    int `query:"page" default:"1" minimum:"1" maximum:"1000000000" doc:"Page number, from 1."`
+	PerPage int `query:"per_page" default:"20" minimum:"1" doc:"At most 100; larger values mean 100."`
 }
 
-// maxPerPage is the longest page.
+// maxPerPage is the maximum page size.
 const maxPerPage = 100
 
 func (p paging) size() int { return min(p.PerPage, maxPerPage) }
 
-// meta is where a page stands in its list.
+// meta describes a page of a list.
 type meta struct {
 	Page    int   `json:"page"`
 	Total   int64 `json:"total"`
 	Pages   int   `json:"pages"`
 	HasPrev bool  `json:"has_prev"`
 	HasNext bool  `json:"has_next"`
-	PrevNum int   `json:"prev_num" doc:"0 at the first page."`
-	NextNum int   `json:"next_num" doc:"0 at the last page."`
+	PrevNum int   `json:"prev_num" doc:"0 on the first page."`
+	NextNum int   `json:"next_num" doc:"0 on the last page."`
 	PerPage int   `json:"per_page"`
 }
 
-// meta describes the page of a list of total items.
+// meta returns the description of a page of a list with total items.
 func (p paging) meta(total int64) meta {
 	size := int64(p.size())
 	m := meta{Page: p.Page, Total: total, Pages: int((total + size - 1) / size), PerPage: p.size()}

@@ -15,16 +15,16 @@ type (
 	}
 
 	withdrawalDestinations struct {
-		Destinations []withdrawalDestination `json:"destinations" doc:"The company's own, oldest first."`
+		Destinations []withdrawalDestination `json:"destinations" doc:"The company's destinations, oldest first."`
 	}
 
 	withdrawalDestination struct {
 		DestinationID string `json:"destination_id"`
-		Label         string `json:"label" doc:"The company's name for it." example:"Treasury"`
+		Label         string `json:"label" doc:"The company's label." example:"Treasury"`
 		Currency      string `json:"currency"`
-		Rail          string `json:"rail" doc:"How money gets there." example:"bitcoin"`
-		Hint          string `json:"hint" doc:"What of it is shown, to tell it from others." example:"bcrt1…t080"`
-		ReadyAt       Time   `json:"ready_at" doc:"Money can go there from then on, UTC."`
+		Rail          string `json:"rail" doc:"Payout rail." example:"bitcoin"`
+		Hint          string `json:"hint" doc:"Masked details of the destination." example:"bcrt1…t080"`
+		ReadyAt       Time   `json:"ready_at" doc:"When withdrawals to it become possible, UTC."`
 		Created       Time   `json:"created"`
 	}
 
@@ -41,15 +41,15 @@ type (
 		WithdrawalID    string  `json:"withdrawal_id"`
 		CompanyID       string  `json:"company_id"`
 		DestinationID   string  `json:"destination_id"`
-		Destination     string  `json:"destination" doc:"What is shown of the destination." example:"Treasury BTC bcrt1…t080"`
+		Destination     string  `json:"destination" doc:"Masked details of the destination." example:"Treasury BTC bcrt1…t080"`
 		Status          string  `json:"status" enum:"pending,awaiting_approval,on_hold,processing,completed,returned,failed,declined,cancelled"`
-		Reason          string  `json:"reason" doc:"Why it waits, or ended as it did; empty otherwise." example:"approval_required"`
+		Reason          string  `json:"reason" doc:"Reason for waiting or for the outcome; may be empty." example:"approval_required"`
 		Currency        string  `json:"currency"`
 		Amount          Decimal `json:"amount"`
 		TxHash          string  `json:"tx_hash"`
 		ExternalID      string  `json:"external_id"`
-		ApprovalsNeeded int64   `json:"approvals_needed" doc:"Owners or administrators who must approve it while it awaits approval, 0 otherwise." example:"2"`
-		ApprovalsGiven  int64   `json:"approvals_given" doc:"How many of them have." example:"1"`
+		ApprovalsNeeded int64   `json:"approvals_needed" doc:"Required approvals by owners or administrators; 0 if none is pending." example:"2"`
+		ApprovalsGiven  int64   `json:"approvals_given" doc:"Approvals given." example:"1"`
 		Created         Time    `json:"created"`
 		Updated         Time    `json:"updated"`
 	}
@@ -78,22 +78,22 @@ type (
 
 	walletStatementGet struct {
 		CompanyID string    `query:"company_id"`
-		Account   string    `query:"account" enum:"available,claims" default:"available" doc:"available: the balance; claims: what merchant claims have brought, before it is settled."`
+		Account   string    `query:"account" enum:"available,claims" default:"available" doc:"available: the balance; claims: proceeds of merchant claims that are not settled yet."`
 		Currency  string    `query:"currency" required:"true" maxLength:"10"`
-		From      time.Time `query:"from" doc:"Booked at this time or later; the beginning of the month when absent."`
-		To        time.Time `query:"to" doc:"Booked before this time; now when absent."`
+		From      time.Time `query:"from" doc:"Booked at this time or later. Default: the beginning of the month."`
+		To        time.Time `query:"to" doc:"Booked before this time. Default: now."`
 		paging
 	}
 
 	walletStatement struct {
 		Currency       string              `json:"currency"`
-		From           Time                `json:"from" doc:"When the period begins, UTC." example:"2026-09-01T00:00:00.000Z"`
-		To             Time                `json:"to" doc:"When it ends, UTC." example:"2026-10-01T00:00:00.000Z"`
-		OpeningBalance Decimal             `json:"opening_balance" doc:"When the period began." example:"100.00"`
-		TotalIn        Decimal             `json:"total_in" doc:"What came in." example:"50.00"`
-		TotalOut       Decimal             `json:"total_out" doc:"What went out, as a positive number." example:"20.00"`
-		ClosingBalance Decimal             `json:"closing_balance" doc:"When the period ended: opening_balance + total_in − total_out." example:"130.00"`
-		Data           []walletTransaction `json:"data" doc:"The transactions of the page, oldest first."`
+		From           Time                `json:"from" doc:"Start of the period, UTC." example:"2026-09-01T00:00:00.000Z"`
+		To             Time                `json:"to" doc:"End of the period, UTC." example:"2026-10-01T00:00:00.000Z"`
+		OpeningBalance Decimal             `json:"opening_balance" doc:"Balance at the start of the period." example:"100.00"`
+		TotalIn        Decimal             `json:"total_in" doc:"Total credits." example:"50.00"`
+		TotalOut       Decimal             `json:"total_out" doc:"Total debits, as a positive number." example:"20.00"`
+		ClosingBalance Decimal             `json:"closing_balance" doc:"Balance at the end of the period: opening_balance + total_in − total_out." example:"130.00"`
+		Data           []walletTransaction `json:"data" doc:"Transactions of the page, oldest first."`
 		Meta           meta                `json:"meta"`
 	}
 )
@@ -110,7 +110,7 @@ func showWithdrawal(w withdrawal.Withdrawal) *withdrawalAnswer {
 	return out
 }
 
-func listWithdrawalDestinations(ctx context.Context, tx *db.Tx, c *call, _ *withdrawalDestinationList) (*withdrawalDestinations, error) {
+func listWithdrawalDestinations(ctx context.Context, tx *db.Tx, c *request, _ *withdrawalDestinationList) (*withdrawalDestinations, error) {
 	all, err := withdrawal.Destinations(ctx, tx, c.by, c.company)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func listWithdrawalDestinations(ctx context.Context, tx *db.Tx, c *call, _ *with
 	return out, nil
 }
 
-func withdraw(ctx context.Context, tx *db.Tx, c *call, in *withdrawInput) (*withdrawalAnswer, error) {
+func withdraw(ctx context.Context, tx *db.Tx, c *request, in *withdrawInput) (*withdrawalAnswer, error) {
 	w, err := c.Withdrawal.Create(ctx, tx, c.by, withdrawal.Params{
 		CompanyID: c.company, DestinationID: in.Body.DestinationID, AmountText: string(in.Body.Amount), ExternalID: in.Body.ExternalID,
 	})
@@ -132,7 +132,7 @@ func withdraw(ctx context.Context, tx *db.Tx, c *call, in *withdrawInput) (*with
 	return showWithdrawal(w), nil
 }
 
-func getWithdrawal(ctx context.Context, tx *db.Tx, c *call, in *withdrawalGet) (*withdrawalAnswer, error) {
+func getWithdrawal(ctx context.Context, tx *db.Tx, c *request, in *withdrawalGet) (*withdrawalAnswer, error) {
 	w, err := withdrawal.Get(ctx, tx, c.by, c.company, in.WithdrawalID)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func getWithdrawal(ctx context.Context, tx *db.Tx, c *call, in *withdrawalGet) (
 	return showWithdrawal(w), nil
 }
 
-func cancelWithdrawal(ctx context.Context, tx *db.Tx, c *call, in *withdrawalCancelInput) (*withdrawalAnswer, error) {
+func cancelWithdrawal(ctx context.Context, tx *db.Tx, c *request, in *withdrawalCancelInput) (*withdrawalAnswer, error) {
 	w, err := c.Withdrawal.Cancel(ctx, tx, c.by, c.company, in.Body.WithdrawalID)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func cancelWithdrawal(ctx context.Context, tx *db.Tx, c *call, in *withdrawalCan
 	return showWithdrawal(w), nil
 }
 
-func listWithdrawals(ctx context.Context, tx *db.Tx, c *call, in *withdrawalList) (*withdrawalPage, error) {
+func listWithdrawals(ctx context.Context, tx *db.Tx, c *request, in *withdrawalList) (*withdrawalPage, error) {
 	all, total, err := withdrawal.List(ctx, tx, c.by, c.company, in.Page, in.size())
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func listWithdrawals(ctx context.Context, tx *db.Tx, c *call, in *withdrawalList
 	return out, nil
 }
 
-func getWalletStatement(ctx context.Context, tx *db.Tx, c *call, in *walletStatementGet) (*walletStatement, error) {
+func getWalletStatement(ctx context.Context, tx *db.Tx, c *request, in *walletStatementGet) (*walletStatement, error) {
 	s, err := wallet.StatementOf(ctx, tx, c.by, c.company, wallet.Filter{
 		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
 	})

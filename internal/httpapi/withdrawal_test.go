@@ -25,7 +25,7 @@ import (
 
 // till is a company with members, money and destinations of its own.
 type till struct {
-	*bench
+	*fixture
 	take     *withdrawal.Service
 	owner    identity.Principal
 	bitcoin  string // ids of destinations
@@ -34,8 +34,8 @@ type till struct {
 }
 
 func openTill(t *testing.T, d *db.DB) *till {
-	b := newWhole(t, d)
-	x := &till{bench: b, take: b.server.Withdrawal, screener: screening.New(screening.Options{Threshold: 85})}
+	b := newFullFixture(t, d)
+	x := &till{fixture: b, take: b.server.Withdrawal, screener: screening.New(screening.Options{Threshold: 85})}
 	if _, err := x.screener.Load(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,13 +92,13 @@ func (x *till) wanted(to, amount string, more ...string) string {
 
 func (x *till) taken(key, to, amount string, more ...string) members {
 	x.t.Helper()
-	got, _ := ask[members](x.bench, "POST", withdrawPath, x.wanted(to, amount, more...), "Idempotency-Key", key)
+	got, _ := ask[members](x.fixture, "POST", withdrawPath, x.wanted(to, amount, more...), "Idempotency-Key", key)
 	return got
 }
 
 func (x *till) status(id string) string {
 	x.t.Helper()
-	got, _ := ask[members](x.bench, "GET", "/api/wallets/withdrawals/"+id, "")
+	got, _ := ask[members](x.fixture, "GET", "/api/wallets/withdrawals/"+id, "")
 	return fmt.Sprint(got["status"], " ", got["reason"])
 }
 
@@ -185,7 +185,7 @@ func TestWithdrawals(t *testing.T) {
 
 		off := x.taken("w2", x.bitcoin, "0.0005")["withdrawal_id"].(string)
 		for range 2 {
-			if got, _ := ask[members](x.bench, "POST", "/api/wallets/withdrawals/cancel", `{"withdrawal_id":"`+off+`"}`); got["status"] != "cancelled" {
+			if got, _ := ask[members](x.fixture, "POST", "/api/wallets/withdrawals/cancel", `{"withdrawal_id":"`+off+`"}`); got["status"] != "cancelled" {
 				t.Errorf("%v", got)
 			}
 		}
@@ -202,14 +202,14 @@ func TestWithdrawals(t *testing.T) {
 		other.wants(404, "not_found", "GET", "/api/wallets/withdrawals/"+id, "")
 		other.wants(404, "not_found", "POST", withdrawPath, x.wanted(x.dollars, "1"), "Idempotency-Key", "x")
 
-		page, text := ask[members](x.bench, "GET", "/api/wallets/withdrawals?per_page=2", "")
+		page, text := ask[members](x.fixture, "GET", "/api/wallets/withdrawals?per_page=2", "")
 		if page["meta"].(members)["total"] != 3.0 || len(page["data"].([]any)) != 2 || !strings.Contains(text, failed) {
 			t.Error(text)
 		}
-		if _, text := ask[members](x.bench, "GET", "/api/wallets/transactions?currency=USD", ""); !strings.Contains(text, `"type":"withdrawal"`) || !strings.Contains(text, `"type":"withdrawal_undone"`) {
+		if _, text := ask[members](x.fixture, "GET", "/api/wallets/transactions?currency=USD", ""); !strings.Contains(text, `"type":"withdrawal"`) || !strings.Contains(text, `"type":"withdrawal_undone"`) {
 			t.Error(text)
 		}
-		if _, text := ask[members](x.bench, "GET", "/api/wallets/destinations", ""); strings.Contains(text, "123456789") || !strings.Contains(text, `"hint":"••••6789"`) {
+		if _, text := ask[members](x.fixture, "GET", "/api/wallets/destinations", ""); strings.Contains(text, "123456789") || !strings.Contains(text, `"hint":"••••6789"`) {
 			t.Error(text)
 		}
 		// The company heard of each change, in order: every version of every withdrawal is one event.
@@ -333,7 +333,7 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 		if got := x.status(another); got != "awaiting_approval approval_required" {
 			t.Error(got)
 		}
-		got, _ := ask[members](x.bench, "GET", "/api/wallets/withdrawals/"+piece, "")
+		got, _ := ask[members](x.fixture, "GET", "/api/wallets/withdrawals/"+piece, "")
 		if got["approvals_needed"] != 2.0 || got["approvals_given"] != 0.0 {
 			t.Errorf("%v", got)
 		}

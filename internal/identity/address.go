@@ -12,8 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-// subdivisions are the states and provinces of the countries whose mail and banks ask for one: their codes of ISO 3166-2
-// without the country, and their names. A code that ISO changed stands with its old spelling after "/".
+// subdivisions are the states and provinces of the countries whose mail or banks require one: ISO 3166-2 codes
+// without the country, and names. A code that ISO changed is listed with its former spelling after "/".
 var subdivisions = map[string]string{
 	"US": "AL Alabama|AK Alaska|AZ Arizona|AR Arkansas|CA California|CO Colorado|CT Connecticut|DE Delaware|DC District of Columbia|FL Florida|GA Georgia|HI Hawaii|ID Idaho|IL Illinois|IN Indiana|IA Iowa|KS Kansas|KY Kentucky|LA Louisiana|ME Maine|MD Maryland|MA Massachusetts|MI Michigan|MN Minnesota|MS Mississippi|MO Missouri|MT Montana|NE Nebraska|NV Nevada|NH New Hampshire|NJ New Jersey|NM New Mexico|NY New York|NC North Carolina|ND North Dakota|OH Ohio|OK Oklahoma|OR Oregon|PA Pennsylvania|RI Rhode Island|SC South Carolina|SD South Dakota|TN Tennessee|TX Texas|UT Utah|VT Vermont|VA Virginia|WA Washington|WV West Virginia|WI Wisconsin|WY Wyoming|AS American Samoa|GU Guam|MP Northern Mariana Islands|PR Puerto Rico|UM United States Minor Outlying Islands|VI Virgin Islands|AA Armed Forces Americas|AE Armed Forces Europe|AP Armed Forces Pacific",
 	"CA": "AB Alberta|BC British Columbia|MB Manitoba|NB New Brunswick|NL Newfoundland and Labrador|NT Northwest Territories|NS Nova Scotia|NU Nunavut|ON Ontario|PE Prince Edward Island|QC Quebec|SK Saskatchewan|YT Yukon",
@@ -41,7 +41,7 @@ var states = sync.OnceValue(func() map[string]map[string]string {
 	return all
 })
 
-// fold makes two spellings of a name the same: without case, accents, spaces and punctuation.
+// fold removes case, accents, spaces and punctuation.
 func fold(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -51,11 +51,11 @@ func fold(text string) string {
 	}, norm.NFD.String(text))
 }
 
-// hasStates says whether an address in the country needs a state.
+// hasStates reports whether addresses in the country require a state.
 func hasStates(country string) bool { return subdivisions[country] != "" }
 
-// State normalises a state or province and notes at the pointer when it is none. Where the country has a list (see
-// hasStates) a code or a name is taken, and the code comes back; elsewhere it is a line of text.
+// State normalizes a state or province and records a problem if it is invalid. For a country with a list (see
+// hasStates) it accepts a code or name and returns the code; otherwise it accepts a line of text.
 func State(problems *apierr.List, pointer, text, country string, required bool) string {
 	least := 0
 	if required && hasStates(country) {
@@ -67,7 +67,7 @@ func State(problems *apierr.List, pointer, text, country string, required bool) 
 	}
 	code, ok := states()[country][fold(text)]
 	if !ok {
-		problems.Add("invalid_parameter", pointer, "This takes a state or province of the country, by its code or its name.")
+		problems.Add("invalid_parameter", pointer, "The value must be a state or province of the country, as code or name.")
 	}
 	return code
 }
@@ -122,8 +122,8 @@ var postalForms = sync.OnceValue(func() map[string]*regexp.Regexp {
 
 var anyPostalCode = regexp.MustCompile(`^[A-Z0-9](?:[A-Z0-9 \-]{0,10}[A-Z0-9])?$`)
 
-// PostalCode normalises a postal code to its country's spelling and notes at the pointer when it has not the country's
-// form. Countries without postal codes need none.
+// PostalCode normalizes a postal code to the form of its country and records a problem if it is invalid. Countries
+// without postal codes accept none.
 func PostalCode(problems *apierr.List, pointer, text, country string, required bool) string {
 	least := 0
 	if required && !strings.Contains(noPostalCodes, " "+country+" ") {
@@ -136,14 +136,14 @@ func PostalCode(problems *apierr.List, pointer, text, country string, required b
 	form, known := postalCodes[country]
 	if !known {
 		if !anyPostalCode.MatchString(text) {
-			problems.Add("invalid_parameter", pointer, "A postal code has letters, digits, spaces and hyphens.")
+			problems.Add("invalid_parameter", pointer, "A postal code may contain letters, digits, spaces and hyphens.")
 			return ""
 		}
 		return text
 	}
 	text = strings.NewReplacer(" ", "", "-", "").Replace(text)
 	if !postalForms()[country].MatchString(text) {
-		problems.Add("invalid_parameter", pointer, fmt.Sprintf("This is not the form of a postal code of %s.", country))
+		problems.Add("invalid_parameter", pointer, fmt.Sprintf("The value is not a valid postal code of %s.", country))
 		return ""
 	}
 	at := form.at

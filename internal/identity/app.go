@@ -8,16 +8,16 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// MaxKeys is how many keys of an app may work at once: the one in use, and the one that replaces it.
+// MaxKeys is the maximum number of valid keys per app: the current one and its replacement.
 const MaxKeys = 2
 
-// KeyOverlap is how long a key goes on working after it was rotated.
+// KeyOverlap is how long a key remains valid after it was rotated.
 const KeyOverlap = 24 * time.Hour
 
-// ErrKeyLimit keeps forgotten keys from piling up.
-var ErrKeyLimit = apierr.New(apierr.Conflict, "key_limit_reached", "Two keys of this app work already. Revoke one first.")
+// ErrKeyLimit is returned when an app has MaxKeys valid keys.
+var ErrKeyLimit = apierr.New(apierr.Conflict, "key_limit_reached", "This app already has two active API keys. Revoke one first.")
 
-// APIKey is a key as it can be shown after it was made.
+// APIKey describes an API key without its value.
 type APIKey struct {
 	ID, AppID, Hint string    // the hint is its last four characters
 	Created         time.Time // the others are zero for never
@@ -26,17 +26,17 @@ type APIKey struct {
 	LastUsed        time.Time
 }
 
-// Works says whether the key is neither revoked nor expired.
+// Works reports whether the key is neither revoked nor expired.
 func (k APIKey) Works(now time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
 }
 
-// Apps are the apps of a company, oldest first.
+// Apps returns the apps of a company, oldest first.
 func Apps(ctx context.Context, tx *db.Tx, companyID string) ([]App, error) {
 	return selectApps(ctx, tx, companyID, "")
 }
 
-// AppByID reads an app of a company, or says apierr.NotFoundErr.
+// AppByID returns an app of a company, or apierr.NotFoundErr.
 func AppByID(ctx context.Context, tx *db.Tx, companyID, appID string) (App, error) {
 	all, err := selectApps(ctx, tx, companyID, appID)
 	if err != nil || len(all) == 0 {
@@ -52,18 +52,13 @@ func notFound(err error) error {
 	return err
 }
 
-// APIKeys are the keys of an app, newest first, with those that have ended.
-func APIKeys(ctx context.Context, tx *db.Tx, companyID, appID string) ([]APIKey, error) {
-	return selectAPIKeys(ctx, tx, companyID, appID)
-}
-
-// AuthorizeOwn lets a company's own app act for it, and returns the API key, which is not kept. More than MaxKeys at once are
-// ErrKeyLimit.
+// AuthorizeOwn creates an API key with which a company's own app acts for it, and returns the key, which is not
+// stored. It returns ErrKeyLimit if the app has MaxKeys valid keys.
 func AuthorizeOwn(ctx context.Context, tx *db.Tx, env Environment, companyID, appID string) (token string, err error) {
 	if err := lockApp(ctx, tx, companyID, appID); err != nil {
 		return "", err
 	}
-	keys, err := selectAPIKeys(ctx, tx, companyID, appID)
+	keys, err := APIKeys(ctx, tx, companyID, appID)
 	if err != nil {
 		return "", err
 	}
@@ -80,8 +75,8 @@ func AuthorizeOwn(ctx context.Context, tx *db.Tx, env Environment, companyID, ap
 	return token, err
 }
 
-// RotateAPIKey replaces a key by a new one, which it returns. The old one works for KeyOverlap longer, so that programs can be
-// told the new one meanwhile. A key that does not work any more is apierr.NotFoundErr.
+// RotateAPIKey returns a new key that replaces another one, which remains valid for KeyOverlap. An invalid key is
+// apierr.NotFoundErr.
 func RotateAPIKey(ctx context.Context, tx *db.Tx, env Environment, companyID, appID, keyID string) (token string, err error) {
 	if token, err = AuthorizeOwn(ctx, tx, env, companyID, appID); err != nil {
 		return "", err
@@ -89,9 +84,9 @@ func RotateAPIKey(ctx context.Context, tx *db.Tx, env Environment, companyID, ap
 	return token, endAPIKey(ctx, tx, companyID, appID, keyID, tx.Now().Add(KeyOverlap))
 }
 
-// RotateSecret gives an app a new client secret and returns it. The old one stops at once: codes are exchanged within a minute,
-// and tokens that were given go on working.
+// RotateSecret replaces the client secret of an app and returns the new one. The old one becomes invalid at once;
+// issued tokens remain valid.
 func RotateSecret(ctx context.Context, tx *db.Tx, env Environment, companyID, appID string) (secret string, err error) {
 	secret = newToken(secretToken, env)
-	return secret, setSecret(ctx, tx, companyID, appID, digest(secret))
+	return secret, setSecret(ctx, tx, companyID, appID, Digest(secret))
 }

@@ -1,9 +1,8 @@
-// Package identity owns who somebody is and what they may do: companies, people, the members who sign in for a
-// company, its apps, their API keys and access tokens, and the [Principal] that a credential stands for.
+// Package identity owns companies, people, the members who sign in for a company, its apps with their API keys and
+// access tokens, and the [Principal] of a credential.
 //
-// Of a token only the SHA-256 digest is stored, of a password only its argon2id hash; both are shown or sent once
-// and never again. Personal data that is not needed for searching is stored through the [Sealer], which the packages of
-// payees use too. The package knows nothing of HTTP: it is given a scheme and a credential, not a request.
+// Of a token only the SHA-256 digest is stored, of a password only its argon2id hash. Tokens are shown once.
+// Personal data that is not searched is encrypted with the [Sealer]. The package does not depend on HTTP.
 package identity
 
 import (
@@ -23,18 +22,18 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// What callers of this package are refused with.
+// Errors that callers may see.
 var (
 	ErrInvalidToken = apierr.New(apierr.Unauthorized, "invalid_token", "The credential is missing, unknown, expired, revoked, sent with the wrong scheme, or belongs to the other environment.")
-	ErrFrozen       = apierr.New(apierr.Forbidden, "company_frozen", "This company is frozen. Reading works, changes do not. Ask support.")
-	ErrRedirectURI  = apierr.New(apierr.Invalid, "redirect_uri_invalid", "A redirect address is an absolute https address without fragment, user name or wildcard; a sandbox app may also use http on localhost.")
+	ErrFrozen       = apierr.New(apierr.Forbidden, "company_frozen", "This company is frozen: it can read but not change data. Contact support.")
+	ErrRedirectURI  = apierr.New(apierr.Invalid, "redirect_uri_invalid", "The redirect URI must be an absolute https URL without fragment, user name or wildcard. A sandbox app may also use http on localhost.")
 	ErrEmailTaken   = apierr.New(apierr.Conflict, "invalid_state", "Another user already signs in with this email address.")
-	// ErrUserExists carries the id of the company's user that has the address, as Meta "user_id".
+	// ErrUserExists has the ID of the existing user in Meta "user_id".
 	ErrUserExists   = apierr.New(apierr.Conflict, "user_exists", "This company already has a user with this email address.")
-	ErrUserRequired = apierr.New(apierr.Invalid, "missing_field", "An API key acts for many users: name one in user_id.")
+	ErrUserRequired = apierr.New(apierr.Invalid, "missing_field", "An API key acts for many users. Set user_id.")
 )
 
-// Kind says what sort of credential a principal showed.
+// Kind is the kind of a principal's credential.
 type Kind string
 
 // The kinds of principals.
@@ -44,7 +43,7 @@ const (
 	KindSession Kind = "session"
 )
 
-// Principal is who acts. Its zero value may do nothing.
+// Principal is the authenticated caller. Its zero value has no permissions.
 type Principal struct {
 	Kind      Kind
 	ID        string // of the credential: the key, the token or the session
@@ -55,10 +54,11 @@ type Principal struct {
 	LastUsed  time.Time // zero when never used before; see Touch
 }
 
-// Has says whether the principal holds a scope.
+// Has reports whether the principal has a scope.
 func (p Principal) Has(scope Scope) bool { return p.Scopes.Has(scope) }
 
-// Company resolves the company a request names: its own when none is named, apierr.NotFoundErr when it is another's.
+// Company returns the company that a request refers to: the principal's own if none is named. It returns
+// apierr.NotFoundErr for another one.
 func (p Principal) Company(requested string) (string, error) {
 	if p.CompanyID == "" || requested != "" && requested != p.CompanyID {
 		return "", apierr.NotFoundErr
@@ -66,7 +66,7 @@ func (p Principal) Company(requested string) (string, error) {
 	return p.CompanyID, nil
 }
 
-// Company is a company's account and contract.
+// Company is a company and its contract terms.
 type Company struct {
 	ID, Name, Email, Website, Country string
 	Status                            string // active, frozen or closed
@@ -74,7 +74,7 @@ type Company struct {
 	FundingMethod                     string // crypto, wallet, or the id of one wallet
 	FeeBps                            int64  // of the paid volume
 	PremiumBps                        int64  // in place of FeeBps for a premium payment
-	ToleranceBps                      int64  // how much too little still counts as paid, at most 500
+	ToleranceBps                      int64  // underpayment that still counts as paid, at most 500
 	Version                           int64
 	Created                           time.Time
 }
@@ -86,7 +86,7 @@ const (
 	CompanyClosed = "closed"
 )
 
-// Active is nil unless the company is frozen or closed, then ErrFrozen. Whoever changes something for a company asks.
+// Active returns ErrFrozen unless the company is active. Every change for a company must check it.
 func (c Company) Active() error {
 	if c.Status != CompanyActive {
 		return ErrFrozen
@@ -94,7 +94,7 @@ func (c Company) Active() error {
 	return nil
 }
 
-// NewCompany is what a company starts with. Fees that are 0 are 0: the contract is the caller's to give.
+// NewCompany contains the initial data of a company. Fees of 0 are valid: the caller sets the contract terms.
 type NewCompany struct {
 	Name, Email, Website, Country    string
 	FundingMethod                    string // "" means crypto
@@ -102,7 +102,7 @@ type NewCompany struct {
 	FeeBps, PremiumBps, ToleranceBps int64
 }
 
-// CreateCompany opens a company's account.
+// CreateCompany creates a company.
 func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error) {
 	var problems apierr.List
 	c := Company{
@@ -124,7 +124,7 @@ func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error
 		value, max int64
 	}{{"/fee_bps", c.FeeBps, 10_000}, {"/premium_bps", c.PremiumBps, 10_000}, {"/tolerance_bps", c.ToleranceBps, 500}} {
 		if b.value < 0 || b.value > b.max {
-			problems.Add("invalid_parameter", b.pointer, fmt.Sprintf("This is in hundredths of a percent, from 0 to %d.", b.max))
+			problems.Add("invalid_parameter", b.pointer, fmt.Sprintf("The value is in hundredths of a percent and must be from 0 to %d.", b.max))
 		}
 	}
 	if err := problems.Err(); err != nil {
@@ -133,20 +133,15 @@ func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error
 	return c, insertCompany(ctx, tx, c)
 }
 
-// CompanyKey is for who knows before a transaction that it will ask for a company.
+// CompanyKey returns the prefetch key of a company.
 func CompanyKey(id string) db.Ahead { return companies.Key(id) }
 
-// CompanyByID reads a company, or says apierr.NotFoundErr.
-func CompanyByID(ctx context.Context, tx *db.Tx, id string) (Company, error) {
-	return selectCompany(ctx, tx, id)
-}
-
-// User is a person with an account of their own. Details are empty until [User.Open].
+// User is a person with an account. Details are empty until [User.Open].
 type User struct {
 	ID string
 	Profile
-	Complete     bool   // the profile has what paying needs
-	CompanyID    string // that created the user, "" for those who came by themselves
+	Complete     bool   // the profile has all fields that payouts require
+	CompanyID    string // that created the user; "" for those who signed up
 	KYCStatus    string // not_started, pending, in_review, approved, resubmission_required, rejected, expired
 	Version      int64
 	Created      time.Time
@@ -161,10 +156,10 @@ const (
 	KYCApproved   = "approved"
 )
 
-// KYBApproved is the state of a company that is verified.
+// KYBApproved is the state of a verified company.
 const KYBApproved = "approved"
 
-// Open returns the user with the details that are sealed at rest.
+// Open returns the user with decrypted details.
 func (u User) Open(s *Sealer) (User, error) {
 	if u.sealed == "" { // erased
 		return u, nil
@@ -174,10 +169,10 @@ func (u User) Open(s *Sealer) (User, error) {
 	return u, err
 }
 
-// ActingUser is the user that a request means: the one whose session or token it carries, who need not be named; with
-// an API key, or somebody signed in who acts for a company (whose role the pages look at), a user that the company created. A company may not act for those who only accepted its invitation: their
-// profile and their destinations are theirs. Anybody else is apierr.NotFoundErr, and a key that names nobody
-// ErrUserRequired.
+// ActingUser returns the user that a request refers to. A session or token refers to its own user, who need not be
+// named. An API key, or a session that acts for a company (whose role the pages check), refers to a user that the
+// company created; a company cannot act for people who only accepted its invitation. Anyone else is
+// apierr.NotFoundErr, and an API key without a user ErrUserRequired.
 func ActingUser(ctx context.Context, tx *db.Tx, by Principal, requested string) (User, error) {
 	switch {
 	case by.UserID != "" && (requested == "" || requested == by.UserID):
@@ -192,24 +187,23 @@ func ActingUser(ctx context.Context, tx *db.Tx, by Principal, requested string) 
 	return selectCompanyUser(ctx, tx, by.CompanyID, requested)
 }
 
-// Name is how the person is addressed.
+// Name returns the person's full name.
 func (u User) Name() string { return strings.TrimSpace(u.FirstName + " " + u.LastName) }
 
-// NewUser is what a user starts with.
+// NewUser contains the initial data of a user.
 type NewUser struct {
 	Profile
 	CompanyID string // that creates the user and may act for them, "" for a person who comes by themselves
 	Password  string // "" for a person who does not sign in; at least 12 characters otherwise
-	// PasswordHash stands for Password where the hash was made before, by HashPassword.
+	// PasswordHash replaces Password if the hash was computed before, by HashPassword.
 	PasswordHash string
 }
 
-// CreateUser makes a user. A user of a company does not sign in with their address, so companies that know the same
-// person have a record each and none learns of another's; within a company a second one is ErrUserExists. An address
-// that somebody else signs in with is ErrEmailTaken.
+// CreateUser creates a user. A user that a company creates does not sign in with the address, so companies that
+// know the same person have separate records and do not learn of each other. A second user with the same address in
+// a company is ErrUserExists; an address that someone signs in with is ErrEmailTaken.
 //
-// Hashing a password takes some 50 ms on purpose, within the transaction: the account pages hash first and use NewUser
-// only for people without one.
+// Hashing a password takes about 50 ms by design. Pages hash before the transaction and pass PasswordHash.
 func CreateUser(ctx context.Context, tx *db.Tx, s *Sealer, n NewUser) (User, error) {
 	var problems apierr.List
 	u := User{ID: tx.NewID("usr"), CompanyID: n.CompanyID, KYCStatus: KYCNotStarted, Version: 1, Created: tx.Now(), signsIn: n.CompanyID == ""}
@@ -241,14 +235,13 @@ func CreateUser(ctx context.Context, tx *db.Tx, s *Sealer, n NewUser) (User, err
 	return u, insertUser(ctx, tx, u)
 }
 
-// EmailKey is the form in which addresses are compared. No address has the empty one.
-func EmailKey(email string) string { return emailKey(email) }
-
-func emailKey(email string) string { return strings.ToLower(norm.NFC.String(email)) }
+// EmailKey returns the normalized form in which email addresses are compared. It is empty only for an empty
+// address.
+func EmailKey(email string) string { return strings.ToLower(norm.NFC.String(email)) }
 
 func userDetails(userID string) Place { return Place{"users", "details", userID} }
 
-// GetUser reads a user with the sealed details, or says apierr.NotFoundErr. With a nil sealer the details stay empty.
+// GetUser returns a user, or apierr.NotFoundErr. Without a sealer the details stay empty.
 func GetUser(ctx context.Context, tx *db.Tx, s *Sealer, id string) (User, error) {
 	u, err := selectUser(ctx, tx, "user_id", id)
 	if err != nil || s == nil {
@@ -257,21 +250,22 @@ func GetUser(ctx context.Context, tx *db.Tx, s *Sealer, id string) (User, error)
 	return u.Open(s)
 }
 
-// UserByEmail finds the user who signs in with an address. For an unknown one it returns a user without id, whose
-// CheckPassword fails after the same work as a wrong password takes, so that answers do not tell who has an account.
+// UserByEmail returns the user who signs in with an address. For an unknown one it returns a user without ID, whose
+// CheckPassword fails after the same work as a wrong password, so that response times do not reveal who has an
+// account.
 func UserByEmail(ctx context.Context, tx *db.Tx, email string) (User, error) {
-	u, err := selectUser(ctx, tx, "sign_in_key", emailKey(strings.TrimSpace(email)))
+	u, err := selectUser(ctx, tx, "sign_in_key", EmailKey(strings.TrimSpace(email)))
 	if errors.Is(err, apierr.NotFoundErr) {
 		return User{}, nil
 	}
 	return u, err
 }
 
-var nobodysHash = sync.OnceValues(func() (string, error) {
-	return argon2id.CreateHash("nobody has this password", argon2id.DefaultParams)
+var dummyHash = sync.OnceValues(func() (string, error) {
+	return argon2id.CreateHash("no user has this password", argon2id.DefaultParams)
 })
 
-// CheckPassword says whether it is the user's password. It takes some 50 ms: call it outside a transaction.
+// CheckPassword reports whether the password is the user's. It takes about 50 ms: call it outside a transaction.
 func (u User) CheckPassword(password string) (bool, error) {
 	if u.ID == "" {
 		return CheckHash("", password)
@@ -279,11 +273,12 @@ func (u User) CheckPassword(password string) (bool, error) {
 	return CheckHash(u.passwordHash, password)
 }
 
-// CheckHash says whether a password is that of a hash of HashPassword. That of "" is nobody's, which takes as long to find out.
+// CheckHash reports whether a password matches a hash of HashPassword. An empty hash matches nothing and takes the
+// same time.
 func CheckHash(hash, password string) (bool, error) {
 	known := hash != ""
 	if !known {
-		h, err := nobodysHash()
+		h, err := dummyHash()
 		if err != nil {
 			return false, err
 		}
@@ -293,10 +288,10 @@ func CheckHash(hash, password string) (bool, error) {
 	return same && known, err
 }
 
-// Member is a user's standing in a company they sign in for.
+// Member is a user's membership in a company.
 type Member struct{ CompanyID, UserID, Role string }
 
-// The roles of members. A viewer, and who has a role that is unknown here, may look and change nothing.
+// The roles of members. A viewer, and a member with an unknown role, may only read.
 const (
 	RoleOwner     = "owner"
 	RoleAdmin     = "admin"
@@ -304,45 +299,15 @@ const (
 	RoleViewer    = "viewer"
 )
 
-// Manages says whether a role may change what programs may do for a company: its apps, keys and webhooks, and grants to apps
-// of others.
+// Manages reports whether a role may change a company's apps, keys, webhooks and grants to other apps.
 func Manages(role string) bool {
 	return role == RoleOwner || role == RoleAdmin || role == RoleDeveloper
 }
 
-// Administers says whether a role may change who acts for a company, and approve that its money moves.
+// Administers reports whether a role may change a company's members and approve payments.
 func Administers(role string) bool { return role == RoleOwner || role == RoleAdmin }
 
-// DeleteMember ends a membership. Sessions and grants are the caller's to end.
-func DeleteMember(ctx context.Context, tx *db.Tx, companyID, userID string) error {
-	return deleteMember(ctx, tx, companyID, userID)
-}
-
-// RevokeGrants takes back what a user has allowed apps to do for a company.
-func RevokeGrants(ctx context.Context, tx *db.Tx, companyID, userID string) error {
-	return revokeGrants(ctx, tx, companyID, userID)
-}
-
-// NextCompanyVersion gives the company's next version to a change of what belongs to it, and keeps other such changes waiting until
-// the commit.
-func NextCompanyVersion(ctx context.Context, tx *db.Tx, companyID string) (int64, error) {
-	return nextVersion(ctx, tx, companyID)
-}
-
-// AddMember lets a user act for a company by signing in. Adding one again changes the role.
-func AddMember(ctx context.Context, tx *db.Tx, m Member) error { return upsertMember(ctx, tx, m) }
-
-// Administrators are the user ids of a company's members in a role that [Administers].
-func Administrators(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
-	return selectAdministrators(ctx, tx, companyID)
-}
-
-// Memberships are the companies a user signs in for, oldest first.
-func Memberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error) {
-	return selectMemberships(ctx, tx, userID)
-}
-
-// App is an authentication app that a company registered.
+// App is an application registered by a company.
 type App struct {
 	CompanyID, ID, Name, ClientID, RedirectURI string
 	Scopes                                     Scopes
@@ -350,14 +315,14 @@ type App struct {
 	secretDigest                               string
 }
 
-// NewApp is what an app is registered with.
+// NewApp contains the data of an app to register.
 type NewApp struct {
 	CompanyID, Name string
 	RedirectURI     string // "" for an app that only has API keys
 	Scopes          Scopes
 }
 
-// CreateApp registers an app and returns its client secret, which is not kept.
+// CreateApp registers an app and returns its client secret, which is not stored.
 func CreateApp(ctx context.Context, tx *db.Tx, env Environment, n NewApp) (app App, secret string, err error) {
 	var problems apierr.List
 	name := norm.NFKC.String(Line(&problems, "/name", n.Name, 1, 100))
@@ -369,12 +334,12 @@ func CreateApp(ctx context.Context, tx *db.Tx, env Environment, n NewApp) (app A
 		return App{}, "", err
 	}
 	checkAppName(&problems, name, publisher)
-	taken, err := likeAnother(ctx, tx, n.CompanyID, skeleton(name), true)
+	taken, err := nameTaken(ctx, tx, n.CompanyID, skeleton(name), true)
 	if err != nil {
 		return App{}, "", err
 	}
 	if taken {
-		problems.Add(CodeTaken, "/name", "A verified company has an app whose name looks like this one.")
+		problems.Add(CodeTaken, "/name", "The name looks like that of a verified company's app. Choose another one.")
 	}
 	if err := problems.Err(); err != nil {
 		return App{}, "", err
@@ -385,22 +350,17 @@ func CreateApp(ctx context.Context, tx *db.Tx, env Environment, n NewApp) (app A
 	secret = newToken(secretToken, env)
 	app = App{
 		CompanyID: n.CompanyID, ID: tx.NewID("app"), Name: name, ClientID: tx.NewID("cli"), RedirectURI: n.RedirectURI,
-		Scopes: n.Scopes, Created: tx.Now(), secretDigest: digest(secret),
+		Scopes: n.Scopes, Created: tx.Now(), secretDigest: Digest(secret),
 	}
 	return app, secret, insertApp(ctx, tx, app)
 }
 
-// AppByClientID finds an active app, or says apierr.NotFoundErr.
-func AppByClientID(ctx context.Context, tx *db.Tx, clientID string) (App, error) {
-	return selectApp(ctx, tx, clientID)
-}
-
-// CheckSecret says whether it is the app's client secret.
+// CheckSecret reports whether the secret is the app's client secret.
 func (a App) CheckSecret(secret string) bool {
-	return a.secretDigest != "" && sameDigest(digest(secret), a.secretDigest)
+	return a.secretDigest != "" && sameDigest(Digest(secret), a.secretDigest)
 }
 
-// redirectAllowed refuses what could hand a code to somebody else.
+// redirectAllowed rejects redirect URIs that could leak a code to a third party.
 func redirectAllowed(text string, env Environment) bool {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > 500 || u.Host == "" || u.User != nil || u.Fragment != "" || strings.ContainsAny(text, "#*\\ ") {
@@ -418,14 +378,14 @@ func redirectAllowed(text string, env Environment) bool {
 	return false
 }
 
-// NewAPIKey is what a key is made with.
+// NewAPIKey contains the data of an API key to create.
 type NewAPIKey struct {
 	CompanyID, AppID string
-	Expires          time.Time // zero: until it is revoked
+	Expires          time.Time // zero means never
 	Token            string    // "" makes a random one; tests and demonstrations may bring their own of the same form
 }
 
-// CreateAPIKey makes a key of an app and returns it. It is not kept: whoever loses it makes another.
+// CreateAPIKey creates an API key of an app and returns it. The key itself is not stored.
 func CreateAPIKey(ctx context.Context, tx *db.Tx, env Environment, n NewAPIKey) (keyID, token string, err error) {
 	token = n.Token
 	if token == "" {
@@ -438,11 +398,11 @@ func CreateAPIKey(ctx context.Context, tx *db.Tx, env Environment, n NewAPIKey) 
 	return keyID, token, insertAPIKey(ctx, tx, keyID, token, n)
 }
 
-// NoticeRevoked is the notice, in the process that did it, that a credential stands for less than before. Whatever revokes
-// one, narrows an app or closes a company gives it, so that what a process remembers of credentials for a moment is forgotten.
+// NoticeRevoked is the in-process notice that a credential was revoked or restricted. Every change of that kind
+// sends it, so that caches of credentials are cleared.
 const NoticeRevoked = "identity.revoked"
 
-// RevokeAPIKey ends a key at once. Ending one twice is fine; another company's key is apierr.NotFoundErr.
+// RevokeAPIKey revokes a key at once. It is idempotent; another company's key is apierr.NotFoundErr.
 func RevokeAPIKey(ctx context.Context, tx *db.Tx, companyID, keyID string) error {
 	return revoke(ctx, tx, "api_keys", "key_id", companyID, keyID)
 }
@@ -453,34 +413,34 @@ const (
 	TokenIdle = 90 * 24 * time.Hour // a token that is not used this long ends
 )
 
-// NewAccessToken is what a user granted an app.
+// NewAccessToken contains the data of a grant.
 type NewAccessToken struct {
 	CompanyID, AppID, UserID string
 	Scopes                   Scopes
 }
 
-// CreateAccessToken makes a bearer token for a user's grant and returns it. It is not kept.
+// CreateAccessToken creates an access token for a grant and returns it. The token itself is not stored.
 func CreateAccessToken(ctx context.Context, tx *db.Tx, env Environment, n NewAccessToken) (tokenID, token string, err error) {
 	tokenID, token = tx.NewID("tok"), newToken(accessToken, env)
 	return tokenID, token, insertAccessToken(ctx, tx, tokenID, token, n)
 }
 
-// RevokeAccessToken ends a token at once. Ending one twice is fine; another company's token is apierr.NotFoundErr.
+// RevokeAccessToken revokes a token at once. It is idempotent; another company's token is apierr.NotFoundErr.
 func RevokeAccessToken(ctx context.Context, tx *db.Tx, companyID, tokenID string) error {
 	return revoke(ctx, tx, "access_tokens", "token_id", companyID, tokenID)
 }
 
-// RevokeToken ends an access token, given as itself, if it is one of the app's. Anything else is left alone.
+// RevokeToken revokes an access token if it belongs to the app. It ignores any other.
 func RevokeToken(ctx context.Context, tx *db.Tx, env Environment, appID, token string) error {
 	if !wellFormed(token, accessToken, env) {
 		return nil
 	}
-	return revokeToken(ctx, tx, appID, digest(token))
+	return revokeToken(ctx, tx, appID, Digest(token))
 }
 
-// Authenticate finds who a credential stands for. The scheme and what follows it come from the Authorization
-// header: "Basic" with an API key (raw, or base64 of the key and a colon), "Bearer" with an access token.
-// Anything else is ErrInvalidToken, with no hint at which of its reasons.
+// Authenticate returns the principal of a credential. Scheme and credential come from the Authorization header:
+// "Basic" with an API key (raw, or base64 of the key and a colon), or "Bearer" with an access token. Any failure is
+// ErrInvalidToken, without its reason.
 func Authenticate(ctx context.Context, tx *db.Tx, scheme, credential string, env Environment) (Principal, error) {
 	switch {
 	case strings.EqualFold(scheme, "Basic"):
@@ -488,33 +448,32 @@ func Authenticate(ctx context.Context, tx *db.Tx, scheme, credential string, env
 		if !wellFormed(token, keyToken, env) {
 			return Principal{}, ErrInvalidToken
 		}
-		return selectAPIKey(ctx, tx, digest(token))
+		return selectAPIKey(ctx, tx, Digest(token))
 	case strings.EqualFold(scheme, "Bearer"):
 		if !wellFormed(credential, accessToken, env) {
 			return Principal{}, ErrInvalidToken
 		}
-		return selectAccessToken(ctx, tx, digest(credential))
+		return selectAccessToken(ctx, tx, Digest(credential))
 	}
 	return Principal{}, ErrInvalidToken
 }
 
-// touchEvery keeps busy credentials from writing a row at every request.
+// touchEvery is the minimum interval between updates of a credential's last use.
 const touchEvery = time.Minute
 
-// NeedsTouch says whether the last use on record is old enough to be written anew.
+// NeedsTouch reports whether the last recorded use is old enough to be updated.
 func (p Principal) NeedsTouch(now time.Time) bool {
 	return p.Kind != KindSession && now.Sub(p.LastUsed) >= touchEvery
 }
 
-// Touch records that a credential was used now. It needs a transaction that may write; without it an access token
-// looks idle.
+// Touch records that a credential was used now. An access token that is never touched expires as idle.
 func Touch(ctx context.Context, tx *db.Tx, p Principal) error {
 	switch p.Kind {
 	case KindAPIKey:
 		return touch(ctx, tx, "api_keys", "key_id", p)
 	case KindOAuth:
 		return touch(ctx, tx, "access_tokens", "token_id", p)
-	default: // a session is kept alive by its own package
+	default: // package session records the use of sessions
 		return nil
 	}
 }

@@ -239,7 +239,7 @@ func TestUsers(t *testing.T) {
 			u        identity.User
 			password string
 			want     bool
-		}{{byMail, "correct horse battery", true}, {byMail, "wrong", false}, {nobody, "nobody has this password", false}} {
+		}{{byMail, "correct horse battery", true}, {byMail, "wrong", false}, {nobody, "no user has this password", false}} {
 			if ok, err := c.u.CheckPassword(c.password); ok != c.want || err != nil {
 				t.Errorf("CheckPassword: %v %v", ok, err)
 			}

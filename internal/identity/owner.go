@@ -6,8 +6,8 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Owner is whose things a request is about where they belong to a user or to a company alike: payers, funding accounts.
-// The id of either is the tenant in the rows and in the books.
+// Owner is the user or the company that an object belongs to, such as a payer or funding account. Its ID is the
+// tenant in rows and in the ledger.
 type Owner struct {
 	ID        string // usr_… or com_…
 	CompanyID string // for which the request acts: it hears of what happens
@@ -15,8 +15,8 @@ type Owner struct {
 	Company   Company
 }
 
-// ActingOwner is the owner that a request means: the user of [ActingUser] or, with an API key that names nobody, the key's
-// company itself.
+// ActingOwner returns the owner that a request refers to: the user of [ActingUser] or, with an API key that names
+// no user, the company.
 func ActingOwner(ctx context.Context, tx *db.Tx, by Principal, requestedUserID string) (Owner, error) {
 	o := Owner{ID: by.CompanyID, CompanyID: by.CompanyID}
 	var err error
@@ -32,7 +32,7 @@ func ActingOwner(ctx context.Context, tx *db.Tx, by Principal, requestedUserID s
 	return o, err
 }
 
-// ChangingOwner is ActingOwner for a request that changes something: while the company is frozen, nothing is changed.
+// ChangingOwner is ActingOwner for changes. It returns ErrFrozen while the company is frozen.
 func ChangingOwner(ctx context.Context, tx *db.Tx, by Principal, requestedUserID string) (Owner, error) {
 	o, err := ActingOwner(ctx, tx, by, requestedUserID)
 	if err != nil || o.CompanyID == "" {

@@ -3,7 +3,6 @@ package identity
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	_ "embed"
 	"io"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/alexedwards/argon2id"
 
 	"github.com/stipend/stipend/internal/apierr"
-	"github.com/stipend/stipend/internal/db"
 )
 
 // The shortest and the longest password, in characters and bytes.
@@ -53,21 +51,21 @@ func common(word string) bool {
 	return found
 }
 
-// CheckNewPassword notes what is wrong with a password that somebody chooses: too short, or among those that are guessed first,
-// as NIST SP 800-63B asks to refuse. Nothing is asked of its characters. email is that of the account.
+// CheckNewPassword records problems of a new password: too short, or commonly guessed, as NIST SP 800-63B requires.
+// There are no rules about its characters. email is that of the account.
 func CheckNewPassword(problems *apierr.List, pointer, password, email string) {
 	switch {
 	case password == "":
-		problems.Add("missing_field", pointer, "This member is required.")
+		problems.Add("missing_field", pointer, "This field is required.")
 	case utf8.RuneCountInString(password) < MinPassword || len(password) > MaxPassword:
-		problems.Add("invalid_parameter", pointer, "A password has at least 12 characters.")
+		problems.Add("invalid_parameter", pointer, "The password must have at least 12 characters.")
 	case guessable(password, email):
-		problems.Add("password_common", pointer, "This password is among those that are guessed first. Three or four words that do not belong together are better.")
+		problems.Add("password_common", pointer, "This password is easy to guess. Use three or four unrelated words.")
 	}
 }
 
-// guessable says whether a password is a common word, or the account's name, with little around it; or hardly has different
-// characters; or only counts on.
+// guessable reports whether a password is a common word or the account name with little around it, has few
+// different characters, or is a sequence.
 func guessable(password, email string) bool {
 	lower := strings.ToLower(password)
 	different := map[rune]bool{}
@@ -91,7 +89,7 @@ func guessable(password, email string) bool {
 	return word == "" && !mixed(lower)
 }
 
-// repeats says whether a text is a common word said again and again.
+// repeats reports whether a text is a repeated common word.
 func repeats(text string) bool {
 	for n := 3; n <= len(text)/2; n++ {
 		if len(text)%n == 0 && strings.Repeat(text[:n], len(text)/n) == text && (n < 6 || common(text[:n])) {
@@ -106,12 +104,7 @@ func mixed(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsDigit(r) })
 }
 
-// HashPassword makes what is stored of a password. It takes some 50 ms on purpose: call it outside a transaction.
+// HashPassword returns the hash to store. It takes about 50 ms by design: call it outside a transaction.
 func HashPassword(password string) (string, error) {
 	return argon2id.CreateHash(password, argon2id.DefaultParams)
-}
-
-// SetPasswordHash gives somebody who signs in another password, or says apierr.NotFoundErr.
-func SetPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error {
-	return setPasswordHash(ctx, tx, userID, hash)
 }

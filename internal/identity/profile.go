@@ -15,7 +15,8 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-// Profile is what is known of a person. Of a user, email, names and country are searchable; the rest is sealed at rest.
+// Profile contains a person's data. Of a user, email, names and country are searchable; the rest is encrypted at
+// rest.
 type Profile struct {
 	Email     string `json:"-"`
 	FirstName string `json:"-"`
@@ -36,7 +37,7 @@ type Details struct {
 	Zip            string `json:"zip,omitempty"`
 }
 
-// Seal encrypts the details for their place.
+// Seal encrypts the details for a place.
 func (d Details) Seal(s *Sealer, at Place) (string, error) {
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -45,7 +46,7 @@ func (d Details) Seal(s *Sealer, at Place) (string, error) {
 	return s.Seal(at, text)
 }
 
-// OpenDetails decrypts what Seal made.
+// OpenDetails decrypts details that Seal encrypted.
 func OpenDetails(s *Sealer, at Place, sealed string) (d Details, err error) {
 	text, err := s.Open(at, sealed)
 	if err != nil {
@@ -54,13 +55,13 @@ func OpenDetails(s *Sealer, at Place, sealed string) (d Details, err error) {
 	return d, json.Unmarshal(text, &d)
 }
 
-// Complete says whether a profile has what paying a person needs: a name, a birth date, a country and an address.
+// Complete reports whether a profile has the fields that payouts require: name, birth date, country and address.
 func (p Profile) Complete() bool {
 	return p.FirstName != "" && p.LastName != "" && p.DateOfBirth != "" && p.Country != "" && p.StreetAddress != "" && p.City != ""
 }
 
-// Check normalises a profile and notes what is wrong with it; required says which members must be there, by their names.
-// A state and a postal code are required only where the country has them.
+// Check normalizes a profile and records its problems. required lists the names of fields that must be present. A
+// state and a postal code are required only where the country has them.
 func (p Profile) Check(problems *apierr.List, now time.Time, required ...string) Profile {
 	must := map[string]bool{}
 	for _, name := range required {
@@ -94,39 +95,39 @@ func (p Profile) Check(problems *apierr.List, now time.Time, required ...string)
 	return q
 }
 
-// Line normalises a line of text and notes at the pointer when it is too short, too long or has control characters,
-// which would reach mails and files of banks.
+// Line normalizes a line of text and records a problem if it is too short, too long or contains control characters,
+// which would reach mails and bank files.
 func Line(problems *apierr.List, pointer, text string, least, most int) string {
 	if !utf8.ValidString(text) || len(text) > 8*most+64 {
-		problems.Add("invalid_parameter", pointer, fmt.Sprintf("This takes text of at most %d characters.", most))
+		problems.Add("invalid_parameter", pointer, fmt.Sprintf("The text must have at most %d characters.", most))
 		return ""
 	}
 	text = strings.TrimSpace(norm.NFC.String(text))
 	switch n := utf8.RuneCountInString(text); {
 	case n < least && n == 0:
-		problems.Add("missing_field", pointer, "This member is required.")
+		problems.Add("missing_field", pointer, "This field is required.")
 	case n < least || n > most:
-		problems.Add("invalid_parameter", pointer, fmt.Sprintf("This takes %d to %d characters.", least, most))
+		problems.Add("invalid_parameter", pointer, fmt.Sprintf("The text must have %d to %d characters.", least, most))
 	case strings.ContainsFunc(text, Unprintable):
-		problems.Add("invalid_parameter", pointer, "This is one line of text, without control characters.")
+		problems.Add("invalid_parameter", pointer, "The text must be one line without control characters.")
 	default:
 		return text
 	}
 	return ""
 }
 
-// Unprintable says whether a character does not belong into a line of text: it breaks the line, turns the direction of what
-// follows, or cannot be seen. Two invisible ones belong into names of some scripts: the joiner and the non-joiner.
+// Unprintable reports whether a character does not belong in a line of text: line breaks, direction controls and
+// invisible characters, except the joiner and non-joiner that some scripts require.
 func Unprintable(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d'
 }
 
-// Email normalises an address and notes at the pointer when it is none.
+// Email normalizes an email address and records a problem if it is invalid.
 func Email(problems *apierr.List, pointer, text string, required bool) string {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		if required {
-			problems.Add("missing_field", pointer, "This member is required.")
+			problems.Add("missing_field", pointer, "This field is required.")
 		}
 		return ""
 	}
@@ -136,7 +137,7 @@ func Email(problems *apierr.List, pointer, text string, required bool) string {
 	at := strings.LastIndexByte(text, '@')
 	if err != nil || a.Address != text || a.Name != "" || len(text) > 254 || at > 64 || strings.ContainsFunc(text, Unprintable) ||
 		!mailDomain.MatchString(text[at+1:]) {
-		problems.Add("invalid_parameter", pointer, "This takes one email address, such as ada@example.com.")
+		problems.Add("invalid_parameter", pointer, "The value must be an email address, for example ada@example.com.")
 		return ""
 	}
 	return text[:at+1] + strings.ToLower(text[at+1:]) // the part before the @ is the receiver's own matter
@@ -145,26 +146,26 @@ func Email(problems *apierr.List, pointer, text string, required bool) string {
 // mailDomain is a name that the world's mail can be sent to: two labels at least, in any script.
 var mailDomain = regexp.MustCompile(`^([\p{L}\p{N}]([\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.)+[\p{L}][\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}]$`)
 
-// MinimumAge is the age from which somebody can be paid here: the lowest at which the law of most countries lets people do
-// regular paid work. The bank or the company may ask for more.
+// MinimumAge is the minimum age of a payee in years: the lowest at which most countries permit regular paid work.
+// Banks and companies may require more.
 const MinimumAge = 16
 
 func birthDate(problems *apierr.List, text string, now time.Time, required bool) string {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		if required {
-			problems.Add("missing_field", "/date_of_birth", "This member is required.")
+			problems.Add("missing_field", "/date_of_birth", "This field is required.")
 		}
 		return ""
 	}
 	day, err := time.Parse(time.DateOnly, text)
 	if err != nil || day.Year() < 1900 || day.After(now) {
-		problems.Add("invalid_parameter", "/date_of_birth", "This takes a day in the past as YYYY-MM-DD.")
+		problems.Add("invalid_parameter", "/date_of_birth", "The value must be a past date as YYYY-MM-DD.")
 		return ""
 	}
 	// Who was born on a 29 February comes of age on the 1 March of other years.
 	if day.AddDate(MinimumAge, 0, 0).After(now) {
-		problems.Add("invalid_parameter", "/date_of_birth", fmt.Sprintf("A person who is paid is at least %d years old.", MinimumAge))
+		problems.Add("invalid_parameter", "/date_of_birth", fmt.Sprintf("A payee must be at least %d years old.", MinimumAge))
 		return ""
 	}
 	return text

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Scope is one permission of a credential, by its public name.
+// Scope is the public name of a permission.
 type Scope = string
 
 // The scopes of the interface.
@@ -52,13 +52,13 @@ var scopeBits = func() map[Scope]Scopes {
 	return m
 }()
 
-// Scopes is a set of scopes. Its zero value permits nothing.
+// Scopes is a set of scopes. Its zero value is empty.
 type Scopes uint32
 
 // AllScopes returns the set of every scope.
 func AllScopes() Scopes { return 1<<len(scopes) - 1 }
 
-// NewScopes makes a set. It panics on a scope that does not exist: scopes named in code are constants.
+// NewScopes returns a set. It panics on an unknown scope.
 func NewScopes(ss ...Scope) Scopes {
 	var set Scopes
 	for _, s := range ss {
@@ -71,7 +71,7 @@ func NewScopes(ss ...Scope) Scopes {
 	return set
 }
 
-// ParseScopes reads names separated by white space. ok is false when one of them is unknown.
+// ParseScopes parses names separated by whitespace. ok is false if one of them is unknown.
 func ParseScopes(text string) (set Scopes, ok bool) {
 	for name := range strings.FieldsSeq(text) {
 		bit, known := scopeBits[name]
@@ -83,16 +83,16 @@ func ParseScopes(text string) (set Scopes, ok bool) {
 	return set, true
 }
 
-// Has says whether the scope is in the set. An unknown scope is in none.
+// Has reports whether the scope is in the set. An unknown scope never is.
 func (s Scopes) Has(scope Scope) bool {
 	bit, ok := scopeBits[scope]
 	return ok && s&bit != 0
 }
 
-// Within says whether every scope of s is in other.
+// Within reports whether every scope of s is in other.
 func (s Scopes) Within(other Scopes) bool { return s&^other == 0 }
 
-// List names the scopes in the order of the interface.
+// List returns the names of the scopes in the order of the API.
 func (s Scopes) List() []Scope {
 	list := make([]Scope, 0, bits.OnesCount32(uint32(s)))
 	for i, scope := range scopes {
@@ -103,7 +103,7 @@ func (s Scopes) List() []Scope {
 	return list
 }
 
-// String is what ParseScopes reads.
+// String returns the form that ParseScopes accepts.
 func (s Scopes) String() string {
 	var b strings.Builder
 	for _, scope := range s.List() {

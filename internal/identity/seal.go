@@ -11,25 +11,25 @@ import (
 	"strings"
 )
 
-// Place is where a sealed value is stored. It is authenticated with the value, so ciphertext copied to another
-// row or column does not open there.
+// Place is the table, column and row of an encrypted value. It is authenticated with the value, so that ciphertext
+// copied elsewhere cannot be decrypted.
 type Place struct{ Table, Column, Row string }
 
 func (p Place) bytes() []byte { return []byte(p.Table + "\x00" + p.Column + "\x00" + p.Row) }
 
-// Sealer encrypts personal data at rest with AES-256-GCM under a random nonce.
+// Sealer encrypts personal data at rest with AES-256-GCM and a random nonce.
 //
-// The text form is "v1.<key>.<data>": the name of the key comes from the key itself, so a new key can take over while
-// values sealed with older ones still open. A nil Sealer seals and opens nothing and says so.
+// The text form is "v1.<key>.<data>". The key name is derived from the key, so values encrypted with older keys can
+// still be decrypted after a new key takes over. A nil Sealer returns errors.
 type Sealer struct {
 	current string
 	keys    map[string]cipher.AEAD
 }
 
-// ErrSealed is an internal error: a value that no key at hand opens, or that stands in a place it was not sealed for.
+// ErrSealed is an internal error: no key decrypts the value, or it was encrypted for another place.
 var ErrSealed = errors.New("identity: sealed value cannot be opened")
 
-// NewSealer takes data keys of 32 bytes. The first one seals; all of them open.
+// NewSealer returns a sealer with data keys of 32 bytes. The first one encrypts; all of them decrypt.
 func NewSealer(keys ...[]byte) (*Sealer, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("identity: a sealer needs a data key")
@@ -57,7 +57,7 @@ func NewSealer(keys ...[]byte) (*Sealer, error) {
 	return s, nil
 }
 
-// Seal encrypts a value for its place.
+// Seal encrypts a value for a place.
 func (s *Sealer) Seal(at Place, plain []byte) (string, error) {
 	if s == nil {
 		return "", errors.New("identity: no data key is set, personal data cannot be stored")
@@ -66,7 +66,7 @@ func (s *Sealer) Seal(at Place, plain []byte) (string, error) {
 	return "v1." + s.current + "." + base64.RawStdEncoding.EncodeToString(data), nil
 }
 
-// Open decrypts a value that was sealed for the place, or says ErrSealed.
+// Open decrypts a value that was encrypted for the place, or returns ErrSealed.
 func (s *Sealer) Open(at Place, sealed string) ([]byte, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: no data key is set", ErrSealed)

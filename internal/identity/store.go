@@ -34,7 +34,8 @@ var companies = db.NewLookup(func(tx *db.Tx, ids []string, found func(string, Co
 	return all
 })
 
-func selectCompany(ctx context.Context, tx *db.Tx, id string) (Company, error) {
+// CompanyByID returns a company, or apierr.NotFoundErr.
+func CompanyByID(ctx context.Context, tx *db.Tx, id string) (Company, error) {
 	c, found, err := companies.Get(ctx, tx, id)
 	if err == nil && !found {
 		err = apierr.NotFoundErr
@@ -42,16 +43,16 @@ func selectCompany(ctx context.Context, tx *db.Tx, id string) (Company, error) {
 	return c, err
 }
 
-// insertUser leaves it to the unique index to decide a race of two sign-ups.
+// insertUser inserts a user. The unique index decides between concurrent sign-ups.
 func insertUser(ctx context.Context, tx *db.Tx, u User) error {
 	now, signIn := db.Micros(u.Created), ""
 	if u.signsIn {
-		signIn = emailKey(u.Email)
+		signIn = EmailKey(u.Email)
 	}
 	n, err := tx.Exec(ctx, `INSERT INTO users (user_id, email, email_key, sign_in_key, company_id, kyc_status, password_hash,
 			first_name, last_name, country, details, complete, version, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING`,
-		u.ID, u.Email, emailKey(u.Email), signIn, u.CompanyID, u.KYCStatus, u.passwordHash,
+		u.ID, u.Email, EmailKey(u.Email), signIn, u.CompanyID, u.KYCStatus, u.passwordHash,
 		u.FirstName, u.LastName, u.Country, u.sealed, u.Complete, u.Version, now, now)
 	if err == nil && n == 0 {
 		return ErrEmailTaken.At("body", "/email")
@@ -59,22 +60,22 @@ func insertUser(ctx context.Context, tx *db.Tx, u User) error {
 	return err
 }
 
-// insertCompanyUser leaves it to the unique index to decide who of a company has an address.
+// insertCompanyUser inserts a company's user. The unique index decides which user has an address.
 func insertCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
 	n, err := tx.Exec(ctx, `INSERT INTO company_users (company_id, user_id, email_key, created_at)
-		VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, u.CompanyID, u.ID, emailKey(u.Email), db.Micros(u.Created))
+		VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, u.CompanyID, u.ID, EmailKey(u.Email), db.Micros(u.Created))
 	if err != nil || n == 1 {
 		return err
 	}
 	var existing string
-	err = tx.QueryRow(ctx, "SELECT user_id FROM company_users WHERE company_id = $1 AND email_key = $2", u.CompanyID, emailKey(u.Email)).Scan(&existing)
+	err = tx.QueryRow(ctx, "SELECT user_id FROM company_users WHERE company_id = $1 AND email_key = $2", u.CompanyID, EmailKey(u.Email)).Scan(&existing)
 	if err != nil {
 		return err
 	}
 	return ErrUserExists.Set("user_id", existing).At("body", "/email")
 }
 
-// selectCompanyUser finds a user that the company created.
+// selectCompanyUser returns a user that the company created.
 func selectCompanyUser(ctx context.Context, tx *db.Tx, companyID, userID string) (User, error) {
 	var one int
 	err := tx.QueryRow(ctx, "SELECT 1 FROM company_users WHERE company_id = $1 AND user_id = $2", companyID, userID).Scan(&one)
@@ -84,7 +85,7 @@ func selectCompanyUser(ctx context.Context, tx *db.Tx, companyID, userID string)
 	return selectUser(ctx, tx, "user_id", userID)
 }
 
-// selectUser finds by a column of this package's choice, never by a request's. Nobody has the empty value.
+// selectUser returns the user with a nonempty value in a column. The column must never come from a request.
 func selectUser(ctx context.Context, tx *db.Tx, column, value string) (User, error) {
 	var u User
 	var signIn string
@@ -101,18 +102,21 @@ func selectUser(ctx context.Context, tx *db.Tx, column, value string) (User, err
 	return u, nil
 }
 
-func upsertMember(ctx context.Context, tx *db.Tx, m Member) error {
+// AddMember adds a member to a company or changes their role.
+func AddMember(ctx context.Context, tx *db.Tx, m Member) error {
 	_, err := tx.Exec(ctx, `INSERT INTO members (company_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (company_id, user_id) DO UPDATE SET role = excluded.role`, m.CompanyID, m.UserID, m.Role, db.Micros(tx.Now()))
 	return err
 }
 
-func deleteMember(ctx context.Context, tx *db.Tx, companyID, userID string) error {
+// DeleteMember deletes a membership. The caller must end the sessions and grants.
+func DeleteMember(ctx context.Context, tx *db.Tx, companyID, userID string) error {
 	_, err := tx.Exec(ctx, "DELETE FROM members WHERE company_id = $1 AND user_id = $2", companyID, userID)
 	return err
 }
 
-func revokeGrants(ctx context.Context, tx *db.Tx, companyID, userID string) error {
+// RevokeGrants revokes what a user has granted apps for a company.
+func RevokeGrants(ctx context.Context, tx *db.Tx, companyID, userID string) error {
 	tx.Notify(NoticeRevoked)
 	if _, err := tx.Exec(ctx, "DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND used_at = 0", companyID, userID); err != nil {
 		return err
@@ -122,18 +126,22 @@ func revokeGrants(ctx context.Context, tx *db.Tx, companyID, userID string) erro
 	return err
 }
 
-func nextVersion(ctx context.Context, tx *db.Tx, companyID string) (version int64, err error) {
+// NextCompanyVersion increments and returns the version of a company. It serializes concurrent changes until the
+// commit.
+func NextCompanyVersion(ctx context.Context, tx *db.Tx, companyID string) (version int64, err error) {
 	err = tx.QueryRow(ctx, "UPDATE companies SET version = version + 1, updated_at = $2 WHERE company_id = $1 RETURNING version",
 		companyID, db.Micros(tx.Now())).Scan(&version)
 	return version, missing(err)
 }
 
-func selectAdministrators(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
+// Administrators returns the user IDs of a company's owners and administrators.
+func Administrators(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	rows, err := tx.Query(ctx, "SELECT user_id FROM members WHERE company_id = $1 AND role IN ($2, $3) ORDER BY user_id", companyID, RoleOwner, RoleAdmin)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-func selectMemberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error) {
+// Memberships returns the companies that a user is a member of, oldest first.
+func Memberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error) {
 	rows, err := tx.Query(ctx, "SELECT company_id, role FROM members WHERE user_id = $1 ORDER BY created_at, company_id", userID)
 	return db.Collect(rows, err, func(r *db.Rows) (Member, error) {
 		m := Member{UserID: userID}
@@ -146,15 +154,16 @@ func insertApp(ctx context.Context, tx *db.Tx, a App) error {
 		[][]any{{a.CompanyID, a.ID, a.Name, a.ClientID, a.secretDigest, a.RedirectURI, a.Scopes.String(), "active", db.Micros(tx.Now()), skeleton(a.Name)}})
 }
 
-// likeAnother says whether another company has an app with a skeleton, or another verified one.
-func likeAnother(ctx context.Context, tx *db.Tx, companyID, look string, verified bool) (bool, error) {
+// nameTaken reports whether another company, or another verified company, has an app with the name skeleton.
+func nameTaken(ctx context.Context, tx *db.Tx, companyID, look string, verified bool) (bool, error) {
 	var n int
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM apps a JOIN companies c ON c.company_id = a.company_id
 		WHERE a.look = $1 AND a.look <> '' AND a.company_id <> $2 AND a.status = 'active' AND (NOT $3 OR c.kyb_status = 'approved')`, look, companyID, verified).Scan(&n)
 	return n > 0, err
 }
 
-func selectApp(ctx context.Context, tx *db.Tx, clientID string) (App, error) {
+// AppByClientID returns an active app, or apierr.NotFoundErr.
+func AppByClientID(ctx context.Context, tx *db.Tx, clientID string) (App, error) {
 	a := App{ClientID: clientID}
 	var scopes string
 	var created int64
@@ -174,15 +183,16 @@ func insertAPIKey(ctx context.Context, tx *db.Tx, keyID, token string, n NewAPIK
 		expires = db.Micros(n.Expires)
 	}
 	return tx.Insert(ctx, "api_keys", []string{"digest", "company_id", "key_id", "app_id", "hint", "created_at", "expires_at", "revoked_at", "last_used_at"},
-		[][]any{{digest(token), n.CompanyID, keyID, n.AppID, token[len(token)-4:], db.Micros(tx.Now()), expires, int64(0), int64(0)}})
+		[][]any{{Digest(token), n.CompanyID, keyID, n.AppID, token[len(token)-4:], db.Micros(tx.Now()), expires, int64(0), int64(0)}})
 }
 
 func insertAccessToken(ctx context.Context, tx *db.Tx, tokenID, token string, n NewAccessToken) error {
 	return tx.Insert(ctx, "access_tokens", []string{"digest", "company_id", "token_id", "app_id", "user_id", "scopes", "created_at", "expires_at", "revoked_at", "last_used_at"},
-		[][]any{{digest(token), n.CompanyID, tokenID, n.AppID, n.UserID, n.Scopes.String(), db.Micros(tx.Now()), db.Micros(tx.Now().Add(TokenLife)), int64(0), int64(0)}})
+		[][]any{{Digest(token), n.CompanyID, tokenID, n.AppID, n.UserID, n.Scopes.String(), db.Micros(tx.Now()), db.Micros(tx.Now().Add(TokenLife)), int64(0), int64(0)}})
 }
 
-// selectAPIKey takes the scopes from the app, so narrowing an app narrows its keys at once.
+// selectAPIKey returns the principal of a key. Scopes come from the app, so restricting an app restricts its keys
+// at once.
 func selectAPIKey(ctx context.Context, tx *db.Tx, digest string) (Principal, error) {
 	p := Principal{Kind: KindAPIKey}
 	var scopes string
@@ -200,7 +210,7 @@ func selectAPIKey(ctx context.Context, tx *db.Tx, digest string) (Principal, err
 	return found(p, scopes, used), nil
 }
 
-// selectAccessToken keeps a grant within what its app still may ask for.
+// selectAccessToken returns the principal of a token, with the scopes that its app still has.
 func selectAccessToken(ctx context.Context, tx *db.Tx, digest string) (Principal, error) {
 	p := Principal{Kind: KindOAuth}
 	var scopes, allowed string
@@ -229,7 +239,7 @@ func found(p Principal, scopes string, used int64) Principal {
 	return p
 }
 
-// storedScopes drops what a later version no longer knows: nobody can be asked for it.
+// storedScopes ignores scopes that no longer exist.
 func storedScopes(text string) Scopes {
 	var set Scopes
 	for name := range strings.FieldsSeq(text) {
@@ -238,7 +248,7 @@ func storedScopes(text string) Scopes {
 	return set
 }
 
-// touch moves the last use forward, never back.
+// touch advances the last use. It never goes back.
 func touch(ctx context.Context, tx *db.Tx, table, idColumn string, p Principal) error {
 	_, err := tx.Exec(ctx, "UPDATE "+table+" SET last_used_at = $1 WHERE company_id = $2 AND "+idColumn+" = $3 AND last_used_at < $1",
 		db.Micros(tx.Now()), p.CompanyID, p.ID)
@@ -277,8 +287,8 @@ func unknown(err error) error {
 	return err
 }
 
-// setPasswordHash leaves alone who does not sign in.
-func setPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error {
+// SetPasswordHash changes the password of a user who signs in, or returns apierr.NotFoundErr.
+func SetPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error {
 	n, err := tx.Exec(ctx, "UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3 WHERE user_id = $1 AND sign_in_key <> ''",
 		userID, hash, db.Micros(tx.Now()))
 	if err == nil && n == 0 {
@@ -287,17 +297,17 @@ func setPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error 
 	return err
 }
 
-// replaceUser is guarded by the version before: it says false when somebody was faster.
+// replaceUser updates a user. It reports false if the user changed since it was read.
 func replaceUser(ctx context.Context, tx *db.Tx, u User) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE users SET email = $3, email_key = $4, first_name = $5, last_name = $6, country = $7, details = $8,
 			complete = $9, version = $10, updated_at = $11
 		WHERE user_id = $1 AND version = $2`,
-		u.ID, u.Version-1, u.Email, emailKey(u.Email), u.FirstName, u.LastName, u.Country, u.sealed, u.Complete, u.Version, db.Micros(tx.Now()))
+		u.ID, u.Version-1, u.Email, EmailKey(u.Email), u.FirstName, u.LastName, u.Country, u.sealed, u.Complete, u.Version, db.Micros(tx.Now()))
 	return n == 1, err
 }
 
-// moveCompanyUser gives a company's user another address. The row goes and comes, so that the unique index decides a race
-// without failing the statement.
+// moveCompanyUser changes the address of a company's user. It deletes and inserts the row, so that the unique index
+// decides races without failing the statement.
 func moveCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
 	var created int64
 	err := tx.QueryRow(ctx, "DELETE FROM company_users WHERE company_id = $1 AND user_id = $2 RETURNING created_at", u.CompanyID, u.ID).Scan(&created)
@@ -309,32 +319,32 @@ func moveCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
 	return insertCompanyUser(ctx, tx, old)
 }
 
-// SetKYCStatus notes where a user's verification stands, or says apierr.NotFoundErr.
+// SetKYCStatus stores the state of a user's verification, or returns apierr.NotFoundErr.
 func SetKYCStatus(ctx context.Context, tx *db.Tx, userID, status string) error {
 	return changed(tx.Exec(ctx, "UPDATE users SET kyc_status = $2, version = version + 1, updated_at = $3 WHERE user_id = $1",
 		userID, status, db.Micros(tx.Now())))
 }
 
-// SetKYBStatus notes where a company's verification stands, or says apierr.NotFoundErr.
+// SetKYBStatus stores the state of a company's verification, or returns apierr.NotFoundErr.
 func SetKYBStatus(ctx context.Context, tx *db.Tx, companyID, status string) error {
 	return changed(tx.Exec(ctx, "UPDATE companies SET kyb_status = $2, version = version + 1, updated_at = $3 WHERE company_id = $1",
 		companyID, status, db.Micros(tx.Now())))
 }
 
-// SetCompanyStatus takes a company from one status to another, and says whether it was in that one.
+// SetCompanyStatus changes a company's status. It reports false if the company had another one than from.
 func SetCompanyStatus(ctx context.Context, tx *db.Tx, companyID, from, to string) (bool, error) {
 	n, err := tx.Exec(ctx, "UPDATE companies SET status = $3, version = version + 1, updated_at = $4 WHERE company_id = $1 AND status = $2",
 		companyID, from, to, db.Micros(tx.Now()))
 	return n == 1, err
 }
 
-// FrozenCompanies lists them, by their names.
+// FrozenCompanies returns the frozen companies by name.
 func FrozenCompanies(ctx context.Context, tx *db.Tx) ([]Company, error) {
 	rows, err := tx.Query(ctx, "SELECT company_id, name FROM companies WHERE status = $1 ORDER BY name, company_id", CompanyFrozen)
 	return db.Collect(rows, err, func(r *db.Rows) (c Company, err error) { return c, r.Scan(&c.ID, &c.Name) })
 }
 
-// SetCompanyDetails changes what a company is called and where it is found, or says apierr.NotFoundErr.
+// SetCompanyDetails stores a company's name, addresses and country, or returns apierr.NotFoundErr.
 func SetCompanyDetails(ctx context.Context, tx *db.Tx, c Company) error {
 	return changed(tx.Exec(ctx, `UPDATE companies SET name = $2, email = $3, website = $4, country = $5, version = version + 1, updated_at = $6
 		WHERE company_id = $1`, c.ID, c.Name, c.Email, c.Website, c.Country, db.Micros(tx.Now())))
@@ -347,9 +357,9 @@ func changed(n int64, err error) error {
 	return err
 }
 
-// EraseUser empties what names a user or lets them in: names, addresses, phone, birth date, password, tokens. The id, the country
-// and the standing of the verification stay, so that ledger and payments still say what happened. It returns the user as they
-// were, or apierr.NotFoundErr.
+// EraseUser deletes a user's personal data and credentials: names, addresses, phone, birth date, password, tokens.
+// The ID, the country and the verification state remain for the ledger and payments. It returns the user as it was,
+// or apierr.NotFoundErr.
 func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 	old, err := selectUser(ctx, tx, "user_id", userID)
 	if err != nil {
@@ -366,7 +376,7 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 		return old, err
 	}
 	for _, statement := range []string{
-		"UPDATE company_users SET email_key = user_id WHERE user_id = $1", // within a company each has another
+		"UPDATE company_users SET email_key = user_id WHERE user_id = $1", // unique within the company
 		"DELETE FROM authorization_codes WHERE user_id = $1",
 	} {
 		if _, err := tx.Exec(ctx, statement, userID); err != nil {
@@ -379,7 +389,7 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 	return old, err
 }
 
-// selectApps are the active apps of a company, or the one with an id.
+// selectApps returns the active apps of a company, or the one with an ID.
 func selectApps(ctx context.Context, tx *db.Tx, companyID, appID string) ([]App, error) {
 	rows, err := tx.Query(ctx, `SELECT app_id, name, client_id, secret_digest, redirect_uri, scopes, created_at
 		FROM apps WHERE company_id = $1 AND (app_id = $2 OR $2 = '') AND status = 'active' ORDER BY created_at, app_id`, companyID, appID)
@@ -393,7 +403,7 @@ func selectApps(ctx context.Context, tx *db.Tx, companyID, appID string) ([]App,
 	})
 }
 
-// lockApp keeps others from counting the app's keys until the commit.
+// lockApp locks the app until the commit, so that concurrent requests do not exceed its number of keys.
 func lockApp(ctx context.Context, tx *db.Tx, companyID, appID string) error {
 	n, err := tx.Exec(ctx, "UPDATE apps SET name = name WHERE company_id = $1 AND app_id = $2 AND status = 'active'", companyID, appID)
 	if err == nil && n == 0 {
@@ -410,7 +420,8 @@ func setSecret(ctx context.Context, tx *db.Tx, companyID, appID, digest string) 
 	return err
 }
 
-func selectAPIKeys(ctx context.Context, tx *db.Tx, companyID, appID string) ([]APIKey, error) {
+// APIKeys returns the keys of an app, newest first, including expired and revoked ones.
+func APIKeys(ctx context.Context, tx *db.Tx, companyID, appID string) ([]APIKey, error) {
 	rows, err := tx.Query(ctx, `SELECT key_id, hint, created_at, expires_at, revoked_at, last_used_at
 		FROM api_keys WHERE company_id = $1 AND app_id = $2 ORDER BY created_at DESC, key_id DESC`, companyID, appID)
 	return db.Collect(rows, err, func(r *db.Rows) (APIKey, error) {
@@ -427,7 +438,7 @@ func selectAPIKeys(ctx context.Context, tx *db.Tx, companyID, appID string) ([]A
 	})
 }
 
-// endAPIKey lets a key that works end at an instant, never later than it would have.
+// endAPIKey lets a valid key expire at a time, never later than before.
 func endAPIKey(ctx context.Context, tx *db.Tx, companyID, appID, keyID string, at time.Time) error {
 	n, err := tx.Exec(ctx, `UPDATE api_keys SET expires_at = CASE WHEN expires_at = 0 OR expires_at > $4 THEN $4 ELSE expires_at END
 		WHERE company_id = $1 AND app_id = $2 AND key_id = $3 AND revoked_at = 0 AND (expires_at = 0 OR expires_at > $5)`,

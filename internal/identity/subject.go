@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// SubjectKey encrypts everything of one person or company that must one day be unreadable, in backups too: it is stored
-// only wrapped by the service's data key, and destroying that one row destroys all that the key sealed.
+// SubjectKey encrypts the data of one person or company. It is stored only encrypted by the service's data key.
+// Deleting that one row makes all data of the subject unreadable, in backups too.
 type SubjectKey struct{ aead cipher.AEAD }
 
-// NewSubjectKey makes a key for a subject, and its wrapped form for storing.
+// NewSubjectKey returns a new key for a subject and its encrypted form to store.
 func (s *Sealer) NewSubjectKey(subjectID string) (wrapped string, key SubjectKey, err error) {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails: the runtime ends the program instead
@@ -22,7 +22,7 @@ func (s *Sealer) NewSubjectKey(subjectID string) (wrapped string, key SubjectKey
 	return wrapped, key, err
 }
 
-// OpenSubjectKey reads a wrapped key of a subject, or says ErrSealed.
+// OpenSubjectKey decrypts the key of a subject, or returns ErrSealed.
 func (s *Sealer) OpenSubjectKey(subjectID, wrapped string) (SubjectKey, error) {
 	secret, err := s.Open(subjectKeyAt(subjectID), wrapped)
 	if err != nil {
@@ -42,12 +42,12 @@ func newSubjectKey(secret []byte) (SubjectKey, error) {
 	return SubjectKey{aead}, err
 }
 
-// Seal encrypts a value for its place, in binary form.
+// Seal encrypts a value for a place, in binary form.
 func (k SubjectKey) Seal(at Place, plain []byte) []byte {
 	return k.aead.Seal(nil, nil, plain, at.bytes())
 }
 
-// Open decrypts what Seal made for the place, or says ErrSealed.
+// Open decrypts a value that Seal encrypted for the place, or returns ErrSealed.
 func (k SubjectKey) Open(at Place, sealed []byte) ([]byte, error) {
 	plain, err := k.aead.Open(nil, nil, sealed, at.bytes())
 	if err != nil {

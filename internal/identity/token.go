@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Environment is one of the two installations a credential may belong to.
+// Environment is the environment of an installation. A credential belongs to one.
 type Environment = string
 
 // The environments.
@@ -19,7 +19,7 @@ const (
 	Production = "production"
 )
 
-// tokenKind is what a token is, as its prefix says.
+// tokenKind is the kind of a token, as its prefix says.
 type tokenKind string
 
 const (
@@ -33,8 +33,7 @@ var tokenEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithP
 
 const tokenChars = 52 // 256 bits in base32
 
-// newToken makes 256 random bits with a prefix that people and secret scanners can read: stp_sandbox_key_….
-// Secrets must not be guessable from ids, so they have their own randomness.
+// newToken returns 256 random bits with a prefix that people and secret scanners recognize: stp_sandbox_key_….
 func newToken(kind tokenKind, env Environment) string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails: the runtime ends the program instead
@@ -45,7 +44,7 @@ func prefix(kind tokenKind, env Environment) string {
 	return "stp_" + env + "_" + string(kind) + "_"
 }
 
-// wellFormed says whether a token has the form of newToken. What has not needs no look into the database.
+// wellFormed reports whether a token has the form of newToken. Others need no database lookup.
 func wellFormed(token string, kind tokenKind, env Environment) bool {
 	text, ok := strings.CutPrefix(token, prefix(kind, env))
 	if !ok || len(text) != tokenChars {
@@ -55,22 +54,19 @@ func wellFormed(token string, kind tokenKind, env Environment) bool {
 	return err == nil
 }
 
-// NewAuthorizationCode makes the code that an app exchanges for an access token. Only its Digest is to be stored.
+// NewAuthorizationCode returns a new authorization code. Store only its Digest.
 func NewAuthorizationCode(env Environment) string { return newToken(codeToken, env) }
 
-// CodeDigest is under what an authorization code is stored. It is "" for text that has not the form of one.
+// CodeDigest returns the digest of an authorization code, or "" if it is malformed.
 func CodeDigest(env Environment, code string) string {
 	if !wellFormed(code, codeToken, env) {
 		return ""
 	}
-	return digest(code)
+	return Digest(code)
 }
 
-// Digest is all that is stored of a secret of 256 random bits.
-func Digest(token string) string { return digest(token) }
-
-// digest is all that is stored of a token. 256 random bits need no salt and no slow hash.
-func digest(token string) string {
+// Digest returns the SHA-256 digest under which a random token is stored. 256 random bits need no salt and no slow hash.
+func Digest(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
@@ -78,42 +74,43 @@ func digest(token string) string {
 // linkPrefix marks the token of a link in a mail.
 const linkPrefix = "stp_link_"
 
-// NewLinkToken makes 256 random bits for a link in a mail. Only their LinkDigest is to be stored.
+// NewLinkToken returns a new token for a link in a mail. Store only its LinkDigest.
 func NewLinkToken() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:])
 	return linkPrefix + tokenEncoding.EncodeToString(b[:])
 }
 
-// LinkDigest is under what the token of a link is stored. It is "" for text that has not the form of such a token.
+// LinkDigest returns the digest of a link token, or "" if it is malformed.
 func LinkDigest(token string) string {
 	text, ok := strings.CutPrefix(token, linkPrefix)
 	if !ok || len(text) != tokenChars {
 		return ""
 	}
-	return digest(token)
+	return Digest(token)
 }
 
-// sessionPrefix marks the token of somebody who is signed in.
+// sessionPrefix marks the token of a session.
 const sessionPrefix = "stp_session_"
 
-// NewSessionToken makes 256 random bits for a cookie. Only their SessionDigest is to be stored.
+// NewSessionToken returns a new token for a session cookie. Store only its SessionDigest.
 func NewSessionToken() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:])
 	return sessionPrefix + tokenEncoding.EncodeToString(b[:])
 }
 
-// SessionDigest is under what a session is stored. It is "" for text that has not the form of its token.
+// SessionDigest returns the digest of a session token, or "" if it is malformed.
 func SessionDigest(token string) string {
 	text, ok := strings.CutPrefix(token, sessionPrefix)
 	if !ok || len(text) != tokenChars {
 		return ""
 	}
-	return digest(token)
+	return Digest(token)
 }
 
-// NewRecoveryCode makes 80 random bits for somebody to write down, in four groups. Only its RecoveryDigest is to be stored.
+// NewRecoveryCode returns a code of 80 random bits in four groups, to be written down. Store only its
+// RecoveryDigest.
 func NewRecoveryCode() string {
 	var b [10]byte
 	_, _ = rand.Read(b[:])
@@ -121,7 +118,7 @@ func NewRecoveryCode() string {
 	return text[:4] + "-" + text[4:8] + "-" + text[8:12] + "-" + text[12:]
 }
 
-// RecoveryDigest is under what a person's recovery code is stored, however its letters and groups are written.
+// RecoveryDigest returns the digest of a person's recovery code. Case, spaces and hyphens do not matter.
 func RecoveryDigest(userID, code string) string {
 	plain := strings.Map(func(r rune) rune {
 		if r == ' ' || r == '-' {
@@ -129,13 +126,13 @@ func RecoveryDigest(userID, code string) string {
 		}
 		return r
 	}, strings.ToLower(code))
-	return digest("recovery code of " + userID + " " + plain)
+	return Digest("recovery code of " + userID + " " + plain)
 }
 
 func sameDigest(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// basicToken reads what follows "Basic": the key itself, or base64 of the key and a colon, as clients send it that
-// insist on a user name and an (empty) password.
+// basicToken returns the API key after "Basic": the key itself, or base64 of the key and a colon, for clients that
+// require a user name and an empty password.
 func basicToken(credential string) string {
 	if strings.HasPrefix(credential, "stp_") {
 		return credential

@@ -8,18 +8,18 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// ErrEmailSignsIn keeps an app or a company from taking over an account by changing the address it is entered with.
-var ErrEmailSignsIn = apierr.New(apierr.Conflict, "invalid_state", "This person signs in with their email address, so only they change it, on their account page.")
+// ErrEmailSignsIn prevents an app or a company from taking over an account by changing its email address.
+var ErrEmailSignsIn = apierr.New(apierr.Conflict, "invalid_state", "This person signs in with this email address. Only they can change it, on their account page.")
 
-// ProfileChanges are the members of a profile to change; nil leaves one as it is. What the person must have cannot be
-// emptied.
+// ProfileChanges contains the fields of a profile to change. Nil leaves a field unchanged. Required fields cannot
+// be emptied.
 type ProfileChanges struct {
 	Email, FirstName, LastName, Country             *string
 	PhoneNumber, PhoneCountry, DateOfBirth          *string
 	StreetAddress, StreetAddress2, City, State, Zip *string
 }
 
-// apply returns the profile with the changes in it, and the names of those that must not be empty.
+// apply returns the changed profile and the names of the fields that must not be empty.
 func (c ProfileChanges) apply(p Profile) (changed Profile, sent []string) {
 	for _, m := range []struct {
 		name string
@@ -40,7 +40,7 @@ func (c ProfileChanges) apply(p Profile) (changed Profile, sent []string) {
 			sent = append(sent, m.name)
 		}
 	}
-	if c.Country != nil { // another country may need what this one did not
+	if c.Country != nil { // the new country may require more fields
 		for _, name := range []string{"state", "zip"} {
 			if p.StreetAddress != "" {
 				sent = append(sent, name)
@@ -50,9 +50,9 @@ func (c ProfileChanges) apply(p Profile) (changed Profile, sent []string) {
 	return p, sent
 }
 
-// UpdateUser changes a user that the principal may act for (see ActingUser) and returns the user as they are then. It refuses
-// the whole change when anything in it is wrong, an address that another user of the company has with ErrUserExists, and
-// an address that the person signs in with with ErrEmailSignsIn.
+// UpdateUser changes a user that the principal may act for (see ActingUser) and returns the result. It rejects the
+// whole change if any field is invalid, with ErrUserExists if another user of the company has the address, and with
+// ErrEmailSignsIn if the person signs in with the address.
 func UpdateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id string, c ProfileChanges) (User, error) {
 	if by.Kind == KindAPIKey {
 		company, err := CompanyByID(ctx, tx, by.CompanyID)
@@ -68,7 +68,7 @@ func UpdateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id stri
 		if done || err != nil {
 			return u, err
 		}
-		// Somebody else changed the user meanwhile and has committed: what is read now is newer.
+		// A concurrent change was committed: read the user again.
 	}
 }
 
@@ -100,17 +100,18 @@ func updateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id stri
 	if done, err = replaceUser(ctx, tx, u); !done || err != nil {
 		return User{}, false, err
 	}
-	if emailKey(u.Email) != emailKey(old.Email) {
+	if EmailKey(u.Email) != EmailKey(old.Email) {
 		if err := moveCompanyUser(ctx, tx, u); err != nil {
 			return User{}, false, err
 		}
 	}
-	// Under no company: there the id is that of the worker, who has versions of their own.
+	// Without a company: within one, the ID is the worker's, who has own versions.
 	db.History(tx, "", u.ID, u.Version, "", "", "profile: "+strings.Join(c.names(), ", "))
 	return u, true, nil
 }
 
-// names are the members that somebody sent, which is all of a change that the history keeps: the values are personal data.
+// names returns the names of the changed fields. The history stores only these, because the values are personal
+// data.
 func (c ProfileChanges) names() []string {
 	_, sent := c.apply(Profile{})
 	if c.StreetAddress2 != nil {

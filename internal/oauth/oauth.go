@@ -1,18 +1,16 @@
-// Package oauth lets a user allow an app to act for them: the authorization code flow of OAuth 2.0 (RFC 6749) with PKCE
-// (RFC 7636), issuer identification (RFC 9207) and revocation (RFC 7009), as RFC 9700 asks for it.
+// Package oauth implements the authorization code flow of OAuth 2.0 (RFC 6749) with PKCE (RFC 7636), issuer
+// identification (RFC 9207) and token revocation (RFC 7009), following RFC 9700.
 //
 //	app → user's browser → Check → the user agrees → Grant → code → app → Exchange → access token
 //
-// What holds:
+// Invariants:
 //
-//   - A code goes to the one address that its app registered, byte by byte. Before that address is known to be right nothing is
-//     redirected anywhere.
-//   - A code lives 60 seconds and works once, for the app that it was made for. A second exchange, or one by another app, means
-//     that the code leaked: what the first one gave is taken back, and of a second one who answers for the app gets a mail.
-//   - Of codes and tokens only digests are stored.
-//   - A token carries at most what its app registered and what the user saw when they agreed.
+//   - A code is sent only to the redirect URI that the app registered, compared byte for byte. Nothing is redirected before that URI has been checked.
+//   - A code expires after 60 seconds and works once, for its app. A second exchange, or one by another app, means that the code leaked: the token is revoked, and after a second exchange the app's administrators get a mail.
+//   - Only digests of codes and tokens are stored.
+//   - A token has at most the scopes that its app registered and that the user was shown.
 //
-// The package knows nothing of HTTP and shows no page.
+// The package does not depend on HTTP and renders no pages.
 package oauth
 
 import (
@@ -35,7 +33,8 @@ import (
 // CodeLife is how long a code can be exchanged.
 const CodeLife = 60 * time.Second
 
-// Error is an answer of RFC 6749, section 4.1.2.1 or 5.2. It is a result, not a failure: what led to it is committed.
+// Error is an error response of RFC 6749, section 4.1.2.1 or 5.2. It is a result: the transaction must be
+// committed.
 type Error struct {
 	Code        string
 	Description string
@@ -43,30 +42,30 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Description }
 
-// What an app may be told.
+// Errors for apps.
 var (
-	errClient       = &Error{"invalid_client", "The client id or the client secret is wrong."}
+	errClient       = &Error{"invalid_client", "The client_id or the client_secret is wrong."}
 	errGrant        = &Error{"invalid_grant", "The code is unknown, expired, already used, or was made for another client."}
 	errRedirect     = &Error{"invalid_grant", "The redirect_uri is not the registered one."}
 	errVerifier     = &Error{"invalid_grant", "The code_verifier does not match the code_challenge."}
-	errGrantType    = &Error{"unsupported_grant_type", "The grant_type is authorization_code."}
+	errGrantType    = &Error{"unsupported_grant_type", "The grant_type must be authorization_code."}
 	errNoCode       = &Error{"invalid_request", "The code is missing."}
-	errNoState      = &Error{"invalid_request", "The state is missing: it protects the user from a forged answer."}
-	errResponseType = &Error{"unsupported_response_type", "The response_type is code."}
-	errScope        = &Error{"invalid_scope", "The scope asks for more than the app is registered for, or for something unknown."}
-	errChallenge    = &Error{"invalid_request", "A code_challenge has 43 characters of base64url and comes with code_challenge_method=S256."}
-	// ErrDenied is that the user did not agree.
-	ErrDenied = &Error{"access_denied", "The user did not agree."}
+	errNoState      = &Error{"invalid_request", "The state is missing. It is required to prevent forged responses."}
+	errResponseType = &Error{"unsupported_response_type", "The response_type must be code."}
+	errScope        = &Error{"invalid_scope", "The scope is unknown or exceeds the scopes that the app registered."}
+	errChallenge    = &Error{"invalid_request", "The code_challenge must be 43 characters of base64url, with code_challenge_method=S256."}
+	// ErrDenied means that the user refused.
+	ErrDenied = &Error{"access_denied", "The user denied the request."}
 )
 
-// What a person is told on a page, because the app cannot be: it is unknown, or its address is.
+// Errors for the user, because the app or its redirect URI is unknown.
 var (
-	ErrClient      = apierr.New(apierr.NotFound, "not_found", "No app has this client id. Ask whoever sent you here.")
-	ErrRole        = apierr.New(apierr.Forbidden, "role_required", "Your role in this company does not allow you to let an app act for it. Ask an owner or administrator.")
-	ErrRedirectURI = apierr.New(apierr.Invalid, "redirect_uri_invalid", "The link that sent you here names another address than the app registered, so nothing was sent there.")
+	ErrClient      = apierr.New(apierr.NotFound, "not_found", "No app has this client ID. Contact the app that sent you here.")
+	ErrRole        = apierr.New(apierr.Forbidden, "role_required", "Your role in this company does not permit authorizing apps. Ask an owner or administrator.")
+	ErrRedirectURI = apierr.New(apierr.Invalid, "redirect_uri_invalid", "The redirect address of this link is not the one that the app registered. Contact the app that sent you here.")
 )
 
-// Ask is what an app sends a user's browser with.
+// Ask contains the parameters of an authorization request.
 type Ask struct {
 	ClientID, State string
 	ResponseType    string // "" means code
@@ -76,7 +75,7 @@ type Ask struct {
 	Method          string // of the challenge
 }
 
-// Values are the ask as parameters of an address; what is empty is left out.
+// Values encodes the authorization request as URL query parameters, omitting empty fields.
 func (a Ask) Values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{
@@ -90,7 +89,7 @@ func (a Ask) Values() url.Values {
 	return v
 }
 
-// Request is an ask that was found right.
+// Request is a valid authorization request.
 type Request struct {
 	App       identity.App
 	State     string
@@ -98,8 +97,8 @@ type Request struct {
 	challenge string
 }
 
-// Check examines an ask. ErrClient and ErrRedirectURI are for the user's eyes; an *Error goes back to the app, by the request
-// that is returned with it.
+// Check validates an authorization request. ErrClient and ErrRedirectURI must be shown to the user; an *Error is
+// returned to the app through the returned Request.
 func Check(ctx context.Context, tx *db.Tx, a Ask) (Request, error) {
 	app, err := identity.AppByClientID(ctx, tx, a.ClientID)
 	if errors.Is(err, apierr.NotFoundErr) || err == nil && app.RedirectURI == "" {
@@ -135,12 +134,12 @@ func isDigest(challenge string) bool {
 	return err == nil && len(b) == sha256.Size
 }
 
-// Granted is the address of the app with its code.
+// Granted returns the redirect URL with the authorization code.
 func (r Request) Granted(issuer, code string) string {
 	return r.back(url.Values{"code": {code}, "iss": {issuer}})
 }
 
-// Refused is the address of the app with an error.
+// Refused returns the redirect URL with an error.
 func (r Request) Refused(issuer string, e *Error) string {
 	return r.back(url.Values{"error": {e.Code}, "error_description": {e.Description}, "iss": {issuer}})
 }
@@ -151,9 +150,9 @@ func (r Request) back(v url.Values) string {
 	}
 	u, err := url.Parse(r.App.RedirectURI)
 	if err != nil {
-		panic("oauth: a registered address is none: " + err.Error())
+		panic("oauth: invalid registered redirect URI: " + err.Error())
 	}
-	// The registered query stays as it is, to the byte.
+	// Keep the registered query byte for byte.
 	if u.RawQuery != "" {
 		u.RawQuery += "&"
 	}
@@ -161,11 +160,12 @@ func (r Request) back(v url.Values) string {
 	return u.String()
 }
 
-// Grant notes that a user agrees and gives the code. companyID is the company for which the user agrees; apierr.NotFoundErr
-// says that they are no member of it, ErrRole that they may not agree for it. "" is the user alone.
+// Grant records that a user agreed and returns the code. companyID is the company that the app may act for, or ""
+// for the user alone. It returns apierr.NotFoundErr if the user is not a member, and ErrRole if their role does not
+// allow it.
 func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.User, companyID string, r Request) (code string, err error) {
 	g := grant{companyID: companyID, appID: r.App.ID, userID: u.ID, scopes: r.Scopes, challenge: r.challenge}
-	told := mail.AppConnectedData{Name: u.FirstName, App: r.App.Name, At: tx.Now()}
+	data := mail.AppConnectedData{Name: u.FirstName, App: r.App.Name, At: tx.Now()}
 	if companyID != "" {
 		role, err := roleIn(ctx, tx, u.ID, companyID)
 		switch {
@@ -180,22 +180,22 @@ func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.
 		if err != nil {
 			return "", err
 		}
-		told.Company = c.Name
+		data.Company = c.Name
 	}
 	for _, s := range r.Scopes.List() {
-		told.Scopes = append(told.Scopes, Words(s))
+		data.Scopes = append(data.Scopes, Words(s))
 	}
 	code = identity.NewAuthorizationCode(env)
 	if err := insertCode(ctx, tx, code, g); err != nil {
 		return "", err
 	}
 	err = mail.Enqueue(ctx, tx, mail.Message{
-		CompanyID: companyID, To: u.Email, Template: mail.AppConnected, Data: told, Key: identity.Digest(code),
+		CompanyID: companyID, To: u.Email, Template: mail.AppConnected, Data: data, Key: identity.Digest(code),
 	})
 	return code, err
 }
 
-// roleIn is "" for somebody who is no member.
+// roleIn returns the role of a user in a company, or "".
 func roleIn(ctx context.Context, tx *db.Tx, userID, companyID string) (string, error) {
 	all, err := identity.Memberships(ctx, tx, userID)
 	for _, m := range all {
@@ -206,7 +206,7 @@ func roleIn(ctx context.Context, tx *db.Tx, userID, companyID string) (string, e
 	return "", err
 }
 
-// TokenRequest is what an app sends to exchange a code.
+// TokenRequest contains the parameters of a code exchange.
 type TokenRequest struct {
 	GrantType, Code        string
 	ClientID, ClientSecret string
@@ -214,7 +214,7 @@ type TokenRequest struct {
 	Verifier               string // of PKCE
 }
 
-// Token is what a code is exchanged for.
+// Token is the result of a code exchange.
 type Token struct {
 	AccessToken string
 	UserID      string
@@ -223,8 +223,8 @@ type Token struct {
 	Life        time.Duration
 }
 
-// Exchange gives a token for a code, or says with a *Error why not. The *Error's transaction must be committed: a code that
-// was misused is burnt by it.
+// Exchange returns a token for a code, or an *Error. The transaction must be committed in both cases: it
+// invalidates a misused code.
 func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenRequest) (Token, *Error, error) {
 	app, refusal, err := client(ctx, tx, r.ClientID, r.ClientSecret)
 	switch {
@@ -245,12 +245,12 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 		return Token{}, nil, err
 	}
 	if !first || g.appID != app.ID {
-		// Whoever used it first has committed by now, so this reads the token that they were given, also where they came at the same moment.
+		// The first exchange has committed by now, so this reads its token even if both were concurrent.
 		if g, _, err = selectCode(ctx, tx, digest); err == nil && g.tokenID != "" {
 			err = identity.RevokeAccessToken(ctx, tx, g.companyID, g.tokenID)
 		}
 		if err == nil && g.appID == app.ID {
-			err = auth.Tell(ctx, tx, digest, app.CompanyID, mail.CodeReplayed, app.Name)
+			err = auth.NotifyAdministrators(ctx, tx, digest, app.CompanyID, mail.CodeReplayed, app.Name)
 		}
 		return Token{}, errGrant, err
 	}
@@ -262,7 +262,7 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 	case !g.proves(r.Verifier):
 		return Token{}, errVerifier, nil
 	}
-	scopes := g.scopes & app.Scopes // an app that was narrowed meanwhile gets no more than it has
+	scopes := g.scopes & app.Scopes // the app's scopes may have been reduced since
 	id, token, err := identity.CreateAccessToken(ctx, tx, env, identity.NewAccessToken{CompanyID: g.companyID, AppID: app.ID, UserID: g.userID, Scopes: scopes})
 	if err != nil {
 		return Token{}, nil, err
@@ -273,8 +273,8 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 	return Token{AccessToken: token, UserID: g.userID, CompanyID: g.companyID, Scopes: scopes, Life: identity.TokenLife}, nil, nil
 }
 
-// proves says whether a verifier belongs to the challenge. One without a challenge proves that somebody stripped the
-// challenge from the user's link.
+// proves reports whether a verifier matches the challenge. A verifier without a stored challenge means that the
+// challenge was stripped from the user's link.
 func (g grant) proves(verifier string) bool {
 	if g.challenge == "" || verifier == "" {
 		return g.challenge == verifier
@@ -286,7 +286,7 @@ func (g grant) proves(verifier string) bool {
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(g.challenge)) == 1
 }
 
-// client finds who asks and makes sure of it.
+// client returns the app with the client ID and secret.
 func client(ctx context.Context, tx *db.Tx, id, secret string) (identity.App, *Error, error) {
 	app, err := identity.AppByClientID(ctx, tx, id)
 	if errors.Is(err, apierr.NotFoundErr) {
@@ -298,8 +298,7 @@ func client(ctx context.Context, tx *db.Tx, id, secret string) (identity.App, *E
 	return app, nil, err
 }
 
-// Revoke ends an access token of the client (RFC 7009). A token that is unknown, or another client's, is none of its
-// business and no error.
+// Revoke revokes an access token of the client (RFC 7009). It ignores a token that is unknown or another client's.
 func Revoke(ctx context.Context, tx *db.Tx, env identity.Environment, clientID, clientSecret, token string) (*Error, error) {
 	app, refusal, err := client(ctx, tx, clientID, clientSecret)
 	if err != nil || refusal != nil {
@@ -308,28 +307,17 @@ func Revoke(ctx context.Context, tx *db.Tx, env identity.Environment, clientID, 
 	return nil, identity.RevokeToken(ctx, tx, env, app.ID, token)
 }
 
-// Connection is an app that may act for a user at present.
+// Connection is an app that may currently act for a user.
 type Connection struct {
 	AppID     string
 	App       string
-	CompanyID string // for which it may, "" for the user alone
+	CompanyID string // "" means the user alone
 	Scopes    identity.Scopes
-	GrantedAt time.Time // the first time
-	LastUsed  time.Time // zero when never
+	GrantedAt time.Time // first
+	LastUsed  time.Time // zero if never
 }
 
-// Connections are the apps that may act for a user, newest first.
-func Connections(ctx context.Context, tx *db.Tx, userID string) ([]Connection, error) {
-	return connections(ctx, tx, userID)
-}
-
-// Disconnect ends everything that a user has allowed an app for a company, or for themselves with "". Nothing to end is fine.
-func Disconnect(ctx context.Context, tx *db.Tx, userID, appID, companyID string) error {
-	return disconnect(ctx, tx, userID, appID, companyID)
-}
-
-// Words say what a scope allows, to the person who grants it, in English. What sees, what changes and what moves money is
-// told apart by [Group].
+// Description returns what a scope permits, in English, for the user who grants it.
 func Words(s identity.Scope) string {
 	if w, ok := words[s]; ok {
 		return w.text
@@ -337,23 +325,23 @@ func Words(s identity.Scope) string {
 	return s
 }
 
-// Group is what a scope is about.
+// Group classifies scopes by risk.
 type Group string
 
-// The groups, from harmless to grave.
+// The groups, by increasing risk.
 const (
 	See       Group = "see"
 	Change    Group = "change"
 	MoveMoney Group = "move_money"
 )
 
-// CompanyScopes are those that mean nothing without a company.
+// CompanyScopes returns the scopes that require a company.
 func CompanyScopes() identity.Scopes {
 	return identity.NewScopes(identity.CompanyDetail, identity.CompanyWorkerList, identity.CompanyWorkerInvitationsList,
 		identity.CompanyWorkersInvite, identity.CompanyWorkersPay)
 }
 
-// GroupOf says what a scope is about.
+// GroupOf returns the group of a scope.
 func GroupOf(s identity.Scope) Group { return words[s].group }
 
 var words = map[identity.Scope]struct {
@@ -364,7 +352,7 @@ var words = map[identity.Scope]struct {
 	identity.CompanyWorkerList:            {See, "See workers and recipients"},
 	identity.CompanyWorkerInvitationsList: {See, "See invitations"},
 	identity.CompanyWorkersInvite:         {MoveMoney, "Invite workers, add recipients and change where they are paid"},
-	identity.CompanyWorkersPay:            {MoveMoney, "Pay people: create and cancel pay runs and checkout claims"},
+	identity.CompanyWorkersPay:            {MoveMoney, "Pay people: create and cancel payrolls and checkout claims"},
 	identity.UserCreate:                   {Change, "Add users"},
 	identity.UserUpdate:                   {Change, "Change your profile"},
 	identity.UserDetail:                   {See, "See your profile"},
@@ -386,15 +374,15 @@ var words = map[identity.Scope]struct {
 	identity.UserBankDetails:              {Change, "Open and see your account for receiving money"},
 }
 
-// ForgetCodes deletes the codes that can do nothing any more, not even tell of a leak in time.
+// ForgetCodes deletes codes older than 30 days.
 func ForgetCodes(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return deleteCodes(ctx, tx, tx.Now().Add(-30*24*time.Hour))
 	})
 }
 
-// ParseBasic reads the client id and secret of an Authorization header of the Basic scheme: form-encoded, as RFC 6749, section
-// 2.3.1 has it.
+// ParseBasic returns the client ID and secret of a Basic Authorization header, form-encoded as in RFC 6749, section
+// 2.3.1.
 func ParseBasic(credential string) (id, secret string, ok bool) {
 	b, err := base64.StdEncoding.DecodeString(credential)
 	if err != nil {

@@ -37,7 +37,7 @@ func selectCode(ctx context.Context, tx *db.Tx, digest string) (g grant, known b
 	return g, err == nil, err
 }
 
-// useCode says true to the first who uses a code, whatever comes of it.
+// useCode marks a code as used. It reports true for the first use only.
 func useCode(ctx context.Context, tx *db.Tx, companyID, digest string) (bool, error) {
 	n, err := tx.Exec(ctx, "UPDATE authorization_codes SET used_at = $1 WHERE company_id = $2 AND digest = $3 AND used_at = 0",
 		db.Micros(tx.Now()), companyID, digest)
@@ -54,7 +54,8 @@ func deleteCodes(ctx context.Context, tx *db.Tx, before time.Time) error {
 	return err
 }
 
-func connections(ctx context.Context, tx *db.Tx, userID string) ([]Connection, error) {
+// Connections returns the apps that may act for a user, newest first.
+func Connections(ctx context.Context, tx *db.Tx, userID string) ([]Connection, error) {
 	rows, err := tx.Query(ctx, `SELECT t.app_id, a.name, t.company_id, t.scopes, t.created_at, t.last_used_at
 		FROM access_tokens t JOIN apps a ON a.app_id = t.app_id
 		WHERE t.user_id = $1 AND t.revoked_at = 0 AND t.expires_at > $2 AND a.status = 'active'
@@ -70,7 +71,7 @@ func connections(ctx context.Context, tx *db.Tx, userID string) ([]Connection, e
 		}
 		return c, err
 	})
-	// An app that was connected twice is one connection, with all that it may.
+	// Merge several grants to one app into one connection.
 	var merged []Connection
 next:
 	for _, c := range all {
@@ -89,7 +90,8 @@ next:
 	return merged, err
 }
 
-func disconnect(ctx context.Context, tx *db.Tx, userID, appID, companyID string) error {
+// Disconnect revokes everything that a user has granted an app for a company, or for the user alone with "".
+func Disconnect(ctx context.Context, tx *db.Tx, userID, appID, companyID string) error {
 	tx.Notify(identity.NoticeRevoked)
 	if _, err := tx.Exec(ctx, "DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND app_id = $3 AND used_at = 0",
 		companyID, userID, appID); err != nil {

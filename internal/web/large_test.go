@@ -21,7 +21,7 @@ import (
 // Beyond what large bodies may take of the memory together, those of all faces, a form waits for a while and is then refused; small
 // ones pass.
 func TestLargeFormsWaitForRoom(t *testing.T) {
-	bodies := ratelimit.BodiesOf(8<<20, 8<<20, time.Millisecond)
+	bodies := ratelimit.NewBodyBudget(8<<20, 8<<20, time.Millisecond)
 	h := openHouse(t, &house{T: t}, ui.Deps{DB: sqlite(t), Env: identity.Sandbox, Bodies: bodies}, ui.Route{
 		Method: "POST", Path: "/test", Kind: ui.MultiStep, Access: ui.Anyone, MaxBody: company.ImageFormLimit,
 		Handler: func(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
@@ -48,7 +48,7 @@ func TestLargeFormsWaitForRoom(t *testing.T) {
 	}
 	elsewhere := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/other", strings.NewReader(""))
 	elsewhere.ContentLength = 6 << 20
-	leave, ok := bodies.Enter(httptest.NewRecorder(), elsewhere, h.wall(), 16<<20)
+	leave, ok := bodies.Acquire(httptest.NewRecorder(), elsewhere, h.wall(), 16<<20)
 	if !ok {
 		t.Fatal("no room at the start")
 	}

@@ -4,19 +4,19 @@ package stipend
 
 // The error codes of the API.
 const (
-	// The address is not valid.
+	// The address is invalid.
 	CodeAddressInvalid ErrorCode = "address_invalid"
-	// An allocation is not valid.
+	// An allocation is invalid.
 	CodeAllocationInvalid ErrorCode = "allocation_invalid"
 	// The allocation is not zero.
 	CodeAllocationNotZero ErrorCode = "allocation_not_zero"
-	// The allocations do not add up.
+	// The allocations do not total 100.
 	CodeAllocationTotal ErrorCode = "allocation_total"
-	// It is already being processed.
+	// Processing has already started.
 	CodeAlreadyProcessing ErrorCode = "already_processing"
 	// The amount is not positive.
 	CodeAmountNotPositive ErrorCode = "amount_not_positive"
-	// Amount has too many decimals.
+	// The amount has too many decimals.
 	CodeAmountPrecision ErrorCode = "amount_precision"
 	// The amount is too large.
 	CodeAmountTooLarge ErrorCode = "amount_too_large"
@@ -38,29 +38,29 @@ const (
 	CodeDocumentLimit ErrorCode = "document_limit"
 	// Documents are missing.
 	CodeDocumentsIncomplete ErrorCode = "documents_incomplete"
-	// A header is given twice.
+	// A header is duplicated.
 	CodeDuplicateHeader ErrorCode = "duplicate_header"
-	// The external id is taken.
+	// The external ID is taken.
 	CodeExternalIDConflict ErrorCode = "external_id_conflict"
 	// The same request is still running.
 	CodeIdempotencyInProgress ErrorCode = "idempotency_in_progress"
-	// The idempotency key is not valid.
+	// The idempotency key is invalid.
 	CodeIdempotencyKeyInvalid ErrorCode = "idempotency_key_invalid"
 	// An idempotency key is required.
 	CodeIdempotencyKeyRequired ErrorCode = "idempotency_key_required"
-	// The idempotency key was used for something else.
+	// The idempotency key was used for another request.
 	CodeIdempotencyKeyReused ErrorCode = "idempotency_key_reused"
 	// The balance is too low.
 	CodeInsufficientBalance ErrorCode = "insufficient_balance"
 	// A scope is missing.
 	CodeInsufficientScope ErrorCode = "insufficient_scope"
-	// Something went wrong.
+	// Internal error.
 	CodeInternal ErrorCode = "internal"
-	// A value is not allowed.
+	// A value is invalid.
 	CodeInvalidParameter ErrorCode = "invalid_parameter"
-	// The state does not allow this.
+	// The state does not permit this.
 	CodeInvalidState ErrorCode = "invalid_state"
-	// The credential is not valid.
+	// The credential is invalid.
 	CodeInvalidToken ErrorCode = "invalid_token"
 	// A value has the wrong type.
 	CodeInvalidType ErrorCode = "invalid_type"
@@ -70,7 +70,7 @@ const (
 	CodeMalformedJSON ErrorCode = "malformed_json"
 	// The host is not served here.
 	CodeMisdirected ErrorCode = "misdirected"
-	// A member is missing.
+	// A field is missing.
 	CodeMissingField ErrorCode = "missing_field"
 	// The payee has no destination.
 	CodeNoDistribution ErrorCode = "no_distribution"
@@ -90,17 +90,17 @@ const (
 	CodeRateUnavailable ErrorCode = "rate_unavailable"
 	// The recipient is not active.
 	CodeRecipientInactive ErrorCode = "recipient_inactive"
-	// The redirect address is not valid.
+	// The redirect URI is invalid.
 	CodeRedirectURIInvalid ErrorCode = "redirect_uri_invalid"
 	// The resend limit is reached.
 	CodeResendLimitReached ErrorCode = "resend_limit_reached"
-	// Try again.
+	// Retry later.
 	CodeRetryLater ErrorCode = "retry_later"
-	// The storage is not available.
+	// The database is not available.
 	CodeStorageUnavailable ErrorCode = "storage_unavailable"
-	// The tax id is not valid.
+	// The tax ID is invalid.
 	CodeTaxIDInvalid ErrorCode = "tax_id_invalid"
-	// A member is unknown.
+	// A field is unknown.
 	CodeUnknownField ErrorCode = "unknown_field"
 	// The image is not supported.
 	CodeUnsupportedImage ErrorCode = "unsupported_image"
@@ -108,9 +108,9 @@ const (
 	CodeUnsupportedMediaType ErrorCode = "unsupported_media_type"
 	// The version is not supported.
 	CodeUnsupportedVersion ErrorCode = "unsupported_version"
-	// The address is not allowed.
+	// The URL is not allowed.
 	CodeURLNotAllowed ErrorCode = "url_not_allowed"
-	// The company has this user already.
+	// The user already exists.
 	CodeUserExists ErrorCode = "user_exists"
 )
 

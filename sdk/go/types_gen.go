@@ -13,13 +13,13 @@ import (
 type Allocation struct {
 	// An integer from 0 to 100.
 	Allocation Decimal `json:"allocation"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 }
 
 // AllocationsParams is part of a request.
 type AllocationsParams struct {
-	// 1 to 3, totalling 100. A destination that is not named gets 0.
+	// 1 to 3 allocations totaling 100. A destination that is not listed gets 0.
 	Allocations []Allocation `json:"allocations"`
 }
 
@@ -37,23 +37,23 @@ type BankDepositParams struct {
 	Amount Decimal `json:"amount"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of the funding account.
+	// ID of the funding account.
 	FundingAccountID string `json:"funding_account_id,omitzero"`
-	// IBAN; empty where there is none.
+	// IBAN; may be empty.
 	IBAN string `json:"iban,omitzero"`
-	// The bank's own; the same one again is the same transfer.
+	// Reference of the bank. A repeated reference is the same transfer.
 	Reference string `json:"reference"`
 }
 
 // BankDeposited is part of a response.
 type BankDeposited struct {
-	// The owner's, after it.
+	// The owner's balance after the transfer.
 	Balance Decimal `json:"balance"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of the deposit: money that came in.
+	// ID of the deposit: money that came in.
 	DepositID string `json:"deposit_id"`
-	// Id of the funding account.
+	// ID of the funding account.
 	FundingAccountID string `json:"funding_account_id"`
 }
 
@@ -61,27 +61,27 @@ type BankDeposited struct {
 type BankTransfer struct {
 	// Name in which the account is held.
 	AccountHolderName string `json:"account_holder_name"`
-	// Empty where the account has an IBAN.
+	// Empty if the account has an IBAN.
 	AccountNumber string `json:"account_number"`
-	// What is due still.
+	// Amount still due.
 	Amount Decimal `json:"amount"`
-	// Empty where none is needed.
+	// Empty if not required.
 	Bic string `json:"bic"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Empty where the account has none.
+	// Empty if the account has none.
 	IBAN string `json:"iban"`
-	// To be given as the payment's reference: it says for which payroll the money is.
+	// Reference to use for the payment. It identifies the payroll.
 	Reference string `json:"reference"`
-	// Of an account in the United States; else empty.
+	// For an account in the United States; otherwise empty.
 	RoutingNumber string `json:"routing_number"`
 }
 
 // ClaimCancelled is part of a response.
 type ClaimCancelled struct {
-	// The page where the payer pays.
+	// Page where the payer pays.
 	CheckoutURL string `json:"checkout_url"`
-	// Id of the merchant claim.
+	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
 	// State of the object. One of: cancelled.
 	Status string `json:"status"`
@@ -89,41 +89,41 @@ type ClaimCancelled struct {
 
 // ClaimCreateParams is part of a request.
 type ClaimCreateParams struct {
-	// What is due, in the denomination currency, with at most its decimals; more than 0.
+	// Amount due in the denomination currency, with at most its decimals; greater than 0.
 	Amount Decimal `json:"amount"`
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// Currency that the price is named in.
+	// Currency of the price.
 	DenominationCurrency string `json:"denomination_currency"`
-	// What the payer pays for, as the checkout shows it.
+	// Description of the purchase, shown at the checkout.
 	Description string `json:"description,omitzero"`
-	// What the payer pays in: BTC.
+	// Currency in which the payer pays: BTC.
 	FundingCurrency string `json:"funding_currency,omitzero"`
-	// Id of the payer (`pyr_…`), or the merchant's own reference for its customer.
+	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
-	// Where the checkout leads back to; at one of the origins in the merchant settings.
+	// URL to which the checkout returns; must have one of the origins in the merchant settings.
 	ReturnURL string `json:"return_url,omitzero"`
 }
 
 // ClaimData is part of a response.
 type ClaimData struct {
-	// The page where the payer pays.
+	// Page where the payer pays.
 	CheckoutURL string `json:"checkout_url"`
-	// Id of the merchant claim.
+	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// The price, as decimal text.
 	DenominationAmount string `json:"denomination_amount"`
-	// Currency that the price is named in.
+	// Currency of the price.
 	DenominationCurrency string `json:"denomination_currency"`
 	// The part of the price that no payment seen in time covers; 0 once it is enough.
 	DueAmount string `json:"due_amount"`
-	// What was not as usual about the payment. One of: none, overpaid, late, within_tolerance.
+	// Exception of the payment. One of: none, overpaid, late, within_tolerance.
 	Exception string `json:"exception"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// Id of the payer (`pyr_…`), or the merchant's own reference for its customer.
+	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
 	// The state before. Absent when it is the same. One of: awaiting_payment, partially_paid, confirming, paid,
 	// expired, underpaid, paid_late, invalid, refunded, cancelled.
@@ -143,13 +143,13 @@ type ClaimData struct {
 	// State of the object. One of: awaiting_payment, partially_paid, confirming, paid, expired, underpaid, paid_late,
 	// invalid, refunded, cancelled.
 	Status string `json:"status"`
-	// Id of the transaction on the chain; empty until there is one.
+	// ID of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
 }
 
 // ClaimGetSettingsParams are the query parameters of a request; zero values are left out.
 type ClaimGetSettingsParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
 }
 
@@ -166,9 +166,9 @@ func (p *ClaimGetSettingsParams) values() url.Values {
 
 // ClaimGetStatusParams are the query parameters of a request; zero values are left out.
 type ClaimGetStatusParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// Id of the merchant claim.
+	// ID of the merchant claim.
 	ClaimID string
 }
 
@@ -188,20 +188,20 @@ func (p *ClaimGetStatusParams) values() url.Values {
 
 // ClaimListParams are the query parameters of a request; zero values are left out.
 type ClaimListParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
 	// State of the object. One of: awaiting_payment, partially_paid, confirming, paid, expired, underpaid, paid_late,
 	// invalid, refunded, cancelled.
 	Status string
-	// Id of the payer (`pyr_…`), or the merchant's own reference for its customer.
+	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string
 	// Created at this time or later.
 	From time.Time
 	// Created before this time.
 	To time.Time
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -236,11 +236,11 @@ func (p *ClaimListParams) values() url.Values {
 
 // ClaimListSettlementsParams are the query parameters of a request; zero values are left out.
 type ClaimListSettlementsParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -265,7 +265,7 @@ func (p *ClaimListSettlementsParams) values() url.Values {
 type ClaimPage struct {
 	// The items of this page.
 	Data []ClaimSummary `json:"data"`
-	// Where the page stands in its list.
+	// Position of the page in the list.
 	Meta Meta `json:"meta"`
 }
 
@@ -273,23 +273,23 @@ type ClaimPage struct {
 type ClaimPayment struct {
 	// As decimal text.
 	Amount string `json:"amount"`
-	// Blocks that confirm it.
+	// Number of confirmations.
 	Confirmations int64 `json:"confirmations"`
-	// Blocks that it needs.
+	// Required confirmations.
 	ConfirmationsRequired int64 `json:"confirmations_required"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of the deposit: money that came in.
+	// ID of the deposit: money that came in.
 	DepositID string `json:"deposit_id"`
 	// When it was first seen, UTC.
 	FirstSeen time.Time `json:"first_seen"`
-	// Whether it was first seen while its quote held.
+	// Whether it was first seen before its quote expired.
 	InTime bool `json:"in_time"`
-	// How it was paid. One of: bitcoin, lightning.
+	// Payment method. One of: bitcoin, lightning.
 	Method string `json:"method"`
 	// State of the object. One of: seen, confirmed, reverted, replaced, evicted.
 	Status string `json:"status"`
-	// The transaction, or over Lightning the payment hash.
+	// Transaction, or the payment hash over Lightning.
 	TxHash string `json:"tx_hash"`
 }
 
@@ -299,104 +299,104 @@ type ClaimPrice struct {
 	DenominationAmount string `json:"denomination_amount"`
 	// What must be paid in, in the funding currency, as decimal text.
 	FundingAmount string `json:"funding_amount"`
-	// Where the money goes.
+	// Where to pay.
 	FundingDetails FundingDetails `json:"funding_details"`
-	// Id of the quote.
+	// ID of the quote.
 	QuoteID string `json:"quote_id"`
 	// Price of one whole unit of the funding currency in the denomination currency, as decimal text.
 	Rate string `json:"rate"`
-	// When the price became firm, UTC.
+	// Start of the quote's validity, UTC.
 	ValidFrom time.Time `json:"valid_from"`
-	// When the price ends, UTC.
+	// Expiry of the price, UTC.
 	ValidTo time.Time `json:"valid_to"`
 }
 
 // ClaimQuote is part of a response.
 type ClaimQuote struct {
-	// The page where the payer pays.
+	// Page where the payer pays.
 	CheckoutURL string `json:"checkout_url"`
-	// Id of the merchant claim.
+	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
 	// What the quote settles, as decimal text: the claim's amount, or the part of it that is still due.
 	DenominationAmount string `json:"denomination_amount"`
-	// Currency that the price is named in.
+	// Currency of the price.
 	DenominationCurrency string `json:"denomination_currency"`
-	// What was not as usual about the payment. One of: none, overpaid, late, within_tolerance.
+	// Exception of the payment. One of: none, overpaid, late, within_tolerance.
 	Exception string `json:"exception"`
 	// What must be paid in, in the funding currency, as decimal text.
 	FundingAmount string `json:"funding_amount"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// Where the money goes.
+	// Where to pay.
 	FundingDetails FundingDetails `json:"funding_details"`
-	// BOLT 11 payment request over the funding amount, valid as long as the quote; empty where Lightning is not
-	// offered, or the invoice is not made yet, or something came for the quote.
+	// BOLT 11 payment request for the funding amount, valid as long as the quote; empty if Lightning is not offered,
+	// the invoice is not ready, or a payment for the quote was received.
 	LightningInvoice string `json:"lightning_invoice"`
-	// Link by which a wallet pays the quote (BIP 321), over Lightning too where there is an invoice; empty once
-	// something came for the quote, or it has ended.
+	// Payment URI of the quote (BIP 321), including the Lightning invoice if there is one; empty once a payment was
+	// received or the quote expired.
 	PaymentURI string `json:"payment_uri"`
-	// Id of the quote.
+	// ID of the quote.
 	QuoteID string `json:"quote_id"`
 	// Price of one whole unit of the funding currency in the denomination currency, as decimal text.
 	Rate string `json:"rate"`
 	// State of the object. One of: awaiting_payment, partially_paid, confirming, paid, expired, underpaid, paid_late,
 	// invalid, refunded, cancelled.
 	Status string `json:"status"`
-	// When the price became firm, UTC.
+	// Start of the quote's validity, UTC.
 	ValidFrom time.Time `json:"valid_from"`
-	// When the price ends, UTC.
+	// Expiry of the price, UTC.
 	ValidTo time.Time `json:"valid_to"`
 }
 
 // ClaimQuoteData is part of a response.
 type ClaimQuoteData struct {
-	// Id of the merchant claim.
+	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
 	// What the quote settles, as decimal text: the claim's amount, or the part of it that is still due.
 	DenominationAmount string `json:"denomination_amount"`
-	// Currency that the price is named in.
+	// Currency of the price.
 	DenominationCurrency string `json:"denomination_currency"`
 	// What must be paid in, in the funding currency, as decimal text.
 	FundingAmount string `json:"funding_amount"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// Where the money goes.
+	// Where to pay.
 	FundingDetails FundingDetails `json:"funding_details"`
-	// Id of the quote.
+	// ID of the quote.
 	QuoteID string `json:"quote_id"`
 	// Price of one whole unit of the funding currency in the denomination currency, as decimal text.
 	Rate string `json:"rate"`
 	// State of the object. One of: active, accepted, expired, superseded, cancelled.
 	Status string `json:"status"`
-	// When the price became firm, UTC.
+	// Start of the quote's validity, UTC.
 	ValidFrom time.Time `json:"valid_from"`
-	// When the price ends, UTC.
+	// Expiry of the price, UTC.
 	ValidTo time.Time `json:"valid_to"`
 }
 
 // ClaimRefParams is part of a request.
 type ClaimRefParams struct {
-	// Id of the merchant claim.
+	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 }
 
 // ClaimRefunded is part of a response.
 type ClaimRefunded struct {
-	// What the payer is owed, as decimal text; sending it is paid of it.
+	// Amount to refund, as decimal text; the network fee is deducted from it.
 	Amount string `json:"amount"`
-	// The page where the payer pays.
+	// Page where the payer pays.
 	CheckoutURL string `json:"checkout_url"`
-	// Id of the merchant claim.
+	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// When the link ends, UTC.
+	// When the link expires, UTC.
 	ExpiresAt time.Time `json:"expires_at"`
-	// Id of the refund.
+	// ID of the refund.
 	RefundID string `json:"refund_id"`
-	// The link for the payer, which works once. It is shown this once.
+	// Single-use link for the payer. Returned only once.
 	RefundURL string `json:"refund_url"`
 	// State of the object. One of: offered, accepted, paid, withdrawn.
 	Status string `json:"status"`
@@ -404,51 +404,51 @@ type ClaimRefunded struct {
 
 // ClaimStatus is part of a response.
 type ClaimStatus struct {
-	// The page where the payer pays.
+	// Page where the payer pays.
 	CheckoutURL string `json:"checkout_url"`
-	// Id of the merchant claim.
+	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// The claim's amount, as decimal text.
 	DenominationAmount string `json:"denomination_amount"`
-	// Currency that the price is named in.
+	// Currency of the price.
 	DenominationCurrency string `json:"denomination_currency"`
 	// Free text for people.
 	Description string `json:"description"`
-	// What of the claim nothing seen in time covers, 0 once it is enough; in the denomination currency, as decimal
-	// text.
+	// Amount of the claim not covered by payments seen in time, in the denomination currency, as decimal text.
 	DueAmount string `json:"due_amount"`
-	// What was not as usual about the payment. One of: none, overpaid, late, within_tolerance.
+	// Exception of the payment. One of: none, overpaid, late, within_tolerance.
 	Exception string `json:"exception"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// Id of the payer (`pyr_…`), or the merchant's own reference for its customer.
+	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
-	// What came for it, by first sight.
+	// Payments received, by the time they were first seen.
 	Payments []ClaimPayment `json:"payments"`
-	// The newest quote.
+	// Latest quote.
 	Quote ClaimQuote `json:"quote"`
-	// What has come in and is confirmed, in the funding currency, as decimal text.
+	// Confirmed amount received, in the funding currency, as decimal text.
 	ReceivedAmount string `json:"received_amount"`
-	// What is the payer's: too much, or given back; in the funding currency, as decimal text.
+	// Amount payable to the payer, overpaid or refunded, in the funding currency, as decimal text.
 	RefundableAmount string `json:"refundable_amount"`
-	// What the payer has back, in the funding currency, as decimal text.
+	// Amount already refunded, in the funding currency, as decimal text.
 	RefundedAmount string `json:"refunded_amount"`
-	// Whether it was paid until a reorganisation of the chain took the payment back.
+	// Whether a chain reorganization reversed the payment.
 	Reverted bool `json:"reverted"`
-	// What has come in, confirmed or not, in the funding currency, as decimal text.
+	// Amount received, confirmed or not, in the funding currency, as decimal text.
 	SeenAmount string `json:"seen_amount"`
-	// What the merchant gets.
+	// Currency that the merchant receives.
 	SettlementCurrency string `json:"settlement_currency"`
 	// State of the object. One of: awaiting_payment, partially_paid, confirming, paid, expired, underpaid, paid_late,
 	// invalid, refunded, cancelled.
 	Status string `json:"status"`
-	// The transaction that completed the payment, over Lightning its payment hash; before that the newest, or empty.
+	// Transaction that completed the payment, or the payment hash over Lightning; before that the latest one, or
+	// empty.
 	TxHash string `json:"tx_hash"`
-	// All transactions that pay it, by first sight.
+	// All transactions that pay it, by the time they were first seen.
 	TxHashes []string `json:"tx_hashes"`
 	// When it last changed, UTC.
 	Updated time.Time `json:"updated"`
@@ -456,42 +456,43 @@ type ClaimStatus struct {
 
 // ClaimSummary is part of a response.
 type ClaimSummary struct {
-	// The page where the payer pays.
+	// Page where the payer pays.
 	CheckoutURL string `json:"checkout_url"`
-	// Id of the merchant claim.
+	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// The claim's amount, as decimal text.
 	DenominationAmount string `json:"denomination_amount"`
-	// Currency that the price is named in.
+	// Currency of the price.
 	DenominationCurrency string `json:"denomination_currency"`
 	// Free text for people.
 	Description string `json:"description"`
-	// What was not as usual about the payment. One of: none, overpaid, late, within_tolerance.
+	// Exception of the payment. One of: none, overpaid, late, within_tolerance.
 	Exception string `json:"exception"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// Id of the payer (`pyr_…`), or the merchant's own reference for its customer.
+	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
-	// What has come in and is confirmed, in the funding currency, as decimal text.
+	// Confirmed amount received, in the funding currency, as decimal text.
 	ReceivedAmount string `json:"received_amount"`
-	// What is the payer's: too much, or given back; in the funding currency, as decimal text.
+	// Amount payable to the payer, overpaid or refunded, in the funding currency, as decimal text.
 	RefundableAmount string `json:"refundable_amount"`
-	// What the payer has back, in the funding currency, as decimal text.
+	// Amount already refunded, in the funding currency, as decimal text.
 	RefundedAmount string `json:"refunded_amount"`
-	// Whether it was paid until a reorganisation of the chain took the payment back.
+	// Whether a chain reorganization reversed the payment.
 	Reverted bool `json:"reverted"`
-	// What has come in, confirmed or not, in the funding currency, as decimal text.
+	// Amount received, confirmed or not, in the funding currency, as decimal text.
 	SeenAmount string `json:"seen_amount"`
-	// What the merchant gets.
+	// Currency that the merchant receives.
 	SettlementCurrency string `json:"settlement_currency"`
 	// State of the object. One of: awaiting_payment, partially_paid, confirming, paid, expired, underpaid, paid_late,
 	// invalid, refunded, cancelled.
 	Status string `json:"status"`
-	// The transaction that completed the payment, over Lightning its payment hash; before that the newest, or empty.
+	// Transaction that completed the payment, or the payment hash over Lightning; before that the latest one, or
+	// empty.
 	TxHash string `json:"tx_hash"`
 	// When it last changed, UTC.
 	Updated time.Time `json:"updated"`
@@ -499,32 +500,32 @@ type ClaimSummary struct {
 
 // CompanyDetail is part of a response.
 type CompanyDetail struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country string `json:"country"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
-	// The documents, the tax ID included when there is one.
+	// The documents, including the tax ID.
 	Documents []DocumentItem `json:"documents"`
 	// Email address.
 	Email string `json:"email"`
-	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or
-	// the id of one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
+	// one wallet.
 	FundingMethod string `json:"funding_method"`
-	// The verification's own state, finer than kyb_status; empty before the company told anything. One of: draft,
+	// Detailed state of the verification; empty before the company submitted its details. One of: draft,
 	// documents_pending, submitted, in_review, ubo_pending, approved, more_info, rejected, suspended.
 	KYBState string `json:"kyb_state"`
 	// State of the company's verification. One of: not_started, pending, in_review, approved, resubmission_required,
 	// rejected, suspended.
 	KYBStatus string `json:"kyb_status"`
-	// What the verification still lacks.
+	// Fields and documents that are still missing.
 	Missing []string `json:"missing"`
 	// Full name.
 	Name string `json:"name"`
 	// State of the object. One of: active, frozen, closed.
 	Status string `json:"status"`
-	// Who owns or controls the company. Shown to the company's own API key.
+	// Beneficial owners and control persons. Only shown to an API key of the company.
 	Ubos []OwnerDetail `json:"ubos"`
 	// Web address.
 	Website string `json:"website"`
@@ -532,7 +533,7 @@ type CompanyDetail struct {
 
 // CompanyGetParams are the query parameters of a request; zero values are left out.
 type CompanyGetParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
 }
 
@@ -549,41 +550,41 @@ func (p *CompanyGetParams) values() url.Values {
 
 // CompanyUploadParams is part of a request.
 type CompanyUploadParams struct {
-	// One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels at its shorter side (in the sandbox, any
+	// One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels on the shorter side (in the sandbox, any
 	// size).
 	Base64Image string `json:"base64_image,omitzero"`
-	// Of an owner's image. One of: front, back.
+	// For an owner's image. One of: front, back.
 	Category string `json:"category,omitzero"`
-	// Of a company: certificate_of_incorporation, articles_of_association, shareholder_register, proof_of_address,
-	// bank_statement, tax_certificate, other or tax_id. Of an owner: as for a user.
+	// For a company: certificate_of_incorporation, articles_of_association, shareholder_register, proof_of_address,
+	// bank_statement, tax_certificate, other or tax_id. For an owner: as for a user.
 	DocType string `json:"doc_type"`
 	// 2-letter ISO code.
 	IssuingCountry string `json:"issuing_country,omitzero"`
 	// The tax ID.
 	TaxID string `json:"tax_id,omitzero"`
-	// Kind of tax ID, one of those that the document types list.
+	// Type of tax ID, from the list of document types.
 	TaxIDType string `json:"tax_id_type,omitzero"`
-	// Whose document it is; the company's own when absent.
+	// Owner whose document it is. Default: the company.
 	UBOID string `json:"ubo_id,omitzero"`
 }
 
 // CompanyVerification is part of a response.
 type CompanyVerification struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
-	// The verification's own state, finer than kyb_status; empty before the company told anything. One of: draft,
+	// Detailed state of the verification; empty before the company submitted its details. One of: draft,
 	// documents_pending, submitted, in_review, ubo_pending, approved, more_info, rejected, suspended.
 	KYBState string `json:"kyb_state"`
 	// State of the company's verification. One of: not_started, pending, in_review, approved, resubmission_required,
 	// rejected, suspended.
 	KYBStatus string `json:"kyb_status"`
-	// What the verification still lacks.
+	// Fields and documents that are still missing.
 	Missing []string `json:"missing"`
 }
 
 // CompanyVerificationData is part of a response.
 type CompanyVerificationData struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// What is wrong, as codes; empty unless something is.
 	Reasons []string `json:"reasons"`
@@ -597,17 +598,17 @@ type CompanyVerificationData struct {
 
 // Correction is part of a response.
 type Correction struct {
-	// When the bank's answer was read.
+	// When the bank's response was processed.
 	Asked time.Time `json:"asked"`
-	// Of Nacha: C01 to C07.
+	// Nacha change code: C01 to C07.
 	Code string `json:"code"`
-	// Id of the correction that the bank asks for.
+	// ID of the correction that the bank asks for.
 	CorrectionID string `json:"correction_id"`
-	// All of it as the bank wants it, with bank data masked.
+	// Complete data as requested by the bank, with bank data masked.
 	DistributionData map[string]any `json:"distribution_data"`
-	// The members of distribution_data that the bank wants changed.
+	// Fields of distribution_data to change.
 	Members []string `json:"members"`
-	// What the code says, in short.
+	// Short meaning of the code.
 	Reason string `json:"reason"`
 }
 
@@ -621,7 +622,7 @@ type CorrectionData struct {
 	CompanyID string `json:"company_id,omitzero"`
 	// Id of the correction.
 	CorrectionID string `json:"correction_id"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 	// Members of the destination that should change.
 	Members []string `json:"members"`
@@ -643,22 +644,22 @@ type CorrectionData struct {
 
 // CurrencyItem is part of a response.
 type CurrencyItem struct {
-	// Of payees who can have a bank destination in the currency. A crypto currency is for payees of every country,
-	// and lists none.
+	// Countries of payees who can have a bank destination in the currency. Empty for a crypto currency, which is
+	// available in every country.
 	Countries []string `json:"countries"`
-	// Decimals that amounts of the currency have at most.
+	// Maximum decimals of amounts in the currency.
 	Decimals int64 `json:"decimals"`
-	// Those on which a payroll can be funded in the currency, beside Bitcoin, which has one.
+	// EVM networks on which a payroll can be funded in the currency.
 	FundingNetworks []string `json:"funding_networks"`
-	// The least that can be paid out to one destination.
+	// Minimum payout to one destination.
 	Minimum Decimal `json:"minimum"`
-	// Those that a destination can name, of a crypto currency.
+	// Networks that a destination can use, for a crypto currency.
 	Networks []string `json:"networks"`
-	// Whether this service pays the currency out to those destinations.
+	// Whether this service pays out the currency.
 	Payable bool `json:"payable"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
-	// Its kind. One of: crypto, fiat.
+	// Type. One of: crypto, fiat.
 	Type string `json:"type"`
 }
 
@@ -670,7 +671,7 @@ type CurrencyList struct {
 
 // DeliveryDetail is part of a response.
 type DeliveryDetail struct {
-	// How often it was tried.
+	// Number of attempts.
 	Attempts int64 `json:"attempts"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
@@ -679,13 +680,13 @@ type DeliveryDetail struct {
 	Error string `json:"error"`
 	// Name of the event.
 	Event string `json:"event"`
-	// It names the delivery, and is sent as webhook-id.
+	// Identifies the delivery; sent as webhook-id.
 	EventID string `json:"event_id"`
-	// Of the last answer, 0 without one.
+	// Status of the last response; 0 if there was none.
 	HTTPStatus int64 `json:"http_status"`
-	// Empty when there will be none.
+	// Empty if there will be none.
 	NextTry string `json:"next_try"`
-	// Id of what changed its state: the payroll or one of its payments.
+	// ID of the payroll or payment whose state changed.
 	ObjectID string                      `json:"object_id"`
 	Request  DeliveryDetailRequestStruct `json:"request"`
 	// State of the object. One of: pending, retrying, succeeded, failed, cancelled, blocked.
@@ -698,7 +699,7 @@ type DeliveryDetail struct {
 
 // DeliveryDetailRequestStruct is part of a response.
 type DeliveryDetailRequestStruct struct {
-	// The bytes that are sent and signed, at every attempt the same.
+	// Signed request body, the same in every attempt.
 	Body json.RawMessage `json:"body"`
 	// The headers, by name.
 	Headers map[string]string `json:"headers"`
@@ -708,7 +709,7 @@ type DeliveryDetailRequestStruct struct {
 
 // DeliveryItem is part of a response.
 type DeliveryItem struct {
-	// How often it was tried.
+	// Number of attempts.
 	Attempts int64 `json:"attempts"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
@@ -717,13 +718,13 @@ type DeliveryItem struct {
 	Error string `json:"error"`
 	// Name of the event.
 	Event string `json:"event"`
-	// It names the delivery, and is sent as webhook-id.
+	// Identifies the delivery; sent as webhook-id.
 	EventID string `json:"event_id"`
-	// Of the last answer, 0 without one.
+	// Status of the last response; 0 if there was none.
 	HTTPStatus int64 `json:"http_status"`
-	// Empty when there will be none.
+	// Empty if there will be none.
 	NextTry string `json:"next_try"`
-	// Id of what changed its state: the payroll or one of its payments.
+	// ID of the payroll or payment whose state changed.
 	ObjectID string `json:"object_id"`
 	// State of the object. One of: pending, retrying, succeeded, failed, cancelled, blocked.
 	Status string `json:"status"`
@@ -745,16 +746,16 @@ type DeliveryPage struct {
 type DeliveryTry struct {
 	// When it happened, UTC.
 	At time.Time `json:"at"`
-	// Class of the failure; empty after a success. One of: timeout, connection_failed, name_not_resolved, tls_failed,
+	// Class of the failure; empty if successful. One of: timeout, connection_failed, name_not_resolved, tls_failed,
 	// blocked_address, redirect, http_status.
 	Error string `json:"error"`
-	// 0 without an answer.
+	// 0 if there was no response.
 	HTTPStatus int64 `json:"http_status"`
-	// Number of the invoice, as the document shows it.
+	// Invoice number.
 	Number int64 `json:"number"`
-	// The first 4 KiB of the answer's body.
+	// First 4 KiB of the response body.
 	Response string `json:"response"`
-	// How long it took, in milliseconds.
+	// Duration in milliseconds.
 	TookMs int64 `json:"took_ms"`
 	// The address.
 	URL string `json:"url"`
@@ -780,7 +781,7 @@ type DestinationChangeData struct {
 type DestinationShare struct {
 	// Share in percent after the change.
 	Allocation int64 `json:"allocation"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
@@ -788,44 +789,45 @@ type DestinationShare struct {
 
 // DistributionActor is part of a response.
 type DistributionActor struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
-	// Id of the credential that did it.
+	// ID of the credential that did it.
 	CredentialID string `json:"credential_id"`
-	// Which kind. One of: api_key, oauth_token, session.
+	// Kind. One of: api_key, oauth_token, session.
 	Kind string `json:"kind"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
 // DistributionChange is part of a response.
 type DistributionChange struct {
-	// What was done. One of: added, replaced, removed, reallocated.
+	// Action. One of: added, replaced, removed, reallocated.
 	Action string `json:"action"`
-	// The destination after; absent where it was removed.
+	// Destination after the change; absent if it was deleted.
 	After map[string]any `json:"after,omitzero"`
 	// When it happened, UTC.
 	At time.Time `json:"at"`
-	// The destination before, with bank data masked; absent where there was none.
+	// Destination before the change, with bank data masked; absent if it was created.
 	Before map[string]any    `json:"before,omitzero"`
 	By     DistributionActor `json:"by"`
-	// Id of the change.
+	// ID of the change.
 	ChangeID string `json:"change_id"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 }
 
 // DistributionCorrectParams is part of a request.
 type DistributionCorrectParams struct {
-	// Of the correction that the destination shows.
+	// ID of the correction that the destination shows.
 	CorrectionID string `json:"correction_id"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 }
 
 // DistributionCreateParams is part of a request.
 type DistributionCreateParams struct {
-	// An object with the members that …/distribution/fields names for the symbol and the recipient's country.
+	// An object with the fields that …/distribution/fields lists for the symbol and the recipient's country.
 	DistributionData map[string]any `json:"distribution_data"`
 	// One of GET /api/currencies.
 	Symbol string `json:"symbol"`
@@ -835,12 +837,12 @@ type DistributionCreateParams struct {
 type DistributionCreated struct {
 	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
 	Allocation int64 `json:"allocation"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
-	// Whether this service pays such a destination out. Where it is false, a destination is checked and kept all the
-	// same, and a payroll that names a payee while one has an allocation is refused with `currency_not_supported`.
+	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
+	// whose payee allocates a share to it is rejected with `currency_not_supported`.
 	Payable bool `json:"payable"`
-	// Id of the recipient.
+	// ID of the recipient.
 	RecipientID string `json:"recipient_id"`
 	// State of the object. One of: active.
 	Status string `json:"status"`
@@ -850,15 +852,15 @@ type DistributionCreated struct {
 
 // DistributionDeleteParams is part of a request.
 type DistributionDeleteParams struct {
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 }
 
 // DistributionDeleted is part of a response.
 type DistributionDeleted struct {
-	// true: it is gone.
+	// true if it was deleted.
 	Deleted bool `json:"deleted"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 }
 
@@ -866,9 +868,9 @@ type DistributionDeleted struct {
 type DistributionGetFieldsParams struct {
 	// May be absent with a user's own token.
 	UserID string
-	// Required, unless it stands in symbol.
+	// Required unless symbol is set.
 	Currency string
-	// Another name of currency.
+	// Alias of currency.
 	Symbol string
 }
 
@@ -893,7 +895,7 @@ func (p *DistributionGetFieldsParams) values() url.Values {
 type DistributionGetParams struct {
 	// May be absent with a user's own token.
 	UserID string
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string
 }
 
@@ -913,9 +915,9 @@ func (p *DistributionGetParams) values() url.Values {
 
 // DistributionHistory is part of a response.
 type DistributionHistory struct {
-	// The newest first.
+	// Newest first.
 	Data []DistributionChange `json:"data"`
-	// Where the page stands in its list.
+	// Position of the page in the list.
 	Meta Meta `json:"meta"`
 }
 
@@ -925,28 +927,28 @@ type DistributionItem struct {
 	Address string `json:"address"`
 	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
 	Allocation int64 `json:"allocation"`
-	// What the bank asks to be put right; absent where it asks for nothing.
+	// Correction requested by the bank; absent if there is none.
 	Correction *Correction `json:"correction,omitzero"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Bank data is masked.
 	DistributionData map[string]any `json:"distribution_data"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
 	DistributionType string `json:"distribution_type"`
 	// Network of the address.
 	Network string `json:"network"`
-	// Whether this service pays such a destination out. Where it is false, a destination is checked and kept all the
-	// same, and a payroll that names a payee while one has an allocation is refused with `currency_not_supported`.
+	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
+	// whose payee allocates a share to it is rejected with `currency_not_supported`.
 	Payable bool `json:"payable"`
-	// Id of the recipient.
+	// ID of the recipient.
 	RecipientID string `json:"recipient_id"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
-	// Destination tag (XRP), empty where there is none.
+	// Destination tag (XRP); may be empty.
 	Tag string `json:"tag"`
-	// Memo (XLM), empty where there is none.
+	// Memo (XLM); may be empty.
 	TransferMemo string `json:"transfer_memo"`
 }
 
@@ -960,9 +962,9 @@ type DistributionList struct {
 type DistributionListChangesParams struct {
 	// May be absent with a user's own token.
 	UserID string
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -1002,17 +1004,17 @@ func (p *DistributionListParams) values() url.Values {
 
 // DistributionUpdateParams is part of a request.
 type DistributionUpdateParams struct {
-	// All of the data, as for a new destination.
+	// Complete data, as for a new destination.
 	DistributionData map[string]any `json:"distribution_data"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
-	// Absent: the symbol stays.
+	// Default: unchanged.
 	Symbol *string `json:"symbol,omitzero"`
 }
 
 // DocumentItem is part of a response.
 type DocumentItem struct {
-	// Kind of document; `tax_id` stands for a tax ID.
+	// Type of document; `tax_id` for a tax ID.
 	DocType string `json:"doc_type"`
 	// Country that issued the document: 2-letter ISO code in capitals.
 	IssuingCountry string `json:"issuing_country"`
@@ -1020,13 +1022,14 @@ type DocumentItem struct {
 
 // DocumentList is part of a response.
 type DocumentList struct {
-	// The documents, the tax ID included when there is one.
+	// The documents, including the tax ID.
 	Documents []DocumentItem `json:"documents"`
 }
 
 // DocumentListParams are the query parameters of a request; zero values are left out.
 type DocumentListParams struct {
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string
 }
 
@@ -1043,9 +1046,10 @@ func (p *DocumentListParams) values() url.Values {
 
 // DocumentListTypesParams are the query parameters of a request; zero values are left out.
 type DocumentListTypesParams struct {
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string
-	// The payer whose currency counts. Without it all of the user's count.
+	// Consider only the currency of this payer. Default: all payers of the user.
 	ExternalCompanyID string
 }
 
@@ -1065,15 +1069,15 @@ func (p *DocumentListTypesParams) values() url.Values {
 
 // DocumentType is part of a response.
 type DocumentType struct {
-	// What doc_type of an upload takes. One identity document is enough.
+	// Values for doc_type of an upload. One identity document is sufficient.
 	DocType string `json:"doc_type"`
 	// Whether the back side must be uploaded too.
 	RequiresBackside bool `json:"requires_backside"`
-	// Whether a proof of address is needed.
+	// Whether a proof of address is required.
 	RequiresProofOfAddress bool `json:"requires_proof_of_address"`
-	// Whether a selfie is needed.
+	// Whether a selfie is required.
 	RequiresSelfie bool `json:"requires_selfie"`
-	// The tax ids that the user's country knows. One is required when the list has an entry tax_id.
+	// Tax ID types of the user's country. One is required if the list has the entry tax_id.
 	TaxIDTypes []string `json:"tax_id_types"`
 }
 
@@ -1089,13 +1093,13 @@ type EndpointData struct {
 	Reason string `json:"reason"`
 	// State of the object. One of: enabled, disabled_auto, disabled_manual.
 	Status string `json:"status"`
-	// Id of the webhook endpoint.
+	// ID of the webhook endpoint.
 	WebhookID string `json:"webhook_id"`
 }
 
 // EventItem is part of a response.
 type EventItem struct {
-	// Version of the interface that the event speaks.
+	// API version of the event.
 	APIVersion string `json:"api_version"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
@@ -1105,29 +1109,29 @@ type EventItem struct {
 	Environment string `json:"environment"`
 	// Name of the event.
 	Event string `json:"event"`
-	// Id of the object.
+	// ID of the object.
 	ID string `json:"id"`
-	// The object's version: later news of an object have a higher one.
+	// The object's version, which increases with every event of the object.
 	Sequence int64 `json:"sequence"`
 }
 
 // EventListParams are the query parameters of a request; zero values are left out.
 type EventListParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// Names and prefixes such as payroll.*, separated by commas.
+	// Event types and prefixes such as payroll.*, separated by commas.
 	Name string
-	// Id of what changed its state: the payroll or one of its payments.
+	// ID of the payroll or payment whose state changed.
 	ObjectID string
 	// Created at or after.
 	From time.Time
 	// Created before.
 	To time.Time
-	// Id of the last event that was seen: go on behind it, in the chosen order.
+	// ID of the last event received: continue after it, in the given order.
 	After string
-	// asc replays, oldest first; desc shows the newest first. One of: asc, desc.
+	// asc: oldest first; desc: newest first. One of: asc, desc.
 	Order string
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	Limit int64
 }
 
@@ -1169,13 +1173,13 @@ type EventPage struct {
 	Data []EventItem `json:"data"`
 	// Whether more follow.
 	HasMore bool `json:"has_more"`
-	// What to send as after to go on; at the end it is where events to come will follow.
+	// Value of after for the next page; at the end, future events follow it.
 	NextAfter string `json:"next_after"`
 }
 
 // FieldDependency is part of a response.
 type FieldDependency struct {
-	// Name of the member that this one depends on.
+	// Name of the field that this one depends on.
 	Field string `json:"field"`
 	// The value.
 	Value string `json:"value"`
@@ -1183,7 +1187,7 @@ type FieldDependency struct {
 
 // FieldOption is part of a response.
 type FieldOption struct {
-	// What a form calls it.
+	// Label in a form.
 	Label string `json:"label"`
 	// The value.
 	Value string `json:"value"`
@@ -1193,31 +1197,31 @@ type FieldOption struct {
 type FundingAccount struct {
 	// Name in which the account is held.
 	AccountHolderName string `json:"account_holder_name"`
-	// Account number; empty where there is an IBAN.
+	// Account number; empty if there is an IBAN.
 	AccountNumber string `json:"account_number"`
-	// What the owner has in this currency.
+	// The owner's balance in this currency.
 	Balance Decimal `json:"balance"`
 	// Name of the bank.
 	BankName string `json:"bank_name"`
-	// BIC of the bank; empty where there is none.
+	// BIC of the bank; may be empty.
 	Bic string `json:"bic"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of the funding account.
+	// ID of the funding account.
 	FundingAccountID string `json:"funding_account_id"`
-	// IBAN; empty where there is none.
+	// IBAN; may be empty.
 	IBAN string `json:"iban"`
 	// Why it is suspended or closed. One of: verification_ended, refused_by_bank.
 	Reason string `json:"reason"`
-	// Routing number of the bank; empty where there is an IBAN.
+	// Routing number of the bank; empty if there is an IBAN.
 	RoutingNumber string `json:"routing_number"`
 	// State of the object. One of: requested, terms_pending, pending, active, suspended, closed.
 	Status string `json:"status"`
-	// Where the bank's terms can be read.
+	// URL of the bank's terms.
 	TermsURL string `json:"terms_url"`
-	// That was accepted; empty before.
+	// Accepted version; empty before.
 	TermsVersion string `json:"terms_version"`
 	// Empty for an account of the company.
 	UserID string `json:"user_id"`
@@ -1225,11 +1229,11 @@ type FundingAccount struct {
 
 // FundingAccountData is part of a response.
 type FundingAccountData struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of the funding account.
+	// ID of the funding account.
 	FundingAccountID string `json:"funding_account_id"`
 	// The state before. Absent when it was created. One of: requested, terms_pending, pending, active, suspended,
 	// closed.
@@ -1244,7 +1248,8 @@ type FundingAccountData struct {
 
 // FundingAccountGetTermsParams are the query parameters of a request; zero values are left out.
 type FundingAccountGetTermsParams struct {
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string
 }
 
@@ -1261,7 +1266,8 @@ func (p *FundingAccountGetTermsParams) values() url.Values {
 
 // FundingAccountListParams are the query parameters of a request; zero values are left out.
 type FundingAccountListParams struct {
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string
 }
 
@@ -1294,13 +1300,13 @@ type FundingDetectedData struct {
 	ConfirmationsRequired int64 `json:"confirmations_required"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of the deposit: money that came in.
+	// ID of the deposit: money that came in.
 	DepositID string `json:"deposit_id"`
 	// When it was first seen.
 	FirstSeen time.Time `json:"first_seen"`
 	// Whether it was first seen before the quote expired.
 	InTime bool `json:"in_time"`
-	// Id of the payroll.
+	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
 	// The quote that was in force, empty for a bank transfer.
 	QuoteID string `json:"quote_id"`
@@ -1308,7 +1314,7 @@ type FundingDetectedData struct {
 	Status string `json:"status"`
 	// The bank transfer, where it came by bank.
 	TransferID string `json:"transfer_id,omitzero"`
-	// Id of the transaction on the chain; empty until there is one.
+	// ID of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
 	// Index of the output in its transaction.
 	Vout int64 `json:"vout"`
@@ -1324,69 +1330,69 @@ type FundingList struct {
 type FundingOpenParams struct {
 	// Currency: its code, one of GET /api/currencies. One of: EUR, USD.
 	Currency string `json:"currency"`
-	// Accepts the terms of this version; see GET /api/user/funding/account/tos.
+	// Version of the terms to accept; see GET /api/user/funding/account/tos.
 	TermsVersion string `json:"terms_version,omitzero"`
-	// Whose account. With an API key: a user that the company created, or absent for an account of the company
-	// itself.
+	// Owner of the account. With an API key: a user that the company created, or absent for the company itself.
 	UserID string `json:"user_id,omitzero"`
 }
 
 // FundingTerms is part of a response.
 type FundingTerms struct {
-	// Whether these very terms were accepted.
+	// Whether this version was accepted.
 	Accepted bool `json:"accepted"`
 	// Empty before.
 	AcceptedAt string `json:"accepted_at"`
-	// Version of the terms that was accepted; empty while none was.
+	// Accepted version of the terms; may be empty.
 	AcceptedVersion string `json:"accepted_version"`
-	// Where the bank's terms can be read.
+	// URL of the bank's terms.
 	TermsURL string `json:"terms_url"`
-	// In force now.
+	// Current version.
 	TermsVersion string `json:"terms_version"`
 }
 
 // HealthAnswer is part of a response.
 type HealthAnswer struct {
-	// ok of a process that runs, ready of one that can do its work. One of: ok, ready.
+	// ok: the process is running; ready: it can process requests. One of: ok, ready.
 	Status string `json:"status"`
 }
 
 // ImportProblem is part of a response.
 type ImportProblem struct {
-	// What is wrong, as a word that programs can compare.
+	// Error code for programs.
 	Code string `json:"code"`
 	// The name of the column.
 	Column string `json:"column"`
-	// What is wrong and what would be right, for people.
+	// What is wrong and what is expected, for people.
 	Message string `json:"message"`
 }
 
 // ImportedRow is part of a response.
 type ImportedRow struct {
-	// All problems of the request, in order, at most 100. `code` and `detail` repeat the first. Empty when no place
-	// in the request is at fault.
+	// All problems of the request, in order, at most 100. `code` and `detail` repeat the first. Empty if no
+	// particular field is wrong.
 	Errors []ImportProblem `json:"errors"`
-	// Id of the recipient.
+	// ID of the recipient.
 	RecipientID string `json:"recipient_id"`
-	// As spreadsheets count: the row of column names is 1.
+	// Row number; the row of column names is 1.
 	Row int64 `json:"row"`
-	// existing: a recipient has this external_id, and nothing was done. One of: created, existing, valid, failed.
+	// existing: a recipient with this external_id exists; the row was skipped. One of: created, existing, valid,
+	// failed.
 	Status string `json:"status"`
 }
 
 // InvitationData is part of a response.
 type InvitationData struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// Email address.
 	Email string `json:"email"`
-	// Id of the invitation.
+	// ID of the invitation.
 	InvitationID string `json:"invitation_id"`
 	// Why it was revoked; empty unless it was. One of: revoked, declined.
 	Reason string `json:"reason"`
 	// How often it was sent again.
 	ResendCount int64 `json:"resend_count"`
-	// What the recipient is to the company. One of: contractor, employee.
+	// Role of the recipient. One of: contractor, employee.
 	Role string `json:"role"`
 	// State of the object. One of: sent, accepted, expired, revoked.
 	Status string `json:"status"`
@@ -1400,21 +1406,21 @@ type InvitationItem struct {
 	Created time.Time `json:"created"`
 	// Email address.
 	Email string `json:"email"`
-	// When it ends, UTC.
+	// When it expires, UTC.
 	ExpiresAt time.Time `json:"expires_at"`
-	// Id of the invitation.
+	// ID of the invitation.
 	InvitationID string `json:"invitation_id"`
-	// Of a revoked one: revoked, by the company, or declined, by the person. One of: revoked, declined.
+	// For a revoked invitation: revoked by the company, or declined by the person. One of: revoked, declined.
 	Reason string `json:"reason"`
 	// 3 at most.
 	ResendCount int64 `json:"resend_count"`
-	// What the recipient is to the company. One of: contractor, employee.
+	// Role of the recipient. One of: contractor, employee.
 	Role string `json:"role"`
 	// When it was sent, UTC.
 	SentAt time.Time `json:"sent_at"`
 	// State of the object. One of: sent, accepted, expired, revoked.
 	Status string `json:"status"`
-	// Of who accepted.
+	// User who accepted.
 	UserID string `json:"user_id"`
 }
 
@@ -1422,23 +1428,23 @@ type InvitationItem struct {
 type InvitationPage struct {
 	// The items of this page.
 	Data []InvitationItem `json:"data"`
-	// Where the page stands in its list.
+	// Position of the page in the list.
 	Meta Meta `json:"meta"`
 }
 
 // InviteParams is part of a request.
 type InviteParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 	// Email address.
 	Email string `json:"email"`
-	// contractor when absent. One of: contractor, employee.
+	// Default: contractor. One of: contractor, employee.
 	Role string `json:"role,omitzero"`
 }
 
 // InvitedParams is part of a request.
 type InvitedParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 	// Email address.
 	Email string `json:"email"`
@@ -1448,21 +1454,22 @@ type InvitedParams struct {
 type InvoiceCreateParams struct {
 	// The payer's payroll_invoice_currency.
 	Currency string `json:"currency,omitzero"`
-	// Keep it as a draft; it cannot be paid before it is sent.
+	// Create a draft, which cannot be paid before it is sent.
 	Draft *bool `json:"draft,omitzero"`
-	// 30 days after the issue when absent.
+	// Default: 30 days after the issue date.
 	DueDate string `json:"due_date,omitzero"`
 	// The payer.
 	ExternalCompanyID string `json:"external_company_id"`
-	// Today when absent.
+	// Default: today.
 	IssueDate string `json:"issue_date,omitzero"`
 	// The lines.
 	Items []InvoiceItemParams `json:"items"`
-	// Text at the foot of the document; it may have several lines.
+	// Notes at the end of the invoice; may have several lines.
 	Notes string `json:"notes,omitzero"`
-	// Unique for the user; the next free one when absent.
+	// Unique per user. Default: the next free number.
 	Number string `json:"number,omitzero"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id,omitzero"`
 }
 
@@ -1470,13 +1477,13 @@ type InvoiceCreateParams struct {
 type InvoiceData struct {
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// When the invoice is due, YYYY-MM-DD.
+	// Due date, YYYY-MM-DD.
 	DueDate string `json:"due_date"`
-	// Id of the payer (`pyr_…`): somebody outside of this service who pays the user.
+	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string `json:"external_company_id"`
-	// Id of the invoice.
+	// ID of the invoice.
 	InvoiceID string `json:"invoice_id"`
-	// Number of the invoice, as the document shows it.
+	// Invoice number.
 	Number string `json:"number"`
 	// What was paid of it.
 	Paid Decimal `json:"paid"`
@@ -1491,39 +1498,40 @@ type InvoiceData struct {
 	SubpayrollID string `json:"subpayroll_id"`
 	// Number of items on all pages.
 	Total Decimal `json:"total"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
 // InvoiceDetail is part of a response.
 type InvoiceDetail struct {
-	// What is still to be paid, in whole units of the invoice's currency.
+	// Amount still due, in whole units of the invoice's currency.
 	AmountDue Decimal `json:"amount_due"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// When the invoice is due, YYYY-MM-DD.
+	// Due date, YYYY-MM-DD.
 	DueDate string `json:"due_date"`
-	// Id of the payer (`pyr_…`): somebody outside of this service who pays the user.
+	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string `json:"external_company_id"`
-	// Id of the invoice.
+	// ID of the invoice.
 	InvoiceID string `json:"invoice_id"`
-	// When the invoice is issued, YYYY-MM-DD.
+	// Issue date, YYYY-MM-DD.
 	IssueDate string `json:"issue_date"`
 	// The lines.
 	Items []InvoiceLine `json:"items"`
-	// Text at the foot of the document; it may have several lines.
+	// Notes at the end of the invoice; may have several lines.
 	Notes string `json:"notes"`
-	// Number of the invoice, as the document shows it.
+	// Invoice number.
 	Number string `json:"number"`
-	// What has been paid, in whole units of the invoice's currency.
+	// Amount paid, in whole units of the invoice's currency.
 	Paid Decimal `json:"paid"`
-	// The payroll that pays it or paid it.
+	// Payroll that pays the invoice.
 	PayrollID string `json:"payroll_id"`
 	// State of the object. One of: draft, sent, in_payroll, partially_paid, paid, overdue, void.
 	Status string `json:"status"`
-	// Id of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: what one payee gets.
 	SubpayrollID string `json:"subpayroll_id"`
 	// Sum of the lines without tax, in whole units of the invoice's currency.
 	Subtotal Decimal `json:"subtotal"`
@@ -1533,15 +1541,17 @@ type InvoiceDetail struct {
 	Total Decimal `json:"total"`
 	// When it last changed, UTC.
 	Updated time.Time `json:"updated"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
 // InvoiceGetParams are the query parameters of a request; zero values are left out.
 type InvoiceGetParams struct {
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string
-	// Id of the invoice.
+	// ID of the invoice.
 	InvoiceID string
 }
 
@@ -1563,9 +1573,9 @@ func (p *InvoiceGetParams) values() url.Values {
 type InvoiceItemParams struct {
 	// Free text for people.
 	Description string `json:"description"`
-	// 1 when absent; at most 3 decimals.
+	// Default: 1; at most 3 decimals.
 	Quantity Decimal `json:"quantity,omitzero"`
-	// Percent, 0 when absent; at most 2 decimals.
+	// Percent. Default: 0; at most 2 decimals.
 	TaxRate Decimal `json:"tax_rate,omitzero"`
 	// Without tax.
 	UnitPrice Decimal `json:"unit_price"`
@@ -1577,7 +1587,7 @@ type InvoiceLine struct {
 	Amount Decimal `json:"amount"`
 	// Free text for people.
 	Description string `json:"description"`
-	// How many units.
+	// Number of units.
 	Quantity Decimal `json:"quantity"`
 	// Tax on the line, in percent.
 	TaxRate Decimal `json:"tax_rate"`
@@ -1587,19 +1597,20 @@ type InvoiceLine struct {
 
 // InvoiceListParams are the query parameters of a request; zero values are left out.
 type InvoiceListParams struct {
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string
-	// Without it, all that are not void. One of: draft, sent, in_payroll, partially_paid, paid, overdue, void.
+	// Default: all that are not void. One of: draft, sent, in_payroll, partially_paid, paid, overdue, void.
 	Status string
-	// Id of the payer (`pyr_…`): somebody outside of this service who pays the user.
+	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string
 	// Created at this time or later.
 	From time.Time
 	// Created before this time.
 	To time.Time
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -1634,7 +1645,7 @@ func (p *InvoiceListParams) values() url.Values {
 
 // InvoiceMoved is part of a response.
 type InvoiceMoved struct {
-	// Id of the invoice.
+	// ID of the invoice.
 	InvoiceID string `json:"invoice_id"`
 	// State of the object. One of: draft, sent, in_payroll, partially_paid, paid, overdue, void.
 	Status string `json:"status"`
@@ -1644,43 +1655,44 @@ type InvoiceMoved struct {
 type InvoicePage struct {
 	// The items of this page.
 	Data []InvoiceSummary `json:"data"`
-	// Where the page stands in its list.
+	// Position of the page in the list.
 	Meta Meta `json:"meta"`
 }
 
 // InvoiceRefParams is part of a request.
 type InvoiceRefParams struct {
-	// Id of the invoice.
+	// ID of the invoice.
 	InvoiceID string `json:"invoice_id"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id,omitzero"`
 }
 
 // InvoiceSummary is part of a response.
 type InvoiceSummary struct {
-	// What is still to be paid, in whole units of the invoice's currency.
+	// Amount still due, in whole units of the invoice's currency.
 	AmountDue Decimal `json:"amount_due"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// When the invoice is due, YYYY-MM-DD.
+	// Due date, YYYY-MM-DD.
 	DueDate string `json:"due_date"`
-	// Id of the payer (`pyr_…`): somebody outside of this service who pays the user.
+	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string `json:"external_company_id"`
-	// Id of the invoice.
+	// ID of the invoice.
 	InvoiceID string `json:"invoice_id"`
-	// When the invoice is issued, YYYY-MM-DD.
+	// Issue date, YYYY-MM-DD.
 	IssueDate string `json:"issue_date"`
-	// Number of the invoice, as the document shows it.
+	// Invoice number.
 	Number string `json:"number"`
-	// What has been paid, in whole units of the invoice's currency.
+	// Amount paid, in whole units of the invoice's currency.
 	Paid Decimal `json:"paid"`
-	// The payroll that pays it or paid it.
+	// Payroll that pays the invoice.
 	PayrollID string `json:"payroll_id"`
 	// State of the object. One of: draft, sent, in_payroll, partially_paid, paid, overdue, void.
 	Status string `json:"status"`
-	// Id of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: what one payee gets.
 	SubpayrollID string `json:"subpayroll_id"`
 	// Sum of the lines without tax, in whole units of the invoice's currency.
 	Subtotal Decimal `json:"subtotal"`
@@ -1690,7 +1702,8 @@ type InvoiceSummary struct {
 	Total Decimal `json:"total"`
 	// When it last changed, UTC.
 	Updated time.Time `json:"updated"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
@@ -1702,101 +1715,101 @@ type KycInitiateParams struct {
 
 // KycInitiated is part of a response.
 type KycInitiated struct {
-	// In the sandbox a person decides at /sandbox/verifications/{user_id}.
+	// Page of the verification. In the sandbox you decide at /sandbox/verifications/{user_id}.
 	UserID string `json:"user_id"`
 }
 
 // MerchantSettings is part of a response.
 type MerchantSettings struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
-	// That a payment needs.
+	// Confirmations that a payment requires.
 	Confirmations int64 `json:"confirmations"`
-	// For how long after its end a price still holds.
+	// Seconds after its expiry for which a quote still applies.
 	LateGraceSeconds int64 `json:"late_grace_seconds"`
-	// What happens to money that came after its price had ended: manual waits for the merchant; requote takes it at
-	// the present rate and refund gives it back, where it is less than 1,000 USD. One of: manual, requote, refund.
+	// Handling of late payments: manual waits for the merchant; below 1,000 USD, requote accepts them at the current
+	// rate and refund returns them. One of: manual, requote, refund.
 	LatePolicy string `json:"late_policy"`
-	// Where the checkout may be embedded and may lead back to: https:// and a host.
+	// Origins that may embed the checkout and to which it may return: https:// and a host.
 	Origins []string `json:"origins"`
-	// BTC, or empty: each claim's own currency.
+	// BTC, or empty for the currency of each claim.
 	SettlementCurrency string `json:"settlement_currency"`
-	// Empty: what is settled stays in the balance.
+	// Empty if settlements remain in the balance.
 	SettlementDestinationID string `json:"settlement_destination_id"`
-	// When the merchant's money is paid out by itself. One of: manual, daily, weekly.
+	// Schedule of automatic settlements. One of: manual, daily, weekly.
 	SettlementSchedule string `json:"settlement_schedule"`
-	// Whom payers may write to, as the checkout shows it; empty for nobody.
+	// Support address shown at the checkout; may be empty.
 	SupportEmail string `json:"support_email"`
-	// How much too little still counts as paid, in hundredths of a percent.
+	// Underpayment that still counts as paid, in hundredths of a percent.
 	ToleranceBps int64 `json:"tolerance_bps"`
 }
 
 // MerchantSettingsData is part of a response.
 type MerchantSettingsData struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
-	// Blocks that confirm it.
+	// Number of confirmations.
 	Confirmations int64 `json:"confirmations"`
-	// For how long after its end a price still holds.
+	// Seconds after its expiry for which a quote still applies.
 	LateGraceSeconds int64 `json:"late_grace_seconds"`
-	// What happens to money that came after its price had ended: manual waits for the merchant; requote takes it at
-	// the present rate and refund gives it back, where it is less than 1,000 USD. One of: manual, requote, refund.
+	// Handling of late payments: manual waits for the merchant; below 1,000 USD, requote accepts them at the current
+	// rate and refund returns them. One of: manual, requote, refund.
 	LatePolicy string `json:"late_policy"`
-	// Where the checkout may be embedded and may lead back to: https:// and a host.
+	// Origins that may embed the checkout and to which it may return: https:// and a host.
 	Origins []string `json:"origins"`
-	// What the merchant gets.
+	// Currency that the merchant receives.
 	SettlementCurrency string `json:"settlement_currency"`
-	// The company's destination that settlements go on to.
+	// Destination to which settlements are withdrawn.
 	SettlementDestinationID string `json:"settlement_destination_id"`
-	// When the merchant's money is paid out by itself. One of: manual, daily, weekly.
+	// Schedule of automatic settlements. One of: manual, daily, weekly.
 	SettlementSchedule string `json:"settlement_schedule"`
-	// Whom payers may write to.
+	// Support address for payers.
 	SupportEmail string `json:"support_email"`
-	// How much too little still counts as paid, in hundredths of a percent.
+	// Underpayment that still counts as paid, in hundredths of a percent.
 	ToleranceBps int64 `json:"tolerance_bps"`
 }
 
 // MerchantSettingsParams is part of a request.
 type MerchantSettingsParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID *string `json:"company_id,omitzero"`
-	// 0, 1, 2 or 6. 0 holds for claims of at most 100 USD; larger ones wait for 1.
+	// 0, 1, 2 or 6. 0 applies to claims up to 100 USD; larger ones require 1.
 	Confirmations *int64 `json:"confirmations,omitzero"`
-	// For how long after its end a price still holds.
+	// Seconds after its expiry for which a quote still applies.
 	LateGraceSeconds *int64 `json:"late_grace_seconds,omitzero"`
-	// What happens to money that came after its price had ended: manual waits for the merchant; requote takes it at
-	// the present rate and refund gives it back, where it is less than 1,000 USD. One of: manual, requote, refund.
+	// Handling of late payments: manual waits for the merchant; below 1,000 USD, requote accepts them at the current
+	// rate and refund returns them. One of: manual, requote, refund.
 	LatePolicy *string `json:"late_policy,omitzero"`
-	// Where the checkout may be embedded and may lead back to: https:// and a host.
+	// Origins that may embed the checkout and to which it may return: https:// and a host.
 	Origins []string `json:"origins,omitzero"`
-	// BTC, or empty: each claim's own currency.
+	// BTC, or empty for the currency of each claim.
 	SettlementCurrency *string `json:"settlement_currency,omitzero"`
-	// A destination of the company's own, where what is settled in its currency goes on to; empty leaves it in the
+	// Destination of the company to which settlements in its currency are withdrawn; empty leaves them in the
 	// balance.
 	SettlementDestinationID *string `json:"settlement_destination_id,omitzero"`
-	// When the merchant's money is paid out by itself. One of: manual, daily, weekly.
+	// Schedule of automatic settlements. One of: manual, daily, weekly.
 	SettlementSchedule *string `json:"settlement_schedule,omitzero"`
-	// Whom payers may write to, as the checkout shows it; empty for nobody.
+	// Support address shown at the checkout; may be empty.
 	SupportEmail *string `json:"support_email,omitzero"`
-	// How much too little still counts as paid, in hundredths of a percent.
+	// Underpayment that still counts as paid, in hundredths of a percent.
 	ToleranceBps *int64 `json:"tolerance_bps,omitzero"`
 }
 
 // Meta is part of a response.
 type Meta struct {
-	// Whether there is a page after.
+	// Whether there is a next page.
 	HasNext bool `json:"has_next"`
-	// Whether there is a page before.
+	// Whether there is a previous page.
 	HasPrev bool `json:"has_prev"`
-	// 0 at the last page.
+	// 0 on the last page.
 	NextNum int64 `json:"next_num"`
 	// Number of the page, from 1.
 	Page int64 `json:"page"`
 	// Number of pages.
 	Pages int64 `json:"pages"`
-	// Items on a page: 20 unless asked otherwise, at most 100; more is read as 100.
+	// Items per page: default 20, at most 100; larger values mean 100.
 	PerPage int64 `json:"per_page"`
-	// 0 at the first page.
+	// 0 on the first page.
 	PrevNum int64 `json:"prev_num"`
 	// Number of items on all pages.
 	Total int64 `json:"total"`
@@ -1806,9 +1819,9 @@ type Meta struct {
 type OnboardParams struct {
 	// Town or city.
 	City string `json:"city,omitzero"`
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// Of incorporation. 2-letter ISO code.
+	// Country of incorporation, 2-letter ISO code.
 	Country string `json:"country"`
 	// What the company does.
 	Description string `json:"description,omitzero"`
@@ -1818,7 +1831,7 @@ type OnboardParams struct {
 	IncorporationDate string `json:"incorporation_date,omitzero"`
 	// Legal name.
 	Name string `json:"name"`
-	// Needed before the verification starts, as is what follows up to the city.
+	// Required before the verification starts, like the following fields up to city.
 	RegistrationNumber string `json:"registration_number,omitzero"`
 	// State, province or region of the address.
 	State string `json:"state,omitzero"`
@@ -1845,13 +1858,13 @@ type OwnerDetail struct {
 	LastName string `json:"last_name"`
 	// Share of the company that the person owns, in percent.
 	OwnershipPercentage Decimal `json:"ownership_percentage"`
-	// Id of the beneficial owner.
+	// ID of the beneficial owner.
 	UBOID string `json:"ubo_id"`
 }
 
 // OwnerKYCParams is part of a request.
 type OwnerKYCParams struct {
-	// Id of the beneficial owner.
+	// ID of the beneficial owner.
 	UBOID string `json:"ubo_id"`
 }
 
@@ -1859,7 +1872,7 @@ type OwnerKYCParams struct {
 type OwnerParams struct {
 	// Town or city.
 	City string `json:"city,omitzero"`
-	// Directs the company; must be verified whatever they own.
+	// Controls the company and must be verified whatever their share.
 	ControlPerson *bool `json:"control_person,omitzero"`
 	// 2-letter ISO code.
 	Country string `json:"country"`
@@ -1871,7 +1884,7 @@ type OwnerParams struct {
 	FirstName string `json:"first_name"`
 	// Family name.
 	LastName string `json:"last_name"`
-	// From 0 to 100, at most 2 decimals. From 25 on the owner must be verified.
+	// 0 to 100, at most 2 decimals. An owner of 25 or more must be verified.
 	OwnershipPercentage Decimal `json:"ownership_percentage,omitzero"`
 	// Telephone number: national, or international with +.
 	PhoneNumber string `json:"phone_number,omitzero"`
@@ -1890,7 +1903,7 @@ type OwnerStatus struct {
 	// State of the person's verification. One of: not_started, pending, in_review, approved, resubmission_required,
 	// rejected, expired.
 	KYCStatus string `json:"kyc_status"`
-	// Id of the beneficial owner.
+	// ID of the beneficial owner.
 	UBOID string `json:"ubo_id"`
 }
 
@@ -1898,7 +1911,7 @@ type OwnerStatus struct {
 type PayerCreateParams struct {
 	// Town or city.
 	City string `json:"city,omitzero"`
-	// What the payer is to the user: employer or client. One of: employer, client.
+	// Relation of the payer to the user: employer or client. One of: employer, client.
 	CompanyType string `json:"company_type"`
 	// 2-letter ISO code.
 	Country string `json:"country,omitzero"`
@@ -1906,22 +1919,21 @@ type PayerCreateParams struct {
 	Email string `json:"email,omitzero"`
 	// Full name.
 	Name string `json:"name"`
-	// Of an employer.
+	// For an employer.
 	Occupation string `json:"occupation,omitzero"`
-	// Of an employer, in payroll_invoice_currency.
+	// For an employer, in payroll_invoice_currency.
 	PaymentAmount Decimal `json:"payment_amount,omitzero"`
 	// Currency of the payer's invoices. One of: EUR, USD.
 	PayrollInvoiceCurrency string `json:"payroll_invoice_currency"`
 	// State, province or region of the address.
 	Region string `json:"region,omitzero"`
-	// Of a client, like the rest of the address.
+	// For a client, like the other address fields.
 	StreetAddress string `json:"street_address,omitzero"`
 	// Second line of the address.
 	StreetAddress2 string `json:"street_address_2,omitzero"`
-	// Whose payer it is. With an API key: a user that the company created, or absent for a payer of the company
-	// itself.
+	// Owner of the payer. With an API key: a user that the company created, or absent for the company itself.
 	UserID string `json:"user_id,omitzero"`
-	// An http or https address. Kept as text, never fetched.
+	// An http or https URL. Stored but never fetched.
 	Website string `json:"website,omitzero"`
 	// Postal code.
 	Zip string `json:"zip,omitzero"`
@@ -1929,11 +1941,11 @@ type PayerCreateParams struct {
 
 // PayerData is part of a response.
 type PayerData struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
-	// What the payer is to the user: employer or client. One of: employer, client.
+	// Relation of the payer to the user: employer or client. One of: employer, client.
 	CompanyType string `json:"company_type"`
-	// Id of the payer (`pyr_…`): somebody outside of this service who pays the user.
+	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string `json:"external_company_id"`
 	// Full name.
 	Name string `json:"name"`
@@ -1949,7 +1961,7 @@ type PayerData struct {
 
 // PayerDeleted is part of a response.
 type PayerDeleted struct {
-	// Id of the payer (`pyr_…`): somebody outside of this service who pays the user.
+	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string `json:"external_company_id"`
 }
 
@@ -1957,7 +1969,7 @@ type PayerDeleted struct {
 type PayerDetail struct {
 	// Town or city.
 	City string `json:"city"`
-	// What the payer is to the user: employer or client. One of: employer, client.
+	// Relation of the payer to the user: employer or client. One of: employer, client.
 	CompanyType string `json:"company_type"`
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country string `json:"country"`
@@ -1965,13 +1977,13 @@ type PayerDetail struct {
 	Created time.Time `json:"created"`
 	// Email address.
 	Email string `json:"email"`
-	// Id of the payer (`pyr_…`): somebody outside of this service who pays the user.
+	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string `json:"external_company_id"`
 	// Full name.
 	Name string `json:"name"`
-	// What the user does for the employer.
+	// The user's occupation.
 	Occupation string `json:"occupation"`
-	// Absent where none was given.
+	// Absent if not set.
 	PaymentAmount Decimal `json:"payment_amount,omitzero"`
 	// Currency of the payer's invoices.
 	PayrollInvoiceCurrency string `json:"payroll_invoice_currency"`
@@ -1991,9 +2003,10 @@ type PayerDetail struct {
 
 // PayerGetParams are the query parameters of a request; zero values are left out.
 type PayerGetParams struct {
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string
-	// Id of the payer (`pyr_…`): somebody outside of this service who pays the user.
+	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string
 }
 
@@ -2019,7 +2032,8 @@ type PayerList struct {
 
 // PayerListParams are the query parameters of a request; zero values are left out.
 type PayerListParams struct {
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string
 }
 
@@ -2036,9 +2050,10 @@ func (p *PayerListParams) values() url.Values {
 
 // PayerRefParams is part of a request.
 type PayerRefParams struct {
-	// Id of the payer (`pyr_…`): somebody outside of this service who pays the user.
+	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string `json:"external_company_id"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id,omitzero"`
 }
 
@@ -2046,19 +2061,19 @@ type PayerRefParams struct {
 type PayerUpdateParams struct {
 	// Town or city.
 	City *string `json:"city,omitzero"`
-	// What the payer is to the user: employer or client. One of: employer, client.
+	// Relation of the payer to the user: employer or client. One of: employer, client.
 	CompanyType *string `json:"company_type,omitzero"`
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country *string `json:"country,omitzero"`
 	// Email address.
 	Email *string `json:"email,omitzero"`
-	// Id of the payer (`pyr_…`): somebody outside of this service who pays the user.
+	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string `json:"external_company_id"`
 	// Full name.
 	Name *string `json:"name,omitzero"`
-	// What the user does for the employer.
+	// The user's occupation.
 	Occupation *string `json:"occupation,omitzero"`
-	// What the employer pays, in the payer's currency.
+	// Payment by the employer, in the payer's currency.
 	PaymentAmount *Decimal `json:"payment_amount,omitzero"`
 	// Currency of the payer's invoices. One of: EUR, USD.
 	PayrollInvoiceCurrency *string `json:"payroll_invoice_currency,omitzero"`
@@ -2068,7 +2083,8 @@ type PayerUpdateParams struct {
 	StreetAddress *string `json:"street_address,omitzero"`
 	// Second line of the address.
 	StreetAddress2 *string `json:"street_address_2,omitzero"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID *string `json:"user_id,omitzero"`
 	// Web address.
 	Website *string `json:"website,omitzero"`
@@ -2112,44 +2128,45 @@ type PaymentData struct {
 
 // PaymentDetail is part of a response.
 type PaymentDetail struct {
-	// What the payee gets, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; more than 0.
+	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
+	// decimals; greater than 0.
 	AmountFiat Decimal `json:"amount_fiat"`
-	// What the payment is for, as the partner calls it.
+	// Your own category of the payment.
 	Category string `json:"category"`
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country string `json:"country"`
 	// Free text for people.
 	Description string `json:"description"`
-	// When the payee's destination was changed since their last payment, in the last 30 days, UTC; absent when it was
-	// not, or once this payment has left.
+	// When the payee's destination changed since their last payment, within the last 30 days, UTC; absent if it did
+	// not, or once this payment was sent.
 	DestinationChanged time.Time `json:"destination_changed,omitzero"`
-	// The partner's own reference of this payment; up to 255 characters.
+	// Your own reference of this payment; up to 255 characters.
 	ExternalPaymentID string `json:"external_payment_id"`
 	// Fees, in the payroll's currency.
 	Fees Decimal `json:"fees"`
-	// Whether all of it has arrived.
+	// Whether it was paid in full.
 	Fulfilled bool `json:"fulfilled"`
-	// Id of the invoice.
+	// ID of the invoice.
 	InvoiceID string `json:"invoice_id"`
-	// Whether the payment costs the premium fee instead of the normal one, as the company's contract has it.
+	// Whether the premium fee of the company's contract applies instead of the standard fee.
 	IsPremium bool `json:"is_premium"`
-	// What goes to each destination of the payee.
+	// Payouts to each destination of the payee.
 	Outputs []PayoutOutput `json:"outputs"`
-	// Why it is in this state; empty where the state says it all.
+	// Reason for the state; may be empty.
 	Reason string `json:"reason"`
-	// Whether the money for it has come in.
+	// Whether it was funded.
 	Received bool `json:"received"`
-	// Id of the recipient.
+	// ID of the recipient.
 	RecipientID string `json:"recipient_id"`
-	// Whether it has been sent on its way.
+	// Whether it was released.
 	Released bool `json:"released"`
 	// State of the object. One of: pending, received, released, fulfilled, action_required, on_hold, returned,
 	// cancelled.
 	Status string `json:"status"`
-	// Id of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: what one payee gets.
 	SubpayrollID string `json:"subpayroll_id"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
@@ -2161,11 +2178,11 @@ type PaymentOutput struct {
 	InputCurrency string `json:"input_currency"`
 	// Currency that arrives.
 	OutputCurrency string `json:"output_currency"`
-	// Id of the transaction on the chain; empty until there is one.
+	// ID of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
 	// What it is worth in the input currency.
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
-	// What arrives, in the output's currency; 0 until it is known.
+	// Payout amount in the output's currency; 0 until it is known.
 	VolumeOutputInOutputCurrency Decimal `json:"volume_output_in_output_currency"`
 }
 
@@ -2189,28 +2206,28 @@ type PayoutDelayedData struct {
 type PayoutOutput struct {
 	// Address on the network.
 	Address string `json:"address"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 	// Currency of the payroll.
 	InputCurrency string `json:"input_currency"`
 	// Currency that the destination receives.
 	OutputCurrency string `json:"output_currency"`
-	// Id of one output of a payment: the share that goes to one destination.
+	// ID of one output of a payment: the share that goes to one destination.
 	OutputID string `json:"output_id"`
-	// The price at which the output was exchanged when it was released: of one whole unit of rate_base, in the other
-	// of its two currencies. 0 where nothing was exchanged, or where the payroll was funded at several prices.
+	// Exchange rate of the output at its release: price of one whole unit of rate_base in the other currency. 0 if
+	// nothing was exchanged or the payroll was funded at several rates.
 	Rate Decimal `json:"rate"`
-	// The currency that rate is the price of, one of the two; empty where nothing was exchanged.
+	// Base currency of rate, one of the two; empty if nothing was exchanged.
 	RateBase string `json:"rate_base"`
-	// Why it is in this state; empty where the state says it all.
+	// Reason for the state; may be empty.
 	Reason string `json:"reason"`
 	// State of the object. One of: queued, prepared, sent, in_doubt, fulfilled, failed, returned, cancelled.
 	Status string `json:"status"`
-	// Id of the transaction on the chain; empty until there is one.
+	// ID of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
-	// What arrives, in the output's currency; 0 until it is known.
+	// Payout amount in the output's currency; 0 until it is known.
 	VolumeOutputInOutputCurrency Decimal `json:"volume_output_in_output_currency"`
 }
 
@@ -2222,11 +2239,11 @@ type PayoutReturnedData struct {
 	BankText string `json:"bank_text"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 	// Id of the output of the payment.
 	PayoutID string `json:"payout_id"`
-	// Id of the payroll.
+	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
 	// The bank's code, such as AC04 or R03.
 	Reason string `json:"reason"`
@@ -2234,21 +2251,21 @@ type PayoutReturnedData struct {
 	ReasonText string `json:"reason_text"`
 	// When the bank reported it.
 	Returned time.Time `json:"returned"`
-	// Id of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: what one payee gets.
 	SubpayrollID string `json:"subpayroll_id"`
 }
 
 // PayrollApproval is part of a response.
 type PayrollApproval struct {
-	// Members who did.
+	// Approvals given.
 	Given int64 `json:"given"`
-	// Members who must approve it before it is released, beside the member who made it.
+	// Required approvals by members other than its creator.
 	Needed int64 `json:"needed"`
 }
 
 // PayrollCancelled is part of a response.
 type PayrollCancelled struct {
-	// Id of the payroll.
+	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
 	// State of the object. One of: cancelled.
 	Status string `json:"status"`
@@ -2256,19 +2273,19 @@ type PayrollCancelled struct {
 
 // PayrollCreateParams is part of a request.
 type PayrollCreateParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// What amount_fiat is in.
+	// Currency of amount_fiat.
 	Currency string `json:"currency,omitzero"`
-	// The partner's reference, unique in the company.
+	// Your own reference, unique per company.
 	ExternalID string `json:"external_id,omitzero"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency,omitzero"`
-	// crypto, bank, wallet, or the id of a wallet; the company's own method when absent.
+	// crypto, bank, wallet, or the ID of a wallet. Default: the company's funding method.
 	FundingMethod string `json:"funding_method,omitzero"`
-	// On which network, where the funding currency is on several: one of its funding_networks in GET /api/currencies.
+	// Network, if the funding currency is available on several: one of its funding_networks in GET /api/currencies.
 	FundingNetwork string `json:"funding_network,omitzero"`
-	// Who gets how much: 1 to 10,000 payees.
+	// 1 to 10,000 payees with their amounts.
 	ToPay []ToPayItem `json:"to_pay"`
 }
 
@@ -2278,11 +2295,11 @@ type PayrollCreated struct {
 	BankTransfer *BankTransfer `json:"bank_transfer,omitzero"`
 	// Fees, in the payroll's currency.
 	Fees Decimal `json:"fees"`
-	// Id of the payroll.
+	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
-	// Absent unless the payroll is funded by crypto.
+	// Only present if the payroll is funded by crypto.
 	Quote *PayrollQuote `json:"quote,omitzero"`
-	// Volume and fees together, in the payroll's currency: what the company pays.
+	// Total that the company pays: volume plus fees, in the payroll's currency.
 	TotalInputInInputCurrency Decimal `json:"total_input_in_input_currency"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
@@ -2290,26 +2307,26 @@ type PayrollCreated struct {
 
 // PayrollData is part of a response.
 type PayrollData struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// The partner's own reference, unique in the company; up to 255 characters.
+	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id"`
 	// Fees, in the payroll's currency.
 	Fees Decimal `json:"fees"`
-	// What has come in and is confirmed, in the funding currency.
+	// Confirmed amount received, in the funding currency.
 	FundedAmount Decimal `json:"funded_amount"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or
-	// the id of one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
+	// one wallet.
 	FundingMethod string `json:"funding_method"`
-	// How far the funding has come. One of: none, detected, partial, confirming, funded, late, over.
+	// State of the funding. One of: none, detected, partial, confirming, funded, late, over.
 	FundingState string `json:"funding_state"`
 	// Number of payees.
 	Payees int64 `json:"payees"`
-	// Id of the payroll.
+	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
 	// The state before. Absent when it is the same. One of: pending, received, released, fulfilled,
 	// partially_fulfilled, cancelled, on_hold, expired_unfunded.
@@ -2321,7 +2338,7 @@ type PayrollData struct {
 	// State of the object. One of: pending, received, released, fulfilled, partially_fulfilled, cancelled, on_hold,
 	// expired_unfunded.
 	Status string `json:"status"`
-	// Volume and fees together, in the payroll's currency: what the company pays.
+	// Total that the company pays: volume plus fees, in the payroll's currency.
 	TotalInputInInputCurrency Decimal `json:"total_input_in_input_currency"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
@@ -2331,46 +2348,46 @@ type PayrollData struct {
 type PayrollDeposit struct {
 	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
 	Amount Decimal `json:"amount"`
-	// Blocks that confirm it.
+	// Number of confirmations.
 	Confirmations int64 `json:"confirmations"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of the deposit: money that came in.
+	// ID of the deposit: money that came in.
 	DepositID string `json:"deposit_id"`
 	// When it was first seen, UTC.
 	FirstSeen time.Time `json:"first_seen"`
 	// State of the object. One of: seen, confirmed, reverted, replaced, evicted.
 	Status string `json:"status"`
-	// Of a bank transfer, its id in the service.
+	// For a bank transfer, its ID in this service.
 	TxHash string `json:"tx_hash"`
 }
 
 // PayrollDetail is part of a response.
 type PayrollDetail struct {
-	// Absent unless it waits for members to approve it, or some did.
+	// Only present if approval is pending or was given.
 	Approval *PayrollApproval `json:"approval,omitzero"`
 	// Present while the payroll waits for a bank transfer.
 	BankTransfer *BankTransfer `json:"bank_transfer,omitzero"`
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Money that came in.
+	// Deposits received.
 	Deposits []PayrollDeposit `json:"deposits"`
-	// The partner's own reference, unique in the company; up to 255 characters.
+	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id"`
 	// Fees, in the payroll's currency.
 	Fees Decimal `json:"fees"`
 	// Confirmed, in the funding currency.
 	FundedAmount Decimal `json:"funded_amount"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or
-	// the id of one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
+	// one wallet.
 	FundingMethod string `json:"funding_method"`
-	// How far the funding has come. One of: none, detected, partial, confirming, funded, late, over.
+	// State of the funding. One of: none, detected, partial, confirming, funded, late, over.
 	FundingState string `json:"funding_state"`
 	// Why it is on hold; empty when it is not.
 	HoldReason string `json:"hold_reason"`
@@ -2378,16 +2395,16 @@ type PayrollDetail struct {
 	Payees int64 `json:"payees"`
 	// The payments, one for each payee.
 	Payments []PaymentDetail `json:"payments"`
-	// Id of the payroll.
+	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
 	// The firm price in the funding currency, for funding by crypto.
 	Quote *PayrollQuote `json:"quote,omitzero"`
 	// State of the object. One of: pending, received, released, fulfilled, partially_fulfilled, cancelled, on_hold,
 	// expired_unfunded.
 	Status string `json:"status"`
-	// What happened, oldest first.
+	// History, oldest first.
 	Timeline []PayrollStep `json:"timeline"`
-	// Volume and fees together, in the payroll's currency: what the company pays.
+	// Total that the company pays: volume plus fees, in the payroll's currency.
 	TotalInputInInputCurrency Decimal `json:"total_input_in_input_currency"`
 	// When it last changed, UTC.
 	Updated time.Time `json:"updated"`
@@ -2397,7 +2414,7 @@ type PayrollDetail struct {
 
 // PayrollGetParams are the query parameters of a request; zero values are left out.
 type PayrollGetParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
 }
 
@@ -2414,20 +2431,20 @@ func (p *PayrollGetParams) values() url.Values {
 
 // PayrollListParams are the query parameters of a request; zero values are left out.
 type PayrollListParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
 	// State of the object. One of: pending, received, released, fulfilled, partially_fulfilled, cancelled, on_hold,
 	// expired_unfunded.
 	Status string
-	// The partner's own reference, unique in the company; up to 255 characters.
+	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string
 	// Created at this time or later.
 	From time.Time
 	// Created before this time.
 	To time.Time
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -2464,33 +2481,33 @@ func (p *PayrollListParams) values() url.Values {
 type PayrollPage struct {
 	// The items of this page.
 	Data []PayrollSummary `json:"data"`
-	// Where the page stands in its list.
+	// Position of the page in the list.
 	Meta Meta `json:"meta"`
 }
 
 // PayrollPreview is part of a response.
 type PayrollPreview struct {
-	// Members who must approve it before it is released; 0 while its total is within the company's limit.
+	// Members who must approve it before its release; 0 if its total is within the company's limit.
 	ApprovalsNeeded int64 `json:"approvals_needed"`
-	// Why creating it would be refused; empty when it would not.
+	// Reasons why its creation would be rejected; empty if none.
 	Blockers []map[string]any `json:"blockers"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
 	// Fees, in the payroll's currency.
 	Fees Decimal `json:"fees"`
-	// At the present rate; absent while none is known.
+	// At the current rate; absent if no rate is available.
 	FundingAmount Decimal `json:"funding_amount,omitzero"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or
-	// the id of one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
+	// one wallet.
 	FundingMethod string `json:"funding_method"`
 	// The payments, one for each payee.
 	Payments []PreviewItem `json:"payments"`
-	// Price of one whole unit of the first currency in the other: of a quote, one unit of the funding currency in the
-	// payroll's.
+	// Price of one whole unit of the first currency in the other; for a quote, one unit of the funding currency in
+	// the payroll's currency.
 	Rate Decimal `json:"rate,omitzero"`
-	// Volume and fees together, in the payroll's currency: what the company pays.
+	// Total that the company pays: volume plus fees, in the payroll's currency.
 	TotalInputInInputCurrency Decimal `json:"total_input_in_input_currency"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
@@ -2498,20 +2515,20 @@ type PayrollPreview struct {
 
 // PayrollQuote is part of a response.
 type PayrollQuote struct {
-	// What must be paid in, in the funding currency.
+	// Amount to pay in the funding currency.
 	FundingAmount Decimal `json:"funding_amount"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// Where the money goes.
+	// Where to pay.
 	FundingDetails FundingDetails `json:"funding_details"`
-	// Id of the quote.
+	// ID of the quote.
 	QuoteID string `json:"quote_id"`
-	// Price of one whole unit of the first currency in the other: of a quote, one unit of the funding currency in the
-	// payroll's.
+	// Price of one whole unit of the first currency in the other; for a quote, one unit of the funding currency in
+	// the payroll's currency.
 	Rate Decimal `json:"rate"`
-	// When the price became firm, UTC.
+	// Start of the quote's validity, UTC.
 	ValidFrom time.Time `json:"valid_from"`
-	// When the price ends, UTC.
+	// Expiry of the price, UTC.
 	ValidTo time.Time `json:"valid_to"`
 }
 
@@ -2519,42 +2536,42 @@ type PayrollQuote struct {
 type PayrollQuoteData struct {
 	// What the quote settles, in the payroll's currency.
 	DenominationAmount Decimal `json:"denomination_amount"`
-	// Currency that the price is named in.
+	// Currency of the price.
 	DenominationCurrency string `json:"denomination_currency"`
-	// What must be paid in, in the funding currency.
+	// Amount to pay in the funding currency.
 	FundingAmount Decimal `json:"funding_amount"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// Where the money goes.
+	// Where to pay.
 	FundingDetails FundingDetails `json:"funding_details"`
-	// Id of the payroll.
+	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
-	// Id of the quote.
+	// ID of the quote.
 	QuoteID string `json:"quote_id"`
-	// Price of one whole unit of the first currency in the other: of a quote, one unit of the funding currency in the
-	// payroll's.
+	// Price of one whole unit of the first currency in the other; for a quote, one unit of the funding currency in
+	// the payroll's currency.
 	Rate Decimal `json:"rate"`
 	// State of the object. One of: active, accepted, expired, superseded, cancelled.
 	Status string `json:"status"`
-	// When the price became firm, UTC.
+	// Start of the quote's validity, UTC.
 	ValidFrom time.Time `json:"valid_from"`
-	// When the price ends, UTC.
+	// Expiry of the price, UTC.
 	ValidTo time.Time `json:"valid_to"`
 }
 
 // PayrollRefParams is part of a request.
 type PayrollRefParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// Id of the payroll.
+	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
 }
 
 // PayrollRefreshed is part of a response.
 type PayrollRefreshed struct {
-	// Id of the payroll.
+	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
-	// The quotes that are in force now.
+	// The active quotes.
 	Quotes []PayrollQuote `json:"quotes"`
 }
 
@@ -2562,47 +2579,47 @@ type PayrollRefreshed struct {
 type PayrollStep struct {
 	// When it happened, UTC.
 	At time.Time `json:"at"`
-	// The state before; empty when it was created. One of: pending, received, released, fulfilled,
-	// partially_fulfilled, cancelled, on_hold, expired_unfunded, action_required, returned.
+	// Previous state; empty at creation. One of: pending, received, released, fulfilled, partially_fulfilled,
+	// cancelled, on_hold, expired_unfunded, action_required, returned.
 	From string `json:"from"`
-	// Id of what changed its state: the payroll or one of its payments.
+	// ID of the payroll or payment whose state changed.
 	ObjectID string `json:"object_id"`
-	// Why it is in this state; empty where the state says it all.
+	// Reason for the state; may be empty.
 	Reason string `json:"reason"`
-	// The state after. One of: pending, received, released, fulfilled, partially_fulfilled, cancelled, on_hold,
+	// New state. One of: pending, received, released, fulfilled, partially_fulfilled, cancelled, on_hold,
 	// expired_unfunded, action_required, returned.
 	To string `json:"to"`
 }
 
 // PayrollSummary is part of a response.
 type PayrollSummary struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// The partner's own reference, unique in the company; up to 255 characters.
+	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id"`
 	// Fees, in the payroll's currency.
 	Fees Decimal `json:"fees"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or
-	// the id of one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
+	// one wallet.
 	FundingMethod string `json:"funding_method"`
-	// How far the funding has come. One of: none, detected, partial, confirming, funded, late, over.
+	// State of the funding. One of: none, detected, partial, confirming, funded, late, over.
 	FundingState string `json:"funding_state"`
 	// Number of payees.
 	Payees int64 `json:"payees"`
-	// Id of the payroll.
+	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
 	// The firm price in the funding currency, for funding by crypto.
 	Quote *PayrollQuote `json:"quote,omitzero"`
 	// State of the object. One of: pending, received, released, fulfilled, partially_fulfilled, cancelled, on_hold,
 	// expired_unfunded.
 	Status string `json:"status"`
-	// Volume and fees together, in the payroll's currency: what the company pays.
+	// Total that the company pays: volume plus fees, in the payroll's currency.
 	TotalInputInInputCurrency Decimal `json:"total_input_in_input_currency"`
 	// When it last changed, UTC.
 	Updated time.Time `json:"updated"`
@@ -2612,22 +2629,23 @@ type PayrollSummary struct {
 
 // PreviewItem is part of a response.
 type PreviewItem struct {
-	// What the payee gets, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; more than 0.
+	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
+	// decimals; greater than 0.
 	AmountFiat Decimal `json:"amount_fiat"`
 	// Fees, in the payroll's currency.
 	Fees Decimal `json:"fees"`
 	// Full name.
 	Name string `json:"name"`
-	// What goes to each destination of the payee.
+	// Payouts to each destination of the payee.
 	Outputs []PreviewShare `json:"outputs"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
 // PreviewShare is part of a response.
 type PreviewShare struct {
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 	// Currency that the destination receives.
 	OutputCurrency string `json:"output_currency"`
@@ -2637,15 +2655,15 @@ type PreviewShare struct {
 
 // RateItem is part of a response.
 type RateItem struct {
-	// Currency of which one whole unit is priced.
+	// Currency whose unit is priced.
 	Base string `json:"base"`
 	// When the price was observed, UTC.
 	ObservedAt time.Time `json:"observed_at"`
-	// Currency that the price is in.
+	// Currency of the price.
 	Quote string `json:"quote"`
-	// Quote for one whole base.
+	// Price of one whole unit of base in quote.
 	Rate Decimal `json:"rate"`
-	// When the price ends, UTC.
+	// Expiry of the price, UTC.
 	ValidTo time.Time `json:"valid_to"`
 }
 
@@ -2663,17 +2681,17 @@ type RecipientCreateParams struct {
 	Country string `json:"country,omitzero"`
 	// Date of birth, YYYY-MM-DD.
 	DateOfBirth string `json:"date_of_birth,omitzero"`
-	// Department, as the partner calls it.
+	// Your own name of the department.
 	Department string `json:"department,omitzero"`
 	// Email address.
 	Email string `json:"email,omitzero"`
-	// The partner's own reference, unique in the company; up to 255 characters.
+	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id,omitzero"`
 	// Given name.
 	FirstName string `json:"first_name,omitzero"`
 	// Family name.
 	LastName string `json:"last_name,omitzero"`
-	// Of a company recipient; of a person instead of first_name and last_name.
+	// For a company recipient, or for a person instead of first_name and last_name.
 	Name string `json:"name,omitzero"`
 	// Country of the telephone number: 2-letter ISO code.
 	PhoneCountry string `json:"phone_country,omitzero"`
@@ -2681,7 +2699,7 @@ type RecipientCreateParams struct {
 	PhoneNumber string `json:"phone_number,omitzero"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
 	RecipientType string `json:"recipient_type,omitzero"`
-	// What the recipient is to the company. One of: contractor, employee, vendor.
+	// Role of the recipient. One of: contractor, employee, vendor.
 	Role string `json:"role,omitzero"`
 	// State, province or region of the address.
 	State string `json:"state,omitzero"`
@@ -2689,7 +2707,7 @@ type RecipientCreateParams struct {
 	StreetAddress string `json:"street_address,omitzero"`
 	// Second line of the address.
 	StreetAddress2 string `json:"street_address_2,omitzero"`
-	// Kind of vendor, as the partner calls it; empty for workers.
+	// Your own vendor category; empty for workers.
 	VendorType string `json:"vendor_type,omitzero"`
 	// Postal code.
 	Zip string `json:"zip,omitzero"`
@@ -2697,13 +2715,13 @@ type RecipientCreateParams struct {
 
 // RecipientCreated is part of a response.
 type RecipientCreated struct {
-	// Whether this is the stored answer of an earlier request with the same Idempotency-Key.
+	// Whether this is the stored response of an earlier request with the same Idempotency-Key.
 	IdempotencyReplayed bool `json:"idempotency_replayed"`
-	// Id of the recipient.
+	// ID of the recipient.
 	RecipientID string `json:"recipient_id"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
 	RecipientType string `json:"recipient_type"`
-	// Id of the link between the company and the recipient.
+	// ID of the link between the company and the recipient.
 	RelationshipID string `json:"relationship_id"`
 	// State of the object. One of: pending, active, inactive.
 	Status string `json:"status"`
@@ -2711,15 +2729,15 @@ type RecipientCreated struct {
 
 // RecipientData is part of a response.
 type RecipientData struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
-	// The partner's own reference, unique in the company; up to 255 characters.
+	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id"`
-	// Id of the recipient.
+	// ID of the recipient.
 	RecipientID string `json:"recipient_id"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
 	RecipientType string `json:"recipient_type"`
-	// Id of the link between the company and the recipient.
+	// ID of the link between the company and the recipient.
 	RelationshipID string `json:"relationship_id"`
 	// State of the object. One of: pending, active, inactive.
 	Status string `json:"status"`
@@ -2731,15 +2749,15 @@ type RecipientDetail struct {
 	Country string `json:"country"`
 	// When it was created, UTC.
 	Created string `json:"created"`
-	// Department, as the partner calls it.
+	// Your own name of the department.
 	Department string `json:"department"`
 	// Email address.
 	Email string `json:"email"`
-	// The partner's own reference, unique in the company; up to 255 characters.
+	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id"`
 	// Given name.
 	FirstName string `json:"first_name"`
-	// Id of the object.
+	// ID of the object.
 	ID string `json:"id"`
 	// Family name.
 	LastName string `json:"last_name"`
@@ -2747,23 +2765,23 @@ type RecipientDetail struct {
 	Name string `json:"name"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
 	RecipientType string `json:"recipient_type"`
-	// Id of the link between the company and the recipient.
+	// ID of the link between the company and the recipient.
 	RelationshipID string `json:"relationship_id"`
-	// What the recipient is to the company. One of: contractor, employee, vendor.
+	// Role of the recipient. One of: contractor, employee, vendor.
 	Role string `json:"role"`
 	// State of the object. One of: active, pending, inactive.
 	Status string `json:"status"`
-	// Of a worker with a login.
+	// For a worker with a login.
 	UserID string `json:"user_id"`
-	// Kind of vendor, as the partner calls it; empty for workers.
+	// Your own vendor category; empty for workers.
 	VendorType string `json:"vendor_type"`
 }
 
 // RecipientExportParams are the query parameters of a request; zero values are left out.
 type RecipientExportParams struct {
-	// A part of the name or email.
+	// Part of the name or email address.
 	Search string
-	// What the recipient is to the company. One of: contractor, employee, vendor.
+	// Role of the recipient. One of: contractor, employee, vendor.
 	Role string
 	// Whether the recipient is a person (user) or a company. One of: user, company.
 	RecipientType string
@@ -2771,9 +2789,9 @@ type RecipientExportParams struct {
 	Status string
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country string
-	// What the list is sorted by. One of: name, email, created.
+	// Sort field. One of: name, email, created.
 	SortBy string
-	// Ascending or descending. One of: asc, desc.
+	// Sort direction. One of: asc, desc.
 	SortByDir string
 }
 
@@ -2808,9 +2826,9 @@ func (p *RecipientExportParams) values() url.Values {
 
 // RecipientGetDistributionFieldsParams are the query parameters of a request; zero values are left out.
 type RecipientGetDistributionFieldsParams struct {
-	// Required, unless it stands in symbol.
+	// Required unless symbol is set.
 	Currency string
-	// Another name of currency.
+	// Alias of currency.
 	Symbol string
 }
 
@@ -2830,7 +2848,7 @@ func (p *RecipientGetDistributionFieldsParams) values() url.Values {
 
 // RecipientGetDistributionParams are the query parameters of a request; zero values are left out.
 type RecipientGetDistributionParams struct {
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string
 }
 
@@ -2847,24 +2865,24 @@ func (p *RecipientGetDistributionParams) values() url.Values {
 
 // RecipientImportParams is part of a request.
 type RecipientImportParams struct {
-	// The file, at most 10,000 rows. Its first row names the columns: the members of the worker payload, in any
-	// order.
+	// The file, at most 10,000 rows. Its first row contains the column names: the fields of the worker payload, in
+	// any order.
 	CSV string `json:"csv"`
-	// Only say what would happen.
+	// Validate only; create nothing.
 	DryRun *bool `json:"dry_run,omitzero"`
 }
 
 // RecipientImported is part of a response.
 type RecipientImported struct {
-	// Rows that made a recipient.
+	// Rows for which a recipient was created.
 	Created int64 `json:"created"`
-	// Nothing was made: this is what would happen.
+	// Whether this was only a validation and nothing was created.
 	DryRun bool `json:"dry_run"`
-	// Rows whose external_id a recipient has; nothing was done.
+	// Rows whose external_id already exists; skipped.
 	Existing int64 `json:"existing"`
-	// Rows that break a rule; the others were made all the same.
+	// Invalid rows; the others were created.
 	Failed int64 `json:"failed"`
-	// What became of each row, in their order.
+	// Result of each row, in order.
 	Results []ImportedRow `json:"results"`
 }
 
@@ -2874,15 +2892,15 @@ type RecipientItem struct {
 	Country string `json:"country"`
 	// When it was created, UTC.
 	Created string `json:"created"`
-	// Department, as the partner calls it.
+	// Your own name of the department.
 	Department string `json:"department"`
 	// Email address.
 	Email string `json:"email"`
-	// The partner's own reference, unique in the company; up to 255 characters.
+	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id"`
 	// Given name.
 	FirstName string `json:"first_name"`
-	// Id of the object.
+	// ID of the object.
 	ID string `json:"id"`
 	// Family name.
 	LastName string `json:"last_name"`
@@ -2890,19 +2908,19 @@ type RecipientItem struct {
 	Name string `json:"name"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
 	RecipientType string `json:"recipient_type"`
-	// What the recipient is to the company. One of: contractor, employee, vendor.
+	// Role of the recipient. One of: contractor, employee, vendor.
 	Role string `json:"role"`
 	// State of the object. One of: active, pending, inactive.
 	Status string `json:"status"`
-	// Kind of vendor, as the partner calls it; empty for workers.
+	// Your own vendor category; empty for workers.
 	VendorType string `json:"vendor_type"`
 }
 
 // RecipientListDistributionChangesParams are the query parameters of a request; zero values are left out.
 type RecipientListDistributionChangesParams struct {
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -2922,11 +2940,11 @@ func (p *RecipientListDistributionChangesParams) values() url.Values {
 
 // RecipientListParams are the query parameters of a request; zero values are left out.
 type RecipientListParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// A part of the name or email.
+	// Part of the name or email address.
 	Search string
-	// What the recipient is to the company. One of: contractor, employee, vendor.
+	// Role of the recipient. One of: contractor, employee, vendor.
 	Role string
 	// Whether the recipient is a person (user) or a company. One of: user, company.
 	RecipientType string
@@ -2934,13 +2952,13 @@ type RecipientListParams struct {
 	Status string
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country string
-	// What the list is sorted by. One of: name, email, created.
+	// Sort field. One of: name, email, created.
 	SortBy string
-	// Ascending or descending. One of: asc, desc.
+	// Sort direction. One of: asc, desc.
 	SortByDir string
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -2986,7 +3004,7 @@ func (p *RecipientListParams) values() url.Values {
 type RecipientPage struct {
 	// The items of this page.
 	Data []RecipientItem `json:"data"`
-	// Where the page stands in its list.
+	// Position of the page in the list.
 	Meta Meta `json:"meta"`
 }
 
@@ -2998,11 +3016,11 @@ type RecipientUpdateParams struct {
 	Country *string `json:"country,omitzero"`
 	// Date of birth, YYYY-MM-DD.
 	DateOfBirth *string `json:"date_of_birth,omitzero"`
-	// Department, as the partner calls it.
+	// Your own name of the department.
 	Department *string `json:"department,omitzero"`
 	// Email address.
 	Email *string `json:"email,omitzero"`
-	// The partner's own reference, unique in the company; up to 255 characters.
+	// Your own reference, unique per company; up to 255 characters.
 	ExternalID *string `json:"external_id,omitzero"`
 	// Given name.
 	FirstName *string `json:"first_name,omitzero"`
@@ -3014,7 +3032,7 @@ type RecipientUpdateParams struct {
 	PhoneCountry *string `json:"phone_country,omitzero"`
 	// Telephone number: national, or international with +.
 	PhoneNumber *string `json:"phone_number,omitzero"`
-	// What the recipient is to the company. One of: contractor, employee, vendor.
+	// Role of the recipient. One of: contractor, employee, vendor.
 	Role *string `json:"role,omitzero"`
 	// State, province or region of the address.
 	State *string `json:"state,omitzero"`
@@ -3022,7 +3040,7 @@ type RecipientUpdateParams struct {
 	StreetAddress *string `json:"street_address,omitzero"`
 	// Second line of the address.
 	StreetAddress2 *string `json:"street_address_2,omitzero"`
-	// Kind of vendor, as the partner calls it; empty for workers.
+	// Your own vendor category; empty for workers.
 	VendorType *string `json:"vendor_type,omitzero"`
 	// Postal code.
 	Zip *string `json:"zip,omitzero"`
@@ -3034,16 +3052,16 @@ type RedeliverParams struct {
 	From string `json:"from,omitzero"`
 	// Events created before; default: now.
 	To string `json:"to,omitzero"`
-	// failed (default): what failed, was cancelled or blocked, or was never tried. all: also what was delivered. One
-	// of: failed, all.
+	// failed (default): deliveries that failed, were cancelled or blocked, or were never attempted. all: also
+	// successful ones. One of: failed, all.
 	Which string `json:"which,omitzero"`
 }
 
 // RedeliverStarted is part of a response.
 type RedeliverStarted struct {
-	// started: the events join the queue in the background. One of: started.
+	// started: the events are queued in the background. One of: started.
 	Status string `json:"status"`
-	// Id of the webhook endpoint.
+	// ID of the webhook endpoint.
 	WebhookID string `json:"webhook_id"`
 }
 
@@ -3051,13 +3069,13 @@ type RedeliverStarted struct {
 type RefundData struct {
 	// Amount, as decimal text.
 	Amount string `json:"amount"`
-	// Id of the merchant claim.
+	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// When it ends, UTC.
+	// When it expires, UTC.
 	ExpiresAt time.Time `json:"expires_at"`
 	// The state before. Absent when it was created. One of: offered, accepted, paid, withdrawn.
 	PreviousStatus string `json:"previous_status,omitzero"`
@@ -3065,37 +3083,37 @@ type RefundData struct {
 	RefundID string `json:"refund_id"`
 	// State of the object. One of: offered, accepted, paid, withdrawn.
 	Status string `json:"status"`
-	// Id of the transaction on the chain; empty until there is one.
+	// ID of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
 }
 
 // RequiredField is part of a response.
 type RequiredField struct {
-	// The check that the value passes, empty for none.
+	// Name of the checksum; may be empty.
 	Checksum string `json:"checksum"`
-	// Asked for only where another member has this value.
+	// Condition: required only if another field has this value.
 	DependsOn *FieldDependency `json:"depends_on,omitzero"`
-	// A value of the right form.
+	// Example value.
 	Example string `json:"example"`
-	// The members of a group.
+	// Fields of a group.
 	Fields []RequiredSubfield `json:"fields"`
-	// Name of the member of `distribution_data`.
+	// Name of the field of `distribution_data`.
 	Key string `json:"key"`
-	// What a form calls it.
+	// Label in a form.
 	Label string `json:"label"`
-	// 0: as long as the pattern allows.
+	// 0 means no limit other than the pattern.
 	MaxLength int64 `json:"max_length"`
-	// Fewest characters.
+	// Minimum length.
 	MinLength int64 `json:"min_length"`
-	// Of a select.
+	// For a select.
 	Options []FieldOption `json:"options"`
-	// A regular expression; empty for none.
+	// Regular expression; may be empty.
 	Pattern string `json:"pattern"`
-	// How the money is sent.
+	// Payout rail.
 	Rail string `json:"rail"`
-	// Whether it must be given.
+	// Whether it is required.
 	Required bool `json:"required"`
-	// Its kind. One of: text, select, date, email, phone, group.
+	// Type. One of: text, select, date, email, phone, group.
 	Type string `json:"type"`
 }
 
@@ -3105,32 +3123,32 @@ type RequiredFields struct {
 	Country string `json:"country"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Whether this service pays such a destination out. Where it is false, a destination is checked and kept all the
-	// same, and a payroll that names a payee while one has an allocation is refused with `currency_not_supported`.
+	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
+	// whose payee allocates a share to it is rejected with `currency_not_supported`.
 	Payable bool `json:"payable"`
-	// The members that `distribution_data` needs, in the order in which a form shows them.
+	// The fields of `distribution_data`, in the order of a form.
 	RequiredFields []RequiredField `json:"required_fields"`
 }
 
 // RequiredSubfield is part of a response.
 type RequiredSubfield struct {
-	// A value of the right form.
+	// Example value.
 	Example string `json:"example"`
-	// Name of the member of `distribution_data`.
+	// Name of the field of `distribution_data`.
 	Key string `json:"key"`
-	// What a form calls it.
+	// Label in a form.
 	Label string `json:"label"`
-	// Most characters.
+	// Maximum length.
 	MaxLength int64 `json:"max_length"`
-	// Fewest characters.
+	// Minimum length.
 	MinLength int64 `json:"min_length"`
 	// The values to choose from.
 	Options []FieldOption `json:"options"`
-	// Regular expression that the whole text matches; empty when any text will do.
+	// Regular expression for the whole text; empty if any text is valid.
 	Pattern string `json:"pattern"`
-	// Whether it must be given.
+	// Whether it is required.
 	Required bool `json:"required"`
-	// Its kind. One of: text, select, date, email, phone.
+	// Type. One of: text, select, date, email, phone.
 	Type string `json:"type"`
 }
 
@@ -3142,63 +3160,63 @@ type SandboxClock struct {
 
 // SandboxClockParams is part of a request.
 type SandboxClockParams struct {
-	// How far the service's clock moves forward, in seconds.
+	// Seconds to advance the service's clock.
 	AdvanceSeconds int64 `json:"advance_seconds"`
 }
 
 // SandboxDepositParams is part of a request.
 type SandboxDepositParams struct {
-	// In the funding currency; the kind decides when absent.
+	// In the funding currency. Default: derived from kind.
 	Amount Decimal `json:"amount,omitzero"`
-	// The claim to pay; or give a payroll or a wallet.
+	// Claim to pay. Alternatively set payroll_id or wallet_id.
 	ClaimID string `json:"claim_id,omitzero"`
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// A bank transfer is exact, under, over or, where the bank takes it back, reorged. One of: exact, under, over,
-	// late, replaced, reorged.
+	// For a bank transfer: exact, under, over, or reorged if the bank reverses it. One of: exact, under, over, late,
+	// replaced, reorged.
 	Kind string `json:"kind"`
-	// On which the wallet is paid; the first of its networks when absent.
+	// Network of the wallet deposit. Default: its first network.
 	Network string `json:"network,omitzero"`
-	// The payroll to pay, on its chain or, where it is funded by bank, by a transfer; or give a claim or a wallet.
+	// Payroll to pay, on its chain or, if it is funded by bank, by transfer. Alternatively set claim_id or wallet_id.
 	PayrollID string `json:"payroll_id,omitzero"`
-	// The wallet to pay, with an amount; or give a payroll or a claim. Nothing is late there.
+	// Wallet to pay, with an amount. Alternatively set payroll_id or claim_id. A wallet deposit cannot be late.
 	WalletID string `json:"wallet_id,omitzero"`
 }
 
 // SandboxFailure is part of a response.
 type SandboxFailure struct {
-	// Id of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: what one payee gets.
 	SubpayrollID string `json:"subpayroll_id"`
 }
 
 // SandboxFailureParams is part of a request.
 type SandboxFailureParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// Id of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: what one payee gets.
 	SubpayrollID string `json:"subpayroll_id"`
 }
 
 // SandboxFee is part of a response.
 type SandboxFee struct {
-	// What it asked for before.
+	// Previous fee rate.
 	PreviousSatPerVbyte int64 `json:"previous_sat_per_vbyte"`
-	// The fee that the chain asks for, in satoshis per virtual byte.
+	// Fee rate of the chain, in satoshis per virtual byte.
 	SatPerVbyte int64 `json:"sat_per_vbyte"`
 }
 
 // SandboxFeeParams is part of a request.
 type SandboxFeeParams struct {
-	// The fee that the chain asks for, in satoshis per virtual byte.
+	// Fee rate of the chain, in satoshis per virtual byte.
 	SatPerVbyte int64 `json:"sat_per_vbyte"`
 }
 
 // SandboxKYB is part of a response.
 type SandboxKYB struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
-	// Of the company's verification, or of the owner's that was decided. One of: initiated, submitted, in_review,
-	// ubo_pending, approved, more_info, resubmission_required, rejected, expired, suspended.
+	// State of the verification that was decided. One of: initiated, submitted, in_review, ubo_pending, approved,
+	// more_info, resubmission_required, rejected, expired, suspended.
 	KYBState string `json:"kyb_state"`
 	// State of the company's verification. One of: not_started, pending, in_review, approved, resubmission_required,
 	// rejected, expired, suspended.
@@ -3207,11 +3225,11 @@ type SandboxKYB struct {
 
 // SandboxKYBParams is part of a request.
 type SandboxKYBParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// How the verification ends. One of: approved, more_info, resubmission_required, rejected, suspended.
+	// Result of the verification. One of: approved, more_info, resubmission_required, rejected, suspended.
 	Result string `json:"result"`
-	// Decides this owner's verification instead.
+	// Owner whose verification to decide. Default: the company.
 	UBOID string `json:"ubo_id,omitzero"`
 }
 
@@ -3220,15 +3238,17 @@ type SandboxKYC struct {
 	// State of the person's verification. One of: not_started, pending, in_review, approved, resubmission_required,
 	// rejected, expired.
 	KYCStatus string `json:"kyc_status"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
 // SandboxKYCParams is part of a request.
 type SandboxKYCParams struct {
-	// How the verification ends. One of: in_review, approved, resubmission_required, rejected, expired.
+	// Result of the verification. One of: in_review, approved, resubmission_required, rejected, expired.
 	Result string `json:"result"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id,omitzero"`
 }
 
@@ -3238,15 +3258,15 @@ type SandboxMail struct {
 	Created time.Time `json:"created"`
 	// The message as HTML.
 	Html string `json:"html"`
-	// Id of the message.
+	// ID of the message.
 	MailID string `json:"mail_id"`
 	// Subject line.
 	Subject string `json:"subject"`
-	// Which message it is.
+	// Template of the message.
 	Template string `json:"template"`
 	// The message as plain text.
 	Text string `json:"text"`
-	// The address that it was written to.
+	// Recipient address.
 	To string `json:"to"`
 }
 
@@ -3254,17 +3274,17 @@ type SandboxMail struct {
 type SandboxMailPage struct {
 	// The items of this page.
 	Data []SandboxMail `json:"data"`
-	// Where the page stands in its list.
+	// Position of the page in the list.
 	Meta Meta `json:"meta"`
 }
 
 // SandboxMailsParams are the query parameters of a request; zero values are left out.
 type SandboxMailsParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -3287,31 +3307,31 @@ func (p *SandboxMailsParams) values() url.Values {
 
 // SandboxPaid is part of a response.
 type SandboxPaid struct {
-	// Empty where a payroll was paid.
+	// Empty if a payroll was paid.
 	ClaimID string `json:"claim_id"`
-	// Empty where a claim was paid.
+	// Empty if a claim was paid.
 	PayrollID string `json:"payroll_id"`
-	// Of a bank transfer, the bank's own name of it.
+	// For a bank transfer, the bank's reference.
 	TxHash string `json:"tx_hash"`
-	// Empty where something else was paid.
+	// Empty if something else was paid.
 	WalletID string `json:"wallet_id"`
 }
 
 // SandboxReturnParams is part of a request.
 type SandboxReturnParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// Code of the bank's reason, as its rail writes it: AC04, or R02 by ACH. Without one the bank chooses.
+	// Return reason code of the rail: AC04, or R02 for ACH. Default: chosen by the bank.
 	Reason string `json:"reason,omitzero"`
-	// Id of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: what one payee gets.
 	SubpayrollID string `json:"subpayroll_id"`
 }
 
 // SettleParams is part of a request.
 type SettleParams struct {
-	// All that there is, when absent.
+	// Default: everything available.
 	Amount Decimal `json:"amount,omitzero"`
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
@@ -3325,9 +3345,9 @@ type Settlement struct {
 	Created time.Time `json:"created"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of the settlement.
+	// ID of the settlement.
 	SettlementID string `json:"settlement_id"`
-	// Of the withdrawal that takes it to the company's destination. Empty: it is in the balance.
+	// Withdrawal to the company's destination; empty if the amount is in the balance.
 	WithdrawalID string `json:"withdrawal_id"`
 }
 
@@ -3335,7 +3355,7 @@ type Settlement struct {
 type SettlementData struct {
 	// Amount, as decimal text.
 	Amount string `json:"amount"`
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
@@ -3349,19 +3369,19 @@ type SettlementData struct {
 type SettlementPage struct {
 	// The items of this page.
 	Data []Settlement `json:"data"`
-	// Where the page stands in its list.
+	// Position of the page in the list.
 	Meta Meta `json:"meta"`
 }
 
 // Succeeded is part of a response.
 type Succeeded struct {
-	// true: it was done.
+	// true if it succeeded.
 	Success bool `json:"success"`
 }
 
 // Success is part of a response.
 type Success struct {
-	// true: it was done.
+	// true if it succeeded.
 	Success bool `json:"success"`
 }
 
@@ -3369,30 +3389,30 @@ type Success struct {
 type TestData struct {
 	// A text for people.
 	Message string `json:"message"`
-	// Id of the webhook endpoint.
+	// ID of the webhook endpoint.
 	WebhookID string `json:"webhook_id"`
 }
 
 // ToPayItem is part of a request.
 type ToPayItem struct {
-	// What the payee gets, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; more than 0.
+	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
+	// decimals; greater than 0.
 	AmountFiat Decimal `json:"amount_fiat"`
-	// What the payment is for, as the partner calls it.
+	// Your own category of the payment.
 	Category string `json:"category,omitzero"`
-	// The rec_ id of a company recipient.
+	// The rec_ ID of a company recipient.
 	CompanyID string `json:"company_id,omitzero"`
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country string `json:"country,omitzero"`
 	// Free text for people.
 	Description string `json:"description,omitzero"`
-	// The partner's own reference of this payment; up to 255 characters.
+	// Your own reference of this payment; up to 255 characters.
 	ExternalPaymentID string `json:"external_payment_id,omitzero"`
-	// Id of the invoice.
+	// ID of the invoice.
 	InvoiceID string `json:"invoice_id,omitzero"`
-	// Whether the payment costs the premium fee instead of the normal one, as the company's contract has it.
+	// Whether the premium fee of the company's contract applies instead of the standard fee.
 	IsPremium *bool `json:"is_premium,omitzero"`
-	// A worker's user, or the rec_ id of a person.
+	// A worker's user ID, or the rec_ ID of a person.
 	UserID string `json:"user_id,omitzero"`
 }
 
@@ -3400,7 +3420,7 @@ type ToPayItem struct {
 type TransferData struct {
 	// Amount, as decimal text.
 	Amount string `json:"amount"`
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
@@ -3422,28 +3442,30 @@ type TransferData struct {
 
 // UploadParams is part of a request.
 type UploadParams struct {
-	// One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels at its shorter side (in the sandbox, any
+	// One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels on the shorter side (in the sandbox, any
 	// size).
 	Base64Image string `json:"base64_image,omitzero"`
-	// Of an image. Passports, proofs of address and selfies are front. One of: front, back.
+	// Side of an image. Use front for passports, proofs of address and selfies. One of: front, back.
 	Category string `json:"category,omitzero"`
 	// tax_id, or one of the required document types.
 	DocType string `json:"doc_type"`
-	// 2-letter ISO code. Of an image; of a tax id when it is not the user's country.
+	// 2-letter ISO code. Required for an image, and for a tax ID of another country than the user's.
 	IssuingCountry string `json:"issuing_country,omitzero"`
 	// The tax ID.
 	TaxID string `json:"tax_id,omitzero"`
-	// Kind of tax ID, one of those that the document types list.
+	// Type of tax ID, from the list of document types.
 	TaxIDType string `json:"tax_id_type,omitzero"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id,omitzero"`
 }
 
 // UserAllocationsParams is part of a request.
 type UserAllocationsParams struct {
-	// 1 to 3, totalling 100. A destination that is not named gets 0.
+	// 1 to 3 allocations totaling 100. A destination that is not listed gets 0.
 	Allocations []Allocation `json:"allocations"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
@@ -3471,11 +3493,11 @@ type UserCreateParams struct {
 	LastName string `json:"last_name"`
 	// 2-letter ISO code.
 	PhoneCountry string `json:"phone_country"`
-	// International, such as +14155552671, or as it is written in phone_country.
+	// International, such as +14155552671, or national for phone_country.
 	PhoneNumber string `json:"phone_number"`
-	// What the user signs up for. One of: worker.
+	// Product that the user signs up for. One of: worker.
 	Product string `json:"product"`
-	// Code or name; the code is kept. May be empty outside of AU, BR, CA, IN, MX and US.
+	// Code or name; stored as code. May be empty outside AU, BR, CA, IN, MX and US.
 	State string `json:"state"`
 	// First line of the address.
 	StreetAddress string `json:"street_address"`
@@ -3487,22 +3509,24 @@ type UserCreateParams struct {
 
 // UserCreated is part of a response.
 type UserCreated struct {
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
 // UserData is part of a response.
 type UserData struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// Email address.
 	Email string `json:"email"`
 	// State of the person's verification. One of: not_started, pending, in_review, approved, resubmission_required,
 	// rejected, expired.
 	KYCStatus string `json:"kyc_status"`
-	// What the user signs up for. One of: worker.
+	// Product that the user signs up for. One of: worker.
 	Product string `json:"product"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
@@ -3529,7 +3553,7 @@ type UserDetail struct {
 	PhoneCountry string `json:"phone_country"`
 	// Telephone number: national, or international with +.
 	PhoneNumber string `json:"phone_number"`
-	// The profile has what paying the person needs.
+	// Whether the profile has all fields that payouts require.
 	ProfileComplete bool `json:"profile_complete"`
 	// State, province or region of the address.
 	State string `json:"state"`
@@ -3537,7 +3561,8 @@ type UserDetail struct {
 	StreetAddress string `json:"street_address"`
 	// Second line of the address.
 	StreetAddress2 string `json:"street_address_2"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 	// Postal code.
 	Zip string `json:"zip"`
@@ -3545,23 +3570,25 @@ type UserDetail struct {
 
 // UserDistributionCorrectParams is part of a request.
 type UserDistributionCorrectParams struct {
-	// Of the correction that the destination shows.
+	// ID of the correction that the destination shows.
 	CorrectionID string `json:"correction_id"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
 // UserDistributionCreateParams is part of a request.
 type UserDistributionCreateParams struct {
-	// An object with the members that GET /api/user/distribution/fields names.
+	// An object with the fields that GET /api/user/distribution/fields lists.
 	DistributionData map[string]any `json:"distribution_data"`
 	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
 	DistributionType string `json:"distribution_type"`
 	// One of GET /api/currencies.
 	Symbol string `json:"symbol"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
@@ -3569,53 +3596,56 @@ type UserDistributionCreateParams struct {
 type UserDistributionCreated struct {
 	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
 	Allocation int64 `json:"allocation"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
-	// Whether this service pays such a destination out. Where it is false, a destination is checked and kept all the
-	// same, and a payroll that names a payee while one has an allocation is refused with `currency_not_supported`.
+	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
+	// whose payee allocates a share to it is rejected with `currency_not_supported`.
 	Payable bool `json:"payable"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
 // UserDistributionDeleteParams is part of a request.
 type UserDistributionDeleteParams struct {
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
 // UserDistributionItem is part of a response.
 type UserDistributionItem struct {
-	// On a chain; empty for a bank account.
+	// Address on a chain; empty for a bank account.
 	Address string `json:"address"`
 	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
 	Allocation int64 `json:"allocation"`
-	// What the bank asks to be put right; absent where it asks for nothing.
+	// Correction requested by the bank; absent if there is none.
 	Correction *Correction `json:"correction,omitzero"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Bank data is masked.
 	DistributionData map[string]any `json:"distribution_data"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
 	DistributionType string `json:"distribution_type"`
 	// Network of the address.
 	Network string `json:"network"`
-	// Whether this service pays such a destination out. Where it is false, a destination is checked and kept all the
-	// same, and a payroll that names a payee while one has an allocation is refused with `currency_not_supported`.
+	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
+	// whose payee allocates a share to it is rejected with `currency_not_supported`.
 	Payable bool `json:"payable"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
-	// Destination tag (XRP), empty where there is none.
+	// Destination tag (XRP); may be empty.
 	Tag string `json:"tag"`
-	// Memo (XLM), empty where there is none.
+	// Memo (XLM); may be empty.
 	TransferMemo string `json:"transfer_memo"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
@@ -3627,15 +3657,16 @@ type UserDistributionList struct {
 
 // UserDistributionUpdateParams is part of a request.
 type UserDistributionUpdateParams struct {
-	// All of the data, as for a new destination.
+	// Complete data, as for a new destination.
 	DistributionData map[string]any `json:"distribution_data"`
-	// Id of the payment destination.
+	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
 	DistributionType *string `json:"distribution_type,omitzero"`
-	// Absent: the symbol stays.
+	// Default: unchanged.
 	Symbol *string `json:"symbol,omitzero"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
@@ -3678,9 +3709,10 @@ type UserUpdateParams struct {
 	State *string `json:"state,omitzero"`
 	// First line of the address.
 	StreetAddress *string `json:"street_address,omitzero"`
-	// An empty text removes it.
+	// An empty string removes it.
 	StreetAddress2 *string `json:"street_address_2,omitzero"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 	// Postal code.
 	Zip *string `json:"zip,omitzero"`
@@ -3693,7 +3725,8 @@ type UserVerificationData struct {
 	// State of the object. One of: not_started, pending, in_review, approved, resubmission_required, rejected,
 	// expired.
 	Status string `json:"status"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
@@ -3701,20 +3734,20 @@ type UserVerificationData struct {
 type VendorDocument struct {
 	// Size, in bytes.
 	Bytes int64 `json:"bytes"`
-	// Id of the document.
+	// ID of the document.
 	DocumentID string `json:"document_id"`
-	// As it is kept: images are written anew as JPEG. One of: application/pdf, image/jpeg.
+	// Media type as stored; images are converted to JPEG. One of: application/pdf, image/jpeg.
 	MediaType string `json:"media_type"`
-	// Of what is kept.
+	// Size as stored.
 	Sha256 string `json:"sha256"`
 }
 
 // VendorItem is part of a request.
 type VendorItem struct {
-	// What the payee gets, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; more than 0.
+	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
+	// decimals; greater than 0.
 	AmountFiat Decimal `json:"amount_fiat"`
-	// What the payment is for, as the partner calls it.
+	// Your own category of the payment.
 	Category string `json:"category,omitzero"`
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country string `json:"country,omitzero"`
@@ -3722,28 +3755,28 @@ type VendorItem struct {
 	Description string `json:"description,omitzero"`
 	// The vendor's invoice, uploaded before.
 	DocumentID string `json:"document_id"`
-	// The partner's own reference of this payment; up to 255 characters.
+	// Your own reference of this payment; up to 255 characters.
 	ExternalPaymentID string `json:"external_payment_id,omitzero"`
-	// The vendor's own.
+	// The vendor's own reference.
 	InvoiceNumber string `json:"invoice_number,omitzero"`
-	// Whether the payment costs the premium fee instead of the normal one, as the company's contract has it.
+	// Whether the premium fee of the company's contract applies instead of the standard fee.
 	IsPremium *bool `json:"is_premium,omitzero"`
-	// A recipient that is a firm or has the role vendor.
+	// A recipient that is a company or has the role vendor.
 	VendorID string `json:"vendor_id"`
 }
 
 // VendorPayment is part of a response.
 type VendorPayment struct {
-	// What the payee gets, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; more than 0.
+	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
+	// decimals; greater than 0.
 	AmountFiat Decimal `json:"amount_fiat"`
-	// Id of the document.
+	// ID of the document.
 	DocumentID string `json:"document_id"`
 	// Fees, in the payroll's currency.
 	Fees Decimal `json:"fees"`
-	// Id of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: what one payee gets.
 	SubpayrollID string `json:"subpayroll_id"`
-	// Id of the vendor, a recipient.
+	// ID of the vendor, a recipient.
 	VendorID string `json:"vendor_id"`
 }
 
@@ -3755,11 +3788,11 @@ type VendorPayrollCreated struct {
 	Fees Decimal `json:"fees"`
 	// The payments, one for each payee.
 	Payments []VendorPayment `json:"payments"`
-	// Id of the payroll.
+	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
-	// Absent unless the payroll is funded by crypto.
+	// Only present if the payroll is funded by crypto.
 	Quote *PayrollQuote `json:"quote,omitzero"`
-	// Volume and fees together, in the payroll's currency: what the company pays.
+	// Total that the company pays: volume plus fees, in the payroll's currency.
 	TotalInputInInputCurrency Decimal `json:"total_input_in_input_currency"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
@@ -3767,78 +3800,77 @@ type VendorPayrollCreated struct {
 
 // VendorPayrollParams is part of a request.
 type VendorPayrollParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// What amount_fiat is in.
+	// Currency of amount_fiat.
 	Currency string `json:"currency,omitzero"`
-	// The partner's reference, unique in the company.
+	// Your own reference, unique per company.
 	ExternalID string `json:"external_id,omitzero"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency,omitzero"`
-	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or
-	// the id of one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
+	// one wallet.
 	FundingMethod string `json:"funding_method,omitzero"`
-	// Network on which it is paid in.
+	// Network of the funding payment.
 	FundingNetwork string `json:"funding_network,omitzero"`
-	// Who gets how much: 1 to 10,000 payees.
+	// 1 to 10,000 payees with their amounts.
 	ToPay []VendorItem `json:"to_pay"`
 }
 
 // VendorQuoteItem is part of a request.
 type VendorQuoteItem struct {
-	// What the payee gets, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; more than 0.
+	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
+	// decimals; greater than 0.
 	AmountFiat Decimal `json:"amount_fiat"`
-	// Whether the payment costs the premium fee instead of the normal one, as the company's contract has it.
+	// Whether the premium fee of the company's contract applies instead of the standard fee.
 	IsPremium *bool `json:"is_premium,omitzero"`
-	// A recipient that is a firm or has the role vendor.
+	// A recipient that is a company or has the role vendor.
 	VendorID string `json:"vendor_id"`
 }
 
 // VendorQuoteParams is part of a request.
 type VendorQuoteParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// What amount_fiat is in.
+	// Currency of amount_fiat.
 	Currency string `json:"currency,omitzero"`
-	// Currency that is paid in.
+	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency,omitzero"`
-	// How the payroll is funded: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or
-	// the id of one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
+	// one wallet.
 	FundingMethod string `json:"funding_method,omitzero"`
-	// Network on which it is paid in.
+	// Network of the funding payment.
 	FundingNetwork string `json:"funding_network,omitzero"`
-	// Who gets how much: 1 to 10,000 payees.
+	// 1 to 10,000 payees with their amounts.
 	ToPay []VendorQuoteItem `json:"to_pay"`
 }
 
 // VendorUploadParams is part of a request.
 type VendorUploadParams struct {
-	// A PDF, or one JPEG or PNG of at least 600 pixels at its shorter side; at most 10 MiB.
+	// A PDF, or one JPEG or PNG with at least 600 pixels on the shorter side; at most 10 MiB.
 	Base64Document string `json:"base64_document"`
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 }
 
 // WalletBalance is part of a response.
 type WalletBalance struct {
-	// Where the wallet is paid in coins, for ever: what comes there is its balance. Empty where it is in no coin, or
-	// not in use.
+	// Permanent deposit address. Deposits are credited to the balance. Empty for a fiat currency or an inactive
+	// wallet.
 	Address string `json:"address"`
-	// What pay runs can be funded with.
+	// Available to fund payrolls.
 	Available Decimal `json:"available"`
-	// What merchant claims have brought, before it is settled.
+	// Proceeds of merchant claims that are not settled yet.
 	Claims Decimal `json:"claims"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// On which the address is paid. Another network, or another coin, is not this wallet's.
+	// Networks of the address. Deposits on other networks or in other currencies are not credited.
 	Networks []string `json:"networks"`
-	// What is set aside for pay runs that are not released yet.
+	// Reserved for payrolls that are not released yet.
 	Reserved Decimal `json:"reserved"`
-	// Of the request for the wallet; empty where none was asked for. One of: pending, in_progress, completed,
-	// rejected.
+	// State of the wallet request; empty if there was none. One of: pending, in_progress, completed, rejected.
 	Status string `json:"status"`
-	// Empty where money is there but no wallet was requested.
+	// Empty if there is a balance but no wallet was requested.
 	WalletID string `json:"wallet_id"`
 }
 
@@ -3858,7 +3890,7 @@ type WalletData struct {
 	Reason string `json:"reason"`
 	// State of the object. One of: pending, in_progress, completed, rejected.
 	Status string `json:"status"`
-	// Id of the company's wallet in one currency.
+	// ID of the company's wallet in one currency.
 	WalletID string `json:"wallet_id"`
 }
 
@@ -3868,23 +3900,23 @@ type WalletDeposit struct {
 	Address string `json:"address"`
 	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
 	Amount Decimal `json:"amount"`
-	// Blocks that confirm it.
+	// Number of confirmations.
 	Confirmations int64 `json:"confirmations"`
-	// Blocks that it needs.
+	// Required confirmations.
 	ConfirmationsRequired int64 `json:"confirmations_required"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of the deposit: money that came in.
+	// ID of the deposit: money that came in.
 	DepositID string `json:"deposit_id"`
 	// When it was first seen, UTC.
 	FirstSeen time.Time `json:"first_seen"`
 	// Network of the address.
 	Network string `json:"network"`
-	// confirmed is credited to the balance. One of: seen, confirmed, reverted, replaced, evicted.
+	// confirmed: credited to the balance. One of: seen, confirmed, reverted, replaced, evicted.
 	Status string `json:"status"`
-	// Id of the transaction on the chain; empty until there is one.
+	// ID of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
-	// To whose address it came; empty where an operator found out that it is the company's.
+	// Wallet of the address; empty if staff assigned the deposit to the company.
 	WalletID string `json:"wallet_id"`
 }
 
@@ -3900,7 +3932,7 @@ type WalletDepositData struct {
 	ConfirmationsRequired int64 `json:"confirmations_required"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of the deposit: money that came in.
+	// ID of the deposit: money that came in.
 	DepositID string `json:"deposit_id"`
 	// When it was first seen.
 	FirstSeen time.Time `json:"first_seen"`
@@ -3908,7 +3940,7 @@ type WalletDepositData struct {
 	PreviousStatus string `json:"previous_status"`
 	// State of the object. One of: seen, confirmed, reverted, replaced, evicted.
 	Status string `json:"status"`
-	// Id of the transaction on the chain; empty until there is one.
+	// ID of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
 	// Index of the output in its transaction.
 	Vout int64 `json:"vout"`
@@ -3920,26 +3952,26 @@ type WalletDepositData struct {
 type WalletDepositPage struct {
 	// The items of this page.
 	Data []WalletDeposit `json:"data"`
-	// Where the page stands in its list.
+	// Position of the page in the list.
 	Meta Meta `json:"meta"`
 }
 
 // WalletGetStatementParams are the query parameters of a request; zero values are left out.
 type WalletGetStatementParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// available: the balance; claims: what merchant claims have brought, before it is settled. One of: available,
+	// available: the balance; claims: proceeds of merchant claims that are not settled yet. One of: available,
 	// claims.
 	Account string
 	// Currency: its code, one of GET /api/currencies.
 	Currency string
-	// Booked at this time or later; the beginning of the month when absent.
+	// Booked at this time or later. Default: the beginning of the month.
 	From time.Time
-	// Booked before this time; now when absent.
+	// Booked before this time. Default: now.
 	To time.Time
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -3974,7 +4006,7 @@ func (p *WalletGetStatementParams) values() url.Values {
 
 // WalletGetWithdrawalParams are the query parameters of a request; zero values are left out.
 type WalletGetWithdrawalParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
 }
 
@@ -3991,13 +4023,13 @@ func (p *WalletGetWithdrawalParams) values() url.Values {
 
 // WalletListDepositsParams are the query parameters of a request; zero values are left out.
 type WalletListDepositsParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
 	// Currency: its code, one of GET /api/currencies.
 	Currency string
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -4023,7 +4055,7 @@ func (p *WalletListDepositsParams) values() url.Values {
 
 // WalletListParams are the query parameters of a request; zero values are left out.
 type WalletListParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
 }
 
@@ -4040,9 +4072,9 @@ func (p *WalletListParams) values() url.Values {
 
 // WalletListTransactionsParams are the query parameters of a request; zero values are left out.
 type WalletListTransactionsParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// available: the balance; claims: what merchant claims have brought, before it is settled. One of: available,
+	// available: the balance; claims: proceeds of merchant claims that are not settled yet. One of: available,
 	// claims.
 	Account string
 	// Currency: its code, one of GET /api/currencies.
@@ -4051,9 +4083,9 @@ type WalletListTransactionsParams struct {
 	From time.Time
 	// Booked before this time.
 	To time.Time
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -4088,7 +4120,7 @@ func (p *WalletListTransactionsParams) values() url.Values {
 
 // WalletListWithdrawalDestinationsParams are the query parameters of a request; zero values are left out.
 type WalletListWithdrawalDestinationsParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
 }
 
@@ -4105,11 +4137,11 @@ func (p *WalletListWithdrawalDestinationsParams) values() url.Values {
 
 // WalletListWithdrawalsParams are the query parameters of a request; zero values are left out.
 type WalletListWithdrawalsParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -4132,7 +4164,7 @@ func (p *WalletListWithdrawalsParams) values() url.Values {
 
 // WalletRequestParams is part of a request.
 type WalletRequestParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
@@ -4140,63 +4172,63 @@ type WalletRequestParams struct {
 
 // WalletRequested is part of a response.
 type WalletRequested struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Why it was rejected. One of: currency_not_supported, company_frozen.
+	// Reason for the rejection. One of: currency_not_supported, company_frozen.
 	Reason string `json:"reason"`
 	// State of the object. One of: pending, in_progress, completed, rejected.
 	Status string `json:"status"`
-	// Id of the company's wallet in one currency.
+	// ID of the company's wallet in one currency.
 	WalletID string `json:"wallet_id"`
 }
 
 // WalletStatement is part of a response.
 type WalletStatement struct {
-	// When the period ended: opening_balance + total_in − total_out.
+	// Balance at the end of the period: opening_balance + total_in − total_out.
 	ClosingBalance Decimal `json:"closing_balance"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// The transactions of the page, oldest first.
+	// Transactions of the page, oldest first.
 	Data []WalletTransaction `json:"data"`
-	// When the period begins, UTC.
+	// Start of the period, UTC.
 	From time.Time `json:"from"`
-	// Where the page stands in its list.
+	// Position of the page in the list.
 	Meta Meta `json:"meta"`
-	// When the period began.
+	// Balance at the start of the period.
 	OpeningBalance Decimal `json:"opening_balance"`
-	// When it ends, UTC.
+	// End of the period, UTC.
 	To time.Time `json:"to"`
-	// What came in.
+	// Total credits.
 	TotalIn Decimal `json:"total_in"`
-	// What went out, as a positive number.
+	// Total debits, as a positive number.
 	TotalOut Decimal `json:"total_out"`
 }
 
 // WalletTransaction is part of a response.
 type WalletTransaction struct {
-	// Negative where money went out.
+	// Negative for an outgoing transaction.
 	Amount Decimal `json:"amount"`
-	// The account's balance in this currency after it.
+	// Balance of the account in this currency after the transaction.
 	Balance Decimal `json:"balance"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of the deposit: money that came in.
+	// ID of the deposit: money that came in.
 	DepositID string `json:"deposit_id"`
 	// Free text for people.
 	Description string `json:"description"`
-	// Id of the payroll.
+	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
-	// Id of the object that moved the money.
+	// ID of the object that moved the money.
 	SourceID string `json:"source_id"`
-	// Kind of the object that moved the money.
+	// Type of the object that caused the transaction.
 	SourceType string `json:"source_type"`
-	// Id of the transaction.
+	// ID of the transaction.
 	TransactionID string `json:"transaction_id"`
-	// Its kind.
+	// Type.
 	Type string `json:"type"`
 }
 
@@ -4204,7 +4236,7 @@ type WalletTransaction struct {
 type WalletTransactionPage struct {
 	// The items of this page.
 	Data []WalletTransaction `json:"data"`
-	// Where the page stands in its list.
+	// Position of the page in the list.
 	Meta Meta `json:"meta"`
 }
 
@@ -4216,11 +4248,11 @@ type WebhookAll struct {
 
 // WebhookCreateParams is part of a request.
 type WebhookCreateParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 	// Free text for people.
 	Description string `json:"description,omitzero"`
-	// Names, or prefixes such as payroll.*; none or * chooses all.
+	// Event types, or prefixes such as payroll.*; empty or * means all.
 	Events []string `json:"events,omitzero"`
 	// A public https address on port 443 or 8443.
 	URL string `json:"url"`
@@ -4228,27 +4260,27 @@ type WebhookCreateParams struct {
 
 // WebhookDeleted is part of a response.
 type WebhookDeleted struct {
-	// true: it is gone.
+	// true if it was deleted.
 	Deleted bool `json:"deleted"`
-	// Id of the webhook endpoint.
+	// ID of the webhook endpoint.
 	WebhookID string `json:"webhook_id"`
 }
 
 // WebhookEndpoint is part of a response.
 type WebhookEndpoint struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Free text for people.
 	Description string `json:"description"`
-	// Empty: all.
+	// Empty means all.
 	Events []string `json:"events"`
-	// Empty when the last attempt succeeded.
+	// Empty if the last attempt succeeded.
 	FailingSince string `json:"failing_since"`
 	// Empty before the first.
 	LastSuccess string `json:"last_success"`
-	// Until when the secret before the last rotation signs too; empty when it does not.
+	// Until when the previous secret also signs; empty if it does not.
 	OldSecretUntil string `json:"old_secret_until"`
 	// Why it is disabled: requested, gone or failing. One of: requested, gone, failing.
 	Reason string `json:"reason"`
@@ -4260,7 +4292,7 @@ type WebhookEndpoint struct {
 	Updated time.Time `json:"updated"`
 	// The address.
 	URL string `json:"url"`
-	// Id of the webhook endpoint.
+	// ID of the webhook endpoint.
 	WebhookID string `json:"webhook_id"`
 }
 
@@ -4268,15 +4300,15 @@ type WebhookEndpoint struct {
 type WebhookListDeliveriesParams struct {
 	// State of the object. One of: pending, retrying, succeeded, failed, cancelled, blocked.
 	Status string
-	// Names of events, and prefixes such as payroll.*, separated by commas.
+	// Event types and prefixes such as payroll.*, separated by commas.
 	Name string
 	// Events created at or after.
 	From time.Time
 	// Events created before.
 	To time.Time
-	// Event id of the last delivery that was seen.
+	// Event ID of the last delivery received.
 	After string
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	Limit int64
 }
 
@@ -4308,7 +4340,7 @@ func (p *WebhookListDeliveriesParams) values() url.Values {
 
 // WebhookListParams are the query parameters of a request; zero values are left out.
 type WebhookListParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
 }
 
@@ -4325,37 +4357,37 @@ func (p *WebhookListParams) values() url.Values {
 
 // WebhookPing is part of a response.
 type WebhookPing struct {
-	// Id of the event, the same in every delivery of it.
+	// ID of the event, the same in every delivery of it.
 	EventID string `json:"event_id"`
-	// Id of the webhook endpoint.
+	// ID of the webhook endpoint.
 	WebhookID string `json:"webhook_id"`
 }
 
 // WebhookRotateParams is part of a request.
 type WebhookRotateParams struct {
-	// How long the old secret signs too. Default: one day.
+	// How long the old secret also signs. Default: one day.
 	OverlapSeconds *int64 `json:"overlap_seconds,omitzero"`
 }
 
 // WebhookSecret is part of a response.
 type WebhookSecret struct {
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Free text for people.
 	Description string `json:"description"`
-	// Empty: all.
+	// Empty means all.
 	Events []string `json:"events"`
-	// Empty when the last attempt succeeded.
+	// Empty if the last attempt succeeded.
 	FailingSince string `json:"failing_since"`
 	// Empty before the first.
 	LastSuccess string `json:"last_success"`
-	// Until when the secret before the last rotation signs too; empty when it does not.
+	// Until when the previous secret also signs; empty if it does not.
 	OldSecretUntil string `json:"old_secret_until"`
 	// Why it is disabled: requested, gone or failing. One of: requested, gone, failing.
 	Reason string `json:"reason"`
-	// Shown only now. It signs every delivery.
+	// Signing secret, returned only once.
 	Secret string `json:"secret"`
 	// State of the object. One of: enabled, throttled, disabled_auto, disabled_manual.
 	Status string `json:"status"`
@@ -4365,7 +4397,7 @@ type WebhookSecret struct {
 	Updated time.Time `json:"updated"`
 	// The address.
 	URL string `json:"url"`
-	// Id of the webhook endpoint.
+	// ID of the webhook endpoint.
 	WebhookID string `json:"webhook_id"`
 }
 
@@ -4373,7 +4405,7 @@ type WebhookSecret struct {
 type WebhookUpdateParams struct {
 	// Free text for people.
 	Description *string `json:"description,omitzero"`
-	// Names, or prefixes such as payroll.*; none or * chooses all. Absent: they stay.
+	// Event types, or prefixes such as payroll.*; empty or * means all. Default: unchanged.
 	Events []string `json:"events,omitzero"`
 	// The address.
 	URL *string `json:"url,omitzero"`
@@ -4383,11 +4415,11 @@ type WebhookUpdateParams struct {
 type WithdrawParams struct {
 	// In the destination's currency.
 	Amount Decimal `json:"amount"`
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// Id of a destination of the company's own.
+	// ID of a destination of the company's own.
 	DestinationID string `json:"destination_id"`
-	// The partner's own reference, unique in the company; up to 255 characters.
+	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id,omitzero"`
 }
 
@@ -4395,40 +4427,40 @@ type WithdrawParams struct {
 type WithdrawalAnswer struct {
 	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
 	Amount Decimal `json:"amount"`
-	// How many of them have.
+	// Approvals given.
 	ApprovalsGiven int64 `json:"approvals_given"`
-	// Owners or administrators who must approve it while it awaits approval, 0 otherwise.
+	// Required approvals by owners or administrators; 0 if none is pending.
 	ApprovalsNeeded int64 `json:"approvals_needed"`
-	// Id of the company.
+	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// What is shown of the destination.
+	// Masked details of the destination.
 	Destination string `json:"destination"`
-	// Id of a destination of the company's own.
+	// ID of a destination of the company's own.
 	DestinationID string `json:"destination_id"`
-	// The partner's own reference, unique in the company; up to 255 characters.
+	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id"`
-	// Why it waits, or ended as it did; empty otherwise.
+	// Reason for waiting or for the outcome; may be empty.
 	Reason string `json:"reason"`
 	// State of the object. One of: pending, awaiting_approval, on_hold, processing, completed, returned, failed,
 	// declined, cancelled.
 	Status string `json:"status"`
-	// Id of the transaction on the chain; empty until there is one.
+	// ID of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
 	// When it last changed, UTC.
 	Updated time.Time `json:"updated"`
-	// Id of the withdrawal.
+	// ID of the withdrawal.
 	WithdrawalID string `json:"withdrawal_id"`
 }
 
 // WithdrawalCancelParams is part of a request.
 type WithdrawalCancelParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// Id of the withdrawal.
+	// ID of the withdrawal.
 	WithdrawalID string `json:"withdrawal_id"`
 }
 
@@ -4438,18 +4470,18 @@ type WithdrawalData struct {
 	Amount Decimal `json:"amount"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of a destination of the company's own.
+	// ID of a destination of the company's own.
 	DestinationID string `json:"destination_id"`
-	// The partner's own reference, unique in the company; up to 255 characters.
+	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id"`
 	// Why it has the state, empty without a reason.
 	Reason string `json:"reason"`
 	// State of the object. One of: pending, awaiting_approval, on_hold, processing, completed, returned, failed,
 	// declined, cancelled.
 	Status string `json:"status"`
-	// Id of the transaction on the chain; empty until there is one.
+	// ID of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
-	// Id of the withdrawal.
+	// ID of the withdrawal.
 	WithdrawalID string `json:"withdrawal_id"`
 }
 
@@ -4459,21 +4491,21 @@ type WithdrawalDestination struct {
 	Created time.Time `json:"created"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Id of a destination of the company's own.
+	// ID of a destination of the company's own.
 	DestinationID string `json:"destination_id"`
-	// What of it is shown, to tell it from others.
+	// Masked details of the destination.
 	Hint string `json:"hint"`
-	// The company's name for it.
+	// The company's label.
 	Label string `json:"label"`
-	// How money gets there.
+	// Payout rail.
 	Rail string `json:"rail"`
-	// Money can go there from then on, UTC.
+	// When withdrawals to it become possible, UTC.
 	ReadyAt time.Time `json:"ready_at"`
 }
 
 // WithdrawalDestinations is part of a response.
 type WithdrawalDestinations struct {
-	// The company's own, oldest first.
+	// The company's destinations, oldest first.
 	Destinations []WithdrawalDestination `json:"destinations"`
 }
 
@@ -4481,7 +4513,7 @@ type WithdrawalDestinations struct {
 type WithdrawalPage struct {
 	// The items of this page.
 	Data []WithdrawalAnswer `json:"data"`
-	// Where the page stands in its list.
+	// Position of the page in the list.
 	Meta Meta `json:"meta"`
 }
 
@@ -4497,21 +4529,22 @@ type WorkerItem struct {
 	LastName string `json:"last_name"`
 	// Whether the worker has finished signing up.
 	OnboardingComplete bool `json:"onboarding_complete"`
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string `json:"user_id"`
 }
 
 // WorkerListInvitationsParams are the query parameters of a request; zero values are left out.
 type WorkerListInvitationsParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
 	// State of the object. One of: sent, accepted, expired, revoked.
 	Status string
 	// The whole address.
 	Email string
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -4540,15 +4573,16 @@ func (p *WorkerListInvitationsParams) values() url.Values {
 
 // WorkerListParams are the query parameters of a request; zero values are left out.
 type WorkerListParams struct {
-	// Id of the company. Left out, it is the company that the credential acts for; no other can be named.
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// Id of the person (`usr_…`). Where payees are named, a recipient without a login goes by its `rec_…` id.
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
 	UserID string
 	// Email address.
 	Email string
-	// Counts from 1.
+	// Page number, from 1.
 	Page int64
-	// At most 100; more is read as 100.
+	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
@@ -4579,6 +4613,6 @@ func (p *WorkerListParams) values() url.Values {
 type WorkerPage struct {
 	// The items of this page.
 	Data []WorkerItem `json:"data"`
-	// Where the page stands in its list.
+	// Position of the page in the list.
 	Meta Meta `json:"meta"`
 }

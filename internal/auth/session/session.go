@@ -1,15 +1,15 @@
-// Package session owns who is signed in at the pages: sessions, their ends, and how often a password or a code may be tried.
+// Package session owns the sessions of the pages and limits sign-in attempts.
 //
-// A session is 256 random bits in a cookie, of which the digest is stored. Signing in makes a new one, so nobody can have
-// planted it; it ends after 12 hours without use and after seven days in any case, by signing out, or with all others of the
-// person. What somebody may do is not stored in it: their memberships are read with it, so a role that is taken away is gone at
-// the next request.
+// A session is 256 random bits in a cookie, of which only the digest is stored. Signing in creates a new one, which
+// prevents session fixation. It ends after 12 hours without use, after seven days, by signing out, or with all
+// other sessions of the person. Permissions are not stored in it: memberships are read with it, so that a revoked
+// role takes effect at the next request.
 //
-// Whoever has a second factor gets a session that waits for it, and stands for nobody until it is shown. When it was shown is kept:
-// what is grave asks for it anew.
+// A person with a second factor first gets a session that only accepts the factor. The time of the last factor is
+// stored, because sensitive actions require a recent one.
 //
-// The package knows no cookie and no page. It checks no password either: that takes 50 ms on purpose, so its caller does it
-// between two transactions, [Attempt] and [Start].
+// The package does not depend on cookies or pages. It does not check passwords: that takes 50 ms by design, so the
+// caller does it between two transactions, [Attempt] and [Start].
 package session
 
 import (
@@ -35,67 +35,67 @@ const (
 	Wait = 10 * time.Minute   // for the second factor, after the password
 )
 
-// Fresh is how long a second factor counts for what is grave.
+// Fresh is how long a second factor is valid for sensitive actions.
 const Fresh = 10 * time.Minute
 
-// FreshSignIn is how long a sign-in counts for making a first second factor.
+// FreshSignIn is how long after signing in a person may set up their first second factor.
 const FreshSignIn = 5 * time.Minute
 
-// touchEvery keeps a busy reader from writing a row at every page.
+// touchEvery is the minimum interval between updates of a session's last use.
 const touchEvery = 5 * time.Minute
 
-// How often a password may be tried and be wrong within Window. Of one account it is far more than from one network: else a few
-// tries from anywhere would keep its owner out.
+// Limits of wrong passwords within Window. The limit per account is far above the one per network, so that a few attempts from
+// anywhere do not lock its owner out.
 const (
-	MaxAttempts = 5   // from one network, at whatever accounts
+	MaxAttempts = 5   // from one network, at any accounts
 	MaxAgainst  = 100 // at one account, from all networks
 	Window      = 15 * time.Minute
 )
 
-// Session is somebody who is signed in.
+// Session is a signed-in person.
 type Session struct {
 	ID      string
 	User    identity.User
-	Company identity.Company  // the one that they act for; without ID when they are no member of any
+	Company identity.Company  // that they act for; without ID if they are not a member of any
 	Role    string            // in that company
-	Members []identity.Member // of which companies they are, oldest first, without closed ones
+	Members []identity.Member // of companies that are not closed, oldest first
 	Since   time.Time         // when the person signed in
-	Factor  time.Time         // when a second factor was shown last, zero for never
+	Factor  time.Time         // last presentation of a second factor; zero means never
 
 	digest   string
 	lastUsed time.Time
 }
 
-// Principal is what a session stands for: the person, acting for a company. It carries no scopes: the pages decide by role.
+// Principal returns the person acting for a company. It has no scopes: pages authorize by role.
 func (s Session) Principal() identity.Principal {
 	return identity.Principal{Kind: identity.KindSession, ID: s.ID, CompanyID: s.Company.ID, UserID: s.User.ID}
 }
 
-// Manages says whether the person may change what belongs to the company.
+// Manages reports whether the person may change the company's data.
 func (s Session) Manages() bool { return s.Company.ID != "" && identity.Manages(s.Role) }
 
-// Administers says whether the person may change who acts for the company.
+// Administers reports whether the person may change the company's members.
 func (s Session) Administers() bool { return s.Company.ID != "" && identity.Administers(s.Role) }
 
-// Start signs a user in and returns the token of the new session, which is not kept.
+// Start signs a user in and returns the token of the new session, which is not stored.
 func Start(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
 	token = identity.NewSessionToken()
 	return token, insertSession(ctx, tx, row{digest: identity.SessionDigest(token), id: tx.NewID("ses"), userID: userID})
 }
 
-// StartWaiting begins a session that waits for a second factor: [FindWaiting] finds it, and [Find] does not.
+// StartWaiting starts a session that waits for a second factor. Only [FindWaiting] returns it.
 func StartWaiting(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
 	token = identity.NewSessionToken()
 	return token, insertSession(ctx, tx, row{digest: identity.SessionDigest(token), id: tx.NewID("ses"), userID: userID, waits: true})
 }
 
-// StartProven signs in a user who has just shown a second factor.
+// StartProven signs in a user who has just presented a second factor.
 func StartProven(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
 	token = identity.NewSessionToken()
 	return token, insertSession(ctx, tx, row{digest: identity.SessionDigest(token), id: tx.NewID("ses"), userID: userID, factorAt: db.Micros(tx.Now())})
 }
 
-// FindWaiting is the user whose session waits for a second factor, or apierr.NotFoundErr.
+// FindWaiting returns the user whose session waits for a second factor, or apierr.NotFoundErr.
 func FindWaiting(ctx context.Context, tx *db.Tx, token string) (identity.User, error) {
 	digest := identity.SessionDigest(token)
 	if digest == "" {
@@ -108,19 +108,19 @@ func FindWaiting(ctx context.Context, tx *db.Tx, token string) (identity.User, e
 	return identity.GetUser(ctx, tx, nil, userID)
 }
 
-// Prove notes that a second factor was shown now.
+// Prove records that a second factor was presented now.
 func Prove(ctx context.Context, tx *db.Tx, s Session) error { return prove(ctx, tx, s.digest) }
 
-// Proven says whether a second factor was shown in this session.
+// Proven reports whether a second factor was presented in this session.
 func (s Session) Proven() bool { return !s.Factor.IsZero() }
 
-// ProvenFreshly says whether that was not long ago.
+// ProvenFreshly reports whether it was presented recently.
 func (s Session) ProvenFreshly(now time.Time) bool { return s.Proven() && now.Sub(s.Factor) < Fresh }
 
-// SignedInFreshly says whether the person signed in not long ago.
+// SignedInFreshly reports whether the person signed in recently.
 func (s Session) SignedInFreshly(now time.Time) bool { return now.Sub(s.Since) < FreshSignIn }
 
-// Find reads the session of a token. Whatever has ended, or never was, is apierr.NotFoundErr.
+// Find returns the session of a token. An ended or unknown one is apierr.NotFoundErr.
 func Find(ctx context.Context, tx *db.Tx, token string) (Session, error) {
 	digest := identity.SessionDigest(token)
 	if digest == "" {
@@ -153,13 +153,13 @@ func Find(ctx context.Context, tx *db.Tx, token string) (Session, error) {
 	return s, nil
 }
 
-// NeedsTouch says whether the last use on record is old enough to be written anew.
+// NeedsTouch reports whether the last recorded use is old enough to be updated.
 func (s Session) NeedsTouch(now time.Time) bool { return now.Sub(s.lastUsed) >= touchEvery }
 
-// Touch records that a session was used now. One that has ended meanwhile stays ended.
+// Touch records that a session was used now. It does not revive an ended one.
 func Touch(ctx context.Context, tx *db.Tx, s Session) error { return touch(ctx, tx, s.digest) }
 
-// ActFor chooses the company that a session acts for, or says apierr.NotFoundErr when the person is no member of it.
+// ActFor selects the company that a session acts for. It returns apierr.NotFoundErr if the person is not a member.
 func ActFor(ctx context.Context, tx *db.Tx, s Session, companyID string) error {
 	for _, m := range s.Members {
 		if m.CompanyID == companyID {
@@ -169,24 +169,24 @@ func ActFor(ctx context.Context, tx *db.Tx, s Session, companyID string) error {
 	return apierr.NotFoundErr
 }
 
-// End signs out. Ending what is no session is fine.
+// End signs out. An unknown session is ignored.
 func End(ctx context.Context, tx *db.Tx, token string) error {
 	return deleteSession(ctx, tx, identity.SessionDigest(token))
 }
 
-// EndAll signs a person out everywhere.
+// EndAll ends all sessions of a person.
 func EndAll(ctx context.Context, tx *db.Tx, userID string) error {
 	return deleteSessions(ctx, tx, userID)
 }
 
-// EndOthers signs a person out everywhere but here.
+// EndOthers ends all sessions of a person but this one.
 func EndOthers(ctx context.Context, tx *db.Tx, s Session) error {
 	return deleteOtherSessions(ctx, tx, s.User.ID, s.digest)
 }
 
-// Attempt takes one of the tries at a password and finds whose it is; known or not, the answer takes the same work. It says
-// false when there were too many, from the network or at the account. Its transaction must be committed either way, and the
-// password be checked only after: then no number of requests at once gets more tries than one after another.
+// Attempt counts an attempt at a password and returns the user. Known and unknown addresses take the same work. It
+// reports false if there were too many attempts from the network or at the account. The transaction must be
+// committed in both cases before the password is checked, so that concurrent requests do not get extra attempts.
 func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (u identity.User, allowed bool, err error) {
 	if allowed, err = AttemptOf(ctx, tx, "", email, from); err != nil || !allowed {
 		return identity.User{}, false, err
@@ -195,26 +195,26 @@ func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (u i
 	return u, true, err
 }
 
-// Succeeded gives back the try that a right password took: only wrong ones count.
+// Succeeded uncounts an attempt with the right password.
 func Succeeded(ctx context.Context, tx *db.Tx, email string, from netip.Addr) error {
 	return SucceededOf(ctx, tx, "", email, from)
 }
 
-// AttemptCode takes one of the tries at a person's one-time codes, and says false when there were too many. Like [Attempt], it is
-// committed before the code is looked at, or with it.
+// AttemptCode counts an attempt at a person's one-time codes. It reports false if there were too many. Like
+// [Attempt], it is committed before the code is checked, or with it.
 func AttemptCode(ctx context.Context, tx *db.Tx, userID string) (allowed bool, err error) {
 	n, err := countAttempt(ctx, tx, hash("code "+userID))
 	return n <= MaxAttempts, err
 }
 
-// AttemptOf takes one of the tries of a kind of accounts that this package does not know, and says false when there were too many,
-// from the network or at the account. Like [Attempt], it is committed before what was tried is looked at.
+// AttemptOf counts an attempt at an account of a kind that this package does not know. It reports false if there
+// were too many from the network or at the account. Like [Attempt], it is committed before the check.
 func AttemptOf(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr) (allowed bool, err error) {
 	network, against, err := take(ctx, tx, kind, account, from, MaxAttempts)
 	return network <= MaxAttempts && against <= MaxAgainst, err
 }
 
-// SucceededOf gives back the try that a right one took.
+// SucceededOf uncounts a successful attempt.
 func SucceededOf(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr) error {
 	if err := returnAttempt(ctx, tx, ofNetwork(kind, from)); err != nil {
 		return err
@@ -222,26 +222,26 @@ func SucceededOf(ctx context.Context, tx *db.Tx, kind, account string, from neti
 	return returnAttempt(ctx, tx, ofAccount(kind, account))
 }
 
-// How many mails may be asked for within Window.
+// Limits of requested mails within Window.
 const (
 	MaxMails   = 30 // from one network
 	MaxMailsTo = 5  // to one address
 )
 
-// AttemptMail counts a mail that somebody asks for, to an account's address, without saying who they are. allowed is false when the
-// network asked for too many; send, when the account's address has had enough, which the answer must not tell.
+// AttemptMail counts a request for a mail to an account's address by an unauthenticated person. allowed is false if
+// the network requested too many; send is false if the address got too many, which the response must not reveal.
 func AttemptMail(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (send, allowed bool, err error) {
 	network, to, err := take(ctx, tx, "mail ", email, from, MaxMails)
 	allowed = network <= MaxMails
 	return allowed && to <= MaxMailsTo, allowed, err
 }
 
-// CodeSucceeded gives back the try that a right code took.
+// CodeSucceeded uncounts an attempt with a right code.
 func CodeSucceeded(ctx context.Context, tx *db.Tx, userID string) error {
 	return returnAttempt(ctx, tx, hash("code "+userID))
 }
 
-// Network is what counts as one network address: who has one IPv6 address has the 2⁶⁴ beside it.
+// Network returns the rate-limit key of a client: the IPv4 address, or the IPv6 /64 prefix.
 func Network(from netip.Addr) netip.Addr {
 	from = from.Unmap().WithZone("")
 	if from.Is6() {
@@ -252,8 +252,8 @@ func Network(from netip.Addr) netip.Addr {
 	return from
 }
 
-// take counts an attempt for the network and, unless that has had its most, for the account: who is refused leaves no more rows than
-// one, whatever they call themselves. All rows of networks come before all of accounts, so two attempts never wait for each other.
+// take counts an attempt for the network and, if that has not reached its maximum, for the account: a blocked
+// network adds one row at most. Rows of networks are locked before those of accounts, which prevents deadlocks.
 func take(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr, most int64) (network, against int64, err error) {
 	if network, err = countAttempt(ctx, tx, ofNetwork(kind, from)); err != nil || network > most {
 		return network, 0, err
@@ -262,7 +262,7 @@ func take(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr,
 	return network, against, err
 }
 
-// What an attempt counts for. Kinds of attempts count apart.
+// ofNetwork returns the counter of a network. Kinds of attempts are counted separately.
 func ofNetwork(kind string, from netip.Addr) string {
 	return hash(kind + "address " + Network(from).String())
 }
@@ -276,7 +276,7 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Forget deletes sessions and attempts that count for nothing any more.
+// Forget deletes expired sessions and attempts.
 func Forget(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return errors.Join(deleteEnded(ctx, tx), deleteAttempts(ctx, tx))

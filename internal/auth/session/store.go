@@ -8,7 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// row is a session as it begins.
+// row is a new session.
 type row struct {
 	digest, id, userID string
 	factorAt           int64 // microseconds, 0 for never
@@ -47,13 +47,13 @@ func missing(err error) error {
 	return err
 }
 
-// prove moves the instant forward, never back.
+// prove advances the time of the second factor. It never goes back.
 func prove(ctx context.Context, tx *db.Tx, digest string) error {
 	_, err := tx.Exec(ctx, "UPDATE sessions SET factor_at = $1 WHERE digest = $2 AND factor_at < $1", db.Micros(tx.Now()), digest)
 	return err
 }
 
-// touch moves the last use forward, never back.
+// touch advances the last use. It never goes back.
 func touch(ctx context.Context, tx *db.Tx, digest string) error {
 	_, err := tx.Exec(ctx, "UPDATE sessions SET last_used_at = $1 WHERE digest = $2 AND last_used_at < $1", db.Micros(tx.Now()), digest)
 	return err
@@ -85,7 +85,8 @@ func deleteEnded(ctx context.Context, tx *db.Tx) error {
 	return err
 }
 
-// countAttempt adds one and returns how many there are since the window began. The first one after a window begins the next.
+// countAttempt counts an attempt and returns the number within the window. The first one after a window starts a
+// new one.
 func countAttempt(ctx context.Context, tx *db.Tx, throttle string) (n int64, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO sign_in_attempts (throttle, since_at, attempts) VALUES ($1, $2, 1)
 		ON CONFLICT (throttle) DO UPDATE SET

@@ -94,7 +94,7 @@ func registerApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	return shownOnce(c, appPath(app.ID), "app.client_id", app.ClientID, "app.client_secret", secret), auth.Tell(ctx, tx, tx.NewID("evt"), app.CompanyID, mail.SecretMade, app.Name)
+	return shownOnce(c, appPath(app.ID), "app.client_id", app.ClientID, "app.client_secret", secret), auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), app.CompanyID, mail.SecretMade, app.Name)
 }
 
 func appPath(id string) string { return "/settings/api/" + id }
@@ -181,5 +181,5 @@ func tellOfApp(c *ui.Request, ctx context.Context, tx *db.Tx, change string) err
 	if err != nil {
 		return err
 	}
-	return auth.Tell(ctx, tx, tx.NewID("evt"), app.CompanyID, change, app.Name)
+	return auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), app.CompanyID, change, app.Name)
 }

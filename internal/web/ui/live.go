@@ -126,7 +126,7 @@ func (s *Server) stream(w *answer, c *Request, rt Route) {
 
 // poll sends the part as it is now, to each reader of a page once a second at most.
 func (s *Server) poll(w *answer, c *Request, rt Route) {
-	if err := s.polls.Take(s.Now(), session.Network(c.RemoteAddr()).String()+" "+c.HTTP.URL.Path, w.Header()); err != nil {
+	if err := s.polls.Allow(s.Now(), session.Network(c.RemoteAddr()).String()+" "+c.HTTP.URL.Path, w.Header()); err != nil {
 		s.writeError(w, c.HTTP, err)
 		return
 	}

@@ -71,7 +71,7 @@ type Deps struct {
 	// Sandbox moves the simulated world. Nil: there are no such forms, as in production.
 	Sandbox Sandbox
 	// Bodies is the room for large forms, which the faces of a process share. Nil: an own one.
-	Bodies *ratelimit.Bodies
+	Bodies *ratelimit.BodyBudget
 	// Done ends what lasts, such as the pages' live parts, when the process stops. Nil never does.
 	Done <-chan struct{}
 	// Now is the clock of the log and of people's authenticators, never of the business.
@@ -98,7 +98,7 @@ func New(d Deps, routes []Route) *Server {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
 	if d.Bodies == nil {
-		d.Bodies = ratelimit.NewBodies()
+		d.Bodies = ratelimit.DefaultBodyBudget()
 	}
 	s := &Server{Deps: d, mux: http.NewServeMux(), pages: map[string]bool{}, origins: http.NewCrossOriginProtection(), streams: streams{of: map[netip.Addr]int{}}, polls: ratelimit.New(1, 60),
 		PasswordSlots: make(chan struct{}, MaxPasswordChecks), StaffPasswordSlots: make(chan struct{}, maxStaffPasswordChecks), AnonymousLimiter: ratelimit.New(2, 120)}
@@ -424,7 +424,7 @@ func (s *Server) run(w *answer, c *Request, rt Route) (v View, err error) {
 	}
 	if rt.Kind == ReadOnlyForm || rt.Kind == Write || rt.Kind == MultiStep {
 		if rt.Access == Anyone { // before anything is read, hashed or written
-			if err := s.AnonymousLimiter.Take(s.Now(), session.Network(c.RemoteAddr()).String(), http.Header{}); err != nil {
+			if err := s.AnonymousLimiter.Allow(s.Now(), session.Network(c.RemoteAddr()).String(), http.Header{}); err != nil {
 				return v, err
 			}
 		}
@@ -433,7 +433,7 @@ func (s *Server) run(w *answer, c *Request, rt Route) (v View, err error) {
 			if err != nil || v.Redirect != "" {
 				return v, err
 			}
-			leave, ok := s.Bodies.Enter(w, c.HTTP, s.Now(), rt.MaxBody)
+			leave, ok := s.Bodies.Acquire(w, c.HTTP, s.Now(), rt.MaxBody)
 			if !ok {
 				return v, errRetryLater
 			}

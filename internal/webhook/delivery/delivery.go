@@ -149,7 +149,7 @@ func (s Setup) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p P
 	case !inserted:
 		return Endpoint{}, "", ErrTooMany
 	}
-	return e, secret, auth.Tell(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookAdded, e.plainURL())
+	return e, secret, auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookAdded, e.plainURL())
 }
 
 func secretOf(endpointID string) identity.Place {
@@ -220,7 +220,7 @@ func (s Setup) Update(ctx context.Context, tx *db.Tx, by identity.Principal, id 
 	if err != nil || e.URL == before {
 		return e, err
 	}
-	return e, auth.Tell(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookMoved, e.plainURL())
+	return e, auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookMoved, e.plainURL())
 }
 
 // Delete forgets an endpoint with its deliveries.

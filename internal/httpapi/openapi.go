@@ -15,17 +15,15 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/ratelimit"
 )
 
-// document is the contract in its two spellings.
+// document is the contract as JSON and YAML.
 type document struct{ json, yaml []byte }
 
-// describe makes the reader of each route's input, and, when asked, the contract of the table (OpenAPI 3.1) out of the very
-// same schemas.
-func describe(table []route) (write func() document, inputs []*input) {
+// compileRoutes returns the decoders of the routes, and a function that writes their contract (OpenAPI 3.1) from
+// the same schemas.
+func compileRoutes(table []route) (write func() document, inputs []*input) {
 	reg := newRegistry()
 	inputs = make([]*input, len(table))
 	for i, rt := range table {
@@ -63,7 +61,7 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 	for name, s := range reg.Map() {
 		describeMembers(s, requests[name])
 		if !requests[name] {
-			s.AdditionalProperties = nil // an answer may carry more than the contract says, so that additions break nobody
+			s.AdditionalProperties = nil // responses may gain members within a version
 		}
 	}
 	describeHints(resolve(reg, problemSchema))
@@ -77,56 +75,56 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 		},
 		Servers: []*huma.Server{{URL: "/", Description: "The service that serves this document."}},
 		Components: &huma.Components{
-			Schemas: reg, Headers: answerHeaders, Parameters: requestHeaders, Examples: map[string]*huma.Example{},
+			Schemas: reg, Headers: responseHeaders, Parameters: requestHeaders, Examples: map[string]*huma.Example{},
 			Responses:       map[string]*huma.Response{},
 			SecuritySchemes: securitySchemes(),
 		},
 	}
-	face := contract{api: api, reg: reg, problem: problemSchema, refused: map[string]string{}, variants: map[int]int{}}
+	c := contract{api: api, reg: reg, problem: problemSchema, refused: map[string]string{}, variants: map[int]int{}}
 	for i, rt := range table {
-		face.add(face.operation(rt, inputs[i]))
+		c.add(c.operation(rt, inputs[i]))
 	}
 	for _, rt := range operationsRoutes {
-		op := face.operation(rt, &input{body: -1})
+		op := c.operation(rt, &input{body: -1})
 		op.Responses["200"].Content = jsonContent(health)
 		if rt.path == "/openapi.json" {
 			op.Responses["200"].Content = jsonContent(&huma.Schema{Type: huma.TypeObject, Description: "An OpenAPI 3.1 document.", AdditionalProperties: true})
 		} else {
 			op.Responses["200"].Content["application/json"].Example = map[string]any{"status": map[string]string{"/healthz": "ok", "/readyz": "ready"}[rt.path]}
 		}
-		face.add(op)
+		c.add(op)
 	}
-	face.oauth()
+	c.oauth()
 	for _, t := range tags {
-		if face.tagged[t.name] {
-			face.tagged[t.name] = false // once, however many parts of paths it has
+		if c.tagged[t.name] {
+			c.tagged[t.name] = false // several path parts may have the same tag
 			api.Tags = append(api.Tags, &huma.Tag{Name: t.name, Description: t.doc})
 		}
 	}
 	api.Webhooks = webhooks(reg)
 	asJSON, err := api.MarshalJSON()
 	if err != nil {
-		panic("api: the contract cannot be written: " + err.Error())
+		panic("httpapi: cannot write the contract: " + err.Error())
 	}
 	asYAML, err := api.YAML()
 	if err != nil {
-		panic("api: the contract cannot be written: " + err.Error())
+		panic("httpapi: cannot write the contract: " + err.Error())
 	}
 	return document{asJSON, asYAML}
 }
 
-// Document is the contract of the whole interface, the sandbox's routes included, as JSON. It is what clients are made from.
+// Document returns the contract of all operations, including those of the sandbox, as JSON.
 func Document() []byte {
-	write, _ := describe(routes)
+	write, _ := compileRoutes(routes)
 	return write().json
 }
 
-// healthAnswer is what the two addresses for load balancers answer.
+// healthAnswer is the response of the health checks.
 type healthAnswer struct {
-	Status string `json:"status" enum:"ok,ready" doc:"ok of a process that runs, ready of one that can do its work."`
+	Status string `json:"status" enum:"ok,ready" doc:"ok: the process is running; ready: it can process requests."`
 }
 
-// operationsRoutes are the addresses beside the table that the contract names.
+// operationsRoutes are documented but served outside the route table.
 var operationsRoutes = []route{
 	{method: "GET", path: "/healthz", scope: public, name: "get-health", summary: "Check that the process is running"},
 	{method: "GET", path: "/readyz", scope: public, name: "get-readiness", summary: "Check that the service is ready for requests"},
@@ -136,7 +134,7 @@ var operationsRoutes = []route{
 	},
 }
 
-// contract is a document in the making.
+// contract is a document under construction.
 type contract struct {
 	api     *huma.OpenAPI
 	reg     huma.Registry
@@ -155,7 +153,7 @@ func (c *contract) add(op *huma.Operation) {
 	c.api.AddOperation(op)
 }
 
-// schemaName is the name of a Go type with a capital letter.
+// schemaName returns the name of a Go type with an uppercase first letter.
 func schemaName(t reflect.Type, hint string) string {
 	name := []rune(huma.DefaultSchemaNamer(t, hint))
 	if len(name) > 0 {
@@ -172,7 +170,7 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 	for _, p := range in.params {
 		describeMember(p.name, p.schema, !p.required)
 		s := *p.schema
-		s.Description = "" // said beside it
+		s.Description = "" // moves to the parameter
 		param := &huma.Param{Name: p.name, In: p.in, Required: p.required, Schema: &s, Description: p.schema.Description}
 		if len(s.Examples) > 0 {
 			param.Example, s.Examples = s.Examples[0], nil
@@ -197,7 +195,7 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 		}
 		op.RequestBody = &huma.RequestBody{
 			Required: !rt.bodyOptional, Content: map[string]*huma.MediaType{"application/json": content},
-			Description: "At most " + strconv.FormatInt(rt.maxBody()>>20, 10) + " MiB. `null` counts as absent; a member that is not listed is refused.",
+			Description: "At most " + strconv.FormatInt(rt.maxBody()>>20, 10) + " MiB. `null` means absent. Unknown members are rejected.",
 		}
 	}
 	switch rt.scope {
@@ -213,7 +211,7 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 		op.Extensions = map[string]any{"x-scope": rt.scope}
 	}
 
-	done := &huma.Response{Description: "Done.", Headers: headers(rt, http.StatusOK)}
+	done := &huma.Response{Description: "Success.", Headers: headers(rt, http.StatusOK)}
 	switch {
 	case rt.handler.sendsFile():
 		done.Content = map[string]*huma.MediaType{"text/csv": {Schema: &huma.Schema{Type: huma.TypeString}}}
@@ -233,8 +231,8 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 	return op
 }
 
-// refusals is the answer of one status, with an example for each code that the operation can answer with it. Operations that
-// refuse alike share one component: Conflict, Conflict2 and so on, in the order of the table.
+// refusals returns the error response of one status, with an example per code. Operations with equal responses
+// share a component: Conflict, Conflict2 and so on, in the order of the route table.
 func (c *contract) refusals(rt route, status int, codes []string) *huma.Response {
 	headers := headers(rt, status)
 	says := fmt.Sprint(status, codes, slices.Sorted(maps.Keys(headers)))
@@ -283,7 +281,7 @@ func (rt route) maxBody() int64 {
 	return rt.bodyLimit
 }
 
-// describe says what holds for the operation beside its summary.
+// describe returns the description of the operation in the contract.
 func (rt route) describe() string {
 	parts := []string{rt.summary + "."}
 	if rt.description != "" {
@@ -291,111 +289,30 @@ func (rt route) describe() string {
 	}
 	switch rt.scope {
 	case public:
-		parts = append(parts, "Needs no credential.")
+		parts = append(parts, "Requires no credential.")
 	case anyScope:
-		parts = append(parts, "Takes any credential, whatever its scopes.")
+		parts = append(parts, "Accepts any credential, whatever its scopes.")
 	default:
 		parts = append(parts, "Scope: `"+rt.scope+"`.")
 	}
 	if rt.apiKeyOnly {
-		parts = append(parts, "Takes the company's own API key alone: a user's token gets 403 `insufficient_scope`.")
+		parts = append(parts, "Requires an API key of the company: a user's token gets 403 `insufficient_scope`.")
 	}
 	if rt.sandboxOnly {
-		parts = append(parts, "Exists in the sandbox only.")
+		parts = append(parts, "Available in the sandbox only.")
 	}
 	return strings.Join(parts, "\n\n")
-}
-
-// errorCodes returns the error codes of an operation in the order of their statuses: those that it declares and those that
-// follow from its declaration.
-func (rt route) errorCodes(reg huma.Registry, in *input) []string {
-	can := map[string]bool{errVersion.Code: true, errMisdirected.Code: !forAnyHost(rt.path)}
-	add := func(codes ...string) {
-		for _, code := range codes {
-			can[code] = true
-		}
-	}
-	if rt.handler.run != nil {
-		add(errInternal.Code, errRetryLater.Code, "storage_unavailable")
-		add(rt.errors...)
-	}
-	if rt.path == "/readyz" {
-		add(errRetryLater.Code)
-	}
-	if rt.scope != public {
-		add(errToken.Code, errDuplicate.Code, ratelimit.ErrTooMany.Code)
-		if rt.scope != anyScope {
-			add(errScope.Code)
-		}
-	}
-	if rt.kind == write {
-		add(errDuplicate.Code, errKeyInvalid.Code, errKeyReused.Code, errInProgress.Code)
-		if rt.keyRequired {
-			add(errKeyRequired.Code)
-		}
-	}
-	if in.company != nil {
-		add(apierr.NotFoundErr.Code)
-	}
-	for _, p := range in.params {
-		switch {
-		case p.in == "path":
-			add(apierr.NotFoundErr.Code)
-		case p.required:
-			add("missing_field", "invalid_parameter")
-		default:
-			add("invalid_parameter")
-		}
-	}
-	if in.body >= 0 {
-		add(errMalformed.Code, errDuplicate.Code, errTooLarge.Code, errMediaType.Code, "unknown_field", "invalid_type")
-		bodyCodes(reg, reg.Schema(in.typ.Field(in.body).Type, true, in.typ.Name()+"Body"), add)
-	}
-	var all []string
-	for _, e := range explanations {
-		if can[e.Code] {
-			all = append(all, e.Code)
-		}
-	}
-	return all
-}
-
-// bodyCodes are those with which the reader refuses values of a schema.
-func bodyCodes(reg huma.Registry, s *huma.Schema, add func(...string)) {
-	s = resolve(reg, s)
-	switch s.Type {
-	case huma.TypeObject:
-		if len(s.Required) > 0 {
-			add("missing_field")
-		}
-		for _, member := range s.Properties {
-			bodyCodes(reg, member, add)
-		}
-	case huma.TypeArray:
-		if s.MinItems != nil || s.MaxItems != nil {
-			add("invalid_parameter")
-		}
-		bodyCodes(reg, s.Items, add)
-	case huma.TypeNumber:
-		add("amount_too_large")
-	case huma.TypeString:
-		add("invalid_parameter")
-	case huma.TypeInteger:
-		if s.Minimum != nil || s.Maximum != nil {
-			add("invalid_parameter")
-		}
-	}
 }
 
 func jsonContent(s *huma.Schema) map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{"application/json": {Schema: s}}
 }
 
-// methods are those that a table may use.
+// methods are the HTTP methods that a route may use.
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete}
 
-// checkTable says what is wrong with a table of routes, "" when nothing is. New refuses such a table at start.
-func checkTable(table []route) string {
+// checkRoutes returns what is wrong with a route table, or "". New panics on such a table.
+func checkRoutes(table []route) string {
 	wildcard := regexp.MustCompile(`\{(\w+)\}`)
 	for i, rt := range table {
 		at := "route " + strconv.Itoa(i) + " (" + rt.method + " " + rt.path + ") "
@@ -405,7 +322,7 @@ func checkTable(table []route) string {
 		case rt.scope == "":
 			return at + "names no scope"
 		case rt.kind != read && rt.method == http.MethodGet:
-			return at + "has a method that does not fit its kind"
+			return at + "has a method that does not match its kind"
 		case rt.scope == anyScope && !rt.sandboxOnly:
 			return at + "is open to any credential outside of the sandbox"
 		case rt.apiKeyOnly && (rt.scope == public || rt.scope == anyScope):

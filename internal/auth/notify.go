@@ -8,9 +8,9 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// Tell writes to those who run a company ([Administrators]) that something was changed about who or what acts for it, one of the
-// changes of [mail.CompanyChangedData]: one of them notices when nobody meant it. They get one mail of a cause.
-func Tell(ctx context.Context, tx *db.Tx, cause, companyID, change, what string) error {
+// NotifyAdministrators mails the administrators of a company ([Administrators]) about a change of its members, apps
+// or keys, one of [mail.CompanyChangedData], so that an unintended change is noticed. Each gets one mail per cause.
+func NotifyAdministrators(ctx context.Context, tx *db.Tx, cause, companyID, change, what string) error {
 	company, err := identity.CompanyByID(ctx, tx, companyID)
 	if err != nil {
 		return err

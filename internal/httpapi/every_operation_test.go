@@ -15,7 +15,7 @@ import (
 )
 
 // sent is a request of an operation as the contract shows it, changed, at a server; its answer is held to the contract.
-func (b *bench) sent(s http.Handler, o *operation, ids map[string]string, change func(*http.Request)) reply {
+func (b *fixture) sent(s http.Handler, o *operation, ids map[string]string, change func(*http.Request)) reply {
 	b.t.Helper()
 	path, body := o.wellFormed(ids)
 	if query := o.query(ids); query != "" {
@@ -56,7 +56,7 @@ func (o *operation) query(ids map[string]string) string {
 // What is the same for all operations is tried with each of them: what the service refuses before it looks at the operation, the
 // ways to use an Idempotency-Key wrongly, and how errors from below come out.
 func TestEachOperationRefusesAlike(t *testing.T) {
-	b := newWhole(t, sqlite(t))
+	b := newFullFixture(t, sqlite(t))
 	all, schemas := operations(t)
 	ids := map[string]string{"company_id": b.company, "user_id": b.user("Ada")}
 	want := func(o *operation, got reply, status int, code string) {
@@ -75,8 +75,8 @@ func TestEachOperationRefusesAlike(t *testing.T) {
 		table := slices.Clone(routes)
 		for i := range table {
 			h := &table[i].handler
-			if h.before = nil; with != nil {
-				h.run = func(context.Context, *db.Tx, *call, any) (any, error) { return nil, with }
+			if h.preprocess = nil; with != nil {
+				h.run = func(context.Context, *db.Tx, *request, any) (any, error) { return nil, with }
 			}
 		}
 		return newServer(deps, table)
@@ -96,7 +96,7 @@ func TestEachOperationRefusesAlike(t *testing.T) {
 	}
 	for _, o := range all {
 		want(o, b.sent(plain, o, ids, header("Api-Version", "1.0")), 400, "unsupported_version")
-		if !forAnyHost(o.path) {
+		if !anyHost(o.path) {
 			want(o, b.sent(elsewhere, o, ids, nothing), 421, "misdirected")
 		}
 		if o.handler.run == nil {
@@ -152,7 +152,7 @@ func TestEachOperationRefusesAlike(t *testing.T) {
 
 // Nothing that a frozen company must not do succeeds for it.
 func TestAFrozenCompanyDoesNothing(t *testing.T) {
-	b := newWhole(t, sqlite(t))
+	b := newFullFixture(t, sqlite(t))
 	all, _ := operations(t)
 	user := b.user("Ada")
 	payee, destinations := b.recipientIn("US")
@@ -213,7 +213,7 @@ func exampleID(t *testing.T, all []*operation, name string) string {
 
 // What rules refuse at operations whose own tests are about other things.
 func TestRulesHoldAtEachDoor(t *testing.T) {
-	b := newWhole(t, sqlite(t))
+	b := newFullFixture(t, sqlite(t))
 	payee, at := b.recipientIn("US")
 	made, _ := ask[members](b, "POST", at, `{"symbol":"BTC","distribution_data":`+btcData+`}`)
 	dst := made["distribution_id"].(string)

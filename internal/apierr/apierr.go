@@ -1,7 +1,7 @@
-// Package apierr is the one error that a client may see.
+// Package apierr defines the error type that clients may see.
 //
-// A package declares its faults beside the rule they guard and returns them; the HTTP faces map them once.
-// Whatever is not a *Fault is an internal error: its text stays in the logs.
+// A package declares its errors as variables beside the rules they guard and returns them. The HTTP packages map
+// them to responses. An error that is not a *Fault is internal: its text appears only in the log.
 package apierr
 
 import (
@@ -11,10 +11,10 @@ import (
 	"slices"
 )
 
-// Kind says what sort of refusal a fault is. It decides the HTTP status, nothing else.
+// Kind is the class of a Fault. It decides the HTTP status.
 type Kind int
 
-// The kinds, with the HTTP status that the API answers for each.
+// The kinds, with their HTTP statuses.
 const (
 	Internal     Kind = 500
 	BadRequest   Kind = 400
@@ -29,7 +29,7 @@ const (
 	Unavailable  Kind = 503
 )
 
-// MaxFields is how many problems one fault lists.
+// MaxFields is the maximum number of problems that one Fault lists.
 const MaxFields = 100
 
 // Field is one problem of a request.
@@ -37,30 +37,30 @@ type Field struct {
 	Code    string
 	In      string // body, query, path or header
 	Pointer string // JSON pointer into the body, or the parameter's name
-	Message string // what is wrong and what would be right; never the submitted value
+	Message string // what is wrong and what is expected; never the submitted value
 }
 
-// Fault is a refusal that its reader can act on.
+// Fault is an error that the caller can act on.
 type Fault struct {
 	Kind   Kind
 	Code   string
 	Detail string
 	Fields []Field
-	// Meta carries what helps the caller go on, such as the id of the object that already exists.
+	// Meta contains hints for the caller, such as the ID of an existing object.
 	Meta map[string]string
 }
 
-// NotFoundErr is the one answer for a missing object and for one that belongs to somebody else.
-var NotFoundErr = New(NotFound, "not_found", "There is no such object, or it is not yours.")
+// NotFoundErr is returned both for a missing object and for one that belongs to another company or user.
+var NotFoundErr = New(NotFound, "not_found", "The object does not exist, or the credential has no access to it. Check its ID and the credential.")
 
-// New declares a fault.
+// New returns a Fault. It is used to declare error variables.
 func New(kind Kind, code, detail string) *Fault {
 	return &Fault{Kind: kind, Code: code, Detail: detail}
 }
 
 func (f *Fault) Error() string { return f.Code + ": " + f.Detail }
 
-// Is makes errors.Is compare kind and code, so that a detailed copy still is the declared fault.
+// Is compares kind and code, so that errors.Is matches copies with details.
 func (f *Fault) Is(target error) bool {
 	t, ok := target.(*Fault)
 	return ok && t.Kind == f.Kind && t.Code == f.Code
@@ -73,26 +73,26 @@ func (f *Fault) clone() *Fault {
 	return &c
 }
 
-// With returns a copy that lists the given problems too.
+// With returns a copy with additional problems.
 func (f *Fault) With(fields ...Field) *Fault {
 	c := f.clone()
 	c.Fields = append(c.Fields, fields...)
 	return c
 }
 
-// At returns a copy whose one problem stands at a place in the request.
+// At returns a copy with one problem at a place in the request.
 func (f *Fault) At(in, pointer string) *Fault {
 	return f.With(Field{Code: f.Code, In: in, Pointer: pointer, Message: f.Detail})
 }
 
-// Detailf returns a copy with another explanation.
+// Detailf returns a copy with another detail text.
 func (f *Fault) Detailf(format string, args ...any) *Fault {
 	c := f.clone()
 	c.Detail = fmt.Sprintf(format, args...)
 	return c
 }
 
-// Set returns a copy that carries one more hint.
+// Set returns a copy with an additional hint.
 func (f *Fault) Set(key, value string) *Fault {
 	c := f.clone()
 	if c.Meta == nil {
@@ -102,31 +102,32 @@ func (f *Fault) Set(key, value string) *Fault {
 	return c
 }
 
-// As finds the fault in an error chain.
+// As returns the first Fault in the error chain.
 func As(err error) (*Fault, bool) {
 	var f *Fault
 	ok := errors.As(err, &f)
 	return f, ok
 }
 
-// Passing says whether the same may succeed when it is tried again: whatever is no fault, and what is so at this moment only.
+// Passing reports whether the same request may succeed later: the error is internal, a conflict, a rate limit or an
+// outage.
 func Passing(err error) bool {
 	f, is := As(err)
 	return !is || slices.Contains([]Kind{Internal, Conflict, RateLimited, Unavailable}, f.Kind)
 }
 
-// List collects the problems of a request body in order. Its zero value is ready.
+// List collects the problems of a request in order. The zero value is an empty list.
 type List struct {
 	fields []Field
 	more   int
 }
 
-// Add notes a problem of the body. Past MaxFields it only counts.
+// Add records a problem of the body. After MaxFields problems it only counts them.
 func (l *List) Add(code, pointer, message string) {
 	l.AddField(Field{Code: code, In: "body", Pointer: pointer, Message: message})
 }
 
-// AddField notes a problem anywhere in the request.
+// AddField records a problem anywhere in the request.
 func (l *List) AddField(f Field) {
 	if len(l.fields) == MaxFields {
 		l.more++
@@ -135,7 +136,7 @@ func (l *List) AddField(f Field) {
 	l.fields = append(l.fields, f)
 }
 
-// AddErr notes what an error says at a place: a fault with its own code, anything else is returned.
+// AddErr records a Fault at a place in the body. It returns any other error.
 func (l *List) AddErr(err error, pointer string) error {
 	f, ok := As(err)
 	if !ok {
@@ -145,13 +146,14 @@ func (l *List) AddErr(err error, pointer string) error {
 	return nil
 }
 
-// Empty says whether nothing was noted.
+// Empty reports whether no problem was recorded.
 func (l *List) Empty() bool { return len(l.fields) == 0 }
 
-// Fields returns the problems noted so far.
+// Fields returns the recorded problems.
 func (l *List) Fields() []Field { return slices.Clone(l.fields) }
 
-// Err is nil for an empty list, else one Invalid fault that repeats the first problem and lists all.
+// Err returns nil for an empty list. Otherwise it returns an Invalid fault that lists all problems and repeats the
+// first.
 func (l *List) Err() error {
 	if l.Empty() {
 		return nil

@@ -11,7 +11,7 @@ import (
 
 // A page of another origin reads no answer: none says that it may, to a question or to a browser that asks first.
 func TestNoOtherOriginMayRead(t *testing.T) {
-	b := newBench(t, sqlite(t), nil)
+	b := newFixture(t, sqlite(t), nil)
 	for _, method := range []string{"GET", "OPTIONS"} {
 		for _, path := range []string{"/list", "/open", "/openapi.json", "/docs", "/no/such/route"} {
 			r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
@@ -32,7 +32,7 @@ func TestNoOtherOriginMayRead(t *testing.T) {
 
 // What is for the operator of the process is not served where clients are.
 func TestNothingOfTheInsideIsServed(t *testing.T) {
-	b := newBench(t, sqlite(t), nil)
+	b := newFixture(t, sqlite(t), nil)
 	for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/operations"} {
 		if got := b.do("GET", path, ""); got.status != 404 || got.json(t)["code"] != "not_found" {
 			t.Errorf("%s: %d %s", path, got.status, got.text)
@@ -44,7 +44,7 @@ func TestNothingOfTheInsideIsServed(t *testing.T) {
 // terminal that shows the line obeys nothing in it.
 func TestNobodyWritesIntoLogOrHeaders(t *testing.T) {
 	var log bytes.Buffer
-	b := newBench(t, sqlite(t), func(d *Deps) { d.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
+	b := newFixture(t, sqlite(t), func(d *Deps) { d.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
 	const evil = "x\r\nSet-Cookie: a=b\x1b[2J\n{\"msg\":\"forged\"}"
 	for _, header := range []string{"X-Request-Id", "User-Agent", "Idempotency-Key", "Authorization", "Api-Version"} {
 		log.Reset()

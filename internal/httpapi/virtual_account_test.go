@@ -20,7 +20,7 @@ import (
 )
 
 // approve has a user verified.
-func (b *bench) approve(userID, status string) {
+func (b *fixture) approve(userID, status string) {
 	b.t.Helper()
 	if n, err := b.exec("UPDATE users SET kyc_status = $1 WHERE user_id = $2", status, userID); n != 1 || err != nil {
 		b.t.Fatal(n, err)

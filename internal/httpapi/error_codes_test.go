@@ -36,7 +36,7 @@ type refusal struct {
 	method, path, body, bearer string
 }
 
-func (b *bench) refuses(all ...refusal) {
+func (b *fixture) refuses(all ...refusal) {
 	b.t.Helper()
 	for _, r := range all {
 		b.refusals++
@@ -73,7 +73,7 @@ func oneClaim(more string) string {
 // A claim can be read, given a new price and cancelled, and says when it cannot.
 func TestAClaimFromPriceToCancellation(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newWhole(t, d)
+		b := newFullFixture(t, d)
 		client := goodPayer("")
 		delete(client, "user_id")
 		made, _ := ask[members](b, "POST", "/api/user/payer/create", encode(client))
@@ -131,7 +131,7 @@ func TestAClaimFromPriceToCancellation(t *testing.T) {
 // What is too much of a payment is offered back by one link at a time, and not while it is being paid out.
 func TestAClaimIsRefundedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newWhole(t, d)
+		b := newFullFixture(t, d)
 		claim, _ := ask[members](b, "POST", claimPath+"/create", oneClaim("100"))
 		id := claim["claim_id"].(string)
 		ref := `{"claim_id":"` + id + `"}`
@@ -193,13 +193,13 @@ func TestClaimsAreSettled(t *testing.T) {
 			refusal{422, "unknown_field", "/settlement_address", "POST", settings, `{"settlement_address":"` + btcAddress + `"}`, ""},
 			refusal{404, "not_found", "/settlement_destination_id", "POST", settings, to(btcAddress), ""},
 		)
-		if got, text := ask[members](b.bench, "POST", settings, `{"settlement_destination_id":"`+fresh+`","settlement_schedule":"daily","support_email":""}`); got["settlement_destination_id"] != fresh {
+		if got, text := ask[members](b.fixture, "POST", settings, `{"settlement_destination_id":"`+fresh+`","settlement_schedule":"daily","support_email":""}`); got["settlement_destination_id"] != fresh {
 			t.Errorf("%s", text)
 		}
 
 		// The destination takes bitcoin: all else stays in the balance.
 		for _, c := range []struct{ given, amount string }{{`,"amount":9`, "9.00"}, {"", "90.00"}} { // a part, then all that is left
-			if got, text := ask[members](b.bench, "POST", path, settle("USD", c.given)); got["amount"] != c.amount || got["withdrawal_id"] != "" {
+			if got, text := ask[members](b.fixture, "POST", path, settle("USD", c.given)); got["amount"] != c.amount || got["withdrawal_id"] != "" {
 				t.Errorf("%s", text)
 			}
 		}
@@ -229,7 +229,7 @@ func TestClaimsAreSettled(t *testing.T) {
 		})
 		takes := func(amount, state string) {
 			t.Helper()
-			got, text := ask[members](b.bench, "POST", path, settle("BTC", amount))
+			got, text := ask[members](b.fixture, "POST", path, settle("BTC", amount))
 			b.look()
 			clock.Advance(time.Second) // so that the limit counts them in this order
 			if id, _ := got["withdrawal_id"].(string); id == "" || b.status(id) != state {
@@ -256,10 +256,10 @@ func TestClaimsAreSettled(t *testing.T) {
 		b.write(func(ctx context.Context, tx *db.Tx) error { return b.take.RemoveDestination(ctx, tx, b.owner, fresh) })
 		b.look()
 		b.bring(ledger.MerchantPayable, "", money.New(money.BTC, 10_000))
-		if got, text := ask[members](b.bench, "POST", path, settle("BTC", "")); got["amount"] != "0.00010000" || got["withdrawal_id"] != "" {
+		if got, text := ask[members](b.fixture, "POST", path, settle("BTC", "")); got["amount"] != "0.00010000" || got["withdrawal_id"] != "" {
 			t.Errorf("%s", text)
 		}
-		if all, text := ask[members](b.bench, "GET", path, ""); len(all["data"].([]any)) != 7 {
+		if all, text := ask[members](b.fixture, "GET", path, ""); len(all["data"].([]any)) != 7 {
 			t.Errorf("%s", text)
 		}
 		if got := b.balance(money.BTC); got != 60_000-10_000+10_000 {
@@ -270,7 +270,7 @@ func TestClaimsAreSettled(t *testing.T) {
 }
 
 // bring books what came for claims to an account of the company's.
-func (b *bench) bring(code ledger.Code, dim string, a money.Amount) {
+func (b *fixture) bring(code ledger.Code, dim string, a money.Amount) {
 	b.t.Helper()
 	from := ledger.HotWallet
 	if a.Asset() != money.BTC {
@@ -285,7 +285,7 @@ func (b *bench) bring(code ledger.Code, dim string, a money.Amount) {
 // What a payroll, of people or of vendors, is refused for beside its items.
 func TestPayrollsThatAreRefused(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newWhole(t, d)
+		b := newFullFixture(t, d)
 		b.credit("dep_1", money.New(money.USD, 100_00))
 		person := b.payee()
 		firm := b.payable(`"recipient_type":"company","role":"vendor","name":"Supplies Ltd"`)
@@ -357,7 +357,7 @@ func TestPayrollsThatAreRefused(t *testing.T) {
 // What stands in the way of a step that the object itself would allow at another time.
 func TestStepsOutOfTurn(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newWhole(t, d)
+		b := newFullFixture(t, d)
 		refused := func(status int, code, pointer, path, body string) refusal {
 			return refusal{status, code, pointer, "POST", path, body, ""}
 		}
@@ -457,7 +457,7 @@ func TestVerificationsThatAreRefused(t *testing.T) {
 // A bank destination depends on the country, which somebody who came by themselves need not have told.
 func TestDestinationsOfSomebodyWithoutACountry(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newWhole(t, d)
+		b := newFullFixture(t, d)
 		var bare string
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{Profile: identity.Profile{Email: "bare@example.com"}})
@@ -528,7 +528,7 @@ func TestSandboxControlsRefuse(t *testing.T) {
 
 // The endpoints of OAuth refuse in the form of RFC 6749, and before they are reached in that of the rest.
 func TestOAuthRefusesAlike(t *testing.T) {
-	b := newWhole(t, sqlite(t))
+	b := newFullFixture(t, sqlite(t))
 	made := func(change func(*server)) *server {
 		s := newServer(b.server.Deps, routes)
 		s.tokens = ratelimit.New(1000, 1000)

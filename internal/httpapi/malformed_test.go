@@ -89,7 +89,7 @@ func (s schema) flaws(required bool, good any) (all []flaw) {
 
 // badInput sends the flawed requests of operations.
 type badInput struct {
-	*bench
+	*fixture
 	schemas  map[string]schema
 	ids      map[string]string
 	harmless bool // which flaws are sent now: those that may be accepted come last, since what they change is right
@@ -312,12 +312,12 @@ func (b *badInput) digest() map[string]string {
 func TestBadInput(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
 		all, schemas := operations(t)
-		b := &badInput{bench: newWhole(t, d), schemas: schemas}
+		b := &badInput{fixture: newFullFixture(t, d), schemas: schemas}
 		b.ids = map[string]string{"company_id": b.company, "user_id": b.user("Ada"), "recipient_id": b.payee()}
 		before := b.digest()
-		hook, _ := ask[members](b.bench, "POST", "/api/webhooks", `{"url":"http://127.0.0.1:9/","events":["recipient.*"]}`)
+		hook, _ := ask[members](b.fixture, "POST", "/api/webhooks", `{"url":"http://127.0.0.1:9/","events":["recipient.*"]}`)
 		b.ids["webhook_id"] = hook["webhook_id"].(string)
-		payer, _ := ask[members](b.bench, "POST", "/api/user/payer/create", encode(goodPayer(b.ids["user_id"])))
+		payer, _ := ask[members](b.fixture, "POST", "/api/user/payer/create", encode(goodPayer(b.ids["user_id"])))
 		b.ids["external_company_id"] = payer["external_company_id"].(string)
 		if maps.Equal(before, b.digest()) {
 			t.Error("the digest does not see a new webhook endpoint")

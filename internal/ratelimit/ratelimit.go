@@ -1,6 +1,7 @@
-// Package ratelimit bounds how often somebody may ask: so many times a second sustained, and some at once.
+// Package ratelimit limits the rate of requests and the memory that their bodies use.
 //
-// It counts in the memory of one process, without waiting for anything. Several processes allow as many times as much.
+// It counts in the memory of one process and never blocks on other processes: n processes together allow n times
+// the limit.
 package ratelimit
 
 import (
@@ -15,10 +16,10 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-// ErrTooMany says that somebody asks too often; its "retry_after" says for how many seconds to wait.
-var ErrTooMany = apierr.New(apierr.RateLimited, "rate_limited", "Too many requests with this credential.")
+// ErrTooMany is returned above the limit. Its hint "retry_after" is the number of seconds to wait.
+var ErrTooMany = apierr.New(apierr.RateLimited, "rate_limited", "Too many requests with this credential. Wait for the seconds in Retry-After.")
 
-// Limiter bounds the requests of each of many.
+// Limiter limits the requests of each key with a token bucket.
 type Limiter struct {
 	perSecond float64
 	burst     int
@@ -28,22 +29,23 @@ type Limiter struct {
 	swept   time.Time
 }
 
-// sweepEvery is how often those are forgotten who have not asked lately.
+// sweepEvery is the interval between removals of full buckets.
 const sweepEvery = 10 * time.Second
 
-// New allows perSecond requests a second sustained, and burst at once. 0 a second switches it off.
+// New returns a limiter of perSecond sustained requests per key, and burst requests at once. Zero per second means
+// no limit.
 func New(perSecond float64, burst int) *Limiter {
 	return &Limiter{perSecond: perSecond, burst: burst, buckets: map[string]*rate.Limiter{}}
 }
 
-// Take counts one request of who, and writes into h where they stand.
-func (l *Limiter) Take(now time.Time, who string, h http.Header) error {
+// Allow counts a request of the key and writes the RateLimit headers. It returns ErrTooMany above the limit.
+func (l *Limiter) Allow(now time.Time, key string, h http.Header) error {
 	if l.perSecond <= 0 {
 		return nil
 	}
 	l.mu.Lock()
 	if now.Sub(l.swept) > sweepEvery {
-		// A full bucket is as good as none, so the map holds only who asked lately.
+		// A full bucket equals a new one.
 		for k, b := range l.buckets {
 			if b.TokensAt(now) >= float64(l.burst) {
 				delete(l.buckets, k)
@@ -51,10 +53,10 @@ func (l *Limiter) Take(now time.Time, who string, h http.Header) error {
 		}
 		l.swept = now
 	}
-	b := l.buckets[who]
+	b := l.buckets[key]
 	if b == nil {
 		b = rate.NewLimiter(rate.Limit(l.perSecond), l.burst)
-		l.buckets[who] = b
+		l.buckets[key] = b
 	}
 	allowed := b.AllowN(now, 1)
 	tokens := b.TokensAt(now)

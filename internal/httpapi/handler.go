@@ -14,23 +14,23 @@ import (
 	"github.com/stipend/stipend/internal/requestlog"
 )
 
-// servedRoute is a route with what its requests need.
+// servedRoute is a mounted route.
 type servedRoute struct {
 	*server
 	rt       route
 	in       *input
-	template string // method and path, as they stand in the table
+	template string // method and path pattern
 	limits   *ratelimit.Limiter
-	most     int64 // bytes of a body
+	maxBody  int64 // in bytes
 }
 
-// serveRoute makes the way of a request through a route: who asks, may they, what do they ask, do it.
-func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
-	served := &servedRoute{server: s, rt: rt, in: in, template: rt.method + " " + rt.path, limits: s.writes, most: rt.maxBody()}
+// serveRoute returns the handler of a route: it authenticates, authorizes, decodes and executes a request.
+func (s *server) serveRoute(rt route, in *input) func(*responseWriter, *http.Request) {
+	served := &servedRoute{server: s, rt: rt, in: in, template: rt.method + " " + rt.path, limits: s.writes, maxBody: rt.maxBody()}
 	if rt.kind == read {
 		served.limits = s.reads
 	}
-	return func(w *answer, r *http.Request) {
+	return func(w *responseWriter, r *http.Request) {
 		w.route, w.reads = rt.path, rt.kind == read
 		if err := served.serve(w, r); err != nil {
 			s.refuse(w, err)
@@ -38,26 +38,25 @@ func (s *server) serveRoute(rt route, in *input) func(*answer, *http.Request) {
 	}
 }
 
-func (s *servedRoute) serve(w *answer, r *http.Request) error {
+func (s *servedRoute) serve(w *responseWriter, r *http.Request) error {
 	ctx := r.Context()
-	c := &call{server: s.server}
-	if err := s.admit(c, w, r); err != nil {
+	c := &request{server: s.server}
+	if err := s.authorize(c, w, r); err != nil {
 		return err
 	}
-	key, err := s.keyOf(c, r)
+	key, err := s.readKey(c, r)
 	if err != nil {
 		return err
 	}
 	wanted := s.in.body >= 0 && (!s.rt.bodyOptional || r.ContentLength != 0)
 	if wanted {
-		// Its time begins now: the clock is that of connections.
-		leave, ok := s.Bodies.Enter(w, r, s.Now(), s.most)
+		leave, ok := s.Bodies.Acquire(w, r, s.Now(), s.maxBody)
 		if !ok {
 			return errRetryLater
 		}
 		defer leave()
 	}
-	body, err := readAll(w, r, s.most, wanted)
+	body, err := readAll(w, r, s.maxBody, wanted)
 	if err != nil {
 		return err
 	}
@@ -67,7 +66,7 @@ func (s *servedRoute) serve(w *answer, r *http.Request) error {
 		return err
 	}
 	if s.in.company != nil && !c.actsFor(v.Elem().FieldByIndex(s.in.company)) {
-		return s.strays(ctx, c.by, s.template, w.requestID)
+		return s.denyOtherCompany(ctx, c.by, s.template, w.requestID)
 	}
 	var sum string // computed here so that a large body can be freed before the handler runs
 	if key != "" && s.rt.kind == write {
@@ -86,20 +85,20 @@ func (s *servedRoute) serve(w *answer, r *http.Request) error {
 	return nil
 }
 
-// admit finds who asks, and refuses who may not, or asks too often.
-func (s *servedRoute) admit(c *call, w *answer, r *http.Request) (err error) {
+// authorize authenticates the caller and checks the rate limit, the scope and the kind of credential.
+func (s *servedRoute) authorize(c *request, w *responseWriter, r *http.Request) (err error) {
 	if s.rt.scope == public {
 		return nil
 	}
 	if c.by, err = s.authenticate(r.Context(), r.Header); err != nil {
-		return s.wrong(r, err)
+		return s.countWrong(r, err)
 	}
 	w.by = c.by
-	if err := s.limits.Take(s.Now(), c.by.ID, w.Header()); err != nil {
+	if err := s.limits.Allow(s.Now(), c.by.ID, w.Header()); err != nil {
 		return err
 	}
 	if s.rt.scope != anyScope {
-		if err := permit(c.by, s.rt.scope); err != nil {
+		if err := requireScope(c.by, s.rt.scope); err != nil {
 			return err
 		}
 	}
@@ -109,8 +108,8 @@ func (s *servedRoute) admit(c *call, w *answer, r *http.Request) (err error) {
 	return nil
 }
 
-// keyOf reads the idempotency key of a request that may change something, "" without one.
-func (s *servedRoute) keyOf(c *call, r *http.Request) (string, error) {
+// readKey returns the idempotency key of a write, or "" if it has none.
+func (s *servedRoute) readKey(c *request, r *http.Request) (string, error) {
 	if s.rt.kind == read {
 		return "", nil
 	}
@@ -121,7 +120,7 @@ func (s *servedRoute) keyOf(c *call, r *http.Request) (string, error) {
 	return key, err
 }
 
-// read makes a value of the input's type out of a request, with all that is wrong with it in one refusal.
+// read decodes a request into a new value of the input type. One error lists all its problems.
 func (in *input) read(r *http.Request, body []byte) (v reflect.Value, err error) {
 	v = reflect.New(in.typ)
 	var problems apierr.List
@@ -136,22 +135,22 @@ func (in *input) read(r *http.Request, body []byte) (v reflect.Value, err error)
 	return v, problems.Err()
 }
 
-// do runs the handler, in the transaction that its kind of route has, and makes its answer; nil when a file was sent instead.
-func (s *servedRoute) do(ctx context.Context, c *call, w *answer, asked any, key, fingerprint string) (out []byte, err error) {
+// do runs the handler in the transaction of its kind and returns the response body, or nil if a file was sent.
+func (s *servedRoute) do(ctx context.Context, c *request, w *responseWriter, asked any, key, fingerprint string) (out []byte, err error) {
 	h := s.rt.handler
-	if h.before != nil {
-		if err := h.before(ctx, c, asked); err != nil {
-			return nil, s.in.pointAtUser(err)
+	if h.preprocess != nil {
+		if err := h.preprocess(ctx, c, asked); err != nil {
+			return nil, s.in.locateUser(err)
 		}
 	}
 	var ahead []db.Ahead
-	if h.ahead != nil {
-		ahead = h.ahead(c, asked)
+	if h.prefetch != nil {
+		ahead = h.prefetch(c, asked)
 	}
 	run := func(ctx context.Context, tx *db.Tx) ([]byte, error) {
 		made, err := h.run(ctx, tx, c, asked)
 		if err != nil {
-			return nil, s.in.pointAtUser(err)
+			return nil, s.in.locateUser(err)
 		}
 		if f, ok := made.(*file); ok {
 			s.sendFile(w, f)
@@ -180,8 +179,9 @@ func (s *servedRoute) do(ctx context.Context, c *call, w *answer, asked any, key
 	return out, err
 }
 
-// actsFor settles for which company the call acts: the credential's own, which is also the only one that it may name.
-func (c *call) actsFor(field reflect.Value) bool {
+// actsFor sets the acting company in the input. It reports false if the input names another company than the
+// credential's.
+func (c *request) actsFor(field reflect.Value) bool {
 	c.company = c.by.CompanyID
 	if named := field.String(); c.company == "" || named != "" && named != c.company {
 		return false

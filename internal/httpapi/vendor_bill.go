@@ -18,11 +18,11 @@ type (
 		FundingMethod   string            `json:"funding_method,omitempty" maxLength:"64"`
 		FundingCurrency string            `json:"funding_currency,omitempty" maxLength:"10"`
 		FundingNetwork  string            `json:"funding_network,omitempty" maxLength:"20"`
-		Currency        string            `json:"currency,omitempty" maxLength:"10" doc:"What amount_fiat is in."`
+		Currency        string            `json:"currency,omitempty" maxLength:"10" doc:"Currency of amount_fiat."`
 	}
 
 	vendorQuoteItem struct {
-		VendorID   string  `json:"vendor_id" minLength:"1" maxLength:"64" doc:"A recipient that is a firm or has the role vendor."`
+		VendorID   string  `json:"vendor_id" minLength:"1" maxLength:"64" doc:"A recipient that is a company or has the role vendor."`
 		AmountFiat Decimal `json:"amount_fiat"`
 		IsPremium  bool    `json:"is_premium,omitempty"`
 	}
@@ -34,14 +34,14 @@ type (
 
 	vendorUploadBody struct {
 		CompanyID      string `json:"company_id,omitempty" maxLength:"64"`
-		Base64Document string `json:"base64_document" minLength:"1" doc:"A PDF, or one JPEG or PNG of at least 600 pixels at its shorter side; at most 10 MiB."`
+		Base64Document string `json:"base64_document" minLength:"1" doc:"A PDF, or one JPEG or PNG with at least 600 pixels on the shorter side; at most 10 MiB."`
 	}
 
 	vendorDocument struct {
 		DocumentID string `json:"document_id"`
-		MediaType  string `json:"media_type" enum:"application/pdf,image/jpeg" doc:"As it is kept: images are written anew as JPEG."`
+		MediaType  string `json:"media_type" enum:"application/pdf,image/jpeg" doc:"Media type as stored; images are converted to JPEG."`
 		Bytes      int64  `json:"bytes"`
-		SHA256     string `json:"sha256" doc:"Of what is kept."`
+		SHA256     string `json:"sha256" doc:"Size as stored."`
 	}
 
 	vendorPayrollInput struct{ Body vendorPayrollBody }
@@ -52,19 +52,19 @@ type (
 		FundingMethod   string       `json:"funding_method,omitempty" maxLength:"64"`
 		FundingCurrency string       `json:"funding_currency,omitempty" maxLength:"10"`
 		FundingNetwork  string       `json:"funding_network,omitempty" maxLength:"20"`
-		Currency        string       `json:"currency,omitempty" maxLength:"10" doc:"What amount_fiat is in."`
-		ExternalID      string       `json:"external_id,omitempty" maxLength:"255" doc:"The partner's reference, unique in the company."`
+		Currency        string       `json:"currency,omitempty" maxLength:"10" doc:"Currency of amount_fiat."`
+		ExternalID      string       `json:"external_id,omitempty" maxLength:"255" doc:"Your own reference, unique per company."`
 	}
 
 	vendorItem struct {
-		VendorID          string  `json:"vendor_id" minLength:"1" maxLength:"64" doc:"A recipient that is a firm or has the role vendor."`
+		VendorID          string  `json:"vendor_id" minLength:"1" maxLength:"64" doc:"A recipient that is a company or has the role vendor."`
 		DocumentID        string  `json:"document_id" minLength:"1" maxLength:"64" doc:"The vendor's invoice, uploaded before."`
 		AmountFiat        Decimal `json:"amount_fiat"`
-		InvoiceNumber     string  `json:"invoice_number,omitempty" maxLength:"64" doc:"The vendor's own."`
+		InvoiceNumber     string  `json:"invoice_number,omitempty" maxLength:"64" doc:"The vendor's own reference."`
 		Country           string  `json:"country,omitempty" maxLength:"2"`
 		IsPremium         bool    `json:"is_premium,omitempty"`
 		Description       string  `json:"description,omitempty" maxLength:"500"`
-		Category          string  `json:"category,omitempty" maxLength:"100" doc:"What the payment is for, as the partner calls it." example:"design"`
+		Category          string  `json:"category,omitempty" maxLength:"100" doc:"Your own category of the payment." example:"design"`
 		ExternalPaymentID string  `json:"external_payment_id,omitempty" maxLength:"255"`
 	}
 
@@ -73,7 +73,7 @@ type (
 		Fees      Decimal               `json:"fees"`
 		Volume    Decimal               `json:"volume_input_in_input_currency"`
 		Total     Decimal               `json:"total_input_in_input_currency"`
-		Quote     *webhook.PayrollQuote `json:"quote,omitzero" doc:"Absent unless the payroll is funded by crypto."`
+		Quote     *webhook.PayrollQuote `json:"quote,omitzero" doc:"Only present if the payroll is funded by crypto."`
 		Transfer  *bankTransfer         `json:"bank_transfer,omitzero" doc:"Present when the payroll is funded by bank."`
 		Payments  []vendorPayment       `json:"payments"`
 	}
@@ -87,7 +87,7 @@ type (
 	}
 )
 
-func quoteVendors(ctx context.Context, tx *db.Tx, c *call, in *vendorQuoteInput) (*payrollPreview, error) {
+func quoteVendors(ctx context.Context, tx *db.Tx, c *request, in *vendorQuoteInput) (*payrollPreview, error) {
 	b := &in.Body
 	p := vendorbill.Params{
 		CreateParams: payroll.CreateParams{CompanyID: c.company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, FundingNetwork: b.FundingNetwork, Currency: b.Currency},
@@ -104,12 +104,12 @@ func quoteVendors(ctx context.Context, tx *db.Tx, c *call, in *vendorQuoteInput)
 	return showPreview(v), nil
 }
 
-func readVendorDocument(ctx context.Context, c *call, in *vendorUploadInput) (err error) {
+func readVendorDocument(ctx context.Context, c *request, in *vendorUploadInput) (err error) {
 	in.file, err = c.Vendor.Read(ctx, in.Body.Base64Document)
 	return err
 }
 
-func uploadVendorDocument(ctx context.Context, tx *db.Tx, c *call, in *vendorUploadInput) (*vendorDocument, error) {
+func uploadVendorDocument(ctx context.Context, tx *db.Tx, c *request, in *vendorUploadInput) (*vendorDocument, error) {
 	d, err := c.Vendor.Upload(ctx, tx, c.by, c.company, in.file)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func uploadVendorDocument(ctx context.Context, tx *db.Tx, c *call, in *vendorUpl
 	return &vendorDocument{d.ID, d.MediaType, d.Bytes, d.SHA256}, nil
 }
 
-func createVendorPayroll(ctx context.Context, tx *db.Tx, c *call, in *vendorPayrollInput) (*vendorPayrollCreated, error) {
+func createVendorPayroll(ctx context.Context, tx *db.Tx, c *request, in *vendorPayrollInput) (*vendorPayrollCreated, error) {
 	b := &in.Body
 	p := vendorbill.Params{
 		CreateParams: payroll.CreateParams{

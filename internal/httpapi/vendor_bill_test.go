@@ -26,7 +26,7 @@ func pdf(more string) string {
 	return base64.StdEncoding.EncodeToString([]byte("%PDF-1.7\n" + canary + more + "\n%%EOF\n"))
 }
 
-func (b *bench) paper(more string) string {
+func (b *fixture) paper(more string) string {
 	b.t.Helper()
 	made, _ := ask[members](b, "POST", "/api/vendor/payroll/documents", encode(members{"base64_document": pdf(more)}))
 	return made["document_id"].(string)

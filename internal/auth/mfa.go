@@ -17,22 +17,22 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// What authenticators everywhere take: six digits of HMAC-SHA-1, for steps of 30 seconds.
+// The parameters that every authenticator supports: six digits of HMAC-SHA-1, steps of 30 seconds.
 const (
 	step   = 30 * time.Second
 	digits = otp.DigitsSix
 )
 
-// drift is by how many steps a person's clock may differ from ours, as RFC 6238 advises.
+// drift is the number of time steps that a clock may differ, as RFC 6238 recommends.
 const drift = 1
 
-// recoveryCodes is how many recovery codes a person gets at a time.
+// recoveryCodes is the number of recovery codes that are issued at a time.
 const recoveryCodes = 10
 
-// What this package refuses people with.
+// Errors for users.
 var (
-	ErrFactorExists = apierr.New(apierr.Conflict, "invalid_state", "You have an authenticator already. Remove it first.")
-	ErrNoFactor     = apierr.New(apierr.Conflict, "invalid_state", "You have no authenticator.")
+	ErrFactorExists = apierr.New(apierr.Conflict, "invalid_state", "You already have an authenticator. Remove it first.")
+	ErrNoFactor     = apierr.New(apierr.Conflict, "invalid_state", "You have no authenticator. Set one up first.")
 )
 
 // Enrolment is an authenticator that is being set up.
@@ -41,13 +41,13 @@ type Enrolment struct {
 	URI string // otpauth://…, to be scanned
 }
 
-// HasFactor says whether a person must show a second factor to sign in.
+// HasFactor reports whether a person must present a second factor to sign in.
 func HasFactor(ctx context.Context, tx *db.Tx, userID string) (bool, error) {
 	f, err := selectFactor(ctx, tx, userID)
 	return err == nil && f.confirmed, absent(err)
 }
 
-// Enrol begins to set up an authenticator, anew if one was begun. Nothing is asked of the person until [Confirm].
+// Enrol starts setting up an authenticator, replacing an unconfirmed one. It takes effect with [Confirm].
 func Enrol(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User) error {
 	if has, err := HasFactor(ctx, tx, u.ID); err != nil || has {
 		return cmp.Or(err, error(ErrFactorExists))
@@ -63,14 +63,14 @@ func Enrol(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User) 
 	return upsertFactor(ctx, tx, u.ID, sealed)
 }
 
-// issuer is what an authenticator calls us.
+// issuer is the name shown by authenticators.
 const issuer = "Stipend"
 
 func secretOf(userID string) identity.Place {
 	return identity.Place{Table: "second_factors", Column: "secret", Row: userID}
 }
 
-// Enrolling shows the authenticator that is being set up, or says apierr.NotFoundErr.
+// Enrolling returns the authenticator that is being set up, or apierr.NotFoundErr.
 func Enrolling(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User) (Enrolment, error) {
 	f, err := selectFactor(ctx, tx, u.ID)
 	if err != nil {
@@ -94,9 +94,9 @@ func Enrolling(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.Us
 	return Enrolment{Key: key.Secret(), URI: key.URL()}, nil
 }
 
-// Confirm ends the setting up with the first code and returns the recovery codes, of which only digests are kept. A wrong
-// code is ok false. at is the time on the wall, which is what authenticators go by, and not that of the transaction, which a
-// sandbox moves.
+// Confirm completes the setup with the first code and returns the recovery codes, of which only digests are stored.
+// A wrong code is ok false. at is wall-clock time, which authenticators use, not the transaction time, which a
+// sandbox can change.
 func Confirm(ctx context.Context, tx *db.Tx, s *identity.Sealer, u Person, code string, at time.Time) (codes []string, ok bool, err error) {
 	f, err := selectFactor(ctx, tx, u.ID)
 	switch {
@@ -120,8 +120,8 @@ func Confirm(ctx context.Context, tx *db.Tx, s *identity.Sealer, u Person, code 
 	return codes, true, u.notify(ctx, tx, mail.FactorAdded)
 }
 
-// Verify takes a code of the person's authenticator or, once, one of their recovery codes. at is the time on the wall. It
-// says false for a code that is wrong or was taken before.
+// Verify accepts a code of the person's authenticator or, once, one of their recovery codes. at is wall-clock time.
+// It reports false for a wrong or already used code.
 func Verify(ctx context.Context, tx *db.Tx, s *identity.Sealer, u Person, code string, at time.Time) (bool, error) {
 	f, err := selectFactor(ctx, tx, u.ID)
 	if err != nil || !f.confirmed {
@@ -141,13 +141,13 @@ func Verify(ctx context.Context, tx *db.Tx, s *identity.Sealer, u Person, code s
 	return true, u.notify(ctx, tx, mail.RecoveryUsed)
 }
 
-// factor is an authenticator as it is stored.
+// factor is a stored authenticator.
 type factor struct {
 	secret    string // sealed
 	confirmed bool
 }
 
-// match finds the step that a code belongs to.
+// match returns the time step of a code.
 func (f factor) match(s *identity.Sealer, userID, code string, at time.Time) (found int64, ok bool, err error) {
 	secret, err := s.Open(secretOf(userID), f.secret)
 	if err != nil {
@@ -156,7 +156,7 @@ func (f factor) match(s *identity.Sealer, userID, code string, at time.Time) (fo
 	return MatchCode(string(secret), code, at)
 }
 
-// NewSecret makes the secret of an authenticator, base32, and the address by which one takes it in.
+// NewSecret returns a new authenticator secret in base32 and its otpauth URI.
 func NewSecret(issuer, name string) (secret, uri string, err error) {
 	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: name, Digits: digits})
 	if err != nil {
@@ -165,8 +165,8 @@ func NewSecret(issuer, name string) (secret, uri string, err error) {
 	return key.Secret(), key.URL(), nil
 }
 
-// MatchCode says whether a code is one of an authenticator's at a time, and of which step. Who takes it must see to it that neither
-// the step, nor one before it, is taken again.
+// MatchCode reports whether a code is valid at a time, and for which step. The caller must ensure that neither this
+// step nor an earlier one is accepted again.
 func MatchCode(secret, code string, at time.Time) (found int64, ok bool, err error) {
 	code = strings.Map(func(r rune) rune {
 		if r == ' ' || r == '-' {
@@ -184,18 +184,13 @@ func MatchCode(secret, code string, at time.Time) (found int64, ok bool, err err
 			return 0, false, err
 		}
 		if same {
-			found, ok = n, true // all are tried, so that the time does not tell which it was
+			found, ok = n, true // continue, so that the time does not reveal the step
 		}
 	}
 	return found, ok, nil
 }
 
-// RecoveryLeft is how many recovery codes a person has not used.
-func RecoveryLeft(ctx context.Context, tx *db.Tx, userID string) (int64, error) {
-	return countRecoveryCodes(ctx, tx, userID)
-}
-
-// RenewRecovery replaces a person's recovery codes by new ones and returns them.
+// RenewRecovery replaces a person's recovery codes and returns the new ones.
 func RenewRecovery(ctx context.Context, tx *db.Tx, u Person) ([]string, error) {
 	if has, err := HasFactor(ctx, tx, u.ID); err != nil || !has {
 		return nil, cmp.Or(err, error(ErrNoFactor))
@@ -207,7 +202,7 @@ func RenewRecovery(ctx context.Context, tx *db.Tx, u Person) ([]string, error) {
 	return codes, u.notify(ctx, tx, mail.RecoveryRenewed)
 }
 
-// Remove takes a person's authenticator and recovery codes away: their password is enough from now on.
+// Remove deletes a person's authenticator and recovery codes. Their password alone is enough afterwards.
 func Remove(ctx context.Context, tx *db.Tx, u Person) error {
 	has, err := HasFactor(ctx, tx, u.ID)
 	if err != nil || !has {
@@ -219,7 +214,7 @@ func Remove(ctx context.Context, tx *db.Tx, u Person) error {
 	return u.notify(ctx, tx, mail.FactorRemoved)
 }
 
-// Erase deletes what is known of how a person comes in, and the links and invitations that wait for the address that they had.
+// Erase deletes a person's factors and passkeys, and the links and invitations for their address.
 func Erase(ctx context.Context, tx *db.Tx, userID, email string) error {
 	err := errors.Join(deleteFactor(ctx, tx, userID), deleteRecoveryCodes(ctx, tx, userID), deletePasskeys(ctx, tx, userID))
 	if email == "" || err != nil {
@@ -241,7 +236,7 @@ func newRecoveryCodes(ctx context.Context, tx *db.Tx, userID string) ([]string, 
 	return codes, insertRecoveryCodes(ctx, tx, userID, digests)
 }
 
-// absent is nil for what is merely not there.
+// absent returns nil for apierr.NotFoundErr.
 func absent(err error) error {
 	if errors.Is(err, apierr.NotFoundErr) {
 		return nil

@@ -32,6 +32,7 @@ var (
 	trustedNames = skeletons(`adp amazon apple chase circle deel gemini ledger mercury oracle ramp rippling ripple sap slack square visa wise workday`)
 )
 
+// skeleton returns a form of a name that is equal for names that look alike. Use it only for comparisons.
 func skeletons(text string) map[string]bool {
 	all := map[string]bool{}
 	for w := range strings.FieldsSeq(text) {
@@ -78,7 +79,7 @@ func skeleton(name string) string {
 // scripts are those that a word is looked through for; the first is that of the reserved names.
 var scripts = []*unicode.RangeTable{unicode.Latin, unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Cherokee, unicode.Georgian, unicode.Hebrew, unicode.Arabic, unicode.Coptic}
 
-// mixesScripts says whether a word has letters of two scripts that people do not write together.
+// mixesScripts reports whether a word contains letters of two scripts that are not written together.
 func mixesScripts(name string) bool {
 	for word := range strings.FieldsFuncSeq(norm.NFKC.String(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.Is(unicode.Mn, r) }) {
 		seen := map[int]bool{}
@@ -94,15 +95,15 @@ func mixesScripts(name string) bool {
 	return false
 }
 
-// checkAppName notes at /name what people could take an app of a publisher for that it is not.
+// checkAppName records a problem at /name if people could confuse the app with the service or a known company.
 func checkAppName(problems *apierr.List, name string, publisher Company) {
 	if mixesScripts(name) {
-		problems.Add(CodeMixedScripts, "/name", "A word has letters of one script only.")
+		problems.Add(CodeMixedScripts, "/name", "Each word must use letters of one script only.")
 		return
 	}
 	look := skeleton(name)
 	if strings.Contains(look, skeleton(house)) {
-		problems.Add(CodeReserved, "/name", "This name looks like that of the service itself.")
+		problems.Add(CodeReserved, "/name", "The name looks like that of this service. Choose another one.")
 		return
 	}
 	kept := trustedNames[look] || trustedWords[look]
@@ -111,11 +112,11 @@ func checkAppName(problems *apierr.List, name string, publisher Company) {
 	}
 	own := publisher.KYBStatus == KYBApproved && strings.Contains(skeleton(publisher.Name), look)
 	if kept && !own {
-		problems.Add(CodeReserved, "/name", "This name looks like that of a company that people know. It is kept for that company, once it is verified.")
+		problems.Add(CodeReserved, "/name", "The name looks like that of a well-known company and is reserved for it after verification.")
 	}
 }
 
-// LooksLikeAnother says whether an app could be taken for one of another publisher.
+// LooksLikeAnother reports whether an app could be confused with one of another publisher.
 func LooksLikeAnother(ctx context.Context, tx *db.Tx, a App) (bool, error) {
-	return likeAnother(ctx, tx, a.CompanyID, skeleton(a.Name), false)
+	return nameTaken(ctx, tx, a.CompanyID, skeleton(a.Name), false)
 }

@@ -16,9 +16,9 @@ type (
 	fundingOpenInput struct{ Body fundingOpenBody }
 
 	fundingOpenBody struct {
-		UserID       string `json:"user_id,omitempty" maxLength:"64" doc:"Whose account. With an API key: a user that the company created, or absent for an account of the company itself."`
+		UserID       string `json:"user_id,omitempty" maxLength:"64" doc:"Owner of the account. With an API key: a user that the company created, or absent for the company itself."`
 		Currency     string `json:"currency" enum:"EUR,USD"`
-		TermsVersion string `json:"terms_version,omitempty" maxLength:"20" doc:"Accepts the terms of this version; see GET /api/user/funding/account/tos."`
+		TermsVersion string `json:"terms_version,omitempty" maxLength:"20" doc:"Version of the terms to accept; see GET /api/user/funding/account/tos."`
 	}
 
 	fundingQuery struct {
@@ -36,21 +36,21 @@ type (
 		Status           string  `json:"status" enum:"requested,terms_pending,pending,active,suspended,closed"`
 		Reason           string  `json:"reason" enum:",verification_ended,refused_by_bank" doc:"Why it is suspended or closed."`
 		TermsURL         string  `json:"terms_url"`
-		TermsVersion     string  `json:"terms_version" doc:"That was accepted; empty before."`
+		TermsVersion     string  `json:"terms_version" doc:"Accepted version; empty before."`
 		AccountHolder    string  `json:"account_holder_name"`
 		BankName         string  `json:"bank_name"`
 		IBAN             string  `json:"iban"`
 		BIC              string  `json:"bic"`
 		RoutingNumber    string  `json:"routing_number"`
 		AccountNumber    string  `json:"account_number"`
-		Balance          Decimal `json:"balance" doc:"What the owner has in this currency."`
+		Balance          Decimal `json:"balance" doc:"The owner's balance in this currency."`
 		Created          Time    `json:"created"`
 	}
 
 	fundingTerms struct {
 		TermsURL        string `json:"terms_url"`
-		TermsVersion    string `json:"terms_version" doc:"In force now."`
-		Accepted        bool   `json:"accepted" doc:"Whether these very terms were accepted."`
+		TermsVersion    string `json:"terms_version" doc:"Current version."`
+		Accepted        bool   `json:"accepted" doc:"Whether this version was accepted."`
 		AcceptedVersion string `json:"accepted_version"`
 		AcceptedAt      string `json:"accepted_at" doc:"Empty before."`
 	}
@@ -62,20 +62,20 @@ type (
 		IBAN             string  `json:"iban,omitempty" maxLength:"42"`
 		Amount           Decimal `json:"amount"`
 		Currency         string  `json:"currency" maxLength:"10"`
-		Reference        string  `json:"reference" maxLength:"140" doc:"The bank's own; the same one again is the same transfer."`
+		Reference        string  `json:"reference" maxLength:"140" doc:"Reference of the bank. A repeated reference is the same transfer."`
 	}
 
 	bankDeposited struct {
 		DepositID        string  `json:"deposit_id"`
 		FundingAccountID string  `json:"funding_account_id"`
 		Currency         string  `json:"currency"`
-		Balance          Decimal `json:"balance" doc:"The owner's, after it."`
+		Balance          Decimal `json:"balance" doc:"The owner's balance after the transfer."`
 	}
 )
 
 const termsPath = "/docs/terms/funding-account"
 
-func openFundingAccount(ctx context.Context, tx *db.Tx, c *call, in *fundingOpenInput) (*fundingAccount, error) {
+func openFundingAccount(ctx context.Context, tx *db.Tx, c *request, in *fundingOpenInput) (*fundingAccount, error) {
 	a, err := c.Funding.Open(ctx, tx, c.by, in.Body.UserID, in.Body.Currency, in.Body.TermsVersion)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func openFundingAccount(ctx context.Context, tx *db.Tx, c *call, in *fundingOpen
 	return showFundingAccount(a), nil
 }
 
-func listFundingAccounts(ctx context.Context, tx *db.Tx, c *call, in *fundingQuery) (*fundingList, error) {
+func listFundingAccounts(ctx context.Context, tx *db.Tx, c *request, in *fundingQuery) (*fundingList, error) {
 	all, err := c.Funding.List(ctx, tx, c.by, in.UserID)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func showFundingAccount(a virtualaccount.Account) *fundingAccount {
 	return d
 }
 
-func getFundingTerms(ctx context.Context, tx *db.Tx, c *call, in *fundingQuery) (*fundingTerms, error) {
+func getFundingTerms(ctx context.Context, tx *db.Tx, c *request, in *fundingQuery) (*fundingTerms, error) {
 	accepted, at, err := c.Funding.Terms(ctx, tx, c.by, in.UserID)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func getFundingTerms(ctx context.Context, tx *db.Tx, c *call, in *fundingQuery) 
 	return out, nil
 }
 
-func bankDeposit(ctx context.Context, tx *db.Tx, c *call, in *bankDepositInput) (*bankDeposited, error) {
+func bankDeposit(ctx context.Context, tx *db.Tx, c *request, in *bankDepositInput) (*bankDeposited, error) {
 	b := &in.Body
 	id, a, err := c.Funding.Deposit(ctx, tx, c.by, virtualaccount.Incoming{
 		AccountID: b.FundingAccountID, IBAN: b.IBAN, Amount: string(b.Amount), Currency: b.Currency, Reference: b.Reference,
@@ -142,7 +142,7 @@ var termsPage = template.Must(template.New("terms").Parse(`<!doctype html>
 </ol></body></html>
 `))
 
-// serveTerms shows the terms that an owner accepts by naming their version.
+// serveTerms serves the terms that an owner accepts by their version.
 func serveTerms(w http.ResponseWriter, _ *http.Request) *apierr.Fault {
 	var b strings.Builder
 	if err := termsPage.Execute(&b, virtualaccount.TermsVersion); err != nil {

@@ -24,33 +24,33 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// maxDepth bounds how deep a body may nest.
+// maxDepth is the maximum nesting depth of a body.
 const maxDepth = 32
 
-// input reads a request into one Go type: path and query parameters from its tagged fields, the JSON body into its
-// field Body. The rules of every value (required, lengths, choices, ranges) are those of its schema, the same that the
-// contract publishes, so that what is documented is what is enforced.
+// input decodes a request into a Go type: path and query parameters into tagged fields, and the JSON body into the
+// field Body. Values are validated by the schemas that the contract publishes, so the documented rules are the
+// enforced rules.
 type input struct {
 	typ    reflect.Type
 	params []param
 	body   int // index of Body, -1 for none
 	decode decodeFunc
 	root   *object
-	// company is where the acting company stands, nil where the operation has none.
+	// company is the index of the field company_id, or nil if the input has none.
 	company []int
 }
 
-// param is one path or query parameter.
+// param is a path or query parameter.
 type param struct {
 	name, in string
 	index    []int
 	schema   *huma.Schema
 	required bool
 	pattern  *regexp.Regexp
-	initial  string // the default, as text
+	initial  string // default value
 }
 
-// newInput compiles the reader of a type. It panics on a type that it cannot read, which happens at start or never.
+// newInput returns the decoder of a type. It panics on a type that it does not support.
 func newInput(reg huma.Registry, t reflect.Type) *input {
 	in := &input{typ: t, body: -1}
 	for _, f := range reflect.VisibleFields(t) {
@@ -94,8 +94,8 @@ func resolve(reg huma.Registry, s *huma.Schema) *huma.Schema {
 	return s
 }
 
-// pointAtUser completes the refusal of a request that names no user with the place where this operation takes one.
-func (in *input) pointAtUser(err error) error {
+// locateUser completes identity.ErrUserRequired with the place of user_id in this operation.
+func (in *input) locateUser(err error) error {
 	f, ok := apierr.As(err)
 	if !ok || len(f.Fields) > 0 || !errors.Is(err, identity.ErrUserRequired) {
 		return err
@@ -106,10 +106,10 @@ func (in *input) pointAtUser(err error) error {
 	return f.At("body", "/user_id")
 }
 
-// errNotFoundPath stops the reading of a request whose path cannot name anything.
+// errNotFoundPath is the error of a path parameter that cannot be an ID.
 var errNotFoundPath = apierr.NotFoundErr
 
-// readParams fills the parameters and notes what is wrong with them.
+// readParams decodes the parameters and records their problems.
 func (in *input) readParams(r *http.Request, v reflect.Value, problems *apierr.List) error {
 	if len(in.params) == 0 {
 		return nil
@@ -125,17 +125,17 @@ func (in *input) readParams(r *http.Request, v reflect.Value, problems *apierr.L
 		p := &in.params[i]
 		var text string
 		if p.in == "path" {
-			if text = r.PathValue(p.name); !plain(text) || len(text) > 255 {
+			if text = r.PathValue(p.name); !validText(text) || len(text) > 255 {
 				return errNotFoundPath
 			}
 		} else {
 			switch values := query[p.name]; {
 			case len(values) > 1:
-				p.bad(problems, "The parameter is given more than once.")
+				p.bad(problems, "The parameter is given more than once. Send it once.")
 				continue
 			case len(values) == 1:
-				if text = values[0]; !plain(text) {
-					p.bad(problems, "The parameter is not valid text.")
+				if text = values[0]; !validText(text) {
+					p.bad(problems, "The parameter must be valid UTF-8 text without U+0000.")
 					continue
 				}
 			default:
@@ -164,13 +164,13 @@ func (p *param) bad(problems *apierr.List, message string) {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// set stores the text and says what is wrong with it, "" when nothing is.
+// set stores a value. It returns a message if the value is invalid, or "".
 func (p *param) set(v reflect.Value, text string) string {
 	switch {
 	case v.Type() == timeType:
 		t, err := parseTime(text)
 		if err != nil {
-			return "The parameter is a time in RFC 3339, such as 2026-01-31T00:00:00Z, or a date."
+			return "The parameter must be an RFC 3339 time, for example 2026-01-31T00:00:00Z, or a date."
 		}
 		v.Set(reflect.ValueOf(t))
 		return ""
@@ -182,14 +182,14 @@ func (p *param) set(v reflect.Value, text string) string {
 		return ""
 	case v.Kind() == reflect.Bool:
 		if text != "true" && text != "false" {
-			return "The parameter is true or false."
+			return "The parameter must be true or false."
 		}
 		v.SetBool(text == "true")
 		return ""
-	default: // newInput has seen to it that nothing else than an integer is left
+	default: // an integer: newInput supports no other type
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return "The parameter is an integer."
+			return "The parameter must be an integer."
 		}
 		if message := checkInt(p.schema, n); message != "" {
 			return message
@@ -199,8 +199,8 @@ func (p *param) set(v reflect.Value, text string) string {
 	}
 }
 
-// plain says whether every part of the service, and both databases, can hold the text.
-func plain(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
+// validText reports whether s is valid UTF-8 without U+0000, which PostgreSQL cannot store.
+func validText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 
 func parseTime(text string) (time.Time, error) {
 	if t, err := time.Parse(time.DateOnly, text); err == nil {
@@ -210,17 +210,17 @@ func parseTime(text string) (time.Time, error) {
 	return t.UTC(), err
 }
 
-// malformed is an error of syntax: nothing else can be said about such a body.
+// malformed returns a syntax error.
 func malformed(format string, args ...any) *apierr.Fault {
 	return errMalformed.Detailf(format, args...)
 }
 
-// readBody decodes a whole body into v in one pass and notes every problem of it. The error is one of syntax.
+// readBody decodes a body into v and records its problems. It returns an error only if the syntax is wrong.
 func (in *input) readBody(body []byte, v reflect.Value, problems *apierr.List) error {
 	if len(bytes.TrimLeft(body, " \t\r\n")) == 0 {
-		return malformed("The body is empty. It should be a JSON object.")
+		return malformed("The body is empty. Send a JSON object.")
 	}
-	if err := scan(body); err != nil {
+	if err := checkRaw(body); err != nil {
 		return err
 	}
 	d := &decoder{Decoder: jsontext.NewDecoder(bytes.NewBuffer(body)), problems: problems}
@@ -228,7 +228,7 @@ func (in *input) readBody(body []byte, v reflect.Value, problems *apierr.List) e
 		return syntaxError(err)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return malformed("Something follows the JSON object. Send exactly one.")
+		return malformed("The body continues after the JSON object. Send exactly one object.")
 	}
 	return nil
 }
@@ -237,24 +237,24 @@ func syntaxError(err error) error {
 	var s *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return malformed("A member name occurs twice in one object.")
+		return malformed("An object contains the same member twice.")
 	case errors.As(err, &s):
-		return malformed("The body is not valid JSON: see byte %d.", s.ByteOffset)
+		return malformed("The body is not valid JSON. The error is at byte %d.", s.ByteOffset)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return malformed("The body ends in the middle of the JSON.")
+		return malformed("The body ends before the JSON object is complete.")
 	}
 	return malformed("The body is not valid JSON in UTF-8.")
 }
 
-// scan refuses what the JSON grammar allows and this interface does not: depth, and U+0000 in text. It runs over raw
-// bytes before the decoder, so that it also sees what the decoder will skip.
-func scan(body []byte) error {
+// checkRaw rejects valid JSON that the API does not accept: deep nesting and U+0000 in strings. It also covers
+// members that the decoder skips.
+func checkRaw(body []byte) error {
 	depth := 0
 	for i := 0; i < len(body); i++ {
 		switch body[i] {
 		case '{', '[':
 			if depth++; depth > maxDepth {
-				return malformed("The body nests deeper than %d.", maxDepth)
+				return malformed("The body is nested deeper than %d levels.", maxDepth)
 			}
 		case '}', ']':
 			depth--
@@ -264,7 +264,7 @@ func scan(body []byte) error {
 					continue
 				}
 				if bytes.HasPrefix(body[i:], []byte(`\u0000`)) {
-					return malformed("A string holds the character U+0000.")
+					return malformed("A string contains the character U+0000.")
 				}
 				i++
 			}
@@ -273,21 +273,21 @@ func scan(body []byte) error {
 	return nil
 }
 
-// decoder reads a body and notes its problems.
+// decoder reads a body and records its problems.
 type decoder struct {
 	*jsontext.Decoder
 	problems *apierr.List
 }
 
-// decodeFunc reads the next value into v. It returns errors of syntax only; all other problems are noted.
+// decodeFunc decodes the next value into v. It returns syntax errors only and records other problems.
 type decodeFunc func(d *decoder, v reflect.Value) error
 
-// note notes a problem of the value that was just read.
+// note records a problem of the value just read.
 func (d *decoder) note(code, message string) {
 	d.problems.Add(code, string(d.StackPointer()), message)
 }
 
-// object is the compiled reader of a struct.
+// object decodes a struct.
 type object struct {
 	members map[string]*member
 	order   []*member
@@ -296,7 +296,7 @@ type object struct {
 type member struct {
 	name     string
 	index    int
-	at       int
+	bit      int // in the set of members seen
 	required bool
 	decode   decodeFunc
 }
@@ -309,19 +309,19 @@ func compileStruct(reg huma.Registry, t reflect.Type, s *huma.Schema) *object {
 		if !f.IsExported() || name == "" || name == "-" {
 			continue
 		}
-		m := &member{name: name, index: i, at: len(o.order), required: slices.Contains(s.Required, name)}
+		m := &member{name: name, index: i, bit: len(o.order), required: slices.Contains(s.Required, name)}
 		m.decode = compile(reg, f.Type, s.Properties[name])
 		o.members[name] = m
 		o.order = append(o.order, m)
 	}
 	if len(o.order) > 64 {
-		panic(fmt.Sprintf("api: %s has more than 64 members", t))
+		panic(fmt.Sprintf("httpapi: %s has more than 64 members", t))
 	}
 	return o
 }
 
 func (o *object) read(d *decoder, v reflect.Value) error {
-	if ok, err := d.open('{', "The value is a JSON object."); !ok {
+	if ok, err := d.open('{', "The value must be a JSON object."); !ok {
 		return err
 	}
 	var seen uint64
@@ -338,13 +338,13 @@ func (o *object) read(d *decoder, v reflect.Value) error {
 			d.noteUnknown()
 			continue
 		}
-		if d.PeekKind() == 'n' { // null is the same as absent
+		if d.PeekKind() == 'n' { // null means absent
 			if _, err := d.ReadToken(); err != nil {
 				return err
 			}
 			continue
 		}
-		seen |= 1 << m.at
+		seen |= 1 << m.bit
 		if err := m.decode(d, v.Field(m.index)); err != nil {
 			return err
 		}
@@ -353,34 +353,34 @@ func (o *object) read(d *decoder, v reflect.Value) error {
 		return err
 	}
 	for _, m := range o.order {
-		if m.required && seen&(1<<m.at) == 0 {
-			d.problems.Add("missing_field", string(d.StackPointer().AppendToken(m.name)), "The member "+m.name+" is required.")
+		if m.required && seen&(1<<m.bit) == 0 {
+			d.problems.Add("missing_field", string(d.StackPointer().AppendToken(m.name)), "The field "+m.name+" is required.")
 		}
 	}
 	return nil
 }
 
-// noteUnknown names the member that nobody knows. The name is the client's own text, so its length is bounded.
+// noteUnknown records an unknown member. It shortens the name, which is chosen by the client.
 func (d *decoder) noteUnknown() {
 	p := d.StackPointer()
 	name := p.LastToken()
 	if len(name) > 64 {
 		p = p.Parent().AppendToken(strings.ToValidUTF8(name[:64], ""))
 	}
-	d.problems.Add("unknown_field", string(p), "There is no such member here. Check its spelling.")
+	d.problems.Add("unknown_field", string(p), "This field is unknown. Check its spelling.")
 }
 
-// open steps into an object or array, or notes that there is another kind of value and steps over it.
+// open enters an object or array. If the value has another type, it records that and skips the value.
 func (d *decoder) open(kind jsontext.Kind, message string) (bool, error) {
 	if d.PeekKind() != kind {
-		return false, d.wrong(message)
+		return false, d.wrongType(message)
 	}
 	_, err := d.ReadToken()
 	return err == nil, err
 }
 
-// wrong steps over a value of the wrong type.
-func (d *decoder) wrong(message string) error {
+// wrongType skips a value of the wrong type and records it.
+func (d *decoder) wrongType(message string) error {
 	if err := d.SkipValue(); err != nil {
 		return err
 	}
@@ -393,7 +393,7 @@ var (
 	valueType   = reflect.TypeFor[jsontext.Value]()
 )
 
-// compile makes the reader of a type under the rules of a schema.
+// compile returns the decoder of a type with the rules of a schema.
 func compile(reg huma.Registry, t reflect.Type, s *huma.Schema) decodeFunc {
 	s = resolve(reg, s)
 	switch {
@@ -423,9 +423,9 @@ func compile(reg huma.Registry, t reflect.Type, s *huma.Schema) decodeFunc {
 		}
 	case reflect.Struct:
 		return compileStruct(reg, t, s).read
-	default: // no wire shape has a member of another kind
+	default: // not supported
 	}
-	panic(fmt.Sprintf("api: no reader for %s", t))
+	panic(fmt.Sprintf("httpapi: no reader for %s", t))
 }
 
 func readString(s *huma.Schema) decodeFunc {
@@ -435,7 +435,7 @@ func readString(s *huma.Schema) decodeFunc {
 	}
 	return func(d *decoder, v reflect.Value) error {
 		if d.PeekKind() != '"' {
-			return d.wrong("The value is a string.")
+			return d.wrongType("The value must be a string.")
 		}
 		t, err := d.ReadToken()
 		if err != nil {
@@ -453,7 +453,7 @@ func readString(s *huma.Schema) decodeFunc {
 
 func readBool(d *decoder, v reflect.Value) error {
 	if k := d.PeekKind(); k != 't' && k != 'f' {
-		return d.wrong("The value is true or false.")
+		return d.wrongType("The value must be true or false.")
 	}
 	t, err := d.ReadToken()
 	if err == nil {
@@ -465,7 +465,7 @@ func readBool(d *decoder, v reflect.Value) error {
 func readInt(s *huma.Schema) decodeFunc {
 	return func(d *decoder, v reflect.Value) error {
 		if d.PeekKind() != '0' {
-			return d.wrong("The value is an integer.")
+			return d.wrongType("The value must be an integer.")
 		}
 		t, err := d.ReadToken()
 		if err != nil {
@@ -473,8 +473,8 @@ func readInt(s *huma.Schema) decodeFunc {
 		}
 		n, err := strconv.ParseInt(t.String(), 10, 64)
 		if err != nil {
-			d.note("invalid_type", "The value is an integer.")
-			return nil //nolint:nilerr // a problem of the request, noted beside the others
+			d.note("invalid_type", "The value must be an integer.")
+			return nil //nolint:nilerr // recorded as a problem of the request
 		}
 		if message := checkInt(s, n); message != "" {
 			d.note("invalid_parameter", message)
@@ -487,7 +487,7 @@ func readInt(s *huma.Schema) decodeFunc {
 
 func readDecimal(d *decoder, v reflect.Value) error {
 	if d.PeekKind() != '0' {
-		return d.wrong("The value is a JSON number, not text.")
+		return d.wrongType("The value must be a JSON number, not a string.")
 	}
 	t, err := d.ReadToken()
 	if err != nil {
@@ -502,10 +502,10 @@ func readDecimal(d *decoder, v reflect.Value) error {
 	return nil
 }
 
-// readObject keeps an object as it is, for a reader further in that knows its members.
+// readObject stores an object undecoded, for a domain function that knows its members.
 func readObject(d *decoder, v reflect.Value) error {
 	if d.PeekKind() != '{' {
-		return d.wrong("The value is a JSON object.")
+		return d.wrongType("The value must be a JSON object.")
 	}
 	raw, err := d.ReadValue()
 	if err == nil {
@@ -514,9 +514,9 @@ func readObject(d *decoder, v reflect.Value) error {
 	return err
 }
 
-// readStrings reads an object whose members are all strings, under names that only a reader further in knows.
+// readStrings decodes an object of strings with arbitrary member names.
 func readStrings(d *decoder, v reflect.Value) error {
-	if ok, err := d.open('{', "The value is a JSON object."); !ok {
+	if ok, err := d.open('{', "The value must be a JSON object."); !ok {
 		return err
 	}
 	members := reflect.MakeMap(v.Type())
@@ -535,7 +535,7 @@ func readStrings(d *decoder, v reflect.Value) error {
 				members.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), reflect.ValueOf(t.String()).Convert(v.Type().Elem()))
 			}
 		default:
-			err = d.wrong("The value is a string.")
+			err = d.wrongType("The value must be a string.")
 		}
 		if err != nil {
 			return err
@@ -555,7 +555,7 @@ func readSlice(s *huma.Schema, item decodeFunc) decodeFunc {
 		most = *s.MaxItems
 	}
 	return func(d *decoder, v reflect.Value) error {
-		if ok, err := d.open('[', "The value is an array."); !ok {
+		if ok, err := d.open('[', "The value must be an array."); !ok {
 			return err
 		}
 		n := 0
@@ -567,7 +567,7 @@ func readSlice(s *huma.Schema, item decodeFunc) decodeFunc {
 				continue
 			}
 			if n == v.Cap() {
-				v.Grow(max(8, n)) // doubles, so that a long list is copied few times
+				v.Grow(max(8, n)) // doubles the capacity
 			}
 			v.SetLen(n + 1)
 			if err := item(d, v.Index(n)); err != nil {
@@ -579,9 +579,9 @@ func readSlice(s *huma.Schema, item decodeFunc) decodeFunc {
 		}
 		switch {
 		case n < least:
-			d.note("invalid_parameter", fmt.Sprintf("The array has at least %s.", count(least, "item")))
+			d.note("invalid_parameter", fmt.Sprintf("The array must have at least %s.", count(least, "item")))
 		case n > most:
-			d.note("invalid_parameter", fmt.Sprintf("The array has at most %s.", count(most, "item")))
+			d.note("invalid_parameter", fmt.Sprintf("The array must have at most %s.", count(most, "item")))
 		}
 		return nil
 	}
@@ -594,23 +594,23 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// checkString says what is wrong with a string, "" when nothing is.
+// checkString returns a message if a string violates its schema, or "".
 func checkString(s *huma.Schema, pattern *regexp.Regexp, text string) string {
 	if s.MinLength != nil && utf8.RuneCountInString(text) < *s.MinLength {
-		return "The text has at least " + count(*s.MinLength, "character") + "."
+		return "The text must have at least " + count(*s.MinLength, "character") + "."
 	}
 	if s.MaxLength != nil && len(text) > *s.MaxLength && utf8.RuneCountInString(text) > *s.MaxLength {
-		return "The text has at most " + count(*s.MaxLength, "character") + "."
+		return "The text must have at most " + count(*s.MaxLength, "character") + "."
 	}
 	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e any) bool { return e == text }) {
 		choices := make([]string, len(s.Enum))
 		for i, e := range s.Enum {
 			choices[i] = fmt.Sprint(e)
 		}
-		return "The value is one of: " + strings.Join(choices, ", ") + "."
+		return "The value must be one of: " + strings.Join(choices, ", ") + "."
 	}
 	if pattern != nil && !pattern.MatchString(text) {
-		return "The text does not have the form " + s.Pattern + "."
+		return "The text must match " + s.Pattern + "."
 	}
 	if message := checkLine(s, text); message != "" {
 		return message
@@ -618,23 +618,23 @@ func checkString(s *huma.Schema, pattern *regexp.Regexp, text string) string {
 	switch s.Format {
 	case "email":
 		if a, err := mail.ParseAddress(text); err != nil || a.Address != text || len(text) > 254 {
-			return "The text is an email address, such as ada@example.com."
+			return "The text must be an email address, for example ada@example.com."
 		}
 	case "date":
 		if _, err := time.Parse(time.DateOnly, text); err != nil {
-			return "The text is a date, such as 1990-12-31."
+			return "The text must be a date, for example 1990-12-31."
 		}
 	}
 	return ""
 }
 
-// multiline is the format of text that may have several lines.
+// multiline is the format of text that may contain line breaks.
 const multiline = "multiline"
 
-// inCSV is the format of a text whose cells have readers of their own.
+// inCSV is the format of a CSV file, whose cells are validated separately.
 const inCSV = "csv"
 
-// checkLine refuses text that does not read as it is written. Base64 has its own reader, and is too long to look at twice.
+// checkLine rejects text with control or invisible characters. Base64 is validated by its decoder.
 func checkLine(s *huma.Schema, text string) string {
 	lines := s.Format == multiline
 	bad := func(r rune) bool {
@@ -644,17 +644,17 @@ func checkLine(s *huma.Schema, text string) string {
 	case s.ContentEncoding != "" || s.Format == inCSV || !strings.ContainsFunc(text, bad):
 		return ""
 	case lines:
-		return "The text has no control characters but line breaks and tabs."
+		return "The text must not contain control characters other than line breaks and tabs."
 	}
-	return "The text is one line without control characters."
+	return "The text must be one line without control characters."
 }
 
 func checkInt(s *huma.Schema, n int64) string {
 	if s.Minimum != nil && n < int64(*s.Minimum) {
-		return fmt.Sprintf("The value is at least %d.", int64(*s.Minimum))
+		return fmt.Sprintf("The value must be at least %d.", int64(*s.Minimum))
 	}
 	if s.Maximum != nil && n > int64(*s.Maximum) {
-		return fmt.Sprintf("The value is at most %d.", int64(*s.Maximum))
+		return fmt.Sprintf("The value must be at most %d.", int64(*s.Maximum))
 	}
 	return ""
 }

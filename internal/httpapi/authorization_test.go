@@ -66,7 +66,7 @@ func operations(t testing.TB) (all []*operation, schemas map[string]schema) {
 }
 
 // newWhole is a service that lacks no part, whose key may do everything.
-func newWhole(t testing.TB, d *db.DB) *bench {
+func newFullFixture(t testing.TB, d *db.DB) *fixture {
 	b := newBilling(t, d)
 	b.server.Webhooks = delivery.Setup{Sealer: b.server.Sealer, Policy: delivery.Policy{Loopback: true}}
 	return b
@@ -83,7 +83,7 @@ var keysOnly = []string{
 // Every route is tried with every scope alone, by key and by token. Who may do what is decided before the handler and without
 // the database's help, so one engine shows all of it.
 func TestEachRouteTakesItsOwnScopeAlone(t *testing.T) {
-	b := newWhole(t, sqlite(t))
+	b := newFullFixture(t, sqlite(t))
 	all, _ := operations(t)
 	user := b.user("Ada")
 	ids := map[string]string{"company_id": b.company}
@@ -139,7 +139,7 @@ func TestEachRouteTakesItsOwnScopeAlone(t *testing.T) {
 
 // A method that no route of an address has is refused with those that it has, whatever a header says the method is meant to be.
 func TestEachPathTakesItsOwnMethodsAlone(t *testing.T) {
-	b := newWhole(t, sqlite(t))
+	b := newFullFixture(t, sqlite(t))
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage
 	}
