@@ -98,7 +98,7 @@ func (c FXReportCmd) Run(ctx context.Context, std Streams) error {
 			if err != nil {
 				return err
 			}
-			waiting, err := payroll.WaitingForExchange(ctx, tx)
+			waiting, err := payroll.WaitingForConversion(ctx, tx)
 			if err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ func orNone(x money.Amount) string {
 	return x.String()
 }
 
-func printPositions(out io.Writer, r treasury.Report, waiting []payroll.Trouble) error {
+func printPositions(out io.Writer, r treasury.Report, waiting []payroll.Issue) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "asset\tat hand\tat exchanges\tworth in USD\tleast\tupper\tone payout\troom\tto do\t")
 	for _, p := range r.Positions {
@@ -147,7 +147,7 @@ func printPositions(out io.Writer, r treasury.Report, waiting []payroll.Trouble)
 	return nil
 }
 
-func printPositionsJSON(out io.Writer, r treasury.Report, waiting []payroll.Trouble) error {
+func printPositionsJSON(out io.Writer, r treasury.Report, waiting []payroll.Issue) error {
 	type position struct {
 		Asset  money.Asset   `json:"asset"`
 		AtHand money.Amount  `json:"at_hand"`

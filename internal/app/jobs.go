@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/auth"
@@ -77,12 +76,11 @@ func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look 
 		quote.JobExpired:       {Batch: claims.QuoteExpired},
 		claim.JobMonitor:       {Batch: claims.Monitor},
 		claim.JobRefund:        {Tx: claims.Send},
-		claim.JobSettle:        {Tx: claim.KeepSettlement},
 		delivery.JobClear:      {Tx: delivery.Clear},
 		delivery.JobReplay:     {Tx: delivery.HandleReplay},
 		payroll.JobRelease:     {Tx: out[0].Released(pay.Release)},
 		payroll.JobExpire:      {Tx: pay.Expire},
-		payroll.JobFreeze:      {Tx: payroll.Frozen},
+		payroll.JobFreeze:      {Tx: payroll.HandleFreeze},
 		payout.JobPrepare:      {Tx: out[0].Prepare},
 		payout.JobAccount:      {Net: out.Net((*payout.Engine).PrepareAccount), Limit: 4},
 		payout.JobSend:         {Net: out.Net((*payout.Engine).Send), Limit: 8},
@@ -95,7 +93,7 @@ func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look 
 		payee.JobActivate:      {Tx: payee.HandleActivate},
 		payee.JobExpire:        {Tx: payee.HandleExpire},
 		payee.JobScreen:        {Tx: look.Look},
-		payee.JobPayable:       {Tx: payroll.Payable},
+		payee.JobPayable:       {Tx: payroll.HandlePayable},
 		wallet.JobOpen:         {Tx: open.Open},
 		withdrawal.JobLook:     {Tx: take.Look},
 		backoffice.JobRefund:   {Tx: house.Refund},
@@ -113,7 +111,7 @@ func byPayout(payrolls, claims, withdrawals, refunds job.TxHandler) job.TxHandle
 		if err := j.Decode(&in); err != nil {
 			return err
 		}
-		if claim.Pays(in.PayrollID) {
+		if claim.IsClaim(in.PayrollID) {
 			return claims(ctx, tx, j)
 		}
 		if withdrawal.Pays(in.PayrollID) {
@@ -135,7 +133,7 @@ func byObject(payrolls job.TxHandler, claims job.BatchHandler) job.BatchHandler 
 			if err := j.Decode(&in); err != nil {
 				return err
 			}
-			if strings.HasPrefix(in.ObjectID, "clm_") {
+			if claim.IsClaim(in.ObjectID) {
 				ofClaims = append(ofClaims, j)
 			} else if err := payrolls(ctx, tx, j); err != nil {
 				return err
@@ -154,7 +152,7 @@ func (s *Service) periodic(out payout.Engines, claims *claim.Service) []job.Peri
 		job.Periodic{Name: "funding.collect", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Collect(ctx, s.db) }},
 		job.Periodic{Name: "funding.review", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Review(ctx, s.db) }},
 		job.Periodic{Name: "ledger.fold", Every: time.Minute, Run: func(ctx context.Context) error { return ledger.Fold(ctx, s.db) }},
-		job.Periodic{Name: "payroll.exchange", Every: time.Minute, Run: func(ctx context.Context) error { return payroll.Exchange(ctx, s.db) }},
+		job.Periodic{Name: "payroll.exchange", Every: time.Minute, Run: func(ctx context.Context) error { return payroll.RetryConversions(ctx, s.db) }},
 		job.Periodic{Name: "payroll.debts", Every: time.Minute, Run: func(ctx context.Context) error { return payroll.SettleDebts(ctx, s.db) }},
 		job.Periodic{Name: "quotes.expire", Every: s.cfg.lookEvery(), Run: s.expireQuotes},
 		job.Periodic{Name: "claims.settle", Every: 10 * time.Minute, Run: func(ctx context.Context) error { return claims.SettleDue(ctx, s.db) }},

@@ -135,7 +135,7 @@ func ThawCompany(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err := changeStatus(ctx, tx, companyID, identity.CompanyFrozen, identity.CompanyActive); err != nil {
 		return err
 	}
-	return payroll.Thaw(ctx, tx, companyID)
+	return payroll.Unfreeze(ctx, tx, companyID)
 }
 
 func changeStatus(ctx context.Context, tx *db.Tx, companyID, from, to string) error {
@@ -313,7 +313,7 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, r approval.Request) er
 		withdrawal.Again(tx, r.CompanyID, r.ObjectID)
 		return nil
 	case claim.IsRefund(r.ObjectID):
-		return claim.Again(ctx, tx, r.CompanyID, r.ObjectID)
+		return claim.Retry(ctx, tx, r.CompanyID, r.ObjectID)
 	}
 	return s.deps.Payroll.Resume(ctx, tx, r.CompanyID, r.ObjectID)
 }
@@ -360,5 +360,5 @@ func DecideHit(ctx context.Context, tx *db.Tx, id string, to screening.State, by
 	if err := withdrawal.Reviewed(ctx, tx, h.CompanyID); err != nil {
 		return h, false, err
 	}
-	return h, false, payroll.Reviewed(ctx, tx, h.CompanyID, h.SubjectID)
+	return h, false, payroll.OnScreeningResolved(ctx, tx, h.CompanyID, h.SubjectID)
 }

@@ -128,7 +128,7 @@ func describe(ctx context.Context, tx *db.Tx, items []Item) error {
 
 // held is what waits for two operators, or all else that is on hold.
 func held(ctx context.Context, tx *db.Tx, release bool) (items []Item, err error) {
-	runs, err := payroll.HeldToAll(ctx, tx, MostItems)
+	runs, err := payroll.ListHeld(ctx, tx, MostItems)
 	if err != nil {
 		return nil, err
 	}

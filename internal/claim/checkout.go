@@ -15,10 +15,10 @@ type Checkout struct {
 	Merchant string
 	Support  string   // the address that payers may write to, "" for none
 	Origins  []string // where the merchant may show the page within one of its own
-	Refunds  []Refund // those that stand, oldest first
+	Refunds  []Refund // those that are not withdrawn, oldest first
 }
 
-// Checkout reads a claim for its payer, who has nothing but its id. An id is as good as a key: it is shown to the payer only.
+// Checkout reads a claim for its payer, who knows only its ID. The ID is a secret: it is shown to the payer only.
 func (s *Service) Checkout(ctx context.Context, tx *db.Tx, claimID string) (Checkout, error) {
 	c, err := findAny(ctx, tx, claimID)
 	if err != nil {
@@ -43,13 +43,14 @@ func (s *Service) Checkout(ctx context.Context, tx *db.Tx, claimID string) (Chec
 	return Checkout{d, company.Name, settings.SupportEmail, settings.Origins, back}, err
 }
 
-// Waits says that the claim waits for money, as far as is known.
+// Waits reports whether the claim waits for money, as far as is known.
 func (c Checkout) Waits() bool { return c.State == AwaitingPayment || c.State == PartiallyPaid }
 
-// Asks says that money can be sent now, and until when.
+// Asks reports whether money can be sent now.
 func (c Checkout) Asks() bool { return c.Waits() && c.Quote.State == quote.StateActive }
 
-// Link is what a wallet pays (BIP 321): all of the newest price, or, once a part of it came, the rest of it on the chain.
+// Link returns the URI that a wallet pays (BIP 321): all of the newest quote or, if part of it came, the rest on
+// chain.
 func (c Checkout) Link() string {
 	if link := c.PaymentURI(); link != "" || !c.Asks() {
 		return link

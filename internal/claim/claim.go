@@ -1,28 +1,26 @@
-// Package claim is the merchant's checkout: what a customer owes a merchant, priced in the merchant's currency and paid in
-// bitcoin.
+// Package claim is the merchant's checkout: what a customer owes a merchant, priced in the merchant's currency and
+// paid in bitcoin.
 //
-// A claim has an address of its own for ever, and a price that holds for a quarter of an hour and can be renewed. Its state
-// says what became of it:
+// A claim has an address that is never used for anything else, and a quote that is valid for a quarter of an hour and
+// can be renewed. Its states:
 //
 //	awaiting_payment → partially_paid → confirming → paid
 //	   │                  └→ underpaid     └→ invalid: seen in time, and never confirmed
 //	   ├→ expired → paid_late → refunded
 //	   └→ cancelled
 //
-// What holds for all of it:
+// Invariants:
 //
-//   - judge.go decides: from the deposits, the quotes and what the merchant decided it says which state a claim is in and
-//     what has to be in the books. It touches nothing. Whatever order news comes in, and however often, the same facts give
-//     the same answer; a payment that the chain takes back simply is a fact no more.
-//   - A deposit is valued by the quote in force when it was first seen, and never priced again. What covers a claim is for
-//     quote.Coverage to say, the same that funds pay runs.
-//   - Each step writes one version of the row, its history and its event, and one journal with the difference between what
-//     was booked and what should be. So no sum is booked twice, and each can be taken back.
-//   - All of a payer's money is accounted for: what pays the claim is the merchant's (2200), what came too late or is not
-//     enough waits (2600), what is too much is owed to the payer (2400). None of it is revenue.
-//   - A claim that is paid over Lightning is paid by a deposit like any other, confirmed from the start. What comes both ways is
-//     too much, and the payer's.
-//   - A merchant may cancel and refund; nobody can make an address stop being watched.
+//   - evaluate.go decides. From the verdict of package receivable and the merchant's decisions it computes the
+//     claim's state and what should be posted. It is pure: the same facts give the same result, in whatever order and
+//     however often they arrive, and a payment that a reorganization removed is no longer a fact.
+//   - Each step writes one version of the row, its history and its event, and one journal with the difference between
+//     what was posted and what should be. So nothing is posted twice, and everything can be taken back.
+//   - All of a payer's money is accounted for: what pays the claim is the merchant's (2200), what came too late or is
+//     not enough waits (2600), what is too much is owed to the payer (2400). None of it is revenue.
+//   - A payment over Lightning is a deposit like any other, confirmed from the start. If a claim is paid over
+//     Lightning and on chain, the excess is the payer's.
+//   - A merchant may cancel and refund, but an address never stops being watched.
 package claim
 
 import (
@@ -42,7 +40,7 @@ import (
 // State is the public status of a claim.
 type State string
 
-// The states of a claim.
+// States of a claim.
 const (
 	AwaitingPayment State = "awaiting_payment"
 	PartiallyPaid   State = "partially_paid" // something was seen in time, not enough
@@ -56,10 +54,10 @@ const (
 	Cancelled       State = "cancelled"
 )
 
-// Exception says what was not as usual about a payment.
+// Exception is what was unusual about a payment.
 type Exception string
 
-// The exceptions.
+// Exceptions.
 const (
 	None            Exception = "none"
 	Overpaid        Exception = "overpaid"         // the excess is owed to the payer
@@ -69,18 +67,17 @@ const (
 
 // Limits.
 const (
-	// MonitorFor is how long after the end of its price a claim waits for confirmations.
+	// MonitorFor is how long after the end of its quote a claim waits for confirmations.
 	MonitorFor = 24 * time.Hour
 
 	maxReference   = 128
 	maxDescription = 500
 )
 
-// The jobs of this package.
+// Jobs of this package.
 const (
 	JobMonitor = "claim.monitor" // a claim that still confirms: look whether it ever will; payload [Named]
 	JobRefund  = "claim.refund"  // a refund was accepted: send it
-	JobSettle  = "claim.settle"  // a settlement was to be paid to an address: keep it, see KeepSettlement
 )
 
 // Named is the payload of a job about a claim.
@@ -88,18 +85,23 @@ type Named struct {
 	ClaimID string `json:"claim_id"`
 }
 
-// What a caller may be told.
+// Errors returned to callers.
 var (
 	ErrNotFound    = apierr.New(apierr.NotFound, "not_found", "There is no such claim.")
 	ErrState       = apierr.New(apierr.Conflict, "invalid_state", "The claim's state does not allow this.")
-	ErrQuoteLocked = apierr.New(apierr.Conflict, "quote_locked", "The claim is fully paid and waits for confirmations, so its price cannot be replaced.")
-	ErrTooManyOpen = apierr.New(apierr.RateLimited, "rate_limited", "The company has too many claims that are still open.")
-	ErrTooOften    = apierr.New(apierr.RateLimited, "rate_limited", "The company makes claims too fast.")
+	ErrQuoteLocked = apierr.New(apierr.Conflict, "quote_locked",
+		"The claim is fully paid and waits for confirmations, so its price cannot be replaced.")
+	ErrTooManyOpen = apierr.New(apierr.RateLimited, "rate_limited",
+		"The company has too many claims that are still open.")
+	ErrTooOften = apierr.New(apierr.RateLimited, "rate_limited", "The company makes claims too fast.")
 
-	errCurrency    = apierr.New(apierr.Invalid, "currency_not_supported", "The service does not know this currency; see GET /api/currencies.")
+	errCurrency = apierr.New(apierr.Invalid, "currency_not_supported",
+		"The service does not know this currency; see GET /api/currencies.")
 	errFunding     = apierr.New(apierr.Invalid, "currency_not_supported", "A claim is paid in BTC.")
-	errNoReference = apierr.New(apierr.Invalid, "missing_field", "Name the payer: the id of one, or your own reference.")
-	errReturn      = apierr.New(apierr.Invalid, "redirect_uri_invalid", "A return address starts with one of the origins in the merchant settings.")
+	errNoReference = apierr.New(apierr.Invalid, "missing_field",
+		"Name the payer: the id of one, or your own reference.")
+	errReturn = apierr.New(apierr.Invalid, "redirect_uri_invalid",
+		"A return address starts with one of the origins in the merchant settings.")
 )
 
 // Claim is what one customer owes a merchant.
@@ -138,10 +140,10 @@ type Claim struct {
 	booked position
 }
 
-// Received is the confirmed money that came for the claim.
+// Received returns the confirmed money that came for the claim.
 func (c *Claim) Received() money.Amount { return c.booked.wallet }
 
-// Refundable is what is the payer's: too much, or given back, and not with the payer yet.
+// Refundable returns what is still owed to the payer: an overpayment or a refund, minus what was sent.
 func (c *Claim) Refundable() money.Amount {
 	left, err := c.booked.excess.Sub(c.Refunded)
 	if err != nil || left.Sign() < 0 { // a reorganisation took back what had been paid back
@@ -158,10 +160,10 @@ type Policy struct {
 	GraceSeconds  int64 // how long after the end of a price a payment is still in time
 }
 
-// LatePolicy says what happens to money that came too late.
+// LatePolicy is what happens to money that came too late.
 type LatePolicy string
 
-// The policies for late money. Requote and Refund act by themselves on less than 1,000 USD only.
+// Policies for late money. LateRequote and LateRefund act automatically on less than 1,000 USD only.
 const (
 	LateManual  LatePolicy = "manual"  // it waits for the merchant
 	LateRequote LatePolicy = "requote" // it is taken at the present rate
@@ -190,8 +192,8 @@ type Guards struct {
 	CheckWatched func(ctx context.Context, tx *db.Tx) error
 	// Screen reports whether sanctions screening blocks payments to an address, for a subject of the company.
 	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (blocked bool, err error)
-	// ReleaseApproved reports whether a refund may be paid out as far as the operator is concerned: it is within the release
-	// limit, or two members of staff approved it.
+	// ReleaseApproved reports whether a refund may be paid out as far as the operator is concerned: it is within the
+	// release limit, or two members of staff approved it.
 	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, refundID string, amount money.Amount) (bool, error)
 }
 
@@ -223,5 +225,5 @@ func New(c Config, g Guards) (*Service, error) {
 	return &Service{Config: c, guards: g}, nil
 }
 
-// CheckoutURL is the page where a claim is paid.
+// CheckoutURL returns the page where a claim is paid.
 func (s *Service) CheckoutURL(claimID string) string { return s.BaseURL + "/pay/" + claimID }

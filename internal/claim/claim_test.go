@@ -42,7 +42,10 @@ const (
 // What payers do, on the simulated chain and on a real node, on both engines.
 func TestPayers(t *testing.T) {
 	t.Run("sim", func(t *testing.T) {
-		dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) { payers(t, d, clock, simLab{sim.New(d)}) })
+		dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+			payers(t, d, clock,
+				simLab{sim.New(d)})
+		})
 	})
 	t.Run("btcd", func(t *testing.T) {
 		start := sync.OnceValue(func() *btcdtest.Node { return btcdtest.Start(t) })
@@ -98,17 +101,20 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
 			s.pay(150_000)
 			s.mine(1)
 			s.after(validity)
-			if c := s.refresh(); c.Quote.Funding.Units() != 50_000 || c.Quote.Due != money.New(money.USD, 25_00) || c.State != claim.PartiallyPaid {
+			if c := s.refresh(); c.Quote.Funding.Units() != 50_000 || c.Quote.Due != money.New(money.USD, 25_00) ||
+				c.State != claim.PartiallyPaid {
 				s.Errorf("a refresh asks for %s BTC for %s USD, %s", c.Quote.Funding, c.Quote.Due, c.State)
 			}
 			s.pay(50_000)
 			s.mine(1)
-		}, claim.Paid, claim.None, "partially_paid underpaid partially_paid confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		}, claim.Paid, claim.None, "partially_paid underpaid partially_paid confirming paid", books{merchant: 99_00,
+			revenue: 1_00}},
 		{"half a percent too little, where that is enough", func(s *sale) {
 			s.pay(199_000)
 			s.is(claim.Confirming)
 			s.mine(1)
-		}, claim.Paid, claim.WithinTolerance, "confirming paid", books{merchant: 99_00, revenue: 1_00, shortfall: 1_000}},
+		}, claim.Paid, claim.WithinTolerance, "confirming paid", books{merchant: 99_00, revenue: 1_00,
+			shortfall: 1_000}},
 		{"a satoshi less than is enough, where half a percent may lack", func(s *sale) {
 			s.pay(198_999)
 			s.mine(1)
@@ -177,7 +183,8 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
 			}
 			s.pay(50_000)
 			s.mine(1)
-		}, claim.Paid, claim.Late, "expired paid_late partially_paid confirming paid", books{merchant: 99_00, revenue: 1_00}},
+		}, claim.Paid, claim.Late, "expired paid_late partially_paid confirming paid", books{merchant: 99_00,
+			revenue: 1_00}},
 		{"after the merchant cancelled", func(s *sale) {
 			s.cancel()
 			s.pay(full)
@@ -270,7 +277,8 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
 		}, claim.Expired, claim.None, "confirming paid confirming expired", books{}},
 		{"several claims in one transaction", func(s *sale) {
 			a, b := s.till.open(s.T), s.till.open(s.T)
-			s.send(chain.Output{Address: a.address, Amount: full}, chain.Output{Address: s.address, Amount: full}, chain.Output{Address: b.address, Amount: full - 50_000})
+			s.send(chain.Output{Address: a.address, Amount: full}, chain.Output{Address: s.address, Amount: full},
+				chain.Output{Address: b.address, Amount: full - 50_000})
 			s.mine(1)
 			a.is(claim.Paid)
 			b.is(claim.PartiallyPaid)
@@ -381,13 +389,15 @@ func newTill(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) *ti
 	x := &till{d: d, keys: keys, clock: clock, lab: lab, watcher: chain.NewWatcher(d, network, lab.Source(), log)}
 	x.guards = claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}
 	claims, err := claim.New(claim.Config{
-		Pool: pool, ChainName: network, Network: network, Validity: validity, BaseURL: "https://pay.example.com", Withdrawals: &withdrawal.Service{},
+		Pool: pool, ChainName: network, Network: network, Validity: validity, BaseURL: "https://pay.example.com",
+		Withdrawals: &withdrawal.Service{},
 	}, claim.Guards{
 		CheckWatched: func(ctx context.Context, tx *db.Tx) error { return x.guards.CheckWatched(ctx, tx) },
 		Screen: func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {
 			return x.guards.Screen(ctx, tx, companyID, subjectID, address)
 		},
-		ReleaseApproved: func(ctx context.Context, tx *db.Tx, companyID, refundID string, amount money.Amount) (bool, error) {
+		ReleaseApproved: func(ctx context.Context, tx *db.Tx, companyID, refundID string, amount money.Amount) (bool,
+			error) {
 			return x.guards.ReleaseApproved(ctx, tx, companyID, refundID, amount)
 		},
 	})
@@ -400,7 +410,8 @@ func newTill(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) *ti
 		quote.JobExpired: {Batch: claims.QuoteExpired}, claim.JobMonitor: {Batch: claims.Monitor},
 	}, nil, log)
 	x.write(t, func(ctx context.Context, tx *db.Tx) error {
-		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Shop", Country: "US", Email: "shop@example.com", FeeBps: 100})
+		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Shop", Country: "US",
+			Email: "shop@example.com", FeeBps: 100})
 		x.company = c.ID
 		x.by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_1", CompanyID: c.ID, Scopes: identity.AllScopes()}
 		return err
@@ -426,7 +437,8 @@ func (x *till) policy(t *testing.T, name string) {
 		grace = 60
 	}
 	x.write(t, func(ctx context.Context, tx *db.Tx) error {
-		_, err := x.claims.ChangeSettings(ctx, tx, x.by, "", claim.Change{Late: &late, Confirmations: &confirmations, GraceSeconds: &grace, ToleranceBps: &tolerance})
+		_, err := x.claims.ChangeSettings(ctx, tx, x.by, "", claim.Change{Late: &late, Confirmations: &confirmations,
+			GraceSeconds: &grace, ToleranceBps: &tolerance})
 		return err
 	})
 }
@@ -474,9 +486,11 @@ type sale struct {
 func (x *till) open(t *testing.T) *sale {
 	t.Helper()
 	s := &sale{T: t, till: x}
-	s.merchant, s.revenue = s.balance(ledger.MerchantPayable, "", money.USD), s.balance(ledger.FeeRevenue, "", money.USD)
+	s.merchant, s.revenue = s.balance(ledger.MerchantPayable, "", money.USD), s.balance(ledger.FeeRevenue, "",
+		money.USD)
 	x.write(t, func(ctx context.Context, tx *db.Tx) error {
-		c, err := x.claims.Create(ctx, tx, x.by, claim.CreateParams{PayerID: "customer", AmountText: "100", Currency: "USD"})
+		c, err := x.claims.Create(ctx, tx, x.by, claim.CreateParams{PayerID: "customer", AmountText: "100",
+			Currency: "USD"})
 		s.id, s.address = c.ID, c.Address
 		return err
 	})
@@ -599,9 +613,11 @@ func (s *sale) balance(code ledger.Code, dim string, asset money.Asset) int64 {
 func (s *sale) books(want books) {
 	s.Helper()
 	got := books{
-		suspense: s.balance(ledger.SuspenseLate, s.id, money.BTC), excess: s.balance(ledger.RefundPayable, s.id, money.BTC),
+		suspense: s.balance(ledger.SuspenseLate, s.id, money.BTC), excess: s.balance(ledger.RefundPayable, s.id,
+			money.BTC),
 		shortfall: s.balance(ledger.Shortfall, s.id, money.BTC),
-		merchant:  s.balance(ledger.MerchantPayable, "", money.USD) - s.merchant, revenue: s.balance(ledger.FeeRevenue, "", money.USD) - s.revenue,
+		merchant:  s.balance(ledger.MerchantPayable, "", money.USD) - s.merchant,
+		revenue:   s.balance(ledger.FeeRevenue, "", money.USD) - s.revenue,
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(books{})); diff != "" {
 		s.Errorf("the books (-want +got):\n%s", diff)
@@ -629,16 +645,19 @@ func (s *sale) told() string {
 	}); err != nil {
 		s.Fatal(err)
 	}
-	if made := s.look().CreatedAt; s.till.clock.Now().Sub(made) < webhook.Kept && !slices.Equal(states[webhook.ClaimCreated.Name], []string{"awaiting_payment"}) {
+	if made := s.look().CreatedAt; s.till.clock.Now().Sub(made) < webhook.Kept &&
+		!slices.Equal(states[webhook.ClaimCreated.Name], []string{"awaiting_payment"}) {
 		s.Errorf("claim.created is told %v", states[webhook.ClaimCreated.Name])
 	}
 	if !slices.Equal(states[webhook.ClaimStatusUpdate.Name], states[webhook.UserPaymentStatusUpdate.Name]) {
-		s.Errorf("the claim's events tell %v, the payment's %v", states[webhook.ClaimStatusUpdate.Name], states[webhook.UserPaymentStatusUpdate.Name])
+		s.Errorf("the claim's events tell %v, the payment's %v", states[webhook.ClaimStatusUpdate.Name],
+			states[webhook.UserPaymentStatusUpdate.Name])
 	}
 	return strings.Join(states[webhook.ClaimStatusUpdate.Name], " ")
 }
 
-// What a merchant took out before the chain took the payment back is owed, and paid off by what comes next for the claim.
+// What a merchant took out before the chain took the payment back is owed, and paid off by what comes next for the
+// claim.
 func TestTakenBackAfterItWasSettled(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		till := newTill(t, d, clock, simLab{sim.New(d)})
@@ -671,7 +690,8 @@ func TestTakenBackAfterItWasSettled(t *testing.T) {
 	})
 }
 
-// When the chain takes back several payments at once, what is left of the merchant's pays for as many as it can, and the rest is owed.
+// When the chain takes back several payments at once, what is left of the merchant's pays for as many as it can, and
+// the rest is owed.
 func TestSeveralTakenBackAfterSomeWasSettled(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		till := newTill(t, d, clock, simLab{sim.New(d)})
@@ -688,7 +708,8 @@ func TestSeveralTakenBackAfterSomeWasSettled(t *testing.T) {
 		a.evict(txid)
 		a.is(claim.AwaitingPayment)
 		b.is(claim.AwaitingPayment)
-		if left, owed := a.balance(ledger.MerchantPayable, "", money.USD), a.balance(ledger.DueFromCustomer, "", money.USD); left != 0 || owed != 100_00 {
+		if left, owed := a.balance(ledger.MerchantPayable, "", money.USD), a.balance(ledger.DueFromCustomer, "",
+			money.USD); left != 0 || owed != 100_00 {
 			t.Errorf("%d cents are left, %d owed; want none, and 10000", left, owed)
 		}
 		till.checkBooks(t)
@@ -729,7 +750,8 @@ func TestLimits(t *testing.T) {
 		create := func(want error) {
 			t.Helper()
 			err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				_, err := till.claims.Create(ctx, tx, till.by, claim.CreateParams{PayerID: "customer", AmountText: "100", Currency: "USD"})
+				_, err := till.claims.Create(ctx, tx, till.by, claim.CreateParams{PayerID: "customer",
+					AmountText: "100", Currency: "USD"})
 				return err
 			})
 			if !errors.Is(err, want) {

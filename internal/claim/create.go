@@ -18,7 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// CreateParams is what a merchant asks for. The amount is the JSON number's own text.
+// CreateParams is a request for a claim. The amount is the text of the JSON number.
 type CreateParams struct {
 	CompanyID   string
 	PayerID     string // a payer of the company or of the acting user, or the merchant's own reference
@@ -29,7 +29,7 @@ type CreateParams struct {
 	ReturnURL   string
 }
 
-// Keys are what Create will look up.
+// Keys returns the rows that Create will read, to be loaded in advance.
 func (p CreateParams) Keys() []db.Ahead {
 	all := []db.Ahead{identity.CompanyKey(p.CompanyID), merchants.Key(p.CompanyID), rates.Key(money.BTC)}
 	if a := money.Asset(p.Currency); a != money.USD && a != money.BTC {
@@ -38,7 +38,7 @@ func (p CreateParams) Keys() []db.Ahead {
 	return all
 }
 
-// Create makes a claim with its price and its address. Everything that is wrong with the request is told at once.
+// Create makes a claim with its quote and its address. The error lists everything that is wrong with the request.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (Claim, error) {
 	companyID, err := by.Company(p.CompanyID)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return c, s.emitCreated(tx, &c)
 }
 
-// params ask for a price of what is due.
+// params returns the parameters of a quote for what is due.
 func (s *Service) params(c *Claim, due money.Amount) quote.Params {
 	return quote.Params{
 		CompanyID: c.CompanyID, ObjectID: c.ID, Due: due, Funding: c.Funding, Address: c.Address, Network: c.Network,
@@ -104,11 +104,12 @@ func (s *Service) params(c *Claim, due money.Amount) quote.Params {
 	}
 }
 
-// plan checks a request and says what claim it makes. It reads nothing.
+// plan checks a request and returns the claim that it would make. It does no I/O.
 func plan(p CreateParams, company identity.Company, settings Settings) (Claim, error) {
 	var list apierr.List
 	c := Claim{
-		CompanyID: company.ID, State: AwaitingPayment, Exception: None, Version: 1, Funding: money.BTC, Policy: settings.Policy,
+		CompanyID: company.ID, State: AwaitingPayment, Exception: None, Version: 1, Funding: money.BTC,
+		Policy:      settings.Policy,
 		PayerID:     identity.Line(&list, "/payer_id", norm.NFC.String(p.PayerID), 0, maxReference),
 		Description: identity.Line(&list, "/description", p.Description, 0, maxDescription),
 		ReturnURL:   p.ReturnURL,
@@ -149,8 +150,8 @@ func plan(p CreateParams, company identity.Company, settings Settings) (Claim, e
 	return c, nil
 }
 
-// checkPayer looks an id of a payer up, among the company's and the acting user's own. A reference of the merchant's own is its
-// own matter.
+// checkPayer checks that a payer's ID is one of the company's or the acting user's own. A merchant's own reference is
+// not checked.
 func checkPayer(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) error {
 	if !strings.HasPrefix(id, "pyr_") {
 		return nil
@@ -162,39 +163,40 @@ func checkPayer(ctx context.Context, tx *db.Tx, by identity.Principal, companyID
 	return err
 }
 
-// inFlight is how many claims may be on their way to a commit at once, in all processes. Whoever is farther from a limit than that
-// need not wait for the others.
+// inFlight is an upper bound of the claims that may be waiting for a commit at once, in all processes. A company that
+// is farther from a limit than that need not wait for concurrent requests.
 const inFlight = 1024
 
-// checkLimits refuses what is committed or waits for this commit. Close to a limit it has the commit look again, where those
-// that were decided at the same moment are known.
+// checkLimits refuses claims beyond the limits, counting those that are committed or wait for this commit. Close to a
+// limit the commit checks again, when concurrent requests are known.
 func (s *Service) checkLimits(ctx context.Context, tx *db.Tx, companyID string) error {
 	if s.PerMinute <= 0 && s.MaxOpen <= 0 {
 		return nil
 	}
-	limits := gate{s, companyID}
+	limits := limitCheck{s, companyID}
 	near, err := limits.check(ctx, tx, 1)
 	if err == nil && near {
-		tx.Defer(gates, limits)
+		tx.Defer(limitChecks, limits)
 	}
 	return err
 }
 
-// gate is the company whose limits are looked at again with the commit.
-type gate struct {
+// limitCheck is a company whose limits are checked again with the commit.
+type limitCheck struct {
 	s         *Service
 	companyID string
 }
 
-// gates come before the claims, and let one commit after the other through for each company.
-var gates = db.NewGroup(41, func(ctx context.Context, tx *db.Tx, items []any) error {
-	all := make([]gate, len(items))
+// limitChecks run before the claims are inserted, and make concurrent commits of a company wait for each other.
+var limitChecks = db.NewGroup(41, func(ctx context.Context, tx *db.Tx, items []any) error {
+	all := make([]limitCheck, len(items))
 	for i, item := range items {
-		all[i] = item.(gate)
+		all[i] = item.(limitCheck)
 	}
-	slices.SortFunc(all, func(a, b gate) int { return strings.Compare(a.companyID, b.companyID) }) // everybody waits in one order
-	all = slices.CompactFunc(all, func(a, b gate) bool { return a.companyID == b.companyID })
-	if err := closeGates(ctx, tx, all); err != nil {
+	// everybody waits in one order
+	slices.SortFunc(all, func(a, b limitCheck) int { return strings.Compare(a.companyID, b.companyID) })
+	all = slices.CompactFunc(all, func(a, b limitCheck) bool { return a.companyID == b.companyID })
+	if err := lockLimits(ctx, tx, all); err != nil {
 		return err
 	}
 	for _, g := range all {
@@ -205,8 +207,8 @@ var gates = db.NewGroup(41, func(ctx context.Context, tx *db.Tx, items []any) er
 	return nil
 })
 
-// check refuses more claims than the limits allow, and says whether those in flight could pass one.
-func (g gate) check(ctx context.Context, tx *db.Tx, more int64) (near bool, err error) {
+// check refuses more claims than the limits allow, and reports whether those in flight could exceed one.
+func (g limitCheck) check(ctx context.Context, tx *db.Tx, more int64) (near bool, err error) {
 	s, made := g.s, waitingClaims(tx, g.companyID)+more
 	if s.PerMinute > 0 {
 		wait, err := s.pause(ctx, tx, g.companyID, s.PerMinute-made+1)
@@ -214,7 +216,8 @@ func (g gate) check(ctx context.Context, tx *db.Tx, more int64) (near bool, err 
 			return false, err
 		}
 		if wait > 0 {
-			return false, ErrTooOften.Detailf("A company may make %d claims a minute.", s.PerMinute).Set("retry_after", seconds(wait))
+			return false, ErrTooOften.Detailf("A company may make %d claims a minute.",
+				s.PerMinute).Set("retry_after", seconds(wait))
 		}
 		if wait, err = s.pause(ctx, tx, g.companyID, s.PerMinute-made+1-inFlight); err != nil {
 			return false, err
@@ -227,14 +230,16 @@ func (g gate) check(ctx context.Context, tx *db.Tx, more int64) (near bool, err 
 			return false, err
 		}
 		if open+made > s.MaxOpen {
-			return false, ErrTooManyOpen.Detailf("A company may have %d claims that wait for their payment. Cancel some, or wait until they expire.", s.MaxOpen).Set("retry_after", seconds(s.Validity))
+			return false,
+				ErrTooManyOpen.Detailf("A company may have %d claims that wait for their payment. Cancel some, or wait until they expire.", s.MaxOpen).Set("retry_after", seconds(s.Validity))
 		}
 		near = near || open+made+inFlight > s.MaxOpen
 	}
 	return near, nil
 }
 
-// pause is how long until the n-th newest claim of a company is a minute old; a whole minute when there is no room for any.
+// pause returns how long until the n-th newest claim of a company is a minute old; a whole minute if there is no room
+// for any.
 func (s *Service) pause(ctx context.Context, tx *db.Tx, companyID string, n int64) (time.Duration, error) {
 	if n <= 0 {
 		return time.Minute, nil
@@ -243,10 +248,10 @@ func (s *Service) pause(ctx context.Context, tx *db.Tx, companyID string, n int6
 	return max(0, at.Add(time.Minute).Sub(tx.Now())), err
 }
 
-// smallest is up to which value a payment may be taken before it is confirmed.
+// smallest is the value up to which a payment may be taken before it is confirmed.
 var smallest = money.New(money.USD, 100_00)
 
-// unconfirmed is how many confirmations an amount needs whose merchant would wait for none: none while it is small.
+// unconfirmed returns how many confirmations an amount needs whose merchant would wait for none: none if it is small.
 func unconfirmed(ctx context.Context, tx *db.Tx, amount money.Amount) (int64, error) {
 	if amount.Asset() != money.USD {
 		rate, err := rates.Latest(ctx, tx, amount.Asset(), money.USD)

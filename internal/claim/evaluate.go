@@ -19,8 +19,9 @@ type facts struct {
 	now time.Time
 }
 
-// current returns the facts with what was decided about the claim until now. Only money that the merchant accepted counts for a claim that
-// was cancelled or is being refunded, and what was seen before a claim became invalid does not count.
+// current returns the facts with what was decided about the claim until now. Only money that the merchant accepted
+// counts for a claim that was cancelled or is being refunded, and what was seen before a claim became invalid does
+// not count.
 func (f *facts) current() *receivable.Facts {
 	f.Closed, f.VoidUntil = f.c.Refunding || !f.c.CancelledAt.IsZero(), f.c.InvalidAt
 	return &f.Facts
@@ -37,8 +38,8 @@ type verdict struct {
 	books     position     // what should be posted; nothing is owed in it
 }
 
-// judge returns the state that the claim should have and what should be posted for it.
-func (f *facts) judge() (verdict, error) {
+// evaluate returns the state that the claim should have and what should be posted for it.
+func (f *facts) evaluate() (verdict, error) {
 	t, err := f.current().Evaluate()
 	if err != nil {
 		return verdict{}, err
@@ -114,7 +115,7 @@ func (f *facts) refunding(t receivable.Verdict) State {
 // anyLate reports whether a confirmed deposit came late, or the claim was cancelled.
 func (f *facts) anyLate() bool {
 	for _, d := range f.Deposits {
-		if d.State == deposit.Confirmed && !d.Timely {
+		if d.State == deposit.Confirmed && !d.OnTime {
 			return true
 		}
 	}
@@ -136,8 +137,8 @@ func (f *facts) overLightning() (money.Amount, error) {
 	return sum, nil
 }
 
-// open reports whether the newest quote is in force. The quote itself decides when it has ended: not before the chain was watched
-// until then.
+// open reports whether the newest quote is in force. The quote itself decides when it has ended: not before the chain
+// was watched until then.
 func (f *facts) open() bool {
 	switch last := f.Newest(); last.State {
 	case quote.StateActive:

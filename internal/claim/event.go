@@ -11,8 +11,10 @@ import (
 
 func (s *Service) data(c *Claim, due money.Amount) webhook.ClaimData {
 	d := webhook.ClaimData{
-		ClaimID: c.ID, CompanyID: c.CompanyID, PayerID: c.PayerID, Status: string(c.State), Exception: string(c.Exception), Reverted: c.Reverted,
-		Currency: c.Amount.Asset(), Amount: c.Amount.String(), Due: due.String(), Funding: c.Funding, Seen: c.Seen.String(),
+		ClaimID: c.ID, CompanyID: c.CompanyID, PayerID: c.PayerID, Status: string(c.State),
+		Exception: string(c.Exception), Reverted: c.Reverted,
+		Currency: c.Amount.Asset(), Amount: c.Amount.String(), Due: due.String(), Funding: c.Funding,
+		Seen:     c.Seen.String(),
 		Received: c.Received().String(), Refundable: c.Refundable().String(), Refunded: c.Refunded.String(),
 		TxHash: c.TxHash, CheckoutURL: s.CheckoutURL(c.ID),
 	}
@@ -27,7 +29,7 @@ func (s *Service) emitCreated(tx *db.Tx, c *Claim) error {
 	return webhook.Emit(tx, webhook.ClaimCreated.Event(c.CompanyID, c.ID, c.Version, s.data(c, c.Amount)))
 }
 
-// emitStatus tells the merchant where a claim stands now and, where its state is another, what that means for the payment.
+// emitStatus emits the claim's present state and, if the state changed, what that means for the payment.
 func (s *Service) emitStatus(tx *db.Tx, c, was *Claim, v verdict) error {
 	d := s.data(c, v.left)
 	if c.State != was.State {
@@ -46,22 +48,24 @@ func (s *Service) emitStatus(tx *db.Tx, c, was *Claim, v verdict) error {
 	p.Payment.Outputs = []webhook.PaymentOutput{}
 	if c.Received().Sign() > 0 {
 		p.Payment.Outputs = append(p.Payment.Outputs, webhook.PaymentOutput{
-			InputCurrency: c.Funding, OutputCurrency: c.SettleIn, Input: c.Received(), Output: c.booked.merchant, Fees: c.booked.revenue, TxHash: c.TxHash,
+			InputCurrency: c.Funding, OutputCurrency: c.SettleIn, Input: c.Received(), Output: c.booked.merchant,
+			Fees: c.booked.revenue, TxHash: c.TxHash,
 		})
 	}
 	return webhook.Emit(tx, webhook.UserPaymentStatusUpdate.Event(c.CompanyID, c.ID, c.Version, p))
 }
 
-// emit tells the merchant where a refund stands. The link, which is as good as the money, and the payer's address are not told.
+// emit emits the present state of a refund, without the link, which is a secret, and without the payer's address.
 func (r *Refund) emit(tx *db.Tx, event webhook.Type[webhook.RefundData], from RefundState) error {
 	return webhook.Emit(tx, event.Event(r.CompanyID, r.ID, r.Version, webhook.RefundData{
-		RefundID: r.ID, ClaimID: r.ClaimID, CompanyID: r.CompanyID, Status: string(r.State), PreviousStatus: string(from),
-		Currency: r.Amount.Asset(), Amount: r.Amount.String(), TxHash: r.TxHash,
+		RefundID: r.ID, ClaimID: r.ClaimID, CompanyID: r.CompanyID, Status: string(r.State),
+		PreviousStatus: string(from),
+		Currency:       r.Amount.Asset(), Amount: r.Amount.String(), TxHash: r.TxHash,
 		ExpiresAt: r.ExpiresAt.UTC().Format(time.RFC3339),
 	}))
 }
 
-// emit tells the merchant what was settled. Where it goes on to a destination, the events of the withdrawal tell how.
+// emit emits what was settled. If it goes on to a destination, the withdrawal has its own events.
 func (x *Settlement) emit(tx *db.Tx) error {
 	return webhook.Emit(tx, webhook.SettlementCreated.Event(x.CompanyID, x.ID, 1, webhook.SettlementData{
 		SettlementID: x.ID, CompanyID: x.CompanyID, Currency: x.Amount.Asset(), Amount: x.Amount.String(),
@@ -69,16 +73,19 @@ func (x *Settlement) emit(tx *db.Tx) error {
 	}))
 }
 
-// emit tells the company what its settings are now, in the words of their answer.
+// emit emits the company's present settings, in the form of the API's response.
 func (s *Settings) emit(tx *db.Tx) error {
-	return webhook.Emit(tx, webhook.MerchantSettingsUpdate.Event(s.CompanyID, settingsID, s.Version, webhook.MerchantSettingsData{
-		CompanyID: s.CompanyID, ToleranceBps: s.ToleranceBps, Confirmations: s.Confirmations, LatePolicy: string(s.Late),
-		GraceSeconds: s.GraceSeconds, SettleIn: s.SettleIn, Schedule: string(s.Schedule), DestinationID: s.DestinationID,
-		SupportEmail: s.SupportEmail, Origins: append([]string{}, s.Origins...),
-	}))
+	return webhook.Emit(tx, webhook.MerchantSettingsUpdate.Event(s.CompanyID, settingsID, s.Version,
+		webhook.MerchantSettingsData{
+			CompanyID: s.CompanyID, ToleranceBps: s.ToleranceBps, Confirmations: s.Confirmations,
+			LatePolicy:   string(s.Late),
+			GraceSeconds: s.GraceSeconds, SettleIn: s.SettleIn, Schedule: string(s.Schedule),
+			DestinationID: s.DestinationID,
+			SupportEmail:  s.SupportEmail, Origins: append([]string{}, s.Origins...),
+		}))
 }
 
-// origins are kept as JSON.
+// readOrigins and writeOrigins convert origins from and to JSON.
 func readOrigins(text string) (origins []string, err error) {
 	err = json.Unmarshal([]byte(text), &origins)
 	return origins, err

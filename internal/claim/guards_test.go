@@ -28,7 +28,8 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		"ReleaseApproved": func(_ *claim.Config, g *claim.Guards) { g.ReleaseApproved = nil },
 	} {
 		c := claim.Config{
-			Pool: &chain.Pool{}, ChainName: network, Network: network, Validity: time.Minute, Withdrawals: &withdrawal.Service{},
+			Pool: &chain.Pool{}, ChainName: network, Network: network, Validity: time.Minute,
+			Withdrawals: &withdrawal.Service{},
 		}
 		g := claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}
 		if _, err := claim.New(c, g); err != nil {
@@ -47,7 +48,8 @@ func TestNoClaimWhileTheChainIsNotWatched(t *testing.T) {
 		blind := errors.New("not watched")
 		till.guards.CheckWatched = func(context.Context, *db.Tx) error { return blind }
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			_, err := till.claims.Create(ctx, tx, till.by, claim.CreateParams{PayerID: "customer", AmountText: "100", Currency: "USD"})
+			_, err := till.claims.Create(ctx, tx, till.by, claim.CreateParams{PayerID: "customer", AmountText: "100",
+				Currency: "USD"})
 			return err
 		}); !errors.Is(err, blind) {
 			t.Errorf("%v", err)

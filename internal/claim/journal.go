@@ -6,29 +6,30 @@ import (
 	"github.com/stipend/stipend/internal/receivable"
 )
 
-// position is what the ledger holds for a claim. The first nine are sums that came about by bookings; what could not be
-// taken back after a reorganisation, because it had been paid out, is owed by the company.
+// position is what is posted for a claim. The first eight are sums of postings; what could not be taken back after a
+// reorganization, because it had been paid out, is due from the company.
 type position struct {
 	wallet    money.Amount // confirmed money: in the wallet (1000), and
 	channels  money.Amount // of that: in the channels of the Lightning node (1001)
 	suspense  money.Amount // of that: waits, because it is not enough or came late (2600)
 	excess    money.Amount // of that: too much, or given back; the payer's (2400)
-	shortfall money.Amount // absorbed by the house (5030)
+	shortfall money.Amount // absorbed by the operator (5030)
 	exchanged money.Amount // sold for the merchant's currency (3000)
 	merchant  money.Amount // the merchant's (2200)
 	revenue   money.Amount // the service's fee (4000)
 
-	owedMerchant money.Amount // due from the company, of what had been the merchant's (1300)
-	owedPayer    money.Amount // likewise of what had been paid back to the payer
+	merchantDebt money.Amount // due from the company, of what had been the merchant's (1300)
+	refundDebt   money.Amount // likewise of what had been paid back to the payer
 }
 
 func nothing(funding, settle money.Asset) position {
 	f, s := money.Zero(funding), money.Zero(settle)
-	return position{wallet: f, channels: f, suspense: f, excess: f, shortfall: f, exchanged: f, merchant: s, revenue: s, owedMerchant: s, owedPayer: f}
+	return position{wallet: f, channels: f, suspense: f, excess: f, shortfall: f, exchanged: f, merchant: s,
+		revenue: s, merchantDebt: s, refundDebt: f}
 }
 
-// books is what has to be booked for a claim: nothing before something is confirmed; then all of it waits, until it is
-// enough. A claim that is paid divides it between the merchant, the service and, what is too much, the payer.
+// books returns what should be posted for a claim: nothing before something is confirmed; then all of it waits until
+// it is enough. A claim that is paid divides it between the merchant, the service's fee and, as excess, the payer.
 func (f *facts) books(t receivable.Verdict) (p position, err error) {
 	c := f.c
 	p = nothing(c.Funding, c.SettleIn)
@@ -66,12 +67,13 @@ func (f *facts) books(t receivable.Verdict) (p position, err error) {
 
 const basisPoints = 10_000
 
-// move gives the lines that take the books from one position to another, and the position that they lead to. funds and refunds
-// are what is left of the merchant's and of the payer's money: no more can be taken back, and the company owes the rest.
-func (c *Claim) move(from, to position, funds, refunds money.Amount) ([]ledger.Line, position, error) {
+// postings returns the lines that change the ledger from one position to another, and the position that results. funds
+// and refunds are what is left of the merchant's and of the payer's money: no more can be taken back, and the rest is
+// due from the company.
+func (c *Claim) postings(from, to position, funds, refunds money.Amount) ([]ledger.Line, position, error) {
 	var lines []ledger.Line
 	var err error
-	// change books a difference on the side where the account holds what it is given.
+	// change posts a difference on the side that raises the account.
 	change := func(code ledger.Code, dim string, credit bool, from, to money.Amount) {
 		if err != nil {
 			return
@@ -114,21 +116,21 @@ func (c *Claim) move(from, to position, funds, refunds money.Amount) ([]ledger.L
 	if err != nil {
 		return nil, to, err
 	}
-	if to.merchant, to.owedMerchant, err = reach(from.merchant, from.owedMerchant, to.merchant, funds); err != nil {
+	if to.merchant, to.merchantDebt, err = reach(from.merchant, from.merchantDebt, to.merchant, funds); err != nil {
 		return nil, to, err
 	}
-	if to.excess, to.owedPayer, err = reach(from.excess, from.owedPayer, to.excess, refunds); err != nil {
+	if to.excess, to.refundDebt, err = reach(from.excess, from.refundDebt, to.excess, refunds); err != nil {
 		return nil, to, err
 	}
 	change(ledger.MerchantPayable, "", true, from.merchant, to.merchant)
-	change(ledger.DueFromCustomer, "", false, from.owedMerchant, to.owedMerchant)
+	change(ledger.DueFromCustomer, "", false, from.merchantDebt, to.merchantDebt)
 	change(ledger.RefundPayable, c.ID, true, from.excess, to.excess)
-	change(ledger.DueFromCustomer, "", false, from.owedPayer, to.owedPayer)
+	change(ledger.DueFromCustomer, "", false, from.refundDebt, to.refundDebt)
 	return lines, to, err
 }
 
-// reach says how much of a liability is booked, and how much of it is owed by the company instead, so that the difference of
-// the two is what it should be. A rise settles what is owed first; a fall takes what is left and has the rest owed.
+// reach returns how much of a liability is posted, and how much of it is due from the company instead, so that their
+// difference is want. A rise settles the debt first; a fall takes what is left and makes the rest a debt.
 func reach(booked, owed, want, left money.Amount) (nextBooked, nextOwed money.Amount, err error) {
 	now, err := booked.Sub(owed)
 	if err != nil {

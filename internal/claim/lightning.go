@@ -10,8 +10,9 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// offer lets a claim be paid over Lightning where that is switched on: one invoice for the newest price as long as it holds and
-// nothing came for it, and none otherwise. So a payer who began to pay on the chain is not asked for the whole again.
+// offer lets a claim be paid over Lightning if that is switched on: by one invoice for the newest quote while it is
+// valid and nothing came for it, and none otherwise. So a payer who began to pay on chain is not asked for the whole
+// amount again.
 func (s *Service) offer(ctx context.Context, tx *db.Tx, f *facts) error {
 	if s.Lightning == nil {
 		return nil
@@ -23,7 +24,8 @@ func (s *Service) offer(ctx context.Context, tx *db.Tx, f *facts) error {
 	}
 	wanted := f.payable()
 	offered := slices.ContainsFunc(all, func(i lightning.Invoice) bool {
-		return i.QuoteID == f.Newest().ID && (i.State == lightning.Wanted || i.State == lightning.Asked || i.State == lightning.Paid)
+		return i.QuoteID == f.Newest().ID && (i.State == lightning.Wanted || i.State == lightning.Asked ||
+			i.State == lightning.Paid)
 	})
 	if wanted && offered {
 		return nil
@@ -34,9 +36,10 @@ func (s *Service) offer(ctx context.Context, tx *db.Tx, f *facts) error {
 	return s.invoice(tx, c, f.Newest())
 }
 
-// payable says that the newest price can be paid as a whole.
+// payable reports whether the newest quote can be paid as a whole.
 func (f *facts) payable() bool {
-	if f.c.State != AwaitingPayment && f.c.State != PartiallyPaid || f.Newest().State != quote.StateActive || !f.now.Before(f.Newest().ValidTo) {
+	if f.c.State != AwaitingPayment && f.c.State != PartiallyPaid || f.Newest().State != quote.StateActive ||
+		!f.now.Before(f.Newest().ValidTo) {
 		return false
 	}
 	for _, d := range f.Deposits {
@@ -47,14 +50,15 @@ func (f *facts) payable() bool {
 	return true
 }
 
-// invoice orders the invoice of a price.
+// invoice requests an invoice for a quote.
 func (s *Service) invoice(tx *db.Tx, c *Claim, q quote.Quote) error {
 	return s.Lightning.Ask(tx, lightning.Order{
-		CompanyID: c.CompanyID, ObjectID: c.ID, QuoteID: q.ID, Amount: q.Funding, Memo: c.Description, ExpiresAt: q.ValidTo,
+		CompanyID: c.CompanyID, ObjectID: c.ID, QuoteID: q.ID, Amount: q.Funding, Memo: c.Description,
+		ExpiresAt: q.ValidTo,
 	})
 }
 
-// show says how a payer can pay now.
+// show sets how a payer can pay now.
 func (s *Service) show(ctx context.Context, tx *db.Tx, f *facts) error {
 	c := f.c
 	if c.Payable = f.payable(); s.Lightning == nil || !c.Payable {
@@ -70,8 +74,8 @@ func (s *Service) show(ctx context.Context, tx *db.Tx, f *facts) error {
 	return nil
 }
 
-// PaymentURI is the link by which a wallet pays the newest price (BIP 321): to the claim's address, or over Lightning where
-// there is an invoice. Once something came, or the price has ended, there is none.
+// PaymentURI returns the link by which a wallet pays the newest quote (BIP 321): to the claim's address, or over
+// Lightning if there is an invoice. It is "" once something came, or the quote has ended.
 func (c *Claim) PaymentURI() string {
 	if !c.Payable {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// Filter chooses and pages claims of a company, newest first.
+// Filter selects and pages claims of a company, newest first.
 type Filter struct {
 	Status   State
 	PayerID  string
@@ -23,8 +23,9 @@ type Filter struct {
 	PerPage  int       // 1 to 100
 }
 
-// List pages the company's claims, newest first, without their quotes, and says how many there are in all.
-func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) ([]Claim, int64, error) {
+// List returns a page of the company's claims, newest first, without their quotes, and how many there are in total.
+func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) ([]Claim,
+	int64, error) {
 	company, err := by.Company(companyID)
 	if err != nil {
 		return nil, 0, err
@@ -48,8 +49,9 @@ type Detail struct {
 	Payments []Payment    // by first sight, those that were replaced or forgotten included
 }
 
-// Get reads a claim of the company, with what came for it.
-func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Detail, error) {
+// Get returns a claim of the company with what came for it.
+func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Detail,
+	error) {
 	company, err := by.Company(companyID)
 	if err != nil {
 		return Detail{}, err
@@ -61,13 +63,13 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, com
 	return s.detail(ctx, tx, c)
 }
 
-// takeAny is take for the payer.
-func takeAny(ctx context.Context, tx *db.Tx, claimID string) (*Claim, error) {
+// lockAny is lock for the payer, who knows only the claim's ID.
+func lockAny(ctx context.Context, tx *db.Tx, claimID string) (*Claim, error) {
 	c, err := findAny(ctx, tx, claimID)
 	if err != nil {
 		return nil, err
 	}
-	return take(ctx, tx, c.CompanyID, c.ID)
+	return lock(ctx, tx, c.CompanyID, c.ID)
 }
 
 func (s *Service) detail(ctx context.Context, tx *db.Tx, c *Claim) (Detail, error) {

@@ -16,36 +16,36 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// Follow looks at claims whose deposits changed (job deposit.changed).
+// Follow re-evaluates claims whose deposits changed (job deposit.changed).
 func (s *Service) Follow(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
-	return s.look(ctx, tx, jobs, func(j job.Job) (id string, err error) {
+	return s.reconcile(ctx, tx, jobs, func(j job.Job) (id string, err error) {
 		var in deposit.Changed
 		err = j.Decode(&in)
 		return in.ObjectID, err
 	})
 }
 
-// QuoteExpired looks at claims whose price has ended (job quote.expired).
+// QuoteExpired re-evaluates claims whose quote has ended (job quote.expired).
 func (s *Service) QuoteExpired(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
-	return s.look(ctx, tx, jobs, func(j job.Job) (id string, err error) {
+	return s.reconcile(ctx, tx, jobs, func(j job.Job) (id string, err error) {
 		var in quote.Expired
 		err = j.Decode(&in)
 		return in.ObjectID, err
 	})
 }
 
-// Monitor looks whether claims still wait for confirmations that never come (job claim.monitor).
+// Monitor re-evaluates claims that wait for confirmations that may never come (job claim.monitor).
 func (s *Service) Monitor(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
-	return s.look(ctx, tx, jobs, func(j job.Job) (id string, err error) {
+	return s.reconcile(ctx, tx, jobs, func(j job.Job) (id string, err error) {
 		var in Named
 		err = j.Decode(&in)
 		return in.ClaimID, err
 	})
 }
 
-// look brings the claims that jobs are about, each once, to where their facts say that they belong. An id that is no claim's is none
-// of its business.
-func (s *Service) look(ctx context.Context, tx *db.Tx, jobs []job.Job, about func(job.Job) (id string, err error)) error {
+// reconcile updates each claim that jobs are about from its facts. It ignores IDs that are not a claim's.
+func (s *Service) reconcile(ctx context.Context, tx *db.Tx, jobs []job.Job, about func(job.Job) (id string,
+	err error)) error {
 	ids := make([]claimID, len(jobs))
 	for i, j := range jobs {
 		id, err := about(j)
@@ -54,7 +54,7 @@ func (s *Service) look(ctx context.Context, tx *db.Tx, jobs []job.Job, about fun
 		}
 		ids[i] = claimID{j.CompanyID, id}
 	}
-	claims, err := takeAll(ctx, tx, ids)
+	claims, err := lockAll(ctx, tx, ids)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func gatherAll(ctx context.Context, tx *db.Tx, claims []*Claim) ([]*facts, error
 			Due: c.Amount, Asset: c.Funding, ToleranceBps: c.Policy.ToleranceBps, Accepted: map[string]money.Rate{},
 		}}
 		all[i] = f
-		questions = append(append(questions, f.Queries(c.CompanyID, c.ID)...), appliedTo(c, f.Accepted))
+		questions = append(append(questions, f.Queries(c.CompanyID, c.ID)...), acceptedBy(c, f.Accepted))
 	}
 	if err := tx.Ask(ctx, questions); err != nil {
 		return nil, err
@@ -105,19 +105,19 @@ func gatherAll(ctx context.Context, tx *db.Tx, claims []*Claim) ([]*facts, error
 	return all, nil
 }
 
-// showQuote puts the newest quote into the claim.
+// showQuote sets the claim's quote to the newest one.
 func (f *facts) showQuote() {
 	q := f.Newest()
 	f.c.Quote = &q
 }
 
-// conclude takes the claim, its price and the books where the facts lead.
+// conclude updates the claim, its quote and the ledger from the facts.
 func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 	c, was := f.c, &f.was
-	v, err := f.judge()
+	v, err := f.evaluate()
 	if err == nil && v.state == Invalid && was.State != Invalid {
 		c.InvalidAt = tx.Now() // what had been seen counts no more, and what of it is confirmed waits for a decision
-		v, err = f.judge()
+		v, err = f.evaluate()
 	}
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 			return err
 		}
 	}
-	lines, booked, err := c.move(c.booked, v.books, funds, refunds)
+	lines, booked, err := c.postings(c.booked, v.books, funds, refunds)
 	if err != nil {
 		return err
 	}
@@ -160,17 +160,21 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 		return err
 	}
 	if confirming {
-		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobMonitor, Payload: Named{c.ID}, RunAt: f.Newest().ValidTo.Add(MonitorFor)})
+		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobMonitor, Payload: Named{c.ID},
+			RunAt: f.Newest().ValidTo.Add(MonitorFor)})
 	}
 	return ledger.Post(tx, ledger.Journal{
-		CompanyID: c.CompanyID, SourceType: "claim", SourceID: c.ID, Purpose: fmt.Sprintf("book:%d", c.Version), Lines: lines,
+		CompanyID: c.CompanyID, SourceType: "claim", SourceID: c.ID, Purpose: fmt.Sprintf("book:%d", c.Version),
+		Lines: lines,
 	})
 }
 
-// same says that there is nothing to write and nothing to tell.
+// same reports whether there is nothing to write and no event to emit.
 func (c *Claim) same(was *Claim) bool {
-	return c.State == was.State && c.Exception == was.Exception && c.Reverted == was.Reverted && c.TxHash == was.TxHash &&
-		c.Seen == was.Seen && c.booked == was.booked && c.Refunding == was.Refunding && c.Refunded == was.Refunded && c.CancelledAt.Equal(was.CancelledAt)
+	return c.State == was.State && c.Exception == was.Exception && c.Reverted == was.Reverted &&
+		c.TxHash == was.TxHash &&
+		c.Seen == was.Seen && c.booked == was.booked && c.Refunding == was.Refunding && c.Refunded == was.Refunded &&
+		c.CancelledAt.Equal(was.CancelledAt)
 }
 
 // step writes the claim's next version with its history row and its events.
@@ -197,7 +201,8 @@ func reason(c, was *Claim) string {
 // actOnLate applies the merchant's policy to late money, if it is little enough.
 func (s *Service) actOnLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	c := f.c
-	if c.State != PaidLate || c.Refunding || c.Policy.Late == LateManual || c.Policy.Late == LateRequote && !c.CancelledAt.IsZero() {
+	if c.State != PaidLate || c.Refunding || c.Policy.Late == LateManual || c.Policy.Late == LateRequote &&
+		!c.CancelledAt.IsZero() {
 		return nil
 	}
 	t, err := f.current().Evaluate()
@@ -210,13 +215,13 @@ func (s *Service) actOnLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	if c.Policy.Late == LateRefund {
 		return s.giveBack(ctx, tx, f)
 	}
-	if err := s.apply(ctx, tx, f); err != nil {
+	if err := s.acceptLate(ctx, tx, f); err != nil {
 		return err
 	}
 	if err := s.conclude(ctx, tx, f); err != nil || c.State == Paid || c.State == Confirming {
 		return err
 	}
-	err = s.ask(ctx, tx, f)
+	err = s.quoteRest(ctx, tx, f)
 	if errors.Is(err, quote.ErrTooMany) || errors.Is(err, ErrQuoteLocked) {
 		return nil // the money is taken; the price is renewed when it may be
 	}
@@ -226,29 +231,30 @@ func (s *Service) actOnLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	return s.conclude(ctx, tx, f)
 }
 
-// giveBack makes everything that came for a claim the payer's again (L26).
+// giveBack makes all money that came for a claim refundable to the payer (L26).
 func (s *Service) giveBack(ctx context.Context, tx *db.Tx, f *facts) error {
 	f.c.Refunding = true
 	return s.conclude(ctx, tx, f)
 }
 
-// apply accepts all confirmed money that does not count, at the present rate (L25).
-func (s *Service) apply(ctx context.Context, tx *db.Tx, f *facts) error {
+// acceptLate accepts all confirmed money that does not count, at the present rate (L25).
+func (s *Service) acceptLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	ids, rate, err := f.current().AcceptLate(ctx, tx, s.SpreadBps)
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		if err := insertApplied(ctx, tx, f.c, id, rate); err != nil {
+		if err := insertAccepted(ctx, tx, f.c, id, rate); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ask makes a quote for what nothing seen in time covers.
-func (s *Service) ask(ctx context.Context, tx *db.Tx, f *facts) error {
-	_, err := f.current().Requote(ctx, tx, s.params(f.c, money.Amount{}), func() error { return s.guards.CheckWatched(ctx, tx) })
+// quoteRest makes a quote for what nothing seen in time covers.
+func (s *Service) quoteRest(ctx context.Context, tx *db.Tx, f *facts) error {
+	_, err := f.current().Requote(ctx, tx, s.params(f.c, money.Amount{}),
+		func() error { return s.guards.CheckWatched(ctx, tx) })
 	if errors.Is(err, receivable.ErrCovered) {
 		return ErrQuoteLocked
 	}
@@ -256,24 +262,25 @@ func (s *Service) ask(ctx context.Context, tx *db.Tx, f *facts) error {
 	return err
 }
 
-// Refresh gives the price at which a claim can be paid: the active one as it is, or a new one for what is still due. Money that
-// came late is taken first, at the present rate; when it is enough the claim is paid, and the last price is given. A claim that was
-// cancelled has no other price, so that it takes late money only when that is enough.
-func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Claim, error) {
+// Refresh returns the quote by which a claim can be paid: the active one unchanged, or a new one for what is still
+// due. Money that came late is accepted first, at the present rate; if it is enough the claim is paid, and the last
+// quote is returned. A cancelled claim gets no new quote, so it accepts late money only if that is enough.
+func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Claim,
+	error) {
 	company, err := by.Company(companyID)
 	if err != nil {
 		return Claim{}, err
 	}
-	c, err := take(ctx, tx, company, claimID)
+	c, err := lock(ctx, tx, company, claimID)
 	if err != nil {
 		return Claim{}, err
 	}
 	return s.renew(ctx, tx, c, true)
 }
 
-// Renew is Refresh for the payer, who may ask for a new price, and not decide about money that came late.
+// Renew is Refresh for the payer, who may request a new quote, but not decide about money that came late.
 func (s *Service) Renew(ctx context.Context, tx *db.Tx, claimID string) (Claim, error) {
-	c, err := takeAny(ctx, tx, claimID)
+	c, err := lockAny(ctx, tx, claimID)
 	if err != nil {
 		return Claim{}, err
 	}
@@ -293,10 +300,10 @@ func (s *Service) renew(ctx context.Context, tx *db.Tx, c *Claim, late bool) (Cl
 	case c.State == PaidLate && !late:
 		return *c, ErrState.Detailf("Money came for this claim after its price had ended; the merchant decides about it first.")
 	case c.State == PaidLate:
-		if err := s.apply(ctx, tx, f); err != nil {
+		if err := s.acceptLate(ctx, tx, f); err != nil {
 			return *c, err
 		}
-		v, err := f.judge()
+		v, err := f.evaluate()
 		if err != nil {
 			return *c, err
 		}
@@ -307,7 +314,7 @@ func (s *Service) renew(ctx context.Context, tx *db.Tx, c *Claim, late bool) (Cl
 			return *c, ErrState.Detailf("The claim was cancelled, and what came for it is not enough to pay it. Give it back.")
 		}
 	}
-	if err := s.ask(ctx, tx, f); err != nil {
+	if err := s.quoteRest(ctx, tx, f); err != nil {
 		return *c, err
 	}
 	if err := s.conclude(ctx, tx, f); err != nil {
@@ -318,13 +325,14 @@ func (s *Service) renew(ctx context.Context, tx *db.Tx, c *Claim, late bool) (Cl
 }
 
 // Cancel ends a claim for which nothing has come. Its address stays watched: what still comes is kept for the payer.
-// Cancelling twice is fine.
-func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Claim, error) {
+// Cancelling twice is not an error.
+func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Claim,
+	error) {
 	company, err := by.Company(companyID)
 	if err != nil {
 		return Claim{}, err
 	}
-	c, err := take(ctx, tx, company, claimID)
+	c, err := lock(ctx, tx, company, claimID)
 	if err != nil {
 		return Claim{}, err
 	}
@@ -333,7 +341,8 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return *c, nil
 	case AwaitingPayment, Expired:
 	default:
-		return *c, ErrState.Detailf("Only a claim for which nothing has come can be cancelled; this one is %s.", c.State)
+		return *c, ErrState.Detailf("Only a claim for which nothing has come can be cancelled; this one is %s.",
+			c.State)
 	}
 	f, err := gather(ctx, tx, c)
 	if err != nil {
@@ -348,7 +357,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return *c, err
 	}
 	c.State, c.CancelledAt = Cancelled, tx.Now()
-	v, err := f.judge()
+	v, err := f.evaluate()
 	if err != nil {
 		return *c, err
 	}
@@ -358,4 +367,5 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return *c, s.step(ctx, tx, f, v)
 }
 
-var errAddress = apierr.New(apierr.Invalid, "address_invalid", "This is no address of the network that the service pays on.")
+var errAddress = apierr.New(apierr.Invalid, "address_invalid",
+	"This is no address of the network that the service pays on.")

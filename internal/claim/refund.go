@@ -18,18 +18,18 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// A refund goes to an address that the payer names, never to where the money came from: that may be an exchange's. The merchant
-// offers it by a link, which works once:
+// A refund goes to an address that the payer enters, never to where the money came from, which may be an exchange.
+// The merchant offers it by a link that works once:
 //
 //	offered → accepted → paid
-//	   └→ withdrawn: another offer took its place
+//	   └→ withdrawn: another offer replaced it
 //
-// An offer that ran out stays as it is; the money stays the payer's, and can be offered again.
+// An expired offer stays as it is; the money remains the payer's and can be offered again.
 
-// RefundState is where a refund stands.
+// RefundState is the state of a refund.
 type RefundState string
 
-// The states of a refund.
+// States of a refund.
 const (
 	RefundOffered   RefundState = "offered"
 	RefundAccepted  RefundState = "accepted" // the payer named an address; the payout is on its way
@@ -46,19 +46,23 @@ const (
 
 	// refundSize is the size in vbytes of a transaction that pays one refund, which the payer bears.
 	refundSize = 141
-	// leastRefund is the least that every kind of address can be paid.
+	// leastRefund is the smallest amount that every type of address can be paid.
 	leastRefund = 546
 )
 
-// What a payer may be told.
+// Errors returned to payers.
 var (
-	ErrNothing   = apierr.New(apierr.Conflict, "invalid_state", "There is nothing to give back for this claim.")
-	ErrLink      = apierr.New(apierr.NotFound, "not_found", "This link does not work any more. Ask the merchant for another one.")
-	ErrRefundDue = apierr.New(apierr.Conflict, "already_processing", "A refund of this claim is already being paid out.")
+	ErrNothing = apierr.New(apierr.Conflict, "invalid_state", "There is nothing to give back for this claim.")
+	ErrLink    = apierr.New(apierr.NotFound, "not_found",
+		"This link does not work any more. Ask the merchant for another one.")
+	ErrRefundDue = apierr.New(apierr.Conflict, "already_processing",
+		"A refund of this claim is already being paid out.")
 
-	errOwnAddress = apierr.New(apierr.Invalid, "address_of_service", "This address belongs to the service itself. Name one of a wallet of yours.")
+	errOwnAddress = apierr.New(apierr.Invalid, "address_of_service",
+		"This address belongs to the service itself. Name one of a wallet of yours.")
 
-	errTooLittle = apierr.New(apierr.Conflict, "amount_too_small", "What could be given back is less than sending it costs.")
+	errTooLittle = apierr.New(apierr.Conflict, "amount_too_small",
+		"What could be given back is less than sending it costs.")
 )
 
 type refundPayload struct {
@@ -83,10 +87,11 @@ type Refund struct {
 	outputID string
 }
 
-// Refund offers the payer of a claim what is too much; where the claim was not paid in time or not in full, the merchant thereby
-// decides to give back all that came (L26). It gives the token of the link, which is kept nowhere. Another offer takes the
-// place of one that was not accepted.
-func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Refund, string, error) {
+// Refund offers the payer of a claim what is refundable. If the claim was not paid in time or not in full, this is
+// the merchant's decision to give back everything that came (L26). It returns the token of the link, which is not
+// stored. A new offer replaces one that was not accepted.
+func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Refund,
+	string, error) {
 	company, err := by.Company(companyID)
 	if err != nil {
 		return Refund{}, "", err
@@ -98,7 +103,7 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := account.Active(); err != nil {
 		return Refund{}, "", err
 	}
-	c, err := take(ctx, tx, company, claimID)
+	c, err := lock(ctx, tx, company, claimID)
 	if err != nil {
 		return Refund{}, "", err
 	}
@@ -132,14 +137,15 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	}
 	for i := range all {
 		if all[i].State == RefundOffered {
-			if err := all[i].move(ctx, tx, RefundWithdrawn); err != nil {
+			if err := all[i].advance(ctx, tx, RefundWithdrawn); err != nil {
 				return Refund{}, "", err
 			}
 		}
 	}
 	token := identity.NewLinkToken()
 	r := Refund{
-		CompanyID: c.CompanyID, ClaimID: c.ID, ID: tx.NewID("ref"), State: RefundOffered, Amount: owed, Fee: money.Zero(c.Funding),
+		CompanyID: c.CompanyID, ClaimID: c.ID, ID: tx.NewID("ref"), State: RefundOffered, Amount: owed,
+		Fee:     money.Zero(c.Funding),
 		Version: 1, ExpiresAt: tx.Now().Add(RefundLife), CreatedAt: tx.Now(), digest: identity.LinkDigest(token),
 	}
 	if err := insertRefund(ctx, tx, r); err != nil {
@@ -149,12 +155,12 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return r, token, r.emit(tx, webhook.RefundCreated, "")
 }
 
-// RefundURL is the page where a payer accepts an offer.
+// RefundURL returns the page where a payer accepts an offer.
 func (s *Service) RefundURL(claimID, token string) string {
 	return s.CheckoutURL(claimID) + "/refund/" + token
 }
 
-// Offer is the refund that a link offers, with its claim. ErrLink says that there is none, none any more, or that it ran out.
+// Offer returns the refund that a link offers, with its claim. It returns ErrLink if there is none, or if it expired.
 func (s *Service) Offer(ctx context.Context, tx *db.Tx, claimID, token string) (Refund, Claim, error) {
 	c, err := findAny(ctx, tx, claimID)
 	if err != nil {
@@ -181,7 +187,7 @@ func offered(ctx context.Context, tx *db.Tx, c *Claim, token string) (Refund, er
 	return Refund{}, ErrLink
 }
 
-// Check says what an address would get of a refund, and that it can be paid; nothing is decided by it.
+// Check returns what an address would get of a refund, and checks that it can be paid. It decides nothing.
 func (s *Service) Check(ctx context.Context, tx *db.Tx, claimID, token, address string) (Refund, error) {
 	c, err := findAny(ctx, tx, claimID)
 	if err != nil {
@@ -203,41 +209,41 @@ func (s *Service) Check(ctx context.Context, tx *db.Tx, claimID, token, address 
 	return r, nil
 }
 
-// Accept names the address that a refund goes to. The link has done its work then.
+// Accept sets the address that a refund goes to. The link does not work again.
 func (s *Service) Accept(ctx context.Context, tx *db.Tx, claimID, token, address string) (Refund, error) {
-	if _, err := takeAny(ctx, tx, claimID); err != nil {
+	if _, err := lockAny(ctx, tx, claimID); err != nil {
 		return Refund{}, ErrLink
 	}
 	r, err := s.Check(ctx, tx, claimID, token, address)
 	if err != nil {
 		return Refund{}, err
 	}
-	if err := r.move(ctx, tx, RefundAccepted); err != nil {
+	if err := r.advance(ctx, tx, RefundAccepted); err != nil {
 		return Refund{}, err
 	}
 	job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: refundPayload{r.ClaimID, r.ID}})
 	return r, nil
 }
 
-// Net is what arrives of a refund.
+// Net returns what arrives of a refund.
 func (r Refund) Net() money.Amount {
 	return money.New(r.Amount.Asset(), r.Amount.Units()-r.Fee.Units())
 }
 
-// refundFee is what the payer bears of the miner's fee.
+// refundFee returns the network fee, which the payer bears.
 func (s *Service) refundFee(ctx context.Context, tx *db.Tx) (money.Amount, error) {
 	rate, err := payout.FeeRate(ctx, tx, s.ChainName)
 	return money.New(money.BTC, rate*refundSize), err
 }
 
-// Send gives an accepted refund to the engine that pays everybody (job claim.refund), as much as is owed by now (L27). An address
-// that is on a sanctions list, or a fee that eats the refund, makes it wait.
+// Send queues an accepted refund for payout, as much as is owed by now (L27) (job claim.refund). It waits while the
+// address is on a sanctions list, the release is not approved, or the fee uses up the refund.
 func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in refundPayload
 	if err := j.Decode(&in); err != nil {
 		return err
 	}
-	c, err := take(ctx, tx, j.CompanyID, in.ClaimID)
+	c, err := lock(ctx, tx, j.CompanyID, in.ClaimID)
 	if err != nil {
 		return err
 	}
@@ -258,7 +264,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
 		return nil
 	}
-	// What is owed may have grown since, and a reorganisation may have taken from it.
+	// What is owed may have grown since, and a reorganization may have taken from it.
 	if r.Amount, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, c.ID, c.Funding); err != nil {
 		return err
 	}
@@ -280,7 +286,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if !approved {
 		if !r.Withheld {
 			r.Withheld = true
-			if err := r.move(ctx, tx, RefundAccepted); err != nil {
+			if err := r.advance(ctx, tx, RefundAccepted); err != nil {
 				return err
 			}
 		}
@@ -288,7 +294,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return nil
 	}
 	r.Withheld, r.outputID = false, tx.NewID("out")
-	if err := r.move(ctx, tx, RefundAccepted); err != nil {
+	if err := r.advance(ctx, tx, RefundAccepted); err != nil {
 		return err
 	}
 	if err := ledger.Post(tx, ledger.Journal{
@@ -296,27 +302,28 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		Lines: []ledger.Line{
 			ledger.Debit(ledger.RefundPayable, c.ID, r.Amount),
 			ledger.Credit(ledger.OutputPayable, r.outputID, net),
-			ledger.Credit(ledger.NetworkFee, "refund", r.Fee), // of what the house pays the miner
+			ledger.Credit(ledger.NetworkFee, "refund", r.Fee), // of what the operator pays the miner
 		},
 	}); err != nil {
 		return err
 	}
 	return payout.Add(tx, []payout.Output{{
-		CompanyID: r.CompanyID, ID: r.outputID, PayrollID: c.ID, PaymentID: r.ID, Rail: payout.RailBitcoin, Amount: net, Input: r.Amount, Address: r.Address,
+		CompanyID: r.CompanyID, ID: r.outputID, PayrollID: c.ID, PaymentID: r.ID, Rail: payout.RailBitcoin,
+		Amount: net, Input: r.Amount, Address: r.Address,
 	}})
 }
 
-// IsRefund says that an id is a refund's.
+// IsRefund reports whether an ID is a refund's.
 func IsRefund(id string) bool { return strings.HasPrefix(id, "ref_") }
 
-// AwaitsRelease says whether a refund waits for two operators.
+// AwaitsRelease reports whether a refund waits for two members of staff.
 func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, refundID string) (bool, error) {
 	claimID, err := withheld(ctx, tx, companyID, refundID)
 	return claimID != "", err
 }
 
-// Again has a refund that waits for two operators looked at now.
-func Again(ctx context.Context, tx *db.Tx, companyID, refundID string) error {
+// Retry schedules a refund now that waits for two members of staff.
+func Retry(ctx context.Context, tx *db.Tx, companyID, refundID string) error {
 	claimID, err := withheld(ctx, tx, companyID, refundID)
 	if err == nil && claimID != "" {
 		job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobRefund, Payload: refundPayload{claimID, refundID}})
@@ -324,7 +331,8 @@ func Again(ctx context.Context, tx *db.Tx, companyID, refundID string) error {
 	return err
 }
 
-// payableTo checks an address that money shall leave to: one of the network, and not one of the service's own.
+// payableTo checks an address that money is to be sent to: it must be of the network, and not one of the service's
+// own.
 func (s *Service) payableTo(ctx context.Context, tx *db.Tx, address string) (string, error) {
 	normal, err := bitcoin.NormalAddress(address, s.Network)
 	if err != nil {
@@ -337,8 +345,9 @@ func (s *Service) payableTo(ctx context.Context, tx *db.Tx, address string) (str
 	return normal, err
 }
 
-// Refunds are the refunds of a claim, oldest first.
-func (s *Service) Refunds(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) ([]Refund, error) {
+// Refunds returns the refunds of a claim, oldest first.
+func (s *Service) Refunds(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) ([]Refund,
+	error) {
 	company, err := by.Company(companyID)
 	if err != nil {
 		return nil, err
@@ -350,16 +359,13 @@ func (s *Service) Refunds(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return refunds(ctx, tx, c)
 }
 
-// PayoutChanged looks what became of the payouts of a claim's refunds (job payout.changed).
+// PayoutChanged updates a claim's refunds from their payouts (job payout.changed).
 func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in payout.Changed
 	if err := j.Decode(&in); err != nil {
 		return err
 	}
-	if isSettlement(in.PayrollID) {
-		return nil // it was sent when settlements were; the payout tells where it stands
-	}
-	c, err := take(ctx, tx, j.CompanyID, in.PayrollID)
+	c, err := lock(ctx, tx, j.CompanyID, in.PayrollID)
 	if err != nil {
 		return err
 	}
@@ -388,7 +394,7 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 			continue
 		}
 		r.TxHash = o.TxID
-		if err := r.move(ctx, tx, to); err != nil {
+		if err := r.advance(ctx, tx, to); err != nil {
 			return err
 		}
 	}
@@ -400,8 +406,9 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 	return s.conclude(ctx, tx, f)
 }
 
-// move writes a refund's next version over the very one that was read, with its history and its event.
-func (r *Refund) move(ctx context.Context, tx *db.Tx, to RefundState) error {
+// advance writes a refund's next version, with its history and its event. It fails if the refund has changed since it
+// was read.
+func (r *Refund) advance(ctx context.Context, tx *db.Tx, to RefundState) error {
 	from := r.State
 	r.State = to
 	if err := updateRefund(ctx, tx, r, from); err != nil {

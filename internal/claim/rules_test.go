@@ -45,7 +45,8 @@ func TestLimitsHoldForClaimsThatAreMadeAtOnce(t *testing.T) {
 				for range 30 {
 					all.Go(func() {
 						err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-							_, err := till.claims.Create(ctx, tx, till.by, claim.CreateParams{PayerID: "customer", AmountText: "100", Currency: "USD"})
+							_, err := till.claims.Create(ctx, tx, till.by, claim.CreateParams{PayerID: "customer",
+								AmountText: "100", Currency: "USD"})
 							return err
 						})
 						switch {
@@ -69,13 +70,15 @@ func TestLimitsHoldForClaimsThatAreMadeAtOnce(t *testing.T) {
 func (x *till) payouts(t *testing.T, c chain.Source) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	engine := payout.New(payout.Config{Chain: network, Source: c, Pool: x.claims.Pool, Signer: x.keys, Log: log, FeeMaxAge: 10_000 * time.Hour})
+	engine := payout.New(payout.Config{Chain: network, Source: c, Pool: x.claims.Pool, Signer: x.keys, Log: log,
+		FeeMaxAge: 10_000 * time.Hour})
 	if err := engine.RefreshFees(t.Context(), x.d); err != nil {
 		t.Fatal(err)
 	}
 	table := engine.Jobs()
 	maps.Copy(table, job.Table{
-		chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Batch: x.claims.Follow}, quote.JobExpired: {Batch: x.claims.QuoteExpired},
+		chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Batch: x.claims.Follow},
+		quote.JobExpired: {Batch: x.claims.QuoteExpired},
 		claim.JobMonitor: {Batch: x.claims.Monitor}, claim.JobRefund: {Tx: x.claims.Send},
 		payout.JobChanged: {Tx: x.claims.PayoutChanged},
 	})
@@ -150,7 +153,8 @@ func TestEachCompanyIsSettledByItself(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		till := newTill(t, d, clock, simLab{sim.New(d)})
 		till.write(t, func(ctx context.Context, tx *db.Tx) error { // of a company that is gone
-			_, err := tx.Exec(ctx, `INSERT INTO merchant_settings (company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins, schedule,
+			_, err := tx.Exec(ctx,
+				`INSERT INTO merchant_settings (company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins, schedule,
 				destination_id, version, updated_at) VALUES ('a', 0, 1, 'manual', 0, '', '[]', 'daily', '', 1, 0)`)
 			return err
 		})
@@ -214,7 +218,8 @@ func TestARefundThatTheChainTakesBack(t *testing.T) {
 		var booked map[string]int64
 		till.write(t, func(ctx context.Context, tx *db.Tx) error {
 			booked = map[string]int64{}
-			rows, err := tx.Query(ctx, `SELECT l.code, l.amount FROM ledger_journals j JOIN ledger_lines l ON l.company_id = j.company_id AND l.journal_id = j.journal_id
+			rows, err := tx.Query(ctx,
+				`SELECT l.code, l.amount FROM ledger_journals j JOIN ledger_lines l ON l.company_id = j.company_id AND l.journal_id = j.journal_id
 				WHERE j.company_id = $1 AND j.source_id = $2 AND j.purpose = $3`, till.company, s.id, "refund:"+paid.ID)
 			_, err = db.Collect(rows, err, func(r *db.Rows) (code string, err error) {
 				var amount int64
@@ -225,7 +230,8 @@ func TestARefundThatTheChainTakesBack(t *testing.T) {
 			return err
 		})
 		fee := paid.Fee.Units()
-		if diff := cmp.Diff(map[string]int64{"2400": 50_000, "2110": fee - 50_000, "5000": -fee}, booked); diff != "" || fee <= 0 {
+		if diff := cmp.Diff(map[string]int64{"2400": 50_000, "2110": fee - 50_000, "5000": -fee},
+			booked); diff != "" || fee <= 0 {
 			t.Errorf("a fee of %d (-want +booked):\n%s", fee, diff)
 		}
 		s.reorg(6)
@@ -239,7 +245,8 @@ func TestARefundThatTheChainTakesBack(t *testing.T) {
 	})
 }
 
-// While an address is on a sanctions list no refund goes there, and above the house's limit none goes without two operators.
+// While an address is on a sanctions list no refund goes there, and above the house's limit none goes without two
+// operators.
 func TestMoneyThatSomebodyHasToLookAtWaits(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		world := sim.New(d)
@@ -254,7 +261,10 @@ func TestMoneyThatSomebodyHasToLookAtWaits(t *testing.T) {
 			}
 			return held.Load(), nil
 		}
-		till.guards.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return released.Load(), nil }
+		till.guards.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool,
+			error) {
+			return released.Load(), nil
+		}
 		inBTC := "BTC"
 		till.settings(t, claim.Change{SettleIn: &inBTC})
 		till.settle(t)
@@ -285,7 +295,7 @@ func TestMoneyThatSomebodyHasToLookAtWaits(t *testing.T) {
 		held.Store(false)
 		r := waits(true)
 		released.Store(true)
-		till.write(t, func(ctx context.Context, tx *db.Tx) error { return claim.Again(ctx, tx, till.company, r.ID) })
+		till.write(t, func(ctx context.Context, tx *db.Tx) error { return claim.Retry(ctx, tx, till.company, r.ID) })
 		for range 2 {
 			s.after(time.Second)
 			s.mine(6)
@@ -308,8 +318,10 @@ func reorganisationsChangeNothing(t *testing.T, till *till) {
 		exact, parts, little, much := till.open(t), till.open(t), till.open(t), till.open(t)
 		all := []*sale{late, exact, parts, little, much}
 		parts.pay(80_000)
-		parts.send(chain.Output{Address: late.address, Amount: full}, chain.Output{Address: exact.address, Amount: full},
-			chain.Output{Address: parts.address, Amount: 120_000}, chain.Output{Address: little.address, Amount: 150_000},
+		parts.send(chain.Output{Address: late.address, Amount: full}, chain.Output{Address: exact.address,
+			Amount: full},
+			chain.Output{Address: parts.address, Amount: 120_000}, chain.Output{Address: little.address,
+				Amount: 150_000},
 			chain.Output{Address: much.address, Amount: full + 50_000})
 		exact.mine(depth)
 		straight := till.stands(t, all)
@@ -333,13 +345,15 @@ func (x *till) stands(t *testing.T, all []*sale) map[string]string {
 	at := map[string]string{}
 	for i, s := range all {
 		c := s.look()
-		at[fmt.Sprint("claim ", i)] = fmt.Sprintln(c.State, c.Exception, c.Reverted, c.TxHash, c.Seen, c.Due, c.Rest, c.Refunded)
+		at[fmt.Sprint("claim ", i)] = fmt.Sprintln(c.State, c.Exception, c.Reverted, c.TxHash, c.Seen, c.Due, c.Rest,
+			c.Refunded)
 		for _, p := range c.Payments {
-			at["payment "+p.TxID+" of "+s.id] = fmt.Sprintln(p.State, p.Amount, p.Timely)
+			at["payment "+p.TxID+" of "+s.id] = fmt.Sprintln(p.State, p.Amount, p.OnTime)
 		}
 	}
 	if err := x.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		rows, err := tx.Query(ctx, "SELECT code, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE company_id = $1 GROUP BY code, dim, asset HAVING SUM(amount) <> 0", x.company)
+		rows, err := tx.Query(ctx,
+			"SELECT code, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE company_id = $1 GROUP BY code, dim, asset HAVING SUM(amount) <> 0", x.company)
 		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
 			var code, dim, asset string
 			var sum int64

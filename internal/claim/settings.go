@@ -14,10 +14,10 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// Schedule says when a merchant's money is paid out by itself.
+// Schedule is when a merchant's claims are settled automatically.
 type Schedule string
 
-// The schedules.
+// Schedules.
 const (
 	Manual Schedule = "manual" // on demand only
 	Daily  Schedule = "daily"
@@ -26,17 +26,18 @@ const (
 
 const maxOrigins = 10
 
-// settingsID is under what name a company's settings stand in its history and among its events.
+// settingsID is the object ID of a company's settings in its history and events.
 const settingsID = "merchant_settings"
 
-// Settings are what a merchant decided about its claims. A change holds for claims made after it.
+// Settings are a merchant's decisions about its claims. A change applies to claims made after it.
 type Settings struct {
 	CompanyID string
 	Policy
-	SettleIn      money.Asset // what the merchant gets: "" each claim's own currency, or BTC
-	Origins       []string    // https://shop.example: where the checkout may be embedded, and may lead back to
-	Schedule      Schedule
-	DestinationID string // of the company's own, where what is settled in its currency goes on to; "" leaves it in the balance
+	SettleIn money.Asset // what the merchant gets: "" each claim's own currency, or BTC
+	Origins  []string    // https://shop.example: where the checkout may be embedded, and may lead back to
+	Schedule Schedule
+	// of the company's own, where what is settled in its currency goes on to; "" leaves it in the balance
+	DestinationID string
 	SupportEmail  string // whom payers may write to, as the checkout shows it; "" for nobody
 	Version       int64  // 0 before the first change
 	UpdatedAt     time.Time
@@ -44,7 +45,7 @@ type Settings struct {
 	settledAt time.Time // by the schedule
 }
 
-// Change are the settings that a request gives; nil leaves one alone.
+// Change are the settings that a request changes; nil leaves one unchanged.
 type Change struct {
 	ToleranceBps, Confirmations, GraceSeconds *int64
 	Late, SettleIn, Schedule, DestinationID   *string
@@ -65,8 +66,8 @@ func SettingsOf(ctx context.Context, tx *db.Tx, by identity.Principal, companyID
 	return settingsOf(ctx, tx, company)
 }
 
-// settingsOf has the defaults for a company that decided nothing: nothing is forgiven beyond what its contract says, nothing
-// unconfirmed is taken, nothing late is touched, nobody else's page shows the checkout.
+// settingsOf returns the defaults for a company without settings: no tolerance beyond its contract, no unconfirmed
+// payments, late money waits, and no other site may show the checkout.
 func settingsOf(ctx context.Context, tx *db.Tx, company identity.Company) (Settings, error) {
 	s, found, err := merchants.Get(ctx, tx, company.ID)
 	if err == nil && !found {
@@ -78,8 +79,9 @@ func settingsOf(ctx context.Context, tx *db.Tx, company identity.Company) (Setti
 	return s, err
 }
 
-// ChangeSettings changes what a request gives and leaves the rest alone.
-func (s *Service) ChangeSettings(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, change Change) (Settings, error) {
+// ChangeSettings changes the settings that are given.
+func (s *Service) ChangeSettings(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string,
+	change Change) (Settings, error) {
 	now, err := SettingsOf(ctx, tx, by, companyID)
 	if err != nil {
 		return now, err
@@ -121,10 +123,15 @@ func (s *Settings) apply(change Change) error {
 			*to = *given
 		}
 	}
-	number("tolerance_bps", &s.ToleranceBps, change.ToleranceBps, func(n int64) bool { return 0 <= n && n <= 500 }, "The tolerance is 0 to 500 basis points.")
-	number("confirmations", &s.Confirmations, change.Confirmations, func(n int64) bool { return slices.Contains([]int64{0, 1, 2, 6}, n) },
+	number("tolerance_bps", &s.ToleranceBps, change.ToleranceBps, func(n int64) bool { return 0 <= n && n <= 500 },
+		"The tolerance is 0 to 500 basis points.")
+	number("confirmations", &s.Confirmations, change.Confirmations,
+		func(n int64) bool { return slices.Contains([]int64{0, 1, 2, 6}, n) },
 		"A payment needs 0, 1, 2 or 6 confirmations.")
-	number("late_grace_seconds", &s.GraceSeconds, change.GraceSeconds, func(n int64) bool { return 0 <= n && n <= 120 }, "The grace is 0 to 120 seconds.")
+	number("late_grace_seconds", &s.GraceSeconds, change.GraceSeconds, func(n int64) bool {
+		return 0 <= n &&
+			n <= 120
+	}, "The grace is 0 to 120 seconds.")
 	choose(&list, "late_policy", &s.Late, change.Late, LateManual, LateRequote, LateRefund)
 	choose(&list, "settlement_currency", &s.SettleIn, change.SettleIn, "", money.BTC)
 	choose(&list, "settlement_schedule", &s.Schedule, change.Schedule, Manual, Daily, Weekly)
@@ -140,7 +147,8 @@ func (s *Settings) apply(change Change) error {
 		}
 		for i, text := range change.Origins {
 			if !isOrigin(text) {
-				list.Add("invalid_parameter", "/origins/"+strconv.Itoa(i), "An origin is https:// and a host, such as https://shop.example.")
+				list.Add("invalid_parameter", "/origins/"+strconv.Itoa(i),
+					"An origin is https:// and a host, such as https://shop.example.")
 			}
 		}
 		s.Origins = change.Origins
@@ -158,16 +166,17 @@ func choose[T ~string](list *apierr.List, member string, to *T, given *string, o
 	}
 }
 
-// isOrigin says that a text is an https origin, and nothing more.
+// isOrigin reports whether a text is an https origin, and nothing more.
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && len(text) <= 200 && u.Scheme == "https" && u.Host != "" && u.User == nil && text == "https://"+u.Host &&
+	return err == nil && len(text) <= 200 && u.Scheme == "https" && u.Host != "" && u.User == nil &&
+		text == "https://"+u.Host &&
 		!slices.ContainsFunc([]byte(u.Host), func(b byte) bool {
 			return b <= ' ' || b > '~' || b == '*' || b == ';' || b == ',' || b == '\'' || b == '"'
 		})
 }
 
-// leadsBack says that an address is at one of the origins.
+// leadsBack reports whether an address is at one of the origins.
 func (s *Settings) leadsBack(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= 2000 && u.User == nil && slices.Contains(s.Origins, u.Scheme+"://"+u.Host)

@@ -10,41 +10,36 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// What claims bring is the merchant's (2200) until it is settled: moved to the company's balance, where it can fund pay runs. If the
-// settings name a destination of the company's own for its currency, a withdrawal takes it on there, with all that withdrawals ask.
+// What claims earn is the merchant's (2200) until it is settled: credited to the company's balance, where it can fund
+// payrolls. If the settings have a destination of the company's own for its currency, a withdrawal takes it there,
+// with all checks of withdrawals.
 
-// What a merchant may be told.
+// Errors returned to merchants.
 var (
 	ErrNoBalance   = apierr.New(apierr.Conflict, "insufficient_balance", "Claims have not brought as much as this.")
-	errDestination = apierr.New(apierr.NotFound, "not_found", "The company has no such destination. They are added on the page /wallets/withdrawals.")
+	errDestination = apierr.New(apierr.NotFound, "not_found",
+		"The company has no such destination. They are added on the page /wallets/withdrawals.")
 )
 
-// Settlement is what a merchant took out of what its claims brought.
+// Settlement is what a merchant took out of what its claims earned.
 type Settlement struct {
 	CompanyID, ID string
 	Amount        money.Amount
 	WithdrawalID  string // that takes it on to a destination, "" where it stays in the balance
 	CreatedAt     time.Time
-
-	outputID string // of those that were paid to an address, as settlements no longer are
 }
 
-const settlementPrefix = "stl"
+// IsClaim reports whether an ID is a claim's.
+func IsClaim(id string) bool { return strings.HasPrefix(id, "clm_") }
 
-func isSettlement(id string) bool { return strings.HasPrefix(id, settlementPrefix+"_") }
-
-// Pays says that payouts for an object are this package's: refunds of a claim, or a settlement.
-func Pays(objectID string) bool { return strings.HasPrefix(objectID, "clm_") || isSettlement(objectID) }
-
-// Settle takes an amount, or with "" all that there is, out of what claims have brought in a currency.
-func (s *Service) Settle(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, currency, amountText string) (Settlement, error) {
+// Settle settles an amount or, for "", everything that claims have earned in a currency.
+func (s *Service) Settle(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, currency,
+	amountText string) (Settlement, error) {
 	id, err := by.Company(companyID)
 	if err != nil {
 		return Settlement{}, err
@@ -86,15 +81,17 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if amount.IsZero() || amount.Cmp(balance) > 0 {
 		return Settlement{}, ErrNoBalance.Detailf("Claims have brought %s %s that are not settled.", balance, asset)
 	}
-	to, err := s.way(ctx, tx, by, settings, amount)
+	to, err := s.onwardTo(ctx, tx, by, settings, amount)
 	if err != nil {
 		return Settlement{}, err
 	}
 	return s.settle(ctx, tx, by, amount, to)
 }
 
-// way is the destination that a settlement goes on to, "" for none. It refuses what a withdrawal there would be refused.
-func (s *Service) way(ctx context.Context, tx *db.Tx, by identity.Principal, settings Settings, amount money.Amount) (destinationID string, err error) {
+// onwardTo returns the destination that a settlement goes on to, "" for none. It refuses what a withdrawal to it
+// would refuse.
+func (s *Service) onwardTo(ctx context.Context, tx *db.Tx, by identity.Principal, settings Settings,
+	amount money.Amount) (destinationID string, err error) {
 	if settings.DestinationID == "" {
 		return "", nil
 	}
@@ -105,12 +102,14 @@ func (s *Service) way(ctx context.Context, tx *db.Tx, by identity.Principal, set
 	return to.ID, s.Withdrawals.Ready(ctx, tx, by, settings.CompanyID, to.ID, amount)
 }
 
-// settle moves an amount to the company's balance, and on to a destination if one is named.
-func (s *Service) settle(ctx context.Context, tx *db.Tx, by identity.Principal, amount money.Amount, destinationID string) (Settlement, error) {
-	x := Settlement{CompanyID: by.CompanyID, ID: tx.NewID(settlementPrefix), Amount: amount, CreatedAt: tx.Now()}
+// settle credits an amount to the company's balance, and withdraws it to a destination if there is one.
+func (s *Service) settle(ctx context.Context, tx *db.Tx, by identity.Principal, amount money.Amount,
+	destinationID string) (Settlement, error) {
+	x := Settlement{CompanyID: by.CompanyID, ID: tx.NewID("stl"), Amount: amount, CreatedAt: tx.Now()}
 	if err := ledger.Post(tx, ledger.Journal{
 		CompanyID: x.CompanyID, SourceType: "settlement", SourceID: x.ID, Purpose: "settle",
-		Lines: []ledger.Line{ledger.Debit(ledger.MerchantPayable, "", amount), ledger.Credit(ledger.CompanyFunds, "", amount)},
+		Lines: []ledger.Line{ledger.Debit(ledger.MerchantPayable, "", amount), ledger.Credit(ledger.CompanyFunds, "",
+			amount)},
 	}); err != nil {
 		return x, err
 	}
@@ -118,7 +117,8 @@ func (s *Service) settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		if err := tx.Flush(ctx); err != nil { // so that the balance counts what this commit has posted
 			return x, err
 		}
-		w, err := s.Withdrawals.Create(ctx, tx, by, withdrawal.Params{DestinationID: destinationID, AmountText: amount.String()})
+		w, err := s.Withdrawals.Create(ctx, tx, by, withdrawal.Params{DestinationID: destinationID,
+			AmountText: amount.String()})
 		if err != nil {
 			return x, err
 		}
@@ -131,31 +131,9 @@ func (s *Service) settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return x, insertSettlement(ctx, tx, x)
 }
 
-type settlementPayload struct {
-	SettlementID string `json:"settlement_id"`
-}
-
-// KeepSettlement gives the balance what was to be paid to an address, and was not sent before addresses were given up (job claim.settle).
-func KeepSettlement(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var in settlementPayload
-	if err := j.Decode(&in); err != nil {
-		return err
-	}
-	x, err := findSettlement(ctx, tx, j.CompanyID, in.SettlementID)
-	if err != nil {
-		return err
-	}
-	if _, err := payout.Get(ctx, tx, x.CompanyID, x.outputID); !errors.Is(err, db.ErrNoRows) {
-		return err // it was sent
-	}
-	return ledger.Post(tx, ledger.Journal{
-		CompanyID: x.CompanyID, SourceType: "settlement", SourceID: x.ID, Purpose: "keep",
-		Lines: []ledger.Line{ledger.Debit(ledger.OutputPayable, x.outputID, x.Amount), ledger.Credit(ledger.CompanyFunds, "", x.Amount)},
-	})
-}
-
-// Settlements pages a company's settlements, newest first, and says how many there are in all.
-func (s *Service) Settlements(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page, perPage int) ([]Settlement, int64, error) {
+// Settlements returns a page of a company's settlements, newest first, and how many there are in total.
+func (s *Service) Settlements(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page,
+	perPage int) ([]Settlement, int64, error) {
 	id, err := by.Company(companyID)
 	if err != nil {
 		return nil, 0, err
@@ -163,10 +141,11 @@ func (s *Service) Settlements(ctx context.Context, tx *db.Tx, by identity.Princi
 	return listSettlements(ctx, tx, id, perPage, int64(max(page, 1)-1)*int64(perPage))
 }
 
-// every is how long a schedule waits between two settlements.
+// every is the time between two scheduled settlements.
 var every = map[Schedule]time.Duration{Daily: 24 * time.Hour, Weekly: 7 * 24 * time.Hour}
 
-// SettleDue settles what schedules say, each company in a transaction of its own. Whatever is too little waits for the next time.
+// SettleDue makes the settlements that schedules ask for, each company in a transaction of its own. An amount that is
+// too small waits for the next time.
 func (s *Service) SettleDue(ctx context.Context, d *db.DB) error {
 	var due []Settings
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -183,7 +162,10 @@ func (s *Service) SettleDue(ctx context.Context, d *db.DB) error {
 	}
 	var failed []error // which keep no other company waiting
 	for _, settings := range due {
-		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return s.settleAll(ctx, tx, settings) }); err != nil {
+		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			return s.settleAll(ctx, tx,
+				settings)
+		}); err != nil {
 			failed = append(failed, fmt.Errorf("settle what claims brought %s: %w", settings.CompanyID, err))
 		}
 	}
@@ -208,8 +190,8 @@ func (s *Service) settleAll(ctx context.Context, tx *db.Tx, settings Settings) e
 		if h.Code != ledger.MerchantPayable {
 			continue
 		}
-		to, err := s.way(ctx, tx, by, settings, h.Balance)
-		if _, told := apierr.As(err); told {
+		to, err := s.onwardTo(ctx, tx, by, settings, h.Balance)
+		if _, isFault := apierr.As(err); isFault {
 			continue // until the next time
 		}
 		if err != nil {

@@ -12,29 +12,36 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// All SQL of this package. Creation writes nothing before the commit, where the rows of all requests that share it go in
-// together.
+// Creation writes nothing before the commit, where the rows of all requests that share it are inserted together.
 
-const claimColumns = `company_id, claim_id, payer_id, description, return_url, state, exception, reverted, version, denom_asset, denom,
-	fee, fee_bps, funding_asset, settle_asset, address, network, tolerance_bps, confirmations, late_policy, grace_seconds, tx_hash, seen,
-	wallet, channels, suspense, excess, shortfall, exchanged, merchant, revenue, owed_merchant, owed_payer, refunded, refunding,
+const claimColumns = `company_id, claim_id, payer_id, description, return_url, state, exception, reverted,
+	version, currency, amount,
+	fee, fee_bps, funding_asset, settle_asset, address, network, tolerance_bps, confirmations, late_policy,
+	grace_seconds, tx_hash, seen,
+	wallet, channels, suspense, excess, shortfall, exchanged, merchant, revenue, merchant_debt, refund_debt,
+	refunded, refunding,
 	cancelled_at, invalid_at, created_at, updated_at`
 
-var claimRows = db.InsertGroup(42, "claims", strings.FieldsFunc(claimColumns, func(r rune) bool { return strings.ContainsRune(", \n\t", r) })...)
+var claimRows = db.InsertGroup(42, "claims", strings.FieldsFunc(claimColumns,
+	func(r rune) bool { return strings.ContainsRune(", \n\t", r) })...)
 
 func insertClaim(tx *db.Tx, c *Claim) {
 	b := &c.booked
 	tx.Defer(claimRows, []any{
-		c.CompanyID, c.ID, c.PayerID, c.Description, c.ReturnURL, string(c.State), string(c.Exception), c.Reverted, c.Version,
-		string(c.Amount.Asset()), c.Amount.Units(), c.Fee.Units(), c.feeBps, string(c.Funding), string(c.SettleIn), c.Address, c.Network,
-		c.Policy.ToleranceBps, c.Policy.Confirmations, string(c.Policy.Late), c.Policy.GraceSeconds, c.TxHash, c.Seen.Units(),
-		b.wallet.Units(), b.channels.Units(), b.suspense.Units(), b.excess.Units(), b.shortfall.Units(), b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(),
-		b.owedMerchant.Units(), b.owedPayer.Units(), c.Refunded.Units(), c.Refunding,
+		c.CompanyID, c.ID, c.PayerID, c.Description, c.ReturnURL, string(c.State), string(c.Exception), c.Reverted,
+		c.Version,
+		string(c.Amount.Asset()), c.Amount.Units(), c.Fee.Units(), c.feeBps, string(c.Funding), string(c.SettleIn),
+		c.Address, c.Network,
+		c.Policy.ToleranceBps, c.Policy.Confirmations, string(c.Policy.Late), c.Policy.GraceSeconds, c.TxHash,
+		c.Seen.Units(),
+		b.wallet.Units(), b.channels.Units(), b.suspense.Units(), b.excess.Units(), b.shortfall.Units(),
+		b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(),
+		b.merchantDebt.Units(), b.refundDebt.Units(), c.Refunded.Units(), c.Refunding,
 		micros(c.CancelledAt), micros(c.InvalidAt), db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt),
 	})
 }
 
-// waitingClaims is how many claims of a company this transaction has made.
+// waitingClaims counts the claims of a company that this transaction will insert.
 func waitingClaims(tx *db.Tx, companyID string) (n int64) {
 	for _, row := range tx.Deferred(claimRows) {
 		if row.([]any)[0] == companyID {
@@ -44,14 +51,15 @@ func waitingClaims(tx *db.Tx, companyID string) (n int64) {
 	return n
 }
 
-// closeGates waits until nobody else is about to commit claims of these companies, and lets nobody through before the commit.
-func closeGates(ctx context.Context, tx *db.Tx, all []gate) error {
+// lockLimits waits until no concurrent transaction is about to commit claims of these companies, and makes later ones
+// wait.
+func lockLimits(ctx context.Context, tx *db.Tx, all []limitCheck) error {
 	rows := make([][]any, len(all))
 	for i, g := range all {
 		rows[i] = []any{g.companyID}
 	}
 	for values, args := range tx.Values(rows, 1) {
-		if _, err := tx.Exec(ctx, "INSERT INTO claim_gates (company_id) "+values+`
+		if _, err := tx.Exec(ctx, "INSERT INTO claim_rate_limits (company_id) "+values+`
 			ON CONFLICT (company_id) DO UPDATE SET company_id = excluded.company_id`, args...); err != nil {
 			return err
 		}
@@ -62,11 +70,15 @@ func closeGates(ctx context.Context, tx *db.Tx, all []gate) error {
 func scanClaim(scan func(...any) error) (Claim, error) {
 	var c Claim
 	var state, exception, late, denom, funding, settle string
-	var amount, fee, seen, wallet, channels, suspense, excess, shortfall, exchanged, merchant, revenue, owedMerchant, owedPayer, refunded int64
+	var amount, fee, seen, wallet, channels, suspense, excess, shortfall, exchanged, merchant, revenue, merchantDebt,
+		refundDebt, refunded int64
 	var cancelled, invalid, created, updated int64
-	err := scan(&c.CompanyID, &c.ID, &c.PayerID, &c.Description, &c.ReturnURL, &state, &exception, &c.Reverted, &c.Version, &denom, &amount,
-		&fee, &c.feeBps, &funding, &settle, &c.Address, &c.Network, &c.Policy.ToleranceBps, &c.Policy.Confirmations, &late, &c.Policy.GraceSeconds,
-		&c.TxHash, &seen, &wallet, &channels, &suspense, &excess, &shortfall, &exchanged, &merchant, &revenue, &owedMerchant, &owedPayer, &refunded,
+	err := scan(&c.CompanyID, &c.ID, &c.PayerID, &c.Description, &c.ReturnURL, &state, &exception, &c.Reverted,
+		&c.Version, &denom, &amount,
+		&fee, &c.feeBps, &funding, &settle, &c.Address, &c.Network, &c.Policy.ToleranceBps, &c.Policy.Confirmations,
+		&late, &c.Policy.GraceSeconds,
+		&c.TxHash, &seen, &wallet, &channels, &suspense, &excess, &shortfall, &exchanged, &merchant, &revenue,
+		&merchantDebt, &refundDebt, &refunded,
 		&c.Refunding, &cancelled, &invalid, &created, &updated)
 	if err != nil {
 		return c, err
@@ -76,16 +88,18 @@ func scanClaim(scan func(...any) error) (Claim, error) {
 	c.Amount, c.Fee = money.New(money.Asset(denom), amount), money.New(money.Asset(denom), fee)
 	c.Seen, c.Refunded = money.New(c.Funding, seen), money.New(c.Funding, refunded)
 	c.booked = position{
-		wallet: money.New(c.Funding, wallet), channels: money.New(c.Funding, channels), suspense: money.New(c.Funding, suspense), excess: money.New(c.Funding, excess),
+		wallet: money.New(c.Funding, wallet), channels: money.New(c.Funding, channels), suspense: money.New(c.Funding,
+			suspense), excess: money.New(c.Funding, excess),
 		shortfall: money.New(c.Funding, shortfall), exchanged: money.New(c.Funding, exchanged),
 		merchant: money.New(c.SettleIn, merchant), revenue: money.New(c.SettleIn, revenue),
-		owedMerchant: money.New(c.SettleIn, owedMerchant), owedPayer: money.New(c.Funding, owedPayer),
+		merchantDebt: money.New(c.SettleIn, merchantDebt), refundDebt: money.New(c.Funding, refundDebt),
 	}
-	c.CancelledAt, c.InvalidAt, c.CreatedAt, c.UpdatedAt = instant(cancelled), instant(invalid), db.Time(created), db.Time(updated)
+	c.CancelledAt, c.InvalidAt, c.CreatedAt, c.UpdatedAt = timeOf(cancelled), timeOf(invalid), db.Time(created),
+		db.Time(updated)
 	return c, nil
 }
 
-// micros keeps the zero time 0, and instant gives it back.
+// micros and timeOf keep the zero time as 0.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -93,7 +107,7 @@ func micros(t time.Time) int64 {
 	return db.Micros(t)
 }
 
-func instant(n int64) time.Time {
+func timeOf(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}
 	}
@@ -101,20 +115,21 @@ func instant(n int64) time.Time {
 }
 
 func find(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error) {
-	return one(tx.QueryRow(ctx, "SELECT "+claimColumns+" FROM claims WHERE company_id = $1 AND claim_id = $2", companyID, id))
+	return one(tx.QueryRow(ctx, "SELECT "+claimColumns+" FROM claims WHERE company_id = $1 AND claim_id = $2",
+		companyID, id))
 }
 
-// take is find for a transaction that goes on to write: others wait to write the claim until it ends, so what is read is the last
-// word.
-func take(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error) {
-	return one(tx.QueryRow(ctx, taking, companyID, id))
+// lock is find for a transaction that will write: concurrent writers of the claim wait until it ends, so what is read
+// is current.
+func lock(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error) {
+	return one(tx.QueryRow(ctx, lockQuery, companyID, id))
 }
 
-// claimID names a claim of a company.
+// claimID identifies a claim of a company.
 type claimID struct{ companyID, id string }
 
-// takeAll is take for many claims. Each is given once, and one that does not exist is left out.
-func takeAll(ctx context.Context, tx *db.Tx, ids []claimID) (all []*Claim, err error) {
+// lockAll is lock for many claims. It returns each once, and leaves out those that do not exist.
+func lockAll(ctx context.Context, tx *db.Tx, ids []claimID) (all []*Claim, err error) {
 	slices.SortFunc(ids, func(a, b claimID) int { // everybody takes them in one order
 		return cmp.Or(strings.Compare(a.companyID, b.companyID), strings.Compare(a.id, b.id))
 	})
@@ -123,15 +138,16 @@ func takeAll(ctx context.Context, tx *db.Tx, ids []claimID) (all []*Claim, err e
 		questions = append(questions, db.Collecting(&all, func(r *db.Rows) (*Claim, error) {
 			c, err := scanClaim(r.Scan)
 			return &c, err
-		}, taking, id.companyID, id.id))
+		}, lockQuery, id.companyID, id.id))
 	}
 	err = tx.Ask(ctx, questions)
 	return all, err
 }
 
-const taking = "UPDATE claims SET version = version WHERE company_id = $1 AND claim_id = $2 RETURNING " + claimColumns
+const lockQuery = "UPDATE claims SET version = version WHERE company_id = $1 AND claim_id = $2 RETURNING " +
+	claimColumns
 
-// findAny reads a claim of whatever company, for the payer, who has nothing but its id.
+// findAny reads a claim of any company, for the payer, who knows only its ID.
 func findAny(ctx context.Context, tx *db.Tx, id string) (*Claim, error) {
 	return one(tx.QueryRow(ctx, "SELECT "+claimColumns+" FROM claims WHERE claim_id = $1", id))
 }
@@ -144,17 +160,23 @@ func one(r db.Row) (*Claim, error) {
 	return &c, err
 }
 
-// update writes what can change of a claim as its next version, provided that nobody else has written one since it was read.
+// update writes a claim's next version. It fails if the claim has changed since it was read.
 func update(ctx context.Context, tx *db.Tx, c *Claim, from State) error {
 	c.UpdatedAt = tx.Now()
 	b := &c.booked
-	err := tx.One(ctx, db.ErrConflict, `UPDATE claims SET state = $1, exception = $2, reverted = $3, tx_hash = $4, seen = $5, wallet = $6, suspense = $7,
-		excess = $8, shortfall = $9, exchanged = $10, merchant = $11, revenue = $12, owed_merchant = $13, owed_payer = $14, refunded = $15,
+	err := tx.One(ctx, db.ErrConflict,
+		`UPDATE claims SET state = $1, exception = $2, reverted = $3, tx_hash = $4, seen = $5, wallet = $6,
+			suspense = $7,
+		excess = $8, shortfall = $9, exchanged = $10, merchant = $11, revenue = $12, merchant_debt = $13,
+		refund_debt = $14, refunded = $15,
 		refunding = $16, cancelled_at = $17, invalid_at = $18, updated_at = $19, channels = $20, version = version + 1
 		WHERE company_id = $21 AND claim_id = $22 AND version = $23 AND state = $24`,
-		string(c.State), string(c.Exception), c.Reverted, c.TxHash, c.Seen.Units(), b.wallet.Units(), b.suspense.Units(),
-		b.excess.Units(), b.shortfall.Units(), b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(), b.owedMerchant.Units(),
-		b.owedPayer.Units(), c.Refunded.Units(), c.Refunding, micros(c.CancelledAt), micros(c.InvalidAt), db.Micros(c.UpdatedAt), b.channels.Units(),
+		string(c.State), string(c.Exception), c.Reverted, c.TxHash, c.Seen.Units(), b.wallet.Units(),
+		b.suspense.Units(),
+		b.excess.Units(), b.shortfall.Units(), b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(),
+		b.merchantDebt.Units(),
+		b.refundDebt.Units(), c.Refunded.Units(), c.Refunding, micros(c.CancelledAt), micros(c.InvalidAt),
+		db.Micros(c.UpdatedAt), b.channels.Units(),
 		c.CompanyID, c.ID, c.Version, string(from))
 	c.Version++
 	return err
@@ -173,26 +195,29 @@ func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Claim, 
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Claim, error) { return scanClaim(r.Scan) })
 }
 
-// nthNewest is when the n-th newest claim of a company was made, the zero time when there are fewer.
+// nthNewest returns when the n-th newest claim of a company was made, the zero time if there are fewer.
 func nthNewest(ctx context.Context, tx *db.Tx, companyID string, n int64) (time.Time, error) {
 	var at int64
-	err := tx.QueryRow(ctx, "SELECT created_at FROM claims WHERE company_id = $1 ORDER BY created_at DESC LIMIT 1 OFFSET $2", companyID, n-1).Scan(&at)
+	err := tx.QueryRow(ctx,
+		"SELECT created_at FROM claims WHERE company_id = $1 ORDER BY created_at DESC LIMIT 1 OFFSET $2", companyID,
+		n-1).Scan(&at)
 	if errors.Is(err, db.ErrNoRows) {
 		return time.Time{}, nil
 	}
-	return instant(at), err
+	return timeOf(at), err
 }
 
-// countOpen counts the claims of a company that wait for money, no further than a limit.
+// countOpen counts the claims of a company that wait for money, up to a limit.
 func countOpen(ctx context.Context, tx *db.Tx, companyID string, limit int64) (n int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM claims
-		WHERE company_id = $1 AND state IN ('awaiting_payment', 'partially_paid', 'confirming') LIMIT $2) AS waiting`, companyID, limit).Scan(&n)
+		WHERE company_id = $1 AND state IN ('awaiting_payment', 'partially_paid', 'confirming')
+		LIMIT $2) AS waiting`, companyID, limit).Scan(&n)
 	return n, err
 }
 
-// appliedTo is the question which late deposits were taken for a claim, and at which rate.
-func appliedTo(c *Claim, all map[string]money.Rate) db.Question {
-	return db.Question{Query: "SELECT deposit_id, rate FROM claim_applied WHERE company_id = $1 AND claim_id = $2", Args: []any{c.CompanyID, c.ID},
+// acceptedBy returns the query for the late deposits that were accepted for a claim, with their rates.
+func acceptedBy(c *Claim, all map[string]money.Rate) db.Question {
+	return db.Question{Query: "SELECT deposit_id, rate FROM claim_accepted_deposits WHERE company_id = $1 AND claim_id = $2", Args: []any{c.CompanyID, c.ID},
 		Row: func(r *db.Rows) error {
 			var id, text string
 			if err := r.Scan(&id, &text); err != nil {
@@ -210,12 +235,13 @@ func appliedTo(c *Claim, all map[string]money.Rate) db.Question {
 		}}
 }
 
-func insertApplied(ctx context.Context, tx *db.Tx, c *Claim, depositID string, rate money.Rate) error {
+func insertAccepted(ctx context.Context, tx *db.Tx, c *Claim, depositID string, rate money.Rate) error {
 	text := ""
 	if !rate.IsZero() {
 		text = rate.String()
 	}
-	_, err := tx.Exec(ctx, "INSERT INTO claim_applied (company_id, claim_id, deposit_id, rate, applied_at) VALUES ($1, $2, $3, $4, $5)",
+	_, err := tx.Exec(ctx,
+		"INSERT INTO claim_accepted_deposits (company_id, claim_id, deposit_id, rate, accepted_at) VALUES ($1, $2, $3, $4, $5)",
 		c.CompanyID, c.ID, depositID, text, db.Micros(tx.Now()))
 	if db.IsUnique(err) {
 		return db.ErrConflict
@@ -225,34 +251,46 @@ func insertApplied(ctx context.Context, tx *db.Tx, c *Claim, depositID string, r
 
 var merchants = db.NewLookup(func(tx *db.Tx, companies []string, found func(string, Settings)) (all []db.Question) {
 	for in, args := range tx.In(companies, 1) {
-		all = append(all, db.Question{Query: `SELECT company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins, schedule,
-			destination_id, support_email, version, updated_at FROM merchant_settings WHERE company_id IN ` + in, Args: args, Row: func(r *db.Rows) error {
-			var s Settings
-			var late, settle, origins, schedule string
-			var updated int64
-			err := r.Scan(&s.CompanyID, &s.ToleranceBps, &s.Confirmations, &late, &s.GraceSeconds, &settle, &origins,
-				&schedule, &s.DestinationID, &s.SupportEmail, &s.Version, &updated)
-			if err != nil {
+		all = append(all,
+			db.Question{Query: `SELECT company_id, tolerance_bps, confirmations, late_policy, grace_seconds,
+				settle_in, origins, schedule,
+			destination_id, support_email, version, updated_at FROM merchant_settings
+			WHERE company_id IN ` + in, Args: args, Row: func(r *db.Rows) error {
+				var s Settings
+				var late, settle, origins, schedule string
+				var updated int64
+				err := r.Scan(&s.CompanyID, &s.ToleranceBps, &s.Confirmations, &late, &s.GraceSeconds, &settle,
+					&origins,
+					&schedule, &s.DestinationID, &s.SupportEmail, &s.Version, &updated)
+				if err != nil {
+					return err
+				}
+				s.Late, s.SettleIn, s.Schedule, s.UpdatedAt = LatePolicy(late), money.Asset(settle), Schedule(schedule),
+					db.Time(updated)
+				s.Origins, err = readOrigins(origins)
+				found(s.CompanyID, s)
 				return err
-			}
-			s.Late, s.SettleIn, s.Schedule, s.UpdatedAt = LatePolicy(late), money.Asset(settle), Schedule(schedule), db.Time(updated)
-			s.Origins, err = readOrigins(origins)
-			found(s.CompanyID, s)
-			return err
-		}})
+			}})
 	}
 	return all
 })
 
-// saveSettings writes the next version over the very one that was read.
+// saveSettings writes the next version of settings. It fails if they have changed since they were read.
 func saveSettings(ctx context.Context, tx *db.Tx, s Settings) error {
-	n, err := tx.Exec(ctx, `INSERT INTO merchant_settings (company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins,
-		schedule, destination_id, support_email, version, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-		ON CONFLICT (company_id) DO UPDATE SET tolerance_bps = excluded.tolerance_bps, confirmations = excluded.confirmations,
-		late_policy = excluded.late_policy, grace_seconds = excluded.grace_seconds, settle_in = excluded.settle_in, origins = excluded.origins,
-		schedule = excluded.schedule, destination_id = excluded.destination_id, support_email = excluded.support_email, version = excluded.version, updated_at = excluded.updated_at
+	n, err := tx.Exec(ctx,
+		`INSERT INTO merchant_settings (company_id, tolerance_bps, confirmations, late_policy, grace_seconds,
+			settle_in, origins,
+		schedule, destination_id, support_email, version, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
+		$10, $11, $12)
+		ON CONFLICT (company_id) DO UPDATE SET tolerance_bps = excluded.tolerance_bps,
+		confirmations = excluded.confirmations,
+		late_policy = excluded.late_policy, grace_seconds = excluded.grace_seconds,
+		settle_in = excluded.settle_in, origins = excluded.origins,
+		schedule = excluded.schedule, destination_id = excluded.destination_id,
+		support_email = excluded.support_email, version = excluded.version, updated_at = excluded.updated_at
 		WHERE merchant_settings.version = excluded.version - 1`,
-		s.CompanyID, s.ToleranceBps, s.Confirmations, string(s.Late), s.GraceSeconds, string(s.SettleIn), writeOrigins(s.Origins),
+		s.CompanyID, s.ToleranceBps, s.Confirmations, string(s.Late), s.GraceSeconds, string(s.SettleIn),
+		writeOrigins(s.Origins),
 		string(s.Schedule), s.DestinationID, s.SupportEmail, s.Version+1, db.Micros(s.UpdatedAt))
 	if err == nil && n != 1 {
 		return db.ErrConflict
@@ -262,23 +300,30 @@ func saveSettings(ctx context.Context, tx *db.Tx, s Settings) error {
 
 const refundColumns = `refund_id, state, asset, amount, fee, token_digest, address, output_id, txid, withheld, version, expires_at, created_at`
 
-// refunds are those of a claim, oldest first.
+// refunds returns the refunds of a claim, oldest first.
 func refunds(ctx context.Context, tx *db.Tx, c *Claim) ([]Refund, error) {
-	rows, err := tx.Query(ctx, "SELECT "+refundColumns+" FROM claim_refunds WHERE company_id = $1 AND claim_id = $2 ORDER BY refund_id", c.CompanyID, c.ID)
+	rows, err := tx.Query(ctx,
+		"SELECT "+refundColumns+" FROM claim_refunds WHERE company_id = $1 AND claim_id = $2 ORDER BY refund_id",
+		c.CompanyID, c.ID)
 	return db.Collect(rows, err, func(rows *db.Rows) (Refund, error) {
 		r := Refund{CompanyID: c.CompanyID, ClaimID: c.ID}
 		var state, asset string
 		var amount, fee, expires, created int64
-		err := rows.Scan(&r.ID, &state, &asset, &amount, &fee, &r.digest, &r.Address, &r.outputID, &r.TxHash, &r.Withheld, &r.Version, &expires, &created)
-		r.State, r.Amount, r.Fee = RefundState(state), money.New(money.Asset(asset), amount), money.New(money.Asset(asset), fee)
+		err := rows.Scan(&r.ID, &state, &asset, &amount, &fee, &r.digest, &r.Address, &r.outputID, &r.TxHash,
+			&r.Withheld, &r.Version, &expires, &created)
+		r.State, r.Amount, r.Fee = RefundState(state), money.New(money.Asset(asset), amount),
+			money.New(money.Asset(asset), fee)
 		r.ExpiresAt, r.CreatedAt = db.Time(expires), db.Time(created)
 		return r, err
 	})
 }
 
 func insertRefund(ctx context.Context, tx *db.Tx, r Refund) error {
-	_, err := tx.Exec(ctx, "INSERT INTO claim_refunds (company_id, claim_id, "+refundColumns+", updated_at) VALUES "+db.Placeholders(1, 16, 1),
-		r.CompanyID, r.ClaimID, r.ID, string(r.State), string(r.Amount.Asset()), r.Amount.Units(), r.Fee.Units(), r.digest, r.Address, r.outputID,
+	_, err := tx.Exec(ctx,
+		"INSERT INTO claim_refunds (company_id, claim_id, "+refundColumns+", updated_at) VALUES "+db.Placeholders(1,
+			16, 1),
+		r.CompanyID, r.ClaimID, r.ID, string(r.State), string(r.Amount.Asset()), r.Amount.Units(), r.Fee.Units(),
+		r.digest, r.Address, r.outputID,
 		r.TxHash, r.Withheld, r.Version, db.Micros(r.ExpiresAt), db.Micros(r.CreatedAt), db.Micros(tx.Now()))
 	if db.IsUnique(err) {
 		return db.ErrConflict
@@ -287,9 +332,13 @@ func insertRefund(ctx context.Context, tx *db.Tx, r Refund) error {
 }
 
 func updateRefund(ctx context.Context, tx *db.Tx, r *Refund, from RefundState) error {
-	n, err := tx.Exec(ctx, `UPDATE claim_refunds SET state = $1, amount = $2, fee = $3, address = $4, output_id = $5, txid = $6, updated_at = $7, withheld = $8,
-		version = version + 1 WHERE company_id = $9 AND claim_id = $10 AND refund_id = $11 AND version = $12 AND state = $13`,
-		string(r.State), r.Amount.Units(), r.Fee.Units(), r.Address, r.outputID, r.TxHash, db.Micros(tx.Now()), r.Withheld,
+	n, err := tx.Exec(ctx,
+		`UPDATE claim_refunds SET state = $1, amount = $2, fee = $3, address = $4, output_id = $5, txid = $6,
+			updated_at = $7, withheld = $8,
+		version = version + 1 WHERE company_id = $9 AND claim_id = $10 AND refund_id = $11 AND version = $12
+		AND state = $13`,
+		string(r.State), r.Amount.Units(), r.Fee.Units(), r.Address, r.outputID, r.TxHash, db.Micros(tx.Now()),
+		r.Withheld,
 		r.CompanyID, r.ClaimID, r.ID, r.Version, string(from))
 	if err == nil && n != 1 {
 		return db.ErrConflict
@@ -298,39 +347,39 @@ func updateRefund(ctx context.Context, tx *db.Tx, r *Refund, from RefundState) e
 	return err
 }
 
-const settlementColumns = "company_id, settlement_id, asset, amount, output_id, withdrawal_id, created_at"
+const settlementColumns = "company_id, settlement_id, asset, amount, withdrawal_id, created_at"
 
 func scanSettlement(scan func(...any) error) (x Settlement, err error) {
 	var asset string
 	var amount, created int64
-	err = scan(&x.CompanyID, &x.ID, &asset, &amount, &x.outputID, &x.WithdrawalID, &created)
+	err = scan(&x.CompanyID, &x.ID, &asset, &amount, &x.WithdrawalID, &created)
 	x.Amount, x.CreatedAt = money.New(money.Asset(asset), amount), db.Time(created)
 	return x, err
 }
 
 func insertSettlement(ctx context.Context, tx *db.Tx, x Settlement) error {
-	_, err := tx.Exec(ctx, "INSERT INTO settlements ("+settlementColumns+") VALUES "+db.Placeholders(1, 7, 1),
-		x.CompanyID, x.ID, string(x.Amount.Asset()), x.Amount.Units(), x.outputID, x.WithdrawalID, db.Micros(x.CreatedAt))
+	_, err := tx.Exec(ctx, "INSERT INTO settlements ("+settlementColumns+") VALUES "+db.Placeholders(1, 6, 1),
+		x.CompanyID, x.ID, string(x.Amount.Asset()), x.Amount.Units(), x.WithdrawalID, db.Micros(x.CreatedAt))
 	return err
 }
 
-func findSettlement(ctx context.Context, tx *db.Tx, companyID, id string) (Settlement, error) {
-	return scanSettlement(tx.QueryRow(ctx, "SELECT "+settlementColumns+" FROM settlements WHERE company_id = $1 AND settlement_id = $2", companyID, id).Scan)
-}
-
-func listSettlements(ctx context.Context, tx *db.Tx, companyID string, limit int, offset int64) (found []Settlement, total int64, err error) {
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM settlements WHERE company_id = $1", companyID).Scan(&total); err != nil {
+func listSettlements(ctx context.Context, tx *db.Tx, companyID string, limit int, offset int64) (found []Settlement,
+	total int64, err error) {
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM settlements WHERE company_id = $1",
+		companyID).Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	rows, err := tx.Query(ctx, "SELECT "+settlementColumns+" FROM settlements WHERE company_id = $1 ORDER BY settlement_id DESC LIMIT $2 OFFSET $3",
+	rows, err := tx.Query(ctx,
+		"SELECT "+settlementColumns+" FROM settlements WHERE company_id = $1 ORDER BY settlement_id DESC LIMIT $2 OFFSET $3",
 		companyID, int64(limit), offset)
 	found, err = db.Collect(rows, err, func(r *db.Rows) (Settlement, error) { return scanSettlement(r.Scan) })
 	return found, total, err
 }
 
-// scheduled is a read across companies: those that are settled by the clock.
+// scheduled returns the settings of all companies that are settled on a schedule.
 func scheduled(ctx context.Context, tx *db.Tx) ([]Settings, error) {
-	rows, err := tx.Query(ctx, "SELECT company_id, schedule, destination_id, settled_at FROM merchant_settings WHERE schedule <> 'manual'")
+	rows, err := tx.Query(ctx,
+		"SELECT company_id, schedule, destination_id, settled_at FROM merchant_settings WHERE schedule <> 'manual'")
 	return db.Collect(rows, err, func(r *db.Rows) (s Settings, err error) {
 		var schedule string
 		var settled int64
@@ -340,14 +389,15 @@ func scheduled(ctx context.Context, tx *db.Tx) ([]Settings, error) {
 	})
 }
 
-// noteSettled says whether this is the first settlement since the one that the settings know.
+// noteSettled records a scheduled settlement, and reports whether no concurrent one came first.
 func noteSettled(ctx context.Context, tx *db.Tx, s Settings) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE merchant_settings SET settled_at = $1 WHERE company_id = $2 AND schedule = $3 AND destination_id = $4 AND settled_at = $5",
+	n, err := tx.Exec(ctx,
+		"UPDATE merchant_settings SET settled_at = $1 WHERE company_id = $2 AND schedule = $3 AND destination_id = $4 AND settled_at = $5",
 		db.Micros(tx.Now()), s.CompanyID, string(s.Schedule), s.DestinationID, db.Micros(s.settledAt))
 	return n == 1, err
 }
 
-// RefundsWithheld lists refunds of all companies that wait for two operators, the longest first.
+// RefundsWithheld returns refunds of all companies that wait for two members of staff, the longest first.
 func RefundsWithheld(ctx context.Context, tx *db.Tx, limit int) ([]Refund, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, claim_id, refund_id, asset, amount, updated_at FROM claim_refunds
 		WHERE withheld ORDER BY updated_at, refund_id LIMIT $1`, int64(limit))
@@ -355,14 +405,16 @@ func RefundsWithheld(ctx context.Context, tx *db.Tx, limit int) ([]Refund, error
 		var asset string
 		var amount, since int64
 		err = rows.Scan(&r.CompanyID, &r.ClaimID, &r.ID, &asset, &amount, &since)
-		r.State, r.Withheld, r.Amount, r.Since = RefundAccepted, true, money.New(money.Asset(asset), amount), db.Time(since)
+		r.State, r.Withheld, r.Amount, r.Since = RefundAccepted, true, money.New(money.Asset(asset), amount),
+			db.Time(since)
 		return r, err
 	})
 }
 
-// withheld is the claim of a refund that waits for two operators, "" when it does not.
+// withheld returns the claim of a refund that waits for two members of staff, "" if it does not.
 func withheld(ctx context.Context, tx *db.Tx, companyID, refundID string) (claimID string, err error) {
-	err = tx.QueryRow(ctx, "SELECT claim_id FROM claim_refunds WHERE company_id = $1 AND refund_id = $2 AND withheld", companyID, refundID).Scan(&claimID)
+	err = tx.QueryRow(ctx, "SELECT claim_id FROM claim_refunds WHERE company_id = $1 AND refund_id = $2 AND withheld",
+		companyID, refundID).Scan(&claimID)
 	if errors.Is(err, db.ErrNoRows) {
 		err = nil
 	}

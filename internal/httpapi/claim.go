@@ -237,7 +237,7 @@ func getClaimStatus(ctx context.Context, tx *db.Tx, c *request, in *claimGet) (*
 	seen := map[string]bool{}
 	for i, p := range d.Payments {
 		out.Payments[i] = claimPayment{
-			DepositID: p.ID, Method: p.Chain, Status: string(p.State), Currency: string(p.Amount.Asset()), Amount: p.Amount.String(), TxHash: p.TxID, InTime: p.Timely,
+			DepositID: p.ID, Method: p.Chain, Status: string(p.State), Currency: string(p.Amount.Asset()), Amount: p.Amount.String(), TxHash: p.TxID, InTime: p.OnTime,
 			FirstSeen: Time(p.FirstSeen), Confirmations: p.Confirmations, ConfirmationsRequired: p.Wanted,
 		}
 		if p.State.Live() && !seen[p.TxID] {

@@ -362,7 +362,7 @@ func getPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollGet) (*pa
 	if p.Approval.Needed > 0 {
 		out.Approval = &payrollApproval{p.Approval.Needed, int64(len(p.Approval.By))}
 	}
-	moved, err := c.Payroll.Moved(ctx, tx, p)
+	moved, err := c.Payroll.RecentDestinationChanges(ctx, tx, p)
 	if err != nil {
 		return nil, err
 	}

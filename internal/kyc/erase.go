@@ -69,7 +69,7 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known 
 		return nil, err
 	}
 	for _, company := range companies {
-		open, last, err := payroll.Payments(ctx, tx, company, userID)
+		open, last, err := payroll.CountOpenPayments(ctx, tx, company, userID)
 		switch {
 		case err != nil:
 			return nil, err

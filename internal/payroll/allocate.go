@@ -9,19 +9,19 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// This file decides what is owed to each destination at the release. It reads nothing and writes nothing.
+// What is owed to each destination at the release. Pure functions, no I/O.
 
-// escrow is the money that a release divides.
+// escrow is the money that a release pays out.
 type escrow struct {
-	payroll string
-	held    money.Amount // all of it, in the funding asset
-	total   money.Amount // what it covers, in the payroll's currency
-	rate    money.Rate   // the one rate it was taken at; zero when there were several
-	divided bool         // by an earlier release: what is left is owed in the payroll's currency
+	payroll  string
+	held     money.Amount // all of it, in the funding asset
+	total    money.Amount // what it covers, in the payroll's currency
+	rate     money.Rate   // the one rate it was taken at; zero when there were several
+	released bool         // by an earlier release: what is left is owed in the payroll's currency
 }
 
-// worth is what a part of the payroll is in the funding asset, rounded down. Taken at one
-// rate, it is that rate; at several, the part has its proportion of what came in.
+// worth returns what a part of the payroll is worth in the funding asset, rounded down: at the one rate at which the
+// money came in or, if there were several, in proportion to it.
 func (e escrow) worth(part money.Amount) (money.Amount, error) {
 	switch {
 	case e.held.Asset() == e.total.Asset():
@@ -32,8 +32,8 @@ func (e escrow) worth(part money.Amount) (money.Amount, error) {
 	return e.held.Fraction(part.Units(), e.total.Units(), money.Floor)
 }
 
-// owing is one payment that a release turns into outputs.
-type owing struct {
+// entitlement is a payment that a release turns into outputs.
+type entitlement struct {
 	paymentID string
 	net       money.Amount
 	used      []destination.Distribution
@@ -41,25 +41,25 @@ type owing struct {
 	problem   string  // why there are no shares
 }
 
-// due is one output that a release makes.
-type due struct {
-	payment int // index into the owings
+// plannedOutput is an output that a release will make.
+type plannedOutput struct {
+	payment int // index into the entitlements
 	share   Share
 	amount  money.Amount // what the destination gets
 	rate    money.Rate   // the price at which it was exchanged; zero where it was not
 	dim     string       // the output's id, and the dimension of what is owed to it
 }
 
-// allocation is a release worked out.
+// allocation is a planned release.
 type allocation struct {
-	outputs  []due
+	outputs  []plannedOutput
 	problems map[int]string // payments that need action, by index
 	release  []ledger.Line  // L04: escrow becomes what is owed
 	convert  []ledger.Line  // L07, L12: what is owed takes the destination's currency
 }
 
-// division is a release being worked out.
-type division struct {
+// allocator plans a release.
+type allocator struct {
 	from      escrow
 	made      allocation
 	prices    map[money.Asset]money.Rate // the present ones
@@ -70,16 +70,16 @@ type division struct {
 	exchanges positions
 }
 
-// allocate divides escrow over payments. prices has the present one between the payroll's
-// currency and each other asset that is paid out but not funded in, room what the house can
-// exchange into each asset. newID names outputs.
+// allocate plans how escrow is paid out to payments. prices has the present price between the payroll's currency and
+// each other asset that is paid out and is not the funding asset; room bounds what the operator can exchange into
+// each asset; newID returns IDs for outputs.
 //
-// What is paid in the funding asset is taken out of it, without exchange. All else, fees
-// included, is sold into the payroll's currency; the fraction of a unit that no conversion
-// carries is booked as rounding, so that each asset balances. A payment for which there is no
-// room stays owed to its payee in the payroll's currency.
-func allocate(e escrow, payments []owing, fees money.Amount, prices map[money.Asset]money.Rate, room *treasury.Room, newID func() string) (allocation, error) {
-	d := &division{
+// What is paid in the funding asset is taken out of it without exchange. All else, fees included, is sold for the
+// payroll's currency. The fraction of a unit that no conversion carries is posted as rounding, so that each asset
+// balances. A payment for which there is no room stays owed to its payee in the payroll's currency.
+func allocate(e escrow, payments []entitlement, fees money.Amount, prices map[money.Asset]money.Rate,
+	room *treasury.Room, newID func() string) (allocation, error) {
+	d := &allocator{
 		from: e, made: allocation{problems: map[int]string{}}, prices: prices, room: room, newID: newID,
 		kept: money.Zero(e.held.Asset()), sold: money.Zero(e.total.Asset()), exchanges: positions{},
 	}
@@ -89,15 +89,15 @@ func allocate(e escrow, payments []owing, fees money.Amount, prices map[money.As
 		}
 	}
 	d.made.convert = append(d.made.convert, d.exchanges.lines()...)
-	if e.divided {
+	if e.released {
 		return d.made, nil
 	}
 	err := d.empty(fees)
 	return d.made, err
 }
 
-// pay makes one payment's outputs. What of it is not paid in the funding asset is owed to the payee first.
-func (d *division) pay(index int, p owing) error {
+// pay plans one payment's outputs. What is not paid in the funding asset is owed to the payee first.
+func (d *allocator) pay(index int, p entitlement) error {
 	outputs, problem, err := p.outputs(index, d.from, d.prices)
 	if err == nil && problem == "" {
 		problem, err = d.from.exchange(outputs, d.room)
@@ -108,7 +108,7 @@ func (d *division) pay(index int, p owing) error {
 	if problem != "" {
 		d.made.problems[index] = problem
 		outputs = nil
-		if !d.from.divided && d.from.held.Asset() != d.from.total.Asset() {
+		if !d.from.released && d.from.held.Asset() != d.from.total.Asset() {
 			if err := d.room.Owe(p.net); err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ func (d *division) pay(index int, p owing) error {
 	for _, out := range outputs {
 		out.dim = d.newID()
 		d.made.outputs = append(d.made.outputs, out)
-		if d.from.divided || out.amount.Asset() != d.from.held.Asset() {
+		if d.from.released || out.amount.Asset() != d.from.held.Asset() {
 			if err := d.convertTo(out, p.paymentID); err != nil {
 				return err
 			}
@@ -132,7 +132,7 @@ func (d *division) pay(index int, p owing) error {
 			return err
 		}
 	}
-	if d.from.divided || owed.IsZero() {
+	if d.from.released || owed.IsZero() {
 		return nil
 	}
 	d.made.release = append(d.made.release, ledger.Credit(ledger.PayeePayable, p.paymentID, owed))
@@ -140,8 +140,8 @@ func (d *division) pay(index int, p owing) error {
 	return err
 }
 
-// convertTo makes an output out of what is owed to the payee in the payroll's currency.
-func (d *division) convertTo(out due, paymentID string) error {
+// convertTo plans an output out of what is owed to the payee in the payroll's currency.
+func (d *allocator) convertTo(out plannedOutput, paymentID string) error {
 	d.made.convert = append(d.made.convert,
 		ledger.Debit(ledger.PayeePayable, paymentID, out.share.Amount),
 		ledger.Credit(ledger.OutputPayable, out.dim, out.amount))
@@ -151,8 +151,9 @@ func (d *division) convertTo(out due, paymentID string) error {
 	return d.exchanges.exchange(out.share.Amount, out.amount)
 }
 
-// empty takes all out of escrow: what leaves as it is, what pays for the rest and for the fees, and what no conversion carries.
-func (d *division) empty(fees money.Amount) error {
+// empty takes everything out of escrow: what leaves without exchange, what pays for the rest and for the fees, and
+// what no conversion carries.
+func (d *allocator) empty(fees money.Amount) error {
 	sold, err := d.sold.Add(fees)
 	if err != nil {
 		return err
@@ -183,7 +184,8 @@ func (d *division) empty(fees money.Amount) error {
 		return fmt.Errorf("payroll: escrow %s %s is less than what it covers", d.from.held, d.from.held.Asset())
 	}
 	for _, l := range []ledger.Line{
-		ledger.Debit(ledger.FXPosition, "", sold), ledger.Credit(ledger.FXPosition, "", exchanged), ledger.Credit(ledger.Rounding, "", over),
+		ledger.Debit(ledger.FXPosition, "", sold), ledger.Credit(ledger.FXPosition, "", exchanged),
+		ledger.Credit(ledger.Rounding, "", over),
 	} {
 		if !l.Amount.IsZero() {
 			d.made.release = append(d.made.release, l)
@@ -192,23 +194,22 @@ func (d *division) empty(fees money.Amount) error {
 	return nil
 }
 
-// outputs works out what a payment's destinations get. A share that is too small to leave
-// on its rail goes with the payment's largest; when even that is too small, the payment
-// needs action.
-func (p owing) outputs(index int, e escrow, rates map[money.Asset]money.Rate) ([]due, string, error) {
+// outputs returns what a payment's destinations get. A share that is too small for its rail is added to the payment's
+// largest share; if even that is too small, the payment needs action.
+func (p entitlement) outputs(index int, e escrow, rates map[money.Asset]money.Rate) ([]plannedOutput, string, error) {
 	if len(p.shares) == 0 {
 		return nil, p.problem, nil
 	}
 	shares := append([]Share(nil), p.shares...)
 	for {
-		outputs := make([]due, len(shares))
+		outputs := make([]plannedOutput, len(shares))
 		small := -1
 		for i, s := range shares {
 			amount, rate, err := payable(s, e, rates)
 			if err != nil {
 				return nil, "", err
 			}
-			outputs[i] = due{payment: index, share: s, amount: amount, rate: rate}
+			outputs[i] = plannedOutput{payment: index, share: s, amount: amount, rate: rate}
 			if tooSmall(s.Distribution, amount) && small < 0 {
 				small = i
 			}
@@ -219,7 +220,7 @@ func (p owing) outputs(index int, e escrow, rates map[money.Asset]money.Rate) ([
 		if len(shares) == 1 {
 			return nil, ReasonTooSmall, nil
 		}
-		moved := shares[small].Amount
+		dust := shares[small].Amount
 		shares = append(shares[:small], shares[small+1:]...)
 		largest := 0
 		for i, s := range shares {
@@ -228,7 +229,7 @@ func (p owing) outputs(index int, e escrow, rates map[money.Asset]money.Rate) ([
 			}
 		}
 		var err error
-		if shares[largest].Amount, err = shares[largest].Amount.Add(moved); err != nil {
+		if shares[largest].Amount, err = shares[largest].Amount.Add(dust); err != nil {
 			return nil, "", err
 		}
 	}

@@ -75,7 +75,7 @@ func (p *Payroll) withdraw(ctx context.Context, tx *db.Tx, reason string) error 
 	if !p.FromOutside() {
 		return p.giveBack(ctx, tx, reason)
 	}
-	f, err := look(ctx, tx, p)
+	f, err := loadFunding(ctx, tx, p)
 	if err != nil {
 		return err
 	}

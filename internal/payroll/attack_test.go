@@ -47,7 +47,8 @@ func TestLateMoneyIsNotStuckWhenOthersCover(t *testing.T) {
 		h.deposit(p, "dep_2", 2_020_000, "confirmed")
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")
 		h.want(p.ID, Received, FundingOver, Received)
-		if late, free := h.balance(ledger.SuspenseLate, p.ID, money.BTC), h.balance(ledger.CompanyFunds, "", money.BTC); late != 0 || free != 2_020_000 {
+		if late, free := h.balance(ledger.SuspenseLate, p.ID, money.BTC), h.balance(ledger.CompanyFunds, "",
+			money.BTC); late != 0 || free != 2_020_000 {
 			h.t.Errorf("%d late, %d free", late, free)
 		}
 	})
@@ -78,7 +79,8 @@ func TestAResumeDoesNotPayWhatAReorgRemoved(t *testing.T) {
 		h.holdPayroll(p.ID)
 		h.deposit(p, "dep_1", 2_020_000, "reverted")
 		h.resumePayroll(p.ID)
-		if got := h.get(p.ID); got.State != OnHold || got.HoldReason != ReasonReverted || !got.Payments[0].Outputs[0].Held {
+		if got := h.get(p.ID); got.State != OnHold || got.HoldReason != ReasonReverted ||
+			!got.Payments[0].Outputs[0].Held {
 			h.t.Errorf("%s %s", got.State, got.HoldReason)
 		}
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")
@@ -131,8 +133,8 @@ func TestARetryWaitsForFundingThatAReorgRemoved(t *testing.T) {
 	})
 }
 
-// Two instances that settle the last two payments at once do not both leave the end to the other. Nothing tells from outside
-// that the second one waits, so the first dawdles before it commits, a few times over.
+// Two instances that settle the last two payments at once do not both leave the end to the other. Nothing tells from
+// outside that the second one waits, so the first dawdles before it commits, a few times over.
 func TestTwoSettlesAtOnceEndThePayroll(t *testing.T) {
 	run(t, func(h *house) {
 		for range 5 {
@@ -178,19 +180,21 @@ func TestEurosDoNotPayBitcoinsOfOthers(t *testing.T) {
 	run(t, func(h *house) {
 		err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			_, err := h.s.Create(ctx, tx, h.by, CreateParams{
-				Currency: "EUR", FundingMethod: MethodWallet, ToPay: []Payee{{AmountText: "100", UserID: "rec_eur"}, {AmountText: "100", UserID: "rec_btc"}},
+				Currency: "EUR", FundingMethod: MethodWallet, ToPay: []Payee{{AmountText: "100", UserID: "rec_eur"},
+					{AmountText: "100", UserID: "rec_btc"}},
 			})
 			return err
 		})
 		f, ok := apierr.As(err)
-		if !ok || f.Code != "currency_not_supported" || len(f.Fields) != 1 || f.Fields[0].Pointer != "/to_pay/1/user_id" {
+		if !ok || f.Code != "currency_not_supported" || len(f.Fields) != 1 ||
+			f.Fields[0].Pointer != "/to_pay/1/user_id" {
 			h.t.Errorf("%v", err)
 		}
 	})
 }
 
-// Whoever stands on a sanctions list is not paid: a payee alone waits, a company holds all of its pay run, and without a list
-// nobody is released. The review's end, or a list, lets all of it go on.
+// Whoever stands on a sanctions list is not paid: a payee alone waits, a company holds all of its pay run, and
+// without a list nobody is released. The review's end, or a list, lets all of it go on.
 func TestScreeningStopsARelease(t *testing.T) {
 	run(t, func(h *house) {
 		held := map[string]bool{}
@@ -199,7 +203,10 @@ func TestScreeningStopsARelease(t *testing.T) {
 			return held, missing
 		}
 		reviewed := func(id string) {
-			h.write(func(ctx context.Context, tx *db.Tx) error { return Reviewed(ctx, tx, h.by.CompanyID, id) })
+			h.write(func(ctx context.Context, tx *db.Tx) error {
+				return OnScreeningResolved(ctx, tx, h.by.CompanyID,
+					id)
+			})
 		}
 		queued := func(id string) int64 {
 			return h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1 AND payload LIKE '%"+id+"%'", JobRelease)
@@ -230,7 +237,8 @@ func TestScreeningStopsARelease(t *testing.T) {
 
 		h.release(p.ID)
 		got := h.get(p.ID)
-		if m := got.Payments[0]; got.State != Released || m.State != OnHold || m.Reason != ReasonReview || got.Payments[1].State != Released {
+		if m := got.Payments[0]; got.State != Released || m.State != OnHold || m.Reason != ReasonReview ||
+			got.Payments[1].State != Released {
 			t.Fatalf("%s: %+v", got.State, got.Payments)
 		}
 		held = nil

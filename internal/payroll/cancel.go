@@ -14,10 +14,10 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Cancel ends a payroll of which nothing was released: one that is not fully funded yet, or
-// one that the company's balance paid and the release has not taken yet, or one that waits for an approval. Money that it has
-// received, late money included, becomes the company's balance (L46), and so does what
-// still comes. Cancelling twice is fine. What is being paid is payout.ErrProcessing.
+// Cancel ends a payroll before its release: one that is not fully funded yet, one that the company's balance paid and
+// that is not released yet, or one that waits for an approval. Money that it has received, late money included, is
+// credited to the company's balance (L46), and so is what still comes. Cancelling twice is not an error. It returns
+// payout.ErrProcessing for a payroll that is being paid.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -45,9 +45,10 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	case Released:
 		return *p, payout.ErrProcessing.Detailf("This payroll is being paid out.")
 	default:
-		return *p, ErrState.Detailf("Only a payroll that is not fully funded yet can be cancelled; this one is %s.", from)
+		return *p, ErrState.Detailf("Only a payroll that is not fully funded yet can be cancelled; this one is %s.",
+			from)
 	}
-	f, err := look(ctx, tx, p)
+	f, err := loadFunding(ctx, tx, p)
 	if err != nil {
 		return *p, err
 	}
@@ -61,11 +62,11 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return *p, p.advanceEach(ctx, tx, Pending, Cancelled, "")
 }
 
-// freeAll gives the company what its payroll has received, and ends the price.
+// freeAll credits what a payroll has received to the company's balance and ends its quote.
 func (f *funding) freeAll(ctx context.Context, tx *db.Tx) error {
 	for i := range f.receipts {
 		r := &f.receipts[i]
-		if !r.live || r.escrow.IsZero() && r.suspense.IsZero() {
+		if !r.active || r.escrow.IsZero() && r.suspense.IsZero() {
 			continue
 		}
 		none := money.Zero(f.p.FundingCurrency)
@@ -80,13 +81,13 @@ func (f *funding) freeAll(ctx context.Context, tx *db.Tx) error {
 	return quote.Cancel(ctx, tx, f.p.CompanyID, f.p.ID)
 }
 
-// giveBack ends a payroll that the company's balance paid and that is not released yet: the
-// balance has its money again.
+// giveBack ends a payroll that the company's balance paid and that is not released yet, and credits the balance.
 func (p *Payroll) giveBack(ctx context.Context, tx *db.Tx, reason string) error {
 	from := p.State
 	if err := ledger.Post(tx, ledger.Journal{
 		CompanyID: p.CompanyID, SourceType: sourceType, SourceID: p.ID, Purpose: "cancel",
-		Lines: []ledger.Line{ledger.Debit(ledger.Escrow, p.ID, p.Escrow), ledger.Credit(ledger.CompanyFunds, "", p.Escrow)},
+		Lines: []ledger.Line{ledger.Debit(ledger.Escrow, p.ID, p.Escrow), ledger.Credit(ledger.CompanyFunds, "",
+			p.Escrow)},
 	}); err != nil {
 		return err
 	}
@@ -97,9 +98,8 @@ func (p *Payroll) giveBack(ctx context.Context, tx *db.Tx, reason string) error 
 	return p.advanceEach(ctx, tx, Received, Cancelled, reason)
 }
 
-// Expire ends the wait of a payroll for which nothing came in thirty days (job
-// payroll.expire). While anything was seen or booked it goes on waiting. Its address stays
-// watched.
+// Expire ends the wait of a payroll for which nothing came in thirty days (job payroll.expire). While anything was
+// seen or posted it keeps waiting. Its address stays watched.
 func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in idPayload
 	if err := j.Decode(&in); err != nil {
@@ -116,14 +116,14 @@ func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return nil
 	}
 	end := p.CreatedAt.Add(UnfundedAfter)
-	f, err := look(ctx, tx, p)
+	f, err := loadFunding(ctx, tx, p)
 	if err != nil {
 		return err
 	}
 	last := f.facts.Newest()
 	waits := f.verdict.Waiting || last.State == quote.StateActive && tx.Now().Before(last.ValidTo)
 	for _, r := range f.receipts {
-		waits = waits || r.live
+		waits = waits || r.active
 	}
 	if waits || tx.Now().Before(end) {
 		again := tx.Now().Add(UnfundedAfter)
@@ -137,5 +137,5 @@ func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err := p.step(ctx, tx, Pending, webhook.PayrollStatusUpdate, ""); err != nil {
 		return err
 	}
-	return p.dropInvoices(ctx, tx)
+	return p.freeInvoices(ctx, tx)
 }

@@ -40,7 +40,8 @@ func newStreet(t *testing.T, d *db.DB, clock *dbtest.Clock) *street {
 	x := &street{house: h, chain: sim.New(d)}
 	h.s.Pool = chain.NewPool(d, "regtest", chaintest.Wallet(t, d).Deriver())
 	x.watcher = chain.NewWatcher(d, "regtest", x.chain, log)
-	x.jobs = job.NewRunner(d, job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Tx: h.s.Fund}}, nil, log)
+	x.jobs = job.NewRunner(d, job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged},
+		deposit.JobChanged: {Tx: h.s.Fund}}, nil, log)
 	x.must(nil)
 	return x
 }
@@ -108,8 +109,8 @@ func (x *street) told(event string, want int64) {
 	}
 }
 
-// What can become of the money for a payroll on its way through a chain: each ends in one state, and in books that say where every
-// satoshi is. The payroll is of 1,010.00 USD at 50,000, which want two confirmations.
+// What can become of the money for a payroll on its way through a chain: each ends in one state, and in books that
+// say where every satoshi is. The payroll is of 1,010.00 USD at 50,000, which want two confirmations.
 func TestPayrollsOnAChain(t *testing.T) {
 	const (
 		full     = 2_020_000
@@ -175,7 +176,8 @@ func TestPayrollsOnAChain(t *testing.T) {
 			{"half a percent too little, and the rest in time", func() {
 				x.pay(2_009_900)
 				x.mine(2)
-				if got := x.is(Pending, FundingPartial); got.Address != x.p.Address || x.refresh()[0].ID != x.p.Quote.ID {
+				if got := x.is(Pending, FundingPartial); got.Address != x.p.Address ||
+					x.refresh()[0].ID != x.p.Quote.ID {
 					t.Errorf("another address or price is asked for: %+v", got.Quote)
 				}
 				x.pay(10_100)
@@ -228,7 +230,8 @@ func TestPayrollsOnAChain(t *testing.T) {
 				}
 			}, Received, FundingFunded, books{escrow: full}},
 			{"in two outputs of one transaction", func() {
-				_, err := x.chain.PayAll(t.Context(), chain.Output{Address: x.p.Address, Amount: 820_000}, chain.Output{Address: x.p.Address, Amount: 1_200_000})
+				_, err := x.chain.PayAll(t.Context(), chain.Output{Address: x.p.Address, Amount: 820_000},
+					chain.Output{Address: x.p.Address, Amount: 1_200_000})
 				x.must(err)
 				x.mine(2)
 			}, Received, FundingFunded, books{escrow: full}},
@@ -297,7 +300,8 @@ func TestPayrollsOnAChain(t *testing.T) {
 				x.t = t
 				c.play()
 				x.is(c.state, c.funding)
-				got := books{x.balance(ledger.Escrow, x.p.ID, money.BTC), x.balance(ledger.CompanyFunds, "", money.BTC) - before,
+				got := books{x.balance(ledger.Escrow, x.p.ID, money.BTC), x.balance(ledger.CompanyFunds, "",
+					money.BTC) - before,
 					x.balance(ledger.SuspenseLate, x.p.ID, money.BTC), x.balance(ledger.Shortfall, x.p.ID, money.BTC)}
 				if got != c.want {
 					t.Errorf("the books say %+v, want %+v", got, c.want)
@@ -352,8 +356,10 @@ func TestPayrollsOnARewrittenChain(t *testing.T) {
 		for depth := 1; depth <= 6; depth++ {
 			var all []Payroll
 			var outputs []chain.Output
-			for _, sum := range []int64{1_818_000, 900_000, 1_817_800, 1_898_000} { // exactly, too little, less than dust too little, too much
-				x.p = x.create(CreateParams{ToPay: []Payee{{AmountText: "600", UserID: "rec_btc"}, {AmountText: "300", UserID: "rec_eur"}}})
+			// exactly, too little, less than dust too little, too much
+			for _, sum := range []int64{1_818_000, 900_000, 1_817_800, 1_898_000} {
+				x.p = x.create(CreateParams{ToPay: []Payee{{AmountText: "600", UserID: "rec_btc"}, {AmountText: "300",
+					UserID: "rec_eur"}}})
 				all, outputs = append(all, x.p), append(outputs, chain.Output{Address: x.p.Address, Amount: sum})
 			}
 			_, err := x.chain.PayAll(t.Context(), outputs...)
@@ -381,10 +387,12 @@ func (x *street) stands(all []Payroll) map[string]string {
 	at := map[string]string{}
 	for i, p := range all {
 		got := x.get(p.ID)
-		at[fmt.Sprint("payroll ", i)] = fmt.Sprintln(got.State, got.FundingState, got.Escrow, got.Shortfall, got.Quote.State)
+		at[fmt.Sprint("payroll ", i)] = fmt.Sprintln(got.State, got.FundingState, got.Escrow, got.Shortfall,
+			got.Quote.State)
 	}
 	x.write(func(ctx context.Context, tx *db.Tx) error {
-		rows, err := tx.Query(ctx, "SELECT code, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE company_id = $1 GROUP BY code, dim, asset HAVING SUM(amount) <> 0", x.by.CompanyID)
+		rows, err := tx.Query(ctx,
+			"SELECT code, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE company_id = $1 GROUP BY code, dim, asset HAVING SUM(amount) <> 0", x.by.CompanyID)
 		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
 			var code, dim, asset string
 			var sum int64

@@ -9,10 +9,12 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// ConfirmDestination releases a payment that waits because its payee's destination is new: an owner or administrator has asked the payee,
-// by another way than the one by which the change came. The page has asked for a second factor. What is changed after that waits anew.
-// It returns ErrNotFound, approval.ErrApprover, and ErrState for a payment that does not wait for this.
-func (s *Service) ConfirmDestination(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID, paymentID string) (Payroll, error) {
+// ConfirmDestination releases a payment that waits because its payee's destination changed recently: an owner or
+// administrator has asked the payee over another channel than that of the change. The page has asked for a second
+// factor. A later change waits again. It returns ErrNotFound, approval.ErrApprover, or ErrState if the payment does not wait
+// for this.
+func (s *Service) ConfirmDestination(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID,
+	paymentID string) (Payroll, error) {
 	p, err := find(ctx, tx, by.CompanyID, payrollID)
 	if err != nil {
 		return Payroll{}, err

@@ -12,8 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Money that was sent elsewhere waits until the change is a day old, but not that of somebody who was never paid: their first
-// destination is no change.
+// Money that was sent elsewhere waits until the change is a day old, but not that of somebody who was never paid:
+// their first destination is no change.
 func TestAChangedDestinationCoolsDown(t *testing.T) {
 	run(t, func(h *house) {
 		h.s.CoolDown = 24 * time.Hour
@@ -41,7 +41,8 @@ func TestAChangedDestinationCoolsDown(t *testing.T) {
 		moved("rec_btc")
 		h.clock.Advance(23 * time.Hour)
 		third := pay()
-		if m := third.Payments[0]; m.State != OnHold || m.Reason != ReasonCoolDown || len(m.Outputs) != 0 || third.Payments[1].State != Released {
+		if m := third.Payments[0]; m.State != OnHold || m.Reason != ReasonCoolDown || len(m.Outputs) != 0 ||
+			third.Payments[1].State != Released {
 			t.Fatalf("%+v", third.Payments)
 		}
 		if owed := h.balance(ledger.PayeePayable, third.Payments[0].ID, money.USD); owed != 600_00 {
@@ -89,8 +90,8 @@ func TestAChangedDestinationCoolsDown(t *testing.T) {
 	})
 }
 
-// Whose money goes elsewhere than their last payment went is named until this payment has left, and for thirty days. A first destination
-// is no change.
+// Whose money goes elsewhere than their last payment went is named until this payment has left, and for thirty days.
+// A first destination is no change.
 func TestAMovedPayeeIsNamed(t *testing.T) {
 	run(t, func(h *house) {
 		moved := func(id string) {
@@ -101,7 +102,7 @@ func TestAMovedPayeeIsNamed(t *testing.T) {
 			h.t.Helper()
 			p = h.get(p.ID)
 			h.write(func(ctx context.Context, tx *db.Tx) error {
-				got, err := h.s.Moved(ctx, tx, p)
+				got, err := h.s.RecentDestinationChanges(ctx, tx, p)
 				if !maps.EqualFunc(got, want, time.Time.Equal) {
 					h.t.Errorf("%s: %v, want %v", when, got, want)
 				}

@@ -26,9 +26,9 @@ type idPayload struct {
 	PayrollID string `json:"payroll_id"`
 }
 
-// work reads what the plan needs, one query per table, and plans. Problems of the request
-// are in list.
-func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams, list *apierr.List) (plan, identity.Company, error) {
+// work reads what the plan needs, one query per table, and plans. Problems of the request are added to list.
+func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams,
+	list *apierr.List) (plan, identity.Company, error) {
 	var err error
 	if p.CompanyID, err = by.Company(p.CompanyID); err != nil {
 		return plan{}, identity.Company{}, err
@@ -69,24 +69,24 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	return t, company, s.checkExchange(ctx, tx, t, list)
 }
 
-// checkExchange notes the items that the house could not exchange now into what their payees are paid in. What can be exchanged
-// is decided anew at the release; this keeps companies from funding what would have to wait.
+// checkExchange adds the items to list that the operator could not exchange now into what their payees are paid in.
+// The release decides again; this keeps companies from funding what would have to wait.
 func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *apierr.List) error {
-	owings := make([]owing, len(t.items))
+	entitlements := make([]entitlement, len(t.items))
 	for i := range t.items {
-		owings[i] = owing{net: t.items[i].Amount, shares: t.items[i].Shares}
+		entitlements[i] = entitlement{net: t.items[i].Amount, shares: t.items[i].Shares}
 	}
 	e := escrow{held: money.Zero(t.funding), total: t.total}
-	room, err := s.FX.Look(ctx, tx, e.exchanged(owings)...)
+	room, err := s.FX.Look(ctx, tx, e.exchanged(entitlements)...)
 	if err != nil || room == nil {
 		return err
 	}
 	prices := map[money.Asset]money.Rate{}
-	for i, o := range owings {
-		var outputs []due
+	for i, o := range entitlements {
+		var outputs []plannedOutput
 		for _, share := range o.shares {
 			asset := share.Distribution.Symbol
-			out := due{share: share, amount: share.Amount}
+			out := plannedOutput{share: share, amount: share.Amount}
 			if asset != t.currency && asset != t.funding && room.Bounds(asset) {
 				if _, known := prices[asset]; !known {
 					if prices[asset], err = price(ctx, tx, t.currency, asset); err != nil {
@@ -113,9 +113,9 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 	return nil
 }
 
-// Create makes a payroll with its payments. One that is funded on chain has a quote and
-// waits for money; one that the company's balance pays is received at once. Nothing is
-// written when anything is wrong, and everything that is wrong is told.
+// Create makes a payroll with its payments. One that is funded on chain has a quote and waits for money; one that the
+// company's balance pays is received at once. If anything is wrong, nothing is written, and the error lists all
+// problems.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Payroll, error) {
 	if params.Key != "" {
 		if made, err := madeBefore(ctx, tx, by, params); err != nil || made.ID != "" {
@@ -150,11 +150,11 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if params.Key != "" {
 		if first, err := keepKey(ctx, tx, p, params.Key); err != nil {
 			return Payroll{}, err
-		} else if !first { // a twin was quicker
+		} else if !first { // a concurrent request was first
 			return madeBefore(ctx, tx, by, params)
 		}
 	}
-	if err := p.takeInvoices(ctx, tx); err != nil {
+	if err := p.reserveInvoices(ctx, tx); err != nil {
 		return Payroll{}, err
 	}
 	switch t.method {
@@ -168,7 +168,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return *p, err
 }
 
-// madeBefore is the payroll that the request's key has made, zero before it did.
+// madeBefore returns the payroll that was made with the request's key, the zero Payroll if there is none.
 func madeBefore(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Payroll, error) {
 	company, err := by.Company(params.CompanyID)
 	if err != nil {
@@ -185,10 +185,11 @@ func madeBefore(ctx context.Context, tx *db.Tx, by identity.Principal, params Cr
 	return *p, nil
 }
 
-// payroll gives a plan its ids.
+// payroll returns the payroll of a plan, with IDs.
 func (t *plan) payroll(tx *db.Tx) *Payroll {
 	p := &Payroll{
-		ID: tx.NewID("prl"), CompanyID: t.companyID, ExternalID: t.externalID, State: Pending, FundingState: FundingNone, Version: 1,
+		ID: tx.NewID("prl"), CompanyID: t.companyID, ExternalID: t.externalID, State: Pending,
+		FundingState: FundingNone, Version: 1,
 		Currency: t.currency, FundingMethod: t.method, FundingCurrency: t.funding, Count: int64(len(t.items)),
 		Volume: t.volume, Fees: t.fees, Total: t.total, Escrow: money.Zero(t.funding), Shortfall: money.Zero(t.funding),
 		ToleranceBps: t.tolerance, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
@@ -197,7 +198,8 @@ func (t *plan) payroll(tx *db.Tx) *Payroll {
 	for i := range t.items {
 		it := &t.items[i]
 		p.Payments[i] = Payment{
-			ID: tx.NewID("pmt"), PayrollID: p.ID, Position: int64(i), PayeeID: it.PayeeID, UserID: it.userID, State: Pending, Version: 1,
+			ID: tx.NewID("pmt"), PayrollID: p.ID, Position: int64(i), PayeeID: it.PayeeID, UserID: it.userID,
+			State: Pending, Version: 1,
 			Amount: it.Amount, Fee: it.Fee, Country: it.Country, IsPremium: it.IsPremium, InvoiceID: it.InvoiceID,
 			Description: it.Description, Category: it.Category, ExternalPaymentID: it.ExternalPaymentID,
 		}
@@ -205,7 +207,7 @@ func (t *plan) payroll(tx *db.Tx) *Payroll {
 	return p
 }
 
-// createOnChain waits for money on a network: one of accounts, or "" for Bitcoin's.
+// createOnChain makes a payroll that is funded on an EVM network or, for "", on Bitcoin.
 func (s *Service) createOnChain(ctx context.Context, tx *db.Tx, p *Payroll, network string) error {
 	pool := s.Accounts.Pool
 	if network == "" {
@@ -231,20 +233,22 @@ func (s *Service) createOnChain(ctx context.Context, tx *db.Tx, p *Payroll, netw
 func (p *Payroll) createPending(tx *db.Tx) error {
 	insertPayroll(tx, p)
 	db.History(tx, p.CompanyID, p.ID, p.Version, "", string(p.State), reasonCreated)
-	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobExpire, Payload: idPayload{p.ID}, RunAt: tx.Now().Add(UnfundedAfter)})
+	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobExpire, Payload: idPayload{p.ID},
+		RunAt: tx.Now().Add(UnfundedAfter)})
 	return p.emit(tx, webhook.PayrollCreated, p.State, "")
 }
 
 // price makes a quote for what is still due.
 func (s *Service) price(ctx context.Context, tx *db.Tx, p *Payroll, due money.Amount) (quote.Quote, error) {
 	return quote.Make(ctx, tx, quote.Params{
-		CompanyID: p.CompanyID, ObjectID: p.ID, Due: due, Funding: p.FundingCurrency, Address: p.Address, Network: p.Network,
+		CompanyID: p.CompanyID, ObjectID: p.ID, Due: due, Funding: p.FundingCurrency, Address: p.Address,
+		Network:  p.Network,
 		Validity: s.QuoteValidity, SpreadBps: s.SpreadBps,
 	})
 }
 
-// createFromBalance takes the total out of the company's balance (L45). The payroll was
-// pending for no time at all: it is written once, as received, and tells both steps.
+// createFromBalance takes the total out of the company's balance (L45). The payroll is written once, as received,
+// with the history and events of both steps.
 func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	rate, due, err := s.balanceDue(ctx, tx, p.Total, p.FundingCurrency)
 	if err != nil {
@@ -258,7 +262,8 @@ func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) 
 		return err
 	}
 	if available.Cmp(due) < 0 {
-		return ErrNoFunds.Detailf("The payroll needs %s %s and the company's balance is %s.", due, p.FundingCurrency, available)
+		return ErrNoFunds.Detailf("The payroll needs %s %s and the company's balance is %s.", due, p.FundingCurrency,
+			available)
 	}
 	if err := ledger.Post(tx, ledger.Journal{
 		CompanyID: p.CompanyID, SourceType: sourceType, SourceID: p.ID, Purpose: "fund",
@@ -289,17 +294,16 @@ func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) 
 	return nil
 }
 
-// balanceDue is what a total takes out of a balance, and the rate that says so: zero when
-// nothing is exchanged.
-func (s *Service) balanceDue(ctx context.Context, tx *db.Tx, total money.Amount, funding money.Asset) (money.Rate, money.Amount, error) {
+// balanceDue returns what a total takes out of a balance, and the rate, zero if nothing is exchanged.
+func (s *Service) balanceDue(ctx context.Context, tx *db.Tx, total money.Amount, funding money.Asset) (money.Rate,
+	money.Amount, error) {
 	if funding == total.Asset() {
 		return money.Rate{}, total, nil
 	}
 	return quote.Price(ctx, tx, total, funding, s.SpreadBps)
 }
 
-// Preview does everything that Create does except to have an effect. What would make
-// Create fail is in its blockers, all at once.
+// Preview does everything that Create does except to write. What would make Create fail is in its blockers.
 func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Preview, error) {
 	var list apierr.List
 	t, company, err := s.work(ctx, tx, by, &params, &list)
@@ -325,8 +329,10 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 		}
 	}
 	for i := range t.items {
-		if named, found := t.named[t.items[i].InvoiceID]; found && named.UserID == t.items[i].userID && !named.Payable() {
-			list.Add(invoice.ErrState.Code, fmt.Sprintf("/to_pay/%d/invoice_id", i), "The invoice is "+string(named.Status)+" and cannot be paid.")
+		if named, found := t.named[t.items[i].InvoiceID]; found && named.UserID == t.items[i].userID &&
+			!named.Payable() {
+			list.Add(invoice.ErrState.Code, fmt.Sprintf("/to_pay/%d/invoice_id", i),
+				"The invoice is "+string(named.Status)+" and cannot be paid.")
 		}
 	}
 	if v.Total.Sign() > 0 {
@@ -343,7 +349,8 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return v, nil
 }
 
-func (s *Service) previewFunding(ctx context.Context, tx *db.Tx, companyID string, v *Preview, list *apierr.List) error {
+func (s *Service) previewFunding(ctx context.Context, tx *db.Tx, companyID string, v *Preview,
+	list *apierr.List) error {
 	var err error
 	if v.Rate, v.Funding, err = s.balanceDue(ctx, tx, v.Total, v.FundingCurrency); err != nil {
 		if _, isFault := apierr.As(err); !isFault {

@@ -22,8 +22,9 @@ const (
 
 func (p *Payroll) emit(tx *db.Tx, event webhook.Type[webhook.PayrollData], previous State, reason string) error {
 	d := webhook.PayrollData{
-		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: string(p.State), FundingState: string(p.FundingState),
-		Reason: reason, Currency: p.Currency, FundingMethod: p.FundingMethod, FundingCurrency: p.FundingCurrency,
+		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: string(p.State),
+		FundingState: string(p.FundingState),
+		Reason:       reason, Currency: p.Currency, FundingMethod: p.FundingMethod, FundingCurrency: p.FundingCurrency,
 		Fees: p.Fees, Volume: p.Volume, Total: p.Total, Funded: p.Escrow, Payees: p.Count,
 	}
 	if p.Quote != nil {
@@ -37,7 +38,8 @@ func (p *Payroll) emit(tx *db.Tx, event webhook.Type[webhook.PayrollData], previ
 }
 
 // step writes the payroll's next version with its history row and its event.
-func (p *Payroll) step(ctx context.Context, tx *db.Tx, from State, event webhook.Type[webhook.PayrollData], reason string) error {
+func (p *Payroll) step(ctx context.Context, tx *db.Tx, from State, event webhook.Type[webhook.PayrollData],
+	reason string) error {
 	if err := update(ctx, tx, p, from); err != nil {
 		return err
 	}
@@ -45,8 +47,9 @@ func (p *Payroll) step(ctx context.Context, tx *db.Tx, from State, event webhook
 	return p.emit(tx, event, from, reason)
 }
 
-// stay is step for a version that leaves the state as it is. What it is for stands in the history alone: an event tells what is now.
-func (p *Payroll) stay(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData], reason string) error {
+// revise writes a version that leaves the state unchanged. Only the history has the reason: an event describes the
+// present state.
+func (p *Payroll) revise(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData], reason string) error {
 	if err := update(ctx, tx, p, p.State); err != nil {
 		return err
 	}
@@ -54,16 +57,17 @@ func (p *Payroll) stay(ctx context.Context, tx *db.Tx, event webhook.Type[webhoo
 	return p.emit(tx, event, p.State, "")
 }
 
-// noteFunding makes a version of a payroll whose money has changed, and not its state.
+// noteFunding writes a version of a payroll whose money has changed, but not its state.
 func (p *Payroll) noteFunding(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData]) error {
 	now := p.FundingState
 	if event.Name == webhook.PayrollFundingLate.Name {
 		now = FundingLate
 	}
-	return p.stay(ctx, tx, event, reasonFunding+string(now))
+	return p.revise(ctx, tx, event, reasonFunding+string(now))
 }
 
-// advanceEach changes the state of all payments of a payroll, which must all be in the same state, and emits an event for each.
+// advanceEach changes the state of all payments of a payroll, which must all be in the same state, and emits an event
+// for each.
 func (p *Payroll) advanceEach(ctx context.Context, tx *db.Tx, from, to State, reason string) error {
 	all, err := p.payments(ctx, tx, from)
 	if err != nil {
@@ -75,8 +79,10 @@ func (p *Payroll) advanceEach(ctx context.Context, tx *db.Tx, from, to State, re
 	return p.advanceAll(ctx, tx, all, to, reason, nil)
 }
 
-// advanceAll changes the state of payments that are all of one payroll that is in this state, and emits an event for each.
-func (p *Payroll) advanceAll(ctx context.Context, tx *db.Tx, all []Payment, to State, reason string, outputs map[string][]payout.Output) error {
+// advanceAll changes the state of payments, which must be all payments of the payroll with their state and version,
+// and emits an event for each.
+func (p *Payroll) advanceAll(ctx context.Context, tx *db.Tx, all []Payment, to State, reason string,
+	outputs map[string][]payout.Output) error {
 	from := all[0].State
 	if err := p.updatePayments(ctx, tx, all, to); err != nil {
 		return err
@@ -90,7 +96,8 @@ func (p *Payroll) advanceAll(ctx context.Context, tx *db.Tx, all []Payment, to S
 }
 
 // advance changes the state of one payment and emits its event.
-func (p *Payroll) advance(ctx context.Context, tx *db.Tx, m *Payment, to State, reason string, outputs []payout.Output) error {
+func (p *Payroll) advance(ctx context.Context, tx *db.Tx, m *Payment, to State, reason string,
+	outputs []payout.Output) error {
 	from := m.State
 	if err := p.updatePayment(ctx, tx, m, to, reason); err != nil {
 		return err
@@ -99,7 +106,8 @@ func (p *Payroll) advance(ctx context.Context, tx *db.Tx, m *Payment, to State, 
 }
 
 // recordStep records a payment's change of state in the history, emits its event, and updates the invoice that it pays.
-func (p *Payroll) recordStep(ctx context.Context, tx *db.Tx, m *Payment, from State, reason string, outputs []payout.Output) error {
+func (p *Payroll) recordStep(ctx context.Context, tx *db.Tx, m *Payment, from State, reason string,
+	outputs []payout.Output) error {
 	db.History(tx, p.CompanyID, m.ID, m.Version, string(from), string(m.State), reason)
 	d, err := p.dataOf(m, reason, outputs)
 	if err != nil {
@@ -108,7 +116,7 @@ func (p *Payroll) recordStep(ctx context.Context, tx *db.Tx, m *Payment, from St
 	if err := webhook.Emit(tx, webhook.UserPaymentStatusUpdate.Event(p.CompanyID, m.ID, m.Version, d)); err != nil {
 		return err
 	}
-	return m.bill(ctx, tx, from, outputs)
+	return m.updateInvoice(ctx, tx, from, outputs)
 }
 
 // dataOf returns the payload of a payment's event.
@@ -134,7 +142,7 @@ func (p *Payroll) dataOf(m *Payment, reason string, outputs []payout.Output) (we
 	return d, nil
 }
 
-// outputFees shares a payment's part of the fees over its outputs by what went into them.
+// outputFees divides a payment's part of the fees over its outputs by what went into them.
 func outputFees(fee money.Amount, outputs []payout.Output) ([]money.Amount, error) {
 	if len(outputs) == 0 {
 		return nil, nil

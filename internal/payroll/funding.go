@@ -27,8 +27,9 @@ type funding struct {
 	reversed bool // a receipt was reversed in this transaction
 }
 
-// Fund brings a payroll and its postings in line with its deposits (job deposit.changed): it posts what is newly confirmed, reverses
-// what no longer is, and changes the payroll's state accordingly. It ignores objects of other kinds.
+// Fund brings a payroll and its postings in line with its deposits (job deposit.changed): it posts what is newly
+// confirmed, reverses what no longer is, and changes the payroll's state accordingly. It ignores objects of other
+// kinds.
 func (s *Service) Fund(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in struct {
 		ObjectID string `json:"object_id"`
@@ -46,7 +47,7 @@ func (s *Service) Fund(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if !p.FromOutside() {
 		return nil
 	}
-	f, err := look(ctx, tx, p)
+	f, err := loadFunding(ctx, tx, p)
 	if err != nil {
 		return err
 	}
@@ -64,22 +65,23 @@ func (s *Service) Fund(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return f.conclude(ctx, tx)
 }
 
-// look loads the facts about a payroll's money.
-func look(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
+// loadFunding loads the facts about a payroll's money.
+func loadFunding(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
 	f := &funding{p: p, facts: receivable.Facts{Due: p.Total, Asset: p.FundingCurrency, ToleranceBps: p.ToleranceBps}}
 	if err := tx.Ask(ctx, append(f.facts.Queries(p.CompanyID, p.ID), p.askReceipts(&f.receipts))); err != nil {
 		return nil, err
 	}
 	for i := range f.receipts {
-		if at := slices.IndexFunc(f.facts.Deposits, func(d deposit.Deposit) bool { return d.ID == f.receipts[i].deposit }); at >= 0 {
+		if at := slices.IndexFunc(f.facts.Deposits,
+			func(d deposit.Deposit) bool { return d.ID == f.receipts[i].deposit }); at >= 0 {
 			f.receipts[i].chain = f.facts.Deposits[at].Chain
 		}
 	}
 	return f, f.evaluate()
 }
 
-// evaluate updates the verdict. What was posted to the company's balance, or settled a debt, no longer counts. Once the payroll is no
-// longer pending, new deposits do not count either: they are the company's.
+// evaluate updates the verdict. What was posted to the company's balance, or settled a debt, no longer counts. Once
+// the payroll is no longer pending, new deposits do not count either: they are the company's.
 func (f *funding) evaluate() error {
 	f.facts.Accepted, f.facts.Spent = map[string]money.Rate{}, map[string]money.Amount{}
 	for i := range f.facts.Deposits {
@@ -88,11 +90,11 @@ func (f *funding) evaluate() error {
 			continue
 		}
 		r := f.receipt(d)
-		spent := r.owed
+		spent := r.debt
 		switch {
-		case r.live:
+		case r.active:
 			var err error
-			if spent, err = r.surplus.Add(r.repaid); err != nil {
+			if spent, err = r.surplus.Add(r.debtSettled); err != nil {
 				return err
 			}
 			if r.price == r.deposit {
@@ -118,8 +120,8 @@ func (f *funding) receipt(d *deposit.Deposit) *receipt {
 	return &f.receipts[i]
 }
 
-// divided reports whether a payroll's escrow has been released, or part of it.
-func (p *Payroll) divided() bool {
+// escrowReleased reports whether a payroll's escrow has been released, or part of it.
+func (p *Payroll) escrowReleased() bool {
 	state := p.State
 	if state == OnHold {
 		state = p.HeldFrom
@@ -127,8 +129,8 @@ func (p *Payroll) divided() bool {
 	return state == Released || state == Fulfilled || state == PartiallyFulfilled
 }
 
-// postDeposits posts and reverses until the receipt of each deposit agrees with its state. Reversals come first, so that other deposits
-// cover what they free.
+// postDeposits posts and reverses until the receipt of each deposit agrees with its state. Reversals come first, so
+// that other deposits cover what they free.
 func (f *funding) postDeposits(ctx context.Context, tx *db.Tx) error {
 	confirmed := map[string]bool{}
 	for i := range f.facts.Deposits {
@@ -136,7 +138,7 @@ func (f *funding) postDeposits(ctx context.Context, tx *db.Tx) error {
 		confirmed[d.ID] = d.State == deposit.Confirmed
 	}
 	for i := range f.receipts {
-		if r := &f.receipts[i]; r.live && !confirmed[r.deposit] {
+		if r := &f.receipts[i]; r.active && !confirmed[r.deposit] {
 			if err := f.reverse(ctx, tx, r); err != nil {
 				return err
 			}
@@ -164,15 +166,15 @@ func (f *funding) reverse(ctx context.Context, tx *db.Tx, r *receipt) error {
 	if err != nil {
 		return err
 	}
-	lines, err := r.reverse(p.ID, p.divided(), available)
+	lines, err := r.reverse(p.ID, p.escrowReleased(), available)
 	if err != nil {
 		return err
 	}
 	return f.post(ctx, tx, r, "reverse", lines)
 }
 
-// postVerdict posts what the confirmed deposits pay according to the verdict. Only a pending payroll gets money; afterwards what was
-// posted stays where it is, and what is new is the company's.
+// postVerdict posts what the confirmed deposits pay according to the verdict. Only a pending payroll gets money;
+// afterwards what was posted stays where it is, and what is new is the company's.
 func (f *funding) postVerdict(ctx context.Context, tx *db.Tx) error {
 	for _, part := range f.verdict.Parts {
 		at := slices.IndexFunc(f.facts.Deposits, func(d deposit.Deposit) bool { return d.ID == part.DepositID })
@@ -182,7 +184,7 @@ func (f *funding) postVerdict(ctx context.Context, tx *db.Tx) error {
 		var err error
 		what := "book"
 		switch {
-		case !r.live:
+		case !r.active:
 			r.price, r.rate, r.late = d.QuoteID, part.Rate, part.PriceID == ""
 			lines, err = r.book(f.p.ID, part.Counted, part.Held)
 			f.late = f.late || r.suspense.Sign() > 0
@@ -208,7 +210,7 @@ func (f *funding) post(ctx context.Context, tx *db.Tx, r *receipt, what string, 
 	f.posted = true
 	if err := ledger.Post(tx, ledger.Journal{
 		CompanyID: f.p.CompanyID, SourceType: sourceType, SourceID: f.p.ID,
-		Purpose: fmt.Sprintf("%s:%s:%d", what, r.deposit, r.turn), Lines: lines,
+		Purpose: fmt.Sprintf("%s:%s:%d", what, r.deposit, r.version), Lines: lines,
 	}); err != nil {
 		return err
 	}
@@ -240,7 +242,7 @@ func (f *funding) suspense() (money.Amount, error) {
 }
 
 func (f *funding) owed() (money.Amount, error) {
-	return f.sum(func(r receipt) money.Amount { return r.owed })
+	return f.sum(func(r receipt) money.Amount { return r.debt })
 }
 
 // conclude changes the payroll's state according to its money.
@@ -250,7 +252,7 @@ func (f *funding) conclude(ctx context.Context, tx *db.Tx) error {
 		return f.concludePending(ctx, tx)
 	case p.State == Received || p.State == OnHold && p.HeldFrom == Received:
 		return f.concludeReceived(ctx, tx)
-	case p.divided():
+	case p.escrowReleased():
 		return f.concludeReleased(ctx, tx)
 	default:
 		return f.concludeClosed(ctx, tx)
@@ -273,8 +275,8 @@ func (f *funding) concludePending(ctx context.Context, tx *db.Tx) error {
 	return p.noteFunding(ctx, tx, webhook.PayrollStatusUpdate)
 }
 
-// await returns the funding state of a payroll that confirmed money does not cover, and what is in escrow. Its quote is kept while what
-// was seen in time would cover it.
+// await returns the funding state of a payroll that confirmed money does not cover, and what is in escrow. Its quote
+// is kept while what was seen in time would cover it.
 func (f *funding) await(ctx context.Context, tx *db.Tx) (state FundingState, held money.Amount, err error) {
 	if err := f.facts.KeepQuote(ctx, tx, f.verdict.Enough); err != nil {
 		return "", held, err
@@ -337,7 +339,8 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx) error {
 	if err := p.step(ctx, tx, Pending, webhook.PayrollStatusUpdate, reasonFundingComplete); err != nil {
 		return err
 	}
-	if err := p.absorb(tx, "shortfall", ledger.Debit(ledger.Shortfall, p.ID, short), ledger.Credit(ledger.Escrow, p.ID, short)); err != nil {
+	if err := p.absorb(tx, "shortfall", ledger.Debit(ledger.Shortfall, p.ID, short), ledger.Credit(ledger.Escrow,
+		p.ID, short)); err != nil {
 		return err
 	}
 	if err := p.advanceEach(ctx, tx, Pending, Received, ""); err != nil {
@@ -377,14 +380,16 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	}
 	from, short := p.State, p.Shortfall
 	p.State, p.HeldFrom, p.Escrow, p.Shortfall, p.Rate = Pending, "", held, money.Zero(p.FundingCurrency), money.Rate{}
-	if p.HoldReason == ReasonFrozen || p.HoldReason == ReasonApproval || p.HoldReason == ReasonRelease { // the release checks these again; other holds come back with the money
+	// the release checks these again; other holds come back with the money
+	if p.HoldReason == ReasonFrozen || p.HoldReason == ReasonApproval || p.HoldReason == ReasonRelease {
 		p.HoldReason = ""
 	}
 	p.FundingState = state
 	if err := p.step(ctx, tx, from, webhook.PayrollFundingReverted, ReasonReverted); err != nil {
 		return err
 	}
-	if err := p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, short), ledger.Credit(ledger.Shortfall, p.ID, short)); err != nil {
+	if err := p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, short), ledger.Credit(ledger.Shortfall, p.ID,
+		short)); err != nil {
 		return err
 	}
 	return p.advanceEach(ctx, tx, Received, Pending, ReasonReverted)
@@ -409,13 +414,15 @@ func (f *funding) stayReceived(ctx context.Context, tx *db.Tx) error {
 		return err
 	}
 	if more.Sign() < 0 {
-		return p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, more.Neg()), ledger.Credit(ledger.Shortfall, p.ID, more.Neg()))
+		return p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, more.Neg()), ledger.Credit(ledger.Shortfall,
+			p.ID, more.Neg()))
 	}
-	return p.absorb(tx, "shortfall", ledger.Debit(ledger.Shortfall, p.ID, more), ledger.Credit(ledger.Escrow, p.ID, more))
+	return p.absorb(tx, "shortfall", ledger.Debit(ledger.Shortfall, p.ID, more), ledger.Credit(ledger.Escrow, p.ID,
+		more))
 }
 
-// concludeReleased holds what has not left yet while the company owes funding that a reorganization removed after the release (L31),
-// and resumes it when the funding is back (L32).
+// concludeReleased holds what has not left yet while the company owes funding that a reorganization removed after the
+// release (L31), and resumes it when the funding is back (L32).
 func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 	p := f.p
 	owed, err := f.stillOwed(ctx, tx)
@@ -448,7 +455,8 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 		if err := f.noteSurplus(ctx, tx, webhook.PayrollStatusUpdate); err != nil {
 			return err
 		}
-		if p.State == OnHold || !slices.ContainsFunc(f.receipts, func(r receipt) bool { return r.repaid.Sign() > 0 }) {
+		if p.State == OnHold || !slices.ContainsFunc(f.receipts,
+			func(r receipt) bool { return r.debtSettled.Sign() > 0 }) {
 			return nil
 		}
 		p.enqueueRelease(tx)
@@ -465,8 +473,8 @@ func (f *funding) concludeClosed(ctx context.Context, tx *db.Tx) error {
 	return f.noteSurplus(ctx, tx, webhook.PayrollFundingLate)
 }
 
-// noteSurplus writes a version of a payroll for which something was posted without a change of its state. The version guards the posting
-// against a concurrent one.
+// noteSurplus writes a version of a payroll for which something was posted without a change of its state. The version
+// guards the posting against a concurrent one.
 func (f *funding) noteSurplus(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData]) error {
 	surplus, err := f.surplus()
 	if err != nil {

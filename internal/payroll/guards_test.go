@@ -28,7 +28,8 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		"ReleaseApproved": func(_ *Config, g *Guards) { g.ReleaseApproved = nil },
 	} {
 		c := Config{Pool: &chain.Pool{}, ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute}
-		g := Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release}
+		g := Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom],
+			ReleaseApproved: allow.Release}
 		if _, err := New(c, g); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +50,8 @@ func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 			}
 		},
 		"the company is blocked": func(g *Guards) {
-			g.Screen = func(_ context.Context, _ *db.Tx, companyID string, _ []destination.Whom) (map[string]bool, error) {
+			g.Screen = func(_ context.Context, _ *db.Tx, companyID string, _ []destination.Whom) (map[string]bool,
+				error) {
 				return map[string]bool{companyID: true}, nil
 			}
 		},
@@ -63,13 +65,22 @@ func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 			}
 		},
 		"screening fails": func(g *Guards) {
-			g.Screen = func(context.Context, *db.Tx, string, []destination.Whom) (map[string]bool, error) { return nil, broken }
+			g.Screen = func(context.Context, *db.Tx, string, []destination.Whom) (map[string]bool,
+				error) {
+				return nil, broken
+			}
 		},
 		"the release is not approved": func(g *Guards) {
-			g.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return false, nil }
+			g.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool,
+				error) {
+				return false, nil
+			}
 		},
 		"the approval cannot be read": func(g *Guards) {
-			g.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return false, broken }
+			g.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool,
+				error) {
+				return false, broken
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +89,8 @@ func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 				h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
 				change(&h.s.guards)
 				err := h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-					return h.s.Release(ctx, tx, job.Job{CompanyID: h.by.CompanyID, ID: "job_1", Payload: fmt.Appendf(nil, `{"payroll_id":%q}`, p.ID)})
+					return h.s.Release(ctx, tx, job.Job{CompanyID: h.by.CompanyID, ID: "job_1",
+						Payload: fmt.Appendf(nil, `{"payroll_id":%q}`, p.ID)})
 				})
 				if err != nil && !errors.Is(err, broken) {
 					t.Fatal(err)

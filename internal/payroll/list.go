@@ -18,8 +18,9 @@ const (
 	maxPerPage     = 100
 )
 
-// List pages the company's payrolls, newest first, and says how many there are in all.
-func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) ([]Payroll, int64, error) {
+// List returns a page of the company's payrolls, newest first, and how many there are in total.
+func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) ([]Payroll,
+	int64, error) {
 	company, err := by.Company(companyID)
 	if err != nil {
 		return nil, 0, err
@@ -32,27 +33,27 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	return list(ctx, tx, company, f)
 }
 
-// CompanyOf says whose a payroll is, "" when there is none of this id.
+// CompanyOf returns the ID of the company that a payroll belongs to, "" if there is no such payroll.
 func CompanyOf(ctx context.Context, tx *db.Tx, payrollID string) (string, error) {
 	return companyOf(ctx, tx, payrollID)
 }
 
-// Trouble is how many payments of a payroll are in a state that somebody has to look at: ActionRequired or Returned, or OnHold
-// because the house cannot exchange what they need.
-type Trouble struct {
-	CompanyID string // by WaitingForExchange only
+// Issue is how many payments of a payroll need attention: those in ActionRequired or Returned, or OnHold because the
+// operator cannot exchange what they need.
+type Issue struct {
+	CompanyID string // by WaitingForConversion only
 	PayrollID string
 	State     State
 	Payments  int64
 }
 
-// Troubles are the company's payrolls with payments that somebody has to look at, newest first, a hundred at most.
-func (s *Service) Troubles(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Trouble, error) {
+// Issues returns the company's payrolls with payments that need attention, newest first, at most a hundred.
+func (s *Service) Issues(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Issue, error) {
 	company, err := by.Company("")
 	if err != nil {
 		return nil, err
 	}
-	return troubles(ctx, tx, company)
+	return issues(ctx, tx, company)
 }
 
 // Paid is what arrived at payees of the payrolls of one day, in one currency.
@@ -61,8 +62,8 @@ type Paid struct {
 	Volume money.Amount
 }
 
-// PaidByDay sums up the company's fulfilled payments by the day (UTC) on which their payrolls were made, from an instant on, the
-// oldest first.
+// PaidByDay sums up the company's fulfilled payments by the day (UTC) on which their payrolls were made, since a
+// time, oldest first.
 func (s *Service) PaidByDay(ctx context.Context, tx *db.Tx, by identity.Principal, from time.Time) ([]Paid, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -71,7 +72,7 @@ func (s *Service) PaidByDay(ctx context.Context, tx *db.Tx, by identity.Principa
 	return paidByDay(ctx, tx, company, from)
 }
 
-// Head reads one payroll of the company with its quote, but without its payments, outputs and timeline.
+// Head returns a payroll of the company with its quote, but without its payments, outputs and timeline.
 func (s *Service) Head(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -99,7 +100,7 @@ func (s *Service) Head(ctx context.Context, tx *db.Tx, by identity.Principal, pa
 	return *p, nil
 }
 
-// Get reads one payroll of the company with its quote, payments, outputs and timeline.
+// Get returns a payroll of the company with its quote, payments, outputs and timeline.
 func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	head, err := s.Head(ctx, tx, by, payrollID)
 	if err != nil {
@@ -128,7 +129,8 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, pay
 	}
 	for _, c := range changes {
 		p.Timeline = append(p.Timeline, Step{
-			ObjectID: p.ID, Version: c.Version, From: State(c.From), To: State(c.To), Reason: c.Reason, At: db.Time(c.At),
+			ObjectID: p.ID, Version: c.Version, From: State(c.From), To: State(c.To), Reason: c.Reason,
+			At: db.Time(c.At),
 		})
 	}
 	steps, err := p.paymentSteps(ctx, tx)

@@ -21,7 +21,8 @@ func TestEachPaymentHasItsOwnStateAndHistory(t *testing.T) {
 		h.destinations("rec_mix", nil) // it cannot be released with the others: there is nowhere to pay it to
 		h.release(p.ID)
 		got := h.get(p.ID)
-		if got.Payments[0].State != ActionRequired || got.Payments[1].State != Released || got.Payments[2].State != Released {
+		if got.Payments[0].State != ActionRequired || got.Payments[1].State != Released ||
+			got.Payments[2].State != Released {
 			h.t.Fatalf("%+v", got.Payments)
 		}
 		h.checkSteps(got)
@@ -56,7 +57,10 @@ func TestAStaleChangeOfPaymentsIsRefused(t *testing.T) {
 				return read.updatePayments(ctx, tx, all[1:], Cancelled)
 			},
 		} {
-			err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error { return change(ctx, tx, slices.Clone(read.Payments)) })
+			err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				return change(ctx, tx,
+					slices.Clone(read.Payments))
+			})
 			if f, ok := apierr.As(err); !ok || f.Code != "retry_later" {
 				t.Errorf("a stale change %s: %v", name, err)
 			}

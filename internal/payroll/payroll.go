@@ -1,11 +1,9 @@
-// Package payroll is the pay run: a company names payees and amounts, funds the
-// whole with one payment, and every payee receives their net on the destinations
-// they chose themselves.
+// Package payroll pays many people at once: a company names payees and amounts, funds the total with one payment, and
+// every payee receives their net at the destinations they chose.
 //
-// A payroll is a document with a state. It is created pending together with its
-// payments (one for each payee), a price (the quote) and one receive address that
-// stays its own for ever. Confirmed money moves it to received, the release turns
-// escrow into what is owed to each destination, and the payouts' outcomes settle it:
+// A payroll is created pending, together with its payments (one for each payee), a quote and one receiving address
+// that is never used for anything else. Confirmed money changes it to received; the release turns escrow into what is
+// owed to each destination; the outcomes of the payouts settle it:
 //
 //	pending → received → released → fulfilled
 //	   │         │           └────→ partially_fulfilled
@@ -13,19 +11,17 @@
 //	   ├→ expired_unfunded → cancelled
 //	   └→ cancelled
 //
-// What holds for all of it:
+// Invariants:
 //
-//   - plan.go, allocate.go and cover.go decide every rule and every cent and touch
-//     nothing else; the verbs (create, fund, release …) read rows, ask them, and write.
-//   - Total = volume + fees, exactly. Fees are rounded once for a payroll, half to
-//     even. Funding rounds up, payouts round down, splits sum back.
-//   - A deposit is valued by the quote in force when it was first seen. Late, partial
-//     and excess money is booked to an account with a name, never dropped.
-//   - Every transition is one guarded UPDATE that raises the version, with its history
-//     row, its event (sequence = version), its journal and its follow-up job in the
-//     same transaction.
-//   - Job handlers are level-triggered: they read what is, compare it with what was
-//     booked, and book the difference. Running twice changes nothing.
+//   - plan.go, allocate.go, conversion.go and receipts.go are pure and decide all amounts. What received money pays
+//     is decided by package receivable. The verbs (create, fund, release …) read rows, call these, and write.
+//   - Total = volume + fees, exactly. Fees are rounded once for a payroll, half to even. Funding rounds up, payouts
+//     round down, splits sum back.
+//   - Late and excess money is posted to a named account and never dropped.
+//   - Every change of state is one guarded UPDATE that raises the version, with its history row, event (sequence =
+//     version), journal and follow-up job in the same transaction.
+//   - Job handlers read the present state, compare it with what is posted, and post the difference. Running one twice
+//     changes nothing.
 package payroll
 
 import (
@@ -50,8 +46,8 @@ import (
 // State is the public status of a payroll and of each of its payments.
 type State string
 
-// States of a payroll. A payment uses the same words, except PartiallyFulfilled
-// and ExpiredUnfunded, and beside them ActionRequired and Returned.
+// States of a payroll. A payment has the same states except PartiallyFulfilled and ExpiredUnfunded, and also
+// ActionRequired and Returned.
 const (
 	Pending            State = "pending"
 	Received           State = "received"
@@ -65,19 +61,21 @@ const (
 	Returned           State = "returned"
 )
 
-// check refuses a state that this version does not know, as payout.State.Check does.
+// check refuses a state that this version of the program does not know.
 func (s State) check(of string) error {
 	switch s {
-	case Pending, Received, Released, Fulfilled, PartiallyFulfilled, Cancelled, OnHold, ExpiredUnfunded, ActionRequired, Returned:
+	case Pending, Received, Released, Fulfilled, PartiallyFulfilled, Cancelled, OnHold, ExpiredUnfunded,
+		ActionRequired, Returned:
 		return nil
 	}
-	return fmt.Errorf("payroll: %s is in the state %q, which this version does not know; nothing is done about it", of, string(s))
+	return fmt.Errorf("payroll: %s is in the state %q, which this version does not know; nothing is done about it",
+		of, string(s))
 }
 
-// FundingState says how far the money for a payroll has come.
+// FundingState is how far the funding of a payroll has come.
 type FundingState string
 
-// The funding states.
+// Funding states.
 const (
 	FundingNone       FundingState = "none"       // nothing seen
 	FundingDetected   FundingState = "detected"   // something seen, nothing confirmed, not enough
@@ -88,46 +86,48 @@ const (
 	FundingOver       FundingState = "over"       // more than enough; the surplus is the company's balance
 )
 
-// Methods of funding. The id of one wallet stands for MethodWallet in that
-// wallet's currency.
+// Funding methods. The ID of a wallet means MethodWallet in that wallet's currency.
 const (
 	MethodCrypto = "crypto"
 	MethodBank   = "bank" // a transfer in the payroll's own currency, without a quote
 	MethodWallet = "wallet"
 )
 
-// MaxPayees is the most items that one payroll may have.
+// MaxPayees is the largest number of items of one payroll.
 const MaxPayees = 10_000
 
-// UnfundedAfter is how long a payroll waits for its first money.
+// UnfundedAfter is how long a payroll waits for its first payment.
 const UnfundedAfter = 30 * 24 * time.Hour
 
-// Why a payment needs action, or a payroll is held.
+// Why a payment needs action, or a payroll is on hold.
 const (
 	ReasonTooSmall      = "amount_too_small"       // below what its destination's rail carries
 	ReasonNoDestination = "no_distribution"        // the payee has no destination any more
 	ReasonInactive      = "recipient_inactive"     // the payee was deactivated before release
 	ReasonNoRail        = "currency_not_supported" // no rail carries the destination's asset
-	ReasonConversion    = "conversion_unavailable" // the house does not own enough of the destination's asset now; it is paid when it does
-	ReasonPayoutFailed  = "payout_failed"          // a destination refused the payout
-	ReasonCoolDown      = "destination_changed"    // the payee's destination is new; it is paid when the change is old enough, or confirmed
-	ReasonReverted      = "funding_reverted"       // a reorg removed the funding
-	ReasonFrozen        = "company_frozen"
-	ReasonApproval      = "approval_required" // its total is above the company's limit: a second member must approve it
-	ReasonRelease       = "release_review"    // its total is above what leaves without two operators
-	ReasonApproved      = "approved"          // a step: a member approved it
-	ReasonDeclined      = "approval_declined" // a member declined it
-	ReasonReview        = screening.Reason    // somebody must look at the payee, or at the company, before anything is paid
+	// the operator does not own enough of the destination's asset now; retried each minute
+	ReasonConversion   = "conversion_unavailable"
+	ReasonPayoutFailed = "payout_failed" // a destination refused the payout
+	// the payee's destination is new; it is paid when the change is old enough, or confirmed
+	ReasonCoolDown = "destination_changed"
+	ReasonReverted = "funding_reverted" // a reorg removed the funding
+	ReasonFrozen   = "company_frozen"
+	ReasonApproval = "approval_required" // its total is above the company's limit: a second member must approve it
+	ReasonRelease  = "release_review"    // its total is above what leaves without two operators
+	ReasonApproved = "approved"          // a step: a member approved it
+	ReasonDeclined = "approval_declined" // a member declined it
+	// somebody must look at the payee, or at the company, before anything is paid
+	ReasonReview = screening.Reason
 )
 
-// Job kinds that this package listens to or produces.
+// Jobs of this package.
 const (
 	JobRelease = "payroll.release" // payload {payroll_id}: received, to be released
 	JobFreeze  = "payroll.freeze"  // no payload: the company was frozen
 	JobExpire  = "payroll.expire"  // payload {payroll_id}: look whether it still waits for money
 )
 
-// CreateParams is what a company asks for. Amounts are the JSON number's own text.
+// CreateParams is a request for a payroll. Amounts are the text of the JSON numbers.
 type CreateParams struct {
 	CompanyID       string
 	ToPay           []Payee
@@ -136,8 +136,8 @@ type CreateParams struct {
 	FundingNetwork  string // of crypto that several networks carry; "" is the only one
 	Currency        string // "" is USD
 	ExternalID      string // unique per company when given
-	// Key makes a form that is sent again harmless: Create answers the payroll that the key has made already. "" is none; programs
-	// have the interface's own idempotency.
+	// Key makes submitting a form twice harmless: the second time, Create returns the payroll that was made with the
+	// key. "" is none; programs have the API's Idempotency-Key.
 	Key string
 }
 
@@ -154,7 +154,7 @@ type Payee struct {
 	ExternalPaymentID string
 }
 
-// Payroll is one pay run as read back.
+// Payroll is a payroll as stored.
 type Payroll struct {
 	ID              string
 	CompanyID       string
@@ -172,14 +172,15 @@ type Payroll struct {
 	Fees            money.Amount
 	Total           money.Amount
 	Escrow          money.Amount // funding asset booked for this payroll, shortfall included
-	Shortfall       money.Amount // what the house absorbed within the tolerance
-	Rate            money.Rate   // the one rate at which all of Escrow was taken; zero before, without exchange, and with several
-	Address         string
-	Network         string
-	ToleranceBps    int64
-	CreatedBy       string // user id of the member who made it at a page, "" when an app did
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
+	Shortfall       money.Amount // absorbed by the operator, within the tolerance
+	// the one rate at which all of Escrow was taken; zero before, without exchange, and with several
+	Rate         money.Rate
+	Address      string
+	Network      string
+	ToleranceBps int64
+	CreatedBy    string // user id of the member who made it at a page, "" when an app did
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
 
 	Approval approval.Progress // by Head and Get, while it waits for one or when somebody gave one
 	Quote    *quote.Quote      // the quote in force or the last one; nil when funded by wallet
@@ -187,7 +188,7 @@ type Payroll struct {
 	Timeline []Step            // by Get only
 }
 
-// Payment is what one payee of a payroll gets, a subpayroll in events.
+// Payment is what one payee of a payroll gets. Events call it a subpayroll.
 type Payment struct {
 	ID                string
 	PayrollID         string
@@ -212,7 +213,7 @@ type Payment struct {
 	Outputs []payout.Output // by Get only
 }
 
-// Step is one recorded transition.
+// Step is one recorded change of state.
 type Step struct {
 	ObjectID string
 	Version  int64
@@ -221,7 +222,7 @@ type Step struct {
 	At       time.Time
 }
 
-// Preview is everything that Create would do, without doing it.
+// Preview is what Create would do.
 type Preview struct {
 	Currency        money.Asset
 	FundingMethod   string
@@ -237,7 +238,7 @@ type Preview struct {
 	Blockers        []apierr.Field // empty when Create would succeed
 }
 
-// Filter chooses and pages payrolls of a company, newest first.
+// Filter selects and pages payrolls of a company, newest first.
 type Filter struct {
 	Status     State
 	ExternalID string
@@ -255,8 +256,9 @@ type Config struct {
 	Banks         []bank.Account // the operator's bank accounts to which payrolls can be funded by transfer
 	SpreadBps     int64
 	QuoteValidity time.Duration
-	// CoolDown is how long a payment waits after its payee changed where it goes, counted from the change. Only payees who were
-	// paid before wait: somebody who steals a login changes the destination and leaves before anybody notices. 0 is no wait.
+	// CoolDown is how long a payment waits after its payee changed where it goes, counted from the change. Only
+	// payees who were paid before wait: somebody who steals a login changes the destination and leaves before anybody
+	// notices. 0 is no wait.
 	CoolDown time.Duration
 	// FX bounds what the operator exchanges into the assets that payees are paid in.
 	FX treasury.Desk
@@ -268,10 +270,12 @@ type Config struct {
 type Guards struct {
 	// CheckWatched returns an error while payments on a network would not be noticed in time. No quote is made then.
 	CheckWatched func(ctx context.Context, tx *db.Tx, network string) error
-	// Screen returns the IDs that sanctions screening blocks: of payees, or of the company itself; see [destination.Screening].
-	Screen func(ctx context.Context, tx *db.Tx, companyID string, payees []destination.Whom) (blocked map[string]bool, err error)
-	// ReleaseApproved reports whether a payroll may be paid out as far as the operator is concerned: its total is within the
-	// release limit, or two members of staff approved it.
+	// Screen returns the IDs that sanctions screening blocks: of payees, or of the company itself; see
+	// [destination.Screening].
+	Screen func(ctx context.Context, tx *db.Tx, companyID string, payees []destination.Whom) (blocked map[string]bool,
+		err error)
+	// ReleaseApproved reports whether a payroll may be paid out as far as the operator is concerned: its total is
+	// within the release limit, or two members of staff approved it.
 	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, payrollID string, total money.Amount) (bool, error)
 }
 
@@ -301,12 +305,16 @@ func New(c Config, g Guards) (*Service, error) {
 	return &Service{Config: c, guards: g}, nil
 }
 
-// What a caller may be told.
+// Errors returned to callers.
 var (
 	ErrNotFound    = apierr.New(apierr.NotFound, "not_found", "There is no such payroll.")
 	ErrState       = apierr.New(apierr.Conflict, "invalid_state", "The payroll's state does not allow this.")
-	ErrQuoteLocked = apierr.New(apierr.Conflict, "quote_locked", "The quote is fully paid and waits for confirmations, so it cannot be replaced.")
-	ErrExternalID  = apierr.New(apierr.Conflict, "external_id_conflict", "A payroll with this external_id exists already.")
-	ErrUnverified  = apierr.New(apierr.Forbidden, "kyc_required", "A company pays people once its verification is approved. Complete that first.")
-	ErrNoFunds     = apierr.New(apierr.Conflict, "insufficient_balance", "The company's balance does not cover this payroll.")
+	ErrQuoteLocked = apierr.New(apierr.Conflict, "quote_locked",
+		"The quote is fully paid and waits for confirmations, so it cannot be replaced.")
+	ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict",
+		"A payroll with this external_id exists already.")
+	ErrUnverified = apierr.New(apierr.Forbidden, "kyc_required",
+		"A company pays people once its verification is approved. Complete that first.")
+	ErrNoFunds = apierr.New(apierr.Conflict, "insufficient_balance",
+		"The company's balance does not cover this payroll.")
 )

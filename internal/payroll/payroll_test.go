@@ -34,8 +34,8 @@ func (paper) Address(branch, index uint32) (string, error) {
 	return fmt.Sprintf("bcrt1q%d%d", branch, index), nil
 }
 
-// house is a company with four payees: rec_btc and rec_eur are paid in one asset, rec_mix in three, rec_bare in none. It
-// plays the packages around: it writes deposits and outcomes, and delivers each job twice.
+// house is a company with four payees: rec_btc and rec_eur are paid in one asset, rec_mix in three, rec_bare in none.
+// It plays the packages around: it writes deposits and outcomes, and delivers each job twice.
 type house struct {
 	t     testing.TB
 	d     *db.DB
@@ -59,8 +59,9 @@ func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *house {
 	h := &house{t: t, d: d, clock: clock}
 	var err error
 	h.s, err = New(Config{
-		Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute,
-		FX: treasury.Desk{Open: true},
+		Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest",
+		QuoteValidity: 30 * time.Minute,
+		FX:            treasury.Desk{Open: true},
 	}, Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +72,8 @@ func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *house {
 		t.Fatal(err)
 	}
 	h.write(func(ctx context.Context, tx *db.Tx) error {
-		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "DE", FeeBps: 100, PremiumBps: 200})
+		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "DE", FeeBps: 100,
+			PremiumBps: 200})
 		h.by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_1", CompanyID: c.ID, Scopes: identity.AllScopes()}
 		return err
 	})
@@ -101,10 +103,13 @@ func (h *house) payee(id string, to map[money.Asset]int) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		return tx.Insert(ctx, "recipients", []string{
-			"company_id", "recipient_id", "relationship_id", "user_id", "recipient_type", "role", "status", "name", "name_key",
-			"first_name", "last_name", "email", "email_key", "country", "external_id", "department", "vendor_type", "details",
+			"company_id", "recipient_id", "relationship_id", "user_id", "recipient_type", "role", "status", "name",
+			"name_key",
+			"first_name", "last_name", "email", "email_key", "country", "external_id", "department", "vendor_type",
+			"details",
 			"onboarded", "version", "created_at", "updated_at",
-		}, [][]any{{h.by.CompanyID, id, "rel_" + id, "", "user", "contractor", "active", id, id, id, "", "", "", "DE", "", "", "", "", true, int64(1), int64(0), int64(0)}})
+		}, [][]any{{h.by.CompanyID, id, "rel_" + id, "", "user", "contractor", "active", id, id, id, "", "", "", "DE",
+			"", "", "", "", true, int64(1), int64(0), int64(0)}})
 	})
 	h.destinations(id, to)
 }
@@ -119,9 +124,11 @@ func (h *house) destinations(id string, to map[money.Asset]int) {
 				kind, rail, address = "crypto", "bitcoin", "bcrt1q"+id
 			}
 			if err := tx.Insert(ctx, "distributions", []string{
-				"owner_id", "distribution_id", "kind", "symbol", "rail", "scheme", "country", "network", "address", "tag", "transfer_memo",
+				"owner_id", "distribution_id", "kind", "symbol", "rail", "scheme", "country", "network", "address",
+				"tag", "transfer_memo",
 				"sealed", "masked", "allocation", "created_at", "updated_at",
-			}, [][]any{{id, "dst_" + id + string(asset), kind, string(asset), rail, "", "", "", address, "", "", "", "{}", int64(allocation), int64(0), int64(0)}}); err != nil {
+			}, [][]any{{id, "dst_" + id + string(asset), kind, string(asset), rail, "", "", "", address, "", "", "",
+				"{}", int64(allocation), int64(0), int64(0)}}); err != nil {
 				return err
 			}
 		}
@@ -168,8 +175,9 @@ func (h *house) deposit(p Payroll, name string, amount int64, state string) {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO deposits (company_id, deposit_id, chain, txid, vout, object_id, quote_id, address, asset, amount,
-			state, version, timely, dust, first_seen, want_confirmations, replaced_by)
+		_, err = tx.Exec(ctx,
+			`INSERT INTO deposits (company_id, deposit_id, chain, txid, vout, object_id, quote_id, address, asset, amount,
+			state, version, on_time, dust, first_seen, want_confirmations, replaced_by)
 			VALUES ($1, $2, 'regtest', $2, 0, $3, $4, $5, 'BTC', $6, $7, 1, $8, FALSE, $9, 1, '')
 			ON CONFLICT (company_id, deposit_id) DO UPDATE SET state = excluded.state, version = deposits.version + 1`,
 			h.by.CompanyID, name, p.ID, q.ID, p.Address, amount, state, q.Covers(tx.Now()), db.Micros(tx.Now()))
@@ -195,7 +203,8 @@ func (h *house) release(id string) {
 // outcome lets every output of a payroll end, or those to one asset.
 func (h *house) outcome(p Payroll, asset money.Asset, state payout.State) {
 	h.t.Helper()
-	h.exec("UPDATE outputs SET state = $1 WHERE company_id = $2 AND payroll_id = $3 AND ($4 = '' OR asset = $4)", string(state), p.CompanyID, p.ID, string(asset))
+	h.exec("UPDATE outputs SET state = $1 WHERE company_id = $2 AND payroll_id = $3 AND ($4 = '' OR asset = $4)",
+		string(state), p.CompanyID, p.ID, string(asset))
 	h.deliver(h.s.Settle, fmt.Sprintf(`{"payroll_id":%q}`, p.ID))
 }
 
@@ -213,7 +222,10 @@ func (h *house) balance(c ledger.Code, dim string, a money.Asset) int64 {
 
 func (h *house) count(query string, args ...any) (n int64) {
 	h.t.Helper()
-	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&n) }); err != nil {
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return tx.QueryRow(ctx, query,
+			args...).Scan(&n)
+	}); err != nil {
 		h.t.Fatal(err)
 	}
 	return n
@@ -223,7 +235,8 @@ func (h *house) count(query string, args ...any) (n int64) {
 func (h *house) told(name, objectID string) (n int64) {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		all, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: h.by.CompanyID, Names: name, ObjectID: objectID, Limit: 1000})
+		all, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: h.by.CompanyID, Names: name,
+			ObjectID: objectID, Limit: 1000})
 		n = int64(len(all))
 		return err
 	}); err != nil {
@@ -246,7 +259,7 @@ func (h *house) checkBooks() {
 	// A payroll's escrow account holds what its row says until it is released.
 	bad := h.count(`SELECT COUNT(*) FROM payrolls p WHERE p.state IN ('pending', 'received', 'cancelled') AND p.escrow <>
 		(SELECT COALESCE(-SUM(l.amount), 0) FROM ledger_lines l WHERE l.company_id = p.company_id AND l.code = '2010' AND l.dim = p.payroll_id)`)
-	bad += h.count(`SELECT COUNT(*) FROM payroll_receipts WHERE live AND amount <> escrow + surplus + suspense + repaid`)
+	bad += h.count(`SELECT COUNT(*) FROM payroll_receipts WHERE active AND amount <> escrow + surplus + suspense + debt_settled`)
 	if bad != 0 {
 		h.t.Errorf("%d rows disagree with the books", bad)
 	}
@@ -267,8 +280,8 @@ func (h *house) want(id string, state State, funding FundingState, payments Stat
 	return p
 }
 
-// checkSteps looks for a version of a payment that the timeline does not tell of, or tells of twice, and for a step to nowhere without a
-// reason.
+// checkSteps looks for a version of a payment that the timeline does not tell of, or tells of twice, and for a step
+// to nowhere without a reason.
 func (h *house) checkSteps(p Payroll) {
 	h.t.Helper()
 	for _, s := range p.Timeline {
@@ -283,12 +296,14 @@ func (h *house) checkSteps(p Payroll) {
 				continue
 			}
 			if version++; s.From != at || s.Version != version {
-				h.t.Errorf("payment %d, version %d: from %s as version %d, where it was %s", m.Position, version, s.From, s.Version, at)
+				h.t.Errorf("payment %d, version %d: from %s as version %d, where it was %s", m.Position, version,
+					s.From, s.Version, at)
 			}
 			at = s.To
 		}
 		if at != m.State || version != m.Version {
-			h.t.Errorf("payment %d is %s, version %d; its steps lead to %s, version %d", m.Position, m.State, m.Version, at, version)
+			h.t.Errorf("payment %d is %s, version %d; its steps lead to %s, version %d", m.Position, m.State,
+				m.Version, at, version)
 		}
 	}
 }
@@ -307,7 +322,8 @@ func TestFromCreationToFulfilled(t *testing.T) {
 		h.exec("UPDATE recipients SET email = 'pat@example.com', country = 'MX' WHERE recipient_id = 'rec_btc'")
 		h.exec("UPDATE recipients SET email = 'eve@example.com' WHERE recipient_id = 'rec_eur'")
 		p := h.create(CreateParams{ToPay: worked, ExternalID: "march"})
-		if p.Volume != usd(1_000_00) || p.Fees != usd(10_00) || p.Total != usd(1_010_00) || p.Quote == nil || p.Quote.Funding != sats(2_020_000) || p.Quote.Address == "" {
+		if p.Volume != usd(1_000_00) || p.Fees != usd(10_00) || p.Total != usd(1_010_00) || p.Quote == nil ||
+			p.Quote.Funding != sats(2_020_000) || p.Quote.Address == "" {
 			t := h.t
 			t.Fatalf("%+v %+v", p, p.Quote)
 		}
@@ -325,10 +341,12 @@ func TestFromCreationToFulfilled(t *testing.T) {
 
 		h.release(p.ID)
 		got := h.want(p.ID, Released, FundingFunded, Released)
-		if o := got.Payments[0].Outputs; len(o) != 1 || o[0].Amount != sats(1_200_000) || o[0].Address != "bcrt1qrec_btc" || o[0].Input != usd(600_00) {
+		if o := got.Payments[0].Outputs; len(o) != 1 || o[0].Amount != sats(1_200_000) ||
+			o[0].Address != "bcrt1qrec_btc" || o[0].Input != usd(600_00) {
 			h.t.Errorf("%+v", o)
 		}
-		if o := got.Payments[1].Outputs; len(o) != 1 || o[0].Amount != money.New(money.EUR, 368_00) || o[0].Rail != payout.RailBank {
+		if o := got.Payments[1].Outputs; len(o) != 1 || o[0].Amount != money.New(money.EUR, 368_00) ||
+			o[0].Rail != payout.RailBank {
 			h.t.Errorf("%+v", o)
 		}
 		for _, b := range []struct {
@@ -358,7 +376,8 @@ func TestFromCreationToFulfilled(t *testing.T) {
 		h.outcome(p, "", payout.Fulfilled)
 		h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
 		h.outcome(p, money.EUR, payout.Returned)
-		if got := h.get(p.ID); got.State != PartiallyFulfilled || got.Payments[1].State != Returned || got.Payments[1].Fulfilled {
+		if got := h.get(p.ID); got.State != PartiallyFulfilled || got.Payments[1].State != Returned ||
+			got.Payments[1].Fulfilled {
 			h.t.Errorf("%s, %+v", got.State, got.Payments[1])
 		}
 		h.outcome(p, money.EUR, payout.Fulfilled)
@@ -392,12 +411,14 @@ func TestFromCreationToFulfilled(t *testing.T) {
 
 func TestWhatIsWrongIsToldAndNothingIsWritten(t *testing.T) {
 	run(t, func(h *house) {
-		bad := CreateParams{ToPay: []Payee{{AmountText: "0.001", UserID: "rec_btc"}, {AmountText: "5", UserID: "rec_bare"}, {AmountText: "5", UserID: "rec_unknown"}}}
+		bad := CreateParams{ToPay: []Payee{{AmountText: "0.001", UserID: "rec_btc"}, {AmountText: "5",
+			UserID: "rec_bare"}, {AmountText: "5", UserID: "rec_unknown"}}}
 		_, err := h.tryCreate(bad)
 		if f := wantFault(h.t, err, "amount_precision"); len(f.Fields) != 3 || f.Fields[1].Code != "no_distribution" {
 			h.t.Errorf("%+v", f.Fields)
 		}
-		if n := h.count("SELECT COUNT(*) FROM payrolls") + h.count("SELECT COUNT(*) FROM chain_addresses") + h.count("SELECT COUNT(*) FROM events WHERE object_id LIKE 'prl_%'"); n != 0 {
+		if n := h.count("SELECT COUNT(*) FROM payrolls") + h.count("SELECT COUNT(*) FROM chain_addresses") +
+			h.count("SELECT COUNT(*) FROM events WHERE object_id LIKE 'prl_%'"); n != 0 {
 			h.t.Errorf("%d rows", n)
 		}
 		var v Preview
@@ -443,7 +464,8 @@ func TestAnExternalIDIsUsedOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if len(ids) != 1 || h.count("SELECT COUNT(*) FROM payrolls") != 1 || h.count("SELECT COUNT(*) FROM events WHERE name = $1", webhook.PayrollCreated.Name) != 1 {
+		if len(ids) != 1 || h.count("SELECT COUNT(*) FROM payrolls") != 1 ||
+			h.count("SELECT COUNT(*) FROM events WHERE name = $1", webhook.PayrollCreated.Name) != 1 {
 			h.t.Errorf("%d payrolls", len(ids))
 		}
 	})
@@ -490,7 +512,8 @@ func TestOnePayeeHoldsNobodyUp(t *testing.T) {
 		h.destinations("rec_mix", nil)
 		h.release(p.ID)
 		got := h.get(p.ID)
-		if got.State != Released || got.Payments[0].State != ActionRequired || got.Payments[0].Reason != ReasonNoDestination || got.Payments[1].State != Released {
+		if got.State != Released || got.Payments[0].State != ActionRequired ||
+			got.Payments[0].Reason != ReasonNoDestination || got.Payments[1].State != Released {
 			h.t.Fatalf("%s: %+v", got.State, got.Payments)
 		}
 		if got := h.balance(ledger.PayeePayable, got.Payments[0].ID, money.USD); got != 100_00 {
@@ -549,7 +572,8 @@ func TestUnknownStatesDecideNothing(t *testing.T) {
 		refused := func(handler job.TxHandler) {
 			h.t.Helper()
 			err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				return handler(ctx, tx, job.Job{CompanyID: h.by.CompanyID, ID: "job_1", Payload: []byte(fmt.Sprintf(`{"payroll_id":%q}`, p.ID))})
+				return handler(ctx, tx, job.Job{CompanyID: h.by.CompanyID, ID: "job_1",
+					Payload: []byte(fmt.Sprintf(`{"payroll_id":%q}`, p.ID))})
 			})
 			if err == nil || !strings.Contains(err.Error(), `"elsewhere", which this version does not know`) {
 				h.t.Errorf("an unknown state: %v", err)
@@ -626,7 +650,8 @@ func TestTheEventTellsWhatAPayeeGets(t *testing.T) {
 		h.release(p.ID)
 		var data string
 		h.write(func(ctx context.Context, tx *db.Tx) error {
-			return tx.QueryRow(ctx, "SELECT data FROM events WHERE name = $1 AND sequence = 3", webhook.UserPaymentStatusUpdate.Name).Scan(&data)
+			return tx.QueryRow(ctx, "SELECT data FROM events WHERE name = $1 AND sequence = 3",
+				webhook.UserPaymentStatusUpdate.Name).Scan(&data)
 		})
 		var got struct {
 			Status  string  `json:"status"`

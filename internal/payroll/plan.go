@@ -18,7 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/rail/bank"
 )
 
-// This file decides what a payroll costs and who gets what. It reads nothing and writes nothing.
+// What a payroll costs and who gets what. Pure functions, no I/O.
 
 const (
 	basisPoints = 10_000 // of the whole
@@ -27,7 +27,7 @@ const (
 	maxExternal = 255
 )
 
-// plan is a payroll before it has an id.
+// plan is a payroll before it has an ID.
 type plan struct {
 	currency, funding   money.Asset
 	method              string
@@ -60,8 +60,8 @@ type Share struct {
 	Amount       money.Amount
 }
 
-// payeeID is the id that an item names its payee by, "" when it names nobody. Beside a
-// user, company_id may only say who pays; alone, it is the company that is paid.
+// payeeID returns the ID by which an item names its payee, "" if there is none. Beside a user, company_id may only
+// name the payer; alone, it names the company that is paid.
 func payeeID(p Payee, payer string) string {
 	if p.UserID == "" && p.CompanyID != payer {
 		return p.CompanyID
@@ -69,7 +69,7 @@ func payeeID(p Payee, payer string) string {
 	return p.UserID
 }
 
-// payeeIDs lists every payee of the request once.
+// payeeIDs returns every payee of the request once.
 func payeeIDs(p CreateParams) []string {
 	ids := make([]string, 0, len(p.ToPay))
 	seen := make(map[string]bool, len(p.ToPay))
@@ -82,8 +82,8 @@ func payeeIDs(p CreateParams) []string {
 	return ids
 }
 
-// owners lists whose destinations have to be read for these payees: their own, and
-// those of the user behind a worker.
+// owners returns whose destinations have to be read for these payees: their own, and those of the user behind a
+// worker.
 func owners(payees map[string]payee.Payee) []string {
 	ids := make([]string, 0, len(payees))
 	seen := make(map[string]bool, len(payees))
@@ -98,8 +98,9 @@ func owners(payees map[string]payee.Payee) []string {
 	return ids
 }
 
-// destinations are the payee's own, or those of the user behind the payee.
-func destinations(p payee.Payee, all map[string][]destination.Distribution) (owner string, used []destination.Distribution) {
+// destinations returns the payee's own destinations, or those of the user behind the payee.
+func destinations(p payee.Payee, all map[string][]destination.Distribution) (owner string,
+	used []destination.Distribution) {
 	for _, id := range [2]string{p.ID, p.UserID} {
 		if id == "" {
 			continue
@@ -121,23 +122,28 @@ func destinations(p payee.Payee, all map[string][]destination.Distribution) (own
 
 var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)
 
-// carried says whether a rail exists for every destination.
+// carried reports whether a rail exists for every destination.
 func carried(used []destination.Distribution, accounts chain.Accounts) bool {
 	setup := destination.Setup{Accounts: accounts}
-	return !slices.ContainsFunc(used, func(d destination.Distribution) bool { return !setup.Payable(d.Symbol, d.Network) })
+	return !slices.ContainsFunc(used, func(d destination.Distribution) bool {
+		return !setup.Payable(d.Symbol,
+			d.Network)
+	})
 }
 
-// method is how a payroll is funded: as asked, or the company's way, or by the chain.
+// method returns how a payroll is funded: as requested, else the company's default, else on chain.
 func method(p CreateParams, c identity.Company) string {
 	return cmp.Or(p.FundingMethod, c.FundingMethod, MethodCrypto)
 }
 
-// terms settles how the payroll is denominated and funded; held is the currency of the wallet that the method names, ""
-// where the company has no such one. Problems go to list; ok says whether amounts can be read at all.
-func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, banks []bank.Account, list *apierr.List) (t plan, ok bool) {
+// terms decides how the payroll is denominated and funded. held is the currency of the wallet that the method names,
+// "" if the company has no such wallet. Problems are added to list; ok reports whether amounts can be parsed.
+func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, banks []bank.Account,
+	list *apierr.List) (t plan, ok bool) {
 	t.companyID, t.externalID, t.tolerance, t.accounts = c.ID, p.ExternalID, c.ToleranceBps, accounts
 	if len(p.ExternalID) > maxExternal {
-		list.Add("invalid_parameter", "/external_id", fmt.Sprintf("external_id has at most %d characters.", maxExternal))
+		list.Add("invalid_parameter", "/external_id", fmt.Sprintf("external_id has at most %d characters.",
+			maxExternal))
 	}
 	if p.Currency == "" {
 		p.Currency = string(money.USD)
@@ -145,12 +151,14 @@ func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.
 	if a, known := money.Lookup(p.Currency); known && !a.IsCrypto() {
 		t.currency, ok = a, true
 	} else {
-		list.Add("currency_not_supported", "/currency", "The payroll's currency must be a fiat currency that the service knows, as in GET /api/currencies.")
+		list.Add("currency_not_supported", "/currency",
+			"The payroll's currency must be a fiat currency that the service knows, as in GET /api/currencies.")
 	}
 
 	t.method = method(p, c)
 	if t.method != MethodCrypto && p.FundingNetwork != "" {
-		list.Add("invalid_parameter", "/funding_network", "A network is named where a payroll is funded on a chain only.")
+		list.Add("invalid_parameter", "/funding_network",
+			"A network is named where a payroll is funded on a chain only.")
 	}
 	var fallback money.Asset
 	switch {
@@ -172,16 +180,19 @@ func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.
 		t.funding = held
 		return t, ok
 	default:
-		list.Add("invalid_parameter", "/funding_method", "funding_method is crypto, bank, wallet, or the id of one of the company's wallets.")
+		list.Add("invalid_parameter", "/funding_method",
+			"funding_method is crypto, bank, wallet, or the id of one of the company's wallets.")
 		return t, ok
 	}
 	a, known := money.Lookup(cmp.Or(p.FundingCurrency, string(fallback)))
 	on := accounts.On(a)
 	switch {
 	case !known:
-		list.Add("currency_not_supported", "/funding_currency", "The service does not know this currency; see GET /api/currencies.")
+		list.Add("currency_not_supported", "/funding_currency",
+			"The service does not know this currency; see GET /api/currencies.")
 	case t.method == MethodCrypto && a != money.BTC && len(on) == 0:
-		list.Add("currency_not_supported", "/funding_currency", "Payrolls are not funded in this currency on a chain; GET /api/currencies lists funding_networks of those in which they are.")
+		list.Add("currency_not_supported", "/funding_currency",
+			"Payrolls are not funded in this currency on a chain; GET /api/currencies lists funding_networks of those in which they are.")
 	default:
 		t.funding = a
 		if t.method == MethodCrypto && a != money.BTC {
@@ -193,21 +204,23 @@ func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.
 	return t, ok
 }
 
-// byBank settles a payroll that is funded by transfer: in its own currency, of which the house has an account.
+// byBank sets up funding by bank transfer, in the payroll's own currency, for which the operator needs an account.
 func (t *plan) byBank(p CreateParams, banks []bank.Account, list *apierr.List) {
 	t.funding = t.currency
 	if t.currency == "" {
 		return
 	}
 	if _, ok := receiving(banks, t.currency); !ok {
-		list.Add("currency_not_supported", "/funding_method", "This installation has no bank account in "+string(t.currency)+" that a payroll could be funded on.")
+		list.Add("currency_not_supported", "/funding_method",
+			"This installation has no bank account in "+string(t.currency)+" that a payroll could be funded on.")
 	}
 	if p.FundingCurrency != "" && p.FundingCurrency != string(t.currency) {
-		list.Add("currency_not_supported", "/funding_currency", "A bank transfer funds a payroll in the payroll's own currency.")
+		list.Add("currency_not_supported", "/funding_currency",
+			"A bank transfer funds a payroll in the payroll's own currency.")
 	}
 }
 
-// network settles on which of several networks a payroll is funded.
+// network decides on which of several networks a payroll is funded.
 func network(asked string, a money.Asset, on []string, list *apierr.List) string {
 	switch {
 	case slices.Contains(on, asked):
@@ -215,16 +228,19 @@ func network(asked string, a money.Asset, on []string, list *apierr.List) string
 	case asked == "" && len(on) == 1:
 		return on[0]
 	case asked == "":
-		list.Add("missing_field", "/funding_network", string(a)+" is on several networks; name one: "+strings.Join(on, ", ")+".")
+		list.Add("missing_field", "/funding_network", string(a)+" is on several networks; name one: "+strings.Join(on,
+			", ")+".")
 	default:
-		list.Add("invalid_parameter", "/funding_network", "Payrolls are funded in "+string(a)+" on: "+strings.Join(on, ", ")+".")
+		list.Add("invalid_parameter", "/funding_network", "Payrolls are funded in "+string(a)+" on: "+strings.Join(on,
+			", ")+".")
 	}
 	return ""
 }
 
-// newPlan applies every rule that needs no clock, rate or balance. Problems are noted all
-// at once; the plan is only whole when the list stays empty.
-func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, banks []bank.Account, named map[string]invoice.Invoice, payees map[string]payee.Payee,
+// newPlan applies every rule that needs no clock, rate or balance. All problems are added to list; the plan is
+// complete only if list stays empty.
+func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, banks []bank.Account,
+	named map[string]invoice.Invoice, payees map[string]payee.Payee,
 	all map[string][]destination.Distribution, list *apierr.List,
 ) (plan, error) {
 	t, readable := terms(p, c, held, accounts, banks, list)
@@ -257,7 +273,7 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chai
 			list.Add("country_not_supported", at("country"), "country is an ISO 3166-1 code of two capital letters.")
 		}
 		if asked.InvoiceID != "" {
-			// Numbers are each payee's own: two may have written one of the same number.
+			// Invoice numbers are unique per payee only: two payees may use the same number.
 			if seen[[2]string{it.PayeeID, asked.InvoiceID}] {
 				list.Add("invalid_parameter", at("invoice_id"), "Another item of this payroll pays the same invoice.")
 			}
@@ -271,7 +287,8 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chai
 			{"external_payment_id", asked.ExternalPaymentID}, {"invoice_id", asked.InvoiceID},
 		} {
 			if len(text.value) > maxText {
-				list.Add("invalid_parameter", at(text.member), fmt.Sprintf("%s has at most %d characters.", text.member, maxText))
+				list.Add("invalid_parameter", at(text.member), fmt.Sprintf("%s has at most %d characters.",
+					text.member, maxText))
 			}
 		}
 	}
@@ -305,7 +322,7 @@ func parseAmount(a money.Asset, text string) (money.Amount, error) {
 	return amount, nil
 }
 
-// payee finds who an item pays and whether they can be paid.
+// payee finds who an item pays and checks that they can be paid.
 func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]payee.Payee,
 	all map[string][]destination.Distribution, list *apierr.List, at func(string) string,
 ) {
@@ -314,7 +331,8 @@ func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]paye
 		member = "company_id"
 	}
 	if asked.UserID != "" && asked.CompanyID != "" && asked.CompanyID != payer {
-		list.Add("invalid_parameter", at("company_id"), "Beside user_id, company_id can only be the paying company's own id.")
+		list.Add("invalid_parameter", at("company_id"),
+			"Beside user_id, company_id can only be the paying company's own id.")
 		return
 	}
 	it.PayeeID = payeeID(asked, payer)
@@ -340,12 +358,13 @@ func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]paye
 	case owner == "":
 		list.Add("no_distribution", at(member), "This payee has no payment destination yet. Add a distribution first.")
 	case !carried(used, t.accounts):
-		list.Add("currency_not_supported", at(member), "This payee wants to be paid in an asset that this installation does not pay out.")
+		list.Add("currency_not_supported", at(member),
+			"This payee wants to be paid in an asset that this installation does not pay out.")
 	}
 	it.Owner = owner
 }
 
-// add sums the plan up: volume, one rounded fee, total, and each item's part of the fee.
+// add computes volume, the fee (rounded once), total, and each item's part of the fee.
 func (t *plan) add(c identity.Company) error {
 	amounts := make([]money.Amount, len(t.items))
 	weights := make([]int64, len(t.items))
@@ -375,10 +394,9 @@ func (t *plan) add(c identity.Company) error {
 	return err
 }
 
-// fees gives each amount its part of one fee that is rounded once, half to even, over all
-// of them. An item's part is the rounded fee of everything up to it less that of everything
-// before it: the parts sum back exactly, and none is off by more than one unit. The caller
-// has seen that the amounts sum within int64, so sum x bps stays below 2^77.
+// fees divides one fee, rounded once half to even over all amounts. An item's part is the rounded fee of everything
+// up to it minus that of everything before it: the parts sum back exactly, and each is off by at most one unit. The
+// caller has checked that the amounts sum within int64, so sum × bps stays below 2^77.
 func fees(amounts []money.Amount, bps []int64) ([]int64, error) {
 	parts := make([]int64, len(amounts))
 	var hi, lo, before uint64
@@ -413,8 +431,8 @@ func (t *plan) share(all map[string][]destination.Distribution, payees map[strin
 	return nil
 }
 
-// split shares an amount by the allocations, largest remainder first, and drops the
-// shares that come to nothing (a cent over three destinations pays one of them).
+// split divides an amount by the allocations, largest remainder first, and drops shares of zero (a cent over three
+// destinations pays one of them).
 func split(amount money.Amount, used []destination.Distribution) ([]Share, error) {
 	if len(used) == 1 {
 		return []Share{{used[0], amount}}, nil

@@ -30,7 +30,8 @@ func usd(cents int64) money.Amount { return money.New(money.USD, cents) }
 func sats(n int64) money.Amount    { return money.New(money.BTC, n) }
 
 func dest(symbol money.Asset, allocation int) destination.Distribution {
-	d := destination.Distribution{ID: fmt.Sprintf("dst_%s%d", symbol, allocation), Symbol: symbol, Rail: destination.RailBank, Allocation: allocation}
+	d := destination.Distribution{ID: fmt.Sprintf("dst_%s%d", symbol, allocation), Symbol: symbol,
+		Rail: destination.RailBank, Allocation: allocation}
 	if symbol == money.BTC {
 		d.Rail, d.Address = destination.RailBitcoin, "bcrt1q"
 	}
@@ -39,7 +40,8 @@ func dest(symbol money.Asset, allocation int) destination.Distribution {
 
 var contract = identity.Company{ID: "com_1", Status: identity.CompanyActive, FeeBps: 100, PremiumBps: 200}
 
-func planned(t *testing.T, p CreateParams, payees map[string]payee.Payee, all map[string][]destination.Distribution) (plan, []apierr.Field) {
+func planned(t *testing.T, p CreateParams, payees map[string]payee.Payee,
+	all map[string][]destination.Distribution) (plan, []apierr.Field) {
 	t.Helper()
 	p.CompanyID = contract.ID
 	var list apierr.List
@@ -52,7 +54,8 @@ func planned(t *testing.T, p CreateParams, payees map[string]payee.Payee, all ma
 
 func TestEveryProblemIsToldAtItsPlace(t *testing.T) {
 	payees := map[string]payee.Payee{
-		"rec_a": {ID: "rec_a", Status: "active"}, "rec_gone": {ID: "rec_gone", Status: "inactive"}, "rec_bare": {ID: "rec_bare", Status: "pending"},
+		"rec_a": {ID: "rec_a", Status: "active"}, "rec_gone": {ID: "rec_gone", Status: "inactive"},
+		"rec_bare": {ID: "rec_bare", Status: "pending"},
 		"rec_part": {ID: "rec_part", Status: "active"}, "rec_evm": {ID: "rec_evm", Status: "active"},
 	}
 	evm := dest(money.USDC, 100)
@@ -70,35 +73,46 @@ func TestEveryProblemIsToldAtItsPlace(t *testing.T) {
 		p    CreateParams
 		want string
 	}{
-		"nobody":           {CreateParams{}, "missing_field /to_pay"},
-		"too many":         {CreateParams{ToPay: make([]Payee, MaxPayees+1)}, "invalid_parameter /to_pay"},
-		"fine":             {CreateParams{ToPay: []Payee{ok}}, ""},
-		"no amount":        {with(func(p *Payee) { p.AmountText = "" }), "missing_field /to_pay/1/amount_fiat"},
-		"zero":             {with(func(p *Payee) { p.AmountText = "-0.00" }), "amount_not_positive /to_pay/1/amount_fiat"},
-		"negative":         {with(func(p *Payee) { p.AmountText = "-5" }), "amount_not_positive /to_pay/1/amount_fiat"},
-		"half cents":       {with(func(p *Payee) { p.AmountText = "1.005" }), "amount_precision /to_pay/1/amount_fiat"},
-		"huge":             {with(func(p *Payee) { p.AmountText = "1e30" }), "amount_too_large /to_pay/1/amount_fiat"},
-		"sum too large":    {with(func(p *Payee) { p.AmountText = "92233720368547758.07" }), "amount_too_large /to_pay"},
-		"no payee":         {with(func(p *Payee) { p.UserID = "" }), "missing_field /to_pay/1/user_id"},
-		"only the payer":   {with(func(p *Payee) { p.UserID, p.CompanyID = "", "com_1" }), "missing_field /to_pay/1/user_id"},
+		"nobody":    {CreateParams{}, "missing_field /to_pay"},
+		"too many":  {CreateParams{ToPay: make([]Payee, MaxPayees+1)}, "invalid_parameter /to_pay"},
+		"fine":      {CreateParams{ToPay: []Payee{ok}}, ""},
+		"no amount": {with(func(p *Payee) { p.AmountText = "" }), "missing_field /to_pay/1/amount_fiat"},
+		"zero": {with(func(p *Payee) { p.AmountText = "-0.00" }),
+			"amount_not_positive /to_pay/1/amount_fiat"},
+		"negative":   {with(func(p *Payee) { p.AmountText = "-5" }), "amount_not_positive /to_pay/1/amount_fiat"},
+		"half cents": {with(func(p *Payee) { p.AmountText = "1.005" }), "amount_precision /to_pay/1/amount_fiat"},
+		"huge":       {with(func(p *Payee) { p.AmountText = "1e30" }), "amount_too_large /to_pay/1/amount_fiat"},
+		"sum too large": {with(func(p *Payee) { p.AmountText = "92233720368547758.07" }),
+			"amount_too_large /to_pay"},
+		"no payee": {with(func(p *Payee) { p.UserID = "" }), "missing_field /to_pay/1/user_id"},
+		"only the payer": {with(func(p *Payee) { p.UserID, p.CompanyID = "", "com_1" }),
+			"missing_field /to_pay/1/user_id"},
 		"beside the payer": {with(func(p *Payee) { p.CompanyID = "com_1" }), ""},
-		"two payees":       {with(func(p *Payee) { p.CompanyID = "rec_part" }), "invalid_parameter /to_pay/1/company_id"},
-		"a company":        {with(func(p *Payee) { p.UserID, p.CompanyID = "", "rec_a" }), ""},
-		"unknown company":  {with(func(p *Payee) { p.UserID, p.CompanyID = "", "rec_x" }), "invalid_parameter /to_pay/1/company_id"},
-		"unknown":          {with(func(p *Payee) { p.UserID = "rec_x" }), "invalid_parameter /to_pay/1/user_id"},
-		"inactive":         {with(func(p *Payee) { p.UserID = "rec_gone" }), "recipient_inactive /to_pay/1/user_id"},
-		"no destination":   {with(func(p *Payee) { p.UserID = "rec_bare" }), "no_distribution /to_pay/1/user_id"},
-		"not all of it":    {with(func(p *Payee) { p.UserID = "rec_part" }), "no_distribution /to_pay/1/user_id"},
-		"no rail":          {with(func(p *Payee) { p.UserID = "rec_evm" }), "currency_not_supported /to_pay/1/user_id"},
-		"country":          {with(func(p *Payee) { p.Country = "Germany" }), "country_not_supported /to_pay/1/country"},
-		"long":             {with(func(p *Payee) { p.Description = strings.Repeat("x", 501) }), "invalid_parameter /to_pay/1/description"},
-		"invoice twice":    {CreateParams{ToPay: []Payee{{AmountText: "1", UserID: "rec_a", InvoiceID: "2026-7"}, {AmountText: "1", UserID: "rec_a", InvoiceID: "2026-7"}}}, "invalid_parameter /to_pay/1/invoice_id"},
-		"currency":         {CreateParams{ToPay: []Payee{ok}, Currency: "BTC"}, "currency_not_supported /currency"},
-		"funding currency": {CreateParams{ToPay: []Payee{ok}, FundingCurrency: "ETH"}, "currency_not_supported /funding_currency"},
-		"unknown funding":  {CreateParams{ToPay: []Payee{ok}, FundingMethod: "wallet", FundingCurrency: "ABC"}, "currency_not_supported /funding_currency"},
-		"method":           {CreateParams{ToPay: []Payee{ok}, FundingMethod: "cash"}, "invalid_parameter /funding_method"},
+		"two payees": {with(func(p *Payee) { p.CompanyID = "rec_part" }),
+			"invalid_parameter /to_pay/1/company_id"},
+		"a company": {with(func(p *Payee) { p.UserID, p.CompanyID = "", "rec_a" }), ""},
+		"unknown company": {with(func(p *Payee) { p.UserID, p.CompanyID = "", "rec_x" }),
+			"invalid_parameter /to_pay/1/company_id"},
+		"unknown":        {with(func(p *Payee) { p.UserID = "rec_x" }), "invalid_parameter /to_pay/1/user_id"},
+		"inactive":       {with(func(p *Payee) { p.UserID = "rec_gone" }), "recipient_inactive /to_pay/1/user_id"},
+		"no destination": {with(func(p *Payee) { p.UserID = "rec_bare" }), "no_distribution /to_pay/1/user_id"},
+		"not all of it":  {with(func(p *Payee) { p.UserID = "rec_part" }), "no_distribution /to_pay/1/user_id"},
+		"no rail":        {with(func(p *Payee) { p.UserID = "rec_evm" }), "currency_not_supported /to_pay/1/user_id"},
+		"country":        {with(func(p *Payee) { p.Country = "Germany" }), "country_not_supported /to_pay/1/country"},
+		"long": {with(func(p *Payee) { p.Description = strings.Repeat("x", 501) }),
+			"invalid_parameter /to_pay/1/description"},
+		"invoice twice": {CreateParams{ToPay: []Payee{{AmountText: "1", UserID: "rec_a", InvoiceID: "2026-7"},
+			{AmountText: "1", UserID: "rec_a", InvoiceID: "2026-7"}}}, "invalid_parameter /to_pay/1/invoice_id"},
+		"currency": {CreateParams{ToPay: []Payee{ok}, Currency: "BTC"}, "currency_not_supported /currency"},
+		"funding currency": {CreateParams{ToPay: []Payee{ok}, FundingCurrency: "ETH"},
+			"currency_not_supported /funding_currency"},
+		"unknown funding": {CreateParams{ToPay: []Payee{ok}, FundingMethod: "wallet", FundingCurrency: "ABC"},
+			"currency_not_supported /funding_currency"},
+		"method": {CreateParams{ToPay: []Payee{ok}, FundingMethod: "cash"},
+			"invalid_parameter /funding_method"},
 		"all at once": {
-			CreateParams{ToPay: []Payee{{AmountText: "0", UserID: "rec_x"}, {AmountText: "1.001", UserID: "rec_bare"}}, Currency: "USD", FundingMethod: "cash"},
+			CreateParams{ToPay: []Payee{{AmountText: "0", UserID: "rec_x"}, {AmountText: "1.001",
+				UserID: "rec_bare"}}, Currency: "USD", FundingMethod: "cash"},
 			"invalid_parameter /funding_method, amount_not_positive /to_pay/0/amount_fiat, invalid_parameter /to_pay/0/user_id, amount_precision /to_pay/1/amount_fiat, no_distribution /to_pay/1/user_id",
 		},
 	} {
@@ -114,7 +128,8 @@ func TestEveryProblemIsToldAtItsPlace(t *testing.T) {
 }
 
 func TestTheDestinationsOfAWorkersUserAreUsedWithoutOwn(t *testing.T) {
-	all := map[string][]destination.Distribution{"usr_1": {dest(money.USD, 100), dest(money.EUR, 0)}, "rec_2": {dest(money.BTC, 100)}}
+	all := map[string][]destination.Distribution{"usr_1": {dest(money.USD, 100), dest(money.EUR, 0)},
+		"rec_2": {dest(money.BTC, 100)}}
 	if owner, used := destinations(payee.Payee{ID: "rec_1", UserID: "usr_1"}, all); owner != "usr_1" || len(used) != 1 {
 		t.Errorf("got %q with %d", owner, len(used))
 	}
@@ -140,7 +155,8 @@ func TestFeesAreRoundedOnceForAPayroll(t *testing.T) {
 		for i, n := range c.cents {
 			p.ToPay = append(p.ToPay, Payee{AmountText: usd(n).String(), UserID: "rec_a", IsPremium: c.premium[i]})
 		}
-		got, problems := planned(t, p, map[string]payee.Payee{"rec_a": {ID: "rec_a"}}, map[string][]destination.Distribution{"rec_a": {dest(money.USD, 100)}})
+		got, problems := planned(t, p, map[string]payee.Payee{"rec_a": {ID: "rec_a"}},
+			map[string][]destination.Distribution{"rec_a": {dest(money.USD, 100)}})
 		if len(problems) > 0 || got.fees != usd(c.fee) {
 			t.Errorf("%v: fee %s, want %s (%v)", c.cents, got.fees, usd(c.fee), problems)
 		}
@@ -185,7 +201,8 @@ func TestASplitSumsBack(t *testing.T) {
 		a := rapid.IntRange(1, 98).Draw(t, "a")
 		b := rapid.IntRange(1, 99-a).Draw(t, "b")
 		amount := usd(rapid.Int64Range(1, 1<<50).Draw(t, "cents"))
-		shares := must(split(amount, []destination.Distribution{dest(money.USD, a), dest(money.EUR, b), dest(money.BTC, 100-a-b)}))
+		shares := must(split(amount, []destination.Distribution{dest(money.USD, a), dest(money.EUR, b),
+			dest(money.BTC, 100-a-b)}))
 		sum := usd(0)
 		for _, s := range shares {
 			if s.Amount.Sign() <= 0 {
@@ -210,8 +227,9 @@ func counter() func() string {
 
 func TestTheWorkedRelease(t *testing.T) {
 	a, err := allocate(
-		escrow{payroll: "prl_1", held: sats(2_020_000), total: usd(1_010_00), rate: rate(money.BTC, money.USD, "50000")},
-		[]owing{
+		escrow{payroll: "prl_1", held: sats(2_020_000), total: usd(1_010_00), rate: rate(money.BTC, money.USD,
+			"50000")},
+		[]entitlement{
 			{paymentID: "pmt_a", net: usd(600_00), shares: []Share{{dest(money.BTC, 100), usd(600_00)}}},
 			{paymentID: "pmt_b", net: usd(400_00), shares: []Share{{dest(money.EUR, 100), usd(400_00)}}},
 		},
@@ -258,8 +276,10 @@ func TestDustGoesWithTheLargestShare(t *testing.T) {
 		to := dest(money.BTC, int(c.cents))
 		to.Address, to.Network = c.address, "regtest"
 		shares := must(split(usd(1_00), []destination.Distribution{to, dest(money.EUR, 100-int(c.cents))}))
-		a := must(allocate(escrow{payroll: "prl_1", held: usd(1_00), total: usd(1_00)}, []owing{{paymentID: "pmt_1", net: usd(1_00), shares: shares}}, usd(0),
-			map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.92"), money.BTC: rate(money.BTC, money.USD, "50000")}, nil, counter()))
+		a := must(allocate(escrow{payroll: "prl_1", held: usd(1_00), total: usd(1_00)},
+			[]entitlement{{paymentID: "pmt_1", net: usd(1_00), shares: shares}}, usd(0),
+			map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.92"), money.BTC: rate(money.BTC,
+				money.USD, "50000")}, nil, counter()))
 		var got []string
 		for _, out := range a.outputs {
 			got = append(got, fmt.Sprintf("%s %s", out.amount.Asset(), out.amount))
@@ -273,18 +293,20 @@ func TestDustGoesWithTheLargestShare(t *testing.T) {
 func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		funding := rapid.SampledFrom([]money.Asset{money.BTC, money.USD}).Draw(t, "funding")
-		price := rate(money.BTC, money.USD, fmt.Sprintf("%d.%02d", rapid.IntRange(500, 200_000).Draw(t, "dollars"), rapid.IntRange(0, 99).Draw(t, "cents")))
-		prices := map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.9217"), money.JPY: rate(money.USD, money.JPY, "151.23")}
+		price := rate(money.BTC, money.USD, fmt.Sprintf("%d.%02d", rapid.IntRange(500, 200_000).Draw(t, "dollars"),
+			rapid.IntRange(0, 99).Draw(t, "cents")))
+		prices := map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.9217"),
+			money.JPY: rate(money.USD, money.JPY, "151.23")}
 		if funding != money.BTC {
 			prices[money.BTC] = price
 		}
 		n := rapid.IntRange(1, 12).Draw(t, "payments")
-		var payments []owing
+		var payments []entitlement
 		volume := usd(0)
 		for i := range n {
 			net := usd(rapid.Int64Range(1, 5_000_000).Draw(t, "net"))
 			volume = must(volume.Add(net))
-			o := owing{paymentID: fmt.Sprintf("pmt_%d", i), net: net}
+			o := entitlement{paymentID: fmt.Sprintf("pmt_%d", i), net: net}
 			if rapid.IntRange(0, 9).Draw(t, "payable") > 0 {
 				cut := rapid.IntRange(1, 99).Draw(t, "cut")
 				assets := rapid.Permutation([]money.Asset{money.BTC, money.USD, money.EUR, money.JPY}).Draw(t, "assets")
@@ -329,8 +351,9 @@ func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 				t.Fatalf("rounding took %s for %d outputs", l.Amount, len(a.outputs))
 			}
 		}
-		e.divided = true
-		again, err := allocate(e, payments, usd(0), map[money.Asset]money.Rate{money.EUR: prices[money.EUR], money.JPY: prices[money.JPY], money.BTC: price}, nil, counter())
+		e.released = true
+		again, err := allocate(e, payments, usd(0), map[money.Asset]money.Rate{money.EUR: prices[money.EUR],
+			money.JPY: prices[money.JPY], money.BTC: price}, nil, counter())
 		if err != nil || len(again.release) > 0 {
 			t.Fatalf("a second release books %v, %v", again.release, err)
 		}
@@ -379,7 +402,7 @@ func TestAReceiptIsUndoneExactly(t *testing.T) {
 				x := rapid.Int64Range(0, n).Draw(t, "escrow")
 				return sats(x), sats(rapid.Int64Range(0, n-x).Draw(t, "suspense"))
 			}
-			escrow, suspense := divide(r.amount.Units() - r.owed.Units())
+			escrow, suspense := divide(r.amount.Units() - r.debt.Units())
 			post(must(r.book("prl_1", escrow, suspense)))
 			for range rapid.IntRange(0, 2).Draw(t, "rebookings") {
 				escrow, suspense = divide(r.escrow.Units() + r.suspense.Units())
@@ -391,9 +414,10 @@ func TestAReceiptIsUndoneExactly(t *testing.T) {
 			if got := balances["1000"]; got != r.amount.Units() {
 				t.Fatalf("the wallet has %d of %s", got, r.amount)
 			}
-			post(must(r.reverse("prl_1", rapid.Bool().Draw(t, "divided"), sats(rapid.Int64Range(0, 1_000_000).Draw(t, "funds")))))
-			if balances["1000"] != 0 || balances["1300"] != r.owed.Units() || balances["2600"] != 0 {
-				t.Fatalf("after the reversal: %v, owed %s", balances, r.owed)
+			post(must(r.reverse("prl_1", rapid.Bool().Draw(t, "divided"), sats(rapid.Int64Range(0, 1_000_000).Draw(t,
+				"funds")))))
+			if balances["1000"] != 0 || balances["1300"] != r.debt.Units() || balances["2600"] != 0 {
+				t.Fatalf("after the reversal: %v, owed %s", balances, r.debt)
 			}
 		}
 	})

@@ -5,37 +5,39 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Where received money is posted. Pure functions: package receivable decides what the money pays, this file translates it into postings.
+// Where received money is posted. Pure functions: package receivable decides what the money pays, this file
+// translates it into postings.
 
-// receipt is what is posted for one deposit. While it is active, amount = escrow + surplus + suspense + repaid. Once it was reversed,
-// all four are zero and owed is what could not be taken back.
+// receipt is what is posted for one deposit. While it is active, amount = escrow + surplus + suspense + debtSettled.
+// Once it was reversed, all four are zero and debt is what could not be taken back.
 type receipt struct {
 	deposit string
 	chain   string     // on which it came
 	price   string     // ID of the quote, or of the deposit itself if it was accepted late
 	rate    money.Rate // funding asset in the payroll's currency; zero while in suspense
-	live    bool
-	turn    int64 // postings and reversals so far
+	active  bool       // posted and not reversed
+	version int64      // postings and reversals so far
 	late    bool
 
-	amount   money.Amount
-	escrow   money.Amount // earmarked for the payroll
-	surplus  money.Amount // the company's balance
-	suspense money.Amount // late, waiting for a decision
-	repaid   money.Amount // settled what an earlier reversal left owed
-	owed     money.Amount // due from the company after a reversal
+	amount      money.Amount
+	escrow      money.Amount // earmarked for the payroll
+	surplus     money.Amount // the company's balance
+	suspense    money.Amount // late, waiting for a decision
+	debtSettled money.Amount // of the debt that an earlier reversal left
+	debt        money.Amount // due from the company after a reversal
 }
 
 // newReceipt returns the receipt of a deposit for which nothing is posted yet.
 func newReceipt(deposit, chain string, amount money.Amount) receipt {
 	none := money.Zero(amount.Asset())
-	return receipt{deposit: deposit, chain: chain, amount: amount, escrow: none, surplus: none, suspense: none, repaid: none, owed: none}
+	return receipt{deposit: deposit, chain: chain, amount: amount, escrow: none, surplus: none, suspense: none,
+		debtSettled: none, debt: none}
 }
 
-// book posts a confirmed deposit: what an earlier reversal left owed is settled first, escrow and suspense get their amounts, and the
-// company's balance gets the rest.
+// book posts a confirmed deposit: what an earlier reversal left owed is settled first, escrow and suspense get their
+// amounts, and the company's balance gets the rest.
 func (r *receipt) book(payroll string, escrow, suspense money.Amount) ([]ledger.Line, error) {
-	rest, err := r.amount.Sub(r.owed)
+	rest, err := r.amount.Sub(r.debt)
 	if err != nil {
 		return nil, err
 	}
@@ -45,13 +47,13 @@ func (r *receipt) book(payroll string, escrow, suspense money.Amount) ([]ledger.
 	if rest, err = rest.Sub(suspense); err != nil {
 		return nil, err
 	}
-	r.live, r.turn = true, r.turn+1
-	r.repaid, r.owed = r.owed, money.Zero(r.amount.Asset())
+	r.active, r.version = true, r.version+1
+	r.debtSettled, r.debt = r.debt, money.Zero(r.amount.Asset())
 	r.escrow, r.suspense, r.surplus = escrow, suspense, rest
 	wallet, dim := ledger.WalletOf(r.amount.Asset(), r.chain)
 	return []ledger.Line{
 		ledger.Debit(wallet, dim, r.amount),
-		ledger.Credit(ledger.DueFromCustomer, "", r.repaid),
+		ledger.Credit(ledger.DueFromCustomer, "", r.debtSettled),
 		ledger.Credit(ledger.Escrow, payroll, r.escrow),
 		ledger.Credit(ledger.SuspenseLate, payroll, r.suspense),
 		ledger.Credit(ledger.CompanyFunds, "", r.surplus),
@@ -73,11 +75,12 @@ func (r *receipt) rebook(payroll string, escrow, suspense money.Amount) ([]ledge
 		return nil, err
 	}
 	freed = freed.Neg()
-	r.turn++
+	r.version++
 	r.escrow, r.suspense = escrow, suspense
 	r.surplus, err = r.surplus.Add(freed)
 	return []ledger.Line{
-		credit(ledger.Escrow, payroll, intoEscrow), credit(ledger.SuspenseLate, payroll, intoSuspense), credit(ledger.CompanyFunds, "", freed),
+		credit(ledger.Escrow, payroll, intoEscrow), credit(ledger.SuspenseLate, payroll, intoSuspense),
+		credit(ledger.CompanyFunds, "", freed),
 	}, err
 }
 
@@ -89,12 +92,12 @@ func credit(code ledger.Code, dim string, x money.Amount) ledger.Line {
 	return ledger.Credit(code, dim, x)
 }
 
-// reverse undoes what was posted for a deposit that is no longer confirmed. divided reports that escrow was released; available is the
-// company's balance. The company owes what cannot be taken back from either.
-func (r *receipt) reverse(payroll string, divided bool, available money.Amount) ([]ledger.Line, error) {
+// reverse undoes what was posted for a deposit that is no longer confirmed. released reports that escrow was
+// released; available is the company's balance. The company owes what cannot be taken back from either.
+func (r *receipt) reverse(payroll string, released bool, available money.Amount) ([]ledger.Line, error) {
 	none := money.Zero(r.amount.Asset())
 	fromEscrow := r.escrow
-	if divided {
+	if released {
 		fromEscrow = none
 	}
 	rest, err := r.amount.Sub(fromEscrow)
@@ -117,8 +120,8 @@ func (r *receipt) reverse(payroll string, divided bool, available money.Amount) 
 		ledger.Debit(ledger.DueFromCustomer, "", owed),
 		ledger.Credit(wallet, dim, r.amount),
 	}
-	r.live, r.turn = false, r.turn+1
-	r.escrow, r.surplus, r.suspense, r.repaid, r.owed = none, none, none, none, owed
+	r.active, r.version = false, r.version+1
+	r.escrow, r.surplus, r.suspense, r.debtSettled, r.debt = none, none, none, none, owed
 	return lines, nil
 }
 

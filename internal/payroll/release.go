@@ -20,10 +20,9 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Release turns the escrow of a received payroll into what is owed to each destination and
-// queues the payouts (job payroll.release). Destinations are taken as they stand now and
-// kept with the outputs. A payee who cannot be paid now needs action and holds nobody up;
-// releasing again pays those for whom the cause has gone.
+// Release turns the escrow of a received payroll into what is owed to each destination and queues the payouts (job
+// payroll.release). Outputs keep a copy of the destinations as they are now. A payee who cannot be paid now needs
+// action and delays nobody else; a later release pays those for whom the cause is gone.
 func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in idPayload
 	if err := j.Decode(&in); err != nil {
@@ -36,7 +35,7 @@ func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	return s.unscreened(ctx, tx, p, s.release(ctx, tx, p))
+	return s.handleScreening(ctx, tx, p, s.release(ctx, tx, p))
 }
 
 func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
@@ -73,11 +72,12 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	if int64(len(waiting)) != p.Count {
 		return fmt.Errorf("payroll %s: %d of %d payments are received", p.ID, len(waiting), p.Count)
 	}
-	owings, err := s.owings(ctx, tx, p, waiting)
+	entitlements, err := s.entitlements(ctx, tx, p, waiting)
 	if err != nil {
 		return err
 	}
-	r, err := s.divide(ctx, tx, p, waiting, owings, escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate}, p.Fees)
+	r, err := s.plan(ctx, tx, p, waiting, entitlements, escrow{payroll: p.ID, held: p.Escrow, total: p.Total,
+		rate: p.Rate}, p.Fees)
 	if err != nil {
 		return err
 	}
@@ -118,9 +118,9 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	return p.concludePayments(ctx, tx)
 }
 
-// retry releases the payments that needed action for want of a destination, or waited for a new one to grow old, for a review to
-// end or for the house to own what they are paid in, each from what the first release left owed to the payee, at the present rates;
-// and it corrects those whose outputs failed or came back.
+// retry releases the payments that needed action because they had no destination, or waited for a cool-down, a review
+// or an exchange, each out of what the first release left owed to the payee, at present rates. It also corrects those
+// whose outputs failed or came back.
 func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	var waiting []Payment
 	for _, state := range []State{ActionRequired, OnHold, Returned} {
@@ -140,7 +140,7 @@ func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 		p.releaseLater(tx)
 		return nil
 	}
-	owings, err := s.owings(ctx, tx, p, waiting)
+	entitlements, err := s.entitlements(ctx, tx, p, waiting)
 	if err != nil {
 		return err
 	}
@@ -149,12 +149,12 @@ func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 		return err
 	}
 	var fresh, stuck []Payment
-	var of [2][]owing
+	var of [2][]entitlement
 	for i, m := range waiting {
 		if len(outputs[m.ID]) == 0 {
-			fresh, of[0] = append(fresh, m), append(of[0], owings[i])
+			fresh, of[0] = append(fresh, m), append(of[0], entitlements[i])
 		} else {
-			stuck, of[1] = append(stuck, m), append(of[1], owings[i])
+			stuck, of[1] = append(stuck, m), append(of[1], entitlements[i])
 		}
 	}
 	paid, err := s.payOwed(ctx, tx, p, fresh, of[0])
@@ -171,18 +171,20 @@ func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	}
 	from := p.State
 	if p.State = conclusion(from, counts, p.Count); p.State == from {
-		return p.stay(ctx, tx, webhook.PayrollStatusUpdate, reasonPayments) // a version all the same: journals of the next retry are named by it
+		// a version all the same: journals of the next retry are named by it
+		return p.revise(ctx, tx, webhook.PayrollStatusUpdate, reasonPayments)
 	}
 	return p.step(ctx, tx, from, webhook.PayrollStatusUpdate, "")
 }
 
-// payOwed pays the payments that have no outputs yet and can be paid now, and says whether there were any.
-func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment, owings []owing) (bool, error) {
+// payOwed pays the payments that have no outputs yet and can be paid now, and reports whether there were any.
+func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment,
+	entitlements []entitlement) (bool, error) {
 	if len(waiting) == 0 {
 		return false, nil
 	}
-	e := escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, divided: true}
-	r, err := s.divide(ctx, tx, p, waiting, owings, e, money.Zero(p.Currency))
+	e := escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}
+	r, err := s.plan(ctx, tx, p, waiting, entitlements, e, money.Zero(p.Currency))
 	if err != nil || len(r.lines.problems) == len(waiting) {
 		return false, err
 	}
@@ -204,24 +206,26 @@ func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []
 	return true, nil
 }
 
-// release is a division of escrow with the outputs that it makes.
+// release is an allocation of escrow with the outputs that it makes.
 type release struct {
 	lines   allocation
 	outputs []payout.Output
 	of      map[string][]payout.Output // by payment
 }
 
-func (s *Service) divide(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment, owings []owing, e escrow, fees money.Amount) (*release, error) {
-	prices, err := p.prices(ctx, tx, owings, e)
+func (s *Service) plan(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment, entitlements []entitlement,
+	e escrow, fees money.Amount) (*release, error) {
+	prices, err := p.prices(ctx, tx, entitlements, e)
 	if err != nil {
 		return nil, err
 	}
-	room, err := s.FX.Take(ctx, tx, e.exchanged(owings)...)
+	room, err := s.FX.Take(ctx, tx, e.exchanged(entitlements)...)
 	if err != nil {
 		return nil, err
 	}
 	r := &release{of: map[string][]payout.Output{}}
-	if r.lines, err = allocate(e, owings, fees, prices, room, func() string { return tx.NewID("out") }); err != nil {
+	if r.lines, err = allocate(e, entitlements, fees, prices, room,
+		func() string { return tx.NewID("out") }); err != nil {
 		return nil, err
 	}
 	r.outputs = make([]payout.Output, len(r.lines.outputs))
@@ -233,7 +237,8 @@ func (s *Service) divide(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 			return nil, err
 		}
 		o := payout.Output{
-			CompanyID: p.CompanyID, ID: d.dim, PayrollID: p.ID, PaymentID: m.ID, DistributionID: to.ID, Rail: payout.RailOf(to.Rail, to.Network),
+			CompanyID: p.CompanyID, ID: d.dim, PayrollID: p.ID, PaymentID: m.ID, DistributionID: to.ID,
+			Rail:   payout.RailOf(to.Rail, to.Network),
 			Amount: d.amount, Input: d.share.Amount, Rate: d.rate, Address: to.Address, Destination: snapshot,
 		}
 		r.outputs[i] = o
@@ -242,9 +247,9 @@ func (s *Service) divide(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 	return r, nil
 }
 
-// owings finds what each payment can be paid to, with one query for all payees and one for
-// all destinations. A payment that has to wait is looked at again when it has waited.
-func (s *Service) owings(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment) ([]owing, error) {
+// entitlements returns what each payment can be paid to, with one query for all payees and one for all destinations.
+// It schedules a release for a payment that has to wait for its cool-down.
+func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment) ([]entitlement, error) {
 	ids := make([]string, 0, len(waiting))
 	seen := map[string]bool{}
 	for _, m := range waiting {
@@ -257,13 +262,13 @@ func (s *Service) owings(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 	if err != nil {
 		return nil, err
 	}
-	all, moved := map[string][]destination.Distribution{}, map[string]time.Time{}
+	all, changed := map[string][]destination.Distribution{}, map[string]time.Time{}
 	if of := owners(payees); len(of) > 0 {
 		if all, err = destination.ForOwners(ctx, tx, of); err != nil {
 			return nil, err
 		}
 		if s.CoolDown > 0 {
-			if moved, err = destination.ChangedSince(ctx, tx, of, tx.Now().Add(-s.CoolDown)); err != nil {
+			if changed, err = destination.ChangedSince(ctx, tx, of, tx.Now().Add(-s.CoolDown)); err != nil {
 				return nil, err
 			}
 		}
@@ -272,14 +277,14 @@ func (s *Service) owings(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 	if err != nil {
 		return nil, err
 	}
-	owings := make([]owing, len(waiting))
+	entitlements := make([]entitlement, len(waiting))
 	for i, m := range waiting {
-		o := &owings[i]
+		o := &entitlements[i]
 		o.paymentID, o.net = m.ID, m.Amount
 		who, found := payees[m.PayeeID]
 		owner, used := destinations(who, all)
 		o.used = used
-		at, fresh := moved[owner]
+		at, fresh := changed[owner]
 		if fresh {
 			if fresh, err = p.paidBefore(ctx, tx, m.PayeeID, at); err != nil {
 				return nil, err
@@ -303,26 +308,28 @@ func (s *Service) owings(ctx context.Context, tx *db.Tx, p *Payroll, waiting []P
 			o.problem = ReasonNoRail
 		case fresh:
 			o.problem = ReasonCoolDown
-			job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}, RunAt: at.Add(s.CoolDown)})
+			job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID},
+				RunAt: at.Add(s.CoolDown)})
 		default:
 			if o.shares, err = split(m.Amount, used); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return owings, nil
+	return entitlements, nil
 }
 
-// WaitingForExchange lists the payrolls of all companies with payments that the house could not exchange, the oldest first.
-func WaitingForExchange(ctx context.Context, tx *db.Tx) ([]Trouble, error) {
-	return waitingForExchange(ctx, tx)
+// WaitingForConversion returns the payrolls of all companies with payments that the operator could not exchange,
+// oldest first.
+func WaitingForConversion(ctx context.Context, tx *db.Tx) ([]Issue, error) {
+	return waitingForConversion(ctx, tx)
 }
 
-// Exchange releases anew what the house could not exchange. It belongs to no request: run it now and then.
-func Exchange(ctx context.Context, d *db.DB) error {
-	var waiting []Trouble
+// RetryConversions releases again what the operator could not exchange. It runs periodically.
+func RetryConversions(ctx context.Context, d *db.DB) error {
+	var waiting []Issue
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		waiting, err = WaitingForExchange(ctx, tx)
+		waiting, err = WaitingForConversion(ctx, tx)
 		return err
 	}); err != nil || len(waiting) == 0 {
 		return err
@@ -335,14 +342,15 @@ func Exchange(ctx context.Context, d *db.DB) error {
 	})
 }
 
-// exchanged lists the assets into which a release exchanges, each once.
-func (e escrow) exchanged(owings []owing) []money.Asset {
+// exchanged returns the assets into which a release exchanges, each once.
+func (e escrow) exchanged(entitlements []entitlement) []money.Asset {
 	currency, funding := e.total.Asset(), e.held.Asset()
 	var assets []money.Asset
-	for _, o := range owings {
+	for _, o := range entitlements {
 		for _, s := range o.shares {
 			switch asset := s.Distribution.Symbol; {
-			case asset == funding && !e.divided, asset == currency && funding == currency, slices.Contains(assets, asset):
+			case asset == funding && !e.released, asset == currency && funding == currency, slices.Contains(assets,
+				asset):
 			default:
 				assets = append(assets, asset)
 			}
@@ -354,14 +362,15 @@ func (e escrow) exchanged(owings []owing) []money.Asset {
 	return assets
 }
 
-// prices reads the present price of every asset that is paid out by exchange. A crypto
-// asset is the base of its price, so that no digits are lost.
-func (p *Payroll) prices(ctx context.Context, tx *db.Tx, owings []owing, e escrow) (map[money.Asset]money.Rate, error) {
+// prices reads the present price of every asset that is paid out by exchange. A crypto asset is the base of its
+// price, so that no digits are lost.
+func (p *Payroll) prices(ctx context.Context, tx *db.Tx, entitlements []entitlement,
+	e escrow) (map[money.Asset]money.Rate, error) {
 	prices := map[money.Asset]money.Rate{}
-	for _, o := range owings {
+	for _, o := range entitlements {
 		for _, s := range o.shares {
 			asset := s.Distribution.Symbol
-			if _, known := prices[asset]; known || asset == p.Currency || asset == p.FundingCurrency && !e.divided {
+			if _, known := prices[asset]; known || asset == p.Currency || asset == p.FundingCurrency && !e.released {
 				continue
 			}
 			rate, err := price(ctx, tx, p.Currency, asset)
@@ -374,7 +383,7 @@ func (p *Payroll) prices(ctx context.Context, tx *db.Tx, owings []owing, e escro
 	return prices, nil
 }
 
-// price is the present price between a payroll's currency and another asset.
+// price returns the present price between a payroll's currency and another asset.
 func price(ctx context.Context, tx *db.Tx, currency, asset money.Asset) (money.Rate, error) {
 	if asset.IsCrypto() {
 		return rates.Latest(ctx, tx, asset, currency)
@@ -383,10 +392,11 @@ func price(ctx context.Context, tx *db.Tx, currency, asset money.Asset) (money.R
 }
 
 func (p *Payroll) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
-	return ledger.Post(tx, ledger.Journal{CompanyID: p.CompanyID, SourceType: sourceType, SourceID: p.ID, Purpose: purpose, Lines: lines})
+	return ledger.Post(tx, ledger.Journal{CompanyID: p.CompanyID, SourceType: sourceType, SourceID: p.ID,
+		Purpose: purpose, Lines: lines})
 }
 
-// stop takes a payment that cannot be paid now out of the run.
+// stop takes a payment out of the release that cannot be paid now.
 func (p *Payroll) stop(ctx context.Context, tx *db.Tx, m *Payment, problem string, outputs []payout.Output) error {
 	to := ActionRequired
 	if problem == ReasonCoolDown || problem == ReasonReview || problem == ReasonConversion {
@@ -395,7 +405,7 @@ func (p *Payroll) stop(ctx context.Context, tx *db.Tx, m *Payment, problem strin
 	return p.advance(ctx, tx, m, to, problem, outputs)
 }
 
-// hold stops a received or released payroll until it is resumed.
+// hold puts a received or released payroll on hold until it is resumed.
 func (p *Payroll) hold(ctx context.Context, tx *db.Tx, reason string) error {
 	from := p.State
 	if from != Received && from != Released {
@@ -431,8 +441,8 @@ func (p *Payroll) resume(ctx context.Context, tx *db.Tx, event webhook.Type[webh
 	return p.concludePayments(ctx, tx)
 }
 
-// Resume takes a held payroll back to where it was. One that is held because its funding
-// vanished is resumed by the funding's return alone.
+// Resume takes a payroll off hold. One that is on hold because its funding was reverted is resumed only by the return
+// of the funding.
 func (s *Service) Resume(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
 	p, err := find(ctx, tx, companyID, payrollID)
 	if err != nil {
@@ -445,7 +455,7 @@ func (p *Payroll) unhold(ctx context.Context, tx *db.Tx) error {
 	if p.HoldReason == ReasonReverted {
 		return ErrState
 	}
-	if p.State == OnHold && p.divided() {
+	if p.State == OnHold && p.escrowReleased() {
 		owes, err := p.owes(ctx, tx)
 		if err != nil {
 			return err
@@ -465,8 +475,8 @@ func (p *Payroll) unhold(ctx context.Context, tx *db.Tx) error {
 	return p.resume(ctx, tx, webhook.PayrollStatusUpdate)
 }
 
-// owes says that a reorg removed funding after its release and that some of it is still missing.
+// owes reports whether a reorganization removed funding after the release and some of it is still missing.
 func (p *Payroll) owes(ctx context.Context, tx *db.Tx) (bool, error) {
 	receipts, err := p.receipts(ctx, tx)
-	return slices.ContainsFunc(receipts, func(r receipt) bool { return r.owed.Sign() > 0 }), err
+	return slices.ContainsFunc(receipts, func(r receipt) bool { return r.debt.Sign() > 0 }), err
 }

@@ -12,9 +12,11 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Refresh returns the quotes by which a pending payroll can be funded: the active one unchanged, or a new one for what is still due.
-// Late money that waits is accepted first, at the present rate; if it covers the rest, nothing is left to quote.
-func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, []quote.Quote, error) {
+// Refresh returns the quotes by which a pending payroll can be funded: the active one unchanged, or a new one for
+// what is still due. Late money that waits is accepted first, at the present rate; if it covers the rest, nothing is
+// left to quote.
+func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll,
+	[]quote.Quote, error) {
 	company, err := by.Company("")
 	if err != nil {
 		return Payroll{}, nil, err
@@ -26,7 +28,7 @@ func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal,
 	if p.FundingMethod != MethodCrypto || p.State != Pending {
 		return *p, nil, ErrState
 	}
-	f, err := look(ctx, tx, p)
+	f, err := loadFunding(ctx, tx, p)
 	if err != nil {
 		return *p, nil, err
 	}
@@ -60,7 +62,8 @@ func (f *funding) announceLate(ctx context.Context, tx *db.Tx) error {
 	return f.p.noteFunding(ctx, tx, webhook.PayrollFundingLate)
 }
 
-// requote accepts late money at the present rate if it is little enough, and quotes the rest. More waits for the company to refresh.
+// requote accepts late money at the present rate if it is little enough, and quotes the rest. More waits for the
+// company to refresh.
 func (s *Service) requote(ctx context.Context, tx *db.Tx, f *funding) error {
 	late, err := f.suspense()
 	if err != nil {
@@ -99,7 +102,8 @@ func (s *Service) acceptLate(ctx context.Context, tx *db.Tx, f *funding) error {
 	return f.evaluate()
 }
 
-// quoteRest makes a quote for what neither confirmed money nor money seen in time covers. It returns ErrQuoteLocked if nothing is left.
+// quoteRest makes a quote for what neither confirmed money nor money seen in time covers. It returns ErrQuoteLocked
+// if nothing is left.
 func (s *Service) quoteRest(ctx context.Context, tx *db.Tx, f *funding) (quote.Quote, error) {
 	p := f.p
 	q, err := f.facts.Requote(ctx, tx, quote.Params{

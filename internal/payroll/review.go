@@ -12,14 +12,17 @@ import (
 	"github.com/stipend/stipend/internal/screening"
 )
 
-// lookLater is how long a release waits while there is no current sanctions list, or while its company is frozen or under review.
-const lookLater = 5 * time.Minute
+// retryLater is how long a release waits while there is no current sanctions list, or while its company is frozen or
+// under review.
+const retryLater = 5 * time.Minute
 
 // errCompanyReview stops a release of a company that is itself under review.
 var errCompanyReview = errors.New("payroll: the company is under review")
 
-// screen says which payees of a payroll may not be paid. It comes before anything of a release is written.
-func (s *Service) screen(ctx context.Context, tx *db.Tx, p *Payroll, payees map[string]payee.Payee, all map[string][]destination.Distribution) (map[string]bool, error) {
+// screen returns the payees of a payroll that sanctions screening blocks. It must run before a release writes
+// anything.
+func (s *Service) screen(ctx context.Context, tx *db.Tx, p *Payroll, payees map[string]payee.Payee,
+	all map[string][]destination.Distribution) (map[string]bool, error) {
 	whom := make([]destination.Whom, 0, len(payees))
 	for _, who := range payees {
 		_, used := destinations(who, all)
@@ -32,9 +35,10 @@ func (s *Service) screen(ctx context.Context, tx *db.Tx, p *Payroll, payees map[
 	return held, err
 }
 
-// unscreened turns a release that screening stopped into what follows from it: a payroll of a company under review is held before its
-// release; what is left of one after it, and what cannot be screened for want of a current list, is tried again later.
-func (s *Service) unscreened(ctx context.Context, tx *db.Tx, p *Payroll, err error) error {
+// handleScreening handles an error of screening: a payroll of a company under review is put on hold before its
+// release; what is left of one after it, and what cannot be screened because there is no current list, is tried again
+// later.
+func (s *Service) handleScreening(ctx context.Context, tx *db.Tx, p *Payroll, err error) error {
 	switch {
 	case errors.Is(err, errCompanyReview) && p.State == Received:
 		return p.hold(ctx, tx, ReasonReview)
@@ -45,12 +49,13 @@ func (s *Service) unscreened(ctx context.Context, tx *db.Tx, p *Payroll, err err
 	return err
 }
 
-// releaseLater has a payroll released anew when what is in its way may have ended.
+// releaseLater schedules another release, when what prevents it may have ended.
 func (p *Payroll) releaseLater(tx *db.Tx) {
-	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}, RunAt: tx.Now().Add(lookLater)})
+	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID},
+		RunAt: tx.Now().Add(retryLater)})
 }
 
-// releaseAnew has every payroll of a company released anew in which a payment of a payee waits for somebody.
+// releaseAnew releases every payroll of a company again in which a payment of a payee waits.
 func releaseAnew(ctx context.Context, tx *db.Tx, companyID, payeeID string) error {
 	ids, err := stoppedFor(ctx, tx, companyID, payeeID)
 	for _, id := range ids {
@@ -59,8 +64,9 @@ func releaseAnew(ctx context.Context, tx *db.Tx, companyID, payeeID string) erro
 	return err
 }
 
-// Reviewed lets what waited for the review of a payee, or of the company itself, go on where nothing else stands in its way.
-func Reviewed(ctx context.Context, tx *db.Tx, companyID, subjectID string) error {
+// OnScreeningResolved resumes what waited for the review of a payee, or of the company itself, unless something else
+// prevents it.
+func OnScreeningResolved(ctx context.Context, tx *db.Tx, companyID, subjectID string) error {
 	if subjectID != companyID {
 		return releaseAnew(ctx, tx, companyID, subjectID)
 	}

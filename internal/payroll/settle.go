@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Settle looks at what became of a payroll's outputs (job payout.changed) and takes its
-// payments, and then the payroll, where that leads. Without an output it looks at all.
+// Settle updates a payroll's payments, and then the payroll, from the state of its outputs (job payout.changed):
+// those of one output's payment, or of all.
 func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in struct {
 		PayrollID string `json:"payroll_id"`
@@ -21,7 +21,8 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err := j.Decode(&in); err != nil {
 		return err
 	}
-	// Twins that each move the last but one payment would each miss the other's, and nobody would conclude the payroll.
+	// Without the lock, two concurrent requests that each settle one of the last two payments would not see each
+	// other's, and nobody would conclude the payroll.
 	if err := lock(ctx, tx, j.CompanyID, in.PayrollID); err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	for _, o := range outputs {
 		of[o.PaymentID] = append(of[o.PaymentID], o)
 	}
-	var moved []*Payment
+	var changed []*Payment
 	for i := range payments {
 		m := &payments[i]
 		to, reason, err := outcome(m.ID, m.State, of[m.ID])
@@ -59,15 +60,15 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 		if err := p.advance(ctx, tx, m, to, reason, of[m.ID]); err != nil {
 			return err
 		}
-		moved = append(moved, m)
+		changed = append(changed, m)
 	}
-	if len(moved) == 0 {
+	if len(changed) == 0 {
 		return nil
 	}
-	if err := p.inform(ctx, tx, moved, of); err != nil {
+	if err := p.notifyPayees(ctx, tx, changed, of); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(moved, func(m *Payment) bool { return m.State == ActionRequired || m.State == Returned }) {
+	if slices.ContainsFunc(changed, func(m *Payment) bool { return m.State == ActionRequired || m.State == Returned }) {
 		p.enqueueRelease(tx) // the destination may have been corrected already
 	}
 	return p.concludePayments(ctx, tx)
@@ -90,8 +91,8 @@ func (p *Payroll) ofOutput(ctx context.Context, tx *db.Tx, outputID string) ([]P
 	return []Payment{m}, outputs, err
 }
 
-// outcome is where a payment stands, given its outputs: one that failed or came back
-// decides, and it is fulfilled when all of them are. Only a released payment moves.
+// outcome returns the state of a payment, given its outputs: one that failed or came back decides; it is fulfilled
+// when all of them are. Only a released payment changes.
 func outcome(id string, now State, outputs []payout.Output) (to State, reason string, err error) {
 	switch now {
 	case Released, Fulfilled, ActionRequired, Returned, Cancelled:
@@ -124,9 +125,8 @@ func outcome(id string, now State, outputs []payout.Output) (to State, reason st
 	return Released, "", nil
 }
 
-// concludePayments takes a released payroll to fulfilled when all its payments are, to
-// partially_fulfilled when all have ended and some otherwise, and back when one is under
-// way again. A held payroll keeps its hold.
+// concludePayments changes a released payroll to fulfilled when all its payments are, to partially_fulfilled when all
+// have ended and some otherwise, and back when one is being paid again. A payroll on hold stays on hold.
 func (p *Payroll) concludePayments(ctx context.Context, tx *db.Tx) error {
 	counts, err := p.countPayments(ctx, tx)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// All SQL of this package. Creation writes nothing before the commit, where the rows of
-// all requests that share it go in together.
+// Creation writes nothing before the commit, where the rows of all requests that share it are inserted together.
 
 const payrollColumns = `payroll_id, external_id, state, held_from, hold_reason, funding_state, version, currency,
 	funding_method, funding_currency, payees, volume, fees, total, escrow, shortfall, rate, address, network,
@@ -33,20 +32,24 @@ func columns(list string) []string {
 
 var (
 	payrollRows = db.InsertGroup(40, "payrolls", append([]string{"company_id"}, columns(payrollColumns)...)...)
-	paymentRows = db.InsertGroup(41, "payments", append([]string{"company_id", "payroll_id"}, columns(paymentColumns)...)...)
+	paymentRows = db.InsertGroup(41, "payments", append([]string{"company_id", "payroll_id"},
+		columns(paymentColumns)...)...)
 )
 
 func insertPayroll(tx *db.Tx, p *Payroll) {
 	tx.Defer(payrollRows, []any{
-		p.CompanyID, p.ID, p.ExternalID, string(p.State), string(p.HeldFrom), p.HoldReason, string(p.FundingState), p.Version,
-		string(p.Currency), p.FundingMethod, string(p.FundingCurrency), p.Count, p.Volume.Units(), p.Fees.Units(), p.Total.Units(),
+		p.CompanyID, p.ID, p.ExternalID, string(p.State), string(p.HeldFrom), p.HoldReason, string(p.FundingState),
+		p.Version,
+		string(p.Currency), p.FundingMethod, string(p.FundingCurrency), p.Count, p.Volume.Units(), p.Fees.Units(),
+		p.Total.Units(),
 		p.Escrow.Units(), p.Shortfall.Units(), rateText(p.Rate), p.Address, p.Network, p.ToleranceBps,
 		p.CreatedBy, db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt),
 	})
 	for i := range p.Payments {
 		m := &p.Payments[i]
 		tx.Defer(paymentRows, []any{
-			p.CompanyID, p.ID, m.ID, m.Position, m.PayeeID, m.UserID, string(m.State), m.Version, m.Amount.Units(), m.Fee.Units(),
+			p.CompanyID, p.ID, m.ID, m.Position, m.PayeeID, m.UserID, string(m.State), m.Version, m.Amount.Units(),
+			m.Fee.Units(),
 			m.Country, m.IsPremium, m.InvoiceID, m.Description, m.Category, m.ExternalPaymentID, m.Reason,
 		})
 	}
@@ -66,9 +69,10 @@ func readRate(base, quote money.Asset, text string) (money.Rate, error) {
 	return money.ParseRate(base, quote, text)
 }
 
-// findExternal gives the id of the payroll with an external id, "" when there is none.
+// findExternal returns the ID of the payroll with an external ID, "" if there is none.
 func findExternal(ctx context.Context, tx *db.Tx, companyID, externalID string) (id string, err error) {
-	err = tx.QueryRow(ctx, "SELECT payroll_id FROM payrolls WHERE company_id = $1 AND external_id = $2 AND external_id <> ''",
+	err = tx.QueryRow(ctx,
+		"SELECT payroll_id FROM payrolls WHERE company_id = $1 AND external_id = $2 AND external_id <> ''",
 		companyID, externalID).Scan(&id)
 	if errors.Is(err, db.ErrNoRows) {
 		return "", nil
@@ -76,19 +80,21 @@ func findExternal(ctx context.Context, tx *db.Tx, companyID, externalID string) 
 	return id, err
 }
 
-// findKey gives the id of the payroll that a form's key has made, "" before it did.
+// findKey returns the ID of the payroll that was made with a form's idempotency key, "" if there is none.
 func findKey(ctx context.Context, tx *db.Tx, companyID, key string) (id string, err error) {
-	err = tx.QueryRow(ctx, "SELECT payroll_id FROM payroll_keys WHERE company_id = $1 AND form_key = $2", companyID, key).Scan(&id)
+	err = tx.QueryRow(ctx, "SELECT payroll_id FROM payroll_form_keys WHERE company_id = $1 AND idempotency_key = $2",
+		companyID, key).Scan(&id)
 	if errors.Is(err, db.ErrNoRows) {
 		return "", nil
 	}
 	return id, err
 }
 
-// keepKey notes which payroll a form's key has made, and says whether it is the first.
+// keepKey records which payroll was made with a form's idempotency key, and reports whether it is the first.
 func keepKey(ctx context.Context, tx *db.Tx, p *Payroll, key string) (first bool, err error) {
-	n, err := tx.Exec(ctx, `INSERT INTO payroll_keys (company_id, form_key, payroll_id, created_at) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (company_id, form_key) DO NOTHING`, p.CompanyID, key, p.ID, db.Micros(p.CreatedAt))
+	n, err := tx.Exec(ctx,
+		`INSERT INTO payroll_form_keys (company_id, idempotency_key, payroll_id, created_at) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (company_id, idempotency_key) DO NOTHING`, p.CompanyID, key, p.ID, db.Micros(p.CreatedAt))
 	return n == 1, err
 }
 
@@ -96,7 +102,8 @@ func scanPayroll(companyID string, scan func(...any) error) (Payroll, error) {
 	p := Payroll{CompanyID: companyID}
 	var state, heldFrom, fundingState, currency, funding, rate string
 	var volume, fees, total, escrow, shortfall, created, updated int64
-	if err := scan(&p.ID, &p.ExternalID, &state, &heldFrom, &p.HoldReason, &fundingState, &p.Version, &currency, &p.FundingMethod,
+	if err := scan(&p.ID, &p.ExternalID, &state, &heldFrom, &p.HoldReason, &fundingState, &p.Version, &currency,
+		&p.FundingMethod,
 		&funding, &p.Count, &volume, &fees, &total, &escrow, &shortfall, &rate, &p.Address, &p.Network, &p.ToleranceBps,
 		&p.CreatedBy, &created, &updated); err != nil {
 		return p, err
@@ -121,27 +128,30 @@ func find(ctx context.Context, tx *db.Tx, companyID, id string) (*Payroll, error
 	return &p, err
 }
 
-// lock makes other transactions wait to write a payroll until this one ends. What is read after it is the last word.
+// lock makes concurrent writers of a payroll wait until this transaction ends. What is read after it is current.
 func lock(ctx context.Context, tx *db.Tx, companyID, id string) error {
-	_, err := tx.Exec(ctx, "UPDATE payrolls SET version = version WHERE company_id = $1 AND payroll_id = $2", companyID, id)
+	_, err := tx.Exec(ctx, "UPDATE payrolls SET version = version WHERE company_id = $1 AND payroll_id = $2",
+		companyID, id)
 	return err
 }
 
-// update writes what can change of a payroll as its next version, provided that nobody
-// else has written one since it was read.
+// update writes the next version of a payroll. It fails if the payroll has changed since it was read.
 func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {
 	p.UpdatedAt = tx.Now()
-	err := tx.One(ctx, db.ErrConflict, `UPDATE payrolls SET state = $1, held_from = $2, hold_reason = $3, funding_state = $4, escrow = $5,
+	err := tx.One(ctx, db.ErrConflict,
+		`UPDATE payrolls SET state = $1, held_from = $2, hold_reason = $3, funding_state = $4, escrow = $5,
 		shortfall = $6, rate = $7, updated_at = $8, version = version + 1
 		WHERE company_id = $9 AND payroll_id = $10 AND version = $11 AND state = $12`,
-		string(p.State), string(p.HeldFrom), p.HoldReason, string(p.FundingState), p.Escrow.Units(), p.Shortfall.Units(), rateText(p.Rate),
+		string(p.State), string(p.HeldFrom), p.HoldReason, string(p.FundingState), p.Escrow.Units(),
+		p.Shortfall.Units(), rateText(p.Rate),
 		db.Micros(p.UpdatedAt), p.CompanyID, p.ID, p.Version, string(from))
 	p.Version++
 	return err
 }
 
 func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Payroll, int64, error) {
-	l := &db.List{Columns: payrollColumns, Table: "payrolls", Order: "payroll_id DESC", Page: f.Page, PerPage: f.PerPage}
+	l := &db.List{Columns: payrollColumns, Table: "payrolls", Order: "payroll_id DESC", Page: f.Page,
+		PerPage: f.PerPage}
 	l.Where("company_id = ?", companyID)
 	if f.Status != "" {
 		l.Where("state = ?", string(f.Status))
@@ -153,11 +163,11 @@ func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Payroll
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Payroll, error) { return scanPayroll(companyID, r.Scan) })
 }
 
-func troubles(ctx context.Context, tx *db.Tx, companyID string) ([]Trouble, error) {
+func issues(ctx context.Context, tx *db.Tx, companyID string) ([]Issue, error) {
 	rows, err := tx.Query(ctx, `SELECT payroll_id, state, COUNT(*) FROM payments
 		WHERE company_id = $1 AND state IN ('action_required', 'returned')
 		GROUP BY payroll_id, state ORDER BY payroll_id DESC, state LIMIT 100`, companyID)
-	return db.Collect(rows, err, func(r *db.Rows) (t Trouble, err error) {
+	return db.Collect(rows, err, func(r *db.Rows) (t Issue, err error) {
 		var state string
 		err = r.Scan(&t.PayrollID, &state, &t.Payments)
 		t.State = State(state)
@@ -173,11 +183,13 @@ func companyOf(ctx context.Context, tx *db.Tx, payrollID string) (company string
 	return company, err
 }
 
-// waitingForExchange are the payrolls, whoever's they are, with payments that the house could not exchange, the oldest first.
-func waitingForExchange(ctx context.Context, tx *db.Tx) ([]Trouble, error) {
+// waitingForConversion returns payrolls of all companies with payments that the operator could not exchange, oldest
+// first.
+func waitingForConversion(ctx context.Context, tx *db.Tx) ([]Issue, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, COUNT(*) FROM payments
-		WHERE state = 'on_hold' AND reason = 'conversion_unavailable' GROUP BY company_id, payroll_id ORDER BY payroll_id LIMIT 1000`)
-	return db.Collect(rows, err, func(r *db.Rows) (t Trouble, err error) {
+		WHERE state = 'on_hold' AND reason = 'conversion_unavailable' GROUP BY company_id, payroll_id
+		ORDER BY payroll_id LIMIT 1000`)
+	return db.Collect(rows, err, func(r *db.Rows) (t Issue, err error) {
 		t.State = OnHold
 		return t, r.Scan(&t.CompanyID, &t.PayrollID, &t.Payments)
 	})
@@ -216,20 +228,19 @@ func (m *Payment) setState(to State) {
 	m.Received, m.Released, m.Fulfilled = flags(to)
 }
 
-// payments reads the payments of a payroll in the order of to_pay, those in one state or,
-// for "", all.
+// payments reads the payments of a payroll in the order of to_pay: those in one state or, for "", all.
 func (p *Payroll) payments(ctx context.Context, tx *db.Tx, state State) ([]Payment, error) {
 	rows, err := tx.Query(ctx, "SELECT "+paymentColumns+` FROM payments
 		WHERE company_id = $1 AND payroll_id = $2 AND ($3 = '' OR state = $3)`, p.CompanyID, p.ID, string(state))
 	all, err := db.Collect(rows, err, func(r *db.Rows) (Payment, error) { return p.scanPayment(r.Scan) })
-	// Their key has them in this order already, but for those that an older build made.
-	if byPosition := func(a, b Payment) int { return cmp.Compare(a.Position, b.Position) }; !slices.IsSortedFunc(all, byPosition) {
+	if byPosition := func(a, b Payment) int { return cmp.Compare(a.Position, b.Position) }; !slices.IsSortedFunc(all,
+		byPosition) {
 		slices.SortFunc(all, byPosition)
 	}
 	return all, err
 }
 
-// payment reads one payment, or none.
+// payment reads one payment. found is false if there is none.
 func (p *Payroll) payment(ctx context.Context, tx *db.Tx, id string) (Payment, bool, error) {
 	m, err := p.scanPayment(tx.QueryRow(ctx, "SELECT "+paymentColumns+` FROM payments
 		WHERE company_id = $1 AND payroll_id = $2 AND payment_id = $3`, p.CompanyID, p.ID, id).Scan)
@@ -239,7 +250,7 @@ func (p *Payroll) payment(ctx context.Context, tx *db.Tx, id string) (Payment, b
 	return m, err == nil, err
 }
 
-// flags are the booleans that go with a payment's state.
+// flags returns the booleans that follow from a payment's state.
 func flags(to State) (received, released, fulfilled bool) {
 	switch to {
 	case Received:
@@ -253,7 +264,7 @@ func flags(to State) (received, released, fulfilled bool) {
 	return received, released, fulfilled
 }
 
-// paidBefore says whether anything of this company left for a payee before an instant.
+// paidBefore reports whether this company paid a payee before a time.
 func (p *Payroll) paidBefore(ctx context.Context, tx *db.Tx, payeeID string, at time.Time) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM payments m
@@ -262,12 +273,13 @@ func (p *Payroll) paidBefore(ctx context.Context, tx *db.Tx, payeeID string, at 
 	return n > 0, err
 }
 
-// lastPaid says when something of a company last left for payees, of those for whom anything ever did.
+// lastPaid returns when the company last paid each of these payees, if it ever did.
 func lastPaid(ctx context.Context, tx *db.Tx, companyID string, payeeIDs []string) (map[string]time.Time, error) {
 	last := map[string]time.Time{}
 	for in, args := range tx.In(payeeIDs, 2) {
 		rows, err := tx.Query(ctx, `SELECT m.payee_id, MAX(o.queued_at) FROM payments m
-			JOIN outputs o ON o.company_id = m.company_id AND o.payroll_id = m.payroll_id AND o.payment_id = m.payment_id
+			JOIN outputs o ON o.company_id = m.company_id AND o.payroll_id = m.payroll_id
+			AND o.payment_id = m.payment_id
 			WHERE m.company_id = $1 AND m.payee_id IN `+in+` GROUP BY m.payee_id`, append([]any{companyID}, args...)...)
 		_, err = db.Collect(rows, err, func(r *db.Rows) (id string, err error) {
 			var at int64
@@ -282,51 +294,57 @@ func lastPaid(ctx context.Context, tx *db.Tx, companyID string, payeeIDs []strin
 	return last, nil
 }
 
-// confirm notes that the destination of a payment's payee is the one that it shall have.
+// confirm records that a member confirmed the destination of a payment's payee.
 func (p *Payroll) confirm(ctx context.Context, tx *db.Tx, paymentID, by string) error {
-	return tx.One(ctx, db.ErrConflict, "UPDATE payments SET confirmed_at = $1, confirmed_by = $2 WHERE company_id = $3 AND payroll_id = $4 AND payment_id = $5",
+	return tx.One(ctx, db.ErrConflict,
+		"UPDATE payments SET confirmed_at = $1, confirmed_by = $2 WHERE company_id = $3 AND payroll_id = $4 AND payment_id = $5",
 		db.Micros(tx.Now()), by, p.CompanyID, p.ID, paymentID)
 }
 
-// confirmedSince says whether that was noted of a payment after a change.
+// confirmedSince reports whether the destination of a payment was confirmed at or after a time.
 func (p *Payroll) confirmedSince(ctx context.Context, tx *db.Tx, paymentID string, at time.Time) (bool, error) {
 	var n int64
-	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM payments WHERE company_id = $1 AND payroll_id = $2 AND payment_id = $3 AND confirmed_at >= $4",
+	err := tx.QueryRow(ctx,
+		"SELECT COUNT(*) FROM payments WHERE company_id = $1 AND payroll_id = $2 AND payment_id = $3 AND confirmed_at >= $4",
 		p.CompanyID, p.ID, paymentID, db.Micros(at)).Scan(&n)
 	return n == 1, err
 }
 
-// stoppedFor lists the payrolls in which a payment of a payee waits for somebody.
+// stoppedFor returns the payrolls in which a payment of a payee waits.
 func stoppedFor(ctx context.Context, tx *db.Tx, companyID, payeeID string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT DISTINCT payroll_id FROM payments
-		WHERE company_id = $1 AND payee_id = $2 AND state IN ('on_hold', 'action_required', 'returned') ORDER BY payroll_id`, companyID, payeeID)
+		WHERE company_id = $1 AND payee_id = $2 AND state IN ('on_hold', 'action_required', 'returned')
+		ORDER BY payroll_id`, companyID, payeeID)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// heldFor lists a company's payrolls that are held for a reason.
+// heldFor returns a company's payrolls that are on hold for a reason.
 func heldFor(ctx context.Context, tx *db.Tx, companyID, reason string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT payroll_id FROM payrolls
 		WHERE company_id = $1 AND state = 'on_hold' AND hold_reason = $2 ORDER BY payroll_id`, companyID, reason)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// going lists a company's payrolls of which something may still leave.
+// going returns a company's payrolls of which something may still leave.
 func going(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
-	rows, err := tx.Query(ctx, "SELECT payroll_id FROM payrolls WHERE company_id = $1 AND state IN ('received', 'released') ORDER BY payroll_id", companyID)
+	rows, err := tx.Query(ctx,
+		"SELECT payroll_id FROM payrolls WHERE company_id = $1 AND state IN ('received', 'released') ORDER BY payroll_id", companyID)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// updatePayments writes the next version of payments, which must all have the same state and version. It fails if one of them has
-// changed since it was read, or if another payment of the payroll has that state and version too.
+// updatePayments writes the next version of payments, which must all have the same state and version. It fails if one
+// of them has changed since it was read, or if another payment of the payroll has that state and version too.
 func (p *Payroll) updatePayments(ctx context.Context, tx *db.Tx, all []Payment, to State) error {
 	from, version := all[0].State, all[0].Version
 	for i := range all {
 		if m := &all[i]; m.State != from || m.Version != version {
-			return fmt.Errorf("payment %s is %s, version %d; %s is %s, version %d", all[0].ID, from, version, m.ID, m.State, m.Version)
+			return fmt.Errorf("payment %s is %s, version %d; %s is %s, version %d", all[0].ID, from, version, m.ID,
+				m.State, m.Version)
 		}
 	}
 	n, err := tx.Exec(ctx, `UPDATE payments SET state = $1, version = version + 1
-		WHERE company_id = $2 AND payroll_id = $3 AND state = $4 AND version = $5`, string(to), p.CompanyID, p.ID, string(from), version)
+		WHERE company_id = $2 AND payroll_id = $3 AND state = $4
+		AND version = $5`, string(to), p.CompanyID, p.ID, string(from), version)
 	if err != nil {
 		return err
 	}
@@ -353,9 +371,10 @@ func (p *Payroll) updatePayment(ctx context.Context, tx *db.Tx, m *Payment, to S
 	return nil
 }
 
-// countPayments says how many payments of a payroll are in each state.
+// countPayments counts the payments of a payroll by state.
 func (p *Payroll) countPayments(ctx context.Context, tx *db.Tx) (map[State]int64, error) {
-	rows, err := tx.Query(ctx, `SELECT state, COUNT(*) FROM payments WHERE company_id = $1 AND payroll_id = $2 GROUP BY state`,
+	rows, err := tx.Query(ctx,
+		`SELECT state, COUNT(*) FROM payments WHERE company_id = $1 AND payroll_id = $2 GROUP BY state`,
 		p.CompanyID, p.ID)
 	if err != nil {
 		return nil, err
@@ -373,8 +392,8 @@ func (p *Payroll) countPayments(ctx context.Context, tx *db.Tx) (map[State]int64
 	return counts, rows.Err()
 }
 
-// paymentSteps reads the recorded state changes of a payroll's payments, oldest first. CROSS JOIN makes SQLite begin with the
-// payments; it would scan the company's whole history otherwise.
+// paymentSteps reads the recorded state changes of a payroll's payments, oldest first. CROSS JOIN makes SQLite begin
+// with the payments; it would scan the company's whole history otherwise.
 func (p *Payroll) paymentSteps(ctx context.Context, tx *db.Tx) ([]Step, error) {
 	rows, err := tx.Query(ctx, `SELECT h.object_id, h.version, h.from_state, h.to_state, h.reason, h.at
 		FROM payments m CROSS JOIN history h
@@ -389,7 +408,7 @@ func (p *Payroll) paymentSteps(ctx context.Context, tx *db.Tx) ([]Step, error) {
 	})
 }
 
-// receipts reads what was booked for the deposits of a payroll.
+// receipts reads what is posted for the deposits of a payroll.
 func (p *Payroll) receipts(ctx context.Context, tx *db.Tx) (all []receipt, err error) {
 	err = tx.Ask(ctx, []db.Question{p.askReceipts(&all)})
 	return all, err
@@ -399,37 +418,45 @@ func (p *Payroll) askReceipts(into *[]receipt) db.Question {
 	return db.Collecting(into, func(rows *db.Rows) (r receipt, err error) {
 		var rate string
 		var amount, escrow, surplus, suspense, repaid, owed int64
-		if err := rows.Scan(&r.deposit, &r.price, &rate, &r.live, &r.late, &r.turn,
+		if err := rows.Scan(&r.deposit, &r.price, &rate, &r.active, &r.late, &r.version,
 			&amount, &escrow, &surplus, &suspense, &repaid, &owed); err != nil {
 			return r, err
 		}
 		f := p.FundingCurrency
 		r.amount, r.escrow, r.surplus = money.New(f, amount), money.New(f, escrow), money.New(f, surplus)
-		r.suspense, r.repaid, r.owed = money.New(f, suspense), money.New(f, repaid), money.New(f, owed)
+		r.suspense, r.debtSettled, r.debt = money.New(f, suspense), money.New(f, repaid), money.New(f, owed)
 		r.rate, err = readRate(f, p.Currency, rate)
 		return r, err
-	}, `SELECT deposit_id, price_id, rate, live, late, turn, amount, escrow, surplus, suspense, repaid, owed
+	}, `SELECT deposit_id, price_id, rate, active, is_late, version, amount, escrow, surplus, suspense,
+		debt_settled, debt
 		FROM payroll_receipts WHERE company_id = $1 AND payroll_id = $2 ORDER BY deposit_id`, p.CompanyID, p.ID)
 }
 
-// saveReceipt writes a receipt's next turn, provided that nobody else has written it.
+// saveReceipt stores the next version of a receipt. It fails if the receipt has changed since it was read.
 func (p *Payroll) saveReceipt(ctx context.Context, tx *db.Tx, r *receipt) error {
-	return tx.One(ctx, db.ErrConflict, `INSERT INTO payroll_receipts (company_id, payroll_id, deposit_id, price_id, rate, live, late, turn,
-		amount, escrow, surplus, suspense, repaid, owed)
+	return tx.One(ctx, db.ErrConflict,
+		`INSERT INTO payroll_receipts (company_id, payroll_id, deposit_id, price_id, rate, active, is_late, version,
+		amount, escrow, surplus, suspense, debt_settled, debt)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-		ON CONFLICT (company_id, payroll_id, deposit_id) DO UPDATE SET price_id = excluded.price_id, rate = excluded.rate,
-		live = excluded.live, late = excluded.late, turn = excluded.turn, escrow = excluded.escrow, surplus = excluded.surplus,
-		suspense = excluded.suspense, repaid = excluded.repaid, owed = excluded.owed
-		WHERE payroll_receipts.turn = excluded.turn - 1`,
-		p.CompanyID, p.ID, r.deposit, r.price, rateText(r.rate), r.live, r.late, r.turn,
-		r.amount.Units(), r.escrow.Units(), r.surplus.Units(), r.suspense.Units(), r.repaid.Units(), r.owed.Units())
+		ON CONFLICT (company_id, payroll_id, deposit_id) DO UPDATE SET price_id = excluded.price_id,
+		rate = excluded.rate,
+		active = excluded.active, is_late = excluded.is_late, version = excluded.version,
+		escrow = excluded.escrow, surplus = excluded.surplus,
+		suspense = excluded.suspense, debt_settled = excluded.debt_settled, debt = excluded.debt
+		WHERE payroll_receipts.version = excluded.version - 1`,
+		p.CompanyID, p.ID, r.deposit, r.price, rateText(r.rate), r.active, r.late, r.version,
+		r.amount.Units(), r.escrow.Units(), r.surplus.Units(), r.suspense.Units(), r.debtSettled.Units(),
+		r.debt.Units())
 }
 
-// Payments says how many payments of a payee are not at their end, in whatever pay runs of the company, and when the last pay run
-// with one of theirs was made, zero for none.
-func Payments(ctx context.Context, tx *db.Tx, companyID, payeeID string) (open int64, last time.Time, err error) {
+// CountOpenPayments returns how many payments of a payee have not ended, in all payrolls of the company, and when the
+// last payroll with one of theirs was made, zero if there is none.
+func CountOpenPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string) (open int64, last time.Time,
+	err error) {
 	var made int64
-	err = tx.QueryRow(ctx, `SELECT COALESCE(SUM(CASE WHEN m.state IN ('fulfilled', 'cancelled', 'expired_unfunded') THEN 0 ELSE 1 END), 0), COALESCE(MAX(p.created_at), 0)
+	err = tx.QueryRow(ctx,
+		`SELECT COALESCE(SUM(CASE WHEN m.state IN ('fulfilled', 'cancelled',
+			'expired_unfunded') THEN 0 ELSE 1 END), 0), COALESCE(MAX(p.created_at), 0)
 		FROM payments m JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
 		WHERE m.company_id = $1 AND m.payee_id = $2`, companyID, payeeID).Scan(&open, &made)
 	if made > 0 {
@@ -438,15 +465,15 @@ func Payments(ctx context.Context, tx *db.Tx, companyID, payeeID string) (open i
 	return open, last, err
 }
 
-// Held is a payroll that is on hold, whoever's it is.
+// Held is a payroll on hold.
 type Held struct {
 	CompanyID, ID, Reason string
 	Total                 money.Amount
 	Since                 time.Time
 }
 
-// HeldToAll lists payrolls of all companies that are on hold, the longest first: for operators.
-func HeldToAll(ctx context.Context, tx *db.Tx, limit int) ([]Held, error) {
+// ListHeld returns payrolls of all companies that are on hold, the longest first. For staff only.
+func ListHeld(ctx context.Context, tx *db.Tx, limit int) ([]Held, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, hold_reason, currency, total, updated_at FROM payrolls
 		WHERE state = 'on_hold' ORDER BY updated_at, payroll_id LIMIT $1`, int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (h Held, err error) {
@@ -458,17 +485,20 @@ func HeldToAll(ctx context.Context, tx *db.Tx, limit int) ([]Held, error) {
 	})
 }
 
-// AwaitsRelease says whether a payroll is held because two operators must release it.
+// AwaitsRelease reports whether a payroll is on hold because two members of staff must release it.
 func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, payrollID string) (bool, error) {
 	var n int64
-	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM payrolls WHERE company_id = $1 AND payroll_id = $2 AND state = 'on_hold' AND hold_reason = $3",
+	err := tx.QueryRow(ctx,
+		"SELECT COUNT(*) FROM payrolls WHERE company_id = $1 AND payroll_id = $2 AND state = 'on_hold' AND hold_reason = $3",
 		companyID, payrollID, ReasonRelease).Scan(&n)
 	return n == 1, err
 }
 
-// dueByBank are payrolls, two at most, that wait for a transfer of exactly this amount.
+// dueByBank returns payrolls that wait for a transfer of exactly this amount, at most two.
 func dueByBank(ctx context.Context, tx *db.Tx, companyID string, amount money.Amount) ([]string, error) {
-	rows, err := tx.Query(ctx, `SELECT payroll_id FROM payrolls WHERE company_id = $1 AND state = 'pending' AND funding_method = 'bank'
-		AND funding_currency = $2 AND total - escrow = $3 ORDER BY payroll_id LIMIT 2`, companyID, string(amount.Asset()), amount.Units())
+	rows, err := tx.Query(ctx,
+		`SELECT payroll_id FROM payrolls WHERE company_id = $1 AND state = 'pending' AND funding_method = 'bank'
+		AND funding_currency = $2 AND total - escrow = $3 ORDER BY payroll_id
+		LIMIT 2`, companyID, string(amount.Asset()), amount.Units())
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }

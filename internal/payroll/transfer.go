@@ -10,14 +10,14 @@ import (
 	"github.com/stipend/stipend/internal/rail/bank"
 )
 
-// Transfer is a bank transfer that somebody is asked for.
+// Transfer is a bank transfer that funds something.
 type Transfer struct {
 	To        bank.Account
 	Amount    money.Amount // what is due still
 	Reference string       // that says what it is for: its id, in letters and digits that every bank carries
 }
 
-// Transfer says how a payroll is funded by bank. ok is false where it is not.
+// Transfer returns how a payroll is funded by bank transfer. ok is false if it is not.
 func (s *Service) Transfer(p *Payroll) (t Transfer, ok bool, err error) {
 	if p.FundingMethod != MethodBank {
 		return t, false, nil
@@ -29,14 +29,15 @@ func (s *Service) Transfer(p *Payroll) (t Transfer, ok bool, err error) {
 	return t, true, err
 }
 
-// TransferTo says how somebody pays to the house's bank for what an id names, a company's balance say. The amount is theirs to choose.
+// TransferTo returns how somebody pays to the operator's bank account for an object, for example a company's balance.
+// The payer chooses the amount.
 func (s *Service) TransferTo(id string, a money.Asset) (t Transfer, ok bool) {
 	t.To, ok = receiving(s.Banks, a)
 	t.Reference = strings.ToUpper(strings.ReplaceAll(id, "_", ""))
 	return t, ok
 }
 
-// receiving is the house's account in a currency, the first of several.
+// receiving returns the operator's first account in a currency.
 func receiving(banks []bank.Account, a money.Asset) (bank.Account, bool) {
 	i := slices.IndexFunc(banks, func(b bank.Account) bool { return b.Currency == a })
 	if i < 0 {
@@ -45,13 +46,13 @@ func receiving(banks []bank.Account, a money.Asset) (bank.Account, bool) {
 	return banks[i], true
 }
 
-// FromOutside says that a payroll is funded by money that comes in for it, not out of a balance.
+// FromOutside reports whether a payroll is funded by money that comes in for it, and not out of a balance.
 func (p *Payroll) FromOutside() bool {
 	return p.FundingMethod == MethodCrypto || p.FundingMethod == MethodBank
 }
 
-// TakesTransfer says whether a company's payroll is funded by transfers in a currency. What comes when it waits for none any more
-// is the company's balance.
+// TakesTransfer reports whether a company's payroll is funded by bank transfers in a currency. What comes when it is
+// no longer waiting is credited to the company's balance.
 func TakesTransfer(ctx context.Context, tx *db.Tx, companyID, payrollID string, a money.Asset) (bool, error) {
 	p, err := find(ctx, tx, companyID, payrollID)
 	if err != nil {
@@ -60,7 +61,7 @@ func TakesTransfer(ctx context.Context, tx *db.Tx, companyID, payrollID string, 
 	return p.FundingMethod == MethodBank && p.FundingCurrency == a, nil
 }
 
-// TakesCoins says whether a company's payroll waits for money in a coin.
+// TakesCoins reports whether a company's payroll waits for money in a coin.
 func TakesCoins(ctx context.Context, tx *db.Tx, companyID, payrollID string, a money.Asset) (bool, error) {
 	p, err := find(ctx, tx, companyID, payrollID)
 	if err != nil {
@@ -69,7 +70,8 @@ func TakesCoins(ctx context.Context, tx *db.Tx, companyID, payrollID string, a m
 	return p.FundingMethod == MethodCrypto && p.FundingCurrency == a && p.State == Pending, nil
 }
 
-// AwaitsTransfer is the one payroll of a company that waits for a transfer of exactly this amount, "" where none or several do.
+// AwaitsTransfer returns the one payroll of a company that waits for a transfer of exactly this amount, "" if there
+// is none or several.
 func AwaitsTransfer(ctx context.Context, tx *db.Tx, companyID string, amount money.Amount) (id string, err error) {
 	ids, err := dueByBank(ctx, tx, companyID, amount)
 	if err != nil || len(ids) != 1 {

@@ -48,23 +48,26 @@ func (h *house) due(p Payroll) Transfer {
 
 func runBank(t *testing.T, f func(h *house)) {
 	run(t, func(h *house) {
-		h.s.Banks = []bank.Account{{ID: "usd", Currency: money.USD, Name: "Example", Number: "123456789", Routing: "091000019"}}
+		h.s.Banks = []bank.Account{{ID: "usd", Currency: money.USD, Name: "Example", Number: "123456789",
+			Routing: "091000019"}}
 		f(h)
 	})
 }
 
-// A payroll that is funded by bank waits for its own currency under a reference of its own. Less is kept and asked for the rest, more
-// is the company's.
+// A payroll that is funded by bank waits for its own currency under a reference of its own. Less is kept and asked
+// for the rest, more is the company's.
 func TestATransferFundsAPayroll(t *testing.T) {
 	runBank(t, func(h *house) {
 		p := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
 		due := h.due(p)
-		if due.Amount != usd(1_010_00) || due.To.Number != "123456789" || due.Reference != strings.ToUpper("prl"+p.ID[4:]) || p.Quote != nil || p.Address != "" {
+		if due.Amount != usd(1_010_00) || due.To.Number != "123456789" ||
+			due.Reference != strings.ToUpper("prl"+p.ID[4:]) || p.Quote != nil || p.Address != "" {
 			h.t.Fatalf("%+v %+v", due, p)
 		}
 		h.transferred(p, "trf_1", 1_000_00, false)
 		h.want(p.ID, Pending, FundingPartial, Pending)
-		if got := h.due(p); got.Amount != usd(10_00) || h.balance(ledger.Escrow, p.ID, money.USD) != 1_000_00 || h.balance(ledger.CompanyFunds, "", money.USD) != 0 {
+		if got := h.due(p); got.Amount != usd(10_00) || h.balance(ledger.Escrow, p.ID, money.USD) != 1_000_00 ||
+			h.balance(ledger.CompanyFunds, "", money.USD) != 0 {
 			h.t.Errorf("%s are due, %d in escrow", got.Amount, h.balance(ledger.Escrow, p.ID, money.USD))
 		}
 		if n := h.count("SELECT COUNT(*) FROM events WHERE name = 'payroll.funding_detected' AND data LIKE '%\"transfer_id\":\"trf_1\"%'"); n != 1 {
@@ -72,14 +75,16 @@ func TestATransferFundsAPayroll(t *testing.T) {
 		}
 		h.transferred(p, "trf_2", 12_00, false)
 		h.want(p.ID, Received, FundingOver, Received)
-		if h.balance(ledger.Escrow, p.ID, money.USD) != 1_010_00 || h.balance(ledger.CompanyFunds, "", money.USD) != 2_00 {
+		if h.balance(ledger.Escrow, p.ID, money.USD) != 1_010_00 || h.balance(ledger.CompanyFunds, "",
+			money.USD) != 2_00 {
 			h.t.Error("the surplus is not the company's")
 		}
 		h.release(p.ID)
 		h.want(p.ID, Released, FundingOver, Released)
 		h.outcome(p, "", payout.Fulfilled)
 		h.want(p.ID, Fulfilled, FundingOver, Fulfilled)
-		if n := h.count("SELECT COALESCE(SUM(amount), 0) FROM ledger_lines WHERE code = '1020' AND dim = $1", pooled); n != 1_012_00 {
+		if n := h.count("SELECT COALESCE(SUM(amount), 0) FROM ledger_lines WHERE code = '1020' AND dim = $1",
+			pooled); n != 1_012_00 {
 			h.t.Errorf("%d cents at the bank", n)
 		}
 	})
@@ -106,8 +111,9 @@ func TestATransferThatComesTooLateIsTheCompanys(t *testing.T) {
 	})
 }
 
-// A bank may take a transfer back: before the release the payroll waits again, after it it comes out of the company's balance, and the
-// rest is owed: nothing more leaves, and nothing is paid out of the balance, until what comes in has settled that.
+// A bank may take a transfer back: before the release the payroll waits again, after it it comes out of the company's
+// balance, and the rest is owed: nothing more leaves, and nothing is paid out of the balance, until what comes in has
+// settled that.
 func TestATransferThatTheBankTakesBack(t *testing.T) {
 	runBank(t, func(h *house) {
 		p := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
@@ -119,15 +125,19 @@ func TestATransferThatTheBankTakesBack(t *testing.T) {
 		has := func(name string, cents int64) {
 			h.write(func(_ context.Context, tx *db.Tx) error {
 				x := money.New(money.USD, cents)
-				return ledger.Post(tx, ledger.Journal{CompanyID: h.by.CompanyID, SourceType: "bank_deposit", SourceID: name, Purpose: "credit",
-					Lines: []ledger.Line{ledger.Debit(ledger.Bank, pooled, x), ledger.Credit(ledger.CompanyFunds, "", x)}})
+				return ledger.Post(tx, ledger.Journal{CompanyID: h.by.CompanyID, SourceType: "bank_deposit",
+					SourceID: name, Purpose: "credit",
+					Lines: []ledger.Line{ledger.Debit(ledger.Bank, pooled, x), ledger.Credit(ledger.CompanyFunds, "",
+						x)}})
 			})
 		}
 		stands := func(what string, owed, left int64) {
 			h.t.Helper()
-			got := [2]int64{h.balance(ledger.DueFromCustomer, "", money.USD), h.balance(ledger.CompanyFunds, "", money.USD)}
+			got := [2]int64{h.balance(ledger.DueFromCustomer, "", money.USD), h.balance(ledger.CompanyFunds, "",
+				money.USD)}
 			if got != [2]int64{owed, left} {
-				h.t.Errorf("%s: %d cents are owed, and the company has %d; want %d and %d", what, got[0], got[1], owed, left)
+				h.t.Errorf("%s: %d cents are owed, and the company has %d; want %d and %d", what, got[0], got[1],
+					owed, left)
 			}
 		}
 		settle := func() {
@@ -147,7 +157,8 @@ func TestATransferThatTheBankTakesBack(t *testing.T) {
 			h.t.Errorf("%d cents at the bank", n)
 		}
 		has("dep_2", 700_00)
-		_, err := h.tryCreate(CreateParams{ToPay: []Payee{{AmountText: "1", UserID: "rec_eur"}}, FundingMethod: MethodWallet, FundingCurrency: "USD"})
+		_, err := h.tryCreate(CreateParams{ToPay: []Payee{{AmountText: "1", UserID: "rec_eur"}},
+			FundingMethod: MethodWallet, FundingCurrency: "USD"})
 		if f := wantFault(h.t, err, "insufficient_balance"); !strings.Contains(f.Detail, "owes 710.00 USD") {
 			h.t.Error(err)
 		}
@@ -201,7 +212,8 @@ func TestADebtThatIsWrittenOff(t *testing.T) {
 		if err := SettleDebts(h.t.Context(), h.d); err != nil {
 			h.t.Error(err)
 		}
-		got := [3]int64{h.balance(ledger.DueFromCustomer, "", money.USD), h.balance(ledger.CompanyFunds, "", money.USD), h.balance(ledger.ReorgLoss, "oprq_1", money.USD)}
+		got := [3]int64{h.balance(ledger.DueFromCustomer, "", money.USD), h.balance(ledger.CompanyFunds, "",
+			money.USD), h.balance(ledger.ReorgLoss, "oprq_1", money.USD)}
 		if got != [3]int64{0, 1_010_00, 1_000_00} {
 			h.t.Errorf("owed, the company's, and lost: %v", got)
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// What received money covers. Each deposit is valued at its price: that of the quote in force when it was first seen, or the rate at
-// which a late deposit was accepted. All money at one price is added up before it is converted, so a quote that is paid in ten parts
-// covers exactly what it covers in one.
+// What received money covers. Each deposit is valued at its price: that of the quote in force when it was first seen,
+// or the rate at which a late deposit was accepted. All money at one price is added up before it is converted, so a
+// quote that is paid in ten parts covers exactly what it covers in one.
 
 const (
 	basisPoints = 10_000 // of the whole
@@ -100,8 +100,8 @@ func (c coverage) room(id string, rate money.Rate) (money.Amount, error) {
 	return need, nil
 }
 
-// verdict reports whether the total is covered if the missing part is priced at a rate, and the shortfall within the tolerance that the
-// operator would absorb.
+// verdict reports whether the total is covered if the missing part is priced at a rate, and the shortfall within the
+// tolerance that the operator would absorb.
 func (c coverage) verdict(id string, rate money.Rate, bps int64) (covered bool, shortfall money.Amount, err error) {
 	none := money.Zero(c.asset)
 	left, err := c.remaining("")
@@ -137,8 +137,8 @@ func fundingDue(total money.Amount, funding money.Asset, rate money.Rate) (money
 	return rate.Convert(total, money.Ceil)
 }
 
-// tolerance returns the shortfall that is accepted: bps of what is due and, in bitcoin, at least what no relayed transaction could
-// pay, if that is at most a hundredth of what is due.
+// tolerance returns the shortfall that is accepted: bps of what is due and, in bitcoin, at least what no relayed
+// transaction could pay, if that is at most a hundredth of what is due.
 func tolerance(due money.Amount, bps int64) (money.Amount, error) {
 	allowed, err := due.Fraction(bps, basisPoints, money.Floor)
 	if err != nil || due.Asset() != money.BTC {

@@ -40,7 +40,8 @@ func TestTolerance(t *testing.T) {
 
 func TestMoneyInPartsCoversWhatItCoversWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		price := rate(money.BTC, money.USD, fmt.Sprintf("%d.%08d", rapid.IntRange(100, 200_000).Draw(t, "dollars"), rapid.IntRange(0, 99_999_999).Draw(t, "rest")))
+		price := rate(money.BTC, money.USD, fmt.Sprintf("%d.%08d", rapid.IntRange(100, 200_000).Draw(t, "dollars"),
+			rapid.IntRange(0, 99_999_999).Draw(t, "rest")))
 		total := usd(rapid.Int64Range(1_00, 1_000_000_00).Draw(t, "total"))
 		due := must(fundingDue(total, money.BTC, price))
 		c := coverage{total: total, asset: money.BTC}

@@ -1,16 +1,20 @@
 // Package receivable decides what the money that was received for an object (a payroll or a claim) pays.
 //
-// [Facts] are everything that the decision depends on: what is due, the deposits, the quotes, and which late deposits were accepted.
-// [Facts.Evaluate] is pure: it reads and writes nothing, and the same facts give the same [Verdict], whatever the order in which they
-// became known. A deposit that a reorganization removed is no longer a fact, so nothing has to be undone here.
+// [Facts] are everything that the decision depends on: what is due, the deposits, the quotes, and which late deposits
+// were accepted. [Facts.Evaluate] is pure: it reads and writes nothing, and the same facts give the same [Verdict],
+// whatever the order in which they became known. A deposit that a reorganization removed is no longer a fact, so
+// nothing has to be undone here.
 //
-//   - A deposit that was first seen while its quote was in force counts at the rate of that quote and is never priced again.
+//   - A deposit that was first seen while its quote was in force counts at the rate of that quote and is never priced
+//     again.
 //   - Money that came later is held. It counts once it is accepted, at the rate of that time ([Facts.AcceptLate]).
-//   - What is more than is due is excess. What is due and not covered, up to the tolerance, is a shortfall that the operator absorbs.
-//   - Once what was seen covers the object, its quote is kept until the payment is confirmed or gone ([Facts.KeepQuote]).
+//   - What is more than is due is excess. What is due and not covered, up to the tolerance, is a shortfall that the
+//     operator absorbs.
+//   - Once what was seen covers the object, its quote is kept until the payment is confirmed or gone
+//     ([Facts.KeepQuote]).
 //
-// The package changes quotes, and posts and stores nothing else. Payrolls and claims translate the verdict into their states, journals
-// and events, and decide whose the excess is.
+// The package changes quotes, and posts and stores nothing else. Payrolls and claims translate the verdict into their
+// states, journals and events, and decide whose the excess is.
 package receivable
 
 import (
@@ -41,7 +45,8 @@ type Facts struct {
 
 	// Accepted are late deposits that were accepted, by deposit ID, with the rate at which they count.
 	Accepted map[string]money.Rate
-	// Spent are parts of deposits that belong to the object's owner already or settled a debt, by deposit ID. They no longer count.
+	// Spent are parts of deposits that belong to the object's owner already or settled a debt, by deposit ID. They no
+	// longer count.
 	Spent map[string]money.Amount
 	// Closed makes only accepted deposits count.
 	Closed bool
@@ -123,7 +128,7 @@ func (f *Facts) counts(d *deposit.Deposit) (priceID string, rate money.Rate, ok 
 	}
 	q, known := f.quotes[d.QuoteID]
 	switch {
-	case f.Closed || !d.Timely || !known && !d.ByBank():
+	case f.Closed || !d.OnTime || !known && !d.ByBank():
 		return "", money.Rate{}, false
 	case !f.VoidUntil.IsZero() && !q.ValidFrom.After(f.VoidUntil):
 		return "", money.Rate{}, false
@@ -154,7 +159,8 @@ func byFirstSight(a, b deposit.Deposit) int {
 	return strings.Compare(a.ID, b.ID)
 }
 
-// Evaluate returns what the received money pays. Confirmed deposits are counted first, so that no unconfirmed one takes their place.
+// Evaluate returns what the received money pays. Confirmed deposits are counted first, so that no unconfirmed one
+// takes their place.
 func (f *Facts) Evaluate() (Verdict, error) {
 	none := money.Zero(f.Asset)
 	e := evaluation{Facts: f, cover: coverage{total: f.Due, asset: f.Asset}}
@@ -285,8 +291,8 @@ func (e *evaluation) covered() (bool, money.Amount, error) {
 	return e.cover.verdict(e.newest.ID, e.newest.Rate, e.ToleranceBps)
 }
 
-// conclude decides whether confirmed money covers what is due, and at which rate. What the operator absorbs comes at the rate of the
-// newest quote.
+// conclude decides whether confirmed money covers what is due, and at which rate. What the operator absorbs comes at
+// the rate of the newest quote.
 func (e *evaluation) conclude() (err error) {
 	if e.v.Covered, e.v.Shortfall, err = e.covered(); err != nil {
 		return err
@@ -301,8 +307,8 @@ func (e *evaluation) conclude() (err error) {
 	return err
 }
 
-// KeepQuote accepts the newest quote if what was seen covers what is due, so that its price holds until the payment is confirmed. It
-// reopens the quote if the payment is gone.
+// KeepQuote accepts the newest quote if what was seen covers what is due, so that its price holds until the payment
+// is confirmed. It reopens the quote if the payment is gone.
 func (f *Facts) KeepQuote(ctx context.Context, tx *db.Tx, enough bool) error {
 	var change func(ctx context.Context, tx *db.Tx, companyID, quoteID string) error
 	switch state := f.newest.State; {
@@ -323,15 +329,17 @@ func (f *Facts) KeepQuote(ctx context.Context, tx *db.Tx, enough bool) error {
 	return err
 }
 
-// AutomaticLate reports whether an amount of late money is worth less than 1,000 USD at the present rate, so that it is handled
-// without a decision of the object's owner.
+// AutomaticLate reports whether an amount of late money is worth less than 1,000 USD at the present rate, so that it
+// is handled without a decision of the object's owner.
 func AutomaticLate(ctx context.Context, tx *db.Tx, late money.Amount) (bool, error) {
 	_, limit, err := quote.Price(ctx, tx, automaticLimit, late.Asset(), 0)
 	return err == nil && late.Cmp(limit) < 0, err
 }
 
-// AcceptLate accepts all held money at the present rate. It returns the IDs of its deposits and the rate, which the caller stores.
-func (f *Facts) AcceptLate(ctx context.Context, tx *db.Tx, spreadBps int64) (depositIDs []string, rate money.Rate, err error) {
+// AcceptLate accepts all held money at the present rate. It returns the IDs of its deposits and the rate, which the
+// caller stores.
+func (f *Facts) AcceptLate(ctx context.Context, tx *db.Tx, spreadBps int64) (depositIDs []string, rate money.Rate,
+	err error) {
 	v, err := f.Evaluate()
 	if err != nil {
 		return nil, rate, err
@@ -352,9 +360,10 @@ func (f *Facts) AcceptLate(ctx context.Context, tx *db.Tx, spreadBps int64) (dep
 	return depositIDs, rate, nil
 }
 
-// Requote returns the active quote, or makes a new one for what nothing seen covers; p.Due is set here. checkWatched must allow a new
-// quote. It returns ErrCovered if nothing is left to quote.
-func (f *Facts) Requote(ctx context.Context, tx *db.Tx, p quote.Params, checkWatched func() error) (quote.Quote, error) {
+// Requote returns the active quote, or makes a new one for what nothing seen covers; p.Due is set here. checkWatched
+// must allow a new quote. It returns ErrCovered if nothing is left to quote.
+func (f *Facts) Requote(ctx context.Context, tx *db.Tx, p quote.Params, checkWatched func() error) (quote.Quote,
+	error) {
 	v, err := f.Evaluate()
 	if err != nil {
 		return quote.Quote{}, err

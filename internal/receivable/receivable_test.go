@@ -17,25 +17,29 @@ import (
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// quotes of 1,010.00 USD at 50,000 USD, and of what remains at 40,000 USD from the second hour on; both hold for half an hour.
+// quotes of 1,010.00 USD at 50,000 USD, and of what remains at 40,000 USD from the second hour on; both hold for half
+// an hour.
 var quotes = []quote.Quote{
 	{
-		ID: "quo_1", Number: 1, State: quote.StateExpired, ValidFrom: begin, ValidTo: begin.Add(30 * time.Minute), Grace: time.Minute,
-		Rate: rate(money.BTC, money.USD, "50000"), Due: usd(1_010_00), Funding: sats(2_020_000),
+		ID: "quo_1", Number: 1, State: quote.StateExpired, ValidFrom: begin, ValidTo: begin.Add(30 * time.Minute),
+		Grace: time.Minute,
+		Rate:  rate(money.BTC, money.USD, "50000"), Due: usd(1_010_00), Funding: sats(2_020_000),
 	},
 	{
-		ID: "quo_2", Number: 2, State: quote.StateActive, ValidFrom: begin.Add(time.Hour), ValidTo: begin.Add(90 * time.Minute),
-		Rate: rate(money.BTC, money.USD, "40000"), Due: usd(505_00), Funding: sats(1_262_500),
+		ID: "quo_2", Number: 2, State: quote.StateActive, ValidFrom: begin.Add(time.Hour),
+		ValidTo: begin.Add(90 * time.Minute),
+		Rate:    rate(money.BTC, money.USD, "40000"), Due: usd(505_00), Funding: sats(1_262_500),
 	},
 }
 
 // received returns a deposit that was first seen a number of minutes after the begin.
 func received(id string, n int64, minute int, state deposit.State) deposit.Deposit {
 	d := deposit.Deposit{
-		ID: id, Amount: sats(n), State: state, FirstSeen: begin.Add(time.Duration(minute) * time.Minute), Outpoint: chain.Outpoint{TxID: "tx_" + id},
+		ID: id, Amount: sats(n), State: state, FirstSeen: begin.Add(time.Duration(minute) * time.Minute),
+		Outpoint: chain.Outpoint{TxID: "tx_" + id},
 	}
 	q, _ := quote.InForce([]quote.Quote{quotes[1], quotes[0]}, money.BTC, d.FirstSeen)
-	d.QuoteID, d.Timely = q.ID, q.Covers(d.FirstSeen)
+	d.QuoteID, d.OnTime = q.ID, q.Covers(d.FirstSeen)
 	return d
 }
 
@@ -91,8 +95,12 @@ func TestVerdict(t *testing.T) {
 			want{counted: 2_020_000, covered: true, enough: true, anyCounts: true, completedBy: "tx_a"},
 		},
 		{
-			"too little, by less than any transaction can pay", func() Facts { return facts(received("a", 2_019_800, 1, confirmed)) },
-			want{counted: 2_019_800, short: 250, covered: true, enough: true, left: 10, anyCounts: true, completedBy: "tx_a"},
+			"too little, by less than any transaction can pay", func() Facts {
+				return facts(received("a", 2_019_800,
+					1, confirmed))
+			},
+			want{counted: 2_019_800, short: 250, covered: true, enough: true, left: 10, anyCounts: true,
+				completedBy: "tx_a"},
 		},
 		{
 			"too little, within the tolerance", func() Facts {
@@ -100,7 +108,8 @@ func TestVerdict(t *testing.T) {
 				f.ToleranceBps = 50
 				return f
 			},
-			want{counted: 2_010_000, short: 12_500, covered: true, enough: true, left: 5_00, anyCounts: true, completedBy: "tx_a"},
+			want{counted: 2_010_000, short: 12_500, covered: true, enough: true, left: 5_00, anyCounts: true,
+				completedBy: "tx_a"},
 		},
 		{
 			"late", func() Facts { return facts(received("a", 2_020_000, 40, confirmed)) },
@@ -115,7 +124,10 @@ func TestVerdict(t *testing.T) {
 			want{counted: 2_020_000, covered: true, enough: true, anyCounts: true, lateOne: true, completedBy: "tx_a"},
 		},
 		{
-			"in the grace period", func() Facts { return facts(received("a", 30, 30, confirmed), received("b", 2_020_000, 30, confirmed)) },
+			"in the grace period", func() Facts {
+				return facts(received("a", 30, 30, confirmed), received("b",
+					2_020_000, 30, confirmed))
+			},
 			want{counted: 2_020_000, covered: true, enough: true, anyCounts: true, lateOne: true, completedBy: "tx_b"},
 		},
 		{
@@ -129,7 +141,10 @@ func TestVerdict(t *testing.T) {
 			want{left: 1_010_00},
 		},
 		{
-			"a reorganization took the confirmations back", func() Facts { return facts(received("a", 2_020_000, 1, reverted)) },
+			"a reorganization took the confirmations back", func() Facts {
+				return facts(received("a", 2_020_000, 1,
+					reverted))
+			},
 			want{enough: true, waiting: true, anyCounts: true, completedBy: "tx_a"},
 		},
 		{
@@ -169,7 +184,8 @@ func TestVerdict(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		got := want{
-			v.Counted.Units(), v.Held.Units(), v.Shortfall.Units(), v.Covered, v.Enough, v.Left.Units(), v.Waiting, v.AnyCounts, v.LateCounted, v.CompletedBy,
+			v.Counted.Units(), v.Held.Units(), v.Shortfall.Units(), v.Covered, v.Enough, v.Left.Units(), v.Waiting,
+			v.AnyCounts, v.LateCounted, v.CompletedBy,
 		}
 		if got != c.want {
 			t.Errorf("%s:\n got %+v\nwant %+v", c.name, got, c.want)
@@ -179,7 +195,8 @@ func TestVerdict(t *testing.T) {
 
 func TestABankTransferCountsWithoutAQuote(t *testing.T) {
 	f := Facts{Due: usd(100_00), Asset: money.USD, Deposits: []deposit.Deposit{{
-		ID: "dep_1", ObjectID: "prl_1", QuoteID: "prl_1", Amount: usd(120_00), State: deposit.Confirmed, Timely: true, FirstSeen: begin,
+		ID: "dep_1", ObjectID: "prl_1", QuoteID: "prl_1", Amount: usd(120_00), State: deposit.Confirmed, OnTime: true,
+		FirstSeen: begin,
 	}}}
 	v, err := f.Evaluate()
 	if err != nil || !v.Covered || v.Counted != usd(100_00) || v.Parts[0].Excess != usd(20_00) || !v.Rate.IsZero() {
@@ -187,7 +204,8 @@ func TestABankTransferCountsWithoutAQuote(t *testing.T) {
 	}
 }
 
-// Whatever the order in which facts became known, they give the same verdict, and the verdict accounts for each deposit exactly.
+// Whatever the order in which facts became known, they give the same verdict, and the verdict accounts for each
+// deposit exactly.
 func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
 	exact := cmp.Comparer(func(a, b money.Rate) bool {
 		return a.IsZero() && b.IsZero() || !a.IsZero() && !b.IsZero() && a.Cmp(b) == 0
@@ -199,13 +217,14 @@ func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
 		f := facts()
 		f.Accepted, f.Spent = map[string]money.Rate{}, map[string]money.Amount{}
 		for i := range rapid.IntRange(0, 6).Draw(t, "deposits") {
-			d := received(fmt.Sprint("dep_", i), rapid.Int64Range(1, 3_000_000).Draw(t, "amount"), rapid.IntRange(0, 100).Draw(t, "minute"),
+			d := received(fmt.Sprint("dep_", i), rapid.Int64Range(1, 3_000_000).Draw(t, "amount"), rapid.IntRange(0,
+				100).Draw(t, "minute"),
 				rapid.SampledFrom(states).Draw(t, "state"))
 			all = append(all, d)
 			if rapid.IntRange(0, 3).Draw(t, "spent") == 0 {
 				f.Spent[d.ID] = sats(rapid.Int64Range(0, d.Amount.Units()).Draw(t, "spent amount"))
 			}
-			if !d.Timely && rapid.Bool().Draw(t, "accepted") {
+			if !d.OnTime && rapid.Bool().Draw(t, "accepted") {
 				f.Accepted[d.ID] = rate(money.BTC, money.USD, "45000")
 			}
 		}
@@ -217,7 +236,8 @@ func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := Facts{
-			Due: f.Due, Asset: f.Asset, ToleranceBps: f.ToleranceBps, Accepted: f.Accepted, Spent: f.Spent, Closed: f.Closed,
+			Due: f.Due, Asset: f.Asset, ToleranceBps: f.ToleranceBps, Accepted: f.Accepted, Spent: f.Spent,
+			Closed:   f.Closed,
 			Deposits: rapid.Permutation(all).Draw(t, "order"),
 		}
 		for _, q := range rapid.Permutation(quotes).Draw(t, "order of quotes") {

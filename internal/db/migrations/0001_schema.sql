@@ -814,7 +814,7 @@ CREATE TABLE deposits (
     object_id          TEXT    NOT NULL,
     quote_id           TEXT    NOT NULL, -- '' when the payment was not expected
     state              TEXT    NOT NULL CHECK (state IN ('seen', 'confirmed', 'reverted', 'replaced', 'evicted')),
-    timely             BOOLEAN NOT NULL, -- seen while its quote was valid
+    on_time            BOOLEAN NOT NULL, -- seen while its quote was in force
     dust               BOOLEAN NOT NULL,
     first_seen         BIGINT  NOT NULL,
     want_confirmations BIGINT  NOT NULL,
@@ -1042,7 +1042,7 @@ CREATE TABLE payments (
     position            BIGINT  NOT NULL, -- index in to_pay
     payee_id            TEXT    NOT NULL,
     user_id             TEXT    NOT NULL,
-    state               TEXT    NOT NULL, -- '' with the payroll's common state
+    state               TEXT    NOT NULL,
     amount              BIGINT  NOT NULL CHECK (amount > 0),
     fee                 BIGINT  NOT NULL CHECK (fee >= 0),
     country             TEXT    NOT NULL,
@@ -1056,7 +1056,7 @@ CREATE TABLE payments (
     confirmed_at        BIGINT  NOT NULL DEFAULT 0,
     confirmed_by        TEXT    NOT NULL DEFAULT '',
 
-    version             BIGINT  NOT NULL, -- 0 with the payroll's common state
+    version             BIGINT  NOT NULL,
     PRIMARY KEY (company_id, payroll_id, payment_id)
 );
 -- Whether a payee was paid before decides whether a changed destination waits.
@@ -1073,26 +1073,26 @@ CREATE TABLE payroll_receipts (
     deposit_id TEXT    NOT NULL,
     price_id   TEXT    NOT NULL, -- the quote, or the deposit itself when it was late
     rate       TEXT    NOT NULL, -- '' while in suspense
-    live       BOOLEAN NOT NULL, -- booked and not reversed
-    late       BOOLEAN NOT NULL,
-    turn       BIGINT  NOT NULL, -- bookings and reversals so far
+    active     BOOLEAN NOT NULL, -- posted and not reversed
+    is_late    BOOLEAN NOT NULL,
+    version    BIGINT  NOT NULL, -- postings and reversals so far
     amount     BIGINT  NOT NULL CHECK (amount > 0),
     escrow     BIGINT  NOT NULL CHECK (escrow >= 0),
     surplus    BIGINT  NOT NULL CHECK (surplus >= 0),
     suspense   BIGINT  NOT NULL CHECK (suspense >= 0),
-    repaid     BIGINT  NOT NULL CHECK (repaid >= 0),
-    owed       BIGINT  NOT NULL CHECK (owed >= 0),
+    debt_settled BIGINT NOT NULL CHECK (debt_settled >= 0), -- of an earlier reversal
+    debt       BIGINT  NOT NULL CHECK (debt >= 0), -- due from the company after a reversal
     PRIMARY KEY (company_id, payroll_id, deposit_id)
 );
 
 -- Form keys of the page that creates payrolls. A form sent twice creates one payroll.
 -- Writer: internal/payroll
-CREATE TABLE payroll_keys (
-    company_id TEXT   NOT NULL,
-    form_key   TEXT   NOT NULL,
-    payroll_id TEXT   NOT NULL,
-    created_at BIGINT NOT NULL,
-    PRIMARY KEY (company_id, form_key)
+CREATE TABLE payroll_form_keys (
+    company_id      TEXT   NOT NULL,
+    idempotency_key TEXT   NOT NULL,
+    payroll_id      TEXT   NOT NULL,
+    created_at      BIGINT NOT NULL,
+    PRIMARY KEY (company_id, idempotency_key)
 );
 
 -- Members who approved a payroll or a withdrawal.
@@ -1153,9 +1153,9 @@ CREATE TABLE claims (
     payer_id      TEXT    NOT NULL,
     description   TEXT    NOT NULL,
     return_url    TEXT    NOT NULL,
-    denom_asset   TEXT    NOT NULL,
-    denom         BIGINT  NOT NULL CHECK (denom > 0),
-    fee           BIGINT  NOT NULL CHECK (fee >= 0 AND fee <= denom),
+    currency      TEXT    NOT NULL, -- of amount and fee
+    amount        BIGINT  NOT NULL CHECK (amount > 0),
+    fee           BIGINT  NOT NULL CHECK (fee >= 0 AND fee <= amount),
     fee_bps       BIGINT  NOT NULL,
     funding_asset TEXT    NOT NULL,
     settle_asset  TEXT    NOT NULL,
@@ -1189,8 +1189,9 @@ CREATE TABLE claims (
     exchanged     BIGINT  NOT NULL CHECK (exchanged >= 0),
     merchant      BIGINT  NOT NULL CHECK (merchant >= 0),
     revenue       BIGINT  NOT NULL CHECK (revenue >= 0),
-    owed_merchant BIGINT  NOT NULL CHECK (owed_merchant >= 0),
-    owed_payer    BIGINT  NOT NULL CHECK (owed_payer >= 0),
+    -- Due from the company after a reorganization, because the money had been paid out.
+    merchant_debt BIGINT  NOT NULL CHECK (merchant_debt >= 0),
+    refund_debt   BIGINT  NOT NULL CHECK (refund_debt >= 0),
     refunded      BIGINT  NOT NULL CHECK (refunded >= 0), -- part of excess that was paid back
 
     created_at    BIGINT  NOT NULL,
@@ -1203,12 +1204,12 @@ CREATE UNIQUE INDEX claims_by_id ON claims (claim_id);
 
 -- Late deposits that were accepted at a new rate.
 -- Writer: internal/claim
-CREATE TABLE claim_applied (
-    company_id TEXT   NOT NULL,
-    claim_id   TEXT   NOT NULL,
-    deposit_id TEXT   NOT NULL,
-    rate       TEXT   NOT NULL, -- '' where nothing is exchanged
-    applied_at BIGINT NOT NULL,
+CREATE TABLE claim_accepted_deposits (
+    company_id  TEXT   NOT NULL,
+    claim_id    TEXT   NOT NULL,
+    deposit_id  TEXT   NOT NULL,
+    rate        TEXT   NOT NULL, -- '' if nothing is exchanged
+    accepted_at BIGINT NOT NULL,
     PRIMARY KEY (company_id, claim_id, deposit_id)
 );
 
@@ -1243,7 +1244,6 @@ CREATE TABLE settlements (
     settlement_id TEXT   NOT NULL,
     asset         TEXT   NOT NULL,
     amount        BIGINT NOT NULL CHECK (amount > 0),
-    output_id     TEXT   NOT NULL,
     withdrawal_id TEXT   NOT NULL DEFAULT '', -- that takes it to a destination, '' for none
     created_at    BIGINT NOT NULL,
     PRIMARY KEY (company_id, settlement_id)
@@ -1251,7 +1251,7 @@ CREATE TABLE settlements (
 
 -- One row per company, locked to count its claims one after the other when it is close to a limit.
 -- Writer: internal/claim
-CREATE TABLE claim_gates (
+CREATE TABLE claim_rate_limits (
     company_id TEXT NOT NULL,
     PRIMARY KEY (company_id)
 );

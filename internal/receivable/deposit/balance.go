@@ -10,8 +10,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// bookBalance books a deposit that is credited to a balance, or taken back from there, and tells the company. What it has spent meanwhile
-// of a deposit that the chain takes back it owes (1300), until that deposit is confirmed again.
+// bookBalance posts a deposit that is credited to a balance, or reverses that, and emits the event. If the company
+// has spent some of a deposit that is reverted, it owes that amount (1300) until the deposit is confirmed again.
 func (d Deposit) bookBalance(ctx context.Context, tx *db.Tx, from State) error {
 	var err error
 	switch {
@@ -23,7 +23,7 @@ func (d Deposit) bookBalance(ctx context.Context, tx *db.Tx, from State) error {
 	if err != nil || d.State == from {
 		return err
 	}
-	return d.tellBalance(tx, from)
+	return d.emitBalance(tx, from)
 }
 
 func (d Deposit) creditBalance(ctx context.Context, tx *db.Tx) error {
@@ -37,7 +37,8 @@ func (d Deposit) creditBalance(ctx context.Context, tx *db.Tx) error {
 	}
 	wallet, where := ledger.WalletOf(d.Amount.Asset(), d.Chain)
 	return d.post(tx, d.OwnerID, "credited",
-		ledger.Debit(wallet, where, d.Amount), ledger.Credit(ledger.DueFromCustomer, d.ID, owed), ledger.Credit(ledger.CompanyFunds, "", rest))
+		ledger.Debit(wallet, where, d.Amount), ledger.Credit(ledger.DueFromCustomer, d.ID, owed),
+		ledger.Credit(ledger.CompanyFunds, "", rest))
 }
 
 func (d Deposit) takeBack(ctx context.Context, tx *db.Tx) error {
@@ -57,10 +58,11 @@ func (d Deposit) takeBack(ctx context.Context, tx *db.Tx) error {
 	}
 	wallet, where := ledger.WalletOf(d.Amount.Asset(), d.Chain)
 	return d.post(tx, d.OwnerID, "taken_back",
-		ledger.Debit(ledger.CompanyFunds, "", taken), ledger.Debit(ledger.DueFromCustomer, d.ID, owed), ledger.Credit(wallet, where, d.Amount))
+		ledger.Debit(ledger.CompanyFunds, "", taken), ledger.Debit(ledger.DueFromCustomer, d.ID, owed),
+		ledger.Credit(wallet, where, d.Amount))
 }
 
-// WalletID is the wallet to whose address a deposit came, "" for none.
+// WalletID returns the wallet to whose address a deposit came, "" for none.
 func (d Deposit) WalletID() string {
 	if !ofWallet(d.ObjectID) {
 		return ""
@@ -68,7 +70,7 @@ func (d Deposit) WalletID() string {
 	return d.ObjectID
 }
 
-// Depths is how many confirmations deposits have now.
+// Depths returns how many confirmations deposits have now.
 func Depths(ctx context.Context, tx *db.Tx, all []Deposit) ([]int64, error) {
 	depths := make([]int64, len(all))
 	var questions []db.Question
@@ -82,11 +84,12 @@ func Depths(ctx context.Context, tx *db.Tx, all []Deposit) ([]int64, error) {
 	return depths, tx.Ask(ctx, questions)
 }
 
-// tellBalance tells a company how money stands that comes for its balance.
-func (d Deposit) tellBalance(tx *db.Tx, from State) error {
+// emitBalance tells a company how money stands that comes for its balance.
+func (d Deposit) emitBalance(tx *db.Tx, from State) error {
 	return webhook.Emit(tx, webhook.WalletDepositUpdate.Event(d.OwnerID, d.ID, d.Version, webhook.WalletDepositData{
-		WalletID: d.WalletID(), DepositID: d.ID, Status: string(d.State), PreviousStatus: string(from), Currency: d.Amount.Asset(),
-		Amount: d.Amount, Chain: d.Chain, Address: d.Address, TxHash: d.TxID, Vout: int64(d.Vout),
+		WalletID: d.WalletID(), DepositID: d.ID, Status: string(d.State), PreviousStatus: string(from),
+		Currency: d.Amount.Asset(),
+		Amount:   d.Amount, Chain: d.Chain, Address: d.Address, TxHash: d.TxID, Vout: int64(d.Vout),
 		FirstSeen: d.FirstSeen.Format(time.RFC3339), ConfirmationsRequired: d.Wanted,
 	}))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// What comes to a wallet's address is the company's balance once it is confirmed, in the coin that came; what the chain takes back of
-// it leaves the balance, and where that has been spent is owed until it comes again.
+// What comes to a wallet's address is the company's balance once it is confirmed, in the coin that came; what the
+// chain takes back of it leaves the balance, and where that has been spent is owed until it comes again.
 func TestWallet(t *testing.T) {
 	run(t, func(t *testing.T, h *house) {
 		const wallet = "wal_1"
@@ -53,7 +53,8 @@ func TestWallet(t *testing.T) {
 		holds(ledger.CompanyFunds, "", money.USDT, 5_000_000)
 		holds(ledger.OtherWallets, network, money.USDT, 5_000_000)
 
-		for txid, coin := range map[string]money.Amount{"dust": money.New(money.BTC, 293), "gas": money.New(money.POL, 1_000_000)} {
+		for txid, coin := range map[string]money.Amount{"dust": money.New(money.BTC, 293), "gas": money.New(money.POL,
+			1_000_000)} {
 			come(txid, coin.Asset(), coin.Units())
 			becomes(txid, "mined", true)
 			holds(ledger.SuspenseUnknown, h.one(txid, 0).ID, coin.Asset(), coin.Units())
@@ -61,9 +62,12 @@ func TestWallet(t *testing.T) {
 		}
 
 		h.write(func(_ context.Context, tx *db.Tx) error { // most of it is spent
-			return ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "payroll", SourceID: "prl_2", Purpose: "fund", Lines: []ledger.Line{
-				ledger.Debit(ledger.CompanyFunds, "", money.New(money.BTC, 50_150_000)), ledger.Credit(ledger.Escrow, "prl_2", money.New(money.BTC, 50_150_000)),
-			}})
+			return ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "payroll", SourceID: "prl_2",
+				Purpose: "fund", Lines: []ledger.Line{
+					ledger.Debit(ledger.CompanyFunds, "", money.New(money.BTC, 50_150_000)),
+					ledger.Credit(ledger.Escrow,
+						"prl_2", money.New(money.BTC, 50_150_000)),
+				}})
 		})
 		id := h.one("small", 0).ID
 		becomes("small", "seen", false)

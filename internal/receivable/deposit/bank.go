@@ -10,13 +10,15 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Transferred is money that a bank's statement says has come for an object. It is confirmed from the start; its chain is the
-// account that it came to, its transaction the transfer. Nothing is exchanged, so the object itself is its price, and it is in time
-// whenever it comes. It is recorded once.
-func Transferred(ctx context.Context, tx *db.Tx, companyID, objectID, account, transferID string, amount money.Amount) error {
+// Transferred records money that came for an object according to a bank statement, once. It is confirmed from the
+// start; its chain is the account that it came to, its transaction the bank transfer. Nothing is exchanged, so the
+// object itself is its quote, and it is always on time.
+func Transferred(ctx context.Context, tx *db.Tx, companyID, objectID, account, transferID string,
+	amount money.Amount) error {
 	d := Deposit{
-		ID: tx.NewID("dep"), CompanyID: companyID, Chain: account, Outpoint: chain.Outpoint{TxID: transferID}, ObjectID: objectID, QuoteID: objectID,
-		Amount: amount, State: Confirmed, Version: 1, Timely: true, FirstSeen: tx.Now(),
+		ID: tx.NewID("dep"), CompanyID: companyID, Chain: account, Outpoint: chain.Outpoint{TxID: transferID},
+		ObjectID: objectID, QuoteID: objectID,
+		Amount: amount, State: Confirmed, Version: 1, OnTime: true, FirstSeen: tx.Now(),
 	}
 	stored, err := insert(ctx, tx, d)
 	if err != nil || !stored[d.ID] {
@@ -27,7 +29,7 @@ func Transferred(ctx context.Context, tx *db.Tx, companyID, objectID, account, t
 	return emitDetected(tx, d)
 }
 
-// TakenBack says that the bank took a transfer back, and whether it was a deposit at all: what is none is booked elsewhere.
+// TakenBack reverts a transfer that the bank took back, and reports whether it was a deposit at all.
 func TakenBack(ctx context.Context, tx *db.Tx, companyID, account, transferID string) (bool, error) {
 	d, err := find(ctx, tx, companyID, account, chain.Outpoint{TxID: transferID})
 	if errors.Is(err, db.ErrNoRows) {
@@ -48,8 +50,8 @@ func TakenBack(ctx context.Context, tx *db.Tx, companyID, account, transferID st
 	return true, nil
 }
 
-// ByBank says that a deposit came by a bank, not on a chain.
+// ByBank reports whether a deposit came by bank, and not on a chain.
 func (d Deposit) ByBank() bool { return !d.Amount.Asset().IsCrypto() }
 
-// Transfers are the transfers that deposits by bank came by, by the deposits' ids.
+// Transfers returns the bank transfers of deposits by bank, by deposit ID.
 func Transfers(ctx context.Context, tx *db.Tx) (map[string]string, error) { return transfers(ctx, tx) }

@@ -132,8 +132,9 @@ func (s *street) want(txid string, state State, timely bool) {
 	s.t.Helper()
 	s.settle()
 	d := s.one(txid, 0)
-	if d.State != state || d.Timely != timely || d.Amount != money.New(money.BTC, 2_020_000) {
-		s.t.Errorf("after %s: %s, timely %v, %s; want %s, %v", s.clock.Now().Sub(dbtest.Epoch).Round(time.Second), d.State, d.Timely, d.Amount, state, timely)
+	if d.State != state || d.OnTime != timely || d.Amount != money.New(money.BTC, 2_020_000) {
+		s.t.Errorf("after %s: %s, timely %v, %s; want %s, %v", s.clock.Now().Sub(dbtest.Epoch).Round(time.Second),
+			d.State, d.OnTime, d.Amount, state, timely)
 	}
 	s.checkBooks()
 }

@@ -1,29 +1,30 @@
-// Package deposit is money coming in: every paid Lightning invoice, every bank transfer that funds something, and every output that pays an address which was given out for an object (a payroll or a
-// claim), from its first sight to its confirmations and, where the chain takes it back, back again.
+// Package deposit is money coming in: every paid Lightning invoice, every bank transfer that funds something, and
+// every output that pays an address of an object (a payroll or a claim), from its first sight to its confirmations
+// and, if a reorganization removes it, back.
 //
 //	seen → confirmed → reverted → confirmed
 //	  │                   │
 //	  ├→ replaced ←───────┤     and from replaced or evicted to seen or confirmed,
-//	  └→ evicted  ←───────┘     should the transaction turn up after all
+//	  └→ evicted  ←───────┘     if the transaction appears after all
 //
-// What holds:
+// Invariants:
 //
-//   - Each output has a life of its own; an object may have any number of deposits, and a deposit is counted once.
-//   - The state follows the chain's row, whatever the order in which news arrives: [Sync] compares what is with what was
-//     booked and books the difference. Running it twice changes nothing.
-//   - A deposit belongs to the quote that was in force when it was first seen, and is timely when that quote covers that
-//     instant. A replacement by the same payer keeps the first sight of what it replaces if it pays no less, and no more
-//     than had been seen then; or any more, if the price had been paid in full. Confirmation never re-prices it.
-//   - While a deposit waits for confirmations it stands in clearing (L02, taken back by L03a) and is available to nobody.
-//   - How many confirmations are wanted grows with the value at stake, and with the pace of the chain's blocks: that of the object or of all its deposits together,
-//     whichever is more, so that cutting a payment into pieces lowers nothing. A claim's quote names its own number, which
-//     its merchant chose.
+//   - Each output is a deposit of its own; an object may have any number of deposits, and each is counted once.
+//   - The state follows the chain's row, in whatever order changes are reported: [OutputsChanged] compares the
+//     present state with what is posted and posts the difference. Running it twice changes nothing.
+//   - A deposit belongs to the quote that was in force when it was first seen, and is on time if that quote covers
+//     that time. A replacement (RBF) keeps the first sight of what it replaces if it pays no less, and no more than
+//     had been seen then, or any more if the quote had been paid in full. Confirmation never changes its price.
+//   - While a deposit waits for confirmations it is in clearing (L02, reversed by L03a) and available to nobody.
+//   - The number of confirmations grows with the value at stake, and with the chain's block rate. The value is that
+//     of the object or of all its deposits together, whichever is more, so that splitting a payment lowers nothing. A
+//     claim's quote has its own number, which the merchant chose.
 //
-// When a deposit changes, the job [JobChanged] says which object to look at. The object's package books what a confirmed
-// deposit means to it (L03b, L20 to L25, L30, L31), reading [ForObject]. This package books confirmed money itself where no object
-// expects it: to suspense (L43), dust too, which costs more to spend than it is worth and wakes nobody; what comes to an
-// address of the house's own ([ledger.House]) to what the house owns; and what comes to a wallet's address to the available balance
-// of its company, in whatever coin of those that wallets hold.
+// When a deposit changes, the job [JobChanged] names the object to re-evaluate. The object's package posts what a
+// confirmed deposit means to it (L03b, L20 to L25, L30, L31). This package posts confirmed money that no object
+// expects: to suspense (L43), dust too, which costs more to spend than it is worth; what comes to an address of the
+// operator's own ([ledger.House]) to the operator's funds; and what comes to a wallet's address to the available
+// balance of its company, in any coin that wallets hold.
 package deposit
 
 import (
@@ -43,7 +44,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// JobChanged is the kind of the job that tells an object's package to look at its deposits. Its payload is [Changed].
+// JobChanged is the job that makes an object's package re-evaluate its deposits. Its payload is [Changed].
 const JobChanged = "deposit.changed"
 
 // SourceType names deposits in the ledger.
@@ -54,7 +55,7 @@ type Changed struct {
 	ObjectID string `json:"object_id"`
 }
 
-// State is where a deposit stands.
+// State is the state of a deposit.
 type State string
 
 // States of a deposit.
@@ -66,10 +67,10 @@ const (
 	Evicted   State = "evicted"   // forgotten by the mempool
 )
 
-// Waiting says that a deposit is on the chain and stands in clearing until it has its confirmations.
+// Waiting reports whether a deposit is on the chain and in clearing until it has its confirmations.
 func (s State) Waiting() bool { return s == Seen || s == Reverted }
 
-// Live says that the chain still holds the deposit's transaction.
+// Live reports whether the deposit's transaction is on the chain or in the mempool.
 func (s State) Live() bool { return s.Waiting() || s == Confirmed }
 
 // Deposit is one output that pays one of our addresses.
@@ -78,13 +79,14 @@ type Deposit struct {
 	CompanyID string
 	Chain     string
 	chain.Outpoint
-	ObjectID   string
-	QuoteID    string // the quote that values it, or the object itself where nothing is exchanged; "" when no object expects it
+	ObjectID string
+	// the quote that values it, or the object itself where nothing is exchanged; "" when no object expects it
+	QuoteID    string
 	Address    string
 	Amount     money.Amount
 	State      State
 	Version    int64     // raised by every change, so a booking may be named by it
-	Timely     bool      // first seen while its quote covered it
+	OnTime     bool      // first seen while its quote covered it
 	Dust       bool      // too little to spend
 	FirstSeen  time.Time // of the transaction, or of the one that it replaced
 	Wanted     int64     // confirmations
@@ -94,16 +96,16 @@ type Deposit struct {
 	RefundID   string    // the payout that does so
 }
 
-// ofWallet says that an address was given out for a company's wallet, and not for one thing to pay.
+// ofWallet reports whether an address belongs to a company's wallet, and not to an object to pay.
 func ofWallet(objectID string) bool { return strings.HasPrefix(objectID, "wal_") }
 
-// walletCoins are what wallets hold. Another coin that comes to the address of one waits in suspense.
+// walletCoins are what wallets hold. Another coin that comes to a wallet's address waits in suspense.
 var walletCoins = []money.Asset{money.BTC, money.ETH, money.USDC, money.USDT}
 
-// expected says that an object waits for this deposit and books it.
+// expected reports whether an object waits for this deposit and posts it.
 func (d Deposit) expected() bool { return d.QuoteID != "" && !d.Dust }
 
-// confirmationsFor is how many are wanted for a value in dollars.
+// confirmationsFor returns how many confirmations a value in US dollars needs.
 func confirmationsFor(usd money.Amount) int64 {
 	for _, step := range []struct {
 		below int64 // cents
@@ -116,8 +118,8 @@ func confirmationsFor(usd money.Amount) int64 {
 	return chain.DefaultConfirmations
 }
 
-// wanted is the confirmations for a deposit among the others of its object: what its quote says, else by value. A value that
-// cannot be told counts as the highest.
+// wanted returns how many confirmations a deposit needs among the others of its object: the number of its quote, else
+// by value. An unknown value counts as the highest.
 func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []*change) (int64, error) {
 	if q.Confirmations > 0 {
 		return q.Confirmations, nil
@@ -157,14 +159,16 @@ func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []*
 	return confirmationsFor(stake), nil
 }
 
-// inventory says that the money came to an address of the house's own, such as the account that pays on a network of accounts. One that was given out and forgotten ([chain.Nobody]) has no object.
+// inventory reports whether the money came to an address of the operator's own, such as the account that pays on an
+// EVM network. A forgotten address ([chain.Nobody]) has no object.
 func (d Deposit) inventory() bool { return d.CompanyID == ledger.House && d.ObjectID != "" }
 
-// book posts what a move means for the clearing tier and for suspense, and tells who has to know. A journal is named by the
-// version that it belongs to, so each move is booked once and a deposit may come and go any number of times.
+// book posts what a change of state means for clearing and for suspense, and notifies the object. A journal is named
+// by the version, so each change is posted once and a deposit may come and go any number of times.
 func book(ctx context.Context, tx *db.Tx, d Deposit, from State) error {
 	post := func(purpose string, debit, credit ledger.Code, debitDim, creditDim string) error {
-		return d.post(tx, d.CompanyID, purpose, ledger.Debit(debit, debitDim, d.Amount), ledger.Credit(credit, creditDim, d.Amount))
+		return d.post(tx, d.CompanyID, purpose, ledger.Debit(debit, debitDim, d.Amount), ledger.Credit(credit,
+			creditDim, d.Amount))
 	}
 	var errs []error
 	switch {
@@ -201,10 +205,11 @@ func book(ctx context.Context, tx *db.Tx, d Deposit, from State) error {
 	return errors.Join(errs...)
 }
 
-// post books a change of a deposit, which the version names.
+// post posts a change of a deposit, named by its version.
 func (d Deposit) post(tx *db.Tx, companyID, purpose string, lines ...ledger.Line) error {
 	return ledger.Post(tx, ledger.Journal{
-		CompanyID: companyID, SourceType: SourceType, SourceID: d.ID, Purpose: fmt.Sprintf("%s:%d", purpose, d.Version), Lines: lines,
+		CompanyID: companyID, SourceType: SourceType, SourceID: d.ID, Purpose: fmt.Sprintf("%s:%d", purpose,
+			d.Version), Lines: lines,
 	})
 }
 
@@ -212,13 +217,13 @@ func changed(tx *db.Tx, d Deposit) {
 	job.Enqueue(tx, job.New{CompanyID: d.CompanyID, Kind: JobChanged, Payload: Changed{d.ObjectID}})
 }
 
-// emitDetected tells the company of a payroll. What a deposit means to a claim, the claim itself tells.
+// emitDetected emits the event of a payroll's deposit. Claims emit their own events.
 func emitDetected(tx *db.Tx, d Deposit) error {
 	if strings.HasPrefix(d.ObjectID, "clm_") {
 		return nil
 	}
 	data := webhook.FundingDetectedData{
-		PayrollID: d.ObjectID, DepositID: d.ID, QuoteID: d.QuoteID, Status: string(d.State), InTime: d.Timely,
+		PayrollID: d.ObjectID, DepositID: d.ID, QuoteID: d.QuoteID, Status: string(d.State), InTime: d.OnTime,
 		Currency: d.Amount.Asset(), Amount: d.Amount, Address: d.Address, TxHash: d.TxID, Vout: int64(d.Vout),
 		FirstSeen: d.FirstSeen.Format(time.RFC3339), ConfirmationsRequired: d.Wanted,
 	}

@@ -27,8 +27,8 @@ const (
 	validity = 30 * time.Minute
 )
 
-// house is a test's database with one payroll of 1,010.00 USD quoted at 2,020,000 sat. It plays the watcher: it writes the
-// chain's rows and hands out their news.
+// house is a test's database with one payroll of 1,010.00 USD quoted at 2,020,000 sat. It plays the watcher: it
+// writes the chain's rows and hands out their news.
 type house struct {
 	t     testing.TB
 	d     *db.DB
@@ -76,7 +76,8 @@ func (h *house) quote(object string, due money.Amount) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		_, err := quote.Make(ctx, tx, quote.Params{
-			CompanyID: company, ObjectID: object, Due: due, Funding: money.BTC, Address: "a", Network: "regtest", Validity: validity,
+			CompanyID: company, ObjectID: object, Due: due, Funding: money.BTC, Address: "a", Network: "regtest",
+			Validity: validity,
 		})
 		return err
 	})
@@ -87,11 +88,15 @@ func (h *house) output(txid string, vout uint32, object string, amount int64) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		return tx.Insert(ctx, "chain_outputs", []string{
-			"chain", "txid", "vout", "company_id", "object_id", "address", "branch", "idx", "amount", "own", "coinbase", "state", "height",
-			"block_hash", "first_seen", "want_confirmations", "confirmed", "replaced_by", "spend_state", "reserved_by", "spent_by", "spent_height", "depth",
+			"chain", "txid", "vout", "company_id", "object_id", "address", "branch", "idx", "amount", "own",
+			"coinbase", "state", "height",
+			"block_hash", "first_seen", "want_confirmations", "confirmed", "replaced_by", "spend_state",
+			"reserved_by", "spent_by", "spent_height", "depth",
 		}, [][]any{{
-			network, txid, int64(vout), company, object, "bcrt1q" + object, int64(chain.External), int64(1), amount, false, false, "seen", int64(0),
-			"", db.Micros(tx.Now()), int64(chain.DefaultConfirmations), false, "", "available", "", "", int64(0), int64(0),
+			network, txid, int64(vout), company, object, "bcrt1q" + object, int64(chain.External), int64(1), amount,
+			false, false, "seen", int64(0),
+			"", db.Micros(tx.Now()), int64(chain.DefaultConfirmations), false, "", "available", "", "", int64(0),
+			int64(0),
 		}})
 	})
 }
@@ -107,7 +112,8 @@ func (h *house) chain(txid, state string, confirmed bool, replacedBy string) {
 		height = 90 // deep enough for any value
 	}
 	h.write(func(ctx context.Context, tx *db.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE chain_outputs SET state = $1, confirmed = $2, replaced_by = $3, height = $4 WHERE chain = $5 AND txid = $6",
+		_, err := tx.Exec(ctx,
+			"UPDATE chain_outputs SET state = $1, confirmed = $2, replaced_by = $3, height = $4 WHERE chain = $5 AND txid = $6",
 			state, confirmed, replacedBy, height, network, txid)
 		return err
 	})
@@ -117,7 +123,8 @@ func (h *house) chain(txid, state string, confirmed bool, replacedBy string) {
 func (h *house) sync(txid string, vout uint32) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
-		all := []job.Job{{CompanyID: company, Kind: chain.JobOutput, Payload: fmt.Appendf(nil, `{"chain":%q,"txid":%q,"vout":%d}`, network, txid, vout)}}
+		all := []job.Job{{CompanyID: company, Kind: chain.JobOutput, Payload: fmt.Appendf(nil,
+			`{"chain":%q,"txid":%q,"vout":%d}`, network, txid, vout)}}
 		return errors.Join(OutputsChanged(ctx, tx, all), OutputsChanged(ctx, tx, all))
 	})
 }
@@ -147,7 +154,10 @@ func (h *house) one(txid string, vout uint32) Deposit {
 
 func (h *house) count(query string, args ...any) (n int) {
 	h.t.Helper()
-	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&n) }); err != nil {
+	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return tx.QueryRow(ctx, query,
+			args...).Scan(&n)
+	}); err != nil {
 		h.t.Fatal(err)
 	}
 	return n
@@ -198,7 +208,8 @@ func (h *house) checkBooks() {
 		if d.State == Confirmed && !d.expected() && d.OwnerID == "" {
 			suspense = d.Amount.Units()
 		}
-		for code, want := range map[ledger.Code]int64{ledger.ClearingDeposits: clearing, ledger.ContraDeposits: clearing, ledger.SuspenseUnknown: suspense} {
+		for code, want := range map[ledger.Code]int64{ledger.ClearingDeposits: clearing,
+			ledger.ContraDeposits: clearing, ledger.SuspenseUnknown: suspense} {
 			if got := h.balanceIn(code, d.ID, d.Amount.Asset()); got != want {
 				h.t.Errorf("%s deposit %s:%d: account %s has %d, want %d", d.State, d.TxID, d.Vout, code, got, want)
 			}
@@ -213,22 +224,26 @@ func TestADepositFollowsTheChain(t *testing.T) {
 		want      State
 	}
 	for name, moves := range map[string][]move{
-		"paid":                     {{"mined", false, Seen}, {"mined", true, Confirmed}},
-		"evicted":                  {{"evicted", false, Evicted}},
-		"evicted and back":         {{"evicted", false, Evicted}, {"seen", false, Seen}, {"mined", true, Confirmed}},
-		"replaced":                 {{"replaced", false, Replaced}},
-		"replaced, yet mined":      {{"replaced", false, Replaced}, {"mined", false, Seen}, {"mined", true, Confirmed}},
-		"reorganised and back":     {{"mined", true, Confirmed}, {"seen", false, Reverted}, {"mined", false, Reverted}, {"mined", true, Confirmed}},
-		"reorganised out":          {{"mined", true, Confirmed}, {"replaced", false, Replaced}},
-		"reorganised, then out":    {{"mined", true, Confirmed}, {"seen", false, Reverted}, {"evicted", false, Evicted}, {"mined", true, Confirmed}},
-		"reorganised again, again": {{"mined", true, Confirmed}, {"seen", false, Reverted}, {"mined", true, Confirmed}, {"seen", false, Reverted}},
+		"paid":                {{"mined", false, Seen}, {"mined", true, Confirmed}},
+		"evicted":             {{"evicted", false, Evicted}},
+		"evicted and back":    {{"evicted", false, Evicted}, {"seen", false, Seen}, {"mined", true, Confirmed}},
+		"replaced":            {{"replaced", false, Replaced}},
+		"replaced, yet mined": {{"replaced", false, Replaced}, {"mined", false, Seen}, {"mined", true, Confirmed}},
+		"reorganised and back": {{"mined", true, Confirmed}, {"seen", false, Reverted}, {"mined", false,
+			Reverted}, {"mined", true, Confirmed}},
+		"reorganised out": {{"mined", true, Confirmed}, {"replaced", false, Replaced}},
+		"reorganised, then out": {{"mined", true, Confirmed}, {"seen", false, Reverted}, {"evicted", false,
+			Evicted}, {"mined", true, Confirmed}},
+		"reorganised again, again": {{"mined", true, Confirmed}, {"seen", false, Reverted}, {"mined", true,
+			Confirmed}, {"seen", false, Reverted}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(t *testing.T, h *house) {
 				h.output("tx1", 0, "prl_1", 2_020_000)
 				h.sync("tx1", 0)
 				d := h.one("tx1", 0)
-				if d.State != Seen || !d.Timely || d.QuoteID == "" || d.Wanted != 2 || d.Amount != money.New(money.BTC, 2_020_000) || d.Version != 1 {
+				if d.State != Seen || !d.OnTime || d.QuoteID == "" || d.Wanted != 2 ||
+					d.Amount != money.New(money.BTC, 2_020_000) || d.Version != 1 {
 					t.Fatalf("%+v", d)
 				}
 				h.checkBooks()
@@ -249,7 +264,8 @@ func TestADepositFollowsTheChain(t *testing.T) {
 						t.Errorf("move %d: %d jobs, want %d", i, got, moved)
 					}
 				}
-				if n := h.count("SELECT COUNT(*) FROM history WHERE company_id = $1 AND object_id = $2", company, d.ID); int64(n) != d.Version {
+				if n := h.count("SELECT COUNT(*) FROM history WHERE company_id = $1 AND object_id = $2", company,
+					d.ID); int64(n) != d.Version {
 					t.Errorf("%d history rows at version %d", n, d.Version)
 				}
 				if n := h.count("SELECT COUNT(*) FROM chain_outputs WHERE want_confirmations = 2"); n != 1 {
@@ -285,10 +301,10 @@ func TestFirstSightDecidesTimeliness(t *testing.T) {
 			h.chain(txid, "mined", true, "")
 			h.sync(txid, 0)
 		}
-		if d := h.one("early", 0); !d.Timely || d.State != Confirmed {
+		if d := h.one("early", 0); !d.OnTime || d.State != Confirmed {
 			t.Errorf("early: %+v", d)
 		}
-		if d := h.one("late", 0); d.Timely || d.State != Confirmed || d.QuoteID == "" {
+		if d := h.one("late", 0); d.OnTime || d.State != Confirmed || d.QuoteID == "" {
 			t.Errorf("late: %+v", d)
 		}
 	})
@@ -330,7 +346,7 @@ func TestAReplacementKeepsTheFirstSight(t *testing.T) {
 					h.sync(tx1, 0)
 				}
 				old, d := h.one(tx1, 0), h.one(tx2, 1)
-				if old.State != Replaced || d.State != Seen || d.Timely != c.inTime {
+				if old.State != Replaced || d.State != Seen || d.OnTime != c.inTime {
 					t.Errorf("%s, %s: old %+v, new %+v", c.name, order, old, d)
 				}
 				if c.inTime && !d.FirstSeen.Equal(first) {
@@ -346,23 +362,31 @@ func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
 	run(t, func(t *testing.T, h *house) {
 		for i, c := range []struct {
 			name   string
-			beside int64     // paid by another transaction, in time
-			olds   [][]int64 // the outputs of one transaction after the other, each in the place of the one before; the first of them in time
-			late   int       // of them, those after the end
+			beside int64 // paid by another transaction, in time
+			// the outputs of one transaction after the other, each in the place of the one before; the first of them
+			// in time
+			olds   [][]int64
+			late   int // of them, those after the end
 			next   []int64
 			inTime int64 // of it
 		}{
 			{"a little, and then all of it", 0, [][]int64{{1_000}}, 0, []int64{2_020_000}, 0},
-			{"a little, and the rest beside it, and then all in one", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1, []int64{2_020_000}, 0},
-			{"a little, and the rest beside it, as it was", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1, []int64{1_000, 2_019_000}, 1_000},
-			{"a little, the rest beside it in time, and then all in one", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 0, []int64{2_020_000}, 2_020_000},
+			{"a little, and the rest beside it, and then all in one", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1,
+				[]int64{2_020_000}, 0},
+			{"a little, and the rest beside it, as it was", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1,
+				[]int64{1_000, 2_019_000}, 1_000},
+			{"a little, the rest beside it in time, and then all in one", 0, [][]int64{{1_000}, {1_000, 2_019_000}},
+				0, []int64{2_020_000}, 2_020_000},
 			{"half of it, and then two halves", 0, [][]int64{{1_010_000}}, 0, []int64{1_010_000, 1_010_000}, 1_010_000},
-			{"half of it, raised and raised, and then all of these", 0, [][]int64{{1_000_000}, {1_010_000}, {1_020_000}}, 0, []int64{1_020_000, 1_010_000, 1_000_000}, 1_020_000},
-			{"half of it beside another half, raised", 1_000_000, [][]int64{{1_020_000}}, 0, []int64{1_020_001}, 1_020_001},
+			{"half of it, raised and raised, and then all of these", 0, [][]int64{{1_000_000}, {1_010_000},
+				{1_020_000}}, 0, []int64{1_020_000, 1_010_000, 1_000_000}, 1_020_000},
+			{"half of it beside another half, raised", 1_000_000, [][]int64{{1_020_000}}, 0, []int64{1_020_001},
+				1_020_001},
 			{"less than half of it beside a half, raised", 1_000_000, [][]int64{{1_019_999}}, 0, []int64{1_020_000}, 0},
 			{"two parts, as they were", 0, [][]int64{{900_000, 1_110_000}}, 0, []int64{900_000, 1_110_000}, 2_010_000},
 			{"two parts, and then one", 0, [][]int64{{900_000, 1_110_000}}, 0, []int64{2_010_000}, 2_010_000},
-			{"two parts that are all of it, and then more", 0, [][]int64{{900_000, 1_120_000}}, 0, []int64{1_000_000, 1_120_000}, 2_120_000},
+			{"two parts that are all of it, and then more", 0, [][]int64{{900_000, 1_120_000}}, 0, []int64{1_000_000,
+				1_120_000}, 2_120_000},
 		} {
 			object := fmt.Sprint("prl_whole", i)
 			h.quote(object, money.New(money.USD, 1_010_00))
@@ -396,7 +420,7 @@ func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
 			}
 			var inTime int64
 			for _, d := range h.deposits(object) {
-				if d.TxID == name(last) && d.Timely {
+				if d.TxID == name(last) && d.OnTime {
 					inTime += d.Amount.Units()
 				}
 			}
@@ -421,7 +445,7 @@ func TestReplacedTwice(t *testing.T) {
 		}
 		h.chain("tx3", "mined", true, "")
 		h.sync("tx3", 0)
-		if d := h.one("tx3", 0); !d.Timely || !d.FirstSeen.Equal(first) || d.State != Confirmed {
+		if d := h.one("tx3", 0); !d.OnTime || !d.FirstSeen.Equal(first) || d.State != Confirmed {
 			t.Errorf("%+v", d)
 		}
 	})
@@ -446,7 +470,8 @@ func TestEachOutputIsADepositOfItsOwn(t *testing.T) {
 
 func TestConfirmationsByValue(t *testing.T) {
 	for _, c := range []struct{ cents, want int64 }{
-		{0, 1}, {999_99, 1}, {1_000_00, 2}, {9_999_99, 2}, {10_000_00, 3}, {99_999_99, 3}, {100_000_00, 6}, {1 << 60, 6},
+		{0, 1}, {999_99, 1}, {1_000_00, 2}, {9_999_99, 2}, {10_000_00, 3}, {99_999_99, 3}, {100_000_00, 6}, {1 << 60,
+			6},
 	} {
 		if got := confirmationsFor(money.New(money.USD, c.cents)); got != c.want {
 			t.Errorf("%d cents: %d, want %d", c.cents, got, c.want)
@@ -482,7 +507,8 @@ func TestConfirmationsByValue(t *testing.T) {
 	})
 }
 
-// An output first met in a block that has as many blocks on it as its value wants, though fewer than the watcher's default.
+// An output first met in a block that has as many blocks on it as its value wants, though fewer than the watcher's
+// default.
 func TestConfirmedAtFirstSight(t *testing.T) {
 	run(t, func(t *testing.T, h *house) {
 		h.output("tx1", 0, "prl_1", 2_020_000)
@@ -524,7 +550,8 @@ func TestWhatNobodyExpectsGoesToSuspense(t *testing.T) {
 		if got := h.balance(ledger.HotWallet, ""); got != 70_000 {
 			t.Errorf("after the reorganisation the hot wallet has %d", got)
 		}
-		if n := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobChanged) + h.count("SELECT COUNT(*) FROM events"); n != 0 {
+		if n := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobChanged) +
+			h.count("SELECT COUNT(*) FROM events"); n != 0 {
 			t.Errorf("%d jobs or events about money that is nobody's", n)
 		}
 	})
@@ -585,16 +612,18 @@ func TestAStaleMoveIsRefused(t *testing.T) {
 	})
 }
 
-// Whatever the chain does and in whichever order its news arrive, once all news are read each deposit stands where the chain
-// says, is booked exactly once, and clearing holds exactly what waits.
+// Whatever the chain does and in whichever order its news arrive, once all news are read each deposit stands where
+// the chain says, is booked exactly once, and clearing holds exactly what waits.
 func TestAnyChainEndsInTheSameBooks(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		h := &house{t, d, clock}
 		const ever = 10_000 * time.Hour
-		if err := (&rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}).Refresh(t.Context()); err != nil {
+		if err := (&rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever,
+			FiatLimit: ever}).Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		h.exec("INSERT INTO chain_cursors (chain, height, hash, updated) VALUES ($1, $2, $3, $4)", network, 100, "tip", 0)
+		h.exec("INSERT INTO chain_cursors (chain, height, hash, updated) VALUES ($1, $2, $3, $4)", network, 100,
+			"tip", 0)
 		trial := 0
 		rapid.Check(t, func(r *rapid.T) {
 			trial++
@@ -615,7 +644,8 @@ func TestAnyChainEndsInTheSameBooks(t *testing.T) {
 						continue
 					}
 					txid := rapid.SampledFrom(names).Draw(r, "txid")
-					state := rapid.SampledFrom([]string{"seen", "mined", "confirmed", "evicted", "replaced"}).Draw(r, "state")
+					state := rapid.SampledFrom([]string{"seen", "mined", "confirmed", "evicted", "replaced"}).Draw(r,
+						"state")
 					by := ""
 					if state == "replaced" {
 						by = rapid.SampledFrom(names).Draw(r, "by")

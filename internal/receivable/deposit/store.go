@@ -13,14 +13,17 @@ import (
 )
 
 const columns = `company_id, deposit_id, chain, txid, vout, object_id, quote_id, address, asset, amount, state, version,
-	timely, dust, first_seen, want_confirmations, replaced_by, owner_id, refund_to, refund_id`
+	on_time, dust, first_seen, want_confirmations, replaced_by, owner_id, refund_to, refund_id`
 
 func row(d Deposit) []any {
-	return []any{d.CompanyID, d.ID, d.Chain, d.TxID, int64(d.Vout), d.ObjectID, d.QuoteID, d.Address, string(d.Amount.Asset()), d.Amount.Units(),
-		string(d.State), d.Version, d.Timely, d.Dust, db.Micros(d.FirstSeen), d.Wanted, d.ReplacedBy, d.OwnerID, d.RefundTo, d.RefundID}
+	return []any{d.CompanyID, d.ID, d.Chain, d.TxID, int64(d.Vout), d.ObjectID, d.QuoteID, d.Address,
+		string(d.Amount.Asset()), d.Amount.Units(),
+		string(d.State), d.Version, d.OnTime, d.Dust, db.Micros(d.FirstSeen), d.Wanted, d.ReplacedBy, d.OwnerID,
+		d.RefundTo, d.RefundID}
 }
 
-// insert says which deposits are in, by their ids; one is not when the deposit of its output was recorded at the same moment.
+// insert returns the IDs of the deposits that were inserted. One is missing if a concurrent transaction recorded the
+// deposit of its output.
 func insert(ctx context.Context, tx *db.Tx, all ...Deposit) (map[string]bool, error) {
 	rows := make([][]any, len(all))
 	for i, d := range all {
@@ -31,25 +34,31 @@ func insert(ctx context.Context, tx *db.Tx, all ...Deposit) (map[string]bool, er
 	})
 }
 
-// update writes what may change of deposits, each over the very version that was read, and says of which it did.
+// update writes the next versions of deposits, and returns the IDs of those that had not changed since they were
+// read.
 func update(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, error) {
 	rows := make([][]any, len(all))
 	for i, c := range all {
-		rows[i] = []any{c.CompanyID, c.ID, c.was.Version, c.Version, string(c.State), c.QuoteID, c.Timely, db.Micros(c.FirstSeen), c.ReplacedBy, c.OwnerID,
+		rows[i] = []any{c.CompanyID, c.ID, c.was.Version, c.Version, string(c.State), c.QuoteID, c.OnTime,
+			db.Micros(c.FirstSeen), c.ReplacedBy, c.OwnerID,
 			c.ObjectID, c.RefundTo, c.RefundID}
 	}
 	return stored(ctx, tx, rows, func(values string) string {
-		return `WITH v (company_id, deposit_id, was, version, state, quote_id, timely, first_seen, replaced_by, owner_id, object_id,
+		return `WITH v (company_id, deposit_id, was, version, state, quote_id, on_time, first_seen, replaced_by,
+			owner_id, object_id,
 				refund_to, refund_id) AS (` + values + `)
-			UPDATE deposits SET version = v.version, state = v.state, quote_id = v.quote_id, timely = v.timely, first_seen = v.first_seen, replaced_by = v.replaced_by,
+			UPDATE deposits SET version = v.version, state = v.state, quote_id = v.quote_id, on_time = v.on_time,
+			first_seen = v.first_seen, replaced_by = v.replaced_by,
 				owner_id = v.owner_id, object_id = v.object_id, refund_to = v.refund_to, refund_id = v.refund_id
-			FROM v WHERE deposits.company_id = v.company_id AND deposits.deposit_id = v.deposit_id AND deposits.version = v.was
+			FROM v WHERE deposits.company_id = v.company_id AND deposits.deposit_id = v.deposit_id
+			AND deposits.version = v.was
 			RETURNING deposits.deposit_id`
 	})
 }
 
-// stored runs a statement for rows and collects the ids that it answers.
-func stored(ctx context.Context, tx *db.Tx, rows [][]any, statement func(values string) string) (map[string]bool, error) {
+// stored runs a statement for rows and collects the IDs that it returns.
+func stored(ctx context.Context, tx *db.Tx, rows [][]any, statement func(values string) string) (map[string]bool,
+	error) {
 	ids := make(map[string]bool, len(rows))
 	for values, args := range tx.Values(rows, 1) {
 		answer, err := tx.Query(ctx, statement(values), args...)
@@ -64,22 +73,24 @@ func stored(ctx context.Context, tx *db.Tx, rows [][]any, statement func(values 
 	return ids, nil
 }
 
-// find answers db.ErrNoRows for an output without a deposit.
+// find returns db.ErrNoRows for an output without a deposit.
 func find(ctx context.Context, tx *db.Tx, companyID, chainName string, at chain.Outpoint) (Deposit, error) {
-	return scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM deposits WHERE company_id = $1 AND chain = $2 AND txid = $3 AND vout = $4",
+	return scan(tx.QueryRow(ctx,
+		"SELECT "+columns+" FROM deposits WHERE company_id = $1 AND chain = $2 AND txid = $3 AND vout = $4",
 		companyID, chainName, at.TxID, int64(at.Vout)))
 }
 
-// Get is a deposit by its id, or ErrNotFound.
+// Get returns a deposit by its ID, or ErrNotFound.
 func Get(ctx context.Context, tx *db.Tx, companyID, id string) (Deposit, error) {
-	d, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM deposits WHERE company_id = $1 AND deposit_id = $2", companyID, id))
+	d, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM deposits WHERE company_id = $1 AND deposit_id = $2",
+		companyID, id))
 	if errors.Is(err, db.ErrNoRows) {
 		return d, ErrNotFound
 	}
 	return d, err
 }
 
-// storeAll writes new deposits and changed ones, and says by their ids which it wrote.
+// storeAll writes new and changed deposits, and returns the IDs of those that it wrote.
 func storeAll(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, error) {
 	var fresh []Deposit
 	var known []*change
@@ -99,7 +110,7 @@ func storeAll(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, e
 	return ids, err
 }
 
-// askOutputs is the questions for what the chain knows of some places.
+// askOutputs returns the queries for the chain's rows of some outputs.
 func (s *syncing) askOutputs(places []place) []db.Question {
 	return perTransaction(places, func(p place) db.Question {
 		return chain.AskOutputs(p.chain, p.at.TxID, func(out chain.WatchedOutput) {
@@ -108,11 +119,12 @@ func (s *syncing) askOutputs(places []place) []db.Question {
 	})
 }
 
-// askDeposits is the questions for the deposits in some places.
+// askDeposits returns the queries for the deposits of some outputs.
 func (s *syncing) askDeposits(places []place) []db.Question {
 	return perTransaction(places, func(p place) db.Question {
 		return db.Question{
-			Query: "SELECT " + columns + " FROM deposits WHERE company_id = $1 AND chain = $2 AND txid = $3", Args: []any{p.companyID, p.chain, p.at.TxID},
+			Query: "SELECT " + columns + " FROM deposits WHERE company_id = $1 AND chain = $2 AND txid = $3",
+			Args:  []any{p.companyID, p.chain, p.at.TxID},
 			Row: func(r *db.Rows) error {
 				d, err := scan(r)
 				s.meet(&change{Deposit: d, was: d})
@@ -122,7 +134,7 @@ func (s *syncing) askDeposits(places []place) []db.Question {
 	})
 }
 
-// perTransaction is a question for each transaction that pays a company in some places.
+// perTransaction returns a query for each transaction that pays a company.
 func perTransaction(places []place, ask func(place) db.Question) (all []db.Question) {
 	asked := map[place]bool{}
 	for _, p := range places {
@@ -133,25 +145,32 @@ func perTransaction(places []place, ask func(place) db.Question) (all []db.Quest
 	return all
 }
 
-// askObjects is the questions for what the objects expect, and at which prices.
+// askObjects returns the queries for the deposits and quotes of the objects.
 func (s *syncing) askObjects() (all []db.Question) {
 	for at, o := range s.objects {
 		if ofWallet(at.id) {
-			all = append(all, askWaiting(at, func(d Deposit) { o.deposits = append(o.deposits, s.meet(&change{Deposit: d, was: d})) }))
+			all = append(all, askWaiting(at, func(d Deposit) {
+				o.deposits = append(o.deposits,
+					s.meet(&change{Deposit: d, was: d}))
+			}))
 			continue
 		}
 		all = append(all,
-			Asked(at.companyID, at.id, func(d Deposit) { o.deposits = append(o.deposits, s.meet(&change{Deposit: d, was: d})) }),
+			Asked(at.companyID, at.id, func(d Deposit) {
+				o.deposits = append(o.deposits, s.meet(&change{Deposit: d,
+					was: d}))
+			}),
 			quote.Asked(at.companyID, at.id, func(q quote.Quote) { o.quotes = append(o.quotes, q) }))
 	}
 	return all
 }
 
-// askWaiting is the question for the deposits of an object that wait for confirmations.
+// askWaiting returns the query for the deposits of an object that wait for confirmations.
 func askWaiting(at object, found func(Deposit)) db.Question {
 	return db.Question{
-		Query: "SELECT " + columns + " FROM deposits WHERE company_id = $1 AND object_id = $2 AND state IN ('seen', 'reverted') AND dust = FALSE",
-		Args:  []any{at.companyID, at.id}, Row: each(found),
+		Query: "SELECT " + columns +
+			" FROM deposits WHERE company_id = $1 AND object_id = $2 AND state IN ('seen', 'reverted') AND dust = FALSE",
+		Args: []any{at.companyID, at.id}, Row: each(found),
 	}
 }
 
@@ -166,36 +185,44 @@ func each(found func(Deposit)) func(*db.Rows) error {
 	}
 }
 
-// OfBalance pages what came for a company's available balance, the last first, and says how much there is. currency is "" for all.
-func OfBalance(ctx context.Context, tx *db.Tx, companyID, currency string, limit int, offset int64) (all []Deposit, total int64, err error) {
-	// What came to forgotten addresses is with the house, also where an operator has found out whose it is.
-	const where = " FROM deposits WHERE company_id IN ($1, '" + ledger.House + "') AND owner_id <> '' AND owner_id = $1 AND (asset = $2 OR $2 = '')"
+// OfBalance returns a page of what came for a company's available balance, newest first, and how many there are.
+// currency is "" for all.
+func OfBalance(ctx context.Context, tx *db.Tx, companyID, currency string, limit int, offset int64) (all []Deposit,
+	total int64, err error) {
+	// What came to forgotten addresses belongs to the operator's rows, even after staff has found out whose it is.
+	const where = " FROM deposits WHERE company_id IN ($1, '" + ledger.House +
+		"') AND owner_id <> '' AND owner_id = $1 AND (asset = $2 OR $2 = '')"
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*)"+where, companyID, currency).Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	rows, err := tx.Query(ctx, "SELECT "+columns+where+" ORDER BY first_seen DESC, deposit_id DESC LIMIT $3 OFFSET $4", companyID, currency, int64(limit), offset)
+	rows, err := tx.Query(ctx,
+		"SELECT "+columns+where+" ORDER BY first_seen DESC, deposit_id DESC LIMIT $3 OFFSET $4", companyID, currency,
+		int64(limit), offset)
 	all, err = db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
 	return all, total, err
 }
 
-// ForObject is the deposits that an object expects, whatever their state, by first sight. Dust is none.
+// ForObject returns the deposits that an object expects, in any state, by first sight. Dust is left out.
 func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all []Deposit, err error) {
 	err = tx.Ask(ctx, []db.Question{Asked(companyID, objectID, func(d Deposit) { all = append(all, d) })})
 	return all, err
 }
 
-// Asked is the question of ForObject, for who asks others with it.
+// Asked is ForObject as a query, to be sent with others.
 func Asked(companyID, objectID string, found func(Deposit)) db.Question {
 	return db.Question{Query: "SELECT " + columns + ` FROM deposits
-		WHERE company_id = $1 AND object_id = $2 AND quote_id <> '' AND dust = FALSE ORDER BY first_seen, txid, vout`, Args: []any{companyID, objectID},
+		WHERE company_id = $1 AND object_id = $2 AND quote_id <> '' AND dust = FALSE ORDER BY first_seen, txid,
+		vout`, Args: []any{companyID, objectID},
 		Row: each(found)}
 }
 
-// UnknownToAll is the confirmed deposits that no object expects, and that wait for a person, of all companies, those of forgotten
-// addresses (chain.Nobody) included; the last seen first. What came to the house's own address is its own.
+// UnknownToAll returns the confirmed deposits of all companies that no object expects and that wait for a decision by
+// staff, those of forgotten addresses (chain.Nobody) included, newest first. What came to the operator's own address
+// is left out.
 func UnknownToAll(ctx context.Context, tx *db.Tx, limit int) ([]Deposit, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM deposits
-		WHERE quote_id = '' AND owner_id = '' AND refund_to = '' AND state = 'confirmed' AND dust = FALSE AND NOT (company_id = $2 AND object_id <> '') ORDER BY first_seen DESC, txid, vout LIMIT $1`,
+		WHERE quote_id = '' AND owner_id = '' AND refund_to = '' AND state = 'confirmed' AND dust = FALSE
+		AND NOT (company_id = $2 AND object_id <> '') ORDER BY first_seen DESC, txid, vout LIMIT $1`,
 		int64(limit), ledger.House)
 	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
 }
@@ -204,21 +231,25 @@ func scan(r interface{ Scan(dest ...any) error }) (Deposit, error) {
 	var d Deposit
 	var asset, state string
 	var vout, amount, firstSeen int64
-	err := r.Scan(&d.CompanyID, &d.ID, &d.Chain, &d.TxID, &vout, &d.ObjectID, &d.QuoteID, &d.Address, &asset, &amount, &state, &d.Version,
-		&d.Timely, &d.Dust, &firstSeen, &d.Wanted, &d.ReplacedBy, &d.OwnerID, &d.RefundTo, &d.RefundID)
-	d.Vout, d.Amount, d.State, d.FirstSeen = uint32(vout), money.New(money.Asset(asset), amount), State(state), db.Time(firstSeen)
+	err := r.Scan(&d.CompanyID, &d.ID, &d.Chain, &d.TxID, &vout, &d.ObjectID, &d.QuoteID, &d.Address, &asset, &amount,
+		&state, &d.Version,
+		&d.OnTime, &d.Dust, &firstSeen, &d.Wanted, &d.ReplacedBy, &d.OwnerID, &d.RefundTo, &d.RefundID)
+	d.Vout, d.Amount, d.State, d.FirstSeen = uint32(vout), money.New(money.Asset(asset), amount), State(state),
+		db.Time(firstSeen)
 	return d, err
 }
 
-// Unbooked are coins that a block has, deep enough, and of which no deposit says so: their outpoints.
+// Unbooked returns the outpoints of coins that are confirmed in a block and have no confirmed deposit.
 func Unbooked(ctx context.Context, tx *db.Tx, chainName string) ([]chain.Outpoint, error) {
 	return outpoints(ctx, tx, `SELECT o.txid, o.vout FROM chain_outputs o LEFT JOIN deposits d
-			ON d.company_id = o.company_id AND d.chain = o.chain AND d.txid = o.txid AND d.vout = o.vout AND d.state = 'confirmed'
-		WHERE o.chain = $1 AND o.state = 'mined' AND o.confirmed = TRUE AND o.branch = $2 AND d.txid IS NULL ORDER BY o.txid, o.vout`,
+			ON d.company_id = o.company_id AND d.chain = o.chain AND d.txid = o.txid AND d.vout = o.vout
+			AND d.state = 'confirmed'
+		WHERE o.chain = $1 AND o.state = 'mined' AND o.confirmed = TRUE AND o.branch = $2 AND d.txid IS NULL
+		ORDER BY o.txid, o.vout`,
 		chainName, int64(chain.External))
 }
 
-// Gone are deposits that are confirmed, and whose coin no block has any more: their outpoints.
+// Gone returns the outpoints of confirmed deposits whose coin is in no block any more.
 func Gone(ctx context.Context, tx *db.Tx, chainName string) ([]chain.Outpoint, error) {
 	return outpoints(ctx, tx, `SELECT d.txid, d.vout FROM deposits d LEFT JOIN chain_outputs o
 			ON o.chain = d.chain AND o.txid = d.txid AND o.vout = d.vout AND o.state = 'mined'

@@ -11,17 +11,19 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 )
 
-// What nobody expected waits in suspense (2500) until a person decides: whose balance has it, which payroll takes it, or where it is sent
-// back to. These functions do what was decided; who may decide is for their callers.
+// Unexpected money waits in suspense (2500) until staff decides: whose balance gets it, which payroll gets it, or
+// where it is sent back to. These functions carry out the decision; their callers decide who may make it.
 
-// What an operator may be told.
+// Errors returned to staff.
 var (
 	ErrNotFound     = apierr.New(apierr.NotFound, "not_found", "There is no such deposit.")
-	ErrNotSuspended = apierr.New(apierr.Conflict, "invalid_state", "The deposit is not in suspense: it was decided already, or the chain has taken it back.")
-	ErrOtherOwner   = apierr.New(apierr.Conflict, "invalid_state", "The address was given to another company. Only what came to a forgotten address can be anybody's.")
+	ErrNotSuspended = apierr.New(apierr.Conflict, "invalid_state",
+		"The deposit is not in suspense: it was decided already, or the chain has taken it back.")
+	ErrOtherOwner = apierr.New(apierr.Conflict, "invalid_state",
+		"The address was given to another company. Only what came to a forgotten address can be anybody's.")
 )
 
-// Suspended says that a deposit waits for a person.
+// Suspended reports whether a deposit waits for a decision by staff.
 func (d Deposit) Suspended() bool {
 	return d.State == Confirmed && !d.expected() && !d.inventory() && d.OwnerID == "" && d.RefundTo == ""
 }
@@ -46,14 +48,15 @@ func (d Deposit) rewrite(ctx context.Context, tx *db.Tx, reason string, how func
 	return c.Deposit, nil
 }
 
-// leave books that a deposit leaves suspense: the coins stay where they are, and are no longer owed to nobody.
+// leave posts that a deposit leaves suspense: the coins stay where they are, and somebody owns them now.
 func (d Deposit) leave(tx *db.Tx) error {
 	wallet, where := ledger.WalletOf(d.Amount.Asset(), d.Chain)
-	return d.post(tx, d.CompanyID, "leave", ledger.Debit(ledger.SuspenseUnknown, d.ID, d.Amount), ledger.Credit(wallet, where, d.Amount))
+	return d.post(tx, d.CompanyID, "leave", ledger.Debit(ledger.SuspenseUnknown, d.ID, d.Amount),
+		ledger.Credit(wallet, where, d.Amount))
 }
 
-// CreditTo credits a deposit in suspense to a company's available balance: that to which its address was given, or any where that is
-// forgotten.
+// CreditTo credits a deposit in suspense to a company's available balance: that of its address, or any company's if
+// the address was forgotten.
 func (d Deposit) CreditTo(ctx context.Context, tx *db.Tx, companyID string) error {
 	if d.CompanyID != chain.Nobody && d.CompanyID != companyID {
 		return ErrOtherOwner
@@ -62,13 +65,16 @@ func (d Deposit) CreditTo(ctx context.Context, tx *db.Tx, companyID string) erro
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.leave(tx), d.creditBalance(ctx, tx), d.tellBalance(tx, ""))
+	return errors.Join(d.leave(tx), d.creditBalance(ctx, tx), d.emitBalance(tx, ""))
 }
 
-// GiveTo makes a deposit in suspense one of a payroll of its company that takes its coin. No price was in force for it, so it is late money: the
-// payroll takes it at the present one.
+// GiveTo assigns a deposit in suspense to a payroll of its company in its coin. No quote was in force for it, so it
+// is late money: the payroll accepts it at the present rate.
 func (d Deposit) GiveTo(ctx context.Context, tx *db.Tx, payrollID string) error {
-	d, err := d.decide(ctx, tx, "given to "+payrollID, func(d *Deposit) { d.ObjectID, d.QuoteID, d.Timely = payrollID, payrollID, false })
+	d, err := d.decide(ctx, tx, "given to "+payrollID, func(d *Deposit) {
+		d.ObjectID, d.QuoteID, d.OnTime = payrollID,
+			payrollID, false
+	})
 	if err != nil {
 		return err
 	}
@@ -76,12 +82,12 @@ func (d Deposit) GiveTo(ctx context.Context, tx *db.Tx, payrollID string) error 
 	return d.leave(tx)
 }
 
-// SendBack decides that a deposit in suspense goes to an address.
+// SendBack decides that a deposit in suspense is sent to an address.
 func (d Deposit) SendBack(ctx context.Context, tx *db.Tx, address string) (Deposit, error) {
 	return d.decide(ctx, tx, "is sent back", func(d *Deposit) { d.RefundTo = address })
 }
 
-// Refunding books that a payout takes a deposit that is to be sent back.
+// Refunding posts that a payout sends the deposit back.
 func (d Deposit) Refunding(ctx context.Context, tx *db.Tx, outputID string) error {
 	if d.State != Confirmed || d.RefundTo == "" || d.RefundID != "" {
 		return ErrNotSuspended
@@ -90,10 +96,11 @@ func (d Deposit) Refunding(ctx context.Context, tx *db.Tx, outputID string) erro
 	if err != nil {
 		return err
 	}
-	return d.post(tx, d.CompanyID, "refund", ledger.Debit(ledger.SuspenseUnknown, d.ID, d.Amount), ledger.Credit(ledger.OutputPayable, outputID, d.Amount))
+	return d.post(tx, d.CompanyID, "refund", ledger.Debit(ledger.SuspenseUnknown, d.ID, d.Amount),
+		ledger.Credit(ledger.OutputPayable, outputID, d.Amount))
 }
 
-// NotRefunded books that its payout failed: the deposit is in suspense again.
+// NotRefunded posts that the payout failed: the deposit is in suspense again.
 func (d Deposit) NotRefunded(ctx context.Context, tx *db.Tx) error {
 	output := d.RefundID
 	if output == "" {
@@ -103,5 +110,6 @@ func (d Deposit) NotRefunded(ctx context.Context, tx *db.Tx) error {
 	if err != nil {
 		return err
 	}
-	return d.post(tx, d.CompanyID, "refund_failed", ledger.Debit(ledger.OutputPayable, output, d.Amount), ledger.Credit(ledger.SuspenseUnknown, d.ID, d.Amount))
+	return d.post(tx, d.CompanyID, "refund_failed", ledger.Debit(ledger.OutputPayable, output, d.Amount),
+		ledger.Credit(ledger.SuspenseUnknown, d.ID, d.Amount))
 }

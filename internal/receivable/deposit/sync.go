@@ -12,20 +12,20 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// OutputsChanged handles jobs chain.JobOutput.
+// OutputsChanged handles jobs chain.JobOutput: it updates the deposits of outputs from the chain's rows.
 func OutputsChanged(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 	places := make([]place, len(jobs))
 	for i, j := range jobs {
-		var news chain.OutputNews
-		if err := j.Decode(&news); err != nil {
+		var in chain.OutputNews
+		if err := j.Decode(&in); err != nil {
 			return err
 		}
-		places[i] = place{j.CompanyID, news.Chain, chain.Outpoint{TxID: news.TxID, Vout: news.Vout}}
+		places[i] = place{j.CompanyID, in.Chain, chain.Outpoint{TxID: in.TxID, Vout: in.Vout}}
 	}
 	return syncAll(ctx, tx, places)
 }
 
-// place is where a deposit is.
+// place identifies the output of a deposit.
 type place struct {
 	companyID, chain string
 	at               chain.Outpoint
@@ -38,20 +38,21 @@ type object struct{ companyID, id string }
 
 func (d Deposit) object() object { return object{d.CompanyID, d.ObjectID} }
 
-// syncAll brings the deposits of outputs to where the chain's rows are. An output that is not watched, that belongs to another
-// company or that is our own change is nobody's deposit.
+// syncAll updates the deposits of outputs from the chain's rows. An output that is not watched, belongs to another
+// company or is our own change has no deposit.
 func syncAll(ctx context.Context, tx *db.Tx, places []place) (err error) {
 	for range 5 {
 		if places, err = syncOnce(ctx, tx, places); err != nil || len(places) == 0 {
 			return err
 		}
-		// The twins have committed, so reading anew shows what they did; what was done here is whole by itself.
+		// The concurrent transactions have committed, so reading again shows what they did. What was done here is
+		// complete.
 	}
 	return db.ErrConflict
 }
 
-// syncing is what is known while deposits are brought to where the chain's rows are. All of it is read at once, and what comes of it
-// is written at once.
+// syncing is what is known while deposits are updated. All of it is read at once, and all changes are written at
+// once.
 type syncing struct {
 	outputs  map[place]chain.WatchedOutput
 	deposits map[place]*change
@@ -85,7 +86,7 @@ func (c *change) step(from State, reason string) {
 	c.steps = append(c.steps, transition{c.Version, from, c.State, reason})
 }
 
-// note writes the history of what has been stored.
+// note writes the history of what was stored.
 func (c *change) note(tx *db.Tx) {
 	for _, x := range c.steps {
 		db.History(tx, c.CompanyID, c.ID, x.version, string(x.from), string(x.to), x.reason)
@@ -94,7 +95,7 @@ func (c *change) note(tx *db.Tx) {
 
 func (c *change) isNew() bool { return c.was.Version == 0 }
 
-// meet gives the one change of a deposit.
+// meet returns the one change of a deposit.
 func (s *syncing) meet(c *change) *change {
 	if known, ok := s.deposits[c.place()]; ok {
 		return known
@@ -104,7 +105,7 @@ func (s *syncing) meet(c *change) *change {
 	return c
 }
 
-// syncOnce does what there is to do at once. It gives the places where another transaction was quicker.
+// syncOnce updates the deposits of outputs, and returns those that a concurrent transaction changed.
 func syncOnce(ctx context.Context, tx *db.Tx, places []place) (left []place, err error) {
 	s := &syncing{
 		outputs: map[place]chain.WatchedOutput{}, deposits: map[place]*change{}, objects: map[object]*expecting{},
@@ -123,7 +124,7 @@ func syncOnce(ctx context.Context, tx *db.Tx, places []place) (left []place, err
 		}
 	}
 	for _, c := range s.all {
-		if err := s.bequeath(c); err != nil {
+		if err := s.inheritFirstSeen(c); err != nil {
 			return nil, err
 		}
 	}
@@ -137,20 +138,21 @@ func syncOnce(ctx context.Context, tx *db.Tx, places []place) (left []place, err
 	return s.store(ctx, tx)
 }
 
-// ours are the places of outputs that are watched for their company, and not our own change; each once. What comes to the account that
-// pays on a network of accounts is no change: our own transactions have no outputs there.
+// ours returns the outputs that are watched for their company and are not our own change, each once. What comes to
+// the account that pays on an EVM network is not change: our own transactions have no outputs there.
 func (s *syncing) ours(places []place) (all []place) {
 	seen := map[place]bool{}
 	for _, p := range places {
-		if out, ok := s.outputs[p]; ok && !seen[p] && out.CompanyID == p.companyID && (out.Branch != chain.Change || out.ObjectID == chain.PayingAccount) {
+		if out, ok := s.outputs[p]; ok && !seen[p] && out.CompanyID == p.companyID && (out.Branch != chain.Change ||
+			out.ObjectID == chain.PayingAccount) {
 			seen[p], all = true, append(all, p)
 		}
 	}
 	return all
 }
 
-// readObjects reads what has to be known of the objects of some outputs. Their other deposits are brought up to date first, so that
-// a replaced one is known as such before its replacement is valued, whichever of them is looked at first.
+// readObjects reads the objects of some outputs. Their other deposits are updated first, so that a replaced one is
+// known as such before its replacement is valued, whichever is processed first.
 func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) error {
 	for _, p := range places {
 		out := s.outputs[p]
@@ -182,7 +184,7 @@ func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) er
 	return nil
 }
 
-// follow moves a known deposit.
+// follow changes the state of a known deposit to that of the chain's row.
 func (c *change) follow(out chain.WatchedOutput) {
 	to := stateOf(out, c.State)
 	if to == c.State && (to != Replaced || out.ReplacedBy == c.ReplacedBy) {
@@ -193,7 +195,7 @@ func (c *change) follow(out chain.WatchedOutput) {
 	c.step(from, "the chain says so")
 }
 
-// stateOf is where a deposit belongs, given the chain's row and where it stands.
+// stateOf returns the state of a deposit, given the chain's row and its state before.
 func stateOf(out chain.WatchedOutput, from State) State {
 	switch {
 	case out.State == chain.Replaced:
@@ -213,11 +215,12 @@ func stateOf(out chain.WatchedOutput, from State) State {
 func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.WatchedOutput) error {
 	c := &change{Deposit: Deposit{
 		ID: tx.NewID("dep"), CompanyID: out.CompanyID, Chain: p.chain, Outpoint: out.Outpoint, ObjectID: out.ObjectID,
-		Address: out.Address, Amount: money.New(out.Asset, out.Amount), Dust: out.Amount < chain.Dust(out.Asset), FirstSeen: out.FirstSeen,
-		Wanted: chain.DefaultConfirmations * out.Pace, ReplacedBy: out.ReplacedBy,
+		Address: out.Address, Amount: money.New(out.Asset, out.Amount), Dust: out.Amount < chain.Dust(out.Asset),
+		FirstSeen: out.FirstSeen,
+		Wanted:    chain.DefaultConfirmations * out.Pace, ReplacedBy: out.ReplacedBy,
 	}}
 	if ofWallet(c.ObjectID) && !c.Dust && slices.Contains(walletCoins, c.Amount.Asset()) {
-		c.OwnerID, c.Timely = c.CompanyID, true
+		c.OwnerID, c.OnTime = c.CompanyID, true
 	}
 	o := s.objects[c.object()]
 	if o != nil {
@@ -248,16 +251,18 @@ func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.Watc
 	}
 	c.State = stateOf(out, "")
 	c.step("", "first seen")
-	return s.bequeath(s.meet(c))
+	return s.inheritFirstSeen(s.meet(c))
 }
 
-// succeeds says that d is the same payment as old with another fee, and was first seen when old was: its transaction took the place of
-// old's, and pays no less. Nor may it pay more than the outputs of old's transaction that had been seen by then, all that already has
-// this first sight included, unless the whole price had been paid in time: what comes on top of that is an excess, whatever the price.
-// Otherwise next to nothing would keep a price, and the rest could be added at that price when it has become a bargain.
+// succeeds reports whether d is the same payment as old with another fee, and so was first seen when old was: its
+// transaction replaced old's and pays no less. Nor may it pay more than the outputs of old's transaction that had
+// been seen by then, together with everything that already has this first sight, unless the whole quote had been paid
+// in time: then more is excess at any price. Otherwise a payer could hold a price with almost nothing, and add the
+// rest at that price once it has become a bargain.
 func (o *expecting) succeeds(d, old Deposit) (bool, error) {
 	replaced := func(c Deposit) bool { return c.State == Replaced && c.ReplacedBy == d.TxID }
-	if !replaced(old) || old.ObjectID != d.ObjectID || d.Amount.Asset() != old.Amount.Asset() || d.Amount.Cmp(old.Amount) < 0 {
+	if !replaced(old) || old.ObjectID != d.ObjectID || d.Amount.Asset() != old.Amount.Asset() ||
+		d.Amount.Cmp(old.Amount) < 0 {
 		return false, nil
 	}
 	seen, inherited, others := money.Zero(d.Amount.Asset()), d.Amount, money.Zero(d.Amount.Asset())
@@ -270,7 +275,7 @@ func (o *expecting) succeeds(d, old Deposit) (bool, error) {
 			sum = &inherited
 		case c.TxID == old.TxID && replaced(c.Deposit) && then:
 			sum = &seen
-		case c.TxID != d.TxID && c.QuoteID == old.QuoteID && c.Timely && (c.State == Seen || c.State == Confirmed):
+		case c.TxID != d.TxID && c.QuoteID == old.QuoteID && c.OnTime && (c.State == Seen || c.State == Confirmed):
 			sum = &others
 		}
 		if sum == nil {
@@ -285,44 +290,46 @@ func (o *expecting) succeeds(d, old Deposit) (bool, error) {
 		return true, nil
 	}
 	paid, err := seen.Add(others)
-	return err == nil && slices.ContainsFunc(o.quotes, func(q quote.Quote) bool { return q.ID == old.QuoteID && paid.Cmp(q.Funding) >= 0 }), err
+	return err == nil && slices.ContainsFunc(o.quotes, func(q quote.Quote) bool {
+		return q.ID == old.QuoteID &&
+			paid.Cmp(q.Funding) >= 0
+	}), err
 }
 
-// bequeath gives the first sight of a replaced deposit to its replacement, if that was recorded before.
-func (s *syncing) bequeath(c *change) error {
+// inheritFirstSeen copies the first sight of a replaced deposit to its replacement, if that was recorded before.
+func (s *syncing) inheritFirstSeen(c *change) error {
 	o := s.objects[c.object()]
 	if o == nil || c.State != Replaced || c.ReplacedBy == "" || !c.expected() {
 		return nil
 	}
-	for _, heir := range o.deposits {
-		if !c.FirstSeen.Before(heir.FirstSeen) {
+	for _, replacement := range o.deposits {
+		if !c.FirstSeen.Before(replacement.FirstSeen) {
 			continue
 		}
-		same, err := o.succeeds(heir.Deposit, c.Deposit)
+		same, err := o.succeeds(replacement.Deposit, c.Deposit)
 		if err != nil {
 			return err
 		}
 		if !same {
 			continue
 		}
-		heir.FirstSeen = c.FirstSeen
-		heir.value(o.quotes)
-		heir.step(heir.State, "takes the first sight of what it replaced")
+		replacement.FirstSeen = c.FirstSeen
+		replacement.value(o.quotes)
+		replacement.step(replacement.State, "takes the first sight of what it replaced")
 	}
 	return nil
 }
 
-// value finds the quote that values a deposit and whether it is in time. A deposit without any is unexpected.
+// value finds the quote that values a deposit and whether it is on time. A deposit without a quote is unexpected.
 func (d *Deposit) value(quotes []quote.Quote) quote.Quote {
 	q, ok := quote.InForce(quotes, d.Amount.Asset(), d.FirstSeen)
 	if ok {
-		d.QuoteID, d.Timely = q.ID, q.Covers(d.FirstSeen)
+		d.QuoteID, d.OnTime = q.ID, q.Covers(d.FirstSeen)
 	}
 	return q
 }
 
-// store writes all that changed, each deposit over the very version that was read, and books what it means. It gives the places where
-// another transaction was quicker.
+// store writes all changes and posts what they mean. It returns the outputs that a concurrent transaction changed.
 func (s *syncing) store(ctx context.Context, tx *db.Tx) (left []place, err error) {
 	for _, name := range slices.Sorted(maps.Keys(s.required)) {
 		if err := chain.RequireConfirmations(ctx, tx, name, s.required[name]); err != nil {

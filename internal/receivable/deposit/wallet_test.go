@@ -74,9 +74,9 @@ type simulated struct{ *sim.Chain }
 
 func (s simulated) Source() chain.Source { return s.Chain }
 
-// Coins that come to a wallet's address are its company's balance, each time that some come; what a reorganisation takes back leaves the
-// balance until it is in a block again. It is so on simulated chains, with both engines, and on real nodes, and the books have what the
-// chain says.
+// Coins that come to a wallet's address are its company's balance, each time that some come; what a reorganisation
+// takes back leaves the balance until it is in a block again. It is so on simulated chains, with both engines, and on
+// real nodes, and the books have what the chain says.
 func TestAWalletIsPaidOnEveryChain(t *testing.T) {
 	accounts := sync.OnceValue(func() *evmtest.Node { return evmtest.Start(t) })
 	onAccounts := func(coin money.Amount) func(*testing.T, *house) road {
@@ -107,8 +107,12 @@ func TestAWalletIsPaidOnEveryChain(t *testing.T) {
 				t.Fatal(err)
 			}
 			c, coin := evmsim.New(h.d, n), money.New(money.USDC, 5_000_000)
-			return byAccount(road{name: evm.Base, coin: coin, source: c, keys: signer.Deriver(), mine: c.Mine, reorg: c.Reorg,
-				pay: func(ctx context.Context, address string) (string, error) { return c.Pay(ctx, address, coin) }}, c)
+			return byAccount(road{name: evm.Base, coin: coin, source: c, keys: signer.Deriver(), mine: c.Mine,
+				reorg: c.Reorg,
+				pay: func(ctx context.Context, address string) (string, error) {
+					return c.Pay(ctx, address,
+						coin)
+				}}, c)
 		},
 	}
 	nodes := map[string]func(*testing.T, *house) road{
@@ -194,7 +198,8 @@ func (p *purse) credited(what string, payments int, states ...State) {
 	}
 	for i, txid := range p.paid {
 		d := p.deposit(txid)
-		if d.State != states[i] || d.Amount != p.coin || d.Address != p.address || d.OwnerID != company || d.Chain != p.name {
+		if d.State != states[i] || d.Amount != p.coin || d.Address != p.address || d.OwnerID != company ||
+			d.Chain != p.name {
 			p.t.Errorf("%s, payment %d: %+v, want it %s", what, i, d, states[i])
 		}
 	}
@@ -205,7 +210,8 @@ func (p *purse) credited(what string, payments int, states ...State) {
 func (p *purse) deposit(txid string) (d Deposit) {
 	p.t.Helper()
 	p.do(p.d.Read(p.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-		d, err = scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM deposits WHERE company_id = $1 AND txid = $2", company, txid))
+		d, err = scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM deposits WHERE company_id = $1 AND txid = $2",
+			company, txid))
 		return err
 	}))
 	return d
@@ -229,7 +235,8 @@ func (p *purse) isPaid() {
 	if holds, err := p.holds(ctx, p.address, coins); err != nil || holds != 2*p.coin.Units() {
 		p.t.Errorf("the chain says %d, %v", holds, err)
 	}
-	if n := p.count("SELECT COUNT(*) FROM events WHERE name = $1 AND data LIKE '%\"status\":\"confirmed\"%'", webhook.WalletDepositUpdate.Name); n != 4 {
+	if n := p.count("SELECT COUNT(*) FROM events WHERE name = $1 AND data LIKE '%\"status\":\"confirmed\"%'",
+		webhook.WalletDepositUpdate.Name); n != 4 {
 		p.t.Errorf("%d deposits were told as confirmed, want two, each twice", n)
 	}
 }

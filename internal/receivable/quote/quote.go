@@ -1,23 +1,23 @@
 // Package quote holds a price for an object that waits to be paid: a payroll or a claim.
 //
-// A quote fixes how much of the funding asset settles what is due, at which rate, until when, and at which address. The
-// funding amount is rounded up once, so a payment of it always covers the due; the rate that is shown is the very rate that
-// was used. A quote never changes but for its state:
+// A quote fixes how much of the funding asset pays what is due, at which rate, until when, and at which address. The
+// funding amount is rounded up once, so paying it always covers what is due; the rate that is shown is the rate that
+// was used. Only the state of a quote changes:
 //
-//	active → accepted    all of it was seen in time; confirmations are pending, so the price cannot be replaced
+//	active → accepted    all of it was seen in time; confirmations are pending, so the quote cannot be replaced
 //	active → expired     its time ran out, and the chain had been watched up to then
 //	active → cancelled   its object was cancelled
-//	accepted → active    the payment vanished and there is time left
-//	accepted → expired   the payment vanished and there is none
-//	expired → accepted   the payment was seen in time, and its news came after the expiry
-//	expired → superseded a newer quote took its place
+//	accepted → active    the payment disappeared and there is time left
+//	accepted → expired   the payment disappeared and there is none
+//	expired → accepted   the payment was seen in time, but reported after the expiry
+//	expired → superseded a newer quote replaced it
 //
-// One quote per object and funding asset is active, by a unique index. Refreshing an active quote answers that same quote:
-// a lost answer can be asked for again, and nobody collects prices. Each transition is one guarded statement with its
-// history row.
+// One quote per object and funding asset is active, by a unique index. Refreshing an active quote returns that same
+// quote, so a lost response can be requested again, and nobody collects prices. Each change of state is one guarded
+// statement with its history row.
 //
-// A payment is valued by the quote that was in force when it was first seen ([InForce]), whatever became of that quote
-// since. The package books no money and decides nothing about its object.
+// A payment is valued by the quote that was in force when it was first seen ([InForce]), whatever happened to that
+// quote since. The package posts nothing and decides nothing about its object.
 package quote
 
 import (
@@ -35,7 +35,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// State is where a quote stands.
+// State is the state of a quote.
 type State string
 
 // States of a quote.
@@ -57,7 +57,7 @@ const (
 	RefreshWindow = time.Hour
 )
 
-// Least is what a claim, or another object, takes at least in an asset.
+// Least returns the smallest amount of an asset that a claim, or another object, can be paid.
 func Least(asset money.Asset, claim bool) money.Amount {
 	switch {
 	case asset == money.BTC && claim:
@@ -72,7 +72,7 @@ func Least(asset money.Asset, claim bool) money.Amount {
 	return money.New(asset, 1)
 }
 
-// JobExpired tells the claim of a quote that ran out to look at itself. Its payload is [Expired].
+// JobExpired makes the claim of an expired quote re-evaluate itself. Its payload is [Expired].
 const JobExpired = "quote.expired"
 
 // Expired is the payload of JobExpired.
@@ -80,16 +80,18 @@ type Expired struct {
 	ObjectID string `json:"object_id"`
 }
 
-// What a caller may be told.
+// Errors returned to callers.
 var (
 	ErrNotFound = apierr.NotFoundErr
-	ErrTooSmall = apierr.New(apierr.Invalid, "amount_too_small", "The amount is below the least that can be paid on the chain.")
-	ErrLocked   = apierr.New(apierr.Conflict, "quote_locked", "The quote is fully paid and waits for confirmations, so it cannot be replaced.")
-	ErrState    = apierr.New(apierr.Conflict, "invalid_state", "The quote's state does not allow this.")
-	ErrTooMany  = apierr.New(apierr.RateLimited, "rate_limited", "A quote can be refreshed 10 times an hour.")
+	ErrTooSmall = apierr.New(apierr.Invalid, "amount_too_small",
+		"The amount is below the least that can be paid on the chain.")
+	ErrLocked = apierr.New(apierr.Conflict, "quote_locked",
+		"The quote is fully paid and waits for confirmations, so it cannot be replaced.")
+	ErrState   = apierr.New(apierr.Conflict, "invalid_state", "The quote's state does not allow this.")
+	ErrTooMany = apierr.New(apierr.RateLimited, "rate_limited", "A quote can be refreshed 10 times an hour.")
 )
 
-// Params is what a quote is made of.
+// Params are the parameters of a quote.
 type Params struct {
 	CompanyID string
 	ObjectID  string
@@ -101,7 +103,7 @@ type Params struct {
 	SpreadBps int64         // what the price is worse for the payer than the market's, in basis points
 	Grace     time.Duration // how long after its end a first sight still counts as in time; at most MaxGrace
 
-	// Confirmations is how many a payment under the quote needs; 0 leaves that to the value at stake.
+	// Confirmations is how many a payment under the quote needs; 0 makes it depend on the value at stake.
 	Confirmations int64
 }
 
@@ -126,7 +128,7 @@ type Quote struct {
 	Confirmations int64 // that a payment needs; 0 leaves that to the value at stake
 }
 
-// Covers says whether a payment first seen at an instant is paid under this quote.
+// Covers reports whether a payment that was first seen at a time is paid under this quote.
 func (q Quote) Covers(at time.Time) bool {
 	end := q.ValidTo.Add(q.Grace)
 	if !q.CancelledAt.IsZero() && q.CancelledAt.Before(end) {
@@ -135,7 +137,7 @@ func (q Quote) Covers(at time.Time) bool {
 	return !at.Before(q.ValidFrom) && at.Before(end)
 }
 
-// Value is what an amount of the funding asset settles under this quote, rounded down.
+// Value returns what an amount of the funding asset pays under this quote, rounded down.
 func (q Quote) Value(paid money.Amount) (money.Amount, error) {
 	if q.Due.Asset() == q.Funding.Asset() {
 		return paid, nil
@@ -143,9 +145,9 @@ func (q Quote) Value(paid money.Amount) (money.Amount, error) {
 	return q.Rate.Convert(paid, money.Floor)
 }
 
-// InForce is, of an object's quotes as [ForObject] gives them, the one that values a payment in an asset that was first seen at an
-// instant: the newest one that had begun by then, or the first one for a payment seen before all of them. It is false when there is
-// none in the asset. Whether the payment is in time is the quote's Covers.
+// InForce returns the quote that values a payment in an asset that was first seen at a time, among an object's quotes
+// as [ForObject] returns them: the newest one that had begun by then, or the first one for a payment seen before all
+// of them. ok is false if there is none in the asset. Whether the payment is on time is decided by Covers.
 func InForce(newestFirst []Quote, funding money.Asset, at time.Time) (q Quote, ok bool) {
 	for _, x := range newestFirst {
 		if x.Funding.Asset() != funding {
@@ -158,11 +160,12 @@ func InForce(newestFirst []Quote, funding money.Asset, at time.Time) (q Quote, o
 	return q, ok
 }
 
-// isClaim tells the two kinds of objects apart by their id; whatever is not a claim is funded like a payroll.
+// isClaim reports whether an object is a claim; any other is funded like a payroll.
 func isClaim(objectID string) bool { return strings.HasPrefix(objectID, "clm_") }
 
-// Price says what an amount due costs at this moment, without holding it. It answers rates.ErrUnavailable.
-func Price(ctx context.Context, tx *db.Tx, due money.Amount, funding money.Asset, spreadBps int64) (money.Rate, money.Amount, error) {
+// Price returns what an amount due costs now, without holding the price. It returns rates.ErrUnavailable.
+func Price(ctx context.Context, tx *db.Tx, due money.Amount, funding money.Asset, spreadBps int64) (money.Rate,
+	money.Amount, error) {
 	rate, err := rates.Latest(ctx, tx, funding, due.Asset())
 	if err != nil || funding == due.Asset() {
 		return rate, due, err // no conversion, no spread
@@ -177,8 +180,8 @@ func Price(ctx context.Context, tx *db.Tx, due money.Amount, funding money.Asset
 	return rate, amount, err
 }
 
-// shorten cuts a rate to 8 decimals, more where it would keep fewer than 8 significant digits, so that what is shown is
-// what was used. It cuts towards 0: the payer's side bears it, and never the house.
+// shorten cuts a rate to 8 decimals, or more if it would keep fewer than 8 significant digits, so that what is shown
+// is what was used. It cuts towards 0, to the payer's disadvantage and never to the operator's.
 func shorten(r money.Rate) (money.Rate, error) {
 	text := r.String()
 	point := strings.IndexByte(text, '.')
@@ -194,16 +197,17 @@ func shorten(r money.Rate) (money.Rate, error) {
 	return money.ParseRate(r.Base(), r.Quote(), text[:end])
 }
 
-// Make holds a price for an object that has none yet in this asset. It answers rates.ErrUnavailable, ErrTooSmall and, where it comes to
-// more bitcoin than there can be, money.ErrTooLarge. The row
-// is written with the commit, so the same transaction does not read it back.
+// Make holds a price for an object that has none yet in this asset. It returns rates.ErrUnavailable, ErrTooSmall or,
+// if it comes to more bitcoin than there can be, money.ErrTooLarge. The row is written with the commit, so the same
+// transaction does not read it back.
 func Make(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 	q, err := build(ctx, tx, p, 1)
 	if err != nil {
 		return Quote{}, err
 	}
 	if least := Least(p.Funding, isClaim(p.ObjectID)); q.Funding.Cmp(least) < 0 {
-		return Quote{}, ErrTooSmall.Detailf("The amount comes to %s %s; the least is %s %s.", q.Funding, p.Funding, least, p.Funding)
+		return Quote{}, ErrTooSmall.Detailf("The amount comes to %s %s; the least is %s %s.", q.Funding, p.Funding,
+			least, p.Funding)
 	}
 	insertLater(tx, q)
 	return q, nil
@@ -221,20 +225,22 @@ func build(ctx context.Context, tx *db.Tx, p Params, number int64) (Quote, error
 		return Quote{}, err
 	}
 	if p.Funding == money.BTC && funding.Units() > mostBTC {
-		return Quote{}, money.ErrTooLarge.Detailf("The amount comes to %s BTC; there are never more than %s BTC.", funding, money.New(money.BTC, mostBTC))
+		return Quote{}, money.ErrTooLarge.Detailf("The amount comes to %s BTC; there are never more than %s BTC.",
+			funding, money.New(money.BTC, mostBTC))
 	}
 	now := tx.Now()
 	return Quote{
-		ID: tx.NewID("quo"), CompanyID: p.CompanyID, ObjectID: p.ObjectID, Number: number, State: StateActive, Version: 1,
+		ID: tx.NewID("quo"), CompanyID: p.CompanyID, ObjectID: p.ObjectID, Number: number, State: StateActive,
+		Version:   1,
 		ValidFrom: now, ValidTo: now.Add(p.Validity), Grace: min(max(p.Grace, 0), MaxGrace),
 		Rate: rate, Due: p.Due, Funding: funding, Address: p.Address, Network: p.Network,
 		Confirmations: p.Confirmations,
 	}, nil
 }
 
-// Refresh answers the active quote of an object unchanged, or replaces the expired one by a quote for p.Due, what remains to
-// be settled, however small. It answers ErrNotFound when the object never had a quote, ErrLocked when its quote is accepted,
-// ErrState when it is cancelled, ErrTooMany and rates.ErrUnavailable.
+// Refresh returns the active quote of an object unchanged, or replaces an expired one by a quote for p.Due, what
+// remains to be paid, however small. It returns ErrNotFound if the object never had a quote, ErrLocked if its quote
+// is accepted, ErrState if it is cancelled, ErrTooMany or rates.ErrUnavailable.
 func Refresh(ctx context.Context, tx *db.Tx, p Params) (q Quote, err error) {
 	err = again(func() error {
 		q, err = refresh(ctx, tx, p)
@@ -243,8 +249,8 @@ func Refresh(ctx context.Context, tx *db.Tx, p Params) (q Quote, err error) {
 	return q, err
 }
 
-// again repeats what lost a race to another transaction. That one has committed by then, so reading anew shows its outcome, and
-// what was done here up to the clash is whole by itself.
+// again repeats what lost a race to a concurrent transaction. That one has committed, so reading again shows its
+// outcome, and what was done here before is complete.
 func again(f func() error) (err error) {
 	for range 5 {
 		if err = f(); !errors.Is(err, db.ErrConflict) {
@@ -280,12 +286,12 @@ func refresh(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 		return Quote{}, err
 	}
 	if last.State == StateActive {
-		if last, err = move(ctx, tx, last, StateExpired, "its time ran out"); err != nil {
+		if last, err = transition(ctx, tx, last, StateExpired, "its time ran out"); err != nil {
 			return Quote{}, err
 		}
 	}
 	if last.State == StateExpired {
-		if _, err = move(ctx, tx, last, StateSuperseded, "refreshed"); err != nil {
+		if _, err = transition(ctx, tx, last, StateSuperseded, "refreshed"); err != nil {
 			return Quote{}, err
 		}
 	}
@@ -299,8 +305,8 @@ func refresh(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 	return next, emit(tx, next, true)
 }
 
-// Accept locks a quote whose whole amount was seen in time. Accepting twice is fine; ErrState when a newer quote took its
-// place or its object was cancelled.
+// Accept locks a quote whose whole amount was seen in time. Accepting twice is not an error. It returns ErrState if a
+// newer quote replaced it or its object was cancelled.
 func Accept(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
 	return again(func() error { return accept(ctx, tx, companyID, quoteID) })
 }
@@ -314,15 +320,15 @@ func accept(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
 	case StateAccepted:
 		return nil
 	case StateActive, StateExpired:
-		_, err = move(ctx, tx, q, StateAccepted, "paid in time")
+		_, err = transition(ctx, tx, q, StateAccepted, "paid in time")
 		return err
 	default:
 		return ErrState
 	}
 }
 
-// Reopen unlocks an accepted quote whose payment vanished: it is active again while its time lasts, else expired. A quote that
-// is not accepted stays as it is.
+// Reopen unlocks an accepted quote whose payment disappeared: it is active again while it is valid, else expired. It
+// does nothing to a quote that is not accepted.
 func Reopen(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
 	return again(func() error { return reopen(ctx, tx, companyID, quoteID) })
 }
@@ -336,7 +342,7 @@ func reopen(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
 	if tx.Now().Before(q.ValidTo) {
 		to = StateActive
 	}
-	_, err = move(ctx, tx, q, to, "the payment vanished")
+	_, err = transition(ctx, tx, q, to, "the payment disappeared")
 	return err
 }
 
@@ -352,7 +358,7 @@ func cancel(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
 	}
 	for _, q := range all {
 		if q.State == StateActive {
-			if _, err := move(ctx, tx, q, StateCancelled, "its object was cancelled"); err != nil {
+			if _, err := transition(ctx, tx, q, StateCancelled, "its object was cancelled"); err != nil {
 				return err
 			}
 		}
@@ -360,17 +366,18 @@ func cancel(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
 	return nil
 }
 
-// move makes one transition: guarded by the version read, with its history row and, for an expiry, its event.
-func move(ctx context.Context, tx *db.Tx, q Quote, to State, reason string) (Quote, error) {
+// transition makes one change of state, guarded by the version that was read, with its history row and, for an
+// expiry, its event.
+func transition(ctx context.Context, tx *db.Tx, q Quote, to State, reason string) (Quote, error) {
 	from := q.State
 	if to == StateCancelled {
 		q.CancelledAt = tx.Now()
 	}
-	moved, err := setState(ctx, tx, q, to)
+	changed, err := setState(ctx, tx, q, to)
 	if err != nil {
 		return Quote{}, err
 	}
-	if !moved {
+	if !changed {
 		return Quote{}, db.ErrConflict
 	}
 	q.State, q.Version = to, q.Version+1
@@ -384,13 +391,14 @@ func move(ctx context.Context, tx *db.Tx, q Quote, to State, reason string) (Quo
 	return q, nil
 }
 
-// expireBatch is how many quotes one transaction expires, so that requests are never kept waiting for long.
+// expireBatch is how many quotes one transaction expires, so that requests do not wait long.
 const expireBatch = 100
 
-// ExpireDue expires the active quotes of a network whose time ran out, in small batches of one company each, and says how many. watched says
-// up to which instant the chain has been looked at, so that a payment that was made in time is seen before its quote expires;
-// nil means up to now.
-func ExpireDue(ctx context.Context, d *db.DB, network string, watched func(context.Context, *db.Tx) (time.Time, error)) (int, error) {
+// ExpireDue expires the active quotes of a network whose time ran out, in small batches of one company each, and
+// returns how many. watched returns until when the chain has been watched, so that a payment that was made in time is
+// seen before its quote expires; nil means until now.
+func ExpireDue(ctx context.Context, d *db.DB, network string, watched func(context.Context, *db.Tx) (time.Time,
+	error)) (int, error) {
 	total := 0
 	for {
 		var due []Quote
@@ -423,7 +431,7 @@ func ExpireDue(ctx context.Context, d *db.DB, network string, watched func(conte
 			err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 				n = 0
 				for _, q := range quotes {
-					_, err := move(ctx, tx, q, StateExpired, "its time ran out")
+					_, err := transition(ctx, tx, q, StateExpired, "its time ran out")
 					if errors.Is(err, db.ErrConflict) {
 						continue // paid, refreshed or cancelled since it was read
 					}
@@ -459,7 +467,8 @@ func (q Quote) ForPayroll() webhook.PayrollQuote {
 // ForClaim returns the quote of a claim as the API and events show it: amounts are decimal text.
 func (q Quote) ForClaim() webhook.ClaimPrice {
 	return webhook.ClaimPrice{
-		QuoteID: q.ID, ValidFrom: webhook.FormatTime(q.ValidFrom), ValidTo: webhook.FormatTime(q.ValidTo), Rate: q.Rate.String(),
+		QuoteID: q.ID, ValidFrom: webhook.FormatTime(q.ValidFrom), ValidTo: webhook.FormatTime(q.ValidTo),
+		Rate:               q.Rate.String(),
 		DenominationAmount: q.Due.String(), FundingAmount: q.Funding.String(),
 		FundingDetails: webhook.FundingDetails{Address: q.Address, Network: q.Network},
 	}
@@ -482,7 +491,8 @@ func emit(tx *db.Tx, q Quote, refreshed bool) error {
 		event = webhook.PayrollQuoteRefreshed
 	}
 	return webhook.Emit(tx, event.Event(q.CompanyID, q.ID, q.Version, webhook.PayrollQuoteData{
-		PayrollID: q.ObjectID, PayrollQuote: q.ForPayroll(), Status: string(q.State), DenominationCurrency: q.Due.Asset(),
-		DenominationAmount: q.Due,
+		PayrollID: q.ObjectID, PayrollQuote: q.ForPayroll(), Status: string(q.State),
+		DenominationCurrency: q.Due.Asset(),
+		DenominationAmount:   q.Due,
 	}))
 }

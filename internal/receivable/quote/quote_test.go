@@ -33,7 +33,8 @@ func house(t *testing.T, f func(t *testing.T, d *db.DB, clock *dbtest.Clock)) {
 	t.Helper()
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		const ever = 1000 * time.Hour
-		r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
+		r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever,
+			FiatLimit: ever}
 		if err := r.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +85,9 @@ func get(t *testing.T, d *db.DB, id string) Quote {
 func events(t *testing.T, d *db.DB) (all []string) {
 	t.Helper()
 	if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		rows, err := tx.Query(ctx, "SELECT name, object_id, sequence FROM events WHERE company_id = $1 ORDER BY created_at, name, object_id", "cmp_1")
+		rows, err := tx.Query(ctx,
+			"SELECT name, object_id, sequence FROM events WHERE company_id = $1 ORDER BY created_at, name, object_id",
+			"cmp_1")
 		all, err = db.Collect(rows, err, func(r *db.Rows) (string, error) {
 			var name, object string
 			var sequence int64
@@ -108,7 +111,8 @@ func TestMakeHoldsThePrice(t *testing.T) {
 			t.Errorf("%+v", q)
 		}
 		if stored := get(t, d, q.ID); stored != q {
-			t.Errorf("stored: %s", cmp.Diff(q, stored, cmp.Comparer(func(a, b money.Amount) bool { return a == b }), cmp.Comparer(func(a, b money.Rate) bool { return a == b })))
+			t.Errorf("stored: %s", cmp.Diff(q, stored, cmp.Comparer(func(a, b money.Amount) bool { return a == b }),
+				cmp.Comparer(func(a, b money.Rate) bool { return a == b })))
 		}
 	})
 }
@@ -201,10 +205,12 @@ func TestRefresh(t *testing.T) {
 		if q := get(t, d, first.ID); q.State != StateSuperseded || q.Version != 3 {
 			t.Errorf("the first is %s, version %d", q.State, q.Version)
 		}
-		if diff := cmp.Diff([]string{"payroll.quote_expired " + first.ID + " 2", "payroll.quote_refreshed " + second.ID + " 1"}, events(t, d)); diff != "" {
+		if diff := cmp.Diff([]string{"payroll.quote_expired " + first.ID + " 2", "payroll.quote_refreshed " +
+			second.ID + " 1"}, events(t, d)); diff != "" {
 			t.Error(diff)
 		}
-		if foreign, err := renewed(t, d, Params{CompanyID: "cmp_2", ObjectID: "prl_1", Due: p.Due, Funding: money.BTC}); !errors.Is(err, ErrNotFound) {
+		if foreign, err := renewed(t, d, Params{CompanyID: "cmp_2", ObjectID: "prl_1", Due: p.Due,
+			Funding: money.BTC}); !errors.Is(err, ErrNotFound) {
 			t.Errorf("another company's: %v, %v", foreign, err)
 		}
 	})
@@ -277,12 +283,16 @@ func TestTransitions(t *testing.T) {
 		want State
 	}
 	for name, steps := range map[string][]step{
-		"accepted is locked":        {{do: accept, want: StateAccepted}, {do: accept, want: StateAccepted}, {late: true, do: renew, err: ErrLocked, want: StateAccepted}},
+		"accepted is locked": {{do: accept, want: StateAccepted}, {do: accept, want: StateAccepted},
+			{late: true, do: renew, err: ErrLocked, want: StateAccepted}},
 		"accepted is not cancelled": {{do: accept, want: StateAccepted}, {do: cancel, want: StateAccepted}},
-		"reopened in time":          {{do: accept, want: StateAccepted}, {do: reopen, want: StateActive}, {do: reopen, want: StateActive}},
-		"reopened too late":         {{do: accept, want: StateAccepted}, {late: true, do: reopen, want: StateExpired}},
-		"cancelled":                 {{do: cancel, want: StateCancelled}, {do: accept, err: ErrState, want: StateCancelled}, {late: true, do: renew, err: ErrState, want: StateCancelled}},
-		"superseded":                {{late: true, do: renew, want: StateSuperseded}, {do: accept, err: ErrState, want: StateSuperseded}, {do: reopen, want: StateSuperseded}},
+		"reopened in time": {{do: accept, want: StateAccepted}, {do: reopen, want: StateActive}, {do: reopen,
+			want: StateActive}},
+		"reopened too late": {{do: accept, want: StateAccepted}, {late: true, do: reopen, want: StateExpired}},
+		"cancelled": {{do: cancel, want: StateCancelled}, {do: accept, err: ErrState,
+			want: StateCancelled}, {late: true, do: renew, err: ErrState, want: StateCancelled}},
+		"superseded": {{late: true, do: renew, want: StateSuperseded}, {do: accept, err: ErrState,
+			want: StateSuperseded}, {do: reopen, want: StateSuperseded}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			house(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
@@ -359,7 +369,8 @@ func TestExpireDue(t *testing.T) {
 		for _, e := range events(t, d) {
 			names[strings.Fields(e)[0]]++
 		}
-		if diff := cmp.Diff(map[string]int{"payroll.quote_expired": n / 3, "claim.quote_expired": 1}, names); diff != "" {
+		if diff := cmp.Diff(map[string]int{"payroll.quote_expired": n / 3, "claim.quote_expired": 1},
+			names); diff != "" {
 			t.Error(diff)
 		}
 		if q := get(t, d, paid.ID); q.State != StateAccepted {
@@ -419,7 +430,8 @@ func TestInForce(t *testing.T) {
 				all, err := ForObject(ctx, tx, "cmp_1", "prl_1")
 				q, _ := InForce(all, money.BTC, start.Add(c.after))
 				if q.ID != c.want || q.Covers(start.Add(c.after)) != c.inTime {
-					t.Errorf("after %s: %s in time %v; want %s %v", c.after, q.ID, q.Covers(start.Add(c.after)), c.want, c.inTime)
+					t.Errorf("after %s: %s in time %v; want %s %v", c.after, q.ID, q.Covers(start.Add(c.after)),
+						c.want, c.inTime)
 				}
 				return err
 			}); err != nil {
@@ -442,13 +454,14 @@ func TestInForce(t *testing.T) {
 	})
 }
 
-// The funding amount settles the due, and one unit less does not: whoever pays what was asked never owes a rest, and the house
-// asks for less than one unit too much.
+// The funding amount settles the due, and one unit less does not: whoever pays what was asked never owes a rest, and
+// the house asks for less than one unit too much.
 func TestFundingCoversTheDueExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		asset := rapid.SampledFrom([]money.Asset{money.USD, money.JPY, money.KWD, money.EUR}).Draw(t, "asset")
 		due := money.New(asset, rapid.Int64Range(1, 1_000_000_000_00).Draw(t, "due"))
-		text := fmt.Sprintf("%d.%016d", rapid.Int64Range(1000, 10_000_000).Draw(t, "whole"), rapid.Int64Range(0, 9_999_999_999_999_999).Draw(t, "part"))
+		text := fmt.Sprintf("%d.%016d", rapid.Int64Range(1000, 10_000_000).Draw(t, "whole"), rapid.Int64Range(0,
+			9_999_999_999_999_999).Draw(t, "part"))
 		market, err := money.ParseRate(money.BTC, asset, text)
 		if err != nil {
 			t.Fatal(err)

@@ -14,24 +14,30 @@ const columns = `company_id, quote_id, object_id, number, state, version, valid_
 
 const columnCount = 18
 
-var quoteRows = db.InsertGroup(40, "quotes", "company_id", "quote_id", "object_id", "number", "state", "version", "valid_from", "valid_to",
-	"grace", "cancelled_at", "due_asset", "due", "funding_asset", "funding", "rate", "address", "network", "confirmations")
+var quoteRows = db.InsertGroup(40, "quotes", "company_id", "quote_id", "object_id", "number", "state", "version",
+	"valid_from", "valid_to",
+	"grace", "cancelled_at", "due_asset", "due", "funding_asset", "funding", "rate", "address", "network",
+	"confirmations")
 
 func row(q Quote) []any {
-	return []any{q.CompanyID, q.ID, q.ObjectID, q.Number, string(q.State), q.Version, db.Micros(q.ValidFrom), db.Micros(q.ValidTo),
-		q.Grace.Microseconds(), micros(q.CancelledAt), string(q.Due.Asset()), q.Due.Units(), string(q.Funding.Asset()), q.Funding.Units(),
+	return []any{q.CompanyID, q.ID, q.ObjectID, q.Number, string(q.State), q.Version, db.Micros(q.ValidFrom),
+		db.Micros(q.ValidTo),
+		q.Grace.Microseconds(), micros(q.CancelledAt), string(q.Due.Asset()), q.Due.Units(),
+		string(q.Funding.Asset()), q.Funding.Units(),
 		q.Rate.String(), q.Address, q.Network, q.Confirmations}
 }
 
 func insertLater(tx *db.Tx, q Quote) { tx.Defer(quoteRows, row(q)) }
 
-// insert says whether the quote is in; it is not when another one of the same object and asset came first.
+// insert reports whether the quote was inserted. It was not if a concurrent one of the same object and asset came
+// first.
 func insert(ctx context.Context, tx *db.Tx, q Quote) (bool, error) {
-	n, err := tx.Exec(ctx, "INSERT INTO quotes ("+columns+") VALUES "+db.Placeholders(1, columnCount, 1)+" ON CONFLICT DO NOTHING", row(q)...)
+	n, err := tx.Exec(ctx, "INSERT INTO quotes ("+columns+") VALUES "+db.Placeholders(1, columnCount,
+		1)+" ON CONFLICT DO NOTHING", row(q)...)
 	return n == 1, err
 }
 
-// setState moves a quote from the very version that was read.
+// setState changes the state of a quote, and reports false if it has changed since it was read.
 func setState(ctx context.Context, tx *db.Tx, q Quote, to State) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE quotes SET state = $1, version = version + 1, cancelled_at = $2
 		WHERE company_id = $3 AND quote_id = $4 AND state = $5 AND version = $6`,
@@ -39,24 +45,26 @@ func setState(ctx context.Context, tx *db.Tx, q Quote, to State) (bool, error) {
 	return n == 1, err
 }
 
-// Get is a quote by its id.
+// Get returns a quote by its ID.
 func Get(ctx context.Context, tx *db.Tx, companyID, quoteID string) (Quote, error) {
-	return one(tx.QueryRow(ctx, "SELECT "+columns+" FROM quotes WHERE company_id = $1 AND quote_id = $2", companyID, quoteID))
+	return one(tx.QueryRow(ctx, "SELECT "+columns+" FROM quotes WHERE company_id = $1 AND quote_id = $2", companyID,
+		quoteID))
 }
 
-// Last is the newest quote of an object in an asset, whatever its state.
+// Last returns the newest quote of an object in an asset, in any state.
 func Last(ctx context.Context, tx *db.Tx, companyID, objectID string, funding money.Asset) (Quote, error) {
 	return one(tx.QueryRow(ctx, "SELECT "+columns+` FROM quotes
-		WHERE company_id = $1 AND object_id = $2 AND funding_asset = $3 ORDER BY number DESC LIMIT 1`, companyID, objectID, string(funding)))
+		WHERE company_id = $1 AND object_id = $2 AND funding_asset = $3 ORDER BY number DESC
+		LIMIT 1`, companyID, objectID, string(funding)))
 }
 
-// ForObject is every quote of an object, newest first.
+// ForObject returns every quote of an object, newest first.
 func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all []Quote, err error) {
 	err = tx.Ask(ctx, []db.Question{Asked(companyID, objectID, func(q Quote) { all = append(all, q) })})
 	return all, err
 }
 
-// Asked is the question of ForObject, for who asks others with it.
+// Asked is ForObject as a query, to be sent with others.
 func Asked(companyID, objectID string, found func(Quote)) db.Question {
 	return db.Question{Query: "SELECT " + columns + ` FROM quotes WHERE company_id = $1 AND object_id = $2
 		ORDER BY number DESC, funding_asset`, Args: []any{companyID, objectID}, Row: func(r *db.Rows) error {
@@ -68,8 +76,9 @@ func Asked(companyID, objectID string, found func(Quote)) db.Question {
 	}}
 }
 
-// countRefreshes counts the refreshes of an object since an instant and says when the first of them was.
-func countRefreshes(ctx context.Context, tx *db.Tx, companyID, objectID string, funding money.Asset, since time.Time) (int, time.Time, error) {
+// countRefreshes counts the refreshes of an object since a time and returns when the first of them was.
+func countRefreshes(ctx context.Context, tx *db.Tx, companyID, objectID string, funding money.Asset,
+	since time.Time) (int, time.Time, error) {
 	var count int
 	var first int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*), COALESCE(MIN(valid_from), 0) FROM quotes
@@ -78,9 +87,10 @@ func countRefreshes(ctx context.Context, tx *db.Tx, companyID, objectID string, 
 	return count, db.Time(first), err
 }
 
-// loadDue is the one read across companies: what has run out, oldest first.
+// loadDue returns quotes of all companies whose time ran out, oldest first.
 func loadDue(ctx context.Context, tx *db.Tx, network string, until time.Time, limit int) ([]Quote, error) {
-	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM quotes WHERE state = 'active' AND valid_to <= $1 AND network = $3 ORDER BY valid_to LIMIT $2",
+	rows, err := tx.Query(ctx,
+		"SELECT "+columns+" FROM quotes WHERE state = 'active' AND valid_to <= $1 AND network = $3 ORDER BY valid_to LIMIT $2",
 		db.Micros(until), limit, network)
 	return db.Collect(rows, err, func(r *db.Rows) (Quote, error) { return scan(r) })
 }
@@ -102,7 +112,8 @@ func scan(r interface{ Scan(dest ...any) error }) (Quote, error) {
 	if err != nil {
 		return Quote{}, err
 	}
-	q.State, q.ValidFrom, q.ValidTo, q.Grace = State(state), db.Time(from), db.Time(to), time.Duration(grace)*time.Microsecond
+	q.State, q.ValidFrom, q.ValidTo, q.Grace = State(state), db.Time(from), db.Time(to),
+		time.Duration(grace)*time.Microsecond
 	if cancelled != 0 {
 		q.CancelledAt = db.Time(cancelled)
 	}
@@ -111,7 +122,7 @@ func scan(r interface{ Scan(dest ...any) error }) (Quote, error) {
 	return q, err
 }
 
-// micros keeps the zero time 0.
+// micros keeps the zero time as 0.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -155,7 +155,7 @@ func depositTable(c *ui.Request, ctx context.Context, tx *db.Tx, p payroll.Payro
 	}
 	for _, d := range all {
 		state := ui.Cell{Text: c.Word("deposit.state", string(d.State))}
-		if !d.Timely {
+		if !d.OnTime {
 			state.Lines = []ui.Cell{{Text: c.Text("deposits.late")}}
 		}
 		confirmations := ui.Cell{Kind: "number"}

@@ -60,7 +60,7 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 // attention is what somebody should do, the most pressing first.
 func attention(c *ui.Request, ctx context.Context, tx *db.Tx) (all []ui.Cell, err error) {
 	by := c.Session.Principal()
-	troubles, err := c.Payroll.Troubles(ctx, tx, by)
+	troubles, err := c.Payroll.Issues(ctx, tx, by)
 	if err != nil {
 		return nil, err
 	}

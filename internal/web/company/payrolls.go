@@ -169,7 +169,7 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 
 // movedPayees are those whose money goes elsewhere than their last payment went, in the order in which they are to be paid.
 func movedPayees(c *ui.Request, ctx context.Context, tx *db.Tx, p payroll.Payroll, names map[string]string) (all []movedPayee, err error) {
-	moved, err := c.Payroll.Moved(ctx, tx, p)
+	moved, err := c.Payroll.RecentDestinationChanges(ctx, tx, p)
 	for _, m := range p.Payments {
 		if at, has := moved[m.PayeeID]; has {
 			all = append(all, movedPayee{recipientPath(m.PayeeID), cmp.Or(names[m.PayeeID], m.PayeeID), c.FormatTime(at)})

@@ -143,7 +143,7 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		Recipient: r, Path: recipientPath(r.ID), RoleName: c.RoleName(r.Role), TypeName: c.Word("recipient.type", r.Type),
 		StatusName: c.Word("recipient.status", r.Status), Since: c.FormatDate(r.Created), Stopped: r.Status == payee.Inactive,
 	}
-	if _, last, err := payroll.Payments(ctx, tx, r.CompanyID, r.ID); err != nil {
+	if _, last, err := payroll.CountOpenPayments(ctx, tx, r.CompanyID, r.ID); err != nil {
 		return ui.View{}, err
 	} else if !last.IsZero() {
 		p.LastPaid = c.FormatTime(last)

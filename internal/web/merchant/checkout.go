@@ -203,7 +203,7 @@ func incomingTable(c *ui.Request, all []claim.Payment) ui.Table {
 		if p.State.Live() {
 			state.Lines = append(state.Lines, ui.Cell{Text: c.Text("deposits.of", c.FormatCount(min(p.Confirmations, p.Wanted)), c.FormatCount(p.Wanted))})
 		}
-		if !p.Timely {
+		if !p.OnTime {
 			state.Lines = append(state.Lines, ui.Cell{Text: c.Text("deposits.late")})
 		}
 		tx := ui.CodeCell(p.TxID)

@@ -273,7 +273,7 @@ func showPosition(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	waiting, err := payroll.WaitingForExchange(ctx, tx)
+	waiting, err := payroll.WaitingForConversion(ctx, tx)
 	if err != nil {
 		return ui.View{}, err
 	}

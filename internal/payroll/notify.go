@@ -13,11 +13,12 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// inform writes to the payees, as far as their addresses are known, whose payment has arrived or came back. An arrival is told
-// once, also when a reorganisation takes it back and a later block brings it again.
-func (p *Payroll) inform(ctx context.Context, tx *db.Tx, moved []*Payment, outputs map[string][]payout.Output) error {
+// notifyPayees sends a mail to the payees whose payment has arrived or came back, if their addresses are known. An
+// arrival is mailed once, even if a reorganization takes it back and a later block confirms it again.
+func (p *Payroll) notifyPayees(ctx context.Context, tx *db.Tx, changed []*Payment,
+	outputs map[string][]payout.Output) error {
 	var ids []string
-	for _, m := range moved {
+	for _, m := range changed {
 		if m.State == Fulfilled || m.State == Returned {
 			ids = append(ids, m.PayeeID)
 		}
@@ -33,7 +34,7 @@ func (p *Payroll) inform(ctx context.Context, tx *db.Tx, moved []*Payment, outpu
 	if err != nil {
 		return err
 	}
-	for _, m := range moved {
+	for _, m := range changed {
 		to := payees[m.PayeeID]
 		if !mail.Valid(to.Email) {
 			continue
@@ -44,11 +45,13 @@ func (p *Payroll) inform(ctx context.Context, tx *db.Tx, moved []*Payment, outpu
 		case Fulfilled:
 			letter.Template, letter.Key = mail.PaymentSent, m.ID
 			letter.Data = mail.PaymentSentData{
-				Name: to.Name, Company: company.Name, Amount: amount, Description: m.Description, Reference: m.ID, Arrived: arrivals(outputs[m.ID]),
+				Name: to.Name, Company: company.Name, Amount: amount, Description: m.Description, Reference: m.ID,
+				Arrived: arrivals(outputs[m.ID]),
 			}
 		case Returned:
 			letter.Template, letter.Key = mail.PaymentReturned, m.ID+"/"+strconv.FormatInt(m.Version, 10)
-			letter.Data = mail.PaymentReturnedData{Name: to.Name, Company: company.Name, Amount: amount, Reference: m.ID}
+			letter.Data = mail.PaymentReturnedData{Name: to.Name, Company: company.Name, Amount: amount,
+				Reference: m.ID}
 		default:
 			continue
 		}
@@ -59,7 +62,7 @@ func (p *Payroll) inform(ctx context.Context, tx *db.Tx, moved []*Payment, outpu
 	return nil
 }
 
-// arrivals says what went where: "0.00123000 BTC (bc1q9h…k3d2)".
+// arrivals returns what went where: "0.00123000 BTC (bc1q9h…k3d2)".
 func arrivals(outputs []payout.Output) []string {
 	lines := make([]string, 0, len(outputs))
 	for _, o := range outputs {

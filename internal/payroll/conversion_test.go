@@ -23,8 +23,9 @@ func (h *house) bring(x money.Amount) {
 		at = ledger.HotWallet
 	}
 	h.write(func(_ context.Context, tx *db.Tx) error {
-		return ledger.Post(tx, ledger.Journal{CompanyID: ledger.House, SourceType: "fx", SourceID: tx.NewID("dep"), Purpose: "deposit",
-			Lines: []ledger.Line{ledger.Debit(at, "", x), ledger.Credit(ledger.FXPosition, "", x)}})
+		return ledger.Post(tx, ledger.Journal{CompanyID: ledger.House, SourceType: "fx", SourceID: tx.NewID("dep"),
+			Purpose: "deposit",
+			Lines:   []ledger.Line{ledger.Debit(at, "", x), ledger.Credit(ledger.FXPosition, "", x)}})
 	})
 }
 
@@ -36,7 +37,8 @@ func (h *house) fill(companyID string, x money.Amount) {
 		at = ledger.HotWallet
 	}
 	h.write(func(_ context.Context, tx *db.Tx) error {
-		return ledger.Post(tx, ledger.Journal{CompanyID: companyID, SourceType: "bank_deposit", SourceID: tx.NewID("dep"), Purpose: "credit",
+		return ledger.Post(tx, ledger.Journal{CompanyID: companyID, SourceType: "bank_deposit",
+			SourceID: tx.NewID("dep"), Purpose: "credit",
 			Lines: []ledger.Line{ledger.Debit(at, "", x), ledger.Credit(ledger.CompanyFunds, "", x)}})
 	})
 }
@@ -62,7 +64,8 @@ func eur(cents int64) money.Amount { return money.New(money.EUR, cents) }
 
 // fromEuros is a pay run of the balance in euros to somebody who wants bitcoin: 500.00 USD, which is 0.01 BTC.
 func fromEuros(payee, amount string) CreateParams {
-	return CreateParams{ToPay: []Payee{{AmountText: amount, UserID: payee}}, FundingMethod: MethodWallet, FundingCurrency: "EUR"}
+	return CreateParams{ToPay: []Payee{{AmountText: amount, UserID: payee}}, FundingMethod: MethodWallet,
+		FundingCurrency: "EUR"}
 }
 
 // problems are the codes of what is wrong with a request.
@@ -88,7 +91,8 @@ func TestABalanceInEurosPaysBitcoinsOfTheHouse(t *testing.T) {
 			t.Fatalf("%s with %+v", got.State, got.Payments)
 		}
 		out := got.Payments[0].Outputs[0]
-		if out.Amount != sats(1_000_000) || out.Input != usd(500_00) || out.Rate.Cmp(rate(money.BTC, money.USD, "50000")) != 0 || out.Rate.Base() != money.BTC {
+		if out.Amount != sats(1_000_000) || out.Input != usd(500_00) || out.Rate.Cmp(rate(money.BTC, money.USD,
+			"50000")) != 0 || out.Rate.Base() != money.BTC {
 			t.Errorf("an output of %s for %s at %s %s", out.Amount, out.Input, out.Rate, out.Rate.Base())
 		}
 		if left := h.owned(money.BTC); left != sats(2_000_000) {
@@ -103,8 +107,8 @@ func TestABalanceInEurosPaysBitcoinsOfTheHouse(t *testing.T) {
 	})
 }
 
-// The coins of another company are in the same wallet, and the books tell them apart: a company with euros is refused when it
-// asks, and waits when what the house had is gone by the release.
+// The coins of another company are in the same wallet, and the books tell them apart: a company with euros is refused
+// when it asks, and waits when what the house had is gone by the release.
 func TestNobodyIsPaidWithCoinsOfAnotherCompany(t *testing.T) {
 	run(t, func(h *house) {
 		h.fill("com_rich", sats(900_000_000))
@@ -138,7 +142,8 @@ func TestNobodyIsPaidWithCoinsOfAnotherCompany(t *testing.T) {
 		}
 		h.bring(sats(1_000_000))
 		h.retryExchange()
-		if got := h.get(second.ID); got.State != Released || got.Payments[0].State != Released || got.Payments[0].Outputs[0].Amount != sats(1_000_000) {
+		if got := h.get(second.ID); got.State != Released || got.Payments[0].State != Released ||
+			got.Payments[0].Outputs[0].Amount != sats(1_000_000) {
 			t.Errorf("once there are coins, the second is %s, %s", got.State, got.Payments[0].State)
 		}
 		if left := h.owned(money.BTC); !left.IsZero() {
@@ -153,12 +158,12 @@ func TestNobodyIsPaidWithCoinsOfAnotherCompany(t *testing.T) {
 // retryExchange does what the clock does.
 func (h *house) retryExchange() {
 	h.t.Helper()
-	if err := Exchange(h.t.Context(), h.d); err != nil {
+	if err := RetryConversions(h.t.Context(), h.d); err != nil {
 		h.t.Fatal(err)
 	}
-	var waiting []Trouble
+	var waiting []Issue
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-		waiting, err = WaitingForExchange(ctx, tx)
+		waiting, err = WaitingForConversion(ctx, tx)
 		return err
 	}); err != nil {
 		h.t.Fatal(err)
@@ -177,7 +182,8 @@ func TestCoinsAtAnExchangeAreNotAtHand(t *testing.T) {
 		h.fill("com_rich", sats(900_000_000))
 		h.fill(h.by.CompanyID, eur(10_000_00))
 		h.write(func(ctx context.Context, tx *db.Tx) error {
-			_, err := treasury.Deposit(ctx, tx, treasury.Booking{Place: treasury.Place{Kind: treasury.PlaceExchange, Name: "kraken"}, Reference: "1"}, sats(5_000_000))
+			_, err := treasury.Deposit(ctx, tx, treasury.Booking{Place: treasury.Place{Kind: treasury.PlaceExchange,
+				Name: "kraken"}, Reference: "1"}, sats(5_000_000))
 			return err
 		})
 		if _, err := h.tryCreate(fromEuros("rec_btc", "500")); err == nil {
@@ -223,7 +229,8 @@ func TestEurosComeFromTheHouseOrFromItsBank(t *testing.T) {
 		if got := h.get(p.ID).Payments[1]; got.State != Released || h.owned(money.EUR) != eur(-368_00) {
 			t.Errorf("%s (%s); the house has %s EUR", got.State, got.Reason, h.owned(money.EUR))
 		}
-		if got := h.get(second.ID).Payments; got[0].State != Released || got[1].State != OnHold || got[1].Reason != ReasonConversion {
+		if got := h.get(second.ID).Payments; got[0].State != Released || got[1].State != OnHold ||
+			got[1].Reason != ReasonConversion {
 			t.Errorf("the second: in bitcoin %s, in euros %s (%s)", got[0].State, got[1].State, got[1].Reason)
 		}
 		h.bring(eur(400_00))
@@ -245,7 +252,8 @@ func TestCoinsOfTheHouseArePaidOnce(t *testing.T) {
 		for i := range companies {
 			if i > 0 {
 				h.write(func(ctx context.Context, tx *db.Tx) error {
-					c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: fmt.Sprintf("Company %d", i), Country: "DE"})
+					c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: fmt.Sprintf("Company %d", i),
+						Country: "DE"})
 					h.by.CompanyID = c.ID
 					return err
 				})
@@ -280,8 +288,8 @@ func TestCoinsOfTheHouseArePaidOnce(t *testing.T) {
 	})
 }
 
-// Whatever pay runs are made of and however they are funded, no unit appears or is lost, the parts of each payment are what it
-// was, and the house never pays out more of a coin than it owns.
+// Whatever pay runs are made of and however they are funded, no unit appears or is lost, the parts of each payment
+// are what it was, and the house never pays out more of a coin than it owns.
 func TestExchangeLosesNothing(t *testing.T) {
 	run(t, func(h *house) {
 		seed := uint64(dbtest.Epoch.Unix())
@@ -307,7 +315,8 @@ func TestExchangeLosesNothing(t *testing.T) {
 			funding := []string{"EUR", "USD"}[random.IntN(2)]
 			p, err := h.tryCreate(CreateParams{ToPay: to, FundingMethod: MethodWallet, FundingCurrency: funding})
 			if err != nil {
-				if got := codesOf(err); len(got) == 0 || got[0][:len("currency_not_supported")] != "currency_not_supported" {
+				if got := codesOf(err); len(got) == 0 ||
+					got[0][:len("currency_not_supported")] != "currency_not_supported" {
 					t.Fatalf("seed %d round %d: %v", seed, round, err)
 				}
 				continue
@@ -317,7 +326,8 @@ func TestExchangeLosesNothing(t *testing.T) {
 				sum := usd(0)
 				for _, o := range m.Outputs {
 					sum = must(sum.Add(o.Input))
-					if exchanged := o.Input.Asset() != o.Amount.Asset(); exchanged && string(o.Amount.Asset()) != funding && o.Rate.IsZero() {
+					if exchanged := o.Input.Asset() != o.Amount.Asset(); exchanged &&
+						string(o.Amount.Asset()) != funding && o.Rate.IsZero() {
 						t.Errorf("seed %d: %s became %s %s without a rate", seed, o.Input, o.Amount, o.Amount.Asset())
 					}
 				}

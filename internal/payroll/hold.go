@@ -9,10 +9,12 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// freezeAgain is when a company that was frozen is looked at once more: a release that was under way while it was frozen has ended then.
+// freezeAgain is when a frozen company's payrolls are checked once more: a release that was running when it was
+// frozen has ended by then.
 const freezeAgain = time.Minute
 
-// Freeze holds all of a frozen company's payrolls of which something may still leave. What comes after it holds itself: a release asks.
+// Freeze puts all of a company's payrolls on hold of which something may still leave. Later releases check for
+// themselves.
 func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err := holdAll(ctx, tx, companyID); err != nil {
 		return err
@@ -21,8 +23,8 @@ func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	return nil
 }
 
-// Frozen is the handler of JobFreeze.
-func Frozen(ctx context.Context, tx *db.Tx, j job.Job) error {
+// HandleFreeze handles JobFreeze.
+func HandleFreeze(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if frozen, err := isFrozen(ctx, tx, j.CompanyID); err != nil || !frozen {
 		return err
 	}
@@ -46,8 +48,8 @@ func holdAll(ctx context.Context, tx *db.Tx, companyID string) error {
 	return nil
 }
 
-// Thaw lets what a company's freeze held go on where nothing else stands in its way.
-func Thaw(ctx context.Context, tx *db.Tx, companyID string) error {
+// Unfreeze resumes what the company's freeze put on hold, unless something else prevents it.
+func Unfreeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	return unholdAll(ctx, tx, companyID, ReasonFrozen)
 }
 

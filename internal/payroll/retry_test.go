@@ -34,11 +34,11 @@ func (h *house) correct(id string) {
 	h.exec("UPDATE distributions SET sealed = sealed || 'x', address = address || 'x' WHERE owner_id = $1", id)
 	h.exec("INSERT INTO distribution_owners (owner_id, destinations, version, moved_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET moved_at = excluded.moved_at",
 		id, db.Micros(h.clock.Now()))
-	h.deliver(Payable, fmt.Sprintf(`{"recipient_id":%q}`, id))
+	h.deliver(HandlePayable, fmt.Sprintf(`{"recipient_id":%q}`, id))
 }
 
-// A return goes out again when its destination is another one, to the same output, once; and not before the change is a day old, nor
-// while the payee is inactive, the company is frozen or the payroll is on hold.
+// A return goes out again when its destination is another one, to the same output, once; and not before the change is
+// a day old, nor while the payee is inactive, the company is frozen or the payroll is on hold.
 func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 	run(t, func(h *house) {
 		h.s.CoolDown = 24 * time.Hour
@@ -46,7 +46,8 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 		stands := func(state State, reason string, output payout.State) {
 			t.Helper()
 			h.release(p.ID)
-			if m := h.get(p.ID).Payments[1]; m.State != state || m.Reason != reason || len(m.Outputs) != 1 || m.Outputs[0].State != output {
+			if m := h.get(p.ID).Payments[1]; m.State != state || m.Reason != reason || len(m.Outputs) != 1 ||
+				m.Outputs[0].State != output {
 				t.Fatalf("%s (%s), %+v; want %s (%s), %s", m.State, m.Reason, m.Outputs, state, reason, output)
 			}
 		}
@@ -55,7 +56,8 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 		h.correct("rec_eur")
 		stands(OnHold, ReasonCoolDown, payout.Returned)
 		h.clock.Advance(25 * time.Hour)
-		h.s.guards.Screen = func(_ context.Context, _ *db.Tx, _ string, whom []destination.Whom) (map[string]bool, error) {
+		h.s.guards.Screen = func(_ context.Context, _ *db.Tx, _ string, whom []destination.Whom) (map[string]bool,
+			error) {
 			held := map[string]bool{}
 			for _, w := range whom {
 				held[w.ID] = w.ID == "rec_eur"
@@ -76,7 +78,8 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 			all.Go(func() {
 				for { // a job that another was faster than runs again
 					if h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-						return h.s.Release(ctx, tx, job.Job{CompanyID: p.CompanyID, Payload: fmt.Appendf(nil, `{"payroll_id":%q}`, p.ID)})
+						return h.s.Release(ctx, tx, job.Job{CompanyID: p.CompanyID, Payload: fmt.Appendf(nil,
+							`{"payroll_id":%q}`, p.ID)})
 					}) == nil {
 						return
 					}
@@ -85,7 +88,8 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 		}
 		all.Wait()
 		stands(Released, "", payout.Queued)
-		if n := h.count("SELECT COUNT(*) FROM history WHERE object_id = $1 AND to_state = 'queued'", p.Payments[1].Outputs[0].ID); n != 1 {
+		if n := h.count("SELECT COUNT(*) FROM history WHERE object_id = $1 AND to_state = 'queued'",
+			p.Payments[1].Outputs[0].ID); n != 1 {
 			t.Errorf("queued again %d times, want once, by the correction", n)
 		}
 		// What is under way goes where it was sent, whatever changes meanwhile.
@@ -111,13 +115,15 @@ func TestAReturnIsExchangedWhereItsDestinationIsInAnotherAsset(t *testing.T) {
 		h.outcome(p, money.BTC, payout.Fulfilled)
 		h.outcome(p, money.EUR, payout.Failed) // never sent: 368.00 EUR are owed
 		h.destinations("rec_eur", map[money.Asset]int{money.BTC: 100})
-		h.deliver(Payable, `{"recipient_id":"rec_eur"}`)
+		h.deliver(HandlePayable, `{"recipient_id":"rec_eur"}`)
 		h.release(p.ID)
 		o := h.get(p.ID).Payments[1].Outputs
-		if len(o) != 1 || o[0].State != payout.Queued || o[0].Rail != payout.RailBitcoin || o[0].Amount != sats(800_000) || o[0].Address != "bcrt1qrec_eur" || o[0].Input != usd(400_00) {
+		if len(o) != 1 || o[0].State != payout.Queued || o[0].Rail != payout.RailBitcoin ||
+			o[0].Amount != sats(800_000) || o[0].Address != "bcrt1qrec_eur" || o[0].Input != usd(400_00) {
 			t.Fatalf("%+v", o)
 		}
-		if eur, btc := h.balance(ledger.OutputPayable, o[0].ID, money.EUR), h.balance(ledger.OutputPayable, o[0].ID, money.BTC); eur != 0 || btc != 800_000 {
+		if eur, btc := h.balance(ledger.OutputPayable, o[0].ID, money.EUR), h.balance(ledger.OutputPayable, o[0].ID,
+			money.BTC); eur != 0 || btc != 800_000 {
 			t.Errorf("%d EUR and %d BTC are owed", eur, btc)
 		}
 		h.outcome(p, "", payout.Fulfilled)

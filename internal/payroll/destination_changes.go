@@ -11,13 +11,12 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 )
 
-// changeShown is how long a change of where a payee's money goes is shown with the pay runs that will follow it.
+// changeShown is how long a change of a payee's destination is shown with payrolls.
 const changeShown = 30 * 24 * time.Hour
 
-// Moved says for whom of a payroll's payees, by their ids, the money goes elsewhere than their last payment went, and since when: those who
-// have not been paid by this payroll yet, and whose destination changed in the last thirty days. Whoever approves it is to know that. A
-// first destination is no change.
-func (s *Service) Moved(ctx context.Context, tx *db.Tx, p Payroll) (map[string]time.Time, error) {
+// RecentDestinationChanges returns, by payee ID, when the destination changed of payees whom this payroll has not
+// paid yet, going back thirty days. Whoever approves the payroll should know. A first destination is not a change.
+func (s *Service) RecentDestinationChanges(ctx context.Context, tx *db.Tx, p Payroll) (map[string]time.Time, error) {
 	var ids []string
 	for i := range p.Payments {
 		if m := &p.Payments[i]; len(m.Outputs) == 0 && m.State != Cancelled {
@@ -50,13 +49,13 @@ func (s *Service) Moved(ctx context.Context, tx *db.Tx, p Payroll) (map[string]t
 	if err != nil {
 		return nil, err
 	}
-	moved := map[string]time.Time{}
+	recent := map[string]time.Time{}
 	for id, who := range payees {
 		owner, _ := destinations(who, all)
 		at, last := changed[owner], paid[id]
 		if !at.IsZero() && !last.IsZero() && last.Before(at) {
-			moved[id] = at
+			recent[id] = at
 		}
 	}
-	return moved, nil
+	return recent, nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// This file is what a pay run has to do with invoices: it checks those that it is to pay, takes them when it is created,
-// and tells them how their payments went. An invoice_id of another form is the company's own reference and means nothing.
+// The invoices that a payroll pays: they are checked and reserved when it is created, and updated with the outcome of
+// their payments. An invoice_id in another format is the company's own reference.
 
 // invoices reads the invoices that a request names.
 func invoices(ctx context.Context, tx *db.Tx, p *CreateParams) (map[string]invoice.Invoice, error) {
@@ -28,7 +28,7 @@ func invoices(ctx context.Context, tx *db.Tx, p *CreateParams) (map[string]invoi
 	return invoice.Named(ctx, tx, ids)
 }
 
-// checkInvoice says what an item and the invoice that it pays do not agree on. userID is the payee's user.
+// checkInvoice adds to list what an item and the invoice that it pays disagree on. userID is the payee's user.
 func checkInvoice(it *Item, named map[string]invoice.Invoice, list *apierr.List, at func(string) string) error {
 	if !invoice.Is(it.InvoiceID) {
 		return nil
@@ -44,15 +44,17 @@ func checkInvoice(it *Item, named map[string]invoice.Invoice, list *apierr.List,
 		return err
 	case it.Amount.Asset() == "":
 	case it.Amount.Asset() != due.Asset():
-		list.Add("currency_not_supported", at("invoice_id"), fmt.Sprintf("The invoice is in %s; pay it in a payroll of that currency.", due.Asset()))
+		list.Add("currency_not_supported", at("invoice_id"),
+			fmt.Sprintf("The invoice is in %s; pay it in a payroll of that currency.", due.Asset()))
 	case it.Amount.Cmp(due) != 0:
-		list.Add("invalid_parameter", at("amount_fiat"), fmt.Sprintf("What is due on the invoice is %s %s.", due, due.Asset()))
+		list.Add("invalid_parameter", at("amount_fiat"), fmt.Sprintf("What is due on the invoice is %s %s.", due,
+			due.Asset()))
 	}
 	return nil
 }
 
-// takeInvoices puts the invoices into the pay run. One that another pay run has, or that is not owed, is refused.
-func (p *Payroll) takeInvoices(ctx context.Context, tx *db.Tx) error {
+// reserveInvoices assigns the invoices to the payroll. It refuses one that another payroll pays, or that is not due.
+func (p *Payroll) reserveInvoices(ctx context.Context, tx *db.Tx) error {
 	for i := range p.Payments {
 		m := &p.Payments[i]
 		if !invoice.Is(m.InvoiceID) {
@@ -69,8 +71,8 @@ func (p *Payroll) takeInvoices(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// bill tells the invoice that a payment pays where the payment went.
-func (m *Payment) bill(ctx context.Context, tx *db.Tx, from State, outputs []payout.Output) error {
+// updateInvoice records the outcome of a payment with the invoice that it pays.
+func (m *Payment) updateInvoice(ctx context.Context, tx *db.Tx, from State, outputs []payout.Output) error {
 	if !invoice.Is(m.InvoiceID) {
 		return nil
 	}
@@ -100,8 +102,8 @@ func (m *Payment) bill(ctx context.Context, tx *db.Tx, from State, outputs []pay
 	}
 }
 
-// dropInvoices lets the invoices of a pay run go that nobody funded: they are owed as before.
-func (p *Payroll) dropInvoices(ctx context.Context, tx *db.Tx) error {
+// freeInvoices makes the invoices of a payroll that was never funded payable again.
+func (p *Payroll) freeInvoices(ctx context.Context, tx *db.Tx) error {
 	payments, err := p.payments(ctx, tx, "")
 	if err != nil {
 		return err

@@ -15,11 +15,11 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// This file pays again what failed or came back, once its payee has another destination for it. Nobody asks for that but the
-// destination itself: it is given by the payee, or by the company for a payee without a login, at a page or by a program.
+// Payouts that failed or came back are sent again once the payee has another destination for them. The change of the
+// destination triggers it, made by the payee or, for a payee without a login, by the company.
 
-// Payable releases anew what waits for a payee (job recipient.payable).
-func Payable(ctx context.Context, tx *db.Tx, j job.Job) error {
+// HandlePayable releases again what waits for a payee (job recipient.payable).
+func HandlePayable(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var look payee.Look
 	if err := j.Decode(&look); err != nil {
 		return err
@@ -27,18 +27,19 @@ func Payable(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return releaseAnew(ctx, tx, j.CompanyID, look.RecipientID)
 }
 
-// correct sends every output that failed or came back, and that is to go elsewhere now, on its way again, and says whether it
-// moved a payment. It is the same output at its next version: whoever corrects at the same moment finds it gone. A payment whose
-// payee cannot be paid now waits, with the reason, as at a release.
-func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Payment, owings []owing, outputs map[string][]payout.Output) (bool, error) {
+// correct sends outputs again that failed or came back, if they have another destination now, and reports whether it
+// changed a payment. An output is sent as its next version, so a concurrent correction fails. A payment whose payee
+// cannot be paid now waits, with the reason, as at a release.
+func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Payment, entitlements []entitlement,
+	outputs map[string][]payout.Output) (bool, error) {
 	wanted := make([][]correction, len(stuck))
-	exchanged := make([]owing, len(stuck)) // what changes its asset, as if it was released
+	exchanged := make([]entitlement, len(stuck)) // what changes its asset, as if it was released
 	for i, m := range stuck {
 		var err error
-		if wanted[i], err = corrections(outputs[m.ID], owings[i].used); err != nil {
+		if wanted[i], err = corrections(outputs[m.ID], entitlements[i].used); err != nil {
 			return false, err
 		}
-		if owings[i].problem != "" {
+		if entitlements[i].problem != "" {
 			continue
 		}
 		for _, c := range wanted[i] {
@@ -47,7 +48,7 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 			}
 		}
 	}
-	e := escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, divided: true}
+	e := escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}
 	prices, err := p.prices(ctx, tx, exchanged, e)
 	if err != nil {
 		return false, err
@@ -58,9 +59,9 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 	}
 	books := positions{}
 	var lines []ledger.Line
-	moved := false
+	changed := false
 	for i := range stuck {
-		m, problem := &stuck[i], owings[i].problem
+		m, problem := &stuck[i], entitlements[i].problem
 		if len(wanted[i]) > 0 && problem == "" {
 			if problem, err = e.redirect(wanted[i], prices, room); err != nil {
 				return false, err
@@ -75,7 +76,7 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 			if err := p.advance(ctx, tx, m, to, reason, outputs[m.ID]); err != nil {
 				return false, err
 			}
-			moved = true
+			changed = true
 			continue
 		case len(wanted[i]) == 0, problem != "" && problem == m.Reason:
 			continue
@@ -83,12 +84,13 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 			if err := p.stop(ctx, tx, m, problem, outputs[m.ID]); err != nil {
 				return false, err
 			}
-			moved = true
+			changed = true
 			continue
 		}
 		for _, c := range wanted[i] {
 			if was, is := c.output.Amount, c.next.Amount; was.Asset() != is.Asset() {
-				lines = append(lines, ledger.Debit(ledger.OutputPayable, c.next.ID, was), ledger.Credit(ledger.OutputPayable, c.next.ID, is))
+				lines = append(lines, ledger.Debit(ledger.OutputPayable, c.next.ID, was),
+					ledger.Credit(ledger.OutputPayable, c.next.ID, is))
 				if err := books.exchange(was, is); err != nil {
 					return false, err
 				}
@@ -101,20 +103,20 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 		if err := p.advance(ctx, tx, m, Released, "", outputs[m.ID]); err != nil {
 			return false, err
 		}
-		moved = true
+		changed = true
 	}
-	return moved, p.post(tx, fmt.Sprintf("correct:%d", p.Version+1), append(lines, books.lines()...))
+	return changed, p.post(tx, fmt.Sprintf("correct:%d", p.Version+1), append(lines, books.lines()...))
 }
 
-// correction is an output that is to go elsewhere.
+// correction is an output that has another destination now.
 type correction struct {
 	output *payout.Output
 	to     destination.Distribution
 	next   payout.Output // what it becomes
 }
 
-// corrections finds the outputs that failed or came back and that have another destination now: the same one with other data, or,
-// where that one takes nothing any more, the one that takes the most.
+// corrections returns the outputs that failed or came back and that have another destination now: the same
+// destination with other data or, if that one was removed, the one with the largest allocation.
 func corrections(outputs []payout.Output, used []destination.Distribution) ([]correction, error) {
 	var all []correction
 	for i := range outputs {
@@ -139,9 +141,11 @@ func corrections(outputs []payout.Output, used []destination.Distribution) ([]co
 	return all, nil
 }
 
-// redirect works out what the outputs of one payment become. What keeps its asset keeps its amount; the rest is worth what it was
-// worth at the first release, at the present price. The problem is why none of them can go.
-func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate, room *treasury.Room) (problem string, err error) {
+// redirect computes the new outputs of one payment. An output that keeps its asset keeps its amount; otherwise it is
+// worth what it was worth at the first release, at the present price. problem is the reason why none of them can be
+// sent.
+func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate, room *treasury.Room) (problem string,
+	err error) {
 	var need []money.Amount
 	for i := range some {
 		c := &some[i]
@@ -155,7 +159,8 @@ func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate, r
 		if tooSmall(c.to, c.next.Amount) {
 			return ReasonTooSmall, nil
 		}
-		c.next.DistributionID, c.next.Rail, c.next.Address, c.next.TxID = c.to.ID, payout.RailOf(c.to.Rail, c.to.Network), c.to.Address, ""
+		c.next.DistributionID, c.next.Rail, c.next.Address, c.next.TxID = c.to.ID, payout.RailOf(c.to.Rail,
+			c.to.Network), c.to.Address, ""
 		if c.next.Destination, err = json.Marshal(c.to); err != nil {
 			return "", err
 		}
@@ -166,7 +171,7 @@ func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate, r
 	return "", nil
 }
 
-// outputsOf reads the outputs of some payments, by payment.
+// outputsOf reads the outputs of payments, by payment.
 func (p *Payroll) outputsOf(ctx context.Context, tx *db.Tx, payments []Payment) (map[string][]payout.Output, error) {
 	ids := make([]string, len(payments))
 	for i, m := range payments {

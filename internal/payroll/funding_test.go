@@ -31,7 +31,8 @@ func TestTheHouseAbsorbsWhatCannotBePaid(t *testing.T) {
 	run(t, func(h *house) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_019_800, "confirmed")
-		if got := h.want(p.ID, Received, FundingFunded, Received); got.Shortfall != sats(200) || got.Escrow != sats(2_020_000) {
+		if got := h.want(p.ID, Received, FundingFunded, Received); got.Shortfall != sats(200) ||
+			got.Escrow != sats(2_020_000) {
 			h.t.Errorf("%s short of %s", got.Shortfall, got.Escrow)
 		}
 		if got := h.balance(ledger.Shortfall, p.ID, money.BTC); got != 200 {
@@ -64,16 +65,20 @@ func TestTheSurplusIsTheCompanys(t *testing.T) {
 		h.want(p.ID, Received, FundingOver, Received)
 
 		// It pays the next payroll: 40.40 USD are 80,800 sat.
-		small := h.create(CreateParams{ToPay: []Payee{{AmountText: "40", UserID: "rec_btc"}}, FundingMethod: MethodWallet, FundingCurrency: "BTC"})
+		small := h.create(CreateParams{ToPay: []Payee{{AmountText: "40", UserID: "rec_btc"}},
+			FundingMethod: MethodWallet, FundingCurrency: "BTC"})
 		h.want(small.ID, Received, FundingFunded, Received)
-		if got := h.balance(ledger.CompanyFunds, "", money.BTC); got != 4_200 || h.balance(ledger.Escrow, small.ID, money.BTC) != 80_800 || h.balance(ledger.Escrow, p.ID, money.BTC) != 2_020_000 {
+		if got := h.balance(ledger.CompanyFunds, "", money.BTC); got != 4_200 || h.balance(ledger.Escrow, small.ID,
+			money.BTC) != 80_800 || h.balance(ledger.Escrow, p.ID, money.BTC) != 2_020_000 {
 			h.t.Errorf("the company has %d, and its payrolls what they should not", got)
 		}
 		h.release(small.ID)
-		if got := h.want(small.ID, Released, FundingFunded, Released); got.Payments[0].Outputs[0].Amount != sats(80_000) {
+		if got := h.want(small.ID, Released, FundingFunded,
+			Released); got.Payments[0].Outputs[0].Amount != sats(80_000) {
 			h.t.Errorf("%+v", got.Payments[0].Outputs)
 		}
-		_, err := h.tryCreate(CreateParams{ToPay: []Payee{{AmountText: "40", UserID: "rec_btc"}}, FundingMethod: MethodWallet, FundingCurrency: "BTC"})
+		_, err := h.tryCreate(CreateParams{ToPay: []Payee{{AmountText: "40", UserID: "rec_btc"}},
+			FundingMethod: MethodWallet, FundingCurrency: "BTC"})
 		_ = wantFault(h.t, err, "insufficient_balance")
 	})
 }
@@ -89,7 +94,8 @@ func TestLateMoneyIsAppliedAtANewRate(t *testing.T) {
 		if got.Quote.Number != 2 || got.Quote.Due != usd(12_12) || got.Quote.Funding != sats(24_735) {
 			h.t.Errorf("%+v", got.Quote)
 		}
-		if h.balance(ledger.SuspenseLate, p.ID, money.BTC) != 0 || h.balance(ledger.Escrow, p.ID, money.BTC) != 1_212_000 {
+		if h.balance(ledger.SuspenseLate, p.ID, money.BTC) != 0 || h.balance(ledger.Escrow, p.ID,
+			money.BTC) != 1_212_000 {
 			h.t.Error("the late money is not applied")
 		}
 		h.deposit(p, "dep_2", 24_735, "confirmed")
@@ -153,7 +159,8 @@ func TestABalanceCoversAReorg(t *testing.T) {
 		if got := h.balance(ledger.CompanyFunds, "", money.BTC); got != 5_000_000-2*2_020_000 {
 			h.t.Errorf("%d sat are left", got)
 		}
-		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1 AND object_id = $2", webhook.PayrollFundingReverted.Name, p.ID); n != 1 {
+		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1 AND object_id = $2",
+			webhook.PayrollFundingReverted.Name, p.ID); n != 1 {
 			h.t.Errorf("told %d times", n)
 		}
 	})

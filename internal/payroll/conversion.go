@@ -12,29 +12,30 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// This file decides what a share becomes in its destination's asset. It reads nothing and writes nothing.
+// Conversion of a share into the destination's asset. Pure functions, no I/O.
 
-// enoughSats is what Bitcoin relays to an address of any kind.
+// enoughSats is an amount that Bitcoin nodes relay to an address of any type.
 const enoughSats = 1_000
 
-// exchange takes what a payment's outputs need out of the room, and says ReasonConversion where there is too little. What
-// stayed owed to the payee after an earlier release was sold to the house then, and is owed no more once it is exchanged.
-func (e escrow) exchange(outputs []due, room *treasury.Room) (problem string, err error) {
+// exchange takes what a payment's outputs need out of the room, and returns ReasonConversion if there is too little.
+// What was still owed to the payee after an earlier release was sold to the operator then, and is owed no more once
+// it is exchanged.
+func (e escrow) exchange(outputs []plannedOutput, room *treasury.Room) (problem string, err error) {
 	currency, funding := e.total.Asset(), e.held.Asset()
 	var need []money.Amount
 	freed := money.Zero(currency)
 	for _, out := range outputs {
 		switch asset := out.amount.Asset(); {
-		case asset == funding && !e.divided: // comes out of escrow as it is
+		case asset == funding && !e.released: // comes out of escrow as it is
 		case asset != currency:
 			need = append(need, out.amount)
-			if e.divided && funding != currency {
+			if e.released && funding != currency {
 				if freed, err = freed.Add(out.share.Amount); err != nil {
 					return "", err
 				}
 			}
 		case funding == currency: // likewise
-		case e.divided:
+		case e.released:
 			need = append(need, money.Zero(currency)) // counted as owed already
 		default:
 			need = append(need, out.amount)
@@ -47,13 +48,13 @@ func (e escrow) exchange(outputs []due, room *treasury.Room) (problem string, er
 	return "", room.Owe(freed.Neg())
 }
 
-// payable is a share in its destination's asset, rounded down, and the price at which it was exchanged.
+// payable returns a share in its destination's asset, rounded down, and the price at which it was exchanged.
 func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount, money.Rate, error) {
 	asset := s.Distribution.Symbol
 	switch {
 	case asset == s.Amount.Asset():
 		return s.Amount, money.Rate{}, nil
-	case asset == e.held.Asset() && !e.divided:
+	case asset == e.held.Asset() && !e.released:
 		amount, err := e.worth(s.Amount)
 		return amount, e.rate, err
 	}
@@ -65,7 +66,7 @@ func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount,
 	return amount, rate, err
 }
 
-// tooSmall says that a destination cannot be paid so little: its chain relays more only, to an address of its kind.
+// tooSmall reports whether an amount is below what the destination's chain relays to an address of its type.
 func tooSmall(d destination.Distribution, x money.Amount) bool {
 	least := Minimum(x.Asset()).Units()
 	if x.Asset() == money.BTC && x.Units() >= least && x.Units() < enoughSats {
@@ -76,7 +77,7 @@ func tooSmall(d destination.Distribution, x money.Amount) bool {
 	return x.Units() < least
 }
 
-// positions sums what conversions move through the trading account of each asset.
+// positions sums up what conversions move through the trading account of each asset.
 type positions map[money.Asset]money.Amount
 
 // exchange sells from and buys to.
@@ -109,7 +110,8 @@ func (p positions) lines() []ledger.Line {
 	return lines
 }
 
-// Minimum is the least of an asset that can be paid out to one destination: its smallest unit, or what its chain relays.
+// Minimum returns the smallest amount of an asset that can be paid out to one destination: its smallest unit, or what
+// its chain relays.
 func Minimum(a money.Asset) money.Amount {
 	return money.New(a, chain.Dust(a))
 }

@@ -15,7 +15,8 @@ func TestAFrozenCompanysReleaseWaits(t *testing.T) {
 			h.write(func(ctx context.Context, tx *db.Tx) error { return then(ctx, tx, h.by.CompanyID) })
 		}
 		// Money that comes during the freeze, what was received before it, and what was released and has not left.
-		coming, received, released := h.create(CreateParams{ToPay: worked}), h.create(CreateParams{ToPay: worked}), h.create(CreateParams{ToPay: worked})
+		coming, received, released := h.create(CreateParams{ToPay: worked}), h.create(CreateParams{ToPay: worked}),
+			h.create(CreateParams{ToPay: worked})
 		h.deposit(received, "dep_1", 2_020_000, "confirmed")
 		h.deposit(released, "dep_2", 2_020_000, "confirmed")
 		h.release(released.ID)
@@ -30,12 +31,15 @@ func TestAFrozenCompanysReleaseWaits(t *testing.T) {
 			h.t.Errorf("%d outputs of a frozen company can leave", n)
 		}
 		// The end of another hold does not end the freeze.
-		h.exec("UPDATE payrolls SET hold_reason = $1 WHERE payroll_id IN ($2, $3)", ReasonReview, received.ID, released.ID)
-		h.write(func(ctx context.Context, tx *db.Tx) error { return Reviewed(ctx, tx, h.by.CompanyID, h.by.CompanyID) })
+		h.exec("UPDATE payrolls SET hold_reason = $1 WHERE payroll_id IN ($2, $3)", ReasonReview, received.ID,
+			released.ID)
+		h.write(func(ctx context.Context, tx *db.Tx) error {
+			return OnScreeningResolved(ctx, tx, h.by.CompanyID, h.by.CompanyID)
+		})
 		h.release(received.ID)
 		h.want(received.ID, OnHold, FundingFunded, Received)
 		h.want(released.ID, OnHold, FundingFunded, Released)
-		company("active", Thaw)
+		company("active", Unfreeze)
 		for _, p := range []Payroll{coming, received} {
 			h.release(p.ID)
 			h.want(p.ID, Released, FundingFunded, Released)
@@ -61,7 +65,7 @@ func TestAFreezeComesAgain(t *testing.T) {
 		if n := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobFreeze); n != 1 {
 			h.t.Fatalf("%d jobs", n)
 		}
-		h.deliver(Frozen, "{}")
+		h.deliver(HandleFreeze, "{}")
 		h.want(p.ID, OnHold, FundingFunded, Released)
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// SettleDebts settles what companies and people owe out of what has come into their balances meanwhile, and has the pay runs looked
-// at that wait for it. It belongs to no request: run it now and then.
+// SettleDebts settles what companies and people owe out of what has come into their balances, and re-evaluates the
+// payrolls that wait for it. It runs periodically.
 func SettleDebts(ctx context.Context, d *db.DB) error {
 	var all []ledger.Debt
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -34,7 +34,7 @@ func SettleDebts(ctx context.Context, d *db.DB) error {
 	return failed
 }
 
-// WriteOff gives up an amount of a debt ([ledger.WriteOff]), and has the pay runs looked at that wait for it.
+// WriteOff writes off an amount of a debt ([ledger.WriteOff]), and re-evaluates the payrolls that wait for it.
 func WriteOff(ctx context.Context, tx *db.Tx, owed ledger.Debt, caseID string, x money.Amount) error {
 	if err := ledger.WriteOff(tx, owed, caseID, x); err != nil {
 		return err
@@ -42,7 +42,7 @@ func WriteOff(ctx context.Context, tx *db.Tx, owed ledger.Debt, caseID string, x
 	return resumeOwing(ctx, tx, owed.OwnerID)
 }
 
-// resumeOwing has the pay runs of a company looked at that are held until it owes nothing.
+// resumeOwing re-evaluates the payrolls of a company that are on hold until it owes nothing.
 func resumeOwing(ctx context.Context, tx *db.Tx, companyID string) error {
 	held, err := heldFor(ctx, tx, companyID, ReasonReverted)
 	for _, id := range held {
@@ -51,7 +51,7 @@ func resumeOwing(ctx context.Context, tx *db.Tx, companyID string) error {
 	return err
 }
 
-// stillOwed is what of a pay run's taken back money the company still owes: no more than it owes in all.
+// stillOwed returns how much of a payroll's reversed funding the company still owes: at most what it owes in total.
 func (f *funding) stillOwed(ctx context.Context, tx *db.Tx) (money.Amount, error) {
 	owed, err := f.owed()
 	if err != nil || owed.IsZero() {
