@@ -26,7 +26,7 @@ const module = "github.com/stipend/stipend"
 // floors are the packages of the house from the ground up. A package imports what stands on lower floors, never what
 // stands above. A package in a subdirectory lives on its parent's floor unless it is listed.
 var floors = [][]string{
-	{"internal/apierr", "internal/testkit"},
+	{"internal/apierr", "internal/country", "internal/testkit"},
 	{"internal/money", "internal/ratelimit"},
 	{"internal/db"},
 	{"internal/testkit/allow", "internal/job", "internal/ledger", "internal/requestlog", "internal/identity"},

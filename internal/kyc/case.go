@@ -231,15 +231,15 @@ func identityLacks(documents []Document) []string {
 		if d.DocType == Passport {
 			return nil
 		}
-		c := countries()[d.IssuingCountry]
-		if c == nil || c.document(d.DocType) == nil {
+		c := supported(d.IssuingCountry)
+		if c == nil || document(c, d.DocType) == nil {
 			continue
 		}
 		other := Back
 		if d.Category == Back {
 			other = Front
 		}
-		whole := d.Category == Front && !c.document(d.DocType).Backside || slices.ContainsFunc(documents, func(o Document) bool {
+		whole := d.Category == Front && !document(c, d.DocType).Backside || slices.ContainsFunc(documents, func(o Document) bool {
 			return o.DocType == d.DocType && o.IssuingCountry == d.IssuingCountry && o.Category == other
 		})
 		if whole {

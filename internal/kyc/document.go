@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice/payer"
@@ -51,7 +52,7 @@ type Requirement struct {
 
 // needs is what a person's country and payers ask for.
 type needs struct {
-	country                       *country
+	country                       *country.Country
 	selfie, proofOfAddress, taxID bool
 }
 
@@ -67,7 +68,7 @@ const enhanced = " VE NG PK BD UA LB "
 // needsOf says what a resident of a country needs whose payers pay in the currencies. An account in dollars or euros, which a
 // payer in those pays into, takes a face; dollars take a tax id; euros from further away an address.
 func needsOf(countryCode string, currencies []string) (needs, error) {
-	c := countries()[countryCode]
+	c := supported(countryCode)
 	if c == nil {
 		return needs{}, ErrCountry.Detailf("Documents of the country in the profile are not supported.")
 	}
@@ -92,7 +93,7 @@ func requirements(countryCode string, currencies []string) ([]Requirement, error
 	for _, d := range n.country.Documents {
 		list = append(list, Requirement{
 			DocType: d.Type, RequiresBackside: d.Backside, RequiresSelfie: n.selfie, RequiresProofOfAddress: n.proofOfAddress,
-			TaxIDTypes: n.country.taxIDTypes(false),
+			TaxIDTypes: taxIDTypes(n.country, false),
 		})
 	}
 	if n.selfie {
@@ -102,7 +103,7 @@ func requirements(countryCode string, currencies []string) ([]Requirement, error
 		list = append(list, Requirement{DocType: ProofOfAddress})
 	}
 	if n.taxID {
-		list = append(list, Requirement{DocType: TaxID, TaxIDTypes: n.country.taxIDTypes(false)})
+		list = append(list, Requirement{DocType: TaxID, TaxIDTypes: taxIDTypes(n.country, false)})
 	}
 	return list, nil
 }
@@ -132,7 +133,7 @@ func (u Upload) check(home string, firm bool) (Upload, error) {
 		}
 	}
 	u.IssuingCountry = strings.ToUpper(u.IssuingCountry)
-	unknown := u.IssuingCountry != "" && !identity.IsCountry(u.IssuingCountry)
+	unknown := u.IssuingCountry != "" && !country.Exists(u.IssuingCountry)
 	if u.DocType == TaxID {
 		missing("tax_id", u.TaxID)
 		missing("tax_id_type", u.TaxIDType)
@@ -179,14 +180,14 @@ func (u Upload) checkKind(firm bool) error {
 	case backless:
 		return nil
 	}
-	c := countries()[u.IssuingCountry]
+	c := supported(u.IssuingCountry)
 	if c == nil {
 		if !issuedSomewhere(u.DocType) {
 			return unknownKind([]string{Passport, ProofOfAddress})
 		}
 		return ErrCountry.Detailf("Of this country a passport is supported, and nothing else.").At("body", "/issuing_country")
 	}
-	if c.document(u.DocType) == nil {
+	if document(c, u.DocType) == nil {
 		var kinds []string
 		for _, d := range c.Documents {
 			kinds = append(kinds, d.Type)
@@ -197,12 +198,7 @@ func (u Upload) checkKind(firm bool) error {
 }
 
 func issuedSomewhere(docType string) bool {
-	for _, c := range countries() {
-		if c.document(docType) != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(country.Codes(), func(code string) bool { return document(country.Find(code), docType) != nil })
 }
 
 func unknownKind(kinds []string) error {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 )
@@ -107,7 +108,7 @@ func (p ListParams) query(by identity.Principal) (query, error) {
 	oneOf(&problems, "sort_by", p.SortBy, "name", "email", "created")
 	oneOf(&problems, "sort_by_dir", p.SortDir, "asc", "desc")
 	p.Country = strings.ToUpper(p.Country)
-	if p.Country != "" && !identity.IsCountry(p.Country) {
+	if p.Country != "" && !country.Exists(p.Country) {
 		queryProblem(&problems, "country", "This takes a country code of two letters, such as DE.")
 	}
 	p.Search = strings.TrimSpace(p.Search)

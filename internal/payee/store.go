@@ -54,8 +54,8 @@ func insert(ctx context.Context, tx *db.Tx, r Recipient, details string) error {
 	return ErrExternalID.Set("recipient_id", existing).At("body", "/external_id")
 }
 
-// insertMany writes recipients in few statements. When somebody else takes one of their external ids in this moment, the
-// commit fails on the unique index, and the import runs again and finds it taken.
+// insertMany writes recipients in few statements. When somebody else takes one of their external ids in this moment,
+// the commit fails on the unique index, and the import runs again and finds it taken.
 func insertMany(ctx context.Context, tx *db.Tx, people []importing) error {
 	names := strings.FieldsFunc(columns+", name_key, email_key, details, onboarded, updated_at", func(r rune) bool { return strings.ContainsRune(", \n\t", r) })
 	rows := make([][]any, len(people))
@@ -172,8 +172,8 @@ func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string
 	return payees, nil
 }
 
-// Resolve finds the company's payees that people name as they like: by id, by external id, or by email address. A name that is
-// nobody's, or that several have, is missing from the answer.
+// Resolve finds the company's payees that people name as they like: by id, by external id, or by email address. A name
+// that is nobody's, or that several have, is missing from the answer.
 func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (map[string]string, error) {
 	keys := make([]string, len(names))
 	for i, name := range names {
@@ -248,7 +248,8 @@ func settle(ctx context.Context, tx *db.Tx, companyID, id string) (r Recipient, 
 	return r, moved, err
 }
 
-// update writes a recipient over the version that was read as old. It reports whether that version was still the current one.
+// update writes a recipient over the version that was read as old. It reports whether that version was still the
+// current one.
 func update(ctx context.Context, tx *db.Tx, old, r Recipient, details string) (changed Recipient, done bool, err error) {
 	changed, done, err = guarded(tx.QueryRow(ctx, `UPDATE recipients SET role = $4, name = $5, name_key = $6, first_name = $7, last_name = $8,
 			email = $9, email_key = $10, country = $11, external_id = $12, department = $13, vendor_type = $14, details = $15,
@@ -528,8 +529,8 @@ func selectInvitations(ctx context.Context, tx *db.Tx, p InvitationsParams) (Sli
 	})
 }
 
-// Erase lets every company that pays a user, or invited them, know them by their id only, and pay them no more. email is the
-// address that the user had. It returns the companies, and the ids and addresses under which they knew the user.
+// Erase lets every company that pays a user, or invited them, know them by their id only, and pay them no more. email
+// is the address that the user had. It returns the companies, and the ids and addresses under which they knew the user.
 func Erase(ctx context.Context, tx *db.Tx, userID, email string) (companies, known []string, err error) {
 	if companies, err = companiesOf(ctx, tx, userID); err != nil {
 		return nil, nil, err
@@ -571,7 +572,8 @@ func eraseIn(ctx context.Context, tx *db.Tx, companyID, userID string) (Recipien
 	}
 }
 
-// segment is a set of recipients that filters do not tell apart. recipient_counts has how many each company has of each.
+// segment is a set of recipients that filters do not tell apart. recipient_counts has how many each company has of
+// each.
 type segment struct {
 	companyID, country, role, recipientType, status string
 	hasLogin                                        bool
@@ -590,7 +592,8 @@ type countChange struct {
 // countNew counts a recipient that the transaction adds.
 func countNew(tx *db.Tx, r Recipient) { tx.Defer(counts, countChange{r.segment(), 1}) }
 
-// countMoved counts a recipient in another segment than before. The caller's statement must have been guarded by the old values.
+// countMoved counts a recipient in another segment than before. The caller's statement must have been guarded by the
+// old values.
 func countMoved(tx *db.Tx, from, to segment) {
 	if from != to {
 		tx.Defer(counts, countChange{from, -1})
@@ -598,7 +601,8 @@ func countMoved(tx *db.Tx, from, to segment) {
 	}
 }
 
-// countsOrder makes the counts the last rows that a commit locks, since concurrent commits of a company wait there for each other.
+// countsOrder makes the counts the last rows that a commit locks, since concurrent commits of a company wait there for
+// each other.
 const countsOrder = 1000
 
 // counts changes the rows in their order, so that concurrent commits cannot deadlock.
@@ -654,14 +658,15 @@ type query struct {
 	page                        Page
 }
 
-// fewMatches is how many rows are worth sorting. More are read in the order of an index, which is as fast for a page at the start or the
-// end of a list, and faster everywhere else. Tests lower it.
+// fewMatches is how many rows are worth sorting. More are read in the order of an index, which is as fast for a page at
+// the start or the end of a list, and faster everywhere else. Tests lower it.
 var fewMatches = 20_000
 
 // find returns the ids of one page in their order, and how many recipients match on all pages.
 //
-// Without a search the total is a sum of recipient_counts. A search first gathers matches by the trigram index, fewMatches+1 at most: if that
-// is all of them, they are counted and sorted at once; otherwise they are counted in one index and read in the order of another.
+// Without a search the total is a sum of recipient_counts. A search first gathers matches by the trigram index,
+// fewMatches+1 at most: if that is all of them, they are counted and sorted at once; otherwise they are counted in one
+// index and read in the order of another.
 func find(ctx context.Context, tx *db.Tx, q query) (ids []string, total int, err error) {
 	if q.search != "" {
 		ids, total, err = q.gather(ctx, tx, "recipients r WHERE r.company_id = $1", q.byTrigram(tx.Engine()))
@@ -694,7 +699,8 @@ func (q query) equal(f *filter, prefix string) {
 	f.equal(prefix+"status", q.status)
 }
 
-// equalInOrder adds the filters in a form that SQLite checks on each row of the order's index: it would take the index of segments and sort.
+// equalInOrder adds the filters in a form that SQLite checks on each row of the order's index: it would take the index
+// of segments and sort.
 func (q query) equalInOrder(f *filter) {
 	f.equal("CAST(country AS TEXT)", q.country)
 	f.equal("CAST(role AS TEXT)", q.role)
@@ -715,7 +721,8 @@ func (q query) contains(f *filter, engine db.Engine, prefix string) {
 	f.where = append(f.where, fmt.Sprintf("(%[1]s(%[2]sname_key, %[3]s) > 0 OR %[1]s(%[2]semail_key, %[3]s) > 0)", position, prefix, text))
 }
 
-// byTrigram adds the search as a condition that the trigram index answers, and the filters. Fewer than three characters have no trigram.
+// byTrigram adds the search as a condition that the trigram index answers, and the filters. Fewer than three characters
+// have no trigram.
 func (q query) byTrigram(engine db.Engine) func(*filter) {
 	return func(f *filter) {
 		q.equal(f, "r.")
@@ -798,7 +805,8 @@ func (q query) count(ctx context.Context, tx *db.Tx) (total int, err error) {
 	return total, tx.QueryRow(ctx, "SELECT COUNT(*) FROM recipients"+f.String(), f.args...).Scan(&total)
 }
 
-// scan returns the ids of the page, one of total rows, in the order of an index, from its start or its end, whichever is nearer.
+// scan returns the ids of the page, one of total rows, in the order of an index, from its start or its end, whichever
+// is nearer.
 func (q query) scan(ctx context.Context, tx *db.Tx, total int) ([]string, error) {
 	skip := q.page.before()
 	limit := min(int64(q.page.PerPage), int64(total)-skip)
@@ -853,8 +861,8 @@ func findWorkers(ctx context.Context, tx *db.Tx, p WorkersParams) (ids []string,
 	return ids, total, err
 }
 
-// SearchIsIndexed reports whether the database has the index by which recipients are searched. PostgreSQL lacks it where the extension
-// pg_trgm could not be created.
+// SearchIsIndexed reports whether the database has the index by which recipients are searched. PostgreSQL lacks it
+// where the extension pg_trgm could not be created.
 func SearchIsIndexed(ctx context.Context, tx *db.Tx) (indexed bool, err error) {
 	if tx.Engine() != db.Postgres {
 		return true, nil

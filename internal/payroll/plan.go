@@ -10,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/money"
@@ -269,7 +270,7 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chai
 			it.Amount = amount
 		}
 		t.payee(it, asked, p.CompanyID, payees, all, list, at)
-		if asked.Country != "" && !identity.IsCountry(asked.Country) {
+		if asked.Country != "" && !country.Exists(asked.Country) {
 			list.Add("country_not_supported", at("country"), "country is an ISO 3166-1 code of two capital letters.")
 		}
 		if asked.InvoiceID != "" {

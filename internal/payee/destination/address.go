@@ -235,7 +235,7 @@ func crc16(data []byte) uint16 {
 // destinationTag is the XRP Ledger's number by which an exchange tells its customers apart.
 func destinationTag(text string) (tag, why string) {
 	n, err := strconv.ParseUint(text, 10, 32)
-	if err != nil || len(text) > 10 || !numeric(text) {
+	if err != nil || len(text) > 10 {
 		return "", "A destination tag is a whole number from 0 to 4294967295."
 	}
 	return strconv.FormatUint(n, 10), ""

@@ -1,7 +1,6 @@
 package destination
 
 import (
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 )
@@ -56,86 +56,67 @@ type Dependency struct {
 	Value string `json:"value"`
 }
 
-//go:embed fields.json
-var fieldsJSON []byte
-
-// row is one way into the banks of a country, as fields.json has it.
-type row struct {
-	Country  string
-	Currency string
-	Rail     string
-	Note     string
-	RawField []struct {
-		Key, Label, Pattern, Check, Example, Type string
-		Required                                  bool
-	} `json:"fields"`
-
-	scheme string // the rail's first word, by which a client chooses among several
+// account is one way to reach bank accounts, ready to check a destination's data.
+type account struct {
+	*country.BankAccount
+	scheme string // the first word of the rail, by which a caller chooses among several
 	fields []field
 }
 
 // field is a Field ready to check.
 type field struct {
 	Field
-	pattern *regexp.Regexp
-	check   *check
-	group   []field
+	source country.Field
+	code   string // of the problem if the value is wrong
+	group  []field
 }
 
-// sepa are the countries whose euro accounts the row "EU" reaches.
-const sepa = " AD AT BE BG CH CY CZ DE DK EE ES FI FR GB GR HR HU IE IS IT LI LT LU LV MC MT NL NO PL PT RO SE SI SK SM VA "
-
-// tables are the rows by country and currency.
-var tables = sync.OnceValue(func() map[[2]string][]*row {
-	var rows []*row
-	if err := json.Unmarshal(fieldsJSON, &rows); err != nil {
-		panic("distribution: fields.json: " + err.Error())
+// accounts are the bank accounts of all countries, by the entry of the registry.
+var accounts = sync.OnceValue(func() map[*country.BankAccount]*account {
+	all := map[*country.BankAccount]*account{}
+	for _, code := range append(country.Codes(), country.EuroArea) {
+		for _, b := range country.Entry(code).BankAccounts {
+			all[b] = newAccount(b)
+		}
 	}
-	by := map[[2]string][]*row{}
-	for _, r := range rows {
-		r.build()
-		at := [2]string{r.Country, r.Currency}
-		by[at] = append(by[at], r)
-	}
-	ibanShapes = shapesOf(rows)
-	return by
+	return all
 })
 
-func (r *row) build() {
-	r.scheme = strings.ToLower(strings.ReplaceAll(strings.TrimSpace(strings.Split(r.Rail, "/")[0]), " ", "_"))
-	r.fields = []field{
-		r.field(Field{Key: "account_holder_name", Label: "Name of the account holder", Required: true, Example: "Ada Lovelace", Pattern: `^[\p{L}][\p{L}\p{M}' .,\-]{1,69}$`}, nil),
-		r.field(Field{Key: "account_holder_type", Label: "Type of the account holder", Required: true, Example: "individual", Pattern: `^(individual|business)$`}, nil),
+func newAccount(b *country.BankAccount) *account {
+	a := &account{BankAccount: b}
+	a.scheme = strings.ToLower(strings.ReplaceAll(strings.TrimSpace(strings.Split(b.Rail, "/")[0]), " ", "_"))
+	a.fields = []field{
+		a.text("account_holder_name", "Name of the account holder", `^[\p{L}][\p{L}\p{M}' .,\-]{1,69}$`, "Ada Lovelace"),
+		a.text("account_holder_type", "Type of the account holder", `^(individual|business)$`, "individual"),
 	}
-	for _, raw := range r.RawField {
-		if raw.Type == "group" {
-			r.fields = append(r.fields, r.address(raw.Key, raw.Required))
-			continue
+	for _, f := range b.Fields {
+		if f.Type == "group" {
+			a.fields = append(a.fields, a.address(f.Key, f.Required))
+		} else {
+			a.fields = append(a.fields, a.field(f))
 		}
-		c, ok := checks[raw.Check]
-		if !ok {
-			panic(fmt.Sprintf("distribution: fields.json: %s %s has an unknown check %q", r.Country, r.Currency, raw.Check))
-		}
-		if c == nil && raw.Key == "account_number" && r.Country == "NG" {
-			c = &nuban // the row gives it as a note, since it needs two members
-		}
-		r.fields = append(r.fields, r.field(Field{Key: raw.Key, Label: raw.Label, Required: raw.Required, Example: raw.Example, Pattern: raw.Pattern}, c))
 	}
+	return a
 }
 
-// address is the block of members that some countries ask for.
-func (r *row) address(key string, required bool) field {
-	f := field{Field: Field{Key: key, Label: "Address of the account holder", Type: "group", Required: required, Rail: r.Rail}}
-	add := func(key, label, pattern, example string) {
-		f.group = append(f.group, r.field(Field{Key: key, Label: label, Required: true, Example: example, Pattern: pattern}, nil))
+// text is a required field without check digits, which every country has.
+func (a *account) text(key, label, pattern, example string) field {
+	return a.field(country.Field{Key: key, Label: label, Required: true, Example: example, Pattern: &country.Pattern{Regexp: regexp.MustCompile(pattern)}})
+}
+
+// address is the account holder's address, which some countries ask for.
+func (a *account) address(key string, required bool) field {
+	f := field{Field: Field{Key: key, Label: "Address of the account holder", Type: "group", Required: required, Rail: a.Rail}}
+	f.group = []field{
+		a.text("address_line1", "Street and number", `^.{2,70}$`, "1 Main Street"),
+		a.text("city", "City", `^.{2,40}$`, ""),
 	}
-	add("address_line1", "Street and number", `^.{2,70}$`, "1 Main Street")
-	add("city", "City", `^.{2,40}$`, "")
-	if strings.Contains(" US CA BR AU MX IN ", " "+r.Country+" ") {
-		add("state", "State", `^.{2,40}$`, "")
+	if len(a.Country.States) > 0 {
+		f.group = append(f.group, a.text("state", "State", `^.{2,40}$`, ""))
 	}
-	add("postal_code", "Postal code", `^[A-Za-z0-9][A-Za-z0-9 \-]{1,9}$`, "")
-	add("country", "Country", `^[A-Z]{2}$`, r.Country)
+	f.group = append(f.group,
+		a.text("postal_code", "Postal code", `^[A-Za-z0-9][A-Za-z0-9 \-]{1,9}$`, ""),
+		a.text("country", "Country", `^[A-Z]{2}$`, a.Country.Code))
 	for _, g := range f.group {
 		f.Fields = append(f.Fields, g.Field)
 	}
@@ -144,12 +125,15 @@ func (r *row) address(key string, required bool) field {
 
 var choice = regexp.MustCompile(`^\^\(([A-Za-z_]+(?:\|[A-Za-z_]+)*)\)\$$`)
 
-func (r *row) field(f Field, c *check) field {
-	f.Rail, f.Type = r.Rail, "text"
-	if f.Key == "email" {
-		f.Type = "email"
+func (a *account) field(source country.Field) field {
+	f := Field{
+		Key: source.Key, Label: source.Label, Required: source.Required, Example: source.Example, Pattern: source.Pattern.String(),
+		Checksum: source.Check, Rail: a.Rail, Type: "text",
 	}
-	if f.Key == "phone_number" {
+	switch f.Key {
+	case "email":
+		f.Type = "email"
+	case "phone_number":
 		f.Type = "phone"
 	}
 	if m := choice.FindStringSubmatch(f.Pattern); m != nil {
@@ -159,10 +143,15 @@ func (r *row) field(f Field, c *check) field {
 		}
 	}
 	f.MinLength, f.MaxLength = lengths(f.Pattern)
-	if c != nil {
-		f.Checksum = c.name
+	code := "invalid_parameter"
+	switch {
+	case source.Check == "":
+	case f.Key == "iban":
+		code = "iban_invalid"
+	case f.Key == "tax_id" || f.Key == "id_number":
+		code = "tax_id_invalid"
 	}
-	return field{Field: f, pattern: regexp.MustCompile(f.Pattern), check: c}
+	return field{Field: f, source: source, code: code}
 }
 
 // lengths are how few and how many characters a pattern matches; 0 for most when it has no end.
@@ -221,47 +210,35 @@ func span(re *syntax.Regexp) (least, most int) {
 	}
 }
 
-// lookup finds the rows for a currency in a country. The country's own rows come before those of its union.
-func lookup(currency, country string) ([]*row, error) {
-	if country == "" {
+// lookup returns the ways to reach bank accounts in a currency: the country's own, or those of the euro area.
+func lookup(currency, code string) ([]*account, error) {
+	if code == "" {
 		return nil, ErrProfile
 	}
-	rows := tables()[[2]string{country, currency}]
-	if len(rows) == 0 && currency == string(money.EUR) && strings.Contains(sepa, " "+country+" ") {
-		rows = tables()[[2]string{"EU", currency}]
+	var found []*account
+	for _, b := range country.BankAccounts(currency, code) {
+		found = append(found, accounts()[b])
 	}
-	if len(rows) == 0 {
+	if len(found) == 0 {
 		return nil, ErrCurrency
 	}
-	return rows, nil
+	return found, nil
 }
 
-// Countries lists those in which a payee can have a bank destination in a currency, sorted.
+// Countries returns the countries, sorted, in which a payee can have a bank account in a currency.
 func Countries(currency money.Asset) []string {
-	found := map[string]bool{}
-	for at := range tables() {
-		switch {
-		case at[1] != string(currency):
-		case at[0] == "EU":
-			for country := range strings.FieldsSeq(sepa) {
-				found[country] = true
-			}
-		default:
-			found[at[0]] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(found))
+	return slices.DeleteFunc(country.Codes(), func(code string) bool { return len(country.BankAccounts(string(currency), code)) == 0 })
 }
 
-// Fields answers the members of distribution_data for a currency in a country. Where a country has several rails, the member
-// "rail" chooses (the first one when it is absent) and the members of each depend on it. An unknown pair is
+// Fields answers the members of distribution_data for a currency in a country. Where a country has several rails, the
+// member "rail" chooses (the first one when it is absent) and the members of each depend on it. An unknown pair is
 // ErrCurrency, an empty country ErrProfile.
-func Fields(currency, country string) (Requirement, error) {
-	rows, err := lookup(currency, country)
+func Fields(currency, code string) (Requirement, error) {
+	rows, err := lookup(currency, code)
 	if err != nil {
 		return Requirement{}, err
 	}
-	answer := Requirement{Currency: currency, Country: country, Fields: []Field{}}
+	answer := Requirement{Currency: currency, Country: code, Fields: []Field{}}
 	if len(rows) == 1 {
 		for _, f := range rows[0].fields {
 			answer.Fields = append(answer.Fields, f.Field)
@@ -290,10 +267,10 @@ func Fields(currency, country string) (Requirement, error) {
 // base is where distribution_data stands in a body.
 const base = "/distribution_data"
 
-// checkFiat validates the members for the owner's country. It returns the destination with masked data, and what is to be
-// sealed: the members in their normal spelling.
-func checkFiat(d Distribution, members map[string]any, country string) (Distribution, []byte, error) {
-	rows, err := lookup(string(d.Symbol), country)
+// checkFiat validates the members for the owner's country. It returns the destination with masked data, and what is to
+// be sealed: the members in their normal spelling.
+func checkFiat(d Distribution, members map[string]any, code string) (Distribution, []byte, error) {
+	rows, err := lookup(string(d.Symbol), code)
 	if errors.Is(err, ErrCurrency) {
 		return d, nil, ErrCurrency.At("body", "/symbol")
 	}
@@ -306,9 +283,9 @@ func checkFiat(d Distribution, members map[string]any, country string) (Distribu
 	if len(rows) > 1 {
 		known = append(known, "rail")
 		if wanted := text(&problems, members, "rail", false); wanted != "" {
-			i := slices.IndexFunc(rows, func(r *row) bool { return r.scheme == wanted })
+			i := slices.IndexFunc(rows, func(a *account) bool { return a.scheme == wanted })
 			if i < 0 {
-				problems.Add("invalid_parameter", base+"/rail", "There is no such way of payment for "+string(d.Symbol)+" in "+country+".")
+				problems.Add("invalid_parameter", base+"/rail", "There is no such way of payment for "+string(d.Symbol)+" in "+code+".")
 				return d, nil, problems.Err()
 			}
 			r = rows[i]
@@ -325,7 +302,7 @@ func checkFiat(d Distribution, members map[string]any, country string) (Distribu
 	if err := problems.Err(); err != nil {
 		return d, nil, err
 	}
-	d.Rail, d.Scheme, d.Country = RailBank, r.scheme, country
+	d.Rail, d.Scheme, d.Country = RailBank, r.scheme, code
 	full, err := json.Marshal(clean)
 	if err != nil {
 		return d, nil, err
@@ -335,12 +312,12 @@ func checkFiat(d Distribution, members map[string]any, country string) (Distribu
 }
 
 // quote begins a problem with the row it comes from.
-func (r *row) quote(f Field) string {
-	return fmt.Sprintf("%s %s (%s): %s", r.Country, r.Currency, r.Rail, f.Label)
+func (r *account) quote(f Field) string {
+	return fmt.Sprintf("%s %s (%s): %s", r.Country.Code, r.Currency, r.Rail, f.Label)
 }
 
 // validate checks each field by itself and returns the normal spellings.
-func (r *row) validate(problems *apierr.List, at string, fields []field, members map[string]any) map[string]any {
+func (r *account) validate(problems *apierr.List, at string, fields []field, members map[string]any) map[string]any {
 	clean := make(map[string]any, len(fields))
 	for _, f := range fields {
 		pointer := at + "/" + f.Key
@@ -377,10 +354,10 @@ func (r *row) validate(problems *apierr.List, at string, fields []field, members
 		}
 		s, ok = r.spell(f, s)
 		if !ok {
-			problems.Add(f.code("invalid_parameter"), pointer, r.mismatch(f.Field))
+			problems.Add(f.code, pointer, r.mismatch(f.Field))
 			continue
 		}
-		if f.Key == "country" && !identity.IsCountry(s) {
+		if f.Key == "country" && !country.Exists(s) {
 			problems.Add("invalid_parameter", pointer, r.quote(f.Field)+" is a country code of two letters.")
 			continue
 		}
@@ -391,23 +368,16 @@ func (r *row) validate(problems *apierr.List, at string, fields []field, members
 
 // spellAddress holds the state and the postal code of an address to the rules of its country.
 func spellAddress(problems *apierr.List, pointer string, address map[string]any) {
-	country, _ := address["country"].(string)
+	code, _ := address["country"].(string)
 	if state, _ := address["state"].(string); state != "" {
-		address["state"] = identity.State(problems, pointer+"/state", state, country, true)
+		address["state"] = identity.State(problems, pointer+"/state", state, code, true)
 	}
-	if code, _ := address["postal_code"].(string); code != "" {
-		address["postal_code"] = identity.PostalCode(problems, pointer+"/postal_code", code, country, true)
+	if postal, _ := address["postal_code"].(string); postal != "" {
+		address["postal_code"] = identity.PostalCode(problems, pointer+"/postal_code", postal, code, true)
 	}
 }
 
-func (f field) code(otherwise string) string {
-	if f.check != nil && f.check.code != "" {
-		return f.check.code
-	}
-	return otherwise
-}
-
-func (r *row) mismatch(f Field) string {
+func (r *account) mismatch(f Field) string {
 	var b strings.Builder
 	b.WriteString(r.quote(f))
 	if f.Type == "select" {
@@ -436,52 +406,75 @@ var (
 
 // spell returns the value in the spelling that the row asks for: as it is, or without the gaps that people type and
 // in capitals, or completed by a rule of the country.
-func (r *row) spell(f field, value string) (string, bool) {
+func (r *account) spell(f field, value string) (string, bool) {
 	value = strings.TrimSpace(norm.NFC.String(value))
 	if len(value) > maxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, identity.Unprintable) {
 		return "", false
 	}
 	packed := strings.ToUpper(noGaps.Replace(value))
 	candidates := []string{value, packed, strings.ToUpper(noMarks.Replace(value))}
-	switch r.Country + " " + f.Key {
-	case "GB account_number":
-		if len(packed) == 6 || len(packed) == 7 {
-			candidates = append(candidates, strings.Repeat("0", 8-len(packed))+packed)
-		}
-	case "JP account_number":
-		if len(packed) > 0 && len(packed) < 7 {
-			candidates = append(candidates, strings.Repeat("0", 7-len(packed))+packed)
-		}
-	case "PL iban":
-		candidates = append(candidates, "PL"+packed) // the national number without the country
-	case "KE phone_number":
-		if national, ok := strings.CutPrefix(packed, "0"); ok {
-			candidates = append(candidates, "+254"+national)
-		}
+	if completed := f.source.Completed(packed); completed != "" {
+		candidates = append(candidates, completed)
 	}
 	for _, c := range candidates {
-		if f.pattern.MatchString(c) {
+		if f.source.Pattern.MatchString(c) {
 			return c, true
 		}
 	}
 	return "", false
 }
 
-// checkAll runs the checksums, which may need several members.
-func (r *row) checkAll(problems *apierr.List, clean map[string]any) {
+// checkAll checks the check digits, which may depend on other fields.
+func (r *account) checkAll(problems *apierr.List, clean map[string]any) {
 	get := func(key string) string {
 		s, _ := clean[key].(string)
 		return s
 	}
 	for _, f := range r.fields {
-		// A check of which of two members is there runs also when its own is not.
-		if f.check == nil || get(f.Key) == "" && !f.check.always {
-			continue
+		value := get(f.Key)
+		if len(r.ExactlyOne) > 0 && f.Key == r.ExactlyOne[len(r.ExactlyOne)-1] {
+			r.checkExactlyOne(problems, f.Field, get)
 		}
-		if why := f.check.run(get(f.Key), get); why != "" {
-			problems.Add(f.code("invalid_parameter"), base+"/"+f.Key, r.quote(f.Field)+" "+why)
+		if value != "" && !f.source.Valid(value, get) {
+			problems.Add(f.code, base+"/"+f.Key, r.quote(f.Field)+" "+wrong(f.source.Check, value))
 		}
 	}
+}
+
+// checkExactlyOne reports a problem at the last of some fields unless exactly one of them has a value.
+func (r *account) checkExactlyOne(problems *apierr.List, last Field, get func(string) string) {
+	given := 0
+	others := []string{}
+	for _, f := range r.fields {
+		if slices.Contains(r.ExactlyOne, f.Key) {
+			if get(f.Key) != "" {
+				given++
+			}
+			if f.Key != last.Key {
+				others = append(others, f.Label)
+			}
+		}
+	}
+	if given != 1 {
+		problems.Add("invalid_parameter", base+"/"+last.Key, r.quote(last)+" or the "+strings.Join(others, " or ")+": exactly one of them is needed.")
+	}
+}
+
+// wrong says what is wrong with a value that an algorithm refuses.
+func wrong(check, value string) string {
+	switch check {
+	case "pix_key":
+		return "is not a key of the type in pix_key_type."
+	case "sepa_iban":
+		c := country.Find(value[:2])
+		switch {
+		case c == nil || !c.SEPA:
+			return "is of a country that euro transfers do not reach."
+		case !c.IBAN.MatchString(value):
+			return "does not have the length and form of its country."
+		}
+	}
+	return "has a wrong check digit. Check it for a mistyped character."
 }
 
 // text is a member that is a string.

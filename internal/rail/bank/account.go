@@ -21,6 +21,7 @@ import (
 
 	"github.com/mozillazg/go-unidecode"
 
+	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/rail/bank/iso20022"
 	"github.com/stipend/stipend/internal/rail/bank/nacha"
@@ -325,30 +326,6 @@ type transfer struct {
 	savings bool
 }
 
-// numbers are the members that an account is known by, best first, and what a bank calls such a number.
-var numbers = []struct{ key, scheme string }{
-	{"iban", ""}, {"clabe", "CLABE"}, {"cbu_cvu", "CBU"}, {"cci", "CCI"}, {"rib", "RIB"}, {"account_number", ""}, {"card_number", "card"},
-	{"pix_key", "PIX"}, {"alias", "alias"}, {"phone_number", "mobile"},
-}
-
-// kinds are ISO's codes of what countries call accounts. What has none is written as its country calls it.
-var kinds = map[string]string{
-	"checking": "CACC", "current": "CACC", "cheque": "CACC", "corriente": "CACC", "corrente": "CACC",
-	"savings": "SVGS", "ahorro": "SVGS", "ahorros": "SVGS", "poupanca": "SVGS",
-}
-
-// clearing are the systems by whose codes banks are known, by country: ISO's list of clearing systems. The members make the code.
-var clearing = map[string]struct {
-	system string
-	keys   []string
-	prefix string
-}{
-	"US": {"USABA", []string{"routing_number"}, ""}, "GB": {"GBDSC", []string{"sort_code"}, ""}, "AU": {"AUBSB", []string{"bsb"}, ""},
-	"CA": {"CACPA", []string{"institution_number", "transit_number"}, "0"}, "IN": {"INFSC", []string{"ifsc"}, ""},
-	"HK": {"HKNCC", []string{"bank_code", "branch_code"}, ""}, "SG": {"SGIBG", []string{"bank_code", "branch_code"}, ""},
-	"JP": {"JPZGN", []string{"bank_code", "branch_code"}, ""}, "ZA": {"ZANCC", []string{"branch_code"}, ""}, "TH": {"THCBC", []string{"bank_code"}, ""},
-}
-
 func (a Account) transfer(p Payment) (t transfer, err error) {
 	var d map[string]any
 	if err := json.NewDecoder(bytes.NewReader(p.Data)).Decode(&d); err != nil {
@@ -360,9 +337,9 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 	if kana := get("account_holder_kana"); kana != "" {
 		t.Creditor.Name = kana
 	}
-	for _, n := range numbers {
-		if v := get(n.key); v != "" && t.Creditor.Account == "" {
-			t.Creditor.Account, t.Number = v, n.scheme
+	for _, n := range country.AccountNumbers {
+		if v := get(n.Field); v != "" && t.Creditor.Account == "" {
+			t.Creditor.Account, t.Number = v, n.Scheme
 		}
 	}
 	if t.Creditor.Account == "" || t.Creditor.Name == "" {
@@ -375,11 +352,7 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 	if !iso20022.IsIBAN(t.Creditor.Account) {
 		t.Clearing = member(p.Country, p.Scheme, t.Creditor.Account, t.Creditor.Bank, get)
 	}
-	if kind := get("account_type"); kinds[kind] != "" {
-		t.Kind = kinds[kind]
-	} else {
-		t.Kind = kind
-	}
+	t.Kind = country.AccountType(get("account_type"))
 	if kind := get("pix_key_type"); kind != "" {
 		t.Number += " " + kind
 	}
@@ -404,19 +377,19 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 }
 
 // member is the payee's bank by the code of its country. Where ISO has no name for the system, ours says which it is.
-func member(country, scheme, account, bic string, get func(string) string) iso20022.Member {
-	if country == "NZ" && len(account) >= 6 {
-		return iso20022.Member{System: "NZNCC", Listed: true, Code: strings.ReplaceAll(account, "-", "")[:6]}
-	}
-	if c, ok := clearing[country]; ok {
+func member(countryCode, scheme, account, bic string, get func(string) string) iso20022.Member {
+	if c := country.Find(countryCode); c != nil && c.Clearing != nil {
 		code := ""
-		for _, key := range c.keys {
+		if digits := c.Clearing.AccountDigits; digits > 0 && len(account) >= digits {
+			code = strings.ReplaceAll(account, "-", "")[:digits]
+		}
+		for _, key := range c.Clearing.Fields {
 			code += get(key)
 		}
 		if code == "" {
 			return iso20022.Member{}
 		}
-		return iso20022.Member{System: c.system, Listed: true, Code: c.prefix + code}
+		return iso20022.Member{System: c.Clearing.System, Listed: true, Code: c.Clearing.Prefix + code}
 	}
 	code := get("bank_code") + get("branch_code")
 	if bic != "" && get("bank_code") == bic {
@@ -430,7 +403,7 @@ func member(country, scheme, account, bic string, get func(string) string) iso20
 	if code == "" {
 		return iso20022.Member{}
 	}
-	return iso20022.Member{System: country + " " + scheme, Code: code}
+	return iso20022.Member{System: countryCode + " " + scheme, Code: code}
 }
 
 // latin is a text in the characters that every bank takes.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/payee"
@@ -46,8 +47,8 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		Search: c.Query("search"), Role: among(c, "role", recipientRoles), Type: among(c, "recipient_type", recipientTypes),
 		Status: among(c, "status", recipientStates), SortBy: among(c, "sort_by", recipientSorts), Page: payee.Page{Number: c.PageNumber(), PerPage: ui.PerPage},
 	}
-	if country := strings.ToUpper(c.Query("country")); identity.IsCountry(country) {
-		params.Country = country
+	if code := strings.ToUpper(c.Query("country")); country.Exists(code) {
+		params.Country = code
 	}
 	found, err := payee.List(ctx, tx, c.Session.Principal(), params)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	xlanguage "golang.org/x/text/language"
 	"golang.org/x/text/language/display"
 
-	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/country"
 )
 
 // Countries are those of the world by their names in the reader's language, with an empty choice before them.
@@ -15,7 +15,7 @@ func (c *Request) Countries() []Option {
 	tag := xlanguage.Make(c.Language.Tag)
 	names := display.Regions(tag)
 	var all []Option
-	for _, code := range identity.Countries() {
+	for _, code := range country.Codes() {
 		region, err := xlanguage.ParseRegion(code)
 		if err != nil {
 			continue // a code that the tables of names do not have yet
