@@ -119,7 +119,7 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	}
 	if l.pay, err = payroll.New(payroll.Config{
 		Pool: pool, ChainName: lineChain, Network: lineNetwork, QuoteValidity: time.Hour, FX: treasury.Desk{Open: true},
-	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release}); err != nil {
+	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}); err != nil {
 		return nil, err
 	}
 	engine := payout.New(payout.Config{Chain: lineChain, Source: l.chain, Pool: pool, Signer: signer, Log: quiet, FeeMaxAge: never})

@@ -341,7 +341,7 @@ func (s *Service) serveFaces(background context.Context, p parts) error {
 	}
 	data := httpapi.Deps{
 		DB: s.faces, Now: time.Now, Log: s.log, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, Hosts: s.cfg.hosts(),
-		Payroll: p.payroll, Claim: p.claims, Withdrawal: p.withdrawals, Vendor: &vendorbill.Service{Payroll: p.payroll, Sealer: s.sealer, Intake: s.kyc.Intake},
+		Payroll: p.payroll, Claim: p.claims, Withdrawal: p.withdrawals, Vendor: &vendorbill.Service{Payroll: p.payroll, Sealer: s.sealer, Intake: s.kyc.Images},
 		Sealer: s.sealer, KYC: s.kyc, Funding: s.funding, Webhooks: delivery.Setup{Sealer: s.sealer, Policy: s.policy},
 		Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond), Bodies: ratelimit.DefaultBodyBudget(),
 		Ready: s.checkReady, Observe: s.metrics.observe, Requests: s.requests,

@@ -92,14 +92,14 @@ func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look 
 		kyc.JobCheck:           {Net: who.Check, Limit: 4},
 		payee.JobActivate:      {Tx: payee.HandleActivate},
 		payee.JobExpire:        {Tx: payee.HandleExpire},
-		payee.JobScreen:        {Tx: look.Look},
+		payee.JobScreen:        {Tx: look.HandleScreen},
 		payee.JobPayable:       {Tx: payroll.HandlePayable},
 		wallet.JobOpen:         {Tx: open.Open},
 		withdrawal.JobLook:     {Tx: take.Look},
 		backoffice.JobRefund:   {Tx: house.Refund},
 		virtualaccount.JobOpen: {Net: accounts.HandleOpen, Limit: 4},
 		payee.JobRefresh:       {Tx: payee.HandleRefresh},
-		auth.JobLink:           {Tx: auth.HandleLink(look.Sealer)},
+		auth.JobLink:           {Tx: auth.HandleLink(who.Sealer)},
 	}
 }
 

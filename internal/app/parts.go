@@ -43,7 +43,9 @@ func (s *Service) readSettings() error {
 	if s.sealer, err = identity.NewSealer(key); err != nil {
 		return err
 	}
-	s.kyc = &kyc.Service{Sealer: s.sealer, Intake: s.cfg.intake(), Provider: s.verifier()}
+	if s.kyc, err = kyc.New(s.sealer, s.cfg.intake(), s.verifier()); err != nil {
+		return err
+	}
 	s.funding = &virtualaccount.Service{Bank: s.bank(), Sealer: s.sealer}
 	s.rates = s.refresher()
 	s.policy, err = s.cfg.webhookPolicy()
@@ -57,7 +59,8 @@ type parts struct {
 	payroll     *payroll.Service
 	claims      *claim.Service
 	withdrawals *withdrawal.Service
-	screening   destination.Screening // its lists are loaded by startScreening
+	lists       *screening.Screener // sanctions lists, loaded by startScreening
+	screening   destination.Screening
 }
 
 // assemble makes the services of the business, and tells them of each other.
@@ -81,11 +84,16 @@ func (s *Service) assemble() (p parts, err error) {
 		s.lightning.Sealer = s.sealer
 	}
 	// Only a worker process loads the lists. Until they are loaded nobody can be screened, so nothing is paid.
-	p.screening = destination.Screening{Sealer: s.sealer, Lists: screening.New(screening.Options{
+	if p.lists, err = screening.New(screening.Options{
 		Paths: s.cfg.SanctionsList, Threshold: s.cfg.SanctionsThreshold, MaxAge: s.cfg.maxListAge(),
-	})}
+	}); err != nil {
+		return p, err
+	}
+	if p.screening, err = destination.NewScreening(p.lists, s.sealer); err != nil {
+		return p, err
+	}
 	screenAddress := func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {
-		blocked, err := p.screening.Lists.Screen(ctx, tx, companyID, []screening.Subject{{ID: subjectID, Addresses: []string{address}}})
+		blocked, err := p.lists.Screen(ctx, tx, companyID, []screening.Subject{{ID: subjectID, Addresses: []string{address}}})
 		return blocked[subjectID], err
 	}
 	release := approval.NewReleaseLimit(limit)
@@ -118,11 +126,11 @@ const imagesAtOnce = 2
 
 // intake reads images of documents. A sandbox has nobody who would look at them: it takes pictures from one pixel on, so that
 // tests need no large files.
-func (c Config) intake() *kyc.Intake {
+func (c Config) intake() *kyc.ImageDecoder {
 	if c.Env == Sandbox {
-		return kyc.NewIntake(imagesAtOnce, 1)
+		return kyc.NewImageDecoder(imagesAtOnce, 1)
 	}
-	return kyc.NewIntake(imagesAtOnce, kyc.Legible)
+	return kyc.NewImageDecoder(imagesAtOnce, kyc.MinPixels)
 }
 
 // bank chooses who opens funding accounts: the configured provider, the bank of the sandbox, or nobody.
@@ -214,7 +222,7 @@ func (s *Service) startWorker(ctx, background context.Context, p parts) error {
 			s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
 		}
 	}
-	if err := s.startScreening(ctx, background, p.screening.Lists); err != nil {
+	if err := s.startScreening(ctx, background, p.lists); err != nil {
 		return err
 	}
 	table := jobs(p.payroll, p.claims, engines, p.screening, s.operators, wallet.Opener{Verified: s.cfg.Env == Production, Pool: p.pool, Accounts: s.accounts}, p.withdrawals, s.funding, s.kyc)

@@ -228,7 +228,10 @@ type ScreeningTryCmd struct {
 
 // Run prints what is found.
 func (c ScreeningTryCmd) Run(std Streams) error {
-	lists := screening.New(screening.Options{Paths: c.Lists, Threshold: c.Threshold})
+	lists, err := screening.New(screening.Options{Paths: c.Lists, Threshold: c.Threshold})
+	if err != nil {
+		return err
+	}
 	if _, err := lists.Load(); err != nil {
 		return err
 	}

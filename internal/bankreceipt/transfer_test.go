@@ -492,7 +492,7 @@ func (b *branch) payroll(total string) (id string) {
 		pay, err := payroll.New(payroll.Config{
 			Pool: chain.NewPool(b.d, "regtest", nil), ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute,
 			Banks: []bank.Account{{Currency: money.EUR, Number: pooled}}, FX: treasury.Desk{Open: true},
-		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release})
+		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
 		if err != nil {
 			return err
 		}

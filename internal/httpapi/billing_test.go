@@ -144,7 +144,7 @@ func (b *fixture) checkBooks() {
 func newBilling(t testing.TB, d *db.DB) *fixture {
 	b := newService(t, d, nil)
 	b.server.Funding = &virtualaccount.Service{Bank: virtualaccount.Sandbox{}, Sealer: b.server.Sealer}
-	b.server.Vendor = &vendorbill.Service{Payroll: b.server.Payroll, Sealer: b.server.Sealer, Intake: kyc.NewIntake(2, kyc.Legible)}
+	b.server.Vendor = &vendorbill.Service{Payroll: b.server.Payroll, Sealer: b.server.Sealer, Intake: kyc.NewImageDecoder(2, kyc.MinPixels)}
 	b.widen()
 	return b
 }

@@ -104,17 +104,17 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 	var deps Deps
 	b := newFixture(t, d, func(own *Deps) {
 		own.Sealer, own.Sandbox = sealer, &toySandbox{}
-		own.KYC = &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(2, kyc.Legible), Provider: kyc.Sandbox{}}
+		own.KYC = &kyc.Service{Sealer: sealer, Images: kyc.NewImageDecoder(2, kyc.MinPixels), Provider: kyc.Sandbox{}}
 		pool := chain.NewPool(d, "regtest", paper{})
 		var err error
 		if own.Withdrawal, err = withdrawal.New(withdrawal.Config{
 			Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
-		}, withdrawal.Guards{Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release}); err != nil {
+		}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}); err != nil {
 			t.Fatal(err)
 		}
 		if own.Payroll, err = payroll.New(payroll.Config{
 			Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, FX: treasury.Desk{Open: true},
-		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release}); err != nil {
+		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}); err != nil {
 			t.Fatal(err)
 		}
 		if own.Claim, err = claim.New(claim.Config{

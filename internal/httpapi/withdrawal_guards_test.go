@@ -26,17 +26,17 @@ func TestNoWithdrawalLeavesWithoutEveryGuard(t *testing.T) {
 		id, _ := x.taken("w1", x.bitcoin, "0.001")["withdrawal_id"].(string)
 		for name, change := range map[string]func(*guards){
 			"nobody can be screened": func(g *guards) {
-				g.Screen = func(context.Context, *db.Tx, string, []destination.Whom) (map[string]bool, error) {
+				g.Screen = func(context.Context, *db.Tx, string, []destination.ScreeningSubject) (map[string]bool, error) {
 					return nil, screening.ErrUnavailable
 				}
 			},
 			"the company is blocked": func(g *guards) {
-				g.Screen = func(_ context.Context, _ *db.Tx, companyID string, _ []destination.Whom) (map[string]bool, error) {
+				g.Screen = func(_ context.Context, _ *db.Tx, companyID string, _ []destination.ScreeningSubject) (map[string]bool, error) {
 					return map[string]bool{companyID: true}, nil
 				}
 			},
 			"the destination is blocked": func(g *guards) {
-				g.Screen = func(_ context.Context, _ *db.Tx, _ string, to []destination.Whom) (map[string]bool, error) {
+				g.Screen = func(_ context.Context, _ *db.Tx, _ string, to []destination.ScreeningSubject) (map[string]bool, error) {
 					return map[string]bool{to[0].ID: true}, nil
 				}
 			},
@@ -45,7 +45,7 @@ func TestNoWithdrawalLeavesWithoutEveryGuard(t *testing.T) {
 				g.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return false, broken }
 			},
 		} {
-			g := guards{Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release}
+			g := guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}
 			change(&g)
 			s, err := withdrawal.New(x.take.Config, g)
 			if err != nil {

@@ -35,7 +35,11 @@ type till struct {
 
 func openTill(t *testing.T, d *db.DB) *till {
 	b := newFullFixture(t, d)
-	x := &till{fixture: b, take: b.server.Withdrawal, screener: screening.New(screening.Options{Threshold: 85})}
+	lists, err := screening.New(screening.Options{Threshold: 85})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &till{fixture: b, take: b.server.Withdrawal, screener: lists}
 	if _, err := x.screener.Load(); err != nil {
 		t.Fatal(err)
 	}
@@ -50,9 +54,11 @@ func openTill(t *testing.T, d *db.DB) *till {
 // release replaces the operator's release check of withdrawals.
 func (x *till) release(approved func(context.Context, *db.Tx, string, string, money.Amount) (bool, error)) {
 	x.t.Helper()
-	take, err := withdrawal.New(x.take.Config, withdrawal.Guards{
-		Screen: destination.Screening{Lists: x.screener, Sealer: x.server.Sealer}.Screen, ReleaseApproved: approved,
-	})
+	screening, err := destination.NewScreening(x.screener, x.server.Sealer)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	take, err := withdrawal.New(x.take.Config, withdrawal.Guards{Screen: screening.Screen, ReleaseApproved: approved})
 	if err != nil {
 		x.t.Fatal(err)
 	}

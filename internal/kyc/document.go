@@ -2,6 +2,7 @@ package kyc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -205,11 +206,20 @@ func unknownKind(kinds []string) error {
 	return apierr.New(apierr.Invalid, "invalid_parameter", "doc_type is one of: "+strings.Join(kinds, ", ")+".").At("body", "/doc_type")
 }
 
-// Service keeps documents and has them verified.
+// Service stores documents and has them verified by a provider.
 type Service struct {
 	Sealer   *identity.Sealer
-	Intake   *Intake
-	Provider Provider // nil: documents are taken, and no verification begins
+	Images   *ImageDecoder
+	Provider Provider // nil: documents are stored, and no verification starts, so nobody is verified
+}
+
+// New returns a Service. It refuses a missing sealer or decoder. Without a provider, documents are stored, but no
+// verification starts.
+func New(sealer *identity.Sealer, images *ImageDecoder, provider Provider) (*Service, error) {
+	if sealer == nil || images == nil {
+		return nil, errors.New("verification needs the sealer of documents and a decoder of images")
+	}
+	return &Service{sealer, images, provider}, nil
 }
 
 // Read checks an upload of a user and reads its image, which takes a while: it belongs before the transaction in which
@@ -230,7 +240,7 @@ func (s *Service) Read(ctx context.Context, d *db.DB, by identity.Principal, use
 }
 
 func (s *Service) readImage(ctx context.Context, u Upload) (Image, error) {
-	img, err := s.Intake.Read(ctx, u.Base64)
+	img, err := s.Images.Read(ctx, u.Base64)
 	if f, ok := apierr.As(err); ok {
 		err = f.At("body", "/base64_image")
 	}

@@ -47,29 +47,29 @@ type Image struct {
 	Width, Height int
 }
 
-// Legible is the least number of pixels at the shorter side of a picture in which a document can be read.
-const Legible = 600
+// MinPixels is the number of pixels that the shorter side of a legible document has at least.
+const MinPixels = 600
 
-// Intake reads images that strangers send. Its memory is bounded: it decodes few at a time, and together they need
+// ImageDecoder decodes untrusted images. Its memory is bounded: it decodes few at a time, and together they need
 // maxImageMemory at most, so small ones go side by side and two of the largest one after the other. Before it is an image's
 // turn, nothing of it is held but the text that the request brought.
-type Intake struct {
+type ImageDecoder struct {
 	slots   chan struct{}
 	memory  *semaphore.Weighted
 	minSide int
 	rewrite func(context.Context, []byte, header) (Image, error) // a variable so that tests can look into it
 }
 
-// NewIntake makes an intake that decodes so many images at a time and refuses those whose shorter side has fewer than minSide
-// pixels: Legible where somebody will look at them.
-func NewIntake(atOnce, minSide int) *Intake {
-	return &Intake{make(chan struct{}, atOnce), semaphore.NewWeighted(maxImageMemory), minSide, rewrite}
+// NewImageDecoder makes an intake that decodes so many images at a time and refuses those whose shorter side has fewer than minSide
+// pixels: MinPixels where somebody will look at them.
+func NewImageDecoder(atOnce, minSide int) *ImageDecoder {
+	return &ImageDecoder{make(chan struct{}, atOnce), semaphore.NewWeighted(maxImageMemory), minSide, rewrite}
 }
 
 // Read takes an image in base64 (standard alphabet, padded, without line breaks or a data: prefix) and writes it anew. What
 // is not a whole, single JPEG or PNG of a size between the bounds is ErrImage, more than 10 MiB ErrTooLarge. It waits for its
 // turn until ctx ends, and stops in the middle of an image then, too.
-func (in *Intake) Read(ctx context.Context, text string) (Image, error) {
+func (in *ImageDecoder) Read(ctx context.Context, text string) (Image, error) {
 	if base64.StdEncoding.DecodedLen(len(text)) > maxImageBytes+2 {
 		return Image{}, ErrTooLarge
 	}
@@ -122,7 +122,7 @@ type header struct {
 }
 
 // header reads what a file says of itself, and refuses what is too large or too small.
-func (in *Intake) header(data []byte) (header, error) {
+func (in *ImageDecoder) header(data []byte) (header, error) {
 	h, err := readHeader(data)
 	switch {
 	case err != nil:

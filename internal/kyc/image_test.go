@@ -113,7 +113,7 @@ func TestProgressiveImagesAreTaken(t *testing.T) {
 		"a plain one with more":   append(asJPEG(picture(700, 650)), progressive(700, 650, 64)...),
 		"a comment before a scan": bytes.Replace(progressive(700, 650, 10), []byte{0xff, 0xda}, append(segment(0xfe, "\xff\xd9"), 0xff, 0xda), 1),
 	} {
-		img, err := NewIntake(1, Legible).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
+		img, err := NewImageDecoder(1, MinPixels).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
 		if err != nil || img.Width != 700 || img.Height != 650 {
 			t.Errorf("%s: %d x %d %v", name, img.Width, img.Height, err)
 		}
@@ -203,7 +203,7 @@ func TestImagesAreRefused(t *testing.T) {
 		"more than 10 MiB":          {encode(append(good, make([]byte, 10<<20)...)), ErrTooLarge},
 		"more than 10 MiB of chars": {strings.Repeat("A", 15<<20), ErrTooLarge},
 	} {
-		img, err := NewIntake(2, Legible).Read(t.Context(), c.text)
+		img, err := NewImageDecoder(2, MinPixels).Read(t.Context(), c.text)
 		if !errors.Is(err, c.want) || img.JPEG != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -215,16 +215,16 @@ func TestSmallImages(t *testing.T) {
 	for _, size := range [][2]int{{1, 1}, {1, 900}, {599, 599}} {
 		for name, file := range map[string][]byte{"JPEG": asJPEG(picture(size[0], size[1])), "PNG": asPNG(picture(size[0], size[1]))} {
 			text := base64.StdEncoding.EncodeToString(file)
-			if img, err := NewIntake(1, 1).Read(t.Context(), text); err != nil || img.Width != size[0] || img.Height != size[1] || !bytes.HasPrefix(img.JPEG, []byte{0xff, 0xd8}) {
+			if img, err := NewImageDecoder(1, 1).Read(t.Context(), text); err != nil || img.Width != size[0] || img.Height != size[1] || !bytes.HasPrefix(img.JPEG, []byte{0xff, 0xd8}) {
 				t.Errorf("%s of %v: %d x %d %v", name, size, img.Width, img.Height, err)
 			}
-			if img, err := NewIntake(1, Legible).Read(t.Context(), text); !errors.Is(err, ErrImage) || img.JPEG != nil {
+			if img, err := NewImageDecoder(1, MinPixels).Read(t.Context(), text); !errors.Is(err, ErrImage) || img.JPEG != nil {
 				t.Errorf("%s of %v is legible: %v", name, size, err)
 			}
 		}
 	}
 	for name, file := range map[string][]byte{"nothing": pngOf(0, 1, 8, 2, 0), "a bomb": pngOf(60000, 60000, 8, 2, 0), "truncated": asPNG(picture(1, 1))[:40]} {
-		if img, err := NewIntake(1, 1).Read(t.Context(), base64.StdEncoding.EncodeToString(file)); !errors.Is(err, ErrImage) || img.JPEG != nil {
+		if img, err := NewImageDecoder(1, 1).Read(t.Context(), base64.StdEncoding.EncodeToString(file)); !errors.Is(err, ErrImage) || img.JPEG != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -246,7 +246,7 @@ func TestImagesAreWrittenAnew(t *testing.T) {
 		"trailing bytes": append(bytes.Clone(jpg), "\n<html>"+canary...),
 		"PNG and ZIP":    append(bytes.Clone(pic), "PK\x03\x04"+canary...),
 	} {
-		img, err := NewIntake(2, Legible).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
+		img, err := NewImageDecoder(2, MinPixels).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -272,7 +272,7 @@ func TestImagesStandUpright(t *testing.T) {
 		}
 		tiff := []byte("II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string(rune(how)) + "\x00\x00\x00\x00\x00\x00\x00")
 		file := withSegment(asJPEG(stored), segment(0xe1, "Exif\x00\x00"+string(tiff)))
-		img, err := NewIntake(1, Legible).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
+		img, err := NewImageDecoder(1, MinPixels).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +293,7 @@ func TestTransparentImagesLieOnWhite(t *testing.T) {
 	deep := image.NewNRGBA64(glass.Rect)
 	few := image.NewPaletted(glass.Rect, color.Palette{color.NRGBA{R: 10, A: 0}, color.Black})
 	for _, img := range []image.Image{glass, deep, few} {
-		out, err := NewIntake(1, Legible).Read(t.Context(), base64.StdEncoding.EncodeToString(asPNG(img)))
+		out, err := NewImageDecoder(1, MinPixels).Read(t.Context(), base64.StdEncoding.EncodeToString(asPNG(img)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +317,7 @@ func decodeAtOnce(t *testing.T, most int, file []byte) {
 	t.Helper()
 	const senders = 7
 	text := base64.StdEncoding.EncodeToString(file)
-	in := NewIntake(2, 1)
+	in := NewImageDecoder(2, 1)
 	entered, leave := make(chan int, senders), make(chan struct{})
 	var mu sync.Mutex
 	now := 0
@@ -372,7 +372,7 @@ func TestAnImageNeedsBoundedMemory(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		h, err := NewIntake(1, Legible).header(file)
+		h, err := NewImageDecoder(1, MinPixels).header(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -399,7 +399,7 @@ func FuzzImage(f *testing.F) {
 	f.Add(progressive(24, 17, 3))
 	f.Add(pngOf(24, 17, 16, 6, 1))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		h, err := NewIntake(1, 1).header(file)
+		h, err := NewImageDecoder(1, 1).header(file)
 		var img Image
 		if err == nil {
 			img, err = rewrite(t.Context(), file[:h.size], h)

@@ -1,8 +1,7 @@
-// Package payee owns everyone a company pays: workers with a login, people and firms without one, vendors.
+// Package payee stores everyone a company pays: workers with a login, people and companies without one, vendors.
 //
-// A payee has one row per company. A worker's row stands under the id of the user (usr_…), a recipient without a login
-// under an id of its own (rec_…), so that one lookup finds any payee. A row starts pending and becomes active
-// once the payee's destinations take all of a payment (allocations totalling 100).
+// A payee has one row per company. The id is that of the user (usr_…) for a worker with a login, and an id of its own
+// (rec_…) otherwise. A payee is pending until the allocations of their destinations total 100, then active.
 //
 // The package reads the allocations of destinations, in one statement of store.go, and never writes them.
 package payee
@@ -59,7 +58,7 @@ type Recipient struct {
 	Created                       time.Time
 }
 
-// Payee is what paying needs to know of a recipient.
+// Payee is the part of a recipient that payments need.
 type Payee struct {
 	ID      string // rec_…, or usr_… of a worker with a login
 	UserID  string // of a worker with a login, else ""
@@ -70,7 +69,7 @@ type Payee struct {
 	Email   string // "" when unknown
 }
 
-// CreateParams is a worker payload: what a company says of a recipient without a login.
+// CreateParams are the details of a recipient without a login.
 type CreateParams struct {
 	CompanyID  string // "" means the principal's
 	ExternalID string
@@ -82,9 +81,9 @@ type CreateParams struct {
 	identity.Profile
 }
 
-// Create adds a recipient without a login, pending until they have a destination. It refuses an external id that
-// another recipient of the company has with ErrExternalID, a foreign company with apierr.NotFoundErr, and says all that
-// is wrong with the payload at once.
+// Create creates a recipient without a login, pending until they have a destination. It returns ErrExternalID if another
+// recipient of the company has the external id, apierr.NotFoundErr for another company, and all problems of the payload at
+// once.
 func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, p CreateParams) (Recipient, error) {
 	company, err := by.Company(p.CompanyID)
 	if err != nil {
@@ -132,7 +131,7 @@ func detailsOf(r Recipient) identity.Place {
 	return identity.Place{Table: "recipients", Column: "details", Row: r.CompanyID + "/" + r.ID}
 }
 
-// check is every rule of the payload that needs no database.
+// check checks the payload by the rules that need no database.
 func (p CreateParams) check(now time.Time) (Recipient, identity.Profile, error) {
 	var problems apierr.List
 	r := Recipient{
@@ -161,8 +160,8 @@ func (p CreateParams) check(now time.Time) (Recipient, identity.Profile, error) 
 	return r, profile, problems.Err()
 }
 
-// externalID is the partner's own reference: kept as sent but for its Unicode form, so that two spellings of the
-// same characters are one id. Case matters, and so does white space.
+// externalID checks the caller's own reference. It is stored as sent except for its Unicode form, so that two encodings of
+// the same characters are one id.
 func externalID(problems *apierr.List, text string) string {
 	id := norm.NFC.String(text)
 	if utf8.RuneCountInString(id) > 255 || !utf8.ValidString(text) || strings.TrimSpace(id) != id || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f }) {
@@ -172,7 +171,7 @@ func externalID(problems *apierr.List, text string) string {
 	return id
 }
 
-// either is a member with few values, of which the first is the default.
+// either returns the value if it is allowed, and the first allowed one if it is empty.
 func either(problems *apierr.List, pointer, value string, allowed ...string) string {
 	if value == "" {
 		return allowed[0]
@@ -201,8 +200,7 @@ func (r Recipient) eventData() webhook.RecipientData {
 	}
 }
 
-// AddWorker links a user to a company as a worker with a login. Linking one again takes over what changed in the
-// user's profile and leaves the rest.
+// AddWorker makes a user a worker of a company. If they are one already, it copies the changes of their profile.
 func AddWorker(ctx context.Context, tx *db.Tx, companyID, userID, role string) (Recipient, error) {
 	var problems apierr.List
 	role = either(&problems, "/role", role, Contractor, Employee)
@@ -233,7 +231,7 @@ func AddWorker(ctx context.Context, tx *db.Tx, companyID, userID, role string) (
 	return selectOne(ctx, tx, companyID, r.ID)
 }
 
-// Get reads a recipient of the principal's company, or says apierr.NotFoundErr.
+// Get returns a recipient of the principal's company, or apierr.NotFoundErr.
 func Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Recipient, error) {
 	company, err := by.Company(companyID)
 	if err != nil {
@@ -242,7 +240,7 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id st
 	return selectOne(ctx, tx, company, id)
 }
 
-// Personal reads the sealed details of a recipient without a login.
+// Personal returns the sealed details of a recipient without a login.
 func Personal(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, id string) (identity.Details, error) {
 	r, err := Get(ctx, tx, by, companyID, id)
 	if err != nil {
@@ -255,9 +253,9 @@ func Personal(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Pr
 	return identity.OpenDetails(s, detailsOf(r), sealed)
 }
 
-// Owner resolves whose destinations the principal may see and change: a recipient without a login of its company, or a user
-// that it may act for (see [identity.ActingUser]). A worker who only accepted the company's invitation is neither: their
-// destinations belong to them. Anyone else is apierr.NotFoundErr.
+// Owner returns the payee with the id if the principal may see and change their destinations: a recipient without a login
+// of its company, or a user that it may act for (see [identity.ActingUser]). It returns apierr.NotFoundErr for anyone else,
+// such as a worker who accepted the company's invitation: their destinations belong to them.
 func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Payee, error) {
 	if by.CompanyID != "" {
 		r, err := selectOne(ctx, tx, by.CompanyID, id)
@@ -278,39 +276,38 @@ func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Pa
 	return Payee{ID: u.ID, UserID: u.ID, Kind: TypeUser, Name: u.Name(), Status: Pending, Country: u.Country, Email: u.Email}, nil
 }
 
-// Payees finds the recipients and workers of a company by their ids. Ids that are not its own are absent from the answer.
+// Payees returns the recipients and workers of a company by id. Ids of other companies are missing from the map.
 func Payees(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
 	return selectPayees(ctx, tx, companyID, ids)
 }
 
-// JobActivate is the kind of job that asks [HandleActivate] to look at a payee; its payload is a [Look].
+// JobActivate is the kind of job that [HandleActivate] runs; its payload is a [JobPayload].
 const JobActivate = "recipient.activate"
 
-// Look names the payee a job is about.
-type Look struct {
+// JobPayload is the payload of jobs about one payee.
+type JobPayload struct {
 	RecipientID string `json:"recipient_id"`
 }
 
 // HandleActivate runs Activate for one company of a payee.
 func HandleActivate(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var look Look
-	if err := j.Decode(&look); err != nil {
+	var payload JobPayload
+	if err := j.Decode(&payload); err != nil {
 		return err
 	}
-	return activate(ctx, tx, j.CompanyID, look.RecipientID)
+	return activate(ctx, tx, j.CompanyID, payload.RecipientID)
 }
 
-// activate looks at a payee and makes them active in a company if they are pending and their destinations take all of
-// a payment, and pending again if they are active and the destinations no longer do. It is level-triggered: calling it at
-// any time, twice, or for an unknown payee is harmless.
+// activate makes a pending payee active if their allocations total 100, and an active one pending if they do not. Calling
+// it again, or for an unknown payee, changes nothing.
 func activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
-	r, moved, err := settle(ctx, tx, companyID, id)
-	if err != nil || !moved {
+	r, changed, err := settle(ctx, tx, companyID, id)
+	if err != nil || !changed {
 		return err
 	}
-	from, reason := Pending, "destinations take all of a payment"
+	from, reason := Pending, "allocations total 100"
 	if r.Status == Pending {
-		from, reason = Active, "destinations do not take all of a payment"
+		from, reason = Active, "allocations do not total 100"
 	}
 	db.History(tx, r.CompanyID, r.ID, r.Version, from, r.Status, reason)
 	if r.Status == Active {
@@ -319,8 +316,8 @@ func activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	return emit(ctx, tx, webhook.RecipientStatusUpdate, r)
 }
 
-// ActivateEverywhere does what activate does for every company that pays the payee: for the principal's at once,
-// for the others by jobs, because a transaction touches one company.
+// ActivateEverywhere calls activate for every company that pays the payee: for the principal's company now, and for others
+// in jobs, because a transaction touches one company.
 func ActivateEverywhere(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee) error {
 	if by.CompanyID != "" {
 		if err := activate(ctx, tx, by.CompanyID, owner.ID); err != nil {
@@ -336,7 +333,7 @@ func ActivateEverywhere(ctx context.Context, tx *db.Tx, by identity.Principal, o
 	}
 	for _, company := range companies {
 		if company != by.CompanyID {
-			job.Enqueue(tx, job.New{CompanyID: company, Kind: JobActivate, Payload: Look{owner.ID}})
+			job.Enqueue(tx, job.New{CompanyID: company, Kind: JobActivate, Payload: JobPayload{owner.ID}})
 		}
 	}
 	return nil

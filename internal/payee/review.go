@@ -16,7 +16,7 @@ const JobScreen = "recipient.screen"
 
 // Screen has a payee of a company compared with the sanctions lists.
 func Screen(tx *db.Tx, companyID, id string) {
-	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobScreen, Payload: Look{id}})
+	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobScreen, Payload: JobPayload{id}})
 }
 
 // JobPayable is the kind of job that asks to pay what waits for a payee's destinations; its payload is a [Look]. It is enqueued
@@ -48,7 +48,7 @@ func Moved(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee, s
 }
 
 func payable(tx *db.Tx, companyID, id string) {
-	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobPayable, Payload: Look{id}})
+	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobPayable, Payload: JobPayload{id}})
 }
 
 // Suspend makes a payee inactive while a person looks at them. One who is inactive already stays so, and unknown ones are

@@ -669,7 +669,8 @@ var fewMatches = 20_000
 // index and read in the order of another.
 func find(ctx context.Context, tx *db.Tx, q query) (ids []string, total int, err error) {
 	if q.search != "" {
-		ids, total, err = q.gather(ctx, tx, "recipients r WHERE r.company_id = $1", q.byTrigram(tx.Engine()))
+		from, conditions := q.byTrigram(tx.Engine())
+		ids, total, err = q.gather(ctx, tx, from, conditions)
 		if err != nil || total <= fewMatches {
 			return ids, total, err
 		}
@@ -721,28 +722,35 @@ func (q query) contains(f *filter, engine db.Engine, prefix string) {
 	f.where = append(f.where, fmt.Sprintf("(%[1]s(%[2]sname_key, %[3]s) > 0 OR %[1]s(%[2]semail_key, %[3]s) > 0)", position, prefix, text))
 }
 
-// byTrigram adds the search as a condition that the trigram index answers, and the filters. Fewer than three characters
-// have no trigram.
-func (q query) byTrigram(engine db.Engine) func(*filter) {
-	return func(f *filter) {
-		q.equal(f, "r.")
-		switch trigrams := trigramsOf(q.search); {
-		case len(trigrams) == 0:
-			q.contains(f, engine, "r.")
-		case engine == db.Postgres:
-			pattern := f.bind("%" + likeEscaper.Replace(q.search) + "%")
-			f.where = append(f.where, fmt.Sprintf("(r.name_key LIKE %[1]s OR r.email_key LIKE %[1]s)", pattern))
-		default:
-			// The index has which texts have a trigram, not where; contains then looks at the texts themselves.
-			for i, t := range trigrams {
-				trigrams[i] = `"` + strings.ReplaceAll(t, `"`, `""`) + `"`
-			}
-			match := f.bind(strings.Join(trigrams, " AND "))
-			f.where = append(f.where, `r.recipient_id IN (SELECT t.recipient_id FROM recipient_trigrams x CROSS JOIN recipient_texts t
-				WHERE x.recipient_trigrams MATCH `+match+` AND t.text_id = x.rowid AND t.company_id = $1)`)
+// byTrigram returns the recipients r of the company and the conditions by which the trigram index finds the search. Fewer
+// than three characters have no trigram.
+func (q query) byTrigram(engine db.Engine) (from string, conditions func(*filter)) {
+	trigrams := trigramsOf(q.search)
+	if len(trigrams) == 0 {
+		return "recipients r WHERE r.company_id = $1", func(f *filter) {
+			q.equal(f, "r.")
 			q.contains(f, engine, "r.")
 		}
 	}
+	if engine == db.Postgres {
+		return "recipients r WHERE r.company_id = $1", func(f *filter) {
+			q.equal(f, "r.")
+			pattern := f.bind("%" + likeEscaper.Replace(q.search) + "%")
+			f.where = append(f.where, fmt.Sprintf("(r.name_key LIKE %[1]s OR r.email_key LIKE %[1]s)", pattern))
+		}
+	}
+	// The joins are read in this order: matches first, then their recipients. The index has which texts have a trigram, not
+	// where; contains then checks the texts themselves.
+	return `recipient_trigrams x CROSS JOIN recipient_texts t CROSS JOIN recipients r WHERE t.text_id = x.rowid AND t.company_id = $1
+			AND r.company_id = t.company_id AND r.recipient_id = t.recipient_id`, func(f *filter) {
+			quoted := make([]string, len(trigrams))
+			for i, t := range trigrams {
+				quoted[i] = `"` + strings.ReplaceAll(t, `"`, `""`) + `"`
+			}
+			f.where = append(f.where, "x.recipient_trigrams MATCH "+f.bind(strings.Join(quoted, " AND ")))
+			q.equal(f, "r.")
+			q.contains(f, engine, "t.")
+		}
 }
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)

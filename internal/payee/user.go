@@ -10,10 +10,9 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// userEvent is what partners hear of a user whom they created.
-// CreateUser makes a user of the principal's company and a worker of it: pending until there is a destination. The company
-// may act for the user, see [identity.ActingUser]. The same address twice in a company is identity.ErrUserExists; what
-// other companies know of it changes nothing here.
+// CreateUser creates a user of the principal's company and makes them a worker of it, pending until there is a destination.
+// The company may act for the user; see [identity.ActingUser]. It returns identity.ErrUserExists if the company has a user
+// with the email address already. Users of other companies with the same address are independent.
 func CreateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, p identity.Profile) (identity.User, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -45,8 +44,8 @@ func CreateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 	return u, err
 }
 
-// UpdateUser changes the profile of a user that the principal may act for, and has every company that pays the user
-// take over what it keeps a copy of.
+// UpdateUser changes the profile of a user that the principal may act for, and updates the copies of every company that
+// pays the user.
 func UpdateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, id string, c identity.ProfileChanges) (identity.User, error) {
 	u, err := identity.UpdateUser(ctx, tx, s, by, id, c)
 	if err != nil {
@@ -64,7 +63,7 @@ func UpdateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 	}
 	for _, company := range companies {
 		if company != by.CompanyID { // a transaction touches one company
-			job.Enqueue(tx, job.New{CompanyID: company, Kind: JobRefresh, Payload: Look{u.ID}})
+			job.Enqueue(tx, job.New{CompanyID: company, Kind: JobRefresh, Payload: JobPayload{u.ID}})
 		}
 	}
 	return u, nil
@@ -75,11 +74,11 @@ const JobRefresh = "recipient.refresh"
 
 // HandleRefresh copies what a company keeps of a user's profile.
 func HandleRefresh(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var look Look
-	if err := j.Decode(&look); err != nil {
+	var payload JobPayload
+	if err := j.Decode(&payload); err != nil {
 		return err
 	}
-	u, err := identity.GetUser(ctx, tx, nil, look.RecipientID)
+	u, err := identity.GetUser(ctx, tx, nil, payload.RecipientID)
 	if err != nil {
 		return err
 	}

@@ -199,7 +199,7 @@ func TestScreeningStopsARelease(t *testing.T) {
 	run(t, func(h *house) {
 		held := map[string]bool{}
 		var missing error
-		h.s.guards.Screen = func(context.Context, *db.Tx, string, []destination.Whom) (map[string]bool, error) {
+		h.s.guards.Screen = func(context.Context, *db.Tx, string, []destination.ScreeningSubject) (map[string]bool, error) {
 			return held, missing
 		}
 		reviewed := func(id string) {

@@ -28,7 +28,7 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		"ReleaseApproved": func(_ *Config, g *Guards) { g.ReleaseApproved = nil },
 	} {
 		c := Config{Pool: &chain.Pool{}, ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute}
-		g := Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom],
+		g := Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleaseApproved: allow.Release}
 		if _, err := New(c, g); err != nil {
 			t.Fatal(err)
@@ -45,18 +45,18 @@ func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 	broken := errors.New("the guard is broken")
 	for name, change := range map[string]func(*Guards){
 		"nobody can be screened": func(g *Guards) {
-			g.Screen = func(context.Context, *db.Tx, string, []destination.Whom) (map[string]bool, error) {
+			g.Screen = func(context.Context, *db.Tx, string, []destination.ScreeningSubject) (map[string]bool, error) {
 				return nil, screening.ErrUnavailable
 			}
 		},
 		"the company is blocked": func(g *Guards) {
-			g.Screen = func(_ context.Context, _ *db.Tx, companyID string, _ []destination.Whom) (map[string]bool,
+			g.Screen = func(_ context.Context, _ *db.Tx, companyID string, _ []destination.ScreeningSubject) (map[string]bool,
 				error) {
 				return map[string]bool{companyID: true}, nil
 			}
 		},
 		"every payee is blocked": func(g *Guards) {
-			g.Screen = func(_ context.Context, _ *db.Tx, _ string, payees []destination.Whom) (map[string]bool, error) {
+			g.Screen = func(_ context.Context, _ *db.Tx, _ string, payees []destination.ScreeningSubject) (map[string]bool, error) {
 				blocked := map[string]bool{}
 				for _, p := range payees {
 					blocked[p.ID] = true
@@ -65,7 +65,7 @@ func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 			}
 		},
 		"screening fails": func(g *Guards) {
-			g.Screen = func(context.Context, *db.Tx, string, []destination.Whom) (map[string]bool,
+			g.Screen = func(context.Context, *db.Tx, string, []destination.ScreeningSubject) (map[string]bool,
 				error) {
 				return nil, broken
 			}

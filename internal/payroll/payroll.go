@@ -272,7 +272,7 @@ type Guards struct {
 	CheckWatched func(ctx context.Context, tx *db.Tx, network string) error
 	// Screen returns the IDs that sanctions screening blocks: of payees, or of the company itself; see
 	// [destination.Screening].
-	Screen func(ctx context.Context, tx *db.Tx, companyID string, payees []destination.Whom) (blocked map[string]bool,
+	Screen func(ctx context.Context, tx *db.Tx, companyID string, payees []destination.ScreeningSubject) (blocked map[string]bool,
 		err error)
 	// ReleaseApproved reports whether a payroll may be paid out as far as the operator is concerned: its total is
 	// within the release limit, or two members of staff approved it.

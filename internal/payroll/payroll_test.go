@@ -62,7 +62,7 @@ func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *house {
 		Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest",
 		QuoteValidity: 30 * time.Minute,
 		FX:            treasury.Desk{Open: true},
-	}, Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release})
+	}, Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
 	if err != nil {
 		t.Fatal(err)
 	}

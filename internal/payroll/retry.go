@@ -20,11 +20,11 @@ import (
 
 // HandlePayable releases again what waits for a payee (job recipient.payable).
 func HandlePayable(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var look payee.Look
-	if err := j.Decode(&look); err != nil {
+	var payload payee.JobPayload
+	if err := j.Decode(&payload); err != nil {
 		return err
 	}
-	return releaseAnew(ctx, tx, j.CompanyID, look.RecipientID)
+	return releaseAnew(ctx, tx, j.CompanyID, payload.RecipientID)
 }
 
 // correct sends outputs again that failed or came back, if they have another destination now, and reports whether it

@@ -56,7 +56,7 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 		h.correct("rec_eur")
 		stands(OnHold, ReasonCoolDown, payout.Returned)
 		h.clock.Advance(25 * time.Hour)
-		h.s.guards.Screen = func(_ context.Context, _ *db.Tx, _ string, whom []destination.Whom) (map[string]bool,
+		h.s.guards.Screen = func(_ context.Context, _ *db.Tx, _ string, whom []destination.ScreeningSubject) (map[string]bool,
 			error) {
 			held := map[string]bool{}
 			for _, w := range whom {
@@ -65,7 +65,7 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 			return held, nil
 		}
 		stands(OnHold, ReasonReview, payout.Returned)
-		h.s.guards.Screen = allow.Subjects[destination.Whom]
+		h.s.guards.Screen = allow.Subjects[destination.ScreeningSubject]
 		h.exec("UPDATE recipients SET status = 'inactive' WHERE recipient_id = 'rec_eur'")
 		stands(ActionRequired, ReasonInactive, payout.Returned)
 		h.exec("UPDATE recipients SET status = 'active' WHERE recipient_id = 'rec_eur'")

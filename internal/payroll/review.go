@@ -23,10 +23,10 @@ var errCompanyReview = errors.New("payroll: the company is under review")
 // anything.
 func (s *Service) screen(ctx context.Context, tx *db.Tx, p *Payroll, payees map[string]payee.Payee,
 	all map[string][]destination.Distribution) (map[string]bool, error) {
-	whom := make([]destination.Whom, 0, len(payees))
+	whom := make([]destination.ScreeningSubject, 0, len(payees))
 	for _, who := range payees {
 		_, used := destinations(who, all)
-		whom = append(whom, destination.Whom{Payee: who, To: used})
+		whom = append(whom, destination.ScreeningSubject{Payee: who, To: used})
 	}
 	held, err := s.guards.Screen(ctx, tx, p.CompanyID, whom)
 	if err == nil && held[p.CompanyID] {

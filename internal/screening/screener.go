@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Screener holds the lists of a process and keeps them current. It is safe for concurrent use.
+// Screener stores the sanctions lists of a process and reloads them. It is safe for concurrent use.
 type Screener struct {
 	paths     []string
 	threshold int
@@ -18,7 +18,7 @@ type Screener struct {
 	loaded    atomic.Pointer[[]file]
 }
 
-// file is a list with what tells whether it has changed since.
+// file is a list with the time and size of its file, by which a change is noticed.
 type file struct {
 	list    *List
 	path    string // "" for the sandbox's own
@@ -26,7 +26,7 @@ type file struct {
 	size    int64
 }
 
-// Status is what there is to know of a list in use.
+// Status describes a list in use.
 type Status struct {
 	Path      string // "" for the sandbox's own
 	Name      string
@@ -38,24 +38,36 @@ type Status struct {
 
 // Options are a screener's settings.
 type Options struct {
-	// Paths are the files of the lists; see [Parse]. Without one there is the sandbox's list, of invented names.
+	// Paths are the files of the lists; see [Parse]. Without any, the sandbox's list of invented names is used.
 	Paths []string
-	// Threshold is how alike two names must be, in percent.
+	// Threshold is the similarity from which two names match, in percent.
 	Threshold int
-	// MaxAge is how long after its file was last written a list is current. Zero: for ever.
+	// MaxAge is the age of a file up to which its list is current; 0 is no limit.
 	MaxAge time.Duration
 }
 
-// New makes a screener that has no lists yet; see Load.
-func New(o Options) *Screener {
-	return &Screener{paths: o.Paths, threshold: o.Threshold, maxAge: o.MaxAge}
+// New returns a screener without lists: until Load has read them, Screen returns ErrUnavailable. It refuses settings by
+// which nobody, or everybody, would be found.
+func New(o Options) (*Screener, error) {
+	if o.Threshold < 1 || o.Threshold > 100 {
+		return nil, fmt.Errorf("the screening threshold is %d percent; use 1 to 100, such as 85", o.Threshold)
+	}
+	if o.MaxAge < 0 {
+		return nil, fmt.Errorf("the maximum age of sanctions lists is %s; use 0 for no limit or more", o.MaxAge)
+	}
+	for _, path := range o.Paths {
+		if path == "" {
+			return nil, errors.New("a sanctions list has an empty path")
+		}
+	}
+	return &Screener{paths: o.Paths, threshold: o.Threshold, maxAge: o.MaxAge}, nil
 }
 
 //go:embed sandbox.xml
 var sandboxList []byte
 
-// Load reads the lists whose files have changed since they were read. A file that cannot be read leaves the list as it was,
-// growing older, and is told. One process calls it at a time.
+// Load reads the lists whose files have changed. If a file cannot be read, Load returns an error and the previous list stays
+// in use until MaxAge. Calls must not be concurrent.
 func (s *Screener) Load() (changed bool, err error) {
 	var have []file
 	if p := s.loaded.Load(); p != nil {
@@ -93,7 +105,7 @@ func (s *Screener) Load() (changed bool, err error) {
 	return changed, errors.Join(problems...)
 }
 
-// read gives the file as it is now, or as it was together with what is wrong with it.
+// read returns the file as it is now, or the previous one and an error.
 func (f file) read(path string) (file, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -128,7 +140,7 @@ func (s *Screener) lists() []*List {
 	return lists
 }
 
-// Status says which lists are in use.
+// Status returns the lists in use.
 func (s *Screener) Status() []Status {
 	p := s.loaded.Load()
 	if p == nil {
@@ -143,7 +155,7 @@ func (s *Screener) Status() []Status {
 	return all
 }
 
-// Current says ErrUnavailable, with the reason, unless every list is there and young enough.
+// Current returns ErrUnavailable, with the reason, unless every list was read and is not older than MaxAge.
 func (s *Screener) Current(now time.Time) error {
 	p := s.loaded.Load()
 	if p == nil {
@@ -160,7 +172,7 @@ func (s *Screener) Current(now time.Time) error {
 	return nil
 }
 
-// Match looks for a name or an address on all lists, without noting anything.
+// Match returns the matches of a name or an address on all lists. It stores nothing.
 func (s *Screener) Match(text string) []Match {
 	var found []Match
 	for _, list := range s.lists() {

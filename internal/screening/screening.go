@@ -1,12 +1,12 @@
-// Package screening compares those who are paid, and those who pay, with published sanctions lists.
+// Package screening compares payees and payers with published sanctions lists.
 //
-// A list is a file in a format that its authority publishes (see [Parse]); names are compared as people write them, in any
-// order, script and spelling (see [List.Match]), and addresses on public chains exactly. What a subject and an entry have in
-// common is a hit. A hit is open until a person clears it, with a reason, or confirms it; while one is open or confirmed, its
-// subject is not paid. A cleared hit stays cleared for the same name or address and the same entry.
+// A list is a file in a format that its authority publishes (see [Parse]). Names are compared in any order, script and
+// spelling (see [List.Match]), blockchain addresses exactly. A match of a subject and an entry is a hit. It is open until
+// staff clear it, with a reason, or confirm it; while it is open or confirmed, its subject is blocked. A cleared hit stays
+// cleared for the same name or address and the same entry.
 //
-// The package knows subjects by id and what is compared, and nothing else of them. Who is stopped, and how, is for the owner of
-// the payee and of the payment.
+// The package stores the ids of subjects and their hits only. The packages of payees and payments act on a block. Without a
+// current list nobody is screened, so nobody is paid.
 //
 //	open → cleared
 //	  └──→ confirmed → cleared
@@ -26,7 +26,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// State is where a hit stands.
+// State is the state of a hit.
 type State string
 
 // The states of a hit.
@@ -42,27 +42,26 @@ const (
 	KindAddress = "address"
 )
 
-// Reason is what partners and payees are told of a hit: no more than that somebody looks at it. Whoever is on a list must not
-// learn from us that they are.
+// Reason is the only thing that companies and payees learn of a hit. Nobody may learn from us that they are on a list.
 const Reason = "under_review"
 
-// What a caller may be told.
+// Errors of this package.
 var (
 	ErrUnderReview = apierr.New(apierr.Conflict, "invalid_state", "This recipient is under review. They cannot be activated before it has ended.")
-	// ErrUnavailable says that there is no list, or only an old one: nobody can be screened.
+	// ErrUnavailable means that there is no list, or an outdated one, so nobody can be screened.
 	ErrUnavailable = fmt.Errorf("screening: no current sanctions list: %w", job.ErrRetryLater)
-	// ErrNoHit says that no hit has the id, or that it is decided in the same way already.
+	// ErrNoHit means that no hit has the id, or that it has been decided already.
 	ErrNoHit = errors.New("screening: no such hit waits for this decision")
 )
 
-// Subject is whom to look for.
+// Subject is a payee, company or payer with the names and addresses to compare.
 type Subject struct {
 	ID        string
 	Names     []string
 	Addresses []string
 }
 
-// Hit is one thing that a subject and an entry have in common.
+// Hit is a match of a subject and an entry of a list.
 type Hit struct {
 	CompanyID, ID, SubjectID string
 	Kind                     string
@@ -76,8 +75,8 @@ type Hit struct {
 	CreatedAt, DecidedAt     time.Time
 }
 
-// Screen looks for subjects of a company on the lists, notes what is new, and says who of the company's may not be paid: those
-// with a hit that is open or confirmed, also when it was found long ago. It returns ErrUnavailable when there is no current list.
+// Screen compares subjects of a company with the lists and stores new hits. It returns the company's blocked subjects: those
+// with an open or confirmed hit, whenever it was found. It returns ErrUnavailable if there is no current list.
 func (s *Screener) Screen(ctx context.Context, tx *db.Tx, companyID string, subjects []Subject) (held map[string]bool, err error) {
 	if err := s.Current(tx.Now()); err != nil {
 		return nil, err
@@ -120,7 +119,7 @@ func (s *Screener) Screen(ctx context.Context, tx *db.Tx, companyID string, subj
 	return held, nil
 }
 
-// match is what a subject has in common with the lists, each entry once for each name and address.
+// match returns the hits of a subject, one for each pair of an entry and a name or address.
 func (s *Screener) match(subject *Subject) []Hit {
 	var hits []Hit
 	seen := map[string]bool{}
@@ -148,13 +147,13 @@ func (s *Screener) match(subject *Subject) []Hit {
 	return hits
 }
 
-// digest stands for a name, in whatever order and spelling of the same letters.
+// digest is the same for all orders and spellings of a name.
 func digest(name string) string {
 	sum := sha256.Sum256([]byte(strings.Join(fold(name), " ")))
 	return hex.EncodeToString(sum[:16])
 }
 
-// Blocked says whether a subject has a hit that is not cleared.
+// Blocked reports whether a subject has a hit that is not cleared.
 func Blocked(ctx context.Context, tx *db.Tx, companyID, subjectID string) (bool, error) {
 	hits, err := selectFor(ctx, tx, companyID, []string{subjectID})
 	for i := range hits {
@@ -165,8 +164,8 @@ func Blocked(ctx context.Context, tx *db.Tx, companyID, subjectID string) (bool,
 	return false, err
 }
 
-// Decide clears or confirms a hit, open or, to clear it, confirmed before. It says ErrNoHit when there is none that waits for
-// it. Whoever is told to go on by a decision looks at [Blocked]: other hits of the subject may be open.
+// Decide clears or confirms an open hit, or clears a confirmed one. Otherwise it returns ErrNoHit. The subject may have other
+// hits; see [Blocked].
 func Decide(ctx context.Context, tx *db.Tx, hitID string, to State, by, reason string) (Hit, error) {
 	h, err := decide(ctx, tx, hitID, to, by, reason)
 	if err != nil {
@@ -176,10 +175,10 @@ func Decide(ctx context.Context, tx *db.Tx, hitID string, to State, by, reason s
 	return h, nil
 }
 
-// Get reads a hit of any company. It says ErrNoHit when there is none.
+// Get returns a hit of any company, or ErrNoHit.
 func Get(ctx context.Context, tx *db.Tx, hitID string) (Hit, error) { return find(ctx, tx, hitID) }
 
-// Hits reads hits of all companies, the newest first: those in one state, or all for "".
+// Hits returns hits of all companies, newest first: those in one state, or all for "".
 func Hits(ctx context.Context, tx *db.Tx, state State, limit int) ([]Hit, error) {
 	return selectHits(ctx, tx, state, limit)
 }

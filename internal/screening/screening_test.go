@@ -152,7 +152,7 @@ func TestAListIsKeptCurrent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := screening.New(screening.Options{Paths: []string{path}, Threshold: 85, MaxAge: 72 * time.Hour})
+	s := newScreener(t, screening.Options{Paths: []string{path}, Threshold: 85, MaxAge: 72 * time.Hour})
 	if _, err := s.Load(); err == nil {
 		t.Error("a missing file is read")
 	}
@@ -193,7 +193,7 @@ func TestAListIsKeptCurrent(t *testing.T) {
 
 func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
-		s := screening.New(screening.Options{Threshold: 85})
+		s := newScreener(t, screening.Options{Threshold: 85})
 		if _, err := s.Load(); err != nil {
 			t.Fatal(err)
 		}
@@ -284,6 +284,42 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 			return err
 		}); err != nil || len(steps) != 3 || steps[2].To != string(screening.Cleared) || steps[2].Reason != "Officer: born in another year" {
 			t.Errorf("%+v, %v", steps, err)
+		}
+	})
+}
+
+func newScreener(t *testing.T, o screening.Options) *screening.Screener {
+	t.Helper()
+	s, err := screening.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestNewRefusesSettingsThatFindNobodyOrEverybody(t *testing.T) {
+	for name, o := range map[string]screening.Options{
+		"no threshold":          {},
+		"a threshold over 100":  {Threshold: 101},
+		"a negative age":        {Threshold: 85, MaxAge: -time.Hour},
+		"a list without a path": {Threshold: 85, Paths: []string{""}},
+	} {
+		if _, err := screening.New(o); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
+// A screener that has not read its lists blocks everybody: it cannot say that anybody is not on one.
+func TestNobodyIsScreenedWithoutLists(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		s := newScreener(t, screening.Options{Threshold: 85})
+		err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, err := s.Screen(ctx, tx, "com_1", []screening.Subject{{ID: "rec_1", Names: []string{"Ada Lovelace"}}})
+			return err
+		})
+		if !errors.Is(err, screening.ErrUnavailable) {
+			t.Errorf("got %v, want ErrUnavailable", err)
 		}
 	})
 }

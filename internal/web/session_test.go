@@ -64,7 +64,7 @@ func hire(t *testing.T, d *db.DB, roles ...string) *fixture {
 	})
 	openHouse(t, x.house, ui.Deps{
 		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID, x.other.ID}, Payroll: payrollService(t, d),
-		KYC: &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(1, 1), Provider: kyc.Sandbox{}},
+		KYC: &kyc.Service{Sealer: sealer, Images: kyc.NewImageDecoder(1, 1), Provider: kyc.Sandbox{}},
 	})
 	return x
 }
@@ -75,7 +75,7 @@ func payrollService(t *testing.T, d *db.DB) *payroll.Service {
 	s, err := payroll.New(payroll.Config{
 		Pool: chain.NewPool(d, "regtest", nil), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute,
 		FX: treasury.Desk{Open: true},
-	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release})
+	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func verifying(t *testing.T, d *db.DB, env identity.Environment) (*house, applic
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := applicants{newInviter(t, d), &kyc.Service{Sealer: sealer, Intake: kyc.NewIntake(1, 1), Provider: kyc.Sandbox{}}}
+	x := applicants{newInviter(t, d), &kyc.Service{Sealer: sealer, Images: kyc.NewImageDecoder(1, 1), Provider: kyc.Sandbox{}}}
 	return openWith(t, d, env, x.kyc), x
 }
 
@@ -37,7 +37,7 @@ const onePixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M
 // hand reads a picture as a document.
 func (x applicants) hand(docType, category string) (kyc.Upload, kyc.Image) {
 	x.t.Helper()
-	image, err := x.kyc.Intake.Read(x.t.Context(), onePixel)
+	image, err := x.kyc.Images.Read(x.t.Context(), onePixel)
 	if err != nil {
 		x.t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func openHouse(t *testing.T, h *house, deps ui.Deps, extra ...ui.Route) *house {
 	}
 	if deps.Withdrawals, err = withdrawal.New(withdrawal.Config{
 		Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
-	}, withdrawal.Guards{Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release}); err != nil {
+	}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}); err != nil {
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(nil)

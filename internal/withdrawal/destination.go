@@ -42,8 +42,8 @@ type Destination struct {
 func (d Destination) snapshot() (json.RawMessage, error) { return json.Marshal(d.To) }
 
 // whom is the destination as sanctions lists are asked for it: the company under the destination's id.
-func (d Destination) whom(company identity.Company) destination.Whom {
-	return destination.Whom{Payee: payee.Payee{ID: d.ID, Name: company.Name}, To: []destination.Distribution{d.To}}
+func (d Destination) whom(company identity.Company) destination.ScreeningSubject {
+	return destination.ScreeningSubject{Payee: payee.Payee{ID: d.ID, Name: company.Name}, To: []destination.Distribution{d.To}}
 }
 
 // Hint tells the destination from others to somebody who knows it: its name, and what of it is shown.

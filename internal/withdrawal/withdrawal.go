@@ -107,7 +107,7 @@ type Config struct {
 // Guards decide whether money may leave. All are required.
 type Guards struct {
 	// Screen returns the IDs that sanctions screening blocks: of destinations, or of the company itself.
-	Screen func(ctx context.Context, tx *db.Tx, companyID string, all []destination.Whom) (blocked map[string]bool, err error)
+	Screen func(ctx context.Context, tx *db.Tx, companyID string, all []destination.ScreeningSubject) (blocked map[string]bool, err error)
 	// ReleaseApproved reports whether a withdrawal may be paid out as far as the operator is concerned: it is within the release limit,
 	// or two members of staff approved it.
 	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, withdrawalID string, amount money.Amount) (bool, error)
@@ -392,7 +392,7 @@ func (s *Service) Look(ctx context.Context, tx *db.Tx, j job.Job) error {
 	case !may:
 		return w.move(ctx, tx, AwaitingApproval, ReasonApproval, "")
 	}
-	blocked, err := s.guards.Screen(ctx, tx, w.CompanyID, []destination.Whom{w.Destination.whom(company)})
+	blocked, err := s.guards.Screen(ctx, tx, w.CompanyID, []destination.ScreeningSubject{w.Destination.whom(company)})
 	if err != nil {
 		return err
 	}

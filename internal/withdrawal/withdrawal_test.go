@@ -17,7 +17,7 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		"ReleaseApproved": func(_ *withdrawal.Config, g *withdrawal.Guards) { g.ReleaseApproved = nil },
 	} {
 		c := withdrawal.Config{Setup: destination.Setup{Sealer: &identity.Sealer{}}}
-		g := withdrawal.Guards{Screen: allow.Subjects[destination.Whom], ReleaseApproved: allow.Release}
+		g := withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}
 		if _, err := withdrawal.New(c, g); err != nil {
 			t.Fatal(err)
 		}

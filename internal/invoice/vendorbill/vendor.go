@@ -50,7 +50,7 @@ var (
 type Service struct {
 	Payroll *payroll.Service
 	Sealer  *identity.Sealer
-	Intake  *kyc.Intake // of images
+	Intake  *kyc.ImageDecoder // of images
 }
 
 // Document is an uploaded invoice.

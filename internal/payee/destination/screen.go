@@ -13,25 +13,33 @@ import (
 	"github.com/stipend/stipend/internal/screening"
 )
 
-// Screening compares payees, and where they want their money, with the sanctions lists.
+// Screening compares payees and their destinations with the sanctions lists.
 type Screening struct {
-	Lists  *screening.Screener
-	Sealer *identity.Sealer
+	lists  *screening.Screener
+	sealer *identity.Sealer
 }
 
-// Whom is a payee with the destinations that matter.
-type Whom struct {
+// NewScreening returns a Screening. It refuses missing dependencies: without lists nobody could be paid.
+func NewScreening(lists *screening.Screener, sealer *identity.Sealer) (Screening, error) {
+	if lists == nil || sealer == nil {
+		return Screening{}, errors.New("screening of payees needs sanctions lists and the sealer of bank data")
+	}
+	return Screening{lists, sealer}, nil
+}
+
+// ScreeningSubject is a payee and the destinations to screen.
+type ScreeningSubject struct {
 	payee.Payee
 	To []Distribution
 }
 
-// screenLater is how long a payee waits to be screened while there is no current list.
+// screenLater is the delay of a screening while there is no current list.
 const screenLater = 10 * time.Minute
 
-// Screen says which of a company's payees may not be paid, by their ids, and whether the company itself may not pay, by its own:
-// their names, the holders of their bank accounts or their addresses are on a list, and nobody has cleared it. Without a
-// current list it returns screening.ErrUnavailable.
-func (s Screening) Screen(ctx context.Context, tx *db.Tx, companyID string, all []Whom) (held map[string]bool, err error) {
+// Screen returns the ids that are blocked: payees who may not be paid, and the company itself if it may not pay. Somebody is
+// blocked if their name, the holder of their bank account or their address matches a list and staff have not cleared the
+// hit. Without a current list it returns screening.ErrUnavailable.
+func (s Screening) Screen(ctx context.Context, tx *db.Tx, companyID string, all []ScreeningSubject) (held map[string]bool, err error) {
 	company, err := identity.CompanyByID(ctx, tx, companyID)
 	if err != nil {
 		return nil, err
@@ -45,10 +53,10 @@ func (s Screening) Screen(ctx context.Context, tx *db.Tx, companyID string, all 
 		}
 		subjects = append(subjects, subject)
 	}
-	return s.Lists.Screen(ctx, tx, companyID, subjects)
+	return s.lists.Screen(ctx, tx, companyID, subjects)
 }
 
-func (s Screening) subject(w Whom) (screening.Subject, error) {
+func (s Screening) subject(w ScreeningSubject) (screening.Subject, error) {
 	out := screening.Subject{ID: w.ID, Names: []string{w.Name}}
 	for i := range w.To {
 		d := &w.To[i]
@@ -59,7 +67,7 @@ func (s Screening) subject(w Whom) (screening.Subject, error) {
 		if d.Sealed == "" {
 			continue
 		}
-		data, err := Reveal(s.Sealer, *d)
+		data, err := Reveal(s.sealer, *d)
 		if err != nil {
 			return out, err
 		}
@@ -76,14 +84,14 @@ func (s Screening) subject(w Whom) (screening.Subject, error) {
 	return out, nil
 }
 
-// Look screens one payee (job recipient.screen) and suspends them on a hit. Twice is once.
-func (s Screening) Look(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var look payee.Look
-	if err := j.Decode(&look); err != nil {
+// HandleScreen screens one payee (job recipient.screen) and suspends them on a hit.
+func (s Screening) HandleScreen(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var payload payee.JobPayload
+	if err := j.Decode(&payload); err != nil {
 		return err
 	}
-	payees, err := payee.Payees(ctx, tx, j.CompanyID, []string{look.RecipientID})
-	who, known := payees[look.RecipientID]
+	payees, err := payee.Payees(ctx, tx, j.CompanyID, []string{payload.RecipientID})
+	who, known := payees[payload.RecipientID]
 	if err != nil || !known {
 		return err
 	}
@@ -91,9 +99,9 @@ func (s Screening) Look(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	held, err := s.Screen(ctx, tx, j.CompanyID, []Whom{{who, all[who.ID]}})
+	held, err := s.Screen(ctx, tx, j.CompanyID, []ScreeningSubject{{who, all[who.ID]}})
 	if errors.Is(err, screening.ErrUnavailable) {
-		job.Enqueue(tx, job.New{CompanyID: j.CompanyID, Kind: payee.JobScreen, Payload: look, RunAt: tx.Now().Add(screenLater)})
+		job.Enqueue(tx, job.New{CompanyID: j.CompanyID, Kind: payee.JobScreen, Payload: payload, RunAt: tx.Now().Add(screenLater)})
 		return nil
 	}
 	if err != nil || !held[who.ID] {

@@ -39,7 +39,7 @@ func alone(c *ui.Request) identity.Principal {
 
 // showPerson is how far the verification of the reader is, what they have handed in, and what is missing.
 func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	at, err := c.KYC.StandingOf(ctx, tx, alone(c), "")
+	at, err := c.KYC.StatusOf(ctx, tx, alone(c), "")
 	if err != nil {
 		return ui.View{}, err
 	}

@@ -8,21 +8,21 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// Standing is how far the verification of a person is.
-type Standing struct {
+// Status is the progress of a person's verification.
+type Status struct {
 	User      identity.User
 	State     State    // "" before the first case
-	Reasons   []string // why something must be handed in again, or was refused
+	Reasons   []string // why documents must be sent again, or were refused
 	Documents []Listed
-	Needs     []Requirement // what a person of the country is asked for; nothing while the country is unknown
-	Missing   []string      // of the profile, of what must be handed in, and "payer" while nobody is registered who pays
+	Needs     []Requirement // documents that are required in the country; none while the country is unknown
+	Missing   []string      // fields of the profile, required documents, and "payer" while no payer is registered
 }
 
-// Open says whether something may be handed in and the verification begun.
-func (s Standing) Open() bool { return mayStart(s.State) == nil }
+// Open reports whether documents can be sent and the verification can start.
+func (s Status) Open() bool { return mayStart(s.State) == nil }
 
-// StandingOf is how far the verification of a user is.
-func (s *Service) StandingOf(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (st Standing, err error) {
+// StatusOf returns the progress of a user's verification.
+func (s *Service) StatusOf(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (st Status, err error) {
 	if st.User, err = identity.ActingUser(ctx, tx, by, userID); err != nil {
 		return st, err
 	}
