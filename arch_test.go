@@ -32,7 +32,7 @@ var floors = [][]string{
 	{"internal/testkit/allow", "internal/job", "internal/ledger", "internal/requestlog", "internal/identity"},
 	{"internal/mail", "internal/auth/session"},
 	{"internal/auth"},
-	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/rail", "internal/screening"},
+	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/screening"},
 	{"internal/oauth", "internal/treasury"},
 	{"internal/receivable", "internal/receivable/quote", "internal/approval", "internal/payee", "internal/payee/destination", "internal/invoice/payer", "internal/receivable/deposit", "internal/payout", "internal/payroll", "internal/invoice", "internal/wallet", "internal/virtualaccount"},
 	{"internal/kyc", "internal/bankreceipt"},
@@ -63,7 +63,6 @@ var sideways = map[string]string{
 	"internal/payroll → internal/receivable/deposit":          "a pay run counts the money that came in for it",
 	"internal/payee/destination → internal/payee":             "who owns a destination, and may change it, is a payee's matter",
 	"internal/receivable/deposit → internal/receivable/quote": "a deposit is worth what the quote in force said when it was first seen",
-	"internal/rail → internal/chain":                          "the on-chain rail spends the wallet's coins",
 	"internal/payroll → internal/payout":                      "a pay run that is released hands its outputs over, and reads how they ended",
 }
 
@@ -77,7 +76,7 @@ var (
 		"bench":                        "measures time, which is the machine's and not a transaction's",
 		"internal/identity/token.go":   "makes secrets, which must come from the system's randomness",
 		"internal/identity/subject.go": "makes keys, which must come from the system's randomness",
-		"internal/rail/bank/sftp.go":   "measures how long a bank's server takes",
+		"internal/payout/bank/sftp.go": "measures how long a bank's server takes",
 		"sdk":                          "runs at the caller: makes idempotency keys and checks the age of webhook deliveries",
 		"docs/samples":                 "shows a receiver, which compares a delivery's time with its own clock",
 		"internal/lightning":           "draws preimages, which must come from the system's randomness",

@@ -18,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
+	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/receivable/deposit"
@@ -35,7 +36,7 @@ type line struct {
 	chain   *sim.Chain
 	watcher *chain.Watcher
 	match   *job.Runner // books deposits and what they mean to their payrolls
-	engine  *payout.Engine
+	rail    *bitcoinrail.Rail
 	prepare *job.Runner // releases payrolls and signs payouts; nothing is sent
 	program *job.Runner // both in one, as the program has them, so that what follows from a deposit shares its commit
 
@@ -122,17 +123,25 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}); err != nil {
 		return nil, err
 	}
-	engine := payout.New(payout.Config{Chain: lineChain, Source: l.chain, Pool: pool, Signer: signer, Log: quiet, FeeMaxAge: never})
-	if err := engine.RefreshFees(ctx, d); err != nil {
+	rail, err := bitcoinrail.New(bitcoinrail.Config{Chain: lineChain, Source: l.chain, Pool: pool, Signer: signer, Log: quiet, FeeMaxAge: never})
+	if err != nil {
 		return nil, err
 	}
-	l.engine = engine
+	if err := rail.RefreshFees(ctx, d); err != nil {
+		return nil, err
+	}
+	payouts, err := payout.New(rail)
+	if err != nil {
+		return nil, err
+	}
+	l.rail = rail
 	l.watcher = chain.NewWatcher(d, lineChain, node{l.chain, &l.outside}, quiet)
 	if err := l.watcher.Remember(signer.Deriver(), chain.RememberFrom); err != nil {
 		return nil, err
 	}
 	match := job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund}}
-	prepare := job.Table{payroll.JobRelease: {Tx: engine.Released(l.pay.Release)}, payout.JobPrepare: {Tx: engine.Prepare}}
+	prepare := job.Table{payroll.JobRelease: {Tx: l.pay.Release}}
+	prepare[payout.JobPrepare(payout.RailBitcoin)] = payouts.Jobs()[payout.JobPrepare(payout.RailBitcoin)]
 	program := maps.Clone(match)
 	maps.Copy(program, prepare)
 	l.match, l.prepare, l.program = job.NewRunner(d, match, nil, quiet), job.NewRunner(d, prepare, nil, quiet), job.NewRunner(d, program, nil, quiet)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -21,9 +22,10 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/payout/bankfile"
+	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/bank/nacha"
+	evmrail "github.com/stipend/stipend/internal/payout/evm"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/rail/bank"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
@@ -35,7 +37,7 @@ type rails struct {
 	evm     *evmsim.Chain
 	on      *chain.Watcher // of evm
 	to      *evm.Deriver
-	banker  *bankfile.Engine
+	banker  *bank.Rail
 	bank    *bank.Sandbox
 	clerks  []string                 // payees who are paid at a bank
 	account destination.Distribution // of one of them
@@ -80,17 +82,14 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	const never = 24 * time.Hour
-	account, err := payout.NewAccount(payout.AccountConfig{Node: r.evm, Signer: signer, Log: quiet, FeeMaxAge: never})
+	account, err := evmrail.New(ctx, l.d, evmrail.Config{Node: r.evm, Signer: signer, Log: quiet, FeeMaxAge: never})
 	if err != nil {
-		return nil, err
-	}
-	if err := account.Open(ctx, l.d); err != nil {
 		return nil, err
 	}
 	if err := account.RefreshFees(ctx, l.d); err != nil {
 		return nil, err
 	}
-	r.on = chain.NewPacedWatcher(l.d, railsNetwork, r.evm, network.Pace, quiet)
+	r.on = chain.NewPacedWatcher(l.d, railsNetwork, r.evm, network.BlocksPerConfirmation, quiet)
 	if err := r.on.Sync(ctx); err != nil {
 		return nil, err
 	}
@@ -98,22 +97,27 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 	if drop, r.bank, err = bank.OpenSandbox(folder); err != nil {
 		return nil, err
 	}
-	r.banker = bankfile.New(bankfile.Config{Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer, Log: quiet,
-		Reveal: func(snapshot json.RawMessage) (bankfile.Destination, error) {
+	r.banker, err = bank.New(bank.Config{Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer, Log: quiet,
+		Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
 			var d destination.Distribution
 			if err := json.Unmarshal(snapshot, &d); err != nil {
-				return bankfile.Destination{}, err
+				return bank.Destination{}, err
 			}
 			data, err := destination.Reveal(sealer, d)
-			return bankfile.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
-		}})
-	all := payout.Engines{l.engine, account}
-	r.all = job.NewRunner(l.d, job.Table{
-		chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund},
-		payroll.JobRelease: {Tx: l.engine.Released(l.pay.Release)}, payout.JobPrepare: {Tx: l.engine.Prepare},
-		payout.JobAccount: {Net: all.Net((*payout.Engine).PrepareAccount)}, payout.JobSend: {Net: all.Net((*payout.Engine).Send)},
-		chain.JobTx: {Batch: all.All((*payout.Engine).Confirm)}, payout.JobNudge: {Batch: all.All((*payout.Engine).Nudge)},
-		payout.JobBank: {Tx: r.banker.Cut}, bankfile.JobSend: {Net: r.banker.Send},
+			return bank.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
+		},
+		Changed: func(context.Context, *db.Tx, payout.Output, string, nacha.Correction) error { return nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	payouts, err := payout.New(l.rail, account, r.banker)
+	if err != nil {
+		return nil, err
+	}
+	table := payouts.Jobs()
+	maps.Copy(table, job.Table{
+		chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund}, payroll.JobRelease: {Tx: l.pay.Release},
 		payout.JobChanged: {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
 			var in payout.Changed
 			if err := j.Decode(&in); err != nil || in.PayrollID == looseRun {
@@ -121,7 +125,8 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 			}
 			return l.pay.Settle(ctx, tx, j)
 		}},
-	}, nil, quiet)
+	})
+	r.all = job.NewRunner(l.d, table, nil, quiet)
 	return r, nil
 }
 
@@ -242,7 +247,7 @@ func (r *rails) owe(ctx context.Context, rail string, n int) (payrollID string, 
 	return looseRun, r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		outs := make([]payout.Output, n)
 		for i := range outs {
-			o := payout.Output{CompanyID: r.company.id, ID: tx.NewID("out"), PayrollID: looseRun, PaymentID: tx.NewID("pmt"), Rail: payout.Rail(rail)}
+			o := payout.Output{CompanyID: r.company.id, ID: tx.NewID("out"), PayrollID: looseRun, PaymentID: tx.NewID("pmt"), Rail: payout.RailName(rail)}
 			from, where := ledger.Bank, "sandbox"
 			var err error
 			switch o.Rail {

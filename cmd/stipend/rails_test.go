@@ -22,7 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/evmtest"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/payout/bank"
 )
 
 // rails are the ways out beside Bitcoin: a real node of an Ethereum-like network, and a bank on the other side of a folder.

@@ -37,7 +37,7 @@ import (
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/requestlog"
@@ -205,7 +205,7 @@ func (s *Service) openDatabase(ctx context.Context) (err error) {
 		return err
 	}
 	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		_, err := payout.MayLeave(ctx, tx, s.log)
+		_, err := payout.PayoutsAllowed(ctx, tx, s.log)
 		return err
 	})
 }

@@ -19,9 +19,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/payout/bankfile"
-	"github.com/stipend/stipend/internal/rail/bank"
-	"github.com/stipend/stipend/internal/rail/bank/nacha"
+	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
 // bankDrop is where files for the bank are left, and from which accounts it pays; nil without one.
@@ -92,20 +91,20 @@ func (c Config) houseAccounts() ([]bank.Account, error) {
 	return accounts, nil
 }
 
-// banker carries payouts to banks. A sandbox without a bank of its own has one that answers by itself.
-func (s *Service) banker() (*bankfile.Engine, error) {
+// bankRail returns the rail that pays by a bank, or nil where none is configured. A sandbox without a bank has a simulated one.
+func (s *Service) bankRail() (*bank.Rail, error) {
 	drop, accounts, err := s.cfg.bankDrop()
 	if err != nil {
 		return nil, err
 	}
-	c := bankfile.Config{Drop: drop, Accounts: accounts, Sealer: s.sealer, Log: s.log, Reveal: func(snapshot json.RawMessage) (bankfile.Destination, error) {
+	c := bank.Config{Drop: drop, Accounts: accounts, Sealer: s.sealer, Log: s.log, Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
 		var d destination.Distribution
 		if err := json.Unmarshal(snapshot, &d); err != nil {
-			return bankfile.Destination{}, err
+			return bank.Destination{}, err
 		}
 		data, err := destination.Reveal(s.sealer, d)
-		return bankfile.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
-	}}
+		return bank.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
+	}, Changed: s.correction(destination.Setup{Sealer: s.sealer})}
 	c.Statement = func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string, error) {
 		sum, err := bankreceipt.Import(ctx, d, statement, c.Accounts, parts...)
 		if err != nil && !apierr.Passing(err) {
@@ -122,7 +121,7 @@ func (s *Service) banker() (*bankfile.Engine, error) {
 			return nil, err
 		}
 		c.Accounts = bank.SandboxAccounts()
-		c.Play = func(ctx context.Context) error {
+		c.Simulate = func(ctx context.Context) error {
 			now, err := s.db.Now(ctx)
 			if err != nil {
 				return err
@@ -130,10 +129,13 @@ func (s *Service) banker() (*bankfile.Engine, error) {
 			return s.playedBank.Take(now)
 		}
 	}
-	return bankfile.New(c), nil
+	if c.Drop == nil {
+		return nil, nil
+	}
+	return bank.New(c)
 }
 
-// correction handles bankfile.JobChange: whose destination it is hears of what the bank wants put right.
+// correction records what a bank wants changed about a destination.
 func (s *Service) correction(setup destination.Setup) func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error {
 	return func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error {
 		a := destination.Asked{
@@ -178,7 +180,7 @@ type bankTransfer struct {
 }
 
 // transferByBank handles jobBankTransfer. The bank says it once more when the job runs again, by the same name.
-func (s *Service) transferByBank(engine *bankfile.Engine) job.NetHandler {
+func (s *Service) transferByBank(rail *bank.Rail) job.NetHandler {
 	return func(ctx context.Context, d *db.DB, j job.Job) error {
 		var in bankTransfer
 		if err := j.Decode(&in); err != nil {
@@ -191,7 +193,7 @@ func (s *Service) transferByBank(engine *bankfile.Engine) job.NetHandler {
 		if err := s.playedBank.Bring(in.Name, in.Reference, money.New(in.Currency, in.Units), in.Back, now); err != nil {
 			return err
 		}
-		return engine.Collect(ctx, d)
+		return rail.Collect(ctx, d)
 	}
 }
 
@@ -204,15 +206,15 @@ type bankReturn struct {
 }
 
 // returnByBank handles jobBankReturn.
-func (s *Service) returnByBank(engine *bankfile.Engine) job.NetHandler {
+func (s *Service) returnByBank(rail *bank.Rail) job.NetHandler {
 	return func(ctx context.Context, d *db.DB, j job.Job) error {
 		var in bankReturn
 		if err := j.Decode(&in); err != nil {
 			return err
 		}
-		var at bankfile.Attempt
+		var at bank.Attempt
 		err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			at, err = bankfile.Latest(ctx, tx, j.CompanyID, in.OutputID)
+			at, err = bank.Latest(ctx, tx, j.CompanyID, in.OutputID)
 			return err
 		})
 		if errors.Is(err, db.ErrNoRows) {
@@ -228,6 +230,6 @@ func (s *Service) returnByBank(engine *bankfile.Engine) job.NetHandler {
 		if err := s.playedBank.Return(at.Number, at.Position, at.Amount, strings.HasSuffix(at.File, ".ach"), in.Reason, now); err != nil {
 			return err
 		}
-		return engine.Collect(ctx, d)
+		return rail.Collect(ctx, d)
 	}
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/payout/bankfile"
-	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/payout/bank"
 )
 
 // BankCmd groups the commands about payouts by bank.
@@ -40,7 +39,7 @@ type BankFilesCmd struct {
 // Run prints them.
 func (c BankFilesCmd) Run(ctx context.Context, std Streams) error {
 	return c.readDB(ctx, func(ctx context.Context, tx *db.Tx) error {
-		files, err := bankfile.List(ctx, tx, !c.All, c.Limit)
+		files, err := bank.List(ctx, tx, !c.All, c.Limit)
 		for _, f := range files {
 			fmt.Fprintf(std.Out, "%-14s %-9s %6d payments %18s %s  of %s for %s  sha256 %s\n", f.Name, f.State, f.Payments, f.Total, f.Total.Asset(), f.CompanyID, f.Execute, f.Checksum)
 		}
@@ -63,7 +62,7 @@ type BankAnswersCmd struct {
 // Run prints them.
 func (c BankAnswersCmd) Run(ctx context.Context, std Streams) error {
 	return c.readDB(ctx, func(ctx context.Context, tx *db.Tx) error {
-		answers, err := bankfile.Answers(ctx, tx, !c.All, c.Limit)
+		answers, err := bank.Answers(ctx, tx, !c.All, c.Limit)
 		for _, a := range answers {
 			state := "read"
 			if !a.Settled {
@@ -99,7 +98,7 @@ func (c BankChangesCmd) Run(ctx context.Context, std Streams) error {
 		return err
 	}
 	return c.readDB(ctx, func(ctx context.Context, tx *db.Tx) error {
-		changes, err := bankfile.Changes(ctx, tx, c.Limit)
+		changes, err := bank.Changes(ctx, tx, c.Limit)
 		for _, n := range changes {
 			wanted, err := n.Wanted(sealer)
 			if err != nil {
@@ -119,7 +118,7 @@ type BankArrivedCmd struct {
 
 // Run decides it.
 func (c BankArrivedCmd) Run(ctx context.Context, std Streams) error {
-	return decide(ctx, std, c.Storage, c.File, bankfile.New(bankfile.Config{}).Arrived, "The bank has %s.\n")
+	return decide(ctx, std, c.Storage, c.File, bank.ConfirmReceived, "The bank has %s.\n")
 }
 
 // BankPaidCmd marks an output as paid.
@@ -142,7 +141,7 @@ func (c BankPaidCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
 		var o payout.Output
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			o, err = bankfile.Found(ctx, tx, c.Output, c.Payment, c.Account)
+			o, err = bank.MarkPaid(ctx, tx, c.Output, c.Payment, c.Account)
 			return errors.Join(err, backoffice.AtTheMachine(ctx, tx, "bank.paid", c.Output, c.Payment))
 		})
 		if err == nil {
@@ -165,7 +164,7 @@ func (BankResendCmd) Help() string {
 
 // Run decides it.
 func (c BankResendCmd) Run(ctx context.Context, std Streams) error {
-	return decide(ctx, std, c.Storage, c.File, bankfile.New(bankfile.Config{}).Resend, "%s is handed over again.\n")
+	return decide(ctx, std, c.Storage, c.File, bank.Resend, "%s is handed over again.\n")
 }
 
 // BankCameBackCmd decides that a payment came back.
@@ -189,7 +188,7 @@ func (c BankCameBackCmd) Run(ctx context.Context, std Streams) error {
 	}
 	if err := c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
 		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			f, err := bankfile.Find(ctx, tx, of.File)
+			f, err := bank.Find(ctx, tx, of.File)
 			if err != nil {
 				return err
 			}
@@ -197,7 +196,7 @@ func (c BankCameBackCmd) Run(ctx context.Context, std Streams) error {
 			if err != nil {
 				return err
 			}
-			return bankfile.New(bankfile.Config{Counted: bankreceipt.CountParts}).CameBack(ctx, tx, of.File, of.Position, back)
+			return bank.CameBack(ctx, tx, of.File, of.Position, back, bankreceipt.CountParts)
 		})
 	}); err != nil {
 		return err

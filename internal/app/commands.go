@@ -16,7 +16,7 @@ import (
 
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/kyc"
@@ -185,7 +185,7 @@ func (c PayoutsStatusCmd) Run(ctx context.Context, std Streams) error {
 				return err
 			}
 			var strangers []chain.Stranger
-			for _, name := range append([]string{chainName}, evm.Names()...) {
+			for _, name := range append([]string{chainName}, network.Names(network.EVM)...) {
 				some, err := chain.Strangers(ctx, tx, name)
 				if err != nil {
 					return err

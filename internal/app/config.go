@@ -17,7 +17,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
@@ -237,7 +236,7 @@ func (c Config) complete() Config {
 		case len(c.EVMSimulated) == 1 && c.EVMSimulated[0] == "none":
 			c.EVMSimulated = nil
 		case len(c.EVMSimulated) == 0 && len(c.EVMRPC) == 0:
-			c.EVMSimulated = []string{evm.Base}
+			c.EVMSimulated = []string{"base"}
 		}
 		if c.EVMXPrv == "" && c.EVMXPub == "" {
 			c.EVMXPrv = sandboxEVMXPrv()

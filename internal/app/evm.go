@@ -13,10 +13,11 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/evmsim"
+	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/payout"
+	evmrail "github.com/stipend/stipend/internal/payout/evm"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
@@ -45,7 +46,7 @@ func (c Config) accountNetworks() ([]evm.Network, error) {
 		offered = append(offered, name)
 	}
 	var all []evm.Network
-	for _, name := range evm.Names() {
+	for _, name := range network.Names(network.EVM) {
 		if !slices.Contains(offered, name) {
 			continue
 		}
@@ -54,10 +55,10 @@ func (c Config) accountNetworks() ([]evm.Network, error) {
 			return nil, err
 		}
 		if c.Env == Sandbox && c.EVMRPC[name] == "" {
-			n.Pace = 1 // nobody reorganises it but who asks for it
+			n.BlocksPerConfirmation = 1 // nobody reorganises it but who asks for it
 		}
 		if id, test := c.EVMChainID[name]; test {
-			n.ChainID, n.Tokens, n.Pace = id, nil, 1
+			n.ChainID, n.Tokens, n.BlocksPerConfirmation = id, nil, 1
 			for _, asset := range []money.Asset{money.USDC, money.USDT} {
 				if contract := c.EVMToken[name+"."+string(asset)]; contract != "" {
 					n.Tokens = append(n.Tokens, evm.Token{Asset: asset, Contract: contract})
@@ -74,8 +75,8 @@ func (c Config) checkEVM() []error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	known := func(flag, name string) {
-		if !slices.Contains(evm.Names(), name) {
-			bad("%s: there is no network %q; there are %s", flag, name, strings.Join(evm.Names(), ", "))
+		if !slices.Contains(network.Names(network.EVM), name) {
+			bad("%s: there is no network %q; there are %s", flag, name, strings.Join(network.Names(network.EVM), ", "))
 		}
 	}
 	for name, text := range c.EVMRPC {
@@ -232,28 +233,25 @@ func (s *Service) openAccounts(ctx context.Context) error {
 // gasOfSandbox is what the paying account of a simulated network begins with, in gwei.
 const gasOfSandbox = 100_000_000_000
 
-// accountEngine pays on a network of accounts.
-func (s *Service) accountEngine(ctx context.Context, a accountChain) (*payout.Engine, error) {
+// evmRail returns the rail that pays on an EVM network.
+func (s *Service) evmRail(ctx context.Context, a accountChain) (*evmrail.Rail, error) {
 	signer, err := evm.ParseXPriv(s.cfg.EVMXPrv)
 	if err != nil {
 		return nil, err
 	}
-	c := payout.AccountConfig{Node: a.node, Signer: signer, Log: s.log, Witnesses: a.witnesses}
+	c := evmrail.Config{Node: a.node, Signer: signer, Log: s.log, Witnesses: a.witnesses}
 	if a.sim != nil {
 		c.FeeMaxAge, c.SweepEvery = never, s.cfg.lookEvery()
 	}
-	e, err := payout.NewAccount(c)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.Open(ctx, s.db); err != nil || a.sim == nil {
-		return e, err
+	rail, err := evmrail.New(ctx, s.db, c)
+	if err != nil || a.sim == nil {
+		return rail, err
 	}
 	hot, err := signer.Deriver().Hot()
 	if err != nil {
 		return nil, err
 	}
-	return e, s.giveGas(ctx, a, hot)
+	return rail, s.giveGas(ctx, a, hot)
 }
 
 // giveGas sends the paying account of a new simulated network coins for gas, once, and books what an old one had from the start.

@@ -22,11 +22,11 @@ import (
 // and only when nothing is under way; then books and network agree, as they do in a new one from the start.
 func TestAnOldSandboxHasItsGasInTheBooks(t *testing.T) {
 	const hot = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
-	network, err := evm.Lookup(evm.Base)
+	network, err := evm.Lookup("base")
 	if err != nil {
 		t.Fatal(err)
 	}
-	network.Pace = 1
+	network.BlocksPerConfirmation = 1
 	gift := money.New(network.Native, gasOfSandbox)
 	for name, old := range map[string]struct{ given, since bool }{ // out of nothing; and another gift since
 		"new": {false, false}, "old": {true, false}, "opened since": {true, true},

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"errors"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/auth"
@@ -44,15 +46,14 @@ import (
 //	(none: an old settlement)        claim.settle        claim: give the balance what was to be paid to an address
 //	webhook: an endpoint stopped     webhook.clear       webhook: cancel or delete what it left
 //	webhook: a range to send again   webhook.replay      webhook: add it to the queue
-//	payroll: received                payroll.release     payroll: release, which queues outputs; payout pays them at once or
+//	payroll: received                payroll.release     payroll: release, which queues outputs
 //	payroll: created                 payroll.expire      payroll: give up waiting for money
-//	payout: outputs stay queued      payout.prepare      payout: choose coins, sign, store
-//	payout: so on accounts' networks payout.account      payout: ask the node, take nonces, sign, store
-//	payout: prepared                 payout.send         payout: broadcast the stored bytes
-//	payout: sent, but unconfirmed    payout.nudge        payout: look again, raise the fee
+//	payout: outputs are queued       payout.prepare.RAIL the rail: store signed transactions or files
+//	payout: prepared                 payout.send.RAIL    the rail: hand over what is stored
+//	payout: sent, but unconfirmed    payout.nudge.RAIL   the rail: broadcast again, raise the fee
 //	chain: our transaction changed   chain.tx            payout: confirm
 //	chain: others spent our coin     chain.stranger      payout: stop everything
-//	bankfile: a bank wants a change  payout.bank_change  distribution: keep the correction, and tell of it
+//	bank: it wants a change  payout.bank_change  distribution: keep the correction, and tell of it
 //	payout: an output's state moved  payout.changed      payroll: settle; claim: refunds; withdrawal; operator
 //	kyc: a case is complete          kyc.submit          kyc: give it to the provider
 //	kyc: a case may have moved       kyc.check           kyc: ask the provider
@@ -68,8 +69,8 @@ import (
 //	any package: a mail to a person  mail.send           mail
 //	account: a link is asked for     account.link        account: write to the address
 //	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
-func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look destination.Screening, house *backoffice.Service, open wallet.Opener, take *withdrawal.Service, accounts *virtualaccount.Service, who *kyc.Service) job.Table {
-	return job.Table{
+func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Rails, look destination.Screening, house *backoffice.Service, open wallet.Opener, take *withdrawal.Service, accounts *virtualaccount.Service, who *kyc.Service) job.Table {
+	table := job.Table{
 		chain.JobOutput:        {Batch: deposit.OutputsChanged},
 		lightning.JobPaid:      {Tx: deposit.InvoicePaid},
 		deposit.JobChanged:     {Batch: byObject(pay.Fund, claims.Follow)},
@@ -78,15 +79,9 @@ func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look 
 		claim.JobRefund:        {Tx: claims.Send},
 		delivery.JobClear:      {Tx: delivery.Clear},
 		delivery.JobReplay:     {Tx: delivery.HandleReplay},
-		payroll.JobRelease:     {Tx: out[0].Released(pay.Release)},
+		payroll.JobRelease:     {Tx: pay.Release},
 		payroll.JobExpire:      {Tx: pay.Expire},
 		payroll.JobFreeze:      {Tx: payroll.HandleFreeze},
-		payout.JobPrepare:      {Tx: out[0].Prepare},
-		payout.JobAccount:      {Net: out.Net((*payout.Engine).PrepareAccount), Limit: 4},
-		payout.JobSend:         {Net: out.Net((*payout.Engine).Send), Limit: 8},
-		payout.JobNudge:        {Batch: out.All((*payout.Engine).Nudge)},
-		chain.JobTx:            {Batch: out.All((*payout.Engine).Confirm)},
-		chain.JobStranger:      {Tx: out.Tx((*payout.Engine).Stranger)},
 		payout.JobChanged:      {Tx: byPayout(pay.Settle, claims.PayoutChanged, take.PayoutChanged, backoffice.RefundChanged)},
 		kyc.JobSubmit:          {Net: who.Submit, Limit: 4},
 		kyc.JobCheck:           {Net: who.Check, Limit: 4},
@@ -101,6 +96,8 @@ func jobs(pay *payroll.Service, claims *claim.Service, out payout.Engines, look 
 		payee.JobRefresh:       {Tx: payee.HandleRefresh},
 		auth.JobLink:           {Tx: auth.HandleLink(who.Sealer)},
 	}
+	maps.Copy(table, out.Jobs())
+	return table
 }
 
 // byPayout hands news of a payout on to whom it is paid for. Whatever is no claim's, settlement's, withdrawal's or deposit's is
@@ -144,8 +141,8 @@ func byObject(payrolls job.TxHandler, claims job.BatchHandler) job.BatchHandler 
 }
 
 // periodic is what happens by the clock, on one process at a time.
-func (s *Service) periodic(out payout.Engines, claims *claim.Service) []job.Periodic {
-	return append(periodicOf(out, s.db),
+func (s *Service) periodic(out *payout.Rails, claims *claim.Service) []job.Periodic {
+	return append(out.Periodic(s.db),
 		job.Periodic{Name: "webhooks.prune", Every: time.Hour, Run: func(ctx context.Context) error { return delivery.Prune(ctx, s.db) }},
 		job.Periodic{Name: "requests.prune", Every: time.Hour, Run: func(ctx context.Context) error { return requestlog.Prune(ctx, s.db) }},
 		job.Periodic{Name: "rates.refresh", Every: 20 * time.Second, Run: s.rates.Refresh},
@@ -176,11 +173,4 @@ func (s *Service) expireQuotes(ctx context.Context) error {
 		err = errors.Join(err, failed)
 	}
 	return err
-}
-
-func periodicOf(out payout.Engines, d *db.DB) (all []job.Periodic) {
-	for _, e := range out {
-		all = append(all, e.Periodic(d)...)
-	}
-	return all
 }

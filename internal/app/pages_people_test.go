@@ -23,7 +23,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/rail/bank/iso20022"
+	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 

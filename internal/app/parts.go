@@ -21,7 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/payout/bankfile"
+	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/requestlog"
@@ -201,44 +201,52 @@ func (s *Service) startWorker(ctx, background context.Context, p parts) error {
 	if err != nil {
 		return err
 	}
-	out := payout.Config{Chain: chainName, Source: s.source, Pool: p.pool, Signer: signer, Log: s.log, Witnesses: s.witnesses}
+	out := bitcoinrail.Config{Chain: chainName, Source: s.source, Pool: p.pool, Signer: signer, Log: s.log, Witnesses: s.witnesses}
 	if s.sim != nil {
 		out.FeeMaxAge = never
 	}
-	engine := payout.New(out)
-	engines := payout.Engines{engine}
+	btc, err := bitcoinrail.New(out)
+	if err != nil {
+		return err
+	}
+	rails := []payout.Rail{btc}
+	feeRates := []func(context.Context, *db.DB) error{btc.RefreshFees}
 	for _, a := range s.evms {
-		e, err := s.accountEngine(ctx, a)
+		r, err := s.evmRail(ctx, a)
 		if err != nil {
 			return err
 		}
-		engines = append(engines, e)
+		rails, feeRates = append(rails, r), append(feeRates, r.RefreshFees)
+	}
+	banker, err := s.bankRail()
+	if err != nil {
+		return err
+	}
+	if banker != nil {
+		rails = append(rails, banker)
+	}
+	payouts, err := payout.New(rails...)
+	if err != nil {
+		return err
 	}
 	if err := s.rates.Refresh(ctx); err != nil {
 		s.log.Warn("some prices are missing", "error", err)
 	}
-	for _, e := range engines {
-		if err := e.RefreshFees(ctx, s.db); err != nil {
+	for _, refresh := range feeRates {
+		if err := refresh(ctx, s.db); err != nil {
 			s.log.Warn("the fee rate is unknown; payouts wait for it", "error", err)
 		}
 	}
 	if err := s.startScreening(ctx, background, p.lists); err != nil {
 		return err
 	}
-	table := jobs(p.payroll, p.claims, engines, p.screening, s.operators, wallet.Opener{Verified: s.cfg.Env == Production, Pool: p.pool, Accounts: s.accounts}, p.withdrawals, s.funding, s.kyc)
+	table := jobs(p.payroll, p.claims, payouts, p.screening, s.operators, wallet.Opener{Verified: s.cfg.Env == Production, Pool: p.pool, Accounts: s.accounts}, p.withdrawals, s.funding, s.kyc)
 	if s.lightning != nil {
 		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle, Limit: 8}
 	}
 	if s.cfg.Env == Sandbox {
-		table[payroll.JobRelease] = job.Entry{Tx: engine.Released(withFailures(p.payroll.Release))}
+		table[payroll.JobRelease] = job.Entry{Tx: withFailures(p.payroll.Release)}
 	}
-	banker, err := s.banker()
-	if err != nil {
-		return err
-	}
-	table[payout.JobBank] = job.Entry{Tx: banker.Cut}
-	table[bankfile.JobSend] = job.Entry{Net: banker.Send, Limit: 2}
-	table[bankfile.JobChange] = job.Entry{Tx: banker.Changed(s.correction(destination.Setup{Sealer: s.sealer}))}
 	if s.playedBank != nil {
 		table[jobBankReturn] = job.Entry{Net: s.returnByBank(banker)}
 		table[jobBankTransfer] = job.Entry{Net: s.transferByBank(banker)}
@@ -248,7 +256,7 @@ func (s *Service) startWorker(ctx, background context.Context, p parts) error {
 		return err
 	}
 	table[mail.JobSend] = job.Entry{Net: mailer.Send, Limit: 8}
-	runner := job.NewRunner(s.db, table, append(s.periodic(engines, p.claims), banker.Periodic(s.db)...), s.log)
+	runner := job.NewRunner(s.db, table, s.periodic(payouts, p.claims), s.log)
 	s.work.Go(func() { runner.Run(background) })
 	hooks := delivery.NewSender(delivery.Options{DB: s.db, Sealer: s.sealer, Env: s.cfg.Env, Policy: s.policy, Log: s.log})
 	s.work.Go(func() { hooks.Run(background) })

@@ -9,9 +9,12 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/payout/bankfile"
+	"github.com/stipend/stipend/internal/payout/bank"
+	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
+	evmrail "github.com/stipend/stipend/internal/payout/evm"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
@@ -63,7 +66,7 @@ func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
 			if watched, err = chain.Forgotten(ctx, tx, chainName, keys, c.Skip, c.Watch); err != nil {
 				return err
 			}
-			networks, err := chain.UsedOf(ctx, tx, evm.Names())
+			networks, err := chain.UsedOf(ctx, tx, network.Names(network.EVM))
 			if err != nil {
 				return err
 			}
@@ -78,7 +81,7 @@ func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
 				}
 				watched += more
 			}
-			if err := bankfile.Forget(ctx, tx, c.SkipFiles); err != nil {
+			if err := bank.SkipNumbers(ctx, tx, c.SkipFiles); err != nil {
 				return err
 			}
 			return payout.SetPaused(ctx, tx, "the database was restored from a backup; see which payouts left since before they go on")
@@ -102,7 +105,7 @@ type PayoutsQueuedCmd struct {
 func (c PayoutsQueuedCmd) Run(ctx context.Context, std Streams) error {
 	return c.withDB(ctx, func(ctx context.Context, d *db.DB) error {
 		return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			all, err := payout.Waiting(ctx, tx, manyRows)
+			all, err := payout.ListQueued(ctx, tx, manyRows)
 			if err != nil {
 				return err
 			}
@@ -142,7 +145,7 @@ func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
 		}
 		var err error
 		mark := func(ctx context.Context, tx *db.Tx, t chain.Tx) (payout.Output, error) {
-			return payout.Found(ctx, tx, chainName, c.Output, t)
+			return bitcoinrail.MarkPaid(ctx, tx, chainName, c.Output, t)
 		}
 		if c.Network == chainName {
 			source, err = c.node(d)
@@ -150,7 +153,7 @@ func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
 			var node evm.Node
 			node, err = c.network(d, c.Network)
 			source, mark = node, func(ctx context.Context, tx *db.Tx, t chain.Tx) (payout.Output, error) {
-				return payout.FoundByAccount(ctx, tx, node.Of(), c.Output, t)
+				return evmrail.MarkPaid(ctx, tx, node.Of(), c.Output, t)
 			}
 		}
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/onchain"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
@@ -354,8 +355,8 @@ func (x *sandbox) FeeRate(ctx context.Context, by identity.Principal, rate int64
 		return 0, err
 	}
 	return before, x.s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		payout.Look(tx, by.CompanyID)
-		return payout.SetFeeRate(ctx, tx, chainName, rate)
+		payout.EnqueuePrepare(tx, by.CompanyID, payout.RailBitcoin, time.Time{})
+		return onchain.SetFeeRate(ctx, tx, chainName, rate)
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/payout/bank"
 )
 
 // TransfersCmd groups the commands about money that came in at the bank.

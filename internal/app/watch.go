@@ -33,7 +33,7 @@ func (s *Service) startWatcher(ctx, background context.Context, keys chain.Deriv
 	w.Heed(s.witnesses, s.cfg.TipLimit)
 	all := []*follower{{chain: chainName, watcher: w, every: s.cfg.PollInterval}}
 	for _, a := range s.evms {
-		f := &follower{chain: a.network.Name, watcher: chain.NewPacedWatcher(s.watching, a.network.Name, a.node, a.network.Pace, s.log), every: s.cfg.PollInterval}
+		f := &follower{chain: a.network.Name, watcher: chain.NewPacedWatcher(s.watching, a.network.Name, a.node, a.network.BlocksPerConfirmation, s.log), every: s.cfg.PollInterval}
 		f.watcher.Heed(a.witnesses, s.cfg.TipLimit)
 		if a.sim != nil {
 			f.every = simulatedEvery

@@ -12,8 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/payout/bankfile"
-	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
@@ -103,7 +102,7 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 			a.statements = append(a.statements, s)
 		}
 	}
-	files, err := bankfile.Numbers(ctx, tx)
+	files, err := bank.Numbers(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,11 +125,11 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 		a.books += units
 		name := m.SourceType + " " + m.SourceID
 		switch m.SourceType {
-		case bankfile.Source:
+		case bank.Source:
 			name = bank.Reference(files[m.SourceID])
 		case bankreceipt.Source:
 			name = cmp.Or(parts[m.SourceID], m.SourceID)
-		case bankfile.SourceFound:
+		case bank.SourceFound:
 			if n, ok := bank.FindNamed(m.Purpose); ok {
 				name = bank.Reference(n.File)
 			}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,15 +18,14 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/lightning/lightningtest"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/payout/bankfile"
-	"github.com/stipend/stipend/internal/rail/bank"
-	"github.com/stipend/stipend/internal/rail/bank/iso20022"
+	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/bank/iso20022"
+	"github.com/stipend/stipend/internal/payout/bank/nacha"
 	"github.com/stipend/stipend/internal/treasury"
 )
 
@@ -37,7 +37,7 @@ type branch struct {
 	d        *db.DB
 	clock    *dbtest.Clock
 	root     string
-	files    *bankfile.Engine
+	files    *bank.Rail
 	accounts []bank.Account
 	number   int64 // of the newest statement
 	balance  int64 // with which it closed
@@ -59,15 +59,17 @@ func openBranch(t *testing.T, d *db.DB, clock *dbtest.Clock) *branch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.files = bankfile.New(bankfile.Config{Drop: drop, Accounts: accounts, Sealer: sealer,
-		Reveal: func(snapshot json.RawMessage) (bankfile.Destination, error) {
-			return bankfile.Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
+	if b.files, err = bank.New(bank.Config{Log: slog.New(slog.DiscardHandler), Drop: drop, Accounts: accounts, Sealer: sealer,
+		Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
+			return bank.Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
 		},
-		Counted: bankreceipt.CountParts,
+		Changed: func(context.Context, *db.Tx, payout.Output, string, nacha.Correction) error { return nil },
 		Statement: func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string, error) {
 			_, err := bankreceipt.Import(ctx, d, statement, accounts, parts...)
 			return nil, err
-		}})
+		}}); err != nil {
+		t.Fatal(err)
+	}
 	return b
 }
 
@@ -95,7 +97,9 @@ func (b *branch) pay(company string, amounts ...int64) {
 		}
 		return payout.Add(tx, outs)
 	})
-	b.write(func(ctx context.Context, tx *db.Tx) error { return b.files.Cut(ctx, tx, job.Job{CompanyID: company}) })
+	if err := b.files.Prepare(b.Context(), b.d, company); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // says has the bank leave a message, and the service read it.
@@ -204,7 +208,9 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 		part.Details = []iso20022.Detail{{EndToEndID: "S0000001P00002", Amount: eur(30_00), Credit: true, ReturnReason: "FOCR"}}
 		b.closes(part)
 		b.compare("a part came back")
-		b.write(func(ctx context.Context, tx *db.Tx) error { return b.files.CameBack(ctx, tx, 1, 2, eur(30_00)) })
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			return bank.CameBack(ctx, tx, 1, 2, eur(30_00), bankreceipt.CountParts)
+		})
 		b.compare("the part was all")
 
 		// The house's own money: booked by a person, found by its amount.

@@ -115,7 +115,7 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, j job.Job) error {
 	}
 	rail := payout.RailBitcoin
 	if d.Amount.Asset() != money.BTC {
-		rail = payout.RailOf("", d.Chain)
+		rail = payout.RailName(d.Chain)
 	}
 	return payout.Add(tx, []payout.Output{{
 		CompanyID: d.CompanyID, ID: id, PayrollID: d.ID, PaymentID: d.ID, Rail: rail, Amount: d.Amount, Input: d.Amount, Address: d.RefundTo,

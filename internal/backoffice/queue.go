@@ -83,7 +83,7 @@ func Queue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error
 }
 
 func outputs(ctx context.Context, tx *db.Tx, states ...payout.State) (items []Item, err error) {
-	all, err := payout.InStates(ctx, tx, MostItems, states...)
+	all, err := payout.ListInStates(ctx, tx, MostItems, states...)
 	for i := range all {
 		o := &all[i]
 		items = append(items, Item{

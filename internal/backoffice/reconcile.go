@@ -15,8 +15,8 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/onchain"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
@@ -197,7 +197,7 @@ func (r *Report) compareRows(ctx context.Context, tx *db.Tx, chainName string) e
 	for _, o := range gone {
 		r.differ(DepositGone, coin(o), "confirmed", "")
 	}
-	unbooked, vanished, err := payout.Mismatched(ctx, tx, chainName)
+	unbooked, vanished, err := onchain.Mismatched(ctx, tx, chainName)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/rail/bank"
-	"github.com/stipend/stipend/internal/rail/bank/iso20022"
+	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 )
 
 // Statement is what a bank says of an account at the end of a day (camt.053), as it is kept for reconciliation.

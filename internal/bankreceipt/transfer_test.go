@@ -24,7 +24,7 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"

@@ -194,24 +194,24 @@ const (
 // its own block, so an output in the last block has depth 1.
 type WatchedOutput struct {
 	Outpoint
-	CompanyID  string
-	ObjectID   string
-	Address    string
-	Branch     uint32
-	Amount     int64
-	Asset      money.Asset
-	State      State
-	Height     int64
-	BlockHash  string
-	Depth      int64
-	FirstSeen  time.Time
-	Wanted     int64
-	Confirmed  bool
-	Coinbase   bool
-	ReplacedBy string
-	Spend      SpendState
-	SpentBy    string
-	Pace       int64 // of the chain's blocks, see [Watcher]
+	CompanyID             string
+	ObjectID              string
+	Address               string
+	Branch                uint32
+	Amount                int64
+	Asset                 money.Asset
+	State                 State
+	Height                int64
+	BlockHash             string
+	Depth                 int64
+	FirstSeen             time.Time
+	Wanted                int64
+	Confirmed             bool
+	Coinbase              bool
+	ReplacedBy            string
+	Spend                 SpendState
+	SpentBy               string
+	BlocksPerConfirmation int64 // of the chain, see [Watcher]
 }
 
 // Requiring is the output when it is to lie so deep before it is called confirmed. One of a coinbase never needs less than

@@ -46,13 +46,13 @@ func loadCursor(ctx context.Context, tx *db.Tx, chain string) (c cursor, pace in
 }
 
 func askCursor(chain string, c *cursor, pace *int64, s *Standing, ok *bool) db.Question {
-	return db.Question{Query: `SELECT height, hash, pace, ` + standingColumns + ` FROM chain_cursors WHERE chain = $1`, Args: []any{chain}, Row: func(r *db.Rows) error {
+	return db.Question{Query: `SELECT height, hash, blocks_per_step, ` + standingColumns + ` FROM chain_cursors WHERE chain = $1`, Args: []any{chain}, Row: func(r *db.Rows) error {
 		*ok = true
 		return s.scan(r, &c.height, &c.hash, pace)
 	}}
 }
 
-const standingColumns = `attested, alarms, tip_time, contradicted_by`
+const standingColumns = `verified_height, alarms, tip_time, conflicting_witness`
 
 // scan reads a row that ends in standingColumns.
 func (s *Standing) scan(r *db.Rows, before ...any) error {
@@ -77,7 +77,7 @@ func setStanding(ctx context.Context, tx *db.Tx, chain string, s Standing) error
 	if !s.TipTime.IsZero() {
 		made = db.Micros(s.TipTime)
 	}
-	return tx.Later(ctx, nil, `UPDATE chain_cursors SET attested = $2, alarms = $3, tip_time = $4, contradicted_by = $5 WHERE chain = $1`,
+	return tx.Later(ctx, nil, `UPDATE chain_cursors SET verified_height = $2, alarms = $3, tip_time = $4, conflicting_witness = $5 WHERE chain = $1`,
 		chain, s.attested, strings.Join(alarms, " "), made, strings.Join(s.contradictedBy, " "))
 }
 
@@ -95,7 +95,7 @@ func Standings(ctx context.Context, tx *db.Tx) (map[string]Standing, error) {
 }
 
 func setPace(ctx context.Context, tx *db.Tx, chain string, pace int64) error {
-	_, err := tx.Exec(ctx, `UPDATE chain_cursors SET pace = $2 WHERE chain = $1`, chain, pace)
+	_, err := tx.Exec(ctx, `UPDATE chain_cursors SET blocks_per_step = $2 WHERE chain = $1`, chain, pace)
 	return err
 }
 
@@ -110,7 +110,7 @@ func Tip(ctx context.Context, tx *db.Tx, chainName string) (height int64, hash s
 
 func startCursor(ctx context.Context, tx *db.Tx, chain string, pace int64, last []cursor) (bool, error) {
 	tip := last[len(last)-1]
-	n, err := tx.Exec(ctx, `INSERT INTO chain_cursors (chain, height, hash, updated, pace) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (chain) DO NOTHING`,
+	n, err := tx.Exec(ctx, `INSERT INTO chain_cursors (chain, height, hash, updated, blocks_per_step) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (chain) DO NOTHING`,
 		chain, tip.height, tip.hash, db.Micros(tx.Now()), pace)
 	if err != nil || n == 0 {
 		return false, err
@@ -215,7 +215,7 @@ func WatchAccount(ctx context.Context, tx *db.Tx, network, address, companyID st
 // HeldByAccounts says where money of ours lies on a network of accounts.
 func HeldByAccounts(ctx context.Context, tx *db.Tx, network string) (h AccountsHeld, err error) {
 	h.Early = map[money.Asset]int64{}
-	err = tx.QueryRow(ctx, `SELECT height - pace + 1 FROM chain_cursors WHERE chain = $1`, network).Scan(&h.Height)
+	err = tx.QueryRow(ctx, `SELECT height - blocks_per_step + 1 FROM chain_cursors WHERE chain = $1`, network).Scan(&h.Height)
 	if err != nil {
 		return h, err
 	}
@@ -431,14 +431,14 @@ func unspendOutputs(ctx context.Context, tx *db.Tx, chain, by string) error {
 
 // watchedOutputs are the watched outputs of a transaction, as they stand.
 const watchedOutputs = `SELECT o.txid, o.vout, o.company_id, o.object_id, o.address, o.branch, o.amount, o.state, o.height, o.block_hash, o.first_seen,
-	o.want_confirmations, o.confirmed, o.coinbase, o.replaced_by, o.spend_state, o.spent_by, COALESCE(c.height, 0), COALESCE(c.pace, 1), o.asset
+	o.want_confirmations, o.confirmed, o.coinbase, o.replaced_by, o.spend_state, o.spent_by, COALESCE(c.height, 0), COALESCE(c.blocks_per_step, 1), o.asset
 	FROM chain_outputs o LEFT JOIN chain_cursors c ON c.chain = o.chain WHERE o.chain = $1 AND o.txid = $2`
 
 func scanWatched(scan func(...any) error) (w WatchedOutput, err error) {
 	var vout, branch, firstSeen, tip int64
 	var state, spend, asset string
 	if err := scan(&w.TxID, &vout, &w.CompanyID, &w.ObjectID, &w.Address, &branch, &w.Amount, &state, &w.Height, &w.BlockHash, &firstSeen,
-		&w.Wanted, &w.Confirmed, &w.Coinbase, &w.ReplacedBy, &spend, &w.SpentBy, &tip, &w.Pace, &asset); err != nil {
+		&w.Wanted, &w.Confirmed, &w.Coinbase, &w.ReplacedBy, &spend, &w.SpentBy, &tip, &w.BlocksPerConfirmation, &asset); err != nil {
 		return WatchedOutput{}, err
 	}
 	w.Vout, w.Branch, w.State, w.Spend, w.FirstSeen = uint32(vout), uint32(branch), State(state), SpendState(spend), db.Time(firstSeen)
@@ -626,7 +626,7 @@ func GetTxs(ctx context.Context, tx *db.Tx, chainName string, txids []string) (m
 		return w, err
 	}
 	return all, tx.Ask(ctx, asked(tx, `SELECT t.txid, t.company_id, t.object_id, t.state, t.height, t.want_confirmations, t.confirmed, t.conflicted_by,
-		COALESCE(c.height, 0), COALESCE(c.attested, 0), t.fee, t.failed FROM chain_txs t LEFT JOIN chain_cursors c ON c.chain = t.chain WHERE t.chain = $1 AND t.txid IN`,
+		COALESCE(c.height, 0), COALESCE(c.verified_height, 0), t.fee, t.failed FROM chain_txs t LEFT JOIN chain_cursors c ON c.chain = t.chain WHERE t.chain = $1 AND t.txid IN`,
 		chainName, txids, scan, func(w WatchedTx) { all[w.TxID] = w }))
 }
 

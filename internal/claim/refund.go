@@ -15,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/onchain"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -232,7 +233,7 @@ func (r Refund) Net() money.Amount {
 
 // refundFee returns the network fee, which the payer bears.
 func (s *Service) refundFee(ctx context.Context, tx *db.Tx) (money.Amount, error) {
-	rate, err := payout.FeeRate(ctx, tx, s.ChainName)
+	rate, err := onchain.FeeRate(ctx, tx, s.ChainName)
 	return money.New(money.BTC, rate*refundSize), err
 }
 

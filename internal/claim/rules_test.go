@@ -22,6 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
@@ -70,12 +71,18 @@ func TestLimitsHoldForClaimsThatAreMadeAtOnce(t *testing.T) {
 func (x *till) payouts(t *testing.T, c chain.Source) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	engine := payout.New(payout.Config{Chain: network, Source: c, Pool: x.claims.Pool, Signer: x.keys, Log: log,
-		FeeMaxAge: 10_000 * time.Hour})
-	if err := engine.RefreshFees(t.Context(), x.d); err != nil {
+	rail, err := bitcoinrail.New(bitcoinrail.Config{Chain: network, Source: c, Pool: x.claims.Pool, Signer: x.keys, Log: log, FeeMaxAge: 10_000 * time.Hour})
+	if err != nil {
 		t.Fatal(err)
 	}
-	table := engine.Jobs()
+	rails, err := payout.New(rail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rail.RefreshFees(t.Context(), x.d); err != nil {
+		t.Fatal(err)
+	}
+	table := rails.Jobs()
 	maps.Copy(table, job.Table{
 		chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Batch: x.claims.Follow},
 		quote.JobExpired: {Batch: x.claims.QuoteExpired},

@@ -1,192 +1,132 @@
-// Package payout is money out: it carries what a release owes to one destination until the
-// network or the bank has proven that it arrived.
+// Package payout pays what a release owes: it keeps the queue of outgoing payments and their states until the network or the
+// bank has proven that the money arrived.
 //
-// One Output is one amount to one destination, with the destination as it stood at release.
-// Bitcoin outputs of a company are paid together by a batch: one transaction and, when its fee
-// had to be raised, its replacements.
+// One [Output] is one amount to one destination, with the destination as it was at release. A [Rail] pays the outputs of one
+// way out: package bitcoin, one EVM network of package evm, package bank. The queue, its states and its jobs are the same for
+// all of them.
 //
 //	queued → prepared → sent → fulfilled → returned
 //	  ↑  └→ failed, cancelled ↑     │
 //	  │       prepared, sent → in_doubt
 //	  └───────────────────────────┘  only with proof that nothing was paid
 //
-// An output begins as queued, or as prepared when its release pays it at once (see [Engine.Released]).
+// Invariants:
 //
-// What holds for all of it:
+//   - Write ahead. The instructions (signed bytes, a file), their identity outside (txid, file number), the ledger journal and
+//     the outputs' state are committed before anything is sent. Sending hands over exactly those bytes, as often as needed.
+//   - An unknown outcome is a state. An unclear answer makes an output in_doubt; it returns to the queue only with proof that
+//     it was not and never will be paid.
+//   - The queue is served oldest first. An output that can never be paid fails alone and holds up no other.
+//   - Job handlers are level-triggered and every state change is one guarded UPDATE, so each may run twice or late.
+//   - The operator pays the network's fee (account 5000); it is never taken from the payee.
 //
-//   - Write ahead. Inputs, signed bytes, txid, ledger journal and the outputs' state are committed
-//     before anything is broadcast. Sending means broadcasting those bytes, again and again if need
-//     be; nothing here ever signs a second transaction with other inputs for an output that may
-//     already be paid.
-//   - Doubt is a state. An unclear answer makes a batch in_doubt. It leaves that state when one of
-//     its transactions is found, or when another transaction that spends its inputs has its
-//     confirmations: only then do its outputs go back to the queue.
-//   - A fee bump spends the same inputs and pays the same recipients at the same positions; it takes
-//     the difference from the change. All transactions of a batch stay linked and watched, because
-//     any one of them, and only one, can confirm.
-//   - The queue is served oldest first. A shortage cuts it at the first output that the wallet cannot
-//     pay, so nothing is overtaken for ever. An output that can never be paid (a bad address, dust)
-//     fails alone.
-//   - Job handlers are level-triggered and every state change is one guarded UPDATE, so each may run
-//     twice or late.
-//   - The house pays the miner: the fee is booked on 5000, never taken from the payee.
+// Files: add.go enqueues, holds and corrects outputs; queue.go pauses a company's queue and reports the delay; pause.go is the
+// switch that stops all payouts; rail.go is the contract of a rail and the dispatch to rails.
 package payout
 
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
-	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Rail says by which way an output leaves.
-type Rail string
+// RailName names the rail that pays an output; the column outputs.rail has it. On an EVM network it is the network's name.
+type RailName string
 
-// The rails.
+// Names of rails that are not those of an EVM network.
 const (
-	RailBitcoin Rail = "bitcoin"
-	RailBank    Rail = "bank"
+	RailBitcoin RailName = "bitcoin"
+	RailBank    RailName = "bank"
 )
 
-// RailOf is by which way a destination is paid, by the form of its address and its network: each network of accounts has its own.
-func RailOf(form, network string) Rail {
-	if r := Rail(network); r.accounts() {
-		return r
+// RailOf returns the name of the rail that pays a destination. form is the form of the destination's address; addresses of one
+// form may be valid on several networks, and then the network names the rail.
+func RailOf(form, networkName string) RailName {
+	if n, err := network.Lookup(networkName); err == nil {
+		return RailName(n.Name)
 	}
-	return Rail(form)
+	return RailName(form)
 }
 
-// accounts says that the rail is a network of accounts: then it has that network's name.
-func (r Rail) accounts() bool { return slices.Contains(evm.Names(), string(r)) }
-
-// State is where an output or a batch stands.
+// State is the state of an output. Batches of a rail use the same words.
 type State string
 
-// States of an output. A batch is prepared, sent, in_doubt, fulfilled, dead or lost.
+// States of an output.
 const (
 	Queued    State = "queued"    // owed, nothing done yet
-	Prepared  State = "prepared"  // bytes stored, not known to be broadcast
-	Sent      State = "sent"      // accepted by the network
-	InDoubt   State = "in_doubt"  // may or may not have left
+	Prepared  State = "prepared"  // instructions stored, not known to have been sent
+	Sent      State = "sent"      // accepted by the network or the bank
+	InDoubt   State = "in_doubt"  // outcome unknown: it may or may not have left
 	Fulfilled State = "fulfilled" // confirmed
 	Failed    State = "failed"    // needs a corrected destination
 	Returned  State = "returned"  // paid, and sent back
-	Cancelled State = "cancelled" // taken out of the queue
-	Dead      State = "dead"      // batch: its inputs were spent by somebody else, for certain
-	Lost      State = "lost"      // batch: confirmed after it was dead; its outputs may be paid twice
+	Cancelled State = "cancelled" // removed from the queue
 )
 
-// Check refuses a state that this version does not know: a newer one may have written it, and what is to be done about it nobody here
-// can tell. Whoever decides by a state asks first.
+// Check returns an error for a state that this version does not know: a newer version may have written it. Code that decides by a
+// state calls it first.
 func (s State) Check(of string) error {
 	switch s {
-	case Queued, Prepared, Sent, InDoubt, Fulfilled, Failed, Returned, Cancelled, Dead, Lost:
+	case Queued, Prepared, Sent, InDoubt, Fulfilled, Failed, Returned, Cancelled:
 		return nil
 	}
-	return fmt.Errorf("payout: %s is in the state %q, which this version does not know; nothing is done about it", of, string(s))
+	return fmt.Errorf("payout: %s has the unknown state %q; it is left as it is", of, string(s))
 }
 
-// Reasons that an output can carry beside its state.
+// Reasons of a failed or requeued output that rails share.
 const (
-	ReasonBadAddress = "invalid_address"
-	ReasonDust       = "amount_below_dust"
-	ReasonConflict   = "input_conflict"
-	ReasonRefused    = "destination_refuses" // the token or the receiving contract fails every payment to the address
+	ReasonBadAddress       = "invalid_address"
+	ReasonUnsupportedAsset = "unsupported_asset" // the rail does not carry the output's asset
 )
 
-// Job kinds of this package.
-const (
-	JobPrepare = "payout.prepare" // payload {company_id}: look at the company's queue
-	JobSend    = "payout.send"    // payload {txid} or {txids}: broadcast these stored bytes
-	JobAccount = "payout.account" // payload {chain}: look at the company's queue for a network of accounts
-	JobNudge   = "payout.nudge"   // payload {batch_id}: still unconfirmed? rebroadcast or raise the fee
-	JobBank    = "payout.bank"    // payload {company_id}: make files of what waits for a bank
-	JobChanged = "payout.changed" // payload {payroll_id, output_id}: somebody look; output_id is empty when several changed
-)
+// JobChanged is the kind of the job that reports changed outputs to the object they pay for, see [Changed].
+const JobChanged = "payout.changed"
 
-// Faults of this package.
+// Errors of this package.
 var (
-	ErrPaused       = apierr.New(apierr.Unavailable, "payouts_paused", "Payouts are paused by the operator; nothing is lost, they go out when the pause ends.")
-	ErrProcessing   = apierr.New(apierr.Conflict, "already_processing", "This payout is already being processed and cannot be changed.")
-	ErrUnaffordable = apierr.New(apierr.Conflict, "fee_bump_unaffordable", "The change of this transaction cannot pay the higher fee.")
-	ErrChangeSpent  = apierr.New(apierr.Conflict, "fee_bump_blocked", "A later transaction spends the change of this one; raise the fee of the later one.")
-	ErrFeeTooHigh   = apierr.New(apierr.Conflict, "fee_above_cap", "The fee rate is above the cap for payouts.")
+	ErrPaused = apierr.New(apierr.Unavailable, "payouts_paused",
+		"Payouts are paused by the operator; nothing is lost, they go out when the pause ends.")
+	ErrProcessing = apierr.New(apierr.Conflict, "already_processing",
+		"This payout is already being processed and cannot be changed.")
 )
 
 // Output is one amount to one destination.
 type Output struct {
 	CompanyID      string
-	ID             string // given by Add when empty; also the dimension of its payable (2110)
-	PayrollID      string
+	ID             string // assigned by Add when empty; also the dimension of its payable (account 2110)
+	PayrollID      string // payroll, claim, withdrawal or other object that it pays for
 	PaymentID      string
 	DistributionID string
-	Rail           Rail
-	Amount         money.Amount    // what the destination gets
+	Rail           RailName
+	Amount         money.Amount    // what the destination receives
 	Input          money.Amount    // what it was worth in the payroll's currency
-	Rate           money.Rate      // the price at which Input became Amount; zero where nothing was exchanged, or at several prices
-	Address        string          // bitcoin: the address at release
-	Destination    json.RawMessage // the whole destination as it stood at release
+	Rate           money.Rate      // price at which Input became Amount; zero where nothing was exchanged, or at several prices
+	Address        string          // on a blockchain: the address at release
+	Destination    json.RawMessage // the whole destination as it was at release
 	State          State
-	Reason         string // why it failed or was queued again; "" otherwise
-	Held           bool   // queued, and to stay there until its payroll is cleared
-	BatchID        string
-	TxID           string
-	Vout           uint32
+	Reason         string // why it failed or was queued again; otherwise empty
+	OnHold         bool   // stays queued until its payroll is cleared
+	BatchID        string // batch or file that pays it
+	TxID           string // transaction that pays it
+	Vout           uint32 // its position there
 	Version        int64
 	QueuedAt       time.Time
 	UpdatedAt      time.Time
 }
 
-// Batch is one set of inputs that pays many outputs of a company, with every transaction that was
-// ever signed for it.
-type Batch struct {
-	CompanyID string
-	ID        string
-	Chain     string
-	State     State
-	TxID      string // the newest transaction, or the confirmed one
-	Value     int64  // sum of the outputs, or what an account's transaction moves
-	Fee       int64  // fee booked for it so far (5000), in units of the network's own coin
-	Asset     money.Asset
-	Purpose   string // of a transaction of an account: purposePayout, purposeSweep or purposeGas
-	Version   int64
-	CreatedAt time.Time
-	SentAt    time.Time // zero before the first acceptance
-	inputs    []chain.WalletCoin
-	account   string // whose nonce an account's transaction takes
-	nonce     uint64
-	signed    []Transaction              // for it, the cheapest first
-	seen      map[string]chain.WatchedTx // what the chain shows of those
-	outs      []Output                   // by their place
-	change    string                     // address of the change, or to which an account's transaction moves what is the house's; "" without
-}
-
-// Transaction is one signed transaction of a batch.
-type Transaction struct {
-	CompanyID string
-	TxID      string
-	BatchID   string
-	Replaces  string // txid of the transaction that it was signed to replace
-	State     State  // prepared, sent or in_doubt
-	Raw       []byte
-	Fee       int64
-	VSize     int64
-	Attempts  int64 // broadcasts in a row that were not accepted
-	CreatedAt time.Time
-	pack      int64 // VSize with the unconfirmed ancestors at signing
-	ancestors int64 // how many those are, itself included
-}
-
-// newest is the transaction that stands for the batch.
-func (b Batch) newest() (Transaction, bool) {
-	i := slices.IndexFunc(b.signed, func(t Transaction) bool { return t.TxID == b.TxID })
-	if i < 0 {
-		return Transaction{}, false
+// check returns an error for an output that no rail could pay.
+func (o *Output) check() error {
+	if o.CompanyID == "" || o.PayrollID == "" || o.Amount.Sign() <= 0 {
+		return fmt.Errorf("payout: output of payroll %q without company, payroll or amount", o.PayrollID)
 	}
-	return b.signed[i], true
+	asset := o.Amount.Asset()
+	n, err := network.Lookup(string(o.Rail))
+	if o.Rail == RailBank && !asset.IsCrypto() || err == nil && n.MayCarry(asset) {
+		return nil
+	}
+	return fmt.Errorf("payout: rail %q does not carry %s", o.Rail, asset)
 }

@@ -79,12 +79,11 @@ func TestAResumeDoesNotPayWhatAReorgRemoved(t *testing.T) {
 		h.holdPayroll(p.ID)
 		h.deposit(p, "dep_1", 2_020_000, "reverted")
 		h.resumePayroll(p.ID)
-		if got := h.get(p.ID); got.State != OnHold || got.HoldReason != ReasonReverted ||
-			!got.Payments[0].Outputs[0].Held {
+		if got := h.get(p.ID); got.State != OnHold || got.HoldReason != ReasonReverted || !got.Payments[0].Outputs[0].OnHold {
 			h.t.Errorf("%s %s", got.State, got.HoldReason)
 		}
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")
-		if got := h.want(p.ID, Released, FundingFunded, Released); got.Payments[0].Outputs[0].Held {
+		if got := h.want(p.ID, Released, FundingFunded, Released); got.Payments[0].Outputs[0].OnHold {
 			h.t.Error("still held")
 		}
 	})

@@ -134,8 +134,8 @@ func TestPayrollsOnAChain(t *testing.T) {
 					t.Helper()
 					for _, m := range x.get(x.p.ID).Payments {
 						for _, o := range m.Outputs {
-							if o.Held != want || o.State != payout.Queued {
-								t.Errorf("output %s is %s, held: %t", o.ID, o.State, o.Held)
+							if o.OnHold != want || o.State != payout.Queued {
+								t.Errorf("output %s is %s, held: %t", o.ID, o.State, o.OnHold)
 							}
 						}
 					}
@@ -336,14 +336,14 @@ func TestFundingThatIsTakenBackForGood(t *testing.T) {
 			}
 			x.checkBooks()
 		}
-		if got := x.is(OnHold, FundingFunded); !got.Payments[0].Outputs[0].Held {
+		if got := x.is(OnHold, FundingFunded); !got.Payments[0].Outputs[0].OnHold {
 			t.Error("what was not funded can leave")
 		}
 		owed(2_020_000)
 		x.pay(2_020_000)
 		x.mine(2)
 		owed(0)
-		if got := x.is(Released, FundingFunded); got.Payments[0].Outputs[0].Held {
+		if got := x.is(Released, FundingFunded); got.Payments[0].Outputs[0].OnHold {
 			t.Error("still held")
 		}
 	})

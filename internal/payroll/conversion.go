@@ -8,7 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
-	"github.com/stipend/stipend/internal/rail/onchain"
+	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
 	"github.com/stipend/stipend/internal/treasury"
 )
 
@@ -71,7 +71,7 @@ func tooSmall(d destination.Distribution, x money.Amount) bool {
 	least := Minimum(x.Asset()).Units()
 	if x.Asset() == money.BTC && x.Units() >= least && x.Units() < enoughSats {
 		if script, err := bitcoin.AddressScript(d.Address, d.Network); err == nil {
-			least = onchain.Dust(script)
+			least = bitcoinrail.Dust(script)
 		}
 	}
 	return x.Units() < least

@@ -182,12 +182,12 @@ func TestAReorgWalksBack(t *testing.T) {
 		// After the release the company owes it, and what has not left stays.
 		h.deposit(p, "dep_1", 2_020_000, "reverted")
 		got := h.want(p.ID, OnHold, FundingFunded, Released)
-		if h.balance(ledger.DueFromCustomer, "", money.BTC) != 2_020_000 || !got.Payments[0].Outputs[0].Held {
+		if h.balance(ledger.DueFromCustomer, "", money.BTC) != 2_020_000 || !got.Payments[0].Outputs[0].OnHold {
 			h.t.Errorf("%+v", got.Payments[0].Outputs)
 		}
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")
 		got = h.want(p.ID, Released, FundingFunded, Released)
-		if h.balance(ledger.DueFromCustomer, "", money.BTC) != 0 || got.Payments[0].Outputs[0].Held {
+		if h.balance(ledger.DueFromCustomer, "", money.BTC) != 0 || got.Payments[0].Outputs[0].OnHold {
 			h.t.Errorf("%+v", got.Payments[0].Outputs)
 		}
 	})

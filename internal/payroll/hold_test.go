@@ -26,7 +26,7 @@ func TestAFrozenCompanysReleaseWaits(t *testing.T) {
 		h.want(coming.ID, OnHold, FundingFunded, Received)
 		h.want(received.ID, OnHold, FundingFunded, Received)
 		h.want(released.ID, OnHold, FundingFunded, Released)
-		queued := "SELECT COUNT(*) FROM outputs WHERE state = 'queued' AND NOT held"
+		queued := "SELECT COUNT(*) FROM outputs WHERE state = 'queued' AND NOT on_hold"
 		if n := h.count(queued); n != 0 {
 			h.t.Errorf("%d outputs of a frozen company can leave", n)
 		}

@@ -37,7 +37,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/treasury"

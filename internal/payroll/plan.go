@@ -16,7 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
-	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/payout/bank"
 )
 
 // What a payroll costs and who gets what. Pure functions, no I/O.

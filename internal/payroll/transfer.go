@@ -7,7 +7,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/rail/bank"
+	"github.com/stipend/stipend/internal/payout/bank"
 )
 
 // Transfer is a bank transfer that funds something.

@@ -28,15 +28,8 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/money"
-)
-
-// Names of the networks.
-const (
-	Ethereum = "ethereum"
-	Base     = "base"
-	Polygon  = "polygon"
-	Arbitrum = "arbitrum"
 )
 
 // NativeVout is the place of what a transaction itself carries among its outputs.
@@ -94,79 +87,18 @@ func NonceOf(account string, nonce uint64) chain.Outpoint {
 }
 
 // Token is an asset that a contract keeps.
-type Token struct {
-	Asset    money.Asset
-	Contract string
-}
+type Token = network.Token
 
-// Network is what is known of a network before any node is asked.
-type Network struct {
-	Name    string
-	ChainID uint64
-	Native  money.Asset // pays for gas
-	// PaysNative says that the native coin is one that payrolls are funded and payees paid in, not only gas.
-	PaysNative bool
-	Tokens     []Token
-	// Pace is how many of its blocks stand for one of Bitcoin's where confirmations are counted.
-	Pace int64
-	// MaxFee is the price of gas, in wei, above which payouts wait.
-	MaxFee int64
-	// MinTip is the least, in wei per gas, that its nodes take for whoever makes a block.
-	MinTip int64
-	// DataFee says that a transaction pays for being published on another network, beside its gas: the networks of the OP stack.
-	// Those that reckon it in gas, as Arbitrum does, have it in every estimate.
-	DataFee bool
-}
+// Network is an entry of the registry of networks with the calls that pay on it.
+type Network struct{ network.Network }
 
-const gwei = 1_000_000_000
-
-// networks are those that can be set up. The contracts are those of the issuers; where a network has only bridged copies of a
-// token, it is left out.
-var networks = []Network{
-	{Name: Ethereum, ChainID: 1, Native: money.ETH, PaysNative: true, Pace: 10, MaxFee: 200 * gwei, Tokens: []Token{
-		{money.USDC, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"}, {money.USDT, "0xdAC17F958D2ee523a2206206994597C13D831ec7"},
-	}},
-	{Name: Base, ChainID: 8453, Native: money.ETH, PaysNative: true, Pace: 10, MaxFee: 20 * gwei, DataFee: true, Tokens: []Token{
-		{money.USDC, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
-	}},
-	{Name: Polygon, ChainID: 137, Native: money.POL, Pace: 16, MaxFee: 2000 * gwei, MinTip: 30 * gwei, Tokens: []Token{
-		{money.USDC, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"}, {money.USDT, "0xc2132D05D31c914a87C6611C10748AEb04B58e8F"},
-	}},
-	{Name: Arbitrum, ChainID: 42161, Native: money.ETH, PaysNative: true, Pace: 16, MaxFee: 20 * gwei, Tokens: []Token{
-		{money.USDC, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831"}, {money.USDT, "0xFd086bC7CD5C481DCC9C85ebE478A1C0b69FCbb9"},
-	}},
-}
-
-// Names are those of all networks that can be set up.
-func Names() []string {
-	names := make([]string, len(networks))
-	for i, n := range networks {
-		names[i] = n.Name
-	}
-	return names
-}
-
-// Lookup finds a network by its name.
+// Lookup returns the EVM network with the given name.
 func Lookup(name string) (Network, error) {
-	i := slices.IndexFunc(networks, func(n Network) bool { return n.Name == name })
-	if i < 0 {
-		return Network{}, fmt.Errorf("evm: there is no network %q; there are %s", name, strings.Join(Names(), ", "))
+	n, err := network.Lookup(name)
+	if err == nil && n.Family != network.EVM {
+		err = fmt.Errorf("evm: %s is no EVM network", name)
 	}
-	n := networks[i]
-	n.Tokens = slices.Clone(n.Tokens)
-	return n, nil
-}
-
-// Assets are what payrolls are funded and payees paid in on the network.
-func (n Network) Assets() []money.Asset {
-	var all []money.Asset
-	if n.PaysNative {
-		all = append(all, n.Native)
-	}
-	for _, t := range n.Tokens {
-		all = append(all, t.Asset)
-	}
-	return all
+	return Network{n}, err
 }
 
 // Contract is the token of an asset; false for the native coin and what the network has not.
@@ -248,6 +180,8 @@ func (n Network) Moves(c Call) (to Address, amount money.Amount, ok bool) {
 	units := Gwei(c.Value)
 	return c.To, money.New(n.Native, units.Int64()), units.IsInt64() && units.Sign() > 0
 }
+
+const gwei = 1_000_000_000
 
 // Wei turns booked units of a native coin into wei.
 func Wei(units int64) *big.Int { return new(big.Int).Mul(big.NewInt(units), big.NewInt(gwei)) }

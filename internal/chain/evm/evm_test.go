@@ -76,7 +76,7 @@ func TestTransactionsAreReadAsTheyWereSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	network, err := evm.Lookup(evm.Ethereum)
+	network, err := evm.Lookup("ethereum")
 	if err != nil {
 		t.Fatal(err)
 	}

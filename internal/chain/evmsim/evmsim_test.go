@@ -69,7 +69,7 @@ func (l lab) Own(_ context.Context, nonce uint64, tip int64, to chain.Output) (r
 
 func TestSourceAndWatcher(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		network, err := evm.Lookup(evm.Base)
+		network, err := evm.Lookup("base")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -104,11 +104,11 @@ func start(t testing.TB, flags []string) (*Node, error) {
 	})
 	base := "http://" + address
 	n := &Node{}
-	network, err := evm.Lookup(evm.Base)
+	network, err := evm.Lookup("base")
 	if err != nil {
 		return nil, err
 	}
-	network.ChainID, network.Tokens, network.Pace = ChainID, nil, 1
+	network.ChainID, network.Tokens, network.BlocksPerConfirmation = ChainID, nil, 1
 	if n.direct, err = evm.NewClient(evm.Options{URL: base, Network: network}); err != nil {
 		return nil, err
 	}

@@ -18,8 +18,8 @@
 -- Service
 -- =======
 
--- Values of the service itself, by name: the clock offset of a sandbox, the network the data belongs to, fee
--- estimates, webhook positions.
+-- Values of the service itself, by name: the clock offset of a sandbox, the network the data belongs to,
+-- webhook positions.
 -- Shared: belongs to the service, not to a company.
 -- Writer: internal/db
 CREATE TABLE settings (
@@ -1370,7 +1370,7 @@ CREATE TABLE outputs (
     -- State.
     state           TEXT    NOT NULL,
     reason          TEXT    NOT NULL,
-    held            BOOLEAN NOT NULL,
+    on_hold         BOOLEAN NOT NULL, -- stays queued until its payroll is cleared
     queued_at       BIGINT  NOT NULL,
     -- How it is paid.
     batch_id        TEXT    NOT NULL,
@@ -1384,24 +1384,33 @@ CREATE TABLE outputs (
 CREATE INDEX outputs_of_payment ON outputs (company_id, payroll_id, payment_id);
 CREATE INDEX outputs_queue ON outputs (company_id, rail, queued_at, output_id) WHERE state = 'queued';
 CREATE INDEX outputs_of_batch ON outputs (company_id, batch_id) WHERE batch_id <> '';
-CREATE INDEX outputs_lines ON outputs (company_id, rail, asset, queued_at, output_id)
-    WHERE state = 'queued' AND rail <> 'bank' AND rail <> 'bitcoin';
+CREATE INDEX outputs_queue_by_asset ON outputs (company_id, rail, asset, queued_at, output_id) WHERE state = 'queued';
 
 -- One queue per company and rail.
 -- Writer: internal/payout
 CREATE TABLE payout_queues (
-    company_id TEXT   NOT NULL,
-    rail       TEXT   NOT NULL,
-    held       TEXT   NOT NULL, -- why the queue waits, '' if it does not
-    held_since BIGINT NOT NULL,
-    wake_at    BIGINT NOT NULL, -- next check, 0 for none
-    version    BIGINT NOT NULL,
+    company_id    TEXT   NOT NULL,
+    rail          TEXT   NOT NULL,
+    wait_reason   TEXT   NOT NULL, -- why the queue waits, '' if it does not
+    waiting_since BIGINT NOT NULL,
+    next_run_at   BIGINT NOT NULL, -- next check, 0 for none
+    version       BIGINT NOT NULL,
     PRIMARY KEY (company_id, rail)
+);
+
+-- What the hot wallet of each chain pays: the network's fee rate. Transactions that choose coins lock its row.
+-- Shared: the wallet is one for all companies.
+-- Writer: internal/payout/onchain
+CREATE TABLE wallets (
+    chain      TEXT   NOT NULL,
+    fee_rate   BIGINT NOT NULL, -- sat/vB, or wei per gas; 0 while none is known
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (chain)
 );
 
 -- Transactions to pay outputs, and internal transactions of the hot wallet.
 -- Shared: a nonce belongs to an account, whichever company is paid.
--- Writer: internal/payout
+-- Writer: internal/payout/onchain
 CREATE TABLE payout_batches (
     company_id TEXT   NOT NULL,
     batch_id   TEXT   NOT NULL,
@@ -1414,10 +1423,10 @@ CREATE TABLE payout_batches (
     change     TEXT   NOT NULL, -- address
     sent_at    BIGINT NOT NULL,
     -- EVM networks: one transaction per nonce of the paying account.
-    asset      TEXT   NOT NULL DEFAULT 'BTC',
-    purpose    TEXT   NOT NULL DEFAULT 'payout',
-    account    TEXT   NOT NULL DEFAULT '',
-    nonce      BIGINT NOT NULL DEFAULT 0,
+    asset      TEXT   NOT NULL,
+    purpose    TEXT   NOT NULL, -- payout, sweep or gas
+    account    TEXT   NOT NULL, -- '' on Bitcoin
+    nonce      BIGINT NOT NULL,
 
     version    BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
@@ -1426,7 +1435,7 @@ CREATE TABLE payout_batches (
 CREATE UNIQUE INDEX payout_batches_nonce ON payout_batches (chain, account, nonce) WHERE account <> '';
 
 -- Signed transactions, stored before the first broadcast.
--- Writer: internal/payout
+-- Writer: internal/payout/onchain
 CREATE TABLE payout_txs (
     company_id TEXT   NOT NULL,
     txid       TEXT   NOT NULL,
@@ -1446,7 +1455,7 @@ CREATE INDEX payout_txs_of_batch ON payout_txs (company_id, batch_id);
 
 -- The next nonce of each paying account.
 -- Shared: belongs to the operator, not to a company.
--- Writer: internal/payout
+-- Writer: internal/payout/evm
 CREATE TABLE payout_nonces (
     chain   TEXT   NOT NULL,
     account TEXT   NOT NULL,
@@ -1456,7 +1465,7 @@ CREATE TABLE payout_nonces (
 
 -- Payment files for the bank, stored before the bank receives them.
 -- Shared: the bank names only the number of a file.
--- Writer: internal/payout/bankfile
+-- Writer: internal/payout/bank
 CREATE TABLE bank_files (
     company_id TEXT   NOT NULL,
     file_id    TEXT   NOT NULL,
@@ -1481,7 +1490,7 @@ CREATE UNIQUE INDEX bank_files_number ON bank_files (number);
 CREATE INDEX bank_files_open ON bank_files (state, number) WHERE state IN ('prepared', 'in_doubt');
 
 -- Attempts to pay an output by a file. An output that is returned and paid again has two.
--- Writer: internal/payout/bankfile
+-- Writer: internal/payout/bank
 CREATE TABLE bank_payments (
     company_id TEXT   NOT NULL,
     file_id    TEXT   NOT NULL,
@@ -1498,7 +1507,7 @@ CREATE TABLE bank_payments (
 CREATE INDEX bank_payments_of_output ON bank_payments (company_id, output_id);
 
 -- Corrections of account data that a bank asked for.
--- Writer: internal/payout/bankfile
+-- Writer: internal/payout/bank
 CREATE TABLE bank_changes (
     company_id TEXT   NOT NULL,
     file_id    TEXT   NOT NULL,
@@ -1511,7 +1520,7 @@ CREATE TABLE bank_changes (
 
 -- Files received from the bank, by content, so that each is processed once.
 -- Shared: one file of the bank has payments of many companies.
--- Writer: internal/payout/bankfile
+-- Writer: internal/payout/bank
 CREATE TABLE bank_answers (
     checksum TEXT    NOT NULL,
     name     TEXT    NOT NULL,
@@ -1620,16 +1629,16 @@ CREATE TABLE fx_bookings (
 -- Shared: a chain serves all companies.
 -- Writer: internal/chain
 CREATE TABLE chain_cursors (
-    chain           TEXT   NOT NULL,
-    height          BIGINT NOT NULL,
-    hash            TEXT   NOT NULL,
-    updated         BIGINT NOT NULL,
-    pace            BIGINT NOT NULL DEFAULT 1, -- blocks per confirmation
+    chain               TEXT   NOT NULL,
+    height              BIGINT NOT NULL,
+    hash                TEXT   NOT NULL,
+    updated             BIGINT NOT NULL,
+    blocks_per_step     BIGINT NOT NULL DEFAULT 1, -- blocks that count as one confirmation
     -- What witness nodes report about the recorded blocks.
-    attested        BIGINT NOT NULL DEFAULT 9223372036854775807, -- height up to which a witness has the same blocks
-    alarms          TEXT   NOT NULL DEFAULT '',
-    tip_time        BIGINT NOT NULL DEFAULT 0,
-    contradicted_by TEXT   NOT NULL DEFAULT '', -- witnesses with different blocks
+    verified_height     BIGINT NOT NULL DEFAULT 9223372036854775807, -- height up to which a witness has the same blocks
+    alarms              TEXT   NOT NULL DEFAULT '',
+    tip_time            BIGINT NOT NULL DEFAULT 0,
+    conflicting_witness TEXT   NOT NULL DEFAULT '', -- witnesses with different blocks
     PRIMARY KEY (chain)
 );
 

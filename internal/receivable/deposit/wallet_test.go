@@ -82,7 +82,7 @@ func TestAWalletIsPaidOnEveryChain(t *testing.T) {
 	onAccounts := func(coin money.Amount) func(*testing.T, *house) road {
 		return func(t *testing.T, _ *house) road {
 			lab := accounts().Lab(t, coin.Asset())
-			return byAccount(ofLab(evm.Base, coin, lab, lab.Wallet()), lab.Client)
+			return byAccount(ofLab("base", coin, lab, lab.Wallet()), lab.Client)
 		}
 	}
 	bitcoins := func(t *testing.T, h *house, lab chaintest.Lab, node chain.Keeper) road {
@@ -94,7 +94,7 @@ func TestAWalletIsPaidOnEveryChain(t *testing.T) {
 			return bitcoins(t, h, simulated{c}, c)
 		},
 		"simulated accounts": func(t *testing.T, h *house) road {
-			n, err := evm.Lookup(evm.Base)
+			n, err := evm.Lookup("base")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,12 +107,8 @@ func TestAWalletIsPaidOnEveryChain(t *testing.T) {
 				t.Fatal(err)
 			}
 			c, coin := evmsim.New(h.d, n), money.New(money.USDC, 5_000_000)
-			return byAccount(road{name: evm.Base, coin: coin, source: c, keys: signer.Deriver(), mine: c.Mine,
-				reorg: c.Reorg,
-				pay: func(ctx context.Context, address string) (string, error) {
-					return c.Pay(ctx, address,
-						coin)
-				}}, c)
+			return byAccount(road{name: "base", coin: coin, source: c, keys: signer.Deriver(), mine: c.Mine, reorg: c.Reorg,
+				pay: func(ctx context.Context, address string) (string, error) { return c.Pay(ctx, address, coin) }}, c)
 		},
 	}
 	nodes := map[string]func(*testing.T, *house) road{

@@ -10,7 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/rail/bank/iso20022"
+	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/web/ui"
 )

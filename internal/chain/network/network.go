@@ -1,0 +1,161 @@
+// Package network is the registry of the blockchain networks that outputs can be paid on. It is data without behavior: package evm
+// speaks to its networks, configuration, destinations and documentation list them from here.
+//
+// Another EVM network is one entry of [networks] in this file and a line in the changelog. A network of another family also needs a
+// package that speaks to it and a rail.
+package network
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Family is a kind of networks that one package speaks to.
+type Family string
+
+// Families.
+const (
+	Bitcoin Family = "bitcoin"
+	EVM     Family = "evm" // Ethereum and networks like it
+)
+
+// Token is an asset that a contract keeps.
+type Token struct {
+	Asset    money.Asset
+	Contract string // with the checksum of EIP-55
+}
+
+// Network is what is known of a network before any node is asked.
+type Network struct {
+	Name   string // in the API, in configuration and as the name of the rail
+	Title  string // for people
+	Family Family
+	Native money.Asset // pays the network's fees
+
+	// BlocksPerConfirmation is how many blocks count as one confirmation, so that a confirmation takes about as long as on Bitcoin.
+	BlocksPerConfirmation int64
+
+	// The rest is of EVM networks.
+	ChainID    uint64
+	PaysNative bool    // payrolls are funded and payees paid in the native asset, not only gas
+	Tokens     []Token // payrolls are funded and payees paid in; the issuers' own contracts, no bridged copies
+	Accepted   []Token // further assets that a payee may name in a destination
+	MaxFee     int64   // gas price, in wei, above which payouts wait
+	MinTip     int64   // the least, in wei per gas, that nodes accept for the block's producer
+	// DataFee says that a transaction pays for being published on another network, beside its gas: the networks of the OP stack.
+	// Networks that count it as gas, as Arbitrum does, have it in every estimate.
+	DataFee bool
+}
+
+const gwei = 1_000_000_000
+
+// networks are listed in the order in which people see them: the safest first.
+var networks = []Network{
+	{Name: "bitcoin", Title: "Bitcoin", Family: Bitcoin, Native: money.BTC, BlocksPerConfirmation: 1},
+	{
+		Name: "ethereum", Title: "Ethereum", Family: EVM, ChainID: 1, Native: money.ETH, PaysNative: true,
+		BlocksPerConfirmation: 10, MaxFee: 200 * gwei,
+		Tokens: []Token{
+			{money.USDC, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
+			{money.USDT, "0xdAC17F958D2ee523a2206206994597C13D831ec7"},
+		},
+		Accepted: []Token{{"DAI", "0x6B175474E89094C44Da98b954EedeAC495271d0F"}},
+	},
+	{
+		Name: "base", Title: "Base", Family: EVM, ChainID: 8453, Native: money.ETH, PaysNative: true,
+		BlocksPerConfirmation: 10, MaxFee: 20 * gwei, DataFee: true,
+		Tokens:   []Token{{money.USDC, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"}},
+		Accepted: []Token{{"DAI", "0x50c5725949A6F0c72E6C4a641F24049A917DB0Cb"}},
+	},
+	{
+		Name: "polygon", Title: "Polygon", Family: EVM, ChainID: 137, Native: money.POL,
+		BlocksPerConfirmation: 16, MaxFee: 2000 * gwei, MinTip: 30 * gwei,
+		Tokens: []Token{
+			{money.USDC, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"},
+			{money.USDT, "0xc2132D05D31c914a87C6611C10748AEb04B58e8F"},
+		},
+		Accepted: []Token{{"DAI", "0x8f3Cf7ad23Cd3CaDbD9735AFf958023239c6A063"}},
+	},
+	{
+		Name: "arbitrum", Title: "Arbitrum", Family: EVM, ChainID: 42161, Native: money.ETH, PaysNative: true,
+		BlocksPerConfirmation: 16, MaxFee: 20 * gwei,
+		Tokens: []Token{
+			{money.USDC, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831"},
+			{money.USDT, "0xFd086bC7CD5C481DCC9C85ebE478A1C0b69FCbb9"},
+		},
+		Accepted: []Token{{"DAI", "0xDA10009cBd5D07dd0CeCc66161FC93D7c9000da1"}},
+	},
+}
+
+// All returns the networks of a family, the safest first.
+func All(f Family) []Network {
+	var all []Network
+	for _, n := range networks {
+		if n.Family == f {
+			all = append(all, n.clone())
+		}
+	}
+	return all
+}
+
+// Names returns the names of the networks of a family.
+func Names(f Family) []string {
+	var names []string
+	for _, n := range networks {
+		if n.Family == f {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// List joins the names of the networks of a family for a sentence, such as "ethereum, base or polygon".
+func List(f Family) string {
+	names := Names(f)
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// Lookup returns the network with the given name.
+func Lookup(name string) (Network, error) {
+	i := slices.IndexFunc(networks, func(n Network) bool { return n.Name == name })
+	if i < 0 {
+		return Network{}, fmt.Errorf("there is no network %q", name)
+	}
+	return networks[i].clone(), nil
+}
+
+func (n Network) clone() Network {
+	n.Tokens, n.Accepted = slices.Clone(n.Tokens), slices.Clone(n.Accepted)
+	return n
+}
+
+// Assets returns what payrolls are funded and payees paid in on the network.
+func (n Network) Assets() []money.Asset {
+	var all []money.Asset
+	if n.PaysNative || n.Family != EVM {
+		all = append(all, n.Native)
+	}
+	for _, t := range n.Tokens {
+		all = append(all, t.Asset)
+	}
+	return all
+}
+
+// Accepts reports whether a payee may name the network in a destination of an asset.
+func (n Network) Accepts(asset money.Asset) bool {
+	return slices.Contains(n.Assets(), asset) ||
+		slices.ContainsFunc(n.Accepted, func(t Token) bool { return t.Asset == asset })
+}
+
+// MayCarry reports whether an output of an asset could be paid on the network. A test network has tokens of its own, so every EVM
+// network may carry any crypto asset except bitcoin.
+func (n Network) MayCarry(asset money.Asset) bool {
+	if n.Family == EVM {
+		return asset.IsCrypto() && asset != money.BTC
+	}
+	return asset == n.Native
+}

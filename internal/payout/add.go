@@ -1,0 +1,103 @@
+package payout
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+)
+
+// Changed is the payload of a JobChanged. OutputID is empty when several outputs changed.
+type Changed struct {
+	PayrollID string `json:"payroll_id"`
+	OutputID  string `json:"output_id,omitempty"`
+}
+
+// Add enqueues outputs in the transaction of their release. It assigns an ID to each output that has none; the release credits
+// account 2110 of that dimension by the same amount. Destinations are snapshots: a later change of a payee's destination does
+// not reach them.
+func Add(tx *db.Tx, outs []Output) error {
+	for i := range outs {
+		o := &outs[i]
+		if err := o.check(); err != nil {
+			return err
+		}
+		if o.ID == "" {
+			o.ID = tx.NewID("out")
+		}
+		if len(o.Destination) == 0 {
+			o.Destination = []byte("{}")
+		}
+		o.State, o.Version, o.QueuedAt, o.UpdatedAt = Queued, 1, tx.Now(), tx.Now()
+	}
+	addOutputs(tx, outs)
+	type queue struct {
+		companyID string
+		rail      RailName
+	}
+	enqueued := map[queue]bool{}
+	for _, o := range outs {
+		if q := (queue{o.CompanyID, o.Rail}); !enqueued[q] {
+			enqueued[q] = true
+			EnqueuePrepare(tx, o.CompanyID, o.Rail, time.Time{})
+		}
+	}
+	return nil
+}
+
+// Hold keeps the queued outputs of a payroll from being prepared, and those that are queued again later. It returns how many
+// were queued; outputs that are already prepared are not affected.
+func Hold(ctx context.Context, tx *db.Tx, companyID, payrollID string) (int64, error) {
+	return setOnHold(ctx, tx, companyID, payrollID, true)
+}
+
+// Resume ends a Hold.
+func Resume(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
+	n, err := setOnHold(ctx, tx, companyID, payrollID, false)
+	if err != nil || n == 0 {
+		return err
+	}
+	rails, err := queuedRails(ctx, tx, companyID, payrollID)
+	for _, rail := range rails {
+		EnqueuePrepare(tx, companyID, rail, time.Time{})
+	}
+	return err
+}
+
+// Correct queues a failed, returned or still queued output again with another destination: the rail, the amount and its rate,
+// the address, the destination and its ID may differ from what was read. A caller that changes the asset also changes what is
+// owed to the output (account 2110), in the same transaction. It remains the same output, so it is paid once however often it
+// is corrected. Correct returns ErrProcessing when the output is on its way or done, or has changed since it was read.
+func Correct(ctx context.Context, tx *db.Tx, o Output) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if err := requeue(ctx, tx, o); err != nil {
+		return err
+	}
+	EnqueuePrepare(tx, o.CompanyID, o.Rail, time.Time{})
+	Announce(tx, []Output{o})
+	return nil
+}
+
+// Announce enqueues a JobChanged for each payroll that some of the outputs belong to.
+func Announce(tx *db.Tx, outs []Output) {
+	type key struct{ company, payroll string }
+	var order []key
+	of := map[key][]string{}
+	for _, o := range outs {
+		k := key{o.CompanyID, o.PayrollID}
+		if of[k] == nil {
+			order = append(order, k)
+		}
+		of[k] = append(of[k], o.ID)
+	}
+	for _, k := range order {
+		p := Changed{PayrollID: k.payroll}
+		if ids := of[k]; len(ids) == 1 {
+			p.OutputID = ids[0]
+		}
+		job.Enqueue(tx, job.New{CompanyID: k.company, Kind: JobChanged, Payload: p})
+	}
+}

@@ -1,0 +1,483 @@
+// Package bank is the rail that pays outputs by a bank: it makes files of them, hands each file over once, and books what the bank
+// answers.
+//
+//	output   queued → prepared → sent → fulfilled → returned
+//	                     └→ in_doubt ↑  └→ failed
+//	file     prepared → in_doubt → sent → refused
+//	payment  ordered → paid → returned
+//	            └→ rejected
+//
+// An [Account] of the operator encodes a file: NACHA where the money stays in the clearing house of the United States, ISO 20022
+// pain.001 everywhere else, with the code of the payee's bank as its country writes it (account.go; packages nacha and iso20022).
+// Every file and every payment has a name that the bank gives back in its answers: S0000012 is a file, S0000012P00003 its third
+// payment. A [Drop] is the place where files are left and answers are found, a directory or one on an SFTP server (drop.go, sftp.go).
+//
+// Invariants:
+//
+//   - Write ahead. The file with its number and checksum, its payments, the journal and the outputs' state are committed before the
+//     bank can see anything. A file is of one company, one currency and one account, and its number is unique.
+//   - A file is in_doubt from before it is handed over until the bank is known to have it. To hand it over again is harmless: it
+//     moves the one staged copy, which can be moved once, see [Drop.Release]. When neither the copy nor the file is found, the bank
+//     may have taken it, and no second one is ever written: the bank's answer decides, or a person who has asked the bank.
+//   - An answer is a file of the bank. It is read once, identified by its content, and what it says of a payment counts once,
+//     whichever of the bank's files says it first: the payment's state is the guard. What cannot be understood is stored as a problem
+//     for a person and changes nothing.
+//   - Money that came back is owed to the payee again (account 2110). What the bank kept of it is the operator's cost (5010). A part
+//     that came back, from which more is missing than a fee, does not change the payment: it waits in suspense until a person
+//     decides.
+package bank
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank/nacha"
+)
+
+// jobChange is the kind of the job that reports a notification of change; its payload is a changeJob.
+const jobChange = "payout.bank_change"
+
+// Source types of journals.
+const (
+	Source      = "bank_file" // source ID: the file's
+	SourceFound = "output"    // posted by MarkPaid; source ID: the output's; the purpose names the payment
+)
+
+// States of a file.
+const (
+	Prepared = "prepared" // stored; the bank has not seen it
+	InDoubt  = "in_doubt" // the bank may have it
+	Sent     = "sent"     // the bank has it, or can take it
+	Refused  = "refused"  // the bank will pay none of it
+)
+
+// States of a payment.
+const (
+	Ordered  = "ordered"
+	Paid     = "paid"
+	Rejected = "rejected" // the bank never paid it
+	Returned = "returned" // it was paid and came back
+)
+
+// Reasons of a failed output beside the bank's own codes.
+const (
+	ReasonDestination = "destination_incomplete"
+	ReasonTooLarge    = "amount_above_limit"
+)
+
+// Destination is where an output goes, unsealed.
+type Destination struct {
+	Country, Scheme string
+	Data            json.RawMessage
+}
+
+// Config is what a Rail needs. Everything is required unless it says otherwise.
+type Config struct {
+	Drop     *Drop
+	Accounts []Account // of the operator
+	Sealer   *identity.Sealer
+	// Reveal unseals a destination as it was at release.
+	Reveal func(snapshot json.RawMessage) (Destination, error)
+	// Changed is called with an output and what the bank wants changed about the payee's account before the next payment.
+	Changed func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error
+	// Statement books each statement and notification beyond our own payments: incoming money, balances, and the parts of our
+	// payments that came back. It may be called again with the same one, and returns what a person should check. Optional: without
+	// it, all of that is a problem for a person.
+	Statement func(ctx context.Context, d *db.DB, statement io.Reader, parts []Part) (problems []string, err error)
+	// Simulate runs a simulated bank before answers are read. Optional: a real bank needs none.
+	Simulate func(ctx context.Context) error
+	Retry    time.Duration // delay after the first failed attempt to hand a file over; default 5 s
+	Log      *slog.Logger
+}
+
+// Rail pays outputs by a bank. It implements payout.Rail.
+type Rail struct{ c Config }
+
+var _ payout.Rail = (*Rail)(nil)
+
+// New returns the bank rail.
+func New(c Config) (*Rail, error) {
+	switch {
+	case c.Drop == nil:
+		return nil, errors.New("bank: no drop for files is configured")
+	case len(c.Accounts) == 0:
+		return nil, errors.New("bank: no account of the operator is configured")
+	case c.Sealer == nil || c.Reveal == nil || c.Changed == nil || c.Log == nil:
+		return nil, errors.New("bank: the sealer, the reader of destinations, the handler of changes or the logger is missing")
+	}
+	if c.Retry == 0 {
+		c.Retry = 5 * time.Second
+	}
+	return &Rail{c}, nil
+}
+
+// Name implements payout.Rail.
+func (r *Rail) Name() payout.RailName { return payout.RailBank }
+
+// Jobs implements payout.Rail.
+func (r *Rail) Jobs() job.Table { return job.Table{jobChange: {Tx: r.handleChange}} }
+
+// Periodic implements payout.Rail.
+func (r *Rail) Periodic(d *db.DB) []job.Periodic {
+	return []job.Periodic{
+		{Name: "bank.files", Every: time.Minute, Run: func(ctx context.Context) error { return r.wake(ctx, d) }},
+		{Name: "bank.answers", Every: 30 * time.Second, Run: func(ctx context.Context) error { return r.Collect(ctx, d) }},
+	}
+}
+
+// wake enqueues every company's queue, whatever it waited for: a pause that has ended, a hold, a new account.
+func (r *Rail) wake(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		companies, err := payout.CompaniesWaiting(ctx, tx, r.Name())
+		for _, id := range companies {
+			payout.EnqueuePrepare(tx, id, r.Name(), time.Time{})
+		}
+		return err
+	})
+}
+
+// Prepare implements payout.Rail: it makes files of the company's queue, oldest first, one per account.
+func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return r.prepare(ctx, tx, companyID) })
+}
+
+func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
+	if why, err := payout.PayoutsAllowed(ctx, tx, r.c.Log); err != nil || why != "" {
+		return err // retried periodically
+	}
+	outs, err := payout.Head(ctx, tx, companyID, r.Name(), MaxPayments)
+	if err != nil {
+		return err
+	}
+	type group struct {
+		account  Account
+		outs     []payout.Output
+		payments []Payment
+	}
+	var groups []*group
+	of := map[string]*group{}
+	for _, o := range outs {
+		to, err := r.c.Reveal(o.Destination)
+		if err != nil {
+			return fmt.Errorf("output %s: %w", o.ID, err)
+		}
+		a, ok := Choose(r.c.Accounts, o.Amount.Asset(), to.Country, to.Scheme)
+		if !ok {
+			r.c.Log.WarnContext(ctx, "no account of the operator pays in this currency",
+				"company_id", o.CompanyID, "currency", o.Amount.Asset())
+			continue
+		}
+		p := Payment{Amount: o.Amount, Country: to.Country, Scheme: to.Scheme, Data: to.Data, Text: o.PaymentID}
+		if err := a.Check(tx.Now(), p); err != nil {
+			reason := ReasonDestination
+			if errors.Is(err, ErrTooLarge) {
+				reason = ReasonTooLarge
+			}
+			if err := payout.Fail(ctx, tx, o, reason); err != nil {
+				return err
+			}
+			continue
+		}
+		key := a.ID + " " + string(a.Currency) + " " + a.Format
+		g := of[key]
+		if g == nil {
+			g = &group{account: a}
+			of[key], groups = g, append(groups, g)
+		}
+		g.outs, g.payments = append(g.outs, o), append(g.payments, p)
+	}
+	for _, g := range groups {
+		if err := r.makeFile(ctx, tx, g.account, g.outs, g.payments); err != nil {
+			return err
+		}
+	}
+	if len(outs) == MaxPayments && len(groups) > 0 {
+		payout.EnqueuePrepare(tx, companyID, r.Name(), time.Time{})
+	}
+	return nil
+}
+
+// makeFile encodes and stores one file, and enqueues its sending.
+func (r *Rail) makeFile(ctx context.Context, tx *db.Tx, a Account, outs []payout.Output, payments []Payment) error {
+	number, err := nextNumber(ctx, tx)
+	if err != nil {
+		return err
+	}
+	made, err := a.Encode(number, tx.Now(), payments)
+	if err != nil {
+		return fmt.Errorf("file %d: %w", number, err)
+	}
+	total := money.Zero(a.Currency)
+	for _, p := range payments {
+		if total, err = total.Add(p.Amount); err != nil {
+			return err
+		}
+	}
+	f := File{
+		CompanyID: outs[0].CompanyID, ID: tx.NewID("bfl"), Number: number, Account: a.ID, Name: made.Name, Total: total,
+		Payments: int64(len(outs)), Execute: made.Execute.Format(time.DateOnly), Checksum: checksum(made.Body), State: Prepared, Version: 1,
+	}
+	if f.sealed, err = r.c.Sealer.Seal(sealedAt(f), made.Body); err != nil {
+		return err
+	}
+	if err := insertFile(ctx, tx, f, outs, made.Parts); err != nil {
+		return err
+	}
+	if err := payout.Assign(ctx, tx, outs, f.ID, "", 1); err != nil {
+		return err
+	}
+	lines := make([]ledger.Line, 0, len(outs)+1)
+	for _, o := range outs {
+		lines = append(lines, ledger.Debit(ledger.OutputPayable, o.ID, o.Amount))
+	}
+	lines = append(lines, ledger.Credit(ledger.InTransit, f.ID, total))
+	if err := f.post(tx, "submit", lines); err != nil {
+		return err
+	}
+	enqueueSend(tx, f, tx.Now())
+	return nil
+}
+
+func checksum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func sealedAt(f File) identity.Place {
+	return identity.Place{Table: "bank_files", Column: "sealed", Row: f.CompanyID + "/" + f.ID}
+}
+
+// Body returns the file's content, as it was or will be handed over.
+func (f File) Body(s *identity.Sealer) ([]byte, error) {
+	b, err := s.Open(sealedAt(f), f.sealed)
+	if err == nil && checksum(b) != f.Checksum {
+		err = fmt.Errorf("bank: the content of file %s does not match its checksum", f.Name)
+	}
+	return b, err
+}
+
+func (f File) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
+	return ledger.Post(tx, ledger.Journal{CompanyID: f.CompanyID, SourceType: Source, SourceID: f.ID, Purpose: purpose, Lines: lines})
+}
+
+func enqueueSend(tx *db.Tx, f File, at time.Time) {
+	payout.EnqueueSend(tx, f.CompanyID, payout.RailBank, at, f.ID)
+}
+
+// Send implements payout.Rail: ids are those of files. It may run on several machines at once: only the one that changes a file from
+// prepared to in_doubt has a staged copy that counts, and that copy can be moved to the bank once.
+func (r *Rail) Send(ctx context.Context, d *db.DB, companyID string, ids []string) error {
+	var failed []error
+	for _, id := range ids {
+		failed = append(failed, r.send(ctx, d, companyID, id))
+	}
+	return errors.Join(failed...)
+}
+
+func (r *Rail) send(ctx context.Context, d *db.DB, companyID, fileID string) error {
+	var f File
+	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		f, err = get(ctx, tx, companyID, fileID)
+		return err
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if f.State == Prepared {
+		if staged, err := r.stage(ctx, d, &f); err != nil || !staged {
+			return err
+		}
+	}
+	if f.State != InDoubt {
+		return nil
+	}
+	answer := r.c.Drop.Release(ctx, f.Name, f.token)
+	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return r.record(ctx, tx, f, answer) }); err != nil {
+		return err
+	}
+	if answer.Outcome != payout.Accepted || r.c.Simulate == nil {
+		return nil
+	}
+	return r.Collect(ctx, d)
+}
+
+// stage writes a copy of the file and makes it the one that counts. It reports whether it did.
+func (r *Rail) stage(ctx context.Context, d *db.DB, f *File) (staged bool, err error) {
+	token := ""
+	retry := func(why string) error {
+		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			r.c.Log.WarnContext(ctx, "a bank file waits", "file", f.Name, "reason", why)
+			enqueueSend(tx, *f, tx.Now().Add(payout.Backoff(r.c.Retry, f.Attempts)))
+			return countAttempt(ctx, tx, *f)
+		})
+	}
+	err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		token = tx.NewID("try")
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	body, err := f.Body(r.c.Sealer)
+	if err != nil {
+		return false, err
+	}
+	if err := r.c.Drop.Stage(ctx, f.Name, token, body); err != nil {
+		return false, retry(err.Error())
+	}
+	paused := ""
+	err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		staged = false
+		if paused, err = payout.PayoutsAllowed(ctx, tx, r.c.Log); err != nil || paused != "" {
+			return err
+		}
+		staged, err = claim(ctx, tx, *f, token)
+		return err
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case paused != "":
+		return false, retry("payouts are paused: " + paused)
+	case !staged:
+		return false, nil // another process hands it over
+	}
+	f.State, f.token = InDoubt, token
+	f.Version++
+	return true, nil
+}
+
+// record stores the result of handing a file over.
+func (r *Rail) record(ctx context.Context, tx *db.Tx, was File, answer payout.Answer) error {
+	f, err := lock(ctx, tx, was.Number)
+	if err != nil || f.State != InDoubt || f.token != was.token {
+		return err
+	}
+	if answer.Outcome == payout.Accepted {
+		return f.received(ctx, tx)
+	}
+	r.c.Log.ErrorContext(ctx, "it is not known whether the bank has a file",
+		"file", f.Name, "attempts", f.Attempts+1, "reason", answer.Reason)
+	if err := advanceOutputs(ctx, tx, f, payout.InDoubt, payout.Prepared); err != nil {
+		return err
+	}
+	enqueueSend(tx, f, tx.Now().Add(payout.Backoff(r.c.Retry, f.Attempts)))
+	return countAttempt(ctx, tx, f)
+}
+
+// received records that the bank has the file.
+func (f *File) received(ctx context.Context, tx *db.Tx) error {
+	if f.State != InDoubt && f.State != Prepared {
+		return nil
+	}
+	if err := f.advance(ctx, tx, Sent, ""); err != nil {
+		return err
+	}
+	return advanceOutputs(ctx, tx, *f, payout.Sent, payout.Prepared, payout.InDoubt)
+}
+
+// advanceOutputs changes the state of those outputs of a file that are in one of some states.
+func advanceOutputs(ctx context.Context, tx *db.Tx, f File, to payout.State, from ...payout.State) error {
+	outs, err := payout.InBatches(ctx, tx, f.CompanyID, f.ID)
+	if err != nil {
+		return err
+	}
+	var some []*payout.Output
+	for i := range outs {
+		if slices.Contains(from, outs[i].State) {
+			some = append(some, &outs[i])
+		}
+	}
+	return payout.Advance(ctx, tx, some, to, func(*payout.Output) string { return "" })
+}
+
+// Why a person cannot decide about a file.
+var (
+	ErrNoFile     = errors.New("there is no such bank file")
+	ErrNotInDoubt = errors.New("the file is not in doubt")
+)
+
+// ConfirmReceived records a person's statement that the bank has a file that was in doubt.
+func ConfirmReceived(ctx context.Context, tx *db.Tx, number int64) error {
+	f, err := lockInDoubt(ctx, tx, number)
+	if err != nil {
+		return err
+	}
+	return f.received(ctx, tx)
+}
+
+// Resend records a person's statement that the bank does not have a file that was in doubt and never will: the same file is handed
+// over again, under the same number.
+func Resend(ctx context.Context, tx *db.Tx, number int64) error {
+	f, err := lockInDoubt(ctx, tx, number)
+	if err != nil {
+		return err
+	}
+	if err := f.advance(ctx, tx, Prepared, "the bank does not have it"); err != nil {
+		return err
+	}
+	enqueueSend(tx, f, tx.Now())
+	return nil
+}
+
+func lockInDoubt(ctx context.Context, tx *db.Tx, number int64) (File, error) {
+	f, err := lock(ctx, tx, number)
+	switch {
+	case errors.Is(err, db.ErrNoRows):
+		return f, fmt.Errorf("%w: %s", ErrNoFile, Reference(number))
+	case err == nil && f.State != InDoubt:
+		err = fmt.Errorf("%w: %s is %s", ErrNotInDoubt, f.Name, f.State)
+	}
+	return f, err
+}
+
+// CameBack records a person's statement that an amount of a payment came back, whatever the bank kept of it. counted is called with
+// the payment's name when this is new, so that parts of it that were booked before are given up.
+func CameBack(ctx context.Context, tx *db.Tx, number int64, position int, back money.Amount,
+	counted func(ctx context.Context, tx *db.Tx, payment string, back money.Amount) error,
+) error {
+	f, err := lock(ctx, tx, number)
+	if errors.Is(err, db.ErrNoRows) {
+		return fmt.Errorf("%w: %s", ErrNoFile, Reference(number))
+	}
+	if err != nil {
+		return err
+	}
+	b, err := newBooking(ctx, tx, f, money.Zero(f.Total.Asset()))
+	if err != nil {
+		return err
+	}
+	about := Named{File: f.Number, Position: position}
+	b.apply(fact{about: about, word: returned, amount: back, certain: true})
+	switch {
+	case len(b.problems) > 0:
+		return errors.New(strings.Join(b.problems, "; "))
+	case len(b.back) == 0: // it is known already
+		return nil
+	}
+	if err := b.f.received(ctx, tx); err != nil {
+		return err
+	}
+	if err := b.write(ctx, tx); err != nil {
+		return err
+	}
+	return counted(ctx, tx, Position(number, position), back)
+}

@@ -1,0 +1,548 @@
+package bank_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/bankreceipt"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/bank/iso20022"
+	"github.com/stipend/stipend/internal/payout/bank/nacha"
+)
+
+const company = "com_1"
+
+// unchanged ignores what a bank wants changed.
+func unchanged(context.Context, *db.Tx, payout.Output, string, nacha.Correction) error { return nil }
+
+// bench is an engine with a folder, and outputs that wait.
+type bench struct {
+	*testing.T
+	d    *db.DB
+	e    *bank.Rail
+	root string
+}
+
+func newBench(t *testing.T, d *db.DB, outputs int) *bench {
+	t.Helper()
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{T: t, d: d, root: t.TempDir()}
+	drop, err := bank.OpenFolder(b.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accounts := bank.SandboxAccounts()
+	for i := range accounts {
+		accounts[i].ReturnFee = "0.50"
+	}
+	b.e, err = bank.New(bank.Config{Log: slog.New(slog.DiscardHandler), Changed: unchanged, Drop: drop, Accounts: accounts, Sealer: sealer, Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
+		return bank.Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		var outs []payout.Output
+		for i := range outputs {
+			o := payout.Output{CompanyID: company, ID: fmt.Sprintf("out_%d", i+1), PayrollID: "prl_1", PaymentID: fmt.Sprintf("pmt_%d", i+1), Rail: payout.RailBank,
+				Amount: money.New(money.EUR, int64(100*(i+1))), Input: money.New(money.EUR, 100),
+				Destination: json.RawMessage(`{"account_holder_name":"Ada","account_holder_type":"individual","iban":"DE89370400440532013000"}`)}
+			outs = append(outs, o)
+			if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe", Lines: []ledger.Line{
+				ledger.Debit(ledger.FXPosition, "", o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
+				return err
+			}
+		}
+		return payout.Add(tx, outs)
+	})
+	if err := b.e.Prepare(b.Context(), b.d, company); err != nil {
+		b.Fatal(err)
+	}
+	return b
+}
+
+func (b *bench) write(f func(context.Context, *db.Tx) error) {
+	b.Helper()
+	if err := b.d.Write(b.Context(), f); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) file() (f bank.File) {
+	b.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) (err error) { f, err = bank.Find(ctx, tx, 1); return err })
+	return f
+}
+
+func (b *bench) send() {
+	b.Helper()
+	if err := b.e.Send(b.Context(), b.d, company, []string{b.file().ID}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// files is what the bank was ever shown.
+func (b *bench) files() int {
+	found, _ := filepath.Glob(filepath.Join(b.root, "*", "S*.xml"))
+	return len(found)
+}
+
+func (b *bench) state(output string) (o payout.Output) {
+	b.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) (err error) {
+		o, err = payout.Get(ctx, tx, company, output)
+		return err
+	})
+	return o
+}
+
+func (b *bench) is(file string, output payout.State) {
+	b.Helper()
+	if f, o := b.file(), b.state("out_1"); f.State != file || o.State != output {
+		b.Fatalf("the file is %s and its output %s; want %s and %s", f.State, o.State, file, output)
+	}
+}
+
+func (b *bench) balance(c ledger.Code, dim string) (a money.Amount) {
+	b.Helper()
+	b.write(func(ctx context.Context, tx *db.Tx) (err error) {
+		a, err = ledger.Balance(ctx, tx, company, c, dim, money.EUR)
+		return err
+	})
+	return a
+}
+
+// Wherever the program is killed while it hands a file over, the bank gets it once, and what cannot be known is in doubt.
+func TestAFileIsHandedOverOnceWhereverItIsKilled(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newBench(t, d, 2)
+		b.is(bank.Prepared, payout.Prepared)
+		f := b.file()
+		body, err := f.Body(b.e.Config().Sealer)
+		if err != nil || !bytes.Contains(body, []byte("S0000001P00002")) {
+			t.Fatalf("%v\n%s", err, body)
+		}
+		// Killed after a copy was staged, before anybody knew of it: the next one stages its own.
+		if err := b.e.Config().Drop.Stage(t.Context(), f.Name, "lost", body); err != nil {
+			t.Fatal(err)
+		}
+		// Killed between the decision and the move.
+		if err := b.e.Config().Drop.Stage(t.Context(), f.Name, "mine", body); err != nil {
+			t.Fatal(err)
+		}
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			ok, err := bank.Claim(ctx, tx, f, "mine")
+			if err == nil && !ok {
+				err = errors.New("not claimed")
+			}
+			return err
+		})
+		b.is(bank.InDoubt, payout.Prepared)
+		if n := b.files(); n != 0 {
+			t.Fatalf("%d files", n)
+		}
+		b.send()
+		b.is(bank.Sent, payout.Sent)
+		// Killed between the move and its record: again in doubt, and found where it is.
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE bank_files SET state = 'in_doubt' WHERE company_id = $1", company)
+			return err
+		})
+		b.send()
+		b.is(bank.Sent, payout.Sent)
+		if n := b.files(); n != 1 {
+			t.Fatalf("%d files", n)
+		}
+		// The same, and the bank has taken it away: nobody knows, and nothing sends it again.
+		if err := os.Remove(filepath.Join(b.root, "out", f.Name)); err != nil {
+			t.Fatal(err)
+		}
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			if _, err := tx.Exec(ctx, "UPDATE outputs SET state = 'prepared' WHERE company_id = $1", company); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, "UPDATE bank_files SET state = 'in_doubt' WHERE company_id = $1", company)
+			return err
+		})
+		for range 3 {
+			b.send()
+		}
+		b.is(bank.InDoubt, payout.InDoubt)
+		if n := b.files(); n != 0 {
+			t.Fatalf("the bank would pay %d files again", n)
+		}
+		// A person who has asked the bank decides; of another file there is nothing to decide.
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			if err := bank.Resend(ctx, tx, 2); !errors.Is(err, bank.ErrNoFile) {
+				t.Errorf("no file: %v", err)
+			}
+			return bank.Resend(ctx, tx, 1)
+		})
+		b.send()
+		if got, err := os.ReadFile(filepath.Join(b.root, "out", f.Name)); err != nil || !bytes.Equal(got, body) {
+			t.Errorf("not the same file: %v", err)
+		}
+		b.is(bank.Sent, payout.Sent)
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			if err := bank.ConfirmReceived(ctx, tx, 1); !errors.Is(err, bank.ErrNotInDoubt) {
+				t.Errorf("not in doubt: %v", err)
+			}
+			return nil
+		})
+	})
+}
+
+// statement leaves a statement of the bank and has it read.
+func (b *bench) statement(name string, entries ...iso20022.Entry) bank.Answer {
+	b.Helper()
+	var out bytes.Buffer
+	w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: name, ID: name, Created: time.Unix(0, 0), Account: "1"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := w.Entry(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		b.Fatal(err)
+	}
+	return b.answer(name, out.Bytes())
+}
+
+func (b *bench) answer(name string, body []byte) (found bank.Answer) {
+	b.Helper()
+	if err := os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	if err := b.e.Collect(b.Context(), b.d); err != nil {
+		b.Fatal(err)
+	}
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		all, err := bank.Answers(ctx, tx, false, 100)
+		for _, a := range all {
+			if a.Checksum == bank.ChecksumOf(body) || a.Checksum == bank.TornChecksum(name, body) {
+				found = a
+			}
+		}
+		return err
+	})
+	return found
+}
+
+func eur(cents int64) money.Amount { return money.New(money.EUR, cents) }
+
+func debit(a money.Amount, name string) iso20022.Entry {
+	return iso20022.Entry{Reference: name, Amount: a, Batch: iso20022.Batch{MessageID: name}}
+}
+
+func one(id string, a money.Amount, credit bool, reason, kind string) iso20022.Entry {
+	t := iso20022.Type{Domain: "PMNT", Family: "ICDT", SubFamily: kind}
+	return iso20022.Entry{Reference: "e" + id, Amount: a, Credit: credit, Type: t,
+		Details: []iso20022.Detail{{EndToEndID: id, Amount: a, Credit: credit, Type: t, ReturnReason: reason}}}
+}
+
+// What the bank says is booked once, whichever file says it and however often; what makes no sense changes nothing.
+func TestWhatTheBankSaysIsBookedOnce(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newBench(t, d, 3) // of 1, 2 and 3 euros
+		b.send()
+		f := b.file()
+		if got := b.balance(ledger.InTransit, f.ID); got != eur(600) {
+			t.Fatalf("%s in transit", got)
+		}
+		// The debit comes before the bank says that it rejects one of them: it waits, and is read again.
+		if a := b.statement("early", debit(eur(400), "S0000001")); a.Settled || len(a.Problems) != 1 {
+			t.Errorf("%+v", a)
+		}
+		status, err := iso20022.Status{ID: "A1", Order: "S0000001", Code: "PART", Payments: []iso20022.PaymentStatus{
+			{ID: "S0000001P00002", Code: "RJCT", Reasons: []iso20022.Reason{{Code: "AC01"}}}, {ID: "S0000009P00001", Code: "RJCT"},
+			{ID: "S0000001P00001", Code: "XXXX"}}}.Write(time.Unix(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// It speaks of another file's payment too, and says of one what nobody knows.
+		if a := b.answer("status", status); !a.Settled || len(a.Problems) != 2 || !strings.Contains(strings.Join(a.Problems, ""), `"XXXX"`) {
+			t.Errorf("%+v", a)
+		}
+		strange := one("S0000001P00003", eur(300), true, "AC04", "RRTN")
+		strange.Status = "WXYZ"
+		if a := b.statement("strange", strange); !strings.Contains(fmt.Sprint(a), `its status is "WXYZ"`) {
+			t.Errorf("%+v", a)
+		}
+		if err := b.e.Collect(t.Context(), b.d); err != nil {
+			t.Fatal(err)
+		}
+		for id, want := range map[string]payout.State{"out_1": payout.Fulfilled, "out_2": payout.Failed, "out_3": payout.Fulfilled} {
+			if o := b.state(id); o.State != want || want == payout.Failed && o.Reason != "AC01" {
+				t.Errorf("%s is %s %s, want %s", id, o.State, o.Reason, want)
+			}
+		}
+		check := func(house, transit, fees, owed1, owed2, owed3 int64) {
+			t.Helper()
+			got := []money.Amount{b.balance(ledger.Bank, "sandbox"), b.balance(ledger.InTransit, f.ID), b.balance(ledger.BankFee, "sandbox"),
+				b.balance(ledger.OutputPayable, "out_1"), b.balance(ledger.OutputPayable, "out_2"), b.balance(ledger.OutputPayable, "out_3")}
+			want := []money.Amount{eur(house), eur(transit), eur(fees), eur(owed1), eur(owed2), eur(owed3)}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("the books say %v, want %v", got, want)
+			}
+		}
+		check(-400, 0, 0, 0, 200, 0)
+		b.statement("again", debit(eur(400), "S0000001"), one("S0000001P00001", eur(100), false, "", "ESCT"))
+		check(-400, 0, 0, 0, 200, 0)
+		// A fee, once; and a payment that comes back, less what the bank kept.
+		b.statement("fee", one("S0000001P00001", eur(20), false, "", "CHRG"))
+		b.statement("fee again", one("S0000001P00001", eur(20), false, "", "CHRG"))
+		check(-420, 0, 20, 0, 200, 0)
+		back := one("S0000001P00003", eur(250), true, "AC04", "RRTN")
+		b.statement("back", back)
+		b.statement("back again", back)
+		check(-170, 0, 70, 0, 200, 300)
+		if o := b.state("out_3"); o.State != payout.Returned || o.Reason != "AC04" {
+			t.Errorf("%+v", o)
+		}
+		// None of this is understood, and none of it moves anything.
+		for i, e := range []iso20022.Entry{
+			one("S0000001P00002", eur(200), true, "AC04", "RRTN"), // it never left
+			one("S0000001P00001", eur(101), true, "AC04", "RRTN"), // more than was paid
+			one("S0000001P00009", eur(100), true, "AC04", "RRTN"),
+			one("S0000007P00001", eur(100), true, "AC04", "RRTN"),
+			one("X", eur(100), false, "", "ESCT"), debit(eur(999), "S0000001"),
+		} {
+			if a := b.statement(fmt.Sprintf("odd%d", i), e); len(a.Problems) != 1 {
+				t.Errorf("%d: %+v", i, a)
+			}
+		}
+		if a := b.answer("junk", []byte("junk")); len(a.Problems) != 1 {
+			t.Errorf("%+v", a)
+		}
+		check(-170, 0, 70, 0, 200, 300)
+		var n int64
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE name = 'payout.returned'").Scan(&n)
+		})
+		if n != 1 {
+			t.Errorf("%d events of a return", n)
+		}
+	})
+}
+
+// read has what the bank says beside our payments read as the service does.
+func (b *bench) read() {
+	accounts := []bank.Account{{ID: "sandbox", Number: "1", Currency: money.EUR}}
+	b.e.Config().Statement = func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string, error) {
+		s, err := bankreceipt.Import(ctx, d, statement, accounts, parts...)
+		return s.Problems, err
+	}
+}
+
+// Whoever was paid can send a little money and write the payment's name on it: that is no return. Of a return the bank keeps no more than
+// its account says; where more is missing, a person decides.
+func TestAPaymentComesBackOnlyWhenTheBankReturnsIt(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newBench(t, d, 1) // of one euro
+		b.read()
+		b.send()
+		suspense := func() (n int) {
+			b.write(func(ctx context.Context, tx *db.Tx) error {
+				waits, err := bankreceipt.List(ctx, tx, false, 10)
+				n = len(waits)
+				return err
+			})
+			return n
+		}
+		early := one("X", eur(3), true, "", "ESCT")
+		if a := b.statement("early", debit(eur(99), "S0000001"), early); a.Settled || suspense() != 1 {
+			t.Errorf("a debit that waits keeps what came in beside it: %+v", a)
+		}
+		early.Credit, early.Details[0].Credit, early.Reversal = false, false, true
+		if a := b.statement("reversal", early); len(a.Problems) != 0 || suspense() != 0 {
+			t.Errorf("what is taken back stays: %+v", a)
+		}
+		b.statement("paid", debit(eur(100), "S0000001"))
+		check := func(what string, a bank.Answer, problems int, state payout.State, fees, owed int64) {
+			t.Helper()
+			o := b.state("out_1")
+			got := fmt.Sprint(len(a.Problems), o.State, b.balance(ledger.BankFee, "sandbox"), b.balance(ledger.OutputPayable, "out_1"))
+			if want := fmt.Sprint(problems, state, eur(fees), eur(owed)); got != want {
+				t.Errorf("%s: %s, want %s: %q", what, got, want, a.Problems)
+			}
+		}
+		check("a credit that names it", b.statement("cent", one("S0000001P00001", eur(1), true, "", "ESCT")), 0, payout.Fulfilled, 0, 0)
+		whole := one("S0000001P00001", eur(100), true, "", "ESCT")
+		whole.Reference, whole.Servicer = "w", "w"
+		check("one of the whole amount", b.statement("whole", whole), 0, payout.Fulfilled, 0, 0)
+		if n := suspense(); n != 2 {
+			t.Errorf("%d credits in suspense, want both", n)
+		}
+		check("a return of too little", b.statement("little", one("S0000001P00001", eur(49), true, "AC04", "RRTN")), 0, payout.Fulfilled, 0, 0)
+		if n := suspense(); n != 3 {
+			t.Errorf("%d credits in suspense, want the part beside them", n)
+		}
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			if err := bank.CameBack(ctx, tx, 1, 1, eur(101), bankreceipt.CountParts); err == nil {
+				t.Error("more came back than was paid")
+			}
+			if err := bank.CameBack(ctx, tx, 9, 1, eur(1), bankreceipt.CountParts); !errors.Is(err, bank.ErrNoFile) {
+				t.Errorf("no file: %v", err)
+			}
+			return bank.CameBack(ctx, tx, 1, 1, eur(49), bankreceipt.CountParts)
+		})
+		check("a person's word", bank.Answer{}, 0, payout.Returned, 51, 100)
+		check("the bank says the rest", b.statement("again", one("S0000001P00001", eur(100), true, "AC04", "RRTN")), 0, payout.Returned, 51, 100)
+	})
+}
+
+// A server shows an answer while the bank writes it. Half of one is read as nothing and stays where it is; the whole of it is read when it is
+// there. What stays the same for a while is all that comes, and is put away for a person.
+func TestAnAnswerIsReadWhenItIsWhole(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := newBench(t, d, 1)
+		b.send()
+		var out bytes.Buffer
+		w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: "s", ID: "s", Created: time.Unix(0, 0), Account: "1"})
+		if err == nil {
+			err = errors.Join(w.Entry(debit(eur(100), "S0000001")), w.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := func(name string, want bool) {
+			t.Helper()
+			if _, err := os.Stat(filepath.Join(b.root, "in", name)); (err == nil) != want {
+				t.Errorf("%s is there: %v, want %v", name, err == nil, want)
+			}
+		}
+		whole := out.Bytes()
+		for _, n := range []int{0, 1, len(whole) / 2, len(whole) - 5} {
+			if a := b.answer("s.xml", whole[:n]); a.Settled || a.Facts != 0 {
+				t.Errorf("%d bytes of %d: %+v", n, len(whole), a)
+			}
+			there("s.xml", true)
+			clock.Advance(bank.Unfinished - time.Second) // of each part
+		}
+		if o := b.state("out_1"); o.State != payout.Sent {
+			t.Errorf("it is %s", o.State)
+		}
+		if a := b.answer("s.xml", whole); !a.Settled || a.Facts != 1 || len(a.Problems) != 0 || b.state("out_1").State != payout.Fulfilled {
+			t.Errorf("the whole: %+v, and the output is %s", a, b.state("out_1").State)
+		}
+		there("s.xml", false)
+		for _, junk := range []string{"101 half of a header", "<Document", "x"} {
+			b.answer("junk", []byte(junk))
+			clock.Advance(bank.Unfinished)
+			if a := b.answer("junk", []byte(junk)); !a.Settled || len(a.Problems) != 1 {
+				t.Errorf("%q: %+v", junk, a)
+			}
+			there("junk", false)
+		}
+		for _, name := range []string{"junk", "t.xml"} { // what begins like one that was put away is another file
+			if a := b.answer(name, []byte("<Document")); a.Settled {
+				t.Errorf("%s: %+v", name, a)
+			}
+			there(name, true)
+		}
+		b.answer("empty", nil)
+		clock.Advance(24 * time.Hour)
+		if a := b.answer("empty", nil); a.Settled {
+			t.Errorf("an empty file: %+v", a)
+		}
+		there("empty", true)
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			all, err := bank.Answers(ctx, tx, false, 100)
+			if len(all) != 6 {
+				t.Errorf("%d answers are kept, want the whole one, three that nobody can read, and the two that wait", len(all))
+			}
+			return err
+		})
+	})
+}
+
+// A database that comes back from a backup does not know which files the bank has since. The bank's word of one stops payouts; a person
+// says what it paid, once for each payment; then payouts go on, under numbers that no file had.
+func TestARestoredBackupPaysNobodyTwiceByBank(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newBench(t, d, 1)
+		b.send()
+		paused := func() (why string) {
+			b.write(func(ctx context.Context, tx *db.Tx) (err error) { why, err = payout.Paused(ctx, tx); return err })
+			return why
+		}
+		b.statement("unknown", debit(eur(500), "S0000007"))
+		if !strings.Contains(paused(), "S0000007") {
+			t.Fatalf("payouts go on: %q", paused())
+		}
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			outs := []payout.Output{}
+			for i := range 3 {
+				o := payout.Output{CompanyID: company, ID: fmt.Sprintf("out_again_%d", i), PayrollID: "prl_2", PaymentID: fmt.Sprintf("pmt_again_%d", i), Rail: payout.RailBank,
+					Amount: eur(500), Input: eur(500), Destination: json.RawMessage(`{"account_holder_name":"Ada","account_holder_type":"individual","iban":"DE89370400440532013000"}`)}
+				outs = append(outs, o)
+				if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe", Lines: []ledger.Line{
+					ledger.Debit(ledger.FXPosition, "", o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
+					return err
+				}
+			}
+			return errors.Join(payout.Add(tx, outs), Forget(ctx, tx, 1000))
+		})
+		cut := func() {
+			if err := b.e.Prepare(b.Context(), b.d, company); err != nil {
+				b.Fatal(err)
+			}
+		}
+		cut()
+		found := func(output, name string) error {
+			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := bank.MarkPaid(ctx, tx, output, name, "sandbox")
+				return err
+			})
+		}
+		for _, c := range []struct {
+			output, name string
+			want         error
+		}{
+			{"out_again_0", "S0000001P00001", bank.ErrKnown}, {"out_1", "S0000007P00001", bank.ErrNotQueued}, {"out_again_0", "S0000007P00001", nil},
+			{"out_again_1", "S0000007P00001", bank.ErrKnown}, {"out_again_0", "S0000007P00002", bank.ErrNotQueued}, {"out_again_1", "S0002000P00002", nil},
+		} {
+			if err := found(c.output, c.name); !errors.Is(err, c.want) {
+				t.Errorf("%s by %s: %v, want %v", c.output, c.name, err, c.want)
+			}
+		}
+		if o := b.state("out_again_0"); o.State != payout.Fulfilled || b.balance(ledger.Bank, "sandbox") != eur(-1000) || b.balance(ledger.OutputPayable, o.ID) != eur(0) {
+			t.Errorf("%+v, %s at the bank", o, b.balance(ledger.Bank, "sandbox"))
+		}
+		b.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })
+		b.statement("again", debit(eur(501), "S0000007"))
+		if err := found("out_again_2", "S0000007P00003"); !errors.Is(err, payout.ErrNotPaused) || paused() != "" {
+			t.Errorf("%v, %q", err, paused())
+		}
+		cut()
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			all, err := bank.List(ctx, tx, false, 10)
+			if len(all) != 2 || all[0].Number != 2001 || all[0].Payments != 1 {
+				t.Errorf("%+v", all)
+			}
+			return err
+		})
+	})
+}

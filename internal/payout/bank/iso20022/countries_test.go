@@ -1,0 +1,135 @@
+package iso20022_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/bank/iso20022"
+)
+
+// agents say how the bank of a payee without an IBAN is named, by currency and way of payment. Where it is "", its code is part of the
+// number, or there is no bank: a card, a telephone.
+var agents = map[string]string{
+	"AUD": "<Cd>AUBSB", "BDT": "<Prtry>BD ", "BRL ted": "<Prtry>BR ", "CAD": "<Cd>CACPA", "CLP": "<Prtry>CL ", "COP": "<Prtry>CO ", "DOP": "<Prtry>DO ",
+	"GBP": "<Cd>GBDSC", "GHS": "<Prtry>GH ", "GTQ": "<Prtry>GT ", "HKD": "<Cd>HKNCC", "IDR": "<Prtry>ID ", "INR": "<Cd>INFSC", "JPY": "<Cd>JPZGN",
+	"KES pesalink": "<Prtry>KE ", "KRW": "<Prtry>KR ", "LKR": "<Prtry>LK ", "MYR": "<BICFI>MBBEMYKL", "NGN": "<Prtry>NG ", "NPR": "<Prtry>NP ",
+	"NZD": "<Cd>NZNCC", "PHP": "<BICFI>BOPIPHMM", "RWF": "<Prtry>RW ", "SGD": "<Cd>SGIBG", "THB": "<Cd>THCBC", "TZS": "<Prtry>TZ ", "UGX": "<Prtry>UG ",
+	"USD ach": "<Cd>USABA", "USD fedwire": "<Cd>USABA", "USD local": "<Prtry>EC ", "UYU": "<Prtry>UY ", "VND": "<Prtry>VN ", "XOF": "<Prtry>SN ", "ZAR": "<Cd>ZANCC",
+	"ARS": "", "BRL pix": "", "CNY": "", "KES m-pesa": "", "MAD": "", "MXN": "", "PEN": "",
+}
+
+// samples are values of members that have no example of their own.
+var samples = map[string]string{
+	"bank_code": "00123", "branch_code": "045", "account_number": "123456789", "routing_number": "021000021", "bank_name": "Example Bank", "tax_id": "123456789",
+	"id_number": "987654321", "email": "ada@example.com", "phone_number": "+8613800138000", "date_of_birth": "900101", "pix_key": "12345678909",
+	"account_holder_kana": "\u30a8\u30a4\u30c0",
+}
+
+// Whatever country and way of payment the service has fields for, the file is one that the schema takes; it names the payee's bank as
+// that country does, and nothing that the payee had to give for it is left out.
+func TestEveryCountryIsPaidByAValidFile(t *testing.T) {
+	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	accounts := slices.DeleteFunc(bank.SandboxAccounts(), func(a bank.Account) bool { return a.Format != bank.FormatPain })
+	var files [][]byte
+	local := map[string]bool{}
+	for _, asset := range money.All() {
+		for _, country := range destination.Countries(asset) {
+			req, err := destination.Fields(string(asset), country)
+			if err != nil {
+				t.Fatal(err)
+			}
+			schemes := map[string]bool{}
+			for _, f := range req.Fields {
+				if f.Key == "rail" {
+					for _, o := range f.Options {
+						schemes[o.Value] = true
+					}
+				}
+			}
+			one := len(schemes) == 0
+			if one { // a country of one way does not ask for it
+				schemes["local"] = true
+			}
+			for scheme := range schemes {
+				data, given := sample(req.Fields, scheme)
+				text, err := json.Marshal(data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a, ok := bank.Choose(accounts, asset, country, scheme)
+				if !ok {
+					t.Fatalf("no account in %s", asset)
+				}
+				f, err := a.Encode(1, now, []bank.Payment{{Amount: money.New(asset, 100_00), Country: country, Scheme: scheme, Data: text, Text: "pay"}})
+				if err != nil {
+					t.Errorf("%s %s %s: %v", asset, country, scheme, err)
+					continue
+				}
+				files = append(files, f.Body)
+				for key, value := range given {
+					if !strings.Contains(string(f.Body), value) {
+						t.Errorf("%s %s %s: %s is left out of\n%s", asset, country, scheme, key, f.Body)
+					}
+				}
+				if strings.Contains(string(f.Body), "<CdtrAcct>\n     <Id>\n      <IBAN>") {
+					continue
+				}
+				key := string(asset) + " " + scheme
+				if one && asset != money.USD {
+					key = string(asset)
+				}
+				local[key] = true
+				switch want, known := agents[key]; {
+				case !known:
+					t.Errorf("%s %s: how is the bank named? It is\n%s", key, country, f.Body)
+				case want == "" && strings.Contains(string(f.Body), "<CdtrAgt>"):
+					t.Errorf("%s names a bank:\n%s", key, f.Body)
+				case !strings.Contains(string(f.Body), want):
+					t.Errorf("%s: no %s in\n%s", key, want, f.Body)
+				}
+			}
+		}
+	}
+	if len(files) < 74 || len(local) != len(agents) {
+		t.Errorf("%d ways of payment, %d without an IBAN, want %d", len(files), len(local), len(agents))
+	}
+	iso20022.Conforms(t, "pain.001.001.09", files...)
+}
+
+// sample fills the members of a way of payment, and says what of them a bank has to find in the file.
+func sample(fields []destination.Field, scheme string) (data map[string]any, given map[string]string) {
+	data, given = map[string]any{}, map[string]string{}
+	for _, f := range fields {
+		if f.DependsOn != nil && f.DependsOn.Value != scheme {
+			continue
+		}
+		switch {
+		case f.Key == "rail":
+		case f.Type == "group":
+			group, inner := sample(f.Fields, scheme)
+			data[f.Key] = group
+			for key, value := range inner {
+				given[f.Key+"."+key] = value
+			}
+		case f.Required || f.Key == "alias":
+			value := f.Example
+			if value == "" {
+				value = samples[f.Key]
+			}
+			data[f.Key], given[f.Key] = value, value
+		}
+	}
+	for _, said := range []string{"account_holder_type", "account_type"} { // by codes
+		delete(given, said)
+	}
+	if _, kana := given["account_holder_kana"]; kana {
+		delete(given, "account_holder_name")
+	}
+	return data, given
+}

@@ -1,0 +1,152 @@
+package bank_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stipend/stipend/internal/bankreceipt"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/bank/iso20022"
+)
+
+// back is a return of a payment, in whatever amount, under a name of the bank's.
+func back(payment string, a money.Amount, name string) iso20022.Entry {
+	e := one(payment, a, true, "FOCR", "RRTN")
+	e.Reference, e.Servicer = name, name
+	return e
+}
+
+// A bank gives a part of a payment back, after a recall, say. The part waits in suspense for a person, and the books have what the bank's
+// account has; the payment stays paid. Each part counts once, and leaves suspense when a person says that the payment came back, when its
+// bank takes it back, or when it is given to somebody.
+func TestAPartOfAPaymentComesBack(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newBench(t, d, 3) // of 1, 2 and 3 euros
+		b.read()
+		b.send()
+		account := int64(0) // at the bank
+		say := func(name string, problems int, moved int64, entries ...iso20022.Entry) {
+			t.Helper()
+			account += moved
+			if a := b.statement(name, entries...); !a.Settled || len(a.Problems) != problems {
+				t.Errorf("%s: %+v", name, a)
+			}
+		}
+		check := func(what, waits string, first payout.State, fees, owed int64) {
+			t.Helper()
+			got := fmt.Sprint(b.state("out_1").State, b.balance(ledger.BankFee, "sandbox"), b.balance(ledger.OutputPayable, "out_1"))
+			if want := fmt.Sprint(first, eur(fees), eur(owed)); got != want {
+				t.Errorf("%s: %s, want %s", what, got, want)
+			}
+			b.write(func(ctx context.Context, tx *db.Tx) error {
+				places, err := ledger.Places(ctx, tx, ledger.Bank)
+				if len(places) != 1 || places[0] != (ledger.Place{Dim: "sandbox", Amount: eur(account)}) {
+					t.Errorf("%s: the books have %v at the bank, which has %d", what, places, account)
+				}
+				if err != nil {
+					return err
+				}
+				amounts, rest := "", map[string]money.Amount{}
+				for _, w := range b.suspended(ctx, tx) {
+					if w.Reason != bankreceipt.ReasonPayment {
+						t.Errorf("%s: %+v", what, w)
+					}
+					amounts += w.Amount.String() + " "
+					rest[w.ID] = w.Amount
+				}
+				if amounts != waits {
+					t.Errorf("%s: %q wait in suspense, want %q", what, amounts, waits)
+				}
+				on2500, err := ledger.Places(ctx, tx, ledger.SuspenseUnknown)
+				for _, p := range on2500 {
+					if rest[p.Dim] != p.Amount.Neg() {
+						t.Errorf("%s: %s has %s on account 2500", what, p.Dim, p.Amount)
+					}
+					delete(rest, p.Dim)
+				}
+				if len(rest) > 0 {
+					t.Errorf("%s: not on account 2500: %v", what, rest)
+				}
+				return err
+			})
+		}
+		// The part is told before the debit is, by which the payments left.
+		say("part", 0, -600+40, back("S0000001P00001", eur(40), "r1"), debit(eur(600), "S0000001"))
+		check("a part", "0.40 ", payout.Fulfilled, 0, 0)
+		say("again", 0, 0, back("S0000001P00001", eur(40), "r1"))
+		check("told again", "0.40 ", payout.Fulfilled, 0, 0)
+		say("more", 0, 5+5, back("S0000001P00001", eur(5), "r2"), back("S0000001P00001", eur(5), "r3"))
+		check("two more parts, alike", "0.40 0.05 0.05 ", payout.Fulfilled, 0, 0)
+
+		// Several in one booking: a part, and a whole payment less what the bank keeps.
+		both := back("S0000001P00002", eur(70), "r4")
+		both.Amount = eur(70 + 260)
+		whole := both.Details[0]
+		whole.EndToEndID, whole.Amount = "S0000001P00003", eur(260)
+		both.Details = append(both.Details, whole)
+		say("both", 0, 70+260, both)
+		check("in one booking with a return", "0.40 0.05 0.05 0.70 ", payout.Fulfilled, 40, 0)
+		if two, three := b.state("out_2").State, b.state("out_3").State; two != payout.Fulfilled || three != payout.Returned {
+			t.Errorf("%s and %s", two, three)
+		}
+
+		cameBack := func(cents int64) error {
+			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				return bank.CameBack(ctx, tx, 1, 1, eur(cents), bankreceipt.CountParts)
+			})
+		}
+		if err := cameBack(49); err == nil {
+			t.Error("less came back than the bank has given back")
+		}
+		check("refused", "0.40 0.05 0.05 0.70 ", payout.Fulfilled, 40, 0)
+		for range 2 {
+			if err := cameBack(50); err != nil {
+				t.Error(err)
+			}
+			check("the parts were all of it", "0.70 ", payout.Returned, 90, 100)
+		}
+		say("old", 0, 0, back("S0000001P00001", eur(40), "r1"), both)
+		check("the bank tells of them again", "0.70 ", payout.Returned, 90, 100)
+
+		taken := back("S0000001P00002", eur(70), "r5")
+		taken.Credit, taken.Details[0].Credit = false, false
+		say("taken", 0, -70, taken)
+		check("the bank takes a part back", "", payout.Returned, 90, 100)
+
+		say("more2", 0, 30, back("S0000001P00002", eur(30), "r6"))
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := bankreceipt.Assign(ctx, tx, b.suspended(ctx, tx)[0].ID, ledger.House)
+			return err
+		})
+		check("given to somebody", "", payout.Returned, 90, 100)
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return bank.CameBack(ctx, tx, 1, 2, eur(30), bankreceipt.CountParts)
+		}); err == nil {
+			t.Error("what was given to somebody came back for the payee")
+		}
+		check("refused, for it was given", "", payout.Returned, 90, 100)
+		if o := b.state("out_2"); o.State != payout.Fulfilled {
+			t.Errorf("%s", o.State)
+		}
+		// What is no statement books nothing.
+		b.e.Config().Statement = nil
+		say("unread", 1, 0, back("S0000001P00002", eur(10), "r7"))
+		check("nobody books it", "", payout.Returned, 90, 100)
+	})
+}
+
+// suspended are the transfers that wait.
+func (b *bench) suspended(ctx context.Context, tx *db.Tx) []bankreceipt.Transfer {
+	b.Helper()
+	waits, err := bankreceipt.List(ctx, tx, false, 10)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return waits
+}

@@ -1,0 +1,82 @@
+package bank_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/payouttest"
+)
+
+// The bank rail against a simulated bank that takes files from a directory.
+func TestRail(t *testing.T) {
+	payouttest.Run(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) payouttest.Outside {
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		sealer, err := identity.NewSealer(make([]byte, 32))
+		must(err)
+		root := t.TempDir()
+		drop, simulated, err := bank.OpenSandbox(root)
+		must(err)
+		rail, err := bank.New(bank.Config{
+			Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer, Changed: unchanged, Log: slog.New(slog.DiscardHandler),
+			Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
+				return bank.Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
+			},
+		})
+		must(err)
+		to := func(iban string) payout.Output {
+			data := `{"account_holder_name":"Ada","account_holder_type":"individual","iban":"` + iban + `"}`
+			return payout.Output{Amount: eur(100), Destination: json.RawMessage(data)}
+		}
+		return payouttest.Outside{
+			Rail:      rail,
+			Output:    func() payout.Output { return to("DE89370400440532013000") },
+			Unpayable: func() payout.Output { return payout.Output{Amount: eur(100), Destination: json.RawMessage(`{}`)} },
+			Set:       bank.Break(drop),
+			Advance: func() {
+				now, err := d.Now(t.Context())
+				must(err)
+				must(simulated.Take(now))
+				must(rail.Collect(t.Context(), d))
+			},
+			Revert: func(o payout.Output) {
+				now, err := d.Now(t.Context())
+				must(err)
+				var at bank.Attempt
+				must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+					at, err = bank.Latest(ctx, tx, o.CompanyID, o.ID)
+					return err
+				}))
+				must(simulated.Return(at.Number, at.Position, at.Amount, false, "AC04", now))
+				must(rail.Collect(t.Context(), d))
+			},
+			Reverted: payout.Returned,
+			Executed: func(o payout.Output) (n int) {
+				must(filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+					if err != nil || e.IsDir() || filepath.Ext(path) != ".xml" || filepath.Base(path)[0] != 'S' || filepath.Base(filepath.Dir(path)) == "in" {
+						return err
+					}
+					body, err := os.ReadFile(path)
+					n += bytes.Count(body, []byte(">"+o.PaymentID+"<"))
+					return err
+				}))
+				return n
+			},
+		}
+	})
+}

@@ -1,0 +1,338 @@
+package bank
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// File is a file of payments of one company.
+type File struct {
+	CompanyID string
+	ID        string // the batch of its outputs
+	Number    int64  // of all files of the house
+	Account   string // of the house, that pays
+	Name      string
+	Total     money.Amount
+	Payments  int64
+	Execute   string // the day on which the bank acts, 2026-03-02
+	Checksum  string // SHA-256, hexadecimal
+	State     string
+	Attempts  int64 // to hand it over that did not succeed
+	Version   int64
+	Created   time.Time
+	SentAt    time.Time // zero before the bank had it
+	token     string
+	sealed    string
+}
+
+const fileColumns = `company_id, file_id, number, account, name, asset, payments, total, execute_on, checksum, sealed, state, token, attempts,
+	version, created_at, sent_at`
+
+func scanFile(r interface{ Scan(...any) error }) (File, error) {
+	var (
+		f                    File
+		asset                string
+		total, created, sent int64
+	)
+	err := r.Scan(&f.CompanyID, &f.ID, &f.Number, &f.Account, &f.Name, &asset, &f.Payments, &total, &f.Execute, &f.Checksum, &f.sealed, &f.State,
+		&f.token, &f.Attempts, &f.Version, &created, &sent)
+	f.Total, f.Created = money.New(money.Asset(asset), total), db.Time(created)
+	if sent > 0 {
+		f.SentAt = db.Time(sent)
+	}
+	return f, err
+}
+
+func get(ctx context.Context, tx *db.Tx, companyID, fileID string) (File, error) {
+	return scanFile(tx.QueryRow(ctx, "SELECT "+fileColumns+" FROM bank_files WHERE company_id = $1 AND file_id = $2", companyID, fileID))
+}
+
+// lock reads a file to decide about it, and keeps it for the rest of the transaction, where the engine lets several write at once.
+// db.ErrNoRows when there is none of this number.
+func lock(ctx context.Context, tx *db.Tx, number int64) (File, error) {
+	return scanFile(tx.QueryRow(ctx, "UPDATE bank_files SET version = version WHERE number = $1 RETURNING "+fileColumns, number))
+}
+
+// List is the files of all companies, newest first: those in doubt or not handed over only, or all.
+func List(ctx context.Context, tx *db.Tx, open bool, limit int) ([]File, error) {
+	where := "number > 0"
+	if open {
+		where = "state IN ('prepared', 'in_doubt')"
+	}
+	rows, err := tx.Query(ctx, "SELECT "+fileColumns+" FROM bank_files WHERE "+where+" ORDER BY number DESC LIMIT $1", int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (File, error) { return scanFile(r) })
+}
+
+// Find is the file of a number; db.ErrNoRows when there is none.
+func Find(ctx context.Context, tx *db.Tx, number int64) (File, error) {
+	return scanFile(tx.QueryRow(ctx, "SELECT "+fileColumns+" FROM bank_files WHERE number = $1", number))
+}
+
+// nextNumber counts the files of the house. Who takes a number makes the others wait until it is committed or given back, so there
+// are no gaps.
+func nextNumber(ctx context.Context, tx *db.Tx) (int64, error) {
+	var text string
+	err := tx.QueryRow(ctx, `INSERT INTO settings (key, value) VALUES ('bank.file_number', '1')
+		ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(settings.value AS BIGINT) + 1 AS TEXT) RETURNING value`).Scan(&text)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// skipNumbers leaves the next numbers unused.
+func skipNumbers(ctx context.Context, tx *db.Tx, n int64) error {
+	_, err := tx.Exec(ctx, `INSERT INTO settings (key, value) VALUES ('bank.file_number', CAST(CAST($1 AS BIGINT) AS TEXT))
+		ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(settings.value AS BIGINT) + CAST(excluded.value AS BIGINT) AS TEXT)`, n)
+	return err
+}
+
+// reachNumber has the count of files go on behind a number.
+func reachNumber(ctx context.Context, tx *db.Tx, number int64) error {
+	_, err := tx.Exec(ctx, `INSERT INTO settings (key, value) VALUES ('bank.file_number', CAST(CAST($1 AS BIGINT) AS TEXT))
+		ON CONFLICT (key) DO UPDATE SET value = CASE WHEN CAST(settings.value AS BIGINT) < CAST(excluded.value AS BIGINT) THEN excluded.value ELSE settings.value END`, number)
+	return err
+}
+
+func insertFile(ctx context.Context, tx *db.Tx, f File, outs []payout.Output, parts []int) error {
+	if _, err := tx.Exec(ctx, `INSERT INTO bank_files (`+fileColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, '', 0, 1, $13, 0)`, f.CompanyID, f.ID, f.Number, f.Account, f.Name, string(f.Total.Asset()),
+		f.Payments, f.Total.Units(), f.Execute, f.Checksum, f.sealed, f.State, db.Micros(tx.Now())); err != nil {
+		return err
+	}
+	db.History(tx, f.CompanyID, f.ID, 1, "", f.State, "")
+	rows := make([][]any, len(outs))
+	for i, o := range outs {
+		rows[i] = []any{f.CompanyID, f.ID, int64(i + 1), int64(parts[i]), o.ID, o.Amount.Units(), Ordered, "", int64(0), db.Micros(tx.Now())}
+	}
+	return tx.Insert(ctx, "bank_payments", []string{"company_id", "file_id", "position", "part", "output_id", "amount", "state", "reason", "fee", "updated_at"}, rows)
+}
+
+// advance changes a file, guarded by the version that was read.
+func (f *File) advance(ctx context.Context, tx *db.Tx, state, reason string) error {
+	sent := int64(0)
+	if !f.SentAt.IsZero() {
+		sent = db.Micros(f.SentAt)
+	} else if state == Sent {
+		sent = db.Micros(tx.Now())
+	}
+	token := f.token
+	if state == Prepared {
+		token = ""
+	}
+	n, err := tx.Exec(ctx, `UPDATE bank_files SET state = $3, token = $4, sent_at = $5, version = version + 1
+		WHERE company_id = $1 AND file_id = $2 AND version = $6`, f.CompanyID, f.ID, state, token, sent, f.Version)
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return db.ErrConflict
+	}
+	f.Version++
+	if f.State != state {
+		db.History(tx, f.CompanyID, f.ID, f.Version, f.State, state, reason)
+	}
+	f.State, f.token = state, token
+	return nil
+}
+
+// claim makes a staged copy the one that counts. It reports whether the file was still prepared.
+func claim(ctx context.Context, tx *db.Tx, f File, token string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE bank_files SET state = 'in_doubt', token = $3, version = version + 1
+		WHERE company_id = $1 AND file_id = $2 AND state = 'prepared' AND version = $4`, f.CompanyID, f.ID, token, f.Version)
+	if err == nil && n == 1 {
+		db.History(tx, f.CompanyID, f.ID, f.Version+1, Prepared, InDoubt, "")
+	}
+	return n == 1, err
+}
+
+// countAttempt counts a failed attempt to hand a file over.
+func countAttempt(ctx context.Context, tx *db.Tx, f File) error {
+	_, err := tx.Exec(ctx, "UPDATE bank_files SET attempts = attempts + 1 WHERE company_id = $1 AND file_id = $2", f.CompanyID, f.ID)
+	return err
+}
+
+// payment is one payment of a file.
+type payment struct {
+	position int
+	part     int
+	output   string
+	amount   money.Amount
+	state    string
+	reason   string
+	fee      int64
+}
+
+func payments(ctx context.Context, tx *db.Tx, f File) ([]*payment, error) {
+	rows, err := tx.Query(ctx, `SELECT position, part, output_id, amount, state, reason, fee FROM bank_payments
+		WHERE company_id = $1 AND file_id = $2 ORDER BY position`, f.CompanyID, f.ID)
+	return db.Collect(rows, err, func(r *db.Rows) (*payment, error) {
+		var (
+			p                      payment
+			position, part, amount int64
+		)
+		err := r.Scan(&position, &part, &p.output, &amount, &p.state, &p.reason, &p.fee)
+		p.position, p.part, p.amount = int(position), int(part), money.New(f.Total.Asset(), amount)
+		return &p, err
+	})
+}
+
+// Attempt is one payment of an output by a file.
+type Attempt struct {
+	Number   int64
+	File     string
+	Position int
+	Amount   money.Amount
+	State    string
+}
+
+// Latest is the last attempt to pay an output; db.ErrNoRows when there was none.
+func Latest(ctx context.Context, tx *db.Tx, companyID, outputID string) (Attempt, error) {
+	var (
+		a                Attempt
+		position, amount int64
+		asset            string
+	)
+	err := tx.QueryRow(ctx, `SELECT f.number, f.name, p.position, p.amount, f.asset, p.state FROM bank_payments p
+		JOIN bank_files f ON f.company_id = p.company_id AND f.file_id = p.file_id
+		WHERE p.company_id = $1 AND p.output_id = $2 ORDER BY f.number DESC LIMIT 1`, companyID, outputID).
+		Scan(&a.Number, &a.File, &position, &amount, &asset, &a.State)
+	a.Position, a.Amount = int(position), money.New(money.Asset(asset), amount)
+	return a, err
+}
+
+// storePayments stores changed payments. The caller holds the file locked, so no other transaction changes them.
+func storePayments(ctx context.Context, tx *db.Tx, f File, changed []*payment) error {
+	rows := make([][]any, len(changed))
+	for i, p := range changed {
+		rows[i] = []any{int64(p.position), p.state, p.reason, p.fee}
+	}
+	for values, args := range tx.Values(rows, 4) {
+		if _, err := tx.Exec(ctx, `WITH v (position, state, reason, fee) AS (`+values+`)
+			UPDATE bank_payments SET state = v.state, reason = v.reason, fee = v.fee, updated_at = $3
+			FROM v WHERE company_id = $1 AND file_id = $2 AND bank_payments.position = v.position`,
+			append([]any{f.CompanyID, f.ID, db.Micros(tx.Now())}, args...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Answer is a file that a bank sent.
+type Answer struct {
+	Checksum string
+	Name     string
+	Kind     string
+	Facts    int64 // what it said of payments of ours
+	Problems []string
+	Settled  bool // false: it waits for what the bank says elsewhere, and is read again
+	At       time.Time
+}
+
+// known says whether an answer was read for good, and otherwise since when what it says was there; never is the zero time.
+func known(ctx context.Context, tx *db.Tx, checksum string) (settled bool, since time.Time, err error) {
+	var at int64
+	err = tx.QueryRow(ctx, "SELECT settled, read_at FROM bank_answers WHERE checksum = $1", checksum).Scan(&settled, &at)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, time.Time{}, nil
+	}
+	return settled, db.Time(at), err
+}
+
+// noteAnswer keeps what was read, and since when it was there. What was there under its name before and was not whole is forgotten: it
+// was a part of it.
+func noteAnswer(ctx context.Context, tx *db.Tx, a Answer) error {
+	problems, err := json.Marshal(a.Problems)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "DELETE FROM bank_answers WHERE name = $1 AND checksum <> $2 AND facts = 0 AND NOT settled", a.Name, a.Checksum); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO bank_answers (checksum, name, kind, facts, problems, settled, read_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (checksum) DO UPDATE SET problems = excluded.problems, settled = excluded.settled,
+			read_at = CASE WHEN bank_answers.settled THEN excluded.read_at ELSE bank_answers.read_at END
+		WHERE NOT bank_answers.settled OR NOT excluded.settled`, a.Checksum, a.Name, a.Kind, a.Facts, string(problems), a.Settled, db.Micros(tx.Now()))
+	return err
+}
+
+// Answers is what banks sent, newest first: what has problems, or all.
+func Answers(ctx context.Context, tx *db.Tx, problems bool, limit int) ([]Answer, error) {
+	where := "read_at > 0"
+	if problems {
+		where = "problems <> 'null'"
+	}
+	rows, err := tx.Query(ctx, "SELECT checksum, name, kind, facts, problems, settled, read_at FROM bank_answers WHERE "+where+" ORDER BY read_at DESC, name LIMIT $1", int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (Answer, error) {
+		var (
+			a    Answer
+			text string
+			at   int64
+		)
+		if err := r.Scan(&a.Checksum, &a.Name, &a.Kind, &a.Facts, &text, &a.Settled, &at); err != nil {
+			return a, err
+		}
+		a.At = db.Time(at)
+		return a, json.Unmarshal([]byte(text), &a.Problems)
+	})
+}
+
+// Change is what a bank asks to be put right before the next payment.
+type Change struct {
+	Number   int64
+	Position int64
+	OutputID string
+	Code     string
+	At       time.Time
+	file     File
+	sealed   string
+}
+
+// noteChange says whether it is new.
+func noteChange(ctx context.Context, tx *db.Tx, f File, position int, code, sealed string) (bool, error) {
+	n, err := tx.Exec(ctx, `INSERT INTO bank_changes (company_id, file_id, position, code, sealed, noted_at) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (company_id, file_id, position, code) DO NOTHING`, f.CompanyID, f.ID, int64(position), code, sealed, db.Micros(tx.Now()))
+	return n == 1, err
+}
+
+// Changes is what banks asked for, newest first.
+func Changes(ctx context.Context, tx *db.Tx, limit int) ([]Change, error) {
+	return selectChanges(ctx, tx, "c.noted_at > 0 ORDER BY c.noted_at DESC LIMIT $1", int64(limit))
+}
+
+func selectChanges(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Change, error) {
+	rows, err := tx.Query(ctx, `SELECT c.company_id, c.file_id, f.number, c.position, p.output_id, c.code, c.sealed, c.noted_at FROM bank_changes c
+		JOIN bank_files f ON f.company_id = c.company_id AND f.file_id = c.file_id
+		JOIN bank_payments p ON p.company_id = c.company_id AND p.file_id = c.file_id AND p.position = c.position
+		WHERE `+where, args...)
+	return db.Collect(rows, err, func(r *db.Rows) (Change, error) {
+		var (
+			c  Change
+			at int64
+		)
+		err := r.Scan(&c.file.CompanyID, &c.file.ID, &c.Number, &c.Position, &c.OutputID, &c.Code, &c.sealed, &at)
+		c.At = db.Time(at)
+		return c, err
+	})
+}
+
+// Numbers are those of all files, by their ids.
+func Numbers(ctx context.Context, tx *db.Tx) (map[string]int64, error) {
+	rows, err := tx.Query(ctx, "SELECT file_id, number FROM bank_files")
+	of := map[string]int64{}
+	_, err = db.Collect(rows, err, func(r *db.Rows) (struct{}, error) {
+		var id string
+		var number int64
+		err := r.Scan(&id, &number)
+		of[id] = number
+		return struct{}{}, err
+	})
+	return of, err
+}

@@ -1,0 +1,312 @@
+// Package bitcoin is the rail that pays outputs by Bitcoin transactions: the outputs of a company together in one transaction, the
+// fee raised while it is not confirmed (BIP 125).
+//
+// It owns the choice of coins, fee and change (compose.go, pure) and the signing. Package onchain stores, broadcasts and follows what
+// it signs. A shortage ends a transaction at the first output of the queue that the wallet cannot pay, so no output is overtaken for
+// ever.
+package bitcoin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/btcsuite/btcd/wire/v2"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/onchain"
+)
+
+// ReasonDust is the reason of a failed output: nodes do not relay so small an amount.
+const ReasonDust = "amount_below_dust"
+
+// Config is what a Rail needs and the limits it keeps. A limit of zero takes its default; everything else but Witnesses is required.
+type Config struct {
+	Chain     string          // name under which package chain keeps the network's rows
+	Source    chain.Source    // node to broadcast through
+	Witnesses []chain.Witness // further nodes that are asked for a transaction that Source does not know
+	Pool      *chain.Pool     // gives change addresses
+	Signer    *bitcoin.Signer // keys of the hot wallet
+	Log       *slog.Logger
+
+	Confirmations int64         // of a payout before it is fulfilled; 1, because a reorganization takes the fulfillment back
+	ConflictDepth int64         // confirmations of a conflicting transaction that prove that a payout is never confirmed; 6
+	MaxOutputs    int           // in one transaction; 2000
+	MaxFeeRate    int64         // sat/vB above which payouts wait; 150
+	MaxFeeShare   int64         // fee in basis points of the value paid, above which payouts wait; 300
+	SmallFee      int64         // sat; a fee up to this is never too large a share, so that small payrolls leave; 1000
+	FeeMaxAge     time.Duration // age above which a fee rate is not used; 2 h
+	BumpAfter     time.Duration // age of an unconfirmed batch before its fee is raised; 6 h
+	NudgeEvery    time.Duration // interval between checks of an unconfirmed batch; 1 h
+	Retry         time.Duration // interval between checks of a queue that waits; 1 min
+}
+
+// Rail pays outputs from the Bitcoin hot wallet. It implements payout.Rail.
+type Rail struct {
+	*onchain.Carrier
+	c Config
+}
+
+var (
+	_ payout.Rail    = (*Rail)(nil)
+	_ onchain.Family = (*Rail)(nil)
+)
+
+// New returns the Bitcoin rail.
+func New(c Config) (*Rail, error) {
+	if c.Pool == nil || c.Signer == nil {
+		return nil, errors.New("bitcoin: the address pool or the signer is missing")
+	}
+	c.MaxOutputs = cmp.Or(c.MaxOutputs, 2000)
+	c.MaxFeeShare = cmp.Or(c.MaxFeeShare, 300)
+	c.SmallFee = cmp.Or(c.SmallFee, 1000)
+	r := &Rail{c: c}
+	var err error
+	r.Carrier, err = onchain.New(onchain.Config{
+		Rail: payout.RailBitcoin, Chain: c.Chain, Native: money.BTC, Source: c.Source, Witnesses: c.Witnesses, Log: c.Log,
+		Confirmations: cmp.Or(c.Confirmations, 1),
+		ConflictDepth: cmp.Or(c.ConflictDepth, 6),
+		MaxFeeRate:    cmp.Or(c.MaxFeeRate, 150),
+		FeeMaxAge:     cmp.Or(c.FeeMaxAge, 2*time.Hour),
+		BumpAfter:     cmp.Or(c.BumpAfter, 6*time.Hour),
+		NudgeEvery:    cmp.Or(c.NudgeEvery, time.Hour),
+		Retry:         cmp.Or(c.Retry, time.Minute),
+		FeeEvery:      time.Minute,
+	}, r)
+	return r, err
+}
+
+// Prepare implements payout.Rail: it turns the head of the company's queue into one signed, stored transaction.
+func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return r.prepare(ctx, tx, companyID) })
+}
+
+func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
+	rate, fresh, err := r.LockWallet(ctx, tx)
+	if err != nil {
+		return err
+	}
+	q, err := payout.LockQueue(ctx, tx, companyID, r.Name())
+	if err != nil {
+		return err
+	}
+	head, err := payout.Head(ctx, tx, companyID, r.Name(), r.c.MaxOutputs)
+	if err != nil || len(head) == 0 {
+		return err
+	}
+	switch why, err := payout.PayoutsAllowed(ctx, tx, r.Log); {
+	case err != nil:
+		return err
+	case why != "":
+		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitPaused})
+	}
+	switch {
+	case !fresh:
+		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitNoFee, FeeRate: rate})
+	case rate > r.MaxFeeRate:
+		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitFee, FeeRate: rate})
+	}
+
+	outs, recipients, err := r.payable(ctx, tx, head)
+	if err != nil {
+		return err
+	}
+	if len(outs) == 0 { // all of the head failed; what follows may be fine
+		payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
+		return nil
+	}
+	wallet, coins, err := r.coins(ctx, tx)
+	if err != nil {
+		return err
+	}
+	plan := Compose(recipients, coins, rate)
+	if plan.Paid == 0 {
+		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitFunds, FeeRate: rate})
+	}
+	if !r.reasonable(plan.Fee, plan.Value) {
+		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitFee, FeeRate: rate})
+	}
+	if err := q.Clear(ctx, tx); err != nil {
+		return err
+	}
+	if plan.Paid < len(outs) || len(head) == r.c.MaxOutputs {
+		payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
+	}
+	return r.sign(ctx, tx, companyID, outs[:plan.Paid], recipients, wallet, coins, plan)
+}
+
+// script returns the script that pays an output, or the reason why no transaction can ever pay it.
+func (r *Rail) script(o payout.Output) (script []byte, reason string) {
+	if o.Amount.Asset() != money.BTC {
+		return nil, payout.ReasonUnsupportedAsset
+	}
+	script, err := bitcoin.AddressScript(o.Address, r.Source.Network())
+	switch {
+	case err != nil:
+		return nil, payout.ReasonBadAddress
+	case o.Amount.Units() < Dust(script):
+		return nil, ReasonDust
+	}
+	return script, ""
+}
+
+// payable returns the outputs that a transaction can pay. The others fail.
+func (r *Rail) payable(ctx context.Context, tx *db.Tx, head []payout.Output) ([]payout.Output, []Recipient, error) {
+	outs := make([]payout.Output, 0, len(head))
+	recipients := make([]Recipient, 0, len(head))
+	for _, o := range head {
+		script, reason := r.script(o)
+		if reason == "" {
+			outs = append(outs, o)
+			recipients = append(recipients, Recipient{Script: script, Amount: o.Amount.Units()})
+		} else if err := payout.Fail(ctx, tx, o, reason); err != nil {
+			return nil, nil, err
+		}
+	}
+	return outs, recipients, nil
+}
+
+// coins returns the wallet's coins, with the unconfirmed transactions that they depend on.
+func (r *Rail) coins(ctx context.Context, tx *db.Tx) ([]chain.WalletCoin, []Coin, error) {
+	wallet, err := chain.Coins(ctx, tx, r.Chain)
+	if err != nil {
+		return nil, nil, err
+	}
+	coins := make([]Coin, len(wallet))
+	for i, c := range wallet {
+		coins[i] = Coin{Outpoint: c.Outpoint, Amount: c.Amount, Ancestors: c.Unconfirmed}
+		if c.Unconfirmed == 0 {
+			continue
+		}
+		// Change belongs to the company whose payouts made it. A coin whose transaction cannot be found is not built on before it is
+		// confirmed.
+		parent, err := chain.GetOutput(ctx, tx, r.Chain, c.Outpoint)
+		if err == nil {
+			coins[i].Ancestors, coins[i].Package, err = onchain.Ancestry(ctx, tx, parent.CompanyID, c)
+		}
+		switch {
+		case errors.Is(err, db.ErrNoRows), errors.Is(err, chain.ErrUnknown):
+			coins[i].Package = TooHeavy
+		case err != nil:
+			return nil, nil, err
+		}
+	}
+	return wallet, coins, nil
+}
+
+// reasonable reports whether a fee is worth paying for a value.
+func (r *Rail) reasonable(fee, value int64) bool {
+	return fee <= r.c.SmallFee || fee <= value/10_000*r.c.MaxFeeShare+value%10_000*r.c.MaxFeeShare/10_000
+}
+
+// sign reserves the coins of a plan, signs and stores it as a batch that pays outs, and enqueues its sending.
+func (r *Rail) sign(ctx context.Context, tx *db.Tx, companyID string, outs []payout.Output, recipients []Recipient,
+	wallet []chain.WalletCoin, coins []Coin, plan Plan,
+) error {
+	b := r.NewBatch(tx, companyID, money.BTC, plan.Value, plan.Fee, onchain.PurposePayout)
+	var change []byte
+	if plan.Change > 0 {
+		var err error
+		if b.Change, err = r.c.Pool.TakeChange(ctx, tx, companyID, b.ID); err != nil {
+			return err
+		}
+		if change, err = bitcoin.AddressScript(b.Change, r.Source.Network()); err != nil {
+			return err
+		}
+	}
+	points := make([]chain.Outpoint, len(plan.Inputs))
+	for i, n := range plan.Inputs {
+		b.Inputs = append(b.Inputs, wallet[n])
+		points[i] = wallet[n].Outpoint
+	}
+	if err := chain.Reserve(ctx, tx, r.Chain, points, b.ID); err != nil {
+		return err
+	}
+	unsigned, err := Build(plan, recipients, coins, change)
+	if err != nil {
+		return err
+	}
+	raw, txid, err := r.c.Signer.Sign(unsigned, b.Inputs)
+	if err != nil {
+		return err
+	}
+	b.TxID = txid
+	if err := r.Store(ctx, tx, b, onchain.Transaction{
+		CompanyID: companyID, TxID: txid, BatchID: b.ID, Raw: raw, Fee: plan.Fee, Size: plan.VSize,
+		Package: plan.Package, Ancestors: plan.Ancestors + 1,
+	}, outs); err != nil {
+		return err
+	}
+	payout.EnqueueSend(tx, companyID, r.Name(), tx.Now(), txid)
+	return payout.Assign(ctx, tx, outs, b.ID, txid, 0)
+}
+
+// Watch implements onchain.Family. The coins that are reserved for the batch are its inputs.
+func (r *Rail) Watch(ctx context.Context, tx *db.Tx, b onchain.Batch, txid string) error {
+	return chain.WatchTx(ctx, tx, b.Chain, txid, b.CompanyID, b.ID, r.Confirmations)
+}
+
+// Replace implements onchain.Family: it takes the higher fee from the change.
+func (r *Rail) Replace(ctx context.Context, tx *db.Tx, b onchain.Batch, old onchain.Transaction, rate int64) (onchain.Transaction, error) {
+	var signed wire.MsgTx
+	if err := signed.Deserialize(bytes.NewReader(old.Raw)); err != nil {
+		return onchain.Transaction{}, err
+	}
+	unsigned, fee, err := Replacement(&signed, len(signed.TxOut) > len(b.Outs), old.Fee, old.Size, rate)
+	if errors.Is(err, ErrUnaffordable) {
+		return onchain.Transaction{}, onchain.ErrUnaffordable
+	}
+	if err != nil {
+		return onchain.Transaction{}, err
+	}
+	if fee > r.MaxFeeRate*old.Size {
+		return onchain.Transaction{}, onchain.ErrFeeTooHigh
+	}
+	// The change disappears with the transaction that made it, so no transaction may spend it from now on.
+	change := chain.Outpoint{TxID: old.TxID, Vout: uint32(len(b.Outs))}
+	switch w, err := chain.GetOutput(ctx, tx, b.Chain, change); {
+	case errors.Is(err, chain.ErrUnknown): // not seen by the watcher, so not offered to any transaction
+	case err != nil:
+		return onchain.Transaction{}, err
+	case w.Spend != chain.Available:
+		return onchain.Transaction{}, onchain.ErrChangeSpent
+	default:
+		if err := chain.Reserve(ctx, tx, b.Chain, []chain.Outpoint{change}, b.ChangeReservation()); err != nil {
+			return onchain.Transaction{}, err
+		}
+	}
+	raw, txid, err := r.c.Signer.Sign(unsigned, b.Inputs)
+	return onchain.Transaction{
+		TxID: txid, Raw: raw, Fee: fee, Size: old.Size, Package: old.Package, Ancestors: old.Ancestors,
+	}, err
+}
+
+// Underpays implements onchain.Family.
+func (r *Rail) Underpays(b onchain.Batch, t onchain.Transaction, rate int64) bool {
+	return rate*t.Size > t.Fee && r.reasonable(rate*t.Size, b.Value)
+}
+
+// Cost implements onchain.Family: the fee is fixed when the transaction is signed.
+func (r *Rail) Cost(t onchain.Transaction, _ chain.WatchedTx) int64 { return t.Fee }
+
+// MarkPaid marks a queued output as paid by a transaction that this database does not know, see onchain.MarkPaid.
+func MarkPaid(ctx context.Context, tx *db.Tx, chainName, outputID string, t chain.Tx) (payout.Output, error) {
+	o, _, err := onchain.MarkPaid(ctx, tx, onchain.Unknown{
+		Rail: payout.RailBitcoin, Chain: chainName, Native: money.BTC, Depth: chain.DefaultConfirmations,
+		Fee: func(t chain.Tx, spent chain.Stranger) int64 {
+			fee := spent.Amount
+			for _, out := range t.Outputs {
+				fee -= out.Amount
+			}
+			return fee
+		},
+	}, outputID, t)
+	return o, err
+}

@@ -1,0 +1,173 @@
+package bitcoin_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// crowd returns the amounts of a large release.
+func crowd() []int64 {
+	amounts := make([]int64, 60)
+	for i := range amounts {
+		amounts[i] = 10_000 + int64(i)
+	}
+	return amounts
+}
+
+func (w *world) all(want payout.State) []payout.Output {
+	w.t.Helper()
+	outs := w.outputs()
+	for _, o := range outs {
+		if o.State != want {
+			w.t.Fatalf("output %s is %s (%s), want %s", o.ID, o.State, o.Reason, want)
+		}
+	}
+	return outs
+}
+
+func TestOneTransactionPaysManyOutputs(t *testing.T) {
+	run(t, func(w *world) {
+		w.fund(5_000_000)
+		w.release(crowd()...)
+		w.all(payout.Queued)
+		w.must(w.rail.Prepare(w.ctx, w.d, company))
+		outs := w.all(payout.Prepared)
+		places := map[uint32]bool{}
+		for _, o := range outs {
+			places[o.Vout] = true
+			if o.TxID == "" || o.TxID != outs[0].TxID || w.balance(ledger.OutputPayable, o.ID) != 0 {
+				t.Fatalf("not in the one transaction, or still owed: %+v", o)
+			}
+		}
+		if len(places) != len(outs) {
+			t.Fatalf("%d places for %d outputs", len(places), len(outs))
+		}
+		w.watch()
+		w.all(payout.Sent)
+		w.mine(1)
+		for _, o := range w.all(payout.Fulfilled) {
+			if got := w.received(o.TxID, o.Address); got != o.Amount.Units() {
+				t.Fatalf("%s got %d, want %d", o.Address, got, o.Amount.Units())
+			}
+			var changes []db.Change
+			w.must(w.d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+				changes, err = db.Changes(ctx, tx, company, o.ID)
+				return err
+			}))
+			at := string(payout.Queued) // its first state has no row in the history
+			for i, c := range changes {
+				if c.From != at || c.Version != int64(i)+2 {
+					t.Fatalf("the history of version %d: %+v", o.Version, changes)
+				}
+				at = c.To
+			}
+			if at != string(payout.Fulfilled) || o.Version != int64(len(changes))+1 {
+				t.Fatalf("the history of version %d: %+v", o.Version, changes)
+			}
+		}
+		if w.node.calls != 1 {
+			t.Fatalf("%d broadcasts", w.node.calls)
+		}
+	})
+}
+
+func TestManyOutputsWaitWhilePayoutsArePausedOrFeesAreHigh(t *testing.T) {
+	run(t, func(w *world) {
+		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "a drill") })
+		w.fund(5_000_000)
+		w.release(crowd()...)
+		w.watch()
+		w.all(payout.Queued)
+		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })
+		w.release(crowd()...)
+		w.watch()
+		w.all(payout.Sent)
+		w.mine(1)
+
+		w.node.rate = 500
+		w.must(w.rail.RefreshFees(w.ctx, w.d))
+		w.release(crowd()...)
+		w.watch()
+		if outs := w.outputs(); slices.ContainsFunc(outs, func(o payout.Output) bool { return o.State == payout.Prepared }) {
+			t.Fatal("signed at a fee above the cap")
+		}
+		w.node.rate = 5
+		w.must(w.rail.RefreshFees(w.ctx, w.d))
+		w.clock.Advance(2 * time.Minute)
+		w.watch()
+		w.mine(1)
+		w.all(payout.Fulfilled)
+	})
+}
+
+func TestAReleaseIsPaidAsFarAsTheWalletGoes(t *testing.T) {
+	run(t, func(w *world) {
+		w.fund(300_000) // half of what is owed
+		w.release(crowd()...)
+		w.watch() // pays the oldest as far as the coins go
+		w.fund(2_000_000)
+		w.clock.Advance(2 * time.Minute)
+		w.watch()
+		w.mine(1)
+		w.all(payout.Fulfilled)
+	})
+}
+
+func TestOneBadAddressAmongManyFailsAlone(t *testing.T) {
+	run(t, func(w *world) {
+		w.fund(5_000_000)
+		outs := w.unqueued(crowd()...)
+		outs[7].Address = "nobody"
+		w.queue(outs)
+		w.all(payout.Queued)
+		w.watch()
+		for _, o := range w.outputs() {
+			if want := map[bool]payout.State{true: payout.Failed, false: payout.Sent}[o.Address == "nobody"]; o.State != want {
+				t.Fatalf("%s is %s, want %s", o.Address, o.State, want)
+			}
+		}
+	})
+}
+
+// What cannot be written down does not leave, and leaves by itself when there is room again.
+func TestNothingLeavesThatCannotBeStored(t *testing.T) {
+	run(t, func(w *world) {
+		w.fund(5_000_000)
+		do := func(statements map[db.Engine][]string) {
+			t.Helper()
+			w.write(func(ctx context.Context, tx *db.Tx) error {
+				for _, sql := range statements[w.d.Engine()] {
+					if _, err := tx.Exec(ctx, sql); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		do(map[db.Engine][]string{
+			db.SQLite: {"CREATE TRIGGER no_room BEFORE INSERT ON payout_batches BEGIN SELECT RAISE(ABORT, 'no room'); END"},
+			db.Postgres: {`CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS
+				$$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$`,
+				"CREATE TRIGGER no_room BEFORE INSERT ON payout_batches FOR EACH ROW EXECUTE FUNCTION no_room()"},
+		})
+		w.release(1_000_000)
+		if err := w.runner.Drain(w.ctx); err == nil {
+			t.Fatal("nothing is wrong with a full disk")
+		}
+		w.states(payout.Queued)
+		if w.node.calls != 0 {
+			t.Fatal("broadcast, and not written down")
+		}
+		do(map[db.Engine][]string{db.SQLite: {"DROP TRIGGER no_room"}, db.Postgres: {"DROP TRIGGER no_room ON payout_batches"}})
+		w.clock.Advance(2 * time.Minute)
+		w.watch()
+		w.mine(1)
+		w.states(payout.Fulfilled)
+	})
+}

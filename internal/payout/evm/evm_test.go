@@ -1,0 +1,492 @@
+package evm_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/chain/evmtest"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	evmrail "github.com/stipend/stipend/internal/payout/evm"
+	"github.com/stipend/stipend/internal/payout/onchain"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// accountWorld is a paying account on a network, and the payouts between them.
+type accountWorld struct {
+	*testing.T
+	d       *db.DB
+	clock   *dbtest.Clock
+	node    ground
+	lab     *evmtest.Lab // of a real node
+	keys    *evm.Signer
+	hot     string
+	watcher *chain.Watcher
+	rail    *evmrail.Rail
+	runner  *job.Runner
+	payees  uint32
+}
+
+func (w *accountWorld) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// maxOutputs is how many outputs of an asset one Prepare takes.
+const maxOutputs = 5
+
+const (
+	company = "com_1"
+	payroll = "prl_1"
+)
+
+// secondNode is a second node, which can be down.
+type secondNode struct {
+	chain.Source
+	down bool
+}
+
+func (s *secondNode) Tip(ctx context.Context) (int64, string, error) {
+	if s.down {
+		return 0, "", errors.New("connection refused")
+	}
+	return s.Source.Tip(ctx)
+}
+
+// ground is a network under a test's hand: base, with coins for everybody.
+type ground interface {
+	evm.Node
+	Fund(ctx context.Context, account string, native, tokens int64) error
+	Mine(ctx context.Context, blocks int) error
+	BaseFee(ctx context.Context, wei int64) error
+}
+
+func newAccountWorld(t *testing.T, d *db.DB, clock *dbtest.Clock, node *evmtest.Node) *accountWorld {
+	lab := node.Lab(t, money.USDC)
+	w := newWorldOn(t, d, clock, node, lab.Keys())
+	w.lab = lab
+	return w
+}
+
+func newWorldOn(t *testing.T, d *db.DB, clock *dbtest.Clock, node ground, keys *evm.Signer) *accountWorld {
+	w := &accountWorld{T: t, d: d, clock: clock, node: node, keys: keys}
+	var err error
+	w.hot, err = keys.Deriver().Hot()
+	w.must(err)
+	w.must(node.Fund(t.Context(), w.hot, 1_000_000_000_000, 1_000_000_000))
+	log := slog.New(slog.DiscardHandler)
+	w.rail, err = evmrail.New(t.Context(), d, evmrail.Config{Node: node, Signer: keys, Log: log, MaxOutputs: maxOutputs})
+	w.must(err)
+	payouts, err := payout.New(w.rail)
+	w.must(err)
+	table := payouts.Jobs()
+	nothing := job.Entry{Tx: func(context.Context, *db.Tx, job.Job) error { return nil }}
+	table[payout.JobChanged], table[chain.JobOutput] = nothing, nothing
+	w.runner = job.NewRunner(d, table, nil, log)
+	w.watcher = chain.NewPacedWatcher(d, node.Of().Name, node, 1, log)
+	w.look()
+	return w
+}
+
+// look follows the chain and does what is due.
+func (w *accountWorld) look() {
+	w.Helper()
+	w.must(w.watcher.Sync(w.Context()))
+	w.must(w.runner.Drain(w.Context()))
+}
+
+// wait lets time pass, and does what is due then.
+func (w *accountWorld) wait(d time.Duration) {
+	w.Helper()
+	w.clock.Advance(d)
+	w.look()
+}
+
+// mine finds a block and looks at it.
+func (w *accountWorld) mine() {
+	w.Helper()
+	w.must(w.node.Mine(w.Context(), 1))
+	w.look()
+}
+
+// owe queues an amount to a new payee and says to which address and output.
+func (w *accountWorld) owe(amount money.Amount) (address, id string) {
+	w.Helper()
+	address, err := w.keys.Deriver().Address(chain.External, 1_000+w.payees)
+	w.must(err)
+	w.payees++
+	return address, w.oweAt(address, amount)
+}
+
+// oweAt queues an amount to an address, behind what was queued before.
+func (w *accountWorld) oweAt(address string, amount money.Amount) (id string) {
+	w.Helper()
+	return w.oweAll(amount, address)[0]
+}
+
+// oweAll queues an amount to each of some addresses at once, behind what was queued before.
+func (w *accountWorld) oweAll(amount money.Amount, addresses ...string) (ids []string) {
+	w.Helper()
+	w.clock.Advance(time.Millisecond)
+	w.must(w.d.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error {
+		outs := make([]payout.Output, len(addresses))
+		for i, to := range addresses {
+			outs[i] = payout.Output{CompanyID: company, PayrollID: payroll, PaymentID: tx.NewID("pmt"), Rail: "base", Amount: amount, Input: amount, Address: to}
+		}
+		if err := payout.Add(tx, outs); err != nil {
+			return err
+		}
+		ids = nil
+		code, dim := ledger.WalletOf(amount.Asset(), "base")
+		for _, o := range outs {
+			ids = append(ids, o.ID)
+			if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe", Lines: []ledger.Line{
+				ledger.Debit(code, dim, amount), ledger.Credit(ledger.OutputPayable, o.ID, amount),
+			}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	return ids
+}
+
+func (w *accountWorld) want(id string, state payout.State, reason string) (o payout.Output) {
+	w.Helper()
+	w.must(w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		o, err = payout.Get(ctx, tx, company, id)
+		return err
+	}))
+	if o.State != state || reason != "" && o.Reason != reason {
+		w.Fatalf("output %s is %s (%s), want %s (%s)", id, o.State, o.Reason, state, reason)
+	}
+	return o
+}
+
+// delays compares what the company was told of payouts that wait.
+func (w *accountWorld) delays(want ...string) {
+	w.Helper()
+	var got []string
+	w.must(w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT data FROM events WHERE company_id = $1 AND name = $2 ORDER BY sequence", company, webhook.PayoutDelayed.Name)
+		got, err = db.Collect(rows, err, func(r *db.Rows) (string, error) {
+			var text string
+			if err := r.Scan(&text); err != nil {
+				return "", err
+			}
+			var d struct {
+				Reason, Currency, Network string
+				Amount                    json.Number
+				Waiting                   int
+			}
+			err := json.Unmarshal([]byte(text), &d)
+			return fmt.Sprintf("%s %d %s %s %s", d.Reason, d.Waiting, d.Amount, d.Currency, d.Network), err
+		})
+		return err
+	}))
+	if !slices.Equal(got, want) {
+		w.Fatalf("the company heard of %q, want %q", got, want)
+	}
+}
+
+// paid proves from the chain that an address got an amount by one transaction, or nothing.
+func (w *accountWorld) paid(address string, amount money.Amount) {
+	w.Helper()
+	got, times, err := w.lab.Paid(w.Context(), amount.Asset())
+	w.must(err)
+	want := 1
+	if amount.IsZero() {
+		want = 0
+	}
+	if got[address] != amount.Units() || times[address] != want {
+		w.Fatalf("%s got %d in %d transfers, want %d in %d", address, got[address], times[address], amount.Units(), want)
+	}
+}
+
+// holds compares what is on an account.
+func (w *accountWorld) holds(code ledger.Code, dim string, asset money.Asset, want int64) {
+	w.Helper()
+	w.must(w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) error {
+		got, err := ledger.Balance(ctx, tx, company, code, dim, asset)
+		if got.Units() != want {
+			w.Errorf("account %s %s has %d %s, want %d", code, dim, got.Units(), asset, want)
+		}
+		return err
+	}))
+}
+
+// Payouts on a real node, through what nodes and fees do. The chain proves each time that everybody was paid once.
+func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
+	node := evmtest.Start(t)
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newAccountWorld(t, d, clock, node)
+		usdc := func(n int64) money.Amount { return money.New(money.USDC, n) }
+
+		// Three assets, in the order of their nonces.
+		amounts := []money.Amount{usdc(5_000_000), money.New(money.ETH, 3_000_000), money.New(money.USDT, 7_000_000)}
+		var to, ids []string
+		for _, a := range amounts {
+			address, id := w.owe(a)
+			to, ids = append(to, address), append(ids, id)
+		}
+		w.look()
+		fees := int64(0)
+		for i, id := range ids {
+			o := w.want(id, payout.Sent, "")
+			code, dim := ledger.WalletOf(amounts[i].Asset(), "base")
+			w.holds(ledger.OutputPayable, id, amounts[i].Asset(), 0)
+			w.holds(code, dim, amounts[i].Asset(), amounts[i].Units()) // until it is in a block
+			w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				fee, err := ledger.Balance(ctx, tx, company, ledger.InTransit, o.BatchID, money.ETH)
+				if amounts[i].Asset() == money.ETH {
+					fee = money.New(money.ETH, fee.Units()-amounts[i].Units())
+				} else {
+					w.holds(ledger.InTransit, o.BatchID, amounts[i].Asset(), amounts[i].Units())
+				}
+				if fees += fee.Units(); fee.Units() <= 0 {
+					t.Errorf("a fee of %s is on its way with %s", fee, o.Amount.Asset())
+				}
+				return err
+			}))
+		}
+		w.holds(ledger.NetworkFee, "payout", money.ETH, fees)
+		w.mine()
+		for i, a := range amounts {
+			o := w.want(ids[i], payout.Fulfilled, "")
+			w.paid(to[i], a)
+			w.holds(ledger.InTransit, o.BatchID, a.Asset(), 0)
+			w.holds(ledger.InTransit, o.BatchID, money.ETH, 0)
+			if code, dim := ledger.WalletOf(a.Asset(), "base"); a.Asset() != money.ETH { // of which the fees were paid
+				w.holds(code, dim, a.Asset(), 0)
+			}
+		}
+
+		// The block leaves the chain and the payment comes again, by the same bytes.
+		before := w.want(ids[2], payout.Fulfilled, "")
+		w.must(w.lab.Reorg(w.Context(), 1))
+		w.look()
+		w.want(ids[2], payout.Sent, "")
+		w.mine()
+		if after := w.want(ids[2], payout.Fulfilled, ""); after.TxID != before.TxID {
+			w.Errorf("paid again by %s", after.TxID)
+		}
+		w.paid(to[2], amounts[2])
+
+		// Several are paid by as many requests to the node as one.
+		asked := func(n int) int64 {
+			before := node.Asked()
+			ids := w.oweAll(usdc(100), to[:n]...)
+			w.must(w.runner.Drain(w.Context()))
+			requests := node.Asked() - before
+			w.mine()
+			for _, id := range ids {
+				w.want(id, payout.Fulfilled, "")
+			}
+			return requests
+		}
+		if one, three := asked(1), asked(3); one != three {
+			t.Errorf("%d requests for one payout, %d for three", one, three)
+		}
+
+		// The node does not answer for a while.
+		node.Set(evmtest.LostBefore)
+		address, id := w.owe(usdc(1_000_000))
+		w.must(w.runner.Drain(w.Context()))
+		w.want(id, payout.Queued, "")
+		node.Set(evmtest.Fine)
+		w.clock.Advance(time.Minute)
+		w.must(w.rail.RefreshFees(w.Context(), d))
+		w.look()
+		w.want(id, payout.Sent, "")
+		w.mine()
+		w.want(id, payout.Fulfilled, "")
+		w.paid(address, usdc(1_000_000))
+
+		// Blocks grow dear after the payment was sent: it is replaced at its nonce, and one of the two is mined.
+		address, id = w.owe(usdc(2_000_000))
+		w.look()
+		first := w.want(id, payout.Sent, "")
+		w.must(node.BaseFee(w.Context(), 15_000_000_000))
+		w.mine()
+		w.want(id, payout.Sent, "")
+		w.must(w.rail.RefreshFees(w.Context(), d))
+		w.wait(3 * time.Minute)
+		second := w.want(id, payout.Sent, "")
+		if second.TxID == first.TxID {
+			w.Fatal("the fee was not raised")
+		}
+		w.mine()
+		w.want(id, payout.Fulfilled, "")
+		w.paid(address, usdc(2_000_000))
+
+		// A spike above the cap: what was sent is stuck and must not be raised, and the queue behind it waits. The company hears of
+		// it once, however often somebody looks.
+		w.delays()
+		stuckTo, stuck := w.owe(usdc(2_500_000))
+		w.look()
+		first = w.want(stuck, payout.Sent, "")
+		w.must(node.BaseFee(w.Context(), 30_000_000_000))
+		w.mine()
+		w.must(w.rail.RefreshFees(w.Context(), d))
+		w.wait(3 * time.Minute)
+		w.delays("fee_too_high 1 2.500000 USDC base")
+		address, id = w.owe(usdc(3_000_000))
+		for range 3 {
+			w.wait(time.Minute)
+		}
+		w.want(id, payout.Queued, "")
+		if w.want(stuck, payout.Sent, "").TxID != first.TxID {
+			t.Error("a fee above the cap was offered")
+		}
+		w.must(node.BaseFee(w.Context(), 1_000_000_000))
+		w.mine()
+		w.wait(time.Minute)
+		w.want(stuck, payout.Fulfilled, "")
+		w.paid(stuckTo, usdc(2_500_000))
+		w.want(id, payout.Sent, "")
+		w.mine()
+		w.paid(address, usdc(3_000_000))
+		w.wait(time.Minute)
+		w.delays("fee_too_high 1 2.500000 USDC base")
+
+		// A token refuses a payee: before anything is signed, and in the block.
+		address, id = w.owe(usdc(4_000_000))
+		w.must(node.Blacklist(w.Context(), money.USDC, address, true))
+		w.look()
+		w.want(id, payout.Failed, onchain.ReasonRefused)
+		w.paid(address, usdc(0))
+		address, id = w.owe(usdc(4_500_000))
+		w.look()
+		w.must(w.lab.Evict(w.Context(), w.want(id, payout.Sent, "").TxID)) // lest the block that lists the payee pays it first
+		w.must(node.Blacklist(w.Context(), money.USDC, address, true))
+		w.wait(time.Minute) // forgotten by the node, it is sent again
+		witness := &secondNode{Source: node, down: true}
+		w.watcher.Heed([]chain.Witness{{Source: witness, Name: "second"}}, 0)
+		w.mine()
+		w.wait(time.Minute)
+		w.want(id, payout.Sent, "") // one node alone says that nobody was paid
+		witness.down = false
+		for range 11 { // one that was silent is left alone for some blocks
+			w.mine()
+		}
+		w.wait(time.Minute)
+		w.want(id, payout.Failed, onchain.ReasonRefused)
+		w.paid(address, usdc(0))
+		w.watcher.Heed(nil, 0)
+
+		// More than the account holds waits, and is not a failure.
+		_, id = w.owe(usdc(900_000_000_000))
+		w.look()
+		w.want(id, payout.Queued, "")
+		w.wait(time.Minute) // deposits could be on their way to the account
+		w.delays("fee_too_high 1 2.500000 USDC base")
+		w.wait(2 * time.Minute)
+		w.delays("fee_too_high 1 2.500000 USDC base", "insufficient_funds 1 900000.000000 USDC base")
+
+		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			report, err := ledger.Check(ctx, tx)
+			if len(report.Problems) > 0 {
+				t.Errorf("the books: %v", report.Problems)
+			}
+			if why, err := payout.Paused(ctx, tx); err != nil || why != "" {
+				t.Errorf("paused: %s, %v", why, err)
+			}
+			return err
+		}))
+
+		// Somebody else uses the key: everything stops.
+		state, err := node.State(t.Context(), w.hot)
+		w.must(err)
+		raw, _, _, err := w.lab.Own(t.Context(), state.Nonce, 2_000_000_000, chain.Output{Address: to[0], Amount: 1})
+		w.must(err)
+		w.must(node.Broadcast(t.Context(), raw))
+		w.mine()
+		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			why, err := payout.Paused(ctx, tx)
+			if why == "" {
+				t.Error("payouts go on although somebody else used the account")
+			}
+			return err
+		}))
+
+		// It was this service, before its database was restored, and it paid somebody who waits again. The chain proves it, once, by
+		// the very amount to the very address; then payouts go on, and nobody is paid twice.
+		address, id = w.owe(usdc(6_000_000))
+		_, other := w.owe(usdc(6_000_000))
+		w.look()
+		w.want(id, payout.Queued, "")
+		raw, txid, _, err := w.lab.Own(t.Context(), state.Nonce+1, 2_000_000_000, chain.Output{Address: address, Amount: 6_000_000})
+		w.must(err)
+		w.must(node.Broadcast(t.Context(), raw))
+		found := func(id string) error {
+			seen, err := node.Tx(t.Context(), txid)
+			w.must(err)
+			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := evmrail.MarkPaid(ctx, tx, node.Of(), id, seen)
+				return err
+			})
+		}
+		w.mine()
+		if err := found(id); !errors.Is(err, onchain.ErrNoPayment) {
+			t.Errorf("believed after one block: %v", err)
+		}
+		for range 5 {
+			w.mine()
+		}
+		if err := found(other); !errors.Is(err, onchain.ErrNoPayment) {
+			t.Errorf("it paid somebody else: %v", err)
+		}
+		w.must(found(id))
+		w.want(id, payout.Fulfilled, "")
+		if err := found(id); !errors.Is(err, onchain.ErrNotQueued) {
+			t.Errorf("found twice: %v", err)
+		}
+		resume := func() {
+			w.must(d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") }))
+			w.wait(time.Minute)
+		}
+		w.must(node.Fund(t.Context(), w.hot, 1_000_000_000_000, 1_000_000_000_000)) // enough for what waits ahead, too
+		resume()
+		w.want(other, payout.Sent, "")
+		w.mine()
+		w.want(other, payout.Fulfilled, "")
+		w.paid(address, usdc(6_000_000))
+
+		// What nobody explains stops payouts, and again before a nonce is taken; then a person's word counts.
+		state, err = node.State(t.Context(), w.hot)
+		w.must(err)
+		raw, _, _, err = w.lab.Own(t.Context(), state.Nonce, 2_000_000_000, chain.Output{Address: to[0], Amount: 1})
+		w.must(err)
+		w.must(node.Broadcast(t.Context(), raw))
+		w.mine()
+		address, id = w.owe(usdc(7_500_000))
+		resume()
+		w.want(id, payout.Queued, "")
+		resume()
+		w.want(id, payout.Sent, "")
+		w.mine()
+		w.paid(address, usdc(7_500_000))
+		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			report, err := ledger.Check(ctx, tx)
+			strangers, failed := chain.Strangers(ctx, tx, "base")
+			if len(report.Problems) > 0 || failed != nil || len(strangers) != 2 { // what paid one unit, twice, is nobody's
+				t.Errorf("the books: %v, strangers: %v, %v", report.Problems, strangers, failed)
+			}
+			return err
+		}))
+	})
+}

@@ -1,0 +1,341 @@
+package evm
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/onchain"
+	"github.com/stipend/stipend/internal/rates"
+)
+
+// quoted is a queued output with the call that pays it and what the node says of that call.
+type quoted struct {
+	version  int64 // of the output that was asked about
+	call     evm.Call
+	estimate evm.Estimate
+	failure  string // why it can never be paid; "" while it may be
+}
+
+// Prepare implements payout.Rail: it asks the node what the payments of the queue's head need, and then signs and stores them in one
+// transaction, each with the next nonce. An output that cannot be paid holds up no other, except that a shortage of an asset stops
+// that asset at the first output that it cannot pay.
+func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
+	var head []payout.Output
+	var paused string
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		if paused, err = payout.Paused(ctx, tx); err != nil {
+			return err
+		}
+		head, err = r.head(ctx, tx, companyID)
+		return err
+	}); err != nil || len(head) == 0 {
+		return err
+	}
+	wait := func(reason string) error {
+		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			q, err := payout.LockQueue(ctx, tx, companyID, r.Name())
+			if err != nil {
+				return err
+			}
+			return r.Wait(ctx, tx, q, payout.Delay{Reason: reason})
+		})
+	}
+	if paused != "" {
+		return wait(payout.WaitPaused)
+	}
+	state, err := r.node.State(ctx, r.hot)
+	var quotes map[string]quoted
+	if err == nil {
+		quotes, err = r.quote(ctx, head, state)
+	}
+	if err != nil {
+		r.Log.WarnContext(ctx, "the node does not answer", "error", err)
+		return wait(payout.WaitNoFee)
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return r.prepare(ctx, tx, companyID, state, quotes) })
+}
+
+// head returns the part of a company's queue that one Prepare takes.
+func (r *Rail) head(ctx context.Context, tx *db.Tx, companyID string) ([]payout.Output, error) {
+	assets := []money.Asset{r.network.Native}
+	for _, t := range r.network.Tokens {
+		assets = append(assets, t.Asset)
+	}
+	return payout.HeadByAsset(ctx, tx, companyID, r.Name(), assets, r.maxOutputs)
+}
+
+// quote asks the node what payments need that the account has enough for.
+func (r *Rail) quote(ctx context.Context, head []payout.Output, s evm.State) (map[string]quoted, error) {
+	quotes := make(map[string]quoted, len(head))
+	var calls []evm.Call
+	var asked []payout.Output
+	for _, o := range head {
+		to, err := evm.ParseAddress(o.Address)
+		var call evm.Call
+		if err == nil {
+			call, err = r.network.Pay(to, o.Amount)
+		}
+		switch {
+		case err != nil:
+			quotes[o.ID] = quoted{version: o.Version, failure: payout.ReasonBadAddress}
+		case s.Holds[o.Amount.Asset()] < o.Amount.Units():
+			quotes[o.ID] = quoted{version: o.Version, estimate: evm.Estimate{Verdict: evm.Short}}
+		default:
+			calls, asked = append(calls, call), append(asked, o)
+		}
+	}
+	estimates, err := r.node.Estimate(ctx, r.hot, calls)
+	if err != nil {
+		return nil, err
+	}
+	for i, o := range asked {
+		q := quoted{version: o.Version, call: calls[i], estimate: estimates[i]}
+		switch q.estimate.Verdict {
+		case evm.Refused:
+			q.failure = onchain.ReasonRefused
+		case evm.Unclear:
+			r.Log.WarnContext(ctx, "the node does not estimate a payout", "output_id", o.ID, "error", q.estimate.Refusal)
+		case evm.Payable, evm.Short:
+		}
+		quotes[o.ID] = q
+	}
+	return quotes, nil
+}
+
+// purse is the paying account as one transaction of the database uses it.
+type purse struct {
+	nonce uint64                // the next one
+	left  map[money.Asset]int64 // what the account holds, minus what is on its way
+	short map[money.Asset]bool  // assets of which an output already waits
+	price int64                 // the most that a unit of gas may cost
+	tip   int64
+}
+
+// open locks the account's nonce and computes what it has left. why is what stops payments, "" when nothing does.
+func (r *Rail) open(ctx context.Context, tx *db.Tx, s evm.State) (p purse, why string, err error) {
+	next, used, err := lockNonce(ctx, tx, r.Chain, r.hot)
+	if err != nil {
+		return p, "", err
+	}
+	switch why, err := payout.PayoutsAllowed(ctx, tx, r.Log); {
+	case err != nil:
+		return p, "", err
+	case why != "":
+		return p, payout.WaitPaused, nil
+	}
+	if next < s.Nonce {
+		if used {
+			r.Log.ErrorContext(ctx, "the paying account has made transactions that are not known here; payouts are paused",
+				"nonce", s.Nonce, "known", next)
+			// The person who resumes payouts has checked those; the next nonce is the account's own.
+			return p, payout.WaitPaused, errors.Join(setNonce(ctx, tx, r.Chain, r.hot, s.Nonce),
+				payout.SetPaused(ctx, tx, "the account "+r.hot+" on "+r.Chain+" has made transactions that are not known here"))
+		}
+		next = s.Nonce
+	}
+	if s.BaseFee+s.Tip > r.MaxFeeRate {
+		return p, payout.WaitFee, nil
+	}
+	spent, err := r.UnderWay(ctx, tx, r.hot, s.Nonce)
+	if err != nil {
+		return p, "", err
+	}
+	p = purse{nonce: next, left: map[money.Asset]int64{}, short: map[money.Asset]bool{}, price: 2*s.BaseFee + s.Tip, tip: s.Tip}
+	for asset, held := range s.Holds {
+		p.left[asset] = held - spent[asset]
+	}
+	return p, "", nil
+}
+
+func (p *purse) spend(asset money.Asset, units int64) { p.left[asset] -= units }
+
+// gasLimit returns the gas that a call is given: the estimate, and room for what changes until its block.
+func gasLimit(gas uint64) uint64 { return gas + gas/4 + 5_000 }
+
+// maxCost returns the most that a call can cost at a gas price: its gas, and the fee for publishing it where the network takes one
+// beside the gas, which may rise by a quarter until its block.
+func maxCost(e evm.Estimate, price int64) int64 {
+	return evm.Cost(gasLimit(e.Gas), price) + e.Data + e.Data/4
+}
+
+func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.State, quotes map[string]quoted) error {
+	p, why, err := r.open(ctx, tx, s)
+	if err != nil {
+		return err
+	}
+	rate := s.BaseFee + s.Tip
+	q, err := payout.LockQueue(ctx, tx, companyID, r.Name())
+	if err != nil {
+		return err
+	}
+	head, err := r.head(ctx, tx, companyID)
+	if err != nil || len(head) == 0 {
+		return err
+	}
+	if why != "" {
+		return r.Wait(ctx, tx, q, payout.Delay{Reason: why, FeeRate: rate})
+	}
+	first, done := p.nonce, 0
+	var txids []string
+	aside := map[string][]payout.Output{} // by reason
+	for _, o := range head {
+		quote, known := quotes[o.ID]
+		if !known {
+			continue // added since; it has a job of its own
+		}
+		if quote.version != o.Version { // its destination may have changed
+			payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
+			continue
+		}
+		failure, reason, err := r.validate(ctx, tx, o, quote, p)
+		switch {
+		case err != nil:
+			return err
+		case reason != "":
+			aside[reason] = append(aside[reason], o)
+			p.short[o.Amount.Asset()] = p.short[o.Amount.Asset()] || reason == payout.WaitFunds
+			continue
+		case failure != "":
+			if err := payout.Fail(ctx, tx, o, failure); err != nil {
+				return err
+			}
+		default:
+			txid, err := r.pay(ctx, tx, o, quote, &p)
+			if err != nil {
+				return err
+			}
+			txids = append(txids, txid)
+		}
+		done++
+	}
+	if p.nonce != first {
+		if err := setNonce(ctx, tx, r.Chain, r.hot, p.nonce); err != nil {
+			return err
+		}
+	}
+	payout.EnqueueSend(tx, companyID, r.Name(), tx.Now(), txids...)
+	if done > 0 && len(head) >= r.maxOutputs { // there may be more
+		payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
+	}
+	return r.setAside(ctx, tx, q, aside, rate)
+}
+
+// setAside records why outputs wait, and why the queue does.
+func (r *Rail) setAside(ctx context.Context, tx *db.Tx, q payout.Queue, aside map[string][]payout.Output, rate int64) error {
+	delay := payout.Delay{FeeRate: rate}
+	for _, reason := range []string{payout.WaitFunds, payout.WaitFee, payout.WaitUnclear} {
+		if len(aside[reason]) == 0 {
+			continue
+		}
+		if delay.Reason == "" {
+			delay.Reason = reason
+			for _, o := range aside[reason] {
+				delay.Assets = append(delay.Assets, o.Amount.Asset())
+			}
+		}
+		if reason == payout.WaitFunds { // all outputs of the asset wait, in their order
+			continue
+		}
+		if err := payout.Mark(ctx, tx, aside[reason], reason); err != nil {
+			return err
+		}
+	}
+	if delay.Reason == "" {
+		return q.Clear(ctx, tx)
+	}
+	// A shortage is reported once deposits had the time to arrive at the paying account.
+	was, since := q.Waiting()
+	if delay.Reason == payout.WaitFunds && (was == "" || was == payout.WaitComing && tx.Now().Sub(since) < r.BumpAfter) {
+		delay.Reason = payout.WaitComing
+	}
+	return r.Wait(ctx, tx, q, delay)
+}
+
+// validate returns why an output can never be paid, or why it waits; neither when it is to be paid now.
+func (r *Rail) validate(ctx context.Context, tx *db.Tx, o payout.Output, q quoted, p purse) (failure, wait string, err error) {
+	asset, amount := o.Amount.Asset(), o.Amount.Units()
+	switch {
+	case q.failure == payout.ReasonBadAddress:
+		return q.failure, "", nil
+	case p.short[asset], p.left[asset] < amount, q.estimate.Verdict == evm.Short:
+		return "", payout.WaitFunds, nil
+	case q.failure != "":
+		return q.failure, "", nil
+	case q.estimate.Verdict == evm.Unclear:
+		return "", payout.WaitUnclear, nil
+	}
+	need := maxCost(q.estimate, p.price)
+	if asset == r.network.Native {
+		need += amount
+	}
+	if p.left[r.network.Native] < need {
+		return "", payout.WaitFunds, nil
+	}
+	fee := evm.Cost(gasLimit(q.estimate.Gas), p.price)/2 + q.estimate.Data
+	if ok, err := r.reasonable(ctx, tx, fee, o.Amount); err != nil || !ok {
+		return "", payout.WaitFee, err
+	}
+	return "", "", nil
+}
+
+// pay signs and stores the payment of one output with the purse's next nonce, and returns its txid.
+func (r *Rail) pay(ctx context.Context, tx *db.Tx, o payout.Output, q quoted, p *purse) (txid string, err error) {
+	b := r.NewBatch(tx, o.CompanyID, o.Amount.Asset(), o.Amount.Units(), maxCost(q.estimate, p.price), onchain.PurposePayout)
+	b.Account, b.Nonce = r.hot, p.nonce
+	signer := chain.WalletCoin{Address: r.hot, Branch: chain.Change}
+	if err := r.sign(ctx, tx, &b, q.call, gasLimit(q.estimate.Gas), *p, signer, []payout.Output{o}); err != nil {
+		return "", err
+	}
+	p.nonce++
+	p.spend(o.Amount.Asset(), o.Amount.Units())
+	p.spend(r.network.Native, b.Fee)
+	return b.TxID, payout.Assign(ctx, tx, []payout.Output{o}, b.ID, b.TxID, 0)
+}
+
+// reasonable reports whether a fee is worth paying for an amount: at most a share of it, or a dollar. Without prices for both, only
+// the cap on the gas price applies.
+func (r *Rail) reasonable(ctx context.Context, tx *db.Tx, fee int64, amount money.Amount) (bool, error) {
+	inDollars := func(a money.Amount) (money.Amount, error) {
+		rate, err := rates.Latest(ctx, tx, a.Asset(), money.USD)
+		if err != nil {
+			return money.Amount{}, err
+		}
+		return rate.Convert(a, money.Ceil)
+	}
+	cost, err := inDollars(r.native(fee))
+	var worth money.Amount
+	if err == nil {
+		worth, err = inDollars(amount)
+	}
+	if errors.Is(err, rates.ErrUnavailable) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	share, err := worth.Fraction(maxFeeShare, 10_000, money.Floor)
+	return cost.Units() <= 100 || cost.Cmp(share) <= 0, err
+}
+
+// sign signs and stores a transaction with the batch's nonce, by the key of signer. The caller assigns outs and enqueues its sending.
+func (r *Rail) sign(ctx context.Context, tx *db.Tx, b *onchain.Batch, call evm.Call, gas uint64, p purse,
+	signer chain.WalletCoin, outs []payout.Output,
+) error {
+	signer.Outpoint = evm.NonceOf(b.Account, b.Nonce)
+	b.Inputs = []chain.WalletCoin{signer}
+	raw, txid, err := r.signer.Sign(evm.Tx{
+		ChainID: r.network.ChainID, Nonce: b.Nonce, Tip: p.tip, MaxFee: p.price, Gas: gas, Call: call,
+	}, signer.Branch, signer.Index)
+	if err != nil {
+		return err
+	}
+	b.TxID = txid
+	return r.Store(ctx, tx, *b, onchain.Transaction{
+		CompanyID: b.CompanyID, TxID: txid, BatchID: b.ID, Raw: raw, Fee: b.Fee, Size: int64(gas),
+	}, outs)
+}

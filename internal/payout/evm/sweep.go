@@ -1,0 +1,170 @@
+package evm
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/onchain"
+)
+
+// maxSwept bounds the addresses of one Sweep.
+const maxSwept = 50
+
+// Sweep moves confirmed deposits from their addresses to the paying account. A token needs gas at its address: one run sends it
+// there, a later one moves the token. Native coins are moved when they are worth several times what that costs. It is
+// level-triggered: what one run leaves, the next one finds.
+func (r *Rail) Sweep(ctx context.Context, d *db.DB) error {
+	var coins []chain.WalletCoin
+	var paused string
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		if paused, err = payout.Paused(ctx, tx); err != nil {
+			return err
+		}
+		coins, err = chain.Coins(ctx, tx, r.Chain)
+		return err
+	}); err != nil || paused != "" {
+		return err
+	}
+	type deposit struct {
+		address string
+		asset   money.Asset
+	}
+	of := map[deposit][]chain.WalletCoin{}
+	var order []deposit
+	for _, c := range coins {
+		at := deposit{c.Address, c.Asset}
+		if c.Branch != chain.External || c.Unconfirmed > 0 || len(order) == maxSwept && of[at] == nil {
+			continue
+		}
+		if of[at] == nil {
+			order = append(order, at)
+		}
+		of[at] = append(of[at], c)
+	}
+	var failed []error
+	for _, at := range order {
+		failed = append(failed, r.sweep(ctx, d, at.asset, of[at]))
+	}
+	return errors.Join(failed...)
+}
+
+// sweep moves what is at one address of one asset, or sends it the gas that this needs.
+func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []chain.WalletCoin) error {
+	from, native := coins[0].Address, r.network.Native
+	to, err := evm.ParseAddress(r.hot)
+	if err != nil {
+		return err
+	}
+	here, err := r.node.State(ctx, from)
+	if err != nil {
+		return err
+	}
+	amount := here.Holds[asset]
+	if amount <= 0 || here.BaseFee+here.Tip > r.MaxFeeRate {
+		return nil
+	}
+	try := amount
+	if asset == native {
+		try = 1 // what it costs does not depend on the amount
+	}
+	call, err := r.network.Pay(to, money.New(asset, try))
+	if err != nil {
+		return err
+	}
+	estimates, err := r.node.Estimate(ctx, from, []evm.Call{call})
+	if err != nil {
+		return err
+	}
+	if e := estimates[0]; e.Verdict != evm.Payable {
+		return errors.New("evm: a deposit at " + from + " cannot be moved: " + e.Refusal)
+	}
+	gas, price := gasLimit(estimates[0].Gas), 2*here.BaseFee+here.Tip
+	fee := maxCost(estimates[0], price)
+	if asset == native {
+		if amount < 4*fee {
+			return nil
+		}
+		amount -= fee
+		if call, err = r.network.Pay(to, money.New(asset, amount)); err != nil {
+			return err
+		}
+	} else if short := fee - here.Holds[native]; short > 0 {
+		return r.sendGas(ctx, d, from, short+fee/2)
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		next, _, err := lockNonce(ctx, tx, r.Chain, from)
+		if err != nil {
+			return err
+		}
+		if why, err := payout.PayoutsAllowed(ctx, tx, r.Log); err != nil || why != "" {
+			return err
+		}
+		if busy, err := r.Busy(ctx, tx, from); err != nil || busy {
+			return err
+		}
+		b := r.NewBatch(tx, ledger.House, asset, amount, fee, onchain.PurposeSweep)
+		b.Account, b.Nonce, b.Change = from, max(next, here.Nonce), r.hot
+		points := make([]chain.Outpoint, len(coins))
+		for i, c := range coins {
+			points[i] = c.Outpoint
+		}
+		if err := chain.Reserve(ctx, tx, r.Chain, points, b.ID); err != nil {
+			return err
+		}
+		signer := chain.WalletCoin{Address: from, Branch: coins[0].Branch, Index: coins[0].Index}
+		if err := r.sign(ctx, tx, &b, call, gas, purse{price: price, tip: here.Tip}, signer, nil); err != nil {
+			return err
+		}
+		payout.EnqueueSend(tx, b.CompanyID, r.Name(), tx.Now(), b.TxID)
+		return setNonce(ctx, tx, r.Chain, from, b.Nonce+1)
+	})
+}
+
+// sendGas sends what a sweep will cost to the address of the deposit, unless that is under way.
+func (r *Rail) sendGas(ctx context.Context, d *db.DB, address string, units int64) error {
+	to, err := evm.ParseAddress(address)
+	if err != nil {
+		return err
+	}
+	call, err := r.network.Pay(to, r.native(units))
+	if err != nil {
+		return err
+	}
+	s, err := r.node.State(ctx, r.hot)
+	if err != nil {
+		return err
+	}
+	estimates, err := r.node.Estimate(ctx, r.hot, []evm.Call{call})
+	if err != nil {
+		return err
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if busy, err := r.Busy(ctx, tx, address); err != nil || busy {
+			return err
+		}
+		p, why, err := r.open(ctx, tx, s)
+		if err != nil || why != "" {
+			return err
+		}
+		fee := maxCost(estimates[0], p.price)
+		if estimates[0].Verdict != evm.Payable || p.left[r.network.Native] < units+fee {
+			r.Log.ErrorContext(ctx, "the paying account has too few coins to send gas",
+				"account", r.hot, "wanted", r.native(units+fee).String())
+			return nil
+		}
+		b := r.NewBatch(tx, ledger.House, r.network.Native, units, fee, onchain.PurposeGas)
+		b.Account, b.Nonce, b.Change = r.hot, p.nonce, address
+		signer := chain.WalletCoin{Address: r.hot, Branch: chain.Change}
+		if err := r.sign(ctx, tx, &b, call, gasLimit(estimates[0].Gas), p, signer, nil); err != nil {
+			return err
+		}
+		payout.EnqueueSend(tx, b.CompanyID, r.Name(), tx.Now(), b.TxID)
+		return setNonce(ctx, tx, r.Chain, r.hot, p.nonce+1)
+	})
+}

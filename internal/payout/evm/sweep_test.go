@@ -1,0 +1,104 @@
+package evm_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evmtest"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Deposits are brought to the account that pays, tokens once gas was sent to where they lie, on a network that takes a fee for publishing
+// beside the gas. Whatever answers are lost, each deposit is moved once and nothing of it is lost: the chain proves it.
+func TestDepositsOfAnAccountAreSweptOnARealNode(t *testing.T) {
+	node := evmtest.Start(t)
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newAccountWorld(t, d, clock, node)
+		ether := node.Lab(t, money.ETH)
+		w.must(node.DataFee(t.Context(), 500_000_000_000_000)) // more than the gas of all of it
+		pool := chain.NewPool(d, "base", w.keys.Deriver())
+		var tokens, coins string
+		w.must(d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			if tokens, err = pool.Take(ctx, tx, company, "clm_1"); err == nil {
+				coins, err = pool.Take(ctx, tx, company, "clm_2")
+			}
+			return err
+		}))
+		before, _, err := w.lab.Paid(t.Context(), money.USDC)
+		w.must(err)
+		_, err = w.lab.PayAll(t.Context(), chain.Output{Address: tokens, Amount: 9_000_000})
+		w.must(err)
+		_, err = ether.PayAll(t.Context(), chain.Output{Address: coins, Amount: 50_000_000})
+		w.must(err)
+		for range 6 {
+			w.mine()
+		}
+
+		for i := range 6 {
+			w.must(w.rail.Sweep(t.Context(), d))
+			if i%2 == 0 { // the node hears, and nobody knows
+				node.Set(evmtest.LostAfter)
+			}
+			w.must(w.runner.Drain(t.Context()))
+			node.Set(evmtest.Fine)
+			w.wait(time.Minute)
+			w.mine()
+		}
+
+		got, _, err := w.lab.Paid(t.Context(), money.USDC)
+		w.must(err)
+		if n := got[w.hot] - before[w.hot]; n != 9_000_000 {
+			t.Errorf("%d of the tokens arrived", n)
+		}
+		_, times, err := w.lab.Paid(t.Context(), money.ETH)
+		w.must(err)
+		state, err := node.State(t.Context(), coins)
+		w.must(err)
+		// What publishing costs, and could have risen to, stays behind: the node would have refused the transaction without it.
+		if left := state.Holds[money.ETH]; left < 500_000 || left > 1_000_000 || state.Nonce != 1 || times[tokens] != 1 {
+			t.Errorf("%d are left after %d transactions, and gas came %d times", left, state.Nonce, times[tokens])
+		}
+		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			report, err := ledger.Check(ctx, tx)
+			if len(report.Problems) > 0 {
+				t.Errorf("the books: %v", report.Problems)
+			}
+			var open int
+			failed := tx.QueryRow(ctx, "SELECT COUNT(*) FROM payout_batches WHERE state <> 'fulfilled'").Scan(&open)
+			if open > 0 || failed != nil {
+				t.Errorf("%d transactions are open, %v", open, failed)
+			}
+			// What only moves within the house costs it the fee, and nothing else changes.
+			rows, failed := tx.Query(ctx, `SELECT b.batch_id, b.purpose, l.code, l.asset, CAST(SUM(l.amount) AS BIGINT), b.fee FROM payout_batches b
+				JOIN ledger_journals j ON j.company_id = b.company_id AND j.source_id = b.batch_id
+				JOIN ledger_lines l ON l.company_id = j.company_id AND l.journal_id = j.journal_id
+				GROUP BY b.batch_id, b.purpose, l.code, l.asset, b.fee HAVING SUM(l.amount) <> 0 ORDER BY b.batch_id, l.code`)
+			lines, failed := db.Collect(rows, failed, func(r *db.Rows) (string, error) {
+				var id, purpose, code, asset string
+				var sum, fee int64
+				err := r.Scan(&id, &purpose, &code, &asset, &sum, &fee)
+				if fee <= 0 || sum != fee && sum != -fee {
+					t.Errorf("%s: %d on %s, of a fee of %d", purpose, sum, code, fee)
+				}
+				return fmt.Sprintf("%s %s %s %t", purpose, code, asset, sum > 0), err
+			})
+			want := map[string]int{"gas 1006 ETH false": 1, "gas 5000 ETH true": 1, "sweep 1006 ETH false": 2, "sweep 5000 ETH true": 2}
+			for _, line := range lines {
+				want[line]--
+			}
+			for line, n := range want {
+				if n != 0 || failed != nil {
+					t.Errorf("%q: %d are missing, %v", line, n, failed)
+				}
+			}
+			return err
+		}))
+		w.must(node.DataFee(t.Context(), 0))
+	})
+}

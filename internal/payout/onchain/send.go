@@ -1,0 +1,155 @@
+package onchain
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+const (
+	// alarmAfter is the number of failed broadcasts in a row from which on the log reports an error.
+	alarmAfter = 10
+	// firstRetry is the delay after the first failed broadcast; it doubles each time.
+	firstRetry = 5 * time.Second
+	// findWithin bounds the questions after refusals, all together: a job has 40 seconds, and the answers must still be stored.
+	findWithin = 10 * time.Second
+)
+
+// Send implements payout.Rail: ids are txids. It broadcasts the stored bytes and records the answers.
+func (c *Carrier) Send(ctx context.Context, d *db.DB, companyID string, ids []string) error {
+	var ready []Transaction
+	var stopped []string
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		ready, stopped, err = c.sendable(ctx, tx, companyID, ids)
+		return err
+	}); err != nil || len(ready)+len(stopped) == 0 {
+		return err
+	}
+	answers := c.submit(ctx, ready)
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		payout.EnqueueSend(tx, companyID, c.Rail, tx.Now().Add(c.Retry), stopped...)
+		batchIDs := make([]string, len(ready))
+		for i, t := range ready {
+			batchIDs[i] = t.BatchID
+		}
+		batches, err := lockBatches(ctx, tx, c.Chain, companyID, batchIDs)
+		if err != nil {
+			return err
+		}
+		for _, b := range batches {
+			for _, t := range b.Signed {
+				if answer, asked := answers[t.TxID]; asked {
+					if err := c.record(ctx, tx, b, t, answer); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// sendable returns the transactions to broadcast: each the newest of an open batch. While payouts are paused it returns those that
+// the network has never accepted as stopped instead.
+func (c *Carrier) sendable(ctx context.Context, tx *db.Tx, companyID string, txids []string) (ready []Transaction, stopped []string, err error) {
+	paused, err := payout.Paused(ctx, tx)
+	if err != nil {
+		return nil, nil, err
+	}
+	batchIDs, err := batchesOf(ctx, tx, companyID, txids)
+	if err != nil {
+		return nil, nil, err
+	}
+	batches, err := readBatches(ctx, tx, c.Chain, companyID, batchIDs)
+	for _, b := range batches {
+		if err := b.check(); err != nil {
+			return nil, nil, err
+		}
+		t, ok := b.newest()
+		switch {
+		case !ok || !slices.Contains(txids, t.TxID) || !b.open():
+		case paused != "" && t.State != payout.Sent:
+			stopped = append(stopped, t.TxID)
+		default:
+			ready = append(ready, t)
+		}
+	}
+	return ready, stopped, err
+}
+
+// submit broadcasts transactions and returns the answers by txid. After a refusal it looks for the transaction: an earlier attempt
+// may have got through, and then its own inputs are "already spent". Nodes that do not answer once are not asked again.
+func (c *Carrier) submit(ctx context.Context, txs []Transaction) map[string]payout.Answer {
+	answers := make(map[string]payout.Answer, len(txs))
+	finding, stop := context.WithTimeout(ctx, findWithin)
+	defer stop()
+	var silent error
+	for i, answer := range c.nodes.Submit(ctx, txs...) {
+		if answer.Outcome == payout.Refused {
+			found := false
+			if silent == nil {
+				found, silent = c.nodes.Find(finding, txs[i].TxID)
+			}
+			switch {
+			case found:
+				answer = payout.Answer{Outcome: payout.Accepted}
+			case silent != nil:
+				answer = payout.Answer{Outcome: payout.Unclear, Reason: answer.Reason + "; " + silent.Error()}
+			}
+		}
+		answers[txs[i].TxID] = answer
+	}
+	return answers
+}
+
+// record stores the answer to one broadcast.
+func (c *Carrier) record(ctx context.Context, tx *db.Tx, b Batch, t Transaction, answer payout.Answer) error {
+	to, attempts := payout.Sent, int64(0)
+	if answer.Outcome != payout.Accepted {
+		attempts = t.Attempts + 1
+		// What was accepted before stays sent while a repetition is only unanswered.
+		if to = payout.InDoubt; answer.Outcome == payout.Unclear && t.State == payout.Sent {
+			to = payout.Sent
+		}
+	}
+	if to != t.State || attempts != t.Attempts {
+		if err := setTransactionState(ctx, tx, t, to, attempts); err != nil {
+			return err
+		}
+	}
+	if answer.Outcome != payout.Accepted {
+		level := slog.LevelWarn
+		if attempts >= alarmAfter {
+			level = slog.LevelError
+		}
+		c.Log.Log(ctx, level, "a payout's broadcast was not accepted", "company_id", b.CompanyID, "batch_id", b.ID, "txid", t.TxID,
+			"outcome", answer.Outcome.String(), "attempts", attempts, "reason", answer.Reason)
+		payout.EnqueueSend(tx, b.CompanyID, c.Rail, tx.Now().Add(payout.Backoff(firstRetry, attempts)), t.TxID)
+	}
+
+	switch {
+	case to == payout.Sent && (b.State == payout.Prepared || b.State == payout.InDoubt):
+		return advance(ctx, tx, &b, payout.Sent, b.TxID, "")
+	case to == payout.InDoubt && (b.State == payout.Prepared || b.State == payout.Sent):
+		for _, other := range b.Signed {
+			if other.TxID != t.TxID && other.State == payout.Sent {
+				return nil // the unknown outcome of a replacement says nothing about what it would replace
+			}
+		}
+		return advance(ctx, tx, &b, payout.InDoubt, b.TxID, answer.Outcome.String())
+	}
+	return nil
+}
+
+// advance changes the state of a batch and its outputs.
+func advance(ctx context.Context, tx *db.Tx, b *Batch, to payout.State, txid, reason string) error {
+	if err := advanceBatch(ctx, tx, b, to, txid, b.Fee, reason); err != nil {
+		return err
+	}
+	_, err := payout.AdvanceBatch(ctx, tx, b.CompanyID, b.ID, b.Outs, to, txid, reason)
+	return err
+}
