@@ -93,8 +93,7 @@ var writes = map[string]string{
 	"internal/httpapi/store.go":         "erases a person's stored responses, and what history says of them",
 	"internal/identity/store.go":        "withdraws an app's authorization codes",
 	"internal/oauth/store.go":           "issues access tokens",
-	"internal/payout/store.go":          "locks a wallet by its setting",
-	"internal/payout/bankfile/store.go": "counts files by a setting, and records what the bank did with outputs",
+	"internal/payout/bank/store.go":    "counts files by a setting, and records what the bank did with outputs",
 }
 
 var changesTable = regexp.MustCompile(`\b(?:INSERT\s+INTO|DELETE\s+FROM|UPDATE)\s+(\w+)`)

@@ -1401,7 +1401,7 @@ CREATE TABLE payout_queues (
 -- What the hot wallet of each chain pays: the network's fee rate. Transactions that choose coins lock its row.
 -- Shared: the wallet is one for all companies.
 -- Writer: internal/payout/onchain
-CREATE TABLE wallets (
+CREATE TABLE hot_wallets (
     chain      TEXT   NOT NULL,
     fee_rate   BIGINT NOT NULL, -- sat/vB, or wei per gas; 0 while none is known
     updated_at BIGINT NOT NULL,

@@ -1,11 +1,3 @@
-// Package bank pays by files that a bank takes, and reads the files by which it answers.
-//
-// An [Account] of the house makes one file of many payments: NACHA where the money stays in the clearing house of the United States,
-// ISO 20022 pain.001 everywhere else, with the code of the payee's bank as their country writes it. Every file and every payment has a
-// name that the bank gives back with whatever it says: S0000012 is the file, S0000012P00003 its third payment.
-//
-// A [Drop] is the place where files are left and answers are found: a directory, or one on an SFTP server. A file appears there
-// complete or not at all, and at most once, see [Drop.Release].
 package bank
 
 import (

@@ -228,8 +228,8 @@ func wakeQueues(ctx context.Context, tx *db.Tx, rail payout.RailName) error {
 // row when there is none.
 func (c *Carrier) LockWallet(ctx context.Context, tx *db.Tx) (rate int64, fresh bool, err error) {
 	var at int64
-	err = tx.QueryRow(ctx, `INSERT INTO wallets (chain, fee_rate, updated_at) VALUES ($1, 0, 0)
-		ON CONFLICT (chain) DO UPDATE SET fee_rate = wallets.fee_rate RETURNING fee_rate, updated_at`, c.Chain).Scan(&rate, &at)
+	err = tx.QueryRow(ctx, `INSERT INTO hot_wallets (chain, fee_rate, updated_at) VALUES ($1, 0, 0)
+		ON CONFLICT (chain) DO UPDATE SET fee_rate = hot_wallets.fee_rate RETURNING fee_rate, updated_at`, c.Chain).Scan(&rate, &at)
 	return rate, rate > 0 && tx.Now().Sub(db.Time(at)) <= c.FeeMaxAge, err
 }
 
@@ -241,7 +241,7 @@ func (c *Carrier) freshFeeRate(ctx context.Context, tx *db.Tx) (rate int64, fres
 
 // SetFeeRate stores the fee rate that the nodes of a chain ask for, at least 1.
 func SetFeeRate(ctx context.Context, tx *db.Tx, chainName string, rate int64) error {
-	_, err := tx.Exec(ctx, `INSERT INTO wallets (chain, fee_rate, updated_at) VALUES ($1, $2, $3)
+	_, err := tx.Exec(ctx, `INSERT INTO hot_wallets (chain, fee_rate, updated_at) VALUES ($1, $2, $3)
 		ON CONFLICT (chain) DO UPDATE SET fee_rate = excluded.fee_rate, updated_at = excluded.updated_at`,
 		chainName, max(rate, 1), db.Micros(tx.Now()))
 	return err
@@ -255,7 +255,7 @@ func FeeRate(ctx context.Context, tx *db.Tx, chainName string) (int64, error) {
 
 func feeRate(ctx context.Context, tx *db.Tx, chainName string) (rate int64, at time.Time, err error) {
 	var micros int64
-	err = tx.QueryRow(ctx, "SELECT fee_rate, updated_at FROM wallets WHERE chain = $1", chainName).Scan(&rate, &micros)
+	err = tx.QueryRow(ctx, "SELECT fee_rate, updated_at FROM hot_wallets WHERE chain = $1", chainName).Scan(&rate, &micros)
 	if errors.Is(err, db.ErrNoRows) {
 		return 0, time.Time{}, nil
 	}
