@@ -421,7 +421,7 @@ func LockQueue(ctx context.Context, tx *db.Tx, companyID string, rail RailName) 
 
 // setQueue changes a queue's row, guarded by the version that was read.
 func setQueue(ctx context.Context, tx *db.Tx, was Queue, reason string, since, next time.Time) error {
-	return tx.One(ctx, db.ErrConflict, `UPDATE payout_queues SET on_hold = $3, held_since = $4, wake_at = $5, version = version + 1
+	return tx.One(ctx, db.ErrConflict, `UPDATE payout_queues SET wait_reason = $3, waiting_since = $4, next_run_at = $5, version = version + 1
 		WHERE company_id = $1 AND rail = $2 AND version = $6`,
 		was.companyID, string(was.rail), reason, microsOrZero(since), microsOrZero(next), was.version)
 }

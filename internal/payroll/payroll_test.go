@@ -575,7 +575,7 @@ func TestUnknownStatesDecideNothing(t *testing.T) {
 				return handler(ctx, tx, job.Job{CompanyID: h.by.CompanyID, ID: "job_1",
 					Payload: []byte(fmt.Sprintf(`{"payroll_id":%q}`, p.ID))})
 			})
-			if err == nil || !strings.Contains(err.Error(), `"elsewhere", which this version does not know`) {
+			if err == nil || !strings.Contains(err.Error(), `"elsewhere"`) {
 				h.t.Errorf("an unknown state: %v", err)
 			}
 		}

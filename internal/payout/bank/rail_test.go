@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stipend/stipend/internal/db"
@@ -39,9 +40,24 @@ func TestRail(t *testing.T) {
 			},
 		})
 		must(err)
+		payees := 0
 		to := func(iban string) payout.Output {
-			data := `{"account_holder_name":"Ada","account_holder_type":"individual","iban":"` + iban + `"}`
+			payees++ // each payee has a name of their own, by which the orders to pay them are counted
+			data := `{"account_holder_name":"Payee ` + strconv.Itoa(payees) + `","account_holder_type":"individual","iban":"` + iban + `"}`
 			return payout.Output{Amount: eur(100), Destination: json.RawMessage(data)}
+		}
+		orders := map[string][]byte{} // the files that the bank received, by name
+		readOrders := func() error {
+			return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+				if err != nil || e.IsDir() || filepath.Ext(path) != ".xml" || filepath.Base(path)[0] != 'S' {
+					return err
+				}
+				body, err := os.ReadFile(path)
+				if bytes.Contains(body, []byte("<CstmrCdtTrfInitn>")) {
+					orders[filepath.Base(path)] = body
+				}
+				return err
+			})
 		}
 		return payouttest.Outside{
 			Rail:      rail,
@@ -51,6 +67,7 @@ func TestRail(t *testing.T) {
 			Advance: func() {
 				now, err := d.Now(t.Context())
 				must(err)
+				must(readOrders())
 				must(simulated.Take(now))
 				must(rail.Collect(t.Context(), d))
 			},
@@ -67,14 +84,13 @@ func TestRail(t *testing.T) {
 			},
 			Reverted: payout.Returned,
 			Executed: func(o payout.Output) (n int) {
-				must(filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-					if err != nil || e.IsDir() || filepath.Ext(path) != ".xml" || filepath.Base(path)[0] != 'S' || filepath.Base(filepath.Dir(path)) == "in" {
-						return err
-					}
-					body, err := os.ReadFile(path)
-					n += bytes.Count(body, []byte(">"+o.PaymentID+"<"))
-					return err
-				}))
+				var data struct {
+					Name string `json:"account_holder_name"`
+				}
+				must(json.Unmarshal(o.Destination, &data))
+				for _, body := range orders {
+					n += bytes.Count(body, []byte("<Nm>"+data.Name+"</Nm>"))
+				}
 				return n
 			},
 		}
