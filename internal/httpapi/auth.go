@@ -34,9 +34,9 @@ func credential(h http.Header) (scheme, token string, err error) {
 	return scheme, token, nil
 }
 
-// visible reports whether s has 1 to max visible ASCII characters.
-func visible(s string, max int) bool {
-	if s == "" || len(s) > max {
+// visible reports whether s has 1 to limit visible ASCII characters.
+func visible(s string, limit int) bool {
+	if s == "" || len(s) > limit {
 		return false
 	}
 	for i := range len(s) {

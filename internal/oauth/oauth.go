@@ -317,7 +317,7 @@ type Connection struct {
 	LastUsed  time.Time // zero if never
 }
 
-// Description returns what a scope permits, in English, for the user who grants it.
+// Words returns what a scope permits, in English, for the user who grants it.
 func Words(s identity.Scope) string {
 	if w, ok := words[s]; ok {
 		return w.text

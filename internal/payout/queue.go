@@ -90,7 +90,7 @@ func (q Queue) record(ctx context.Context, tx *db.Tx, log *slog.Logger, delay De
 			continue
 		}
 		if err := webhook.EmitNext(ctx, tx, webhook.PayoutDelayed.Event(q.companyID, q.companyID, 0, webhook.PayoutDelayedData{
-			Reason: string(delay.Reason), Waiting: w.n, Amount: w.sum, Currency: asset, Network: string(q.rail), Since: since,
+			Reason: delay.Reason, Waiting: w.n, Amount: w.sum, Currency: asset, Network: string(q.rail), Since: since,
 		})); err != nil {
 			return err
 		}

@@ -39,15 +39,15 @@ func NewBodyBudget(large, small int64, wait time.Duration) *BodyBudget {
 	return &BodyBudget{semaphore.NewWeighted(large), semaphore.NewWeighted(small), wait}
 }
 
-// Acquire waits for budget for a body of at most max bytes. It reports false if none became free in time; it has
+// Acquire waits for budget for a body of at most limit bytes. It reports false if none became free in time; it has
 // then discarded the body. Call release when the body is no longer referenced.
 //
 // Budget is taken only after more than FreeBodySize bytes have arrived, so announcing a large body costs nothing. A
-// body of unknown length up to FreeBodySize is free too. A body whose announced length exceeds max is left unread
+// body of unknown length up to FreeBodySize is free too. A body whose announced length exceeds limit is left unread
 // for the caller to reject.
-func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now time.Time, max int64) (release func(), ok bool) {
+func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now time.Time, limit int64) (release func(), ok bool) {
 	size := r.ContentLength
-	if size > max || size >= 0 && size <= FreeBodySize {
+	if size > limit || size >= 0 && size <= FreeBodySize {
 		return func() {}, true
 	}
 	conn := http.NewResponseController(w)
@@ -66,7 +66,7 @@ func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now time.Ti
 		if err != nil {
 			return restore, true
 		}
-		size = max
+		size = limit
 	}
 	room := b.large
 	if size <= SmallBodySize {
@@ -76,7 +76,7 @@ func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now time.Ti
 	defer cancel()
 	_ = conn.SetWriteDeadline(now.Add(2 * bodyTime))
 	if room.Acquire(ctx, size) != nil {
-		_, _ = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, max)) // otherwise a client that is still sending does not see the response
+		_, _ = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, limit)) // otherwise a client that is still sending does not see the response
 		restore()
 		return nil, false
 	}

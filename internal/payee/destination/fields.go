@@ -312,12 +312,12 @@ func checkFiat(d Distribution, members map[string]any, code string) (Distributio
 }
 
 // quote begins a problem with the row it comes from.
-func (r *account) quote(f Field) string {
-	return fmt.Sprintf("%s %s (%s): %s", r.Country.Code, r.Currency, r.Rail, f.Label)
+func (a *account) quote(f Field) string {
+	return fmt.Sprintf("%s %s (%s): %s", a.Country.Code, a.Currency, a.Rail, f.Label)
 }
 
 // validate checks each field by itself and returns the normal spellings.
-func (r *account) validate(problems *apierr.List, at string, fields []field, members map[string]any) map[string]any {
+func (a *account) validate(problems *apierr.List, at string, fields []field, members map[string]any) map[string]any {
 	clean := make(map[string]any, len(fields))
 	for _, f := range fields {
 		pointer := at + "/" + f.Key
@@ -327,21 +327,21 @@ func (r *account) validate(problems *apierr.List, at string, fields []field, mem
 		}
 		if !there {
 			if f.Required {
-				problems.Add("missing_field", pointer, r.quote(f.Field)+" is required.")
+				problems.Add("missing_field", pointer, a.quote(f.Field)+" is required.")
 			}
 			continue
 		}
 		if f.group != nil {
 			inner, ok := value.(map[string]any)
 			if !ok {
-				problems.Add("invalid_type", pointer, r.quote(f.Field)+" is an object.")
+				problems.Add("invalid_type", pointer, a.quote(f.Field)+" is an object.")
 				continue
 			}
 			keys := make([]string, len(f.group))
 			for i, g := range f.group {
 				keys[i] = g.Key
 			}
-			address := r.validate(problems, pointer, f.group, inner)
+			address := a.validate(problems, pointer, f.group, inner)
 			refuseUnknown(problems, pointer, inner, keys...)
 			spellAddress(problems, pointer, address)
 			clean[f.Key] = address
@@ -349,16 +349,16 @@ func (r *account) validate(problems *apierr.List, at string, fields []field, mem
 		}
 		s, ok := value.(string)
 		if !ok {
-			problems.Add("invalid_type", pointer, r.quote(f.Field)+" is a string.")
+			problems.Add("invalid_type", pointer, a.quote(f.Field)+" is a string.")
 			continue
 		}
-		s, ok = r.spell(f, s)
+		s, ok = a.spell(f, s)
 		if !ok {
-			problems.Add(f.code, pointer, r.mismatch(f.Field))
+			problems.Add(f.code, pointer, a.mismatch(f.Field))
 			continue
 		}
 		if f.Key == "country" && !country.Exists(s) {
-			problems.Add("invalid_parameter", pointer, r.quote(f.Field)+" is a country code of two letters.")
+			problems.Add("invalid_parameter", pointer, a.quote(f.Field)+" is a country code of two letters.")
 			continue
 		}
 		clean[f.Key] = s
@@ -377,9 +377,9 @@ func spellAddress(problems *apierr.List, pointer string, address map[string]any)
 	}
 }
 
-func (r *account) mismatch(f Field) string {
+func (a *account) mismatch(f Field) string {
 	var b strings.Builder
-	b.WriteString(r.quote(f))
+	b.WriteString(a.quote(f))
 	if f.Type == "select" {
 		values := make([]string, len(f.Options))
 		for i, o := range f.Options {
@@ -406,7 +406,7 @@ var (
 
 // spell returns the value in the spelling that the row asks for: as it is, or without the gaps that people type and
 // in capitals, or completed by a rule of the country.
-func (r *account) spell(f field, value string) (string, bool) {
+func (a *account) spell(f field, value string) (string, bool) {
 	value = strings.TrimSpace(norm.NFC.String(value))
 	if len(value) > maxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, identity.Unprintable) {
 		return "", false
@@ -425,28 +425,28 @@ func (r *account) spell(f field, value string) (string, bool) {
 }
 
 // checkAll checks the check digits, which may depend on other fields.
-func (r *account) checkAll(problems *apierr.List, clean map[string]any) {
+func (a *account) checkAll(problems *apierr.List, clean map[string]any) {
 	get := func(key string) string {
 		s, _ := clean[key].(string)
 		return s
 	}
-	for _, f := range r.fields {
+	for _, f := range a.fields {
 		value := get(f.Key)
-		if len(r.ExactlyOne) > 0 && f.Key == r.ExactlyOne[len(r.ExactlyOne)-1] {
-			r.checkExactlyOne(problems, f.Field, get)
+		if len(a.ExactlyOne) > 0 && f.Key == a.ExactlyOne[len(a.ExactlyOne)-1] {
+			a.checkExactlyOne(problems, f.Field, get)
 		}
 		if value != "" && !f.source.Valid(value, get) {
-			problems.Add(f.code, base+"/"+f.Key, r.quote(f.Field)+" "+wrong(f.source.Check, value))
+			problems.Add(f.code, base+"/"+f.Key, a.quote(f.Field)+" "+wrong(f.source.Check, value))
 		}
 	}
 }
 
 // checkExactlyOne reports a problem at the last of some fields unless exactly one of them has a value.
-func (r *account) checkExactlyOne(problems *apierr.List, last Field, get func(string) string) {
+func (a *account) checkExactlyOne(problems *apierr.List, last Field, get func(string) string) {
 	given := 0
 	others := []string{}
-	for _, f := range r.fields {
-		if slices.Contains(r.ExactlyOne, f.Key) {
+	for _, f := range a.fields {
+		if slices.Contains(a.ExactlyOne, f.Key) {
 			if get(f.Key) != "" {
 				given++
 			}
@@ -456,7 +456,7 @@ func (r *account) checkExactlyOne(problems *apierr.List, last Field, get func(st
 		}
 	}
 	if given != 1 {
-		problems.Add("invalid_parameter", base+"/"+last.Key, r.quote(last)+" or the "+strings.Join(others, " or ")+": exactly one of them is needed.")
+		problems.Add("invalid_parameter", base+"/"+last.Key, a.quote(last)+" or the "+strings.Join(others, " or ")+": exactly one of them is needed.")
 	}
 }
 

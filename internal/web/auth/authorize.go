@@ -58,7 +58,7 @@ func issuer(s *ui.Server) string { return cmp.Or(s.AuthURL, s.BaseURL) }
 
 // asked checks what an app asks. A refusal that the app may hear is the view that leads back to it; what it may not is an error,
 // and so a page that leads nowhere.
-func asked(c *ui.Request, ctx context.Context, tx *db.Tx) (oauth.Ask, oauth.Request, *ui.View, error) {
+func asked(ctx context.Context, c *ui.Request, tx *db.Tx) (oauth.Ask, oauth.Request, *ui.View, error) {
 	ask, err := ask(c)
 	if err != nil {
 		return ask, oauth.Request{}, nil, err
@@ -74,7 +74,7 @@ func asked(c *ui.Request, ctx context.Context, tx *db.Tx) (oauth.Ask, oauth.Requ
 // showConsent asks a user whether an app may act for them. Whoever is not signed in does that first: no link leads a
 // stranger on to an app's page (RFC 9700, section 4.11.2).
 func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	ask, r, back, err := asked(c, ctx, tx)
+	ask, r, back, err := asked(ctx, c, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -84,7 +84,7 @@ func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if back != nil {
 		return *back, nil
 	}
-	if may, err := mayAllow(c, ctx, tx, c.Session.Company.ID, r.Scopes); err != nil || !may {
+	if may, err := mayAllow(ctx, c, tx, c.Session.Company.ID, r.Scopes); err != nil || !may {
 		return ui.View{Redirect: c.ProofURL()}, err
 	}
 	publisher, err := identity.CompanyByID(ctx, tx, r.App.CompanyID)
@@ -103,7 +103,7 @@ func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if p.Alike, err = identity.LooksLikeAnother(ctx, tx, r.App); err != nil {
 		return ui.View{}, err
 	}
-	if p.Companies, err = grantsFor(c, ctx, tx, r.Scopes); err != nil {
+	if p.Companies, err = grantsFor(ctx, c, tx, r.Scopes); err != nil {
 		return ui.View{}, err
 	}
 	// The answer is to what was shown: an app that is given more meanwhile gets no more by it.
@@ -117,7 +117,7 @@ func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 }
 
 // grantsFor are the companies for which the reader may allow an app something, and the reader alone where that means anything.
-func grantsFor(c *ui.Request, ctx context.Context, tx *db.Tx, asked identity.Scopes) ([]ui.Option, error) {
+func grantsFor(ctx context.Context, c *ui.Request, tx *db.Tx, asked identity.Scopes) ([]ui.Option, error) {
 	var all []ui.Option
 	for _, m := range c.Session.Members {
 		if !identity.Manages(m.Role) {
@@ -137,7 +137,7 @@ func grantsFor(c *ui.Request, ctx context.Context, tx *db.Tx, asked identity.Sco
 
 // decide takes the user's yes or no back to the app.
 func decide(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	ask, r, back, err := asked(c, ctx, tx)
+	ask, r, back, err := asked(ctx, c, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -154,7 +154,7 @@ func decide(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	case "deny":
 		return ui.View{External: r.Refused(issuer(c.Server), oauth.ErrDenied)}, nil
 	case "allow":
-		if may, err := mayAllow(c, ctx, tx, c.Form.Get("company_id"), r.Scopes); err != nil || !may {
+		if may, err := mayAllow(ctx, c, tx, c.Form.Get("company_id"), r.Scopes); err != nil || !may {
 			return ui.View{Redirect: ui.ProofPath("/authorize?" + ask.Values().Encode())}, err
 		}
 		code, err := oauth.Grant(ctx, tx, c.Env, c.Session.User, c.Form.Get("company_id"), r)

@@ -24,7 +24,7 @@ var errCode = apierr.New(apierr.Invalid, "code_wrong", "This code is wrong, or w
 
 // mayAllow says whether the reader may allow an app all of this now: what is more than reading not with a password alone, and what
 // moves money, or where it goes, with a second factor that was just shown. It asks what the pages ask that do the same.
-func mayAllow(c *ui.Request, ctx context.Context, tx *db.Tx, companyID string, asked identity.Scopes) (bool, error) {
+func mayAllow(ctx context.Context, c *ui.Request, tx *db.Tx, companyID string, asked identity.Scopes) (bool, error) {
 	needed := ui.PasswordOnly
 	for _, s := range asked.List() {
 		switch oauth.GroupOf(s) {
@@ -63,7 +63,7 @@ func renderCodePage(c *ui.Request, page, title string, codes, keys bool) ui.View
 }
 
 // tryCode takes a code that was posted. That it is wrong is no error here: the try must be counted.
-func tryCode(c *ui.Request, ctx context.Context, tx *db.Tx, u identity.User) (refusal *apierr.Fault, err error) {
+func tryCode(ctx context.Context, c *ui.Request, tx *db.Tx, u identity.User) (refusal *apierr.Fault, err error) {
 	allowed, err := session.AttemptCode(ctx, tx, u.ID)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func tryCode(c *ui.Request, ctx context.Context, tx *db.Tx, u identity.User) (re
 }
 
 // waiting is who has given their password and not yet their code.
-func waiting(c *ui.Request, ctx context.Context, tx *db.Tx) (u identity.User, some bool, err error) {
+func waiting(ctx context.Context, c *ui.Request, tx *db.Tx) (u identity.User, some bool, err error) {
 	u, err = session.FindWaiting(ctx, tx, c.SessionToken())
 	if errors.Is(err, apierr.NotFoundErr) {
 		return u, false, nil
@@ -92,7 +92,7 @@ func waiting(c *ui.Request, ctx context.Context, tx *db.Tx) (u identity.User, so
 
 // showCode asks for the second factor, after the password.
 func showCode(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	_, some, err := waiting(c, ctx, tx)
+	_, some, err := waiting(ctx, c, tx)
 	if err != nil || !some {
 		return ui.View{Redirect: ui.SignInPath(c.NextPath())}, err
 	}
@@ -108,11 +108,11 @@ func signInCode(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	var token string
 	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		refusal, token = nil, ""
-		u, some, err := waiting(c, ctx, tx)
+		u, some, err := waiting(ctx, c, tx)
 		if err != nil || !some {
 			return err
 		}
-		if refusal, err = tryCode(c, ctx, tx, u); err != nil || refusal != nil {
+		if refusal, err = tryCode(ctx, c, tx, u); err != nil || refusal != nil {
 			return err
 		}
 		if err := session.End(ctx, tx, c.SessionToken()); err != nil {
@@ -161,7 +161,7 @@ func enrolPath(c *ui.Request) string {
 // checkProof takes the second factor of who is signed in, or the password of who has none.
 func checkProof(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	if c.Form.Get("password") != "" {
-		token, to, err := enter(c, ctx, c.Session.User.Email, c.Form.Get("password"))
+		token, to, err := enter(ctx, c, c.Session.User.Email, c.Form.Get("password"))
 		if err != nil {
 			return ui.View{}, err
 		}
@@ -172,7 +172,7 @@ func checkProof(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	var refusal *apierr.Fault
 	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		if refusal, err = tryCode(c, ctx, tx, c.Session.User); err != nil || refusal != nil {
+		if refusal, err = tryCode(ctx, c, tx, c.Session.User); err != nil || refusal != nil {
 			return err
 		}
 		return session.Prove(ctx, tx, *c.Session)

@@ -44,7 +44,7 @@ func signIn(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	if err := missing.Err(); err != nil {
 		return ui.View{}, err
 	}
-	token, to, err := enter(c, ctx, email, password)
+	token, to, err := enter(ctx, c, email, password)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -52,8 +52,8 @@ func signIn(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 }
 
 // enter ends the session that there is and begins one of whose address and password these are. It says where they go on.
-func enter(c *ui.Request, ctx context.Context, email, password string) (token, to string, err error) {
-	u, err := signsIn(c, ctx, email, password)
+func enter(ctx context.Context, c *ui.Request, email, password string) (token, to string, err error) {
+	u, err := signsIn(ctx, c, email, password)
 	if err != nil {
 		return "", "", err
 	}
@@ -61,14 +61,14 @@ func enter(c *ui.Request, ctx context.Context, email, password string) (token, t
 		if err := errors.Join(session.Succeeded(ctx, tx, email, c.RemoteAddr()), session.End(ctx, tx, c.SessionToken())); err != nil {
 			return err
 		}
-		token, to, err = begin(c, ctx, tx, u)
+		token, to, err = begin(ctx, c, tx, u)
 		return err
 	})
 	return token, to, err
 }
 
 // begin starts the session of somebody whose password was right, and says where they go on: with a second factor, to show it.
-func begin(c *ui.Request, ctx context.Context, tx *db.Tx, u identity.User) (token, to string, err error) {
+func begin(ctx context.Context, c *ui.Request, tx *db.Tx, u identity.User) (token, to string, err error) {
 	has, err := auth.HasFactor(ctx, tx, u.ID)
 	if err != nil {
 		return "", "", err
@@ -83,7 +83,7 @@ func begin(c *ui.Request, ctx context.Context, tx *db.Tx, u identity.User) (toke
 
 // signsIn is whose address and password these are, or why nobody is let in. A right password gives its try back by
 // session.Succeeded.
-func signsIn(c *ui.Request, ctx context.Context, email, password string) (u identity.User, err error) {
+func signsIn(ctx context.Context, c *ui.Request, email, password string) (u identity.User, err error) {
 	allowed := false
 	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		u, allowed, err = session.Attempt(ctx, tx, email, c.RemoteAddr())

@@ -35,7 +35,7 @@ func showSignUp(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 
 // askSignUp writes to the address.
 func askSignUp(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: "/sign-up/sent"}, askLink(c, ctx, auth.ToSignUp)
+	return ui.View{Redirect: "/sign-up/sent"}, askLink(ctx, c, auth.ToSignUp)
 }
 
 // showReset asks whose password was forgotten.
@@ -45,11 +45,11 @@ func showReset(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 
 // askReset writes to the address, if it is an account's.
 func askReset(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: "/password/sent"}, askLink(c, ctx, auth.ToReset)
+	return ui.View{Redirect: "/password/sent"}, askLink(ctx, c, auth.ToReset)
 }
 
 // askLink has a link sent to the address of the form. It is the same work and the same answer for every address.
-func askLink(c *ui.Request, ctx context.Context, p auth.Purpose) error {
+func askLink(ctx context.Context, c *ui.Request, p auth.Purpose) error {
 	allowed := false
 	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		send, ok, err := session.AttemptMail(ctx, tx, c.Form.Get("email"), c.RemoteAddr())
@@ -101,7 +101,7 @@ func showBusiness(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 // signUp makes the account and signs its owner in.
 func signUp(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	token := c.HTTP.PathValue("token")
-	email, err := addressOf(c, ctx, auth.ToSignUp, token)
+	email, err := addressOf(ctx, c, auth.ToSignUp, token)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -128,7 +128,7 @@ func signUp(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: "/account", Cookie: c.SessionCookie(started)}, err
 }
 
-func addressOf(c *ui.Request, ctx context.Context, p auth.Purpose, token string) (email string, err error) {
+func addressOf(ctx context.Context, c *ui.Request, p auth.Purpose, token string) (email string, err error) {
 	err = c.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		email, err = auth.Find(ctx, tx, p, token)
 		return err
@@ -151,7 +151,7 @@ func showNewPassword(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 // setPassword sets the password by a link. The reader signs in with it then, and shows their second factor as ever.
 func setPassword(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	token := c.HTTP.PathValue("token")
-	email, err := addressOf(c, ctx, auth.ToReset, token)
+	email, err := addressOf(ctx, c, auth.ToReset, token)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -181,7 +181,7 @@ func changePassword(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, erro
 		return ui.View{}, err
 	}
 	// The old one first: its tries are counted, and what is refused makes no work.
-	if _, err := signsIn(c, ctx, email, c.Form.Get("password")); err != nil {
+	if _, err := signsIn(ctx, c, email, c.Form.Get("password")); err != nil {
 		return ui.View{}, err
 	}
 	hash, err := c.HashNewPassword(ctx)

@@ -39,7 +39,7 @@ func showApprovals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	}
 	p := approvalsPage{Limit: c.FormatMoney(limit.Amount), Changes: c.Session.Administers()}
 	if asked := limit.Proposal; asked.ID != "" {
-		names, err := memberNames(c, ctx, tx, asked.By)
+		names, err := memberNames(ctx, c, tx, asked.By)
 		if err != nil {
 			return ui.View{}, err
 		}
@@ -59,7 +59,7 @@ func showApprovals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 }
 
 // memberNames are the names of members, in the order of their ids; who is none any more has their id.
-func memberNames(c *ui.Request, ctx context.Context, tx *db.Tx, ids ...string) ([]string, error) {
+func memberNames(ctx context.Context, c *ui.Request, tx *db.Tx, ids ...string) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -106,7 +106,7 @@ type approvalShown struct {
 	Approves bool // and approve it
 }
 
-func approvalOf(c *ui.Request, ctx context.Context, tx *db.Tx, p payroll.Payroll) (v approvalShown, err error) {
+func approvalOf(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (v approvalShown, err error) {
 	if p.Approval.Needed == 0 {
 		return v, nil
 	}
@@ -115,7 +115,7 @@ func approvalOf(c *ui.Request, ctx context.Context, tx *db.Tx, p payroll.Payroll
 	v.Waits = p.State == payroll.OnHold && p.HoldReason == payroll.ReasonApproval
 	v.Decides = v.Waits && c.Session.Administers()
 	v.Approves = v.Decides && p.CreatedBy != me && !slices.Contains(p.Approval.By, me)
-	v.Names, err = memberNames(c, ctx, tx, p.Approval.By...)
+	v.Names, err = memberNames(ctx, c, tx, p.Approval.By...)
 	return v, err
 }
 

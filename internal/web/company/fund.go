@@ -98,7 +98,7 @@ func showFunding(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 			v.Left = c.Text("fund.left", strconv.Itoa(int(left/time.Minute)))
 		}
 	}
-	if v.Deposits, err = depositTable(c, ctx, tx, p); err != nil {
+	if v.Deposits, err = depositTable(ctx, c, tx, p); err != nil {
 		return ui.View{}, err
 	}
 	if v.Simulates {
@@ -147,7 +147,7 @@ func worthless(c *ui.Request, network string) bool {
 }
 
 // depositTable is the money that came in for a payroll, with its confirmations.
-func depositTable(c *ui.Request, ctx context.Context, tx *db.Tx, p payroll.Payroll) (ui.Table, error) {
+func depositTable(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (ui.Table, error) {
 	t := ui.Table{Caption: c.Text("deposits.title"), Empty: c.Text("deposits.none"), Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "deposits.confirmations#", "deposits.tx")}
 	all, err := deposit.ForObject(ctx, tx, p.CompanyID, p.ID)
 	if err != nil {

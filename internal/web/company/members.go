@@ -114,7 +114,7 @@ type joinPage struct {
 }
 
 // invited is what a link invites to, and whether the reader is who it went to.
-func invited(c *ui.Request, ctx context.Context, tx *db.Tx) (v auth.Invitation, known, mine bool, err error) {
+func invited(ctx context.Context, c *ui.Request, tx *db.Tx) (v auth.Invitation, known, mine bool, err error) {
 	if v, err = auth.FindInvitation(ctx, tx, c.HTTP.PathValue("token")); err != nil {
 		return v, false, false, err
 	}
@@ -128,7 +128,7 @@ func invited(c *ui.Request, ctx context.Context, tx *db.Tx) (v auth.Invitation, 
 
 // showJoin says who asks whom to act for which company.
 func showJoin(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	v, known, mine, err := invited(c, ctx, tx)
+	v, known, mine, err := invited(ctx, c, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -156,7 +156,7 @@ func join(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	var v auth.Invitation
 	known, mine := false, false
 	err := c.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		v, known, mine, err = invited(c, ctx, tx)
+		v, known, mine, err = invited(ctx, c, tx)
 		return err
 	})
 	switch {

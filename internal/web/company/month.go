@@ -29,7 +29,7 @@ func jsonAmount(a money.Amount) json.Number {
 }
 
 // monthOf reads the month that is asked for, and the payrolls that were made in it, oldest first.
-func monthOf(c *ui.Request, ctx context.Context, tx *db.Tx) (string, []payroll.Payroll, error) {
+func monthOf(ctx context.Context, c *ui.Request, tx *db.Tx) (string, []payroll.Payroll, error) {
 	month := c.Query("month")
 	from, err := time.Parse("2006-01", month)
 	if err != nil {
@@ -54,7 +54,7 @@ func monthOf(c *ui.Request, ctx context.Context, tx *db.Tx) (string, []payroll.P
 
 // monthCSV closes a month: a row for each payroll that was made in it.
 func monthCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	month, all, err := monthOf(c, ctx, tx)
+	month, all, err := monthOf(ctx, c, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -98,7 +98,7 @@ type monthlySum struct {
 
 // monthJSON closes a month for programs: its payrolls, and what they come to by currency and state.
 func monthJSON(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	month, all, err := monthOf(c, ctx, tx)
+	month, all, err := monthOf(ctx, c, tx)
 	if err != nil {
 		return ui.View{}, err
 	}

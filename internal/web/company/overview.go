@@ -43,7 +43,7 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		}
 		p.Balances = append(p.Balances, s)
 	}
-	if p.Attention, err = attention(c, ctx, tx); err != nil {
+	if p.Attention, err = attention(ctx, c, tx); err != nil {
 		return ui.View{}, err
 	}
 	recent, _, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{PerPage: recentShown})
@@ -58,7 +58,7 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 }
 
 // attention is what somebody should do, the most pressing first.
-func attention(c *ui.Request, ctx context.Context, tx *db.Tx) (all []ui.Cell, err error) {
+func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Cell, err error) {
 	by := c.Session.Principal()
 	troubles, err := c.Payroll.Issues(ctx, tx, by)
 	if err != nil {
@@ -73,7 +73,7 @@ func attention(c *ui.Request, ctx context.Context, tx *db.Tx) (all []ui.Cell, er
 			return nil, err
 		}
 		for _, p := range some {
-			it, err := waitsFor(c, ctx, tx, p)
+			it, err := waitsFor(ctx, c, tx, p)
 			if err != nil {
 				return nil, err
 			}
@@ -103,7 +103,7 @@ func attention(c *ui.Request, ctx context.Context, tx *db.Tx) (all []ui.Cell, er
 }
 
 // waitsFor says what a payroll waits for that has not been released.
-func waitsFor(c *ui.Request, ctx context.Context, tx *db.Tx, p payroll.Payroll) (ui.Cell, error) {
+func waitsFor(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (ui.Cell, error) {
 	to := payrollPath(p.ID)
 	switch {
 	case p.State == payroll.OnHold:

@@ -23,7 +23,7 @@ import (
 // says what would happen, or what is wrong; then it is confirmed. What was asked travels in the pages as a draft.
 
 const (
-	DraftLimit    = 8 << 20 // of a form with a draft or a file, in bytes
+	draftLimit    = 8 << 20 // of a form with a draft or a file, in bytes
 	payeesTyped   = 100     // beside whom amounts can be typed on one page
 	previewShown  = 100     // payments of a preview
 	problemsShown = 100     // of a file
@@ -69,7 +69,7 @@ func (d draft) params() payroll.CreateParams {
 }
 
 // terms are the fields that say how all of a pay run is made.
-func terms(c *ui.Request, ctx context.Context, tx *db.Tx) ([]ui.Field, error) {
+func terms(ctx context.Context, c *ui.Request, tx *db.Tx) ([]ui.Field, error) {
 	currencies := []ui.Option{{Value: string(money.USD), Label: string(money.USD)}}
 	for _, a := range money.All() {
 		if !a.IsCrypto() && a != money.USD {
@@ -156,7 +156,7 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		p.Payees = append(p.Payees, who)
 	}
 	var err error
-	if p.Terms, err = terms(c, ctx, tx); err != nil {
+	if p.Terms, err = terms(ctx, c, tx); err != nil {
 		return ui.View{}, err
 	}
 	p.Search = c.Filter(ui.Field{Name: "search", Most: 100})
@@ -180,7 +180,7 @@ func previewTyped(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if len(d.Items) == 0 {
 		return ui.View{}, errNobody.At("body", "")
 	}
-	return preview(c, ctx, tx, d, func(i int, member string) string {
+	return preview(ctx, c, tx, d, func(i int, member string) string {
 		if member == "description" {
 			return "/note." + d.Items[i].Payee
 		}
@@ -202,7 +202,7 @@ type previewPage struct {
 
 // preview shows what a draft would do. When it could not be made it refuses, with what stands in its way; at gives the field for a
 // member of an item.
-func preview(c *ui.Request, ctx context.Context, tx *db.Tx, d draft, at func(i int, member string) string) (ui.View, error) {
+func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, at func(i int, member string) string) (ui.View, error) {
 	v, err := c.Payroll.Preview(ctx, tx, c.Session.Principal(), d.params())
 	if err != nil {
 		return ui.View{}, err
@@ -323,7 +323,7 @@ func showPreview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	v, err := preview(c, ctx, tx, d, func(int, string) string { return "" })
+	v, err := preview(ctx, c, tx, d, func(int, string) string { return "" })
 	if f, ok := apierr.As(err); ok {
 		c.Problem = f
 		return ui.View{Template: "payroll_refused", Title: c.Text("preview.title"), Data: nil}, nil
@@ -351,7 +351,7 @@ func showImport(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		p.CSV = "" // the file is the reader's; it is chosen again
 	}
 	var err error
-	if p.Terms, err = terms(c, ctx, tx); err != nil {
+	if p.Terms, err = terms(ctx, c, tx); err != nil {
 		return ui.View{}, err
 	}
 	if c.Problem != nil {
@@ -408,7 +408,7 @@ func previewImport(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	if err := resolve(ctx, tx, c.Session.Company.ID, &d, rows); err != nil {
 		return ui.View{}, err
 	}
-	return preview(c, ctx, tx, d, func(i int, member string) string {
+	return preview(ctx, c, tx, d, func(i int, member string) string {
 		column := member
 		switch member {
 		case "user_id", "company_id":

@@ -141,10 +141,10 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if p.HoldReason != "" {
 		v.HoldReason = c.Word("reason", p.HoldReason)
 	}
-	if v.Approval, err = approvalOf(c, ctx, tx, p); err != nil {
+	if v.Approval, err = approvalOf(ctx, c, tx, p); err != nil {
 		return ui.View{}, err
 	}
-	if v.Moved, err = movedPayees(c, ctx, tx, p, names); err != nil {
+	if v.Moved, err = movedPayees(ctx, c, tx, p, names); err != nil {
 		return ui.View{}, err
 	}
 	if n := len(v.Moved); n > movedShown {
@@ -168,7 +168,7 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 }
 
 // movedPayees are those whose money goes elsewhere than their last payment went, in the order in which they are to be paid.
-func movedPayees(c *ui.Request, ctx context.Context, tx *db.Tx, p payroll.Payroll, names map[string]string) (all []movedPayee, err error) {
+func movedPayees(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll, names map[string]string) (all []movedPayee, err error) {
 	moved, err := c.Payroll.RecentDestinationChanges(ctx, tx, p)
 	for _, m := range p.Payments {
 		if at, has := moved[m.PayeeID]; has {

@@ -169,7 +169,7 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		}
 	}
 	if !p.Theirs {
-		if p.History, err = changeTable(c, ctx, tx, by, r.ID); err != nil {
+		if p.History, err = changeTable(ctx, c, tx, by, r.ID); err != nil {
 			return ui.View{}, err
 		}
 	}
@@ -201,7 +201,7 @@ func destinationTable(c *ui.Request, all []destination.Distribution) ui.Table {
 const changesShown = 50
 
 // changeTable tells who changed where a payee is paid. It is kept for ever.
-func changeTable(c *ui.Request, ctx context.Context, tx *db.Tx, by identity.Principal, owner string) (ui.Table, error) {
+func changeTable(ctx context.Context, c *ui.Request, tx *db.Tx, by identity.Principal, owner string) (ui.Table, error) {
 	t := ui.Table{Caption: c.Text("changes.title"), Empty: c.Text("changes.none"), Heads: c.Columns("step.at", "changes.what", "destination.where", "changes.part", "changes.by")}
 	some, _, err := destination.History(ctx, tx, by, owner, changesShown, 0)
 	if err != nil {

@@ -139,21 +139,21 @@ func showApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 // issueKey is the self authorization of an app: the company lets its own program act for it.
 func issueKey(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	token, err := identity.AuthorizeOwn(ctx, tx, c.Env, c.Session.Company.ID, c.HTTP.PathValue("app"))
-	return newKeyShown(c, ctx, tx, token, err)
+	return newKeyShown(ctx, c, tx, token, err)
 }
 
 // rotateKey replaces a key.
 func rotateKey(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	token, err := identity.RotateAPIKey(ctx, tx, c.Env, c.Session.Company.ID, c.HTTP.PathValue("app"), c.HTTP.PathValue("key"))
-	return newKeyShown(c, ctx, tx, token, err)
+	return newKeyShown(ctx, c, tx, token, err)
 }
 
-func newKeyShown(c *ui.Request, ctx context.Context, tx *db.Tx, token string, err error) (ui.View, error) {
+func newKeyShown(ctx context.Context, c *ui.Request, tx *db.Tx, token string, err error) (ui.View, error) {
 	if err == nil {
 		err = c.Session.Company.Active()
 	}
 	if err == nil {
-		err = tellOfApp(c, ctx, tx, mail.KeyMade)
+		err = tellOfApp(ctx, c, tx, mail.KeyMade)
 	}
 	if err != nil {
 		return ui.View{}, err
@@ -172,11 +172,11 @@ func rotateSecret(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	return shownOnce(c, appPath(c.HTTP.PathValue("app")), "app.client_secret", secret), tellOfApp(c, ctx, tx, mail.SecretMade)
+	return shownOnce(c, appPath(c.HTTP.PathValue("app")), "app.client_secret", secret), tellOfApp(ctx, c, tx, mail.SecretMade)
 }
 
 // tellOfApp writes to those who answer for the company that an app of its got another key or secret.
-func tellOfApp(c *ui.Request, ctx context.Context, tx *db.Tx, change string) error {
+func tellOfApp(ctx context.Context, c *ui.Request, tx *db.Tx, change string) error {
 	app, err := identity.AppByID(ctx, tx, c.Session.Company.ID, c.HTTP.PathValue("app"))
 	if err != nil {
 		return err

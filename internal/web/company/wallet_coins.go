@@ -27,7 +27,7 @@ type coinsPart struct {
 // latestCoins are the deposits that the page of wallets shows. The interface pages all of them.
 const latestCoins = 20
 
-func renderCoins(c *ui.Request, ctx context.Context, tx *db.Tx, w wallet.Wallet) (p *coinsPart, err error) {
+func renderCoins(ctx context.Context, c *ui.Request, tx *db.Tx, w wallet.Wallet) (p *coinsPart, err error) {
 	p = &coinsPart{Wallet: w, Simulates: c.CanSimulate() && c.Session.Manages()}
 	if w.Address != "" {
 		var names []string

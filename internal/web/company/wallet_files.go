@@ -21,7 +21,7 @@ var (
 )
 
 // wholeStatement is a period of one currency with every line in it. Without a beginning it is from the first of the month.
-func wholeStatement(c *ui.Request, ctx context.Context, tx *db.Tx) (wallet.Statement, error) {
+func wholeStatement(ctx context.Context, c *ui.Request, tx *db.Tx) (wallet.Statement, error) {
 	f := statementFilter(c)
 	if now := tx.Now(); f.To.After(now) {
 		f.To = now
@@ -42,7 +42,7 @@ func fileName(s wallet.Statement, extension string) string {
 
 // walletPDF is the statement of a balance to be printed and filed.
 func walletPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	s, err := wholeStatement(c, ctx, tx)
+	s, err := wholeStatement(ctx, c, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -72,7 +72,7 @@ func walletPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 
 // walletISO is the statement of a balance in a currency of banks as camt.053, which accounting programs read.
 func walletISO(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	s, err := wholeStatement(c, ctx, tx)
+	s, err := wholeStatement(ctx, c, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -128,7 +128,7 @@ func statementFiles(c *ui.Request, currency money.Asset) []ui.Cell {
 }
 
 // closedMonths are the months of a currency that are closed, each with its files.
-func closedMonths(c *ui.Request, ctx context.Context, tx *db.Tx, currency money.Asset) (ui.Table, error) {
+func closedMonths(ctx context.Context, c *ui.Request, tx *db.Tx, currency money.Asset) (ui.Table, error) {
 	t := ui.Table{Caption: c.Text("wallet.months", currency), Heads: c.Columns("wallet.month", "wallet.closing#", "wallet.files")}
 	all, err := wallet.Months(ctx, tx, c.Session.Principal(), "", currency)
 	for _, m := range all {

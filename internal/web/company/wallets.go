@@ -96,14 +96,14 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		}
 		i := slices.IndexFunc(balances, func(b wallet.Balance) bool { return string(b.Currency) == f.Currency })
 		if i >= 0 && balances[i].Currency.IsCrypto() {
-			if p.Coins, err = renderCoins(c, ctx, tx, balances[i].Wallet); err != nil {
+			if p.Coins, err = renderCoins(ctx, c, tx, balances[i].Wallet); err != nil {
 				return ui.View{}, err
 			}
 		}
-		if p.Months, err = closedMonths(c, ctx, tx, money.Asset(f.Currency)); err != nil {
+		if p.Months, err = closedMonths(ctx, c, tx, money.Asset(f.Currency)); err != nil {
 			return ui.View{}, err
 		}
-		if p.Chart, err = balanceChart(c, ctx, tx, f); err != nil {
+		if p.Chart, err = balanceChart(ctx, c, tx, f); err != nil {
 			return ui.View{}, err
 		}
 	}
@@ -118,7 +118,7 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 }
 
 // balanceChart draws how the balance in one currency went.
-func balanceChart(c *ui.Request, ctx context.Context, tx *db.Tx, f wallet.Filter) (ui.Chart, error) {
+func balanceChart(ctx context.Context, c *ui.Request, tx *db.Tx, f wallet.Filter) (ui.Chart, error) {
 	f.Page, f.PerPage = 1, charted
 	all, _, err := wallet.Transactions(ctx, tx, c.Session.Principal(), "", f)
 	if err != nil {

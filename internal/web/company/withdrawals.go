@@ -136,7 +136,7 @@ func showWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		Path: withdrawalPath(w.ID), ID: w.ID, Amount: c.FormatMoney(w.Amount), To: w.Destination.Hint(), TxHash: w.TxHash, Created: c.FormatTime(w.CreatedAt),
 		State: withdrawalState(c, w),
 	}
-	names, err := memberNames(c, ctx, tx, append([]string{w.CreatedBy}, w.Approval.By...)...)
+	names, err := memberNames(ctx, c, tx, append([]string{w.CreatedBy}, w.Approval.By...)...)
 	if err != nil {
 		return ui.View{}, err
 	}

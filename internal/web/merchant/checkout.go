@@ -142,7 +142,7 @@ func showRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if err != nil {
 		return ui.View{}, err
 	}
-	return refund(c, ctx, tx, "refund", r)
+	return refund(ctx, c, tx, "refund", r)
 }
 
 // checkRefund shows the address once more, with what it gets.
@@ -151,10 +151,10 @@ func checkRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, ui.FormError(err)
 	}
-	return refund(c, ctx, tx, "refund_check", r)
+	return refund(ctx, c, tx, "refund_check", r)
 }
 
-func refund(c *ui.Request, ctx context.Context, tx *db.Tx, page string, r claim.Refund) (ui.View, error) {
+func refund(ctx context.Context, c *ui.Request, tx *db.Tx, page string, r claim.Refund) (ui.View, error) {
 	open, err := c.Claims.Checkout(ctx, tx, r.ClaimID)
 	if err != nil {
 		return ui.View{}, err

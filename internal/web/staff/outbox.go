@@ -50,7 +50,7 @@ func showMails(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	slices.SortStableFunc(all, func(a, b mail.Kept) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID)) })
 	shown := []mailShown{}
 	for _, m := range all[:min(len(all), mailsShown)] {
-		shown = append(shown, mailShown{m, ui.FormatDay(m.Created), linkIn(c, m.Text)})
+		shown = append(shown, mailShown{m, ui.FormatDay(m.Created), linkIn(m.Text)})
 	}
 	return ui.View{Template: "mails", Title: c.Text("mails.title"), Data: shown}, nil
 }
@@ -58,7 +58,7 @@ func showMails(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 var address = regexp.MustCompile(`(?m)^https?://\S+$`)
 
 // linkIn is the path of these pages that a mail leads to.
-func linkIn(c *ui.Request, text string) string {
+func linkIn(text string) string {
 	u, err := url.Parse(address.FindString(text))
 	if err != nil || u.Path == "" {
 		return ""

@@ -20,6 +20,7 @@ type Chart struct {
 	Bars       bool
 }
 
+// Point is one value of a chart.
 type Point struct {
 	Label, Text string
 	Value       int64

@@ -18,7 +18,7 @@ func (s *Server) RequiresFactor(companyID string) bool {
 
 // missingFactor is what a route asks of the second factor and the reader has not given. Their own account is theirs to guard: where they
 // have no second factor, it asks for none; to get one, for a fresh sign-in.
-func (c *Request) missingFactor(ctx context.Context, tx *db.Tx, rt Route) (factor, error) {
+func (c *Request) missingFactor(ctx context.Context, tx *db.Tx, rt Route) (Factor, error) {
 	switch {
 	case rt.Factor == PasswordOnly,
 		rt.Factor == ProvenFactor && c.Session.Proven(),
@@ -53,6 +53,7 @@ func (c *Request) ProofURL() string {
 	return ProofPath(next)
 }
 
+// ProofPath returns the page that asks for the second factor and then leads to next.
 func ProofPath(next string) string { return "/account/proof?" + url.Values{"next": {next}}.Encode() }
 
 // pageOf is the nearest page at or above a path.

@@ -26,7 +26,8 @@ import (
 var files embed.FS
 
 var (
-	assets   = readAssets()
+	assets = readAssets()
+	// Catalogs holds the texts of the pages by language and key.
 	Catalogs = readCatalogs()
 	pages    = readPages()
 )
@@ -114,6 +115,7 @@ func readCatalogs() map[string]map[string]string {
 	return all
 }
 
+// HasText reports whether the catalogs have a text in the reader's language.
 func (c *Request) HasText(key string) bool { return Catalogs[c.Language.Tag][key] != "" }
 
 // Text says something in the reader's language.
@@ -264,6 +266,7 @@ type Field struct {
 	Problem           LocalizedText
 }
 
+// Option is one choice of a select field.
 type Option struct {
 	Value, Label string
 	Selected     bool
@@ -314,6 +317,7 @@ type FormProblem struct {
 	LocalizedText
 }
 
+// Problems returns what is wrong with the posted form, in order.
 func (c *Request) Problems() []FormProblem {
 	if c.Problem == nil {
 		return nil

@@ -134,6 +134,7 @@ func (c *Request) SignInURL() string {
 	return SignInPath(c.HTTP.URL.RequestURI())
 }
 
+// SignInPath returns the page that signs in and then leads to next.
 func SignInPath(next string) string { return "/sign-in?" + url.Values{"next": {next}}.Encode() }
 
 // touchSession notes that a session was used. That the note fails is no reason to refuse the page.
@@ -175,6 +176,7 @@ func Hash(ctx context.Context, places chan struct{}, run func() error) error {
 	}
 }
 
+// RoleName returns the name of a member's role in the reader's language.
 func (c *Request) RoleName(role string) string {
 	if c.HasText("role." + role) {
 		return c.Text("role." + role)

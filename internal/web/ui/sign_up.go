@@ -39,6 +39,7 @@ func (c *Request) NewPassword(ctx context.Context, email string, rest error) (ha
 	return c.HashNewPassword(ctx)
 }
 
+// HashNewPassword hashes the password that was posted as new_password.
 func (c *Request) HashNewPassword(ctx context.Context) (hash string, err error) {
 	err = Hash(ctx, c.PasswordSlots, func() (err error) {
 		hash, err = identity.HashPassword(c.Form.Get("new_password"))

@@ -17,6 +17,7 @@ type Table struct {
 	Empty   string // is said when there are no rows
 }
 
+// Column is the head of a column. Number aligns it to the right.
 type Column struct {
 	Text   string
 	Number bool
@@ -46,6 +47,7 @@ func (c *Request) Columns(keys ...string) (all []Column) {
 // LinkCell is a value that leads to a path of this face.
 func (c *Request) LinkCell(text, path string) Cell { return Cell{Text: text, Path: c.URL(path)} }
 
+// CodeCell returns a cell in monospace, for identifiers.
 func CodeCell(text string) Cell { return Cell{Text: text, Kind: "code"} }
 
 // FormatMoney is an amount as the reader's language writes it, with its currency.
@@ -56,10 +58,12 @@ func (c *Request) FormatMoney(a money.Amount) string {
 	return c.FormatNumber(a.String()) + "\u00a0" + string(a.Asset())
 }
 
+// AmountCell returns a cell with an amount and its currency.
 func (c *Request) AmountCell(a money.Amount) Cell {
 	return Cell{Text: c.FormatMoney(a), Kind: "number"}
 }
 
+// FormatCount formats a whole number for the reader's language.
 func (c *Request) FormatCount(n int64) string { return c.FormatNumber(strconv.FormatInt(n, 10)) }
 
 // FormatNumber writes a plain decimal as the reader's language does.
@@ -100,12 +104,14 @@ func (c *Request) FormatTime(t time.Time) string {
 	return c.FormatDate(t) + ", " + t.UTC().Format("15:04") + " UTC"
 }
 
+// FormatDate formats a day in the reader's language.
 func (c *Request) FormatDate(t time.Time) string {
 	months := strings.Fields(c.Text("time.months"))
 	t = t.UTC()
 	return strconv.Itoa(t.Day()) + " " + months[t.Month()-1] + " " + strconv.Itoa(t.Year())
 }
 
+// TimeCell returns a cell with a time, empty for the zero time.
 func (c *Request) TimeCell(t time.Time) Cell {
 	if t.IsZero() {
 		return Cell{}

@@ -123,11 +123,12 @@ func New(d Deps, routes []Route) *Server {
 	return s
 }
 
-// How a route meets the database.
-type kind int
+// Kind is how a route uses the database.
+type Kind int
 
+// The kinds of routes.
 const (
-	Plain        kind = iota // not at all
+	Plain        Kind = iota // not at all
 	Read                     // one read-only snapshot
 	ReadOnlyForm             // one read-only snapshot; a form that changes nothing
 	Write                    // one transaction; a form
@@ -135,36 +136,38 @@ const (
 	MultiStep                // a form, whose handler makes its transactions itself, because something slow stands between them
 )
 
-// Who may come to a route. A form of anybody who is signed in must also prove that it was made for them.
+// Access is who may use a route. A form of a signed-in user must also carry that user's form token.
 type Access int
 
+// The levels of access, from none to the most.
 const (
-	noAccess      Access = iota // who may come was forgotten to say
-	Anyone                      // also who is not signed in
-	SignedIn                    // somebody who is signed in
-	Member                      // and acts for a company: owners, administrators, developers and viewers
-	Manager                     // in a role that may change what programs do for it: all but viewers
-	Administrator               // in one that may change who acts for it and approve that money moves: owners and administrators
-	StaffOnly                   // the house's own people, whom no company and no role makes
+	noAccess      Access = iota // not declared; refused at start
+	Anyone                      // without signing in, too
+	SignedIn                    // any signed-in user
+	Member                      // who acts for a company: owners, administrators, developers and viewers
+	Manager                     // all members but viewers
+	Administrator               // owners and administrators: may change members and approve payments
+	StaffOnly                   // the operator's staff
 )
 
-// What a route asks of a second factor. Acting for a seeded company needs none.
-type factor int
+// Factor is what a route asks of the second factor. Acting for a seeded company needs none.
+type Factor int
 
+// The requirements of a second factor.
 const (
-	PasswordOnly factor = iota
-	ProvenFactor        // one that was shown in this session
-	FreshFactor         // one that was shown within session.Fresh: for money, and for the way into the account
+	PasswordOnly Factor = iota
+	ProvenFactor        // used in this session
+	FreshFactor         // used within session.Fresh: for money and credentials
 )
 
 // Route is one line of the table.
 type Route struct {
 	Method, Path string
-	Kind         kind
+	Kind         Kind
 	Access       Access
 	Handler      handler
 	// factor is what the route asks of a second factor, besides the password.
-	Factor factor
+	Factor Factor
 	// enrols marks what leads to a second factor: who has none gives their password anew, or has just signed in.
 	Enrolls bool
 	// again shows the page of a form that was refused, with what was wrong in it. A write without it ends on an error page.
