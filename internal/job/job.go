@@ -139,7 +139,7 @@ const (
 	maxAttempts   = 20
 	maxBackoff    = time.Hour
 
-	defaultTransactions = 2
+	defaultTransactions = 1 // so that no two transactions of one process decide about the same object
 	defaultNetwork      = 8
 
 	defaultTimeout = 10 * time.Minute
