@@ -37,7 +37,7 @@ func (s *Service) Fund(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err := j.Decode(&in); err != nil {
 		return err
 	}
-	p, err := find(ctx, tx, j.CompanyID, in.ObjectID)
+	p, err := lock(ctx, tx, j.CompanyID, in.ObjectID)
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}

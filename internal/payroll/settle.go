@@ -23,10 +23,7 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	}
 	// Without the lock, two concurrent requests that each settle one of the last two payments would not see each
 	// other's, and nobody would conclude the payroll.
-	if err := lock(ctx, tx, j.CompanyID, in.PayrollID); err != nil {
-		return err
-	}
-	p, err := find(ctx, tx, j.CompanyID, in.PayrollID)
+	p, err := lock(ctx, tx, j.CompanyID, in.PayrollID)
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}

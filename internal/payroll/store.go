@@ -120,19 +120,24 @@ func scanPayroll(companyID string, scan func(...any) error) (Payroll, error) {
 
 // find reads a payroll without its payments.
 func find(ctx context.Context, tx *db.Tx, companyID, id string) (*Payroll, error) {
-	p, err := scanPayroll(companyID, tx.QueryRow(ctx, "SELECT "+payrollColumns+
-		" FROM payrolls WHERE company_id = $1 AND payroll_id = $2", companyID, id).Scan)
+	return one(companyID, tx.QueryRow(ctx, "SELECT "+payrollColumns+
+		" FROM payrolls WHERE company_id = $1 AND payroll_id = $2", companyID, id))
+}
+
+// lock is find for a transaction that may write. Other writers of the payroll wait until this transaction ends, so
+// what it reads after lock is current.
+func lock(ctx context.Context, tx *db.Tx, companyID, id string) (*Payroll, error) {
+	return one(companyID, tx.QueryRow(ctx,
+		"UPDATE payrolls SET version = version WHERE company_id = $1 AND payroll_id = $2 RETURNING "+payrollColumns,
+		companyID, id))
+}
+
+func one(companyID string, r db.Row) (*Payroll, error) {
+	p, err := scanPayroll(companyID, r.Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, ErrNotFound
 	}
 	return &p, err
-}
-
-// lock makes concurrent writers of a payroll wait until this transaction ends. What is read after it is current.
-func lock(ctx context.Context, tx *db.Tx, companyID, id string) error {
-	_, err := tx.Exec(ctx, "UPDATE payrolls SET version = version WHERE company_id = $1 AND payroll_id = $2",
-		companyID, id)
-	return err
 }
 
 // update writes the next version of a payroll. It fails if the payroll has changed since it was read.

@@ -106,12 +106,16 @@ func (s *syncing) meet(c *change) *change {
 }
 
 // syncOnce updates the deposits of outputs, and returns those that a concurrent transaction changed.
+//
+// A deposit is always read before its output. A transaction that changed the deposit before had read the output earlier
+// still, so the state of the output read here is at least as recent as the one that the deposit follows. If the
+// deposit changes after it was read, storing fails. In the other order, a deposit could return to an outdated state.
 func syncOnce(ctx context.Context, tx *db.Tx, places []place) (left []place, err error) {
 	s := &syncing{
 		outputs: map[place]chain.WatchedOutput{}, deposits: map[place]*change{}, objects: map[object]*expecting{},
 		required: map[string][]chain.WatchedOutput{},
 	}
-	if err := tx.Ask(ctx, append(s.askOutputs(places), s.askDeposits(places)...)); err != nil {
+	if err := tx.Ask(ctx, append(s.askDeposits(places), s.askOutputs(places)...)); err != nil {
 		return nil, err
 	}
 	places = s.ours(places)
@@ -164,7 +168,17 @@ func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) er
 	if len(s.objects) == 0 {
 		return nil
 	}
+	read := len(s.all)
 	if err := tx.Ask(ctx, s.askObjects()); err != nil {
+		return err
+	}
+	var outdated []place // outputs that were read before their deposit, or not at all
+	for _, c := range s.all[read:] {
+		if c.State.Waiting() || slices.Contains(places, c.place()) {
+			outdated = append(outdated, c.place())
+		}
+	}
+	if err := tx.Ask(ctx, s.askOutputs(outdated)); err != nil {
 		return err
 	}
 	var waiting []place
@@ -174,9 +188,6 @@ func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) er
 				waiting = append(waiting, c.place())
 			}
 		}
-	}
-	if err := tx.Ask(ctx, s.askOutputs(waiting)); err != nil {
-		return err
 	}
 	for _, p := range s.ours(waiting) {
 		s.deposits[p].follow(s.outputs[p])
