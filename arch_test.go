@@ -40,6 +40,7 @@ var floors = [][]string{
 	{"internal/claim"},
 	{"internal/backoffice"},
 	{"internal/httpapi", "internal/web"},
+	{"internal/sandbox"},
 	{"internal/app"},
 	{"cmd/stipend"},
 }
@@ -69,9 +70,11 @@ var sideways = map[string]string{
 // Who may do what most packages must not. The keys are packages, with what is below them, or single files.
 var (
 	clockAndChance = map[string]string{
-		"internal/db":  "makes the instant and the ids of a transaction",
-		"internal/app": "starts the process: configuration, keys, loops",
-		"internal/job": "waits for what is due",
+		"internal/db":           "makes the instant and the ids of a transaction",
+		"internal/app":          "starts the process: configuration and loops",
+		"cmd/stipend/cli":       "makes keys, and signs events that it forwards",
+		"internal/sandbox/demo": "follows a payroll in real time",
+		"internal/job":          "waits for what is due",
 
 		"bench":                        "measures time, which is the machine's and not a transaction's",
 		"internal/identity/token.go":   "makes secrets, which must come from the system's randomness",

@@ -89,7 +89,7 @@ func TestEveryTableIsDescribed(t *testing.T) {
 var writes = map[string]string{
 	"bench": "measures bare SQL, and prepares data for measurements",
 
-	"internal/app/store.go":         "seeds the sandbox with rows whose ids are fixed",
+	"internal/sandbox/store.go":     "seeds the sandbox with rows whose ids are fixed",
 	"internal/httpapi/store.go":     "erases a person's stored responses, and what history says of them",
 	"internal/identity/store.go":    "withdraws an app's authorization codes",
 	"internal/oauth/store.go":       "issues access tokens",

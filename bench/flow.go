@@ -12,7 +12,6 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
@@ -22,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
 )
@@ -33,7 +33,7 @@ type line struct {
 	company company
 	by      identity.Principal
 	pay     *payroll.Service
-	chain   *sim.Chain
+	chain   *bitcoinsim.Chain
 	watcher *chain.Watcher
 	match   *job.Runner // books deposits and what they mean to their payrolls
 	rail    *bitcoinrail.Rail
@@ -110,7 +110,7 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 		return nil, err
 	}
 	l := &line{
-		d: d, company: w.companies[0], chain: sim.New(d), begin: func() func() time.Duration { return func() time.Duration { return 0 } },
+		d: d, company: w.companies[0], chain: bitcoinsim.New(d), begin: func() func() time.Duration { return func() time.Duration { return 0 } },
 		by: identity.Principal{Kind: identity.KindAPIKey, ID: "key_bench", CompanyID: w.companies[0].id, Scopes: identity.AllScopes()},
 	}
 	quiet := slog.New(slog.DiscardHandler)

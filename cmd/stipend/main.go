@@ -11,7 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/cmd/stipend/cli"
 )
 
 func main() {
@@ -20,13 +20,13 @@ func main() {
 
 // run returns the exit code: 0 done, 1 failed, 2 asked for in a way that makes no sense (kong's 80 would tell shells nothing).
 func run() int {
-	var cli app.CLI
-	parser := kong.Must(&cli,
+	var commands cli.CLI
+	parser := kong.Must(&commands,
 		kong.Name("stipend"),
 		kong.Description("Stipend pays people: a company funds a pay run with one payment, and every payee gets their part where they asked for it."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.UsageOnError(),
-		kong.Vars{"version": app.About()},
+		kong.Vars{"version": cli.About()},
 	)
 	args := os.Args[1:]
 	if len(args) == 0 {
@@ -44,7 +44,7 @@ func run() int {
 	context.AfterFunc(ctx, release)
 
 	command.BindTo(ctx, (*context.Context)(nil))
-	err = command.Run(app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	err = command.Run(cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 	switch {
 	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return 0

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -27,13 +26,11 @@ import (
 
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/kyc"
-	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payout"
@@ -41,17 +38,20 @@ import (
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/requestlog"
+	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/sandbox/evmsim"
 	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/web"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// chainName is the key of the Bitcoin chain's rows.
-const chainName = "bitcoin"
+// BitcoinChain is the key of the Bitcoin chain's rows.
+const BitcoinChain = "bitcoin"
 
-// stopWithin is how long an orderly stop may take. What is not done by then is done by the next start: jobs come back.
-const stopWithin = 30 * time.Second
+// StopTimeout is how long an orderly stop may take. What is not done by then is done by the next start: jobs come back.
+const StopTimeout = 30 * time.Second
 
 // leaseFor is how long another process waits before it takes over from a watcher that is gone. It is longer than a pause
 // between two looks; two watchers at once would only do the same work twice.
@@ -83,9 +83,9 @@ type Service struct {
 	kyc       *kyc.Service
 	policy    delivery.Policy // where webhooks may be sent
 	source    chain.Source
-	witnesses []chain.Witness // of Bitcoin's chain
-	sim       *sim.Chain      // nil on a real chain
-	evms      []accountChain
+	witnesses []chain.Witness   // of Bitcoin's chain
+	sim       *bitcoinsim.Chain // nil on a real chain
+	evms      []EVMChain
 	accounts  chain.Accounts
 	rates     *rates.Refresher
 	lightning *lightning.Service // nil where it is not switched on
@@ -104,8 +104,8 @@ type Service struct {
 
 	end       context.CancelFunc // of everything in the background
 	work      sync.WaitGroup
-	mining    sync.Mutex // the simulated miner's pause
-	watched   sync.Map   // by chain: an instant up to which it was seen, see checkChain
+	miner     *sandbox.Miner // of simulated chains
+	watched   sync.Map       // by chain: an instant up to which it was seen, see checkChain
 	standings atomic.Pointer[standings]
 	failed    chan error
 	stopOnce  sync.Once
@@ -114,20 +114,12 @@ type Service struct {
 
 // Ready is what a started process tells whoever started it.
 type Ready struct {
-	BaseURL     string `json:"base_url"`
-	AuthURL     string `json:"auth_url"`
-	MetricsURL  string `json:"metrics_url"`
-	Environment string `json:"environment"`
-	Seed        *Seed  `json:"seed,omitempty"` // sandbox only
-}
-
-// newLogger logs JSON lines.
-func newLogger(w io.Writer, level string) *slog.Logger {
-	var l slog.Level
-	if l.UnmarshalText([]byte(level)) != nil {
-		l = slog.LevelInfo
-	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
+	BaseURL     string        `json:"base_url"`
+	AuthURL     string        `json:"auth_url"`
+	MetricsURL  string        `json:"metrics_url"`
+	Environment string        `json:"environment"`
+	Seed        *sandbox.Seed `json:"seed,omitempty"` // sandbox only
+	Database    string        `json:"-"`              // the engine
 }
 
 // Start starts a process. When it returns without an error, requests are served. ctx bounds the start only; Stop ends the
@@ -136,7 +128,7 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Service, error) 
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
-	return run(ctx, cfg.complete(), log)
+	return run(ctx, cfg.Complete(), log)
 }
 
 // run is Start with settings that are complete and were looked at.
@@ -145,7 +137,7 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) (*Service, error) {
 	background, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.end = end
 	if err := s.start(ctx, background); err != nil {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
 		defer cancel()
 		return nil, errors.Join(err, s.Stop(stop))
 	}
@@ -174,12 +166,15 @@ func (s *Service) start(ctx, background context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
+	s.miner = &sandbox.Miner{DB: s.watching, Holder: s.holder, Lease: leaseFor, Every: s.cfg.BlockInterval, Log: s.log}
 	p, err := s.assemble()
 	if err != nil {
 		return err
 	}
 	if s.cfg.Env == Sandbox {
-		if err := s.seed(ctx); err != nil {
+		if err := sandbox.WriteSeed(ctx, s.db, sandbox.SeedOptions{
+			Sealer: s.sealer, Setup: s.setup(), FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps,
+		}); err != nil {
 			return fmt.Errorf("seed the sandbox: %w", err)
 		}
 	}
@@ -217,7 +212,7 @@ func (s *Service) startRoles(ctx, background context.Context, p parts) error {
 			return err
 		}
 		if s.sim != nil {
-			if err := s.stockHouse(ctx, p.pool); err != nil {
+			if err := sandbox.FundOperator(ctx, s.db, s.sim, p.pool); err != nil {
 				return fmt.Errorf("stock the sandbox: %w", err)
 			}
 		}
@@ -299,7 +294,7 @@ func (s *Service) fail(err error) {
 
 // open takes the address of the faces and settles how others reach it: mails carry links, so they wait for it.
 func (s *Service) open(ctx context.Context) (err error) {
-	s.ready = Ready{Environment: s.cfg.Env, BaseURL: s.cfg.BaseURL, AuthURL: s.cfg.AuthURL}
+	s.ready = Ready{Database: s.db.Engine().String(), Environment: s.cfg.Env, BaseURL: s.cfg.BaseURL, AuthURL: s.cfg.AuthURL}
 	if s.cfg.Has(RoleAPI) {
 		if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Listen); err != nil {
 			return err
@@ -313,7 +308,7 @@ func (s *Service) open(ctx context.Context) (err error) {
 // listen serves the faces and the metrics.
 func (s *Service) listen(ctx, background context.Context, p parts) error {
 	if s.cfg.Env == Sandbox {
-		seed := sandboxSeed()
+		seed := sandbox.DefaultSeed()
 		s.ready.Seed = &seed
 	}
 	if s.cfg.Has(RoleAPI) {
@@ -353,7 +348,10 @@ func (s *Service) serveFaces(background context.Context, p parts) error {
 		Contract: identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps},
 	}
 	if s.cfg.Env == Sandbox {
-		world := &sandbox{s, p.payroll, p.claims}
+		world, err := s.newSandbox(p)
+		if err != nil {
+			return err
+		}
 		data.Sandbox, pages.Sandbox = world, world
 		data.TryKey = s.ready.Seed.APIKey
 		pages.SeededCompanies = []string{s.ready.Seed.CompanyID}
@@ -399,9 +397,9 @@ func (s *Service) serve(l net.Listener, h http.Handler) {
 
 // chains are the keys of all that are followed.
 func (s *Service) chains() []string {
-	all := []string{chainName}
+	all := []string{BitcoinChain}
 	for _, a := range s.evms {
-		all = append(all, a.network.Name)
+		all = append(all, a.Network.Name)
 	}
 	return all
 }
@@ -425,7 +423,7 @@ func (s *Service) Wait(ctx context.Context) error {
 	case failure = <-s.failed:
 		s.log.Error("the service cannot go on", "error", failure)
 	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
 	defer cancel()
 	return errors.Join(failure, s.Stop(stop))
 }
@@ -475,11 +473,36 @@ func (s *Service) stop(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// checkLedger proves the books.
-func (s *Service) checkLedger(ctx context.Context) (report ledger.Report, err error) {
-	err = s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-		report, err = ledger.Check(ctx, tx)
-		return err
+// DB returns the database of the process, for checks of a service that runs in the same process.
+func (s *Service) DB() *db.DB { return s.db }
+
+// Migrate brings the schema of a database up to date and returns the name of its engine.
+func Migrate(ctx context.Context, at Storage) (engine string, err error) {
+	data, err := takeData(at.URL())
+	if err != nil {
+		return "", err
+	}
+	if data != nil {
+		defer data.Close()
+	}
+	d, err := db.Open(ctx, db.Options{URL: at.URL()})
+	if err != nil {
+		return "", err
+	}
+	defer d.Close()
+	return d.Engine().String(), d.Migrate(ctx)
+}
+
+// newSandbox makes what acts as the outside world of a sandbox.
+func (s *Service) newSandbox(p parts) (*sandbox.Sandbox, error) {
+	simulated := map[string]*evmsim.Chain{}
+	for _, a := range s.evms {
+		if a.Sim != nil {
+			simulated[a.Network.Name] = a.Sim
+		}
+	}
+	return sandbox.New(sandbox.Options{
+		DB: s.db, Payroll: p.payroll, Claims: p.claims, Miner: s.miner, BitcoinChain: BitcoinChain, BitcoinNetwork: s.cfg.BitcoinNetwork,
+		Bitcoin: s.sim, Accounts: s.accounts, EVM: simulated, SimulatedBank: s.cfg.BankDir == "" && s.cfg.BankSFTP == "",
 	})
-	return report, err
 }

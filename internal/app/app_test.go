@@ -1,10 +1,11 @@
-package app
+package app_test
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,17 +14,34 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stipend/stipend/cmd/stipend/cli"
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/sandbox/apiclient"
 	stipend "github.com/stipend/stipend/sdk/go"
 )
 
+// service is a running service and its configuration.
+type service struct {
+	*app.Service
+	cfg app.Config
+}
+
+// testLogger logs warnings to the test.
+func testLogger(w io.Writer, level string) *slog.Logger {
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(level))
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
+}
+
 // boot starts a whole sandbox on a database, and stops it with the test. A test that mostly waits for one runs beside others (t.Parallel); one
 // that measures the process must not.
-func boot(t *testing.T, url string, change ...func(*Config)) *Service {
+func boot(t *testing.T, url string, change ...func(*app.Config)) *service {
 	t.Helper()
 	c := defaults(t)
 	c.DatabaseURL, c.Listen, c.MetricsListen = url, "127.0.0.1:0", "127.0.0.1:0"
@@ -31,22 +49,22 @@ func boot(t *testing.T, url string, change ...func(*Config)) *Service {
 	for _, f := range change {
 		f(&c)
 	}
-	begin := Start
+	begin := app.Start
 	if c.Simulated() && len(c.BitcoinWitness) > 0 { // only a test has a second node of the simulated chain
-		c, begin = c.complete(), run
+		c, begin = c.Complete(), app.StartUnchecked
 	}
-	s, err := begin(t.Context(), c, newLogger(t.Output(), "warn"))
+	s, err := begin(t.Context(), c, testLogger(t.Output(), "warn"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), app.StopTimeout)
 		defer cancel()
 		if err := s.Stop(ctx); err != nil {
 			t.Errorf("stop: %v", err)
 		}
 	})
-	return s
+	return &service{s, c}
 }
 
 // eventually asks until ok, and fails the test when the deadline passes first.
@@ -118,8 +136,8 @@ func TestFromCreateToFulfilled(t *testing.T) {
 		var told []kept
 		eventually(t, 30*time.Second, "mails of the arrival", func() bool {
 			var mails struct{ Data []kept }
-			door := &demoClient{base: s.Ready().BaseURL, key: seed.APIKey}
-			if err := door.get(t.Context(), "/api/sandbox/mails?per_page=100", &mails); err != nil {
+			door := &apiclient.Client{BaseURL: s.Ready().BaseURL, Key: seed.APIKey}
+			if err := door.Get(t.Context(), "/api/sandbox/mails?per_page=100", &mails); err != nil {
 				t.Fatal(err)
 			}
 			told = slices.DeleteFunc(mails.Data, func(m kept) bool { return m.Template != "payment_sent" })
@@ -130,7 +148,7 @@ func TestFromCreateToFulfilled(t *testing.T) {
 				t.Errorf("mail %+v", m)
 			}
 		}
-		report, err := s.checkLedger(t.Context())
+		report, err := checkLedger(t.Context(), s)
 		if err != nil || len(report.Problems) > 0 || report.Journals == 0 {
 			t.Errorf("books: %+v, %v", report, err)
 		}
@@ -194,7 +212,7 @@ func TestReadyLine(t *testing.T) {
 	if err := json.Unmarshal(line, &got); err != nil {
 		t.Fatal(err)
 	}
-	seed := sandboxSeed()
+	seed := sandbox.DefaultSeed()
 	want := map[string]any{
 		"base_url": s.Ready().BaseURL, "auth_url": s.Ready().BaseURL, "metrics_url": s.Ready().MetricsURL, "environment": "sandbox",
 		"seed": map[string]any{
@@ -220,17 +238,19 @@ func TestReadyLine(t *testing.T) {
 // The seed is the same at every start, its credentials open what they should, and its payees can be paid.
 func TestSeed(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		sealer, err := identity.NewSealer(sandboxDataKey())
+		sealer, err := identity.NewSealer(sandbox.DataKey())
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Service{cfg: defaults(t).complete(), db: d, sealer: sealer}
+		c := defaults(t).Complete()
 		for range 2 {
-			if err := s.seed(t.Context()); err != nil {
+			if err := sandbox.WriteSeed(t.Context(), d, sandbox.SeedOptions{
+				Sealer: sealer, Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: c.BitcoinNetwork, Chain: app.BitcoinChain}, FeeBps: c.FeeBps,
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		seed := sandboxSeed()
+		seed := sandbox.DefaultSeed()
 		err = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			p, err := identity.Authenticate(ctx, tx, "Basic", seed.APIKey, identity.Sandbox)
 			if err != nil {
@@ -263,7 +283,7 @@ func TestSeed(t *testing.T) {
 			}
 			for _, id := range owners {
 				sum, want := 0, 1
-				if id == seed.Workers[bankWorker].UserID {
+				if id == seed.Workers[sandbox.BankWorker].UserID {
 					want = 2
 				}
 				for _, x := range all[id] {
@@ -286,29 +306,29 @@ func TestSeed(t *testing.T) {
 func TestPayoutFailureInTheSandbox(t *testing.T) {
 	s := boot(t, dbtest.SQLite(t))
 	seed := s.Ready().Seed
-	api := &demoClient{base: s.Ready().BaseURL, key: seed.APIKey}
-	var made demoCreated
-	if err := api.post(t.Context(), "/api/company/payroll/create", map[string]any{
+	api := &apiclient.Client{BaseURL: s.Ready().BaseURL, Key: seed.APIKey}
+	var made createdPayroll
+	if err := api.Post(t.Context(), "/api/company/payroll/create", map[string]any{
 		"to_pay": []map[string]any{
 			{"user_id": seed.Workers[0].UserID, "amount_fiat": 100}, {"user_id": seed.Workers[1].UserID, "amount_fiat": 100},
 		},
 	}, &made); err != nil {
 		t.Fatal(err)
 	}
-	var detail demoDetail
+	var detail payrollDetail
 	path := "/api/company/payrolls/" + made.PayrollID
-	if err := api.get(t.Context(), path, &detail); err != nil {
+	if err := api.Get(t.Context(), path, &detail); err != nil {
 		t.Fatal(err)
 	}
-	if err := api.post(t.Context(), "/api/sandbox/payout-failure", map[string]any{"subpayroll_id": detail.Payments[0].ID}, nil); err != nil {
+	if err := api.Post(t.Context(), "/api/sandbox/payout-failure", map[string]any{"subpayroll_id": detail.Payments[0].ID}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := api.post(t.Context(), "/api/sandbox/deposit", map[string]any{"payroll_id": made.PayrollID, "kind": "exact"}, nil); err != nil {
+	if err := api.Post(t.Context(), "/api/sandbox/deposit", map[string]any{"payroll_id": made.PayrollID, "kind": "exact"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 60*time.Second, "one payment fulfilled, one in need of action", func() bool {
-		detail = demoDetail{}
-		if err := api.get(t.Context(), path, &detail); err != nil {
+		detail = payrollDetail{}
+		if err := api.Get(t.Context(), path, &detail); err != nil {
 			t.Fatal(err)
 		}
 		return detail.Payments[0].Status == "action_required" && detail.Payments[1].Status == "fulfilled"
@@ -319,8 +339,8 @@ func TestPayoutFailureInTheSandbox(t *testing.T) {
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	cmd := DemoCmd{Payees: 4, Amount: "25.00", DataDir: t.TempDir(), BitcoinNetwork: "regtest", Timeout: 2 * time.Minute}
-	if err := cmd.Run(t.Context(), Streams{Out: &out}); err != nil {
+	cmd := cli.DemoCmd{Payees: 4, Amount: "25.00", DataDir: t.TempDir(), BitcoinNetwork: "regtest", Timeout: 2 * time.Minute}
+	if err := cmd.Run(t.Context(), cli.Streams{Out: &out}); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	for _, want := range []string{"100.00 USD", "Price    50000", "▀", "confirmed in full", "4 of 4 payments", "The books balance."} {

@@ -15,8 +15,6 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/job"
-	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
@@ -37,7 +35,7 @@ func (c Config) bankDrop() (*bank.Drop, []bank.Account, error) {
 	if c.BankAccounts == "" {
 		return nil, nil, errors.New("--bank-accounts is missing: nobody knows from which accounts the bank pays")
 	}
-	accounts, err := c.houseAccounts()
+	accounts, err := c.OperatorBankAccounts()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -71,8 +69,8 @@ func (c Config) bankDrop() (*bank.Drop, []bank.Account, error) {
 	return drop, accounts, err
 }
 
-// houseAccounts are the house's accounts at banks, none without.
-func (c Config) houseAccounts() ([]bank.Account, error) {
+// OperatorBankAccounts are the house's accounts at banks, none without.
+func (c Config) OperatorBankAccounts() ([]bank.Account, error) {
 	if c.BankAccounts == "" {
 		if c.Env == Sandbox {
 			return bank.SandboxAccounts(), nil
@@ -166,70 +164,4 @@ func (s *Service) sandboxBank() (string, error) {
 	root, err := os.MkdirTemp("", "stipend-bank-")
 	s.bankFolder = root
 	return root, err
-}
-
-// jobBankTransfer has money come to the house's account at the sandbox's bank.
-const jobBankTransfer = "sandbox.bank_transfer"
-
-type bankTransfer struct {
-	Name      string      `json:"name"`
-	Reference string      `json:"reference"`
-	Currency  money.Asset `json:"currency"`
-	Units     int64       `json:"units"`
-	Back      bool        `json:"back"` // the bank takes it out again
-}
-
-// transferByBank handles jobBankTransfer. The bank says it once more when the job runs again, by the same name.
-func (s *Service) transferByBank(rail *bank.Rail) job.NetHandler {
-	return func(ctx context.Context, d *db.DB, j job.Job) error {
-		var in bankTransfer
-		if err := j.Decode(&in); err != nil {
-			return err
-		}
-		now, err := d.Now(ctx)
-		if err != nil {
-			return err
-		}
-		if err := s.playedBank.Bring(in.Name, in.Reference, money.New(in.Currency, in.Units), in.Back, now); err != nil {
-			return err
-		}
-		return rail.Collect(ctx, d)
-	}
-}
-
-// jobBankReturn has the sandbox's bank send a payment back.
-const jobBankReturn = "sandbox.bank_return"
-
-type bankReturn struct {
-	OutputID string `json:"output_id"`
-	Reason   string `json:"reason"`
-}
-
-// returnByBank handles jobBankReturn.
-func (s *Service) returnByBank(rail *bank.Rail) job.NetHandler {
-	return func(ctx context.Context, d *db.DB, j job.Job) error {
-		var in bankReturn
-		if err := j.Decode(&in); err != nil {
-			return err
-		}
-		var at bank.Attempt
-		err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			at, err = bank.Latest(ctx, tx, j.CompanyID, in.OutputID)
-			return err
-		})
-		if errors.Is(err, db.ErrNoRows) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		now, err := d.Now(ctx)
-		if err != nil {
-			return err
-		}
-		if err := s.playedBank.Return(at.Number, at.Position, at.Amount, strings.HasSuffix(at.File, ".ach"), in.Reason, now); err != nil {
-			return err
-		}
-		return rail.Collect(ctx, d)
-	}
 }

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"context"
@@ -337,7 +337,7 @@ func (d *door) corrected(o *office, payee string) {
 	if err := json.Unmarshal([]byte(stored), &to); err != nil {
 		d.Fatal(err)
 	}
-	if data, err := destination.Reveal(d.s.sealer, to); err != nil || !strings.Contains(string(data), `"account_number":"1918171614"`) {
+	if data, err := destination.Reveal(d.s.Sealer(), to); err != nil || !strings.Contains(string(data), `"account_number":"1918171614"`) {
 		d.Errorf("the next payment went to %s, %v", to.Data, err)
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/makiuchi-d/gozxing"
 	"github.com/makiuchi-d/gozxing/qrcode"
 
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
@@ -28,7 +29,7 @@ type customer struct {
 
 func openCheckout(t *testing.T, database string) *customer {
 	t.Helper()
-	s := boot(t, database, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
+	s := boot(t, database, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
 	shop := newDoor(t, s)
 	shop.ok("POST", "/api/merchant/settings", `{"origins":["https://shop.example","https://other.example:8443"],"support_email":"help@shop.example"}`)
 	return &customer{&office{t, webtest.NewVisitor(t, s.Ready().BaseURL), s, shop}, shop}

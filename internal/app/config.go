@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -18,6 +17,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
@@ -209,7 +210,7 @@ func (c Config) lookEvery() time.Duration {
 }
 
 // complete fills in what follows from other settings.
-func (c Config) complete() Config {
+func (c Config) Complete() Config {
 	if c.BitcoinNetwork == "" {
 		c.BitcoinNetwork = "regtest"
 		if c.Env == Production {
@@ -239,13 +240,13 @@ func (c Config) complete() Config {
 			c.EVMSimulated = []string{"base"}
 		}
 		if c.EVMXPrv == "" && c.EVMXPub == "" {
-			c.EVMXPrv = sandboxEVMXPrv()
+			c.EVMXPrv = sandbox.EVMKey()
 		}
 		if c.BitcoinXPrv == "" && c.BitcoinXPub == "" {
-			c.BitcoinXPrv = sandboxXPrv()
+			c.BitcoinXPrv = sandbox.BitcoinKey()
 		}
 		if c.DataKey == "" {
-			c.DataKey = hex.EncodeToString(sandboxDataKey())
+			c.DataKey = hex.EncodeToString(sandbox.DataKey())
 		}
 		if c.MailFrom == "" {
 			c.MailFrom = "Stipend <stipend@sandbox.example>"
@@ -266,7 +267,7 @@ func (c Config) complete() Config {
 // Check says everything that is wrong with a configuration at once. In production that includes every default of the
 // sandbox: a service that handles real money must never run on a key that anybody can read in the source.
 func (c Config) Check() error {
-	c = c.complete()
+	c = c.Complete()
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 
@@ -334,10 +335,10 @@ func (c Config) Check() error {
 	if _, _, err := c.bankDrop(); err != nil {
 		bad("%w", err)
 	}
-	if _, err := c.lightning(); err != nil {
+	if _, err := c.OpenLightning(); err != nil {
 		bad("%w", err)
 	}
-	problems = append(problems, c.checkKeys()...)
+	problems = append(problems, c.CheckKeys()...)
 	problems = append(problems, c.checkEVM()...)
 	if _, err := prefixes(c.TrustedProxies); err != nil {
 		bad("--trusted-proxies: %w", err)
@@ -365,6 +366,23 @@ func (c Config) Check() error {
 	}
 	return fmt.Errorf("the configuration for %s is not complete:\n%w\n(each flag is also an environment variable: --data-key is STIPEND_DATA_KEY; new keys: stipend keys new)",
 		c.Env, bullets(problems))
+}
+
+// releaseLimit reads ReleaseLimit, which is no limit where it is empty.
+func (c Config) releaseLimit() (money.Amount, error) {
+	if c.ReleaseLimit == "" {
+		return money.Amount{}, nil
+	}
+	number, symbol, _ := strings.Cut(strings.TrimSpace(c.ReleaseLimit), " ")
+	asset, known := money.Lookup(strings.TrimSpace(symbol))
+	if !known || asset.IsCrypto() {
+		return money.Amount{}, fmt.Errorf("--release-limit %q: say an amount and a currency, such as '50000 USD'", c.ReleaseLimit)
+	}
+	a, err := money.Parse(asset, number)
+	if err != nil || a.Sign() < 0 {
+		return money.Amount{}, errors.Join(fmt.Errorf("--release-limit %q: say an amount and a currency, such as '50000 USD'", c.ReleaseLimit), err)
+	}
+	return a, nil
 }
 
 // webhookPolicy says which addresses webhooks may be sent to.
@@ -412,18 +430,18 @@ func (c Config) checkMail() []error {
 	return problems
 }
 
-func (c Config) checkKeys() []error {
+func (c Config) CheckKeys() []error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 
 	// A key in real use must be secret: in production, and wherever coins have a price.
 	valuable := c.Env == Production || c.BitcoinNetwork == "bitcoin"
-	switch key, err := parseDataKey(c.DataKey); {
+	switch key, err := ParseDataKey(c.DataKey); {
 	case c.DataKey == "":
 		bad("--data-key is missing: it encrypts stored secrets")
 	case err != nil:
 		bad("--data-key: %w", err)
-	case c.Env == Production && bytes.Equal(key, sandboxDataKey()):
+	case c.Env == Production && bytes.Equal(key, sandbox.DataKey()):
 		bad("--data-key is the sandbox's, which everybody knows")
 	}
 	switch err := checkXPrv(c.BitcoinXPrv, c.BitcoinNetwork); {
@@ -433,10 +451,10 @@ func (c Config) checkKeys() []error {
 		}
 	case err != nil:
 		bad("--bitcoin-xprv: %w", err)
-	case valuable && sameKey(c.BitcoinXPrv, sandboxXPrv()):
+	case valuable && sameKey(c.BitcoinXPrv, sandbox.BitcoinKey()):
 		bad("--bitcoin-xprv is the sandbox's, which everybody knows")
 	}
-	sandboxPub, _ := neuter(sandboxXPrv())
+	sandboxPub, _ := neuter(sandbox.BitcoinKey())
 	switch err := checkXPub(c.BitcoinXPub, c.BitcoinNetwork); {
 	case c.BitcoinXPub == "":
 		if c.BitcoinXPrv == "" {
@@ -454,14 +472,8 @@ func (c Config) checkKeys() []error {
 	return problems
 }
 
-// sandboxDataKey is the data key of every sandbox.
-func sandboxDataKey() []byte {
-	sum := sha256.Sum256([]byte("stipend sandbox data key"))
-	return sum[:]
-}
-
-// parseDataKey reads 32 bytes as hex or base64.
-func parseDataKey(text string) ([]byte, error) {
+// ParseDataKey reads 32 bytes as hex or base64.
+func ParseDataKey(text string) ([]byte, error) {
 	for _, decode := range []func(string) ([]byte, error){hex.DecodeString, base64.StdEncoding.DecodeString, base64.RawURLEncoding.DecodeString} {
 		if key, err := decode(text); err == nil && len(key) == 32 {
 			return key, nil

@@ -1,20 +1,24 @@
-package app
+package app_test
 
 import (
 	"encoding/hex"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/stipend/stipend/cmd/stipend/cli"
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/lightning/lightningtest"
+	"github.com/stipend/stipend/internal/sandbox"
 )
 
-func defaults(t *testing.T) Config {
+func defaults(t *testing.T) app.Config {
 	t.Helper()
-	c, err := Defaults()
+	c, err := app.Defaults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +35,7 @@ func TestSandboxDefaultsAreComplete(t *testing.T) {
 // Whoever starts production on the sandbox's defaults is told everything that is missing, at once.
 func TestProductionNamesEverythingMissing(t *testing.T) {
 	c := defaults(t)
-	c.Env = Production
+	c.Env = app.Production
 	err := c.Check()
 	if err == nil {
 		t.Fatal("production started on the sandbox's defaults")
@@ -44,17 +48,17 @@ func TestProductionNamesEverythingMissing(t *testing.T) {
 }
 
 // complete production settings.
-func production(t *testing.T) Config {
+func production(t *testing.T) app.Config {
 	t.Helper()
 	c := defaults(t)
-	c.Env = Production
+	c.Env = app.Production
 	c.DatabaseURL = "postgres://db/stipend"
 	c.BitcoinRPC = "http://user:password@127.0.0.1:8332"
 	c.DataKey = strings.Repeat("ab", 32)
 	c.SMTPURL, c.MailFrom, c.BaseURL = "smtp://stipend:password@mail.example.com", "payments@example.com", "https://pay.example.com"
 	c.SanctionsList = []string{"/var/lib/stipend/sdn.xml"}
 	var err error
-	if c.BitcoinXPrv, err = newAccount("bitcoin"); err != nil {
+	if c.BitcoinXPrv, err = newKey(t, "bitcoin"); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -64,38 +68,38 @@ func TestProductionRefusesSandboxKeysUnderAnyName(t *testing.T) {
 	if err := production(t).Check(); err != nil {
 		t.Fatalf("complete production settings: %v", err)
 	}
-	sandboxPub, err := neuter(sandboxXPrv())
+	sandboxPub, err := publicKey(sandbox.BitcoinKey())
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := newAccount("bitcoin")
+	other, err := newKey(t, "bitcoin")
 	if err != nil {
 		t.Fatal(err)
 	}
-	otherPub, err := neuter(other)
+	otherPub, err := publicKey(other)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
-		change func(*Config)
+		change func(*app.Config)
 		want   string
 	}{
-		"data key":                 {func(c *Config) { c.DataKey = hex.EncodeToString(sandboxDataKey()) }, "--data-key is the sandbox's"},
-		"data key too short":       {func(c *Config) { c.DataKey = "abcd" }, "want 32 bytes"},
-		"private key, testnet":     {func(c *Config) { c.BitcoinXPrv, c.BitcoinNetwork = sandboxXPrv(), "testnet" }, "--bitcoin-xprv is the sandbox's"},
-		"public key, testnet":      {func(c *Config) { c.BitcoinXPrv, c.BitcoinXPub, c.BitcoinNetwork = "", sandboxPub, "testnet" }, "--bitcoin-xpub is the sandbox's"},
-		"private key, wrong net":   {func(c *Config) { c.BitcoinXPrv = sandboxXPrv() }, "not one of network bitcoin"},
-		"keys that are no pair":    {func(c *Config) { c.BitcoinXPub = otherPub }, "not one pair"},
-		"worker without its key":   {func(c *Config) { c.BitcoinXPrv, c.BitcoinXPub = "", otherPub }, "--bitcoin-xprv is missing"},
-		"simulated chain":          {func(c *Config) { c.BitcoinRPC = "" }, "--bitcoin-rpc is missing"},
-		"regtest":                  {func(c *Config) { c.BitcoinNetwork = "regtest" }, "a chain that anybody can mine"},
-		"SQLite":                   {func(c *Config) { c.DatabaseURL = "" }, "--database-url is missing"},
-		"mail server of no scheme": {func(c *Config) { c.SMTPURL = "mail.example.com:587" }, "--smtp-url: want smtp"},
-		"two senders":              {func(c *Config) { c.MailFrom = "a@example.com, b@example.com" }, "--mail-from must be one"},
-		"witness of no address":    {func(c *Config) { c.BitcoinWitness = []string{"127.0.0.1:8332"} }, "--bitcoin-witness must be"},
-		"witness, simulated chain": {func(c *Config) { c.BitcoinRPC, c.BitcoinWitness = "", []string{"http://127.0.0.1:8332"} }, "--bitcoin-witness needs --bitcoin-rpc"},
-		"witness of no network":    {func(c *Config) { c.EVMWitness = map[string]string{"base": "http://127.0.0.1:8545"} }, "--evm-witness: base has no node"},
-		"role that does not exist": {func(c *Config) { c.Roles = []string{"cook"} }, "no role"},
+		"data key":                 {func(c *app.Config) { c.DataKey = hex.EncodeToString(sandbox.DataKey()) }, "--data-key is the sandbox's"},
+		"data key too short":       {func(c *app.Config) { c.DataKey = "abcd" }, "want 32 bytes"},
+		"private key, testnet":     {func(c *app.Config) { c.BitcoinXPrv, c.BitcoinNetwork = sandbox.BitcoinKey(), "testnet" }, "--bitcoin-xprv is the sandbox's"},
+		"public key, testnet":      {func(c *app.Config) { c.BitcoinXPrv, c.BitcoinXPub, c.BitcoinNetwork = "", sandboxPub, "testnet" }, "--bitcoin-xpub is the sandbox's"},
+		"private key, wrong net":   {func(c *app.Config) { c.BitcoinXPrv = sandbox.BitcoinKey() }, "not one of network bitcoin"},
+		"keys that are no pair":    {func(c *app.Config) { c.BitcoinXPub = otherPub }, "not one pair"},
+		"worker without its key":   {func(c *app.Config) { c.BitcoinXPrv, c.BitcoinXPub = "", otherPub }, "--bitcoin-xprv is missing"},
+		"simulated chain":          {func(c *app.Config) { c.BitcoinRPC = "" }, "--bitcoin-rpc is missing"},
+		"regtest":                  {func(c *app.Config) { c.BitcoinNetwork = "regtest" }, "a chain that anybody can mine"},
+		"SQLite":                   {func(c *app.Config) { c.DatabaseURL = "" }, "--database-url is missing"},
+		"mail server of no scheme": {func(c *app.Config) { c.SMTPURL = "mail.example.com:587" }, "--smtp-url: want smtp"},
+		"two senders":              {func(c *app.Config) { c.MailFrom = "a@example.com, b@example.com" }, "--mail-from must be one"},
+		"witness of no address":    {func(c *app.Config) { c.BitcoinWitness = []string{"127.0.0.1:8332"} }, "--bitcoin-witness must be"},
+		"witness, simulated chain": {func(c *app.Config) { c.BitcoinRPC, c.BitcoinWitness = "", []string{"http://127.0.0.1:8332"} }, "--bitcoin-witness needs --bitcoin-rpc"},
+		"witness of no network":    {func(c *app.Config) { c.EVMWitness = map[string]string{"base": "http://127.0.0.1:8545"} }, "--evm-witness: base has no node"},
+		"role that does not exist": {func(c *app.Config) { c.Roles = []string{"cook"} }, "no role"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := production(t)
@@ -112,7 +116,7 @@ func TestProductionRefusesSandboxKeysUnderAnyName(t *testing.T) {
 		t.Errorf("SQLite that was allowed: %v", err)
 	}
 	faces := production(t)
-	faces.BitcoinXPrv, faces.BitcoinXPub, faces.Roles = "", otherPub, []string{RoleAPI, RoleWatcher}
+	faces.BitcoinXPrv, faces.BitcoinXPub, faces.Roles = "", otherPub, []string{app.RoleAPI, app.RoleWatcher}
 	if err := faces.Check(); err != nil {
 		t.Errorf("a process without the worker role needs no private key: %v", err)
 	}
@@ -134,7 +138,7 @@ func TestRefusalsKeepSecrets(t *testing.T) {
 
 // Every setting is a flag and an environment variable of the same name, with help; flags win.
 func TestEverySettingIsAFlagAndAnEnvironmentVariable(t *testing.T) {
-	var cli CLI
+	var cli cli.CLI
 	parser, err := kong.New(&cli)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +154,7 @@ func TestEverySettingIsAFlagAndAnEnvironmentVariable(t *testing.T) {
 	if _, err := parser.Parse([]string{"serve", "--listen", "127.0.0.1:2", "--json"}); err != nil {
 		t.Fatal(err)
 	}
-	if c := cli.Serve.Config; c.Listen != "127.0.0.1:2" || !c.JSON || len(c.Roles) != 2 || c.Has(RoleWatcher) {
+	if c := cli.Serve.Config; c.Listen != "127.0.0.1:2" || !c.JSON || len(c.Roles) != 2 || c.Has(app.RoleWatcher) {
 		t.Errorf("parsed %+v", c)
 	}
 }
@@ -158,7 +162,7 @@ func TestEverySettingIsAFlagAndAnEnvironmentVariable(t *testing.T) {
 // What keys new prints is what production accepts.
 func TestNewKeysAreProductionKeys(t *testing.T) {
 	var out strings.Builder
-	if err := (KeysNewCmd{Network: "bitcoin"}).Run(Streams{Out: &out}); err != nil {
+	if err := (cli.KeysNewCmd{Network: "bitcoin"}).Run(cli.Streams{Out: &out}); err != nil {
 		t.Fatal(err)
 	}
 	set := map[string]string{}
@@ -175,7 +179,7 @@ func TestNewKeysAreProductionKeys(t *testing.T) {
 		t.Error(err)
 	}
 	var shown strings.Builder
-	if err := (KeysShowCmd{Config: c}).Run(Streams{Out: &shown, Err: &shown}); err != nil || !strings.Contains(shown.String(), "EVM public key "+c.EVMXPub) || strings.Contains(shown.String(), c.EVMXPrv) {
+	if err := (cli.KeysShowCmd{Config: c}).Run(cli.Streams{Out: &shown, Err: &shown}); err != nil || !strings.Contains(shown.String(), "EVM public key "+c.EVMXPub) || strings.Contains(shown.String(), c.EVMXPrv) {
 		t.Errorf("%v\n%s", err, shown.String())
 	}
 	d, err := bitcoin.ParseXPub(c.BitcoinXPub, "bitcoin")
@@ -190,7 +194,7 @@ func TestNewKeysAreProductionKeys(t *testing.T) {
 // Lightning is all or nothing, and nothing is looked for in a process that speaks to no node.
 func TestLightningIsSetUpWhole(t *testing.T) {
 	node := lightningtest.Start(t)
-	whole := func() Config {
+	whole := func() app.Config {
 		c := defaults(t)
 		c.LndURL, c.LndMacaroonFile, c.LndTLSCertFile = node.URL(), file(t, "m", node.Macaroon), file(t, "c", node.Certificate)
 		return c
@@ -198,13 +202,13 @@ func TestLightningIsSetUpWhole(t *testing.T) {
 	if err := whole().Check(); err != nil {
 		t.Error(err)
 	}
-	for want, change := range map[string]func(*Config){
-		"--lnd-url is missing":           func(c *Config) { c.LndURL = "" },
-		"--lnd-macaroon-file is missing": func(c *Config) { c.LndMacaroonFile = "" },
-		"--lnd-macaroon-file: open":      func(c *Config) { c.LndMacaroonFile += "x" },
-		"--lnd-tls-cert-file: open":      func(c *Config) { c.LndTLSCertFile += "x" },
-		"certificate is not PEM":         func(c *Config) { c.LndTLSCertFile = c.LndMacaroonFile },
-		"must be like https://":          func(c *Config) { c.LndURL = "http" + strings.TrimPrefix(c.LndURL, "https") },
+	for want, change := range map[string]func(*app.Config){
+		"--lnd-url is missing":           func(c *app.Config) { c.LndURL = "" },
+		"--lnd-macaroon-file is missing": func(c *app.Config) { c.LndMacaroonFile = "" },
+		"--lnd-macaroon-file: open":      func(c *app.Config) { c.LndMacaroonFile += "x" },
+		"--lnd-tls-cert-file: open":      func(c *app.Config) { c.LndTLSCertFile += "x" },
+		"certificate is not PEM":         func(c *app.Config) { c.LndTLSCertFile = c.LndMacaroonFile },
+		"must be like https://":          func(c *app.Config) { c.LndURL = "http" + strings.TrimPrefix(c.LndURL, "https") },
 	} {
 		c := whole()
 		change(&c)
@@ -213,7 +217,7 @@ func TestLightningIsSetUpWhole(t *testing.T) {
 		}
 	}
 	c := whole()
-	c.Roles, c.LndMacaroonFile, c.LndTLSCertFile = []string{RoleAPI}, "", ""
+	c.Roles, c.LndMacaroonFile, c.LndTLSCertFile = []string{app.RoleAPI}, "", ""
 	if err := c.Check(); err != nil {
 		t.Errorf("a process that only serves requests: %v", err)
 	}
@@ -230,8 +234,28 @@ func TestAQuickWorldIsQuickInAll(t *testing.T) {
 		{"", time.Second, 5 * time.Second},
 		{"", 200 * time.Millisecond, time.Second},
 	} {
-		if got := (Config{BitcoinRPC: c.rpc, BlockInterval: c.blocks}).lookEvery(); got != c.want {
+		if got := (app.Config{BitcoinRPC: c.rpc, BlockInterval: c.blocks}).CheckInterval(); got != c.want {
 			t.Errorf("with a block each %s at %q: %s, want %s", c.blocks, c.rpc, got, c.want)
 		}
 	}
+}
+
+// newKey returns the private key of a new account.
+func newKey(t *testing.T, network string) (string, error) {
+	t.Helper()
+	var out strings.Builder
+	err := cli.KeysNewCmd{Network: network}.Run(cli.Streams{Out: &out})
+	_, key, _ := strings.Cut(out.String(), "STIPEND_BITCOIN_XPRV=")
+	key, _, _ = strings.Cut(key, "\n")
+	return key, err
+}
+
+// publicKey returns the public key of a private one.
+func publicKey(key string) (string, error) {
+	for _, network := range []string{"bitcoin", "regtest"} {
+		if s, err := bitcoin.ParseXPriv(key, network); err == nil {
+			return s.Deriver().XPub(), nil
+		}
+	}
+	return "", errors.New("not a private key")
 }

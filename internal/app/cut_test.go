@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
@@ -133,12 +134,12 @@ func TestCutAfterEachStatement(t *testing.T) {
 	url := dbtest.Postgres(t)
 	asking, wayOfAPI := newScissors(t, url)
 	working, wayOfWorkers := newScissors(t, url)
-	boot(t, wayOfWorkers, func(c *Config) { c.Roles = []string{RoleWorker, RoleWatcher} })
-	api := newDoor(t, boot(t, wayOfAPI, func(c *Config) { c.Roles = []string{RoleAPI} }))
+	boot(t, wayOfWorkers, func(c *app.Config) { c.Roles = []string{app.RoleWorker, app.RoleWatcher} })
+	api := newDoor(t, boot(t, wayOfAPI, func(c *app.Config) { c.Roles = []string{app.RoleAPI} }))
 	eventually(t, 30*time.Second, "prices and a watched chain", func() bool {
 		return api.do("POST", createPath, pays("", "20.00", api.seed.Workers[0].UserID), "Idempotency-Key", freshKey()).status == http.StatusOK
 	})
-	var made demoCreated
+	var made createdPayroll
 	for _, heard := range []bool{false, true} {
 		cuts := 1
 		for at := 1; cuts > 0; at++ {

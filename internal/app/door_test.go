@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"context"
@@ -15,18 +15,19 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/sandbox"
 )
 
 // door is a client of the interface, with a key of the seeded company unless another is given.
 type door struct {
 	*testing.T
-	s    *Service
-	seed Seed
+	s    *service
+	seed sandbox.Seed
 	auth string
 }
 
-func newDoor(t *testing.T, s *Service) *door {
-	seed := sandboxSeed()
+func newDoor(t *testing.T, s *service) *door {
+	seed := sandbox.DefaultSeed()
 	return &door{t, s, seed, "Basic " + seed.APIKey}
 }
 
@@ -138,12 +139,12 @@ func pays(more, amount string, users ...string) string {
 	return `{` + more + `"to_pay":[` + strings.Join(items, ",") + `]}`
 }
 
-func (d *door) create(body string) demoCreated {
+func (d *door) create(body string) createdPayroll {
 	d.Helper()
 	return d.created(d.ok("POST", createPath, body, "Idempotency-Key", freshKey()))
 }
 
-func (d *door) created(r response) (made demoCreated) {
+func (d *door) created(r response) (made createdPayroll) {
 	d.Helper()
 	if err := json.Unmarshal([]byte(r.text), &made); err != nil {
 		d.Fatal(err)
@@ -152,7 +153,7 @@ func (d *door) created(r response) (made demoCreated) {
 }
 
 // payTwo makes a payroll of two workers with an amount each.
-func (d *door) payTwo(amount string) demoCreated {
+func (d *door) payTwo(amount string) createdPayroll {
 	d.Helper()
 	return d.create(pays("", amount, d.seed.Workers[0].UserID, d.seed.Workers[1].UserID))
 }
@@ -173,7 +174,7 @@ func (d *door) advance(by time.Duration) {
 
 // scene is what the scenarios read of a payroll.
 type scene struct {
-	demoDetail
+	payrollDetail
 	Funded json.Number `json:"funded_amount"`
 	Quote  struct {
 		ID     string      `json:"quote_id"`
@@ -233,7 +234,7 @@ func (d *door) fulfilled(payroll string) scene {
 // inBooks reads the service's database.
 func (d *door) inBooks(f func(context.Context, *db.Tx) error) {
 	d.Helper()
-	if err := d.s.db.Read(d.Context(), f); err != nil {
+	if err := d.s.DB().Read(d.Context(), f); err != nil {
 		d.Fatal(err)
 	}
 }
@@ -307,7 +308,7 @@ func (d *door) nothing(f func()) {
 
 func (d *door) checkBooks() {
 	d.Helper()
-	report, err := d.s.checkLedger(d.Context())
+	report, err := checkLedger(d.Context(), d.s)
 	if err != nil || len(report.Problems) > 0 {
 		d.Errorf("books: %v, %v", report.Problems, err)
 	}
@@ -326,7 +327,7 @@ func (d *door) pointers(r response) (all []string) {
 func (d *door) stranger() (company string, other *door) {
 	d.Helper()
 	var key string
-	err := d.s.db.Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
+	err := d.s.DB().Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
 		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Stranger", Country: "US", Email: freshKey() + "@example.com"})
 		if err != nil {
 			return err
@@ -349,9 +350,9 @@ func (d *door) stranger() (company string, other *door) {
 func (d *door) token(scopes ...identity.Scope) string {
 	d.Helper()
 	var token string
-	err := d.s.db.Write(d.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+	err := d.s.DB().Write(d.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{
-			CompanyID: d.seed.CompanyID, AppID: seedID("app", "app"), UserID: seedID("usr", "admin"), Scopes: identity.NewScopes(scopes...),
+			CompanyID: d.seed.CompanyID, AppID: sandbox.SeedID("app", "app"), UserID: sandbox.SeedID("usr", "admin"), Scopes: identity.NewScopes(scopes...),
 		})
 		return err
 	})

@@ -2,23 +2,19 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
-	"github.com/stipend/stipend/internal/chain/evmsim"
 	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
-	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/sandbox/evmsim"
 )
 
 // EVM is what can be set of the networks of accounts: Ethereum and those like it. Without any of it production has none, and a
@@ -128,7 +124,6 @@ func (c Config) checkEVM() []error {
 func (c Config) checkEVMKeys() []error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	sandbox := sandboxEVMXPrv()
 	switch _, err := evm.ParseXPriv(c.EVMXPrv); {
 	case c.EVMXPrv == "":
 		if c.Has(RoleWorker) {
@@ -145,23 +140,13 @@ func (c Config) checkEVMKeys() []error {
 		}
 	case err != nil:
 		bad("--evm-xpub: %w", err)
-	case c.Env == Production && d.XPub() == neuterEVM(sandbox):
+	case c.Env == Production && d.XPub() == neuterEVM(sandbox.EVMKey()):
 		bad("--evm-xpub or --evm-xprv is the sandbox's, which everybody knows")
 	case c.EVMXPrv != "" && neuterEVM(c.EVMXPrv) != "" && neuterEVM(c.EVMXPrv) != d.XPub():
 		bad("--evm-xpub and --evm-xprv are not one pair: what is paid to the one's addresses could not be spent by the other")
 	}
 	return problems
 }
-
-// sandboxEVMXPrv is the master key of every sandbox.
-var sandboxEVMXPrv = sync.OnceValue(func() string {
-	seed := sha256.Sum256([]byte("stipend sandbox wallet of accounts"))
-	key, err := evm.MasterFromSeed(seed[:])
-	if err != nil {
-		panic(err) // the same on every machine, so a test would have seen it
-	}
-	return key
-})
 
 // neuterEVM is the public account key of a private one, "" of what is none.
 func neuterEVM(xprv string) string {
@@ -172,32 +157,32 @@ func neuterEVM(xprv string) string {
 	return s.Deriver().XPub()
 }
 
-// accountChain is one network of accounts of a running process.
-type accountChain struct {
-	network   evm.Network
-	node      evm.Node
-	witnesses []chain.Witness
-	sim       *evmsim.Chain // nil on a real network
+// EVMChain is one network of accounts of a running process.
+type EVMChain struct {
+	Network   evm.Network
+	Node      evm.Node
+	Witnesses []chain.Witness
+	Sim       *evmsim.Chain // nil on a real network
 }
 
-// accountPool is the key of the one wallet that serves all networks of accounts.
-const accountPool = "evm"
+// EVMWallet is the key of the one wallet that serves all networks of accounts.
+const EVMWallet = "evm"
 
-// openNetworks chooses the node of each network of accounts, or simulates it.
-func (c Config) openNetworks(d *db.DB) (all []accountChain, err error) {
+// OpenEVM chooses the node of each network of accounts, or simulates it.
+func (c Config) OpenEVM(d *db.DB) (all []EVMChain, err error) {
 	networks, err := c.accountNetworks()
 	for _, n := range networks {
-		a := accountChain{network: n}
+		a := EVMChain{Network: n}
 		if rpc := c.EVMRPC[n.Name]; rpc != "" {
-			if a.node, err = evm.NewClient(evm.Options{URL: rpc, Network: n}); err != nil {
+			if a.Node, err = evm.NewClient(evm.Options{URL: rpc, Network: n}); err != nil {
 				return nil, err
 			}
-			if a.witnesses, err = c.accountWitnesses(n); err != nil {
+			if a.Witnesses, err = c.accountWitnesses(n); err != nil {
 				return nil, err
 			}
 		} else {
-			a.sim = evmsim.New(d, n)
-			a.node = a.sim
+			a.Sim = evmsim.New(d, n)
+			a.Node = a.Sim
 		}
 		all = append(all, a)
 	}
@@ -207,7 +192,7 @@ func (c Config) openNetworks(d *db.DB) (all []accountChain, err error) {
 // openAccounts gives out addresses on the networks of accounts.
 func (s *Service) openAccounts(ctx context.Context) error {
 	var err error
-	if s.evms, err = s.cfg.openNetworks(s.watching); err != nil || len(s.evms) == 0 {
+	if s.evms, err = s.cfg.OpenEVM(s.watching); err != nil || len(s.evms) == 0 {
 		return err
 	}
 	deriver, err := evm.ParseXPub(s.cfg.EVMXPub)
@@ -216,143 +201,39 @@ func (s *Service) openAccounts(ctx context.Context) error {
 	}
 	var names []string
 	for _, a := range s.evms {
-		n := a.network
+		n := a.Network
 		names = append(names, n.Name)
 		_, test := s.cfg.EVMChainID[n.Name]
 		s.accounts.Networks = append(s.accounts.Networks, chain.AccountNetwork{
-			Name: n.Name, Assets: n.Assets(), Test: test || a.sim != nil, URI: n.URI,
+			Name: n.Name, Assets: n.Assets(), Test: test || a.Sim != nil, URI: n.URI,
 		})
 	}
-	s.accounts.Pool = chain.NewPool(s.db, accountPool, deriver, names...)
+	s.accounts.Pool = chain.NewPool(s.db, EVMWallet, deriver, names...)
 	// Addresses that were given out before a network was added are their objects' there, too.
 	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return chain.Adopt(ctx, tx, names)
 	})
 }
 
-// gasOfSandbox is what the paying account of a simulated network begins with, in gwei.
-const gasOfSandbox = 100_000_000_000
-
 // evmRail returns the rail that pays on an EVM network.
-func (s *Service) evmRail(ctx context.Context, a accountChain) (*evmrail.Rail, error) {
+func (s *Service) evmRail(ctx context.Context, a EVMChain) (*evmrail.Rail, error) {
 	signer, err := evm.ParseXPriv(s.cfg.EVMXPrv)
 	if err != nil {
 		return nil, err
 	}
-	c := evmrail.Config{Node: a.node, Signer: signer, Log: s.log, Witnesses: a.witnesses}
-	if a.sim != nil {
+	c := evmrail.Config{Node: a.Node, Signer: signer, Log: s.log, Witnesses: a.Witnesses}
+	if a.Sim != nil {
 		c.FeeMaxAge, c.SweepEvery = never, s.cfg.lookEvery()
 	}
 	rail, err := evmrail.New(ctx, s.db, c)
-	if err != nil || a.sim == nil {
+	if err != nil || a.Sim == nil {
 		return rail, err
 	}
 	hot, err := signer.Deriver().Hot()
 	if err != nil {
 		return nil, err
 	}
-	return rail, s.giveGas(ctx, a, hot)
-}
-
-// giveGas sends the paying account of a new simulated network coins for gas, once, and books what an old one had from the start.
-func (s *Service) giveGas(ctx context.Context, a accountChain, hot string) error {
-	given, opened := "sandbox.gas."+a.network.Name, "sandbox.gas_opening."+a.network.Name
-	var was, known string
-	if err := s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		if was, err = db.Setting(ctx, tx, given); err == nil {
-			known, err = db.Setting(ctx, tx, opened)
-		}
-		return err
-	}); err != nil || was != "" && known != "" {
-		return err
-	}
-	set := func(setting, value string) error {
-		return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, setting, value) })
-	}
-	if was == "" {
-		has, err := a.sim.State(ctx, hot)
-		if err != nil {
-			return err
-		}
-		if known == "" && has.Holds[a.network.Native] > 0 { // it has what it needs, and no deposit of it
-			if err := set(given, hot); err != nil {
-				return err
-			}
-			return s.openGas(ctx, a, opened, false)
-		}
-		if err := set(opened, "0"); err != nil { // before the coins come: those are a deposit
-			return err
-		}
-		if _, err := a.sim.Pay(ctx, hot, money.New(a.network.Native, gasOfSandbox)); err != nil {
-			return err
-		}
-		return set(given, hot)
-	}
-	return s.openGas(ctx, a, opened, true)
-}
-
-// openGas books what the paying account of a simulated network was once given out of nothing, as what a new sandbox is sent is booked: it
-// is what our accounts hold beyond the books, where that is very much the gift. As long as the two cannot be compared, because something
-// is under way, the next start looks again. sent says that another gift was sent since.
-func (s *Service) openGas(ctx context.Context, a accountChain, setting string, sent bool) error {
-	n := a.network
-	gift := money.New(n.Native, gasOfSandbox)
-	var held chain.AccountsHeld
-	var books int64
-	settled := false
-	err := s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		if held, err = chain.HeldByAccounts(ctx, tx, n.Name); err != nil {
-			return err
-		}
-		waiting, err := deposit.Unbooked(ctx, tx, n.Name)
-		if err != nil {
-			return err
-		}
-		books, settled = 0, !sent
-		err = ledger.Moves(ctx, tx, ledger.OtherWallets, func(m ledger.Move) {
-			if m.Dim != n.Name || m.Amount.Asset() != n.Native {
-				return
-			}
-			books += m.Amount.Units()
-			settled = settled || m.SourceType == deposit.SourceType && m.Amount == gift
-		})
-		settled = settled && len(waiting) == 0
-		return err
-	})
-	if err != nil || !settled {
-		if errors.Is(err, db.ErrNoRows) { // nobody has looked at the network yet
-			return nil
-		}
-		return err
-	}
-	holds, err := a.sim.Holdings(ctx, held.Addresses, held.Height)
-	if errors.Is(err, chain.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	off := holds[n.Native] - held.Early[n.Native] - books
-	near := func(units int64) bool { return off-units <= held.Moves && units-off <= held.Moves }
-	value := "0"
-	switch {
-	case near(gasOfSandbox):
-		value = gift.String()
-	case !near(0):
-		return nil
-	}
-	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if known, err := db.Setting(ctx, tx, setting); err != nil || known != "" {
-			return err
-		}
-		if value != "0" {
-			if err := ledger.Post(tx, ledger.Journal{CompanyID: ledger.House, SourceType: "sandbox", SourceID: n.Name, Purpose: "opening", Lines: []ledger.Line{
-				ledger.Debit(ledger.OtherWallets, n.Name, gift), ledger.Credit(ledger.FXPosition, "", gift)}}); err != nil {
-				return err
-			}
-		}
-		return db.SetSetting(ctx, tx, setting, value)
-	})
+	return rail, sandbox.FundGas(ctx, s.db, a.Sim, hot)
 }
 
 // chainOf is the key of a network's rows: networks of accounts are their own, the other ones are Bitcoin's.
@@ -360,5 +241,5 @@ func (s *Service) chainOf(network string) string {
 	if _, ok := s.accounts.Network(network); ok {
 		return network
 	}
-	return chainName
+	return BitcoinChain
 }

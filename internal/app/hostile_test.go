@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"bufio"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
@@ -20,9 +21,9 @@ type raw struct {
 	in *bufio.Reader
 }
 
-func dial(t *testing.T, s *Service) *raw {
+func dial(t *testing.T, s *service) *raw {
 	t.Helper()
-	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.listener.Addr().String())
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.Ready().BaseURL, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func (w *raw) says(text string) (heard, error) {
 // nothing runs beside this.
 func TestHostileBodies(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
-		d := newDoor(t, boot(t, url, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 }))
+		d := newDoor(t, boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 }))
 		bodyAttacks(d)
 		d.checkBooks()
 	})
@@ -67,7 +68,7 @@ func TestHostileBodies(t *testing.T) {
 
 // Connections beyond the bound wait until one ends.
 func TestConnectionsAreBounded(t *testing.T) {
-	s := boot(t, dbtest.SQLite(t), func(c *Config) { c.MaxConnections = 2 })
+	s := boot(t, dbtest.SQLite(t), func(c *app.Config) { c.MaxConnections = 2 })
 	const ask = "GET /healthz HTTP/1.1\r\nHost: stipend\r\n\r\n"
 	first, second, third := dial(t, s), dial(t, s), dial(t, s)
 	for _, w := range []*raw{first, second} {
@@ -133,7 +134,7 @@ func TestNothingIsSmuggled(t *testing.T) {
 	if got, err := dial(t, s).says("GET /healthz HTTP/1.1\r\nHost: stipend\r\n" + strings.Repeat("X-Flood: "+strings.Repeat("a", 55)+"\r\n", 4<<10) + "\r\n"); err == nil && got.status != 431 {
 		t.Errorf("a flood of headers: %d", got.status)
 	}
-	for _, server := range s.servers {
+	for _, server := range s.Servers() {
 		if most := server.ReadHeaderTimeout; most <= 0 || most > 5*time.Second || server.ReadTimeout <= 0 || server.IdleTimeout <= 0 || server.MaxHeaderBytes > 32<<10 {
 			t.Errorf("%s holds connections for nothing: %s %s %s %d", server.Addr, most, server.ReadTimeout, server.IdleTimeout, server.MaxHeaderBytes)
 		}

@@ -166,7 +166,7 @@ func (s *Service) periodic(out *payout.Rails, claims *claim.Service) []job.Perio
 
 // expireQuotes expires what nobody paid in time, as far as each chain has been seen.
 func (s *Service) expireQuotes(ctx context.Context) error {
-	_, err := quote.ExpireDue(ctx, s.db, s.cfg.BitcoinNetwork, watchedUntil(chainName))
+	_, err := quote.ExpireDue(ctx, s.db, s.cfg.BitcoinNetwork, watchedUntil(BitcoinChain))
 	for _, n := range s.accounts.Networks {
 		_, failed := quote.ExpireDue(ctx, s.db, n.Name, watchedUntil(n.Name))
 		err = errors.Join(err, failed)

@@ -13,7 +13,7 @@ import (
 
 // lightning is the node that was set up, nil for none. A process that only serves requests speaks to no node and needs no
 // macaroon.
-func (c Config) lightning() (*lightning.Service, error) {
+func (c Config) OpenLightning() (*lightning.Service, error) {
 	if c.LndURL == "" {
 		if c.LndMacaroonFile != "" || c.LndTLSCertFile != "" {
 			return nil, errors.New("--lnd-url is missing: --lnd-macaroon-file and --lnd-tls-cert-file belong to it")
@@ -26,7 +26,7 @@ func (c Config) lightning() (*lightning.Service, error) {
 	if c.LndMacaroonFile == "" {
 		return nil, errors.New("--lnd-macaroon-file is missing: the worker makes invoices with it, the watcher follows them")
 	}
-	o := lightning.Options{URL: c.LndURL, Network: c.complete().BitcoinNetwork}
+	o := lightning.Options{URL: c.LndURL, Network: c.Complete().BitcoinNetwork}
 	var err error
 	if o.Macaroon, err = os.ReadFile(c.LndMacaroonFile); err != nil {
 		return nil, fmt.Errorf("--lnd-macaroon-file: %w", err)

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"bytes"
@@ -20,8 +20,11 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/stipend/stipend/cmd/stipend/cli"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/sandbox/apiclient"
+	"github.com/stipend/stipend/internal/sandbox/trigger"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -30,7 +33,7 @@ import (
 func TestListenAndTrigger(t *testing.T) {
 	t.Parallel()
 	s := boot(t, dbtest.SQLite(t))
-	client := Client{BaseURL: s.Ready().BaseURL}
+	client := cli.Client{BaseURL: s.Ready().BaseURL}
 	type request struct {
 		header http.Header
 		body   []byte
@@ -43,14 +46,14 @@ func TestListenAndTrigger(t *testing.T) {
 		}
 	}))
 	defer receiver.Close()
-	if err := client.open().post(t.Context(), "/api/webhooks", map[string]any{"url": receiver.URL + "/endpoint", "events": []string{"claim.*"}}, nil); err != nil {
+	if err := client.API().Post(t.Context(), "/api/webhooks", map[string]any{"url": receiver.URL + "/endpoint", "events": []string{"claim.*"}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	out, in := io.Pipe()
 	var done sync.WaitGroup
 	done.Go(func() {
-		_ = ListenCmd{Client: client, ForwardTo: receiver.URL + "/hooks"}.Run(ctx, Streams{Out: in, Err: io.Discard})
+		_ = cli.ListenCmd{Client: client, ForwardTo: receiver.URL + "/hooks"}.Run(ctx, cli.Streams{Out: in, Err: io.Discard})
 		in.Close()
 	})
 	defer done.Wait()
@@ -76,13 +79,13 @@ func TestListenAndTrigger(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for name := range triggers {
+	for _, name := range trigger.Events() {
 		var text bytes.Buffer
-		if err := (TriggerCmd{Client: client, Event: name, Timeout: time.Minute}).Run(t.Context(), Streams{Out: &text}); err != nil {
+		if err := (cli.TriggerCmd{Client: client, Event: name, Timeout: time.Minute}).Run(t.Context(), cli.Streams{Out: &text}); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		var head eventHead
+		var head apiclient.EventHead
 		if err := json.Unmarshal(text.Bytes(), &head); err != nil || head.Event != name {
 			t.Errorf("%s printed %s", name, text.Bytes())
 		}
@@ -97,14 +100,14 @@ func TestListenAndTrigger(t *testing.T) {
 	checkNeeded(t, checkEvents(t, s), ofTriggers)
 
 	var list bytes.Buffer
-	if err := (TriggerCmd{Client: client, List: true}).Run(t.Context(), Streams{Out: &list}); err != nil || strings.Count(list.String(), "\n") != len(triggers) {
+	if err := (cli.TriggerCmd{Client: client, List: true}).Run(t.Context(), cli.Streams{Out: &list}); err != nil || strings.Count(list.String(), "\n") != len(trigger.Events()) {
 		t.Errorf("%v\n%s", err, list.String())
 	}
-	if err := (ListenCmd{Client: client, ForwardTo: receiver.URL, Events: "claim.paid"}).Run(t.Context(), Streams{Out: io.Discard, Err: io.Discard}); err == nil ||
+	if err := (cli.ListenCmd{Client: client, ForwardTo: receiver.URL, Events: "claim.paid"}).Run(t.Context(), cli.Streams{Out: io.Discard, Err: io.Discard}); err == nil ||
 		!strings.Contains(err.Error(), "There is no such event") {
 		t.Errorf("claim.paid: %v", err)
 	}
-	if err := (TriggerCmd{Client: client, Event: "claim.paid"}).Run(t.Context(), Streams{Out: io.Discard}); err == nil || !strings.Contains(err.Error(), "is no event that can be triggered") {
+	if err := (cli.TriggerCmd{Client: client, Event: "claim.paid"}).Run(t.Context(), cli.Streams{Out: io.Discard}); err == nil || !strings.Contains(err.Error(), "cannot be triggered") {
 		t.Errorf("claim.paid: %v", err)
 	}
 }
@@ -112,7 +115,7 @@ func TestListenAndTrigger(t *testing.T) {
 // Every event that there is can be made to happen.
 func TestEveryEventCanBeTriggered(t *testing.T) {
 	for _, name := range webhook.Names() {
-		if _, can := triggers[name]; !can {
+		if !trigger.Known(name) {
 			t.Errorf("%s cannot be triggered", name)
 		}
 	}
@@ -135,7 +138,7 @@ func TestListenOutlivesARestart(t *testing.T) {
 			},
 		})
 		defer front.Close()
-		start := func() *Service {
+		start := func() *service {
 			s := boot(t, url)
 			target, err := neturl.Parse(s.Ready().BaseURL)
 			if err != nil {
@@ -150,20 +153,20 @@ func TestListenOutlivesARestart(t *testing.T) {
 		first := start()
 		// The events of the seed are placed in the list a moment after the service is ready. One that comes after them is
 		// placed behind them, so once it is there, whoever starts to listen hears of none of them.
-		own := Client{BaseURL: first.Ready().BaseURL}.open()
-		marker, err := own.makeRecipient(t.Context())
+		own := &trigger.Client{Client: cli.Client{BaseURL: first.Ready().BaseURL}.API()}
+		marker, err := own.MakeRecipient(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, 30*time.Second, "the events before the listener are placed", func() bool {
-			page, err := own.eventsAfter(t.Context(), "", "recipient.created")
+			page, err := own.EventsAfter(t.Context(), "", "recipient.created")
 			return err == nil && slices.ContainsFunc(page.Data, func(body json.RawMessage) bool { return strings.Contains(string(body), path.Base(marker)) })
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		ready, said := make(chan struct{}), make(chan string, 100)
 		var done sync.WaitGroup
 		done.Go(func() {
-			_ = ListenCmd{Client: Client{BaseURL: front.URL}, ForwardTo: receiver.URL, Events: "recipient.created"}.Run(ctx, Streams{
+			_ = cli.ListenCmd{Client: cli.Client{BaseURL: front.URL}, ForwardTo: receiver.URL, Events: "recipient.created"}.Run(ctx, cli.Streams{
 				Out: writer(func(text string) {
 					if strings.Contains(text, "Signing secret") {
 						close(ready)
@@ -175,20 +178,20 @@ func TestListenOutlivesARestart(t *testing.T) {
 		defer done.Wait()
 		defer stop()
 		<-ready
-		seeded, err := Client{BaseURL: first.Ready().BaseURL}.open().eventsAfter(t.Context(), "", "recipient.created")
+		seeded, err := cli.Client{BaseURL: first.Ready().BaseURL}.API().EventsAfter(t.Context(), "", "recipient.created")
 		if err != nil {
 			t.Fatal(err)
 		}
 		wanted := make([]string, len(seeded.Data)) // and those are not for who starts now
-		happen := func(s *Service, n int) {
-			c := Client{BaseURL: s.Ready().BaseURL}.open()
+		happen := func(s *service, n int) {
+			c := &trigger.Client{Client: cli.Client{BaseURL: s.Ready().BaseURL}.API()}
 			for range n {
-				if _, err := c.makeRecipient(t.Context()); err != nil {
+				if _, err := c.MakeRecipient(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for {
-				page, err := c.eventsAfter(t.Context(), "", "recipient.created")
+				page, err := c.EventsAfter(t.Context(), "", "recipient.created")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -196,7 +199,7 @@ func TestListenOutlivesARestart(t *testing.T) {
 					continue // not placed yet
 				}
 				for _, body := range page.Data[len(wanted):] {
-					var head eventHead
+					var head apiclient.EventHead
 					if err := json.Unmarshal(body, &head); err != nil {
 						t.Fatal(err)
 					}
@@ -271,10 +274,10 @@ var toldBy = map[string]*struct {
 
 // checkEvents looks for changes (a refused request is none) that left no event of the same version, for events out of order, of names that nobody knows, and for
 // secrets in them. It returns which lines of toldBy were needed.
-func checkEvents(t *testing.T, s *Service) (needed map[string]bool) {
+func checkEvents(t *testing.T, s *service) (needed map[string]bool) {
 	t.Helper()
 	needed = map[string]bool{}
-	err := s.db.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+	err := s.DB().Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT h.object_id, h.version, h.to_state, COALESCE(CASE WHEN EXISTS (SELECT 1 FROM history x
 				WHERE x.object_id = d.deposit_id AND (x.reason LIKE 'credited to %' OR x.reason LIKE 'given to %' OR x.reason LIKE 'is sent back%'))
 				THEN 'suspense_' ELSE d.object_id END, t.company_id, '') FROM history h

@@ -1,11 +1,12 @@
 //go:build lnd
 
-package app
+package app_test
 
 import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning/lndtest"
@@ -15,7 +16,7 @@ import (
 func TestClaimOverLND(t *testing.T) {
 	pair := lndtest.Start(t)
 	dbtest.RunURL(t, func(t *testing.T, url string) {
-		s := boot(t, url, func(c *Config) {
+		s := boot(t, url, func(c *app.Config) {
 			o := pair.Options()
 			c.BitcoinRPC = pair.Chain.URL()
 			c.LndURL, c.LndMacaroonFile, c.LndTLSCertFile = o.URL, file(t, "invoices.macaroon", o.Macaroon), file(t, "tls.cert", o.Certificate)

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"io"
@@ -13,7 +13,10 @@ import (
 	"github.com/emersion/go-smtp"
 	"golang.org/x/oauth2"
 
+	"github.com/stipend/stipend/cmd/stipend/cli"
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/sandbox/trigger"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -75,25 +78,25 @@ func TestMailsArriveBySMTP(t *testing.T) {
 	go func() { defer close(done); _ = server.Serve(l) }()
 	t.Cleanup(func() { server.Close(); <-done })
 
-	s := boot(t, dbtest.SQLite(t), func(c *Config) { c.SMTPURL, c.MailFrom = "smtp://"+l.Addr().String(), "pay@example.com" })
+	s := boot(t, dbtest.SQLite(t), func(c *app.Config) { c.SMTPURL, c.MailFrom = "smtp://"+l.Addr().String(), "pay@example.com" })
 	d := newDoor(t, s)
-	c := Client{BaseURL: s.Ready().BaseURL}.open()
+	c := &trigger.Client{Client: cli.Client{BaseURL: s.Ready().BaseURL}.API()}
 
-	invited, err := c.invite(t.Context())
+	invited, err := c.Invite(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.makeVerified(t.Context()); err != nil {
+	if _, err := c.MakeVerified(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var payee struct {
 		ID string `json:"recipient_id"`
 	}
 	at := "/api/company/" + s.Ready().Seed.CompanyID + "/recipients/"
-	if err := c.post(t.Context(), at+"create", map[string]string{"first_name": "Ada", "last_name": "Example", "country": "GB", "email": "ada@example.com"}, &payee); err != nil {
+	if err := c.Post(t.Context(), at+"create", map[string]string{"first_name": "Ada", "last_name": "Example", "country": "GB", "email": "ada@example.com"}, &payee); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.giveDestination(t.Context(), at+payee.ID); err != nil {
+	if err := c.GiveDestination(t.Context(), at+payee.ID); err != nil {
 		t.Fatal(err)
 	}
 	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }))
@@ -101,29 +104,29 @@ func TestMailsArriveBySMTP(t *testing.T) {
 	var endpoint struct {
 		ID string `json:"webhook_id"`
 	}
-	if err := c.post(t.Context(), "/api/webhooks", map[string]any{"url": gone.URL}, &endpoint); err != nil {
+	if err := c.Post(t.Context(), "/api/webhooks", map[string]any{"url": gone.URL}, &endpoint); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.post(t.Context(), "/api/webhooks/"+endpoint.ID+"/test", nil, nil); err != nil {
+	if err := c.Post(t.Context(), "/api/webhooks/"+endpoint.ID+"/test", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	seed := s.Ready().Seed
-	app := oauth2.Config{ClientID: seed.ClientID, RedirectURL: seed.RedirectURI, Scopes: []string{"c_company_worker_list"},
+	partner := oauth2.Config{ClientID: seed.ClientID, RedirectURL: seed.RedirectURI, Scopes: []string{"c_company_worker_list"},
 		Endpoint: oauth2.Endpoint{AuthURL: s.Ready().AuthURL + "/authorize"}}
-	agree(t, webtest.NewVisitor(t, s.Ready().AuthURL), seed.Admin, app.AuthCodeURL("state", oauth2.S256ChallengeOption(oauth2.GenerateVerifier())))
+	agree(t, webtest.NewVisitor(t, s.Ready().AuthURL), seed.Admin, partner.AuthCodeURL("state", oauth2.S256ChallengeOption(oauth2.GenerateVerifier())))
 	made := d.payTwo("100.00")
 	d.deposit(made.PayrollID, "exact", "")
 	// Somebody whose account their bank has closed.
 	closed := at + "create"
-	if err := c.post(t.Context(), closed, map[string]string{"first_name": "Bea", "last_name": "Example", "country": "DE", "email": "bea@example.com"}, &payee); err != nil {
+	if err := c.Post(t.Context(), closed, map[string]string{"first_name": "Bea", "last_name": "Example", "country": "DE", "email": "bea@example.com"}, &payee); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.post(t.Context(), at+payee.ID+"/distribution", map[string]any{"symbol": "EUR", "distribution_data": map[string]string{
+	if err := c.Post(t.Context(), at+payee.ID+"/distribution", map[string]any{"symbol": "EUR", "distribution_data": map[string]string{
 		"account_holder_name": "Bea Example", "account_holder_type": "individual", "iban": germanIBAN("370400440990" + reasonNumber("AC04")),
 	}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := payTo(payee.ID, pay("exact"))(t.Context(), c); err != nil {
+	if err := trigger.PayTo(payee.ID, trigger.Pay("exact"))(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 

@@ -53,6 +53,9 @@ func (m *metrics) handler(d *db.DB, chains []string) http.Handler {
 	return mux
 }
 
+// maxHits bounds the count of open hits.
+const maxHits = 1000
+
 // rows are figures that stand in the database, read when they are asked for.
 type rows struct {
 	d      *db.DB
@@ -103,7 +106,7 @@ func (r rows) Collect(ch chan<- prometheus.Metric) {
 				ch <- prometheus.MustNewConstMetric(descWatched, prometheus.GaugeValue, float64(at.UnixMicro())/1e6, name)
 			}
 		}
-		lists, err := listsInUse(ctx, tx)
+		lists, err := screening.InUse(ctx, tx)
 		for _, l := range lists {
 			if !l.Fetched.IsZero() {
 				ch <- prometheus.MustNewConstMetric(descList, prometheus.GaugeValue, float64(l.Fetched.Unix()), filepath.Base(l.Path))
@@ -112,7 +115,7 @@ func (r rows) Collect(ch chan<- prometheus.Metric) {
 		if err != nil {
 			return err
 		}
-		if open, err := screening.Hits(ctx, tx, screening.Open, manyHits); err == nil {
+		if open, err := screening.Hits(ctx, tx, screening.Open, maxHits); err == nil {
 			ch <- prometheus.MustNewConstMetric(descHits, prometheus.GaugeValue, float64(len(open)))
 		}
 		return nil

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"bufio"
@@ -14,12 +14,13 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
 // agree is the user's browser: it signs in as the sandbox's administrator, where it has not yet, and allows what is asked. It
 // returns the address that the app gets its answer at.
-func agree(t *testing.T, v *webtest.Visitor, admin SeedAdmin, address string) string {
+func agree(t *testing.T, v *webtest.Visitor, admin sandbox.SeedAdmin, address string) string {
 	t.Helper()
 	page := v.Follow(v.Get(address))
 	if strings.Contains(page.Text, `name="password"`) {
@@ -33,7 +34,7 @@ func agree(t *testing.T, v *webtest.Visitor, admin SeedAdmin, address string) st
 }
 
 // callCompany uses a token as an app does.
-func callCompany(t *testing.T, client *http.Client, s *Service, token string) (status int, body string) {
+func callCompany(t *testing.T, client *http.Client, s *service, token string) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Ready().BaseURL+"/api/company/workers", nil)
 	if err != nil {
@@ -93,7 +94,7 @@ func TestOAuthClientsOfOthers(t *testing.T) {
 
 // runNodeClient runs a client under node. It prints the address to open and reads the one that the browser came back to; then
 // it prints the token.
-func runNodeClient(t *testing.T, s *Service, browser *webtest.Visitor, name string) {
+func runNodeClient(t *testing.T, s *service, browser *webtest.Visitor, name string) {
 	modules, err := filepath.Abs("../../.tools/npm/oauth")
 	if err != nil {
 		t.Fatal(err)

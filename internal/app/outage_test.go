@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/btcdtest"
 	"github.com/stipend/stipend/internal/db"
@@ -28,18 +29,18 @@ import (
 func TestRolesApart(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Postgres(t)
-	role := func(r string) *Service { return boot(t, url, func(c *Config) { c.Roles = []string{r} }) }
+	role := func(r string) *service { return boot(t, url, func(c *app.Config) { c.Roles = []string{r} }) }
 	for range 2 {
-		role(RoleWatcher)
-		role(RoleWorker)
+		role(app.RoleWatcher)
+		role(app.RoleWorker)
 	}
-	a, b := newDoor(t, role(RoleAPI)), newDoor(t, role(RoleAPI))
+	a, b := newDoor(t, role(app.RoleAPI)), newDoor(t, role(app.RoleAPI))
 	eventually(t, 30*time.Second, "prices and a watched chain", func() bool {
 		return a.do("POST", "/api/company/payroll/preview", pays("", "20.00", a.seed.Workers[0].UserID)).status == http.StatusOK &&
 			a.do("POST", createPath, pays("", "20.00", a.seed.Workers[0].UserID), "Idempotency-Key", freshKey()).status == http.StatusOK
 	})
-	moved := addColumns(t, a.s.db)
-	if _, err := Start(t.Context(), a.s.cfg, newLogger(t.Output(), "error")); !errors.Is(err, db.ErrNewer) {
+	moved := addColumns(t, a.s.DB())
+	if _, err := app.Start(t.Context(), a.s.cfg, testLogger(t.Output(), "error")); !errors.Is(err, db.ErrNewer) {
 		t.Errorf("an older program on a schema with %d columns more: %v", moved, err)
 	}
 	before := a.effects()
@@ -100,7 +101,7 @@ func addColumns(t *testing.T, d *db.DB) int {
 // what was not answered, with its key, gets exactly what it asked for.
 func TestADatabaseThatKeepsFailing(t *testing.T) {
 	url := dbtest.Postgres(t)
-	s := boot(t, url, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
+	s := boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
 	d := newDoor(t, s)
 	enemy := dbtest.Open(t, db.Options{URL: url})
 	var one sync.Mutex // the enemy is no enemy of itself
@@ -165,10 +166,10 @@ func TestADatabaseThatKeepsFailing(t *testing.T) {
 // to be repaired when there is room again.
 func TestAFullDisk(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
-		s := boot(t, url, func(c *Config) { c.BlockInterval = time.Hour })
+		s := boot(t, url, func(c *app.Config) { c.BlockInterval = time.Hour })
 		d := newDoor(t, s)
 		made := d.payTwo("250.00")
-		fill(t, s.db, true)
+		fill(t, s.DB(), true)
 		// A full file may still have room for a small payroll between its rows.
 		for n, room := 0, true; room; n++ {
 			before := d.effects()
@@ -186,7 +187,7 @@ func TestAFullDisk(t *testing.T) {
 		if v := d.look(made.PayrollID); v.Status != "pending" {
 			d.Errorf("%+v", v)
 		}
-		fill(t, s.db, false)
+		fill(t, s.DB(), false)
 		d.create(pays("", "25.00", d.seed.Workers[0].UserID))
 		d.deposit(made.PayrollID, "exact", "")
 		d.checkBooks()
@@ -241,7 +242,7 @@ func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
 	node := start(t)
 	proxy, second := newCable(t, node.URL()), node.Twin(t)
 	proxy.cut()
-	s := boot(t, dbtest.SQLite(t), func(c *Config) {
+	s := boot(t, dbtest.SQLite(t), func(c *app.Config) {
 		c.BitcoinRPC, c.BlindLimit, c.BitcoinWitness = proxy.url(), 10*time.Minute, []string{second.URL()}
 	})
 	d := newDoor(t, s)
@@ -325,7 +326,7 @@ func (c *cable) url() string {
 func TestALockedTable(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Postgres(t)
-	s := boot(t, url, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
+	s := boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
 	d := newDoor(t, s)
 	made := d.payTwo("25.00")
 	holder := dbtest.Open(t, db.Options{URL: url})
@@ -361,11 +362,11 @@ func TestALockedTable(t *testing.T) {
 			}
 		})
 	}
-	for range 2 * connectionsOfFaces {
+	for range 2 * app.RequestConnections {
 		ask("GET", "/api/company/payrolls/"+made.PayrollID, "")
 		ask("POST", createPath, body)
 	}
-	tip := func() int64 { return d.count("SELECT height FROM chain_cursors WHERE chain = $1", chainName) }
+	tip := func() int64 { return d.count("SELECT height FROM chain_cursors WHERE chain = $1", app.BitcoinChain) }
 	began := tip()
 	eventually(t, 30*time.Second, "what needs nothing of the table is refused", func() bool { return d.do("GET", "/api/company", "").status == 503 })
 	eventually(t, 30*time.Second, "blocks are seen", func() bool { return tip() > began+5 })
@@ -399,7 +400,7 @@ func TestAStandbyIsRefused(t *testing.T) {
 	if !strings.Contains(c.DatabaseURL, "?") {
 		c.DatabaseURL = strings.Replace(c.DatabaseURL, "&", "?", 1)
 	}
-	if _, err := Start(t.Context(), c, newLogger(t.Output(), "error")); err == nil || !strings.Contains(err.Error(), "read-only") {
+	if _, err := app.Start(t.Context(), c, testLogger(t.Output(), "error")); err == nil || !strings.Contains(err.Error(), "read-only") {
 		t.Errorf("a read-only server: %v", err)
 	}
 }
@@ -413,7 +414,7 @@ func TestAReplacedServerPausesPayouts(t *testing.T) {
 	d.deposit(made.PayrollID, "exact", "")
 	d.fulfilled(made.PayrollID)
 	// As if what is in the database came from the timeline before the server's.
-	if err := s.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, "db.timeline", "00000000") }); err != nil {
+	if err := s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, "db.timeline", "00000000") }); err != nil {
 		t.Fatal(err)
 	}
 	made = d.payTwo("25.00")
@@ -442,14 +443,14 @@ func TestClocksThatDisagree(t *testing.T) {
 	s := boot(t, url)
 	d := newDoor(t, s)
 	made := d.payTwo("25.00")
-	s.noteSkew(skew)
+	s.SetSkew(skew)
 	d.refused(503, "retry_later", "POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey())
 	if metrics := d.as("").metrics(); !strings.Contains(metrics, "stipend_clock_skew_seconds -3") {
 		t.Error("the metrics do not tell the skew")
 	}
 	d.deposit(made.PayrollID, "exact", "")
 	d.fulfilled(made.PayrollID)
-	s.noteSkew(0)
+	s.SetSkew(0)
 	d.payTwo("25.00")
 }
 

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
@@ -21,13 +22,13 @@ func (o *office) colleague() (v *webtest.Visitor, setRole func(role string)) {
 	var user identity.User
 	setRole = func(role string) {
 		o.Helper()
-		if err := o.s.db.Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
+		if err := o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return identity.AddMember(ctx, tx, identity.Member{CompanyID: o.d.seed.CompanyID, UserID: user.ID, Role: role})
 		}); err != nil {
 			o.Fatal(err)
 		}
 	}
-	if err := o.s.db.Write(o.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+	if err := o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		sealer, err := identity.NewSealer(make([]byte, 32))
 		if err == nil {
 			user, err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{Password: password, Profile: identity.Profile{Email: email, FirstName: "Katherine", LastName: "Johnson"}})
@@ -59,9 +60,9 @@ func (o *office) waits(id string) webtest.Visit {
 func TestANewDestinationIsConfirmed(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		o := openOffice(t, database, func(c *Config) { c.CoolDown = 24 * time.Hour })
+		o := openOffice(t, database, func(c *app.Config) { c.CoolDown = 24 * time.Hour })
 		payee := o.d.tokenPayee("Una", "USDC", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
-		paid := func() demoCreated {
+		paid := func() createdPayroll {
 			made := o.d.create(pays(`"funding_currency":"USDC",`, "75.00", payee))
 			o.d.deposit(made.PayrollID, "exact", "")
 			return made

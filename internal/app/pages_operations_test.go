@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"bytes"
@@ -16,16 +16,18 @@ import (
 
 	"github.com/pquerna/otp/totp"
 
+	"github.com/stipend/stipend/cmd/stipend/cli"
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/testkit/freeport"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
@@ -38,11 +40,11 @@ type staffed struct {
 }
 
 // employ makes an operator as the command does, and does not sign them in.
-func employ(t *testing.T, s *Service, name string) *staffed {
+func employ(t *testing.T, s *service, name string) *staffed {
 	t.Helper()
 	var out bytes.Buffer
-	c := OperatorsAddCmd{armed: armed{Storage: s.cfg.Storage, Email: strings.ToLower(name) + "@house.example"}, Name: name}
-	if err := c.Run(t.Context(), Streams{Out: &out}); err != nil {
+	c := cli.OperatorsAddCmd{StaffCredentials: cli.StaffCredentials{Storage: s.cfg.Storage, Email: strings.ToLower(name) + "@house.example"}, Name: name}
+	if err := c.Run(t.Context(), cli.Streams{Out: &out}); err != nil {
 		t.Fatal(err)
 	}
 	said := func(what string) string {
@@ -91,7 +93,7 @@ func TestOperations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		limit := func(c *Config) { c.ReleaseLimit, c.Listen = "500 USD", address }
+		limit := func(c *app.Config) { c.ReleaseLimit, c.Listen = "500 USD", address }
 		o := openOffice(t, database, limit)
 		ada := o.d.seed.Workers[0].UserID
 		const at = "/operations"
@@ -206,7 +208,7 @@ func TestOperations(t *testing.T) {
 		}
 		mary := employ(t, s, "Mary").signIn(t)
 		o.says(mary.Get(at+"/acts"), "payouts stopped", "agreed that payouts go on", "asked for a release", "agreed to a release", "called back", "made an operator", "somebody at the machine")
-		if err := (OperatorsRemoveCmd{Storage: s.cfg.Storage, Email: mary.email}).Run(t.Context(), Streams{Out: &bytes.Buffer{}}); err != nil {
+		if err := (cli.OperatorsRemoveCmd{Storage: s.cfg.Storage, Email: mary.email}).Run(t.Context(), cli.Streams{Out: &bytes.Buffer{}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := mary.Get(at); got.Location() != at+"/sign-in" {
@@ -233,14 +235,14 @@ func companyIsFrozen(o *office, first, second *staffed) {
 	if got := o.d.ok("GET", "/api/company/payrolls/"+made.PayrollID, "").read(o.T); got["hold_reason"] != "company_frozen" {
 		o.Errorf("held for %q", got["hold_reason"])
 	}
-	o.d.prints(company, CompaniesFrozenCmd{o.s.cfg.Storage})
+	o.d.prints(company, cli.CompaniesFrozenCmd{Storage: o.s.cfg.Storage})
 	second.sends(o.T, at, at+"/requests", http.StatusSeeOther, "action", "company.thaw", "reason", "a mix-up")
 	page := o.says(first.Get(at), "a mix-up", "end a company")
 	first.sends(o.T, at, requestPath.FindString(page.Text), http.StatusSeeOther, "reason", "so it is", "answer", "yes")
 	o.d.fulfilled(made.PayrollID)
-	said := decided{o.s.cfg.Storage, company, "to see it"}
-	o.d.prints("is frozen", CompaniesFreezeCmd{said})
-	o.d.prints("not frozen any more", CompaniesThawCmd{said})
+	said := cli.CompanyDecision{Storage: o.s.cfg.Storage, Company: company, Reason: "to see it"}
+	o.d.prints("is frozen", cli.CompaniesFreezeCmd{CompanyDecision: said})
+	o.d.prints("not frozen any more", cli.CompaniesThawCmd{CompanyDecision: said})
 }
 
 var transferPath = regexp.MustCompile(`/operations/transfers/trf_\w+`)
@@ -257,7 +259,7 @@ func (o *office) suspend(amounts ...string) {
 	if err := os.WriteFile(file, []byte(`<Document><BkToCstmrStmt><Stmt><Id>1</Id><Acct><Id><IBAN>DE89370400440532013000</IBAN></Id></Acct>`+entries.String()+`</Stmt></BkToCstmrStmt></Document>`), 0o600); err != nil {
 		o.Fatal(err)
 	}
-	o.d.prints(fmt.Sprintf("0 credited, %d in suspense", len(amounts)), TransfersImportCmd{Storage: o.s.cfg.Storage, Files: []string{file}})
+	o.d.prints(fmt.Sprintf("0 credited, %d in suspense", len(amounts)), cli.TransfersImportCmd{Storage: o.s.cfg.Storage, Files: []string{file}})
 }
 
 // What nobody is named for one operator credits or sends back; above the limit another one agrees.
@@ -307,10 +309,10 @@ func TestReconciliation(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
-		node := sim.New(o.s.db)
+		node := bitcoinsim.New(o.s.DB())
 		compare := func() backoffice.Report {
 			t.Helper()
-			r, err := backoffice.Reconcile(t.Context(), o.s.db, backoffice.World{Chain: chainName, Node: node, Accounts: []evm.Node{o.s.evms[0].node}})
+			r, err := backoffice.Reconcile(t.Context(), o.s.DB(), backoffice.World{Chain: app.BitcoinChain, Node: node, Accounts: []evm.Node{o.s.EVM()[0].Node}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -328,7 +330,7 @@ func TestReconciliation(t *testing.T) {
 		}
 		set := func(statement string, args ...any) {
 			t.Helper()
-			if err := o.s.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			if err := o.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				n, err := tx.Exec(ctx, statement, args...)
 				if err == nil && n == 0 {
 					err = errors.New("nothing was changed")
@@ -356,13 +358,13 @@ func TestReconciliation(t *testing.T) {
 		})
 		var settled backoffice.Report
 		eventually(t, 60*time.Second, "nothing differs", func() bool { settled = compare(); return settled.Clean() })
-		if err := printReconciliation(&out, settled); err != nil || settled.Coins < 2 || !strings.Contains(out.String(), "Nothing differs.") {
+		if err := cli.PrintReconciliation(&out, settled); err != nil || settled.Coins < 2 || !strings.Contains(out.String(), "Nothing differs.") {
 			t.Errorf("%v, %d coins\n%s", err, settled.Coins, out.String())
 		}
 
 		var held []chain.Held
-		if err := o.s.db.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			held, err = chain.HeldCoins(ctx, tx, chainName)
+		if err := o.s.DB().Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			held, err = chain.HeldCoins(ctx, tx, app.BitcoinChain)
 			return err
 		}); err != nil || len(held) == 0 {
 			t.Fatal(err, len(held))
@@ -386,13 +388,13 @@ func TestReconciliation(t *testing.T) {
 		set("UPDATE ledger_lines SET amount = amount - 1 WHERE code = '1000'")
 		set("UPDATE sim_outputs SET amount = amount + 1 WHERE txid = $1 AND vout = $2", coin.TxID, int64(coin.Vout))
 		finds(backoffice.CoinAmount, coin.TxID)
-		if err := o.s.judge(t.Context(), compare()); err != nil || o.paused() != "" {
+		if err := o.s.ActOn(t.Context(), compare()); err != nil || o.paused() != "" {
 			t.Errorf("%v, paused: %q", err, o.paused())
 		}
 		set("UPDATE sim_outputs SET amount = amount - 1, spent_by = 'elsewhere' WHERE txid = $1 AND vout = $2", coin.TxID, int64(coin.Vout))
 		finds(backoffice.CoinMissing, coin.TxID)
 		eventually(t, 30*time.Second, "payouts are stopped", func() bool {
-			if err := o.s.judge(t.Context(), compare()); err != nil {
+			if err := o.s.ActOn(t.Context(), compare()); err != nil {
 				t.Error(err)
 			}
 			return strings.Contains(o.paused(), coin.TxID)
@@ -409,7 +411,7 @@ func TestReconciliation(t *testing.T) {
 // paused is why payouts are, as the engine reads it.
 func (o *office) paused() (why string) {
 	o.Helper()
-	if err := o.s.db.Read(o.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+	if err := o.s.DB().Read(o.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		why, err = payout.Paused(ctx, tx)
 		return err
 	}); err != nil {
@@ -420,13 +422,13 @@ func (o *office) paused() (why string) {
 
 func TestOperationsInABrowser(t *testing.T) {
 	t.Parallel()
-	o := openOffice(t, dbtest.SQLite(t), func(c *Config) { c.ReleaseLimit = "500 USD" })
+	o := openOffice(t, dbtest.SQLite(t), func(c *app.Config) { c.ReleaseLimit = "500 USD" })
 	first, base := employ(t, o.s, "Katherine"), o.s.Ready().BaseURL
 	made := o.d.create(pays("", "1000", o.d.seed.Workers[0].UserID))
 	o.d.deposit(made.PayrollID, "exact", "")
 	o.d.until(made.PayrollID, "on hold", func(v scene) bool { return v.Status == "on_hold" })
 	o.suspend("5.00")
-	if err := o.s.db.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
+	if err := o.s.DB().Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
 		owed := money.New(money.USD, 9_00)
 		return ledger.Post(tx, ledger.Journal{CompanyID: "com_gone", SourceType: "test", SourceID: "1", Purpose: "owe",
 			Lines: []ledger.Line{ledger.Debit(ledger.DueFromCustomer, "", owed), ledger.Credit(ledger.Bank, "", owed)}})
@@ -495,7 +497,7 @@ var depositPath = regexp.MustCompile(`/operations/deposits/dep_\w+`)
 // another one agrees.
 func coinsAreDecided(o *office, first, second *staffed) {
 	const at, queue = "/operations", "/operations/queues/suspense"
-	node := o.s.evms[0].sim
+	node := o.s.EVM()[0].Sim
 	waiting := o.d.create(pays(`"funding_currency":"USDC",`, "100.00", o.d.bankPayee())) // it is paid in ether, which it does not take
 	ether := o.d.create(pays(`"funding_currency":"ETH",`, "100.00", o.d.bankPayee()))
 	come := func(address string, asset money.Asset, units int64) (path string) {
@@ -514,8 +516,8 @@ func coinsAreDecided(o *office, first, second *staffed) {
 	path := come(to, money.ETH, 40_000_000) // 100 USD
 	o.says(first.Get(queue), waiting.PayrollID, to, "0.040000000\u00a0ETH")
 	for _, other := range []string{backoffice.Resume, backoffice.Release, "", "deposit.burn"} {
-		err := o.s.db.Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
-			return o.s.operators.DecideDeposit(ctx, tx, backoffice.Session{}, other, o.d.seed.CompanyID, strings.TrimPrefix(path, at+"/deposits/"), o.d.seed.CompanyID, "alone")
+		err := o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return o.s.BackOffice().DecideDeposit(ctx, tx, backoffice.Session{}, other, o.d.seed.CompanyID, strings.TrimPrefix(path, at+"/deposits/"), o.d.seed.CompanyID, "alone")
 		})
 		if !errors.Is(err, apierr.NotFoundErr) {
 			o.Errorf("one operator does %q by the form of a deposit: %v", other, err)

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"bytes"
@@ -24,6 +24,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
+	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -157,7 +158,7 @@ func TestRecipientPages(t *testing.T) {
 // address is a fresh one that payees could have.
 func (o *office) address() string {
 	o.Helper()
-	all, err := seedAddresses(o.s.cfg.BitcoinNetwork, 9)
+	all, err := sandbox.SeedAddresses(o.s.cfg.BitcoinNetwork, 9)
 	if err != nil {
 		o.Fatal(err)
 	}
@@ -242,7 +243,7 @@ func TestWalletAndInvoicePages(t *testing.T) {
 func (o *office) bankStatement() {
 	o.Helper()
 	for i, cents := range []int64{100_00, 20_00} {
-		if err := o.s.db.Write(o.Context(), func(_ context.Context, tx *db.Tx) error {
+		if err := o.s.DB().Write(o.Context(), func(_ context.Context, tx *db.Tx) error {
 			a := money.New(money.USD, cents)
 			lines := []ledger.Line{ledger.Debit(ledger.Bank, "", a), ledger.Credit(ledger.CompanyFunds, "", a)}
 			if i == 1 {

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"context"
@@ -15,9 +15,11 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -25,12 +27,12 @@ import (
 type office struct {
 	*testing.T
 	*webtest.Visitor
-	s *Service
+	s *service
 	d *door
 }
 
 // openOffice signs the sandbox's administrator in.
-func openOffice(t *testing.T, database string, change ...func(*Config)) *office {
+func openOffice(t *testing.T, database string, change ...func(*app.Config)) *office {
 	t.Helper()
 	s := boot(t, database, change...)
 	o := &office{t, webtest.NewVisitor(t, s.Ready().BaseURL), s, newDoor(t, s)}
@@ -178,8 +180,8 @@ func TestCompanyPagesInABrowser(t *testing.T) {
 // role gives the sandbox's administrator another role.
 func (o *office) role(role string) {
 	o.Helper()
-	err := o.s.db.Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
-		return identity.AddMember(ctx, tx, identity.Member{CompanyID: o.s.Ready().Seed.CompanyID, UserID: seedID("usr", "admin"), Role: role})
+	err := o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return identity.AddMember(ctx, tx, identity.Member{CompanyID: o.s.Ready().Seed.CompanyID, UserID: sandbox.SeedID("usr", "admin"), Role: role})
 	})
 	if err != nil {
 		o.Fatal(err)

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"net/http"
@@ -104,13 +104,13 @@ func TestWithdrawalPages(t *testing.T) {
 
 		// When the month is over it is closed, and its files are there.
 		o.d.advance(32 * 24 * time.Hour)
-		if err := ledger.CloseMonths(t.Context(), o.s.db); err != nil {
+		if err := ledger.CloseMonths(t.Context(), o.s.DB()); err != nil {
 			t.Fatal(err)
 		}
 		admin := o.s.Ready().Seed.Admin
 		o.Submit(o.Get("/sign-in"), "/sign-in", "email", admin.Email, "password", admin.Password)
 		o.says(o.Get("/wallets?asset=BTC"), "Closed months in BTC", "0.00002000\u00a0BTC", "/wallets/statement.pdf?asset=BTC&amp;since=")
-		report, err := o.s.checkLedger(t.Context())
+		report, err := checkLedger(t.Context(), o.s)
 		if err != nil || len(report.Problems) > 0 {
 			t.Errorf("%v %v", err, report.Problems)
 		}

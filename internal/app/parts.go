@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	netmail "net/mail"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
@@ -25,7 +25,10 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/requestlog"
+	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/virtualaccount/stripe"
 	"github.com/stipend/stipend/internal/wallet"
@@ -36,7 +39,7 @@ import (
 // readSettings makes what needs nothing but the configuration and the database.
 func (s *Service) readSettings() error {
 	s.requests = requestlog.New(s.db, time.Now, s.log)
-	key, err := parseDataKey(s.cfg.DataKey)
+	key, err := ParseDataKey(s.cfg.DataKey)
 	if err != nil {
 		return err
 	}
@@ -68,8 +71,8 @@ func (s *Service) assemble() (p parts, err error) {
 	if p.keys, err = bitcoin.ParseXPub(s.cfg.BitcoinXPub, s.cfg.BitcoinNetwork); err != nil {
 		return p, err
 	}
-	p.pool = chain.NewPool(s.db, chainName, p.keys)
-	banks, err := s.cfg.houseAccounts()
+	p.pool = chain.NewPool(s.db, BitcoinChain, p.keys)
+	banks, err := s.cfg.OperatorBankAccounts()
 	if err != nil {
 		return p, err
 	}
@@ -77,7 +80,7 @@ func (s *Service) assemble() (p parts, err error) {
 	if err != nil {
 		return p, err
 	}
-	if s.lightning, err = s.cfg.lightning(); err != nil {
+	if s.lightning, err = s.cfg.OpenLightning(); err != nil {
 		return p, err
 	}
 	if s.lightning != nil {
@@ -98,8 +101,8 @@ func (s *Service) assemble() (p parts, err error) {
 	}
 	release := approval.NewReleaseLimit(limit)
 	if p.payroll, err = payroll.New(payroll.Config{
-		Pool: p.pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts, SpreadBps: s.cfg.SpreadBps,
-		QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production, FX: desk(s.cfg.Env), Banks: banks,
+		Pool: p.pool, ChainName: BitcoinChain, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts, SpreadBps: s.cfg.SpreadBps,
+		QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: s.cfg.Env == Production, FX: treasury.Desk{Open: s.cfg.Env == Sandbox}, Banks: banks,
 	}, payroll.Guards{CheckWatched: s.checkQuotable, Screen: p.screening.Screen, ReleaseApproved: release.Approved}); err != nil {
 		return p, err
 	}
@@ -114,7 +117,7 @@ func (s *Service) assemble() (p parts, err error) {
 		return p, err
 	}
 	p.claims, err = claim.New(claim.Config{
-		Pool: p.pool, ChainName: chainName, Network: s.cfg.BitcoinNetwork, SpreadBps: s.cfg.SpreadBps, Validity: s.cfg.ClaimValidity,
+		Pool: p.pool, ChainName: BitcoinChain, Network: s.cfg.BitcoinNetwork, SpreadBps: s.cfg.SpreadBps, Validity: s.cfg.ClaimValidity,
 		BaseURL: s.ready.BaseURL, Lightning: s.lightning, PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims),
 		Withdrawals: p.withdrawals,
 	}, claim.Guards{CheckWatched: s.checkWatched, Screen: screenAddress, ReleaseApproved: release.Approved})
@@ -164,7 +167,7 @@ func (s *Service) openChain() (err error) {
 		return err
 	}
 	if s.cfg.Simulated() {
-		s.sim = sim.New(s.watching)
+		s.sim = bitcoinsim.New(s.watching)
 		s.source = s.sim
 		return nil
 	}
@@ -192,7 +195,7 @@ func (s *Service) refresher() *rates.Refresher {
 }
 
 func (s *Service) setup() destination.Setup {
-	return destination.Setup{Sealer: s.sealer, BitcoinNetwork: s.cfg.BitcoinNetwork, Chain: chainName, Accounts: s.accounts}
+	return destination.Setup{Sealer: s.sealer, BitcoinNetwork: s.cfg.BitcoinNetwork, Chain: BitcoinChain, Accounts: s.accounts}
 }
 
 // startWorker runs jobs. The first prices and fees are fetched before anything is served, where that is possible.
@@ -201,7 +204,7 @@ func (s *Service) startWorker(ctx, background context.Context, p parts) error {
 	if err != nil {
 		return err
 	}
-	out := bitcoinrail.Config{Chain: chainName, Source: s.source, Pool: p.pool, Signer: signer, Log: s.log, Witnesses: s.witnesses}
+	out := bitcoinrail.Config{Chain: BitcoinChain, Source: s.source, Pool: p.pool, Signer: signer, Log: s.log, Witnesses: s.witnesses}
 	if s.sim != nil {
 		out.FeeMaxAge = never
 	}
@@ -245,11 +248,10 @@ func (s *Service) startWorker(ctx, background context.Context, p parts) error {
 		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle, Limit: 8}
 	}
 	if s.cfg.Env == Sandbox {
-		table[payroll.JobRelease] = job.Entry{Tx: withFailures(p.payroll.Release)}
+		table[payroll.JobRelease] = job.Entry{Tx: sandbox.WithPayoutFailures(p.payroll.Release)}
 	}
 	if s.playedBank != nil {
-		table[jobBankReturn] = job.Entry{Net: s.returnByBank(banker)}
-		table[jobBankTransfer] = job.Entry{Net: s.transferByBank(banker)}
+		maps.Copy(table, sandbox.BankJobs(s.playedBank, banker))
 	}
 	mailer, err := s.mailer()
 	if err != nil {

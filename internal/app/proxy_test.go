@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stipend/stipend/cmd/stipend/cli"
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
@@ -29,7 +31,7 @@ func TestLimitsCountClientsBehindTrustedProxies(t *testing.T) {
 		res.Body.Close()
 		return res.StatusCode
 	}
-	behind := newDoor(t, boot(t, dbtest.SQLite(t), func(c *Config) { c.TrustedProxies = []string{"127.0.0.0/8", "::1/128", "10.2.0.0/16"} }))
+	behind := newDoor(t, boot(t, dbtest.SQLite(t), func(c *app.Config) { c.TrustedProxies = []string{"127.0.0.0/8", "::1/128", "10.2.0.0/16"} }))
 	for i := range 30 {
 		if got := ask(behind, fmt.Sprintf("6.6.6.%d, 1.2.3.4", i)); got == http.StatusTooManyRequests {
 			t.Fatalf("request %d is refused", i)
@@ -55,13 +57,15 @@ func TestLimitsCountClientsBehindTrustedProxies(t *testing.T) {
 
 // With a public address, requests for other hosts are refused on every face; whether the process is well may be asked by any.
 func TestOnlyItsOwnHostIsServed(t *testing.T) {
-	s := boot(t, dbtest.SQLite(t), func(c *Config) { c.BaseURL, c.AuthURL = "https://pay.example.com", "https://login.example.com:8443" })
+	s := boot(t, dbtest.SQLite(t), func(c *app.Config) {
+		c.BaseURL, c.AuthURL = "https://pay.example.com", "https://login.example.com:8443"
+	})
 	get := func(host, path string) *httptest.ResponseRecorder {
 		t.Helper()
 		req := httptest.NewRequest(http.MethodGet, path, nil)
 		req.Host = host
 		w := httptest.NewRecorder()
-		s.servers[0].Handler.ServeHTTP(w, req)
+		s.Servers()[0].Handler.ServeHTTP(w, req)
 		return w
 	}
 	for _, path := range []string{"/api/currencies", "/sign-in", "/", "/docs", "/nothing"} {
@@ -89,20 +93,24 @@ func TestAnEmbeddedDatabaseIsServedOnce(t *testing.T) {
 	s := boot(t, url)
 	c := defaults(t)
 	c.DatabaseURL, c.Listen, c.MetricsListen = url, "127.0.0.1:0", ""
-	if twin, err := Start(t.Context(), c, newLogger(t.Output(), "error")); err == nil || !strings.Contains(err.Error(), "another process serves "+strings.TrimPrefix(url, "sqlite:")) {
+	if twin, err := app.Start(t.Context(), c, testLogger(t.Output(), "error")); err == nil || !strings.Contains(err.Error(), "another process serves "+strings.TrimPrefix(url, "sqlite:")) {
 		t.Errorf("a second process: %v %v", twin, err)
 	}
 	var out bytes.Buffer
 	for _, run := range []func() error{
-		func() error { return LedgerCheckCmd{c.Storage}.Run(t.Context(), Streams{Out: &out}) },
-		func() error { return PayoutsPauseCmd{c.Storage, "a test"}.Run(t.Context(), Streams{Out: &out}) },
-		func() error { return ScreeningStatusCmd{c.Storage}.Run(t.Context(), Streams{Out: &out}) },
+		func() error { return cli.LedgerCheckCmd{Storage: c.Storage}.Run(t.Context(), cli.Streams{Out: &out}) },
+		func() error {
+			return cli.PayoutsPauseCmd{Storage: c.Storage, Reason: "a test"}.Run(t.Context(), cli.Streams{Out: &out})
+		},
+		func() error {
+			return cli.ScreeningStatusCmd{Storage: c.Storage}.Run(t.Context(), cli.Streams{Out: &out})
+		},
 	} {
 		if err := run(); err != nil {
 			t.Errorf("beside the service: %v", err)
 		}
 	}
-	if err := (MigrateCmd{c.Storage}).Run(t.Context(), Streams{Out: &out}); err == nil || !strings.Contains(err.Error(), "another process serves") {
+	if err := (cli.MigrateCmd{Storage: c.Storage}).Run(t.Context(), cli.Streams{Out: &out}); err == nil || !strings.Contains(err.Error(), "another process serves") {
 		t.Errorf("migrated under the service: %v", err)
 	}
 	if !strings.Contains(out.String(), "sandbox, published") {
@@ -111,14 +119,14 @@ func TestAnEmbeddedDatabaseIsServedOnce(t *testing.T) {
 	if err := s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := (MigrateCmd{c.Storage}).Run(t.Context(), Streams{Out: &out}); err != nil {
+	if err := (cli.MigrateCmd{Storage: c.Storage}).Run(t.Context(), cli.Streams{Out: &out}); err != nil {
 		t.Errorf("migrated when nobody serves: %v", err)
 	}
 	boot(t, url)
 	other := defaults(t)
 	other.DataDir = filepath.Join(t.TempDir(), "new", "directory")
 	other.Listen, other.MetricsListen = "127.0.0.1:0", ""
-	fresh, err := Start(t.Context(), other, newLogger(t.Output(), "error"))
+	fresh, err := app.Start(t.Context(), other, testLogger(t.Output(), "error"))
 	if err != nil {
 		t.Fatal(err)
 	}

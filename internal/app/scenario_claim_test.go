@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
@@ -26,7 +27,7 @@ import (
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
-		s := boot(t, url, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
+		s := boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
 		type scenario struct {
 			name string
 			run  func(*door)
@@ -266,7 +267,7 @@ func merchantSettings(d *door) {
 		d.Errorf("a merchant begins with %v", v)
 	}
 	d.refused(422, "invalid_parameter", "POST", path, `{"confirmations":3}`)
-	d.refused(422, "unknown_field", "POST", path, `{"settlement_address":"`+d.s.sim.Home()+`"}`)
+	d.refused(422, "unknown_field", "POST", path, `{"settlement_address":"`+d.s.Bitcoin().Home()+`"}`)
 	d.ok("POST", path, `{"tolerance_bps":100,"confirmations":0,"late_policy":"requote","settlement_currency":"BTC","origins":["https://shop.example"]}`)
 	if v := d.ok("POST", path, `{"late_grace_seconds":5}`).read(d); v["confirmations"] != 0.0 || v["late_policy"] != "requote" || v["tolerance_bps"] != 100.0 ||
 		v["late_grace_seconds"] != 5.0 || len(v["origins"].([]any)) != 1 {
@@ -299,12 +300,12 @@ func merchantSettings(d *door) {
 func (d *door) accept(id, link, address string) error {
 	d.Helper()
 	service, err := claim.New(claim.Config{
-		Pool: chain.NewPool(d.s.db, chainName, nil), ChainName: chainName, Network: "regtest", Validity: time.Minute, Withdrawals: &withdrawal.Service{},
+		Pool: chain.NewPool(d.s.DB(), app.BitcoinChain, nil), ChainName: app.BitcoinChain, Network: "regtest", Validity: time.Minute, Withdrawals: &withdrawal.Service{},
 	}, claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release})
 	if err != nil {
 		return err
 	}
-	return d.s.db.Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
+	return d.s.DB().Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
 		_, err := service.Accept(ctx, tx, id, path.Base(link), address)
 		return err
 	})
@@ -325,7 +326,7 @@ func claimRefunded(d *door) {
 	if n := d.count("SELECT COUNT(*) FROM claim_refunds WHERE token_digest = $1", path.Base(url)); n != 0 {
 		d.Errorf("the link's secret is stored")
 	}
-	home := d.s.sim.Home()
+	home := d.s.Bitcoin().Home()
 	if err := d.accept(id, old["refund_url"].(string), home); !errors.Is(err, claim.ErrLink) {
 		d.Errorf("a link that another took the place of: %v", err)
 	}
@@ -368,7 +369,7 @@ func claimGivenBack(d *door) {
 		d.Errorf("%v", link)
 	}
 	d.refused(409, "invalid_state", "POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`)
-	if err := d.accept(id, link["refund_url"].(string), d.s.sim.Home()); err != nil {
+	if err := d.accept(id, link["refund_url"].(string), d.s.Bitcoin().Home()); err != nil {
 		d.Fatal(err)
 	}
 	d.claimIs(id, "refunded", "none")

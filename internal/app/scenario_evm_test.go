@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/sandbox"
 )
 
 // bankPayee is somebody who is paid at a bank, and so out of any funding.
@@ -46,7 +47,7 @@ func fundedOnANetworkOfAccounts(d *door) {
 	d.deposit(eth.PayrollID, "reorged", "")
 	d.until(eth.PayrollID, "released after the reorganisation", func(v scene) bool { return v.Status == "released" || v.Status == "fulfilled" })
 	eventually(d.T, 60*time.Second, "the deposit stands again, beside what came for gas", func() bool {
-		return wallet(money.ETH).Units()%gasOfSandbox == 40_400_000
+		return wallet(money.ETH).Units()%sandbox.Gas == 40_400_000
 	})
 
 	for _, bad := range []struct{ more, code string }{

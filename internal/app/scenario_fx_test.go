@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"bytes"
@@ -10,24 +10,27 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/cmd/stipend/cli"
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/sandbox"
 )
 
 // run runs a command on the service's database, and gives what it printed.
 func (d *door) run(c interface {
-	Run(context.Context, Streams) error
+	Run(context.Context, cli.Streams) error
 }) (printed string, err error) {
 	var out bytes.Buffer
-	err = c.Run(d.Context(), Streams{Out: &out, Err: &out})
+	err = c.Run(d.Context(), cli.Streams{Out: &out, Err: &out})
 	return out.String(), err
 }
 
 // prints runs a command that must succeed and print a text.
 func (d *door) prints(want string, c interface {
-	Run(context.Context, Streams) error
+	Run(context.Context, cli.Streams) error
 },
 ) string {
 	d.Helper()
@@ -53,7 +56,7 @@ func (d *door) owned(a money.Asset) (x money.Amount) {
 func paidOutOfTheHouse(d *door) {
 	storage := d.s.cfg.Storage
 	eventually(d.T, 60*time.Second, "the house has its coins", func() bool { return d.owned(money.BTC).Units() > 9*100_000_000 })
-	if got, err := d.run(FXAddressCmd{Storage: storage, walletKey: walletKey{Env: Sandbox}}); err != nil || !strings.HasPrefix(got, "bcrt1q") {
+	if got, err := d.run(cli.FXAddressCmd{Storage: storage, WalletKey: cli.WalletKey{Env: app.Sandbox}}); err != nil || !strings.HasPrefix(got, "bcrt1q") {
 		d.Errorf("the house's address: %s, %v", got, err)
 	}
 	// The company's euros come by a transfer that names it; another one names nobody.
@@ -66,16 +69,16 @@ func paidOutOfTheHouse(d *door) {
 		d.Fatal(err)
 	}
 	had := d.balanceIn(ledger.CompanyFunds, "", money.EUR)
-	d.prints("1 credited, 1 in suspense, 0 gone back; 0 known", TransfersImportCmd{Storage: storage, Files: []string{statement}})
-	d.prints("0 credited, 0 in suspense, 0 gone back; 2 known", TransfersImportCmd{Storage: storage, Files: []string{statement}})
+	d.prints("1 credited, 1 in suspense, 0 gone back; 0 known", cli.TransfersImportCmd{Storage: storage, Files: []string{statement}})
+	d.prints("0 credited, 0 in suspense, 0 gone back; 2 known", cli.TransfersImportCmd{Storage: storage, Files: []string{statement}})
 	if got, err := d.balanceIn(ledger.CompanyFunds, "", money.EUR).Sub(had); err != nil || got.Units() != 1_000_00 {
 		d.Errorf("the company has %s EUR more", got)
 	}
-	listed := strings.Fields(d.prints("hello", TransfersListCmd{Storage: storage, Limit: 10}))
+	listed := strings.Fields(d.prints("hello", cli.TransfersListCmd{Storage: storage, Limit: 10}))
 	id := listed[7] // after the seven heads
-	d.prints("are credited to", TransfersAssignCmd{Storage: storage, ID: id, To: ledger.House})
-	d.prints("Nothing is in suspense", TransfersListCmd{Storage: storage, Limit: 10})
-	if _, err := d.run(TransfersSendBackCmd{Storage: storage, ID: id}); err == nil {
+	d.prints("are credited to", cli.TransfersAssignCmd{Storage: storage, ID: id, To: ledger.House})
+	d.prints("Nothing is in suspense", cli.TransfersListCmd{Storage: storage, Limit: 10})
+	if _, err := d.run(cli.TransfersSendBackCmd{Storage: storage, ID: id}); err == nil {
 		d.Error("what was assigned was sent back")
 	}
 
@@ -103,18 +106,18 @@ func paidOutOfTheHouse(d *door) {
 	}
 
 	// Above what one destination may get at once, the company is told before it pays.
-	d.prints("The house keeps 0.00000000 BTC", FXLimitCmd{Storage: storage, Asset: "BTC", Least: "0", Upper: "5", Most: "0.001"})
+	d.prints("The house keeps 0.00000000 BTC", cli.FXLimitCmd{Storage: storage, Asset: "BTC", Least: "0", Upper: "5", Most: "0.001"})
 	r := d.refused(422, "currency_not_supported", "POST", createPath, pays(`"funding_method":"wallet","funding_currency":"EUR",`, "100.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey())
 	if got := d.pointers(r); len(got) != 1 || got[0] != "currency_not_supported /to_pay/0/user_id" {
 		d.Errorf("%v", got)
 	}
-	d.prints("sell ", FXReportCmd{Storage: storage, Env: Sandbox})
-	if text := d.prints(`"result_usd"`, FXReportCmd{Storage: storage, Env: Sandbox, JSON: true}); !json.Valid([]byte(text)) {
+	d.prints("sell ", cli.FXReportCmd{Storage: storage, Env: app.Sandbox})
+	if text := d.prints(`"result_usd"`, cli.FXReportCmd{Storage: storage, Env: app.Sandbox, JSON: true}); !json.Valid([]byte(text)) {
 		d.Errorf("%s", text)
 	}
 
 	// Some of it goes to an exchange and comes back as dollars.
-	wallet, err := seedWallet()
+	wallet, err := sandbox.SeedWallet()
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -122,11 +125,11 @@ func paidOutOfTheHouse(d *door) {
 	if err != nil {
 		d.Fatal(err)
 	}
-	key := walletKey{Env: Sandbox}
-	if _, err := d.run(FXSendCmd{Storage: storage, walletKey: key, Amount: "1000", Address: address}); err == nil {
+	key := cli.WalletKey{Env: app.Sandbox}
+	if _, err := d.run(cli.FXSendCmd{Storage: storage, WalletKey: key, Amount: "1000", Address: address}); err == nil {
 		d.Error("the house sent what it does not own")
 	}
-	sent := strings.Fields(d.prints("1.00000000 BTC leave as out_", FXSendCmd{Storage: storage, walletKey: key, Amount: "1", Address: address}))
+	sent := strings.Fields(d.prints("1.00000000 BTC leave as out_", cli.FXSendCmd{Storage: storage, WalletKey: key, Amount: "1", Address: address}))
 	out := strings.TrimSuffix(sent[4], ".")
 	eventually(d.T, 90*time.Second, "the coins have left", func() bool {
 		var o payout.Output
@@ -137,16 +140,16 @@ func paidOutOfTheHouse(d *door) {
 		return o.State == payout.Fulfilled
 	})
 	dollars := d.owned(money.USD)
-	d.prints("Booked", FXDepositCmd{Storage: storage, Amount: "1", Asset: "btc", At: "exchange:kraken", Reference: "1"})
-	d.prints("booked before", FXDepositCmd{Storage: storage, Amount: "1", Asset: "BTC", At: "exchange:kraken", Reference: "1"})
-	d.prints("Booked", FXTradeCmd{Storage: storage, Env: Sandbox, Given: "1", GivenAsset: "BTC", Got: "49000", GotAsset: "USD", At: "exchange:kraken", Reference: "2"})
-	d.prints("Booked", FXMoveCmd{Storage: storage, Env: Sandbox, Amount: "40000", Asset: "USD", From: "exchange:kraken", To: "bank:main", Reference: "3"})
-	if _, err := d.run(FXWithdrawCmd{Storage: storage, Env: Sandbox, Amount: "9000.01", Asset: "USD", At: "exchange:kraken", Reference: "4"}); err == nil {
+	d.prints("Booked", cli.FXDepositCmd{Storage: storage, Amount: "1", Asset: "btc", At: "exchange:kraken", Reference: "1"})
+	d.prints("booked before", cli.FXDepositCmd{Storage: storage, Amount: "1", Asset: "BTC", At: "exchange:kraken", Reference: "1"})
+	d.prints("Booked", cli.FXTradeCmd{Storage: storage, Env: app.Sandbox, Given: "1", GivenAsset: "BTC", Got: "49000", GotAsset: "USD", At: "exchange:kraken", Reference: "2"})
+	d.prints("Booked", cli.FXMoveCmd{Storage: storage, Env: app.Sandbox, Amount: "40000", Asset: "USD", From: "exchange:kraken", To: "bank:main", Reference: "3"})
+	if _, err := d.run(cli.FXWithdrawCmd{Storage: storage, Env: app.Sandbox, Amount: "9000.01", Asset: "USD", At: "exchange:kraken", Reference: "4"}); err == nil {
 		d.Error("more was withdrawn than is there")
 	}
-	d.prints("Booked", FXWithdrawCmd{Storage: storage, Env: Sandbox, Amount: "9000", Asset: "USD", At: "exchange:kraken", Reference: "4"})
+	d.prints("Booked", cli.FXWithdrawCmd{Storage: storage, Env: app.Sandbox, Amount: "9000", Asset: "USD", At: "exchange:kraken", Reference: "4"})
 	if got, err := d.owned(money.USD).Sub(dollars); err != nil || got.Units() != 40_000_00 {
 		d.Errorf("the house has %s USD more at hand", got)
 	}
-	d.prints("The house keeps", FXLimitCmd{Storage: storage, Asset: "BTC", Least: "0"})
+	d.prints("The house keeps", cli.FXLimitCmd{Storage: storage, Asset: "BTC", Least: "0"})
 }

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/screening"
 )
 
@@ -145,8 +146,8 @@ func foreignCompany(d *door) {
 	payment := d.look(made.PayrollID).Payments[0].ID
 	company, stranger := d.stranger()
 	ada, person := d.seed.Workers[0].UserID, d.seed.Recipients[0].RecipientID
-	missing := strings.NewReplacer(d.seed.CompanyID, seedID("com", "none"), made.PayrollID, seedID("prl", "none"), payment, seedID("pmt", "none"),
-		person, seedID("rec", "none"))
+	missing := strings.NewReplacer(d.seed.CompanyID, sandbox.SeedID("com", "none"), made.PayrollID, sandbox.SeedID("prl", "none"), payment, sandbox.SeedID("pmt", "none"),
+		person, sandbox.SeedID("rec", "none"))
 	d.nothing(func() {
 		for _, c := range [][3]string{
 			{"GET", "/api/company/payrolls/" + made.PayrollID, ""},
@@ -201,12 +202,12 @@ func missingScope(d *door) {
 func deadCredentials(d *door) {
 	var keyID, key string
 	write := func(f func(context.Context, *db.Tx) error) {
-		if err := d.s.db.Write(d.Context(), f); err != nil {
+		if err := d.s.DB().Write(d.Context(), f); err != nil {
 			d.Fatal(err)
 		}
 	}
 	write(func(ctx context.Context, tx *db.Tx) (err error) {
-		keyID, key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: d.seed.CompanyID, AppID: seedID("app", "app")})
+		keyID, key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: d.seed.CompanyID, AppID: sandbox.SeedID("app", "app")})
 		return err
 	})
 	d.as("Basic "+key).ok("GET", "/api/company", "")
@@ -376,7 +377,7 @@ func sanctionedPayees(d *door) {
 		d.Helper()
 		eventually(d.T, 20*time.Second, path+" is "+want, func() bool { return status(path) == want })
 	}
-	addresses, err := seedAddresses("regtest", 8)
+	addresses, err := sandbox.SeedAddresses("regtest", 8)
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -389,7 +390,7 @@ func sanctionedPayees(d *door) {
 	}
 	decide := func(hit string, to screening.State) {
 		d.Helper()
-		if err := d.s.db.Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
+		if err := d.s.DB().Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
 			_, _, err := backoffice.DecideHit(ctx, tx, hit, to, "Officer", "compared the passports")
 			return err
 		}); err != nil {

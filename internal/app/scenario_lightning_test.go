@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
@@ -18,7 +19,7 @@ func TestLightning(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		node := lightningtest.Start(t)
-		s := boot(t, url, func(c *Config) {
+		s := boot(t, url, func(c *app.Config) {
 			c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0
 			c.LndURL, c.LndMacaroonFile, c.LndTLSCertFile = node.URL(), file(t, "invoices.macaroon", node.Macaroon), file(t, "tls.cert", node.Certificate)
 		})

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/sandbox"
 )
 
 func underThenTopUp(d *door) {
@@ -233,7 +234,7 @@ func cancelThenDeposit(d *door) {
 	d.until(made.PayrollID, "the payment is confirmed", func(v scene) bool { return v.deposits("confirmed") == 2 })
 	eventually(d.T, 10*time.Second, "it is the company's", func() bool { return d.funds() == funds+2*due-due/10 })
 	v := d.look(made.PayrollID)
-	if v.Status != "cancelled" || slices.ContainsFunc(v.Payments, func(p demoPayment) bool { return p.Status != "cancelled" || len(p.Outputs) > 0 }) {
+	if v.Status != "cancelled" || slices.ContainsFunc(v.Payments, func(p payment) bool { return p.Status != "cancelled" || len(p.Outputs) > 0 }) {
 		d.Errorf("%+v", v)
 	}
 	d.refused(409, "invalid_state", "POST", "/api/company/payroll/quote/refresh", `{"payroll_id":"`+made.PayrollID+`"}`)
@@ -250,9 +251,9 @@ func cancelThenDeposit(d *door) {
 }
 
 func halfToBank(d *door) {
-	made := d.create(pays("", "200.00", d.seed.Workers[bankWorker].UserID))
+	made := d.create(pays("", "200.00", d.seed.Workers[sandbox.BankWorker].UserID))
 	d.deposit(made.PayrollID, "exact", "")
-	half := func(v scene, currency string) (o demoOutput) {
+	half := func(v scene, currency string) (o output) {
 		for _, p := range v.Payments {
 			for _, x := range p.Outputs {
 				if x.Currency == currency {

@@ -1,8 +1,9 @@
-package app
+package app_test
 
 import (
 	"testing"
 
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
@@ -11,7 +12,7 @@ import (
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
-		s := boot(t, url, func(c *Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
+		s := boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
 		type scenario struct {
 			name string
 			run  func(*door)

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"context"
@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/kyc/sumsub/sumsubtest"
 )
@@ -19,10 +21,10 @@ const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QD
 
 // Documents must be legible where somebody reads them. A sandbox takes pictures of any size, so that tests need no large files.
 func TestSmallPicturesAreForTheSandbox(t *testing.T) {
-	if img, err := (Config{Env: Sandbox}).intake().Read(t.Context(), pixel); err != nil || img.Width != 1 {
+	if img, err := app.Intake(app.Config{Env: app.Sandbox}).Read(t.Context(), pixel); err != nil || img.Width != 1 {
 		t.Errorf("the sandbox: %+v %v", img, err)
 	}
-	if _, err := (Config{Env: Production}).intake().Read(t.Context(), pixel); !errors.Is(err, kyc.ErrImage) {
+	if _, err := app.Intake(app.Config{Env: app.Production}).Read(t.Context(), pixel); !errors.Is(err, kyc.ErrImage) {
 		t.Errorf("production: %v", err)
 	}
 
@@ -34,12 +36,12 @@ func TestSmallPicturesAreForTheSandbox(t *testing.T) {
 
 // What the vendor calls back comes through the service's one address, with its signature and without any other credential.
 func TestTheVendorReachesTheService(t *testing.T) {
-	s := boot(t, dbtest.SQLite(t), func(c *Config) {
+	s := boot(t, dbtest.SQLite(t), func(c *app.Config) {
 		c.SumsubURL, c.SumsubToken, c.SumsubSecret = sumsubtest.Start(t).URL, sumsubtest.Token, sumsubtest.Secret
 		c.SumsubWebhookSecret = sumsubtest.WebhookSecret
 	})
 	d := newDoor(t, s)
-	now, err := s.db.Now(t.Context())
+	now, err := s.DB().Now(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,13 @@ func TestErasureKeepsTheBooks(t *testing.T) {
 	keep := 0
 	forget := func(want error) {
 		t.Helper()
-		err := d.s.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return erase(ctx, tx, worker.UserID, keep) })
+		err := d.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			known, err := kyc.Erase(ctx, tx, worker.UserID, keep)
+			if err != nil {
+				return err
+			}
+			return httpapi.ForgetAnswers(ctx, tx, known)
+		})
 		if !errors.Is(err, want) {
 			t.Errorf("erase: %v, want %v", err, want)
 		}
@@ -94,7 +102,7 @@ func TestErasureKeepsTheBooks(t *testing.T) {
 	if len(after.Payments) != len(before.Payments) || after.Payments[0].UserID != worker.UserID || after.Status != "fulfilled" {
 		t.Errorf("%+v", after)
 	}
-	if report, err := d.s.checkLedger(t.Context()); err != nil || len(report.Problems) > 0 {
+	if report, err := checkLedger(t.Context(), d.s); err != nil || len(report.Problems) > 0 {
 		t.Errorf("%v %v", report.Problems, err)
 	}
 	if got := d.do("POST", createPath, pays("", "100.00", worker.UserID), "Idempotency-Key", freshKey()); got.status/100 != 4 {

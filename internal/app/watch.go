@@ -26,18 +26,18 @@ type follower struct {
 // startWatcher follows the chains and, where they are simulated, finds their blocks. The first look is taken before anything is
 // served, where the node answers: until there was one, no address is given out.
 func (s *Service) startWatcher(ctx, background context.Context, keys chain.Deriver) error {
-	w := chain.NewWatcher(s.watching, chainName, s.source, s.log)
+	w := chain.NewWatcher(s.watching, BitcoinChain, s.source, s.log)
 	if err := w.Remember(keys, chain.RememberFrom); err != nil {
 		return err
 	}
 	w.Heed(s.witnesses, s.cfg.TipLimit)
-	all := []*follower{{chain: chainName, watcher: w, every: s.cfg.PollInterval}}
+	all := []*follower{{chain: BitcoinChain, watcher: w, every: s.cfg.PollInterval}}
 	for _, a := range s.evms {
-		f := &follower{chain: a.network.Name, watcher: chain.NewPacedWatcher(s.watching, a.network.Name, a.node, a.network.BlocksPerConfirmation, s.log), every: s.cfg.PollInterval}
-		f.watcher.Heed(a.witnesses, s.cfg.TipLimit)
-		if a.sim != nil {
+		f := &follower{chain: a.Network.Name, watcher: chain.NewPacedWatcher(s.watching, a.Network.Name, a.Node, a.Network.BlocksPerConfirmation, s.log), every: s.cfg.PollInterval}
+		f.watcher.Heed(a.Witnesses, s.cfg.TipLimit)
+		if a.Sim != nil {
 			f.every = simulatedEvery
-			s.work.Go(func() { s.mine(background, a.network.Name, a.sim.Settle) }) // where somebody waits for a block
+			s.work.Go(func() { s.miner.Run(background, a.Network.Name, a.Sim.Settle) }) // where somebody waits for a block
 		}
 		all = append(all, f)
 	}
@@ -47,7 +47,9 @@ func (s *Service) startWatcher(ctx, background context.Context, keys chain.Deriv
 		s.work.Go(func() { s.watch(background, f) })
 	}
 	if s.sim != nil {
-		s.work.Go(func() { s.mine(background, chainName, func(ctx context.Context) error { return s.sim.Mine(ctx, 1) }) })
+		s.work.Go(func() {
+			s.miner.Run(background, BitcoinChain, func(ctx context.Context) error { return s.sim.Mine(ctx, 1) })
+		})
 	}
 	if s.lightning != nil {
 		s.work.Go(func() { s.watchLightning(background) })
@@ -145,7 +147,7 @@ var errBlind = apierr.New(apierr.Unavailable, "retry_later", "The blockchain is 
 
 // checkWatched is checkChain for Bitcoin's.
 func (s *Service) checkWatched(ctx context.Context, tx *db.Tx) error {
-	return s.checkChain(ctx, tx, chainName)
+	return s.checkChain(ctx, tx, BitcoinChain)
 }
 
 // checkChain refuses while a chain has gone unwatched for too long, or its nodes disagree. Its answer may be a few seconds old.
@@ -167,30 +169,4 @@ func (s *Service) checkChain(ctx context.Context, tx *db.Tx, name string) error 
 	}
 	s.watched.Store(name, at)
 	return nil
-}
-
-// mine is the miner of a simulated chain: it finds blocks in the sandbox's interval, in whichever of the processes holds the lease.
-func (s *Service) mine(ctx context.Context, name string, find func(context.Context) error) {
-	tick := time.NewTicker(s.cfg.BlockInterval)
-	defer tick.Stop()
-	var leased time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if time.Since(leased) > leaseFor/3 {
-			held, err := job.Lease(ctx, s.watching, "miner."+name, s.holder, leaseFor)
-			if err != nil || !held {
-				s.trouble(ctx, "the miner's lease", err)
-				continue
-			}
-			leased = time.Now()
-		}
-		s.mining.Lock()
-		err := find(ctx)
-		s.mining.Unlock()
-		s.trouble(ctx, "no block could be mined", err)
-	}
 }

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"encoding/json"
@@ -12,16 +12,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
 // secondNode is a node, as one is asked over the network, of the sandbox's own simulated chain. It can be down, ahead, and on a fork.
 type secondNode struct {
 	url   string
-	chain atomic.Pointer[sim.Chain] // nil while it is down
-	other atomic.Bool               // it is on another network
+	chain atomic.Pointer[bitcoinsim.Chain] // nil while it is down
+	other atomic.Bool                      // it is on another network
 	asked atomic.Int64
 	ahead atomic.Int64
 	fork  atomic.Int64 // the height from which on it has other blocks; 0 for none
@@ -102,7 +103,7 @@ func TestASecondNode(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		second := newSecondNode(t)
-		o := openOffice(t, url, func(c *Config) { c.BitcoinWitness, c.TipLimit = []string{second.url}, 90*time.Minute })
+		o := openOffice(t, url, func(c *app.Config) { c.BitcoinWitness, c.TipLimit = []string{second.url}, 90*time.Minute })
 		d, watching := o.d, employ(t, o.s, "Grace")
 		watching.signIn(t)
 		priced := func(status int) {
@@ -123,7 +124,7 @@ func TestASecondNode(t *testing.T) {
 		d.fulfilled(made.PayrollID)
 
 		second.other.Store(true)
-		second.chain.Store(o.s.sim)
+		second.chain.Store(o.s.Bitcoin())
 		before := second.asked.Load()
 		eventually(t, 30*time.Second, "it is asked", func() bool { return second.asked.Load() >= before+3 })
 		d.alarm(chain.WitnessSilent, true)
@@ -153,7 +154,7 @@ func TestASecondNode(t *testing.T) {
 		second.fork.Store(int64(d.figure("stipend_chain_height")))
 		d.alarm(chain.Contradicted, true)
 		d.deposit(made.PayrollID, "exact", "")
-		if err := o.s.sim.Mine(t.Context(), 10); err != nil {
+		if err := o.s.Bitcoin().Mine(t.Context(), 10); err != nil {
 			t.Fatal(err)
 		}
 		second.chain.Store(nil) // whoever contradicted and is silent now has taken nothing back
@@ -164,14 +165,14 @@ func TestASecondNode(t *testing.T) {
 			t.Errorf("a payment in blocks that a second node does not have: %+v", v)
 		}
 		second.fork.Store(0)
-		second.chain.Store(o.s.sim)
+		second.chain.Store(o.s.Bitcoin())
 		d.alarm(chain.Contradicted, false)
 		d.fulfilled(made.PayrollID)
 		priced(http.StatusOK)
 
 		// Nobody finds a block for an hour and a half.
-		o.s.mining.Lock()
-		unlock := sync.OnceFunc(o.s.mining.Unlock)
+		resume := o.s.Miner().Pause()
+		unlock := sync.OnceFunc(resume)
 		defer unlock()
 		d.advance(91 * time.Minute)
 		d.alarm(chain.TipOld, true)
@@ -190,13 +191,13 @@ func TestWitnessesOfNetworks(t *testing.T) {
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
-	all, err := c.complete().openNetworks(nil)
+	all, err := c.Complete().OpenEVM(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range all {
-		if base := a.network.Name == "base"; len(a.witnesses) > 0 != base || base && a.witnesses[0].Name != "node.example" {
-			t.Errorf("%s has the witnesses %+v", a.network.Name, a.witnesses)
+		if base := a.Network.Name == "base"; len(a.Witnesses) > 0 != base || base && a.Witnesses[0].Name != "node.example" {
+			t.Errorf("%s has the witnesses %+v", a.Network.Name, a.Witnesses)
 		}
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/btcdtest"
 	"github.com/stipend/stipend/internal/chain/chaintest"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
 // simLab is the simulated chain as a lab.
-type simLab struct{ *sim.Chain }
+type simLab struct{ *bitcoinsim.Chain }
 
 func (l simLab) Source() chain.Source { return l.Chain }
 
-func onSim(_ *testing.T, d *db.DB) chaintest.Lab { return simLab{sim.New(d)} }
+func onSim(_ *testing.T, d *db.DB) chaintest.Lab { return simLab{bitcoinsim.New(d)} }
 
 // onNode gives all subtests of a test one node: starting one takes longer than they do.
 func onNode(t *testing.T, start func(testing.TB) *btcdtest.Node) chaintest.Factory {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/chaintest"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
 // Two processes share a wallet; each has a pool, and one of them was never started.
@@ -96,7 +96,7 @@ func TestUnknown(t *testing.T) {
 
 func TestReorgDeeperThanKept(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
-	ctx, src := t.Context(), sim.New(d)
+	ctx, src := t.Context(), bitcoinsim.New(d)
 	if err := src.Mine(ctx, 130); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestReorgDeeperThanKept(t *testing.T) {
 
 // lateParent shows a child of the mempool before its parent, as a scan of a large mempool may.
 type lateParent struct {
-	*sim.Chain
+	*bitcoinsim.Chain
 	hidden string
 }
 
@@ -133,7 +133,7 @@ func (s *lateParent) Mempool(ctx context.Context) (ids []string, err error) {
 func TestCoinSpentBeforeItIsSeen(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
 	ctx := t.Context()
-	src := &lateParent{Chain: sim.New(d)}
+	src := &lateParent{Chain: bitcoinsim.New(d)}
 	w := chain.NewWatcher(d, "regtest", src, slog.New(slog.DiscardHandler))
 	keys := chaintest.Wallet(t, d)
 	pool := chain.NewPool(d, "regtest", keys.Deriver())

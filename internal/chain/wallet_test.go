@@ -9,16 +9,16 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/chaintest"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
 // payers are processes that give addresses out and are paid there, while one of them watches and remembers addresses.
 type payers struct {
 	*testing.T
 	d   *db.DB
-	src *sim.Chain
+	src *bitcoinsim.Chain
 	w   *chain.Watcher
 
 	mu   sync.Mutex
@@ -26,7 +26,7 @@ type payers struct {
 }
 
 func newPayers(t *testing.T, d *db.DB, keys chain.Deriver) *payers {
-	p := &payers{T: t, d: d, src: sim.New(d)}
+	p := &payers{T: t, d: d, src: bitcoinsim.New(d)}
 	p.watch(keys)
 	return p
 }

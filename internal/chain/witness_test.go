@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
 // second is a node of the same simulated chain, which may have other blocks from a height on.
 type second struct {
-	*sim.Chain
+	*bitcoinsim.Chain
 	fork int64
 }
 
@@ -32,7 +32,7 @@ func (s *second) BlockHash(ctx context.Context, height int64) (string, error) {
 
 // lossy is a node that has only the blocks up to a height, unless that is 0.
 type lossy struct {
-	*sim.Chain
+	*bitcoinsim.Chain
 	to int64
 }
 
@@ -56,7 +56,7 @@ func (l *lossy) BlockHash(ctx context.Context, height int64) (string, error) {
 // that has lost its blocks takes nothing back.
 func TestAWitness(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		node := sim.New(d)
+		node := bitcoinsim.New(d)
 		source, witness := &lossy{Chain: node}, &second{Chain: node}
 		w := chain.NewWatcher(d, "witnessed", source, slog.New(slog.DiscardHandler))
 		w.Heed([]chain.Witness{{Source: witness, Name: "second"}}, 0)
@@ -132,13 +132,13 @@ func (gone) Tip(context.Context) (int64, string, error) {
 type witnessed struct {
 	*testing.T
 	d       *db.DB
-	node    *sim.Chain
+	node    *bitcoinsim.Chain
 	watcher *chain.Watcher
 	log     bytes.Buffer
 }
 
 func newWitnessed(t *testing.T, d *db.DB, pace int64) *witnessed {
-	w := &witnessed{T: t, d: d, node: sim.New(d)}
+	w := &witnessed{T: t, d: d, node: bitcoinsim.New(d)}
 	w.watcher = chain.NewPacedWatcher(d, "witnessed", w.node, pace, slog.New(slog.NewTextHandler(&w.log, nil)))
 	return w
 }
@@ -228,7 +228,7 @@ func TestAWitnessThatLeaves(t *testing.T) {
 
 // ahead is a node that has heard of so many blocks more.
 type ahead struct {
-	*sim.Chain
+	*bitcoinsim.Chain
 	by int64
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/btcdtest"
 	"github.com/stipend/stipend/internal/chain/chaintest"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -27,6 +26,7 @@ import (
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/webhook"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -42,10 +42,7 @@ const (
 // What payers do, on the simulated chain and on a real node, on both engines.
 func TestPayers(t *testing.T) {
 	t.Run("sim", func(t *testing.T) {
-		dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-			payers(t, d, clock,
-				simLab{sim.New(d)})
-		})
+		dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) { payers(t, d, clock, simLab{bitcoinsim.New(d)}) })
 	})
 	t.Run("btcd", func(t *testing.T) {
 		start := sync.OnceValue(func() *btcdtest.Node { return btcdtest.Start(t) })
@@ -54,7 +51,7 @@ func TestPayers(t *testing.T) {
 }
 
 // simLab is the simulated chain as a lab.
-type simLab struct{ *sim.Chain }
+type simLab struct{ *bitcoinsim.Chain }
 
 func (l simLab) Source() chain.Source { return l.Chain }
 
@@ -660,7 +657,7 @@ func (s *sale) told() string {
 // claim.
 func TestTakenBackAfterItWasSettled(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		till := newTill(t, d, clock, simLab{sim.New(d)})
+		till := newTill(t, d, clock, simLab{bitcoinsim.New(d)})
 		s := till.open(t)
 		txid := s.pay(full)
 		s.mine(1)
@@ -694,7 +691,7 @@ func TestTakenBackAfterItWasSettled(t *testing.T) {
 // the rest is owed.
 func TestSeveralTakenBackAfterSomeWasSettled(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		till := newTill(t, d, clock, simLab{sim.New(d)})
+		till := newTill(t, d, clock, simLab{bitcoinsim.New(d)})
 		a, b := till.open(t), till.open(t)
 		txid := a.send(chain.Output{Address: a.address, Amount: full}, chain.Output{Address: b.address, Amount: full})
 		a.mine(1)
@@ -719,7 +716,7 @@ func TestSeveralTakenBackAfterSomeWasSettled(t *testing.T) {
 // While a refund waits to be sent, what it will pay is not offered a second time: it takes all that is owed by then.
 func TestOneRefundAtATime(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		world := sim.New(d)
+		world := bitcoinsim.New(d)
 		till := newTill(t, d, clock, simLab{world})
 		s := till.open(t)
 		s.pay(full + 50_000)
@@ -745,7 +742,7 @@ func TestOneRefundAtATime(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		till := newTill(t, d, clock, simLab{sim.New(d)})
+		till := newTill(t, d, clock, simLab{bitcoinsim.New(d)})
 		till.claims.PerMinute, till.claims.MaxOpen = 2, 3
 		create := func(want error) {
 			t.Helper()

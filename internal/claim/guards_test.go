@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -44,7 +44,7 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 
 func TestNoClaimWhileTheChainIsNotWatched(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		till := newTill(t, d, clock, simLab{sim.New(d)})
+		till := newTill(t, d, clock, simLab{bitcoinsim.New(d)})
 		blind := errors.New("not watched")
 		till.guards.CheckWatched = func(context.Context, *db.Tx) error { return blind }
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -25,6 +24,7 @@ import (
 	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
 // Requests that are decided at the same moment are counted together, whoever's transaction they are in.
@@ -39,7 +39,7 @@ func TestLimitsHoldForClaimsThatAreMadeAtOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-				till := newTill(t, d, clock, simLab{sim.New(d)})
+				till := newTill(t, d, clock, simLab{bitcoinsim.New(d)})
 				till.claims.PerMinute, till.claims.MaxOpen = c.perMinute, c.maxOpen
 				var made atomic.Int64
 				var all sync.WaitGroup
@@ -114,7 +114,7 @@ func TestSettlementsKeepTheirSchedule(t *testing.T) {
 	for schedule, every := range map[string]time.Duration{"daily": 24 * time.Hour, "weekly": 7 * 24 * time.Hour} {
 		t.Run(schedule, func(t *testing.T) {
 			dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-				till := newTill(t, d, clock, simLab{sim.New(d)})
+				till := newTill(t, d, clock, simLab{bitcoinsim.New(d)})
 				sell := func() {
 					s := till.open(t)
 					s.pay(full)
@@ -158,7 +158,7 @@ func TestSettlementsKeepTheirSchedule(t *testing.T) {
 // One company that cannot be settled keeps no other waiting.
 func TestEachCompanyIsSettledByItself(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		till := newTill(t, d, clock, simLab{sim.New(d)})
+		till := newTill(t, d, clock, simLab{bitcoinsim.New(d)})
 		till.write(t, func(ctx context.Context, tx *db.Tx) error { // of a company that is gone
 			_, err := tx.Exec(ctx,
 				`INSERT INTO merchant_settings (company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins, schedule,
@@ -210,7 +210,7 @@ func (s *sale) refundIs(state claim.RefundState, refunded int64) claim.Refund {
 // A payout of a refund that the chain takes back is owed again until it is in a block once more.
 func TestARefundThatTheChainTakesBack(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		world := sim.New(d)
+		world := bitcoinsim.New(d)
 		till := newTill(t, d, clock, simLab{world})
 		till.payouts(t, world)
 		s := till.open(t)
@@ -256,7 +256,7 @@ func TestARefundThatTheChainTakesBack(t *testing.T) {
 // operators.
 func TestMoneyThatSomebodyHasToLookAtWaits(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		world := sim.New(d)
+		world := bitcoinsim.New(d)
 		till := newTill(t, d, clock, simLab{world})
 		till.payouts(t, world)
 		to := world.Home()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/chaintest"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/job"
@@ -21,13 +20,14 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
 // street is a house whose payrolls are paid on a chain: coins pass through the watcher and the deposits to the payroll.
 type street struct {
 	*house
-	chain   *sim.Chain
+	chain   *bitcoinsim.Chain
 	watcher *chain.Watcher
 	jobs    *job.Runner
 	p       Payroll
@@ -37,7 +37,7 @@ func newStreet(t *testing.T, d *db.DB, clock *dbtest.Clock) *street {
 	t.Helper()
 	h := newHouse(t, d, clock)
 	log := slog.New(slog.DiscardHandler)
-	x := &street{house: h, chain: sim.New(d)}
+	x := &street{house: h, chain: bitcoinsim.New(d)}
 	h.s.Pool = chain.NewPool(d, "regtest", chaintest.Wallet(t, d).Deriver())
 	x.watcher = chain.NewWatcher(d, "regtest", x.chain, log)
 	x.jobs = job.NewRunner(d, job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged},

@@ -17,8 +17,8 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
 // Lab is a chain of coins under the test's hand, regtest, unless it is an [AccountLab].
@@ -58,7 +58,7 @@ type Factory func(t *testing.T, d *db.DB) Lab
 // addresses and no blocks.
 func Follow(t testing.TB, d *db.DB, name string) {
 	t.Helper()
-	if err := chain.NewWatcher(d, name, sim.New(d), slog.New(slog.DiscardHandler)).Sync(t.Context()); err != nil {
+	if err := chain.NewWatcher(d, name, bitcoinsim.New(d), slog.New(slog.DiscardHandler)).Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

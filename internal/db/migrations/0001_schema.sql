@@ -2006,7 +2006,7 @@ CREATE INDEX reconciliations_by_time ON reconciliations (at, reconciliation_id);
 
 -- Block headers of the simulated Bitcoin network.
 -- Shared: sandbox only.
--- Writer: internal/chain/sim
+-- Writer: internal/sandbox/bitcoinsim
 CREATE TABLE sim_blocks (
     hash   TEXT    NOT NULL,
     height BIGINT  NOT NULL,
@@ -2019,7 +2019,7 @@ CREATE INDEX sim_blocks_height ON sim_blocks (height, active);
 
 -- Transactions of blocks, also of blocks that are no longer active. A transaction is in at most one active block.
 -- Shared: sandbox only.
--- Writer: internal/chain/sim
+-- Writer: internal/sandbox/bitcoinsim
 CREATE TABLE sim_block_txs (
     hash     TEXT   NOT NULL,
     position BIGINT NOT NULL,
@@ -2029,7 +2029,7 @@ CREATE TABLE sim_block_txs (
 
 -- Transactions of the simulated Bitcoin network.
 -- Shared: sandbox only.
--- Writer: internal/chain/sim
+-- Writer: internal/sandbox/bitcoinsim
 CREATE TABLE sim_txs (
     txid    TEXT   NOT NULL,
     raw     TEXT   NOT NULL, -- hex
@@ -2042,7 +2042,7 @@ CREATE INDEX sim_txs_state ON sim_txs (state, arrived);
 
 -- Outputs of live transactions, with the live transaction that spends each.
 -- Shared: sandbox only.
--- Writer: internal/chain/sim
+-- Writer: internal/sandbox/bitcoinsim
 CREATE TABLE sim_outputs (
     txid     TEXT   NOT NULL,
     vout     BIGINT NOT NULL,
@@ -2056,7 +2056,7 @@ CREATE INDEX sim_outputs_spent_by ON sim_outputs (spent_by);
 
 -- Blocks of the simulated EVM networks.
 -- Shared: sandbox only.
--- Writer: internal/chain/evmsim
+-- Writer: internal/sandbox/evmsim
 CREATE TABLE sim_evm_blocks (
     network TEXT    NOT NULL,
     hash    TEXT    NOT NULL,
@@ -2070,7 +2070,7 @@ CREATE INDEX sim_evm_blocks_height ON sim_evm_blocks (network, active, height);
 
 -- Transactions of the simulated EVM networks, with what each changed, so that a block can be reverted.
 -- Shared: sandbox only.
--- Writer: internal/chain/evmsim
+-- Writer: internal/sandbox/evmsim
 CREATE TABLE sim_evm_txs (
     network TEXT    NOT NULL,
     txid    TEXT    NOT NULL,
@@ -2090,7 +2090,7 @@ CREATE INDEX sim_evm_txs_block ON sim_evm_txs (network, block, place);
 
 -- Accounts and their next nonce on the active chain.
 -- Shared: sandbox only.
--- Writer: internal/chain/evmsim
+-- Writer: internal/sandbox/evmsim
 CREATE TABLE sim_evm_accounts (
     network TEXT   NOT NULL,
     address TEXT   NOT NULL,
@@ -2100,7 +2100,7 @@ CREATE TABLE sim_evm_accounts (
 
 -- Balances on the active chain.
 -- Shared: sandbox only.
--- Writer: internal/chain/evmsim
+-- Writer: internal/sandbox/evmsim
 CREATE TABLE sim_evm_balances (
     network TEXT   NOT NULL,
     address TEXT   NOT NULL,

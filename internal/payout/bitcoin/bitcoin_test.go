@@ -15,7 +15,6 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/job"
@@ -23,6 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -34,7 +34,7 @@ const (
 
 // node is the simulated chain behind a line that the test can cut.
 type node struct {
-	*sim.Chain
+	*bitcoinsim.Chain
 	rate      int64
 	broadcast func(raw []byte) (deliver bool, err error) // nil: deliver
 	mu        sync.Mutex
@@ -83,7 +83,7 @@ type world struct {
 
 func run(t *testing.T, f func(w *world)) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		w := &world{t: t, ctx: t.Context(), d: d, clock: clock, node: &node{Chain: sim.New(d), rate: 5}}
+		w := &world{t: t, ctx: t.Context(), d: d, clock: clock, node: &node{Chain: bitcoinsim.New(d), rate: 5}}
 		w.signer, w.payee = key(t, 1), key(t, 2).Deriver()
 		log := slog.New(slog.DiscardHandler)
 		w.pool = chain.NewPool(d, network, w.signer.Deriver())

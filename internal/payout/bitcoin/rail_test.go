@@ -12,13 +12,13 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
 	"github.com/stipend/stipend/internal/payout/payouttest"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
 // unreliable is the simulated chain behind a connection that breaks. It keeps the transactions that it was given.
@@ -49,7 +49,7 @@ func (u *unreliable) Broadcast(ctx context.Context, raw []byte) error {
 // The Bitcoin rail on the simulated chain.
 func TestRail(t *testing.T) {
 	payouttest.Run(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) payouttest.Outside {
-		w := &world{t: t, ctx: t.Context(), d: d, clock: clock, node: &node{Chain: sim.New(d), rate: 5}}
+		w := &world{t: t, ctx: t.Context(), d: d, clock: clock, node: &node{Chain: bitcoinsim.New(d), rate: 5}}
 		outside := &unreliable{node: w.node, accepted: map[string][]byte{}}
 		w.signer, w.payee = key(t, 1), key(t, 2).Deriver()
 		log := slog.New(slog.DiscardHandler)

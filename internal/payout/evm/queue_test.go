@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/chain/evm"
-	"github.com/stipend/stipend/internal/chain/evmsim"
 	"github.com/stipend/stipend/internal/chain/evmtest"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -16,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/onchain"
 	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/sandbox/evmsim"
 )
 
 // simulated is the sandbox's network as a ground of tests.

@@ -8,11 +8,11 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
 // TestWithAWatchedChain lets real transactions on the simulated chain pass through the watcher and its jobs.
@@ -78,7 +78,7 @@ func TestWithAWatchedChain(t *testing.T) {
 // street is a house whose chain is watched.
 type street struct {
 	*house
-	chain   *sim.Chain
+	chain   *bitcoinsim.Chain
 	watcher *chain.Watcher
 	jobs    *job.Runner
 	address string
@@ -86,7 +86,7 @@ type street struct {
 
 func newStreet(t *testing.T, h *house) *street {
 	t.Helper()
-	s := &street{house: h, chain: sim.New(h.d)}
+	s := &street{house: h, chain: bitcoinsim.New(h.d)}
 	h.exec("DELETE FROM chain_cursors WHERE chain = $1", network) // the watcher makes its own
 	log := slog.New(slog.DiscardHandler)
 	s.watcher = chain.NewWatcher(h.d, network, s.chain, log)

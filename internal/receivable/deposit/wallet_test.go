@@ -10,14 +10,14 @@ import (
 	"github.com/stipend/stipend/internal/chain/btcdtest"
 	"github.com/stipend/stipend/internal/chain/chaintest"
 	"github.com/stipend/stipend/internal/chain/evm"
-	"github.com/stipend/stipend/internal/chain/evmsim"
 	"github.com/stipend/stipend/internal/chain/evmtest"
-	"github.com/stipend/stipend/internal/chain/sim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/sandbox/evmsim"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -70,7 +70,7 @@ func byAccount(r road, node evm.Node) road {
 }
 
 // simulated is a simulated chain of coins as a lab.
-type simulated struct{ *sim.Chain }
+type simulated struct{ *bitcoinsim.Chain }
 
 func (s simulated) Source() chain.Source { return s.Chain }
 
@@ -90,7 +90,7 @@ func TestAWalletIsPaidOnEveryChain(t *testing.T) {
 	}
 	simulations := map[string]func(*testing.T, *house) road{
 		"simulated coins": func(t *testing.T, h *house) road {
-			c := sim.New(h.d)
+			c := bitcoinsim.New(h.d)
 			return bitcoins(t, h, simulated{c}, c)
 		},
 		"simulated accounts": func(t *testing.T, h *house) road {

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/internal/backoffice"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+)
+
+// JobsCmd groups the commands about dead jobs.
+type JobsCmd struct {
+	List  JobsListCmd  `cmd:"" help:"List dead jobs: they failed too often and are not retried until you retry them."`
+	Retry JobsRetryCmd `cmd:"" help:"Retry dead jobs."`
+}
+
+// JobsListCmd lists dead jobs.
+type JobsListCmd struct {
+	app.Storage
+	Limit int `default:"100" help:"At most so many (${default})."`
+}
+
+// Run prints them.
+func (c JobsListCmd) Run(ctx context.Context, std Streams) error {
+	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		dead, err := job.ListDead(ctx, tx, c.Limit)
+		for _, p := range dead {
+			fmt.Fprintf(std.Out, "%s  %s  %-20s of %s, %d attempts: %s\n", p.Since.UTC().Format(time.RFC3339), p.ID, p.Kind, p.CompanyID, p.Attempt, p.LastError)
+		}
+		return err
+	})
+}
+
+// JobsRetryCmd retries dead jobs.
+type JobsRetryCmd struct {
+	app.Storage
+	Job string `arg:"" optional:"" help:"The job: job_…. Default: all dead jobs."`
+}
+
+// Run retries them.
+func (c JobsRetryCmd) Run(ctx context.Context, std Streams) error {
+	var n int64
+	if err := withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
+		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			if n, err = job.Retry(ctx, tx, c.Job); err != nil || n == 0 {
+				return err
+			}
+			return backoffice.AtTheMachine(ctx, tx, backoffice.RetryJob, c.Job, "stipend jobs retry")
+		})
+	}); err != nil {
+		return err
+	}
+	if n == 0 && c.Job != "" {
+		return errors.New("there is no such dead job")
+	}
+	fmt.Fprintf(std.Out, "%d jobs are due again.\n", n)
+	return nil
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/sandbox/apiclient"
+	"github.com/stipend/stipend/internal/webhook/delivery"
+)
+
+// Client is how a command finds the sandbox that it works with.
+type Client struct {
+	BaseURL string `name:"base-url" default:"http://127.0.0.1:8080" env:"STIPEND_BASE_URL" placeholder:"URL" help:"Sandbox to use (${default})."`
+	APIKey  string `name:"api-key" env:"STIPEND_API_KEY" placeholder:"KEY" help:"API key of a company there. Default: that of the seeded company."`
+}
+
+func (c Client) API() *apiclient.Client {
+	key := c.APIKey
+	if key == "" {
+		key = sandbox.DefaultSeed().APIKey
+	}
+	return &apiclient.Client{BaseURL: strings.TrimRight(c.BaseURL, "/"), Key: key}
+}
+
+// ListenCmd brings a sandbox's events to a developer's machine, which no service could reach.
+type ListenCmd struct {
+	Client
+	ForwardTo string `required:"" placeholder:"URL" help:"Where to send the events, such as http://localhost:3000/hooks."`
+	Events    string `placeholder:"NAMES" help:"Names and prefixes, separated by commas: payroll.*,user.kyc_status_update. Default: all."`
+	Secret    string `env:"STIPEND_WEBHOOK_SECRET" placeholder:"SECRET" help:"Sign with this whsec_… secret. Default: a new one, which is printed."`
+}
+
+// Help is the long form of the help.
+func (ListenCmd) Help() string {
+	return `Forwards events as they happen, signed like a real delivery, until it is stopped. It goes on when the service restarts.
+Each event is sent once; what your program answers is printed. In another terminal: stipend trigger payroll.created`
+}
+
+const (
+	listenEvery = 100 * time.Millisecond
+	listenRetry = 2 * time.Second // while the service does not answer
+)
+
+// Run forwards until ctx ends.
+func (cmd ListenCmd) Run(ctx context.Context, std Streams) error {
+	target, err := url.Parse(cmd.ForwardTo)
+	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
+		return errors.New("--forward-to is an http:// or https:// address")
+	}
+	api, secret := cmd.API(), cmd.Secret
+	if secret == "" {
+		secret = delivery.NewSecret()
+	}
+	after, err := api.NewestEvent(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := api.EventsAfter(ctx, after, cmd.Events); err != nil { // names that there are not, say
+		return err
+	}
+	fmt.Fprintf(std.Out, "Forwarding events to %s\nSigning secret: %s\n", cmd.ForwardTo, secret)
+	client := &http.Client{Timeout: 15 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	lost := false
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		page, err := api.EventsAfter(ctx, after, cmd.Events)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			if !lost {
+				fmt.Fprintf(std.Err, "The service does not answer: %v\n", err)
+			}
+			lost = true
+			tick.Reset(listenRetry)
+			continue
+		case lost:
+			lost = false
+			fmt.Fprintln(std.Err, "The service answers again.")
+		}
+		for _, body := range page.Data {
+			var head apiclient.EventHead
+			if err := json.Unmarshal(body, &head); err != nil {
+				return fmt.Errorf("an event that cannot be read: %w", err)
+			}
+			fmt.Fprintf(std.Out, "%s %s → %s\n", head.Event, head.ID, forward(ctx, client, cmd.ForwardTo, head.ID, body, secret))
+			after = head.ID
+		}
+		tick.Reset(listenEvery)
+	}
+}
+
+// forward sends one event and says in a word how it went.
+func forward(ctx context.Context, client *http.Client, to, id string, body []byte, secret string) string {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return err.Error()
+	}
+	req.Header.Set("Content-Type", "application/json")
+	delivery.Sign(req.Header, id, time.Now(), body, secret)
+	res, err := client.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))
+	return res.Status
+}

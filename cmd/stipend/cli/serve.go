@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/stipend/stipend/internal/app"
+)
+
+// ServeCmd runs the service.
+type ServeCmd struct {
+	app.Config
+}
+
+// Help is the long form of the help.
+func (ServeCmd) Help() string {
+	return `The sandbox starts with one company, an API key and three workers, always the same, on a simulated Bitcoin chain that finds
+a block each second. Money there is not real, and its keys are public.
+
+Production (--env production) starts only when it has keys, a node and a database of its own; it names everything that is
+missing at once. Make keys with: stipend keys new`
+}
+
+// Run serves until ctx ends.
+func (s ServeCmd) Run(ctx context.Context, std Streams) error {
+	service, err := app.Start(ctx, s.Config, newLogger(std.Err, s.LogLevel))
+	if err != nil {
+		return err
+	}
+	if s.JSON {
+		line, err := json.Marshal(service.Ready())
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(std.Out, "%s\n", line)
+	} else {
+		greet(std.Out, service.Ready())
+	}
+	return service.Wait(ctx)
+}
+
+// MigrateCmd migrates.
+type MigrateCmd struct {
+	app.Storage
+}
+
+// Run migrates the database and says so.
+func (m MigrateCmd) Run(ctx context.Context, std Streams) error {
+	engine, err := app.Migrate(ctx, m.Storage)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.Out, "The %s database is up to date.\n", engine)
+	return nil
+}
+
+// newLogger logs JSON lines from a level on.
+func newLogger(w io.Writer, level string) *slog.Logger {
+	var l slog.Level
+	if l.UnmarshalText([]byte(level)) != nil {
+		l = slog.LevelInfo
+	}
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
+}
+
+// greet prints what was started and what to try first.
+func greet(w io.Writer, r app.Ready) {
+	fmt.Fprintf(w, "Stipend %s is running (%s).\n\n", app.Version(), r.Environment)
+	for _, line := range [][2]string{{"Interface", r.BaseURL}, {"Docs", under(r.BaseURL, "/docs")}, {"Contract", under(r.BaseURL, "/openapi.json")}, {"Errors", under(r.BaseURL, "/docs/errors/")}, {"Metrics", r.MetricsURL}, {"Database", r.Database}} {
+		if line[1] != "" {
+			fmt.Fprintf(w, "  %-10s %s\n", line[0], line[1])
+		}
+	}
+	if r.Seed == nil || r.BaseURL == "" {
+		return
+	}
+	fmt.Fprintf(w, `
+  Company    %s
+  API key    %s
+
+Create a payroll (copy the lines as they are; the shell keeps its id):
+
+  BASE=%s
+  AUTH='Authorization: Basic %s'
+  ID=$(curl -sw '\n' $BASE/api/company/payroll/create -H "$AUTH" -H 'Content-Type: application/json' \
+    -H "Idempotency-Key: $(date +%%s)" \
+    -d '{"company_id":"%s","currency":"USD","to_pay":[
+         {"user_id":"%s","amount_fiat":100.00},
+         {"user_id":"%s","amount_fiat":250.00}]}' | tee /dev/stderr | grep -o 'prl_[0-9a-z]*')
+
+Pay it, and a few seconds later see it fulfilled:
+
+  curl -sw '\n' $BASE/api/sandbox/deposit -H "$AUTH" -H 'Content-Type: application/json' -d '{"payroll_id":"'$ID'","kind":"exact"}'
+  curl -sw '\n' $BASE/api/company/payrolls/$ID -H "$AUTH"
+
+In a browser: %s/sandbox/verifications decides the verifications that wait; %s/sign-in takes %s with the password %s.
+
+Everything here is a simulation with public keys. Stop with Ctrl-C.
+`, r.Seed.CompanyID, r.Seed.APIKey, r.BaseURL, r.Seed.APIKey, r.Seed.CompanyID, r.Seed.Workers[0].UserID, r.Seed.Workers[1].UserID,
+		r.BaseURL, r.BaseURL, r.Seed.Admin.Email, r.Seed.Admin.Password)
+}
+
+// under is an address below a base, if there is one.
+func under(base, path string) string {
+	if base == "" {
+		return ""
+	}
+	return base + path
+}

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/stipend/stipend/internal/backoffice"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+)
+
+// StartUnchecked is Start without Config.Check, for configurations that only tests have.
+var StartUnchecked = run
+
+// RequestConnections is the number of connections that requests may use.
+const RequestConnections = connectionsOfFaces
+
+// CheckInterval is how often due work is looked for.
+func (c Config) CheckInterval() time.Duration { return c.lookEvery() }
+
+// SetSkew acts as a comparison of the clocks does.
+func (s *Service) SetSkew(skew time.Duration) { s.noteSkew(skew) }
+
+// ActOn acts on a reconciliation as the worker does.
+func (s *Service) ActOn(ctx context.Context, r backoffice.Report) error { return s.judge(ctx, r) }
+
+// EVM returns the networks in use.
+func (s *Service) EVM() []EVMChain { return s.evms }
+
+// BackOffice returns the service of the operator's staff.
+func (s *Service) BackOffice() *backoffice.Service { return s.operators }
+
+// Sealer returns what stored secrets are encrypted with.
+func (s *Service) Sealer() *identity.Sealer { return s.sealer }
+
+// Servers returns the HTTP servers.
+func (s *Service) Servers() []*http.Server { return s.servers }
+
+// Bitcoin returns the simulated chain.
+func (s *Service) Bitcoin() *bitcoinsim.Chain { return s.sim }
+
+// Miner returns the miner of the simulated chains.
+func (s *Service) Miner() *sandbox.Miner { return s.miner }
+
+// Intake returns what reads images under a configuration.
+func Intake(c Config) *kyc.ImageDecoder { return c.intake() }

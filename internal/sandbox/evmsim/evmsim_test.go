@@ -1,0 +1,97 @@
+package evmsim_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/chaintest"
+	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/sandbox/evmsim"
+)
+
+// lab is a simulated network under a test's hand, with a wallet of its own.
+type lab struct {
+	*evmsim.Chain
+	wallet *evm.Signer
+}
+
+func (l lab) Source() chain.Source { return l.Chain }
+func (l lab) PaysOne()             {}
+
+func (l lab) PayAll(ctx context.Context, outputs ...chain.Output) (string, error) {
+	return l.Pay(ctx, outputs[0].Address, money.New(money.USDC, outputs[0].Amount))
+}
+
+func (l lab) Replace(ctx context.Context, txid string, outputs ...chain.Output) (string, error) {
+	for i := range outputs {
+		outputs[i].Asset = money.USDC
+	}
+	return l.Chain.Replace(ctx, txid, outputs...)
+}
+
+func (l lab) Wallet() chain.Deriver { return l.wallet.Deriver() }
+
+func (l lab) Again(ctx context.Context, txid string) error {
+	raw, err := l.Raw(ctx, txid)
+	if err != nil {
+		return err
+	}
+	return l.Broadcast(ctx, raw)
+}
+
+func (l lab) Fund(ctx context.Context, account string, native, tokens int64) error {
+	if err := l.Chain.Fund(ctx, account, money.New(l.Of().Native, native)); err != nil {
+		return err
+	}
+	return l.Chain.Fund(ctx, account, money.New(money.USDC, tokens))
+}
+
+func (l lab) Own(_ context.Context, nonce uint64, tip int64, to chain.Output) (raw []byte, txid string, spends chain.Outpoint, err error) {
+	hot, err := l.wallet.Deriver().Hot()
+	if err != nil {
+		return nil, "", spends, err
+	}
+	payee, err := evm.ParseAddress(to.Address)
+	if err != nil {
+		return nil, "", spends, err
+	}
+	call, err := l.Of().Pay(payee, money.New(money.USDC, to.Amount))
+	if err != nil {
+		return nil, "", spends, err
+	}
+	raw, txid, err = l.wallet.Sign(evm.Tx{ChainID: l.Of().ChainID, Nonce: nonce, Tip: tip, MaxFee: 20 * tip, Gas: 100_000, Call: call}, chain.Change, 0)
+	return raw, txid, evm.NonceOf(hot, nonce), err
+}
+
+func TestSourceAndWatcher(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		network, err := evm.Lookup("base")
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := func(t *testing.T, d *db.DB) chaintest.Lab {
+			var seed string
+			if err := d.Read(t.Context(), func(_ context.Context, tx *db.Tx) error {
+				seed = tx.NewID("a seed")
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			xprv, err := evm.MasterFromSeed([]byte(seed))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := evm.ParseXPriv(xprv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return lab{evmsim.New(d, network), s}
+		}
+		chaintest.Run(t, d, open)
+		chaintest.RunWatcher(t, d, open)
+	})
+}

@@ -1,0 +1,55 @@
+package sandbox
+
+import (
+	"context"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/sandbox/evmsim"
+	"github.com/stipend/stipend/internal/treasury"
+)
+
+const (
+	operatorCoins = 10 * 100_000_000 // satoshis that the operator of a new sandbox owns
+
+	// Gas is what the hot wallet of a simulated EVM network starts with, in gwei.
+	Gas = 100_000_000_000
+)
+
+// FundOperator sends the operator of a new sandbox Bitcoin on the simulated chain, so that payees can be paid in Bitcoin
+// whatever funds a payroll. It does so once.
+func FundOperator(ctx context.Context, d *db.DB, c *bitcoinsim.Chain, pool *chain.Pool) error {
+	var address string
+	err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		address = ""
+		existing, err := treasury.ExistingOperatorAddress(ctx, tx)
+		if err != nil || existing != "" {
+			return err
+		}
+		address, err = treasury.OperatorAddress(ctx, tx, pool)
+		return err
+	})
+	if err != nil || address == "" {
+		return err
+	}
+	_, err = c.Pay(ctx, address, operatorCoins)
+	return err
+}
+
+// FundGas sends the hot wallet of a simulated EVM network coins for gas. It does so once.
+func FundGas(ctx context.Context, d *db.DB, c *evmsim.Chain, hot string) error {
+	setting := "sandbox.gas." + c.Network()
+	var given string
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		given, err = db.Setting(ctx, tx, setting)
+		return err
+	}); err != nil || given != "" {
+		return err
+	}
+	if _, err := c.Pay(ctx, hot, money.New(c.Of().Native, Gas)); err != nil {
+		return err
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, setting, hot) })
+}

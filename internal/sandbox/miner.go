@@ -1,0 +1,60 @@
+package sandbox
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+)
+
+// Miner mines the blocks of simulated chains, each in one of the processes of a service at a time. Safe for concurrent use.
+type Miner struct {
+	DB     *db.DB
+	Holder string // of leases: this process
+	Lease  time.Duration
+	Every  time.Duration // between blocks
+	Log    *slog.Logger
+
+	mu sync.Mutex // held while a block is mined, or mining is paused
+}
+
+// Run calls mine at each interval until ctx ends, while this process holds the lease on the chain.
+func (m *Miner) Run(ctx context.Context, chain string, mine func(context.Context) error) {
+	tick := time.NewTicker(m.Every)
+	defer tick.Stop()
+	var renew time.Duration // until the lease is renewed
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if renew -= m.Every; renew <= 0 {
+			held, err := job.Lease(ctx, m.DB, "miner."+chain, m.Holder, m.Lease)
+			if err != nil || !held {
+				m.warn(ctx, "the miner has no lease", chain, err)
+				continue
+			}
+			renew = m.Lease / 3
+		}
+		m.mu.Lock()
+		err := mine(ctx)
+		m.mu.Unlock()
+		m.warn(ctx, "no block could be mined", chain, err)
+	}
+}
+
+func (m *Miner) warn(ctx context.Context, what, chain string, err error) {
+	if err != nil && ctx.Err() == nil {
+		m.Log.WarnContext(ctx, what, "chain", chain, "error", err)
+	}
+}
+
+// Pause stops mining in this process until the returned function is called.
+func (m *Miner) Pause() (resume func()) {
+	m.mu.Lock()
+	return m.mu.Unlock
+}

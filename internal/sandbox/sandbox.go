@@ -1,0 +1,98 @@
+// Package sandbox holds all that only a sandbox has: its seed data and public keys, simulated payers, a movable clock, and
+// failures on request. Below it are the simulators of the outside world (bitcoinsim, evmsim) and the clients that the demo
+// and trigger commands are.
+//
+// Nothing here runs in production. The packages of the service do not import it; internal/app puts it in place of a node or a bank.
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/httpapi"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/onchain"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/sandbox/evmsim"
+)
+
+var (
+	errNotSimulated = apierr.New(apierr.Conflict, "invalid_state", "This sandbox uses a real node or bank. Pay with a wallet or a transfer.")
+	errClock        = apierr.New(apierr.Invalid, "invalid_parameter", "The clock only moves forward, by at most ten years.").At("body", "/advance_seconds")
+)
+
+// maxAdvance bounds one change of the clock.
+const maxAdvance = 10 * 365 * 24 * time.Hour
+
+// Options are the dependencies of a Sandbox.
+type Options struct {
+	DB      *db.DB
+	Payroll *payroll.Service
+	Claims  *claim.Service
+	Miner   *Miner // of the simulated chains
+
+	BitcoinChain   string            // key of the Bitcoin chain's rows
+	BitcoinNetwork string            // such as regtest
+	Bitcoin        *bitcoinsim.Chain // nil with a real node
+	Accounts       chain.Accounts    // the EVM networks in use
+	EVM            map[string]*evmsim.Chain
+	SimulatedBank  bool
+}
+
+// Sandbox acts as the outside world for the sandbox operations of the API: payers, miner, clock and bank.
+type Sandbox struct{ o Options }
+
+var _ httpapi.Sandbox = (*Sandbox)(nil)
+
+// New returns a Sandbox, or an error when a dependency is missing.
+func New(o Options) (*Sandbox, error) {
+	if o.DB == nil || o.Payroll == nil || o.Claims == nil || o.Miner == nil || o.BitcoinChain == "" || o.BitcoinNetwork == "" {
+		return nil, errors.New("sandbox: DB, Payroll, Claims, Miner, BitcoinChain and BitcoinNetwork are required")
+	}
+	return &Sandbox{o}, nil
+}
+
+// Advance moves the clock forward for every company and process on the database, and returns the new time.
+func (s *Sandbox) Advance(ctx context.Context, by time.Duration) (now time.Time, err error) {
+	if by < 0 || by > maxAdvance {
+		return now, errClock
+	}
+	if err := s.o.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		tx.Notify(identity.NoticeRevoked) // credentials may have expired
+		return tx.AdvanceClock(ctx, by)
+	}); err != nil {
+		return now, err
+	}
+	return s.o.DB.Now(ctx)
+}
+
+func (s *Sandbox) advanceTo(ctx context.Context, at time.Time) error {
+	now, err := s.o.DB.Now(ctx)
+	if err != nil || !now.Before(at) {
+		return err
+	}
+	_, err = s.Advance(ctx, at.Sub(now))
+	return err
+}
+
+// FeeRate sets the fee rate of the simulated Bitcoin chain for every company, in satoshis per virtual byte, and returns the
+// previous one. Payouts use the new rate at once; those of the caller's company that wait for a lower one are retried now.
+func (s *Sandbox) FeeRate(ctx context.Context, by identity.Principal, rate int64) (before int64, err error) {
+	if s.o.Bitcoin == nil {
+		return 0, errNotSimulated
+	}
+	if before, err = s.o.Bitcoin.SetFeeRate(ctx, rate); err != nil {
+		return 0, err
+	}
+	return before, s.o.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		payout.EnqueuePrepare(tx, by.CompanyID, payout.RailBitcoin, time.Time{})
+		return onchain.SetFeeRate(ctx, tx, s.o.BitcoinChain, rate)
+	})
+}

@@ -1,0 +1,28 @@
+package screening
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+const settingInUse = "screening.lists"
+
+// SetInUse stores which lists the workers screen against, for commands and metrics.
+func SetInUse(ctx context.Context, tx *db.Tx, lists []Status) error {
+	text, err := json.Marshal(lists)
+	if err != nil {
+		return err
+	}
+	return db.SetSetting(ctx, tx, settingInUse, string(text))
+}
+
+// InUse returns the lists that the workers screen against, none before the first worker has started.
+func InUse(ctx context.Context, tx *db.Tx) (lists []Status, err error) {
+	text, err := db.Setting(ctx, tx, settingInUse)
+	if err != nil || text == "" {
+		return nil, err
+	}
+	return lists, json.Unmarshal([]byte(text), &lists)
+}

@@ -1,0 +1,32 @@
+package treasury
+
+import (
+	"context"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
+)
+
+// OperatorObject is the object that deposits to the operator's own address, and payouts of the operator's coins, belong to.
+const OperatorObject = "fx_bitcoin"
+
+const settingOperatorAddress = "fx.address.bitcoin"
+
+// OperatorAddress returns the Bitcoin address to which the operator sends its own coins. The first call takes one from the
+// pool; nobody else is given it.
+func OperatorAddress(ctx context.Context, tx *db.Tx, pool *chain.Pool) (string, error) {
+	address, err := ExistingOperatorAddress(ctx, tx)
+	if err != nil || address != "" {
+		return address, err
+	}
+	if address, err = pool.Take(ctx, tx, ledger.House, OperatorObject); err != nil {
+		return "", err
+	}
+	return address, db.SetSetting(ctx, tx, settingOperatorAddress, address)
+}
+
+// ExistingOperatorAddress returns the address that OperatorAddress took, "" before its first call.
+func ExistingOperatorAddress(ctx context.Context, tx *db.Tx) (string, error) {
+	return db.Setting(ctx, tx, settingOperatorAddress)
+}
