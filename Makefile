@@ -1,4 +1,4 @@
-# The commands of the house. `make` alone lists them.
+# The commands of the project. `make` alone lists them.
 
 # No C: one static binary, and the same build cache for running and testing.
 export CGO_ENABLED = 0
@@ -15,7 +15,7 @@ run: build ## build the service and run it: a whole sandbox on this machine (ARG
 	@exec ./bin/stipend serve $(ARGS)
 
 .PHONY: demo
-demo: build ## show one pay run from creation to the last payout, live
+demo: build ## show one payroll from creation to the last payout, live
 	@exec ./bin/stipend demo $(ARGS)
 
 .PHONY: build

@@ -11,6 +11,7 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -23,9 +24,9 @@ import (
 
 const module = "github.com/stipend/stipend"
 
-// floors are the packages of the house from the ground up. A package imports what stands on lower floors, never what
-// stands above. A package in a subdirectory lives on its parent's floor unless it is listed.
-var floors = [][]string{
+// layers are the packages from the bottom up. A package imports packages of lower layers only. A package in a subdirectory
+// belongs to its parent's layer unless it is listed.
+var layers = [][]string{
 	{"internal/apierr", "internal/country", "internal/testkit"},
 	{"internal/money", "internal/ratelimit"},
 	{"internal/db"},
@@ -45,32 +46,32 @@ var floors = [][]string{
 	{"cmd/stipend"},
 }
 
-// outside are packages that see the service as a stranger does: no floor, and nobody imports them.
+// outside are packages that use the service as a client does. They are in no layer, and nothing imports them.
 var outside = []string{"bench", "docs", "sdk", "tools"}
 
-// sideways are the imports between packages of one floor. Each one makes two packages a little more like one.
+// sideways lists the imports between packages of one layer, with the reason for each.
 var sideways = map[string]string{
-	"internal/payroll → internal/receivable/quote":            "a pay run asks for its price and accepts it in its own transaction",
+	"internal/payroll → internal/receivable/quote":            "a payroll requests its quote and accepts it in its own transaction",
 	"internal/payroll → internal/receivable":                  "a payroll asks what the money received for it pays",
 	"internal/receivable → internal/receivable/deposit":       "what was received is facts of the verdict",
 	"internal/receivable → internal/receivable/quote":         "what deposits are worth is facts of the verdict",
 	"internal/approval → internal/receivable/quote":           "an amount in another currency is compared with a limit at the present price",
 	"internal/payroll → internal/approval":                    "a payroll above its company's limit needs a second member",
-	"internal/payroll → internal/payee":                       "a pay run pays people: it reads who they are when it is planned",
-	"internal/payroll → internal/payee/destination":           "a pay run copies each payee's destinations when it is planned",
-	"internal/payroll → internal/wallet":                      "a pay run that names a wallet is funded in its currency",
-	"internal/payroll → internal/invoice":                     "a pay run takes the invoices that it pays and tells them how it went; they know it by id only",
-	"internal/invoice → internal/invoice/payer":               "an invoice is written to a payer, who cannot be deleted while it is being paid",
-	"internal/payroll → internal/receivable/deposit":          "a pay run counts the money that came in for it",
-	"internal/payee/destination → internal/payee":             "who owns a destination, and may change it, is a payee's matter",
+	"internal/payroll → internal/payee":                       "a payroll reads its payees when it is planned",
+	"internal/payroll → internal/payee/destination":           "a payroll copies each payee's destinations when it is planned",
+	"internal/payroll → internal/wallet":                      "a payroll that names a wallet is funded in its currency",
+	"internal/payroll → internal/invoice":                     "a payroll marks the invoices that it pays as paid; they refer to it by id only",
+	"internal/invoice → internal/invoice/payer":               "an invoice names a payer, who cannot be deleted while it is being paid",
+	"internal/payroll → internal/receivable/deposit":          "a payroll counts the deposits received for it",
+	"internal/payee/destination → internal/payee":             "who owns a destination, and may change it, is decided by package payee",
 	"internal/receivable/deposit → internal/receivable/quote": "a deposit is worth what the quote in force said when it was first seen",
-	"internal/payroll → internal/payout":                      "a pay run that is released hands its outputs over, and reads how they ended",
+	"internal/payroll → internal/payout":                      "a released payroll queues its outputs, and reads their final states",
 }
 
 // Who may do what most packages must not. The keys are packages, with what is below them, or single files.
 var (
 	clockAndChance = map[string]string{
-		"internal/db":           "makes the instant and the ids of a transaction",
+		"internal/db":           "makes the time and the ids of a transaction",
 		"internal/app":          "starts the process: configuration and loops",
 		"cmd/stipend/cli":       "makes keys, and signs events that it forwards",
 		"internal/sandbox/demo": "follows a payroll in real time",
@@ -90,13 +91,13 @@ var (
 		"internal/db/dbtest": "finds the PostgreSQL server to test on",
 	}
 	sqlText = map[string]string{
-		"internal/db": "the door itself, and its migrations",
+		"internal/db": "opens the database, and has its schema",
 		"bench":       "measures the same rows written by bare SQL",
 	}
 	servers = map[string]string{
-		"internal/httpapi": "the JSON face",
+		"internal/httpapi": "serves the API",
 		"internal/app":     "listens, and stops in order",
-		"bench":            "its floor is a bare server",
+		"bench":            "measures a bare server for comparison",
 	}
 )
 
@@ -122,7 +123,7 @@ var skips = map[string]string{
 }
 
 func TestPackagesAreDocumented(t *testing.T) {
-	for dir, files := range house(t) {
+	for dir, files := range tree(t) {
 		var docs []string
 		for _, f := range files {
 			if !f.test && f.ast.Doc != nil {
@@ -150,17 +151,17 @@ func TestPackagesAreDocumented(t *testing.T) {
 
 func TestImportsGoDownOnly(t *testing.T) {
 	used := map[string]bool{}
-	for dir, files := range house(t) {
+	for dir, files := range tree(t) {
 		if dir == "." || slices.Contains(outside, top(dir)) || testSupport(dir) {
 			continue
 		}
-		from, ok := floor(dir)
+		from, ok := layer(dir)
 		if !ok {
-			t.Errorf("%s stands on no floor: give it one in arch_test.go", dir)
+			t.Errorf("%s is in no layer: add it to layers in arch_test.go", dir)
 			continue
 		}
 		for _, f := range files {
-			if f.test { // a test may stand on the roof
+			if f.test { // a test may import anything
 				continue
 			}
 			for _, spec := range f.ast.Imports {
@@ -169,20 +170,20 @@ func TestImportsGoDownOnly(t *testing.T) {
 				if !ours {
 					continue
 				}
-				to, ok := floor(target)
+				to, ok := layer(target)
 				edge := base(dir) + " → " + base(target)
 				switch {
 				case !ok:
-					t.Errorf("%s imports %s, which stands on no floor", f.name, target)
+					t.Errorf("%s imports %s, which is in no layer", f.name, target)
 				case strings.HasSuffix(target, "test"):
 					t.Errorf("%s imports %s, which is for tests", f.name, target)
 				case to < from, base(dir) == base(target):
 				case to == from && sideways[edge] != "":
 					used[edge] = true
 				case to == from:
-					t.Errorf("%s imports %s on its own floor; if that must be, list %q with its reason", f.name, target, edge)
+					t.Errorf("%s imports %s of its own layer; if that is necessary, list %q with its reason", f.name, target, edge)
 				default:
-					t.Errorf("%s imports %s, which stands above it", f.name, target)
+					t.Errorf("%s imports %s, which is in a higher layer", f.name, target)
 				}
 			}
 		}
@@ -190,7 +191,7 @@ func TestImportsGoDownOnly(t *testing.T) {
 	unused(t, "sideways", sideways, used)
 }
 
-func TestTheClockHasOneDoor(t *testing.T) {
+func TestOnlyListedPackagesReadTheClock(t *testing.T) {
 	used := map[string]bool{}
 	eachCode(t, func(f file) {
 		if allowed(f.name, clockAndChance, used) {
@@ -202,13 +203,13 @@ func TestTheClockHasOneDoor(t *testing.T) {
 			}
 		}
 		f.uses("time", []string{"Now", "Since", "Until"}, func(at, what string) {
-			t.Errorf("%s: %s; the instant of a transaction is tx.Now", at, what)
+			t.Errorf("%s: %s; the time of a transaction is tx.Now", at, what)
 		})
 	})
 	unused(t, "clockAndChance", clockAndChance, used)
 }
 
-func TestTheEnvironmentHasOneDoor(t *testing.T) {
+func TestOnlyListedPackagesReadTheEnvironment(t *testing.T) {
 	used := map[string]bool{}
 	eachCode(t, func(f file) {
 		f.uses("os", []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, func(at, what string) {
@@ -220,7 +221,7 @@ func TestTheEnvironmentHasOneDoor(t *testing.T) {
 	unused(t, "environment", environment, used)
 }
 
-// statement is how SQL starts in this house: in capitals.
+// statement matches the start of an SQL statement, which is written in capitals.
 var statement = regexp.MustCompile(`^\s*(SELECT\s|INSERT INTO\s|UPDATE\s+\S+\s+SET\b|DELETE FROM\s|WITH\s+\w+.*\sAS\s*\(|CREATE\s+(TABLE|INDEX|UNIQUE)|DROP\s|ALTER\s)`)
 
 func TestSQLIsInTheStores(t *testing.T) {
@@ -241,26 +242,26 @@ func TestSQLIsInTheStores(t *testing.T) {
 		})
 		for _, name := range []string{"database/sql", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgxpool"} {
 			if f.imports(name) != "" && !allowed(f.name, sqlText, used) {
-				t.Errorf("%s imports %s; the door to the database is db", f.name, name)
+				t.Errorf("%s imports %s; only package db opens the database", f.name, name)
 			}
 		}
 	})
 	unused(t, "sqlText", sqlText, used)
 }
 
-func TestServersAreFaces(t *testing.T) {
+func TestOnlyListedPackagesServeHTTP(t *testing.T) {
 	used := map[string]bool{}
 	eachCode(t, func(f file) {
 		f.uses("net/http", []string{"Server", "ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS"}, func(at, what string) {
 			if !allowed(f.name, servers, used) {
-				t.Errorf("%s: %s; HTTP is served by the faces only", at, what)
+				t.Errorf("%s: %s; only the listed packages serve HTTP", at, what)
 			}
 		})
 	})
 	unused(t, "servers", servers, used)
 }
 
-func TestMoneyKnowsNoFloat(t *testing.T) {
+func TestAmountsAreNeverFloats(t *testing.T) {
 	used := map[string]bool{}
 	eachCode(t, func(f file) {
 		report := func(n ast.Node, what string) {
@@ -292,7 +293,7 @@ func TestMoneyKnowsNoFloat(t *testing.T) {
 // A test that skips itself looks like one that passed, and one that sleeps is slow on a quick machine and wrong on a slow one.
 func TestTestsNeitherSkipNorSleep(t *testing.T) {
 	used := map[string]bool{}
-	for _, files := range house(t) {
+	for _, files := range tree(t) {
 		for _, f := range files {
 			if !f.test {
 				continue
@@ -316,16 +317,46 @@ func TestTestsNeitherSkipNorSleep(t *testing.T) {
 	unused(t, "skips", skips, used)
 }
 
+// The picture in docs/architecture.md lists the same packages as layers, from the top down.
+func TestArchitectureDocumentMatchesLayers(t *testing.T) {
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	last := len(layers)
+	for _, m := range regexp.MustCompile(`(?m)^((?:internal|cmd)/\S+)  +\S`).FindAllStringSubmatch(string(text), -1) {
+		name := m[1]
+		at := slices.IndexFunc(layers, func(packages []string) bool { return slices.Contains(packages, name) })
+		switch {
+		case at < 0:
+			t.Errorf("docs/architecture.md lists %s, which is in no layer", name)
+		case at > last:
+			t.Errorf("docs/architecture.md lists %s below a package of a lower layer", name)
+		default:
+			last = at
+		}
+		listed[name] = true
+	}
+	for _, packages := range layers {
+		for _, name := range packages {
+			if !listed[name] && name != "internal/testkit/allow" {
+				t.Errorf("docs/architecture.md does not list %s", name)
+			}
+		}
+	}
+}
+
 // A package is a word of the field. These are words for whatever found no place.
 func TestPackagesHaveNamesOfTheField(t *testing.T) {
-	for dir := range house(t) {
+	for dir := range tree(t) {
 		if slices.Contains([]string{"utils", "util", "common", "helpers", "models", "service", "services", "types", "misc"}, path.Base(dir)) {
 			t.Errorf("%s: what does it own? name it after that", dir)
 		}
 	}
 }
 
-// file is one Go file of the house, parsed.
+// file is one parsed Go file.
 type file struct {
 	name string // from the root, with slashes
 	test bool
@@ -368,8 +399,8 @@ func (f file) uses(pkg string, names []string, report func(at, what string)) {
 	})
 }
 
-// house is every Go file, parsed once, by directory.
-func house(t *testing.T) map[string][]file {
+// tree returns every Go file by directory, parsed once.
+func tree(t *testing.T) map[string][]file {
 	t.Helper()
 	dirs, err := parsed()
 	if err != nil {
@@ -409,7 +440,7 @@ var parsed = sync.OnceValues(func() (map[string][]file, error) {
 // eachCode visits the files that are part of the service: no tests, and no packages that only serve tests.
 func eachCode(t *testing.T, visit func(file)) {
 	t.Helper()
-	dirs := house(t)
+	dirs := tree(t)
 	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
 		for _, f := range dirs[dir] {
 			if !f.test && (!testSupport(dir) || dir == "internal/db/dbtest") {
@@ -440,9 +471,9 @@ func unused(t *testing.T, name string, list map[string]string, used map[string]b
 	}
 }
 
-// floor finds the floor of a package: its own, or its nearest parent's.
-func floor(dir string) (int, bool) {
-	for i, packages := range floors {
+// layer returns the layer of a package: its own, or its nearest parent's.
+func layer(dir string) (int, bool) {
+	for i, packages := range layers {
 		if slices.Contains(packages, base(dir)) {
 			return i, true
 		}
@@ -453,7 +484,7 @@ func floor(dir string) (int, bool) {
 // base is the listed package that a package belongs to.
 func base(dir string) string {
 	for d := dir; d != "."; d = path.Dir(d) {
-		for _, packages := range floors {
+		for _, packages := range layers {
 			if slices.Contains(packages, d) {
 				return d
 			}

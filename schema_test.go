@@ -71,7 +71,7 @@ func tables(t *testing.T) map[string]table {
 
 func TestEveryTableIsDescribed(t *testing.T) {
 	described := tables(t)
-	packages := house(t)
+	packages := tree(t)
 	for file, text := range migrations(t) {
 		for _, m := range createTable.FindAllStringSubmatch(sqlComment.ReplaceAllString(text, ""), -1) {
 			one := described[m[1]]
