@@ -15,11 +15,11 @@ type (
 	claimCreateBody struct {
 		CompanyID            string  `json:"company_id,omitempty" maxLength:"64"`
 		PayerID              string  `json:"payer_id" maxLength:"128"`
-		Amount               Decimal `json:"amount" doc:"Amount due in the denomination currency, with at most its decimals; greater than 0."`
+		Amount               Decimal `json:"amount"`
 		DenominationCurrency string  `json:"denomination_currency" maxLength:"10"`
-		FundingCurrency      string  `json:"funding_currency,omitempty" maxLength:"10" doc:"Currency in which the payer pays: BTC."`
-		Description          string  `json:"description,omitempty" maxLength:"500" doc:"Description of the purchase, shown at the checkout."`
-		ReturnURL            string  `json:"return_url,omitempty" maxLength:"2000" doc:"URL to which the checkout returns; must have one of the origins in the merchant settings."`
+		FundingCurrency      string  `json:"funding_currency,omitempty" maxLength:"10"`
+		Description          string  `json:"description,omitempty" maxLength:"500"`
+		ReturnURL            string  `json:"return_url,omitempty" maxLength:"2000"`
 	}
 
 	claimRefInput struct{ Body claimRefBody }
@@ -55,7 +55,7 @@ type (
 		Status               string `json:"status" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled"`
 		Exception            string `json:"exception" enum:"none,overpaid,late,within_tolerance"`
 		Reverted             bool   `json:"reverted"`
-		TxHash               string `json:"tx_hash" doc:"Transaction that completed the payment, or the payment hash over Lightning; before that the latest one, or empty."`
+		TxHash               string `json:"tx_hash"`
 		DenominationCurrency string `json:"denomination_currency"`
 		DenominationAmount   string `json:"denomination_amount" doc:"The claim's amount, as decimal text."`
 		FundingCurrency      string `json:"funding_currency"`
@@ -115,7 +115,7 @@ type (
 		ClaimID     string `json:"claim_id"`
 		Status      string `json:"status" enum:"offered,accepted,paid,withdrawn"`
 		Currency    string `json:"currency"`
-		Amount      string `json:"amount" doc:"Amount to refund, as decimal text; the network fee is deducted from it." example:"0.00005000"`
+		Amount      string `json:"amount" example:"0.00005000"`
 		RefundURL   string `json:"refund_url" doc:"Single-use link for the payer. Returned only once."`
 		ExpiresAt   Time   `json:"expires_at" doc:"When the link expires, UTC."`
 		CheckoutURL string `json:"checkout_url"`
@@ -133,7 +133,7 @@ type (
 		SettlementID string `json:"settlement_id"`
 		Currency     string `json:"currency"`
 		Amount       string `json:"amount" doc:"As decimal text." example:"0.00198000"`
-		WithdrawalID string `json:"withdrawal_id" doc:"Withdrawal to the company's destination; empty if the amount is in the balance."`
+		WithdrawalID string `json:"withdrawal_id"`
 		Created      Time   `json:"created"`
 	}
 
@@ -156,13 +156,13 @@ type (
 	merchantSettingsBody struct {
 		CompanyID          string   `json:"company_id,omitempty" maxLength:"64"`
 		ToleranceBps       *int64   `json:"tolerance_bps,omitempty" minimum:"0" maximum:"500"`
-		Confirmations      *int64   `json:"confirmations,omitempty" minimum:"0" maximum:"6" doc:"0, 1, 2 or 6. 0 applies to claims up to 100 USD; larger ones require 1."`
+		Confirmations      *int64   `json:"confirmations,omitempty" minimum:"0" maximum:"6"`
 		LatePolicy         *string  `json:"late_policy,omitempty" enum:"manual,requote,refund"`
 		LateGraceSeconds   *int64   `json:"late_grace_seconds,omitempty" minimum:"0" maximum:"120"`
-		SettlementCurrency *string  `json:"settlement_currency,omitempty" maxLength:"10" doc:"BTC, or empty for the currency of each claim."`
+		SettlementCurrency *string  `json:"settlement_currency,omitempty" maxLength:"10"`
 		SettlementSchedule *string  `json:"settlement_schedule,omitempty" enum:"manual,daily,weekly"`
-		SettlementTo       *string  `json:"settlement_destination_id,omitempty" maxLength:"64" doc:"Destination of the company to which settlements in its currency are withdrawn; empty leaves them in the balance."`
-		SupportEmail       *string  `json:"support_email,omitempty" maxLength:"254" doc:"Support address shown at the checkout; may be empty."`
+		SettlementTo       *string  `json:"settlement_destination_id,omitempty" maxLength:"64"`
+		SupportEmail       *string  `json:"support_email,omitempty" maxLength:"254"`
 		Origins            []string `json:"origins,omitempty" maxItems:"10"`
 	}
 

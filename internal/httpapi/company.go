@@ -28,10 +28,10 @@ type (
 		KYBStatus     string         `json:"kyb_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,suspended"`
 		FundingMethod string         `json:"funding_method"`
 		Created       Time           `json:"created"`
-		KYBState      string         `json:"kyb_state" enum:",draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended" doc:"Detailed state of the verification; empty before the company submitted its details."`
+		KYBState      string         `json:"kyb_state" enum:",draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended"`
 		Missing       []string       `json:"missing" doc:"Fields and documents that are still missing."`
 		Documents     []documentItem `json:"documents"`
-		UBOs          []ownerDetail  `json:"ubos" doc:"Beneficial owners and control persons. Only shown to an API key of the company."`
+		UBOs          []ownerDetail  `json:"ubos"`
 	}
 
 	ownerDetail struct {

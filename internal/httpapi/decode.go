@@ -73,6 +73,9 @@ func newInput(reg huma.Registry, t reflect.Type) *input {
 				continue
 			}
 			s := huma.SchemaFromField(reg, f, "")
+			if s.Description == "" {
+				s.Description = typeFieldDocs[declaringType(t, f).Name()][name]
+			}
 			p := param{name: name, in: place, index: f.Index, schema: s, required: place == "path" || f.Tag.Get("required") == "true"}
 			p.initial = f.Tag.Get("default")
 			if s.Pattern != "" {

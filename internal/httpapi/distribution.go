@@ -19,7 +19,7 @@ type (
 
 	distributionCreateBody struct {
 		Symbol string         `json:"symbol" minLength:"1" maxLength:"10" doc:"One of GET /api/currencies."`
-		Data   jsontext.Value `json:"distribution_data" doc:"An object with the fields that …/distribution/fields lists for the symbol and the recipient's country."`
+		Data   jsontext.Value `json:"distribution_data"`
 	}
 
 	distributionCreated struct {
@@ -68,7 +68,7 @@ type (
 		Allocation     int            `json:"allocation"`
 		Payable        bool           `json:"payable"`
 		Created        Time           `json:"created"`
-		Correction     *correction    `json:"correction,omitempty" doc:"Correction requested by the bank; absent if there is none."`
+		Correction     *correction    `json:"correction,omitempty"`
 	}
 
 	correction struct {
@@ -76,7 +76,7 @@ type (
 		Code         string         `json:"code" doc:"Nacha change code: C01 to C07."`
 		Reason       string         `json:"reason" doc:"Short meaning of the code."`
 		Members      []string       `json:"members" doc:"Fields of distribution_data to change."`
-		Data         jsontext.Value `json:"distribution_data" doc:"Complete data as requested by the bank, with bank data masked."`
+		Data         jsontext.Value `json:"distribution_data"`
 		Asked        Time           `json:"asked" doc:"When the bank's response was processed."`
 	}
 
@@ -88,7 +88,7 @@ type (
 
 	distributionCorrectBody struct {
 		DistributionID string `json:"distribution_id" minLength:"1" maxLength:"64"`
-		CorrectionID   string `json:"correction_id" minLength:"1" maxLength:"64" doc:"ID of the correction that the destination shows."`
+		CorrectionID   string `json:"correction_id" minLength:"1" maxLength:"64"`
 	}
 
 	distributionGet struct {
@@ -122,7 +122,7 @@ type (
 	}
 
 	allocationsBody struct {
-		Allocations []allocation `json:"allocations" minItems:"1" maxItems:"100" doc:"1 to 3 allocations totaling 100. A destination that is not listed gets 0."`
+		Allocations []allocation `json:"allocations" minItems:"1" maxItems:"100"`
 	}
 
 	allocation struct {
@@ -146,8 +146,8 @@ type (
 		DistributionID string            `json:"distribution_id"`
 		Action         string            `json:"action" enum:"added,replaced,removed,reallocated"`
 		By             distributionActor `json:"by"`
-		Before         jsontext.Value    `json:"before,omitempty" doc:"Destination before the change, with bank data masked; absent if it was created."`
-		After          jsontext.Value    `json:"after,omitempty" doc:"Destination after the change; absent if it was deleted."`
+		Before         jsontext.Value    `json:"before,omitempty"`
+		After          jsontext.Value    `json:"after,omitempty"`
 		At             Time              `json:"at"`
 	}
 

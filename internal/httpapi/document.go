@@ -10,7 +10,7 @@ import (
 type (
 	documentTypesInput struct {
 		UserID  string `query:"user_id" maxLength:"64"`
-		PayerID string `query:"external_company_id" maxLength:"64" doc:"Consider only the currency of this payer. Default: all payers of the user."`
+		PayerID string `query:"external_company_id" maxLength:"64"`
 	}
 
 	documentTypes struct {
@@ -18,11 +18,11 @@ type (
 	}
 
 	documentType struct {
-		DocType                string   `json:"doc_type" doc:"Values for doc_type of an upload. One identity document is sufficient."`
+		DocType                string   `json:"doc_type"`
 		RequiresBackside       bool     `json:"requires_backside"`
 		RequiresSelfie         bool     `json:"requires_selfie"`
 		RequiresProofOfAddress bool     `json:"requires_proof_of_address"`
-		TaxIDTypes             []string `json:"tax_id_types" doc:"Tax ID types of the user's country. One is required if the list has the entry tax_id."`
+		TaxIDTypes             []string `json:"tax_id_types"`
 	}
 
 	uploadInput struct {
@@ -32,10 +32,10 @@ type (
 
 	uploadBody struct {
 		UserID         string `json:"user_id,omitempty" maxLength:"64"`
-		DocType        string `json:"doc_type" minLength:"1" maxLength:"64" doc:"tax_id, or one of the required document types."`
-		Category       string `json:"category,omitempty" enum:"front,back" doc:"Side of an image. Use front for passports, proofs of address and selfies."`
-		IssuingCountry string `json:"issuing_country,omitempty" maxLength:"64" doc:"2-letter ISO code. Required for an image, and for a tax ID of another country than the user's."`
-		Base64Image    string `json:"base64_image,omitempty" doc:"One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels on the shorter side (in the sandbox, any size)."`
+		DocType        string `json:"doc_type" minLength:"1" maxLength:"64"`
+		Category       string `json:"category,omitempty" enum:"front,back"`
+		IssuingCountry string `json:"issuing_country,omitempty" maxLength:"64"`
+		Base64Image    string `json:"base64_image,omitempty"`
 		TaxID          string `json:"tax_id,omitempty" maxLength:"64"`
 		TaxIDType      string `json:"tax_id_type,omitempty" maxLength:"64"`
 	}

@@ -69,7 +69,7 @@ type problem struct {
 	Code      string  `json:"code"`
 	Detail    string  `json:"detail"`
 	RequestID string  `json:"request_id"`
-	Errors    []wrong `json:"errors" doc:"All problems of the request, in order, at most 100. code and detail repeat the first."`
+	Errors    []wrong `json:"errors"`
 }
 
 // wrong is one problem of a request.

@@ -8,19 +8,19 @@ import (
 )
 
 type (
-	inviteInput struct {
-		Body struct {
-			CompanyID string `json:"company_id,omitempty"`
-			Email     string `json:"email" format:"email" maxLength:"254"`
-			Role      string `json:"role,omitempty" enum:"contractor,employee" doc:"Default: contractor."`
-		}
+	inviteInput struct{ Body inviteBody }
+
+	inviteBody struct {
+		CompanyID string `json:"company_id,omitempty"`
+		Email     string `json:"email" format:"email" maxLength:"254"`
+		Role      string `json:"role,omitempty" enum:"contractor,employee" doc:"Default: contractor."`
 	}
 
-	invitedInput struct {
-		Body struct {
-			CompanyID string `json:"company_id,omitempty"`
-			Email     string `json:"email" format:"email" maxLength:"254"`
-		}
+	invitedInput struct{ Body invitedBody }
+
+	invitedBody struct {
+		CompanyID string `json:"company_id,omitempty"`
+		Email     string `json:"email" format:"email" maxLength:"254"`
 	}
 
 	invitationItem struct {
@@ -28,7 +28,7 @@ type (
 		Email        string `json:"email"`
 		Role         string `json:"role" enum:"contractor,employee"`
 		Status       string `json:"status" enum:"sent,accepted,expired,revoked"`
-		Reason       string `json:"reason" enum:",revoked,declined" doc:"For a revoked invitation: revoked by the company, or declined by the person."`
+		Reason       string `json:"reason" enum:",revoked,declined"`
 		ResendCount  int    `json:"resend_count" doc:"3 at most."`
 		UserID       string `json:"user_id" doc:"User who accepted."`
 		Created      Time   `json:"created"`

@@ -14,13 +14,13 @@ type (
 	invoiceCreateBody struct {
 		UserID            string            `json:"user_id,omitempty" maxLength:"64"`
 		ExternalCompanyID string            `json:"external_company_id" maxLength:"64" doc:"The payer."`
-		Number            string            `json:"number,omitempty" maxLength:"40" doc:"Unique per user. Default: the next free number."`
-		Currency          string            `json:"currency,omitempty" maxLength:"10" doc:"The payer's payroll_invoice_currency."`
+		Number            string            `json:"number,omitempty" maxLength:"40"`
+		Currency          string            `json:"currency,omitempty" maxLength:"10"`
 		IssueDate         string            `json:"issue_date,omitempty" maxLength:"10" doc:"Default: today."`
-		DueDate           string            `json:"due_date,omitempty" maxLength:"10" doc:"Default: 30 days after the issue date."`
+		DueDate           string            `json:"due_date,omitempty" maxLength:"10"`
 		Items             []invoiceItemBody `json:"items" minItems:"1" maxItems:"100"`
 		Notes             string            `json:"notes,omitempty" format:"multiline" maxLength:"2000"`
-		Draft             bool              `json:"draft,omitempty" doc:"Create a draft, which cannot be paid before it is sent."`
+		Draft             bool              `json:"draft,omitempty"`
 	}
 
 	invoiceItemBody struct {
@@ -44,7 +44,7 @@ type (
 
 	invoiceList struct {
 		UserID            string    `query:"user_id" maxLength:"64"`
-		Status            string    `query:"status" enum:"draft,sent,in_payroll,partially_paid,paid,overdue,void" doc:"Default: all that are not void."`
+		Status            string    `query:"status" enum:"draft,sent,in_payroll,partially_paid,paid,overdue,void"`
 		ExternalCompanyID string    `query:"external_company_id" maxLength:"64"`
 		From              time.Time `query:"from" doc:"Created at this time or later."`
 		To                time.Time `query:"to" doc:"Created before this time."`

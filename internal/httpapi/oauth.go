@@ -33,7 +33,7 @@ type (
 		ClientID     string `json:"client_id,omitempty" doc:"Required unless sent by HTTP Basic."`
 		ClientSecret string `json:"client_secret,omitempty" doc:"Required unless sent by HTTP Basic."`
 		RedirectURI  string `json:"redirect_uri,omitempty" doc:"If given, the registered one."`
-		CodeVerifier string `json:"code_verifier,omitempty" minLength:"43" maxLength:"128" doc:"PKCE verifier, required if the authorization request had a code_challenge."`
+		CodeVerifier string `json:"code_verifier,omitempty" minLength:"43" maxLength:"128"`
 	}
 
 	oauthToken struct {

@@ -32,10 +32,13 @@ func compileRoutes(table []route) (write func() document, inputs []*input) {
 	return sync.OnceValue(func() document { return writeContract(reg, table, inputs) }), inputs
 }
 
+// schemaPrefix begins a reference to a schema.
+const schemaPrefix = "#/components/schemas/"
+
 // newRegistry returns an empty registry of schemas.
 func newRegistry() huma.Registry {
 	huma.DefaultArrayNullable = false // a response without items has an empty array; null in a request means absent
-	reg := huma.NewMapRegistry("#/components/schemas/", schemaName)
+	reg := huma.NewMapRegistry(schemaPrefix, schemaName)
 	reg.RegisterTypeAlias(valueType, reflect.TypeFor[map[string]any]())
 	reg.RegisterTypeAlias(reflect.TypeFor[money.Amount](), reflect.TypeFor[Decimal]())
 	reg.RegisterTypeAlias(reflect.TypeFor[money.Rate](), reflect.TypeFor[Decimal]())
@@ -59,7 +62,7 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 		reg.Schema(t, true, "")
 	}
 	for name, s := range reg.Map() {
-		describeMembers(s, requests[name])
+		describeMembers(reg.TypeFromRef(schemaPrefix+name), s, requests[name])
 		if !requests[name] {
 			s.AdditionalProperties = nil // responses may gain members within a version
 		}

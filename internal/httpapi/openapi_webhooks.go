@@ -57,7 +57,7 @@ func eventSchema(reg huma.Registry, d webhook.Declaration) *huma.Schema {
 				Description: "Of two events of an object, the later one has the higher sequence."},
 		},
 	}
-	describeMembers(s, false)
+	describeMembers(nil, s, false)
 	return s
 }
 

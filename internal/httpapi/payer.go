@@ -11,15 +11,15 @@ type (
 	payerCreateInput struct{ Body payerCreateBody }
 
 	payerCreateBody struct {
-		UserID         string   `json:"user_id,omitempty" maxLength:"64" doc:"Owner of the payer. With an API key: a user that the company created, or absent for the company itself."`
+		UserID         string   `json:"user_id,omitempty" maxLength:"64"`
 		Name           *string  `json:"name" maxLength:"200"`
 		Email          *string  `json:"email,omitempty" maxLength:"254"`
 		CompanyType    *string  `json:"company_type" enum:"employer,client"`
 		Currency       *string  `json:"payroll_invoice_currency" enum:"EUR,USD"`
-		Website        *string  `json:"website,omitempty" maxLength:"300" doc:"An http or https URL. Stored but never fetched."`
+		Website        *string  `json:"website,omitempty" maxLength:"300"`
 		Occupation     *string  `json:"occupation,omitempty" maxLength:"100" doc:"For an employer."`
 		PaymentAmount  *Decimal `json:"payment_amount,omitempty" doc:"For an employer, in payroll_invoice_currency."`
-		StreetAddress  *string  `json:"street_address,omitempty" maxLength:"200" doc:"For a client, like the other address fields."`
+		StreetAddress  *string  `json:"street_address,omitempty" maxLength:"200"`
 		StreetAddress2 *string  `json:"street_address_2,omitempty" maxLength:"200"`
 		City           *string  `json:"city,omitempty" maxLength:"100"`
 		Region         *string  `json:"region,omitempty" maxLength:"100"`

@@ -20,22 +20,22 @@ type (
 	payrollCreateBody struct {
 		CompanyID       string      `json:"company_id,omitempty" maxLength:"64"`
 		ToPay           []toPayItem `json:"to_pay" minItems:"1" maxItems:"10000"`
-		FundingMethod   string      `json:"funding_method,omitempty" maxLength:"64" doc:"crypto, bank, wallet, or the ID of a wallet. Default: the company's funding method."`
+		FundingMethod   string      `json:"funding_method,omitempty" maxLength:"64"`
 		FundingCurrency string      `json:"funding_currency,omitempty" maxLength:"10"`
-		FundingNetwork  string      `json:"funding_network,omitempty" maxLength:"20" doc:"Network, if the funding currency is available on several: one of its funding_networks in GET /api/currencies."`
+		FundingNetwork  string      `json:"funding_network,omitempty" maxLength:"20"`
 		Currency        string      `json:"currency,omitempty" maxLength:"10" doc:"Currency of amount_fiat."`
-		ExternalID      string      `json:"external_id,omitempty" maxLength:"255" doc:"Your own reference, unique per company."`
+		ExternalID      string      `json:"external_id,omitempty" maxLength:"255"`
 	}
 
 	toPayItem struct {
 		AmountFiat        Decimal `json:"amount_fiat"`
-		UserID            string  `json:"user_id,omitempty" maxLength:"64" doc:"A worker's user ID, or the rec_ ID of a person."`
+		UserID            string  `json:"user_id,omitempty" maxLength:"64"`
 		CompanyID         string  `json:"company_id,omitempty" maxLength:"64" doc:"The rec_ ID of a company recipient."`
 		Country           string  `json:"country,omitempty" maxLength:"2"`
 		IsPremium         bool    `json:"is_premium,omitempty"`
 		InvoiceID         string  `json:"invoice_id,omitempty" maxLength:"64"`
 		Description       string  `json:"description,omitempty" maxLength:"500"`
-		Category          string  `json:"category,omitempty" maxLength:"100" doc:"Your own category of the payment." example:"salary"`
+		Category          string  `json:"category,omitempty" maxLength:"100" example:"salary"`
 		ExternalPaymentID string  `json:"external_payment_id,omitempty" maxLength:"255"`
 	}
 
@@ -56,7 +56,7 @@ type (
 		Number    string  `json:"account_number" doc:"Empty if the account has an IBAN."`
 		Currency  string  `json:"currency"`
 		Amount    Decimal `json:"amount" doc:"Amount still due."`
-		Reference string  `json:"reference" doc:"Reference to use for the payment. It identifies the payroll." example:"PRL06GZXDN9039YA1ACFFV86BRHZW"`
+		Reference string  `json:"reference" example:"PRL06GZXDN9039YA1ACFFV86BRHZW"`
 	}
 
 	payrollRefInput struct{ Body payrollRefBody }
@@ -78,10 +78,10 @@ type (
 		Fees            Decimal       `json:"fees"`
 		Volume          Decimal       `json:"volume_input_in_input_currency"`
 		Total           Decimal       `json:"total_input_in_input_currency"`
-		FundingAmount   *Decimal      `json:"funding_amount,omitzero" doc:"At the current rate; absent if no rate is available."`
+		FundingAmount   *Decimal      `json:"funding_amount,omitzero"`
 		Rate            *Decimal      `json:"rate,omitzero"`
 		Payments        []previewItem `json:"payments"`
-		Approvals       int64         `json:"approvals_needed" doc:"Members who must approve it before its release; 0 if its total is within the company's limit."`
+		Approvals       int64         `json:"approvals_needed"`
 		Blockers        []wrong       `json:"blockers" doc:"Reasons why its creation would be rejected; empty if none."`
 	}
 
@@ -142,7 +142,7 @@ type (
 		FundedAmount Decimal          `json:"funded_amount" doc:"Confirmed, in the funding currency."`
 		HoldReason   string           `json:"hold_reason" doc:"Why it is on hold; empty when it is not."`
 		Approval     *payrollApproval `json:"approval,omitzero" doc:"Only present if approval is pending or was given."`
-		Transfer     *bankTransfer    `json:"bank_transfer,omitzero" doc:"Present while the payroll waits for a bank transfer."`
+		Transfer     *bankTransfer    `json:"bank_transfer,omitzero"`
 		Payments     []paymentDetail  `json:"payments"`
 		Deposits     []payrollDeposit `json:"deposits"`
 		Timeline     []payrollStep    `json:"timeline"`
@@ -159,7 +159,7 @@ type (
 		RecipientID       string         `json:"recipient_id"`
 		Status            string         `json:"status" enum:"pending,received,released,fulfilled,action_required,on_hold,returned,cancelled"`
 		Reason            string         `json:"reason"`
-		Moved             *Time          `json:"destination_changed,omitzero" doc:"When the payee's destination changed since their last payment, within the last 30 days, UTC; absent if it did not, or once this payment was sent." example:"2026-09-14T09:30:00Z"`
+		Moved             *Time          `json:"destination_changed,omitzero" example:"2026-09-14T09:30:00Z"`
 		AmountFiat        Decimal        `json:"amount_fiat"`
 		Fees              Decimal        `json:"fees"`
 		Country           string         `json:"country"`
@@ -183,8 +183,8 @@ type (
 		OutputCurrency string  `json:"output_currency"`
 		VolumeInput    Decimal `json:"volume_input_in_input_currency"`
 		VolumeOutput   Decimal `json:"volume_output_in_output_currency"`
-		RateBase       string  `json:"rate_base" doc:"Base currency of rate, one of the two; empty if nothing was exchanged." example:"BTC"`
-		Rate           Decimal `json:"rate" doc:"Exchange rate of the output at its release: price of one whole unit of rate_base in the other currency. 0 if nothing was exchanged or the payroll was funded at several rates."`
+		RateBase       string  `json:"rate_base" example:"BTC"`
+		Rate           Decimal `json:"rate"`
 		Address        string  `json:"address"`
 		TxHash         string  `json:"tx_hash"`
 	}
@@ -201,8 +201,8 @@ type (
 
 	payrollStep struct {
 		ObjectID string `json:"object_id"`
-		From     string `json:"from" enum:",pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned" doc:"Previous state; empty at creation."`
-		To       string `json:"to" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned" doc:"New state."`
+		From     string `json:"from" enum:",pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned"`
+		To       string `json:"to" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned"`
 		Reason   string `json:"reason"`
 		At       Time   `json:"at"`
 	}

@@ -36,7 +36,7 @@ type (
 		Department     string `json:"department,omitempty" maxLength:"100"`
 		VendorType     string `json:"vendor_type,omitempty" maxLength:"100"`
 		RecipientType  string `json:"recipient_type,omitempty" enum:"user,company"`
-		Name           string `json:"name,omitempty" maxLength:"200" doc:"For a company recipient, or for a person instead of first_name and last_name."`
+		Name           string `json:"name,omitempty" maxLength:"200"`
 	}
 
 	recipientCreated struct {
@@ -128,10 +128,12 @@ type (
 
 	recipientImportInput struct {
 		CompanyID string `path:"company_id"`
-		Body      struct {
-			CSV    string `json:"csv" format:"csv" doc:"The file, at most 10,000 rows. Its first row contains the column names: the fields of the worker payload, in any order."`
-			DryRun bool   `json:"dry_run,omitempty" doc:"Validate only; create nothing."`
-		}
+		Body      recipientImportBody
+	}
+
+	recipientImportBody struct {
+		CSV    string `json:"csv" format:"csv"`
+		DryRun bool   `json:"dry_run,omitempty" doc:"Validate only; create nothing."`
 	}
 
 	recipientImported struct {
@@ -144,7 +146,7 @@ type (
 
 	importedRow struct {
 		Row         int             `json:"row" doc:"Row number; the row of column names is 1."`
-		Status      string          `json:"status" enum:"created,existing,valid,failed" doc:"existing: a recipient with this external_id exists; the row was skipped."`
+		Status      string          `json:"status" enum:"created,existing,valid,failed"`
 		RecipientID string          `json:"recipient_id"`
 		Errors      []importProblem `json:"errors"`
 	}

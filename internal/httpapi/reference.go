@@ -36,7 +36,7 @@ type (
 		Payable   bool     `json:"payable" doc:"Whether this service pays out the currency."`
 		Networks  []string `json:"networks" doc:"Networks that a destination can use, for a crypto currency."`
 		Funding   []string `json:"funding_networks" doc:"EVM networks on which a payroll can be funded in the currency."`
-		Countries []string `json:"countries" doc:"Countries of payees who can have a bank destination in the currency. Empty for a crypto currency, which is available in every country."`
+		Countries []string `json:"countries"`
 	}
 )
 

@@ -35,11 +35,11 @@ type (
 
 	sandboxDepositBody struct {
 		CompanyID string  `json:"company_id,omitempty" maxLength:"64"`
-		PayrollID string  `json:"payroll_id,omitempty" maxLength:"64" doc:"Payroll to pay, on its chain or, if it is funded by bank, by transfer. Alternatively set claim_id or wallet_id."`
-		ClaimID   string  `json:"claim_id,omitempty" maxLength:"64" doc:"Claim to pay. Alternatively set payroll_id or wallet_id."`
-		WalletID  string  `json:"wallet_id,omitempty" maxLength:"64" doc:"Wallet to pay, with an amount. Alternatively set payroll_id or claim_id. A wallet deposit cannot be late."`
-		Network   string  `json:"network,omitempty" maxLength:"20" doc:"Network of the wallet deposit. Default: its first network."`
-		Kind      string  `json:"kind" enum:"exact,under,over,late,replaced,reorged" doc:"For a bank transfer: exact, under, over, or reorged if the bank reverses it."`
+		PayrollID string  `json:"payroll_id,omitempty" maxLength:"64"`
+		ClaimID   string  `json:"claim_id,omitempty" maxLength:"64"`
+		WalletID  string  `json:"wallet_id,omitempty" maxLength:"64"`
+		Network   string  `json:"network,omitempty" maxLength:"20"`
+		Kind      string  `json:"kind" enum:"exact,under,over,late,replaced,reorged"`
 		Amount    Decimal `json:"amount,omitempty" doc:"In the funding currency. Default: derived from kind."`
 	}
 
@@ -87,7 +87,7 @@ type (
 	sandboxReturnBody struct {
 		CompanyID    string `json:"company_id,omitempty" maxLength:"64"`
 		SubpayrollID string `json:"subpayroll_id" maxLength:"64"`
-		Reason       string `json:"reason,omitempty" maxLength:"4" doc:"Return reason code of the rail: AC04, or R02 for ACH. Default: chosen by the bank."`
+		Reason       string `json:"reason,omitempty" maxLength:"4"`
 	}
 
 	sandboxMailList struct {

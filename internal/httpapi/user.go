@@ -15,7 +15,7 @@ type (
 
 	userCreateBody struct {
 		Email          string `json:"email" minLength:"3" maxLength:"254"`
-		PhoneNumber    string `json:"phone_number" minLength:"3" maxLength:"40" doc:"International, such as +14155552671, or national for phone_country."`
+		PhoneNumber    string `json:"phone_number" minLength:"3" maxLength:"40"`
 		PhoneCountry   string `json:"phone_country" minLength:"2" maxLength:"2" doc:"2-letter ISO code."`
 		FirstName      string `json:"first_name" minLength:"1" maxLength:"100"`
 		LastName       string `json:"last_name" minLength:"1" maxLength:"100"`
@@ -23,7 +23,7 @@ type (
 		StreetAddress  string `json:"street_address" minLength:"1" maxLength:"200"`
 		StreetAddress2 string `json:"street_address_2,omitempty" maxLength:"200"`
 		City           string `json:"city" minLength:"1" maxLength:"100"`
-		State          string `json:"state" maxLength:"100" doc:"Code or name; stored as code. May be empty outside AU, BR, CA, IN, MX and US."`
+		State          string `json:"state" maxLength:"100"`
 		Zip            string `json:"zip" maxLength:"20" doc:"May be empty in a country without postal codes."`
 		Country        string `json:"country" minLength:"2" maxLength:"2" doc:"2-letter ISO code."`
 		Product        string `json:"product" enum:"worker"`
@@ -51,7 +51,7 @@ type (
 		City           *string `json:"city,omitempty" minLength:"1" maxLength:"100"`
 		State          *string `json:"state,omitempty" maxLength:"100"`
 		Zip            *string `json:"zip,omitempty" maxLength:"20"`
-		Country        *string `json:"country,omitempty" minLength:"2" maxLength:"2" doc:"2-letter ISO code. state and zip must fit."`
+		Country        *string `json:"country,omitempty" minLength:"2" maxLength:"2"`
 	}
 
 	success struct {

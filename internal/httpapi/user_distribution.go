@@ -24,7 +24,7 @@ type (
 		UserID string         `json:"user_id" minLength:"1" maxLength:"64"`
 		Symbol string         `json:"symbol" minLength:"1" maxLength:"10" doc:"One of GET /api/currencies."`
 		Type   string         `json:"distribution_type" enum:"crypto,fiat"`
-		Data   jsontext.Value `json:"distribution_data" doc:"An object with the fields that GET /api/user/distribution/fields lists."`
+		Data   jsontext.Value `json:"distribution_data"`
 	}
 
 	userDistributionCreated struct {
@@ -62,7 +62,7 @@ type (
 
 	userAllocationsBody struct {
 		UserID      string       `json:"user_id" minLength:"1" maxLength:"64"`
-		Allocations []allocation `json:"allocations" minItems:"1" maxItems:"100" doc:"1 to 3 allocations totaling 100. A destination that is not listed gets 0."`
+		Allocations []allocation `json:"allocations" minItems:"1" maxItems:"100"`
 	}
 
 	userAllocationsUpdated struct {
@@ -92,7 +92,7 @@ type (
 		Allocation     int            `json:"allocation"`
 		Payable        bool           `json:"payable"`
 		Created        Time           `json:"created"`
-		Correction     *correction    `json:"correction,omitempty" doc:"Correction requested by the bank; absent if there is none."`
+		Correction     *correction    `json:"correction,omitempty"`
 	}
 
 	userDistributionCorrectInput struct {
@@ -102,7 +102,7 @@ type (
 	userDistributionCorrectBody struct {
 		UserID         string `json:"user_id" minLength:"1" maxLength:"64"`
 		DistributionID string `json:"distribution_id" minLength:"1" maxLength:"64"`
-		CorrectionID   string `json:"correction_id" minLength:"1" maxLength:"64" doc:"ID of the correction that the destination shows."`
+		CorrectionID   string `json:"correction_id" minLength:"1" maxLength:"64"`
 	}
 
 	userDistributionFields struct {
@@ -137,7 +137,7 @@ type (
 		Pattern   string             `json:"pattern" doc:"Regular expression; may be empty."`
 		Example   string             `json:"example"`
 		Options   []fieldOption      `json:"options" doc:"For a select."`
-		DependsOn *fieldDependency   `json:"depends_on,omitempty" doc:"Condition: required only if another field has this value."`
+		DependsOn *fieldDependency   `json:"depends_on,omitempty"`
 		Checksum  string             `json:"checksum" doc:"Name of the checksum; may be empty."`
 		Rail      string             `json:"rail"`
 		Fields    []requiredSubfield `json:"fields" doc:"Fields of a group."`

@@ -22,7 +22,7 @@ type (
 	}
 
 	vendorQuoteItem struct {
-		VendorID   string  `json:"vendor_id" minLength:"1" maxLength:"64" doc:"A recipient that is a company or has the role vendor."`
+		VendorID   string  `json:"vendor_id" minLength:"1" maxLength:"64"`
 		AmountFiat Decimal `json:"amount_fiat"`
 		IsPremium  bool    `json:"is_premium,omitempty"`
 	}
@@ -34,12 +34,12 @@ type (
 
 	vendorUploadBody struct {
 		CompanyID      string `json:"company_id,omitempty" maxLength:"64"`
-		Base64Document string `json:"base64_document" minLength:"1" doc:"A PDF, or one JPEG or PNG with at least 600 pixels on the shorter side; at most 10 MiB."`
+		Base64Document string `json:"base64_document" minLength:"1"`
 	}
 
 	vendorDocument struct {
 		DocumentID string `json:"document_id"`
-		MediaType  string `json:"media_type" enum:"application/pdf,image/jpeg" doc:"Media type as stored; images are converted to JPEG."`
+		MediaType  string `json:"media_type" enum:"application/pdf,image/jpeg"`
 		Bytes      int64  `json:"bytes"`
 		SHA256     string `json:"sha256" doc:"Size as stored."`
 	}
@@ -53,18 +53,18 @@ type (
 		FundingCurrency string       `json:"funding_currency,omitempty" maxLength:"10"`
 		FundingNetwork  string       `json:"funding_network,omitempty" maxLength:"20"`
 		Currency        string       `json:"currency,omitempty" maxLength:"10" doc:"Currency of amount_fiat."`
-		ExternalID      string       `json:"external_id,omitempty" maxLength:"255" doc:"Your own reference, unique per company."`
+		ExternalID      string       `json:"external_id,omitempty" maxLength:"255"`
 	}
 
 	vendorItem struct {
-		VendorID          string  `json:"vendor_id" minLength:"1" maxLength:"64" doc:"A recipient that is a company or has the role vendor."`
-		DocumentID        string  `json:"document_id" minLength:"1" maxLength:"64" doc:"The vendor's invoice, uploaded before."`
+		VendorID          string  `json:"vendor_id" minLength:"1" maxLength:"64"`
+		DocumentID        string  `json:"document_id" minLength:"1" maxLength:"64"`
 		AmountFiat        Decimal `json:"amount_fiat"`
 		InvoiceNumber     string  `json:"invoice_number,omitempty" maxLength:"64" doc:"The vendor's own reference."`
 		Country           string  `json:"country,omitempty" maxLength:"2"`
 		IsPremium         bool    `json:"is_premium,omitempty"`
 		Description       string  `json:"description,omitempty" maxLength:"500"`
-		Category          string  `json:"category,omitempty" maxLength:"100" doc:"Your own category of the payment." example:"design"`
+		Category          string  `json:"category,omitempty" maxLength:"100" example:"design"`
 		ExternalPaymentID string  `json:"external_payment_id,omitempty" maxLength:"255"`
 	}
 

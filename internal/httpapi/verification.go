@@ -22,7 +22,7 @@ type (
 	}
 
 	kycInitiated struct {
-		UserID string `json:"user_id" doc:"Page of the verification. In the sandbox you decide at /sandbox/verifications/{user_id}."`
+		UserID string `json:"user_id"`
 	}
 
 	onboardInput struct{ Body onboardBody }
@@ -33,7 +33,7 @@ type (
 		Country            string `json:"country" maxLength:"2" doc:"Country of incorporation, 2-letter ISO code."`
 		Email              string `json:"email,omitempty" maxLength:"254"`
 		Website            string `json:"website,omitempty" maxLength:"300"`
-		RegistrationNumber string `json:"registration_number,omitempty" maxLength:"64" doc:"Required before the verification starts, like the following fields up to city."`
+		RegistrationNumber string `json:"registration_number,omitempty" maxLength:"64"`
 		IncorporationDate  string `json:"incorporation_date,omitempty" maxLength:"10" doc:"YYYY-MM-DD"`
 		StreetAddress      string `json:"street_address,omitempty" maxLength:"200"`
 		City               string `json:"city,omitempty" maxLength:"100"`
@@ -46,7 +46,7 @@ type (
 	companyVerification struct {
 		CompanyID string   `json:"company_id"`
 		KYBStatus string   `json:"kyb_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,suspended"`
-		KYBState  string   `json:"kyb_state" enum:",draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended" doc:"Detailed state of the verification; empty before the company submitted its details."`
+		KYBState  string   `json:"kyb_state" enum:",draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended"`
 		Missing   []string `json:"missing" doc:"Fields and documents that are still missing."`
 	}
 
@@ -60,8 +60,8 @@ type (
 		LastName            string  `json:"last_name" maxLength:"100"`
 		DateOfBirth         string  `json:"date_of_birth" maxLength:"10" doc:"YYYY-MM-DD"`
 		Country             string  `json:"country" maxLength:"2" doc:"2-letter ISO code."`
-		OwnershipPercentage Decimal `json:"ownership_percentage,omitempty" doc:"0 to 100, at most 2 decimals. An owner of 25 or more must be verified."`
-		ControlPerson       bool    `json:"control_person,omitempty" doc:"Controls the company and must be verified whatever their share."`
+		OwnershipPercentage Decimal `json:"ownership_percentage,omitempty"`
+		ControlPerson       bool    `json:"control_person,omitempty"`
 		Email               string  `json:"email,omitempty" maxLength:"254"`
 		PhoneNumber         string  `json:"phone_number,omitempty" maxLength:"40"`
 		StreetAddress       string  `json:"street_address,omitempty" maxLength:"200"`
@@ -93,10 +93,10 @@ type (
 
 	companyUploadBody struct {
 		UBOID          string `json:"ubo_id,omitempty" maxLength:"64" doc:"Owner whose document it is. Default: the company."`
-		DocType        string `json:"doc_type" minLength:"1" maxLength:"64" doc:"For a company: certificate_of_incorporation, articles_of_association, shareholder_register, proof_of_address, bank_statement, tax_certificate, other or tax_id. For an owner: as for a user."`
+		DocType        string `json:"doc_type" minLength:"1" maxLength:"64"`
 		Category       string `json:"category,omitempty" enum:"front,back" doc:"For an owner's image."`
 		IssuingCountry string `json:"issuing_country,omitempty" maxLength:"64" doc:"2-letter ISO code."`
-		Base64Image    string `json:"base64_image,omitempty" doc:"One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels on the shorter side (in the sandbox, any size)."`
+		Base64Image    string `json:"base64_image,omitempty"`
 		TaxID          string `json:"tax_id,omitempty" maxLength:"64"`
 		TaxIDType      string `json:"tax_id_type,omitempty" maxLength:"64"`
 	}
@@ -122,14 +122,14 @@ type (
 
 	sandboxKYBBody struct {
 		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
-		UBOID     string `json:"ubo_id,omitempty" maxLength:"64" doc:"Owner whose verification to decide. Default: the company."`
+		UBOID     string `json:"ubo_id,omitempty" maxLength:"64"`
 		Result    string `json:"result" enum:"approved,more_info,resubmission_required,rejected,suspended"`
 	}
 
 	sandboxKYB struct {
 		CompanyID string `json:"company_id"`
 		KYBStatus string `json:"kyb_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired,suspended"`
-		KYBState  string `json:"kyb_state" enum:"initiated,submitted,in_review,ubo_pending,approved,more_info,resubmission_required,rejected,expired,suspended" doc:"State of the verification that was decided."`
+		KYBState  string `json:"kyb_state" enum:"initiated,submitted,in_review,ubo_pending,approved,more_info,resubmission_required,rejected,expired,suspended"`
 	}
 )
 

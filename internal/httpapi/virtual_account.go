@@ -16,9 +16,9 @@ type (
 	fundingOpenInput struct{ Body fundingOpenBody }
 
 	fundingOpenBody struct {
-		UserID       string `json:"user_id,omitempty" maxLength:"64" doc:"Owner of the account. With an API key: a user that the company created, or absent for the company itself."`
+		UserID       string `json:"user_id,omitempty" maxLength:"64"`
 		Currency     string `json:"currency" enum:"EUR,USD"`
-		TermsVersion string `json:"terms_version,omitempty" maxLength:"20" doc:"Version of the terms to accept; see GET /api/user/funding/account/tos."`
+		TermsVersion string `json:"terms_version,omitempty" maxLength:"20"`
 	}
 
 	fundingQuery struct {
@@ -34,7 +34,7 @@ type (
 		UserID           string  `json:"user_id" doc:"Empty for an account of the company."`
 		Currency         string  `json:"currency"`
 		Status           string  `json:"status" enum:"requested,terms_pending,pending,active,suspended,closed"`
-		Reason           string  `json:"reason" enum:",verification_ended,refused_by_bank" doc:"Why it is suspended or closed."`
+		Reason           string  `json:"reason" enum:",verification_ended,refused_by_bank"`
 		TermsURL         string  `json:"terms_url"`
 		TermsVersion     string  `json:"terms_version" doc:"Accepted version; empty before."`
 		AccountHolder    string  `json:"account_holder_name"`
@@ -62,7 +62,7 @@ type (
 		IBAN             string  `json:"iban,omitempty" maxLength:"42"`
 		Amount           Decimal `json:"amount"`
 		Currency         string  `json:"currency" maxLength:"10"`
-		Reference        string  `json:"reference" maxLength:"140" doc:"Reference of the bank. A repeated reference is the same transfer."`
+		Reference        string  `json:"reference" maxLength:"140"`
 	}
 
 	bankDeposited struct {

@@ -36,12 +36,12 @@ type (
 	walletBalance struct {
 		WalletID  string   `json:"wallet_id" doc:"Empty if there is a balance but no wallet was requested."`
 		Currency  string   `json:"currency"`
-		Status    string   `json:"status" enum:",pending,in_progress,completed,rejected" doc:"State of the wallet request; empty if there was none."`
+		Status    string   `json:"status" enum:",pending,in_progress,completed,rejected"`
 		Available Decimal  `json:"available" doc:"Available to fund payrolls."`
 		Reserved  Decimal  `json:"reserved" doc:"Reserved for payrolls that are not released yet."`
 		Claims    Decimal  `json:"claims" doc:"Proceeds of merchant claims that are not settled yet."`
-		Address   string   `json:"address" doc:"Permanent deposit address. Deposits are credited to the balance. Empty for a fiat currency or an inactive wallet."`
-		Networks  []string `json:"networks" doc:"Networks of the address. Deposits on other networks or in other currencies are not credited."`
+		Address   string   `json:"address"`
+		Networks  []string `json:"networks"`
 	}
 
 	walletDepositList struct {
@@ -57,8 +57,8 @@ type (
 
 	walletDeposit struct {
 		DepositID     string  `json:"deposit_id"`
-		WalletID      string  `json:"wallet_id" doc:"Wallet of the address; empty if staff assigned the deposit to the company."`
-		Status        string  `json:"status" enum:"seen,confirmed,reverted,replaced,evicted" doc:"confirmed: credited to the balance."`
+		WalletID      string  `json:"wallet_id"`
+		Status        string  `json:"status" enum:"seen,confirmed,reverted,replaced,evicted"`
 		Currency      string  `json:"currency"`
 		Amount        Decimal `json:"amount"`
 		Network       string  `json:"network"`
@@ -71,7 +71,7 @@ type (
 
 	walletTransactions struct {
 		CompanyID string    `query:"company_id"`
-		Account   string    `query:"account" enum:"available,claims" default:"available" doc:"available: the balance; claims: proceeds of merchant claims that are not settled yet."`
+		Account   string    `query:"account" enum:"available,claims" default:"available"`
 		Currency  string    `query:"currency" maxLength:"10"`
 		From      time.Time `query:"from" doc:"Booked at this time or later."`
 		To        time.Time `query:"to" doc:"Booked before this time."`

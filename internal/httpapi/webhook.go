@@ -29,11 +29,11 @@ func (rawObject) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: 
 type (
 	eventList struct {
 		CompanyID string    `query:"company_id"`
-		Name      string    `query:"name" maxLength:"2000" doc:"Event types and prefixes such as payroll.*, separated by commas."`
+		Name      string    `query:"name" maxLength:"2000"`
 		ObjectID  string    `query:"object_id" maxLength:"64"`
 		From      time.Time `query:"from" doc:"Created at or after."`
 		To        time.Time `query:"to" doc:"Created before."`
-		After     string    `query:"after" maxLength:"64" doc:"ID of the last event received: continue after it, in the given order."`
+		After     string    `query:"after" maxLength:"64"`
 		Order     string    `query:"order" enum:"asc,desc" default:"asc" doc:"asc: oldest first; desc: newest first."`
 		Limit     int       `query:"limit" default:"20" minimum:"1" doc:"At most 100; larger values mean 100."`
 	}
@@ -68,7 +68,7 @@ type (
 		CompanyID   string   `json:"company_id,omitempty" maxLength:"64"`
 		URL         string   `json:"url" doc:"A public https address on port 443 or 8443."`
 		Description string   `json:"description,omitempty" maxLength:"200"`
-		Events      []string `json:"events,omitempty" maxItems:"50" doc:"Event types, or prefixes such as payroll.*; empty or * means all."`
+		Events      []string `json:"events,omitempty" maxItems:"50"`
 	}
 
 	webhookPath struct {
@@ -83,7 +83,7 @@ type (
 	webhookUpdateBody struct {
 		URL         *string   `json:"url,omitempty"`
 		Description *string   `json:"description,omitempty" maxLength:"200"`
-		Events      *[]string `json:"events,omitempty" maxItems:"50" doc:"Event types, or prefixes such as payroll.*; empty or * means all. Default: unchanged."`
+		Events      *[]string `json:"events,omitempty" maxItems:"50"`
 	}
 
 	webhookRotateInput struct {
@@ -92,7 +92,7 @@ type (
 	}
 
 	webhookRotateBody struct {
-		Overlap *int64 `json:"overlap_seconds,omitempty" minimum:"0" maximum:"604800" doc:"How long the old secret also signs. Default: one day."`
+		Overlap *int64 `json:"overlap_seconds,omitempty" minimum:"0" maximum:"604800"`
 	}
 
 	// WebhookEndpoint is an address that events are sent to.
@@ -103,11 +103,11 @@ type (
 		Description    string   `json:"description"`
 		Events         []string `json:"events" doc:"Empty means all."`
 		Status         string   `json:"status" enum:"enabled,throttled,disabled_auto,disabled_manual"`
-		Reason         string   `json:"reason" enum:",requested,gone,failing" doc:"Why it is disabled: requested, gone or failing."`
+		Reason         string   `json:"reason" enum:",requested,gone,failing"`
 		ThrottledUntil string   `json:"throttled_until" doc:"Empty unless throttled."`
 		FailingSince   string   `json:"failing_since" doc:"Empty if the last attempt succeeded."`
 		LastSuccess    string   `json:"last_success" doc:"Empty before the first."`
-		OldSecretUntil string   `json:"old_secret_until" doc:"Until when the previous secret also signs; empty if it does not."`
+		OldSecretUntil string   `json:"old_secret_until"`
 		Created        Time     `json:"created"`
 		Updated        Time     `json:"updated"`
 	}
@@ -130,7 +130,7 @@ type (
 	deliveryList struct {
 		WebhookID string    `path:"webhook_id"`
 		Status    string    `query:"status" enum:"pending,retrying,succeeded,failed,cancelled,blocked"`
-		Name      string    `query:"name" maxLength:"2000" doc:"Event types and prefixes such as payroll.*, separated by commas."`
+		Name      string    `query:"name" maxLength:"2000"`
 		From      time.Time `query:"from" doc:"Events created at or after."`
 		To        time.Time `query:"to" doc:"Events created before."`
 		After     string    `query:"after" maxLength:"64" doc:"Event ID of the last delivery received."`
@@ -151,7 +151,7 @@ type (
 		Status     string `json:"status" enum:"pending,retrying,succeeded,failed,cancelled,blocked"`
 		Attempts   int64  `json:"attempts"`
 		NextTry    string `json:"next_try" doc:"Empty if there will be none."`
-		Error      string `json:"error" enum:",timeout,connection_failed,name_not_resolved,tls_failed,blocked_address,redirect,http_status" doc:"Class of the last failure."`
+		Error      string `json:"error" enum:",timeout,connection_failed,name_not_resolved,tls_failed,blocked_address,redirect,http_status"`
 		HTTPStatus int64  `json:"http_status" doc:"Status of the last response; 0 if there was none."`
 		Created    Time   `json:"created"`
 		Updated    Time   `json:"updated"`
@@ -164,12 +164,14 @@ type (
 
 	deliveryDetail struct {
 		DeliveryItem
-		Request struct {
-			Method  string            `json:"method"`
-			Headers map[string]string `json:"headers"`
-			Body    rawObject         `json:"body" doc:"Signed request body, the same in every attempt."`
-		} `json:"request"`
-		Tries []deliveryTry `json:"tries" doc:"The attempts, oldest first."`
+		Request deliveryRequest `json:"request"`
+		Tries   []deliveryTry   `json:"tries" doc:"The attempts, oldest first."`
+	}
+
+	deliveryRequest struct {
+		Method  string            `json:"method"`
+		Headers map[string]string `json:"headers"`
+		Body    rawObject         `json:"body" doc:"Signed request body, the same in every attempt."`
 	}
 
 	deliveryTry struct {
@@ -179,7 +181,7 @@ type (
 		URL        string `json:"url"`
 		TookMillis int64  `json:"took_ms"`
 		HTTPStatus int64  `json:"http_status" doc:"0 if there was no response."`
-		Error      string `json:"error" enum:",timeout,connection_failed,name_not_resolved,tls_failed,blocked_address,redirect,http_status" doc:"Class of the failure; empty if successful."`
+		Error      string `json:"error" enum:",timeout,connection_failed,name_not_resolved,tls_failed,blocked_address,redirect,http_status"`
 		Response   string `json:"response" doc:"First 4 KiB of the response body."`
 	}
 
@@ -191,7 +193,7 @@ type (
 	redeliverBody struct {
 		From  string `json:"from,omitempty" maxLength:"40" doc:"Events created at or after; default: 30 days ago."`
 		To    string `json:"to,omitempty" maxLength:"40" doc:"Events created before; default: now."`
-		Which string `json:"which,omitempty" enum:"failed,all" doc:"failed (default): deliveries that failed, were cancelled or blocked, or were never attempted. all: also successful ones."`
+		Which string `json:"which,omitempty" enum:"failed,all"`
 	}
 
 	redeliverStarted struct {

@@ -41,14 +41,14 @@ type (
 		WithdrawalID    string  `json:"withdrawal_id"`
 		CompanyID       string  `json:"company_id"`
 		DestinationID   string  `json:"destination_id"`
-		Destination     string  `json:"destination" doc:"Masked details of the destination." example:"Treasury BTC bcrt1…t080"`
+		Destination     string  `json:"destination" example:"Treasury BTC bcrt1…t080"`
 		Status          string  `json:"status" enum:"pending,awaiting_approval,on_hold,processing,completed,returned,failed,declined,cancelled"`
-		Reason          string  `json:"reason" doc:"Reason for waiting or for the outcome; may be empty." example:"approval_required"`
+		Reason          string  `json:"reason" example:"approval_required"`
 		Currency        string  `json:"currency"`
 		Amount          Decimal `json:"amount"`
 		TxHash          string  `json:"tx_hash"`
 		ExternalID      string  `json:"external_id"`
-		ApprovalsNeeded int64   `json:"approvals_needed" doc:"Required approvals by owners or administrators; 0 if none is pending." example:"2"`
+		ApprovalsNeeded int64   `json:"approvals_needed" example:"2"`
 		ApprovalsGiven  int64   `json:"approvals_given" doc:"Approvals given." example:"1"`
 		Created         Time    `json:"created"`
 		Updated         Time    `json:"updated"`
@@ -78,7 +78,7 @@ type (
 
 	walletStatementGet struct {
 		CompanyID string    `query:"company_id"`
-		Account   string    `query:"account" enum:"available,claims" default:"available" doc:"available: the balance; claims: proceeds of merchant claims that are not settled yet."`
+		Account   string    `query:"account" enum:"available,claims" default:"available"`
 		Currency  string    `query:"currency" required:"true" maxLength:"10"`
 		From      time.Time `query:"from" doc:"Booked at this time or later. Default: the beginning of the month."`
 		To        time.Time `query:"to" doc:"Booked before this time. Default: now."`
@@ -92,7 +92,7 @@ type (
 		OpeningBalance Decimal             `json:"opening_balance" doc:"Balance at the start of the period." example:"100.00"`
 		TotalIn        Decimal             `json:"total_in" doc:"Total credits." example:"50.00"`
 		TotalOut       Decimal             `json:"total_out" doc:"Total debits, as a positive number." example:"20.00"`
-		ClosingBalance Decimal             `json:"closing_balance" doc:"Balance at the end of the period: opening_balance + total_in − total_out." example:"130.00"`
+		ClosingBalance Decimal             `json:"closing_balance" example:"130.00"`
 		Data           []walletTransaction `json:"data" doc:"Transactions of the page, oldest first."`
 		Meta           meta                `json:"meta"`
 	}

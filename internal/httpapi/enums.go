@@ -1,0 +1,72 @@
+package httpapi
+
+import "github.com/danielgtaylor/huma/v2"
+
+// Types of fields that have one of a list of values. Lists that are short enough are in the field's enum tag.
+type (
+	claimState      string
+	payrollState    string
+	paymentState    string
+	timelineState   string // of a payroll or payment
+	kycState        string
+	kybState        string
+	onboardingState string
+	reviewState     string // of a company's or owner's verification in the sandbox
+	deliveryFailure string
+	withdrawalState string
+	oauthErrorCode  string
+)
+
+func oneOf(values ...any) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Enum: values} }
+
+func (claimState) Schema(huma.Registry) *huma.Schema {
+	return oneOf("awaiting_payment", "partially_paid", "confirming", "paid", "expired", "underpaid", "paid_late", "invalid",
+		"refunded", "cancelled")
+}
+
+func (payrollState) Schema(huma.Registry) *huma.Schema {
+	return oneOf("pending", "received", "released", "fulfilled", "partially_fulfilled", "cancelled", "on_hold",
+		"expired_unfunded")
+}
+
+func (paymentState) Schema(huma.Registry) *huma.Schema {
+	return oneOf("pending", "received", "released", "fulfilled", "action_required", "on_hold", "returned", "cancelled")
+}
+
+func (timelineState) Schema(huma.Registry) *huma.Schema {
+	return oneOf("pending", "received", "released", "fulfilled", "partially_fulfilled", "cancelled", "on_hold",
+		"expired_unfunded", "action_required", "returned")
+}
+
+func (kycState) Schema(huma.Registry) *huma.Schema {
+	return oneOf("not_started", "pending", "in_review", "approved", "resubmission_required", "rejected", "expired")
+}
+
+func (kybState) Schema(huma.Registry) *huma.Schema {
+	return oneOf("not_started", "pending", "in_review", "approved", "resubmission_required", "rejected", "suspended")
+}
+
+func (onboardingState) Schema(huma.Registry) *huma.Schema {
+	return oneOf("", "draft", "documents_pending", "submitted", "in_review", "ubo_pending", "approved", "more_info",
+		"rejected", "suspended")
+}
+
+func (reviewState) Schema(huma.Registry) *huma.Schema {
+	return oneOf("initiated", "submitted", "in_review", "ubo_pending", "approved", "more_info", "resubmission_required",
+		"rejected", "expired", "suspended")
+}
+
+func (deliveryFailure) Schema(huma.Registry) *huma.Schema {
+	return oneOf("", "timeout", "connection_failed", "name_not_resolved", "tls_failed", "blocked_address", "redirect",
+		"http_status")
+}
+
+func (withdrawalState) Schema(huma.Registry) *huma.Schema {
+	return oneOf("pending", "awaiting_approval", "on_hold", "processing", "completed", "returned", "failed", "declined",
+		"cancelled")
+}
+
+func (oauthErrorCode) Schema(huma.Registry) *huma.Schema {
+	return oneOf("invalid_request", "invalid_client", "invalid_grant", "unsupported_grant_type", "rate_limited",
+		"server_error")
+}
