@@ -32,13 +32,13 @@ type (
 	claimQuote struct {
 		ClaimID string `json:"claim_id"`
 		webhook.ClaimPrice
-		DenominationCurrency string `json:"denomination_currency"`
-		FundingCurrency      string `json:"funding_currency"`
-		Status               string `json:"status" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled"`
-		Exception            string `json:"exception" enum:"none,overpaid,late,within_tolerance"`
-		CheckoutURL          string `json:"checkout_url"`
-		LightningInvoice     string `json:"lightning_invoice"`
-		PaymentURI           string `json:"payment_uri"`
+		DenominationCurrency string     `json:"denomination_currency"`
+		FundingCurrency      string     `json:"funding_currency"`
+		Status               claimState `json:"status"`
+		Exception            string     `json:"exception" enum:"none,overpaid,late,within_tolerance"`
+		CheckoutURL          string     `json:"checkout_url"`
+		LightningInvoice     string     `json:"lightning_invoice"`
+		PaymentURI           string     `json:"payment_uri"`
 	}
 
 	claimGet struct {
@@ -48,25 +48,25 @@ type (
 
 	// ClaimSummary is exported because the contract leaves out what an unexported embedded type has.
 	ClaimSummary struct {
-		ClaimID              string `json:"claim_id"`
-		CompanyID            string `json:"company_id"`
-		PayerID              string `json:"payer_id"`
-		Description          string `json:"description"`
-		Status               string `json:"status" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled"`
-		Exception            string `json:"exception" enum:"none,overpaid,late,within_tolerance"`
-		Reverted             bool   `json:"reverted"`
-		TxHash               string `json:"tx_hash"`
-		DenominationCurrency string `json:"denomination_currency"`
-		DenominationAmount   string `json:"denomination_amount" doc:"The claim's amount, as decimal text."`
-		FundingCurrency      string `json:"funding_currency"`
-		SettlementCurrency   string `json:"settlement_currency" doc:"Currency that the merchant receives."`
-		SeenAmount           string `json:"seen_amount"`
-		ReceivedAmount       string `json:"received_amount"`
-		RefundableAmount     string `json:"refundable_amount"`
-		RefundedAmount       string `json:"refunded_amount"`
-		CheckoutURL          string `json:"checkout_url"`
-		Created              Time   `json:"created"`
-		Updated              Time   `json:"updated"`
+		ClaimID              string     `json:"claim_id"`
+		CompanyID            string     `json:"company_id"`
+		PayerID              string     `json:"payer_id"`
+		Description          string     `json:"description"`
+		Status               claimState `json:"status"`
+		Exception            string     `json:"exception" enum:"none,overpaid,late,within_tolerance"`
+		Reverted             bool       `json:"reverted"`
+		TxHash               string     `json:"tx_hash"`
+		DenominationCurrency string     `json:"denomination_currency"`
+		DenominationAmount   string     `json:"denomination_amount" doc:"The claim's amount, as decimal text."`
+		FundingCurrency      string     `json:"funding_currency"`
+		SettlementCurrency   string     `json:"settlement_currency" doc:"Currency that the merchant receives."`
+		SeenAmount           string     `json:"seen_amount"`
+		ReceivedAmount       string     `json:"received_amount"`
+		RefundableAmount     string     `json:"refundable_amount"`
+		RefundedAmount       string     `json:"refunded_amount"`
+		CheckoutURL          string     `json:"checkout_url"`
+		Created              Time       `json:"created"`
+		Updated              Time       `json:"updated"`
 	}
 
 	claimStatus struct {
@@ -91,11 +91,11 @@ type (
 	}
 
 	claimList struct {
-		CompanyID string    `query:"company_id"`
-		Status    string    `query:"status" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled"`
-		PayerID   string    `query:"payer_id" maxLength:"128"`
-		From      time.Time `query:"from" doc:"Created at this time or later."`
-		To        time.Time `query:"to" doc:"Created before this time."`
+		CompanyID string     `query:"company_id"`
+		Status    claimState `query:"status"`
+		PayerID   string     `query:"payer_id" maxLength:"128"`
+		From      time.Time  `query:"from" doc:"Created at this time or later."`
+		To        time.Time  `query:"to" doc:"Created before this time."`
 		paging
 	}
 
@@ -203,7 +203,7 @@ func (c *request) showClaimQuote(m *claim.Claim) *claimQuote {
 	return &claimQuote{
 		ClaimID: m.ID, ClaimPrice: q.ForClaim(),
 		DenominationCurrency: string(q.Due.Asset()), FundingCurrency: string(q.Funding.Asset()),
-		Status: string(m.State), Exception: string(m.Exception), CheckoutURL: c.Claim.CheckoutURL(m.ID),
+		Status: claimState(m.State), Exception: string(m.Exception), CheckoutURL: c.Claim.CheckoutURL(m.ID),
 		LightningInvoice: m.Invoice, PaymentURI: m.PaymentURI(),
 	}
 }
@@ -250,7 +250,7 @@ func getClaimStatus(ctx context.Context, tx *db.Tx, c *request, in *claimGet) (*
 
 func (c *request) summarizeClaim(m *claim.Claim) ClaimSummary {
 	return ClaimSummary{
-		ClaimID: m.ID, CompanyID: m.CompanyID, PayerID: m.PayerID, Description: m.Description, Status: string(m.State), Exception: string(m.Exception),
+		ClaimID: m.ID, CompanyID: m.CompanyID, PayerID: m.PayerID, Description: m.Description, Status: claimState(m.State), Exception: string(m.Exception),
 		Reverted: m.Reverted, TxHash: m.TxHash, DenominationCurrency: string(m.Amount.Asset()), DenominationAmount: m.Amount.String(),
 		FundingCurrency: string(m.Funding), SettlementCurrency: string(m.SettleIn), SeenAmount: m.Seen.String(), ReceivedAmount: m.Received().String(),
 		RefundableAmount: m.Refundable().String(), RefundedAmount: m.Refunded.String(), CheckoutURL: c.Claim.CheckoutURL(m.ID),

@@ -19,28 +19,28 @@ type (
 	}
 
 	companyDetail struct {
-		CompanyID     string         `json:"company_id"`
-		Name          string         `json:"name"`
-		Email         string         `json:"email"`
-		Website       string         `json:"website"`
-		Country       string         `json:"country"`
-		Status        string         `json:"status" enum:"active,frozen,closed"`
-		KYBStatus     string         `json:"kyb_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,suspended"`
-		FundingMethod string         `json:"funding_method"`
-		Created       Time           `json:"created"`
-		KYBState      string         `json:"kyb_state" enum:",draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended"`
-		Missing       []string       `json:"missing" doc:"Fields and documents that are still missing."`
-		Documents     []documentItem `json:"documents"`
-		UBOs          []ownerDetail  `json:"ubos"`
+		CompanyID     string          `json:"company_id"`
+		Name          string          `json:"name"`
+		Email         string          `json:"email"`
+		Website       string          `json:"website"`
+		Country       string          `json:"country"`
+		Status        string          `json:"status" enum:"active,frozen,closed"`
+		KYBStatus     kybState        `json:"kyb_status"`
+		FundingMethod string          `json:"funding_method"`
+		Created       Time            `json:"created"`
+		KYBState      onboardingState `json:"kyb_state"`
+		Missing       []string        `json:"missing" doc:"Fields and documents that are still missing."`
+		Documents     []documentItem  `json:"documents"`
+		UBOs          []ownerDetail   `json:"ubos"`
 	}
 
 	ownerDetail struct {
-		UBOID               string  `json:"ubo_id"`
-		FirstName           string  `json:"first_name"`
-		LastName            string  `json:"last_name"`
-		OwnershipPercentage Decimal `json:"ownership_percentage"`
-		ControlPerson       bool    `json:"control_person"`
-		KYCStatus           string  `json:"kyc_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired"`
+		UBOID               string   `json:"ubo_id"`
+		FirstName           string   `json:"first_name"`
+		LastName            string   `json:"last_name"`
+		OwnershipPercentage Decimal  `json:"ownership_percentage"`
+		ControlPerson       bool     `json:"control_person"`
+		KYCStatus           kycState `json:"kyc_status"`
 	}
 )
 
@@ -57,8 +57,8 @@ func getCompany(ctx context.Context, tx *db.Tx, c *request, in *companyGet) (*co
 		return nil, err
 	}
 	out := &companyDetail{
-		CompanyID: r.ID, Name: r.Name, Email: r.Email, Website: r.Website, Country: r.Country, Status: r.Status, KYBStatus: r.KYBStatus,
-		FundingMethod: r.FundingMethod, Created: Time(r.Created), KYBState: string(o.State),
+		CompanyID: r.ID, Name: r.Name, Email: r.Email, Website: r.Website, Country: r.Country, Status: r.Status, KYBStatus: kybState(r.KYBStatus),
+		FundingMethod: r.FundingMethod, Created: Time(r.Created), KYBState: onboardingState(o.State),
 		Missing: append([]string{}, o.Missing...), Documents: make([]documentItem, len(o.Documents)), UBOs: []ownerDetail{},
 	}
 	for i, d := range o.Documents {
@@ -68,7 +68,7 @@ func getCompany(ctx context.Context, tx *db.Tx, c *request, in *companyGet) (*co
 		return out, nil
 	}
 	for _, w := range o.Owners {
-		out.UBOs = append(out.UBOs, ownerDetail{w.ID, w.FirstName, w.LastName, hundredths(w.OwnershipBps), w.Control, w.KYCStatus})
+		out.UBOs = append(out.UBOs, ownerDetail{w.ID, w.FirstName, w.LastName, hundredths(w.OwnershipBps), w.Control, kycState(w.KYCStatus)})
 	}
 	return out, nil
 }

@@ -8,9 +8,11 @@ type (
 	payrollState    string
 	paymentState    string
 	timelineState   string // of a payroll or payment
+	previousState   string // as timelineState, or empty at creation
 	kycState        string
 	kybState        string
 	onboardingState string
+	reviewResult    string // public state of a verification in the sandbox
 	reviewState     string // of a company's or owner's verification in the sandbox
 	deliveryFailure string
 	withdrawalState string
@@ -38,6 +40,12 @@ func (timelineState) Schema(huma.Registry) *huma.Schema {
 		"expired_unfunded", "action_required", "returned")
 }
 
+func (previousState) Schema(r huma.Registry) *huma.Schema {
+	s := timelineState("").Schema(r)
+	s.Enum = append([]any{""}, s.Enum...)
+	return s
+}
+
 func (kycState) Schema(huma.Registry) *huma.Schema {
 	return oneOf("not_started", "pending", "in_review", "approved", "resubmission_required", "rejected", "expired")
 }
@@ -49,6 +57,11 @@ func (kybState) Schema(huma.Registry) *huma.Schema {
 func (onboardingState) Schema(huma.Registry) *huma.Schema {
 	return oneOf("", "draft", "documents_pending", "submitted", "in_review", "ubo_pending", "approved", "more_info",
 		"rejected", "suspended")
+}
+
+func (reviewResult) Schema(huma.Registry) *huma.Schema {
+	return oneOf("not_started", "pending", "in_review", "approved", "resubmission_required", "rejected", "expired",
+		"suspended")
 }
 
 func (reviewState) Schema(huma.Registry) *huma.Schema {

@@ -52,8 +52,8 @@ type (
 	}
 
 	oauthError struct {
-		Error       string `json:"error" enum:"invalid_request,invalid_client,invalid_grant,unsupported_grant_type,rate_limited,server_error"`
-		Description string `json:"error_description,omitempty"`
+		Error       oauthErrorCode `json:"error"`
+		Description string         `json:"error_description,omitempty"`
 	}
 
 	oauthMetadata struct {
@@ -146,7 +146,7 @@ func (s *server) serveOAuth(route string, do func(context.Context, *db.Tx, map[s
 }
 
 func (s *server) refuseOAuth(w *responseWriter, status int, e *oauth.Error) {
-	body, err := json.Marshal(oauthError{e.Code, e.Description})
+	body, err := json.Marshal(oauthError{oauthErrorCode(e.Code), e.Description})
 	if err != nil {
 		s.refuse(w, err)
 		return

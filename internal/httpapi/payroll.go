@@ -100,11 +100,11 @@ type (
 	}
 
 	payrollList struct {
-		CompanyID  string    `query:"company_id"`
-		Status     string    `query:"status" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded"`
-		ExternalID string    `query:"external_id"`
-		From       time.Time `query:"from" doc:"Created at this time or later."`
-		To         time.Time `query:"to" doc:"Created before this time."`
+		CompanyID  string       `query:"company_id"`
+		Status     payrollState `query:"status"`
+		ExternalID string       `query:"external_id"`
+		From       time.Time    `query:"from" doc:"Created at this time or later."`
+		To         time.Time    `query:"to" doc:"Created before this time."`
 		paging
 	}
 
@@ -118,7 +118,7 @@ type (
 		PayrollID       string                `json:"payroll_id"`
 		CompanyID       string                `json:"company_id"`
 		ExternalID      string                `json:"external_id"`
-		Status          string                `json:"status" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded"`
+		Status          payrollState          `json:"status"`
 		FundingState    string                `json:"funding_state" enum:"none,detected,partial,confirming,funded,late,over"`
 		Currency        string                `json:"currency"`
 		FundingMethod   string                `json:"funding_method"`
@@ -157,7 +157,7 @@ type (
 		SubpayrollID      string         `json:"subpayroll_id"`
 		UserID            string         `json:"user_id"`
 		RecipientID       string         `json:"recipient_id"`
-		Status            string         `json:"status" enum:"pending,received,released,fulfilled,action_required,on_hold,returned,cancelled"`
+		Status            paymentState   `json:"status"`
 		Reason            string         `json:"reason"`
 		Moved             *Time          `json:"destination_changed,omitzero" example:"2026-09-14T09:30:00Z"`
 		AmountFiat        Decimal        `json:"amount_fiat"`
@@ -200,11 +200,11 @@ type (
 	}
 
 	payrollStep struct {
-		ObjectID string `json:"object_id"`
-		From     string `json:"from" enum:",pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned"`
-		To       string `json:"to" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded,action_required,returned"`
-		Reason   string `json:"reason"`
-		At       Time   `json:"at"`
+		ObjectID string        `json:"object_id"`
+		From     previousState `json:"from"`
+		To       timelineState `json:"to"`
+		Reason   string        `json:"reason"`
+		At       Time          `json:"at"`
 	}
 
 	payrollCancelled struct {
@@ -340,7 +340,7 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (
 
 func summarize(p *payroll.Payroll) PayrollSummary {
 	return PayrollSummary{
-		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: string(p.State), FundingState: string(p.FundingState),
+		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: payrollState(p.State), FundingState: string(p.FundingState),
 		Currency: string(p.Currency), FundingMethod: p.FundingMethod, FundingCurrency: string(p.FundingCurrency), Payees: p.Count,
 		Fees: amount(p.Fees), Volume: amount(p.Volume), Total: amount(p.Total), Created: Time(p.CreatedAt), Updated: Time(p.UpdatedAt),
 		Quote: showQuote(p.Quote),
@@ -373,7 +373,7 @@ func getPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollGet) (*pa
 		}
 	}
 	for i, s := range p.Timeline {
-		out.Timeline[i] = payrollStep{s.ObjectID, string(s.From), string(s.To), s.Reason, Time(s.At)}
+		out.Timeline[i] = payrollStep{s.ObjectID, previousState(s.From), timelineState(s.To), s.Reason, Time(s.At)}
 	}
 	if out.Transfer, err = showTransfer(c, &p); err != nil {
 		return nil, err
@@ -384,7 +384,7 @@ func getPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollGet) (*pa
 
 func showPayment(m *payroll.Payment) paymentDetail {
 	d := paymentDetail{
-		SubpayrollID: m.ID, UserID: m.UserID, RecipientID: m.PayeeID, Status: string(m.State), Reason: m.Reason, AmountFiat: amount(m.Amount),
+		SubpayrollID: m.ID, UserID: m.UserID, RecipientID: m.PayeeID, Status: paymentState(m.State), Reason: m.Reason, AmountFiat: amount(m.Amount),
 		Fees: amount(m.Fee), Country: m.Country, IsPremium: m.IsPremium, InvoiceID: m.InvoiceID, Description: m.Description,
 		Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Received: m.Received, Released: m.Released, Fulfilled: m.Fulfilled,
 		Outputs: make([]payoutOutput, len(m.Outputs)),

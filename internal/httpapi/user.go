@@ -63,22 +63,22 @@ type (
 	}
 
 	userDetail struct {
-		UserID          string `json:"user_id"`
-		Email           string `json:"email"`
-		PhoneNumber     string `json:"phone_number"`
-		PhoneCountry    string `json:"phone_country"`
-		FirstName       string `json:"first_name"`
-		LastName        string `json:"last_name"`
-		DateOfBirth     string `json:"date_of_birth"`
-		StreetAddress   string `json:"street_address"`
-		StreetAddress2  string `json:"street_address_2"`
-		City            string `json:"city"`
-		State           string `json:"state"`
-		Zip             string `json:"zip"`
-		Country         string `json:"country"`
-		KYCStatus       string `json:"kyc_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired"`
-		ProfileComplete bool   `json:"profile_complete" doc:"Whether the profile has all fields that payouts require."`
-		Created         Time   `json:"created"`
+		UserID          string   `json:"user_id"`
+		Email           string   `json:"email"`
+		PhoneNumber     string   `json:"phone_number"`
+		PhoneCountry    string   `json:"phone_country"`
+		FirstName       string   `json:"first_name"`
+		LastName        string   `json:"last_name"`
+		DateOfBirth     string   `json:"date_of_birth"`
+		StreetAddress   string   `json:"street_address"`
+		StreetAddress2  string   `json:"street_address_2"`
+		City            string   `json:"city"`
+		State           string   `json:"state"`
+		Zip             string   `json:"zip"`
+		Country         string   `json:"country"`
+		KYCStatus       kycState `json:"kyc_status"`
+		ProfileComplete bool     `json:"profile_complete" doc:"Whether the profile has all fields that payouts require."`
+		Created         Time     `json:"created"`
 	}
 )
 
@@ -121,6 +121,6 @@ func getUser(ctx context.Context, tx *db.Tx, c *request, in *userGet) (*userDeta
 	return &userDetail{
 		UserID: u.ID, Email: u.Email, PhoneNumber: u.PhoneNumber, PhoneCountry: u.PhoneCountry, FirstName: u.FirstName, LastName: u.LastName,
 		DateOfBirth: u.DateOfBirth, StreetAddress: u.StreetAddress, StreetAddress2: u.StreetAddress2, City: u.City, State: u.State,
-		Zip: u.Zip, Country: u.Country, KYCStatus: u.KYCStatus, ProfileComplete: u.Complete, Created: Time(u.Created),
+		Zip: u.Zip, Country: u.Country, KYCStatus: kycState(u.KYCStatus), ProfileComplete: u.Complete, Created: Time(u.Created),
 	}, nil
 }

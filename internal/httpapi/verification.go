@@ -44,10 +44,10 @@ type (
 	}
 
 	companyVerification struct {
-		CompanyID string   `json:"company_id"`
-		KYBStatus string   `json:"kyb_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,suspended"`
-		KYBState  string   `json:"kyb_state" enum:",draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended"`
-		Missing   []string `json:"missing" doc:"Fields and documents that are still missing."`
+		CompanyID string          `json:"company_id"`
+		KYBStatus kybState        `json:"kyb_status"`
+		KYBState  onboardingState `json:"kyb_state"`
+		Missing   []string        `json:"missing" doc:"Fields and documents that are still missing."`
 	}
 
 	ownerInput struct {
@@ -72,8 +72,8 @@ type (
 	}
 
 	ownerStatus struct {
-		UBOID     string `json:"ubo_id"`
-		KYCStatus string `json:"kyc_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired"`
+		UBOID     string   `json:"ubo_id"`
+		KYCStatus kycState `json:"kyc_status"`
 	}
 
 	ownerKYCInput struct {
@@ -114,8 +114,8 @@ type (
 	}
 
 	sandboxKYC struct {
-		UserID    string `json:"user_id"`
-		KYCStatus string `json:"kyc_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired"`
+		UserID    string   `json:"user_id"`
+		KYCStatus kycState `json:"kyc_status"`
 	}
 
 	sandboxKYBInput struct{ Body sandboxKYBBody }
@@ -127,9 +127,9 @@ type (
 	}
 
 	sandboxKYB struct {
-		CompanyID string `json:"company_id"`
-		KYBStatus string `json:"kyb_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired,suspended"`
-		KYBState  string `json:"kyb_state" enum:"initiated,submitted,in_review,ubo_pending,approved,more_info,resubmission_required,rejected,expired,suspended"`
+		CompanyID string       `json:"company_id"`
+		KYBStatus reviewResult `json:"kyb_status"`
+		KYBState  reviewState  `json:"kyb_state"`
 	}
 )
 
@@ -163,7 +163,7 @@ func companyVerificationOf(ctx context.Context, tx *db.Tx, c *request) (*company
 	if o.Missing == nil {
 		o.Missing = []string{}
 	}
-	return &companyVerification{company.ID, company.KYBStatus, string(o.State), o.Missing}, err
+	return &companyVerification{company.ID, kybState(company.KYBStatus), onboardingState(o.State), o.Missing}, err
 }
 
 func addOwner(ctx context.Context, tx *db.Tx, c *request, in *ownerInput) (*ownerStatus, error) {
@@ -179,7 +179,7 @@ func addOwner(ctx context.Context, tx *db.Tx, c *request, in *ownerInput) (*owne
 			StreetAddress: b.StreetAddress, StreetAddress2: b.StreetAddress2, City: b.City, State: b.State, Zip: b.Zip,
 		},
 	})
-	return &ownerStatus{o.ID, o.KYCStatus}, err
+	return &ownerStatus{o.ID, kycState(o.KYCStatus)}, err
 }
 
 // percentage parses a percentage into hundredths of a percent.
@@ -206,7 +206,7 @@ func hundredths(bps int64) Decimal {
 
 func initiateOwnerKYC(ctx context.Context, tx *db.Tx, c *request, in *ownerKYCInput) (*ownerStatus, error) {
 	o, err := c.KYC.InitiateOwner(ctx, tx, c.by, c.company, in.Body.UBOID)
-	return &ownerStatus{o.ID, o.KYCStatus}, err
+	return &ownerStatus{o.ID, kycState(o.KYCStatus)}, err
 }
 
 func (b *companyUploadBody) upload() kyc.Upload {
@@ -237,12 +237,12 @@ func initiateKYB(ctx context.Context, tx *db.Tx, c *request, _ *kybInput) (*comp
 
 func decideKYC(ctx context.Context, tx *db.Tx, c *request, in *sandboxKYCInput) (*sandboxKYC, error) {
 	userID, status, err := c.KYC.DecideInSandbox(ctx, tx, c.by, in.Body.UserID, in.Body.Result)
-	return &sandboxKYC{userID, status}, err
+	return &sandboxKYC{userID, kycState(status)}, err
 }
 
 func decideKYB(ctx context.Context, tx *db.Tx, c *request, in *sandboxKYBInput) (*sandboxKYB, error) {
 	state, err := c.KYC.DecideCompanyInSandbox(ctx, tx, c.by, c.company, in.Body.UBOID, in.Body.Result)
-	return &sandboxKYB{c.company, state.Public(), string(state)}, err
+	return &sandboxKYB{c.company, reviewResult(state.Public()), reviewState(state)}, err
 }
 
 // serveProviderCallback processes a callback of the verification provider, authenticated by its signature. A

@@ -145,16 +145,16 @@ type (
 
 	// DeliveryItem is one event for one endpoint.
 	DeliveryItem struct {
-		EventID    string `json:"event_id" doc:"Identifies the delivery; sent as webhook-id."`
-		Event      string `json:"event"`
-		ObjectID   string `json:"object_id"`
-		Status     string `json:"status" enum:"pending,retrying,succeeded,failed,cancelled,blocked"`
-		Attempts   int64  `json:"attempts"`
-		NextTry    string `json:"next_try" doc:"Empty if there will be none."`
-		Error      string `json:"error" enum:",timeout,connection_failed,name_not_resolved,tls_failed,blocked_address,redirect,http_status"`
-		HTTPStatus int64  `json:"http_status" doc:"Status of the last response; 0 if there was none."`
-		Created    Time   `json:"created"`
-		Updated    Time   `json:"updated"`
+		EventID    string          `json:"event_id" doc:"Identifies the delivery; sent as webhook-id."`
+		Event      string          `json:"event"`
+		ObjectID   string          `json:"object_id"`
+		Status     string          `json:"status" enum:"pending,retrying,succeeded,failed,cancelled,blocked"`
+		Attempts   int64           `json:"attempts"`
+		NextTry    string          `json:"next_try" doc:"Empty if there will be none."`
+		Error      deliveryFailure `json:"error"`
+		HTTPStatus int64           `json:"http_status" doc:"Status of the last response; 0 if there was none."`
+		Created    Time            `json:"created"`
+		Updated    Time            `json:"updated"`
 	}
 
 	deliveryPath struct {
@@ -175,14 +175,14 @@ type (
 	}
 
 	deliveryTry struct {
-		Number     int64  `json:"number"`
-		At         Time   `json:"at"`
-		Timestamp  string `json:"webhook_timestamp" doc:"The header webhook-timestamp of this attempt."`
-		URL        string `json:"url"`
-		TookMillis int64  `json:"took_ms"`
-		HTTPStatus int64  `json:"http_status" doc:"0 if there was no response."`
-		Error      string `json:"error" enum:",timeout,connection_failed,name_not_resolved,tls_failed,blocked_address,redirect,http_status"`
-		Response   string `json:"response" doc:"First 4 KiB of the response body."`
+		Number     int64           `json:"number"`
+		At         Time            `json:"at"`
+		Timestamp  string          `json:"webhook_timestamp" doc:"The header webhook-timestamp of this attempt."`
+		URL        string          `json:"url"`
+		TookMillis int64           `json:"took_ms"`
+		HTTPStatus int64           `json:"http_status" doc:"0 if there was no response."`
+		Error      deliveryFailure `json:"error"`
+		Response   string          `json:"response" doc:"First 4 KiB of the response body."`
 	}
 
 	redeliverInput struct {
@@ -324,7 +324,7 @@ func testWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookPath) (*
 
 func showDelivery(d delivery.Delivery) DeliveryItem {
 	return DeliveryItem{
-		EventID: d.EventID, Event: d.Event, ObjectID: d.ObjectID, Status: d.State, Attempts: d.Attempts, NextTry: showTime(d.Next), Error: d.Error,
+		EventID: d.EventID, Event: d.Event, ObjectID: d.ObjectID, Status: d.State, Attempts: d.Attempts, NextTry: showTime(d.Next), Error: deliveryFailure(d.Error),
 		HTTPStatus: d.HTTPStatus, Created: Time(d.Created), Updated: Time(d.Updated),
 	}
 }
@@ -358,7 +358,7 @@ func getDelivery(ctx context.Context, tx *db.Tx, c *request, in *deliveryPath) (
 	for i, a := range attempts {
 		out.Tries[i] = deliveryTry{
 			Number: a.Number, At: Time(a.At), Timestamp: strconv.FormatInt(a.SentAt.Unix(), 10), URL: a.URL, TookMillis: a.Took.Milliseconds(),
-			HTTPStatus: a.HTTPStatus, Error: a.Error, Response: a.Response,
+			HTTPStatus: a.HTTPStatus, Error: deliveryFailure(a.Error), Response: a.Response,
 		}
 	}
 	return out, nil

@@ -38,20 +38,20 @@ type (
 	}
 
 	withdrawalAnswer struct {
-		WithdrawalID    string  `json:"withdrawal_id"`
-		CompanyID       string  `json:"company_id"`
-		DestinationID   string  `json:"destination_id"`
-		Destination     string  `json:"destination" example:"Treasury BTC bcrt1…t080"`
-		Status          string  `json:"status" enum:"pending,awaiting_approval,on_hold,processing,completed,returned,failed,declined,cancelled"`
-		Reason          string  `json:"reason" example:"approval_required"`
-		Currency        string  `json:"currency"`
-		Amount          Decimal `json:"amount"`
-		TxHash          string  `json:"tx_hash"`
-		ExternalID      string  `json:"external_id"`
-		ApprovalsNeeded int64   `json:"approvals_needed" example:"2"`
-		ApprovalsGiven  int64   `json:"approvals_given" doc:"Approvals given." example:"1"`
-		Created         Time    `json:"created"`
-		Updated         Time    `json:"updated"`
+		WithdrawalID    string          `json:"withdrawal_id"`
+		CompanyID       string          `json:"company_id"`
+		DestinationID   string          `json:"destination_id"`
+		Destination     string          `json:"destination" example:"Treasury BTC bcrt1…t080"`
+		Status          withdrawalState `json:"status"`
+		Reason          string          `json:"reason" example:"approval_required"`
+		Currency        string          `json:"currency"`
+		Amount          Decimal         `json:"amount"`
+		TxHash          string          `json:"tx_hash"`
+		ExternalID      string          `json:"external_id"`
+		ApprovalsNeeded int64           `json:"approvals_needed" example:"2"`
+		ApprovalsGiven  int64           `json:"approvals_given" doc:"Approvals given." example:"1"`
+		Created         Time            `json:"created"`
+		Updated         Time            `json:"updated"`
 	}
 
 	withdrawalGet struct {
@@ -100,7 +100,7 @@ type (
 
 func showWithdrawal(w withdrawal.Withdrawal) *withdrawalAnswer {
 	out := &withdrawalAnswer{
-		WithdrawalID: w.ID, CompanyID: w.CompanyID, DestinationID: w.Destination.ID, Destination: w.Destination.Hint(), Status: string(w.State),
+		WithdrawalID: w.ID, CompanyID: w.CompanyID, DestinationID: w.Destination.ID, Destination: w.Destination.Hint(), Status: withdrawalState(w.State),
 		Reason: w.Reason, Currency: string(w.Amount.Asset()), Amount: amount(w.Amount), TxHash: w.TxHash, ExternalID: w.ExternalID,
 		Created: Time(w.CreatedAt), Updated: Time(w.UpdatedAt),
 	}
